@@ -1,0 +1,166 @@
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import path from 'node:path'
+import { ensurePackages } from './apt.ts'
+import { bundle, KOFFI_ASSET, koffiBinary, packageVersion } from './bundle.ts'
+import type { BuildInfo } from './bundle.ts'
+import { hashInputs } from './hash.ts'
+import { renderLicences } from './licences.ts'
+import { withLock } from './lock.ts'
+import { cachePath, checkout } from './paths.ts'
+import { run } from './process.ts'
+import { publish } from './publish.ts'
+import { step } from './step.ts'
+import type { StepLog } from './step.ts'
+
+const NEEDS = [
+  { name: 'binutils', probe: '/usr/bin/strip', why: 'strip takes 30 MB of symbols from the executable' },
+]
+
+/** How many finished builds the cache keeps, for changing between branches. */
+const KEPT_BUILDS = 4
+
+const LICENCES = 'third-party-licences.txt'
+
+/** One single-file program: its entry, and the files it carries by name. */
+interface Executable {
+  readonly name: string
+  readonly entry: string
+  readonly assets: Readonly<Record<string, string>>
+}
+
+const EXECUTABLES: readonly Executable[] = [
+  {
+    name: 'vmhostd',
+    entry: 'src/main.ts',
+    assets: {
+      [KOFFI_ASSET]: koffiBinary(),
+      'scalar.js': 'node_modules/@scalar/api-reference/dist/browser/standalone.js',
+      'errors.md': 'docs/errors.md',
+      'config.example.toml': 'src/config/config.example.toml',
+    },
+  },
+]
+
+/** A finished build: a folder of the cache that holds every executable and the licences of what is in them. */
+export interface Build {
+  readonly key: string
+  readonly folder: string
+  readonly info: BuildInfo
+  readonly licences: string
+}
+
+/** Builds every executable into `dist/`; unchanged inputs are taken from the cache. */
+export async function buildExecutables(): Promise<Build> {
+  const info = { version: packageVersion(), commit: await commitOf(checkout) }
+  const assets = EXECUTABLES.flatMap((executable) => Object.values(executable.assets))
+  const inputs = ['src', 'package-lock.json', 'package.json', 'tools/bundle.ts', 'tools/build.ts', ...assets]
+  const files = inputs.map((input) => path.resolve(checkout, input)).filter((file) => existsSync(file))
+  const key = hashInputs(files, [info.version, info.commit, process.version, process.arch])
+  const folder = path.join(cachePath('builds'), key)
+  const finished = { key, folder, info, licences: path.join(folder, LICENCES) }
+  await withLock('build', async () => {
+    if (!existsSync(folder)) await publish(folder, (building) => build(building, info))
+    keepNewest(folder)
+  })
+  copyToDist(folder)
+  return finished
+}
+
+/** The commit that is checked out, marked when the tree differs from it; `unknown` outside of a repository. */
+async function commitOf(folder: string): Promise<string> {
+  const argv = ['git', '-C', folder, 'describe', '--always', '--abbrev=12', '--exclude=*', '--dirty']
+  const result = await run(argv)
+  return result.code === 0 ? result.stdout.trim() : 'unknown'
+}
+
+async function build(building: string, info: BuildInfo): Promise<void> {
+  await ensurePackages(NEEDS)
+  const bundled = new Set<string>()
+  for (const executable of EXECUTABLES) {
+    await step(`build ${executable.name}`, async (log) => {
+      for (const input of await buildOne(executable, building, info, log)) bundled.add(input)
+    })
+  }
+  writeFileSync(path.join(building, LICENCES), renderLicences([...bundled]))
+}
+
+async function buildOne(
+  executable: Executable,
+  folder: string,
+  info: BuildInfo,
+  log: StepLog,
+): Promise<string[]> {
+  const script = path.join(folder, `${executable.name}.cjs`)
+  const output = path.join(folder, executable.name)
+  const inputs = await bundle(executable.entry, script, info)
+  const assets = Object.entries(executable.assets).map(([name, file]) => [name, path.resolve(checkout, file)])
+  const config = {
+    main: script,
+    output,
+    executable: await strippedNode(log),
+    assets: Object.fromEntries(assets) as Record<string, string>,
+    disableExperimentalSEAWarning: true,
+    useCodeCache: true,
+    // Otherwise whoever sets NODE_OPTIONS runs code inside the daemon.
+    execArgvExtension: 'none',
+  }
+  const configFile = path.join(folder, `${executable.name}.sea.json`)
+  writeFileSync(configFile, JSON.stringify(config))
+  await log.run([process.execPath, '--build-sea', configFile])
+  chmodSync(output, 0o755)
+  // Where no node_modules can help it: that it starts is part of being built.
+  await log.run([output, '--help'], { cwd: '/', env: { PATH: '/usr/bin' }, timeoutMs: 20_000 })
+  return [...inputs, ...Object.values(executable.assets)]
+}
+
+/** This very Node without its symbols, made once per version. */
+async function strippedNode(log: StepLog): Promise<string> {
+  const target = path.join(cachePath('node'), `${process.version}-${process.arch}`)
+  if (!existsSync(target)) {
+    await log.run(['strip', '-o', `${target}.new`, process.execPath])
+    renameSync(`${target}.new`, target)
+  }
+  return target
+}
+
+function copyToDist(folder: string): void {
+  const dist = path.join(checkout, 'dist')
+  mkdirSync(dist, { recursive: true })
+  for (const { name } of EXECUTABLES) {
+    const target = path.join(dist, name)
+    copyFileSync(path.join(folder, name), `${target}.new`)
+    renameSync(`${target}.new`, target)
+  }
+}
+
+function keepNewest(folder: string): void {
+  const now = new Date()
+  utimesSync(folder, now, now)
+  const parent = path.dirname(folder)
+  const age = (name: string) => statSync(path.join(parent, name)).mtimeMs
+  const names = readdirSync(parent).toSorted((a, b) => age(b) - age(a))
+  for (const name of names.slice(KEPT_BUILDS))
+    rmSync(path.join(parent, name), { recursive: true, force: true })
+}
+
+/** `./dev build`. Returns the exit status. */
+export async function main(): Promise<number> {
+  const { buildDeb } = await import('./deb.ts')
+  const deb = await buildDeb()
+  for (const file of [...EXECUTABLES.map(({ name }) => path.join(checkout, 'dist', name)), deb]) {
+    const size = (statSync(file).size / 1024 / 1024).toFixed(1)
+    console.log(`${path.relative(checkout, file)}  ${size} MiB`)
+  }
+  return 0
+}

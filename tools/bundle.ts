@@ -1,0 +1,109 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { build } from 'esbuild'
+import type { Plugin } from 'esbuild'
+import { checkout } from './paths.ts'
+
+/** The name under which the executable embeds koffi's native half. */
+export const KOFFI_ASSET = 'koffi.node'
+
+/** Folders a native module may be mapped from; the first that is writable and not mounted noexec is used. */
+const MAP_FOLDERS = ['/tmp', '/var/tmp', '/run', '/dev/shm']
+
+/** open(2): O_TMPFILE on x86-64 and arm64, which Node does not name. */
+const O_TMPFILE = 0o20_200_000
+
+const fromCheckout = createRequire(path.join(checkout, 'package.json'))
+
+/** Where koffi's native half for this machine's architecture stands. */
+export function koffiBinary(): string {
+  const koffi = createRequire(fromCheckout.resolve('koffi'))
+  const folder = path.dirname(koffi.resolve(`@koromix/koffi-linux-${process.arch}`))
+  return path.join(folder, `linux_${process.arch}`, 'koffi.node')
+}
+
+/**
+ * What stands for koffi's platform package inside the executable: it maps the embedded library from a file without a
+ * name, so nothing has to be unpacked, nothing is left behind, and nobody can put another library in its place.
+ */
+const NATIVE_SHIM = `
+const fs = require('node:fs')
+const { getRawAsset } = require('node:sea')
+let failure
+for (const folder of ${JSON.stringify(MAP_FOLDERS)}) {
+  let fd
+  try {
+    fd = fs.openSync(folder, fs.constants.O_RDWR | ${O_TMPFILE}, 0o700)
+    fs.writeSync(fd, new Uint8Array(getRawAsset('${KOFFI_ASSET}')))
+    process.dlopen(module, '/proc/self/fd/' + fd)
+    failure = undefined
+    break
+  } catch (error) {
+    failure = error
+  } finally {
+    if (fd !== undefined) fs.closeSync(fd)
+  }
+}
+if (failure !== undefined) throw failure
+`
+
+/** koffi's entry for ES modules hides its native require from a bundler: take the other one, and the shim. */
+const embedKoffi: Plugin = {
+  name: 'embed-koffi',
+  setup(context) {
+    const wanted = `@koromix/koffi-linux-${process.arch}`
+    context.onResolve({ filter: /^koffi$/ }, () => ({ path: fromCheckout.resolve('koffi') }))
+    context.onResolve({ filter: /^@koromix\/koffi-/ }, (found) =>
+      found.path === wanted
+        ? { path: wanted, namespace: 'koffi-native' }
+        : { path: found.path, external: true },
+    )
+    context.onLoad({ filter: /.*/, namespace: 'koffi-native' }, () => ({
+      contents: NATIVE_SHIM,
+      loader: 'js',
+    }))
+  },
+}
+
+/** What an executable is told about itself. */
+export interface BuildInfo {
+  readonly version: string
+  readonly commit: string
+}
+
+/** The version in package.json. */
+export function packageVersion(): string {
+  const text = readFileSync(path.join(checkout, 'package.json'), 'utf8')
+  return (JSON.parse(text) as { version: string }).version
+}
+
+/**
+ * Bundles an entry and all it imports into one CommonJS file that needs no node_modules, and answers which files went
+ * in. CommonJS, because only that starts from V8's code cache (25 ms sooner); so the entry can't await at its top.
+ */
+export async function bundle(entry: string, target: string, info: BuildInfo): Promise<string[]> {
+  const result = await build({
+    entryPoints: [entry],
+    outfile: target,
+    bundle: true,
+    platform: 'node',
+    target: `node${process.versions.node}`,
+    format: 'cjs',
+    define: {
+      __VMHOSTD_VERSION__: JSON.stringify(info.version),
+      __VMHOSTD_COMMIT__: JSON.stringify(info.commit),
+      // Only a run from source looks for its neighbours; the executable has assets.
+      'import.meta.url': '"file:///embedded"',
+    },
+    plugins: [embedKoffi],
+    absWorkingDir: checkout,
+    metafile: true,
+    legalComments: 'none',
+    // Half the text to load; names stay, for the stack of a bug.
+    minifyWhitespace: true,
+    minifySyntax: true,
+    logLevel: 'error',
+  })
+  return Object.keys(result.metafile.inputs)
+}

@@ -1,0 +1,59 @@
+import path from 'node:path'
+import { addCounts, runHere, testFiles } from './run-tests.ts'
+import { checkout } from './paths.ts'
+import { step, StepFailed } from './step.ts'
+import type { Counts } from './counts-reporter.ts'
+
+const STATIC = [
+  { name: 'types (tsc)', argv: ['tsc', '--noEmit'] },
+  { name: 'lint (oxlint, with types)', argv: ['oxlint', '--type-aware', '--deny-warnings'] },
+  { name: 'format (oxfmt)', argv: ['oxfmt', '--check'] },
+]
+
+/** The tests that need neither root nor a lab and take seconds. */
+export const FAST_TESTS = [
+  'src/**/*.test.ts',
+  'lab/**/*.test.ts',
+  'tools/**/*.test.ts',
+  'bench/**/*.test.ts',
+  'test/tidy.test.ts',
+  'test/plan-cases/**/*.test.ts',
+  'test/contract/**/*.test.ts',
+  'test/fakes/**/*.test.ts',
+]
+
+/** Types, lint and format: each counts as one test. */
+export async function runStatic(): Promise<Counts> {
+  // All at once: each is a native program that leaves a core idle part of its time.
+  const results = await Promise.all(STATIC.map((check) => runOne(check.name, check.argv)))
+  const passed = results.filter(Boolean).length
+  return { passed, failed: results.length - passed, skipped: [] }
+}
+
+async function runOne(name: string, argv: readonly string[]): Promise<boolean> {
+  const [tool = '', ...args] = argv
+  const program = path.join(checkout, 'node_modules/.bin', tool)
+  try {
+    await step(name, (log) => log.run([program, ...args], { cwd: checkout }))
+    return true
+  } catch (error) {
+    if (error instanceof StepFailed) return false
+    throw error
+  }
+}
+
+/** The last lines of a run: what was skipped and why, and the three numbers. Returns the exit status. */
+export function conclude(counts: Counts, startedAt: number): number {
+  for (const { name, file, why } of counts.skipped) console.log(`  skipped: ${file}: ${name}: ${why}`)
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(0)
+  console.log(`\ntook ${seconds} s`)
+  console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped.length} skipped`)
+  return counts.failed === 0 ? 0 : 1
+}
+
+/** `./dev check`. Returns the exit status. */
+export async function main(): Promise<number> {
+  const startedAt = performance.now()
+  const counts = addCounts([await runStatic(), await runHere(testFiles(FAST_TESTS))])
+  return conclude(counts, startedAt)
+}

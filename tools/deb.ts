@@ -1,0 +1,127 @@
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import path from 'node:path'
+import { buildExecutables } from './build.ts'
+import type { Build } from './build.ts'
+import { hashInputs } from './hash.ts'
+import { cachePath, checkout } from './paths.ts'
+import { run, runChecked } from './process.ts'
+import { step } from './step.ts'
+
+/** What the daemon and its helpers need on a host. The systemd version is the first that can keep a descriptor store. */
+const DEPENDS = [
+  'init-system-helpers (>= 1.54)',
+  'systemd (>= 254)',
+  'dbus',
+  'libatomic1',
+  'libc6 (>= 2.28)',
+  'libstdc++6',
+  'libsystemd0 (>= 254)',
+  // systemd starts a unit only for a user that the user database knows; the daemon tells it through this.
+  'libnss-systemd',
+  'iproute2',
+  'nftables',
+  'xorriso',
+]
+const ARCHITECTURES = {
+  x64: { deb: 'amd64', qemu: 'qemu-system-x86' },
+  arm64: { deb: 'arm64', qemu: 'qemu-system-arm' },
+}
+
+const UNITS = 'usr/lib/systemd/system'
+const DOC = 'usr/share/doc/vmhostd'
+
+export interface DebOptions {
+  /** The package's version, when it must differ from package.json's: tests upgrade from one build to another. */
+  readonly version?: string
+}
+
+/** Builds the executables and the Debian package around them, and answers the package's path below `dist/`. */
+export async function buildDeb(options: DebOptions = {}): Promise<string> {
+  const built = await buildExecutables()
+  const arch = ARCHITECTURES[process.arch === 'arm64' ? 'arm64' : 'x64']
+  const version = options.version ?? built.info.version
+  const target = path.join(checkout, 'dist', `vmhostd_${version}_${arch.deb}.deb`)
+  const inputs = ['packaging', 'tools/deb.ts', 'src/config/config.example.toml']
+  const files = inputs.map((input) => path.join(checkout, input)).filter((file) => existsSync(file))
+  const key = hashInputs(files, [built.key, version])
+  const cached = path.join(built.folder, `${key}.deb`)
+  if (!existsSync(cached)) {
+    await step(`build the Debian package ${version}`, () =>
+      assemble({ built, arch, version, target: cached }),
+    )
+  }
+  copyFileSync(cached, target)
+  return target
+}
+
+interface Assembly {
+  built: Build
+  arch: { deb: string; qemu: string }
+  version: string
+  target: string
+}
+
+async function assemble({ built, arch, version, target }: Assembly): Promise<void> {
+  const tree = mkdtempSync(path.join(cachePath('staging'), 'deb-'))
+  try {
+    chmodSync(tree, 0o755)
+    install(path.join(built.folder, 'vmhostd'), tree, 'usr/bin/vmhostd', 0o755)
+    for (const unit of ['vmhostd.service', 'vmhost.slice']) install(packaging(unit), tree, `${UNITS}/${unit}`)
+    install(packaging('copyright'), tree, `${DOC}/copyright`)
+    install(built.licences, tree, `${DOC}/third-party-licences.txt`)
+    install(path.join(checkout, 'src/config/config.example.toml'), tree, `${DOC}/config.example.toml`)
+    mkdirSync(path.join(tree, 'etc/vmhostd'), { recursive: true })
+    for (const script of ['postinst', 'prerm', 'postrm'])
+      install(packaging(script), tree, `DEBIAN/${script}`, 0o755)
+    writeFileSync(path.join(tree, 'DEBIAN/control'), renderControl(version, arch, await installedKib(tree)))
+    // zstd, since xz takes most of a minute for an executable of this size.
+    const argv = ['dpkg-deb', '--build', '--root-owner-group', '-Zzstd', '-z3', tree, `${target}.new`]
+    await runChecked(argv)
+    renameSync(`${target}.new`, target)
+  } finally {
+    rmSync(tree, { recursive: true })
+  }
+}
+
+const packaging = (name: string): string => path.join(checkout, 'packaging', name)
+
+function install(source: string, tree: string, place: string, mode = 0o644): void {
+  const target = path.join(tree, place)
+  mkdirSync(path.dirname(target), { recursive: true })
+  copyFileSync(source, target)
+  chmodSync(target, mode)
+}
+
+async function installedKib(tree: string): Promise<number> {
+  const { stdout } = await run(['du', '-sk', '--apparent-size', tree])
+  return Number(stdout.split('\t')[0])
+}
+
+/** The control file of the package: deb-control(5). */
+function renderControl(version: string, arch: { deb: string; qemu: string }, sizeKib: number): string {
+  return [
+    'Package: vmhostd',
+    `Version: ${version}`,
+    `Architecture: ${arch.deb}`,
+    'Maintainer: the vmhostd authors <vmhostd@example.org>',
+    `Installed-Size: ${sizeKib}`,
+    `Depends: ${[...DEPENDS, arch.qemu].join(', ')}`,
+    'Recommends: xfsprogs | btrfs-progs',
+    'Section: admin',
+    'Priority: optional',
+    'Description: daemon that runs microVMs on one host',
+    ' vmhostd runs microVMs under systemd and serves an HTTP API over mutual TLS.',
+    ' Virtual machines are units of their own: they live on when the daemon stops,',
+    ' crashes or is upgraded.',
+    '',
+  ].join('\n')
+}

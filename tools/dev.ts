@@ -1,0 +1,79 @@
+/* `./dev`: finds the tool for a command and runs it. Each tool is a file beside this one that exports `main(args)`. */
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { StepFailed } from './step.ts'
+
+interface Tool {
+  readonly file: string
+  readonly usage: string
+  readonly help: string
+}
+
+const TOOLS: Record<string, Tool> = {
+  demo: {
+    file: 'demo.ts',
+    usage: 'demo',
+    help: 'boot a real microVM through the API, and see it live on when the daemon is killed',
+  },
+  test: {
+    file: 'test.ts',
+    usage: 'test',
+    help: 'everything: the check below, daemon and simulation tests, and host tests in the lab',
+  },
+  check: {
+    file: 'check.ts',
+    usage: 'check',
+    help: 'the fast part (under a minute): types, lint, format, unit tests, plan cases',
+  },
+  lab: {
+    file: 'lab.ts',
+    usage: 'lab up|down|sh|status|run',
+    help: 'a real host in a container: `./dev lab --help`',
+  },
+  bench: {
+    file: 'bench.ts',
+    usage: 'bench [NAME…] [--json FILE]',
+    help: 'the measured figures, each beside its reference',
+  },
+  build: { file: 'build.ts', usage: 'build', help: 'dist/vmhostd (one executable) and its Debian package' },
+  fmt: { file: 'fmt.ts', usage: 'fmt', help: 'format the sources' },
+}
+
+function help(): string {
+  const width = Math.max(...Object.values(TOOLS).map((tool) => tool.usage.length))
+  const lines = Object.values(TOOLS).map((tool) => `  ./dev ${tool.usage.padEnd(width)}  ${tool.help}`)
+  return [
+    'vmhostd: a daemon that runs microVMs on one Linux host. This script does everything a contributor needs.',
+    '',
+    ...lines,
+    '',
+    'Start with `./dev demo`; before a commit run `./dev check`, before a push `./dev test`. All need root on Debian or',
+    'Ubuntu, say what they install, and keep what they build in /var/cache/vmhostd-dev (VMHOSTD_CACHE moves it).',
+    '',
+  ].join('\n')
+}
+
+async function main(argv: readonly string[]): Promise<number> {
+  const [command = '--help', ...args] = argv
+  if (['--help', '-h', 'help'].includes(command)) {
+    process.stdout.write(help())
+    return 0
+  }
+  const tool = TOOLS[command]
+  const file = path.join(import.meta.dirname, tool?.file ?? '')
+  if (tool === undefined || !existsSync(file)) {
+    process.stderr.write(`dev: no command ${command}\n\n${help()}`)
+    return 2
+  }
+  const loaded = (await import(file)) as { main: (args: readonly string[]) => Promise<number> }
+  return loaded.main(args)
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  // A failed step has already told what went wrong, with its log.
+  if (!(error instanceof StepFailed))
+    console.error(error instanceof Error ? (error.stack ?? error.message) : error)
+  process.exitCode = 1
+}

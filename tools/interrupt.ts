@@ -1,0 +1,65 @@
+/*
+ * What happens to the commands and labs we started when we are interrupted. Commands run in process groups of their own
+ * (that is what lets a time limit end their children too), so Ctrl-C on the terminal does not reach them by itself.
+ */
+import type { ChildProcess } from 'node:child_process'
+import { constants } from 'node:os'
+
+const groups = new Set<ChildProcess>()
+const attached = new Set<ChildProcess>()
+const cleanups = new Set<() => Promise<void>>()
+let interrupted = false
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(signal, () => void interrupt(signal))
+}
+process.on('exit', () => {
+  for (const child of groups) killGroup(child)
+})
+
+async function interrupt(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): Promise<void> {
+  // The terminal has told the command that is attached to it; what that does of it is its own affair.
+  if (signal === 'SIGINT' && attached.size > 0 && !interrupted) return
+  const status = 128 + constants.signals[signal]
+  // Whoever asks twice does not want to wait for the cleaning up.
+  if (interrupted) process.exit(status)
+  interrupted = true
+  for (const child of groups) killGroup(child)
+  for (const child of attached) child.kill('SIGKILL')
+  for (const cleanup of [...cleanups].toReversed()) {
+    try {
+      await cleanup()
+    } catch (error) {
+      console.error(error)
+    }
+  }
+  process.exit(status)
+}
+
+/** Ends a command that leads its own process group, with all its children. */
+export function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined) return
+  try {
+    process.kill(-child.pid, 'SIGKILL')
+  } catch {
+    // It ended between our look and our kill.
+  }
+}
+
+/** Remembers a running command until it ends: one in a group of its own, or one that is attached to our terminal. */
+export function track(child: ChildProcess, how: 'group' | 'attached'): void {
+  const set = how === 'group' ? groups : attached
+  set.add(child)
+  for (const event of ['close', 'error']) child.once(event, () => set.delete(child))
+}
+
+/** Runs `body` and then `cleanup`, which runs as well when a signal ends us in between. */
+export async function withCleanup<T>(cleanup: () => Promise<void>, body: () => Promise<T>): Promise<T> {
+  cleanups.add(cleanup)
+  try {
+    return await body()
+  } finally {
+    cleanups.delete(cleanup)
+    await cleanup()
+  }
+}

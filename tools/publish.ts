@@ -1,0 +1,22 @@
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import path from 'node:path'
+
+/**
+ * Fills a new cache entry aside and moves it into place when it is complete, so that an interrupted build is never used.
+ * The folder aside carries our process id: what an interrupted build had started may go on writing to its own.
+ */
+export async function publish(folder: string, fill: (building: string) => Promise<void>): Promise<void> {
+  removeUnfinished(path.dirname(folder))
+  const building = `${folder}.building-${process.pid}`
+  mkdirSync(building)
+  await fill(building)
+  renameSync(building, folder)
+}
+
+function removeUnfinished(parent: string): void {
+  for (const name of readdirSync(parent)) {
+    const [, pid] = /\.building-(\d+)$/.exec(name) ?? []
+    if (pid === undefined || (existsSync(`/proc/${pid}`) && Number(pid) !== process.pid)) continue
+    rmSync(path.join(parent, name), { recursive: true, force: true, maxRetries: 3 })
+  }
+}

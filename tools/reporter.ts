@@ -1,0 +1,88 @@
+/* A reporter for `node --test`: one line for each file that passed, and everything about what failed. */
+import path from 'node:path'
+import { inspect } from 'node:util'
+import type { TestEvent } from 'node:test/reporters'
+
+type TestPass = Extract<TestEvent, { type: 'test:pass' }>['data']
+type TestFail = Extract<TestEvent, { type: 'test:fail' }>['data']
+
+interface FileReport {
+  failures: string[]
+  skips: string[]
+  output: string[]
+  /** The names of the tests around the current one, by nesting. */
+  trail: string[]
+}
+
+const reports = new Map<string, FileReport>()
+
+function reportOf(file: string | undefined): FileReport {
+  // Events name a file now absolutely, now as it was given.
+  const key = path.resolve(file ?? '')
+  const report = reports.get(key) ?? { failures: [], skips: [], output: [], trail: [] }
+  reports.set(key, report)
+  return report
+}
+
+function indent(text: string): string {
+  return text.trimEnd().replaceAll(/^/gm, '      ')
+}
+
+function failureText(error: unknown): string {
+  // Node wraps what a test threw; the wrapper only repeats it.
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  return inspect(cause, { depth: 6 })
+}
+
+function summaryOf(data: { file: string; duration_ms: number; counts: { passed: number } }): string {
+  return render(data.file, `${data.counts.passed} passed (${(data.duration_ms / 1000).toFixed(1)} s)`)
+}
+
+/** What no summary has told: files whose process was killed, and files that define tests for others to run. */
+function remaining(): string {
+  return [...reports]
+    .filter(([, report]) => report.failures.length + report.skips.length > 0)
+    .map(([file, report]) => render(file, report.failures.length > 0 ? 'failures' : 'skips'))
+    .join('')
+}
+
+function render(file: string, outcome: string): string {
+  const report = reportOf(file)
+  reports.delete(path.resolve(file))
+  const mark = report.failures.length === 0 ? '✔' : '✘'
+  const lines = [`  ${mark} ${path.relative(process.cwd(), file)}: ${outcome}`]
+  for (const failure of report.failures) lines.push(failure)
+  for (const skip of report.skips) lines.push(skip)
+  if (report.failures.length > 0 && report.output.length > 0) {
+    lines.push('    its output:', indent(report.output.join('')))
+  }
+  return `${lines.join('\n')}\n`
+}
+
+function noteSkip({ name, file, skip }: TestPass): void {
+  if (skip === undefined) return
+  const why = typeof skip === 'string' ? skip : 'no reason given'
+  reportOf(file).skips.push(`    – skipped: ${name}: ${why}`)
+}
+
+function noteFailure({ name, nesting, file, line, details }: TestFail): void {
+  const report = reportOf(file)
+  // A suite fails because a test in it did, which has been told.
+  if (details.type === 'suite' && report.failures.length > 0) return
+  const trail = [...report.trail.slice(0, nesting), name].join(' › ')
+  const place = file === undefined ? '' : ` (${path.relative(process.cwd(), file)}:${line ?? 1})`
+  report.failures.push(`    ✘ ${trail}${place}\n${indent(failureText(details.error))}`)
+}
+
+/** Yields the text of the report as events come in. */
+export default async function* reporter(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  for await (const { type, data } of source) {
+    if (type === 'test:start') reportOf(data.file).trail[data.nesting] = data.name
+    else if (type === 'test:stdout' || type === 'test:stderr') reportOf(data.file).output.push(data.message)
+    else if (type === 'test:pass') noteSkip(data)
+    else if (type === 'test:fail') noteFailure(data)
+    else if (type === 'test:summary') {
+      yield data.file === undefined ? remaining() : summaryOf({ ...data, file: data.file })
+    }
+  }
+}

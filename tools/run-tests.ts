@@ -1,0 +1,93 @@
+import { existsSync, globSync, readFileSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { attachTo, labDown, labExec, LAB_NODE, labUp } from '../lab/lab.ts'
+import type { Counts } from './counts-reporter.ts'
+import { withCleanup } from './interrupt.ts'
+import { cachePath, checkout } from './paths.ts'
+import { runAttached } from './process.ts'
+import { watchTestFiles } from './watchdog.ts'
+
+const NOTHING: Counts = { passed: 0, failed: 0, skipped: [] }
+/** A test, or a whole file that does not end, fails after this long. */
+const TEST_BOUND_MS = 120_000
+const HOST_TEST_BOUND_MS = 600_000
+const LAB_COUNTS = '/tmp/test-counts.json'
+
+/** The test files behind patterns, relative to the checkout; with words, only those whose path holds one of them. */
+export function testFiles(patterns: readonly string[], words: readonly string[] = []): string[] {
+  const files = globSync([...patterns], { cwd: checkout }).toSorted()
+  return words.length === 0 ? files : files.filter((file) => words.some((word) => file.includes(word)))
+}
+
+/** Adds up the results of several runs. */
+export function addCounts(all: readonly Counts[]): Counts {
+  return {
+    passed: all.reduce((sum, counts) => sum + counts.passed, 0),
+    failed: all.reduce((sum, counts) => sum + counts.failed, 0),
+    skipped: all.flatMap((counts) => counts.skipped),
+  }
+}
+
+interface TestRun {
+  node: string
+  /** Where the checkout is for the one who runs the tests. */
+  root: string
+  countsFile: string
+  boundMs: number
+}
+
+function testCommand({ node, root, countsFile, boundMs }: TestRun): string[] {
+  const reporter = (name: string, target: string) => [
+    `--test-reporter=${path.join(root, 'tools', name)}`,
+    `--test-reporter-destination=${target}`,
+  ]
+  const reporters = [...reporter('reporter.ts', 'stdout'), ...reporter('counts-reporter.ts', countsFile)]
+  return [node, '--test', '--no-warnings', `--test-timeout=${boundMs}`, ...reporters]
+}
+
+function countsOf(text: string, files: number): Counts {
+  // A runner that ended without a summary has proved nothing about any of its files.
+  return text === '' ? { ...NOTHING, failed: files } : (JSON.parse(text) as Counts)
+}
+
+type Start = (onStart: (pid: number) => void) => Promise<number>
+
+async function watched(files: readonly string[], boundMs: number, start: Start): Promise<void> {
+  let endWatch = () => {}
+  await start((pid) => {
+    endWatch = watchTestFiles(pid, files, boundMs)
+  })
+  endWatch()
+}
+
+/** Runs test files on this machine. */
+export async function runHere(files: readonly string[]): Promise<Counts> {
+  if (files.length === 0) return NOTHING
+  const countsFile = path.join(cachePath('log'), `test-counts-${process.pid}.json`)
+  const command = testCommand({ node: process.execPath, root: checkout, countsFile, boundMs: TEST_BOUND_MS })
+  await watched(files, TEST_BOUND_MS, (onStart) =>
+    runAttached([...command, ...files], { cwd: checkout, onStart }),
+  )
+  const text = existsSync(countsFile) ? readFileSync(countsFile, 'utf8') : ''
+  rmSync(countsFile, { force: true })
+  return countsOf(text, files.length)
+}
+
+/** Runs test files one after the other inside a lab of their own, which is thrown away afterwards. */
+export async function runInLab(files: readonly string[]): Promise<Counts> {
+  if (files.length === 0) return NOTHING
+  const name = `test-${process.pid}`
+  return withCleanup(
+    () => labDown(name),
+    async () => {
+      const lab = await labUp(name)
+      const bounds = { countsFile: LAB_COUNTS, boundMs: HOST_TEST_BOUND_MS }
+      const command = testCommand({ node: LAB_NODE, root: '/src', ...bounds })
+      const place = ['env', '-C', '/src', `CI=${process.env['CI'] ?? ''}`]
+      const argv = [...place, ...command, '--test-concurrency=1', ...files]
+      await watched(files, HOST_TEST_BOUND_MS, (onStart) => attachTo(lab, argv, { onStart }))
+      const counts = await labExec(lab, ['cat', LAB_COUNTS])
+      return countsOf(counts.stdout, files.length)
+    },
+  )
+}

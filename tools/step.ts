@@ -1,0 +1,93 @@
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { cachePath, slug } from './paths.ts'
+import { run } from './process.ts'
+import type { RunOptions } from './process.ts'
+
+/** How often a step that takes long says so where there is no terminal to redraw a line on. */
+const REMINDER_MS = 15_000
+const REDRAW_MS = 500
+const SHOWN_LOG_LINES = 40
+
+/** The log file of one step: the noisy output goes there and is shown only when the step fails. */
+export interface StepLog {
+  readonly file: string
+  write(text: string): void
+  /** Runs a command with its output in the log; throws unless it ends with status 0. */
+  run(argv: readonly string[], options?: RunOptions): Promise<string>
+  /** What the progress line says after the name, for example the number of packages so far. */
+  note(text: string): void
+}
+
+/** Thrown by {@link step} once a failure has been shown, so that nobody prints it a second time. */
+export class StepFailed extends Error {
+  override name = 'StepFailed'
+}
+
+function createLog(name: string, note: (text: string) => void): StepLog {
+  const file = path.join(cachePath('log'), `${slug(name)}.log`)
+  writeFileSync(file, '')
+  const write = (text: string) => appendFileSync(file, text)
+  return {
+    file,
+    write,
+    note,
+    async run(argv, options = {}) {
+      write(`$ ${argv.join(' ')}\n`)
+      const result = await run(argv, {
+        ...options,
+        onOutput: (chunk) => {
+          appendFileSync(file, chunk)
+          options.onOutput?.(chunk)
+        },
+      })
+      if (result.code !== 0) {
+        const why = result.timedOut ? 'ran into its time limit' : `ended with status ${result.code}`
+        throw new Error(`${argv[0]} ${why}`)
+      }
+      return result.stdout
+    },
+  }
+}
+
+function showFailure(log: StepLog, error: unknown): void {
+  const message = error instanceof Error ? error.message : String(error)
+  console.error(`    ${message.replaceAll('\n', '\n    ')}`)
+  const lines = readFileSync(log.file, 'utf8').trimEnd().split('\n').filter(Boolean)
+  if (lines.length === 0) return
+  console.error(`    last lines of ${log.file}:`)
+  for (const line of lines.slice(-SHOWN_LOG_LINES)) console.error(`    | ${line}`)
+}
+
+/**
+ * Runs one step of a tool and shows on standard error that it runs, how long it has been running, and how it ended.
+ * A failure prints the step's log and ends as {@link StepFailed}.
+ */
+export async function step<T>(name: string, body: (log: StepLog) => Promise<T>): Promise<T> {
+  const began = performance.now()
+  const seconds = () => ((performance.now() - began) / 1000).toFixed(1)
+  const live = process.stderr.isTTY
+  let note = ''
+  const log = createLog(name, (text) => {
+    note = ` (${text})`
+  })
+  const line = () => `  … ${name}${note} ${seconds()} s`
+  const timer = setInterval(
+    () => process.stderr.write(live ? `\r\x1b[K${line()}` : `${line()}\n`),
+    live ? REDRAW_MS : REMINDER_MS,
+  )
+  if (live) process.stderr.write(line())
+  const end = (mark: string, suffix = '') => {
+    clearInterval(timer)
+    process.stderr.write(`${live ? '\r\x1b[K' : ''}  ${mark} ${name}${note} ${seconds()} s${suffix}\n`)
+  }
+  try {
+    const value = await body(log)
+    end('✔')
+    return value
+  } catch (error) {
+    end('✘', ': failed')
+    if (!(error instanceof StepFailed)) showFailure(log, error)
+    throw new StepFailed(`${name} failed`, { cause: error })
+  }
+}

@@ -1,0 +1,55 @@
+import { conclude, FAST_TESTS, runStatic } from './check.ts'
+import { addCounts, runHere, runInLab, testFiles } from './run-tests.ts'
+import { StepFailed } from './step.ts'
+import type { Counts } from './counts-reporter.ts'
+
+const SLOW_TESTS = ['test/daemon/**/*.test.ts', 'test/sim/**/*.test.ts']
+const HOST_TESTS = ['test/host/**/*.test.ts']
+
+const HELP = `./dev test [WORD…]   everything; with words, only the test files whose path holds one of them
+`
+
+/** Where CI runs, nothing may be left out because something it should have had was missing. */
+const inCi = process.env['CI'] === 'true'
+
+async function hostTests(words: readonly string[]): Promise<Counts> {
+  const files = testFiles(HOST_TESTS, words)
+  if (files.length === 0) return { passed: 0, failed: 0, skipped: [] }
+  if (process.getuid?.() !== 0) {
+    const why = 'host tests run in the lab, which needs root'
+    return { passed: 0, failed: 0, skipped: files.map((file) => ({ name: 'the whole file', file, why })) }
+  }
+  try {
+    // Tests install what an operator would install: it is at /src/dist inside the lab.
+    const { buildDeb } = await import('./deb.ts')
+    await buildDeb()
+    return await runInLab(files)
+  } catch (error) {
+    if (!(error instanceof StepFailed)) console.error(error)
+    return { passed: 0, failed: files.length, skipped: [] }
+  }
+}
+
+/** In CI a test skipped for want of root or the lab has failed. */
+function judge(counts: Counts): Counts {
+  if (!inCi) return counts
+  const wanting = counts.skipped.filter(({ why }) => /\b(root|lab)\b/i.test(why))
+  for (const { file, name, why } of wanting) console.log(`  ✘ ${file}: ${name}: skipped in CI: ${why}`)
+  const skipped = counts.skipped.filter((skip) => !wanting.includes(skip))
+  return { passed: counts.passed, failed: counts.failed + wanting.length, skipped }
+}
+
+/** `./dev test`. Returns the exit status. */
+export async function main(args: readonly string[]): Promise<number> {
+  if (args.includes('--help')) {
+    process.stdout.write(HELP)
+    return 0
+  }
+  const startedAt = performance.now()
+  const all = [
+    ...(args.length === 0 ? [await runStatic()] : []),
+    await runHere(testFiles([...FAST_TESTS, ...SLOW_TESTS], args)),
+    await hostTests(args),
+  ]
+  return conclude(judge(addCounts(all)), startedAt)
+}
