@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { parse } from 'smol-toml'
+import { ConfigError, loadConfig, parseConfig } from './config.ts'
+import { configSchema } from './schema.ts'
+
+const source = { path: '/etc/vmhostd/config.toml', hostname: 'host-1' }
+const example = readFileSync(new URL('config.example.toml', import.meta.url), 'utf8')
+
+/** The schema as plain JSON. */
+type Node = { readonly properties?: Readonly<Record<string, Node>>; readonly default?: unknown }
+
+const schema: Node = JSON.parse(JSON.stringify(configSchema))
+
+/** The lines of the refusal, without its heading. */
+function problemsOf(text: string): string[] {
+  try {
+    parseConfig(text, source)
+  } catch (error) {
+    assert.ok(error instanceof ConfigError)
+    return error.message
+      .split('\n')
+      .slice(1)
+      .map((line) => line.trim())
+  }
+  return assert.fail('it should have been refused')
+}
+
+test('an empty file gives every default and the host name as id', () => {
+  const config = parseConfig('', source)
+  assert.equal(config.stateDirectory, '/var/lib/vmhostd')
+  assert.equal(config.controller.port, 9000)
+  assert.equal(config.controller.commonName, 'vmhost-controller')
+  assert.deepEqual(config.network.hostPortsTcp, [])
+  assert.equal(config.host.id, 'host-1')
+  assert.equal(config.monitor.program, undefined)
+})
+
+test('values of the file win over defaults', () => {
+  const config = parseConfig(
+    'shutdown_bound_seconds = 3\n[host]\nid = "a"\n[network]\nhost_ports_udp = [53]',
+    source,
+  )
+  assert.equal(config.shutdownBoundSeconds, 3)
+  assert.equal(config.host.id, 'a')
+  assert.deepEqual(config.network.hostPortsUdp, [53])
+})
+
+test('the value is frozen all the way down', () => {
+  const config = parseConfig('', source)
+  for (const part of [config, config.controller, config.network.hostPortsTcp])
+    assert.ok(Object.isFrozen(part))
+})
+
+test('all mistakes are told at once, with the path of each key and the nearest known one', () => {
+  const text =
+    'state_dir = "/x"\n[controller]\nprot = 1\nport = 0\nca_file = "ca.crt"\n[monitor]\nkind = "xen"\n[vm]\n'
+  assert.deepEqual(problemsOf(text).toSorted(), [
+    'controller.ca_file must be an absolute path',
+    'controller.port must be between 1 and 65535',
+    'controller.prot is not known here; did you mean port?',
+    'monitor.kind must be one of qemu',
+    'state_dir is not known here',
+    'vm is not known here; did you mean vms?',
+  ])
+})
+
+const contradictions: readonly (readonly [string, string])[] = [
+  ['[controller]\nlisten_address = "1.2.3"', 'controller.listen_address must be an IPv4 or IPv6 address'],
+  ['[vms]\nuser_id_first = 4294967000', 'vms.user_id_count reaches beyond the last user id, 4294967293'],
+  [
+    'run_directory = "/var/lib/vmhostd"',
+    'run_directory must differ from state_directory: it is emptied at boot',
+  ],
+  [
+    'run_directory = "/run/a-name-that-is-much-too-long"',
+    'run_directory must be at most 28 bytes long: socket paths have an end',
+  ],
+  [
+    '[host]\nid = "vmhost-controller"',
+    "host.id must differ from controller.common_name: a node's certificate has it",
+  ],
+  ['controller = 1', 'controller must be an object'],
+  ['[network]\nmasquerade = "yes"', 'network.masquerade must be true or false'],
+]
+for (const [text, problem] of contradictions) {
+  test(`refused: ${problem}`, () => {
+    assert.deepEqual(problemsOf(text), [problem])
+  })
+}
+
+test('a file that is not TOML is refused with line and column', () => {
+  assert.throws(() => parseConfig('[log]\nlevel = info', source), /config\.toml, line 2, column \d+: /)
+})
+
+test('a missing file is refused with the way to get one', () => {
+  assert.throws(() => loadConfig('/nonexistent/config.toml'), /"vmhostd setup" writes one/)
+})
+
+test('the example file is valid as shipped and changes nothing', () => {
+  assert.deepEqual(parseConfig(example, source), parseConfig('', source))
+})
+
+test('every commented default of the example is the default of the schema', () => {
+  const uncommented = example.replace(/^#(\w+ = .*)$/gm, '$1')
+  const shown: unknown = parse(uncommented)
+  assert.deepEqual(leaves(shown), defaultsOf(schema))
+})
+
+test('every key that has no default is in the example with an example value that is accepted', () => {
+  const shown = example.replace(/^# {3}Example: (\w+ = .*)$/gm, '$1')
+  const config = parseConfig(shown, source)
+  const keys = Object.keys(leaves(parse(shown)))
+  assert.deepEqual(keys, keysWithoutDefault(schema))
+  assert.equal(config.storage.localImagesDirectory, '/srv/images')
+})
+
+/** Dotted keys to values, tables walked. */
+function leaves(value: unknown, prefix = ''): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { [prefix.slice(1)]: value }
+  return Object.assign(
+    {},
+    ...Object.entries(value).map(([key, member]) => leaves(member, `${prefix}.${key}`)),
+  )
+}
+
+function schemaLeaves(node: Node, prefix = ''): (readonly [string, Node])[] {
+  if (node.properties === undefined) return [[prefix.slice(1), node]]
+  return Object.entries(node.properties).flatMap(([key, member]) => schemaLeaves(member, `${prefix}.${key}`))
+}
+
+const defaultsOf = (node: Node): Record<string, unknown> =>
+  Object.fromEntries(
+    schemaLeaves(node).flatMap(([key, leaf]) => ('default' in leaf ? [[key, leaf.default]] : [])),
+  )
+
+const keysWithoutDefault = (node: Node): string[] =>
+  schemaLeaves(node).flatMap(([key, leaf]) => ('default' in leaf ? [] : [key]))

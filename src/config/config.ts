@@ -1,0 +1,101 @@
+import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { hostname } from 'node:os'
+import { parse, TomlError } from 'smol-toml'
+import { Value } from 'typebox/value'
+import { checkerFor } from '../lib/schema-check.ts'
+import { camelKeys } from './camel-case.ts'
+import { configSchema, patternWords } from './schema.ts'
+import type { CamelKeys } from './camel-case.ts'
+import type { ConfigFile } from './schema.ts'
+
+export const CONFIG_PATH = '/etc/vmhostd/config.toml'
+
+/** The daemon's settings: complete, checked and frozen. */
+export type Config = CamelKeys<ConfigFile>
+
+/** The configuration cannot be used; the message lists everything that is wrong with it. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+type Problem = { readonly key: string; readonly detail: string }
+
+const check = checkerFor(configSchema, patternWords)
+
+/** Reads the file at `path`; `machine` is the host name, the default of host.id. Throws ConfigError. */
+export function loadConfig(path: string = CONFIG_PATH, machine: string = hostname()): Config {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (cause) {
+    throw new ConfigError(`${path} cannot be read; "vmhostd setup" writes one to start from`, { cause })
+  }
+  return parseConfig(text, { path, hostname: machine })
+}
+
+/** The configuration that `text` means, with defaults filled in. `path` is for messages only. Throws ConfigError. */
+export function parseConfig(
+  text: string,
+  source: { readonly path: string; readonly hostname: string },
+): Config {
+  const file: unknown = Value.Default(configSchema, parseToml(text, source.path))
+  fillHostId(file, source.hostname)
+  const problems = check(file).map(({ pointer, detail }): Problem => ({ key: keyOf(pointer), detail }))
+  if (problems.length > 0) throw refusal(source.path, problems)
+  const config = camelKeys(file as ConfigFile)
+  const contradictions = contradictionsIn(config)
+  if (contradictions.length > 0) throw refusal(source.path, contradictions)
+  return config
+}
+
+function parseToml(text: string, path: string): unknown {
+  try {
+    return parse(text)
+  } catch (cause) {
+    if (!(cause instanceof TomlError)) throw cause
+    const [reason] = cause.message.split('\n')
+    throw new ConfigError(`${path}, line ${cause.line}, column ${cause.column}: ${reason}`)
+  }
+}
+
+function fillHostId(file: unknown, machine: string): void {
+  const host: unknown = typeof file === 'object' && file !== null ? Reflect.get(file, 'host') : undefined
+  if (typeof host === 'object' && host !== null && !('id' in host)) Reflect.set(host, 'id', machine)
+}
+
+/** What the schema cannot see: keys that are right alone and wrong together. */
+function contradictionsIn({ host, controller, vms, stateDirectory, runDirectory }: Config): Problem[] {
+  const problems: Problem[] = []
+  if (isIP(bareAddress(controller.listenAddress)) === 0) {
+    problems.push({ key: 'controller.listen_address', detail: 'must be an IPv4 or IPv6 address' })
+  }
+  if (host.id === controller.commonName) {
+    problems.push({
+      key: 'host.id',
+      detail: "must differ from controller.common_name: a node's certificate has it",
+    })
+  }
+  if (vms.userIdFirst + vms.userIdCount - 1 > 4_294_967_293) {
+    problems.push({ key: 'vms.user_id_count', detail: 'reaches beyond the last user id, 4294967293' })
+  }
+  if (stateDirectory === runDirectory) {
+    problems.push({ key: 'run_directory', detail: 'must differ from state_directory: it is emptied at boot' })
+  }
+  // sun_path of unix(7) has 108 bytes; below are `<63 characters>/<socket>.sock`.
+  if (Buffer.byteLength(runDirectory) > 28) {
+    problems.push({ key: 'run_directory', detail: 'must be at most 28 bytes long: socket paths have an end' })
+  }
+  return problems
+}
+
+/** `[::]` and `::` are the same to the operator; only the second is an address to the kernel. */
+export const bareAddress = (text: string): string => text.replace(/^\[(.*)\]$/, '$1')
+
+const keyOf = (pointer: string): string =>
+  pointer === '' ? 'the file' : pointer.slice(1).replaceAll('/', '.')
+
+function refusal(path: string, problems: readonly Problem[]): ConfigError {
+  const lines = problems.map(({ key, detail }) => `  ${key} ${detail}`)
+  return new ConfigError(`${path} cannot be used:\n${lines.join('\n')}`)
+}

@@ -1,0 +1,112 @@
+/** Every bound of the system, with its unit. One place to see what this daemon will refuse or give up waiting for. */
+export const limits = {
+  /** Request bodies. */
+  bodyBytesMax: 1024 * 1024,
+  userDataBytesMax: 256 * 1024,
+  sshKeysMax: 64,
+  sshKeyBytesMax: 8 * 1024,
+  urlBytesMax: 8 * 1024,
+  kernelArgumentsBytesMax: 1024,
+  listItemsDefault: 100,
+  listItemsMax: 1000,
+
+  cpuMillicoresMin: 100,
+  /** 32 guest vCPUs, the most a Firecracker guest can have. */
+  cpuMillicoresMax: 32_000,
+  memoryMibMin: 64,
+  memoryMibMax: 1024 * 1024,
+  diskMibMin: 1,
+  diskMibMax: 16 * 1024 * 1024,
+  sleepAfterIdleSecondsMax: 365 * 24 * 3600,
+
+  /** Console output kept for each VM. */
+  consoleHistoryBytes: 256 * 1024,
+
+  /** systemd answers in less than a millisecond, but does nothing else while it reloads all its units. */
+  busCallMs: 10_000,
+  busOpenMs: 5000,
+  /** A lost connection to systemd is tried again after this long, and at once by any call. */
+  busReconnectMs: 250,
+  /** Until systemd has read what we notified it of; as `busCallMs`. */
+  notifyBarrierMs: 10_000,
+
+  /** Passes that run at the same time over all VMs. */
+  passesMax: 32,
+  /** Acting passes in a row, each followed by a fresh look, before a VM counts as not converging. */
+  actingPassesMax: 16,
+  /** Look again at a settled VM after this long, jittered, in case a watcher missed something. */
+  resyncMs: 60_000,
+  retrySoonMs: 1000,
+  retryBackoffMsMin: 1000,
+  retryBackoffMsMax: 60_000,
+  /** Fraction of a delay that is random. */
+  retryJitter: 0.2,
+  /** A VM that ran this long before it exited starts a new streak of exits. */
+  stableAfterMs: 60_000,
+  monitorAnswerMs: 30_000,
+  monitorRecheckMs: 10,
+  unitRecheckMs: 100,
+
+  /** Deadlines of steps. */
+  stepMs: 30_000,
+  /** For a step that was told to stop at its deadline. */
+  stepGraceMs: 5000,
+  imageFetchMs: 3_600_000,
+  diskCloneMs: 600_000,
+
+  /** The control protocol of a monitor. Its longest answers to us are below 1 KiB; a line past this is no monitor's. */
+  qmpLineBytesMax: 1024 * 1024,
+  /** From the connection to the monitor's greeting: it accepts before its main loop runs, on a busy host for long. */
+  qmpGreetingMs: 2000,
+  /** One command. Pausing waits for the disk writes under way. */
+  qmpCommandMs: 10_000,
+  /** What a QEMU process may use besides the guest's memory: code, heap, I/O buffers, stacks. */
+  qemuOverheadMib: 128,
+  /** Code that emulation keeps translated; QEMU's own default grows to 1 GiB a guest. */
+  qemuTcgCacheMib: 128,
+  /** Threads of a QEMU process besides its vCPUs: 64 for disk I/O at most, and a few of its own. */
+  qemuExtraTasks: 96,
+  /** A 32-vCPU guest has some 300: two for each queue of each device. */
+  qemuOpenFiles: 1024,
+
+  /** Images and clones. One image that keeps coming may take the step's deadline, `imageFetchMs`. */
+  imageBytesMax: 1024 * 1024 * 1024 * 1024,
+  /** A source that sends nothing for this long has stalled. */
+  imageStallMs: 30_000,
+  imageRedirectsMax: 5,
+  /** Enough to fill a link; more would only share it. */
+  imageFetchesMax: 4,
+  /** A reflink takes milliseconds; where the file system has none, copies would fight for the disk. */
+  diskClonesMax: 4,
+
+  /** A program such as `ip` or `nft` answers in milliseconds; one that takes this long hangs. */
+  toolMs: 10_000,
+  /** Of standard output and standard error each; a listing of the firewall table is the longest we read. */
+  toolOutputBytesMax: 64 * 1024 * 1024,
+  /** The kernel answers within send(2); this only bounds the wait for an answer that was lost. */
+  netlinkAnswerMs: 100,
+  /** A dump is taken again when a change overtook it; so many in a row mean a host in turmoil. */
+  netlinkDumpAttempts: 8,
+
+  shutdownBoundMs: 10_000,
+
+  /** The controller listener. A client that holds a connection must speak within these. */
+  handshakeMs: 10_000,
+  requestHeadersMs: 10_000,
+  requestMs: 30_000,
+  /** Longer than the minute between two polls of a calm controller, so that it keeps its connection. */
+  keepAliveMs: 75_000,
+  /** How often the server looks for connections past the deadlines above. */
+  connectionCheckMs: 5000,
+  /** One controller and its tools; more is a leak at the other end. */
+  connectionsMax: 512,
+  headerBytesMax: 16 * 1024,
+  /** Certificate files are looked at this often; a renewed one is served from the next handshake on. */
+  certificateRecheckMs: 10_000,
+  /** A certificate that ends sooner than this is warned of. */
+  certificateWarningDays: 21,
+  /** "vmhostd setup": long, since replacing an authority means touching every host. */
+  authorityValidityDays: 3650,
+  /** "vmhostd setup": the longest that common TLS clients accept of a server. */
+  certificateValidityDays: 825,
+} as const

@@ -1,0 +1,71 @@
+import { Type } from 'typebox'
+import { limits } from './limits.ts'
+import type { Static, TProperties } from 'typebox'
+
+/** A table of the file: closed, and there with its defaults where the file leaves it out. */
+const table = <P extends TProperties>(properties: P) =>
+  Type.Object(properties, { additionalProperties: false, default: {} })
+
+const PATH_PATTERN = '^/[^\\0]*$'
+const COMMON_NAME_PATTERN = '^[^\\x00-\\x1f\\x7f]{1,64}$'
+const HOST_ID_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$'
+const ADDRESS_PATTERN = '^[0-9A-Fa-f:.]+$|^\\[[0-9A-Fa-f:.]+\\]$'
+
+/** What a value must be that does not match its pattern. */
+export const patternWords: ReadonlyMap<string, string> = new Map([
+  [PATH_PATTERN, 'must be an absolute path'],
+  [COMMON_NAME_PATTERN, 'must be 1 to 64 printable characters'],
+  [HOST_ID_PATTERN, 'must be 1 to 64 letters, digits, inner dots and hyphens'],
+  [ADDRESS_PATTERN, 'must be an IPv4 or IPv6 address'],
+])
+
+const path = (value: string) => Type.String({ pattern: PATH_PATTERN, default: value })
+const optionalPath = () => Type.Optional(Type.String({ pattern: PATH_PATTERN }))
+const port = { minimum: 1, maximum: 65_535 } as const
+const ports = () => Type.Array(Type.Integer(port), { default: [], maxItems: 256 })
+
+/** The configuration file, key by key. What each key does stands in `config.example.toml`. */
+export const configSchema = table({
+  state_directory: path('/var/lib/vmhostd'),
+  run_directory: path('/run/vmhostd'),
+  shutdown_bound_seconds: Type.Integer({ minimum: 1, maximum: 300, default: limits.shutdownBoundMs / 1000 }),
+  host: table({
+    // The machine's host name where absent; the loader fills it in.
+    id: Type.String({ pattern: HOST_ID_PATTERN }),
+  }),
+  log: table({
+    level: Type.Enum(['debug', 'info', 'warn', 'error'], { default: 'info' }),
+  }),
+  controller: table({
+    listen_address: Type.String({ pattern: ADDRESS_PATTERN, default: '::' }),
+    port: Type.Integer({ ...port, default: 9000 }),
+    common_name: Type.String({ pattern: COMMON_NAME_PATTERN, default: 'vmhost-controller' }),
+    ca_file: path('/etc/vmhostd/tls/ca.crt'),
+    certificate_file: path('/etc/vmhostd/tls/server.crt'),
+    key_file: path('/etc/vmhostd/tls/server.key'),
+  }),
+  storage: table({
+    pool_directory: path('/var/lib/vmhostd/pool'),
+    local_images_directory: optionalPath(),
+    allow_http: Type.Boolean({ default: false }),
+    extra_ca_file: optionalPath(),
+  }),
+  vms: table({
+    // 65534 and 65535 are "nobody" and "no user" (systemd.io/UIDS-GIDS); the last 32-bit id means "no change".
+    user_id_first: Type.Integer({ minimum: 65_536, maximum: 4_294_967_293, default: 600_000 }),
+    user_id_count: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 50_000 }),
+  }),
+  monitor: table({
+    kind: Type.Enum(['qemu'], { default: 'qemu' }),
+    program: optionalPath(),
+    accelerator: Type.Enum(['auto', 'kvm', 'tcg'], { default: 'auto' }),
+  }),
+  network: table({
+    masquerade: Type.Boolean({ default: false }),
+    isolate_guests: Type.Boolean({ default: true }),
+    host_ports_tcp: ports(),
+    host_ports_udp: ports(),
+  }),
+})
+
+export type ConfigFile = Static<typeof configSchema>

@@ -1,0 +1,84 @@
+/**
+ * The catalogue: every code the product can answer or show, once. `docs/errors.md` is tested against it both ways.
+ *
+ * A rejection is the caller's to mend (HTTP 4xx). A fault is the host's: it stands in `observed.error`, and becomes a
+ * 503 where a read needs the host. `retry` is when trying again may help: `soon` (busy), `backoff` (a fault that heals),
+ * `on-change` (only another desired state helps).
+ */
+export type RetryClass = 'soon' | 'backoff' | 'on-change'
+
+export const rejections = {
+  invalid_request: { status: 400, title: 'The request is malformed' },
+  forbidden: { status: 403, title: 'The client certificate is not that of the controller' },
+  not_found: { status: 404, title: 'There is no such resource' },
+  method_not_allowed: { status: 405, title: 'The route does not take this method' },
+  request_timeout: { status: 408, title: 'The request did not arrive in time' },
+  conflict: { status: 409, title: 'The id is taken by a different resource' },
+  vm_deleting: { status: 409, title: 'The VM is being deleted' },
+  address_in_use: { status: 409, title: 'Another VM on this host has the address' },
+  user_ids_exhausted: { status: 409, title: 'The configured user id range is used up' },
+  precondition_failed: { status: 412, title: 'The resource has changed since it was read' },
+  body_too_large: { status: 413, title: 'The request body is too large' },
+  unsupported_media_type: { status: 415, title: 'The request body is not JSON' },
+  disk_shrink: { status: 422, title: 'A disk never shrinks' },
+  headers_too_large: { status: 431, title: 'The request headers are too large' },
+  internal: { status: 500, title: 'A bug in vmhostd' },
+  starting_up: { status: 503, title: 'The daemon is starting' },
+} as const satisfies Record<string, { status: number; title: string }>
+
+export type RejectionCode = keyof typeof rejections
+
+export const faults = {
+  systemd_unavailable: { retry: 'backoff', title: 'systemd does not answer over D-Bus' },
+  unit_start_failed: { retry: 'backoff', title: 'systemd could not start the unit of the VM' },
+  unit_stop_failed: { retry: 'backoff', title: 'systemd could not stop the unit of the VM' },
+  vm_exited: { retry: 'backoff', title: 'The monitor of the VM ended by itself' },
+  monitor_missing: { retry: 'backoff', title: 'The monitor program is not installed or cannot be run' },
+  monitor_unreachable: { retry: 'backoff', title: 'The monitor of the VM does not answer' },
+  monitor_refused: { retry: 'backoff', title: 'The monitor of the VM refused a command' },
+  console_unprotected: { retry: 'backoff', title: 'The console master could not be stored with systemd' },
+  storage_inspection_failed: { retry: 'backoff', title: 'The storage pool could not be inspected' },
+  storage_read_only: { retry: 'backoff', title: 'The storage pool is read-only' },
+  storage_full: { retry: 'backoff', title: 'The storage pool is full' },
+  storage_failed: { retry: 'backoff', title: 'An operation on the storage pool failed' },
+  disk_smaller_than_image: { retry: 'on-change', title: 'The disk is smaller than its image' },
+  image_source_refused: { retry: 'on-change', title: 'The image URL is not allowed on this host' },
+  image_unavailable: { retry: 'backoff', title: 'The image could not be fetched' },
+  image_integrity_failed: { retry: 'backoff', title: 'The image is not what its digest says' },
+  tap_name_taken: { retry: 'backoff', title: 'The network device name is taken by a device of someone else' },
+  network_failed: { retry: 'backoff', title: 'A network operation failed' },
+  firewall_failed: { retry: 'backoff', title: 'nftables refused the ruleset' },
+  step_deadline: { retry: 'backoff', title: 'A step took longer than its deadline' },
+  not_converging: { retry: 'backoff', title: 'The steps succeed, but the host does not become as desired' },
+  tool_missing: { retry: 'backoff', title: 'A program that the host needs is not installed' },
+  bug: {
+    retry: 'on-change',
+    title: 'A bug in vmhostd; this VM is left alone until its desired state changes',
+  },
+} as const satisfies Record<string, { retry: RetryClass; title: string }>
+
+export type FaultCode = keyof typeof faults
+
+/** A refusal of a request, made by core checks and returned, never thrown. */
+export type Rejection = {
+  readonly code: RejectionCode
+  /** Says what to do, in words for the caller. */
+  readonly detail: string
+  readonly errors?: readonly { readonly pointer: string; readonly code: string; readonly detail: string }[]
+}
+
+/**
+ * The host could not do or tell something. Only drivers throw it. The message says what this level was doing and to
+ * which object; the cause is chained, never pasted.
+ */
+export class HostFault extends Error {
+  override readonly name = 'HostFault'
+  readonly code: FaultCode
+  readonly retry: RetryClass
+
+  constructor(code: FaultCode, message: string, options: { cause?: unknown; retry?: RetryClass } = {}) {
+    super(message, options.cause === undefined ? {} : { cause: options.cause })
+    this.code = code
+    this.retry = options.retry ?? faults[code].retry
+  }
+}

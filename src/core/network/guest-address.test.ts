@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parseGuestAddress } from './guest-address.ts'
+import type { AddressFamily } from './guest-address.ts'
+
+const reason = (family: AddressFamily, text: string): string => {
+  const result = parseGuestAddress(family, text)
+  return result.ok ? assert.fail(`${text} was taken`) : result.error
+}
+
+test('a unicast address is taken and made canonical', () => {
+  assert.deepEqual(parseGuestAddress('ipv4', '192.0.2.10'), { ok: true, value: '192.0.2.10' })
+  assert.deepEqual(parseGuestAddress('ipv4', '10.0.0.0'), { ok: true, value: '10.0.0.0' })
+  assert.deepEqual(parseGuestAddress('ipv6', '2001:DB8:0::10'), { ok: true, value: '2001:db8::10' })
+  assert.deepEqual(parseGuestAddress('ipv6', 'fd00::1'), { ok: true, value: 'fd00::1' })
+})
+
+test('an address of the other family is not an address of this one', () => {
+  assert.equal(reason('ipv4', '2001:db8::10'), 'is not an IPv4 address')
+  assert.equal(reason('ipv6', '192.0.2.10'), 'is not an IPv6 address')
+  assert.equal(reason('ipv4', 'web-1'), 'is not an IPv4 address')
+})
+
+test('an address that cannot be a guest is refused with the reason', () => {
+  const cases: [AddressFamily, string, RegExp][] = [
+    ['ipv4', '0.0.0.0', /this network/],
+    ['ipv4', '0.1.2.3', /this network/],
+    ['ipv4', '127.0.0.1', /loopback/],
+    ['ipv4', '169.254.0.1', /link-local/],
+    ['ipv4', '169.254.255.255', /link-local/],
+    ['ipv4', '224.0.0.1', /multicast/],
+    ['ipv4', '239.255.255.255', /multicast/],
+    ['ipv4', '240.0.0.1', /reserved/],
+    ['ipv4', '255.255.255.255', /reserved/],
+    ['ipv6', '::', /unspecified/],
+    ['ipv6', '::1', /loopback/],
+    ['ipv6', '::192.0.2.1', /IPv4-compatible/],
+    ['ipv6', '::ffff:192.0.2.1', /IPv4-mapped/],
+    ['ipv6', 'fe80::1', /link-local/],
+    ['ipv6', 'febf:ffff::1', /link-local/],
+    ['ipv6', 'ff02::1', /multicast/],
+  ]
+  for (const [family, text, why] of cases) assert.match(reason(family, text), why, text)
+})
+
+test('the neighbours of refused ranges are taken', () => {
+  for (const text of [
+    '1.0.0.0',
+    '126.255.255.255',
+    '128.0.0.0',
+    '169.253.255.255',
+    '169.255.0.0',
+    '223.255.255.255',
+  ]) {
+    assert.equal(parseGuestAddress('ipv4', text).ok, true, text)
+  }
+  for (const text of ['fec0::1', 'fe7f::1', 'feff::1', '::1:0:0:1']) {
+    assert.equal(parseGuestAddress('ipv6', text).ok, true, text)
+  }
+})

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { compileAdditions, compileRuleset } from './ruleset.ts'
+import type { DeviceName, MacAddress } from '../vm/ids.ts'
+import type { GuestRule } from './guest-rule.ts'
+
+const closed = { guestToGuest: false, hostServices: [], masquerade: [] } as const
+const both: GuestRule = {
+  device: 'vmt100001' as DeviceName,
+  macAddress: '02:76:00:01:86:a1' as MacAddress,
+  ipv4Address: '192.0.2.10',
+  ipv6Address: '2001:db8::10',
+}
+const ipv4Only: GuestRule = {
+  device: 'vmt100002' as DeviceName,
+  macAddress: '02:76:00:01:86:a2' as MacAddress,
+  ipv4Address: '192.0.2.11',
+}
+
+/** One chain or set of a table, without its indentation. */
+function block(ruleset: string, head: string): string[] {
+  const text = new RegExp(`^  ${head} \\{\n((?:    .*\n)*)  \\}$`, 'm').exec(ruleset)?.[1]
+  return (text ?? assert.fail(`no ${head} in ${ruleset}`))
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.trim())
+}
+
+test('the table is replaced as a whole, and no other is named', () => {
+  const ruleset = compileRuleset(closed, [both])
+  assert.match(ruleset, /^table inet vmhostd\ndelete table inet vmhostd\ntable inet vmhostd \{\n/)
+  const tables = [...ruleset.matchAll(/\btable (\w+ \w+)/g)].map((match) => match[1])
+  assert.deepEqual(new Set(tables), new Set(['inet vmhostd']))
+})
+
+test('each guest stands in the sets of the addresses that it has', () => {
+  const ruleset = compileRuleset(closed, [both, ipv4Only])
+  assert.deepEqual(block(ruleset, 'set guest_mac'), [
+    'type ifname . ether_addr',
+    'elements = { "vmt100001" . 02:76:00:01:86:a1, "vmt100002" . 02:76:00:01:86:a2 }',
+  ])
+  assert.deepEqual(block(ruleset, 'set guest_ipv4'), [
+    'type ifname . ipv4_addr',
+    'elements = { "vmt100001" . 192.0.2.10, "vmt100002" . 192.0.2.11 }',
+  ])
+  assert.deepEqual(block(ruleset, 'set guest_ipv6'), [
+    'type ifname . ipv6_addr',
+    'elements = { "vmt100001" . 2001:db8::10 }',
+  ])
+})
+
+test('the rules are the same for every number of guests', () => {
+  const chains = (ruleset: string): string => ruleset.slice(ruleset.indexOf('set discovery_rate'))
+  assert.equal(chains(compileRuleset(closed, [])), chains(compileRuleset(closed, [both, ipv4Only])))
+})
+
+test('a packet of a guest is judged before connection tracking: its hardware address, its address, then discovery', () => {
+  const ruleset = compileRuleset(closed, [])
+  assert.deepEqual(block(ruleset, 'chain anti_spoofing'), [
+    'type filter hook prerouting priority raw; policy accept;',
+    'iifname "vmt*" jump from_guest',
+  ])
+  assert.deepEqual(block(ruleset, 'chain from_guest'), [
+    'iifname . ether saddr != @guest_mac counter drop comment "not the MAC address of the guest"',
+    'iifname . ip saddr @guest_ipv4 return',
+    'iifname . ip6 saddr @guest_ipv6 return',
+    'ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 saddr { ::, fe80::/10 } goto discovery',
+    'counter drop comment "not an address of the guest"',
+  ])
+})
+
+test('guests are kept apart unless the operator lets them together', () => {
+  assert.deepEqual(block(compileRuleset(closed, []), 'chain isolation'), [
+    'type filter hook forward priority filter; policy accept;',
+    'iifname "vmt*" oifname "vmt*" counter drop comment "from guest to guest"',
+  ])
+  assert.doesNotMatch(compileRuleset({ ...closed, guestToGuest: true }, []), /oifname/)
+})
+
+test('a guest may find and ping its gateway, answer the host, and nothing else', () => {
+  assert.deepEqual(block(compileRuleset(closed, []), 'chain guest_to_host'), [
+    'ct state established,related accept',
+    'ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept',
+    'ip daddr 169.254.0.1 icmp type echo-request accept',
+    'ip6 daddr fe80::1 icmpv6 type echo-request accept',
+    'counter drop comment "from guest to host"',
+  ])
+})
+
+test('services that the operator offers are at the gateway only', () => {
+  const hostServices = [
+    { protocol: 'udp', port: 53 },
+    { protocol: 'tcp', port: 853 },
+  ] as const
+  const chain = block(compileRuleset({ ...closed, hostServices }, []), 'chain guest_to_host')
+  assert.deepEqual(chain.slice(-3, -1), [
+    'ip daddr 169.254.0.1 meta l4proto . th dport { udp . 53, tcp . 853 } accept',
+    'ip6 daddr fe80::1 meta l4proto . th dport { udp . 53, tcp . 853 } accept',
+  ])
+})
+
+test('masquerading is for the families that the operator names, and for what leaves the guests', () => {
+  const rule = (masquerade: readonly ('ipv4' | 'ipv6')[]): string | undefined =>
+    block(compileRuleset({ ...closed, masquerade }, []), 'chain leaving')[1]
+  const leaving = 'iifname "vmt*" oifname != "vmt*" masquerade'
+  assert.equal(rule(['ipv4']), `meta nfproto ipv4 ${leaving}`)
+  assert.equal(rule(['ipv6']), `meta nfproto ipv6 ${leaving}`)
+  assert.equal(rule(['ipv6', 'ipv4']), leaving)
+  assert.doesNotMatch(compileRuleset(closed, []), /masquerade|type nat/)
+})
+
+test('adding guests names only the sets that they are in', () => {
+  assert.equal(
+    compileAdditions([ipv4Only]),
+    'add element inet vmhostd guest_mac { "vmt100002" . 02:76:00:01:86:a2 }\n' +
+      'add element inet vmhostd guest_ipv4 { "vmt100002" . 192.0.2.11 }\n',
+  )
+})

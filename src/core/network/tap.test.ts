@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { tapDrift, tapLayout } from './tap.ts'
+import type { DeviceName, MacAddress, UserId, VmId } from '../vm/ids.ts'
+import type { TapFacts, TapSpec } from './tap.ts'
+
+const spec: TapSpec = {
+  device: 'vmt100001' as DeviceName,
+  vmId: 'web-1' as VmId,
+  userId: 100001 as UserId,
+  guestMac: '02:76:00:01:86:a1' as MacAddress,
+  ipv4Address: '192.0.2.10',
+  ipv6Address: '2001:db8::10',
+}
+const whole: TapFacts = { up: true, ...tapLayout(spec) }
+
+test('a tap that has all it shall have does not drift', () => {
+  assert.deepEqual(tapDrift(spec, whole), [])
+})
+
+test('the routes that the kernel adds by itself are no drift', () => {
+  assert.deepEqual(tapDrift(spec, { ...whole, routes: [...whole.routes, 'fe80::/64'] }), [])
+})
+
+test('each thing that is missing is named', () => {
+  const empty = { up: false, addresses: [], routes: [], neighbours: [] }
+  assert.deepEqual(tapDrift(spec, empty), [
+    'link is down',
+    'no address 169.254.0.1/32',
+    'no route to 192.0.2.10',
+    'no permanent neighbour 192.0.2.10',
+    'no address fe80::1/64',
+    'no route to 2001:db8::10',
+    'no permanent neighbour 2001:db8::10',
+  ])
+})
+
+test('a neighbour with another hardware address is drift', () => {
+  const neighbours = whole.neighbours.map((entry) => ({ ...entry, macAddress: '02:00:00:00:00:01' }))
+  assert.deepEqual(tapDrift(spec, { ...whole, neighbours }), [
+    'no permanent neighbour 192.0.2.10',
+    'no permanent neighbour 2001:db8::10',
+  ])
+})
+
+test('what a former address left behind is drift', () => {
+  const moved = { ...spec, ipv4Address: '192.0.2.11' }
+  assert.deepEqual(tapDrift(moved, whole), [
+    'no route to 192.0.2.11',
+    'no permanent neighbour 192.0.2.11',
+    'stale route to 192.0.2.10',
+    'stale neighbour 192.0.2.10',
+  ])
+})
+
+test('an address family that the guest no longer has leaves nothing behind', () => {
+  const { ipv6Address: _, ...ipv4Only } = spec
+  assert.deepEqual(tapDrift(ipv4Only, whole), ['stale route to 2001:db8::10', 'stale neighbour 2001:db8::10'])
+})

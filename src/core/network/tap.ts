@@ -1,0 +1,92 @@
+import type { GuestRule } from './guest-rule.ts'
+import type { DeviceName, MacAddress, UserId, VmId } from '../vm/ids.ts'
+
+/** Host side of every tap: the guest's gateway (link-local, so each tap can have the same). */
+export const GATEWAY_IPV4 = '169.254.0.1'
+export const GATEWAY_IPV6 = 'fe80::1'
+
+/** A VM's tap as it shall be: point-to-point, routed, neighbours permanent (a sleeping guest answers no ARP). */
+export type TapSpec = {
+  readonly device: DeviceName
+  readonly vmId: VmId
+  readonly userId: UserId
+  readonly guestMac: MacAddress
+  readonly ipv4Address?: string
+  readonly ipv6Address?: string
+}
+
+/** A device as the kernel shows it. */
+export type TapState =
+  | { readonly kind: 'absent' }
+  /** A device of that name which is not a tap of this VM. */
+  | { readonly kind: 'foreign'; readonly because: string }
+  | { readonly kind: 'present'; readonly facts: TapFacts }
+
+/** Addresses and routes as text in canonical form (inet_ntop(3)), with prefix length. */
+export type TapFacts = {
+  readonly up: boolean
+  readonly addresses: readonly string[]
+  readonly routes: readonly string[]
+  /** Permanent neighbour entries only. */
+  readonly neighbours: readonly { readonly address: string; readonly macAddress: string }[]
+}
+
+export type Neighbour = TapFacts['neighbours'][number]
+
+/** What one address of the guest needs on its device. */
+type Family = { readonly gateway: string; readonly route: string; readonly neighbour: Neighbour }
+
+/** What shall be on the device. */
+export type TapLayout = Omit<TapFacts, 'up'>
+
+export function tapLayout(spec: TapSpec): TapLayout {
+  const families = familiesOf(spec)
+  return {
+    addresses: families.map(({ gateway }) => gateway),
+    routes: families.map(({ route }) => route),
+    neighbours: families.map(({ neighbour }) => neighbour),
+  }
+}
+
+function familiesOf({ guestMac: macAddress, ipv4Address, ipv6Address }: TapSpec): readonly Family[] {
+  const family = (guest: string | undefined, gateway: string, prefix: number): readonly Family[] =>
+    guest === undefined
+      ? []
+      : [{ gateway, route: `${guest}/${prefix}`, neighbour: { address: guest, macAddress } }]
+  return [...family(ipv4Address, `${GATEWAY_IPV4}/32`, 32), ...family(ipv6Address, `${GATEWAY_IPV6}/64`, 128)]
+}
+
+/** Routes to single hosts other than the guest, as a former address leaves them. The kernel's own routes are wider. */
+export function staleRoutes(layout: TapLayout, facts: TapFacts): readonly string[] {
+  return facts.routes.filter((route) => /\/(32|128)$/.test(route) && !layout.routes.includes(route))
+}
+
+export function staleNeighbours(layout: TapLayout, facts: TapFacts): readonly Neighbour[] {
+  const wanted = new Set(layout.neighbours.map(({ address }) => address))
+  return facts.neighbours.filter(({ address }) => !wanted.has(address))
+}
+
+export const hasNeighbour = (facts: TapFacts, { address, macAddress }: Neighbour): boolean =>
+  facts.neighbours.some((entry) => entry.address === address && entry.macAddress === macAddress)
+
+/** How the tap differs from what it shall be, in words; empty when it does not. */
+export function tapDrift(spec: TapSpec, facts: TapFacts): readonly string[] {
+  const drift = facts.up ? [] : ['link is down']
+  for (const { gateway, route, neighbour } of familiesOf(spec)) {
+    if (!facts.addresses.includes(gateway)) drift.push(`no address ${gateway}`)
+    if (!facts.routes.includes(route)) drift.push(`no route to ${neighbour.address}`)
+    if (!hasNeighbour(facts, neighbour)) drift.push(`no permanent neighbour ${neighbour.address}`)
+  }
+  const layout = tapLayout(spec)
+  for (const route of staleRoutes(layout, facts)) drift.push(`stale route to ${route.split('/')[0]}`)
+  for (const { address } of staleNeighbours(layout, facts)) drift.push(`stale neighbour ${address}`)
+  return drift
+}
+
+/** What the firewall is told of the guest behind a tap. */
+export const guestRuleOf = (spec: TapSpec): GuestRule => ({
+  device: spec.device,
+  macAddress: spec.guestMac,
+  ...(spec.ipv4Address === undefined ? {} : { ipv4Address: spec.ipv4Address }),
+  ...(spec.ipv6Address === undefined ? {} : { ipv6Address: spec.ipv6Address }),
+})

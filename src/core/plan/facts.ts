@@ -1,0 +1,13 @@
+import type { TapSpec } from '../network/tap.ts'
+import type { MonitorCapabilities } from '../unit/capabilities.ts'
+
+/** What planning needs besides desired and observed. */
+export type Facts = {
+  readonly nowMs: number
+  readonly bootId: string
+  readonly capabilities: MonitorCapabilities
+  /** Digest of the seed disk as it shall be. */
+  readonly seedDigest: string
+  /** The tap as it shall be; absent for a VM without network. */
+  readonly tap?: TapSpec
+}

@@ -1,0 +1,68 @@
+import { sameGuestRule } from '../network/guest-rule.ts'
+import { guestRuleOf, tapDrift } from '../network/tap.ts'
+import { unreachable } from '../../lib/assert.ts'
+import { when } from './facet.ts'
+import type { TapSpec } from '../network/tap.ts'
+import type { Facet } from './facet.ts'
+import type { Facts } from './facts.ts'
+import type { FirewallState, World } from './world.ts'
+
+/** The guest's rule is in force before its device can carry a packet, and outlives it. */
+export function ensureNetwork(world: World, { tap: spec }: Facts): Facet {
+  if (spec === undefined) return []
+  return when('network', world.firewall, (firewall) =>
+    when('network', world.tap, (tap) => {
+      const because = firewallDrift(firewall, spec)
+      const guard = because === undefined ? [] : [{ kind: 'network.ensure-firewall', because } as const]
+      switch (tap.kind) {
+        case 'foreign':
+          return {
+            outcome: 'blocked',
+            step: 'network.ensure-tap',
+            code: 'tap_name_taken',
+            retry: 'backoff',
+            because: `${spec.device} is not a tap of this VM: ${tap.because}; rename or remove that device`,
+          }
+        case 'absent':
+          return [...guard, { kind: 'network.ensure-tap', because: `there is no device ${spec.device}` }]
+        case 'present': {
+          const missing = tapDrift(spec, tap.facts)
+          return missing.length === 0
+            ? guard
+            : [...guard, { kind: 'network.ensure-tap', because: `${spec.device}: ${missing.join(', ')}` }]
+        }
+        default:
+          return unreachable(tap)
+      }
+    }),
+  )
+}
+
+function firewallDrift(firewall: FirewallState, spec: TapSpec): string | undefined {
+  switch (firewall.kind) {
+    case 'absent':
+      return 'there is no table inet vmhostd'
+    case 'altered':
+      return 'the table inet vmhostd is not as it was written'
+    case 'intact':
+      if (firewall.rule === undefined) return `no rule for ${spec.device}`
+      return sameGuestRule(firewall.rule, guestRuleOf(spec)) ? undefined : `another rule for ${spec.device}`
+    default:
+      return unreachable(firewall)
+  }
+}
+
+/** The device goes before the rule that guards it; a foreign device is left alone. */
+export function removeNetwork(world: World): Facet {
+  return when('network', world.tap, (tap) =>
+    when('network', world.firewall, (firewall) => {
+      const because = 'the VM is being deleted'
+      const guarded =
+        firewall.kind === 'altered' || (firewall.kind === 'intact' && firewall.rule !== undefined)
+      return [
+        ...(tap.kind === 'present' ? [{ kind: 'network.remove-tap', because } as const] : []),
+        ...(guarded ? [{ kind: 'network.remove-firewall', because } as const] : []),
+      ]
+    }),
+  )
+}

@@ -1,0 +1,102 @@
+import { limits } from '../../config/limits.ts'
+import { unreachable } from '../../lib/assert.ts'
+import { when } from './facet.ts'
+import type { VmRecord } from '../vm/record.ts'
+import type { Facet } from './facet.ts'
+import type { Facts } from './facts.ts'
+import type { Step } from './step.ts'
+import type { MonitorState, UnitState, World } from './world.ts'
+
+/** Ends a unit that shall not be: the VM shall stop, its guest is over, or a failed unit is in the way of a start. */
+export function removeUnit(record: VmRecord, world: World): Facet {
+  return when('unit', world.unit, (unit) => {
+    const because = whyRemoveUnit(record, unit, world)
+    return because === undefined ? [] : [{ kind: 'unit.ensure-stopped', because }]
+  })
+}
+
+function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor }: World): string | undefined {
+  if (unit.kind === 'absent') return undefined
+  if (record.deleting) return 'the VM is being deleted'
+  if (record.desired.power === 'stopped') return 'power shall be stopped'
+  if (unit.kind === 'failed') return 'a failed unit is in the way of a start'
+  if (unit.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
+    return `the guest is over: its monitor says ${monitor.value.status}`
+  }
+  return undefined
+}
+
+/** A console session ends with the VM; asked only where the unit is gone or goes in the same plan. */
+export function removeConsole(world: World): Facet {
+  return when('console', world.console, ({ kind }) =>
+    kind === 'absent'
+      ? []
+      : [{ kind: 'console.remove-master', because: 'the console session ends with the VM' }],
+  )
+}
+
+/** Starts, pauses or resumes the guest. */
+export function ensurePower(record: VmRecord, world: World, facts: Facts): Facet {
+  return when('unit', world.unit, (unit) => {
+    switch (unit.kind) {
+      case 'absent':
+      case 'failed':
+        return start(record, world, facts)
+      case 'activating':
+        return { outcome: 'wait', for: 'the unit to start', recheckMs: limits.unitRecheckMs }
+      case 'deactivating':
+        return { outcome: 'wait', for: 'the unit to stop', recheckMs: limits.unitRecheckMs }
+      case 'active':
+        return when('monitor', world.monitor, (monitor) =>
+          steer(record, monitor, facts.nowMs - unit.startedAtMs),
+        )
+      default:
+        return unreachable(unit)
+    }
+  })
+}
+
+function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
+  return when('console', world.console, (console) => {
+    const steps: Step[] = []
+    if (console.kind !== 'stored') {
+      steps.push({ kind: 'console.ensure-master', because: `the console master is ${console.kind}` })
+    }
+    const paused = record.desired.power === 'paused' && capabilities.startPaused
+    steps.push({
+      kind: 'unit.ensure-started',
+      paused,
+      because: `power shall be ${record.desired.power} and the unit is not active`,
+    })
+    return steps
+  })
+}
+
+function steer(record: VmRecord, monitor: MonitorState, ageMs: number): Facet {
+  switch (monitor.kind) {
+    case 'silent':
+      if (ageMs < limits.monitorAnswerMs) {
+        return { outcome: 'wait', for: 'the monitor to answer', recheckMs: limits.monitorRecheckMs }
+      }
+      return {
+        outcome: 'blocked',
+        step: 'monitor.inspect',
+        code: 'monitor_unreachable',
+        retry: 'backoff',
+        because: `the unit is active, but its monitor has not answered for ${limits.monitorAnswerMs / 1000} s`,
+      }
+    case 'running':
+      return record.desired.power === 'paused'
+        ? [{ kind: 'monitor.ensure-paused', because: 'power shall be paused and the guest runs' }]
+        : []
+    case 'paused':
+      return record.desired.power === 'running'
+        ? [{ kind: 'monitor.ensure-running', because: 'power shall be running and the guest is paused' }]
+        : []
+    case 'broken':
+      // removeUnit has planned its end in the same plan; the start follows on what is seen then.
+      return []
+    default:
+      return unreachable(monitor)
+  }
+}

@@ -1,0 +1,27 @@
+import { unreachable } from '../../lib/assert.ts'
+import type { Plan, Step } from './step.ts'
+
+/** A plan as people read it: the outcome, then a line for each step with its reason. */
+export function renderPlan(plan: Plan): string {
+  switch (plan.outcome) {
+    case 'settled':
+      return 'settled'
+    case 'act':
+      return ['act', ...plan.steps.map((step) => `  ${renderStep(step)} because ${step.because}`)].join('\n')
+    case 'wait':
+      return `wait for ${plan.for}, look again in ${plan.recheckMs} ms`
+    case 'blocked':
+      return `blocked at ${plan.step} with ${plan.code} because ${plan.because}`
+    default:
+      return unreachable(plan)
+  }
+}
+
+function renderStep(step: Step): string {
+  const { kind, because: _because, ...args } = step
+  const words = Object.entries(args).map(([name, value]) => `${name}=${brief(String(value))}`)
+  return [kind, ...words].join(' ')
+}
+
+/** Digests are told apart by their first bytes. */
+const brief = (text: string): string => (/^[0-9a-f]{64}$/.test(text) ? text.slice(0, 12) : text)

@@ -1,0 +1,52 @@
+import type { FaultCode, RetryClass } from '../errors.ts'
+import type { ImageRole } from '../vm/desired.ts'
+import type { Sha256 } from '../vm/ids.ts'
+
+/**
+ * The closed table of what can be done to the host for one VM. Each step is `room.verb-object` and safe to repeat, also
+ * after half a failure and when a sibling never ran. Its executor is the file of the same name in `reconcile/steps/`.
+ */
+export type StepArguments = {
+  'image.ensure-fetched': { readonly role: ImageRole; readonly sha256: Sha256 }
+  'storage.ensure-disk': { readonly sizeMib: number }
+  'storage.ensure-seed': { readonly digest: string }
+  'storage.remove-disk': NoArguments
+  'network.ensure-tap': NoArguments
+  'network.ensure-firewall': NoArguments
+  'network.remove-tap': NoArguments
+  'network.remove-firewall': NoArguments
+  'console.ensure-master': NoArguments
+  'console.remove-master': NoArguments
+  'unit.ensure-started': { readonly paused: boolean }
+  'unit.ensure-stopped': NoArguments
+  'monitor.ensure-running': NoArguments
+  'monitor.ensure-paused': NoArguments
+}
+type NoArguments = { readonly [name in never]: never }
+
+export type StepKind = keyof StepArguments
+export type StepOf<K extends StepKind> = {
+  [P in K]: { readonly kind: P; readonly because: string } & StepArguments[P]
+}[K]
+export type Step = StepOf<StepKind>
+
+export type WaitReason = 'the unit to start' | 'the unit to stop' | 'the monitor to answer'
+
+/** The way cannot be gone now; `retry` says when looking again may help. */
+export type Blocked = {
+  readonly outcome: 'blocked'
+  /** The step that is refused, or the inspection that failed (`storage.inspect`). */
+  readonly step: string
+  readonly code: FaultCode
+  readonly retry: RetryClass
+  readonly because: string
+}
+
+export type Waiting = { readonly outcome: 'wait'; readonly for: WaitReason; readonly recheckMs: number }
+
+/** The whole way from what is to what shall be, up to the first wait. */
+export type Plan =
+  | { readonly outcome: 'settled' }
+  | { readonly outcome: 'act'; readonly steps: readonly [Step, ...Step[]] }
+  | Waiting
+  | Blocked

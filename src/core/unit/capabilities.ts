@@ -1,0 +1,9 @@
+/** What a monitor can do. Planning branches on these, never on a monitor's name. */
+export type MonitorCapabilities = {
+  readonly pause: boolean
+  /** A guest can be started with its vCPUs stopped. */
+  readonly startPaused: boolean
+  /** A disk can grow while the guest runs. */
+  readonly growDiskOnline: boolean
+  readonly vcpusMax: number
+}

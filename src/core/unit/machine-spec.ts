@@ -1,0 +1,20 @@
+import type { TapSpec } from '../network/tap.ts'
+import type { Compute } from '../vm/desired.ts'
+import type { UserId, VmId } from '../vm/ids.ts'
+
+/** One guest machine, complete: what a monitor needs to know to start it. Paths are absolute. */
+export type MachineSpec = {
+  readonly id: VmId
+  readonly userId: UserId
+  readonly compute: Compute
+  readonly kernelPath: string
+  readonly initrdPath?: string
+  readonly diskPath: string
+  readonly seedPath: string
+  /** The VM's own; the monitor puts the host's before them. */
+  readonly kernelArguments: string
+  readonly tap?: TapSpec
+  readonly ptsPath: string
+  readonly startPaused: boolean
+  readonly storeId: string
+}

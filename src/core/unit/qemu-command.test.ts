@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { DeviceName, MacAddress, UserId, VmId } from '../vm/ids.ts'
+import type { MachineSpec } from './machine-spec.ts'
+import { qemuArguments, qemuUnitSpec, qmpSocketPath } from './qemu-command.ts'
+import type { QemuHost } from './qemu-command.ts'
+
+const emulated: QemuHost = {
+  program: '/usr/bin/qemu-system-x86_64',
+  accelerator: 'tcg',
+  architecture: 'x64',
+  runDirectory: '/run/vmhostd/vm',
+}
+const accelerated: QemuHost = { ...emulated, accelerator: 'kvm' }
+
+const id = 'web-1' as VmId
+const userId = 200_001 as UserId
+const machine: MachineSpec = {
+  id,
+  userId,
+  compute: { cpuMillicores: 1500, memoryMib: 512, sleepAfterIdleSeconds: 0 },
+  kernelPath: '/pool/images/kernel',
+  initrdPath: '/pool/images/initrd',
+  diskPath: '/pool/disks/web-1/disk.raw',
+  seedPath: '/pool/disks/web-1/seed.iso',
+  kernelArguments: 'quiet',
+  tap: {
+    device: 'vmh0001' as DeviceName,
+    vmId: id,
+    userId,
+    guestMac: '52:54:00:12:34:56' as MacAddress,
+    ipv4Address: '192.0.2.10',
+  },
+  ptsPath: '/dev/pts/3',
+  startPaused: false,
+  storeId: 'store-1',
+}
+
+/** One option with its value a line, as a person would read it. */
+const printed = (args: readonly string[]): string =>
+  args
+    .join(' ')
+    .replaceAll(/ -(?=[a-zA-Z])/g, '\n-')
+    .trim()
+
+const DISKS_AND_REST = `
+-chardev stdio,id=console,signal=off
+-serial chardev:console
+-blockdev driver=file,node-name=disk-file,filename=/pool/disks/web-1/disk.raw,cache.direct=on,aio=threads,discard=unmap
+-blockdev driver=raw,node-name=disk,file=disk-file,discard=unmap
+-device virtio-blk-pci-non-transitional,drive=disk
+-blockdev driver=file,node-name=seed-file,filename=/pool/disks/web-1/seed.iso,read-only=on
+-blockdev driver=raw,node-name=seed,file=seed-file,read-only=on
+-device virtio-blk-pci-non-transitional,drive=seed
+-netdev tap,id=net,ifname=vmh0001,script=no,downscript=no,vhost=off
+-device virtio-net-pci-non-transitional,netdev=net,mac=52:54:00:12:34:56,rombar=0
+-object rng-builtin,id=rng
+-device virtio-rng-pci-non-transitional,rng=rng,rombar=0
+-qmp unix:/run/vmhostd/vm/web-1/qmp.sock,server=on,wait=off`
+
+const PREAMBLE = `-name guest=web-1,debug-threads=on
+-nodefaults
+-no-user-config
+-display none
+-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
+`
+
+test('an emulated x86 guest', () => {
+  assert.equal(
+    printed(qemuArguments(machine, emulated)),
+    `${PREAMBLE}-M microvm,pcie=on,acpi=on
+-accel tcg,thread=multi,tb-size=128
+-cpu max
+-smp 2
+-m 512M
+-kernel /pool/images/kernel
+-initrd /pool/images/initrd
+-append console=ttyS0 root=/dev/vda rw panic=-1 reboot=t ip=192.0.2.10::169.254.0.1:255.255.255.255:web-1::off quiet
+-no-reboot${DISKS_AND_REST}`,
+  )
+})
+
+test('an arm64 guest under KVM', () => {
+  const host: QemuHost = { ...accelerated, program: '/usr/bin/qemu-system-aarch64', architecture: 'arm64' }
+  assert.equal(
+    printed(qemuArguments(machine, host)),
+    `${PREAMBLE}-M virt,gic-version=max
+-accel kvm
+-cpu host
+-smp 2
+-m 512M
+-kernel /pool/images/kernel
+-initrd /pool/images/initrd
+-append console=ttyAMA0 root=/dev/vda rw panic=-1 ip=192.0.2.10::169.254.0.1:255.255.255.255:web-1::off quiet
+-no-reboot${DISKS_AND_REST}`,
+  )
+})
+
+test('an emulated guest is told how fast its clock goes, where that is known; with KVM it knows', () => {
+  const lineOf = (host: QemuHost): string => qemuArguments(machine, { ...host, tscKhz: 2596130 }).join(' ')
+  assert.match(lineOf(emulated), / tsc_early_khz=2596130 /)
+  assert.doesNotMatch(lineOf(accelerated), /tsc_early_khz/)
+})
+
+test('a guest without network and initrd has neither in its command', () => {
+  const { tap: _tap, initrdPath: _initrdPath, ...bare } = machine
+  const args = qemuArguments(bare, emulated)
+  assert.ok(!args.includes('-netdev') && !args.includes('-initrd'))
+  assert.doesNotMatch(args.join(' '), /virtio-net|ip=/)
+})
+
+test('a guest is started with its vCPUs stopped only where that is asked', () => {
+  assert.ok(!qemuArguments(machine, emulated).includes('-S'))
+  assert.equal(qemuArguments({ ...machine, startPaused: true }, emulated).at(-1), '-S')
+})
+
+test('a comma in a path cannot end an option', () => {
+  const args = qemuArguments({ ...machine, diskPath: '/pool/a,b=c/disk.raw' }, emulated)
+  assert.match(args.join(' '), /filename=\/pool\/a,,b=c\/disk\.raw,cache/)
+})
+
+test('an emulated guest may use its memory, its page tables, the overhead and the translation cache', () => {
+  const spec = qemuUnitSpec(machine, emulated)
+  assert.equal(spec.memoryMaxBytes, (512 + 2 + 128 + 128) * 1024 * 1024)
+  assert.equal(spec.tasksMax, 2 + 96)
+  assert.equal(spec.openFilesMax, 1024)
+  assert.equal(spec.cpuQuotaPercent, 150)
+})
+
+test('the sandbox of an emulated guest opens the tap and its own files, nothing else', () => {
+  const spec = qemuUnitSpec(machine, emulated)
+  assert.deepEqual(spec.devices, ['/dev/net/tun rw'])
+  assert.deepEqual(spec.supplementaryGroups, [])
+  assert.deepEqual(spec.readOnlyPaths, [machine.kernelPath, machine.seedPath, machine.initrdPath])
+  assert.deepEqual(spec.readWritePaths, [machine.diskPath])
+  assert.equal(spec.runtimeDirectory, 'vmhostd/vm/web-1')
+  assert.equal(spec.ttyPath, '/dev/pts/3')
+  assert.equal(spec.storeId, 'store-1')
+})
+
+test('with KVM the guest may open /dev/kvm, by device list and by group, and needs no translation cache', () => {
+  const spec = qemuUnitSpec(machine, accelerated)
+  assert.deepEqual(spec.devices, ['/dev/net/tun rw', '/dev/kvm rw'])
+  assert.deepEqual(spec.supplementaryGroups, ['kvm'])
+  assert.equal(spec.memoryMaxBytes, (512 + 2 + 128) * 1024 * 1024)
+})
+
+test('the smallest CPU share is a tenth of a core on one vCPU', () => {
+  const compute = { ...machine.compute, cpuMillicores: 100 }
+  const spec = qemuUnitSpec({ ...machine, compute }, emulated)
+  assert.equal(spec.cpuQuotaPercent, 10)
+  assert.equal(spec.command[spec.command.indexOf('-smp') + 1], '1')
+})
+
+test('the socket of the longest id fits into a socket address', () => {
+  const path = qmpSocketPath('/run/vmhostd/vm', 'a'.repeat(63) as VmId)
+  assert.ok(Buffer.byteLength(path) < 108)
+})

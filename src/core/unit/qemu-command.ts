@@ -1,0 +1,144 @@
+import { limits } from '../../config/limits.ts'
+import type { VmId } from '../vm/ids.ts'
+import { vcpusOf } from '../vm/desired.ts'
+import { renderKernelArguments } from './kernel-arguments.ts'
+import type { Architecture } from './kernel-arguments.ts'
+import type { MachineSpec } from './machine-spec.ts'
+import type { UnitSpec } from './unit-spec.ts'
+
+export type Accelerator = 'kvm' | 'tcg'
+
+/** The QEMU of this host. */
+export type QemuHost = {
+  /** Absolute path. */
+  readonly program: string
+  readonly accelerator: Accelerator
+  readonly architecture: Architecture
+  /** Below /run; holds one directory a guest, made by systemd for the guest's user. */
+  readonly runDirectory: string
+  /** Of the host's time stamp counter, which an emulated x86 guest sees as its own; absent where it is not known. */
+  readonly tscKhz?: number
+}
+
+/** The control socket, in the unit's runtime directory. Under /run/vmhostd/vm it has 88 bytes; sun_path 108 (unix(7)). */
+export const qmpSocketPath = (runDirectory: string, id: VmId): string => `${runDirectory}/${id}/qmp.sock`
+
+/** The command and the sandbox of one guest. */
+export function qemuUnitSpec(machine: MachineSpec, host: QemuHost): UnitSpec {
+  const kvm = host.accelerator === 'kvm'
+  const readOnlyPaths = [machine.kernelPath, machine.seedPath]
+  if (machine.initrdPath !== undefined) readOnlyPaths.push(machine.initrdPath)
+  const devices: string[] = []
+  if (machine.tap !== undefined) devices.push('/dev/net/tun rw')
+  if (kvm) devices.push('/dev/kvm rw')
+  return {
+    description: `VM ${machine.id}`,
+    command: [host.program, ...qemuArguments(machine, host)],
+    userId: machine.userId,
+    supplementaryGroups: kvm ? ['kvm'] : [],
+    ttyPath: machine.ptsPath,
+    // RuntimeDirectory= is relative to /run (systemd.exec(5)).
+    runtimeDirectory: `${host.runDirectory.replace(/^\/run\//, '')}/${machine.id}`,
+    cpuQuotaPercent: machine.compute.cpuMillicores / 10,
+    memoryMaxBytes: memoryMaxMib(machine, host) * 1024 * 1024,
+    tasksMax: vcpusOf(machine.compute) + limits.qemuExtraTasks,
+    openFilesMax: limits.qemuOpenFiles,
+    devices,
+    readOnlyPaths,
+    readWritePaths: [machine.diskPath],
+    storeId: machine.storeId,
+  }
+}
+
+/** A page table entry has 8 bytes for each page of 4 KiB; the host keeps one table and the second stage another. */
+const GUEST_MIB_A_PAGE_TABLE_MIB = 256
+
+function memoryMaxMib({ compute: { memoryMib } }: MachineSpec, { accelerator }: QemuHost): number {
+  const pageTables = Math.ceil(memoryMib / GUEST_MIB_A_PAGE_TABLE_MIB)
+  const cache = accelerator === 'tcg' ? limits.qemuTcgCacheMib : 0
+  return memoryMib + pageTables + limits.qemuOverheadMib + cache
+}
+
+/**
+ * The arguments of qemu-system(1), in the order of a machine's story. Devices are non-transitional: legacy virtio wants
+ * I/O ports, of which these boards have none to give.
+ */
+export function qemuArguments(machine: MachineSpec, host: QemuHost): readonly string[] {
+  return [
+    ...['-name', `guest=${machine.id},debug-threads=on`],
+    ...['-nodefaults', '-no-user-config', '-display', 'none'],
+    ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
+    ...machineArguments(machine, host),
+    ...bootArguments(machine, host),
+    ...consoleArguments(),
+    ...diskArguments(
+      'disk',
+      `filename=${escaped(machine.diskPath)},cache.direct=on,aio=threads,discard=unmap`,
+    ),
+    ...diskArguments('seed', `filename=${escaped(machine.seedPath)},read-only=on`),
+    ...networkArguments(machine),
+    ...['-object', 'rng-builtin,id=rng', '-device', 'virtio-rng-pci-non-transitional,rng=rng,rombar=0'],
+    ...['-qmp', `unix:${escaped(qmpSocketPath(host.runDirectory, machine.id))},server=on,wait=off`],
+    ...(machine.startPaused ? ['-S'] : []),
+  ]
+}
+
+function machineArguments({ compute }: MachineSpec, { accelerator, architecture }: QemuHost): string[] {
+  // Without pit, pic or rtc an emulated x86 guest hangs when it calibrates its clock, so microvm keeps its defaults.
+  const board = architecture === 'x64' ? 'microvm,pcie=on,acpi=on' : 'virt,gic-version=max'
+  const kvm = accelerator === 'kvm'
+  return [
+    ...['-M', board],
+    ...['-accel', kvm ? 'kvm' : `tcg,thread=multi,tb-size=${limits.qemuTcgCacheMib}`],
+    ...['-cpu', kvm ? 'host' : 'max'],
+    ...['-smp', String(vcpusOf(compute)), '-m', `${compute.memoryMib}M`],
+  ]
+}
+
+/** A guest that reboots ends its monitor: what comes back is decided by the daemon, not by the guest. */
+function bootArguments(machine: MachineSpec, { accelerator, architecture, tscKhz }: QemuHost): string[] {
+  const { id, tap, kernelArguments: own } = machine
+  const ipv4Address = tap?.ipv4Address
+  const line = renderKernelArguments({
+    id,
+    architecture,
+    own,
+    ...(ipv4Address === undefined ? {} : { ipv4Address }),
+    // Else the guest measures it against the PIT, which fails when its vCPU has to wait for the host or for its quota,
+    // and then it hangs: this board has no other timer.
+    ...(accelerator === 'kvm' || tscKhz === undefined ? {} : { tscKhz }),
+  })
+  const initrd = machine.initrdPath === undefined ? [] : ['-initrd', machine.initrdPath]
+  return ['-kernel', machine.kernelPath, ...initrd, '-append', line, '-no-reboot']
+}
+
+/** Standard input and output are the console pty. Without `signal=off` a Ctrl-C on the console would end the monitor. */
+const consoleArguments = (): string[] => [
+  ...['-chardev', 'stdio,id=console,signal=off'],
+  ...['-serial', 'chardev:console'],
+]
+
+/**
+ * A raw file as a virtio disk. Past the page cache (`cache.direct`), or its pages would count against the unit's memory
+ * a second time; with worker threads, as Linux AIO blocks the monitor where a sparse or cloned file allocates.
+ */
+const diskArguments = (name: 'disk' | 'seed', file: string): string[] => [
+  ...['-blockdev', `driver=file,node-name=${name}-file,${file}`],
+  ...[
+    '-blockdev',
+    `driver=raw,node-name=${name},file=${name}-file,${name === 'seed' ? 'read-only=on' : 'discard=unmap'}`,
+  ],
+  ...['-device', `virtio-blk-pci-non-transitional,drive=${name}`],
+]
+
+/** The tap is made beforehand and belongs to the unit's user, so the monitor needs no privilege to open it. */
+function networkArguments({ tap }: MachineSpec): string[] {
+  if (tap === undefined) return []
+  return [
+    ...['-netdev', `tap,id=net,ifname=${tap.device},script=no,downscript=no,vhost=off`],
+    ...['-device', `virtio-net-pci-non-transitional,netdev=net,mac=${tap.guestMac},rombar=0`],
+  ]
+}
+
+/** A comma inside a value is written twice (qemu-system(1), -drive file=). */
+const escaped = (value: string): string => value.replaceAll(',', ',,')

@@ -1,0 +1,23 @@
+import type { UserId } from '../vm/ids.ts'
+
+/** A unit in terms of the host, free of D-Bus: the driver translates it to properties (systemd.exec(5)). */
+export type UnitSpec = {
+  readonly description: string
+  /** Program and arguments; the program is an absolute path. */
+  readonly command: readonly [string, ...string[]]
+  readonly userId: UserId
+  readonly supplementaryGroups: readonly string[]
+  /** The slave of the console pty: standard input, output and controlling terminal. */
+  readonly ttyPath: string
+  /** Relative to /run; made and owned for the unit's user, and removed with the unit. */
+  readonly runtimeDirectory: string
+  readonly cpuQuotaPercent: number
+  readonly memoryMaxBytes: number
+  readonly tasksMax: number
+  readonly openFilesMax: number
+  readonly devices: readonly string[]
+  readonly readOnlyPaths: readonly string[]
+  readonly readWritePaths: readonly string[]
+  /** Marks the unit as of this store, so that a sweep never takes another daemon's. */
+  readonly storeId: string
+}

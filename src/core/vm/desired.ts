@@ -1,0 +1,50 @@
+import type { MacAddress, Sha256 } from './ids.ts'
+
+export type DesiredPower = 'running' | 'stopped' | 'paused'
+
+export type Compute = {
+  /** 1000 = one core; 100 to 32000. */
+  readonly cpuMillicores: number
+  readonly memoryMib: number
+  /** 0 disables automatic sleep. */
+  readonly sleepAfterIdleSeconds: number
+}
+
+export type Image = {
+  readonly rootfsSha256: Sha256
+  readonly kernelSha256: Sha256
+  readonly initrdSha256?: Sha256
+  /** Appended to the arguments the host gives the kernel. */
+  readonly kernelArguments?: string
+}
+
+export type Network = {
+  readonly macAddress: MacAddress
+  readonly ipv4Address?: string
+  readonly ipv6Address?: string
+}
+
+/** What the controller asked for. URLs and user data are kept elsewhere: they never reach a response. */
+export type Desired = {
+  readonly power: DesiredPower
+  readonly compute: Compute
+  readonly disk: { readonly sizeMib: number }
+  readonly image: Image
+  /** Absent: the VM has no network device. */
+  readonly network?: Network
+}
+
+export type ImageRole = 'rootfs' | 'kernel' | 'initrd'
+
+/** The images a VM needs, with the part each plays. */
+export function imagesOf(image: Image): readonly { readonly role: ImageRole; readonly sha256: Sha256 }[] {
+  const images: { role: ImageRole; sha256: Sha256 }[] = [
+    { role: 'kernel', sha256: image.kernelSha256 },
+    { role: 'rootfs', sha256: image.rootfsSha256 },
+  ]
+  if (image.initrdSha256 !== undefined) images.push({ role: 'initrd', sha256: image.initrdSha256 })
+  return images
+}
+
+/** Guest vCPUs for a CPU share: one a started core. */
+export const vcpusOf = (compute: Compute): number => Math.ceil(compute.cpuMillicores / 1000)

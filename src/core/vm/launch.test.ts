@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { recordOf, worldOf } from '../../../test/record.ts'
+import { findLaunch } from './launch.ts'
+
+const now = { nowMs: 10_000, bootId: 'this-boot' }
+const { compute } = recordOf().desired
+const launched = recordOf({ launch: { bootId: 'this-boot', atMs: 4000, compute } })
+const gone = worldOf({
+  unit: { known: true, value: { kind: 'absent' } },
+  monitor: { known: true, value: { kind: 'silent' } },
+})
+
+test('a VM that runs as recorded has nothing to note', () => {
+  assert.deepEqual(findLaunch(launched, worldOf(), now), { kind: 'as-recorded' })
+})
+
+test('a unit that is gone although the VM was started in this boot is an exit, with the time it ran', () => {
+  const finding = findLaunch(launched, gone, now)
+  assert.equal(finding.kind, 'exited')
+  assert.equal(finding.kind === 'exited' && finding.ranMs, 6000)
+})
+
+test('a failed unit tells its result and status', () => {
+  const failed = worldOf({ unit: { known: true, value: { kind: 'failed', result: 'exit-code', status: 7 } } })
+  const finding = findLaunch(launched, failed, now)
+  assert.match(finding.kind === 'exited' ? finding.because : '', /exit-code, status 7/)
+})
+
+test('a guest whose monitor says it is over counts as an exit although the unit is active', () => {
+  const broken = worldOf({ monitor: { known: true, value: { kind: 'broken', status: 'shutdown' } } })
+  assert.equal(findLaunch(launched, broken, now).kind, 'exited')
+})
+
+test('a VM that was started before the host rebooted did not exit', () => {
+  assert.deepEqual(findLaunch(launched, gone, { ...now, bootId: 'next-boot' }), { kind: 'as-recorded' })
+})
+
+test('a VM that was never seen started did not exit', () => {
+  assert.deepEqual(findLaunch(recordOf(), gone, now), { kind: 'as-recorded' })
+})
+
+test('a VM that shall be stopped or deleted does not exit, it ends', () => {
+  const stopped = { ...launched, desired: { ...launched.desired, power: 'stopped' } } as const
+  assert.deepEqual(findLaunch(stopped, gone, now), { kind: 'as-recorded' })
+  assert.deepEqual(findLaunch({ ...launched, deleting: true }, gone, now), { kind: 'as-recorded' })
+})
+
+test('a unit that cannot be looked at says nothing', () => {
+  const blind = worldOf({
+    unit: { known: false, code: 'systemd_unavailable', retry: 'backoff', message: 'no answer' },
+  })
+  assert.deepEqual(findLaunch(launched, blind, now), { kind: 'as-recorded' })
+})
+
+test('a unit whose guest is over is not adopted, or its end would be noted for ever', () => {
+  const broken = worldOf({ monitor: { known: true, value: { kind: 'broken', status: 'internal-error' } } })
+  assert.deepEqual(findLaunch(recordOf(), broken, now), { kind: 'as-recorded' })
+})
+
+test('a running unit without a launch on record is adopted with its own start time', () => {
+  assert.deepEqual(findLaunch(recordOf(), worldOf(), now), {
+    kind: 'adopted',
+    launch: { bootId: 'this-boot', atMs: 1500, compute },
+  })
+})

@@ -1,0 +1,45 @@
+import type { World } from '../plan/world.ts'
+import type { Launch, VmRecord } from './record.ts'
+
+/** How a launch on record compares with what the host shows. */
+export type LaunchFinding =
+  | { readonly kind: 'as-recorded' }
+  /** A unit of this VM is active and no launch is on record: the daemon died between the start and its record. */
+  | { readonly kind: 'adopted'; readonly launch: Launch }
+  /** The VM was started in this boot, shall not be stopped, and is over. */
+  | { readonly kind: 'exited'; readonly because: string; readonly ranMs: number }
+
+/** Decides whether a VM ended by itself. An inspection that failed says nothing. */
+export function findLaunch(
+  record: VmRecord,
+  world: World,
+  now: { nowMs: number; bootId: string },
+): LaunchFinding {
+  const { launch } = record
+  if (!world.unit.known) return { kind: 'as-recorded' }
+  const unit = world.unit.value
+  const thisBoot = launch?.bootId === now.bootId
+  if (!thisBoot) {
+    // What is over was noted when it ended, and its unit is about to be removed.
+    if (unit.kind !== 'active' || whyOver(world) !== undefined) return { kind: 'as-recorded' }
+    const adopted = { bootId: now.bootId, atMs: unit.startedAtMs, compute: record.desired.compute }
+    return { kind: 'adopted', launch: adopted }
+  }
+  if (record.deleting || record.desired.power === 'stopped') return { kind: 'as-recorded' }
+  const because = whyOver(world)
+  return because === undefined
+    ? { kind: 'as-recorded' }
+    : { kind: 'exited', because, ranMs: Math.max(0, now.nowMs - launch.atMs) }
+}
+
+function whyOver({ unit, monitor }: World): string | undefined {
+  if (!unit.known) return undefined
+  if (unit.value.kind === 'failed') {
+    return `the monitor ended: ${unit.value.result}, status ${unit.value.status}`
+  }
+  if (unit.value.kind === 'absent') return 'the monitor ended: the guest shut down, or its unit was stopped'
+  if (unit.value.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
+    return `the guest is over: its monitor says ${monitor.value.status}`
+  }
+  return undefined
+}

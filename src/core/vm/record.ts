@@ -1,0 +1,71 @@
+import type { FaultCode } from '../errors.ts'
+import type { Compute, Desired } from './desired.ts'
+import type { DeviceName, Generation, OperationId, UserId, VmId } from './ids.ts'
+
+export type ObservedState =
+  | 'pending'
+  | 'starting'
+  | 'running'
+  | 'pausing'
+  | 'paused'
+  | 'stopping'
+  | 'stopped'
+  | 'sleeping'
+  | 'waking'
+  | 'deleting'
+  | 'failed'
+
+/** Why observed state stands still. Times are milliseconds since the epoch. */
+export type Fault = {
+  readonly code: FaultCode
+  /** The step that failed, or the inspection, e.g. `network.ensure-tap`. */
+  readonly step: string
+  /** The whole cause chain in one line. */
+  readonly message: string
+  readonly generation: Generation
+  readonly sinceMs: number
+  readonly attempt: number
+  /** Absent when only a change can help. */
+  readonly nextAttemptAtMs?: number
+}
+
+/** What the last pass found, as it is shown. */
+export type Observed = {
+  readonly state: ObservedState
+  readonly fault?: Fault
+  /** The shape the VM runs with now; absent while it does not run. */
+  readonly compute?: Compute
+  /** Absent until the disk exists. */
+  readonly disk?: { readonly sizeMib: number }
+  readonly startedAtMs?: number
+}
+
+/** A start that was seen to succeed. Its absence while the unit is gone means: nothing was lost, start it. */
+export type Launch = {
+  /** Of the host's boot: a VM does not exit by itself when its host reboots. */
+  readonly bootId: string
+  readonly atMs: number
+  readonly compute: Compute
+}
+
+/** Host names that belong to the VM, allocated with the record and recorded before the objects exist. */
+export type HostIdentity = { readonly userId: UserId; readonly device: DeviceName }
+
+export type VmRecord = {
+  readonly id: VmId
+  readonly host: HostIdentity
+  readonly desired: Desired
+  /** True once deletion was asked for; the record goes when the host is clean. */
+  readonly deleting: boolean
+  readonly generations: { readonly desired: Generation; readonly observed: Generation }
+  /** The mutation that made the present desired generation. */
+  readonly operationId: OperationId
+  readonly observed: Observed
+  readonly launch?: Launch
+  /** Exits in a row, each soon after its start; feeds the restart back-off. */
+  readonly exitStreak: number
+  /** Raised by every visible change; the ETag. */
+  readonly revision: number
+  readonly createdAtMs: number
+  readonly updatedAtMs: number
+}

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { limits } from '../../config/limits.ts'
+import { recordOf } from '../../../test/record.ts'
+import { nextFault, retryDelayMs } from './retry.ts'
+import type { Failure } from './retry.ts'
+
+const failure: Failure = {
+  step: 'network.ensure-tap',
+  code: 'network_failed',
+  retry: 'backoff',
+  message: 'no',
+}
+const at = (nowMs: number) => ({ nowMs, random: 0 })
+
+test('the delay doubles from its minimum to its cap and stays there', () => {
+  const delays = [1, 2, 3, 4, 5, 6, 7, 8, 1000].map((attempt) => retryDelayMs('backoff', attempt, 0))
+  assert.deepEqual(delays, [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000])
+})
+
+test('jitter only ever shortens a delay, by at most its fraction', () => {
+  const shortest = retryDelayMs('backoff', 1, 1)
+  assert.equal(shortest, limits.retryBackoffMsMin * (1 - limits.retryJitter))
+})
+
+test('a busy host is asked again soon, whatever came before; a hopeless case slowly', () => {
+  assert.equal(retryDelayMs('soon', 9, 0), limits.retrySoonMs)
+  assert.equal(retryDelayMs('on-change', 1, 0), limits.retryBackoffMsMax)
+})
+
+test('the same failure again counts on and keeps its beginning', () => {
+  const first = nextFault(recordOf(), failure, at(5000))
+  assert.deepEqual([first.attempt, first.sinceMs, first.nextAttemptAtMs], [1, 5000, 6000])
+  const again = nextFault(recordOf({ observed: { state: 'failed', fault: first } }), failure, at(6000))
+  assert.deepEqual([again.attempt, again.sinceMs, again.nextAttemptAtMs], [2, 5000, 8000])
+})
+
+test('another failure starts anew', () => {
+  const first = nextFault(recordOf(), failure, at(5000))
+  const record = recordOf({ observed: { state: 'failed', fault: { ...first, attempt: 6 } } })
+  const other = nextFault(record, { ...failure, code: 'tap_name_taken' }, at(9000))
+  assert.deepEqual([other.attempt, other.sinceMs], [1, 9000])
+})
+
+test('a fault tells the generation it is about', () => {
+  assert.equal(nextFault(recordOf(), failure, at(0)).generation, 2)
+})

@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { abortable } from './abortable.ts'
+
+const never = new Promise<never>(() => {})
+
+test('it settles as its promise does', async () => {
+  const { signal } = new AbortController()
+  assert.equal(await abortable(Promise.resolve(1), signal), 1)
+  await assert.rejects(abortable(Promise.reject(new Error('no')), signal), /no/)
+})
+
+test('it rejects with the reason as soon as the signal aborts, also when that was before', async () => {
+  const controller = new AbortController()
+  const reason = new Error('enough')
+  const waiting = abortable(never, controller.signal)
+  controller.abort(reason)
+  await assert.rejects(waiting, reason)
+  await assert.rejects(abortable(never, controller.signal), reason)
+})

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Type } from 'typebox'
+import { nearest } from './nearest.ts'
+import { checkerFor } from './schema-check.ts'
+
+const closed = { additionalProperties: false } as const
+const schema = Type.Object(
+  {
+    cores: Type.Integer({ minimum: 1, maximum: 32 }),
+    mode: Type.Enum(['on', 'off']),
+    name: Type.Optional(Type.String({ pattern: '^[a-z]+$', maxLength: 5 })),
+    'a/b~c': Type.Optional(Type.Object({ list: Type.Array(Type.String(), { maxItems: 2 }) }, closed)),
+  },
+  closed,
+)
+const check = checkerFor(schema, new Map([['^[a-z]+$', 'must be lower-case letters']]))
+const good = { cores: 1, mode: 'on' }
+
+test('a value that fits has no complaints', () => {
+  assert.deepEqual(check({ ...good, name: 'abc', 'a/b~c': { list: [] } }), [])
+})
+
+const cases: readonly (readonly [unknown, string, string, string])[] = [
+  [null, '', 'wrong_type', 'must be an object'],
+  [[], '', 'wrong_type', 'must be an object'],
+  [{ mode: 'on' }, '/cores', 'missing', 'is missing'],
+  [{ ...good, cores: 33 }, '/cores', 'out_of_range', 'must be between 1 and 32'],
+  [{ ...good, cores: 1.5 }, '/cores', 'wrong_type', 'must be a whole number'],
+  [{ ...good, cores: '1' }, '/cores', 'wrong_type', 'must be a whole number'],
+  [{ ...good, mode: 'ON' }, '/mode', 'not_allowed', 'must be one of on, off'],
+  [{ ...good, name: 'a-b' }, '/name', 'malformed', 'must be lower-case letters'],
+  [{ ...good, name: 'abcdef' }, '/name', 'wrong_length', 'must have at most 5 characters'],
+  [{ ...good, nam: 'a' }, '/nam', 'unknown_member', 'is not known here; did you mean name?'],
+  [{ ...good, 'q/~': 1 }, '/q~1~0', 'unknown_member', 'is not known here'],
+  [{ ...good, 'a/b~c': {} }, '/a~1b~0c/list', 'missing', 'is missing'],
+  [{ ...good, 'a/b~c': { list: [1] } }, '/a~1b~0c/list/0', 'wrong_type', 'must be a string'],
+  [
+    { ...good, 'a/b~c': { list: ['', '', ''] } },
+    '/a~1b~0c/list',
+    'wrong_length',
+    'must have at most 2 items',
+  ],
+]
+for (const [value, pointer, code, detail] of cases) {
+  test(`${JSON.stringify(value)}: ${pointer} ${detail}`, () => {
+    assert.deepEqual(check(value), [{ pointer, code, detail }])
+  })
+}
+
+test('several complaints come at once, and a flood of them is cut', () => {
+  assert.equal(check({ cores: 0, mode: 'x' }).length, 2)
+  const flood = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`k${index}`, 1]))
+  const complaints = check({ ...good, ...flood })
+  assert.ok(complaints.length > 0 && complaints.length <= 8)
+})
+
+test('a long unknown name is cut, and a value is never repeated', () => {
+  const [complaint] = check({ ...good, ['x'.repeat(1000)]: 1 })
+  assert.ok(complaint !== undefined && complaint.pointer.length < 70)
+  assert.ok(!JSON.stringify(check({ ...good, mode: 'CANARY' })).includes('CANARY'))
+})
+
+test('the nearest name is suggested only for a slip', () => {
+  const names = ['memory_mib', 'cpu_millicores', 'port']
+  assert.equal(nearest('memory_mb', names), 'memory_mib')
+  assert.equal(nearest('prot', names), 'port')
+  assert.equal(nearest('pot', names), 'port')
+  assert.equal(nearest('colour', names), undefined)
+})

@@ -1,0 +1,165 @@
+import type { TSchema } from 'typebox'
+import { Compile } from 'typebox/compile'
+
+import { nearest } from './nearest.ts'
+
+/** One thing that is wrong with a value. */
+export type Complaint = {
+  /** Where, as a JSON pointer (RFC 6901) into the value. */
+  readonly pointer: string
+  readonly code: ComplaintCode
+  /** A phrase that follows the name of the member: "must be between 100 and 32000". */
+  readonly detail: string
+}
+
+export type ComplaintCode =
+  | 'missing'
+  | 'unknown_member'
+  | 'wrong_type'
+  | 'out_of_range'
+  | 'not_allowed'
+  | 'malformed'
+  | 'wrong_length'
+
+/** A name longer than this is cut where it is repeated to its sender. */
+const NAME_CHARACTERS_MAX = 64
+
+/** The validator's shape of an error: that of JSON Schema keywords. */
+type Failure = {
+  readonly keyword: string
+  readonly schemaPath: string
+  readonly instancePath: string
+  readonly params: object
+}
+
+/** The keywords of a schema that the words below come from. */
+type Rules = {
+  readonly type?: string
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly maxItems?: number
+  readonly pattern?: string
+  readonly format?: string
+  readonly enum?: readonly unknown[]
+  readonly properties?: Readonly<Record<string, unknown>>
+}
+
+/**
+ * A checker for values of `schema`: the complaints, none where the value fits. It changes and coerces nothing, and
+ * never repeats a value, so that a secret in the wrong place is not sent back. `patternWords` says each pattern of the
+ * schema in words ("must be …"). The validator stops collecting after eight failures.
+ */
+export function checkerFor(
+  schema: TSchema,
+  patternWords: ReadonlyMap<string, string>,
+): (value: unknown) => readonly Complaint[] {
+  const validator = Compile(schema)
+  return (value) => {
+    if (validator.Check(value)) return []
+    return validator.Errors(value).flatMap((failure) => complaintsOf(schema, patternWords, failure))
+  }
+}
+
+function complaintsOf(
+  schema: TSchema,
+  patternWords: ReadonlyMap<string, string>,
+  failure: Failure,
+): Complaint[] {
+  const pointer = failure.instancePath
+  const rules = rulesAt(schema, failure.schemaPath)
+  const one = (code: ComplaintCode, detail: string): Complaint[] => [{ pointer, code, detail }]
+  switch (failure.keyword) {
+    case 'required':
+      return namesIn(failure.params, 'requiredProperties').map((name) => ({
+        pointer: member(pointer, name),
+        code: 'missing',
+        detail: 'is missing',
+      }))
+    // An unknown member fails twice: here, and at the `false` of `additionalProperties`, which comes first.
+    case 'additionalProperties':
+      return []
+    case 'boolean':
+      return [
+        unknownMember(pointer, rulesAt(schema, failure.schemaPath.replace(/\/additionalProperties$/, ''))),
+      ]
+    case 'type':
+      return one('wrong_type', `must be ${TYPE_WORDS.get(rules.type) ?? 'of a different type'}`)
+    case 'minimum':
+    case 'maximum':
+      return one('out_of_range', rangeWords(rules))
+    case 'minLength':
+    case 'maxLength':
+    case 'maxItems':
+      return one('wrong_length', lengthWords(rules))
+    case 'enum':
+      return one('not_allowed', `must be one of ${(rules.enum ?? []).map(String).join(', ')}`)
+    case 'pattern':
+      return one('malformed', patternWords.get(rules.pattern ?? '') ?? `must match ${rules.pattern}`)
+    case 'format':
+      return one('malformed', FORMAT_WORDS.get(rules.format) ?? `must be a ${rules.format}`)
+    default:
+      return one('malformed', 'is not valid')
+  }
+}
+
+function unknownMember(pointer: string, parent: Rules): Complaint {
+  const slash = pointer.lastIndexOf('/')
+  const name = unescapePointer(pointer.slice(slash + 1))
+  const long = name.length > NAME_CHARACTERS_MAX
+  const near = long ? undefined : nearest(name, Object.keys(parent.properties ?? {}))
+  return {
+    pointer: long ? member(pointer.slice(0, slash), `${name.slice(0, NAME_CHARACTERS_MAX)}…`) : pointer,
+    code: 'unknown_member',
+    detail: near === undefined ? 'is not known here' : `is not known here; did you mean ${near}?`,
+  }
+}
+
+const TYPE_WORDS: ReadonlyMap<string | undefined, string> = new Map([
+  ['string', 'a string'],
+  ['integer', 'a whole number'],
+  ['number', 'a number'],
+  ['boolean', 'true or false'],
+  ['object', 'an object'],
+  ['array', 'a list'],
+])
+
+const FORMAT_WORDS: ReadonlyMap<string | undefined, string> = new Map([
+  ['ipv4', 'must be an IPv4 address'],
+  ['ipv6', 'must be an IPv6 address'],
+])
+
+function rangeWords({ minimum, maximum }: Rules): string {
+  if (maximum === undefined) return `must be at least ${minimum}`
+  if (minimum === undefined) return `must be at most ${maximum}`
+  return `must be between ${minimum} and ${maximum}`
+}
+
+function lengthWords({ minLength, maxLength, maxItems }: Rules): string {
+  if (maxItems !== undefined) return `must have at most ${maxItems} items`
+  if (maxLength === undefined)
+    return minLength === 1 ? 'must not be empty' : `must have at least ${minLength} characters`
+  if (minLength === undefined) return `must have at most ${maxLength} characters`
+  return `must have ${minLength} to ${maxLength} characters`
+}
+
+const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
+const unescapePointer = (name: string): string => name.replaceAll('~1', '/').replaceAll('~0', '~')
+const member = (pointer: string, name: string): string => `${pointer}/${escapePointer(name)}`
+
+function namesIn(params: object, key: string): readonly string[] {
+  const names: unknown = Reflect.get(params, key)
+  return Array.isArray(names) ? names.map(String) : []
+}
+
+/** The schema a failure speaks of; its path is a JSON pointer in URI fragment form, `#/properties/…`. */
+function rulesAt(schema: TSchema, path: string): Rules {
+  const names = path.split('/').slice(1)
+  let current: unknown = schema
+  for (const name of names) {
+    if (typeof current !== 'object' || current === null) return {}
+    current = Reflect.get(current, unescapePointer(name))
+  }
+  return typeof current === 'object' && current !== null ? current : {}
+}

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Semaphore } from './semaphore.ts'
+
+/** A task that tells that it runs and ends when it is told. */
+function task(): { run: () => Promise<void>; started: Promise<void>; end: () => void } {
+  const started = Promise.withResolvers<void>()
+  const ended = Promise.withResolvers<void>()
+  const run = (): Promise<void> => {
+    started.resolve()
+    return ended.promise
+  }
+  return { run, started: started.promise, end: ended.resolve }
+}
+
+test('tasks take their turns in the order they came', async () => {
+  const semaphore = new Semaphore(1)
+  const order: number[] = []
+  await Promise.all([1, 2, 3].map((n) => semaphore.run(async () => void order.push(n))))
+  assert.deepEqual(order, [1, 2, 3])
+})
+
+test('a task that fails gives its place on', async () => {
+  const semaphore = new Semaphore(1)
+  await assert.rejects(
+    semaphore.run(() => Promise.reject(new Error('no'))),
+    /no/,
+  )
+  assert.equal(await semaphore.run(async () => 'next'), 'next')
+})
+
+test('one who gives up waiting never runs and is nobody in the way', async () => {
+  const semaphore = new Semaphore(1)
+  const [first, third] = [task(), task()]
+  const controller = new AbortController()
+  const reason = new Error('too late')
+  const running = semaphore.run(first.run)
+  await first.started
+  let ran = false
+  const waiting = semaphore.run(async () => void (ran = true), controller.signal)
+  const last = semaphore.run(third.run)
+  controller.abort(reason)
+  await assert.rejects(waiting, reason)
+  first.end()
+  await running
+  await third.started
+  third.end()
+  await last
+  assert.equal(ran, false)
+})
+
+test("an abort after the turn has come is the task's own matter", async () => {
+  const semaphore = new Semaphore(1)
+  const controller = new AbortController()
+  const only = task()
+  const running = semaphore.run(only.run, controller.signal)
+  await only.started
+  controller.abort()
+  only.end()
+  await running
+})

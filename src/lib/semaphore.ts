@@ -1,0 +1,41 @@
+import { assert } from './assert.ts'
+
+/** Lets at most `places` tasks run at once; the others wait their turn in the order they came. */
+export class Semaphore {
+  #free: number
+  readonly #waiting: (() => void)[] = []
+
+  constructor(places: number) {
+    assert(places > 0, 'a semaphore needs a place')
+    this.#free = places
+  }
+
+  /** Rejects with the signal's reason when that aborts before the task's turn has come; the task then never runs. */
+  async run<T>(task: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    signal?.throwIfAborted()
+    if (this.#free > 0) this.#free -= 1
+    else await this.#turn(signal)
+    try {
+      return await task()
+    } finally {
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#free += 1
+      else next()
+    }
+  }
+
+  async #turn(signal: AbortSignal | undefined): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const leave = (): void => {
+      this.#waiting.splice(this.#waiting.indexOf(come), 1)
+      reject(signal?.reason)
+    }
+    const come = (): void => {
+      signal?.removeEventListener('abort', leave)
+      resolve()
+    }
+    this.#waiting.push(come)
+    signal?.addEventListener('abort', leave, { once: true })
+    await promise
+  }
+}

@@ -1,0 +1,50 @@
+import pino from 'pino'
+import { describeError } from './describe-error.ts'
+import { scrubLine } from './scrub.ts'
+import type { Log } from './log.ts'
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+
+export type LogOptions = {
+  readonly level: LogLevel
+  /** Gets each finished line with its newline; by default standard output, written at once. */
+  readonly write?: (line: string) => void
+  /** Puts the syslog priority before each line, so that `journalctl -p warning` can filter (sd-daemon(3)). */
+  readonly priorityPrefix?: boolean
+}
+
+/** The `<N>` of sd-daemon(3) for each level. */
+const PRIORITY: Readonly<Record<string, number>> = { debug: 7, info: 6, warn: 4, error: 3 }
+
+/**
+ * The daemon's logger: one JSON object a line. An `error` field becomes its cause chain and code. Every line passes
+ * {@link scrubLine} on its way out.
+ */
+export function createLog(options: LogOptions): Log {
+  const write = options.write ?? standardOutput()
+  const prefixed = options.priorityPrefix === true
+  return pino(
+    {
+      level: options.level,
+      base: { service: 'vmhostd' },
+      messageKey: 'message',
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { error: describeError },
+    },
+    { write: (line) => write(prefixed ? withPriority(scrubLine(line)) : scrubLine(line)) },
+  )
+}
+
+function withPriority(line: string): string {
+  const level = /"level":"(\w+)"/.exec(line)?.[1] ?? 'info'
+  return `<${PRIORITY[level] ?? PRIORITY['info']}>${line}`
+}
+
+/** Synchronous: the line that explains a crash is out before the crash. */
+function standardOutput(): (line: string) => void {
+  const destination = pino.destination({ dest: 1, sync: true })
+  // A reader that went away (`vmhostd serve | head`) must not end a daemon that owns guests' consoles.
+  destination.on('error', () => {})
+  return (line) => destination.write(line)
+}

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { newOperationId } from './operation-id.ts'
+import { scrub, scrubLine } from './scrub.ts'
+
+const cases: readonly (readonly [string, string])[] = [
+  ['https://s3.example/b/k?X-Amz-Signature=abc', 'https://s3.example/b/k?[redacted]'],
+  ['get "https://s3.example/k?sv=1&sig=abc" failed', 'get "https://s3.example/k?[redacted]" failed'],
+  ['https://me:secret@example.net/k', 'https://example.net/k'],
+  ['https://example.net/k#access', 'https://example.net/k#[redacted]'],
+  ['HTTPS://EXAMPLE.NET/K?A=B next', 'HTTPS://EXAMPLE.NET/K?[redacted] next'],
+  ['https://[2001:db8::1]:8443/k?t=1', 'https://[2001:db8::1]:8443/k?[redacted]'],
+  ['the part after k&X-Amz-Signature=abc&x=1', 'the part after k&X-Amz-Signature=[redacted]&x=1'],
+  ['url=https%3A%2F%2Fs%2F%3FX-Amz-Signature%3Dabc', 'url=https%3A%2F%2Fs%2F%3FX-Amz-Signature%3D[redacted]'],
+  ['temp_url_sig=abc&temp_url_expires=1', 'temp_url_sig=[redacted]&temp_url_expires=1'],
+  ['authorization: Bearer abcdefgh.ijkl', 'authorization: Bearer [redacted]'],
+  ['X-Auth-Token: abc', 'X-Auth-Token: [redacted]'],
+  ['auth_token=abc', 'auth_token=[redacted]'],
+  ['tok\u0000en=abc', 'token=[redacted]'],
+  ['token=ab\u200bcd', 'token=[redacted]'],
+  ['X-Amz-Sig\u001b\u0007nature=abc', 'X-Amz-Signature=[redacted]'],
+  ['-----BEGIN EC PRIVATE KEY-----MIGH-----END EC PRIVATE KEY----- done', '[redacted] done'],
+  ['network.ensure-tap: web-1 has no tap', 'network.ensure-tap: web-1 has no tap'],
+  ['exit status 1: unit=vmhost-web-1.service', 'exit status 1: unit=vmhost-web-1.service'],
+  ['https://example.net/images/root.img', 'https://example.net/images/root.img'],
+]
+
+for (const [text, expected] of cases) {
+  test(`scrubbing ${JSON.stringify(text)} leaves ${JSON.stringify(expected)}`, () => {
+    assert.equal(scrub(text), expected)
+  })
+}
+
+test('a control character that JSON escaped cannot split a secret either', () => {
+  const line = `${JSON.stringify({ a: 'token=ab\u0000cd\nef', path: 'C:\\new' })}\n`
+  assert.deepEqual(JSON.parse(scrubLine(line)), { a: 'token=[redacted]', path: 'C:\\new' })
+})
+
+test('a line stays valid JSON whatever strings are in it', () => {
+  for (const text of [
+    '\\',
+    '\\\\n',
+    '"',
+    '\\"token=x',
+    'https://x/?a=\\"',
+    '-----BEGIN PRIVATE KEY-----"x',
+    '\ud800',
+  ]) {
+    const line = `${JSON.stringify({ text, user_data: text, after: 1 })}\n`
+    assert.equal(JSON.parse(scrubLine(line)).after, 1, text)
+  }
+})
+
+test('operation ids are unique and sort by time', () => {
+  const ids = [1, 255, 256, 1_800_000_000_000].map((nowMs) => newOperationId(nowMs))
+  assert.deepEqual(ids.toSorted(), ids)
+  assert.notEqual(newOperationId(5), newOperationId(5))
+  for (const id of ids) assert.match(id, /^op-[0-9a-f]{24}$/)
+})

@@ -1,0 +1,19 @@
+import type { Clock } from './clock.ts'
+import type { Consoles } from './consoles.ts'
+import type { Monitor } from './monitor.ts'
+import type { Firewall, Taps } from './network.ts'
+import type { Storage } from './storage.ts'
+import type { Units } from './units.ts'
+
+/** The host, as reconciliation sees it. */
+export type Host = {
+  readonly units: Units
+  readonly consoles: Consoles
+  readonly monitor: Monitor
+  readonly storage: Storage
+  readonly taps: Taps
+  readonly firewall: Firewall
+  readonly clock: Clock
+  /** Of this boot of the host: /proc/sys/kernel/random/boot_id (random(4)). */
+  readonly bootId: string
+}

@@ -1,0 +1,38 @@
+import type { StorageState } from '../core/plan/world.ts'
+import type { ImageSource } from '../core/storage/image-source.ts'
+import type { Seed } from '../core/storage/seed.ts'
+import type { ImageRole } from '../core/vm/desired.ts'
+import type { Sha256, UserId, VmId } from '../core/vm/ids.ts'
+
+/** Where a VM's files are, for the monitor's command line. */
+export type VmFiles = {
+  readonly disk: string
+  readonly seed: string
+  readonly kernel: string
+  readonly initrd?: string
+}
+
+export type ImageRef = { readonly role: ImageRole; readonly sha256: Sha256 }
+
+/** The storage pool: images by digest, and each VM's disk and seed. Every method throws HostFault. */
+export interface Storage {
+  /** Fails where the pool's marker or mount is missing; never answers "absent" for "could not look". */
+  inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState>
+  /** Fetches, verifies while it streams, and publishes by rename. One download a digest, whoever asks. */
+  ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void>
+  /** A clone of the rootfs image grown to `sizeMib`, owned by `userId`. An existing disk is only ever grown. */
+  ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void>
+  ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void>
+  /** Removes disk and seed. */
+  remove(id: VmId): Promise<void>
+  /** Ids that have a disk directory. */
+  list(): Promise<readonly VmId[]>
+  files(id: VmId, images: readonly ImageRef[]): VmFiles
+}
+
+export type DiskSpec = {
+  readonly id: VmId
+  readonly userId: UserId
+  readonly sizeMib: number
+  readonly rootfsSha256: Sha256
+}

@@ -1,0 +1,18 @@
+import type { UnitState } from '../core/plan/world.ts'
+import type { UnitSpec } from '../core/unit/unit-spec.ts'
+import type { VmId } from '../core/vm/ids.ts'
+
+/** The init system's units, one a VM (`vmhost-<id>.service`). Every method throws HostFault. */
+export interface Units {
+  inspect(id: VmId): Promise<UnitState>
+  /** Resolves when the unit is active, that is: the program was executed. Does nothing where it already is. */
+  ensureStarted(id: VmId, spec: UnitSpec, signal: AbortSignal): Promise<void>
+  /** Kills the unit's processes and resolves when none is left; forgets a failed unit. */
+  ensureStopped(id: VmId, signal: AbortSignal): Promise<void>
+  /** Every loaded unit of our naming scheme, with its state and the store it belongs to. */
+  list(): Promise<
+    readonly { readonly id: VmId; readonly state: UnitState; readonly storeId: string | undefined }[]
+  >
+  /** Calls back when a unit changed, or with undefined when anything may have (the bus came back). */
+  watch(onChange: (id: VmId | undefined) => void): void
+}
