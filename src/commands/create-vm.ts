@@ -1,0 +1,108 @@
+import { guestMac } from '../core/network/guest-mac.ts'
+import { err, ok } from '../lib/result.ts'
+import { canonicalJson } from './canonical-json.ts'
+import type { Rejection } from '../core/errors.ts'
+import type { CreateVm } from '../core/vm/create.ts'
+import type { Desired, Image, ImageRole } from '../core/vm/desired.ts'
+import type { Sha256, UserId, VmId } from '../core/vm/ids.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+import type { VmInputs } from '../store/vm-table.ts'
+import type { CommandContext, CommandResult } from './context.ts'
+
+/** Stores a new VM. The same request again answers what is there; fresh URLs in it replace the stored ones. */
+export function createVm(context: CommandContext, id: VmId, request: CreateVm): CommandResult {
+  const { store } = context
+  const inputs = inputsOf(request)
+  const existing = store.vms.get(id)
+  if (existing !== undefined) return repeatCreate(context, existing, inputs)
+
+  const taken = takenAddress(context, request)
+  if (taken !== undefined) return err(taken)
+  const userId = store.vms.freeUserId()
+  if (userId === undefined) {
+    return err({
+      code: 'user_ids_exhausted',
+      detail: 'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count',
+    })
+  }
+  const record = store.vms.insert({
+    id,
+    userId,
+    desired: desiredOf(request, userId),
+    inputs,
+    operationId: context.newOperationId(),
+    nowMs: context.now(),
+  })
+  context.poke(id, 'created')
+  return ok({ record, changed: true })
+}
+
+function repeatCreate(context: CommandContext, existing: VmRecord, inputs: VmInputs): CommandResult {
+  const { vms } = context.store
+  const stored = vms.inputs(existing.id)
+  if (existing.deleting) {
+    return err({ code: 'vm_deleting', detail: `${existing.id} is being deleted: wait until GET answers 404` })
+  }
+  if (stored.request !== inputs.request) {
+    return err({
+      code: 'conflict',
+      detail: `${existing.id} was created by a different request: delete it first, or choose another id`,
+    })
+  }
+  const fresh = [...inputs.sources].some(
+    ([sha256, source]) => stored.sources.get(sha256)?.url.equals(source.url) !== true,
+  )
+  if (fresh) {
+    vms.replaceSources(existing.id, inputs.sources)
+    context.poke(existing.id, 'fresh image URLs')
+  }
+  return ok({ record: existing, changed: false })
+}
+
+function takenAddress({ store }: CommandContext, request: CreateVm): Rejection | undefined {
+  for (const member of ['ipv4Address', 'ipv6Address'] as const) {
+    const address = request.network?.[member]
+    const holder = address === undefined ? undefined : store.vms.addressHolder(address)
+    if (holder !== undefined) {
+      return {
+        code: 'address_in_use',
+        detail: `${address} belongs to the VM ${holder}: choose another address`,
+      }
+    }
+  }
+  return undefined
+}
+
+function desiredOf(request: CreateVm, userId: UserId): Desired {
+  const digest = (role: ImageRole): Sha256 | undefined =>
+    request.image.images.find((image) => image.role === role)?.sha256
+  const initrdSha256 = digest('initrd')
+  const image: Image = {
+    rootfsSha256: digest('rootfs') as Sha256,
+    kernelSha256: digest('kernel') as Sha256,
+    ...(initrdSha256 === undefined ? {} : { initrdSha256 }),
+    ...(request.image.kernelArguments === undefined
+      ? {}
+      : { kernelArguments: request.image.kernelArguments }),
+  }
+  return {
+    power: request.power,
+    compute: request.compute,
+    disk: request.disk,
+    image,
+    ...(request.network === undefined
+      ? {}
+      : { network: { ...request.network, macAddress: request.network.macAddress ?? guestMac(userId) } }),
+  }
+}
+
+function inputsOf(request: CreateVm): VmInputs {
+  const { image, userData, ...rest } = request
+  const images = image.images.map(({ role, sha256 }) => ({ role, sha256 }))
+  return {
+    request: canonicalJson({ ...rest, userData, images, kernelArguments: image.kernelArguments }),
+    sources: new Map(image.images.map(({ sha256, source }) => [sha256, source])),
+    ...(userData === undefined ? {} : { userData }),
+    sshAuthorizedKeys: request.sshAuthorizedKeys,
+  }
+}

@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, test } from 'node:test'
+import { DatabaseSync } from 'node:sqlite'
+import { SignedUrl } from '../core/storage/signed-url.ts'
+import { InvariantError } from '../lib/assert.ts'
+import { StateDirectoryInUse } from './lock.ts'
+import { Store } from './store.ts'
+import type { Desired } from '../core/vm/desired.ts'
+import type { Generation, MacAddress, OperationId, Sha256, UserId, VmId } from '../core/vm/ids.ts'
+import type { NewVm } from './vm-table.ts'
+
+const range = { first: 600_000, count: 3 }
+const rootfs = 'a'.repeat(64) as Sha256
+const desired: Desired = {
+  power: 'running',
+  compute: { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 },
+  disk: { sizeMib: 64 },
+  image: { rootfsSha256: rootfs, kernelSha256: 'b'.repeat(64) as Sha256 },
+  network: { macAddress: '02:00:00:00:00:01' as MacAddress, ipv4Address: '192.0.2.10' },
+}
+
+let directory: string
+let store: Store
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'vmhostd-store-'))
+  store = new Store(directory, range)
+})
+
+afterEach(() => {
+  store.close()
+  rmSync(directory, { recursive: true })
+})
+
+const newVm = (id: string, changes: Partial<Desired> = {}): NewVm => ({
+  id: id as VmId,
+  userId: store.vms.freeUserId() as UserId,
+  desired: { ...desired, ...changes },
+  inputs: {
+    request: '{}',
+    sources: new Map([[rootfs, { url: new SignedUrl('https://images.example/a?sig=1') }]]),
+    sshAuthorizedKeys: ['ssh-ed25519 AAAA'],
+    userData: '#cloud-config',
+  },
+  operationId: 'op-1' as OperationId,
+  nowMs: 1000,
+})
+
+const withoutNetwork = (id: string): NewVm => {
+  const { network: _network, ...rest } = desired
+  return { ...newVm(id), desired: rest }
+}
+
+const reopen = (): void => {
+  store.close()
+  store = new Store(directory, range)
+}
+
+test('a stored VM is read back as it was, by the next process too', () => {
+  const inserted = store.vms.insert(newVm('web-1'))
+  const { storeId } = store
+  reopen()
+  assert.deepEqual(store.vms.get('web-1' as VmId), inserted)
+  assert.equal(store.storeId, storeId)
+  const inputs = store.vms.inputs('web-1' as VmId)
+  assert.equal(inputs.userData, '#cloud-config')
+  assert.equal(inputs.sources.get(rootfs)?.url.reveal(), 'https://images.example/a?sig=1')
+})
+
+test('a change of desired state and its generation are stored together', () => {
+  const before = store.vms.insert(newVm('web-1'))
+  const after = store.vms.changeDesired(before.id, {
+    desired: { ...desired, power: 'stopped' },
+    operationId: 'op-2' as OperationId,
+    nowMs: 2000,
+  })
+  assert.equal(after.generations.desired, 2)
+  assert.equal(after.generations.observed, 0)
+  assert.equal(after.operationId, 'op-2')
+  assert.equal(after.revision, before.revision + 1)
+  reopen()
+  assert.deepEqual(store.vms.get(before.id), after)
+})
+
+test('a generation does not rise without a change', () => {
+  const { id } = store.vms.insert(newVm('web-1'))
+  assert.throws(
+    () =>
+      store.vms.changeDesired(id, { desired: { ...desired }, operationId: 'op-2' as OperationId, nowMs: 2 }),
+    InvariantError,
+  )
+  assert.equal(store.vms.get(id)?.generations.desired, 1)
+})
+
+test('an observed generation neither falls nor passes the desired one', () => {
+  const { id } = store.vms.insert(newVm('web-1'))
+  const record = (generation: number) =>
+    store.vms.recordProgress(id, {
+      observed: { state: 'running' },
+      observedGeneration: generation as Generation,
+      nowMs: 2000,
+    })
+  assert.throws(() => record(2), InvariantError)
+  record(1)
+  assert.throws(() => record(0), InvariantError)
+  assert.deepEqual(store.vms.get(id)?.generations, { desired: 1, observed: 1 })
+})
+
+test('progress that shows nothing new raises no revision and tells nobody', () => {
+  const { id } = store.vms.insert(newVm('web-1'))
+  const told: string[] = []
+  store.onVmChange((changed) => told.push(changed))
+  const first = store.vms.recordProgress(id, { observed: { state: 'starting' }, nowMs: 2000 })
+  const second = store.vms.recordProgress(id, { observed: { state: 'starting' }, nowMs: 3000 })
+  assert.deepEqual(second, first)
+  assert.deepEqual(told, ['web-1'])
+})
+
+test('a launch is host bookkeeping: it raises no revision', () => {
+  const { id, revision } = store.vms.insert(newVm('web-1'))
+  const launch = { bootId: 'boot', atMs: 5, compute: desired.compute }
+  const record = store.vms.recordProgress(id, { observed: { state: 'pending' }, launch, nowMs: 2000 })
+  assert.equal(record?.revision, revision)
+  assert.deepEqual(store.vms.get(id)?.launch, launch)
+  store.vms.recordProgress(id, { observed: { state: 'pending' }, launch: null, nowMs: 2000 })
+  assert.equal(store.vms.get(id)?.launch, undefined)
+})
+
+test('two VMs never share an address, a user id or a device', () => {
+  const first = store.vms.insert(newVm('web-1'))
+  assert.equal(store.vms.addressHolder('192.0.2.10'), 'web-1')
+  assert.equal(store.vms.addressHolder('192.0.2.10', first.id), undefined)
+  assert.throws(() => store.vms.insert(newVm('web-2')), /UNIQUE/)
+  assert.equal(store.vms.get('web-2' as VmId), undefined)
+  assert.throws(() => store.vms.insert({ ...withoutNetwork('web-3'), userId: first.host.userId }), /UNIQUE/)
+})
+
+test('user ids go round the range, so that a freed one rests, and run out in the end', () => {
+  const ids = ['a', 'b', 'c'].map((id) => store.vms.insert(withoutNetwork(id)).host.userId)
+  assert.deepEqual(ids, [600_000, 600_001, 600_002])
+  assert.equal(store.vms.freeUserId(), undefined)
+  store.vms.changeDesired('b' as VmId, { deleting: true, operationId: 'op-2' as OperationId, nowMs: 2 })
+  store.vms.forget('b' as VmId)
+  assert.equal(store.vms.freeUserId(), 600_001)
+})
+
+test('only a VM under deletion is forgotten', () => {
+  const { id } = store.vms.insert(newVm('web-1'))
+  assert.throws(() => store.vms.forget(id), InvariantError)
+  assert.notEqual(store.vms.get(id), undefined)
+})
+
+test('a list is ordered by id, goes on after a cursor, and filters by state', () => {
+  for (const id of ['c', 'a', 'b']) store.vms.insert(withoutNetwork(id))
+  store.vms.recordProgress('b' as VmId, { observed: { state: 'running' }, nowMs: 2000 })
+  const ids = (query: Parameters<typeof store.vms.list>[0]) => store.vms.list(query).map(({ id }) => id)
+  assert.deepEqual(ids({ limit: 2 }), ['a', 'b'])
+  assert.deepEqual(ids({ limit: 2, after: 'b' as VmId }), ['c'])
+  assert.deepEqual(ids({ limit: 9, state: 'running' }), ['b'])
+})
+
+test('a second process is refused the state directory, and says what to do', () => {
+  assert.throws(
+    () => new Store(directory, range),
+    (error: Error) => {
+      assert.ok(error instanceof StateDirectoryInUse)
+      assert.match(error.message, /stop it first/)
+      return true
+    },
+  )
+})
+
+test('the store is readable by its owner alone', () => {
+  assert.equal(statSync(`${directory}/vmhostd.db`).mode & 0o077, 0)
+})
+
+test('a store of a newer version is refused and left as it is', () => {
+  store.close()
+  const db = new DatabaseSync(`${directory}/vmhostd.db`)
+  db.exec('PRAGMA user_version = 99')
+  db.close()
+  assert.throws(() => new Store(directory, range), /newer/)
+  const again = new DatabaseSync(`${directory}/vmhostd.db`)
+  assert.deepEqual({ ...again.prepare('PRAGMA user_version').get() }, { user_version: 99 })
+  again.exec('PRAGMA user_version = 1')
+  again.close()
+  store = new Store(directory, range)
+})

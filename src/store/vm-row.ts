@@ -1,0 +1,46 @@
+import { assert } from '../lib/assert.ts'
+import type { Desired } from '../core/vm/desired.ts'
+import type { DeviceName, Generation, OperationId, UserId, VmId } from '../core/vm/ids.ts'
+import type { Launch, Observed, VmRecord } from '../core/vm/record.ts'
+
+/** A row of `vms` as SQLite gives it. */
+export type VmRow = {
+  id: string
+  user_id: number
+  device: string
+  desired: string
+  deleting: number
+  desired_generation: number
+  observed_generation: number
+  operation_id: string
+  observed: string
+  launch: string | null
+  exit_streak: number
+  revision: number
+  created_at_ms: number
+  updated_at_ms: number
+}
+
+export function recordOf(row: VmRow): VmRecord {
+  assert(
+    row.observed_generation <= row.desired_generation,
+    `${row.id}: observed generation is ahead of desired`,
+  )
+  return {
+    id: row.id as VmId,
+    host: { userId: row.user_id as UserId, device: row.device as DeviceName },
+    desired: JSON.parse(row.desired) as Desired,
+    deleting: row.deleting === 1,
+    generations: {
+      desired: row.desired_generation as Generation,
+      observed: row.observed_generation as Generation,
+    },
+    operationId: row.operation_id as OperationId,
+    observed: JSON.parse(row.observed) as Observed,
+    ...(row.launch === null ? {} : { launch: JSON.parse(row.launch) as Launch }),
+    exitStreak: row.exit_streak,
+    revision: row.revision,
+    createdAtMs: row.created_at_ms,
+    updatedAtMs: row.updated_at_ms,
+  }
+}
