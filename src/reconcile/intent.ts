@@ -1,0 +1,39 @@
+import { createHash } from 'node:crypto'
+import { renderSeed } from '../core/storage/render-seed.ts'
+import type { TapSpec } from '../core/network/tap.ts'
+import type { Seed } from '../core/storage/seed.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+import type { VmInputs } from '../store/vm-table.ts'
+
+/** What a record means on this host: the objects as they shall be. */
+export type Intent = { readonly seed: Seed; readonly tap?: TapSpec }
+
+export function intentOf(record: VmRecord, inputs: VmInputs): Intent {
+  const { network } = record.desired
+  const seed = renderSeed(
+    {
+      id: record.id,
+      // A VM that was deleted and made again under its id is another instance.
+      instanceId: `${record.id}-${record.createdAtMs}`,
+      sshAuthorizedKeys: inputs.sshAuthorizedKeys,
+      ...(inputs.userData === undefined ? {} : { userData: inputs.userData }),
+      ...(network === undefined ? {} : { network }),
+    },
+    (text) => createHash('sha256').update(text).digest('hex'),
+  )
+  const tap = tapSpecOf(record)
+  return tap === undefined ? { seed } : { seed, tap }
+}
+
+/** The VM's tap; undefined for a VM without network. */
+export function tapSpecOf({ id, host, desired: { network } }: VmRecord): TapSpec | undefined {
+  if (network === undefined) return undefined
+  return {
+    device: host.device,
+    vmId: id,
+    userId: host.userId,
+    guestMac: network.macAddress,
+    ...(network.ipv4Address === undefined ? {} : { ipv4Address: network.ipv4Address }),
+    ...(network.ipv6Address === undefined ? {} : { ipv6Address: network.ipv6Address }),
+  }
+}

@@ -1,0 +1,36 @@
+import { HostFault } from '../../core/errors.ts'
+import { imagesOf } from '../../core/vm/desired.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import type { MonitorState, Probe, UnitState, World } from '../../core/plan/world.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { Host } from '../../ports/host.ts'
+
+/** Looks at everything of one VM on the host, at once. Never throws a host fault: a failed look is `unknown`. */
+export async function observe(host: Host, record: VmRecord): Promise<World> {
+  const { id, desired } = record
+  const { device, userId } = record.host
+  const unit = probe(host.units.inspect(id))
+  const [unitSeen, monitor, console, storage, tap, firewall] = await Promise.all([
+    unit,
+    unit.then((seen) => probe(inspectMonitor(host, record, seen))),
+    probe(host.consoles.inspect(id)),
+    probe(host.storage.inspect(id, imagesOf(desired.image))),
+    probe(host.taps.inspect(device, id, userId)),
+    probe(host.firewall.inspect(device)),
+  ])
+  return { unit: unitSeen, monitor, console, storage, tap, firewall }
+}
+
+/** A monitor is asked only while its unit is active: a socket file without a process tells nothing. */
+async function inspectMonitor(host: Host, record: VmRecord, unit: Probe<UnitState>): Promise<MonitorState> {
+  return unit.known && unit.value.kind === 'active' ? host.monitor.inspect(record.id) : { kind: 'silent' }
+}
+
+async function probe<T>(inspection: Promise<T>): Promise<Probe<T>> {
+  try {
+    return { known: true, value: await inspection }
+  } catch (error) {
+    if (!(error instanceof HostFault)) throw error
+    return { known: false, code: error.code, retry: error.retry, message: errorChain(error) }
+  }
+}

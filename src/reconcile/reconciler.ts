@@ -1,0 +1,59 @@
+import { limits } from '../config/limits.ts'
+import { Semaphore } from '../lib/semaphore.ts'
+import { Worker } from './worker.ts'
+import type { VmId } from '../core/vm/ids.ts'
+import type { PassContext } from './pass.ts'
+
+/** A worker for every VM on record, and the watchers that wake them. */
+export class Reconciler {
+  readonly #context: PassContext
+  readonly #workers = new Map<VmId, Worker>()
+  readonly #places = new Semaphore(limits.passesMax)
+  #stopping = false
+
+  constructor(context: PassContext) {
+    this.#context = context
+  }
+
+  /** Starts a worker for every VM; resolves when each has looked at its host objects once. */
+  async start(): Promise<void> {
+    const { store, host } = this.#context
+    host.units.watch((id) => this.#notice(id, 'unit changed'))
+    host.monitor.watch((id) => this.#notice(id, 'guest changed'))
+    const ids = store.vms.ids()
+    const workers = ids.map((id) => this.#worker(id))
+    for (const worker of workers) worker.poke('daemon started', true)
+    await Promise.all(workers.map((worker) => worker.firstPass()))
+  }
+
+  /** Desired state of a VM changed. */
+  poke(id: VmId, reason: string): void {
+    if (!this.#stopping) this.#worker(id).poke(reason, true)
+  }
+
+  /** Stops all workers; resolves when no pass runs. Guests are left alone. */
+  async stop(): Promise<void> {
+    this.#stopping = true
+    await Promise.all([...this.#workers.values()].map((worker) => worker.stop()))
+  }
+
+  /** Resolves when no worker has anything to do before a timer or a poke. */
+  async idle(): Promise<void> {
+    await Promise.all([...this.#workers.values()].map((worker) => worker.idle()))
+  }
+
+  #notice(id: VmId | undefined, reason: string): void {
+    if (id !== undefined) this.#workers.get(id)?.poke(reason, false)
+    else for (const worker of this.#workers.values()) worker.poke(reason, false)
+  }
+
+  #worker(id: VmId): Worker {
+    let worker = this.#workers.get(id)
+    if (worker === undefined) {
+      const onGone = () => this.#workers.delete(id)
+      worker = new Worker(this.#context, id, { places: this.#places, onGone })
+      this.#workers.set(id, worker)
+    }
+    return worker
+  }
+}

@@ -1,0 +1,41 @@
+import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
+import { deadlineMsOf, execute } from './steps/executors.ts'
+import type { Step } from '../core/plan/step.ts'
+import type { StepContext } from './steps/executor.ts'
+
+/**
+ * Runs one step within its deadline. At the deadline the step is told to stop, and gets a short grace to do so: a step
+ * still running then is left behind, named in the fault, and safe to meet again because every step may be repeated.
+ */
+export async function runStep(step: Step, context: StepContext): Promise<void> {
+  const { clock } = context.host
+  const late = new AbortController()
+  const running = execute(step, { ...context, signal: AbortSignal.any([context.signal, late.signal]) })
+  let cancelGrace = (): void => {}
+  const overdue = new Promise<never>((_resolve, reject) => {
+    late.signal.addEventListener('abort', () => {
+      cancelGrace = clock.after(limits.stepGraceMs, () =>
+        reject(deadlineFault(step, 'and does not heed being told to stop')),
+      )
+    })
+  })
+  const cancelDeadline = clock.after(deadlineMsOf(step), () => late.abort())
+  try {
+    await Promise.race([running, overdue])
+  } catch (error) {
+    if (late.signal.aborted && !isDeadlineFault(error)) throw deadlineFault(step, 'and was stopped', error)
+    throw error
+  } finally {
+    cancelDeadline()
+    cancelGrace()
+  }
+}
+
+const deadlineFault = (step: Step, what: string, cause?: unknown): HostFault =>
+  new HostFault('step_deadline', `${step.kind} took longer than ${deadlineMsOf(step) / 1000} s ${what}`, {
+    cause,
+  })
+
+const isDeadlineFault = (error: unknown): boolean =>
+  error instanceof HostFault && error.code === 'step_deadline'

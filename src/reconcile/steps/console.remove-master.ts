@@ -1,0 +1,5 @@
+import type { Executor } from './executor.ts'
+
+/** Afterwards the descriptor store holds no master of the VM. */
+export const removeMaster: Executor<'console.remove-master'> = (_step, { host, record }) =>
+  host.consoles.removeMaster(record.id)

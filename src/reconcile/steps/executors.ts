@@ -1,0 +1,46 @@
+import { limits } from '../../config/limits.ts'
+import { ensureMaster } from './console.ensure-master.ts'
+import { removeMaster } from './console.remove-master.ts'
+import { ensureFetched } from './image.ensure-fetched.ts'
+import { ensurePaused } from './monitor.ensure-paused.ts'
+import { ensureRunning } from './monitor.ensure-running.ts'
+import { ensureFirewall } from './network.ensure-firewall.ts'
+import { ensureTap } from './network.ensure-tap.ts'
+import { removeFirewall } from './network.remove-firewall.ts'
+import { removeTap } from './network.remove-tap.ts'
+import { ensureDisk } from './storage.ensure-disk.ts'
+import { ensureSeed } from './storage.ensure-seed.ts'
+import { removeDisk } from './storage.remove-disk.ts'
+import { ensureStarted } from './unit.ensure-started.ts'
+import { ensureStopped } from './unit.ensure-stopped.ts'
+import type { Step, StepKind } from '../../core/plan/step.ts'
+import type { Executor, StepContext } from './executor.ts'
+
+type Table = { readonly [K in StepKind]: { readonly execute: Executor<K>; readonly deadlineMs: number } }
+
+/** One executor a step, with the time it has. A step without one does not compile. */
+const table: Table = {
+  'image.ensure-fetched': { execute: ensureFetched, deadlineMs: limits.imageFetchMs },
+  'storage.ensure-disk': { execute: ensureDisk, deadlineMs: limits.diskCloneMs },
+  'storage.ensure-seed': { execute: ensureSeed, deadlineMs: limits.stepMs },
+  'storage.remove-disk': { execute: removeDisk, deadlineMs: limits.stepMs },
+  'network.ensure-tap': { execute: ensureTap, deadlineMs: limits.stepMs },
+  'network.ensure-firewall': { execute: ensureFirewall, deadlineMs: limits.stepMs },
+  'network.remove-tap': { execute: removeTap, deadlineMs: limits.stepMs },
+  'network.remove-firewall': { execute: removeFirewall, deadlineMs: limits.stepMs },
+  'console.ensure-master': { execute: ensureMaster, deadlineMs: limits.stepMs },
+  'console.remove-master': { execute: removeMaster, deadlineMs: limits.stepMs },
+  'unit.ensure-started': { execute: ensureStarted, deadlineMs: limits.stepMs },
+  'unit.ensure-stopped': { execute: ensureStopped, deadlineMs: limits.stepMs },
+  'monitor.ensure-running': { execute: ensureRunning, deadlineMs: limits.stepMs },
+  'monitor.ensure-paused': { execute: ensurePaused, deadlineMs: limits.stepMs },
+}
+
+export const deadlineMsOf = (step: Step): number => table[step.kind].deadlineMs
+
+/** Runs a step. Throws what its driver throws. */
+export function execute(step: Step, context: StepContext): Promise<void> {
+  // The table pairs each kind with the executor of just that kind; TypeScript cannot follow that through the lookup.
+  const run = table[step.kind].execute as (step: Step, context: StepContext) => Promise<void>
+  return run(step, context)
+}

@@ -1,0 +1,128 @@
+import { unreachable } from '../lib/assert.ts'
+import { runPass, quarantine } from './pass.ts'
+import type { VmId } from '../core/vm/ids.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+import type { Semaphore } from '../lib/semaphore.ts'
+import type { Next, PassContext, Wake } from './pass.ts'
+
+export type WorkerOptions = {
+  /** Passes over all VMs that may run at once. */
+  readonly places: Semaphore
+  /** The VM is deleted and forgotten. */
+  readonly onGone: () => void
+}
+
+/**
+ * The one thing that acts for a VM. One pass at a time; a poke carries no payload and sets a flag, which is cleared
+ * before desired state is read, so none is lost and the newest desired state wins. A hard stop or a deletion aborts the
+ * running step; every other change waits for the end of it.
+ */
+export class Worker {
+  readonly #context: PassContext
+  readonly #id: VmId
+  readonly #options: WorkerOptions
+  readonly #reasons = new Set<string>()
+  #changedAtMs: number | undefined
+  #running: { record: VmRecord | undefined; readonly abort: AbortController } | undefined
+  #cancelTimer = (): void => {}
+  #stopping = false
+  #actingPasses = 0
+  #idle: Promise<void> = Promise.resolve()
+  readonly #first = Promise.withResolvers<void>()
+
+  constructor(context: PassContext, id: VmId, options: WorkerOptions) {
+    this.#context = context
+    this.#id = id
+    this.#options = options
+  }
+
+  /** Asks for a pass. `change` tells that desired state or its inputs changed: that overrides a back-off. */
+  poke(reason: string, change: boolean): void {
+    if (this.#stopping) return
+    this.#reasons.add(reason)
+    if (change) this.#changedAtMs ??= this.#context.host.clock.monotonicMs()
+    if (change && this.#isPreempted()) this.#running?.abort.abort()
+    if (this.#running === undefined) this.#idle = this.#run()
+  }
+
+  /** Resolves after the first pass, whatever it found. */
+  firstPass(): Promise<void> {
+    return this.#first.promise
+  }
+
+  /** Resolves when no pass is running. */
+  idle(): Promise<void> {
+    return this.#idle
+  }
+
+  /** Takes no more pokes, aborts the running step, and resolves when the pass is over. The guest is left alone. */
+  async stop(): Promise<void> {
+    this.#stopping = true
+    this.#cancelTimer()
+    this.#running?.abort.abort()
+    await this.#idle
+    this.#first.resolve()
+  }
+
+  async #run(): Promise<void> {
+    while (this.#reasons.size > 0 && !this.#stopping) {
+      this.#cancelTimer()
+      const running = { record: undefined as VmRecord | undefined, abort: new AbortController() }
+      this.#running = running
+      await this.#options.places.run(async () => {
+        const wake = this.#takeWake()
+        running.record = this.#context.store.vms.get(this.#id)
+        this.#follow(await this.#pass(wake, running.abort.signal), wake)
+        this.#first.resolve()
+      })
+    }
+    this.#running = undefined
+  }
+
+  #takeWake(): Wake {
+    const wake = {
+      reasons: [...this.#reasons],
+      actingPasses: this.#actingPasses,
+      ...(this.#changedAtMs === undefined ? {} : { changedAtMs: this.#changedAtMs }),
+    }
+    this.#reasons.clear()
+    this.#changedAtMs = undefined
+    return wake
+  }
+
+  async #pass(wake: Wake, signal: AbortSignal): Promise<Next> {
+    try {
+      return await runPass(this.#context, this.#id, wake, signal)
+    } catch (bug) {
+      return quarantine(this.#context, this.#id, bug)
+    }
+  }
+
+  #follow(next: Next, wake: Wake): void {
+    this.#actingPasses = next.kind === 'again' ? wake.actingPasses + 1 : 0
+    switch (next.kind) {
+      case 'again':
+        this.#reasons.add('look again')
+        this.#changedAtMs ??= wake.changedAtMs
+        return
+      case 'after':
+        this.#cancelTimer = this.#context.host.clock.after(next.ms, () => this.poke('timer', false))
+        return
+      case 'gone':
+        this.#stopping = true
+        this.#options.onGone()
+        return
+      default:
+        unreachable(next)
+    }
+  }
+
+  /** The stored desired state now ends the VM, and the running pass set out for something else. */
+  #isPreempted(): boolean {
+    const started = this.#running?.record
+    const now = this.#context.store.vms.get(this.#id)
+    return started !== undefined && now !== undefined && endsVm(now) && !endsVm(started)
+  }
+}
+
+const endsVm = (record: VmRecord): boolean => record.deleting || record.desired.power === 'stopped'
