@@ -1,0 +1,19 @@
+/** The one place where koffi enters: foreign functions of libc and libsystemd, for drivers only. */
+import koffi from 'koffi'
+
+export { koffi }
+
+const loaded = new Map<string, ReturnType<typeof koffi.load>>()
+
+/** Loads a shared library once; throws where it is not installed. */
+export function library(name: string): ReturnType<typeof koffi.load> {
+  let found = loaded.get(name)
+  if (found === undefined) {
+    found = koffi.load(name)
+    loaded.set(name, found)
+  }
+  return found
+}
+
+/** The errno of the last foreign call on this thread. */
+export const errno = (): number => koffi.errno()

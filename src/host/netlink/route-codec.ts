@@ -1,0 +1,167 @@
+/** What we ask and tell of rtnetlink(7), and nothing more: links, addresses, routes, neighbours. */
+import { formatAddress } from '../../core/network/address.ts'
+import { decodeAttributes, decodeString, encodeAttribute, encodeString, encodeUint32 } from './message.ts'
+import type { Request } from './netlink-socket.ts'
+
+const RTM_GETLINK = 18
+const RTM_SETLINK = 19
+const RTM_GETADDR = 22
+const RTM_GETROUTE = 26
+const RTM_GETNEIGH = 30
+
+const AF_UNSPEC = 0
+export const AF_INET = 2
+export const AF_INET6 = 10
+
+const IFF_UP = 1
+const IFLA_IFNAME = 3
+const IFLA_LINKINFO = 18
+const IFLA_IFALIAS = 20
+const IFLA_EXT_MASK = 29
+const RTEXT_FILTER_SKIP_STATS = 8
+const IFLA_INFO_KIND = 1
+const IFLA_INFO_DATA = 2
+const IFLA_TUN_OWNER = 1
+const IFLA_TUN_TYPE = 3
+const IFF_TAP = 2
+
+const IFA_ADDRESS = 1
+const IFA_LOCAL = 2
+
+const RTA_DST = 1
+const RTA_OIF = 4
+const RT_TABLE_MAIN = 254
+
+const NDA_DST = 1
+const NDA_LLADDR = 2
+const NDA_IFINDEX = 8
+const NUD_PERMANENT = 0x80
+
+const LINK_HEADER_BYTES = 16
+const ADDRESS_HEADER_BYTES = 8
+const ROUTE_HEADER_BYTES = 12
+const NEIGHBOUR_HEADER_BYTES = 12
+
+export type Link = {
+  readonly index: number
+  readonly name: string
+  readonly up: boolean
+  /** The interface alias: free text that administrators and programs attach. */
+  readonly alias?: string
+  /** The driver, e.g. `tun`, `veth`; absent for hardware. */
+  readonly kind?: string
+  /** Of a `tun` device in tap mode only: the user that may attach to it. */
+  readonly tap?: { readonly owner?: number }
+}
+
+const skipStatistics = encodeAttribute(IFLA_EXT_MASK, encodeUint32(RTEXT_FILTER_SKIP_STATS))
+
+export const getLink = (name: string): Request => ({
+  what: `get link ${name}`,
+  type: RTM_GETLINK,
+  body: Buffer.concat([
+    Buffer.alloc(LINK_HEADER_BYTES),
+    encodeAttribute(IFLA_IFNAME, encodeString(name)),
+    skipStatistics,
+  ]),
+})
+
+export const dumpLinks = (kind: string): Request => ({
+  what: `list ${kind} links`,
+  type: RTM_GETLINK,
+  body: Buffer.concat([
+    Buffer.alloc(LINK_HEADER_BYTES),
+    skipStatistics,
+    encodeAttribute(IFLA_LINKINFO, encodeAttribute(IFLA_INFO_KIND, encodeString(kind))),
+  ]),
+})
+
+export function setLinkAlias(index: number, alias: string): Request {
+  const header = Buffer.alloc(LINK_HEADER_BYTES)
+  header.writeInt32LE(index, 4)
+  return {
+    what: `set alias of link ${index}`,
+    type: RTM_SETLINK,
+    body: Buffer.concat([header, encodeAttribute(IFLA_IFALIAS, Buffer.from(alias))]),
+  }
+}
+
+export function decodeLink(body: Buffer): Link {
+  const attributes = decodeAttributes(body.subarray(LINK_HEADER_BYTES))
+  const alias = attributes.get(IFLA_IFALIAS)
+  const info = decodeAttributes(attributes.get(IFLA_LINKINFO) ?? Buffer.alloc(0))
+  const kind = info.get(IFLA_INFO_KIND)
+  return {
+    index: body.readInt32LE(4),
+    name: decodeString(attributes.get(IFLA_IFNAME) ?? Buffer.alloc(0)),
+    up: (body.readUInt32LE(8) & IFF_UP) !== 0,
+    ...(alias === undefined ? {} : { alias: decodeString(alias) }),
+    ...(kind === undefined ? {} : { kind: decodeString(kind) }),
+    ...(kind !== undefined && decodeString(kind) === 'tun' ? decodeTun(info.get(IFLA_INFO_DATA)) : {}),
+  }
+}
+
+function decodeTun(info: Buffer | undefined): Pick<Link, 'tap'> {
+  const attributes = decodeAttributes(info ?? Buffer.alloc(0))
+  if (attributes.get(IFLA_TUN_TYPE)?.readUInt8(0) !== IFF_TAP) return {}
+  const owner = attributes.get(IFLA_TUN_OWNER)?.readUInt32LE(0)
+  return { tap: owner === undefined ? {} : { owner } }
+}
+
+/** Of both families. */
+export function dumpAddresses(index: number): Request {
+  const header = Buffer.alloc(ADDRESS_HEADER_BYTES)
+  header.writeUInt8(AF_UNSPEC, 0)
+  header.writeUInt32LE(index, 4)
+  return { what: `list addresses of link ${index}`, type: RTM_GETADDR, body: header }
+}
+
+/** With prefix length: `169.254.0.1/32`. */
+export function decodeAddress(body: Buffer): string {
+  const attributes = decodeAttributes(body.subarray(ADDRESS_HEADER_BYTES))
+  // With a peer IFA_ADDRESS is the peer's; IPv6 has IFA_LOCAL only then.
+  const bytes = attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS) ?? Buffer.alloc(0)
+  return `${formatAddress(bytes)}/${body.readUInt8(1)}`
+}
+
+/** Of the main table, leaving by one link. */
+export function dumpRoutes(family: typeof AF_INET | typeof AF_INET6, index: number): Request {
+  const header = Buffer.alloc(ROUTE_HEADER_BYTES)
+  header.writeUInt8(family, 0)
+  header.writeUInt8(RT_TABLE_MAIN, 4)
+  return {
+    what: `list routes of link ${index}`,
+    type: RTM_GETROUTE,
+    body: Buffer.concat([header, encodeAttribute(RTA_OIF, encodeUint32(index))]),
+  }
+}
+
+/** The destination with prefix length: `192.0.2.10/32`. */
+export function decodeRoute(body: Buffer): string {
+  const unspecified = Buffer.alloc(body.readUInt8(0) === AF_INET ? 4 : 16)
+  const destination = decodeAttributes(body.subarray(ROUTE_HEADER_BYTES)).get(RTA_DST) ?? unspecified
+  return `${formatAddress(destination)}/${body.readUInt8(1)}`
+}
+
+/** Of both families. */
+export const dumpNeighbours = (index: number): Request => ({
+  what: `list neighbours of link ${index}`,
+  type: RTM_GETNEIGH,
+  body: Buffer.concat([
+    Buffer.alloc(NEIGHBOUR_HEADER_BYTES),
+    encodeAttribute(NDA_IFINDEX, encodeUint32(index)),
+  ]),
+})
+
+/** Undefined for an entry that the kernel learned or is about to forget. */
+export function decodePermanentNeighbour(body: Buffer): { address: string; macAddress: string } | undefined {
+  if ((body.readUInt16LE(8) & NUD_PERMANENT) === 0) return undefined
+  const attributes = decodeAttributes(body.subarray(NEIGHBOUR_HEADER_BYTES))
+  const address = attributes.get(NDA_DST)
+  const macAddress = attributes.get(NDA_LLADDR)
+  if (address === undefined || macAddress === undefined) return undefined
+  return { address: formatAddress(address), macAddress: formatMac(macAddress) }
+}
+
+const formatMac = (bytes: Buffer): string =>
+  Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(':')

@@ -1,0 +1,53 @@
+import { constants } from 'node:fs'
+import { copyFile, open } from 'node:fs/promises'
+import { SparseFile } from './sparse-file.ts'
+import { errnoOf } from './storage-fault.ts'
+
+export type CloneMethod = 'reflink' | 'copy'
+
+/** How file systems say that they cannot share blocks between these two files (ioctl_ficlone(2)). */
+const NO_REFLINK: ReadonlySet<string | undefined> = new Set([
+  ...['ENOTSUP', 'EOPNOTSUPP', 'ENOTTY', 'ENOSYS', 'EXDEV', 'EINVAL'],
+])
+
+/** Clones a file, sharing its blocks where the file system can, else by a copy that keeps its holes. */
+export async function cloneFile(from: string, to: string, signal: AbortSignal): Promise<CloneMethod> {
+  signal.throwIfAborted()
+  if (await reflink(from, to)) return 'reflink'
+  await copySparsely(from, to, signal)
+  return 'copy'
+}
+
+/** False where the file system cannot. */
+export async function reflink(from: string, to: string): Promise<boolean> {
+  try {
+    await copyFile(from, to, constants.COPYFILE_FICLONE_FORCE | constants.COPYFILE_EXCL)
+    return true
+  } catch (error) {
+    if (NO_REFLINK.has(errnoOf(error))) return false
+    throw error
+  }
+}
+
+const READ_BYTES = 1024 * 1024
+
+export async function copySparsely(from: string, to: string, signal: AbortSignal): Promise<void> {
+  const source = await open(from, 'r')
+  try {
+    const target = await SparseFile.create(to)
+    try {
+      const buffer = Buffer.allocUnsafe(READ_BYTES)
+      for (;;) {
+        signal.throwIfAborted()
+        const { bytesRead } = await source.read(buffer, 0, READ_BYTES)
+        if (bytesRead === 0) break
+        await target.write(buffer.subarray(0, bytesRead))
+      }
+      await target.finish()
+    } finally {
+      await target.close()
+    }
+  } finally {
+    await source.close()
+  }
+}

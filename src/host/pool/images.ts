@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto'
+import { chmod, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ImageSource } from '../../core/storage/image-source.ts'
+import type { Sha256 } from '../../core/vm/ids.ts'
+import { abortable } from '../../lib/abortable.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
+import { publish } from './durable.ts'
+import { fetchImage } from './fetch-image.ts'
+import type { FetchTerms } from './fetch-image.ts'
+import type { PoolPaths } from './pool-paths.ts'
+import { ifThere, storageFault } from './storage-fault.ts'
+
+const READ_ONLY_MODE = 0o444
+
+/** One fetch, and how many are waiting for it. */
+type Shared = { readonly done: Promise<void>; readonly controller: AbortController; askers: number }
+
+/** The images of a pool. A digest is fetched once at a time, whoever asks, and only while somebody still does. */
+export class Images {
+  readonly #paths: PoolPaths
+  readonly #terms: FetchTerms
+  readonly #places: Semaphore
+  readonly #fetches = new Map<Sha256, Shared>()
+
+  constructor(paths: PoolPaths, terms: FetchTerms, fetchesMax: number) {
+    this.#paths = paths
+    this.#terms = terms
+    this.#places = new Semaphore(fetchesMax)
+  }
+
+  async ensure(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    if (await this.#has(sha256)) return
+    const shared = this.#fetches.get(sha256) ?? this.#begin(sha256, source)
+    shared.askers += 1
+    try {
+      await abortable(shared.done, signal)
+    } finally {
+      shared.askers -= 1
+      // The last to leave turns off the light, and waits until it is dark: no fetch runs on behind an abort.
+      if (shared.askers === 0) await this.#end(sha256, shared)
+    }
+  }
+
+  async #has(sha256: Sha256): Promise<boolean> {
+    try {
+      return (await ifThere(stat(this.#paths.image(sha256)))) !== undefined
+    } catch (error) {
+      throw storageFault(error, `looking for image ${sha256}`)
+    }
+  }
+
+  #begin(sha256: Sha256, source: ImageSource): Shared {
+    const controller = new AbortController()
+    const { signal } = controller
+    const done = this.#places.run(() => this.#fetch(sha256, source, signal), signal)
+    const shared = { done, controller, askers: 0 }
+    this.#fetches.set(sha256, shared)
+    return shared
+  }
+
+  async #end(sha256: Sha256, { controller, done }: Shared): Promise<void> {
+    this.#fetches.delete(sha256)
+    controller.abort()
+    await done.catch(() => {})
+  }
+
+  async #fetch(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void> {
+    const target = join(this.#paths.tmp, `image-${randomUUID()}`)
+    try {
+      await fetchImage({ sha256, url: source.url.reveal(), target, signal }, this.#terms)
+      await chmod(target, READ_ONLY_MODE)
+      await publish(target, this.#paths.image(sha256))
+    } catch (error) {
+      throw storageFault(error, `storing image ${sha256}`)
+    } finally {
+      await rm(target, { force: true })
+    }
+  }
+}

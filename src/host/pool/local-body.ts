@@ -1,0 +1,63 @@
+import { constants } from 'node:fs'
+import { open, readlink, realpath } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { HostFault } from '../../core/errors.ts'
+import type { ImageBody } from './image-body.ts'
+import { errnoOf, storageFault } from './storage-fault.ts'
+
+const READ_BYTES = 1024 * 1024
+
+/** Opens an image in the local directory. Throws HostFault `image_source_refused` for what is not a file inside it. */
+export async function openLocal(url: URL, directory: string, doing: string): Promise<ImageBody> {
+  const handle = await openFile(pathOf(url, doing), doing)
+  try {
+    await checkInside(handle, directory, doing)
+    const stats = await handle.stat()
+    if (!stats.isFile()) throw refused(doing, 'it is no regular file')
+    return { bytes: stats.size, chunks: chunksOf(handle), close: () => handle.close() }
+  } catch (error) {
+    await handle.close()
+    throw storageFault(error, doing, 'image_unavailable')
+  }
+}
+
+/** Each chunk is overwritten by the next. */
+async function* chunksOf(handle: FileHandle): AsyncGenerator<Uint8Array> {
+  const buffer = Buffer.allocUnsafe(READ_BYTES)
+  for (;;) {
+    const { bytesRead } = await handle.read(buffer, 0, READ_BYTES)
+    if (bytesRead === 0) return
+    yield buffer.subarray(0, bytesRead)
+  }
+}
+
+function pathOf(url: URL, doing: string): string {
+  try {
+    return fileURLToPath(url)
+  } catch {
+    throw refused(doing, 'its path is malformed')
+  }
+}
+
+async function openFile(path: string, doing: string): Promise<FileHandle> {
+  try {
+    // Without O_NONBLOCK a FIFO would block the open until somebody writes to it (open(2)).
+    return await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw refused(doing, 'its path is malformed')
+    throw storageFault(error, doing, 'image_unavailable')
+  }
+}
+
+/**
+ * Asks the kernel where the file that was opened really is (proc_pid_fd(5)), so that neither `..` nor a symbolic link
+ * leads out of the directory, not even one that is changed meanwhile.
+ */
+async function checkInside(handle: FileHandle, directory: string, doing: string): Promise<void> {
+  const [path, inside] = await Promise.all([readlink(`/proc/self/fd/${handle.fd}`), realpath(directory)])
+  if (!path.startsWith(`${inside}/`)) throw refused(doing, 'it is outside of the local image directory')
+}
+
+const refused = (doing: string, why: string): HostFault =>
+  new HostFault('image_source_refused', doing, { cause: new Error(why) })

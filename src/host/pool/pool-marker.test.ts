@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { HostFault } from '../../core/errors.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { markPool, verifyPool } from './pool-marker.ts'
+import { poolPaths } from './pool-paths.ts'
+
+function folderOf(t: TestContext): string {
+  const directory = mkdtempSync(join(tmpdir(), 'pool-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  return join(directory, 'new', 'pool')
+}
+
+async function refusalOf(directory: string, poolId: string): Promise<string> {
+  const error = await verifyPool(poolPaths(directory), poolId).then(
+    () => assert.fail('it was taken for the pool'),
+    (reason: unknown) => reason,
+  )
+  assert.ok(error instanceof HostFault && error.code === 'storage_inspection_failed')
+  return errorChain(error)
+}
+
+test('marking makes a pool, and marking it again leaves it the pool it is', async (t) => {
+  const directory = folderOf(t)
+  const { poolId } = await markPool(directory)
+  const marker = JSON.parse(readFileSync(join(directory, 'vmhostd-pool.json'), 'utf8'))
+  assert.equal(marker.pool_id, poolId)
+  assert.equal(marker.version, 1)
+  assert.ok(!Number.isNaN(Date.parse(marker.created_at)))
+  assert.equal((await markPool(directory)).poolId, poolId)
+  await verifyPool(poolPaths(directory), poolId)
+})
+
+test('any umask leaves monitors their way through, and nobody a look inside', async (t) => {
+  const directory = folderOf(t)
+  const umask = process.umask(0o077)
+  t.after(() => process.umask(umask))
+  await markPool(directory)
+  const modes = ['.', 'images', 'disks', 'tmp'].map((name) => statSync(join(directory, name)).mode & 0o777)
+  assert.deepEqual(modes, [0o711, 0o711, 0o711, 0o700])
+  assert.deepEqual(readdirSync(join(directory, 'tmp')), [])
+})
+
+test('a pool of another id, or of another version, is refused', async (t) => {
+  const directory = folderOf(t)
+  const { poolId } = await markPool(directory)
+  assert.match(await refusalOf(directory, 'another'), new RegExp(`the pool there is ${poolId}, not another$`))
+  writeFileSync(join(directory, 'vmhostd-pool.json'), JSON.stringify({ pool_id: poolId, version: 2 }))
+  assert.match(await refusalOf(directory, poolId), /another version/)
+})
+
+test('a marker that is missing or damaged is refused', async (t) => {
+  const directory = folderOf(t)
+  const { poolId } = await markPool(directory)
+  for (const text of ['', '{', 'null', '[]', '{"version": 1}']) {
+    writeFileSync(join(directory, 'vmhostd-pool.json'), text)
+    assert.match(await refusalOf(directory, poolId), /it has no pool id/)
+  }
+  rmSync(join(directory, 'vmhostd-pool.json'))
+  assert.match(await refusalOf(directory, poolId), /ENOENT: no such file or directory$/)
+})
+
+test('a pool that lacks one of its directories is refused', async (t) => {
+  const directory = folderOf(t)
+  const { poolId } = await markPool(directory)
+  for (const name of ['images', 'disks', 'tmp']) {
+    rmdirSync(join(directory, name))
+    assert.match(await refusalOf(directory, poolId), /ENOENT/)
+    await markPool(directory)
+  }
+})

@@ -1,0 +1,109 @@
+import { randomUUID } from 'node:crypto'
+import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { HostFault } from '../../core/errors.ts'
+import { reflink } from './clone-file.ts'
+import { publish } from './durable.ts'
+import { PASSAGE_MODE, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
+import type { PoolPaths } from './pool-paths.ts'
+import { ifThere, storageFault } from './storage-fault.ts'
+
+const VERSION = 1
+
+export type MarkedPool = {
+  readonly poolId: string
+  /** False where disks are copied whole, since the file system cannot share blocks. */
+  readonly reflink: boolean
+}
+
+/**
+ * Makes a directory a pool, or finds that it is one already. The marker lies on the pool's own file system: where that
+ * is not mounted, the marker is missing, and nothing is taken for absent that is only out of sight.
+ */
+export async function markPool(directory: string): Promise<MarkedPool> {
+  const paths = poolPaths(directory)
+  try {
+    await makeDirectories(directory, paths)
+    const poolId = (await ifThere(readMarker(paths))) ?? (await writeMarker(paths))
+    return { poolId, reflink: await canReflink(paths.tmp) }
+  } catch (error) {
+    throw storageFault(error, 'setting up the storage pool')
+  }
+}
+
+/** Throws HostFault `storage_inspection_failed` unless this is the pool, whole and in sight. */
+export async function verifyPool(paths: PoolPaths, poolId: string): Promise<void> {
+  const doing = 'looking for the storage pool'
+  try {
+    const [found] = await Promise.all([
+      readMarker(paths),
+      stat(paths.images),
+      stat(paths.disks),
+      stat(paths.tmp),
+    ])
+    if (found !== poolId) throw inspectionFault(doing, `the pool there is ${found}, not ${poolId}`)
+  } catch (error) {
+    throw storageFault(error, doing, 'storage_inspection_failed')
+  }
+}
+
+async function makeDirectories(directory: string, paths: PoolPaths): Promise<void> {
+  for (const [path, mode] of [
+    [directory, PASSAGE_MODE],
+    [paths.images, PASSAGE_MODE],
+    [paths.disks, PASSAGE_MODE],
+    [paths.tmp, PRIVATE_MODE],
+  ] as const) {
+    await mkdir(path, { recursive: true })
+    // The mode that mkdir takes is cut by the umask.
+    await chmod(path, mode)
+  }
+}
+
+/** The id of the pool in a directory. Throws where there is none, as where the pool is not mounted. */
+export const poolIdOf = (directory: string): Promise<string> => readMarker(poolPaths(directory))
+
+/** The pool's id. */
+async function readMarker(paths: PoolPaths): Promise<string> {
+  const text = await readFile(paths.marker, 'utf8')
+  const { pool_id, version } = parseObject(text)
+  if (typeof pool_id !== 'string' || pool_id === '')
+    throw inspectionFault('reading the pool marker', 'it has no pool id')
+  if (version !== VERSION)
+    throw inspectionFault('reading the pool marker', 'it is of another version of vmhostd')
+  return pool_id
+}
+
+async function writeMarker(paths: PoolPaths): Promise<string> {
+  const poolId = randomUUID()
+  const marker = { pool_id: poolId, created_at: new Date().toISOString(), version: VERSION }
+  const temporary = join(paths.tmp, `marker-${poolId}`)
+  await writeFile(temporary, `${JSON.stringify(marker, undefined, 2)}\n`)
+  await publish(temporary, paths.marker)
+  return poolId
+}
+
+async function canReflink(tmp: string): Promise<boolean> {
+  const [from, to] = ['from', 'to'].map((name) => join(tmp, `probe-${name}-${randomUUID()}`)) as [
+    string,
+    string,
+  ]
+  try {
+    await writeFile(from, 'probe')
+    return await reflink(from, to)
+  } finally {
+    await Promise.all([from, to].map((path) => rm(path, { force: true })))
+  }
+}
+
+function parseObject(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}
+
+const inspectionFault = (doing: string, why: string): HostFault =>
+  new HostFault('storage_inspection_failed', doing, { cause: new Error(why) })

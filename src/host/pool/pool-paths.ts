@@ -1,0 +1,39 @@
+import { join } from 'node:path'
+import type { Sha256, VmId } from '../../core/vm/ids.ts'
+
+/**
+ * What lies where in a pool:
+ *
+ *     vmhostd-pool.json          the marker
+ *     images/<sha256>            verified, read-only, shared by all
+ *     disks/<vm id>/disk.raw     the VM's, a clone of its rootfs image
+ *     disks/<vm id>/seed.iso     a link to seed-<digest>.iso beside it, so that the digest can be read without the disk
+ *     tmp/                       what is being made; emptied at start
+ *
+ * Monitors run as users of their own: they may pass through the directories and open their files, and list nothing.
+ */
+export type PoolPaths = ReturnType<typeof poolPaths>
+
+export function poolPaths(directory: string) {
+  const disks = join(directory, 'disks')
+  const images = join(directory, 'images')
+  return {
+    marker: join(directory, 'vmhostd-pool.json'),
+    images,
+    disks,
+    tmp: join(directory, 'tmp'),
+    image: (sha256: Sha256): string => join(images, sha256),
+    vm: (id: VmId): string => join(disks, id),
+    disk: (id: VmId): string => join(disks, id, 'disk.raw'),
+    seed: (id: VmId): string => join(disks, id, 'seed.iso'),
+  }
+}
+
+/** Others may pass through a directory to a path they know. */
+export const PASSAGE_MODE = 0o711
+export const PRIVATE_MODE = 0o700
+
+export const seedName = (digest: string): string => `seed-${digest}.iso`
+
+/** The digest in the name of a seed, or undefined for any other name. */
+export const seedDigestOf = (name: string): string | undefined => /^seed-([0-9a-f]+)\.iso$/.exec(name)?.[1]

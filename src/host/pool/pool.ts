@@ -1,0 +1,164 @@
+import { randomUUID } from 'node:crypto'
+import { readdir, readlink, rename, rm, stat } from 'node:fs/promises'
+import { getCACertificates } from 'node:tls'
+import { join } from 'node:path'
+import { limits } from '../../config/limits.ts'
+import type { DiskState, SeedState, StorageState } from '../../core/plan/world.ts'
+import type { ImageSource } from '../../core/storage/image-source.ts'
+import type { Seed } from '../../core/storage/seed.ts'
+import type { Sha256, UserId, VmId } from '../../core/vm/ids.ts'
+import { parseVmId } from '../../core/vm/ids.ts'
+import { assert } from '../../lib/assert.ts'
+import type { Log } from '../../log/log.ts'
+import type { DiskSpec, ImageRef, Storage, VmFiles } from '../../ports/storage.ts'
+import { sync } from './durable.ts'
+import type { FetchTerms } from './fetch-image.ts'
+import { Images } from './images.ts'
+import { verifyPool } from './pool-marker.ts'
+import { poolPaths, seedDigestOf } from './pool-paths.ts'
+import type { PoolPaths } from './pool-paths.ts'
+import { ifThere, storageFault } from './storage-fault.ts'
+import { VmDisks } from './vm-disks.ts'
+
+export type PoolOptions = {
+  readonly directory: string
+  /** As `markPool` answered at set-up. */
+  readonly poolId: string
+  /** Where `file:` images may come from; without it none may. */
+  readonly localImagesDirectory?: string
+  readonly allowHttp?: boolean
+  /** Certificate authorities to trust besides the usual ones, PEM. */
+  readonly extraCa?: readonly string[]
+  readonly bounds?: Partial<Pick<FetchTerms, 'bytesMax' | 'stallMs' | 'totalMs'>>
+  readonly log: Log
+}
+
+const MIB = 1024 * 1024
+
+/** The storage pool: a directory on a file system, best one with reflinks (XFS, btrfs). */
+export class Pool implements Storage {
+  readonly #paths: PoolPaths
+  readonly #poolId: string
+  readonly #images: Images
+  readonly #disks: VmDisks
+  #swept: Promise<void> | undefined
+
+  constructor(options: PoolOptions) {
+    this.#paths = poolPaths(options.directory)
+    this.#poolId = options.poolId
+    this.#images = new Images(this.#paths, termsOf(options), limits.imageFetchesMax)
+    this.#disks = new VmDisks(this.#paths, options.log)
+  }
+
+  async inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
+    try {
+      const [disk, seed, there] = await Promise.all([
+        this.#inspectDisk(id),
+        this.#inspectSeed(id),
+        Promise.all(images.map(({ sha256 }) => ifThere(stat(this.#paths.image(sha256))))),
+      ])
+      const missingImages = images.filter((_, index) => there[index] === undefined).map(({ role }) => role)
+      // After looking: had the pool gone before, this would tell, and what was out of sight is not called absent.
+      await verifyPool(this.#paths, this.#poolId)
+      return { disk, seed, missingImages }
+    } catch (error) {
+      throw storageFault(error, `inspecting the storage of VM ${id}`, 'storage_inspection_failed')
+    }
+  }
+
+  async ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void> {
+    await this.#ready()
+    await this.#images.ensure(sha256, source, signal)
+  }
+
+  async ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
+    await this.#ready()
+    await this.#disks.ensureDisk(disk, signal)
+  }
+
+  async ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void> {
+    await this.#ready()
+    await this.#disks.ensureSeed(id, userId, seed)
+  }
+
+  async remove(id: VmId): Promise<void> {
+    await this.#ready()
+    const removed = join(this.#paths.tmp, `removed-${randomUUID()}`)
+    try {
+      if ((await ifThere(stat(this.#paths.vm(id)))) === undefined) return
+      // Out of the way in one step, so that half a removal is never seen; what is left after a crash, start sweeps.
+      await rename(this.#paths.vm(id), removed)
+      await sync(this.#paths.disks)
+      await rm(removed, { recursive: true, force: true })
+    } catch (error) {
+      throw storageFault(error, `removing the disks of VM ${id}`)
+    }
+  }
+
+  async list(): Promise<readonly VmId[]> {
+    try {
+      const names = await readdir(this.#paths.disks)
+      await verifyPool(this.#paths, this.#poolId)
+      return names.map(parseVmId).filter((id) => id !== undefined)
+    } catch (error) {
+      throw storageFault(error, 'listing the disks of the storage pool', 'storage_inspection_failed')
+    }
+  }
+
+  files(id: VmId, images: readonly ImageRef[]): VmFiles {
+    const kernel = images.find(({ role }) => role === 'kernel')
+    const initrd = images.find(({ role }) => role === 'initrd')
+    assert(kernel !== undefined, `VM ${id} has no kernel image`)
+    return {
+      disk: this.#paths.disk(id),
+      seed: this.#paths.seed(id),
+      kernel: this.#paths.image(kernel.sha256),
+      ...(initrd === undefined ? {} : { initrd: this.#paths.image(initrd.sha256) }),
+    }
+  }
+
+  async #inspectDisk(id: VmId): Promise<DiskState> {
+    const found = await ifThere(stat(this.#paths.disk(id)))
+    return found === undefined
+      ? { kind: 'absent' }
+      : { kind: 'present', sizeMib: Math.floor(found.size / MIB) }
+  }
+
+  async #inspectSeed(id: VmId): Promise<SeedState> {
+    const path = this.#paths.seed(id)
+    const [name, target] = await Promise.all([ifThere(readlink(path)), ifThere(stat(path))])
+    const digest = seedDigestOf(name ?? '')
+    return digest === undefined || target === undefined ? { kind: 'absent' } : { kind: 'present', digest }
+  }
+
+  /** Before anything is made: the pool is in sight, and what an earlier run left half-made is gone. */
+  async #ready(): Promise<void> {
+    await verifyPool(this.#paths, this.#poolId)
+    this.#swept ??= this.#sweep()
+    await this.#swept
+  }
+
+  async #sweep(): Promise<void> {
+    try {
+      for (const name of await readdir(this.#paths.tmp)) {
+        await rm(join(this.#paths.tmp, name), { recursive: true, force: true })
+      }
+    } catch (error) {
+      this.#swept = undefined
+      throw storageFault(error, 'clearing what was left half-made in the storage pool')
+    }
+  }
+}
+
+function termsOf({ localImagesDirectory, allowHttp = false, extraCa, bounds }: PoolOptions): FetchTerms {
+  return {
+    allowHttp,
+    ...(localImagesDirectory === undefined ? {} : { localDirectory: localImagesDirectory }),
+    ...(extraCa === undefined ? {} : { ca: [...getCACertificates('default'), ...extraCa] }),
+    bytesMax: limits.imageBytesMax,
+    stallMs: limits.imageStallMs,
+    totalMs: limits.imageFetchMs,
+    redirectsMax: limits.imageRedirectsMax,
+    ...bounds,
+  }
+}

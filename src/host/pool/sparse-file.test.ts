@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { SparseFile } from './sparse-file.ts'
+
+const KIB = 1024
+
+function pathIn(t: TestContext): string {
+  const directory = mkdtempSync(join(tmpdir(), 'sparse-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  return join(directory, 'file')
+}
+
+async function written(path: string, chunks: readonly Uint8Array[]): Promise<Buffer> {
+  const file = await SparseFile.create(path)
+  for (const chunk of chunks) await file.write(chunk)
+  await file.finish()
+  return readFileSync(path)
+}
+
+const data = randomBytes(300 * KIB)
+const zeros = (kib: number): Buffer => Buffer.alloc(kib * KIB)
+
+for (const [what, parts] of [
+  ['nothing', []],
+  ['data alone', [data]],
+  ['zeros alone', [zeros(200)]],
+  ['zeros between data', [data, zeros(3000), data]],
+  ['zeros at the end, of odd length', [data, zeros(1500), Buffer.alloc(7)]],
+  ['zeros at the start', [zeros(1024), data]],
+] as const) {
+  test(`what is written is what is read: ${what}`, async (t) => {
+    const whole = Buffer.concat(parts)
+    assert.ok((await written(pathIn(t), parts)).equals(whole))
+  })
+}
+
+test('how the bytes are cut makes no difference', async (t) => {
+  const whole = Buffer.concat([data, zeros(1300), data, Buffer.alloc(5)])
+  for (const size of [1, 7].map((n) => n * 100_003)) {
+    const chunks = Array.from({ length: Math.ceil(whole.length / size) }, (_, n) =>
+      whole.subarray(n * size, (n + 1) * size),
+    )
+    assert.ok((await written(pathIn(t), chunks)).equals(whole))
+  }
+})
+
+test('zeros take no space', async (t) => {
+  const path = pathIn(t)
+  await written(path, [zeros(64 * KIB), data, zeros(64 * KIB)])
+  assert.ok(statSync(path).blocks * 512 < 1024 * KIB)
+})
+
+test('a file that is there is not written over', async (t) => {
+  const path = pathIn(t)
+  await written(path, [data])
+  await assert.rejects(SparseFile.create(path), { code: 'EEXIST' })
+})

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { test } from 'node:test'
+import { HostFault } from '../../core/errors.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { ifThere, storageFault } from './storage-fault.ts'
+
+const failure = (code: keyof typeof constants.errno): NodeJS.ErrnoException =>
+  Object.assign(new Error(`${code}: it failed, open '/var/lib/secret-path'`), {
+    code: code === 'EDQUOT' ? 'Unknown system error -122' : code,
+    errno: -(constants.errno[code] ?? 0),
+  })
+
+for (const [errno, code] of [
+  ['ENOSPC', 'storage_full'],
+  ['EDQUOT', 'storage_full'],
+  ['EROFS', 'storage_read_only'],
+  ['EIO', 'storage_failed'],
+  ['ENOENT', 'storage_failed'],
+] as const) {
+  test(`${errno} is ${code}, told without the path`, () => {
+    const fault = storageFault(failure(errno), 'making the disk of VM web-1')
+    assert.ok(fault instanceof HostFault)
+    assert.equal(fault.code, code)
+    assert.match(errorChain(fault), new RegExp(`^making the disk of VM web-1: ${errno}: [\\w -]+`))
+    assert.doesNotMatch(errorChain(fault), /secret-path/)
+  })
+}
+
+test('a fault, a bug and the reason of an abort pass as they are', () => {
+  for (const error of [new HostFault('image_unavailable', 'x'), new TypeError('x'), 'reason', undefined]) {
+    assert.equal(storageFault(error, 'y'), error)
+  }
+})
+
+test('only ENOENT means that something is not there', async () => {
+  assert.equal(await ifThere(Promise.resolve(1)), 1)
+  assert.equal(await ifThere(Promise.reject(failure('ENOENT'))), undefined)
+  for (const errno of ['EIO', 'ENOTDIR', 'EACCES', 'ESTALE'] as const) {
+    await assert.rejects(ifThere(Promise.reject(failure(errno))), { code: errno })
+  }
+})

@@ -1,0 +1,124 @@
+import { randomUUID } from 'node:crypto'
+import { chmod, chown, mkdir, open, readdir, rename, rm, stat, symlink, truncate } from 'node:fs/promises'
+import { join } from 'node:path'
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import type { Seed } from '../../core/storage/seed.ts'
+import type { UserId, VmId } from '../../core/vm/ids.ts'
+import { assert } from '../../lib/assert.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
+import type { Log } from '../../log/log.ts'
+import type { DiskSpec } from '../../ports/storage.ts'
+import { cloneFile } from './clone-file.ts'
+import { publish, sync } from './durable.ts'
+import { PASSAGE_MODE, seedDigestOf, seedName } from './pool-paths.ts'
+import type { PoolPaths } from './pool-paths.ts'
+import { writeSeedDisk } from './seed-disk.ts'
+import { ifThere, storageFault } from './storage-fault.ts'
+
+const MIB = 1024 * 1024
+const DISK_MODE = 0o600
+const SEED_MODE = 0o400
+
+/** Each VM's own files. Their directory is root's: a monitor may use its files, but put nothing in their place. */
+export class VmDisks {
+  readonly #paths: PoolPaths
+  readonly #log: Log
+  readonly #places = new Semaphore(limits.diskClonesMax)
+
+  constructor(paths: PoolPaths, log: Log) {
+    this.#paths = paths
+    this.#log = log
+  }
+
+  async ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    const doing = `making the disk of VM ${disk.id}`
+    try {
+      const found = await ifThere(stat(this.#paths.disk(disk.id)))
+      if (found === undefined) await this.#places.run(() => this.#clone(disk, doing, signal), signal)
+      else if (found.size < disk.sizeMib * MIB) await this.#grow(disk)
+    } catch (error) {
+      signal.throwIfAborted()
+      throw storageFault(error, doing)
+    }
+  }
+
+  async ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void> {
+    assert(seedDigestOf(seedName(seed.digest)) === seed.digest, 'a seed digest is hexadecimal')
+    const doing = `making the seed disk of VM ${id}`
+    const temporary = join(this.#paths.tmp, `seed-${randomUUID()}`)
+    try {
+      await writeSeedDisk(seed, temporary, { doing, log: this.#log.child({ vm_id: id }) })
+      await own(temporary, userId, SEED_MODE)
+      await this.#makeDirectory(id)
+      await publish(temporary, join(this.#paths.vm(id), seedName(seed.digest)))
+      await this.#pointTo(id, seed.digest)
+    } catch (error) {
+      throw storageFault(error, doing)
+    } finally {
+      await rm(temporary, { force: true })
+    }
+  }
+
+  async #clone(
+    { id, userId, sizeMib, rootfsSha256 }: DiskSpec,
+    doing: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const image = this.#paths.image(rootfsSha256)
+    const { size } = await stat(image)
+    if (size > sizeMib * MIB) {
+      const cause = new Error(`its image has ${Math.ceil(size / MIB)} MiB, the disk ${sizeMib}`)
+      throw new HostFault('disk_smaller_than_image', doing, { cause })
+    }
+    const temporary = join(this.#paths.tmp, `disk-${randomUUID()}`)
+    try {
+      const method = await cloneFile(image, temporary, signal)
+      await own(temporary, userId, DISK_MODE)
+      await truncate(temporary, sizeMib * MIB)
+      signal.throwIfAborted()
+      await this.#makeDirectory(id)
+      await publish(temporary, this.#paths.disk(id))
+      this.#log.debug({ vm_id: id, method }, 'disk made')
+    } finally {
+      await rm(temporary, { force: true })
+    }
+  }
+
+  /** Makes the file longer; what is new reads as zeros and takes no space. */
+  async #grow({ id, sizeMib }: DiskSpec): Promise<void> {
+    const handle = await open(this.#paths.disk(id), 'r+')
+    try {
+      await handle.truncate(sizeMib * MIB)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+  }
+
+  async #makeDirectory(id: VmId): Promise<void> {
+    const path = this.#paths.vm(id)
+    await mkdir(path, { recursive: true })
+    await chmod(path, PASSAGE_MODE)
+    await sync(this.#paths.disks)
+  }
+
+  /** Lets `seed.iso` name this seed, all or nothing, and removes the seeds before it. */
+  async #pointTo(id: VmId, digest: string): Promise<void> {
+    const directory = this.#paths.vm(id)
+    const link = join(this.#paths.tmp, `seed-link-${randomUUID()}`)
+    await symlink(seedName(digest), link)
+    await rename(link, this.#paths.seed(id))
+    await sync(directory)
+    for (const name of await readdir(directory)) {
+      const other = seedDigestOf(name)
+      if (other !== undefined && other !== digest) await rm(join(directory, name), { force: true })
+    }
+  }
+}
+
+async function own(path: string, userId: UserId, mode: number): Promise<void> {
+  await chown(path, userId, userId)
+  await chmod(path, mode)
+}

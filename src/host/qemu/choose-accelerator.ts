@@ -1,0 +1,48 @@
+import { constants, promises as fs } from 'node:fs'
+import type { Architecture } from '../../core/unit/kernel-arguments.ts'
+import type { Accelerator } from '../../core/unit/qemu-command.ts'
+
+export type AcceleratorChoice = { readonly accelerator: Accelerator; readonly because: string }
+
+export type AcceleratorQuestion = {
+  /** The operator's word, which is not questioned. */
+  readonly pinned?: Accelerator
+  readonly architecture?: Architecture
+  readonly kvmPath?: string
+  readonly cpuinfoPath?: string
+}
+
+/**
+ * KVM where the host has it, else emulation. `/dev/kvm` alone proves nothing on x86: nested hosts offer it without the
+ * processor's help, and QEMU then aborts. On arm64 the device exists only where the kernel was booted at EL2.
+ */
+export async function chooseAccelerator(question: AcceleratorQuestion = {}): Promise<AcceleratorChoice> {
+  const {
+    pinned,
+    architecture = process.arch,
+    kvmPath = '/dev/kvm',
+    cpuinfoPath = '/proc/cpuinfo',
+  } = question
+  if (pinned !== undefined) return { accelerator: pinned, because: 'it is configured' }
+  if (architecture !== 'arm64' && !(await hasVirtualisation(cpuinfoPath))) {
+    return { accelerator: 'tcg', because: 'the processor has neither vmx nor svm' }
+  }
+  const refusal = await whyNotOpened(kvmPath)
+  return refusal === undefined
+    ? { accelerator: 'kvm', because: `the processor has virtualisation and ${kvmPath} opens` }
+    : { accelerator: 'tcg', because: `${kvmPath} does not open (${refusal})` }
+}
+
+async function hasVirtualisation(cpuinfoPath: string): Promise<boolean> {
+  return /^flags\b.*\b(vmx|svm)\b/m.test(await fs.readFile(cpuinfoPath, 'utf8'))
+}
+
+async function whyNotOpened(path: string): Promise<string | undefined> {
+  try {
+    const device = await fs.open(path, constants.O_RDWR)
+    await device.close()
+    return undefined
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? 'unknown'
+  }
+}

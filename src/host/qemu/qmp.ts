@@ -1,0 +1,166 @@
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+import { limits } from '../../config/limits.ts'
+import { QmpLost, QmpRefusal } from './qmp-error.ts'
+
+export type QmpEvent = { readonly event: string; readonly data?: unknown }
+
+export type QmpOptions = {
+  readonly onEvent?: (event: QmpEvent) => void
+  /** Called once when an established connection ends, whoever ended it. */
+  readonly onClose?: () => void
+  readonly greetingMs?: number
+  readonly commandMs?: number
+  readonly lineBytesMax?: number
+}
+
+type Pending = { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void }
+type Message = Readonly<Record<string, unknown>>
+
+const NEWLINE = 0x0a
+
+/**
+ * A client of the QEMU Machine Protocol (QEMU, docs/interop/qmp-spec). QEMU serves one client at a time: a second one
+ * connects, but is greeted only when the first has gone.
+ *
+ * Throws {@link QmpRefusal} where the monitor refused a command and {@link QmpLost} where no answer can come any more.
+ * A command past its deadline ends the connection, since a monitor that is that late is not worth waiting for twice.
+ */
+export class QmpClient {
+  readonly #socket: Socket
+  readonly #options: QmpOptions
+  readonly #pending = new Map<number, Pending>()
+  readonly #greeted = Promise.withResolvers<void>()
+  #nextId = 1
+  #line: Buffer[] = []
+  #lineBytes = 0
+  #isGreeted = false
+  #isReady = false
+  /** Set when the connection is over; all that comes later is told this. */
+  #lost: QmpLost | undefined
+
+  private constructor(path: string, options: QmpOptions) {
+    this.#options = options
+    this.#socket = connect(path)
+    this.#socket.on('data', (chunk: Buffer) => this.#read(chunk))
+    this.#socket.on('error', (error: NodeJS.ErrnoException) => this.#lose(new QmpLost(error.code ?? 'error')))
+    this.#socket.on('close', () => this.#lose(new QmpLost('closed')))
+    // `connect` may no longer wait for it.
+    this.#greeted.promise.catch(() => {})
+  }
+
+  /** Connects, waits for the greeting and leaves the negotiation mode. */
+  static async connect(path: string, options: QmpOptions = {}): Promise<QmpClient> {
+    const client = new QmpClient(path, options)
+    const { greetingMs = limits.qmpGreetingMs } = options
+    const deadline = setTimeout(() => client.#lose(new QmpLost('no greeting')), greetingMs)
+    try {
+      // Nothing is sent before the greeting: the socket lies in a directory of the guest's user, who could have put
+      // another in its place.
+      await client.#greeted.promise
+    } finally {
+      clearTimeout(deadline)
+    }
+    try {
+      await client.execute('qmp_capabilities')
+    } catch (error) {
+      client.close()
+      throw error
+    }
+    if (client.#lost !== undefined) throw client.#lost
+    client.#isReady = true
+    return client
+  }
+
+  /** Runs one command and resolves to what it returns. On abort it rejects at once; the command is not taken back. */
+  async execute(command: string, args?: object, signal?: AbortSignal): Promise<unknown> {
+    signal?.throwIfAborted()
+    if (this.#lost !== undefined) throw this.#lost
+    const { commandMs = limits.qmpCommandMs } = this.#options
+    const id = this.#nextId++
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+    this.#pending.set(id, { resolve, reject })
+    const deadline = setTimeout(() => this.#lose(new QmpLost('no answer')), commandMs)
+    const onAbort = (): void => reject(signal?.reason)
+    signal?.addEventListener('abort', onAbort, { once: true })
+    this.#socket.write(`${JSON.stringify({ execute: command, ...(args && { arguments: args }), id })}\n`)
+    try {
+      return await promise
+    } finally {
+      this.#pending.delete(id)
+      clearTimeout(deadline)
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  close(): void {
+    this.#lose(new QmpLost('closed'))
+  }
+
+  #read(chunk: Buffer): void {
+    let rest = chunk
+    for (let end = rest.indexOf(NEWLINE); end !== -1; end = rest.indexOf(NEWLINE)) {
+      this.#keep(rest.subarray(0, end))
+      const line = Buffer.concat(this.#line).toString('utf8')
+      this.#line = []
+      this.#lineBytes = 0
+      rest = rest.subarray(end + 1)
+      if (this.#lost !== undefined) return
+      if (line.trim() !== '') this.#take(line)
+    }
+    this.#keep(rest)
+  }
+
+  #keep(part: Buffer): void {
+    const { lineBytesMax = limits.qmpLineBytesMax } = this.#options
+    this.#lineBytes += part.length
+    if (this.#lineBytes > lineBytesMax) this.#lose(new QmpLost('line too long'))
+    else if (part.length > 0) this.#line.push(part)
+  }
+
+  #take(line: string): void {
+    const message = parseMessage(line)
+    const isGreeting = message !== undefined && 'QMP' in message
+    if (message === undefined || isGreeting === this.#isGreeted) {
+      this.#lose(new QmpLost('not a QMP message'))
+    } else if (isGreeting) {
+      this.#isGreeted = true
+      this.#greeted.resolve()
+    } else if (typeof message['event'] === 'string') {
+      this.#options.onEvent?.({ event: message['event'], data: message['data'] })
+    } else {
+      this.#answer(message)
+    }
+  }
+
+  #answer(message: Message): void {
+    const { id, error } = message
+    // An error without an id answers no command of ours: the monitor could not read what we sent.
+    if (typeof id !== 'number') return this.#lose(new QmpLost('an answer without id'))
+    const pending = this.#pending.get(id)
+    if (error === undefined) pending?.resolve(message['return'])
+    else pending?.reject(new QmpRefusal(error))
+  }
+
+  /** Ends the connection; the first reason stands. */
+  #lose(reason: QmpLost): void {
+    if (this.#lost !== undefined) return
+    this.#lost = reason
+    this.#greeted.reject(reason)
+    for (const { reject } of this.#pending.values()) reject(reason)
+    this.#line = []
+    this.#socket.destroy()
+    if (this.#isReady) this.#options.onClose?.()
+  }
+}
+
+function parseMessage(line: string): Message | undefined {
+  try {
+    const value: unknown = JSON.parse(line)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Message)
+      : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,154 @@
+/**
+ * The one wrapper of the D-Bus library: a single connection to systemd, from its opening to its loss.
+ *
+ * Its own socket, /run/systemd/private, comes first. What is spoken there is the same interface, but a call takes half
+ * the time (0.16 ms against 0.3 ms) and, above all, works while dbus-daemon restarts or is broken. systemd(1) keeps
+ * that socket to itself, so the system bus is the second choice, for a host that does not let us in.
+ */
+import * as dbus from '@jellybrick/dbus-next'
+import { limits } from '../../config/limits.ts'
+
+const SYSTEMD = 'org.freedesktop.systemd1'
+export const MANAGER_PATH = '/org/freedesktop/systemd1'
+export const MANAGER = `${SYSTEMD}.Manager`
+export const PROPERTIES = 'org.freedesktop.DBus.Properties'
+
+/** `direct`: systemd itself is at the other end, there is no bus between. */
+export type BusAddress = { readonly path: string; readonly direct: boolean }
+
+export const PRIVATE_SOCKET: BusAddress = { path: '/run/systemd/private', direct: true }
+export const SYSTEM_BUS: BusAddress = { path: '/run/dbus/system_bus_socket', direct: false }
+
+/** A method of systemd. Body values follow their signature: 64-bit integers are bigint, variants made by {@link variant}. */
+export type BusCall = {
+  readonly path: string
+  readonly interface: string
+  readonly member: string
+  readonly signature?: string
+  readonly body?: readonly unknown[]
+}
+
+/** A signal as it came; the sender is always systemd. */
+export type BusSignal = {
+  readonly path: string
+  readonly interface: string
+  readonly member: string
+  readonly body: readonly unknown[]
+}
+
+/** systemd answered with an error. `errorName` is its D-Bus name, e.g. `org.freedesktop.systemd1.NoSuchUnit`. */
+export class BusError extends Error {
+  override readonly name = 'BusError'
+  readonly errorName: string
+
+  constructor(errorName: string, message: string) {
+    super(message)
+    this.errorName = errorName
+  }
+}
+
+export const variant = (signature: string, value: unknown): unknown => new dbus.Variant(signature, value)
+
+/** The value inside a variant. */
+export const valueOf = (received: unknown): unknown =>
+  received instanceof dbus.Variant ? received.value : received
+
+export type Bus = {
+  readonly address: BusAddress
+  /** Rejects with {@link BusError} for an answer that is an error, and with any other error where none comes. */
+  call(call: BusCall): Promise<readonly unknown[]>
+  close(): void
+}
+
+export type BusEvents = {
+  onSignal(signal: BusSignal): void
+  /** Once, when an open connection is of no more use; calls under way were rejected with the same error. */
+  onLost(error: Error): void
+}
+
+/** Connects, and subscribes to the signals of systemd's units and jobs. */
+export async function openBus(address: BusAddress, events: BusEvents): Promise<Bus> {
+  let open = false
+  const pending = new Set<(error: Error) => void>()
+  const bus = dbus.sessionBus({ busAddress: `unix:path=${address.path}`, authMethods: ['EXTERNAL'] })
+
+  let lost = false
+  const lose = (error: Error): void => {
+    if (lost) return
+    lost = true
+    for (const reject of pending) reject(error)
+    pending.clear()
+    bus.disconnect()
+    if (open) events.onLost(error)
+  }
+  bus.on('message', (message) => {
+    if (message.type === dbus.MessageType.SIGNAL) events.onSignal(message)
+  })
+  onEvent(bus, 'error', (error) => {
+    // The library greets a bus (Hello); without one in between the greeting is refused, which does no harm.
+    if (!(error instanceof dbus.DBusError)) lose(error)
+  })
+  onEvent(connectionOf(bus), 'end', () => lose(new Error(`${address.path} was closed by the other end`)))
+
+  const call = (destination: string, request: BusCall): Promise<readonly unknown[]> => {
+    const { promise, resolve, reject } = Promise.withResolvers<readonly unknown[]>()
+    if (lost) reject(new Error(`the connection to ${address.path} is lost`))
+    else {
+      pending.add(reject)
+      const { body = [], ...head } = request
+      bus
+        .call(new dbus.Message({ destination, ...head, body: [...body] }))
+        .then((reply) => resolve(reply?.body ?? []))
+        .catch((error: unknown) => reject(asBusError(error)))
+        .finally(() => pending.delete(reject))
+    }
+    return promise
+  }
+
+  const unanswered = new Error(`nobody answers at ${address.path}`)
+  const deadline = setTimeout(() => lose(unanswered), limits.busOpenMs)
+  try {
+    if (!address.direct) for (const rule of MATCH_RULES) await call('org.freedesktop.DBus', addMatch(rule))
+    await call(SYSTEMD, { path: MANAGER_PATH, interface: MANAGER, member: 'Subscribe' })
+    open = true
+  } catch (error) {
+    lose(error instanceof Error ? error : new Error(String(error)))
+    throw error
+  } finally {
+    clearTimeout(deadline)
+  }
+  return {
+    address,
+    call: (request) => call(SYSTEMD, request),
+    close: () => {
+      open = false
+      lose(new Error('the connection to systemd was closed'))
+    },
+  }
+}
+
+/** A bus passes on only what was asked for; systemd's own socket carries every signal of its own. */
+const MATCH_RULES = [
+  `type='signal',sender='${SYSTEMD}',interface='${MANAGER}'`,
+  `type='signal',sender='${SYSTEMD}',interface='${PROPERTIES}',path_namespace='${MANAGER_PATH}/unit'`,
+]
+
+const addMatch = (rule: string): BusCall => ({
+  path: '/org/freedesktop/DBus',
+  interface: 'org.freedesktop.DBus',
+  member: 'AddMatch',
+  signature: 's',
+  body: [rule],
+})
+
+const asBusError = (error: unknown): Error => {
+  if (error instanceof dbus.DBusError) return new BusError(error.type, error.text)
+  return error instanceof Error ? error : new Error(String(error))
+}
+
+/** The library tells its bus of errors, but only its connection of an orderly end; its types name neither. */
+const connectionOf = (bus: object): object => Reflect.get(bus, '_connection') as object
+
+const onEvent = (emitter: object, event: 'error' | 'end', listener: (error: Error) => void): void => {
+  ;(emitter as NodeJS.EventEmitter).on(event, listener)
+}

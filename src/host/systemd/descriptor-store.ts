@@ -1,0 +1,143 @@
+import { fstatSync } from 'node:fs'
+import { HostFault } from '../../core/errors.ts'
+import { BusError } from './bus.ts'
+import { checkDescriptorStore } from './descriptor-store-check.ts'
+import type { StoreCheck } from './descriptor-store-check.ts'
+import { takeInheritedDescriptors } from './inherited-descriptors.ts'
+import type { InheritedDescriptor } from './inherited-descriptors.ts'
+import { notify, notifyBarrier } from './notify.ts'
+import { findOwnUnit } from './own-unit.ts'
+import type { OwnUnit } from './own-unit.ts'
+import type { SystemdBus } from './systemd-bus.ts'
+
+export { descriptorStoreSupport } from './notify.ts'
+export type { StoreCheck } from './descriptor-store-check.ts'
+
+/** The unit has FileDescriptorStoreMax=0. */
+const STORE_DISABLED = 'org.freedesktop.systemd1.FileDescriptorStoreDisabled'
+
+/** Open files that outlive this process, by name. */
+export interface DescriptorStore {
+  /** What an earlier process left; given once. */
+  takeInherited(): readonly InheritedDescriptor[]
+  /** Resolves when the descriptor is seen to be stored, and throws HostFault where it may not be. Safe to repeat. */
+  store(name: string, fd: number): Promise<void>
+  /** Resolves when no descriptor of that name is stored. Throws HostFault. */
+  remove(name: string): Promise<void>
+  /** Names of what is stored, as seen. Throws HostFault. */
+  names(): Promise<ReadonlySet<string>>
+}
+
+/** The store that systemd keeps for the daemon's own unit (systemd.io/FILE_DESCRIPTOR_STORE). */
+export class SystemdDescriptorStore implements DescriptorStore {
+  readonly #bus: SystemdBus
+  #ownUnit: OwnUnit | undefined
+  /** The newest reading; it holds while the number of entries does, since nobody else changes them. */
+  #entries: readonly Entry[] | undefined
+
+  /** Taken at once, so that no program that is run later gets them. */
+  #inherited = takeInheritedDescriptors()
+
+  constructor({ bus }: { readonly bus: SystemdBus }) {
+    this.#bus = bus
+  }
+
+  /** Does what is stored outlive a stop of the daemon? Throws HostFault `systemd_unavailable`. */
+  async check(): Promise<StoreCheck> {
+    return checkDescriptorStore(await this.#findUnit())
+  }
+
+  takeInherited(): readonly InheritedDescriptor[] {
+    const inherited = this.#inherited
+    this.#inherited = []
+    return inherited
+  }
+
+  async store(name: string, fd: number): Promise<void> {
+    try {
+      const check = await this.check()
+      if (!check.available) throw new Error(`${check.because}; to mend it: ${check.mend}`)
+      // Without FDPOLL=0 systemd drops a pty master as soon as no slave is open (sd_notify(3)).
+      notify(`FDSTORE=1\nFDNAME=${name}\nFDPOLL=0`, [fd])
+      await notifyBarrier()
+      const entries = await this.#read()
+      if (!entries.some((entry) => entry.name === name && isSameFile(entry, fd))) {
+        throw new Error(
+          `systemd did not keep it beside ${entries.length} others: is FileDescriptorStoreMax= used up?`,
+        )
+      }
+    } catch (error) {
+      throw new HostFault('console_unprotected', `storing ${name} with systemd`, { cause: error })
+    }
+  }
+
+  async remove(name: string): Promise<void> {
+    try {
+      // Where systemd does not listen, nothing was ever stored.
+      if (!notify(`FDSTOREREMOVE=1\nFDNAME=${name}`)) return
+      await notifyBarrier()
+      const entries = await this.#read()
+      if (entries.some((entry) => entry.name === name)) throw new Error('systemd still keeps it')
+    } catch (error) {
+      const code = error instanceof HostFault ? error.code : 'console_unprotected'
+      throw new HostFault(code, `removing ${name} from systemd`, { cause: error })
+    }
+  }
+
+  async names(): Promise<ReadonlySet<string>> {
+    try {
+      const unit = await this.#findUnit()
+      const [count] = unit === undefined ? [0] : await unit.properties('Service', 'NFileDescriptorStore')
+      const entries = this.#entries?.length === count ? this.#entries : await this.#read()
+      return new Set(entries?.map(({ name }) => name))
+    } catch (error) {
+      throw new HostFault('systemd_unavailable', 'reading what systemd has stored', { cause: error })
+    }
+  }
+
+  async #read(): Promise<readonly Entry[]> {
+    const unit = await this.#findUnit()
+    if (unit === undefined) return []
+    const lines = await this.#bus
+      .callManager('DumpUnitFileDescriptorStore', 's', [unit.name])
+      .then(([dump]) => dump as readonly EntryLine[])
+      .catch((error: unknown) => {
+        if (error instanceof BusError && error.errorName === STORE_DISABLED) return []
+        throw error
+      })
+    this.#entries = lines.map(entryOf)
+    return this.#entries
+  }
+
+  async #findUnit(): Promise<OwnUnit | undefined> {
+    this.#ownUnit ??= await findOwnUnit(this.#bus)
+    return this.#ownUnit
+  }
+}
+
+/** A stored descriptor: its name, and what fstat(2) says of it. */
+type Entry = { readonly name: string; readonly inode: bigint; readonly major: number; readonly minor: number }
+
+/** As DumpUnitFileDescriptorStore gives it (org.freedesktop.systemd1(5)). */
+type EntryLine = readonly [
+  name: string,
+  mode: number,
+  deviceMajor: number,
+  deviceMinor: number,
+  inode: bigint,
+  rdevMajor: number,
+  rdevMinor: number,
+  path: string,
+  flags: number,
+]
+
+const entryOf = ([name, , , , inode, major, minor]: EntryLine): Entry => ({ name, inode, major, minor })
+
+/** All pty masters are openings of one device node, so this tells that an entry is a master, not which one. */
+function isSameFile(entry: Entry, fd: number): boolean {
+  const { ino, rdev } = fstatSync(fd, { bigint: true })
+  // Device numbers as glibc packs them (makedev(3)).
+  const major = Number(((rdev >> 8n) & 0xfffn) | ((rdev >> 32n) & ~0xfffn))
+  const minor = Number((rdev & 0xffn) | ((rdev >> 12n) & ~0xffn))
+  return entry.inode === ino && entry.major === major && entry.minor === minor
+}

@@ -1,0 +1,74 @@
+import { closeSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { limits } from '../../config/limits.ts'
+import { openPipe } from '../ffi/descriptor.ts'
+import { ErrnoError } from '../ffi/errno-error.ts'
+import { library } from '../ffi/koffi.ts'
+
+type SdNotify = (
+  pid: number,
+  unsetEnvironment: number,
+  state: string,
+  fds: readonly number[],
+  count: number,
+) => number
+
+let loaded: SdNotify | undefined
+
+/** sd_pid_notify_with_fds(3); throws where libsystemd is not installed. */
+function sdNotify(): SdNotify {
+  loaded ??= library('libsystemd.so.0').func(
+    'int sd_pid_notify_with_fds(int pid, int unset_environment, const char *state, const int *fds, unsigned int count)',
+  ) as SdNotify
+  return loaded
+}
+
+export type Support = { readonly supported: true } | { readonly supported: false; readonly because: string }
+
+/** Can this build, on this host, hand descriptors to systemd at all? Says nothing of the unit it runs in. */
+export function descriptorStoreSupport(): Support {
+  try {
+    sdNotify()
+    return { supported: true }
+  } catch (error) {
+    return { supported: false, because: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+/**
+ * Tells systemd something about this process, with descriptors if there are any (sd_notify(3)). False where nobody
+ * listens: the process was not started by systemd, or not as a unit that may speak. Throws ErrnoError.
+ */
+export function notify(state: string, fds: readonly number[] = []): boolean {
+  const status = sdNotify()(0, 0, state, fds, fds.length)
+  if (status < 0) throw new ErrnoError(`sd_notify ${state.split('\n', 1)[0]}`, -status)
+  return status > 0
+}
+
+export const notifyReady = (): boolean => notify('READY=1')
+export const notifyStopping = (): boolean => notify('STOPPING=1')
+
+/**
+ * Resolves when systemd has dealt with everything that this process told it before: it closes the descriptor that comes
+ * with BARRIER=1 in its turn (sd_notify(3)). Rejects where it takes longer than `limits.notifyBarrierMs`.
+ */
+export async function notifyBarrier(): Promise<void> {
+  const { readEnd, writeEnd } = openPipe()
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const closed = new Socket({ fd: readEnd, readable: true, writable: false })
+  closed.on('end', resolve).on('error', reject).resume()
+  const late = new Error(`systemd has not read its notifications for ${limits.notifyBarrierMs} ms`)
+  const deadline = setTimeout(() => reject(late), limits.notifyBarrierMs)
+  try {
+    try {
+      if (!notify('BARRIER=1', [writeEnd]))
+        reject(new Error('systemd does not listen: NOTIFY_SOCKET is not set'))
+    } finally {
+      closeSync(writeEnd)
+    }
+    await promise
+  } finally {
+    clearTimeout(deadline)
+    closed.destroy()
+  }
+}

@@ -1,0 +1,51 @@
+import { MANAGER } from './bus.ts'
+import type { BusSignal } from './bus.ts'
+import type { SystemdBus } from './systemd-bus.ts'
+
+/** How a job ended: `done`, or why not (org.freedesktop.systemd1(5), signal JobRemoved). */
+export type JobResult = string
+
+/**
+ * Has systemd do something to a unit and resolves when that is over. `enqueue` calls the method that returns the job.
+ * It is listened for the end before the call, since a short job ends before its answer is read.
+ *
+ * Throws what `enqueue` throws, HostFault `systemd_unavailable` where the connection is lost on the way, and the
+ * signal's reason on abort; the job goes on then.
+ */
+export async function runJob(
+  bus: Pick<SystemdBus, 'onSignal' | 'onLoss'>,
+  unit: string,
+  signal: AbortSignal,
+  enqueue: () => Promise<readonly unknown[]>,
+): Promise<JobResult> {
+  signal.throwIfAborted()
+  const ended = new Map<unknown, JobResult>()
+  const { promise: cut, reject } = Promise.withResolvers<never>()
+  cut.catch(() => {})
+  let wake = (): void => {}
+
+  const onSignal = ({ interface: from, member, body }: BusSignal): void => {
+    if (from !== MANAGER || member !== 'JobRemoved') return
+    const [, job, unitOfJob, result] = body
+    if (unitOfJob !== unit) return
+    ended.set(job, String(result))
+    wake()
+  }
+  const onAbort = (): void => reject(signal.reason)
+  const stopListening = [bus.onSignal(onSignal), bus.onLoss(reject)]
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    const [job] = await Promise.race([enqueue(), cut])
+    const result = new Promise<JobResult>((resolve) => {
+      wake = () => {
+        const found = ended.get(job)
+        if (found !== undefined) resolve(found)
+      }
+    })
+    wake()
+    return await Promise.race([result, cut])
+  } finally {
+    for (const stop of stopListening) stop()
+    signal.removeEventListener('abort', onAbort)
+  }
+}

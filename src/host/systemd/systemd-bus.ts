@@ -1,0 +1,171 @@
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import type { Log } from '../../log/log.ts'
+import { BusError, MANAGER, MANAGER_PATH, openBus, PRIVATE_SOCKET, SYSTEM_BUS } from './bus.ts'
+import type { Bus, BusAddress, BusCall, BusSignal } from './bus.ts'
+
+export type SystemdBusOptions = {
+  readonly log: Log
+  /** Tried in this order at every new connection. */
+  readonly addresses?: readonly BusAddress[]
+}
+
+/**
+ * systemd over D-Bus, for as long as the daemon lives: connects at the first call, and again whenever the connection was
+ * lost. A call while systemd is out of reach fails at once; nothing is repeated, since only the caller knows what may be.
+ */
+export class SystemdBus {
+  readonly #log: Log
+  readonly #addresses: readonly BusAddress[]
+  readonly #signalListeners = new Set<(signal: BusSignal) => void>()
+  readonly #lossListeners = new Set<(error: HostFault) => void>()
+  readonly #returnListeners = new Set<() => void>()
+  #bus: Bus | undefined
+  #opening: Promise<Bus> | undefined
+  /** Signals may have been missed: there was a time without a connection. */
+  #missedSignals = false
+  #retry: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor({ log, addresses = [PRIVATE_SOCKET, SYSTEM_BUS] }: SystemdBusOptions) {
+    this.#log = log
+    this.#addresses = addresses
+  }
+
+  /** Connects where there is no connection; signals come only over one. Throws HostFault `systemd_unavailable`. */
+  async connect(): Promise<void> {
+    if (this.#bus === undefined) await this.#open()
+  }
+
+  /**
+   * Calls a method of systemd and returns its results. Throws {@link BusError} where systemd answers with an error, and
+   * HostFault `systemd_unavailable` where it does not answer.
+   */
+  async call(call: BusCall): Promise<readonly unknown[]> {
+    const bus = this.#bus ?? (await this.#open())
+    const deadline = Promise.withResolvers<never>()
+    const late = new Error(`no answer within ${limits.busCallMs} ms`)
+    const timer = setTimeout(() => deadline.reject(late), limits.busCallMs)
+    try {
+      return await Promise.race([bus.call(call), deadline.promise])
+    } catch (error) {
+      if (error instanceof BusError && !SYSTEMD_IS_GONE.has(error.errorName)) throw error
+      throw unavailable(`calling ${call.member} of systemd`, error)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** A method of the manager, e.g. `StopUnit`. */
+  callManager(member: string, signature = '', body: readonly unknown[] = []): Promise<readonly unknown[]> {
+    return this.call({ path: MANAGER_PATH, interface: MANAGER, member, signature, body })
+  }
+
+  /** Each listener is called with every signal of systemd; the returned function ends that. */
+  onSignal(listener: (signal: BusSignal) => void): () => void {
+    return subscribe(this.#signalListeners, listener)
+  }
+
+  /** Called when a connection was lost: answers and signals that were waited for will not come. */
+  onLoss(listener: (error: HostFault) => void): () => void {
+    return subscribe(this.#lossListeners, listener)
+  }
+
+  /** Called when systemd is in reach again after a loss: signals may have been missed. */
+  onReturn(listener: () => void): () => void {
+    return subscribe(this.#returnListeners, listener)
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#cancelRetry()
+    this.#bus?.close()
+    this.#bus = undefined
+  }
+
+  async #open(): Promise<Bus> {
+    if (this.#closed) throw unavailable('calling systemd', new Error('the connection was closed on purpose'))
+    this.#opening ??= this.#connect().finally(() => {
+      this.#opening = undefined
+    })
+    return this.#opening
+  }
+
+  async #connect(): Promise<Bus> {
+    this.#cancelRetry()
+    let failure: unknown
+    for (const address of this.#addresses) {
+      try {
+        const bus = await openBus(address, {
+          onSignal: (signal) => this.#tell(signal),
+          onLost: (error) => this.#lose(error),
+        })
+        if (this.#closed) {
+          bus.close()
+          break
+        }
+        this.#bus = bus
+        this.#log.debug({ socket: address.path }, 'connected to systemd')
+        if (this.#missedSignals) {
+          this.#missedSignals = false
+          for (const listener of this.#returnListeners) listener()
+        }
+        return bus
+      } catch (error) {
+        failure ??= error
+      }
+    }
+    this.#missedSignals = true
+    this.#retryLater()
+    throw unavailable('connecting to systemd', failure)
+  }
+
+  #tell(signal: BusSignal): void {
+    for (const listener of this.#signalListeners) listener(signal)
+  }
+
+  #lose(error: Error): void {
+    this.#bus = undefined
+    this.#missedSignals = true
+    this.#log.warn({ reason: errorChain(error) }, 'lost the connection to systemd')
+    const fault = unavailable('waiting for systemd', error)
+    for (const listener of this.#lossListeners) listener(fault)
+    this.#retryLater()
+  }
+
+  /** A call connects by itself; this is for the listeners, who would otherwise wait for the next call. */
+  #retryLater(): void {
+    if (this.#closed || this.#retry !== undefined) return
+    this.#retry = setTimeout(() => {
+      this.#retry = undefined
+      if (this.#bus === undefined) this.#open().catch(() => {})
+    }, limits.busReconnectMs)
+    this.#retry.unref()
+  }
+
+  #cancelRetry(): void {
+    clearTimeout(this.#retry)
+    this.#retry = undefined
+  }
+}
+
+/** Answers of dbus-daemon in systemd's stead (D-Bus specification, "Standard errors"). */
+const SYSTEMD_IS_GONE = new Set([
+  'org.freedesktop.DBus.Error.ServiceUnknown',
+  'org.freedesktop.DBus.Error.NameHasNoOwner',
+  'org.freedesktop.DBus.Error.NoReply',
+  'org.freedesktop.DBus.Error.Disconnected',
+  'org.freedesktop.DBus.Error.Timeout',
+  'org.freedesktop.DBus.Error.TimedOut',
+])
+
+const unavailable = (doing: string, cause: unknown): HostFault =>
+  new HostFault('systemd_unavailable', doing, { cause })
+
+function subscribe<Listener>(listeners: Set<Listener>, listener: Listener): () => void {
+  listeners.add(listener)
+  return () => {
+    listeners.delete(listener)
+  }
+}

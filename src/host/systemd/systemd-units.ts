@@ -1,0 +1,230 @@
+import { mkdir } from 'node:fs/promises'
+import { HostFault } from '../../core/errors.ts'
+import type { FaultCode, RetryClass } from '../../core/errors.ts'
+import type { UnitState } from '../../core/plan/world.ts'
+import { parseUnitName, UNIT_PATTERN, unitName } from '../../core/unit/unit-name.ts'
+import type { UnitSpec } from '../../core/unit/unit-spec.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import type { Log } from '../../log/log.ts'
+import type { Units } from '../../ports/units.ts'
+import { BusError, MANAGER, PROPERTIES, valueOf, variant } from './bus.ts'
+import type { BusSignal } from './bus.ts'
+import { describeExit, EXIT_EXEC } from './exit-status.ts'
+import { runJob } from './run-job.ts'
+import type { SystemdBus } from './systemd-bus.ts'
+import { unitOfPath, unitPath } from './unit-path.ts'
+import { storeIdOf, unitProperties } from './unit-properties.ts'
+import { removeUserRecord, writeUserRecord } from './user-record.ts'
+
+const UNIT = 'org.freedesktop.systemd1.Unit'
+const SERVICE = 'org.freedesktop.systemd1.Service'
+
+const NO_SUCH_UNIT = 'org.freedesktop.systemd1.NoSuchUnit'
+const UNIT_EXISTS = 'org.freedesktop.systemd1.UnitExists'
+
+export type SystemdUnitsOptions = {
+  readonly bus: SystemdBus
+  readonly log: Log
+  /** The daemon's own directory below /run; it must stay when the daemon stops. */
+  readonly runDirectory: string
+}
+
+/** VM units as transient services of systemd, which owns the processes. */
+export class SystemdUnits implements Units {
+  readonly #bus: SystemdBus
+  readonly #log: Log
+  readonly #rootDirectory: string
+
+  constructor({ bus, log, runDirectory }: SystemdUnitsOptions) {
+    this.#bus = bus
+    this.#log = log
+    this.#rootDirectory = `${runDirectory}/root`
+  }
+
+  async inspect(id: VmId): Promise<UnitState> {
+    try {
+      return await this.#inspect(id)
+    } catch (error) {
+      throw fault('systemd_unavailable', `inspecting ${unitName(id)}`, error)
+    }
+  }
+
+  async ensureStarted(id: VmId, spec: UnitSpec, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    const doing = `starting ${unitName(id)}`
+    const result = await this.#start(id, spec, signal).catch((error: unknown) => {
+      throw signal.aborted ? signal.reason : fault('unit_start_failed', doing, error)
+    })
+    if (result === 'done') return
+    // A stop took the place of the start, and has its own caller.
+    if (result === 'canceled')
+      throw new HostFault('unit_start_failed', `${doing}: a stop came in between`, SOON)
+    const state = await this.inspect(id)
+    if (state.kind !== 'failed')
+      throw new HostFault('unit_start_failed', `${doing}: the job ended as ${result}`)
+    const missing = state.result === 'exit-code' && state.status === EXIT_EXEC
+    const code = missing ? 'monitor_missing' : 'unit_start_failed'
+    const program = missing ? ` (${spec.command[0]})` : ''
+    throw new HostFault(code, `${doing}: ${describeExit(state.result, state.status)}${program}`)
+  }
+
+  async ensureStopped(id: VmId, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    try {
+      await this.#stop(id, signal)
+      await removeUserRecord(id)
+    } catch (error) {
+      throw signal.aborted ? signal.reason : fault('unit_stop_failed', `stopping ${unitName(id)}`, error)
+    }
+  }
+
+  async list(): Promise<readonly { id: VmId; state: UnitState; storeId: string | undefined }[]> {
+    try {
+      const [units] = await this.#bus.callManager('ListUnitsByPatterns', 'asas', [[], [UNIT_PATTERN]])
+      const ids = (units as readonly (readonly string[])[])
+        .map(([name = '']) => parseUnitName(name))
+        .filter((id) => id !== undefined)
+      const listed = await Promise.all(
+        ids.map(async (id) => {
+          const [state, environment] = await Promise.all([
+            this.#inspect(id),
+            this.#get(unitPath(unitName(id)), SERVICE, 'Environment'),
+          ])
+          return { id, state, storeId: storeIdOf(environment as string[]) }
+        }),
+      )
+      return listed.filter(({ state }) => state.kind !== 'absent')
+    } catch (error) {
+      throw fault('systemd_unavailable', 'listing the units of VMs', error)
+    }
+  }
+
+  /** UnitNew and UnitRemoved are no reason to look: looking at a unit that is not loaded causes both. */
+  watch(onChange: (id: VmId | undefined) => void): void {
+    this.#bus.onSignal((signal) => {
+      const name = changedUnit(signal)
+      const id = name === undefined ? undefined : parseUnitName(name)
+      if (id !== undefined) onChange(id)
+    })
+    this.#bus.onReturn(() => onChange(undefined))
+    this.#bus.connect().catch((error: unknown) => {
+      this.#log.warn({ reason: errorChain(error) }, 'cannot watch the units of VMs yet')
+    })
+  }
+
+  async #start(id: VmId, spec: UnitSpec, signal: AbortSignal): Promise<string> {
+    const name = unitName(id)
+    await mkdir(this.#rootDirectory, { recursive: true, mode: 0o755 })
+    await writeUserRecord(id, spec.userId)
+    const properties = unitProperties(id, spec, this.#rootDirectory).map(([property, signature, value]) => [
+      property,
+      variant(signature, value),
+    ])
+    const start = (): Promise<readonly unknown[]> =>
+      this.#bus.callManager('StartTransientUnit', 'ssa(sv)a(sa(sv))', [name, 'fail', properties, []])
+    try {
+      return await runJob(this.#bus, name, signal, start)
+    } catch (error) {
+      if (!isBusError(error, UNIT_EXISTS)) throw error
+    }
+    const { kind } = await this.#inspect(id)
+    if (kind === 'active') return 'done'
+    // A start in mode `fail` joins a start that is under way, and is refused during a stop.
+    if (kind === 'activating' || kind === 'deactivating') {
+      const join = (): Promise<readonly unknown[]> => this.#bus.callManager('StartUnit', 'ss', [name, 'fail'])
+      return runJob(this.#bus, name, signal, join)
+    }
+    await this.#forget(name)
+    return runJob(this.#bus, name, signal, start)
+  }
+
+  async #stop(id: VmId, signal: AbortSignal): Promise<void> {
+    const name = unitName(id)
+    try {
+      const result = await runJob(this.#bus, name, signal, () =>
+        this.#bus.callManager('StopUnit', 'ss', [name, 'replace']),
+      )
+      if (result !== 'done') throw new Error(`the job ended as ${result}`)
+      // A process that is stuck in the kernel outlives SIGKILL; systemd then gives up and calls the unit failed.
+      const [processes] = await this.#bus.callManager('GetUnitProcesses', 's', [name])
+      const left = (processes as readonly (readonly [string, number, string])[]).map(([, pid]) => pid)
+      if (left.length > 0) throw new Error(`SIGKILL did not end process ${left.join(', ')}`)
+    } catch (error) {
+      if (isBusError(error, NO_SUCH_UNIT)) return
+      throw error
+    }
+    await this.#forget(name)
+  }
+
+  /** Unloads a unit that failed; SIGKILL counts as failure too. */
+  async #forget(name: string): Promise<void> {
+    try {
+      await this.#bus.callManager('ResetFailedUnit', 's', [name])
+    } catch (error) {
+      if (!isBusError(error, NO_SUCH_UNIT)) throw error
+    }
+  }
+
+  /** GetUnit first: reading a property of a unit that is not loaded would load it. */
+  async #inspect(id: VmId): Promise<UnitState> {
+    const path = await this.#bus.callManager('GetUnit', 's', [unitName(id)]).catch((error: unknown) => {
+      if (isBusError(error, NO_SUCH_UNIT)) return undefined
+      throw error
+    })
+    if (path === undefined) return { kind: 'absent' }
+    // Sent in one go. A unit that changes in between is seen again, as its change comes as a signal.
+    const [activeState, mainPid, startedAt, result, status] = await Promise.all([
+      this.#get(String(path[0]), UNIT, 'ActiveState'),
+      this.#get(String(path[0]), SERVICE, 'MainPID'),
+      this.#get(String(path[0]), SERVICE, 'ExecMainStartTimestamp'),
+      this.#get(String(path[0]), SERVICE, 'Result'),
+      this.#get(String(path[0]), SERVICE, 'ExecMainStatus'),
+    ])
+    const running = { mainPid: Number(mainPid), startedAtMs: Math.floor(Number(startedAt) / 1000) }
+    switch (activeState) {
+      case 'active':
+      case 'reloading':
+      case 'refreshing':
+        return { kind: 'active', ...running }
+      case 'activating':
+        return { kind: 'activating', ...running }
+      case 'deactivating':
+        return { kind: 'deactivating' }
+      case 'failed':
+        return { kind: 'failed', result: String(result), status: Number(status) }
+      case 'inactive':
+        return { kind: 'absent' }
+      default:
+        throw new Error(`ActiveState ${String(activeState)} is not one that systemd documents`)
+    }
+  }
+
+  async #get(path: string, iface: string, property: string): Promise<unknown> {
+    const [value] = await this.#bus.call({
+      path,
+      interface: PROPERTIES,
+      member: 'Get',
+      signature: 'ss',
+      body: [iface, property],
+    })
+    return valueOf(value)
+  }
+}
+
+/** The unit that a signal is about, where it tells of a change of its state or the end of a job. */
+function changedUnit({ path, interface: from, member, body }: BusSignal): string | undefined {
+  if (from === PROPERTIES && member === 'PropertiesChanged' && body[0] === UNIT) return unitOfPath(path)
+  if (from === MANAGER && member === 'JobRemoved') return String(body[2])
+  return undefined
+}
+
+const isBusError = (error: unknown, errorName: string): boolean =>
+  error instanceof BusError && error.errorName === errorName
+
+const SOON: { readonly retry: RetryClass } = { retry: 'soon' }
+
+/** systemd out of reach stays that; whatever else went wrong is the failure of what was being done. */
+function fault(code: FaultCode, doing: string, cause: unknown): HostFault {
+  return new HostFault(cause instanceof HostFault ? cause.code : code, doing, { cause })
+}

@@ -1,0 +1,21 @@
+const PREFIX = '/org/freedesktop/systemd1/unit/'
+
+/**
+ * The object of a unit that is or may be loaded. Each byte but letters and digits is written `_` and two hexadecimal
+ * digits, and so is a leading digit (sd_bus_path_encode(3)).
+ */
+export function unitPath(name: string): string {
+  const label = name.replace(
+    /[^A-Za-z0-9]|^[0-9]/g,
+    (byte) => `_${byte.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  )
+  return PREFIX + label
+}
+
+/** The name of a unit from the path of its object; undefined for any other object. */
+export function unitOfPath(path: string): string | undefined {
+  if (!path.startsWith(PREFIX)) return undefined
+  return path
+    .slice(PREFIX.length)
+    .replace(/_([0-9a-f]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
+}

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { unitSpecOf } from '../../../test/fakes/unit-spec.ts'
+import type { UnitSpec } from '../../core/unit/unit-spec.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import { InvariantError } from '../../lib/assert.ts'
+import { storeIdOf, unitProperties } from './unit-properties.ts'
+
+const web = 'web-1' as VmId
+
+const propertiesOf = (changes: Partial<UnitSpec>): Map<string, unknown> =>
+  new Map(unitProperties(web, unitSpecOf(web, changes), '/run/root').map(([name, , value]) => [name, value]))
+
+const pathsIn = (binds: unknown): string[] => (binds as readonly (readonly [string])[]).map(([path]) => path)
+
+test('a share of a CPU is the time that a unit gets of each second', () => {
+  for (const [cpuQuotaPercent, microseconds] of [
+    [10, 100_000n],
+    [150, 1_500_000n],
+    [0.1 + 0.2, 3000n],
+    [3200, 32_000_000n],
+  ] as const) {
+    assert.equal(propertiesOf({ cpuQuotaPercent }).get('CPUQuotaPerSecUSec'), microseconds)
+  }
+})
+
+test('the store that a unit belongs to is read back from its environment', () => {
+  const environment = propertiesOf({ storeId: 'a=b' }).get('Environment') as string[]
+  assert.equal(storeIdOf(environment), 'a=b')
+  assert.equal(storeIdOf(['PATH=/usr/bin', 'VMHOSTD_STORE_OTHER=x']), undefined)
+})
+
+test('a device is let in with the access that is asked for, and is there', () => {
+  const properties = propertiesOf({ devices: ['/dev/kvm rw', '/dev/vfio/7'] })
+  assert.deepEqual(properties.get('DeviceAllow'), [
+    ['/dev/kvm', 'rw'],
+    ['/dev/vfio/7', 'rw'],
+  ])
+  assert.deepEqual(pathsIn(properties.get('BindPaths')), [
+    '/dev/null',
+    '/dev/urandom',
+    '/dev/kvm',
+    '/dev/vfio/7',
+  ])
+})
+
+test('files of the VM are mounted where they are, and have to be there', () => {
+  const properties = propertiesOf({ readOnlyPaths: ['/pool/kernel'], readWritePaths: ['/pool/disk'] })
+  const readOnly = properties.get('BindReadOnlyPaths') as unknown[]
+  const readWrite = properties.get('BindPaths') as unknown[]
+  assert.deepEqual(readOnly.at(-1), ['/pool/kernel', '/pool/kernel', false, 16_384n])
+  assert.deepEqual(readWrite.at(-1), ['/pool/disk', '/pool/disk', false, 16_384n])
+  assert.deepEqual(properties.get('RequiresMountsFor'), ['/pool/kernel', '/pool/disk'])
+})
+
+test('a program outside the host paths is mounted by itself', () => {
+  const hostPaths = ['/usr', '/lib', '/lib64', '/etc/ld.so.cache']
+  const programs = (program: string): string[] =>
+    pathsIn(propertiesOf({ command: [program] }).get('BindReadOnlyPaths'))
+  assert.deepEqual(programs('/usr/bin/qemu'), hostPaths)
+  assert.deepEqual(programs('/opt/bin/firecracker'), [...hostPaths, '/opt/bin/firecracker'])
+  assert.deepEqual(programs('/usrlocal/qemu'), [...hostPaths, '/usrlocal/qemu'])
+})
+
+test('a program without an absolute path is a bug of the caller', () => {
+  assert.throws(() => propertiesOf({ command: ['qemu'] }), InvariantError)
+})

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import type { UserId, VmId } from '../../core/vm/ids.ts'
+import { removeUserRecord, writeUserRecord } from './user-record.ts'
+
+const web = 'web-1' as VmId
+const user = 600_001 as UserId
+
+function directoryFor(t: TestContext): string {
+  const directory = mkdtempSync(join(tmpdir(), 'userdb-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  return directory
+}
+const lookUp = (directory: string, id: number): { userName?: string } =>
+  JSON.parse(readFileSync(join(directory, `${id}.user`), 'utf8')) as { userName?: string }
+
+test('a user is found by its id, by anybody', async (t) => {
+  const directory = join(directoryFor(t), 'userdb')
+  const umask = process.umask(0o077)
+  try {
+    await writeUserRecord(web, user, directory)
+  } finally {
+    process.umask(umask)
+  }
+  assert.equal(lookUp(directory, user).userName, 'vmhost-web-1')
+  assert.equal(statSync(join(directory, `${user}.user`)).mode & 0o777, 0o644)
+  assert.equal(statSync(directory).mode & 0o777, 0o755)
+})
+
+test('writing and removing can be repeated, and leave nothing behind', async (t) => {
+  const directory = directoryFor(t)
+  await writeUserRecord(web, user, directory)
+  await writeUserRecord(web, user, directory)
+  assert.deepEqual(readdirSync(directory), ['600001.user', 'vmhost-web-1.user'])
+  await removeUserRecord(web, directory)
+  await removeUserRecord(web, directory)
+  assert.deepEqual(readdirSync(directory), [])
+})
+
+test('a user id that passed to another VM stays with it', async (t) => {
+  const directory = directoryFor(t)
+  const other = 'web-2' as VmId
+  await writeUserRecord(web, user, directory)
+  await writeUserRecord(other, user, directory)
+  assert.equal(lookUp(directory, user).userName, 'vmhost-web-2')
+  await removeUserRecord(web, directory)
+  assert.equal(lookUp(directory, user).userName, 'vmhost-web-2')
+})
+
+test('a record that was cut short is removed and can be written anew', async (t) => {
+  const directory = directoryFor(t)
+  writeFileSync(join(directory, 'vmhost-web-1.user'), '{"uid":')
+  await removeUserRecord(web, directory)
+  assert.deepEqual(readdirSync(directory), [])
+})

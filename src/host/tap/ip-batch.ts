@@ -1,0 +1,34 @@
+import { hasNeighbour, staleNeighbours, staleRoutes, tapLayout } from '../../core/network/tap.ts'
+import type { TapFacts, TapSpec } from '../../core/network/tap.ts'
+
+/**
+ * The commands of `ip -batch` (ip(8)) that lead from what is on a tap to what shall be; removals first. A route is added,
+ * never replaced: an address that is routed elsewhere is somebody else's, and the kernel then says EEXIST.
+ */
+export function ipBatch(spec: TapSpec, facts: TapFacts): readonly string[] {
+  const { device } = spec
+  const layout = tapLayout(spec)
+  return [
+    ...staleRoutes(layout, facts).map((route) => `route del ${route} dev ${device}`),
+    ...staleNeighbours(layout, facts).map(({ address }) => `neigh del ${address} dev ${device}`),
+    ...facts.addresses
+      .filter((address) => !layout.addresses.includes(address))
+      .map((address) => `addr del ${address} dev ${device}`),
+    ...layout.addresses
+      .filter((address) => !facts.addresses.includes(address))
+      // IPv6 would hold an address back until a guest is there to object to it (RFC 4862, 5.4).
+      .map(
+        (address) => `addr add ${address} dev ${device} scope link${address.includes(':') ? ' nodad' : ''}`,
+      ),
+    ...(facts.up ? [] : [`link set dev ${device} up`]),
+    ...layout.routes
+      .filter((route) => !facts.routes.includes(route))
+      .map((route) => `route add ${route} dev ${device}`),
+    ...layout.neighbours
+      .filter((neighbour) => !hasNeighbour(facts, neighbour))
+      .map(
+        ({ address, macAddress }) =>
+          `neigh replace ${address} lladdr ${macAddress} dev ${device} nud permanent`,
+      ),
+  ]
+}
