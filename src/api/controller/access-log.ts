@@ -1,0 +1,58 @@
+import { parseVmId } from '../../core/vm/ids.ts'
+import { scrub } from '../../log/scrub.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Log } from '../../log/log.ts'
+import type { App } from './app.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The mutation that this request made, for the access log. */
+    operationId: string | undefined
+    /** The code of the problem that this request was answered with. */
+    problemCode: string | undefined
+  }
+}
+
+/** An unknown path longer than this is cut in the log. */
+const PATH_CHARACTERS_MAX = 100
+
+/** One line a request: reads that went well at debug, everything else at info, bugs at error. Never bodies or queries. */
+export function logAccess(app: App, log: Log): void {
+  app.decorateRequest('operationId', undefined)
+  app.decorateRequest('problemCode', undefined)
+  app.addHook('onResponse', async (request, reply) => {
+    const level = levelOf(request.method, reply.statusCode)
+    log[level](fieldsOf(request, reply), 'request')
+  })
+}
+
+function levelOf(method: string, status: number): 'debug' | 'info' | 'error' {
+  if (status === 500) return 'error'
+  const read = method === 'GET' || method === 'HEAD'
+  return read && status < 400 ? 'debug' : 'info'
+}
+
+function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
+  const route = request.is404 ? undefined : request.routeOptions.url
+  const vmId = vmIdOf(request.params)
+  return {
+    request_id: request.id,
+    method: request.method,
+    ...(route === undefined ? { path: shortPath(request.raw.url) } : { route }),
+    ...(vmId === undefined ? {} : { vm_id: vmId }),
+    ...(request.operationId === undefined ? {} : { operation_id: request.operationId }),
+    status: reply.statusCode,
+    ...(request.problemCode === undefined ? {} : { code: request.problemCode }),
+    duration_ms: Math.round(reply.elapsedTime * 10) / 10,
+  }
+}
+
+function vmIdOf(params: unknown): string | undefined {
+  const id: unknown = typeof params === 'object' && params !== null ? Reflect.get(params, 'id') : undefined
+  return typeof id === 'string' ? parseVmId(id) : undefined
+}
+
+function shortPath(url: string | undefined): string {
+  const [path = ''] = (url ?? '').split('?', 1)
+  return scrub(path.slice(0, PATH_CHARACTERS_MAX))
+}

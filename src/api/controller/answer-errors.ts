@@ -1,0 +1,47 @@
+import { HostFault } from '../../core/errors.ts'
+import { PROBLEM_MEDIA_TYPE, problemOf, problemOfFault } from '../wire/problem.ts'
+import { Refused } from './refused.ts'
+import type { FastifyError } from 'fastify'
+import type { Rejection } from '../../core/errors.ts'
+import type { Log } from '../../log/log.ts'
+import type { Problem } from '../wire/problem.ts'
+import type { App } from './app.ts'
+
+/** Makes every error an `application/problem+json` answer. What nobody expected is logged and answered as `internal`. */
+export function answerErrors(app: App, log: Log): void {
+  app.setErrorHandler<FastifyError>((error, request, reply) => {
+    const problem = problemFor(error, request.id)
+    if (problem.code === 'internal') {
+      log.error({ request_id: request.id, route: request.routeOptions.url, error }, 'a request met a bug')
+    }
+    request.problemCode = problem.code
+    if (error instanceof Refused) reply.headers(error.headers)
+    if (problem.code === 'starting_up') reply.header('retry-after', '1')
+    return reply.code(problem.status).type(PROBLEM_MEDIA_TYPE).serializer(JSON.stringify).send(problem)
+  })
+}
+
+function problemFor(error: FastifyError, requestId: string): Problem {
+  if (error instanceof Refused) return problemOf(error.rejection, requestId)
+  if (error instanceof HostFault) return problemOfFault(error, requestId)
+  return problemOf(rejectionOf(error), requestId)
+}
+
+/** Refusals of the framework itself, by its codes (fastify.dev, "Errors"). */
+function rejectionOf(error: FastifyError): Rejection {
+  switch (error.code) {
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return { code: 'unsupported_media_type', detail: 'send the body as application/json' }
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return { code: 'body_too_large', detail: 'a request body has at most 1 MiB' }
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return { code: 'invalid_request', detail: 'the body is not as long as Content-Length says' }
+    case 'ECONNRESET':
+      return { code: 'invalid_request', detail: 'the connection ended before the body did' }
+    default:
+      return {
+        code: 'internal',
+        detail: 'this is a bug in vmhostd; its log has the details under the request id',
+      }
+  }
+}

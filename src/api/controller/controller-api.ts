@@ -1,0 +1,52 @@
+import { Server as TlsServer } from 'node:https'
+import { createControllerApp } from './app.ts'
+import { readTlsFiles, watchTlsFiles } from './tls-files.ts'
+import { tlsTransport } from './transports.ts'
+import type { AddressInfo } from 'node:net'
+import type { ControllerRooms } from './rooms.ts'
+import type { TlsFiles } from './tls-files.ts'
+
+export type ControllerApiOptions = {
+  readonly rooms: ControllerRooms
+  readonly address: string
+  /** 0 lets the kernel choose. */
+  readonly port: number
+  readonly commonName: string
+  readonly tlsFiles: TlsFiles
+  /** How often the certificate files are looked at; for tests. */
+  readonly certificateRecheckMs?: number
+}
+
+/** The running listener. */
+export type ControllerApi = {
+  readonly port: number
+  /** Takes no new connections, lets requests under way end, and cuts them off after `boundMs`. */
+  close(boundMs: number): Promise<void>
+}
+
+/** Serves the controller API. Throws TlsFilesUnusable, or the error of listen(2). */
+export async function createControllerApi(options: ControllerApiOptions): Promise<ControllerApi> {
+  const { rooms, tlsFiles, commonName } = options
+  const tls = readTlsFiles(tlsFiles)
+  const app = await createControllerApp(rooms, tlsTransport(tls.options, commonName, rooms.log))
+  await app.listen({ host: options.address, port: options.port })
+  const { server } = app
+  const stopWatching = watchTlsFiles({
+    files: tlsFiles,
+    current: tls,
+    log: rooms.log,
+    onChange: (material) => {
+      if (server instanceof TlsServer) server.setSecureContext(material.options)
+    },
+    ...(options.certificateRecheckMs === undefined ? {} : { recheckMs: options.certificateRecheckMs }),
+  })
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close(boundMs) {
+      stopWatching()
+      const bound = setTimeout(() => server.closeAllConnections(), boundMs)
+      await app.close()
+      clearTimeout(bound)
+    },
+  }
+}

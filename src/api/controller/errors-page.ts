@@ -1,0 +1,64 @@
+import { createHash } from 'node:crypto'
+
+const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}
+table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #8886;padding:.4rem .6rem;text-align:left;vertical-align:top}
+code{font:14px ui-monospace,monospace}tr:target{background:#fd08}`
+
+export const errorsPolicy = [
+  "default-src 'none'",
+  'img-src data:',
+  `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+/**
+ * `docs/errors.md` as a page: headings, paragraphs and tables, which is all that is in it. A table row whose first cell
+ * is a code gets that code as its anchor, which is what the `type` of a problem points to.
+ */
+export function errorsPage(markdown: string): string {
+  const blocks = markdown.trim().split(/\n{2,}/)
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>vmhostd error codes</title>
+<style>${STYLE}</style>
+</head>
+<body>
+${blocks.map(block).join('\n')}
+</body>
+</html>
+`
+}
+
+function block(text: string): string {
+  const heading = /^(#{1,3}) (.*)$/.exec(text)
+  if (heading !== null) return `<h${heading[1]?.length}>${inline(heading[2] ?? '')}</h${heading[1]?.length}>`
+  return text.startsWith('|') ? table(text) : `<p>${inline(text)}</p>`
+}
+
+function table(text: string): string {
+  const [head = '', , ...rows] = text.split('\n')
+  const cells = (row: string): string[] =>
+    row
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim())
+  const headings = cells(head).map((cell) => `<th>${inline(cell)}</th>`)
+  const body = rows.map((row) => {
+    const anchor = /^\| *`(\w+)`/.exec(row)?.[1]
+    const columns = cells(row).map((cell) => `<td>${inline(cell)}</td>`)
+    return `<tr${anchor === undefined ? '' : ` id="${anchor}"`}>${columns.join('')}</tr>`
+  })
+  return `<table>\n<tr>${headings.join('')}</tr>\n${body.join('\n')}\n</table>`
+}
+
+/** Code spans; everything else is text. */
+const inline = (text: string): string => escapeHtml(text).replace(/`([^`]+)`/g, '<code>$1</code>')
+
+const escapeHtml = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')

@@ -1,0 +1,32 @@
+import { Refused } from './refused.ts'
+import type { App, Transport } from './app.ts'
+
+/**
+ * What stands before every route, in this order: the request id, the peer's name, and whether there is such a route
+ * and method. A request that fails here is answered before its body is read.
+ */
+export function guardRequests(app: App, transport: Transport): void {
+  const routes: { readonly matches: RegExp; readonly method: string }[] = []
+  app.addHook('onRoute', ({ url, method }) => {
+    const matches = new RegExp(`^${url.replaceAll(/:[a-z]+/g, '[^/]+').replaceAll('.', '\\.')}$`)
+    for (const one of [method].flat()) routes.push({ matches, method: one })
+  })
+  const methodsAt = (path: string): string[] => [
+    ...new Set(routes.filter((route) => route.matches.test(path)).map(({ method }) => method)),
+  ]
+
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    const refused = transport.authorize(request.raw)
+    if (refused !== undefined) throw refused
+    if (!request.is404) return
+    const [path = ''] = (request.raw.url ?? '').split('?', 1)
+    const allowed = methodsAt(path).toSorted()
+    if (allowed.length === 0)
+      throw new Refused({ code: 'not_found', detail: 'there is no such route; see /docs' })
+    throw new Refused(
+      { code: 'method_not_allowed', detail: `this route takes ${allowed.join(', ')}` },
+      { allow: allowed.join(', ') },
+    )
+  })
+}

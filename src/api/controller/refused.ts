@@ -1,0 +1,15 @@
+import type { Rejection } from '../../core/errors.ts'
+
+/** Carries a rejection from wherever a request is handled to the one place that answers errors. Never leaves the API. */
+export class Refused extends Error {
+  override readonly name = 'Refused'
+  readonly rejection: Rejection
+  /** Response headers that belong to this refusal, such as `Allow`. */
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(rejection: Rejection, headers: Readonly<Record<string, string>> = {}) {
+    super(rejection.detail)
+    this.rejection = rejection
+    this.headers = headers
+  }
+}

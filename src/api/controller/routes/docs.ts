@@ -1,0 +1,69 @@
+import { Type } from 'typebox'
+import { docsPage, docsPolicy, docsScript } from '../docs-page.ts'
+import { errorsPage, errorsPolicy } from '../errors-page.ts'
+import { problems } from './answers.ts'
+import type { App } from '../app.ts'
+import type { ControllerRooms } from '../rooms.ts'
+
+const SCRIPT_TYPE = 'text/javascript; charset=utf-8'
+const tags = ['Documentation']
+
+/** The reference of this very API, complete and offline: page, script, OpenAPI document and the error codes. */
+export function docsRoutes(app: App, rooms: ControllerRooms): void {
+  const page = (operationId: string, summary: string) => ({
+    schema: {
+      operationId,
+      tags,
+      summary,
+      produces: ['text/html'],
+      response: {
+        200: { description: 'A page.', content: { 'text/html': { schema: Type.String() } } },
+        ...problems(),
+      },
+    },
+  })
+  app.get('/docs', page('getDocs', 'This reference'), async (_request, reply) => {
+    reply.type('text/html; charset=utf-8').headers(securityHeaders(docsPolicy))
+    return docsPage
+  })
+  app.get('/docs/errors', page('getErrorCodes', 'All error codes'), async (_request, reply) => {
+    reply.type('text/html; charset=utf-8').headers(securityHeaders(errorsPolicy))
+    return errorsPage(Buffer.from(rooms.readAsset('errors.md')).toString())
+  })
+  app.get('/docs/scalar.js', { schema: { hide: true } }, async (_request, reply) => {
+    reply
+      .type(SCRIPT_TYPE)
+      .headers({ 'cache-control': 'private, max-age=3600', 'x-content-type-options': 'nosniff' })
+    return Buffer.from(rooms.readAsset('scalar.js'))
+  })
+  app.get('/docs/start.js', { schema: { hide: true } }, async (_request, reply) => {
+    reply.type(SCRIPT_TYPE).headers({ 'x-content-type-options': 'nosniff' })
+    return docsScript
+  })
+  app.get(
+    '/docs/swagger.json',
+    {
+      schema: {
+        operationId: 'getOpenApi',
+        tags,
+        summary: 'The OpenAPI document',
+        description: 'OpenAPI 3.1, made from the schemas that validate requests and shape responses.',
+        response: {
+          200: {
+            description: 'The document.',
+            content: { 'application/json': { schema: { type: 'object', additionalProperties: true } } },
+          },
+          ...problems(),
+        },
+      },
+    },
+    async () => ({ ...app.swagger() }),
+  )
+}
+
+const securityHeaders = (policy: string): Record<string, string> => ({
+  'content-security-policy': policy,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-store',
+})

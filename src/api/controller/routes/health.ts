@@ -1,0 +1,51 @@
+import { Type } from 'typebox'
+import { Refused } from '../refused.ts'
+import { problems } from './answers.ts'
+import type { App } from '../app.ts'
+import type { ControllerRooms } from '../rooms.ts'
+
+const statusSchema = <S extends string>(status: S, description: string) =>
+  Type.Object(
+    { status: Type.Literal(status, { type: 'string' }) },
+    { additionalProperties: false, description },
+  )
+
+const noQuery = Type.Object({}, { additionalProperties: false })
+
+/** Liveness and readiness. They say nothing about VMs, but stand behind the same certificate. */
+export function healthRoutes(app: App, rooms: ControllerRooms): void {
+  app.get(
+    '/healthz',
+    {
+      schema: {
+        operationId: 'getHealth',
+        tags: ['Health'],
+        summary: 'Whether the daemon is alive',
+        description: 'Answers as soon as the listener is up, also while the daemon is starting.',
+        querystring: noQuery,
+        response: { 200: statusSchema('alive', 'The daemon is alive.'), ...problems() },
+      },
+    },
+    async () => ({ status: 'alive' as const }),
+  )
+  app.get(
+    '/readyz',
+    {
+      schema: {
+        operationId: 'getReadiness',
+        tags: ['Health'],
+        summary: 'Whether the daemon is ready',
+        description: 'Ready when the store is open and the guests that were running have been adopted.',
+        querystring: noQuery,
+        response: { 200: statusSchema('ready', 'The daemon is ready.'), ...problems('starting_up') },
+      },
+    },
+    async () => {
+      const waitingFor = rooms.waitingFor()
+      if (waitingFor.length > 0) {
+        throw new Refused({ code: 'starting_up', detail: `waiting for ${waitingFor.join(' and ')}` })
+      }
+      return { status: 'ready' as const }
+    },
+  )
+}

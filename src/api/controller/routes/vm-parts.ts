@@ -1,0 +1,27 @@
+import { Type } from 'typebox'
+import { ref } from '../../wire/named.ts'
+import { vmIdSchema } from '../../wire/vm.ts'
+import { Refused } from '../refused.ts'
+import { requestIdHeader } from './answers.ts'
+import type { CommandContext } from '../../../commands/context.ts'
+import type { ControllerRooms } from '../rooms.ts'
+
+export const closed = { additionalProperties: false } as const
+export const tags = ['VMs']
+export const params = Type.Object({ id: vmIdSchema }, closed)
+export const noQuery = Type.Object({}, closed)
+
+const headers = {
+  ...requestIdHeader,
+  ETag: { type: 'string', description: 'The revision of the VM, in quotes.' },
+}
+
+export const vmAnswer = (description: string) => ({ ...ref('Vm'), description, headers })
+
+/** What commands and reads work on. Refuses while there is none yet. */
+export function contextOf(rooms: ControllerRooms): CommandContext {
+  const context = rooms.context()
+  if (context === undefined)
+    throw new Refused({ code: 'starting_up', detail: 'waiting for the store to open' })
+  return context
+}

@@ -1,0 +1,54 @@
+import { checkerFor } from '../../lib/schema-check.ts'
+import { namedSchemas } from '../wire/named.ts'
+import { patternWords } from '../wire/words.ts'
+import { Refused } from './refused.ts'
+import type { TSchema } from 'typebox'
+import type { Complaint } from '../../lib/schema-check.ts'
+import type { App } from './app.ts'
+
+/** What a part of the request is called in an answer. */
+const PART_WORDS: Readonly<Record<string, string>> = { body: 'body', querystring: 'query', params: 'path' }
+
+/** Requests are held against their schemas without removing or coercing anything; only numbers of a query are read as such. */
+export function validateBySchema(app: App): void {
+  for (const [name, schema] of Object.entries(namedSchemas)) app.addSchema({ ...schema, $id: name })
+  const byReference = new Map<string, TSchema>(
+    Object.entries(namedSchemas).map(([name, schema]) => [`${name}#`, schema]),
+  )
+  app.setValidatorCompiler<TSchema & { $ref?: string }>(({ schema, httpPart = 'body' }) => {
+    const target = byReference.get(schema.$ref ?? '') ?? schema
+    const check = checkerFor(target, patternWords)
+    return (given: unknown) => {
+      const value = httpPart === 'querystring' ? withIntegers(target, given) : given
+      const complaints = check(value)
+      return complaints.length === 0
+        ? { value }
+        : { error: invalidRequest(PART_WORDS[httpPart] ?? httpPart, complaints) }
+    }
+  })
+}
+
+/** The refusal of a request whose `part` (body, query, path) has these faults. */
+export function invalidRequest(part: string, complaints: readonly Complaint[]): Refused {
+  const [first] = complaints
+  const more = complaints.length > 1 ? ` (and ${complaints.length - 1} more)` : ''
+  const detail = `the ${part} is not valid: ${first?.pointer || 'it'} ${first?.detail}${more}`
+  return new Refused({ code: 'invalid_request', detail, errors: complaints })
+}
+
+/** A query has only strings. Where the schema wants an integer, plain decimal digits become one. */
+function withIntegers(schema: TSchema, query: unknown): unknown {
+  const properties: unknown = Reflect.get(schema, 'properties')
+  if (typeof query !== 'object' || query === null || typeof properties !== 'object' || properties === null)
+    return query
+  const entries = Object.entries(query).map(([name, value]: [string, unknown]) => {
+    const property: unknown = Object.hasOwn(properties, name) ? Reflect.get(properties, name) : undefined
+    const isInteger =
+      typeof property === 'object' && property !== null && Reflect.get(property, 'type') === 'integer'
+    return [
+      name,
+      isInteger && typeof value === 'string' && /^[0-9]{1,9}$/.test(value) ? Number(value) : value,
+    ]
+  })
+  return Object.fromEntries(entries)
+}

@@ -1,0 +1,73 @@
+import { Type } from 'typebox'
+import { faults, HostFault, rejections } from '../../core/errors.ts'
+import { exampleProblem } from './examples.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { scrub } from '../../log/scrub.ts'
+import type { Static } from 'typebox'
+import type { FaultCode, Rejection, RejectionCode } from '../../core/errors.ts'
+
+export const PROBLEM_MEDIA_TYPE = 'application/problem+json'
+
+export const problemSchema = Type.Object(
+  {
+    type: Type.String({ format: 'uri-reference', description: 'Where the code is explained.' }),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: Type.String({ description: 'What is wrong with this request, and what to do.' }),
+    code: Type.String({ description: 'Stable; decide on it, not on the texts.' }),
+    retryable: Type.Boolean({ description: 'Whether the same request may succeed later, without a change.' }),
+    request_id: Type.String(),
+    errors: Type.Optional(
+      Type.Array(
+        Type.Object({
+          pointer: Type.String({
+            description: 'JSON pointer (RFC 6901) into the body, or into the query or path parameters.',
+          }),
+          code: Type.String(),
+          detail: Type.String(),
+        }),
+        { description: 'For validation: each finding. At most eight are told.' },
+      ),
+    ),
+  },
+  { description: 'An error (RFC 9457).', examples: [exampleProblem] },
+)
+
+export type Problem = Static<typeof problemSchema>
+
+/** A rejection as the client sees it. */
+export function problemOf(rejection: Rejection, requestId: string): Problem {
+  const { status, title } = rejections[rejection.code]
+  return {
+    type: typeOf(rejection.code),
+    title,
+    status,
+    detail: scrub(rejection.detail),
+    code: rejection.code,
+    // The two answers that say: nothing is wrong with the request itself.
+    retryable: status === 503 || status === 408,
+    request_id: requestId,
+    ...(rejection.errors === undefined ? {} : { errors: rejection.errors.map(scrubbed) }),
+  }
+}
+
+/** A fault of the host in an answer that needed the host. */
+export function problemOfFault(fault: HostFault, requestId: string): Problem {
+  return {
+    type: typeOf(fault.code),
+    title: faults[fault.code].title,
+    status: 503,
+    detail: scrub(errorChain(fault)),
+    code: fault.code,
+    retryable: fault.retry !== 'on-change',
+    request_id: requestId,
+  }
+}
+
+const typeOf = (code: RejectionCode | FaultCode): string => `/docs/errors#${code}`
+
+/** The pointer repeats names from the request; a URL pasted in the place of a name must not come back. */
+const scrubbed = (error: { pointer: string; code: string; detail: string }) => ({
+  ...error,
+  pointer: scrub(error.pointer),
+})

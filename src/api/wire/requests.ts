@@ -1,0 +1,94 @@
+import { Type } from 'typebox'
+import { limits } from '../../config/limits.ts'
+import { exampleCreateVm } from './examples.ts'
+import {
+  computeMembers,
+  diskMembers,
+  ipv4Schema,
+  ipv6Schema,
+  macAddressSchema,
+  powerSchema,
+  sha256Schema,
+} from './vm.ts'
+import { KERNEL_ARGUMENTS_PATTERN, SSH_KEY_PATTERN, UNICODE_PATTERN, URL_PATTERN } from './words.ts'
+import type { Static } from 'typebox'
+
+const closed = { additionalProperties: false } as const
+
+const imageSchema = Type.Object(
+  {
+    url: Type.String({
+      pattern: URL_PATTERN,
+      maxLength: limits.urlBytesMax,
+      description:
+        'Where the image is fetched from, usually a signed https: URL. `file:` only inside the configured local ' +
+        'directory. Kept until the image is there; never returned, never logged.',
+      examples: ['https://images.example.net/root.img?signature=…'],
+    }),
+    sha256: sha256Schema,
+  },
+  closed,
+)
+
+export const createVmSchema = Type.Object(
+  {
+    power: powerSchema,
+    compute: Type.Object(computeMembers, closed),
+    disk: Type.Object(diskMembers, closed),
+    image: Type.Object(
+      {
+        rootfs: { ...imageSchema, description: 'A raw disk image.' },
+        kernel: { ...imageSchema, description: 'An uncompressed kernel (vmlinux) or bzImage.' },
+        initrd: Type.Optional(imageSchema),
+        kernel_arguments: Type.Optional(
+          Type.String({
+            pattern: KERNEL_ARGUMENTS_PATTERN,
+            maxLength: limits.kernelArgumentsBytesMax,
+            description: 'Appended to the arguments that the host gives the kernel.',
+          }),
+        ),
+      },
+      closed,
+    ),
+    network: Type.Optional(
+      Type.Object(
+        {
+          mac_address: Type.Optional({
+            ...macAddressSchema,
+            description: 'Chosen by the host where absent.',
+          }),
+          ipv4_address: Type.Optional(ipv4Schema),
+          ipv6_address: Type.Optional(ipv6Schema),
+        },
+        { ...closed, description: 'Where absent, the VM has no network device.' },
+      ),
+    ),
+    user_data: Type.Optional(
+      Type.String({
+        pattern: UNICODE_PATTERN,
+        maxLength: limits.userDataBytesMax,
+        description: 'Given to the guest on a NoCloud seed disk as it is, e.g. cloud-config. Never returned.',
+        examples: ['#cloud-config\nhostname: web-1\n'],
+      }),
+    ),
+    ssh_authorized_keys: Type.Optional(
+      Type.Array(Type.String({ pattern: SSH_KEY_PATTERN, maxLength: limits.sshKeyBytesMax }), {
+        maxItems: limits.sshKeysMax,
+        description: 'Given to the guest on the seed disk. Never returned.',
+        examples: [['ssh-ed25519 AAAAC3Nza… ops@example.net']],
+      }),
+    ),
+  },
+  {
+    ...closed,
+    description: 'A VM to create. The same request again answers the VM that is there.',
+    examples: [exampleCreateVm],
+  },
+)
+
+export const setPowerSchema = Type.Object(
+  { state: powerSchema },
+  { ...closed, examples: [{ state: 'stopped' }] },
+)
+
+export type CreateVmWire = Static<typeof createVmSchema>

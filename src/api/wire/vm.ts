@@ -1,0 +1,172 @@
+import { Type } from 'typebox'
+import { limits } from '../../config/limits.ts'
+import { exampleVm } from './examples.ts'
+import { MAC_ADDRESS_PATTERN, SHA256_PATTERN, VM_ID_PATTERN } from '../../core/vm/ids.ts'
+import type { Static } from 'typebox'
+import type { DesiredPower } from '../../core/vm/desired.ts'
+import type { ObservedState } from '../../core/vm/record.ts'
+
+const POWERS = ['running', 'stopped', 'paused'] as const satisfies readonly DesiredPower[]
+export const OBSERVED_STATES = [
+  'pending',
+  'starting',
+  'running',
+  'pausing',
+  'paused',
+  'stopping',
+  'stopped',
+  'sleeping',
+  'waking',
+  'deleting',
+  'failed',
+] as const satisfies readonly ObservedState[]
+
+export const vmIdSchema = Type.String({
+  pattern: VM_ID_PATTERN,
+  description: 'Chosen by the controller: 1 to 63 lower-case letters, digits and inner hyphens.',
+  examples: ['web-1'],
+})
+
+export const powerSchema = Type.Enum(POWERS, {
+  type: 'string',
+  description: '`stopped` is always a hard stop and throws saved state away.',
+})
+
+export const computeMembers = {
+  cpu_millicores: Type.Integer({
+    minimum: limits.cpuMillicoresMin,
+    maximum: limits.cpuMillicoresMax,
+    description: '1000 is one core. The guest sees one vCPU for each started 1000.',
+    examples: [1500],
+  }),
+  memory_mib: Type.Integer({ minimum: limits.memoryMibMin, maximum: limits.memoryMibMax, examples: [512] }),
+  sleep_after_idle_seconds: Type.Integer({
+    minimum: 0,
+    maximum: limits.sleepAfterIdleSecondsMax,
+    description: 'Puts the VM to sleep after this long without traffic. 0 switches that off.',
+    examples: [0],
+  }),
+}
+
+export const diskMembers = {
+  size_mib: Type.Integer({
+    minimum: limits.diskMibMin,
+    maximum: limits.diskMibMax,
+    description: 'At least the size of the root image. A disk never shrinks.',
+    examples: [2048],
+  }),
+}
+
+export const sha256Schema = Type.String({
+  pattern: SHA256_PATTERN,
+  description: 'SHA-256 of the image, verified while it downloads.',
+})
+export const macAddressSchema = Type.String({ pattern: MAC_ADDRESS_PATTERN, examples: ['02:00:5e:10:00:01'] })
+export const ipv4Schema = Type.String({ format: 'ipv4', examples: ['192.0.2.10'] })
+export const ipv6Schema = Type.String({ format: 'ipv6', examples: ['2001:db8::10'] })
+const timeSchema = Type.String({ format: 'date-time', examples: ['2030-01-01T12:00:00.000Z'] })
+const generationSchema = Type.Integer({ minimum: 0 })
+
+const desiredSchema = Type.Object(
+  {
+    power: powerSchema,
+    compute: Type.Object(computeMembers),
+    disk: Type.Object(diskMembers),
+    image: Type.Object(
+      {
+        rootfs_sha256: sha256Schema,
+        kernel_sha256: sha256Schema,
+        initrd_sha256: Type.Optional(sha256Schema),
+        kernel_arguments: Type.Optional(Type.String()),
+      },
+      { description: 'By digest. URLs are never returned.' },
+    ),
+    network: Type.Optional(
+      Type.Object(
+        {
+          mac_address: macAddressSchema,
+          ipv4_address: Type.Optional(ipv4Schema),
+          ipv6_address: Type.Optional(ipv6Schema),
+        },
+        { description: 'Absent: the VM has no network device.' },
+      ),
+    ),
+  },
+  { description: 'What was asked for.' },
+)
+
+const faultSchema = Type.Object(
+  {
+    code: Type.String({ description: 'A fault code of /docs/errors.' }),
+    step: Type.String({ description: 'The step that failed.', examples: ['network.ensure-tap'] }),
+    generation: generationSchema,
+    since: timeSchema,
+    attempt: Type.Integer({ minimum: 1 }),
+    next_attempt_at: Type.Optional({ ...timeSchema, description: 'Absent when only a change can help.' }),
+  },
+  { description: '`error` in parts.' },
+)
+
+const observedSchema = Type.Object(
+  {
+    state: Type.Enum(OBSERVED_STATES, {
+      type: 'string',
+      description: '`sleeping` is stopped automatically with its saved state kept; traffic wakes it.',
+    }),
+    operation_id: Type.Optional(
+      Type.String({ description: 'The mutation that is being applied; absent when the generations meet.' }),
+    ),
+    error: Type.Optional(
+      Type.String({
+        description: 'Why the state stands still: the step and its chain of causes. Absent when healthy.',
+        examples: ['network.ensure-tap: making tap vmt600000: device or resource busy'],
+      }),
+    ),
+    fault: Type.Optional(faultSchema),
+    compute: Type.Optional(
+      Type.Object(computeMembers, { description: 'As the VM runs now; absent while it does not.' }),
+    ),
+    disk: Type.Optional(Type.Object(diskMembers, { description: 'Absent until the disk exists.' })),
+    started_at: Type.Optional(timeSchema),
+  },
+  { description: 'What the host reached.' },
+)
+
+/** Answers are open: members may be added to them, and a client must not mind. */
+export const vmSchema = Type.Object(
+  {
+    id: vmIdSchema,
+    desired: desiredSchema,
+    observed: observedSchema,
+    generations: Type.Object(
+      { desired: generationSchema, observed: generationSchema },
+      {
+        description:
+          'Every real change raises `desired`; `observed` follows when the host is as desired. They are equal when the ' +
+          'change is complete. When they stop moving apart, read `observed.error`.',
+        examples: [{ desired: 7, observed: 7 }],
+      },
+    ),
+    revision: Type.Integer({ minimum: 1, description: 'Raised by every visible change; the ETag.' }),
+    created_at: timeSchema,
+    updated_at: timeSchema,
+    operation_id: Type.Optional(
+      Type.String({
+        description:
+          'Only in the answer to a mutation that changed something; every log line that follows carries it.',
+        examples: ['op-01b21dd2138040a1b2c3d4e5'],
+      }),
+    ),
+  },
+  { description: 'A VM: what is desired of it and what the host has reached.', examples: [exampleVm] },
+)
+
+export const vmListSchema = Type.Object({
+  items: Type.Array(Type.Unsafe<VmWire>({ $ref: 'Vm#' }), { description: 'In the order of their ids.' }),
+  next_cursor: Type.Optional(
+    Type.String({ description: 'Pass it as `cursor` for the next page; absent on the last one.' }),
+  ),
+})
+
+export type VmWire = Static<typeof vmSchema>
+export type VmListWire = Static<typeof vmListSchema>

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { inspect } from 'node:util'
+import { test } from 'node:test'
+import { createFromWire } from './create-from-wire.ts'
+import { cursorAfter, parseCursor } from './cursor.ts'
+import { exampleCreateVm } from './examples.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import type { CreateVmWire } from './requests.ts'
+
+test('a create request becomes the domain value with every optional member absent where it was absent', () => {
+  const { network: _network, user_data: _userData, ssh_authorized_keys: _keys, ...required } = exampleCreateVm
+  const created = createFromWire(required as CreateVmWire)
+  assert.ok(created.ok)
+  assert.deepEqual(Object.keys(created.value).toSorted(), [
+    'compute',
+    'disk',
+    'image',
+    'power',
+    'sshAuthorizedKeys',
+  ])
+  assert.deepEqual(created.value.compute, { cpuMillicores: 1500, memoryMib: 512, sleepAfterIdleSeconds: 0 })
+  assert.deepEqual(
+    created.value.image.images.map(({ role }) => role),
+    ['rootfs', 'kernel'],
+  )
+})
+
+test('beyond the border a URL can be revealed, but not printed', () => {
+  const created = createFromWire(exampleCreateVm as CreateVmWire)
+  assert.ok(created.ok)
+  assert.equal(created.value.image.images[0]?.source.url.reveal(), exampleCreateVm.image.rootfs.url)
+  for (const text of [JSON.stringify(created), inspect(created, { depth: 9 })])
+    assert.ok(!text.includes('example.net/root'))
+})
+
+test('a cursor leads back to its id and nothing else does', () => {
+  assert.equal(parseCursor(cursorAfter('web-1' as VmId)), 'web-1')
+  for (const text of [
+    '',
+    'd2ViLTE',
+    Buffer.from('vms:WEB').toString('base64url'),
+    Buffer.from('vms:').toString('base64url'),
+  ]) {
+    assert.equal(parseCursor(text), undefined)
+  }
+})

@@ -1,0 +1,72 @@
+import { once } from 'node:events'
+import { chmodSync, rmSync } from 'node:fs'
+import { createServer, request } from 'node:http'
+import { parseVmId } from '../core/vm/ids.ts'
+import { errorChain } from '../log/error-chain.ts'
+import type { Server } from 'node:http'
+import type { VmId } from '../core/vm/ids.ts'
+
+/** What the commands of this host ask of the running daemon; undefined where there is no such VM. */
+export type AdminAnswers = {
+  readonly plan: (id: VmId) => Promise<string | Uint8Array | undefined>
+  readonly console: (id: VmId) => Promise<string | Uint8Array | undefined>
+}
+
+export type AdminQuestion = keyof AdminAnswers
+
+/** Below the run directory; for root on this host alone. */
+const socketPath = (runDirectory: string): string => `${runDirectory}/admin.sock`
+
+/**
+ * A local socket for commands such as `vmhostd plan`: they need no certificate, and it must be the daemon that looks,
+ * for a monitor takes one client at a time.
+ */
+export async function openAdminSocket(runDirectory: string, answers: AdminAnswers): Promise<Server> {
+  const path = socketPath(runDirectory)
+  rmSync(path, { force: true })
+  const server = createServer((incoming, response) => {
+    void answer(incoming.url ?? '', answers).then(({ status, body }) => response.writeHead(status).end(body))
+  })
+  server.listen(path)
+  await once(server, 'listening')
+  chmodSync(path, 0o600)
+  return server
+}
+
+async function answer(
+  url: string,
+  answers: AdminAnswers,
+): Promise<{ status: number; body: string | Uint8Array }> {
+  const [, question = '', name = ''] = /^\/(plan|console)\/(.+)$/.exec(url) ?? []
+  const id = parseVmId(name)
+  if (id === undefined) return { status: 404, body: `${name} is no VM id` }
+  try {
+    const body = await answers[question as AdminQuestion](id)
+    return body === undefined
+      ? { status: 404, body: `there is no VM ${id} on this host` }
+      : { status: 200, body }
+  } catch (error) {
+    return { status: 500, body: errorChain(error) }
+  }
+}
+
+/** Asks the running daemon. Throws in words for the operator where it does not run or has no answer. */
+export async function askDaemon(runDirectory: string, question: AdminQuestion, id: string): Promise<Buffer> {
+  const asked = request({
+    socketPath: socketPath(runDirectory),
+    path: `/${question}/${encodeURIComponent(id)}`,
+  })
+  asked.end()
+  let response
+  try {
+    ;[response] = (await once(asked, 'response')) as [import('node:http').IncomingMessage]
+  } catch (cause) {
+    throw new Error(
+      'the daemon does not answer: is it running (systemctl status vmhostd), and are you root',
+      { cause },
+    )
+  }
+  const body = Buffer.concat(await response.toArray())
+  if (response.statusCode !== 200) throw new Error(body.toString())
+  return body
+}

@@ -1,0 +1,17 @@
+import { readFileSync } from 'node:fs'
+import { getRawAsset, isSea } from 'node:sea'
+
+/** What the executable embeds, with its place when the daemon runs from its sources. */
+const SOURCES = {
+  'scalar.js': '../../node_modules/@scalar/api-reference/dist/browser/standalone.js',
+  'errors.md': '../../docs/errors.md',
+  'config.example.toml': '../config/config.example.toml',
+} as const
+
+export type AssetName = keyof typeof SOURCES
+
+/** The bytes of an embedded file; inside the executable a view of it, not a copy. */
+export function readAsset(name: AssetName): Uint8Array {
+  if (isSea()) return new Uint8Array(getRawAsset(name))
+  return readFileSync(new URL(SOURCES[name], import.meta.url))
+}

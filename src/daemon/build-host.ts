@@ -1,0 +1,98 @@
+import { readFileSync } from 'node:fs'
+import { constants as fsConstants, accessSync } from 'node:fs'
+import { guestRuleOf } from '../core/network/tap.ts'
+import { NftFirewall } from '../host/nftables/nft-firewall.ts'
+import { Pool } from '../host/pool/pool.ts'
+import { ConsoleMasters } from '../host/pty/console-masters.ts'
+import { chooseAccelerator } from '../host/qemu/choose-accelerator.ts'
+import { QemuMonitor } from '../host/qemu/qemu-monitor.ts'
+import { systemClock } from '../host/system-clock.ts'
+import { SystemdDescriptorStore } from '../host/systemd/descriptor-store.ts'
+import { SystemdBus } from '../host/systemd/systemd-bus.ts'
+import { SystemdUnits } from '../host/systemd/systemd-units.ts'
+import { RoutedTaps } from '../host/tap/routed-taps.ts'
+import { tapSpecOf } from '../reconcile/intent.ts'
+import type { Config } from '../config/config.ts'
+import type { Log } from '../log/log.ts'
+import type { Host } from '../ports/host.ts'
+import type { Store } from '../store/store.ts'
+
+/** The drivers of this host, wired; and what only the start and the end of the daemon need of them. */
+export type BuiltHost = {
+  readonly host: Host
+  readonly bus: SystemdBus
+  readonly consoles: ConsoleMasters
+  readonly descriptorStore: SystemdDescriptorStore
+}
+
+/** Makes the drivers. Touches the host no more than to learn what it is. */
+export async function buildHost(config: Config, store: Store, poolId: string, log: Log): Promise<BuiltHost> {
+  const bus = new SystemdBus({ log })
+  const descriptorStore = new SystemdDescriptorStore({ bus })
+  const consoles = new ConsoleMasters({ store: descriptorStore, log })
+  const host: Host = {
+    units: new SystemdUnits({ bus, log, runDirectory: config.runDirectory }),
+    consoles,
+    monitor: await buildMonitor(config, log),
+    storage: buildPool(config, poolId, log),
+    taps: new RoutedTaps({ storeId: store.storeId }),
+    firewall: buildFirewall(config, store),
+    clock: systemClock,
+    bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
+  }
+  return { host, bus, consoles, descriptorStore }
+}
+
+async function buildMonitor({ monitor, runDirectory }: Config, log: Log): Promise<QemuMonitor> {
+  const program =
+    monitor.program ?? findProgram(process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64')
+  const pinned = monitor.accelerator === 'auto' ? {} : { pinned: monitor.accelerator }
+  const { accelerator, because } = await chooseAccelerator(pinned)
+  log.info({ program, accelerator, because }, 'monitor')
+  return new QemuMonitor({ program, accelerator, runDirectory: `${runDirectory}/vm`, log })
+}
+
+/** A program that is not installed yet is named where it will be: starting a VM then says what is missing. */
+function findProgram(name: string): string {
+  const folders = ['/usr/local/bin', '/usr/bin']
+  return `${folders.find((folder) => isExecutable(`${folder}/${name}`)) ?? '/usr/bin'}/${name}`
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, fsConstants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function buildPool({ storage }: Config, poolId: string, log: Log): Pool {
+  return new Pool({
+    directory: storage.poolDirectory,
+    poolId,
+    allowHttp: storage.allowHttp,
+    ...(storage.localImagesDirectory === undefined
+      ? {}
+      : { localImagesDirectory: storage.localImagesDirectory }),
+    ...(storage.extraCaFile === undefined ? {} : { extraCa: [readFileSync(storage.extraCaFile, 'utf8')] }),
+    log,
+  })
+}
+
+function buildFirewall({ network }: Config, store: Store): NftFirewall {
+  const services = (protocol: 'tcp' | 'udp', ports: readonly number[]) =>
+    ports.map((port) => ({ protocol, port }))
+  return new NftFirewall({
+    policy: {
+      guestToGuest: !network.isolateGuests,
+      hostServices: [...services('tcp', network.hostPortsTcp), ...services('udp', network.hostPortsUdp)],
+      masquerade: network.masquerade ? ['ipv4', 'ipv6'] : [],
+    },
+    guests: store.vms
+      .all()
+      .map(tapSpecOf)
+      .filter((spec) => spec !== undefined)
+      .map(guestRuleOf),
+  })
+}

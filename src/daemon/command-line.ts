@@ -1,0 +1,40 @@
+/** Takes the arguments after its name; resolves with the exit status. */
+export type Command = (args: readonly string[]) => Promise<number>
+
+/** Loaded when asked for, so that none pays for the libraries of another. */
+const commands = new Map<string, () => Promise<Command>>([
+  ['serve', async () => (await import('./serve-command.ts')).serveCommand],
+  ['setup', async () => (await import('./setup-command.ts')).setupCommand],
+  ['plan', async () => (await import('./vm-commands.ts')).planCommand],
+  ['console', async () => (await import('./vm-commands.ts')).consoleCommand],
+  ['version', async () => (await import('./version-command.ts')).versionCommand],
+])
+
+const usage = `vmhostd runs microVMs on this host and serves an HTTP API over mutual TLS.
+
+Usage: vmhostd COMMAND [OPTIONS]
+
+Commands:
+  setup          make directories, mark the storage pool, create certificates and a configuration
+  serve          run the daemon in the foreground; systemd does this: systemctl enable --now vmhostd
+  plan VM        print what the running daemon would do next for a VM, and why
+  console VM     print the newest output of a VM's serial console
+  version        print version, commit, Node, and whether this build can use systemd's descriptor store
+
+A new host:  vmhostd setup && systemctl enable --now vmhostd
+Each command answers --help.`
+
+/** Runs the command that the arguments name; exit status 2 where they name none. */
+export async function runCommand([name = '', ...rest]: readonly string[]): Promise<number> {
+  if (['help', '--help', '-h'].includes(name)) {
+    console.log(usage)
+    return 0
+  }
+  const load = commands.get(name)
+  if (load === undefined) {
+    console.error(name === '' ? usage : `vmhostd: there is no command ${name}\n\n${usage}`)
+    return 2
+  }
+  const command = await load()
+  return command(rest)
+}

@@ -1,0 +1,164 @@
+import { createControllerApi } from '../api/controller/controller-api.ts'
+import { bareAddress } from '../config/config.ts'
+import { HostFault } from '../core/errors.ts'
+import { poolIdOf } from '../host/pool/pool-marker.ts'
+import { notifyReady, notifyStopping } from '../host/systemd/notify.ts'
+import { newOperationId } from '../log/operation-id.ts'
+import { explain } from '../reconcile/explain.ts'
+import { Reconciler } from '../reconcile/reconciler.ts'
+import { sweepOrphans } from '../reconcile/sweep-orphans.ts'
+import { Store } from '../store/store.ts'
+import { openAdminSocket } from './admin-socket.ts'
+import { readAsset } from './assets.ts'
+import { build } from './build.ts'
+import { buildHost } from './build-host.ts'
+import type { Server } from 'node:http'
+import type { ControllerApi } from '../api/controller/controller-api.ts'
+import type { CommandContext } from '../commands/context.ts'
+import type { Config } from '../config/config.ts'
+import type { Log } from '../log/log.ts'
+import type { PassContext } from '../reconcile/pass.ts'
+import type { BuiltHost } from './build-host.ts'
+
+/** What readiness waits for, in words for the operator. */
+const CONSOLES = 'console adoption'
+const FIRST_LOOK = 'a first look at every VM'
+
+/** The running daemon: what is started, in which order, and how it ends. */
+export class Daemon {
+  readonly #config: Config
+  readonly #log: Log
+  readonly #store: Store
+  readonly #built: BuiltHost
+  readonly #reconciler: Reconciler
+  readonly #ending = new AbortController()
+  readonly #waitingFor = new Set([CONSOLES, FIRST_LOOK])
+  #api: ControllerApi | undefined
+  #admin: Server | undefined
+
+  private constructor(config: Config, log: Log, made: { store: Store; built: BuiltHost }) {
+    this.#config = config
+    this.#log = log
+    this.#store = made.store
+    this.#built = made.built
+    this.#reconciler = new Reconciler(this.#passContext)
+  }
+
+  /** Resolves when the listener answers; adoption goes on after that. Throws what an operator can mend, in words. */
+  static async start(config: Config, log: Log): Promise<Daemon> {
+    log.info({ version: build.version, commit: build.commit, node: process.version }, 'vmhostd starts')
+    const store = new Store(config.stateDirectory, {
+      first: config.vms.userIdFirst,
+      count: config.vms.userIdCount,
+    })
+    try {
+      const poolId = await knownPool(store, config)
+      const daemon = new Daemon(config, log, { store, built: await buildHost(config, store, poolId, log) })
+      await daemon.#listen()
+      void daemon.#takeOver()
+      return daemon
+    } catch (error) {
+      store.close()
+      throw error
+    }
+  }
+
+  get #passContext(): PassContext {
+    return { store: this.#store, host: this.#built.host, log: this.#log }
+  }
+
+  async #listen(): Promise<void> {
+    const context: CommandContext = {
+      store: this.#store,
+      now: () => this.#built.host.clock.now(),
+      newOperationId,
+      poke: (id, reason) => this.#reconciler.poke(id, reason),
+    }
+    const { controller } = this.#config
+    this.#api = await createControllerApi({
+      rooms: {
+        // Before that a VM's stored console would look like none.
+        context: () => (this.#waitingFor.has(CONSOLES) ? undefined : context),
+        waitingFor: () => [...this.#waitingFor],
+        readAsset,
+        version: build.version,
+        log: this.#log,
+      },
+      address: bareAddress(controller.listenAddress),
+      port: controller.port,
+      commonName: controller.commonName,
+      tlsFiles: { ca: controller.caFile, certificate: controller.certificateFile, key: controller.keyFile },
+    })
+    this.#admin = await openAdminSocket(this.#config.runDirectory, {
+      plan: (id) => explain(this.#passContext, id),
+      console: async (id) =>
+        this.#store.vms.get(id) === undefined ? undefined : this.#built.consoles.history(id),
+    })
+    this.#log.info({ address: controller.listenAddress, port: this.#api.port }, 'listening')
+  }
+
+  /** Takes over what lives on this host, then begins to act on it; removes nothing before it has seen everything. */
+  async #takeOver(): Promise<void> {
+    const adopted = this.#built.consoles.adopt()
+    notifyReady()
+    this.#waitingFor.delete(CONSOLES)
+    await this.#report(adopted)
+    await this.#reconciler.start()
+    this.#waitingFor.delete(FIRST_LOOK)
+    await sweepOrphans(this.#passContext, this.#ending.signal)
+  }
+
+  /** The adoption report: what an operator looks for after every start. */
+  async #report(adopted: number): Promise<void> {
+    try {
+      const [check, units] = await Promise.all([
+        this.#built.descriptorStore.check(),
+        this.#built.host.units.list(),
+      ])
+      const report = {
+        descriptor_store_available: check.available,
+        adopted_console_count: adopted,
+        running_unit_count: units.filter(({ state }) => state.kind === 'active').length,
+      }
+      if (check.available) this.#log.info(report, 'consoles adopted')
+      else this.#log.error({ ...report, because: check.because, mend: check.mend }, 'no VM can be started')
+    } catch (error) {
+      if (!(error instanceof HostFault)) throw error
+      this.#log.error({ error, adopted_console_count: adopted }, 'the descriptor store could not be checked')
+    }
+  }
+
+  /** Ends the daemon's own work within the configured bound. Guests, and what keeps them, are left alone. */
+  async stop(reason: string): Promise<void> {
+    const boundMs = this.#config.shutdownBoundSeconds * 1000
+    this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stops; guests keep running')
+    notifyStopping()
+    this.#ending.abort()
+    this.#admin?.close()
+    const work = Promise.all([this.#api?.close(boundMs), this.#reconciler.stop()]).then(() => true)
+    const late = Promise.withResolvers<false>()
+    const timer = setTimeout(() => late.resolve(false), boundMs)
+    const inTime = await Promise.race([work, late.promise])
+    clearTimeout(timer)
+    if (!inTime)
+      this.#log.warn({}, 'the shutdown bound passed with work under way; the next start goes on from there')
+    this.#built.consoles.close()
+    this.#built.bus.close()
+    this.#store.close()
+  }
+}
+
+/**
+ * The pool that this store's disks are in. The first start takes the one that set-up marked; from then on a pool that is
+ * missing is a storage fault, which heals when it is mounted, and no reason not to start.
+ */
+async function knownPool(store: Store, { storage }: Config): Promise<string> {
+  if (store.poolId !== undefined) return store.poolId
+  try {
+    const poolId = await poolIdOf(storage.poolDirectory)
+    store.rememberPool(poolId)
+    return poolId
+  } catch (cause) {
+    throw new Error(`${storage.poolDirectory} is no storage pool yet: run "vmhostd setup"`, { cause })
+  }
+}

@@ -1,0 +1,38 @@
+import { parseArgs } from 'node:util'
+import { CONFIG_PATH, ConfigError, loadConfig } from '../config/config.ts'
+import { errorChain } from '../log/error-chain.ts'
+import { createLog } from '../log/logger.ts'
+import { Daemon } from './daemon.ts'
+import { isJournal } from './journal.ts'
+import type { Command } from './command-line.ts'
+
+const HELP = `Usage: vmhostd serve [--config FILE]
+
+Runs the daemon in the foreground, logging JSON lines to standard output. systemd runs it as vmhostd.service, with the
+descriptor store that consoles need. On SIGTERM it ends within shutdown_bound_seconds; guests keep running.`
+
+/** `vmhostd serve`. Exit status 0 after a signal, 1 where it cannot start. */
+export const serveCommand: Command = async (args) => {
+  const options = {
+    config: { type: 'string', default: CONFIG_PATH },
+    help: { type: 'boolean', short: 'h' },
+  } as const
+  const { values } = parseArgs({ args: [...args], options })
+  if (values.help === true) {
+    console.log(HELP)
+    return 0
+  }
+  const stopped = Promise.withResolvers<string>()
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stopped.resolve(signal))
+  let daemon: Daemon
+  try {
+    const config = loadConfig(values.config)
+    daemon = await Daemon.start(config, createLog({ level: config.log.level, priorityPrefix: isJournal() }))
+  } catch (error) {
+    console.error(error instanceof ConfigError ? error.message : `vmhostd cannot start: ${errorChain(error)}`)
+    return 1
+  }
+  await daemon.stop(await stopped.promise)
+  // What still runs past the bound is not waited for: the guests are not ours to end, and a start finds how far it came.
+  return process.exit(0)
+}

@@ -1,0 +1,140 @@
+import { X509Certificate } from 'node:crypto'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { dirname, join } from 'node:path'
+import { createAuthority, issueCertificate } from './certificates.ts'
+import { SetupError } from './setup-error.ts'
+import type { Config } from '../../config/config.ts'
+import type { CertificatePair, LeafRequest } from './certificates.ts'
+import type { SetupReport } from './setup-report.ts'
+
+export type CertificateOptions = {
+  readonly config: Config
+  /** Of this machine; what curl on it will call the server. */
+  readonly hostname: string
+  readonly extraNames: readonly string[]
+  readonly nowMs: number
+  readonly report: SetupReport
+}
+
+type PairPaths = { readonly certificate: string; readonly key: string }
+
+/** Where everything of the start-up public-key infrastructure lies. */
+export type CertificatePaths = {
+  readonly authority: PairPaths
+  readonly server: PairPaths
+  readonly controller: PairPaths
+  readonly node: PairPaths
+}
+
+/** The server's files stand in the configuration; the others are beside them. */
+export function certificatePaths({ controller }: Config): CertificatePaths {
+  const beside = (name: string): PairPaths => {
+    const directory = dirname(controller.certificateFile)
+    return { certificate: join(directory, `${name}.crt`), key: join(directory, `${name}.key`) }
+  }
+  return {
+    authority: { certificate: controller.caFile, key: join(dirname(controller.caFile), 'ca.key') },
+    server: { certificate: controller.certificateFile, key: controller.keyFile },
+    controller: beside('controller'),
+    node: beside('node'),
+  }
+}
+
+/** Makes what is missing of authority, server, controller and node certificate; what is there is never touched. */
+export async function ensureCertificates(options: CertificateOptions): Promise<CertificatePaths> {
+  const { config, hostname, extraNames } = options
+  const paths = certificatePaths(config)
+  const authority = await ensureAuthority(paths.authority, options)
+  const local = [hostname, 'localhost', '127.0.0.1', '::1']
+  const names = [...new Set([...local, ...extraNames])]
+  await ensureLeaf(paths.server, authority, options, {
+    commonName: config.host.id,
+    alternativeNames: names,
+    usages: ['server'],
+  })
+  warnOfLackingNames(paths.server, options)
+  await ensureLeaf(paths.controller, authority, options, {
+    commonName: config.controller.commonName,
+    alternativeNames: [],
+    usages: ['client'],
+  })
+  await ensureLeaf(paths.node, authority, options, {
+    commonName: config.host.id,
+    alternativeNames: names,
+    usages: ['server', 'client'],
+  })
+  return paths
+}
+
+/** The authority's pair, or undefined where its key is not on this host (an operator's own). */
+async function ensureAuthority(
+  paths: PairPaths,
+  options: CertificateOptions,
+): Promise<CertificatePair | undefined> {
+  if (existsSync(paths.certificate) && !existsSync(paths.key)) {
+    options.report.kept(paths.certificate, 'an authority whose key is elsewhere')
+    return undefined
+  }
+  if (isThere(paths)) {
+    options.report.kept(paths.certificate, 'certificate authority')
+    return { certificate: readFileSync(paths.certificate, 'utf8'), key: readFileSync(paths.key, 'utf8') }
+  }
+  const pair = await createAuthority(`vmhostd ${options.config.host.id} authority`, options.nowMs)
+  writePair(paths, pair)
+  options.report.made(paths.certificate, 'certificate authority, with ca.key')
+  return pair
+}
+
+async function ensureLeaf(
+  paths: PairPaths,
+  authority: CertificatePair | undefined,
+  options: CertificateOptions,
+  request: LeafRequest,
+): Promise<void> {
+  const what = `certificate of ${request.commonName}, for a ${request.usages.join(' and ')}`
+  if (isThere(paths)) {
+    options.report.kept(paths.certificate, what)
+    return
+  }
+  if (authority === undefined) {
+    options.report.missing(
+      paths.certificate,
+      `${what}: sign it with your own authority, which is not on this host`,
+    )
+    return
+  }
+  writePair(paths, await issueCertificate(authority, request, options.nowMs))
+  options.report.made(paths.certificate, what)
+}
+
+/** A kept certificate may be older than what the operator asks for now. */
+function warnOfLackingNames(
+  { certificate: path }: PairPaths,
+  { extraNames, report }: CertificateOptions,
+): void {
+  if (extraNames.length === 0 || !existsSync(path)) return
+  const certificate = new X509Certificate(readFileSync(path))
+  const lacking = extraNames.filter(
+    (name) => (isIP(name) === 0 ? certificate.checkHost(name) : certificate.checkIP(name)) === undefined,
+  )
+  if (lacking.length === 0) return
+  report.warned(path, `it does not have ${lacking.join(', ')}: remove it and its key, and run this again`)
+}
+
+/** Half a pair is neither kept nor overwritten: somebody must look. */
+function isThere({ certificate, key }: PairPaths): boolean {
+  const [found, lacking] = existsSync(certificate) ? [certificate, key] : [key, certificate]
+  if (!existsSync(found)) return false
+  if (!existsSync(lacking)) {
+    throw new SetupError(
+      `${found} is there, but ${lacking} is not: put it back, or remove the first, and run this again`,
+    )
+  }
+  return true
+}
+
+function writePair(paths: PairPaths, pair: CertificatePair): void {
+  writeFileSync(paths.key, pair.key, { flag: 'wx', mode: 0o600 })
+  writeFileSync(paths.certificate, pair.certificate, { flag: 'wx', mode: 0o644 })
+}

@@ -1,0 +1,93 @@
+import { parseArgs } from 'node:util'
+import { CONFIG_PATH } from '../../config/config.ts'
+import { SetupError } from './setup-error.ts'
+import type { ConfigSetting } from './render-config.ts'
+
+export type SetupOptions = {
+  readonly help: boolean
+  readonly configPath: string
+  readonly extraNames: readonly string[]
+  /** For a configuration that is written now; empty where the operator gave none. */
+  readonly settings: readonly ConfigSetting[]
+}
+
+export const SETUP_HELP = `Usage: vmhostd setup [options]
+
+Prepares this host: directories with their modes, the mark of the storage pool, a configuration file, and for a start a
+certificate authority with certificates for the server, the controller and this node. What is there is kept as it is,
+so it can be run again at any time; it says what it made and how to go on. Run it as root.
+
+  --config FILE            the configuration to read, or to write if there is none (${CONFIG_PATH})
+  --san NAME               a further name or address under which the controller reaches this host; may be repeated.
+                           The host name, localhost, 127.0.0.1 and ::1 are always in.
+  -h, --help               this text
+
+Only where the configuration is written now (afterwards, edit the file):
+
+  --host-id ID             the name of this host in answers (the host name)
+  --common-name NAME       the common name of the controller's certificate (vmhost-controller)
+  --pool-directory DIR     disks and images; XFS with reflink or btrfs is best (/var/lib/vmhostd/pool)
+  --state-directory DIR    the records of all VMs (/var/lib/vmhostd)
+  --run-directory DIR      sockets of this boot (/run/vmhostd)
+  --tls-directory DIR      certificates and keys (/etc/vmhostd/tls)
+  --local-images-directory DIR   a directory whose files may be images, under file: URLs (none)
+
+With certificates of your own, put them where the configuration says (controller.ca_file, certificate_file, key_file)
+before you run it. A server certificate needs the usage serverAuth, the controller's clientAuth and the common name.
+
+Exit status: 0 done, 1 something is missing or failed, 2 wrong usage.
+`
+
+/** Which option sets which key of a new configuration. */
+const SETTING_OPTIONS = {
+  'host-id': ['host.id'],
+  'common-name': ['controller.common_name'],
+  'pool-directory': ['storage.pool_directory'],
+  'state-directory': ['state_directory'],
+  'run-directory': ['run_directory'],
+  'local-images-directory': ['storage.local_images_directory'],
+} as const satisfies Record<string, readonly string[]>
+
+/** Throws SetupError with a usage hint. */
+export function parseSetupOptions(argv: readonly string[]): SetupOptions {
+  const values = parse(argv)
+  const settings = Object.entries(SETTING_OPTIONS).flatMap(([option, keys]): ConfigSetting[] => {
+    const value = values[option]
+    return typeof value === 'string' ? keys.map((key) => [key, value] as const) : []
+  })
+  const tls = values['tls-directory']
+  if (typeof tls === 'string') {
+    settings.push(
+      ['controller.ca_file', `${tls}/ca.crt`],
+      ['controller.certificate_file', `${tls}/server.crt`],
+      ['controller.key_file', `${tls}/server.key`],
+    )
+  }
+  return {
+    help: values['help'] === true,
+    configPath: typeof values['config'] === 'string' ? values['config'] : CONFIG_PATH,
+    extraNames: Array.isArray(values['san']) ? values['san'].map(String) : [],
+    settings,
+  }
+}
+
+function parse(argv: readonly string[]): Readonly<Record<string, unknown>> {
+  const text = { type: 'string' } as const
+  const names = [...Object.keys(SETTING_OPTIONS), 'config', 'tls-directory']
+  try {
+    const { values } = parseArgs({
+      args: [...argv],
+      options: {
+        ...Object.fromEntries(names.map((name) => [name, text])),
+        san: { type: 'string', multiple: true },
+        help: { type: 'boolean', short: 'h' },
+      },
+    })
+    return values
+  } catch (cause) {
+    throw new SetupError(
+      `${cause instanceof Error ? cause.message : String(cause)}\nTry: vmhostd setup --help`,
+      { cause },
+    )
+  }
+}

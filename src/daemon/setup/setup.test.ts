@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { parseConfig } from '../../config/config.ts'
+import { setup } from './setup.ts'
+import type { TestContext } from 'node:test'
+
+const exampleConfig = readFileSync(new URL('../../config/config.example.toml', import.meta.url), 'utf8')
+const nowMs = Date.UTC(2030, 0, 1)
+
+/** A directory that stands for the whole machine, and set-up run in it. */
+function machine(t: TestContext) {
+  const root = mkdtempSync(join(tmpdir(), 'setup-'))
+  t.after(() => rmSync(root, { recursive: true }))
+  const at = (path: string): string => join(root, path)
+  const options = [
+    ['--config', at('config.toml')],
+    ['--state-directory', at('state')],
+    ['--pool-directory', at('state/pool')],
+    ['--run-directory', at('run')],
+    ['--tls-directory', at('tls')],
+  ].flat()
+  const marked: string[] = []
+  const run = async (argv: readonly string[], warnings: readonly string[] = []) => {
+    const out: string[] = []
+    const status = await setup(argv, {
+      hostname: 'host-1',
+      nowMs,
+      exampleConfig,
+      markPool: async (directory) => {
+        marked.push(directory)
+        mkdirSync(directory, { recursive: true })
+        return warnings
+      },
+      print: (text) => out.push(text),
+      printError: (text) => out.push(text),
+    })
+    return { status, text: out.join('\n') }
+  }
+  const certificate = (name: string): X509Certificate =>
+    new X509Certificate(readFileSync(at(`tls/${name}.crt`)))
+  return { at, options, marked, run, certificate }
+}
+
+const modeOf = (path: string): string => (statSync(path).mode & 0o7777).toString(8)
+
+test('a bare host gets directories, a marked pool, a configuration and certificates, and is told what to do next', async (t) => {
+  const { at, options, marked, run } = machine(t)
+  const { status, text } = await run(options)
+  assert.equal(status, 0, text)
+  assert.deepEqual(marked, [at('state/pool')])
+  assert.equal(modeOf(at('state')), '711')
+  assert.equal(modeOf(at('tls')), '700')
+  for (const name of ['ca', 'server', 'controller', 'node'])
+    assert.equal(modeOf(at(`tls/${name}.key`)), '600')
+  const config = parseConfig(readFileSync(at('config.toml'), 'utf8'), {
+    path: 'config.toml',
+    hostname: 'host-1',
+  })
+  assert.equal(config.storage.poolDirectory, at('state/pool'))
+  assert.equal(config.controller.keyFile, at('tls/server.key'))
+  assert.match(text, /curl --cacert .*ca\.crt --cert .*controller\.crt --key .*controller\.key/)
+})
+
+test('the certificates chain to the authority and say what they are for', async (t) => {
+  const { options, run, certificate } = machine(t)
+  await run([
+    ...options,
+    '--san',
+    'host-1.example.net',
+    '--san',
+    '192.0.2.7',
+    '--common-name',
+    'control "a", O=b',
+  ])
+  const authority = certificate('ca')
+  assert.ok(authority.ca && authority.verify(authority.publicKey))
+  for (const name of ['server', 'controller', 'node']) {
+    const leaf = certificate(name)
+    assert.ok(leaf.checkIssued(authority) && leaf.verify(authority.publicKey), name)
+    assert.ok(!leaf.ca)
+    assert.ok(leaf.validFromDate.getTime() < nowMs && leaf.validToDate.getTime() > nowMs + 800 * 86_400_000)
+  }
+  for (const name of ['host-1', 'localhost', 'host-1.example.net']) {
+    assert.ok(certificate('server').checkHost(name), name)
+  }
+  for (const address of ['127.0.0.1', '::1', '192.0.2.7'])
+    assert.ok(certificate('server').checkIP(address), address)
+  assert.equal(certificate('controller').toLegacyObject().subject.CN, 'control "a", O=b')
+  const clientAuth = '1.3.6.1.5.5.7.3.2'
+  const serverAuth = '1.3.6.1.5.5.7.3.1'
+  assert.deepEqual(certificate('controller').keyUsage, [clientAuth])
+  assert.deepEqual(certificate('server').keyUsage, [serverAuth])
+  assert.deepEqual(certificate('node').keyUsage, [serverAuth, clientAuth])
+})
+
+test('a second run keeps every byte', async (t) => {
+  const { at, options, run } = machine(t)
+  await run(options)
+  const paths = [
+    'config.toml',
+    ...['ca', 'server', 'controller', 'node'].flatMap((n) => [`tls/${n}.crt`, `tls/${n}.key`]),
+  ]
+  const before = paths.map((path) => readFileSync(at(path), 'utf8'))
+  const { status, text } = await run(['--config', at('config.toml')])
+  assert.equal(status, 0, text)
+  assert.doesNotMatch(text, /made/)
+  assert.deepEqual(
+    paths.map((path) => readFileSync(at(path), 'utf8')),
+    before,
+  )
+})
+
+test('a missing certificate is made again from the authority that is there', async (t) => {
+  const { at, options, run, certificate } = machine(t)
+  await run(options)
+  unlinkSync(at('tls/server.crt'))
+  unlinkSync(at('tls/server.key'))
+  assert.equal((await run(['--config', at('config.toml')])).status, 0)
+  assert.ok(certificate('server').verify(certificate('ca').publicKey))
+})
+
+test('a name that a kept server certificate does not have is told, with the way to get it', async (t) => {
+  const { at, options, run } = machine(t)
+  await run([...options, '--san', '192.0.2.7'])
+  const again = ['--config', at('config.toml'), '--san', '192.0.2.7']
+  assert.doesNotMatch((await run(again)).text, /warning/)
+  const { status, text } = await run([...again, '--san', 'host-1.example.net'])
+  assert.equal(status, 0)
+  assert.match(text, /warning .*server\.crt .*does not have host-1\.example\.net: remove it and its key/)
+})
+
+test('half a pair is neither kept nor overwritten', async (t) => {
+  const { at, options, run } = machine(t)
+  await run(options)
+  unlinkSync(at('tls/server.key'))
+  const { status, text } = await run(['--config', at('config.toml')])
+  assert.equal(status, 1)
+  assert.match(text, /server\.crt is there, but .*server\.key is not/)
+  assert.ok(!existsSync(at('tls/server.key')))
+})
+
+test('where the authority key is elsewhere, what it would have to sign is named as missing', async (t) => {
+  const { at, options, run } = machine(t)
+  await run(options)
+  for (const file of ['ca.key', 'node.crt', 'node.key']) unlinkSync(at(`tls/${file}`))
+  const { status, text } = await run(['--config', at('config.toml')])
+  assert.equal(status, 1)
+  assert.match(text, /MISSING .*node\.crt/)
+})
+
+test('a configuration that is there is kept, and an option that would change it is refused', async (t) => {
+  const { at, options, run } = machine(t)
+  await run(options)
+  const { status, text } = await run(['--config', at('config.toml'), '--host-id', 'other'])
+  assert.equal(status, 1)
+  assert.match(text, /config\.toml is there already: set host\.id in it/)
+})
+
+test('a wrong configuration stops set-up before it makes anything', async (t) => {
+  const { at, run } = machine(t)
+  writeFileSync(at('config.toml'), 'port = 1')
+  const { status, text } = await run(['--config', at('config.toml')])
+  assert.equal(status, 1)
+  assert.match(text, /port is not known here/)
+  assert.ok(!existsSync(at('state')))
+})
+
+test('what is odd about the pool or a directory is a warning, not a failure', async (t) => {
+  const { at, options, run } = machine(t)
+  await run(options)
+  chmodSync(at('state'), 0o770)
+  const { status, text } = await run(['--config', at('config.toml')], ['cannot clone'])
+  assert.equal(status, 0)
+  assert.match(text, /warning .*pool {2}\(cannot clone\)/)
+  assert.match(text, /changed .*mode 0770 to 0771/)
+  assert.match(text, /warning .*chmod go-w/)
+})
+
+test('help teaches, and a wrong option points to it', async (t) => {
+  const { run } = machine(t)
+  const help = await run(['--help'])
+  assert.equal(help.status, 0)
+  assert.match(help.text, /--san NAME/)
+  const wrong = await run(['--sann', 'x'])
+  assert.equal(wrong.status, 2)
+  assert.match(wrong.text, /--sann[^]*setup --help/)
+})

@@ -1,0 +1,116 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { ConfigError, loadConfig, parseConfig } from '../../config/config.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { ensureCertificates } from './ensure-certificates.ts'
+import { ensureDirectories } from './ensure-directories.ts'
+import { renderConfig } from './render-config.ts'
+import { SetupError } from './setup-error.ts'
+import { parseSetupOptions, SETUP_HELP } from './setup-options.ts'
+import { SetupReport } from './setup-report.ts'
+import type { Config } from '../../config/config.ts'
+import type { CertificatePaths } from './ensure-certificates.ts'
+import type { SetupOptions } from './setup-options.ts'
+
+/** What set-up needs of the machine it runs on. */
+export type SetupMachine = {
+  readonly hostname: string
+  readonly nowMs: number
+  /** The text of `config.example.toml`. */
+  readonly exampleConfig: string
+  /** Makes the directory a pool, or finds that it is one; returns what the operator should know of it. */
+  readonly markPool: (directory: string) => Promise<readonly string[]>
+  readonly print: (text: string) => void
+  readonly printError: (text: string) => void
+}
+
+/** `vmhostd setup`; returns the exit status. */
+export async function setup(argv: readonly string[], machine: SetupMachine): Promise<0 | 1 | 2> {
+  let options: SetupOptions
+  try {
+    options = parseSetupOptions(argv)
+  } catch (error) {
+    machine.printError(errorChain(error instanceof SetupError ? error.message : error))
+    return 2
+  }
+  if (options.help) {
+    machine.print(SETUP_HELP)
+    return 0
+  }
+  const report = new SetupReport()
+  try {
+    await prepare(options, machine, report)
+  } catch (error) {
+    if (report.text !== '') machine.print(report.text)
+    machine.printError(`vmhostd setup: ${explain(error)}`)
+    return 1
+  }
+  return report.complete ? 0 : 1
+}
+
+async function prepare(options: SetupOptions, machine: SetupMachine, report: SetupReport): Promise<void> {
+  const config = ensureConfig(options, machine, report)
+  ensureDirectories(config, report)
+  await ensurePool(config.storage.poolDirectory, machine, report)
+  const paths = await ensureCertificates({
+    config,
+    hostname: machine.hostname,
+    extraNames: options.extraNames,
+    nowMs: machine.nowMs,
+    report,
+  })
+  machine.print(
+    `${report.text}\n\n${report.complete ? nextSteps(config, paths) : 'Add what is missing, then run this again.'}\n`,
+  )
+}
+
+async function ensurePool(pool: string, machine: SetupMachine, report: SetupReport): Promise<void> {
+  const wasThere = existsSync(pool)
+  const warnings = await machine.markPool(pool)
+  if (wasThere) report.kept(pool, 'storage pool, marked')
+  else report.made(pool, 'storage pool, marked')
+  for (const warning of warnings) report.warned(pool, warning)
+}
+
+function ensureConfig(options: SetupOptions, machine: SetupMachine, report: SetupReport): Config {
+  const { configPath, settings } = options
+  if (existsSync(configPath)) {
+    const [given] = settings
+    if (given !== undefined) {
+      throw new SetupError(
+        `${configPath} is there already: set ${given[0]} in it, and run this without that option`,
+      )
+    }
+    const config = loadConfig(configPath, machine.hostname)
+    report.kept(configPath, 'configuration')
+    return config
+  }
+  const text = renderConfig(machine.exampleConfig, settings)
+  const config = parseConfig(text, { path: configPath, hostname: machine.hostname })
+  mkdirSync(dirname(configPath), { recursive: true, mode: 0o755 })
+  writeFileSync(configPath, text, { flag: 'wx', mode: 0o644 })
+  report.made(configPath, 'configuration, with every key and its default')
+  return config
+}
+
+function nextSteps({ controller }: Config, { authority, controller: client }: CertificatePaths): string {
+  const { certificate, key } = client
+  return `Next:
+  1. Start the daemon:
+       systemctl enable --now vmhostd
+  2. Ask it something, as the controller would:
+       curl --cacert ${authority.certificate} --cert ${certificate} --key ${key} \\
+         https://localhost:${controller.port}/healthz
+     and read https://localhost:${controller.port}/docs in a browser that has that certificate.
+  3. Give the controller ${certificate}, ${key} and ${authority.certificate},
+     then keep ${authority.key} in a safe place off this host: whoever has it can sign controllers.`
+}
+
+/** Permission is by far the likeliest failure, and its remedy is one word. */
+function explain(error: unknown): string {
+  if (error instanceof SetupError) return error.message
+  if (error instanceof ConfigError) return error.message
+  const denied =
+    error instanceof Error && 'code' in error && (error.code === 'EACCES' || error.code === 'EPERM')
+  return denied ? `${errorChain(error)}: run this as root` : errorChain(error)
+}

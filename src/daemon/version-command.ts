@@ -1,0 +1,13 @@
+import { descriptorStoreSupport } from '../host/systemd/descriptor-store.ts'
+import { build } from './build.ts'
+import type { Command } from './command-line.ts'
+
+/** Exit status 1 where this build cannot keep consoles in the descriptor store. */
+export const versionCommand: Command = async () => {
+  const support = descriptorStoreSupport()
+  console.log(`vmhostd ${build.version}`)
+  console.log(`commit ${build.commit}`)
+  console.log(`node ${process.version}`)
+  console.log(`descriptor_store=${support.supported ? 'supported' : `unsupported: ${support.because}`}`)
+  return support.supported ? 0 : 1
+}
