@@ -1,0 +1,38 @@
+import { run, runAttached } from '../tools/process.ts'
+import type { AttachOptions, RunOptions, RunResult } from '../tools/process.ts'
+import type { LabState } from './state.ts'
+
+/** Where the node that runs this stands inside every lab, through the checkout's bind mount. */
+export const LAB_NODE = `/src/node_modules/node-linux-${process.arch}/bin/node`
+
+const ENVIRONMENT = {
+  PATH: `/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:${LAB_NODE.replace(/\/node$/, '')}`,
+  HOME: '/root',
+  LANG: 'C.UTF-8',
+}
+
+function enter(state: LabState, argv: readonly string[], env: NodeJS.ProcessEnv): string[] {
+  if (state.leader === undefined) throw new Error(`the lab ${state.name} has no init yet`)
+  const pairs = Object.entries({ ...ENVIRONMENT, ...env }).map(([key, value]) => `${key}=${value ?? ''}`)
+  const namespaces = ['-m', '-u', '-i', '-n', '-p', '-C']
+  return ['nsenter', '-t', String(state.leader.pid), ...namespaces, '--', 'env', '-i', ...pairs, ...argv]
+}
+
+/** Runs a command as root inside a lab, with a clean environment, and returns what it said. */
+export function execIn(
+  state: LabState,
+  argv: readonly string[],
+  options: RunOptions = {},
+): Promise<RunResult> {
+  return run(enter(state, argv, options.env ?? {}), { ...options, env: process.env })
+}
+
+/** Runs a command inside a lab on our own terminal, for a person to work with. */
+export function attachTo(
+  state: LabState,
+  argv: readonly string[],
+  options: AttachOptions = {},
+): Promise<number> {
+  const env = process.env['TERM'] === undefined ? {} : { TERM: process.env['TERM'] }
+  return runAttached(enter(state, argv, env), options)
+}

@@ -1,0 +1,35 @@
+/** The demo guest, as a create request. */
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+
+/** Where its images are inside a lab. */
+export const GUEST_IMAGES = '/srv/guest'
+
+export type GuestImage = { readonly url: string; readonly sha256: string }
+
+export const guestImage = (name: string): GuestImage => ({
+  url: `file://${GUEST_IMAGES}/${name}`,
+  sha256: createHash('sha256')
+    .update(readFileSync(`${GUEST_IMAGES}/${name}`))
+    .digest('hex'),
+})
+
+export type GuestOptions = {
+  readonly power?: 'running' | 'paused' | 'stopped'
+  /** Absent: no network device. */
+  readonly network?: { readonly ipv4_address?: string; readonly ipv6_address?: string }
+  readonly image?: Partial<Record<'rootfs' | 'kernel' | 'initrd', GuestImage>>
+}
+
+export const guestRequest = ({ power = 'running', network, image }: GuestOptions = {}): object => ({
+  power,
+  compute: { cpu_millicores: 1000, memory_mib: 256, sleep_after_idle_seconds: 0 },
+  disk: { size_mib: 128 },
+  image: {
+    rootfs: guestImage('rootfs.raw'),
+    kernel: guestImage('vmlinuz'),
+    initrd: guestImage('initrd.cpio.gz'),
+    ...image,
+  },
+  ...(network === undefined ? {} : { network }),
+})

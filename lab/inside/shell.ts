@@ -1,0 +1,37 @@
+import { execFile } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { promisify } from 'node:util'
+import { call } from './controller.ts'
+import { GUEST_IMAGES } from './guest.ts'
+import { until } from './until.ts'
+
+const execute = promisify(execFile)
+const OUTPUT_BYTES_MAX = 64 * 1024 * 1024
+const DIST = '/src/dist'
+
+/** Runs a program; resolves with what it printed, rejects with what it complained of. */
+export async function sh(program: string, ...args: readonly string[]): Promise<string> {
+  const { stdout } = await execute(program, args, { encoding: 'utf8', maxBuffer: OUTPUT_BYTES_MAX })
+  return stdout
+}
+
+/** A property of a unit, as `systemctl show` prints it. */
+export const unitProperty = async (unit: string, property: string): Promise<string> =>
+  (await sh('systemctl', 'show', '--value', `--property=${property}`, unit)).trim()
+
+export const mainPid = (unit: string): Promise<string> => unitProperty(unit, 'MainPID')
+
+/** Installs the package that was built last, sets the host up, and starts the daemon; safe to repeat. */
+export async function installDaemon(): Promise<void> {
+  const [deb] = readdirSync(DIST).filter((name) => name.endsWith('.deb'))
+  if (deb === undefined) throw new Error('there is no package: ./dev build')
+  await sh('dpkg', '--install', `${DIST}/${deb}`)
+  if (!existsSync('/etc/vmhostd/config.toml'))
+    await sh('vmhostd', 'setup', '--local-images-directory', GUEST_IMAGES)
+  await sh('systemctl', 'start', 'vmhostd')
+  await ready()
+}
+
+/** Until the daemon has adopted what lives here and looked at it. */
+export const ready = (): Promise<true> =>
+  until('the daemon is ready', async () => ((await call('GET', '/readyz')).status === 200 ? true : undefined))

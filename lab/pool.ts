@@ -1,0 +1,28 @@
+import { LOOP_NODES } from './loops.ts'
+import { execIn } from './exec.ts'
+import type { LabState } from './state.ts'
+
+/** Size of the lab's pool; its file is sparse, so it costs what is written to it. */
+const POOL_SIZE = '8G'
+const POOL_FILE = '/var/lib/lab/pool.xfs'
+
+/** Where the daemon's pool is mounted inside a lab: a real copy-on-write file system. */
+export const LAB_POOL = '/var/lib/vmhostd/pool'
+
+/** Readies a booted lab: loop devices, a pool that can reflink, forwarding (inside the lab's network alone). */
+export async function furnish(state: LabState): Promise<void> {
+  const script = [
+    'set -e',
+    '[ -e /dev/loop-control ] || mknod /dev/loop-control c 10 237',
+    `for n in $(seq 0 ${LOOP_NODES - 1}); do [ -e /dev/loop$n ] || mknod -m 660 /dev/loop$n b 7 $n; done`,
+    // As udev has it on a host (50-udev-default.rules): monitors open it as users of their own.
+    'chmod 666 /dev/net/tun',
+    `mkdir -p ${POOL_FILE.replace(/\/[^/]*$/, '')} ${LAB_POOL}`,
+    `truncate -s ${POOL_SIZE} ${POOL_FILE}`,
+    `mkfs.xfs -q -m reflink=1 ${POOL_FILE}`,
+    `mount -o loop ${POOL_FILE} ${LAB_POOL}`,
+    'for f in /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding; do echo 1 >$f; done',
+  ]
+  const result = await execIn(state, ['sh', '-c', script.join('\n')], { timeoutMs: 60_000 })
+  if (result.code !== 0) throw new Error(`the lab's pool could not be made: ${result.stderr.trim()}`)
+}
