@@ -1,0 +1,43 @@
+/** One figure: ours beside a reference that was measured in the same run. */
+export type Measurement = {
+  readonly bench: string
+  readonly metric: string
+  readonly unit: string
+  readonly ours: number
+  readonly reference: number
+  readonly reference_name: string
+  /** ours / reference */
+  readonly ratio: number
+  readonly runs: number
+}
+
+/** Rounds to what the figures carry, and adds the ratio. */
+export function measurement(row: Omit<Measurement, 'ratio'>): Measurement {
+  const { bench, metric, unit, ours, reference, reference_name, runs } = row
+  const ratio = rounded(ours / reference)
+  return {
+    bench,
+    metric,
+    unit,
+    ours: rounded(ours),
+    reference: rounded(reference),
+    reference_name,
+    ratio,
+    runs,
+  }
+}
+
+const rounded = (value: number): number => Number(value.toPrecision(3))
+
+/** The value below which `fraction` of the samples lie (nearest rank). */
+export function percentile(samples: readonly number[], fraction: number): number {
+  const sorted = samples.toSorted((a, b) => a - b)
+  const value = sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * fraction) - 1)]
+  if (value === undefined) throw new Error('no samples')
+  return value
+}
+
+export const median = (samples: readonly number[]): number => percentile(samples, 0.5)
+
+/** Told on standard error, so that standard output is the figures alone. */
+export const progress = (text: string): void => void process.stderr.write(`    ${text}\n`)

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
+import { HostFault } from '../../src/core/errors.ts'
+import type { ConsoleState } from '../../src/core/plan/world.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import type { Consoles } from '../../src/ports/consoles.ts'
+import { until } from './until.ts'
+
+/** Consoles under test, and what guests, systemd and restarts of the daemon do to them. */
+export type ConsolesStage = {
+  /** Of the daemon's present life. */
+  consoles(): Omit<Consoles, 'history'>
+  history(id: VmId): Promise<Uint8Array> | Uint8Array
+  /** A program on the VM's terminal writes. */
+  say(id: VmId, text: string): Promise<void> | void
+  /** systemd loses what it kept. */
+  drop(id: VmId): Promise<void> | void
+  /** systemd keeps nothing more, until told otherwise. */
+  refuse(refusing: boolean): Promise<void> | void
+  /** The daemon dies without a word, and the next one adopts what is stored; resolves with how many that were. */
+  restart(): Promise<number> | number
+}
+
+const web = 'web-1' as VmId
+const other = 'web-2' as VmId
+
+const isUnprotected = (error: unknown): boolean =>
+  error instanceof HostFault && error.code === 'console_unprotected'
+
+const pathOf = (state: ConsoleState): string | undefined =>
+  state.kind === 'stored' ? state.ptsPath : undefined
+
+const history = async (stage: ConsolesStage, id: VmId, isDone: (text: string) => boolean): Promise<string> =>
+  until(async () => Buffer.from(await stage.history(id)).toString(), isDone, 5000)
+
+/** What every implementation of consoles promises; `set` makes a stage and registers its own cleaning up. */
+export function consolesContract(
+  name: string,
+  set: (t: TestContext) => Promise<ConsolesStage> | ConsolesStage,
+  options: { readonly skip?: string | false } = {},
+): void {
+  const promise = (what: string, body: (stage: ConsolesStage) => Promise<void>): void => {
+    test(`${name}: ${what}`, { skip: options.skip ?? false }, async (t) => body(await set(t)))
+  }
+
+  promise('a console that was never made is absent', async (stage) => {
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })
+    assert.deepEqual(await stage.consoles().list(), [])
+    assert.equal((await stage.history(web)).length, 0)
+  })
+
+  promise('a console is made, stored and listed', async (stage) => {
+    const ptsPath = await stage.consoles().ensureMaster(web)
+    assert.match(ptsPath, /^\/dev\/pts\/\d+$/)
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'stored', ptsPath })
+    assert.deepEqual(await stage.consoles().list(), [web])
+  })
+
+  promise('ensuring can be repeated and gives the same terminal', async (stage) => {
+    const ptsPath = await stage.consoles().ensureMaster(web)
+    assert.equal(await stage.consoles().ensureMaster(web), ptsPath)
+    assert.deepEqual(await stage.consoles().list(), [web])
+  })
+
+  promise('each VM has a terminal of its own', async (stage) => {
+    const paths = await Promise.all([
+      stage.consoles().ensureMaster(web),
+      stage.consoles().ensureMaster(other),
+    ])
+    assert.notEqual(paths[0], paths[1])
+    assert.deepEqual((await stage.consoles().list()).toSorted(), [web, other])
+    await stage.say(web, 'from web')
+    await history(stage, web, (text) => text === 'from web')
+    assert.equal((await stage.history(other)).length, 0)
+  })
+
+  promise('the newest output is kept, up to the limit', async (stage) => {
+    await stage.consoles().ensureMaster(web)
+    await stage.say(web, 'x'.repeat(limits.consoleHistoryBytes))
+    await stage.say(web, 'the end')
+    const text = await history(stage, web, (all) => all.endsWith('the end'))
+    assert.equal(text.length, limits.consoleHistoryBytes)
+  })
+
+  promise('a removed console is absent and its output gone; removing can be repeated', async (stage) => {
+    await stage.consoles().ensureMaster(web)
+    await stage.consoles().ensureMaster(other)
+    await stage.say(web, 'hello')
+    await history(stage, web, (text) => text === 'hello')
+    await stage.consoles().removeMaster(web)
+    await stage.consoles().removeMaster(web)
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })
+    assert.equal((await stage.history(web)).length, 0)
+    assert.deepEqual(await stage.consoles().list(), [other])
+    await stage.consoles().ensureMaster(web)
+    assert.equal((await stage.consoles().inspect(web)).kind, 'stored')
+  })
+
+  promise('what systemd does not keep is no console, and leaves nothing behind', async (stage) => {
+    await stage.refuse(true)
+    await assert.rejects(stage.consoles().ensureMaster(web), isUnprotected)
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })
+    assert.deepEqual(await stage.consoles().list(), [])
+    await stage.refuse(false)
+    await stage.consoles().ensureMaster(web)
+    assert.equal((await stage.consoles().inspect(web)).kind, 'stored')
+  })
+
+  promise('a console that systemd lost is unprotected, and is stored again as it is', async (stage) => {
+    const ptsPath = await stage.consoles().ensureMaster(web)
+    await stage.drop(web)
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'unprotected' })
+    assert.equal(await stage.consoles().ensureMaster(web), ptsPath)
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'stored', ptsPath })
+  })
+
+  promise('an unprotected console that cannot be stored stays as it is', async (stage) => {
+    const ptsPath = await stage.consoles().ensureMaster(web)
+    await stage.drop(web)
+    await stage.refuse(true)
+    await assert.rejects(stage.consoles().ensureMaster(web), isUnprotected)
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'unprotected' })
+    await stage.refuse(false)
+    assert.equal(await stage.consoles().ensureMaster(web), ptsPath)
+  })
+
+  promise('the next life of the daemon has the same consoles, and goes on reading them', async (stage) => {
+    const before = [await stage.consoles().ensureMaster(web), await stage.consoles().ensureMaster(other)]
+    assert.equal(await stage.restart(), 2)
+    const after = [await stage.consoles().inspect(web), await stage.consoles().inspect(other)]
+    assert.deepEqual(after.map(pathOf), before)
+    await stage.say(web, 'still here')
+    await history(stage, web, (text) => text === 'still here')
+    await stage.consoles().removeMaster(web)
+    assert.deepEqual(await stage.consoles().list(), [other])
+  })
+
+  promise('a removed console does not come back in the next life', async (stage) => {
+    await stage.consoles().ensureMaster(web)
+    await stage.consoles().removeMaster(web)
+    assert.equal(await stage.restart(), 0)
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })
+  })
+}

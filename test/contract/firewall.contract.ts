@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { HostFault } from '../../src/core/errors.ts'
+import type { GuestRule } from '../../src/core/network/guest-rule.ts'
+import type { DeviceName, MacAddress } from '../../src/core/vm/ids.ts'
+import type { Firewall } from '../../src/ports/network.ts'
+
+/** A host under test, and what an administrator may do to its table. */
+export type FirewallStage = {
+  /** The firewall of a daemon that starts now and knows these guests from its store. */
+  daemon(guests: readonly GuestRule[]): Firewall
+  /** Devices whose guest is let through, as the host itself tells. */
+  letThrough(): Promise<readonly string[]> | readonly string[]
+  flush(): Promise<void> | void
+  alter(): Promise<void> | void
+  /** A change to some other table. */
+  touchOthers(): Promise<void> | void
+  /** Makes the next change of the table fail; the returned function heals it. */
+  breakChanges(): Promise<() => Promise<void>> | (() => void)
+}
+
+export const guest: GuestRule = {
+  device: 'vmt100001' as DeviceName,
+  macAddress: '02:76:00:01:86:a1' as MacAddress,
+  ipv4Address: '192.0.2.10',
+  ipv6Address: '2001:db8::10',
+}
+export const otherGuest: GuestRule = {
+  device: 'vmt100002' as DeviceName,
+  macAddress: '02:76:00:01:86:a2' as MacAddress,
+  ipv4Address: '192.0.2.11',
+  ipv6Address: '2001:db8::11',
+}
+
+const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
+
+/** What every firewall promises; `set` makes a stage and registers its own cleaning up. */
+export function firewallContract(
+  name: string,
+  set: (t: TestContext) => Promise<FirewallStage> | FirewallStage,
+  options: { readonly skip?: string | false } = {},
+): void {
+  const promise = (what: string, body: (stage: FirewallStage) => Promise<void>): void => {
+    test(`${name}: ${what}`, { skip: options.skip ?? false }, async (t) => body(await set(t)))
+  }
+  const { device } = guest
+
+  promise('before anything was written there is no table', async (stage) => {
+    assert.deepEqual(await stage.daemon([guest]).inspect(device), { kind: 'absent' })
+    assert.deepEqual(await stage.letThrough(), [])
+  })
+
+  promise('a guest is let through, with all the others that there are', async (stage) => {
+    const firewall = stage.daemon([otherGuest])
+    await firewall.ensureGuest(guest)
+    assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: guest })
+    assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'intact', rule: otherGuest })
+    assert.deepEqual(await stage.letThrough(), [device, otherGuest.device])
+  })
+
+  promise('a guest that was never let through has no rule', async (stage) => {
+    const firewall = stage.daemon([])
+    await firewall.ensureGuest(otherGuest)
+    assert.deepEqual(await firewall.inspect(device), { kind: 'intact' })
+  })
+
+  promise('ensuring can be repeated', async (stage) => {
+    const firewall = stage.daemon([])
+    await firewall.ensureGuest(guest)
+    await firewall.ensureGuest(guest)
+    assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: guest })
+  })
+
+  promise('a changed rule replaces the old, and may lose an address', async (stage) => {
+    const { ipv6Address: _, ...ipv4Only } = guest
+    const firewall = stage.daemon([guest])
+    await firewall.ensureGuest(guest)
+    for (const changed of [{ ...guest, ipv4Address: '192.0.2.20' }, ipv4Only]) {
+      await firewall.ensureGuest(changed)
+      assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: changed })
+    }
+  })
+
+  promise(
+    'a removed guest is no longer let through, and the others are; removing can be repeated',
+    async (stage) => {
+      const firewall = stage.daemon([guest, otherGuest])
+      await firewall.ensureGuest(guest)
+      await firewall.removeGuest(device)
+      await firewall.removeGuest(device)
+      assert.deepEqual(await firewall.inspect(device), { kind: 'intact' })
+      assert.deepEqual(await stage.letThrough(), [otherGuest.device])
+    },
+  )
+
+  promise('removing a guest writes the table where there was none', async (stage) => {
+    const firewall = stage.daemon([guest, otherGuest])
+    await firewall.removeGuest(device)
+    assert.deepEqual(await stage.letThrough(), [otherGuest.device])
+  })
+
+  promise('calls at the same time all come into force', async (stage) => {
+    const rules = Array.from({ length: 20 }, (_, i) => ({
+      device: `vmt${100_010 + i}` as DeviceName,
+      macAddress: `02:76:00:00:00:${(i + 16).toString(16)}` as MacAddress,
+      ipv4Address: `198.51.100.${i + 1}`,
+    }))
+    const gone = rules.filter((_, i) => i % 3 === 0)
+    const firewall = stage.daemon(gone)
+    const calls = rules.map(async (rule) => {
+      if (gone.includes(rule)) await firewall.removeGuest(rule.device)
+      else await firewall.ensureGuest(rule)
+      const state = await firewall.inspect(rule.device)
+      assert.deepEqual(state, gone.includes(rule) ? { kind: 'intact' } : { kind: 'intact', rule })
+    })
+    await Promise.all(calls)
+    const kept = rules.filter((rule) => !gone.includes(rule)).map((rule) => rule.device)
+    assert.deepEqual(await stage.letThrough(), kept)
+  })
+
+  promise(
+    'a table that somebody took away is absent, and is written again with all guests',
+    async (stage) => {
+      const firewall = stage.daemon([otherGuest])
+      await firewall.ensureGuest(guest)
+      await stage.flush()
+      assert.deepEqual(await firewall.inspect(device), { kind: 'absent' })
+      await firewall.ensureGuest(guest)
+      assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: guest })
+      assert.deepEqual(await stage.letThrough(), [device, otherGuest.device])
+    },
+  )
+
+  promise('a table that somebody changed is altered until it is written again', async (stage) => {
+    const firewall = stage.daemon([])
+    await firewall.ensureGuest(guest)
+    await stage.alter()
+    assert.deepEqual(await firewall.inspect(device), { kind: 'altered' })
+    assert.deepEqual(await firewall.inspect(device), { kind: 'altered' })
+    await firewall.ensureGuest(guest)
+    assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: guest })
+  })
+
+  promise('changes to other tables leave ours intact', async (stage) => {
+    const firewall = stage.daemon([])
+    await firewall.ensureGuest(guest)
+    await stage.touchOthers()
+    assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: guest })
+    await stage.touchOthers()
+    await firewall.ensureGuest(otherGuest)
+    assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: guest })
+    assert.deepEqual(await stage.letThrough(), [device, otherGuest.device])
+  })
+
+  promise('a daemon that starts anew trusts no table before it wrote it', async (stage) => {
+    await stage.daemon([]).ensureGuest(guest)
+    const successor = stage.daemon([guest])
+    assert.deepEqual(await successor.inspect(device), { kind: 'altered' })
+    await successor.ensureGuest(guest)
+    assert.deepEqual(await successor.inspect(device), { kind: 'intact', rule: guest })
+  })
+
+  promise('what could not be brought into force comes with the next call', async (stage) => {
+    const firewall = stage.daemon([])
+    await firewall.ensureGuest(guest)
+    const heal = await stage.breakChanges()
+    await assert.rejects(firewall.ensureGuest(otherGuest), isFault('firewall_failed'))
+    await heal()
+    await firewall.ensureGuest(guest)
+    assert.deepEqual(await stage.letThrough(), [device, otherGuest.device])
+    assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'intact', rule: otherGuest })
+  })
+}

@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { HostFault } from '../../src/core/errors.ts'
+import type { ImageSource } from '../../src/core/storage/image-source.ts'
+import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
+import type { ImageRef, Storage } from '../../src/ports/storage.ts'
+
+/** A pool under test, and the world around it. */
+export type StorageStage = {
+  readonly storage: Storage
+  /** Whom the disks shall belong to. */
+  readonly userId: UserId
+  /** Puts an image where the pool may fetch it from. */
+  readonly offer: (content: Uint8Array) => Promise<ImageSource> | ImageSource
+  /** Takes the pool out of sight, as an unmount does, or back. */
+  readonly setInSight: (inSight: boolean) => Promise<void> | void
+}
+
+const MIB = 1024 * 1024
+const id = 'web-1' as VmId
+const other = 'web-2' as VmId
+const never = new AbortController().signal
+
+const sha256Of = (content: Uint8Array): Sha256 => createHash('sha256').update(content).digest('hex') as Sha256
+const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
+const seedOf = (text: string) => ({
+  digest: sha256Of(Buffer.from(text)),
+  files: [
+    { name: 'meta-data', content: `instance-id: "${text}"\n` },
+    { name: 'user-data', content: '#cloud-config\n' },
+  ],
+})
+
+/** What every pool promises; `set` makes a stage and registers its own cleaning up. */
+export function storageContract(
+  name: string,
+  set: (t: TestContext) => Promise<StorageStage>,
+  options: { readonly skip?: string | false } = {},
+): void {
+  const promise = (what: string, body: (stage: StorageStage) => Promise<void>): void => {
+    test(`${name}: ${what}`, options, async (t) => body(await set(t)))
+  }
+  promiseImages(promise)
+  promiseDisks(promise)
+  promiseSeeds(promise)
+  promiseTheWhole(promise)
+}
+
+type Promising = (what: string, body: (stage: StorageStage) => Promise<void>) => void
+
+/** An image of somewhat more than 1 MiB in the pool. */
+async function rootfsIn({ storage, offer }: StorageStage): Promise<Sha256> {
+  const content = Buffer.concat([Buffer.alloc(MIB), randomBytes(1000)])
+  const sha256 = sha256Of(content)
+  await storage.ensureImage(sha256, await offer(content), never)
+  return sha256
+}
+
+function promiseImages(promise: Promising): void {
+  const content = randomBytes(100_000)
+  const sha256 = sha256Of(content)
+  const kernel: ImageRef = { role: 'kernel', sha256 }
+
+  promise('an image is missing until it was fetched, and fetching it again does nothing', async (stage) => {
+    const { storage, offer } = stage
+    const source = await offer(content)
+    assert.deepEqual((await storage.inspect(id, [kernel])).missingImages, ['kernel'])
+    await storage.ensureImage(sha256, source, never)
+    assert.deepEqual((await storage.inspect(id, [kernel])).missingImages, [])
+    await storage.ensureImage(sha256, source, never)
+    assert.deepEqual((await storage.inspect(id, [kernel])).missingImages, [])
+  })
+
+  promise('of many who ask for an image at once, each gets it', async ({ storage, offer }) => {
+    const source = await offer(content)
+    await Promise.all(Array.from({ length: 8 }, () => storage.ensureImage(sha256, source, never)))
+    assert.deepEqual((await storage.inspect(id, [kernel])).missingImages, [])
+  })
+
+  promise('what is not what its digest says never comes into the pool', async ({ storage, offer }) => {
+    const wrong = sha256Of(Buffer.from('another'))
+    const source = await offer(content)
+    await assert.rejects(storage.ensureImage(wrong, source, never), isFault('image_integrity_failed'))
+    const state = await storage.inspect(id, [{ role: 'kernel', sha256: wrong }])
+    assert.deepEqual(state.missingImages, ['kernel'])
+  })
+
+  promise(
+    'an aborted fetch rejects with the reason and leaves the image missing',
+    async ({ storage, offer }) => {
+      const reason = new Error('the VM is being deleted')
+      const source = await offer(content)
+      await assert.rejects(storage.ensureImage(sha256, source, AbortSignal.abort(reason)), reason)
+      assert.deepEqual((await storage.inspect(id, [kernel])).missingImages, ['kernel'])
+    },
+  )
+}
+
+function promiseDisks(promise: Promising): void {
+  promise('a disk has the size that was asked for, however often', async (stage) => {
+    const { storage, userId } = stage
+    const rootfsSha256 = await rootfsIn(stage)
+    for (let round = 0; round < 2; round++) {
+      await storage.ensureDisk({ id, userId, sizeMib: 5, rootfsSha256 }, never)
+      assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: 5 })
+    }
+    assert.deepEqual((await storage.inspect(other, [])).disk, { kind: 'absent' })
+  })
+
+  promise('a disk grows and never shrinks', async (stage) => {
+    const { storage, userId } = stage
+    const rootfsSha256 = await rootfsIn(stage)
+    for (const [asked, size] of [
+      [5, 5],
+      [9, 9],
+      [4, 9],
+    ] as const) {
+      await storage.ensureDisk({ id, userId, sizeMib: asked, rootfsSha256 }, never)
+      assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: size })
+    }
+  })
+
+  promise('a disk smaller than its image is not made', async (stage) => {
+    const { storage, userId } = stage
+    const rootfsSha256 = await rootfsIn(stage)
+    const disk = { id, userId, sizeMib: 1, rootfsSha256 }
+    await assert.rejects(storage.ensureDisk(disk, never), isFault('disk_smaller_than_image'))
+    assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'absent' })
+  })
+
+  promise('a disk without its image is a fault', async ({ storage, userId }) => {
+    const disk = { id, userId, sizeMib: 1, rootfsSha256: sha256Of(Buffer.from('missing')) }
+    await assert.rejects(storage.ensureDisk(disk, never), isFault('storage_failed'))
+  })
+
+  promise('an aborted disk rejects with the reason and is not made', async (stage) => {
+    const { storage, userId } = stage
+    const rootfsSha256 = await rootfsIn(stage)
+    const reason = new Error('the VM is being deleted')
+    const disk = { id, userId, sizeMib: 5, rootfsSha256 }
+    await assert.rejects(storage.ensureDisk(disk, AbortSignal.abort(reason)), reason)
+    assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'absent' })
+  })
+}
+
+function promiseSeeds(promise: Promising): void {
+  promise('a seed disk is known by its digest and is replaced by another', async ({ storage, userId }) => {
+    assert.deepEqual((await storage.inspect(id, [])).seed, { kind: 'absent' })
+    for (const text of ['one', 'one', 'two', 'one']) {
+      const seed = seedOf(text)
+      await storage.ensureSeed(id, userId, seed)
+      assert.deepEqual((await storage.inspect(id, [])).seed, { kind: 'present', digest: seed.digest })
+    }
+    assert.deepEqual((await storage.inspect(other, [])).seed, { kind: 'absent' })
+  })
+}
+
+function promiseTheWhole(promise: Promising): void {
+  promise(
+    'removing takes disk and seed of one VM, leaves images and others, and can be repeated',
+    async (stage) => {
+      const { storage, userId } = stage
+      const rootfsSha256 = await rootfsIn(stage)
+      const images: ImageRef[] = [{ role: 'rootfs', sha256: rootfsSha256 }]
+      for (const vm of [id, other]) {
+        await storage.ensureDisk({ id: vm, userId, sizeMib: 2, rootfsSha256 }, never)
+        await storage.ensureSeed(vm, userId, seedOf('one'))
+      }
+      assert.deepEqual((await storage.list()).toSorted(), [id, other])
+      for (let round = 0; round < 2; round++) {
+        await storage.remove(id)
+        const gone = await storage.inspect(id, images)
+        assert.deepEqual(gone, { disk: { kind: 'absent' }, seed: { kind: 'absent' }, missingImages: [] })
+        assert.deepEqual(await storage.list(), [other])
+      }
+      assert.equal((await storage.inspect(other, images)).disk.kind, 'present')
+    },
+  )
+
+  promise('a pool out of sight is unknown, never empty, and back in sight it is as before', async (stage) => {
+    const { storage, userId, setInSight } = stage
+    const rootfsSha256 = await rootfsIn(stage)
+    const disk = { id, userId, sizeMib: 2, rootfsSha256 }
+    await storage.ensureDisk(disk, never)
+    await setInSight(false)
+    const unknown = isFault('storage_inspection_failed')
+    await assert.rejects(storage.inspect(id, []), unknown)
+    await assert.rejects(storage.list(), unknown)
+    await assert.rejects(storage.ensureDisk(disk, never), unknown)
+    await assert.rejects(storage.ensureSeed(id, userId, seedOf('one')), unknown)
+    await assert.rejects(storage.remove(id), unknown)
+    await setInSight(true)
+    assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: 2 })
+  })
+
+  promise('each VM has paths of its own, and shares its images', async ({ storage }) => {
+    const [one, two] = [sha256Of(Buffer.from('1')), sha256Of(Buffer.from('2'))]
+    const images: ImageRef[] = [
+      { role: 'kernel', sha256: one },
+      { role: 'initrd', sha256: two },
+    ]
+    const [mine, theirs] = [storage.files(id, images), storage.files(other, images.slice(0, 1))]
+    assert.equal(mine.kernel, theirs.kernel)
+    assert.ok(mine.initrd !== undefined && mine.initrd !== mine.kernel)
+    assert.equal(theirs.initrd, undefined)
+    assert.equal(new Set([mine.disk, mine.seed, theirs.disk, theirs.seed]).size, 4)
+  })
+}

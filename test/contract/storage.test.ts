@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
+import { FakeStorage } from '../fakes/fake-storage.ts'
+import { storageContract } from './storage.contract.ts'
+
+storageContract('fake storage', async () => {
+  const storage = new FakeStorage()
+  return {
+    storage,
+    userId: 200_001 as UserId,
+    offer: (content) => storage.offer(content),
+    setInSight: (inSight) => storage.setInSight(inSight),
+  }
+})
+
+test('fake storage: a held call waits until it is released, or aborted', async () => {
+  const storage = new FakeStorage()
+  const content = Buffer.from('kernel')
+  const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
+  const source = storage.offer(content)
+  const controller = new AbortController()
+  const reason = new Error('deleted meanwhile')
+
+  storage.holdNext('ensureImage')
+  const aborted = storage.ensureImage(sha256, source, controller.signal)
+  controller.abort(reason)
+  await assert.rejects(aborted, reason)
+
+  const release = storage.holdNext('ensureImage')
+  const held = storage.ensureImage(sha256, source, new AbortController().signal)
+  const before = await storage.inspect('web-1' as VmId, [{ role: 'kernel', sha256 }])
+  assert.deepEqual(before.missingImages, ['kernel'])
+  release()
+  await held
+  assert.ok(storage.images.has(sha256))
+})

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { HostFault } from '../../src/core/errors.ts'
+import { FakeTaps } from '../fakes/fake-taps.ts'
+import { tapsContract, tapSpec } from './taps.contract.ts'
+
+tapsContract('fake taps', () => {
+  const taps = new FakeTaps({ storeId: 'store-1' })
+  const { devices } = taps
+  return {
+    taps,
+    storeId: 'store-1',
+    others: new FakeTaps({ storeId: 'store-2', devices }),
+    occupy: (device) => {
+      devices.set(device, { kind: 'other' })
+    },
+    exists: (device) => devices.has(device),
+    delete: (device) => {
+      devices.delete(device)
+    },
+    takeDown: (device) => taps.alter(device, { up: false, routes: [] }),
+    flushNeighbours: (device) => taps.alter(device, { neighbours: [] }),
+  }
+})
+
+test('fake taps: a planned fault is met once, before or after the effect', async () => {
+  const { device, vmId, userId } = tapSpec
+  const taps = new FakeTaps()
+  const fault = new HostFault('network_failed', `setting up tap ${device}`)
+  taps.failNext('ensure', fault, 'before')
+  await assert.rejects(taps.ensure(tapSpec), fault)
+  assert.equal((await taps.inspect(device, vmId, userId)).kind, 'absent')
+  taps.failNext('ensure', fault, 'after')
+  await assert.rejects(taps.ensure(tapSpec), fault)
+  assert.equal((await taps.inspect(device, vmId, userId)).kind, 'present')
+})

@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { HostFault } from '../../src/core/errors.ts'
+import type { UnitState } from '../../src/core/plan/world.ts'
+import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import type { Units } from '../../src/ports/units.ts'
+import { until } from './until.ts'
+
+/** Units under test, and programs for them to run. */
+export type UnitsStage = {
+  readonly units: Units
+  /** A unit whose program runs until it is told to exit. */
+  readonly spec: (id: VmId) => Promise<UnitSpec> | UnitSpec
+  /** The same with a program that is not installed. */
+  missing(spec: UnitSpec): UnitSpec
+  /** The program of a running unit ends by itself. */
+  exit(id: VmId, status: number): Promise<void> | void
+}
+
+export const web = 'web-1' as VmId
+export const other = 'web-2' as VmId
+const never = new AbortController().signal
+
+const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
+
+/** Until a unit is in a state; resolves with the state. */
+const reached = (units: Units, id: VmId, kind: UnitState['kind']): Promise<UnitState> =>
+  until(
+    () => units.inspect(id),
+    (state) => state.kind === kind,
+    5000,
+  )
+
+/** What every implementation of units promises; `set` makes a stage and registers its own cleaning up. */
+export function unitsContract(
+  name: string,
+  set: (t: TestContext) => Promise<UnitsStage> | UnitsStage,
+  options: { readonly skip?: string | false } = {},
+): void {
+  const promise = (what: string, body: (stage: UnitsStage) => Promise<void>): void => {
+    test(`${name}: ${what}`, { skip: options.skip ?? false }, async (t) => body(await set(t)))
+  }
+  const start = async ({ units, spec }: UnitsStage, id: VmId): Promise<UnitState> => {
+    await units.ensureStarted(id, await spec(id), never)
+    return units.inspect(id)
+  }
+
+  promise('a unit that was never started is absent', async ({ units }) => {
+    assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+    assert.deepEqual(await units.list(), [])
+  })
+
+  promise('a started unit is active and listed with its store', async (stage) => {
+    const state = await start(stage, web)
+    assert.equal(state.kind, 'active')
+    assert.ok(state.mainPid > 0 && state.startedAtMs > Date.parse('2020-01-01T00:00:00Z'))
+    assert.deepEqual(await stage.units.list(), [{ id: web, state, storeId: 'test-store' }])
+  })
+
+  promise('starting can be repeated and does nothing then', async (stage) => {
+    const first = await start(stage, web)
+    assert.deepEqual(await start(stage, web), first)
+  })
+
+  promise('units of several VMs start at the same time and stop one by one', async (stage) => {
+    await Promise.all([start(stage, web), start(stage, other)])
+    await stage.units.ensureStopped(web, never)
+    assert.equal((await stage.units.inspect(web)).kind, 'absent')
+    assert.equal((await stage.units.inspect(other)).kind, 'active')
+    assert.deepEqual(
+      (await stage.units.list()).map(({ id }) => id),
+      [other],
+    )
+  })
+
+  promise('a stopped unit leaves nothing; stopping can be repeated, and needs no unit', async (stage) => {
+    await stage.units.ensureStopped(web, never)
+    await start(stage, web)
+    await stage.units.ensureStopped(web, never)
+    await stage.units.ensureStopped(web, never)
+    assert.deepEqual(await stage.units.inspect(web), { kind: 'absent' })
+    assert.deepEqual(await stage.units.list(), [])
+  })
+
+  promise('a stopped unit can be started again', async (stage) => {
+    const first = await start(stage, web)
+    await stage.units.ensureStopped(web, never)
+    const second = await start(stage, web)
+    assert.equal(second.kind, 'active')
+    assert.notDeepEqual(second, first)
+  })
+
+  promise(
+    'a program that is not installed fails the start as such, and the unit stays failed',
+    async (stage) => {
+      const spec = stage.missing(await stage.spec(web))
+      await assert.rejects(stage.units.ensureStarted(web, spec, never), isFault('monitor_missing'))
+      assert.deepEqual(await stage.units.inspect(web), { kind: 'failed', result: 'exit-code', status: 203 })
+      await stage.units.ensureStopped(web, never)
+      assert.deepEqual(await stage.units.inspect(web), { kind: 'absent' })
+    },
+  )
+
+  promise('a unit whose program fails tells how, until it is stopped', async (stage) => {
+    await start(stage, web)
+    await stage.exit(web, 3)
+    const failed = { kind: 'failed', result: 'exit-code', status: 3 } as const
+    assert.deepEqual(await reached(stage.units, web, 'failed'), failed)
+    assert.deepEqual(await stage.units.list(), [{ id: web, state: failed, storeId: 'test-store' }])
+    await stage.units.ensureStopped(web, never)
+    assert.deepEqual(await stage.units.inspect(web), { kind: 'absent' })
+  })
+
+  promise('a failed unit is no obstacle to a start', async (stage) => {
+    await start(stage, web)
+    await stage.exit(web, 3)
+    await reached(stage.units, web, 'failed')
+    assert.equal((await start(stage, web)).kind, 'active')
+  })
+
+  promise('a program that ends well leaves no unit', async (stage) => {
+    await start(stage, web)
+    await stage.exit(web, 0)
+    await reached(stage.units, web, 'absent')
+    assert.deepEqual(await stage.units.list(), [])
+  })
+
+  promise('a watcher is told of a start, an end and a stop', async (stage) => {
+    const seen: (VmId | undefined)[] = []
+    stage.units.watch((id) => seen.push(id))
+    const told = async (id: VmId): Promise<void> => {
+      await until(
+        () => [...seen],
+        (ids) => ids.includes(id),
+        5000,
+      )
+      seen.length = 0
+    }
+    await start(stage, web)
+    await told(web)
+    await stage.exit(web, 3)
+    await reached(stage.units, web, 'failed')
+    await told(web)
+    await start(stage, other)
+    await stage.units.ensureStopped(other, never)
+    await told(other)
+  })
+
+  promise('looking at units tells watchers nothing', async (stage) => {
+    const seen: (VmId | undefined)[] = []
+    stage.units.watch((id) => seen.push(id))
+    for (const _ of [1, 2, 3]) await stage.units.inspect(web)
+    await stage.units.list()
+    await start(stage, other)
+    await until(
+      () => [...seen],
+      (ids) => ids.includes(other),
+      5000,
+    )
+    assert.ok(!seen.includes(web))
+  })
+
+  promise('nothing is started or stopped on a signal that is aborted already', async (stage) => {
+    const reason = new Error('the VM is being deleted')
+    const aborted = AbortSignal.abort(reason)
+    const spec = await stage.spec(web)
+    await assert.rejects(stage.units.ensureStarted(web, spec, aborted), reason)
+    assert.deepEqual(await stage.units.inspect(web), { kind: 'absent' })
+    await start(stage, web)
+    await assert.rejects(stage.units.ensureStopped(web, aborted), reason)
+    assert.equal((await stage.units.inspect(web)).kind, 'active')
+  })
+}

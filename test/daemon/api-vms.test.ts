@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { assertProblem, createBody, makePki, startControllerHost } from './support/controller-host.ts'
+import { eventually } from './support/eventually.ts'
+import type { Generation, VmId } from '../../src/core/vm/ids.ts'
+import type { Answer, ControllerHost, Pki } from './support/controller-host.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const create = async (host: ControllerHost, id = 'web-1', changes: object = {}): Promise<Answer> =>
+  host.call({ method: 'PUT', path: `/v1/vms/${id}`, body: createBody(changes) })
+
+const setPower = async (
+  host: ControllerHost,
+  state: string,
+  headers: Record<string, string> = {},
+): Promise<Answer> => host.call({ method: 'PUT', path: '/v1/vms/web-1/power', body: { state }, headers })
+
+/** A VM without addresses, so that several fit on one host. */
+const bare = { network: undefined }
+
+test('creating stores what is desired and answers 202 with the whole VM and its operation', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const { status, headers, json } = await create(host)
+  assert.equal(status, 202)
+  assert.equal(headers.etag, '"1"')
+  assert.equal(json.id, 'web-1')
+  assert.deepEqual(json.desired.compute, {
+    cpu_millicores: 1500,
+    memory_mib: 512,
+    sleep_after_idle_seconds: 0,
+  })
+  assert.deepEqual(json.generations, { desired: 1, observed: 0 })
+  assert.match(json.operation_id, /^op-[0-9a-f]{24}$/)
+  assert.deepEqual(json.observed, { state: 'pending', operation_id: json.operation_id })
+  assert.match(json.created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  assert.deepEqual(host.pokes, ['web-1: created'])
+})
+
+test('the same request again answers 200, raises nothing and names no operation', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const { status, json } = await create(host)
+  assert.equal(status, 200)
+  assert.equal(json.generations.desired, 1)
+  assert.equal(json.operation_id, undefined)
+})
+
+test('an IPv6 address is answered in its canonical text, and is the same request in any other', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const { json } = await create(host, 'web-1', { network: { ipv6_address: '2001:0DB8:0:0::00AA' } })
+  assert.equal(json.desired.network.ipv6_address, '2001:db8::aa')
+  const { status } = await create(host, 'web-1', { network: { ipv6_address: '2001:db8::aa' } })
+  assert.equal(status, 200)
+})
+
+test('a different request for the same id is a conflict', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  assertProblem(await create(host, 'web-1', { disk: { size_mib: 4096 } }), 409, 'conflict')
+})
+
+test('a taken address and used-up user ids are refused by name', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  assertProblem(await create(host, 'web-2'), 409, 'address_in_use')
+  await create(host, 'web-2', bare)
+  await create(host, 'web-3', bare)
+  assertProblem(await create(host, 'web-4', bare), 409, 'user_ids_exhausted')
+})
+
+test('reading answers the VM with its revision as ETag; HEAD answers the same without a body', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const get = await host.call({ path: '/v1/vms/web-1' })
+  assert.equal(get.status, 200)
+  assert.equal(get.headers.etag, '"1"')
+  assert.equal(get.json.operation_id, undefined)
+  const head = await host.call({ method: 'HEAD', path: '/v1/vms/web-1' })
+  assert.equal(head.status, 200)
+  assert.equal(head.headers.etag, '"1"')
+  assert.equal(head.text, '')
+})
+
+test('setting power raises a generation once; asking for what is desired changes nothing', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const stopped = await setPower(host, 'stopped')
+  assert.equal(stopped.status, 202)
+  assert.equal(stopped.json.desired.power, 'stopped')
+  assert.equal(stopped.json.generations.desired, 2)
+  assert.equal(stopped.headers.etag, '"2"')
+  const again = await setPower(host, 'stopped')
+  assert.equal(again.status, 200)
+  assert.equal(again.json.generations.desired, 2)
+  assert.deepEqual(host.pokes, ['web-1: created', 'web-1: power stopped'])
+})
+
+test('deletion is accepted, then repeated without effect, and takes no further changes', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  assert.equal((await host.call({ method: 'DELETE', path: '/v1/vms/web-1' })).status, 202)
+  assert.equal((await host.call({ method: 'DELETE', path: '/v1/vms/web-1' })).status, 200)
+  assertProblem(await setPower(host, 'running'), 409, 'vm_deleting')
+  assertProblem(await create(host), 409, 'vm_deleting')
+  host.store.vms.forget('web-1' as VmId)
+  assertProblem(await host.call({ path: '/v1/vms/web-1' }), 404, 'not_found')
+})
+
+test('what does not exist is 404 on every route of a VM', async (t) => {
+  const host = await startControllerHost(t, pki)
+  assertProblem(await host.call({ path: '/v1/vms/web-1' }), 404, 'not_found')
+  assertProblem(await host.call({ method: 'DELETE', path: '/v1/vms/web-1' }), 404, 'not_found')
+  assertProblem(await setPower(host, 'running'), 404, 'not_found')
+  assertProblem(await setPower(host, 'running', { 'if-match': '"1"' }), 404, 'not_found')
+})
+
+test('If-Match lets a change through only at the revision it names', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  assertProblem(await setPower(host, 'stopped', { 'if-match': '"7"' }), 412, 'precondition_failed')
+  assertProblem(await setPower(host, 'stopped', { 'if-match': 'W/"1"' }), 412, 'precondition_failed')
+  assert.equal(host.store.vms.get('web-1' as VmId)?.desired.power, 'running')
+  assert.equal((await setPower(host, 'stopped', { 'if-match': '"3", "1"' })).status, 202)
+  assert.equal((await setPower(host, 'paused', { 'if-match': '*' })).status, 202)
+  const remove = { method: 'DELETE', path: '/v1/vms/web-1', headers: { 'if-match': '"1"' } }
+  assertProblem(await host.call(remove), 412, 'precondition_failed')
+  const fresh = { method: 'PUT', path: '/v1/vms/web-9', body: createBody(bare), headers: { 'if-match': '*' } }
+  assertProblem(await host.call(fresh), 412, 'precondition_failed')
+})
+
+test('a fault stands in observed as text and in parts, and the operation goes when the generations meet', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const generation = 1 as Generation
+  host.store.vms.recordProgress('web-1' as VmId, {
+    observed: {
+      state: 'failed',
+      fault: {
+        code: 'image_unavailable',
+        step: 'image.ensure-fetched',
+        message: 'fetching rootfs: GET https://images.example.net/root.img?X-Amz-Signature=CANARY: 403',
+        generation,
+        sinceMs: Date.UTC(2030, 0, 1),
+        attempt: 3,
+        nextAttemptAtMs: Date.UTC(2030, 0, 1, 0, 1),
+      },
+    },
+    nowMs: 1,
+  })
+  const failed = await host.call({ path: '/v1/vms/web-1' })
+  assert.equal(
+    failed.json.observed.error,
+    'image.ensure-fetched: fetching rootfs: GET https://images.example.net/root.img?[redacted] 403',
+  )
+  assert.deepEqual(failed.json.observed.fault, {
+    code: 'image_unavailable',
+    step: 'image.ensure-fetched',
+    generation: 1,
+    since: '2030-01-01T00:00:00.000Z',
+    attempt: 3,
+    next_attempt_at: '2030-01-01T00:01:00.000Z',
+  })
+  const compute = { cpuMillicores: 1500, memoryMib: 512, sleepAfterIdleSeconds: 0 }
+  host.store.vms.recordProgress('web-1' as VmId, {
+    observed: { state: 'running', compute, disk: { sizeMib: 2048 }, startedAtMs: Date.UTC(2030, 0, 2) },
+    observedGeneration: generation,
+    nowMs: 2,
+  })
+  const running = await host.call({ path: '/v1/vms/web-1' })
+  assert.deepEqual(running.json.observed, {
+    state: 'running',
+    compute: { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 0 },
+    disk: { size_mib: 2048 },
+    started_at: '2030-01-02T00:00:00.000Z',
+  })
+  assert.deepEqual(running.json.generations, { desired: 1, observed: 1 })
+})
+
+test('a list goes through all VMs in the order of their ids, page by page, and filters by state', async (t) => {
+  const host = await startControllerHost(t, pki)
+  assert.deepEqual((await host.call({ path: '/v1/vms' })).json, { items: [] })
+  for (const id of ['b', 'c', 'a']) await create(host, id, bare)
+  const seen: string[] = []
+  let path = '/v1/vms?limit=2'
+  for (;;) {
+    const { status, json } = await host.call({ path })
+    assert.equal(status, 200)
+    seen.push(...json.items.map((vm: { id: string }) => vm.id))
+    if (json.next_cursor === undefined) break
+    path = `/v1/vms?limit=2&cursor=${json.next_cursor}`
+  }
+  assert.deepEqual(seen, ['a', 'b', 'c'])
+  host.store.vms.recordProgress('b' as VmId, { observed: { state: 'failed' }, nowMs: 1 })
+  const failed = await host.call({ path: '/v1/vms?state=failed' })
+  assert.deepEqual(
+    failed.json.items.map((vm: { id: string }) => vm.id),
+    ['b'],
+  )
+})
+
+test('until the store is open VM routes answer 503, while liveness answers 200', async (t) => {
+  const host = await startControllerHost(t, pki)
+  host.storeIsOpen = false
+  host.waitingFor.push('the store', 'console adoption')
+  const problem = assertProblem(await host.call({ path: '/v1/vms' }), 503, 'starting_up')
+  assert.equal(problem.retryable, true)
+  assert.deepEqual((await host.call({ path: '/healthz' })).json, { status: 'alive' })
+  const waiting = await host.call({ path: '/readyz' })
+  assert.match(
+    assertProblem(waiting, 503, 'starting_up').detail,
+    /waiting for the store and console adoption/,
+  )
+  assert.equal(waiting.headers['retry-after'], '1')
+  host.storeIsOpen = true
+  host.waitingFor.length = 0
+  assert.deepEqual((await host.call({ path: '/readyz' })).json, { status: 'ready' })
+})
+
+test('a well-formed request id comes back and is in the log with VM and operation; another is replaced', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const headers = { 'x-request-id': 'Ctl.42_a-b' }
+  const { headers: answered, json } = await host.call({
+    method: 'PUT',
+    path: '/v1/vms/web-1',
+    body: createBody(),
+    headers,
+  })
+  assert.equal(answered['x-request-id'], 'Ctl.42_a-b')
+  await eventually(() => host.logLines.length === 1)
+  const line = JSON.parse(host.logLines[0] ?? '')
+  assert.equal(line.level, 'info')
+  assert.equal(line.request_id, 'Ctl.42_a-b')
+  assert.equal(line.vm_id, 'web-1')
+  assert.equal(line.operation_id, json.operation_id)
+  assert.equal(line.route, '/v1/vms/:id')
+  assert.equal(line.status, 202)
+  for (const bad of ['a b', 'x'.repeat(129), 'ü']) {
+    const answer = await host.call({ path: '/healthz', headers: { 'x-request-id': bad } })
+    assert.match(answer.headers['x-request-id'] as string, /^req-[0-9a-f]{16}$/)
+  }
+})

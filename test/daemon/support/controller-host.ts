@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { Agent, request as httpsRequest } from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { TLSSocket } from 'node:tls'
+import { createControllerApi } from '../../../src/api/controller/controller-api.ts'
+import { readAsset } from '../../../src/daemon/assets.ts'
+import { createAuthority, issueCertificate } from '../../../src/daemon/setup/certificates.ts'
+import { createLog } from '../../../src/log/logger.ts'
+import { newOperationId } from '../../../src/log/operation-id.ts'
+import { Store } from '../../../src/store/store.ts'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { RequestOptions } from 'node:https'
+import type { TestContext } from 'node:test'
+import type { ControllerRooms } from '../../../src/api/controller/rooms.ts'
+import type { CommandContext } from '../../../src/commands/context.ts'
+import type { CertificatePair, LeafRequest } from '../../../src/daemon/setup/certificates.ts'
+
+export const COMMON_NAME = 'vmhost-controller'
+
+const controllerLeaf: LeafRequest = { commonName: COMMON_NAME, alternativeNames: [], usages: ['client'] }
+
+/** One authority for a whole test file; making keys takes its time. */
+export type Pki = {
+  readonly authority: CertificatePair
+  readonly server: CertificatePair
+  readonly controller: CertificatePair
+  readonly issue: (leaf: Partial<LeafRequest>) => Promise<CertificatePair>
+}
+
+export async function makePki(): Promise<Pki> {
+  const authority = await createAuthority('test authority', Date.now())
+  const issue = async (leaf: Partial<LeafRequest>): Promise<CertificatePair> =>
+    issueCertificate(authority, { ...controllerLeaf, ...leaf }, Date.now())
+  return {
+    authority,
+    issue,
+    server: await issue({
+      commonName: 'host-1',
+      alternativeNames: ['localhost', '127.0.0.1'],
+      usages: ['server'],
+    }),
+    controller: await issue({}),
+  }
+}
+
+/** JSON of any shape: a test reads from it what it expects to be there. */
+export type Json = ReturnType<typeof JSON.parse>
+
+export type Answer = {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+  readonly sessionReused: boolean
+  /** The body as JSON. */
+  readonly json: Json
+}
+
+export type Call = {
+  readonly method?: string
+  readonly path: string
+  readonly headers?: Record<string, string>
+  /** Sent as JSON, or as it is where it is text or bytes. */
+  readonly body?: unknown
+  readonly client?: RequestOptions
+}
+
+export type ControllerHost = {
+  readonly store: Store
+  readonly context: CommandContext
+  readonly pokes: string[]
+  readonly logLines: string[]
+  readonly port: number
+  readonly files: { readonly ca: string; readonly certificate: string; readonly key: string }
+  /** What the daemon is made to say it waits for. */
+  waitingFor: string[]
+  storeIsOpen: boolean
+  call(call: Call): Promise<Answer>
+  close(boundMs: number): Promise<void>
+}
+
+/** The controller API on loopback with real TLS and a real store in a directory of its own. */
+export async function startControllerHost(t: TestContext, pki: Pki): Promise<ControllerHost> {
+  const directory = mkdtempSync(join(tmpdir(), 'controller-'))
+  const files = writePki(directory, pki)
+  const store = new Store(directory, { first: 600_000, count: 3 })
+  const pokes: string[] = []
+  const logLines: string[] = []
+  const context: CommandContext = {
+    store,
+    now: () => Date.now(),
+    newOperationId,
+    poke: (id, reason) => pokes.push(`${id}: ${reason}`),
+  }
+  const state = { waitingFor: [] as string[], storeIsOpen: true }
+  const rooms: ControllerRooms = {
+    context: () => (state.storeIsOpen ? context : undefined),
+    waitingFor: () => state.waitingFor,
+    readAsset,
+    version: '1.2.3',
+    log: createLog({ level: 'debug', priorityPrefix: false, write: (line) => logLines.push(line) }),
+  }
+  const options = { rooms, address: '127.0.0.1', port: 0, commonName: COMMON_NAME, tlsFiles: files }
+  const api = await createControllerApi({ ...options, certificateRecheckMs: 20 })
+  const agent = new Agent({ keepAlive: true })
+  const client = {
+    ca: pki.authority.certificate,
+    cert: pki.controller.certificate,
+    key: pki.controller.key,
+    agent,
+  }
+  let closed = false
+  const close = async (boundMs: number): Promise<void> => {
+    closed = true
+    await api.close(boundMs)
+  }
+  t.after(async () => {
+    agent.destroy()
+    if (!closed) await close(0)
+    store.close()
+    rmSync(directory, { recursive: true })
+  })
+  const call = async (given: Call): Promise<Answer> => send(api.port, { client, ...given })
+  return Object.assign(state, { store, context, pokes, logLines, port: api.port, files, call, close })
+}
+
+export function writePki(directory: string, { authority, server }: Pki): ControllerHost['files'] {
+  mkdirSync(directory, { recursive: true })
+  const files = {
+    ca: join(directory, 'ca.crt'),
+    certificate: join(directory, 'server.crt'),
+    key: join(directory, 'server.key'),
+  }
+  writeFileSync(files.ca, authority.certificate)
+  writeFileSync(files.certificate, server.certificate)
+  writeFileSync(files.key, server.key)
+  return files
+}
+
+/** One request. Rejects where the connection or its handshake fails. */
+export async function send(port: number, call: Call): Promise<Answer> {
+  const raw = typeof call.body === 'string' || call.body instanceof Uint8Array
+  const body = call.body === undefined || raw ? call.body : JSON.stringify(call.body)
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+  const request = httpsRequest(
+    {
+      host: '127.0.0.1',
+      port,
+      method: call.method ?? 'GET',
+      path: call.path,
+      headers: {
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...call.headers,
+      },
+      ...call.client,
+    },
+    (response) => {
+      const { socket } = response
+      const sessionReused = socket instanceof TLSSocket && socket.isSessionReused()
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () => {
+        const text = Buffer.concat(chunks).toString()
+        const isJson = /json/.test(response.headers['content-type'] ?? '') && text !== ''
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          text,
+          sessionReused,
+          json: isJson ? JSON.parse(text) : undefined,
+        })
+      })
+    },
+  )
+  request.on('error', reject)
+  request.end(body)
+  return promise
+}
+
+export const SHA = 'a'.repeat(64)
+
+/** A complete create request; `changes` replaces members. */
+export const createBody = (changes: object = {}) => ({
+  power: 'running',
+  compute: { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 0 },
+  disk: { size_mib: 2048 },
+  image: {
+    rootfs: { url: 'https://images.example.net/root.img?X-Amz-Signature=CANARY', sha256: SHA },
+    kernel: { url: 'https://images.example.net/vmlinux?X-Amz-Signature=CANARY', sha256: 'b'.repeat(64) },
+  },
+  network: { ipv4_address: '192.0.2.10', ipv6_address: '2001:db8::10' },
+  ...changes,
+})
+
+/** Checks that an answer is a complete problem with this status and code, and returns it. */
+export function assertProblem(answer: Answer, status: number, code: string) {
+  assert.equal(answer.status, status, answer.text)
+  assert.match(answer.headers['content-type'] ?? '', /^application\/problem\+json/)
+  const { type, title, detail, retryable, request_id } = answer.json
+  assert.equal(answer.json.code, code)
+  assert.equal(answer.json.status, status)
+  assert.equal(type, `/docs/errors#${code}`)
+  assert.equal(typeof title, 'string')
+  assert.equal(typeof detail, 'string')
+  assert.equal(typeof retryable, 'boolean')
+  assert.equal(request_id, answer.headers['x-request-id'])
+  return answer.json
+}

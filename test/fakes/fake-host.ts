@@ -1,0 +1,50 @@
+import { FakeConsoles } from './fake-consoles.ts'
+import { FakeFirewall } from './fake-firewall.ts'
+import { FakeMonitor } from './fake-monitor.ts'
+import { FakeStorage } from './fake-storage.ts'
+import { FakeTaps } from './fake-taps.ts'
+import { FakeUnits } from './fake-units.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import type { Clock } from '../../src/ports/clock.ts'
+import type { Host } from '../../src/ports/host.ts'
+import type { Units } from '../../src/ports/units.ts'
+
+/** A whole host in memory, whose parts know of each other what they do on a real one: a unit runs its monitor. */
+export class FakeHost implements Host {
+  readonly fakeUnits: FakeUnits
+  readonly consoles = new FakeConsoles()
+  readonly monitor = new FakeMonitor()
+  readonly storage = new FakeStorage()
+  readonly taps: FakeTaps
+  readonly firewall = new FakeFirewall()
+  readonly clock: Clock
+  bootId = 'boot-1'
+  /** Units that were ended while their guest was well, in order. */
+  readonly ended: VmId[] = []
+  readonly units: Units
+
+  /** @param storeId marks taps as of this store */
+  constructor(clock: Clock, storeId: string) {
+    this.clock = clock
+    this.fakeUnits = new FakeUnits({ now: () => clock.now() })
+    this.taps = new FakeTaps({ storeId })
+    const { fakeUnits, monitor, ended } = this
+    this.units = {
+      inspect: (id) => fakeUnits.inspect(id),
+      list: () => fakeUnits.list(),
+      watch: (onChange) => fakeUnits.watch(onChange),
+      async ensureStarted(id, spec, signal) {
+        const { kind } = await fakeUnits.inspect(id)
+        await fakeUnits.ensureStarted(id, spec, signal)
+        if (kind !== 'active') monitor.started(id, spec)
+      },
+      async ensureStopped(id, signal) {
+        const unit = await fakeUnits.inspect(id)
+        const { kind } = await monitor.inspect(id)
+        if (unit.kind === 'active' && kind !== 'broken') ended.push(id)
+        await fakeUnits.ensureStopped(id, signal)
+        monitor.ended(id)
+      },
+    }
+  }
+}

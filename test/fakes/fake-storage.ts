@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto'
+import { HostFault } from '../../src/core/errors.ts'
+import type { StorageState } from '../../src/core/plan/world.ts'
+import type { ImageSource } from '../../src/core/storage/image-source.ts'
+import type { Seed } from '../../src/core/storage/seed.ts'
+import { SignedUrl } from '../../src/core/storage/signed-url.ts'
+import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
+import type { DiskSpec, ImageRef, Storage, VmFiles } from '../../src/ports/storage.ts'
+import { FaultSwitch } from './fault-switch.ts'
+import type { FaultMoment } from './fault-switch.ts'
+
+export type StorageMethod = 'inspect' | 'ensureImage' | 'ensureDisk' | 'ensureSeed' | 'remove' | 'list'
+
+type Disk = { readonly sizeMib: number; readonly userId: UserId }
+
+const MIB = 1024 * 1024
+
+/** A storage pool in memory, with sources of images beside it. */
+export class FakeStorage implements Storage {
+  /** What a pool on a disk keeps over a restart of the daemon. */
+  readonly images = new Map<Sha256, Uint8Array>()
+  readonly disks = new Map<VmId, Disk>()
+  readonly seeds = new Map<VmId, Seed>()
+  readonly #sources = new Map<string, Uint8Array>()
+  readonly #faults = new FaultSwitch<StorageMethod>()
+  #inSight = true
+
+  failNext(method: StorageMethod, fault: HostFault, moment: FaultMoment = 'before'): void {
+    this.#faults.failNext(method, fault, moment)
+  }
+
+  /** Lets the next call wait until the returned function is called, or until it is aborted. */
+  holdNext(method: StorageMethod): () => void {
+    return this.#faults.holdNext(method)
+  }
+
+  /** Puts an image at a URL. */
+  offer(content: Uint8Array, url = `https://images.example.org/${this.#sources.size}`): ImageSource {
+    this.#sources.set(url, content)
+    return { url: new SignedUrl(url) }
+  }
+
+  /** Takes the pool out of sight, as an unmount does, or back. */
+  setInSight(inSight: boolean): void {
+    this.#inSight = inSight
+  }
+
+  inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
+    return this.#faults.run('inspect', () => {
+      this.#look()
+      const disk = this.disks.get(id)
+      const seed = this.seeds.get(id)
+      return {
+        disk: disk === undefined ? { kind: 'absent' } : { kind: 'present', sizeMib: disk.sizeMib },
+        seed: seed === undefined ? { kind: 'absent' } : { kind: 'present', digest: seed.digest },
+        missingImages: images.filter(({ sha256 }) => !this.images.has(sha256)).map(({ role }) => role),
+      }
+    })
+  }
+
+  ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void> {
+    const fetch = (): void => {
+      this.#look()
+      if (this.images.has(sha256)) return
+      const doing = `fetching image ${sha256}`
+      const content = this.#sources.get(source.url.reveal())
+      if (content === undefined) throw new HostFault('image_unavailable', doing)
+      const digest = createHash('sha256').update(content).digest('hex')
+      if (digest !== sha256) throw new HostFault('image_integrity_failed', doing)
+      this.images.set(sha256, content)
+    }
+    return this.#faults.run('ensureImage', fetch, signal)
+  }
+
+  ensureDisk({ id, userId, sizeMib, rootfsSha256 }: DiskSpec, signal: AbortSignal): Promise<void> {
+    const make = (): void => {
+      this.#look()
+      const doing = `making the disk of VM ${id}`
+      const found = this.disks.get(id)
+      const image = this.images.get(rootfsSha256)
+      if (found === undefined) {
+        if (image === undefined) throw new HostFault('storage_failed', doing)
+        if (image.length > sizeMib * MIB) throw new HostFault('disk_smaller_than_image', doing)
+      }
+      this.disks.set(id, { sizeMib: Math.max(found?.sizeMib ?? 0, sizeMib), userId: found?.userId ?? userId })
+    }
+    return this.#faults.run('ensureDisk', make, signal)
+  }
+
+  ensureSeed(id: VmId, _userId: UserId, seed: Seed): Promise<void> {
+    return this.#faults.run('ensureSeed', () => {
+      this.#look()
+      this.seeds.set(id, seed)
+    })
+  }
+
+  remove(id: VmId): Promise<void> {
+    return this.#faults.run('remove', () => {
+      this.#look()
+      this.disks.delete(id)
+      this.seeds.delete(id)
+    })
+  }
+
+  list(): Promise<readonly VmId[]> {
+    return this.#faults.run('list', () => {
+      this.#look()
+      return [...new Set([...this.disks.keys(), ...this.seeds.keys()])]
+    })
+  }
+
+  files(id: VmId, images: readonly ImageRef[]): VmFiles {
+    const pathOf = (role: string): string | undefined => {
+      const image = images.find((ref) => ref.role === role)
+      return image === undefined ? undefined : `/pool/images/${image.sha256}`
+    }
+    const initrd = pathOf('initrd')
+    return {
+      disk: `/pool/disks/${id}/disk.raw`,
+      seed: `/pool/disks/${id}/seed.iso`,
+      kernel: pathOf('kernel') ?? '/pool/images/none',
+      ...(initrd === undefined ? {} : { initrd }),
+    }
+  }
+
+  #look(): void {
+    if (!this.#inSight) throw new HostFault('storage_inspection_failed', 'looking for the storage pool')
+  }
+}

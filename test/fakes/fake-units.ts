@@ -1,0 +1,96 @@
+import { HostFault } from '../../src/core/errors.ts'
+import type { UnitState } from '../../src/core/plan/world.ts'
+import { unitName } from '../../src/core/unit/unit-name.ts'
+import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import type { Units } from '../../src/ports/units.ts'
+import { FaultSwitch } from './fault-switch.ts'
+import type { FaultMoment } from './fault-switch.ts'
+
+export type UnitsMethod = 'inspect' | 'ensureStarted' | 'ensureStopped' | 'list'
+
+type FakeUnit = { readonly spec: UnitSpec; state: UnitState }
+
+/** Units in memory. A unit runs until it is stopped or told to {@link FakeUnits.exit}. */
+export class FakeUnits implements Units {
+  /** Programs that are not installed. */
+  readonly missingPrograms = new Set<string>()
+  readonly #faults = new FaultSwitch<UnitsMethod>()
+  readonly #units = new Map<VmId, FakeUnit>()
+  readonly #watchers: ((id: VmId | undefined) => void)[] = []
+  readonly #now: () => number
+  #pids = 1000
+
+  constructor(options: { readonly now?: () => number } = {}) {
+    this.#now = options.now ?? (() => Date.parse('2030-01-01T00:00:00Z'))
+  }
+
+  failNext(method: UnitsMethod, fault: HostFault, moment?: FaultMoment): void {
+    this.#faults.failNext(method, fault, moment)
+  }
+
+  /** What the unit was last started with. */
+  specOf(id: VmId): UnitSpec | undefined {
+    return this.#units.get(id)?.spec
+  }
+
+  /** The unit's program ends by itself; with status 0 and no result that is a clean end. */
+  exit(id: VmId, status: number, result = 'exit-code'): void {
+    const unit = this.#units.get(id)
+    if (unit?.state.kind !== 'active') return
+    if (status === 0) this.#units.delete(id)
+    else unit.state = { kind: 'failed', result, status }
+    this.#tell(id)
+  }
+
+  /** The connection to systemd comes back after a while without. */
+  reconnect(): void {
+    this.#tell(undefined)
+  }
+
+  /** What an inspection would find now. */
+  stateOf(id: VmId): UnitState {
+    return this.#units.get(id)?.state ?? { kind: 'absent' }
+  }
+
+  inspect(id: VmId): Promise<UnitState> {
+    return this.#faults.run('inspect', () => this.stateOf(id))
+  }
+
+  ensureStarted(id: VmId, spec: UnitSpec, signal: AbortSignal): Promise<void> {
+    return this.#faults.run('ensureStarted', () => {
+      signal.throwIfAborted()
+      if (this.#units.get(id)?.state.kind === 'active') return
+      const missing = this.missingPrograms.has(spec.command[0])
+      this.#units.set(id, {
+        spec,
+        state: missing
+          ? { kind: 'failed', result: 'exit-code', status: 203 }
+          : { kind: 'active', mainPid: ++this.#pids, startedAtMs: this.#now() },
+      })
+      this.#tell(id)
+      if (missing) throw new HostFault('monitor_missing', `starting ${unitName(id)}: exit-code, status 203`)
+    })
+  }
+
+  ensureStopped(id: VmId, signal: AbortSignal): Promise<void> {
+    return this.#faults.run('ensureStopped', () => {
+      signal.throwIfAborted()
+      if (this.#units.delete(id)) this.#tell(id)
+    })
+  }
+
+  list(): Promise<readonly { id: VmId; state: UnitState; storeId: string | undefined }[]> {
+    return this.#faults.run('list', () =>
+      [...this.#units].map(([id, { spec, state }]) => ({ id, state, storeId: spec.storeId })),
+    )
+  }
+
+  watch(onChange: (id: VmId | undefined) => void): void {
+    this.#watchers.push(onChange)
+  }
+
+  #tell(id: VmId | undefined): void {
+    for (const watcher of this.#watchers) watcher(id)
+  }
+}

@@ -1,0 +1,46 @@
+import type { HostFault } from '../../src/core/errors.ts'
+import { abortable } from '../../src/lib/abortable.ts'
+
+/** `before`: nothing was done. `after`: it was done, and the caller was told it was not. */
+export type FaultMoment = 'before' | 'after'
+
+type Planned<Method> =
+  | {
+      readonly method: Method
+      readonly kind: 'fault'
+      readonly fault: HostFault
+      readonly moment: FaultMoment
+    }
+  | { readonly method: Method; readonly kind: 'hold'; readonly released: Promise<void> }
+
+const never = new AbortController().signal
+
+/** What a test puts in the way of a fake's methods; each is used up by one call. */
+export class FaultSwitch<Method extends string> {
+  readonly #planned: Planned<Method>[] = []
+
+  /** Lets the next call of a method fail. */
+  failNext(method: Method, fault: HostFault, moment: FaultMoment = 'before'): void {
+    this.#planned.push({ method, kind: 'fault', fault, moment })
+  }
+
+  /** Lets the next call of a method wait, before it does anything, until it is released or aborted. */
+  holdNext(method: Method): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#planned.push({ method, kind: 'hold', released: promise })
+    return resolve
+  }
+
+  /** Runs a method's effect, with what was planned for it. */
+  async run<T>(method: Method, effect: () => T | Promise<T>, signal: AbortSignal = never): Promise<T> {
+    // A real driver never answers within the same turn.
+    await Promise.resolve()
+    const index = this.#planned.findIndex((planned) => planned.method === method)
+    const planned = index === -1 ? undefined : this.#planned.splice(index, 1)[0]
+    if (planned?.kind === 'hold') await abortable(planned.released, signal)
+    signal.throwIfAborted()
+    if (planned?.kind !== 'fault') return effect()
+    if (planned.moment === 'after') await effect()
+    throw planned.fault
+  }
+}

@@ -1,0 +1,17 @@
+import type { MachineSpec } from '../../src/core/unit/machine-spec.ts'
+import type { UserId, VmId } from '../../src/core/vm/ids.ts'
+
+/** A small machine without network, for tests to vary. */
+export const machineOf = (id: VmId, changes: Partial<MachineSpec> = {}): MachineSpec => ({
+  id,
+  userId: 200_001 as UserId,
+  compute: { cpuMillicores: 1000, memoryMib: 128, sleepAfterIdleSeconds: 0 },
+  kernelPath: '/pool/images/kernel',
+  diskPath: `/pool/disks/${id}/disk.raw`,
+  seedPath: `/pool/disks/${id}/seed.iso`,
+  kernelArguments: '',
+  ptsPath: '/dev/pts/3',
+  startPaused: false,
+  storeId: 'test-store',
+  ...changes,
+})

@@ -1,0 +1,71 @@
+/**
+ * A daemon that has consoles and nothing else, run by systemd as a service: `node console-agent.ts SOCKET`. It takes one
+ * request a connection, a JSON line, and answers with another.
+ */
+import { openSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { createInterface } from 'node:readline'
+import { HostFault } from '../../src/core/errors.ts'
+import type { FaultCode } from '../../src/core/errors.ts'
+import { consoleName } from '../../src/core/unit/unit-name.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import { ConsoleMasters } from '../../src/host/pty/console-masters.ts'
+import { SystemdDescriptorStore } from '../../src/host/systemd/descriptor-store.ts'
+import { notify, notifyBarrier, notifyReady } from '../../src/host/systemd/notify.ts'
+import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
+import { errorChain } from '../../src/log/error-chain.ts'
+import { silentLog } from '../../src/log/log.ts'
+
+export type AgentRequest = { readonly method: AgentMethod; readonly id: VmId }
+export type AgentMethod = keyof typeof methods
+export type AgentAnswer =
+  | { readonly value: unknown }
+  | { readonly fault: { readonly code: FaultCode; readonly message: string } }
+  | { readonly bug: string }
+
+const [, , socketPath = '', fillers = '0'] = process.argv
+const store = new SystemdDescriptorStore({ bus: new SystemdBus({ log: silentLog }) })
+const consoles = new ConsoleMasters({ store, log: silentLog })
+const adopted = consoles.adopt()
+
+const methods = {
+  inspect: (id: VmId) => consoles.inspect(id),
+  ensureMaster: (id: VmId) => consoles.ensureMaster(id),
+  removeMaster: (id: VmId) => consoles.removeMaster(id),
+  list: () => consoles.list(),
+  history: (id: VmId) => Buffer.from(consoles.history(id)).toString('base64'),
+  adopted: () => adopted,
+  check: () => store.check(),
+  names: async () => [...(await store.names())],
+  /** systemd loses a console. */
+  drop: (id: VmId) => {
+    notify(`FDSTOREREMOVE=1\nFDNAME=${consoleName(id)}`)
+    return notifyBarrier()
+  },
+  /** systemd's store is full, until it is emptied. */
+  fill: () => {
+    for (let file = 0; file < Number(fillers); file++) {
+      notify('FDSTORE=1\nFDNAME=filler', [openSync('/dev/null', 'r')])
+    }
+    return notifyBarrier()
+  },
+  empty: () => store.remove('filler'),
+}
+
+async function answer(line: string): Promise<AgentAnswer> {
+  try {
+    const { method, id } = JSON.parse(line) as AgentRequest
+    return { value: (await methods[method](id)) ?? null }
+  } catch (error) {
+    if (error instanceof HostFault) return { fault: { code: error.code, message: errorChain(error) } }
+    return { bug: errorChain(error) }
+  }
+}
+
+rmSync(socketPath, { force: true })
+const server = createServer((connection) => {
+  createInterface(connection).on('line', (line) => {
+    void answer(line).then((said) => connection.end(`${JSON.stringify(said)}\n`))
+  })
+})
+server.listen(socketPath, () => notifyReady())

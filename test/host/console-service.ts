@@ -1,0 +1,102 @@
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createConnection } from 'node:net'
+import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { HostFault } from '../../src/core/errors.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import type { Consoles } from '../../src/ports/consoles.ts'
+import type { AgentAnswer, AgentMethod } from './console-agent.ts'
+
+const NAME = 'vmhostd-console-test.service'
+const UNITS = '/run/systemd/system'
+const SOCKET = '/run/vmhostd-console-test.sock'
+const STORE_MAX = 8
+
+/** How the unit of a daemon may be set up; the whole of what consoles need unless told otherwise. */
+export type Setting = Partial<
+  Record<'NotifyAccess' | 'FileDescriptorStoreMax' | 'FileDescriptorStorePreserve', string>
+>
+
+export const systemctl = async (...words: string[]): Promise<string> =>
+  (await run(['systemctl', ...words], { timeoutMs: 60_000 })).stdout.trim()
+
+/** The console agent as a service on this host, and what an operator does to it. */
+export class ConsoleService {
+  readonly name = NAME
+
+  #installed = ''
+
+  /** Starts the service set up like that; does no more than start it where it is already. */
+  async install(setting: Setting, enabled: boolean): Promise<void> {
+    const wanted = JSON.stringify([setting, enabled])
+    if (this.#installed !== '' && this.#installed !== wanted) await this.remove()
+    if (this.#installed !== wanted) await this.#write(setting, enabled)
+    this.#installed = wanted
+    await systemctl('start', NAME)
+  }
+
+  async #write(setting: Setting, enabled: boolean): Promise<void> {
+    const lines = Object.entries({
+      NotifyAccess: 'main',
+      FileDescriptorStoreMax: String(STORE_MAX),
+      FileDescriptorStorePreserve: 'yes',
+      ...setting,
+    }).map(([key, value]) => `${key}=${value}`)
+    const agent = join(import.meta.dirname, 'console-agent.ts')
+    const command = [process.execPath, agent, SOCKET, String(STORE_MAX)].join(' ')
+    const unit = [
+      '[Unit]',
+      'StartLimitIntervalSec=0',
+      '[Service]',
+      'Type=notify',
+      `ExecStart=${command}`,
+      'Restart=always',
+      'RestartSec=0',
+      ...lines,
+      '',
+    ]
+    writeFileSync(join(UNITS, NAME), unit.join('\n'))
+    const link = join(UNITS, 'multi-user.target.wants', NAME)
+    rmSync(link, { force: true })
+    mkdirSync(dirname(link), { recursive: true })
+    if (enabled) symlinkSync(join(UNITS, NAME), link)
+    await systemctl('daemon-reload')
+  }
+
+  /** Ends the service for good, and its store with it. */
+  async remove(): Promise<void> {
+    this.#installed = ''
+    await systemctl('stop', NAME)
+    await systemctl('clean', '--what=fdstore', NAME).catch(() => {})
+    rmSync(join(UNITS, NAME))
+    rmSync(join(UNITS, 'multi-user.target.wants', NAME), { force: true })
+    await systemctl('daemon-reload')
+  }
+
+  property(name: string): Promise<string> {
+    return systemctl('show', '--value', `--property=${name}`, NAME)
+  }
+
+  /** Kills the daemon and waits for systemd's next one. */
+  async crash(): Promise<void> {
+    await systemctl('kill', '--signal=KILL', NAME)
+    await systemctl('restart', NAME)
+  }
+
+  async ask(method: AgentMethod, id = '' as VmId): Promise<unknown> {
+    const connection = createConnection(SOCKET)
+    connection.write(`${JSON.stringify({ method, id })}\n`)
+    const answer = JSON.parse(await text(connection)) as AgentAnswer
+    if ('fault' in answer) throw new HostFault(answer.fault.code, answer.fault.message)
+    if ('bug' in answer) throw new Error(answer.bug)
+    return answer.value
+  }
+
+  readonly consoles: Omit<Consoles, 'history'> = {
+    inspect: (id) => this.ask('inspect', id) as ReturnType<Consoles['inspect']>,
+    ensureMaster: (id) => this.ask('ensureMaster', id) as Promise<string>,
+    removeMaster: (id) => this.ask('removeMaster', id) as Promise<never>,
+    list: () => this.ask('list') as Promise<VmId[]>,
+  }
+}

@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict'
+import { closeSync, writeSync } from 'node:fs'
+import { after, test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { HostFault } from '../../src/core/errors.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import { openSlave } from '../../src/host/pty/open-pty.ts'
+import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
+import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
+import { silentLog } from '../../src/log/log.ts'
+import { consolesContract } from '../contract/consoles.contract.ts'
+import { until } from '../contract/until.ts'
+import { unitSpecOf } from '../fakes/unit-spec.ts'
+import { ConsoleService, systemctl } from './console-service.ts'
+import type { Setting } from './console-service.ts'
+import { skip } from './in-lab.ts'
+
+const web = 'web-1' as VmId
+const never = new AbortController().signal
+
+const service = new ConsoleService()
+after(() => skip === false && service.remove())
+
+/** The service with an empty store; it is one for all tests that want it set up alike. */
+async function serviceFor(t: TestContext, setting: Setting = {}, enabled = true): Promise<ConsoleService> {
+  await service.install(setting, enabled)
+  t.after(async () => {
+    await systemctl('start', service.name)
+    await service.ask('empty')
+    for (const id of await service.consoles.list()) await service.consoles.removeMaster(id)
+  })
+  return service
+}
+
+consolesContract(
+  'consoles of a service',
+  async (t) => {
+    const { consoles } = await serviceFor(t)
+    return {
+      consoles: () => consoles,
+      history: async (id) => Buffer.from(String(await service.ask('history', id)), 'base64'),
+      say: async (id, text) => {
+        const state = await consoles.inspect(id)
+        assert.equal(state.kind, 'stored')
+        const slave = openSlave(state.ptsPath)
+        for (let at = 0; at < text.length;) at += writeSync(slave, text.slice(at, at + 1024))
+        closeSync(slave)
+      },
+      drop: async (id) => void (await service.ask('drop', id)),
+      refuse: async (refusing) => void (await service.ask(refusing ? 'fill' : 'empty')),
+      restart: async () => {
+        await service.crash()
+        return Number(await service.ask('adopted'))
+      },
+    }
+  },
+  { skip },
+)
+
+/** A VM on a stored console: a unit that echoes what it reads. */
+async function vmOn(t: TestContext): Promise<{ readonly pid: () => Promise<number> }> {
+  const bus = new SystemdBus({ log: silentLog })
+  const units = new SystemdUnits({ bus, log: silentLog, runDirectory: '/run/vmhostd-test' })
+  t.after(async () => {
+    await units.ensureStopped(web, never)
+    bus.close()
+  })
+  const ttyPath = await service.consoles.ensureMaster(web)
+  await units.ensureStarted(web, unitSpecOf(web, { ttyPath, command: ['/usr/bin/cat'] }), never)
+  return {
+    pid: async () => {
+      const state = await units.inspect(web)
+      return state.kind === 'active' ? state.mainPid : 0
+    },
+  }
+}
+
+const ends: Record<string, (name: string) => Promise<unknown>> = {
+  'a restart': (name) => systemctl('restart', name),
+  'a stop and a start': async (name) => {
+    await systemctl('stop', name)
+    await systemctl('start', name)
+  },
+  'a kill': async (name) => {
+    const pid = await systemctl('show', '--value', '--property=MainPID', name)
+    await systemctl('kill', '--signal=KILL', name)
+    await until(
+      () => systemctl('show', '--value', '--property=MainPID', name),
+      (other) => other !== '0' && other !== pid,
+    )
+    await systemctl('start', name)
+  },
+  "systemd's own re-execution": async (name) => {
+    await systemctl('daemon-reexec')
+    await systemctl('restart', name)
+  },
+  'a reload of all units': async (name) => {
+    await systemctl('daemon-reload')
+    await systemctl('restart', name)
+  },
+}
+
+for (const [end, happen] of Object.entries(ends)) {
+  test(`a VM lives through ${end} of the daemon, and its console goes on`, { skip }, async (t) => {
+    await serviceFor(t)
+    const vm = await vmOn(t)
+    const before = await vm.pid()
+    assert.ok(before > 0)
+    await happen(service.name)
+    assert.equal(await service.ask('adopted'), 1)
+    assert.equal(await vm.pid(), before)
+    assert.equal((await service.consoles.inspect(web)).kind, 'stored')
+  })
+}
+
+test('while the daemon is stopped the store stays', { skip }, async (t) => {
+  await serviceFor(t)
+  const vm = await vmOn(t)
+  const before = await vm.pid()
+  await systemctl('stop', service.name)
+  assert.equal(await service.property('NFileDescriptorStore'), '1')
+  assert.equal(await service.property('SubState'), 'dead-resources-pinned')
+  assert.equal(await vm.pid(), before)
+})
+
+test('a VM whose console systemd lost ends with the daemon', { skip }, async (t) => {
+  await serviceFor(t)
+  const vm = await vmOn(t)
+  await service.ask('drop', web)
+  await systemctl('restart', service.name)
+  await until(vm.pid, (pid) => pid === 0)
+})
+
+const wrong: readonly [why: string, setting: Setting, enabled: boolean, because: RegExp, mend: RegExp][] = [
+  ['is not enabled', {}, false, /nothing refers to .* \(disabled|static\)/, /^systemctl enable/],
+  [
+    'has no store',
+    { FileDescriptorStoreMax: '0' },
+    true,
+    /FileDescriptorStoreMax=0/,
+    /FileDescriptorStoreMax=4096/,
+  ],
+  [
+    'keeps its store over a restart only',
+    { FileDescriptorStorePreserve: 'restart' },
+    true,
+    /FileDescriptorStorePreserve=restart/,
+    /FileDescriptorStorePreserve=yes/,
+  ],
+]
+
+for (const [why, setting, enabled, because, mend] of wrong) {
+  test(`a service that ${why} says so, and makes no console`, { skip }, async (t) => {
+    await serviceFor(t, setting, enabled)
+    const check = (await service.ask('check')) as { available: boolean; because: string; mend: string }
+    assert.equal(check.available, false)
+    assert.match(check.because, because)
+    assert.match(check.mend, mend)
+    await assert.rejects(service.consoles.ensureMaster(web), (error) => {
+      assert.ok(error instanceof HostFault && error.code === 'console_unprotected')
+      assert.match(error.message, because)
+      return true
+    })
+    assert.deepEqual(await service.ask('names'), [])
+  })
+}
+
+test('a service that is set up right says so, and takes each console once', { skip }, async (t) => {
+  await serviceFor(t)
+  assert.deepEqual(await service.ask('check'), { available: true })
+  await service.consoles.ensureMaster(web)
+  await service.consoles.ensureMaster(web)
+  assert.equal(await service.property('NFileDescriptorStore'), '1')
+  await service.consoles.removeMaster(web)
+  assert.equal(await service.property('NFileDescriptorStore'), '0')
+})

@@ -1,0 +1,319 @@
+/** The installed daemon on a real host: what an operator does to it, and what a host does to it. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import {
+  call,
+  closeController,
+  getVm,
+  mutate,
+  remove,
+  setPower,
+  settled,
+} from '../../lab/inside/controller.ts'
+import { guestImage, guestRequest } from '../../lab/inside/guest.ts'
+import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { until } from '../../lab/inside/until.ts'
+import type { Vm } from '../../lab/inside/controller.ts'
+
+const KEEPER = 'keeper'
+const ADDRESS = '192.0.2.30'
+const POOL = '/var/lib/vmhostd/pool'
+const QEMU = '/usr/bin/qemu-system-x86_64'
+
+/** Runs over the whole file: whatever is done to the daemon, this guest must not notice. */
+let keeperPid: string
+
+before(async () => {
+  await installDaemon()
+  await mutate('PUT', `/v1/vms/${KEEPER}`, guestRequest({ network: { ipv4_address: ADDRESS } }))
+  await settled(KEEPER, 'running')
+  await until('the guest answers', () => ping())
+  keeperPid = await mainPid(`vmhost-${KEEPER}`)
+})
+
+after(async () => {
+  await remove(KEEPER)
+  closeController()
+})
+
+const ping = async (): Promise<true> => {
+  await sh('ping', '-c', '1', '-W', '1', ADDRESS)
+  return true
+}
+
+const create = (id: string, options: Parameters<typeof guestRequest>[0] = {}): Promise<Vm> =>
+  mutate('PUT', `/v1/vms/${id}`, guestRequest(options))
+
+/** Until a VM shows a fault of this code. */
+const faulted = (id: string, code: string): Promise<Vm> =>
+  until(`${id} shows ${code}`, async () => {
+    const vm = await getVm(id)
+    return vm.observed.fault?.code === code ? vm : undefined
+  })
+
+/** The guest of the whole file runs on, as the same process, and the daemon has its console. */
+async function assertKept(): Promise<void> {
+  await ready()
+  assert.equal(await mainPid(`vmhost-${KEEPER}`), keeperPid, 'the guest was restarted')
+  await ping()
+  assert.match(await sh('vmhostd', 'plan', KEEPER), /settled/)
+  const stored = Number(await unitProperty('vmhostd', 'NFileDescriptorStore'))
+  assert.ok(stored >= 1, 'the console master is not stored')
+}
+
+async function restarted(how: () => Promise<unknown>): Promise<void> {
+  const earlier = await mainPid('vmhostd')
+  await how()
+  await until('another daemon runs', async () =>
+    ['0', earlier].includes(await mainPid('vmhostd')) ? undefined : true,
+  )
+  await assertKept()
+}
+
+test('a restart of the daemon stops no guest', () => restarted(() => sh('systemctl', 'restart', 'vmhostd')))
+
+test('a stop and a start of the daemon stop no guest', async () => {
+  await sh('systemctl', 'stop', 'vmhostd')
+  await ping()
+  await restarted(() => sh('systemctl', 'start', 'vmhostd'))
+})
+
+test('a killed daemon comes back by itself and stops no guest', () =>
+  restarted(() => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')))
+
+test('a re-execution of systemd stops no guest', async () => {
+  await sh('systemctl', 'daemon-reexec')
+  await assertKept()
+  await restarted(() => sh('systemctl', 'restart', 'vmhostd'))
+})
+
+test('an upgrade of the package restarts the daemon and stops no guest', () => restarted(upgrade))
+
+/** Installs the same package once more, as the next version. */
+async function upgrade(): Promise<void> {
+  const folder = mkdtempSync('/tmp/upgrade-')
+  await sh('sh', '-c', `dpkg-deb --raw-extract /src/dist/*.deb ${folder}/tree`)
+  await sh('sed', '-i', 's/^Version: .*/&+next/', `${folder}/tree/DEBIAN/control`)
+  await sh('dpkg-deb', '--root-owner-group', '-Znone', '--build', `${folder}/tree`, `${folder}/next.deb`)
+  await sh('dpkg', '--install', `${folder}/next.deb`)
+  rmSync(folder, { recursive: true })
+}
+
+test('the executable tells its version and that it can use the descriptor store', async () => {
+  const text = await sh('vmhostd', 'version')
+  assert.match(text, /^vmhostd \d+\.\d+\.\d+$/m)
+  assert.match(text, /^node v26\./m)
+  assert.match(text, /^descriptor_store=supported$/m)
+})
+
+test('an executable that cannot use the descriptor store says why, and its status tells', async () => {
+  const library = (await sh('sh', '-c', 'ldconfig -p | sed -n "s/.*libsystemd.so.0 .*=> //p"')).trim()
+  const hidden = ['--mount', 'sh', '-c', `mount --bind /dev/null ${library} && vmhostd version`]
+  await assert.rejects(sh('unshare', ...hidden), (error: Error & { code?: number; stdout?: string }) => {
+    assert.equal(error.code, 1)
+    assert.match(error.stdout ?? '', /^descriptor_store=unsupported: ./m)
+    return true
+  })
+})
+
+test('the daemon reports after a start what it adopted', async () => {
+  await restarted(() => sh('systemctl', 'restart', 'vmhostd'))
+  const log = await sh('journalctl', '--unit=vmhostd', '--output=cat')
+  const line = log.split('\n').findLast((text) => text.includes('adopted_console_count')) ?? '{}'
+  const report = JSON.parse(line) as Record<string, unknown>
+  assert.equal(report['descriptor_store_available'], true)
+  assert.equal(report['adopted_console_count'], report['running_unit_count'])
+})
+
+test('D-Bus may go and come back', async () => {
+  await sh('systemctl', 'stop', 'dbus.socket', 'dbus.service')
+  try {
+    await create('bus')
+    await sh('systemctl', 'start', 'dbus.socket', 'dbus.service')
+    await settled('bus', 'running')
+  } finally {
+    await sh('systemctl', 'start', 'dbus.socket', 'dbus.service')
+    await remove('bus')
+  }
+  await assertKept()
+})
+
+test('a VM goes through its power states, and its process with it', async () => {
+  await create('power')
+  await settled('power', 'running')
+  const unit = 'vmhost-power.service'
+  await setPower('power', 'paused')
+  await settled('power', 'paused')
+  const paused = await mainPid(unit)
+  await setPower('power', 'running')
+  await settled('power', 'running')
+  assert.equal(await mainPid(unit), paused, 'a pause and a resume keep the process')
+  await setPower('power', 'stopped')
+  await settled('power', 'stopped')
+  assert.equal(await mainPid(unit), '0')
+  await setPower('power', 'paused')
+  await settled('power', 'paused')
+  assert.equal(await unitProperty(unit, 'Slice'), 'vmhost.slice')
+  assert.equal(await unitProperty(unit, 'CPUQuotaPerSecUSec'), '1s')
+  await remove('power')
+})
+
+test('a deletion leaves nothing on the host', async () => {
+  const address = '192.0.2.31'
+  await create('leaver', { network: { ipv4_address: address, ipv6_address: '2001:db8::31' } })
+  await settled('leaver', 'running')
+  assert.match(await sh('nft', 'list', 'table', 'inet', 'vmhostd'), /192\.0\.2\.31/)
+  await remove('leaver')
+  assert.doesNotMatch(await sh('nft', 'list', 'table', 'inet', 'vmhostd'), /192\.0\.2\.31/)
+  assert.doesNotMatch(await sh('ip', 'route'), /192\.0\.2\.31/)
+  assert.equal((await sh('ls', `${POOL}/disks`)).trim(), KEEPER)
+  assert.equal(
+    (await sh('ls', '/sys/class/net')).split(/\s+/).filter((name) => name.startsWith('vmt')).length,
+    1,
+  )
+  assert.equal(await unitProperty('vmhostd', 'NFileDescriptorStore'), '1')
+  assert.equal(
+    (await sh('systemctl', 'list-units', '--all', '--no-legend', 'vmhost-leaver.service')).trim(),
+    '',
+  )
+})
+
+test('a guest whose kernel does not boot fails in words, and is tried again with back-off', async () => {
+  // A file system is no kernel.
+  await create('bootless', { image: { kernel: guestImage('rootfs.raw') } })
+  const { observed, generations } = await faulted('bootless', 'vm_exited')
+  assert.equal(observed.state, 'failed')
+  assert.match(observed.error ?? '', /monitor ended/)
+  assert.ok(generations.observed <= generations.desired)
+  await until('a second attempt', async () =>
+    ((await getVm('bootless')).observed.fault?.attempt ?? 0) >= 2 ? true : undefined,
+  )
+  await remove('bootless')
+})
+
+test('a monitor that is not installed is a fault that heals when it is', async () => {
+  renameSync(QEMU, `${QEMU}.away`)
+  try {
+    await create('monitorless')
+    const { observed } = await faulted('monitorless', 'monitor_missing')
+    assert.match(observed.error ?? '', /qemu-system/)
+  } finally {
+    renameSync(`${QEMU}.away`, QEMU)
+  }
+  await settled('monitorless', 'running')
+  await remove('monitorless')
+})
+
+test("a device name that is taken by someone else's device is a fault, and the device is left alone", async () => {
+  await create('probe', { power: 'stopped' })
+  await settled('probe', 'stopped')
+  const last = Number(/last_user_id=(\d+)/.exec(await lastUserId())?.[1])
+  await remove('probe')
+  const device = `vmt${last + 1}`
+  await sh('ip', 'link', 'add', device, 'type', 'bridge')
+  try {
+    await create('named', { network: { ipv4_address: '192.0.2.32' } })
+    const { observed } = await faulted('named', 'tap_name_taken')
+    assert.match(observed.error ?? '', new RegExp(device))
+    assert.match(await sh('ip', '-details', 'link', 'show', device), /bridge/)
+  } finally {
+    await sh('ip', 'link', 'delete', device)
+  }
+  await settled('named', 'running')
+  await remove('named')
+})
+
+/** The user id that the newest VM was given, from its unit-to-be: the owner of its disk. */
+const lastUserId = async (): Promise<string> =>
+  `last_user_id=${(await sh('stat', '-c', '%u', `${POOL}/disks/probe/disk.raw`)).trim()}`
+
+test('a pool that is read-only is a fault that heals, and a stop does not wait for it', async () => {
+  await create('writer')
+  await settled('writer', 'running')
+  // Guests have their disks open, so the file system itself cannot turn; a mount over it can.
+  await sh('mount', '--bind', POOL, POOL)
+  await sh('mount', '--options', 'remount,bind,ro', POOL)
+  try {
+    await create('reader')
+    const { observed } = await faulted('reader', 'storage_read_only')
+    assert.equal(observed.state, 'failed')
+    await setPower('writer', 'stopped')
+    await until('the stopped VM has no process', async () =>
+      (await mainPid('vmhost-writer')) === '0' ? true : undefined,
+    )
+  } finally {
+    await sh('umount', POOL)
+  }
+  await settled('reader', 'running')
+  await Promise.all([remove('reader'), remove('writer')])
+  await assertKept()
+})
+
+test('an image that is not what its digest says is a fault, and is never kept', async () => {
+  const sha256 = 'd'.repeat(64)
+  await create('liar', { image: { kernel: { ...guestImage('vmlinuz'), sha256 } } })
+  const { observed } = await faulted('liar', 'image_integrity_failed')
+  assert.equal(observed.state, 'failed')
+  assert.ok(!(await sh('ls', `${POOL}/images`)).includes(sha256))
+  await remove('liar')
+})
+
+test("a unit stopped behind the daemon's back is seen at once, and the VM started again", async () => {
+  await create('victim')
+  await settled('victim', 'running')
+  const first = await mainPid('vmhost-victim')
+  await sh('systemctl', 'stop', 'vmhost-victim')
+  await faulted('victim', 'vm_exited')
+  await settled('victim', 'running')
+  assert.notEqual(await mainPid('vmhost-victim'), first)
+  await remove('victim')
+})
+
+test('a VM is stopped during its start, and deleted during its start', async () => {
+  await create('hasty')
+  await setPower('hasty', 'stopped')
+  await settled('hasty', 'stopped')
+  assert.equal(await mainPid('vmhost-hasty'), '0')
+  await setPower('hasty', 'running')
+  await remove('hasty')
+  assert.equal(await mainPid('vmhost-hasty'), '0')
+})
+
+test('the daemon killed at any moment of a creation finds its way after the restart', async () => {
+  const moments = Array.from({ length: 8 }, (_, index) => index * 40)
+  for (const [index, ms] of moments.entries()) {
+    const id = `reborn-${index}`
+    await create(id, { network: { ipv4_address: `192.0.2.${100 + index}` } })
+    await sh('sleep', String(ms / 1000))
+    await restarted(() => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd'))
+    await settled(id, 'running')
+    await remove(id)
+  }
+})
+
+test('a second daemon on the same state directory refuses to start, in words', async () => {
+  const config = '/tmp/second.toml'
+  const text = readFileSync('/etc/vmhostd/config.toml', 'utf8')
+  writeFileSync(config, text.replace('#port = 9000', 'port = 9002'))
+  await assert.rejects(sh('vmhostd', 'serve', '--config', config), (error: Error & { stderr?: string }) => {
+    assert.match(error.stderr ?? '', /another vmhostd works on/)
+    return true
+  })
+  await assertKept()
+})
+
+test('secrets of a VM are in no log line', async () => {
+  const canary = 'CANARY4711'
+  await mutate('PUT', '/v1/vms/secret', {
+    ...guestRequest({
+      image: { kernel: { url: `https://192.0.2.99/k?X-Amz-Signature=${canary}`, sha256: 'e'.repeat(64) } },
+    }),
+    user_data: `#cloud-config\npassword: ${canary}\n`,
+  })
+  await faulted('secret', 'image_unavailable')
+  const { body } = await call('GET', '/v1/vms/secret')
+  assert.ok(!JSON.stringify(body).includes(canary))
+  assert.ok(!(await sh('journalctl', '--boot', '--output=export')).includes(canary))
+  await remove('secret')
+})

@@ -1,0 +1,282 @@
+import { skip } from './own-netns.ts'
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { guestRuleOf } from '../../src/core/network/tap.ts'
+import type { FirewallPolicy } from '../../src/core/network/ruleset.ts'
+import type { TapSpec } from '../../src/core/network/tap.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
+import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
+import { until } from '../contract/until.ts'
+import { neighbourSolicitation } from './frames.ts'
+import { makeGuest, makeWorld, Place } from './network-stage.ts'
+import type { Guest } from './network-stage.ts'
+
+const host = new Place()
+const closed: FirewallPolicy = { guestToGuest: false, hostServices: [], masquerade: [] }
+const families = [
+  {
+    guest: '192.0.2.10',
+    neighbour: '192.0.2.11',
+    world: '203.0.113.2',
+    host: '203.0.113.1',
+    stranger: '192.0.2.99',
+  },
+  {
+    guest: '2001:db8::10',
+    neighbour: '2001:db8::11',
+    world: '2001:db8:ffff::2',
+    host: '2001:db8:ffff::1',
+    stranger: '2001:db8::99',
+  },
+] as const
+
+type Stage = { readonly firewall: NftFirewall; readonly world: Place; readonly guests: readonly Guest[] }
+
+/** Guests behind taps, let through by a firewall, on a host with a world behind it. */
+async function stage(t: TestContext, policy = closed, specs: readonly TapSpec[] = [tapSpec]): Promise<Stage> {
+  const world = await makeWorld(t)
+  const taps = new RoutedTaps({ storeId: 'store-1' })
+  const firewall = new NftFirewall({ policy, guests: specs.map(guestRuleOf) })
+  t.after(async () => {
+    for (const { device, vmId } of specs) await taps.remove(device, vmId)
+    taps.close()
+    firewall.close()
+    await run(['nft', 'flush', 'ruleset'])
+  })
+  await firewall.start()
+  const guests: Guest[] = []
+  for (const spec of specs) {
+    await taps.ensure(spec)
+    // The second lock against made-up sources; here the first is tried.
+    writeFileSync(`/proc/sys/net/ipv4/conf/${spec.device}/rp_filter`, '0')
+    guests.push(await makeGuest(t, spec))
+  }
+  return { firewall, world, guests }
+}
+
+const only = ({ guests }: Stage): Guest => guests[0] ?? assert.fail('no guest')
+
+/** Packets that were dropped where the rule says so. */
+async function dropped(comment: string): Promise<number> {
+  const listing = (await run(['nft', 'list', 'table', 'inet', 'vmhostd'])).stdout
+  const line = listing.split('\n').find((text) => text.includes(`comment "${comment}"`))
+  return Number(/packets (\d+)/.exec(line ?? '')?.[1] ?? assert.fail(`no rule "${comment}"`))
+}
+
+test('a guest reaches the world and the world, and the host, reach the guest', { skip }, async (t) => {
+  const all = await stage(t)
+  for (const { guest, world } of families) {
+    assert.equal(await only(all).canPing(world, guest), true, `guest to ${world}`)
+    assert.equal(await all.world.canPing(guest), true, `world to ${guest}`)
+    assert.equal(await host.canPing(guest), true, `host to ${guest}`)
+  }
+})
+
+test('nothing leaves a guest under an address that is not its own', { skip }, async (t) => {
+  const all = await stage(t)
+  const guest = only(all)
+  await all.world.listen()
+  for (const { guest: own, neighbour, stranger, world } of families) {
+    assert.equal(await guest.canPing(world, own), true)
+    for (const made of [neighbour, stranger]) {
+      const before = await dropped('not an address of the guest')
+      await guest.ip(`addr add ${made} dev eth0${made.includes(':') ? ' nodad' : ''}`)
+      await guest.send(world, made)
+      await until(
+        () => dropped('not an address of the guest'),
+        (packets) => packets > before,
+      )
+    }
+    // On the same wire, and so behind what was made up.
+    assert.equal(await guest.canPing(world, own), true)
+  }
+  const heard = await all.world.heard()
+  for (const { guest: own, neighbour, stranger } of families) {
+    assert.ok(heard.includes(own))
+    assert.ok(!heard.includes(neighbour) && !heard.includes(stranger))
+  }
+})
+
+test('nothing leaves a guest under a hardware address that is not its own', { skip }, async (t) => {
+  const all = await stage(t)
+  const guest = only(all)
+  await guest.ip('link set eth0 address 02:76:00:01:86:a2')
+  await assertSilenced(all)
+  await guest.ip(`link set eth0 address ${tapSpec.guestMac}`)
+  for (const { guest: own, world } of families) await until(() => guest.canPing(world, own), Boolean)
+})
+
+test('a guest that the firewall does not know sends nothing', { skip }, async (t) => {
+  const all = await stage(t)
+  await all.firewall.removeGuest(tapSpec.device)
+  await assertSilenced(all)
+  await all.firewall.ensureGuest(guestRuleOf(tapSpec))
+  for (const { guest, world } of families) await until(() => only(all).canPing(world, guest), Boolean)
+})
+
+/** What the guest sends is dropped for its hardware address, and the world hears nothing of it. */
+async function assertSilenced(all: Stage): Promise<void> {
+  await all.world.listen()
+  for (const { guest, world } of families) {
+    const before = await dropped('not the MAC address of the guest')
+    await only(all).send(world, guest)
+    await until(
+      () => dropped('not the MAC address of the guest'),
+      (packets) => packets > before,
+    )
+  }
+  const heard = await all.world.heard()
+  const passed = families.filter(({ guest }) => heard.includes(guest))
+  assert.deepEqual(passed, [])
+}
+
+test('guests do not reach one another', { skip }, async (t) => {
+  const all = await stage(t, closed, [tapSpec, otherSpec])
+  const [first, second] = all.guests as [Guest, Guest]
+  await second.listen()
+  for (const { guest, neighbour, world } of families) {
+    const before = await dropped('from guest to guest')
+    await first.send(neighbour, guest)
+    await until(
+      () => dropped('from guest to guest'),
+      (packets) => packets > before,
+    )
+    assert.equal(await all.world.canPing(neighbour), true)
+    assert.ok((await second.heard()).includes(world))
+    assert.ok(!(await second.heard()).includes(guest))
+  }
+})
+
+test('guests reach one another where the operator lets them', { skip }, async (t) => {
+  const all = await stage(t, { ...closed, guestToGuest: true }, [tapSpec, otherSpec])
+  for (const { guest, neighbour } of families) assert.equal(await only(all).canPing(neighbour, guest), true)
+})
+
+test(
+  'a guest reaches nothing of the host but its gateway, and that with echoes only',
+  { skip },
+  async (t) => {
+    const all = await stage(t)
+    const guest = only(all)
+    assert.equal(await guest.canPing('169.254.0.1', families[0].guest), true)
+    assert.equal(await guest.canPing('fe80::1%eth0', families[1].guest), true)
+    for (const { guest: own, host: address } of families) {
+      const before = await dropped('from guest to host')
+      await guest.send(address, own)
+      await until(
+        () => dropped('from guest to host'),
+        (packets) => packets > before,
+      )
+    }
+    await listenOn(t, host, 7777)
+    assert.equal(await canConnect(guest, '169.254.0.1', 7777), false)
+    assert.equal(await canConnect(guest, '203.0.113.1', 7777), false)
+    assert.equal(await canConnect(host, '169.254.0.1', 7777), true)
+  },
+)
+
+test('answers of a guest to the host come through', { skip }, async (t) => {
+  const all = await stage(t)
+  await listenOn(t, only(all), 7777)
+  for (const { guest } of families) assert.equal(await canConnect(host, guest, 7777), true)
+})
+
+test('a guest reaches the services that the operator offers, at its gateway', { skip }, async (t) => {
+  const all = await stage(t, { ...closed, hostServices: [{ protocol: 'tcp', port: 7777 }] })
+  await listenOn(t, host, 7777)
+  await listenOn(t, host, 7778)
+  assert.equal(await canConnect(only(all), '169.254.0.1', 7777), true)
+  assert.equal(await canConnect(only(all), 'fe80::1%eth0', 7777, families[1].guest), true)
+  assert.equal(await canConnect(only(all), '169.254.0.1', 7778), false)
+  assert.equal(await canConnect(only(all), '203.0.113.1', 7777), false)
+})
+
+test(
+  'guests take the address of the host on their way out, in the families that the operator names',
+  { skip },
+  async (t) => {
+    const all = await stage(t, { ...closed, masquerade: ['ipv4'] })
+    await all.world.listen()
+    for (const { guest, world } of families) assert.equal(await only(all).canPing(world, guest), true)
+    const heard = await all.world.heard()
+    assert.ok(heard.includes(families[0].host) && !heard.includes(families[0].guest))
+    assert.ok(heard.includes(families[1].guest))
+  },
+)
+
+test('a guest cannot fill the neighbour table of the host from link-local addresses', { skip }, async (t) => {
+  const all = await stage(t)
+  const guest = only(all)
+  const sent = 500
+  for (let i = 1; i <= sent; i++) {
+    guest.inject(neighbourSolicitation({ mac: tapSpec.guestMac, source: `fe80::bad:${i.toString(16)}` }))
+  }
+  await until(
+    () => dropped('too many neighbours'),
+    (packets) => packets > sent / 2,
+  )
+  const known = (await run(['ip', '-6', 'neigh', 'show', 'dev', tapSpec.device])).stdout.split('\n').length
+  assert.ok(known < 100, `${known} neighbours`)
+})
+
+test('neighbour discovery that came through a router is dropped', { skip }, async (t) => {
+  const all = await stage(t)
+  await host.listen(0)
+  only(all).inject(neighbourSolicitation({ mac: tapSpec.guestMac, source: 'fe80::bad', hopLimit: 254 }))
+  only(all).inject(neighbourSolicitation({ mac: tapSpec.guestMac, source: 'fe80::600d' }))
+  await host.hears('fe80::600d')
+  const heard = await host.heard()
+  assert.ok(!heard.includes('fe80::bad'))
+})
+
+test('while the table is replaced no honest packet is lost and no other passes', { skip }, async (t) => {
+  const all = await stage(t)
+  const guest = only(all)
+  const { guest: own, world, stranger } = families[0]
+  assert.equal(await guest.canPing(world, own), true)
+  await guest.ip(`addr add ${stranger} dev eth0`)
+  await all.world.listen()
+  const flood = (from: string): Promise<string> =>
+    guest.run('ping', '-n', '-q', '-i', '0.002', '-c', '250', '-W', '1', '-I', from, world)
+  const flow = { over: false }
+  const honest = flood(own).finally(() => (flow.over = true))
+  const made = flood(stranger).catch(() => 'nothing came back')
+  let replacements = 0
+  while (!flow.over) {
+    replacements++
+    await all.firewall.ensureGuest({
+      ...guestRuleOf(otherSpec),
+      ipv4Address: `192.0.2.${100 + (replacements % 50)}`,
+    })
+  }
+  assert.match(await honest, /250 packets transmitted, 250 received/)
+  await made
+  assert.ok(replacements > 3, `${replacements} replacements`)
+  assert.ok(!(await all.world.heard()).includes(stranger))
+})
+
+/** Accepts connections at a port of a place until the test ends. */
+async function listenOn(t: TestContext, place: Place, port: number): Promise<void> {
+  const script = `require('node:net').createServer(peer => peer.end()).listen(${port}, '::', () => console.log('listens'))`
+  const [program, ...args] = place.argv([process.execPath, '-e', script])
+  const server = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.after(async () => {
+    const exit = once(server, 'exit')
+    server.kill()
+    await exit
+  })
+  await once(server.stdout, 'data')
+}
+
+async function canConnect(place: Place, to: string, port: number, localAddress?: string): Promise<boolean> {
+  const target = JSON.stringify({ host: to, port, localAddress })
+  const script = `require('node:net').connect(${target}, () => process.exit(0)).on('error', () => process.exit(1))
+    setTimeout(() => process.exit(1), 1000)`
+  return (await run(place.argv([process.execPath, '-e', script]), { okCodes: [0, 1] })).code === 0
+}

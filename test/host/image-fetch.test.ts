@@ -1,0 +1,385 @@
+import { skip } from './own-netns.ts'
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { getEventListeners, once } from 'node:events'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { inspect, promisify } from 'node:util'
+import { HostFault } from '../../src/core/errors.ts'
+import { SignedUrl } from '../../src/core/storage/signed-url.ts'
+import type { Sha256 } from '../../src/core/vm/ids.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import { Pool } from '../../src/host/pool/pool.ts'
+import type { PoolOptions } from '../../src/host/pool/pool.ts'
+import { markPool } from '../../src/host/pool/pool-marker.ts'
+import { errorChain } from '../../src/log/error-chain.ts'
+import { silentLog } from '../../src/log/log.ts'
+import { until } from '../contract/until.ts'
+
+const never = new AbortController().signal
+const SECRET = 'X-Signature=5ecret'
+const content = randomBytes(300_000)
+const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
+
+type Stage = {
+  readonly pool: (options?: Partial<PoolOptions>) => Pool
+  readonly directory: string
+  readonly base: string
+  readonly temporaries: () => string[]
+  /** The image as it lies in the pool. */
+  readonly stored: () => Buffer
+}
+
+async function stageOf(t: TestContext): Promise<Stage> {
+  const base = mkdtempSync(join(tmpdir(), 'vmh-fetch-'))
+  t.after(() => rmSync(base, { recursive: true }))
+  const directory = join(base, 'pool')
+  const { poolId } = await markPool(directory)
+  return {
+    base,
+    directory,
+    pool: (options = {}) => new Pool({ directory, poolId, allowHttp: true, log: silentLog, ...options }),
+    temporaries: () => readdirSync(join(directory, 'tmp')),
+    stored: () => readFileSync(join(directory, 'images', sha256)),
+  }
+}
+
+/** Serves on the loopback device of this test's network; answers the URL of an image, signed. */
+async function serve(
+  t: TestContext,
+  answer: RequestListener,
+  server: Server = createHttpServer(),
+): Promise<string> {
+  server.on('request', answer).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  return `${server instanceof HttpsServer ? 'https' : 'http'}://127.0.0.1:${port}/images/secret-path?${SECRET}`
+}
+
+const ensure = (pool: Pool, url: string, signal = never): Promise<void> =>
+  pool.ensureImage(sha256, { url: new SignedUrl(url) }, signal)
+
+/** The fault, once it is sure that it tells no secret. */
+async function faultOf(promise: Promise<unknown>): Promise<HostFault> {
+  const error = await promise.then(
+    () => assert.fail('it should have failed'),
+    (reason: unknown) => reason,
+  )
+  assert.ok(error instanceof HostFault, inspect(error))
+  const everything = `${errorChain(error)} ${inspect(error, { depth: 20, showHidden: true })}`
+  assert.doesNotMatch(everything, /5ecret|secret-path/)
+  return error
+}
+
+const send = (_request: IncomingMessage, response: ServerResponse): void => {
+  response.end(content)
+}
+
+for (const [what, answer, code, message] of [
+  [
+    'answers 404',
+    (_, response) => response.writeHead(404).end('gone'),
+    'image_unavailable',
+    /127\.0\.0\.1: it answered 404$/,
+  ],
+  ['answers 403', (_, response) => response.writeHead(403).end(), 'image_unavailable', /it answered 403$/],
+  [
+    'answers with a part',
+    (_, response) => response.writeHead(206).end(content),
+    'image_unavailable',
+    /it answered 206$/,
+  ],
+  [
+    'sends another image',
+    (_, response) => response.end('another'),
+    'image_integrity_failed',
+    /its SHA-256 is [0-9a-f]{64}$/,
+  ],
+  [
+    'promises more than it sends',
+    promiseLength(content.length + 1),
+    'image_unavailable',
+    /broke off: ECONNRESET$/,
+  ],
+  ['promises less than it sends', promiseLength(content.length - 1), 'image_integrity_failed', /SHA-256/],
+  ['hangs up before it answers', (request) => request.socket.destroy(), 'image_unavailable', /: ECONNRESET$/],
+  [
+    'does not speak HTTP',
+    (request) => request.socket.end('SSH-2.0\r\n\r\n'),
+    'image_unavailable',
+    /: HPE_INVALID/,
+  ],
+  [
+    'encodes the body',
+    (_, response) => response.setHeader('content-encoding', 'gzip').end('x'),
+    'image_unavailable',
+    /encoded/,
+  ],
+  ['never answers', () => {}, 'image_unavailable', /nothing came for 0\.2 s$/],
+  [
+    'stalls in the body',
+    (_, response) => response.write(content.subarray(0, 1000)),
+    'image_unavailable',
+    /nothing came for 0\.2 s$/,
+  ],
+  [
+    'tells a size past the bound',
+    (_, response) => response.setHeader('content-length', 5e6).end(),
+    'image_unavailable',
+    /more than the 1 MiB/,
+  ],
+  ['sends without end', sendForEver, 'image_unavailable', /more than the 1 MiB/],
+  ['drips', drip, 'image_unavailable', /longer than 0\.5 s$/],
+  [
+    'redirects in a circle',
+    (request, response) => response.writeHead(302, { location: request.url ?? '' }).end(),
+    'image_unavailable',
+    /more than 5 times$/,
+  ],
+  [
+    'redirects to a file',
+    (_, response) => response.writeHead(302, { location: 'file:///etc/passwd' }).end(),
+    'image_source_refused',
+    /redirects/,
+  ],
+] as const satisfies readonly (readonly [string, RequestListener, string, RegExp])[]) {
+  test(`a source that ${what} is ${code}, and nothing of it stays`, { skip }, async (t) => {
+    const { pool, temporaries, directory } = await stageOf(t)
+    const server = createHttpServer()
+    const url = await serve(t, answer, server)
+    const bounds = { bytesMax: 1024 * 1024, stallMs: 200, totalMs: what === 'drips' ? 500 : 60_000 }
+    const fault = await faultOf(ensure(pool({ bounds }), url))
+    assert.equal(fault.code, code, errorChain(fault))
+    assert.match(errorChain(fault), message)
+    assert.deepEqual([temporaries(), readdirSync(join(directory, 'images'))], [[], []])
+    const connections = promisify(server.getConnections.bind(server))
+    await until(connections, (count) => count === 0)
+  })
+}
+
+function promiseLength(bytes: number): RequestListener {
+  return (request) => {
+    request.socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${bytes}\r\nConnection: close\r\n\r\n`)
+    request.socket.end(content)
+  }
+}
+
+function sendForEver(_request: IncomingMessage, response: ServerResponse): void {
+  const chunk = Buffer.alloc(64 * 1024)
+  const more = (): void => {
+    while (!response.destroyed && response.write(chunk));
+  }
+  response.on('drain', more)
+  more()
+}
+
+function drip(_request: IncomingMessage, response: ServerResponse): void {
+  const timer = setInterval(() => response.write('x'), 50)
+  response.on('close', () => clearInterval(timer))
+}
+
+test(
+  'an image comes with and without a length told beforehand, and is for everybody to read',
+  { skip },
+  async (t) => {
+    for (const answer of [
+      send,
+      (_request: IncomingMessage, response: ServerResponse) => {
+        response.write(content.subarray(0, 1))
+        response.end(content.subarray(1))
+      },
+    ]) {
+      const { pool, stored, temporaries } = await stageOf(t)
+      await ensure(pool(), await serve(t, answer))
+      assert.ok(stored().equals(content))
+      assert.deepEqual(temporaries(), [])
+    }
+  },
+)
+
+test('a redirect is followed', { skip }, async (t) => {
+  const { pool, stored } = await stageOf(t)
+  const url = await serve(t, (request, response) => {
+    if (request.url === '/moved') send(request, response)
+    else response.writeHead(307, { location: '/moved' }).end()
+  })
+  await ensure(pool(), url)
+  assert.ok(stored().equals(content))
+})
+
+test('http: is refused unless it is configured, before anything is sent', { skip }, async (t) => {
+  const { pool } = await stageOf(t)
+  let asked = 0
+  const url = await serve(t, () => asked++)
+  assert.equal((await faultOf(ensure(pool({ allowHttp: false }), url))).code, 'image_source_refused')
+  assert.equal(asked, 0)
+})
+
+test('nobody there, and no such host, are told by name of the error', { skip }, async (t) => {
+  const { pool } = await stageOf(t)
+  const refused = await faultOf(ensure(pool(), `http://127.0.0.1:9/secret-path?${SECRET}`))
+  assert.match(errorChain(refused), /asking 127\.0\.0\.1: ECONNREFUSED$/)
+  const unknown = await faultOf(ensure(pool(), `http://images.invalid/secret-path?${SECRET}`))
+  assert.match(errorChain(unknown), /asking images\.invalid: E/)
+  assert.equal(unknown.code, 'image_unavailable')
+})
+
+test('a user name that cannot be decoded is refused', { skip }, async (t) => {
+  const { pool } = await stageOf(t)
+  const fault = await faultOf(ensure(pool(), 'http://%ff@127.0.0.1/secret-path'))
+  assert.equal(fault.code, 'image_source_refused')
+})
+
+test(
+  'a private certificate authority is trusted where it is configured, and only there',
+  { skip },
+  async (t) => {
+    const { pool, base, stored } = await stageOf(t)
+    const [keyFile, certFile] = [join(base, 'key.pem'), join(base, 'cert.pem')]
+    const subject = ['-subj', '/CN=images.example.org', '-addext', 'subjectAltName=IP:127.0.0.1']
+    const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', keyFile]
+    await run(['openssl', 'req', '-x509', '-days', '1', ...key, '-out', certFile, ...subject])
+    const [secret, cert] = [keyFile, certFile].map((file) => readFileSync(file, 'utf8')) as [string, string]
+    const url = await serve(t, send, createHttpsServer({ key: secret, cert }))
+    const fault = await faultOf(ensure(pool(), url))
+    assert.match(errorChain(fault), /asking 127\.0\.0\.1: DEPTH_ZERO_SELF_SIGNED_CERT$/)
+    await ensure(pool({ extraCa: [cert] }), url)
+    assert.ok(stored().equals(content))
+  },
+)
+
+/** Answers every request when it is told to, and counts them. */
+function gate(): { answer: RequestListener; open: () => void; asked: () => number; gone: () => number } {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  let [asked, gone] = [0, 0]
+  const answer: RequestListener = (request, response) => {
+    asked += 1
+    response.on('close', () => (gone += 1))
+    response.write(content.subarray(0, 1000))
+    void promise.then(() => response.end(content.subarray(1000)))
+    request.resume()
+  }
+  return { answer, open: resolve, asked: () => asked, gone: () => gone }
+}
+
+test(
+  'of many who want an image one fetch is made, and one who leaves disturbs nobody',
+  { skip },
+  async (t) => {
+    const { pool, stored } = await stageOf(t)
+    const { answer, open, asked } = gate()
+    const url = await serve(t, answer)
+    const storage = pool()
+    const controller = new AbortController()
+    const reason = new Error('the VM is being deleted')
+    const leaving = ensure(storage, url, controller.signal)
+    const staying = [ensure(storage, url), ensure(storage, `${url}&fresh=1`)]
+    await until(asked, (count) => count === 1)
+    controller.abort(reason)
+    await assert.rejects(leaving, reason)
+    open()
+    await Promise.all(staying)
+    assert.equal(asked(), 1)
+    assert.ok(stored().equals(content))
+  },
+)
+
+test('when the last one leaves the fetch ends, and the next one starts anew', { skip }, async (t) => {
+  const { pool, stored, temporaries } = await stageOf(t)
+  const { answer, open, asked, gone } = gate()
+  const url = await serve(t, answer)
+  const storage = pool()
+  const controller = new AbortController()
+  const reason = new Error('the VM is being deleted')
+  const leaving = [ensure(storage, url, controller.signal), ensure(storage, url, controller.signal)]
+  await until(
+    () => temporaries().length,
+    (count) => count === 1,
+  )
+  controller.abort(reason)
+  // Heard at once: which of them rejects first is not decided.
+  await Promise.all(leaving.map((left) => assert.rejects(left, reason)))
+  assert.deepEqual(temporaries(), [])
+  await until(gone, (count) => count === 1)
+  open()
+  await ensure(storage, url)
+  assert.equal(asked(), 2)
+  assert.ok(stored().equals(content))
+})
+
+test('only so many fetches run at once, and one who waits for a place can leave', { skip }, async (t) => {
+  const { pool } = await stageOf(t)
+  const { answer, open, asked } = gate()
+  const url = await serve(t, answer)
+  const storage = pool()
+  const others = Array.from(
+    { length: 4 },
+    (_, n) => createHash('sha256').update(String(n)).digest('hex') as Sha256,
+  )
+  const running = others.map((digest) => storage.ensureImage(digest, { url: new SignedUrl(url) }, never))
+  const settled = Promise.allSettled(running)
+  await until(asked, (count) => count === 4)
+  const controller = new AbortController()
+  const reason = new Error('the VM is being deleted')
+  const waiting = ensure(storage, url, controller.signal)
+  await until(
+    () => getEventListeners(controller.signal, 'abort').length,
+    (count) => count > 0,
+  )
+  controller.abort(reason)
+  await assert.rejects(waiting, reason)
+  open()
+  await settled
+  assert.equal(asked(), 4)
+})
+
+test('a local image is taken from inside its directory only', { skip }, async (t) => {
+  const { pool, base, stored } = await stageOf(t)
+  const [inside, sibling] = [join(base, 'images'), join(base, 'images-of-others')]
+  mkdirSync(inside)
+  mkdirSync(join(inside, 'folder'))
+  mkdirSync(sibling)
+  for (const path of [join(inside, 'image'), join(sibling, 'image'), join(base, 'image')])
+    writeFileSync(path, content)
+  symlinkSync('image', join(inside, 'link-inside'))
+  symlinkSync(join(base, 'image'), join(inside, 'link-outside'))
+  symlinkSync(sibling, join(inside, 'folder-outside'))
+  await run(['mkfifo', join(inside, 'fifo')])
+  const storage = pool({ localImagesDirectory: inside })
+  const urlOf = (path: string): string => `file://${inside}/${path}`
+  for (const [path, code] of [
+    ['../image', 'image_source_refused'],
+    ['../images-of-others/image', 'image_source_refused'],
+    ['link-outside', 'image_source_refused'],
+    ['folder-outside/image', 'image_source_refused'],
+    ['folder', 'image_source_refused'],
+    ['fifo', 'image_source_refused'],
+    ['%2e%2e%2fimage', 'image_source_refused'],
+    ['im%00age', 'image_source_refused'],
+    ['missing', 'image_unavailable'],
+  ] as const) {
+    assert.equal((await faultOf(ensure(storage, urlOf(path)))).code, code, path)
+  }
+  assert.equal((await faultOf(ensure(pool(), urlOf('image')))).code, 'image_source_refused')
+  await ensure(storage, urlOf('link-inside'))
+  assert.ok(stored().equals(content))
+})

@@ -1,0 +1,7 @@
+import { existsSync } from 'node:fs'
+
+/** Why tests of systemd cannot run here, or false: they need one, and root. */
+export const skip =
+  process.getuid?.() === 0 && existsSync('/run/systemd/system') && existsSync('/run/systemd/private')
+    ? false
+    : 'needs root and systemd: run it in the lab'

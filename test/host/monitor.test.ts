@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { createWriteStream } from 'node:fs'
+import { mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import { chooseAccelerator } from '../../src/host/qemu/choose-accelerator.ts'
+import { QemuMonitor } from '../../src/host/qemu/qemu-monitor.ts'
+import { qemuVersion } from '../../src/host/qemu/qemu-version.ts'
+import { silentLog } from '../../src/log/log.ts'
+import type { MonitorStage } from '../contract/monitor.contract.ts'
+import { monitorContract } from '../contract/monitor.contract.ts'
+import { until } from '../contract/until.ts'
+import { machineOf } from '../fakes/machine.ts'
+
+const PROGRAM = `/usr/bin/qemu-system-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}`
+/** The demo guest's kernel and initrd, which the lab has there. */
+const GUEST = '/srv/guest'
+
+type QemuStage = MonitorStage & {
+  readonly monitor: QemuMonitor
+  readonly runDirectory: string
+  readonly console: (id: VmId) => Promise<string>
+}
+
+/** QEMU processes started from the very command that units get, in a run directory of the test's own. */
+async function stageOf(t: TestContext): Promise<QemuStage> {
+  const runDirectory = await mkdtemp(join(tmpdir(), 'vmh-'))
+  const { accelerator } = await chooseAccelerator()
+  const monitor = new QemuMonitor({ program: PROGRAM, accelerator, runDirectory, log: silentLog })
+  const processes = new Map<VmId, ChildProcess>()
+  const consoleFile = (id: VmId): string => join(runDirectory, id, 'console')
+
+  const start = async (id: VmId, { paused }: { paused: boolean }): Promise<void> => {
+    const directory = join(runDirectory, id)
+    await mkdir(directory, { recursive: true })
+    const [diskPath, seedPath] = [join(directory, 'disk.raw'), join(directory, 'seed.iso')]
+    for (const path of [diskPath, seedPath]) await writeFile(path, '').then(() => truncate(path, 1024 * 1024))
+    const { command } = monitor.unitSpec(
+      machineOf(id, {
+        kernelPath: join(GUEST, 'vmlinuz'),
+        initrdPath: join(GUEST, 'initrd.cpio.gz'),
+        diskPath,
+        seedPath,
+        startPaused: paused,
+      }),
+    )
+    const [program, ...args] = command
+    const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+    const output = createWriteStream(consoleFile(id))
+    child.stdout.pipe(output, { end: false })
+    child.stderr.pipe(output, { end: false })
+    processes.set(id, child)
+    await once(child, 'spawn')
+  }
+  const end = async (id: VmId): Promise<void> => {
+    const child = processes.get(id)
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const ended = once(child, 'exit')
+    child.kill('SIGKILL')
+    await ended
+  }
+  t.after(async () => {
+    monitor.close()
+    for (const id of processes.keys()) await end(id)
+    await rm(runDirectory, { recursive: true })
+  })
+  return { monitor, runDirectory, start, end, console: (id) => readFile(consoleFile(id), 'utf8') }
+}
+
+monitorContract('QEMU', stageOf)
+
+const id = 'web-1' as VmId
+
+test('QEMU: the kernel boots on the command that units get, and its console comes out', async (t) => {
+  const stage = await stageOf(t)
+  await stage.start(id, { paused: false })
+  const output = await until(
+    () => stage.console(id),
+    (text) => text.includes('demo guest ready'),
+    60_000,
+  )
+  assert.match(output, /Kernel command line: console=\S+ root=\/dev\/vda rw panic=-1/)
+  assert.match(output, /virtio_blk virtio\d+: \[vda\]/)
+  assert.deepEqual(await stage.monitor.inspect(id), { kind: 'running' })
+})
+
+test('QEMU: a paused guest does not get on, and a new daemon finds it as it is', async (t) => {
+  const stage = await stageOf(t)
+  await stage.start(id, { paused: true })
+  await until(
+    () => stage.monitor.inspect(id),
+    (state) => state.kind === 'paused',
+  )
+  stage.monitor.close()
+  assert.deepEqual(await stage.monitor.inspect(id), { kind: 'paused' })
+  assert.equal(await stage.console(id), '')
+})
+
+test('QEMU: a second client waits in vain and is told silent', async (t) => {
+  const stage = await stageOf(t)
+  await stage.start(id, { paused: false })
+  await until(
+    () => stage.monitor.inspect(id),
+    (state) => state.kind === 'running',
+  )
+  const [program] = stage.monitor.unitSpec(machineOf(id)).command
+  const runDirectory = stage.runDirectory
+  const second = new QemuMonitor({
+    program,
+    accelerator: 'tcg',
+    runDirectory,
+    greetingMs: 100,
+    log: silentLog,
+  })
+  assert.deepEqual(await second.inspect(id), { kind: 'silent' })
+  stage.monitor.close()
+  await until(
+    () => second.inspect(id),
+    (state) => state.kind === 'running',
+  )
+  second.close()
+})
+
+test('QEMU tells its version', async () => {
+  assert.match(await qemuVersion(PROGRAM), /^\d+\.\d+\.\d+$/)
+})

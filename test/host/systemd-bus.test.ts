@@ -1,0 +1,93 @@
+/** systemd out of reach, and back, while the daemon lives. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { HostFault } from '../../src/core/errors.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import { PRIVATE_SOCKET, SYSTEM_BUS } from '../../src/host/systemd/bus.ts'
+import type { BusAddress } from '../../src/host/systemd/bus.ts'
+import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
+import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
+import { silentLog } from '../../src/log/log.ts'
+import { until } from '../contract/until.ts'
+import { skip } from './in-lab.ts'
+
+const web = 'web-1' as VmId
+
+function unitsOver(t: TestContext, ...addresses: readonly BusAddress[]): SystemdUnits {
+  const bus = new SystemdBus({ log: silentLog, addresses })
+  t.after(() => bus.close())
+  return new SystemdUnits({ bus, log: silentLog, runDirectory: '/run/vmhostd-test' })
+}
+
+const systemctl = (...words: string[]): Promise<unknown> => run(['systemctl', ...words])
+const stopDbus = (): Promise<unknown> => systemctl('stop', 'dbus.socket', 'dbus.service')
+const startDbus = (): Promise<unknown> => systemctl('start', 'dbus.socket')
+
+const isUnavailable = (error: unknown): boolean =>
+  error instanceof HostFault && error.code === 'systemd_unavailable' && error.retry === 'backoff'
+
+test('with the message bus gone, systemd is still in reach', { skip }, async (t) => {
+  const units = unitsOver(t, PRIVATE_SOCKET, SYSTEM_BUS)
+  assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+  await stopDbus()
+  t.after(startDbus)
+  assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+  assert.deepEqual(await units.list(), [])
+})
+
+test(
+  'over the message bus alone, calls fail while it is gone, and heal by themselves',
+  { skip },
+  async (t) => {
+    const units = unitsOver(t, SYSTEM_BUS)
+    const seen: (VmId | undefined)[] = []
+    units.watch((id) => seen.push(id))
+    assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+    await stopDbus()
+    t.after(startDbus)
+    await assert.rejects(units.inspect(web), isUnavailable)
+    await assert.rejects(units.list(), isUnavailable)
+    await assert.rejects(units.ensureStopped(web, new AbortController().signal), isUnavailable)
+    assert.equal(seen.length, 0)
+    await startDbus()
+    // Nobody calls: the watcher's connection comes back on its own, and says that anything may have changed.
+    await until(
+      () => [...seen],
+      (ids) => ids.includes(undefined),
+      10_000,
+    )
+    assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+  },
+)
+
+test('a call that waits for an end of the connection fails with it', { skip }, async (t) => {
+  const bus = new SystemdBus({ log: silentLog, addresses: [SYSTEM_BUS] })
+  t.after(() => bus.close())
+  await bus.connect()
+  const lost = Promise.withResolvers<HostFault>()
+  bus.onLoss(lost.resolve)
+  await stopDbus()
+  t.after(startDbus)
+  assert.ok(isUnavailable(await lost.promise))
+})
+
+test('systemd executes itself anew, and watchers are told to look again', { skip }, async (t) => {
+  const units = unitsOver(t, PRIVATE_SOCKET, SYSTEM_BUS)
+  const seen: (VmId | undefined)[] = []
+  units.watch((id) => seen.push(id))
+  await units.inspect(web)
+  await systemctl('daemon-reexec')
+  await until(
+    () => [...seen],
+    (ids) => ids.includes(undefined),
+    10_000,
+  )
+  assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+})
+
+test('a host without systemd in reach is told of, call by call', { skip }, async (t) => {
+  const units = unitsOver(t, { path: '/run/vmhostd-no-such-socket', direct: true })
+  for (const _ of [1, 2]) await assert.rejects(units.inspect(web), isUnavailable)
+})

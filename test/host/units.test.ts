@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { HostFault } from '../../src/core/errors.ts'
+import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import { ConsoleMaster } from '../../src/host/pty/console-master.ts'
+import { hasSession } from '../../src/host/pty/open-pty.ts'
+import { PRIVATE_SOCKET, SYSTEM_BUS } from '../../src/host/systemd/bus.ts'
+import type { BusAddress } from '../../src/host/systemd/bus.ts'
+import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
+import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
+import { errorChain } from '../../src/log/error-chain.ts'
+import { silentLog } from '../../src/log/log.ts'
+import { other, unitsContract, web } from '../contract/units.contract.ts'
+import { until } from '../contract/until.ts'
+import { unitSpecOf } from '../fakes/unit-spec.ts'
+import { skip } from './in-lab.ts'
+
+const never = new AbortController().signal
+const sh = async (...argv: [string, ...string[]]): Promise<string> => (await run(argv)).stdout.trim()
+
+type RealStage = {
+  readonly units: SystemdUnits
+  readonly bus: SystemdBus
+  readonly consoleOf: (id: VmId) => ConsoleMaster
+  /** A unit with a shell command on a terminal of its own. */
+  readonly shell: (id: VmId, command: string, changes?: Partial<UnitSpec>) => UnitSpec
+  /** What a unit has said on its terminal, once that is enough. */
+  readonly said: (id: VmId, isEnough: (text: string) => boolean) => Promise<string>
+}
+
+function stageOf(t: TestContext, addresses: readonly BusAddress[] = [PRIVATE_SOCKET]): RealStage {
+  const bus = new SystemdBus({ log: silentLog, addresses })
+  const units = new SystemdUnits({ bus, log: silentLog, runDirectory: '/run/vmhostd-test' })
+  const consoles = new Map<VmId, ConsoleMaster>()
+  t.after(async () => {
+    for (const id of [web, other]) await units.ensureStopped(id, never)
+    for (const console of consoles.values()) console.close()
+    bus.close()
+  })
+  const consoleOf = (id: VmId): ConsoleMaster => {
+    const found = consoles.get(id) ?? ConsoleMaster.open(silentLog)
+    consoles.set(id, found)
+    return found
+  }
+  return {
+    units,
+    bus,
+    consoleOf,
+    shell: (id, command, changes = {}) =>
+      unitSpecOf(id, {
+        command: ['/usr/bin/sh', '-c', command],
+        ttyPath: consoleOf(id).path,
+        runtimeDirectory: `vmhostd-test/${id}`,
+        userId: (id === web ? 700_001 : 700_002) as UnitSpec['userId'],
+        ...changes,
+      }),
+    said: (id, isEnough) =>
+      until(() => Buffer.from(consoleOf(id).output.since(0).bytes).toString(), isEnough, 5000),
+  }
+}
+
+const untilExit = 'read -r status; exit "$status"'
+
+for (const [name, address] of [
+  ['systemd units', PRIVATE_SOCKET],
+  ['systemd units over the system bus', SYSTEM_BUS],
+] as const) {
+  unitsContract(
+    name,
+    (t) => {
+      const stage = stageOf(t, [address])
+      return {
+        units: stage.units,
+        spec: (id) => stage.shell(id, untilExit),
+        missing: (spec) => ({ ...spec, command: ['/usr/bin/vmhostd-no-such-program'] }),
+        exit: (id, status) => void writeSync(stage.consoleOf(id).fd, `${status}\n`),
+      }
+    },
+    { skip },
+  )
+}
+
+const property = async (id: VmId, ...names: string[]): Promise<Record<string, string>> => {
+  const lines = await sh(
+    'systemctl',
+    'show',
+    `vmhost-${id}.service`,
+    ...names.map((name) => `--property=${name}`),
+  )
+  return Object.fromEntries(
+    lines.split('\n').map((line) => line.split(/=(.*)/s).slice(0, 2) as [string, string]),
+  )
+}
+
+test('a unit has the bounds of its spec', { skip }, async (t) => {
+  const { units, shell } = stageOf(t)
+  await units.ensureStarted(web, shell(web, untilExit), never)
+  const bounds = {
+    CPUQuotaPerSecUSec: '1.500000s',
+    MemoryMax: String(256 * 1024 * 1024),
+    TasksMax: '16',
+    LimitNOFILE: '64',
+    LimitCORE: '0',
+    Slice: 'vmhost.slice',
+    KillSignal: '9',
+    Restart: 'no',
+  }
+  assert.deepEqual(await property(web, ...Object.keys(bounds)), bounds)
+})
+
+test(
+  'a program sees its own files and the programs of the host, and can do little with either',
+  { skip },
+  async (t) => {
+    const { units, shell, said } = stageOf(t)
+    const directory = mkdtempSync('/var/tmp/units-test-')
+    t.after(() => rmSync(directory, { recursive: true }))
+    for (const file of ['kernel', 'disk', 'secret']) writeFileSync(`${directory}/${file}`, `${file} `)
+    await sh('chown', '700001', `${directory}/disk`)
+    const runDirectory = '/run/vmhostd-test/web-1'
+    const command = `
+    say() { echo "$1: $(echo $2)"; }
+    say user "$(id -u) $(id -g)"
+    say root "$(ls /)"
+    say etc "$(ls /etc)"
+    say dev "$(ls /dev /dev/net)"
+    say files "$(ls ${directory}) $(cat ${directory}/kernel)"
+    for file in ${directory}/kernel ${directory}/disk ${runDirectory}/socket /new /usr/bin/new; do
+      (: >> $file) 2> /dev/null && echo "can write $file"
+    done
+    unshare --user true 2> /dev/null || echo "no namespaces"
+    chmod u+s ${directory}/disk 2> /dev/null || echo "no set-user-id"
+    echo end`
+    const spec = shell(web, `${command}; ${untilExit}`, {
+      devices: ['/dev/net/tun rw'],
+      readOnlyPaths: [`${directory}/kernel`],
+      readWritePaths: [`${directory}/disk`],
+    })
+    await units.ensureStarted(web, spec, never)
+    assert.equal(
+      await said(web, (text) => text.endsWith('end\n')),
+      `user: 700001 700001
+root: dev etc lib lib64 run usr var
+etc: ld.so.cache
+dev: /dev: net null urandom /dev/net: tun
+files: disk kernel kernel
+can write ${directory}/disk
+can write ${runDirectory}/socket
+no namespaces
+no set-user-id
+end
+`,
+    )
+  },
+)
+
+test('a program that is installed elsewhere runs too', { skip }, async (t) => {
+  const { units, shell, said } = stageOf(t)
+  const directory = mkdtempSync('/opt/units-test-')
+  t.after(() => rmSync(directory, { recursive: true }))
+  await sh('cp', '/usr/bin/sh', `${directory}/monitor`)
+  const spec = shell(web, '')
+  const command = [`${directory}/monitor`, '-c', 'echo here; read -r line'] as const
+  await units.ensureStarted(web, { ...spec, command }, never)
+  await said(web, (text) => text === 'here\n')
+})
+
+test('the console is the controlling terminal, for one run after the other', { skip }, async (t) => {
+  const { units, shell, said, consoleOf } = stageOf(t)
+  for (const round of [1, 2]) {
+    await units.ensureStarted(web, shell(web, `echo ${round}; ${untilExit}`), never)
+    await said(web, (text) => text.endsWith(`${round}\n`))
+    assert.ok(hasSession(consoleOf(web).fd))
+    await units.ensureStopped(web, never)
+    assert.ok(!hasSession(consoleOf(web).fd))
+  }
+})
+
+test(
+  'what a program complains of is in the journal, under its VM, and not on the console',
+  { skip },
+  async (t) => {
+    const { units, shell, said } = stageOf(t)
+    const complaint = `no such disk (${process.pid})`
+    await units.ensureStarted(web, shell(web, `echo '${complaint}' >&2; echo said; ${untilExit}`), never)
+    assert.equal(await said(web, (text) => text.endsWith('said\n')), 'said\n')
+    await until(
+      () => sh('journalctl', '--output=cat', 'VM_ID=web-1'),
+      (text) => text.includes(complaint),
+    )
+  },
+)
+
+test(
+  'a stop ends every process of the unit, and takes its run directory and its user',
+  { skip },
+  async (t) => {
+    const { units, shell, said } = stageOf(t)
+    const { runtimeDirectory } = shell(web, '')
+    const command = `trap '' TERM HUP INT; (sleep 1000 & echo $!; wait) & ${untilExit}`
+    await units.ensureStarted(web, shell(web, command), never)
+    const child = Number(await said(web, (text) => text.endsWith('\n')))
+    assert.ok(existsSync(`/run/${runtimeDirectory}`) && existsSync('/run/userdb/700001.user'))
+    assert.equal(await sh('stat', '--format=%U', `/run/${runtimeDirectory}`), 'vmhost-web-1')
+    assert.ok(existsSync(`/proc/${child}`))
+    await units.ensureStopped(web, never)
+    assert.ok(!existsSync(`/proc/${child}`))
+    assert.ok(!existsSync(`/run/${runtimeDirectory}`))
+    assert.deepEqual(
+      readdirSync('/run/userdb').filter((name) => /web-1|700001/.test(name)),
+      [],
+    )
+  },
+)
+
+test('a start that systemd cannot make says at which step it failed', { skip }, async (t) => {
+  const { units, shell } = stageOf(t)
+  const wrong: readonly [Partial<UnitSpec>, RegExp][] = [
+    [{ ttyPath: '/dev/pts/99999' }, /status 208, while opening the console/],
+    [{ readOnlyPaths: ['/var/tmp/no-such-kernel'] }, /status 226, while building the file system/],
+    [{ supplementaryGroups: ['no-such-group'] }, /status 216, while joining the supplementary groups/],
+  ]
+  for (const [changes, message] of wrong) {
+    await assert.rejects(units.ensureStarted(web, shell(web, untilExit, changes), never), (error) => {
+      assert.ok(error instanceof HostFault && error.code === 'unit_start_failed')
+      assert.match(errorChain(error), message)
+      return true
+    })
+  }
+  await assert.rejects(
+    units.ensureStarted(web, shell(web, untilExit, { cpuQuotaPercent: 0 }), never),
+    (error) => error instanceof HostFault && error.code === 'unit_start_failed',
+  )
+})
+
+test('a stop takes the place of a start under way', { skip }, async (t) => {
+  const { units, bus, shell } = stageOf(t)
+  const started = Promise.withResolvers<void>()
+  bus.onSignal(({ member, body }) => {
+    if (member === 'JobNew' && body[2] === 'vmhost-web-1.service') started.resolve()
+  })
+  const starting = units.ensureStarted(web, shell(web, untilExit), never).catch((error: unknown) => error)
+  await started.promise
+  await units.ensureStopped(web, never)
+  const outcome = await starting
+  assert.ok(outcome === undefined || (outcome instanceof HostFault && outcome.code === 'unit_start_failed'))
+  assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+})
+
+test('an abort ends the wait for a start; what was begun can be stopped', { skip }, async (t) => {
+  const { units, bus, shell } = stageOf(t)
+  const controller = new AbortController()
+  const reason = new Error('the VM is being deleted')
+  bus.onSignal(({ member }) => {
+    if (member === 'JobNew') controller.abort(reason)
+  })
+  await assert.rejects(units.ensureStarted(web, shell(web, untilExit), controller.signal), reason)
+  await units.ensureStopped(web, never)
+  assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+})
+
+test('a unit of someone else is listed without a store, or not at all', { skip }, async (t) => {
+  const { units } = stageOf(t)
+  const names = ['vmhost-foreign.service', 'vmhost-Foreign.service']
+  for (const name of names) await sh('systemd-run', '--quiet', `--unit=${name}`, 'sleep', 'infinity')
+  t.after(() => sh('systemctl', 'stop', ...names))
+  const listed = await units.list()
+  assert.deepEqual(
+    listed.map(({ id, storeId }) => [id, storeId]),
+    [['foreign', undefined]],
+  )
+})

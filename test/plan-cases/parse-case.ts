@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict'
+import { GATEWAY_IPV4, GATEWAY_IPV6, guestRuleOf } from '../../src/core/network/tap.ts'
+import { limits } from '../../src/config/limits.ts'
+import { recordOf } from '../record.ts'
+import type { FaultCode } from '../../src/core/errors.ts'
+import type { TapFacts, TapSpec, TapState } from '../../src/core/network/tap.ts'
+import type { Facts } from '../../src/core/plan/facts.ts'
+import type {
+  ConsoleState,
+  FirewallState,
+  MonitorState,
+  Probe,
+  StorageState,
+  UnitState,
+  World,
+} from '../../src/core/plan/world.ts'
+import type { DesiredPower, ImageRole } from '../../src/core/vm/desired.ts'
+import type { DeviceName, Generation, MacAddress, Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
+import type { VmRecord } from '../../src/core/vm/record.ts'
+
+/** A plan case: what is desired and seen, in words, and the facts beside it. */
+export type PlanCase = {
+  readonly name: string
+  /** The lines that describe it, as written. */
+  readonly given: readonly string[]
+  readonly expected: string
+  readonly record: VmRecord
+  readonly world: World
+  readonly facts: Facts
+}
+
+const NOW_MS = Date.parse('2030-01-01T00:00:00Z')
+const spec: TapSpec = {
+  device: 'vmt600000' as DeviceName,
+  vmId: 'web-1' as VmId,
+  userId: 600_000 as UserId,
+  guestMac: '02:76:00:09:27:c0' as MacAddress,
+  ipv4Address: '192.0.2.10',
+  ipv6Address: '2001:db8::10',
+}
+const tapFacts: TapFacts = {
+  up: true,
+  addresses: [`${GATEWAY_IPV4}/32`, `${GATEWAY_IPV6}/64`],
+  routes: ['192.0.2.10/32', '2001:db8::10/128'],
+  neighbours: [
+    { address: '192.0.2.10', macAddress: spec.guestMac },
+    { address: '2001:db8::10', macAddress: spec.guestMac },
+  ],
+}
+
+/**
+ * Reads one file of cases. A case is a `#` title, lines `room: words`, a line `---`, and the plan. A room that is not
+ * named is as a settled running VM has it; `unknown CODE` in any room is an inspection that failed.
+ */
+export function parseCases(text: string): PlanCase[] {
+  return text
+    .split(/^# /m)
+    .slice(1)
+    .map((block) => {
+      const [head = '', expected = ''] = block.split(/^---\n/m)
+      const [name = '', ...lines] = head.split('\n')
+      const given = lines.filter((line) => line.trim() !== '')
+      const rooms = new Map(
+        given.map((line) => [line.split(':')[0] ?? '', line.slice(line.indexOf(':') + 1).trim()]),
+      )
+      return { name, given, expected: expected.trimEnd(), ...readRooms(rooms) }
+    })
+}
+
+function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world' | 'facts'> {
+  const room = (name: string): string[] => {
+    const words = (rooms.get(name) ?? '').split(/\s+/).filter((word) => word !== '')
+    rooms.delete(name)
+    return words
+  }
+  const desired = room('desired')
+  const power = (desired.find((word) => ['running', 'paused', 'stopped'].includes(word)) ??
+    'running') as DesiredPower
+  const record = recordFor(power, desired)
+  const without = new Set(room('monitor-without'))
+  const facts: Facts = {
+    nowMs: NOW_MS,
+    bootId: 'this-boot',
+    capabilities: {
+      pause: true,
+      startPaused: !without.has('start-paused'),
+      growDiskOnline: !without.has('grow-disk-online'),
+      vcpusMax: 32,
+    },
+    seedDigest: 'seed-as-rendered',
+    ...(desired.includes('no-network') ? {} : { tap: spec }),
+  }
+  const world: World = {
+    unit: probe(room('unit'), unitOf),
+    console: probe(room('console'), consoleOf),
+    monitor: probe(room('monitor'), monitorOf),
+    storage: probe(room('storage'), storageOf),
+    tap: probe(room('tap'), tapOf),
+    firewall: probe(room('firewall'), firewallOf),
+  }
+  assert.deepEqual([...rooms.keys()], [], 'a case names a room that there is not')
+  return { record, world, facts }
+}
+
+function recordFor(power: DesiredPower, words: readonly string[]): VmRecord {
+  // Whether there is a network is for the facts to say: the plan reads the tap as it shall be, not the request.
+  const { network: _network, ...desired } = recordOf().desired
+  return recordOf({
+    desired: {
+      ...desired,
+      power,
+      disk: { sizeMib: numberAfter(words, 'disk=') ?? 64 },
+      image: {
+        ...desired.image,
+        ...(words.includes('initrd') ? { initrdSha256: 'c'.repeat(64) as Sha256 } : {}),
+      },
+    },
+    deleting: words.includes('deleting'),
+    generations: words.includes('created')
+      ? { desired: 1 as Generation, observed: 0 as Generation }
+      : { desired: 2 as Generation, observed: 1 as Generation },
+    observed: { state: 'pending' },
+  })
+}
+
+function probe<T>(words: string[], read: (words: string[]) => T): Probe<T> {
+  if (words[0] !== 'unknown') return { known: true, value: read(words) }
+  const code = words[1] as FaultCode
+  return { known: false, code, retry: 'backoff', message: `the look failed with ${code}` }
+}
+
+function unitOf([kind = 'active', ...words]: string[]): UnitState {
+  switch (kind) {
+    case 'active':
+    case 'activating': {
+      const ageMs = (numberAfter(words, 'seconds=') ?? limits.stableAfterMs / 1000) * 1000
+      return { kind, mainPid: 4242, startedAtMs: NOW_MS - ageMs }
+    }
+    case 'absent':
+    case 'deactivating':
+      return { kind }
+    case 'failed':
+      return { kind, result: 'exit-code', status: numberAfter(words, 'status=') ?? 1 }
+    default:
+      return assert.fail(`no such unit state: ${kind}`)
+  }
+}
+
+function consoleOf([kind = 'stored']: string[]): ConsoleState {
+  assert.ok(
+    kind === 'stored' || kind === 'absent' || kind === 'unprotected',
+    `no such console state: ${kind}`,
+  )
+  return kind === 'stored' ? { kind, ptsPath: '/dev/pts/7' } : { kind }
+}
+
+function monitorOf([kind = 'running', status = '']: string[]): MonitorState {
+  assert.ok(['silent', 'running', 'paused', 'broken'].includes(kind), `no such monitor state: ${kind}`)
+  return kind === 'broken' ? { kind, status } : { kind: kind as 'silent' | 'running' | 'paused' }
+}
+
+function storageOf(words: string[]): StorageState {
+  const missing = words.find((word) => word.startsWith('missing='))?.slice('missing='.length)
+  const seed = words.find((word) => word.startsWith('seed='))?.slice('seed='.length)
+  return {
+    disk: words.includes('disk=absent')
+      ? { kind: 'absent' }
+      : { kind: 'present', sizeMib: numberAfter(words, 'disk=') ?? 64 },
+    seed: seed === 'absent' ? { kind: 'absent' } : { kind: 'present', digest: seed ?? 'seed-as-rendered' },
+    missingImages: missing === undefined ? [] : (missing.split(',') as ImageRole[]),
+  }
+}
+
+function tapOf(words: string[]): TapState {
+  const [kind = 'present', ...lacks] = words
+  if (kind === 'absent') return { kind }
+  if (kind === 'foreign') return { kind, because: lacks.join(' ') }
+  const lacking = new Set(lacks)
+  return {
+    kind: 'present',
+    facts: {
+      up: !lacking.has('down'),
+      addresses: lacking.has('no-addresses') ? [] : tapFacts.addresses,
+      routes: lacking.has('no-routes') ? [] : tapFacts.routes,
+      neighbours: lacking.has('no-neighbours') ? [] : tapFacts.neighbours,
+    },
+  }
+}
+
+function firewallOf([kind = 'intact', rule]: string[]): FirewallState {
+  assert.ok(kind === 'intact' || kind === 'absent' || kind === 'altered', `no such firewall state: ${kind}`)
+  if (kind !== 'intact') return { kind }
+  if (rule === 'without-rule') return { kind }
+  const ours = guestRuleOf(spec)
+  return { kind, rule: rule === 'other-rule' ? { ...ours, ipv4Address: '192.0.2.99' } : ours }
+}
+
+function numberAfter(words: readonly string[], prefix: string): number | undefined {
+  const word = words.find((candidate) => candidate.startsWith(prefix))
+  return word === undefined ? undefined : Number(word.slice(prefix.length))
+}

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { describe, test } from 'node:test'
+import { plan } from '../../src/core/plan/plan.ts'
+import { renderPlan } from '../../src/core/plan/render-plan.ts'
+import { parseCases } from './parse-case.ts'
+import type { PlanCase } from './parse-case.ts'
+
+const directory = import.meta.dirname
+const update = process.env['UPDATE_PLAN_CASES'] === '1'
+
+for (const file of readdirSync(directory).filter((name) => name.endsWith('.txt'))) {
+  const path = `${directory}/${file}`
+  const cases = parseCases(readFileSync(path, 'utf8'))
+  describe(file.replace('.txt', '').replaceAll('-', ' '), () => {
+    for (const one of cases) {
+      test(one.name, { skip: update && 'rewriting the expectations' }, () => {
+        assert.equal(planned(one), one.expected)
+      })
+    }
+  })
+  if (update) writeFileSync(path, cases.map(render).join('\n'))
+}
+
+function planned({ record, world, facts }: PlanCase): string {
+  return renderPlan(plan(record, world, facts))
+}
+
+function render(one: PlanCase): string {
+  return `# ${one.name}\n${one.given.map((line) => `${line}\n`).join('')}---\n${planned(one)}\n`
+}

@@ -1,0 +1,54 @@
+import type { World } from '../src/core/plan/world.ts'
+import type {
+  DeviceName,
+  Generation,
+  MacAddress,
+  OperationId,
+  Sha256,
+  UserId,
+  VmId,
+} from '../src/core/vm/ids.ts'
+import type { VmRecord } from '../src/core/vm/record.ts'
+
+/** A running VM as the store has it, for tests to vary. */
+export const recordOf = (changes: Partial<VmRecord> = {}): VmRecord => ({
+  id: 'web-1' as VmId,
+  host: { userId: 600_000 as UserId, device: 'vmt600000' as DeviceName },
+  desired: {
+    power: 'running',
+    compute: { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 },
+    disk: { sizeMib: 64 },
+    image: { rootfsSha256: 'a'.repeat(64) as Sha256, kernelSha256: 'b'.repeat(64) as Sha256 },
+    network: { macAddress: '02:76:00:09:27:c0' as MacAddress, ipv4Address: '192.0.2.10' },
+  },
+  deleting: false,
+  generations: { desired: 2 as Generation, observed: 1 as Generation },
+  operationId: 'op-1' as OperationId,
+  observed: { state: 'running' },
+  exitStreak: 0,
+  revision: 3,
+  createdAtMs: 1000,
+  updatedAtMs: 2000,
+  ...changes,
+})
+
+/** A host on which that VM runs and all is well. */
+export const worldOf = (changes: Partial<World> = {}): World => ({
+  unit: { known: true, value: { kind: 'active', mainPid: 42, startedAtMs: 1500 } },
+  console: { known: true, value: { kind: 'stored', ptsPath: '/dev/pts/3' } },
+  monitor: { known: true, value: { kind: 'running' } },
+  storage: {
+    known: true,
+    value: {
+      disk: { kind: 'present', sizeMib: 64 },
+      seed: { kind: 'present', digest: 'seed' },
+      missingImages: [],
+    },
+  },
+  tap: {
+    known: true,
+    value: { kind: 'present', facts: { up: true, addresses: [], routes: [], neighbours: [] } },
+  },
+  firewall: { known: true, value: { kind: 'intact' } },
+  ...changes,
+})

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Simulation } from './simulation.ts'
+import type { Odds } from './chaos.ts'
+
+/** More seeds than these are run by hand: SIM_SEEDS=2000 node --test test/sim */
+const seeds = Number(process.env['SIM_SEEDS'] ?? 40)
+const EDITS = 60
+/** The acts of `Simulation.live`, in order. */
+const ACTS = ['create', 'pause', 'resume', 'stop', 'start', 'delete'] as const
+
+const histories: Record<string, Odds> = {
+  'a host without faults': { before: 0, after: 0, crash: 0 },
+  'a host whose calls fail before and after their effect': { before: 0.05, after: 0.05, crash: 0 },
+  'a daemon that dies at any call': { before: 0, after: 0, crash: 0.01 },
+  'a host that fails under a daemon that dies': { before: 0.03, after: 0.03, crash: 0.01 },
+}
+
+/** More than any act has; a search that gets here does not end. */
+const MOMENTS_MAX = 500
+
+test("a daemon that dies at any one moment of a VM's life, act by act, goes on where it was", async () => {
+  for (let act = 0; act < ACTS.length; act += 1) {
+    let moments = 0
+    for (let dieAt = 1; dieAt <= MOMENTS_MAX; dieAt += 1) {
+      const simulation = new Simulation(1, { before: 0, after: 0, crash: 0 })
+      try {
+        if (!(await simulation.live(act, dieAt))) break
+        moments = dieAt
+      } catch (cause) {
+        throw new Error(`it died at moment ${dieAt} of act "${ACTS[act]}"`, { cause })
+      } finally {
+        simulation.close()
+      }
+    }
+    assert.ok(moments > 0 && moments < MOMENTS_MAX, `act "${ACTS[act]}" had ${moments} moments`)
+  }
+})
+
+for (const [name, odds] of Object.entries(histories)) {
+  test(`${name}: every history ends as desired, and no generation is published early`, async () => {
+    for (let seed = 1; seed <= seeds; seed += 1) {
+      const simulation = new Simulation(seed, odds)
+      try {
+        await simulation.run(EDITS)
+      } catch (cause) {
+        throw new Error(`seed ${seed} of "${name}"`, { cause })
+      } finally {
+        simulation.close()
+      }
+    }
+  })
+}

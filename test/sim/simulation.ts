@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import { createVm } from '../../src/commands/create-vm.ts'
+import { deleteVm } from '../../src/commands/delete-vm.ts'
+import { setPower } from '../../src/commands/set-power.ts'
+import { silentLog } from '../../src/log/log.ts'
+import { Reconciler } from '../../src/reconcile/reconciler.ts'
+import { sweepOrphans } from '../../src/reconcile/sweep-orphans.ts'
+import { Store } from '../../src/store/store.ts'
+import { FakeClock } from '../fakes/fake-clock.ts'
+import { FakeHost } from '../fakes/fake-host.ts'
+import { Chaos } from './chaos.ts'
+import { pick, randomFrom } from './random.ts'
+import type { CommandContext } from '../../src/commands/context.ts'
+import type { ImageSource } from '../../src/core/storage/image-source.ts'
+import type { CreateVm } from '../../src/core/vm/create.ts'
+import type { DesiredPower } from '../../src/core/vm/desired.ts'
+import type { OperationId, Sha256, VmId } from '../../src/core/vm/ids.ts'
+import type { VmRecord } from '../../src/core/vm/record.ts'
+import type { Odds } from './chaos.ts'
+
+const ids = ['a', 'b', 'c'] as string[] as [VmId, ...VmId[]]
+const powers = ['running', 'paused', 'stopped'] as [DesiredPower, ...DesiredPower[]]
+const calm: Odds = { before: 0, after: 0, crash: 0 }
+/** Turns of the event loop after which a pass over fakes, which never wait for anything real, must have ended. */
+const TURNS_MAX = 5000
+/** Rounds that begin with something done behind the daemon's back. Never in mid-pass: what was seen shall be true. */
+const DISTURBANCES = 0.3
+/** About what a pass over fakes takes. */
+const MICROTASKS_A_PASS = 60
+/** Longer than any back-off, resync or deadline that is not an hour. */
+const HEAL_MS = 10 * 60_000
+
+/** The whole daemon below its API, on a fake host, with time of its own. One seed is one history. */
+export class Simulation {
+  readonly clock: FakeClock
+  readonly host: FakeHost
+  readonly #random: () => number
+  readonly #directory: string
+  readonly #store: Store
+  readonly #odds: Odds
+  readonly #published = new Map<VmId, number>()
+  #life: { chaos: Chaos; reconciler: Reconciler; context: CommandContext } | undefined
+  #violation: unknown
+  #operations = 0
+  crashes = 0
+
+  constructor(seed: number, odds: Odds) {
+    this.#random = randomFrom(seed)
+    this.#odds = odds
+    this.clock = new FakeClock({ random: this.#random })
+    this.#directory = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'vmhostd-sim-'))
+    this.#store = new Store(this.#directory, { first: 600_000, count: 100 })
+    this.host = new FakeHost(this.clock, this.#store.storeId)
+    this.#store.onVmChange((id) => {
+      // A pass takes what is thrown here for a bug of its own, so it is kept for the end.
+      try {
+        this.#checkPublished(id)
+      } catch (violation) {
+        this.#violation ??= violation
+      }
+    })
+  }
+
+  /** Random edits, faults, crashes and time; then calm, and everything must come to rest as desired. */
+  async run(edits: number): Promise<void> {
+    await this.#boot(this.#odds)
+    for (let edit = 0; edit < edits; edit += 1) {
+      if (this.#random() < DISTURBANCES) this.#disturb(this.#store.vms.get(pick(this.#random, ids)))
+      // Edits of one burst come while the passes of the earlier ones are at any point.
+      for (let burst = 1 + Math.floor(this.#random() * 3); burst > 0; burst -= 1) await this.#edit()
+      await this.#quiet()
+      if (this.#life?.chaos.dead === true) {
+        this.crashes += 1
+        await this.#boot(this.#odds)
+      }
+      this.clock.advance(Math.floor(this.#random() * 5000))
+    }
+    await this.#heal()
+    if (this.#violation !== undefined) throw this.#violation
+    for (const id of ids) this.#checkAtRest(id)
+  }
+
+  /**
+   * A VM's whole life, in which the daemon dies once, at the given moment of the given act, and is started again. False
+   * where the act has fewer moments than that.
+   */
+  async live(act: number, dieAt: number): Promise<boolean> {
+    const [id] = ids
+    const acts: ((context: CommandContext) => unknown)[] = [
+      (context) => createVm(context, id, this.#request(id)),
+      (context) => setPower(context, id, 'paused'),
+      (context) => setPower(context, id, 'running'),
+      (context) => setPower(context, id, 'stopped'),
+      (context) => setPower(context, id, 'running'),
+      (context) => deleteVm(context, id),
+    ]
+    let died = false
+    for (const [index, perform] of acts.entries()) {
+      await this.#boot(calm)
+      const life = this.#life
+      assert.ok(life !== undefined)
+      life.chaos.restart(index === act ? { ...calm, dieAt } : calm)
+      perform(life.context)
+      await this.#quiet()
+      died ||= life.chaos.dead
+      await this.#heal()
+      this.#checkAtRest(id)
+    }
+    if (this.#violation !== undefined) throw this.#violation
+    return died
+  }
+
+  close(): void {
+    this.#store.close()
+    rmSync(this.#directory, { recursive: true })
+  }
+
+  async #boot(odds: Odds): Promise<void> {
+    const chaos = new Chaos(this.host, odds, this.#random)
+    const reconciler = new Reconciler({ store: this.#store, host: chaos.host, log: silentLog })
+    const context: CommandContext = {
+      store: this.#store,
+      now: () => this.clock.now(),
+      newOperationId: () => `op-${(this.#operations += 1)}` as OperationId,
+      poke: (id, reason) => reconciler.poke(id, reason),
+    }
+    this.#life = { chaos, reconciler, context }
+    const started = reconciler.start()
+    await this.#quiet()
+    if (chaos.dead) return
+    await started
+    const sweep = { store: this.#store, host: chaos.host, log: silentLog }
+    void sweepOrphans(sweep, new AbortController().signal)
+    await this.#quiet()
+  }
+
+  async #edit(): Promise<void> {
+    const context = this.#life?.context
+    assert.ok(context !== undefined)
+    const id = pick(this.#random, ids)
+    const edits: [() => void, ...(() => void)[]] = [
+      () => void createVm(context, id, this.#request(id)),
+      () => void createVm(context, id, this.#request(id)),
+      () => void setPower(context, id, pick(this.#random, powers)),
+      () => void setPower(context, id, pick(this.#random, powers)),
+      () => void setPower(context, id, 'running'),
+      () => void (this.#random() < 0.3 && deleteVm(context, id)),
+    ]
+    pick(this.#random, edits)()
+    for (let turns = Math.floor(this.#random() * MICROTASKS_A_PASS); turns > 0; turns -= 1)
+      await Promise.resolve()
+  }
+
+  /** What happens to a host behind the daemon's back. */
+  #disturb(record: VmRecord | undefined): void {
+    if (record === undefined) return
+    const { id, host } = record
+    pick(this.#random, [
+      () => {
+        this.host.fakeUnits.exit(id, this.#random() < 0.5 ? 0 : 1)
+        this.host.monitor.ended(id)
+      },
+      (): void => {
+        if (this.host.fakeUnits.stateOf(id).kind !== 'active') return
+        this.host.monitor.become(id, { kind: 'broken', status: 'internal-error' })
+      },
+      (): void => void this.host.taps.devices.delete(host.device),
+      (): void => this.host.firewall.flush(),
+    ])()
+  }
+
+  #request(id: VmId): CreateVm {
+    return {
+      power: 'running',
+      compute: { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 },
+      disk: { sizeMib: 64 },
+      image: {
+        images: [
+          { role: 'rootfs', ...this.#offer('the rootfs') },
+          { role: 'kernel', ...this.#offer('the kernel') },
+        ],
+      },
+      network: { ipv4Address: `192.0.2.${ids.indexOf(id) + 1}` },
+      sshAuthorizedKeys: [],
+    }
+  }
+
+  #offer(content: string): { sha256: Sha256; source: ImageSource } {
+    const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
+    return { sha256, source: this.host.storage.offer(Buffer.from(content)) }
+  }
+
+  /** Lets everything run that does not wait for time. */
+  async #quiet(): Promise<void> {
+    const idle = this.#life?.reconciler.idle().then(() => true)
+    for (let turn = 0; turn < TURNS_MAX; turn += 1) {
+      const done = await Promise.race([idle, setImmediate(false)])
+      if (done === true || this.#life?.chaos.dead === true) return
+    }
+    assert.fail(`passes did not end within ${TURNS_MAX} turns`)
+  }
+
+  /** Faults end, and time passes. */
+  async #heal(): Promise<void> {
+    if (this.#life?.chaos.dead !== false) await this.#boot(calm)
+    else this.#life.chaos.odds = calm
+    const untilMs = this.clock.now() + HEAL_MS
+    while (this.clock.now() < untilMs) {
+      await this.#quiet()
+      this.clock.advance(Math.min(this.clock.nextMs() ?? HEAL_MS, untilMs - this.clock.now()))
+    }
+    await this.#quiet()
+  }
+
+  /** Whenever a generation is published, the host is as it was desired; and none is ever taken back. */
+  #checkPublished(id: VmId): void {
+    const record = this.#store.vms.get(id)
+    if (record === undefined) {
+      this.#published.delete(id)
+      return
+    }
+    const { observed, desired } = record.generations
+    const last = this.#published.get(id) ?? 0
+    assert.ok(observed >= last, `${id}: the observed generation fell from ${last} to ${observed}`)
+    assert.ok(observed <= desired, `${id}: observed ${observed} passed desired ${desired}`)
+    this.#published.set(id, observed)
+    if (observed > last && observed === desired) this.#checkHost(record)
+  }
+
+  #checkHost({ id, desired }: VmRecord): void {
+    const unit = this.host.fakeUnits.stateOf(id).kind
+    const guest = this.host.monitor.stateOf(id).kind
+    const expected = desired.power === 'stopped' ? ['absent', 'silent'] : ['active', desired.power]
+    assert.deepEqual([unit, guest], expected, `${id}: published a generation that the host has not reached`)
+  }
+
+  #checkAtRest(id: VmId): void {
+    const record = this.#store.vms.get(id)
+    if (record === undefined) {
+      assert.equal(this.host.fakeUnits.stateOf(id).kind, 'absent', `${id}: a unit of a deleted VM is left`)
+      assert.equal(this.host.storage.disks.has(id), false, `${id}: a disk of a deleted VM is left`)
+      return
+    }
+    assert.equal(record.observed.fault, undefined, `${id}: a fault outlived its cause`)
+    assert.equal(record.generations.observed, record.generations.desired, `${id}: not settled`)
+    assert.equal(record.observed.state, record.desired.power)
+    this.#checkHost(record)
+  }
+}

@@ -1,0 +1,216 @@
+/** The rules of the house, as tests. Each failure says what to do instead. */
+import assert from 'node:assert/strict'
+import { readFileSync, readdirSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { test } from 'node:test'
+
+const root = resolve(import.meta.dirname, '..')
+const FILE_LINES_MAX = 400
+const FUNCTION_LINES_MAX = 70
+
+type Source = { readonly path: string; readonly text: string; readonly lines: readonly string[] }
+
+const sources = ['src', 'test', 'tools', 'lab', 'bench'].flatMap(read)
+const product = sources.filter(({ path }) => path.startsWith('src/') && !path.endsWith('.test.ts'))
+
+function read(folder: string): Source[] {
+  return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .map((entry) => {
+      const path = relative(root, join(entry.parentPath, entry.name))
+      const text = readFileSync(join(root, path), 'utf8')
+      return { path, text, lines: text.split('\n') }
+    })
+}
+
+/** Who may import whom; the first folder below src/ is the ring. `config/limits.ts` is open to all: it is constants. */
+const law: Record<string, readonly string[]> = {
+  lib: ['lib'],
+  core: ['core', 'lib'],
+  ports: ['ports', 'core'],
+  store: ['core', 'store', 'lib'],
+  config: ['config', 'core', 'lib'],
+  log: ['log', 'core', 'lib'],
+  commands: ['commands', 'core', 'store', 'lib'],
+  reconcile: ['reconcile', 'core', 'ports', 'store', 'log', 'lib'],
+  owners: ['owners', 'core', 'ports', 'store', 'log', 'lib'],
+  host: ['host', 'ports', 'core', 'log', 'lib'],
+  api: ['api', 'commands', 'core', 'store', 'owners', 'log', 'lib'],
+  daemon: [
+    'daemon',
+    'api',
+    'commands',
+    'config',
+    'core',
+    'host',
+    'lib',
+    'log',
+    'owners',
+    'ports',
+    'reconcile',
+    'store',
+  ],
+  'main.ts': ['daemon', 'lib'],
+}
+
+const importsOf = ({ text }: Source): string[] =>
+  [...text.matchAll(/^(?:import|export)[^'"]*?from '([^']+)'|^import '([^']+)'/gm)].map(
+    (match) => match[1] ?? match[2] ?? '',
+  )
+
+test('a ring imports only what the law lets it', () => {
+  for (const source of product) {
+    const ring = source.path.split('/')[1] ?? ''
+    const allowed = law[ring]
+    assert.ok(
+      allowed !== undefined,
+      `${source.path}: src/${ring} is no ring; put the file in one of ${Object.keys(law).join()}`,
+    )
+    for (const target of importsOf(source).filter((path) => path.startsWith('.'))) {
+      const path = relative(join(root, 'src'), resolve(root, dirname(source.path), target))
+      if (path === 'config/limits.ts') continue
+      assert.ok(allowed.includes(path.split('/')[0] ?? ''), `${source.path} may not import ${path}`)
+    }
+  }
+})
+
+test('core is pure: no Node module, no await, no clock, no randomness', () => {
+  for (const { path, text, lines } of product.filter((source) => source.path.startsWith('src/core/'))) {
+    assert.doesNotMatch(
+      text,
+      /from 'node:/,
+      `${path} imports a Node module: take what it needs as an argument`,
+    )
+    const impure = lines.findIndex((line) =>
+      /\bawait\b|\bDate\.now\(|new Date\(\)|Math\.random\(|performance\./.test(line),
+    )
+    assert.equal(impure, -1, `${path}:${impure + 1} is not pure: take the value as an argument`)
+  }
+})
+
+test('files and functions stay small', () => {
+  for (const source of sources) {
+    assert.ok(
+      source.lines.length <= FILE_LINES_MAX,
+      `${source.path} has over ${FILE_LINES_MAX} lines: split it`,
+    )
+    for (const { line, length } of functionsOf(source)) {
+      if (source.path.endsWith('.test.ts')) continue
+      assert.ok(
+        length <= FUNCTION_LINES_MAX,
+        `${source.path}:${line} is ${length} lines long: split the function`,
+      )
+    }
+  }
+})
+
+/** Functions and methods by their indentation, which the formatter guarantees. */
+function* functionsOf({ lines }: Source): Generator<{ line: number; length: number }> {
+  for (const [index, text] of lines.entries()) {
+    const head =
+      /^( *)(?:export )?(?:default )?(?:async )?(?:function\b|(?:static |get |set |async |override |\*)*#?\w+\()/.exec(
+        text,
+      )
+    if (
+      head === null ||
+      !text.trimEnd().endsWith('{') ||
+      /^ *(if|for|while|switch|test|describe|it)\b/.test(text)
+    )
+      continue
+    const end = lines.findIndex((line, at) => at > index && line.startsWith(`${head[1]}}`))
+    yield { line: index + 1, length: end - index + 1 }
+  }
+}
+
+type Ban = { readonly pattern: RegExp; readonly instead: string; readonly except?: RegExp }
+
+const bans: readonly Ban[] = [
+  {
+    pattern: /\.reveal\(\)/,
+    instead: 'a secret is revealed only where it is used or stored',
+    except: /^src\/(store|host\/pool|core\/storage\/signed-url)/,
+  },
+  {
+    pattern: /\bprocess\.env\b/,
+    instead: 'read configuration through src/config',
+    except: /^(src\/daemon\/|src\/host\/systemd\/|src\/host\/exec\/)/,
+  },
+  {
+    pattern: /\bchild_process\b/,
+    instead: 'run programs through src/host/exec',
+    except: /^src\/host\/exec\//,
+  },
+  {
+    pattern: /from 'koffi'/,
+    instead: 'foreign functions come through src/host/ffi',
+    except: /^src\/host\/ffi\//,
+  },
+  {
+    pattern: /@jellybrick\/dbus-next/,
+    instead: 'D-Bus is spoken through src/host/systemd/bus.ts',
+    except: /^src\/host\/systemd\/bus/,
+  },
+  {
+    pattern: /\bconsole\.(log|error|warn|info)\(/,
+    instead: 'use the logger',
+    except: /^src\/(main|daemon\/)/,
+  },
+  { pattern: /\benum\s+\w+\s*\{|\bnamespace\s+\w+\s*\{/, instead: 'unions and modules' },
+  {
+    pattern: /(?<![.\w])(set|clear)(Timeout|Interval)\(/,
+    instead: 'take the Clock port',
+    except: /^src\/(host|daemon|api)\//,
+  },
+  {
+    pattern: /\bnew HostFault\(/,
+    instead: 'faults are made by drivers',
+    except: /^src\/(host|reconcile\/run-step|reconcile\/steps\/unit\.ensure-started)/,
+  },
+  { pattern: /@ts-(ignore|expect-error|nocheck)|\bas any\b|: any\b/, instead: 'types that hold' },
+  { pattern: /\b(TODO|FIXME|XXX|HACK)\b/, instead: 'do it, or write it down in docs/' },
+]
+
+test('banned calls stay out, with their replacement named', () => {
+  for (const { path, lines } of product) {
+    for (const { pattern, instead, except } of bans) {
+      if (except?.test(path) === true) continue
+      const at = lines.findIndex((line) => pattern.test(line))
+      assert.equal(at, -1, `${path}:${at + 1} has ${pattern.source}: ${instead}`)
+    }
+  }
+})
+
+test('names say what a thing is', () => {
+  const empty = /(Manager|Helper|Util|Utils|Service|Base|Impl|Info|Data)\b/
+  for (const { path, text } of product) {
+    assert.match(path, /^src\/([a-z0-9.-]+\/)*[a-z0-9.-]+\.ts$/, `${path}: file names are kebab-case`)
+    for (const [, name = ''] of text.matchAll(
+      /^export (?:abstract )?(?:class|type|interface|const|function) (\w+)/gm,
+    )) {
+      assert.doesNotMatch(name, empty, `${path} exports ${name}: name it after what it is`)
+    }
+  }
+})
+
+test('every step has the executor file of its name, and every executor file a step', () => {
+  const table = readFileSync(join(root, 'src/core/plan/step.ts'), 'utf8')
+  const kinds = [...table.matchAll(/^ {2}'([a-z.-]+)':/gm)].map((match) => String(match[1])).toSorted()
+  const files = readdirSync(join(root, 'src/reconcile/steps'))
+    .filter((name) => /^[a-z]+\.[a-z-]+\.ts$/.test(name) && !name.endsWith('.test.ts'))
+    .map((name) => name.replace(/\.ts$/, ''))
+    .toSorted()
+  assert.ok(kinds.length > 0)
+  assert.deepEqual(files, kinds)
+})
+
+test('every limit is used', () => {
+  const { text } = product.find(({ path }) => path === 'src/config/limits.ts') as Source
+  for (const [, name = ''] of text.matchAll(/^ {2}(\w+):/gm)) {
+    const used = sources.some((source) => source.text.includes(`limits.${name}`))
+    assert.ok(used, `limits.${name} bounds nothing: use it or remove it`)
+  }
+})
+
+test('no lockfile line names a registry', () => {
+  assert.doesNotMatch(readFileSync(join(root, 'package-lock.json'), 'utf8'), /"resolved"\s*:\s*"https?:/)
+})
