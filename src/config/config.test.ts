@@ -83,6 +83,11 @@ const contradictions: readonly (readonly [string, string])[] = [
   ],
   ['controller = 1', 'controller must be an object'],
   ['[network]\nmasquerade = "yes"', 'network.masquerade must be true or false'],
+  [
+    '[network]\nguest_ranges = ["192.0.2.0/24", "192.0.2.1/25"]',
+    'network.guest_ranges.1 has bits set after its prefix; the network is 192.0.2.0/25',
+  ],
+  ['[capacity]\ndisk_overcommit = 0.5', 'capacity.disk_overcommit must be between 1 and 100'],
 ]
 for (const [text, problem] of contradictions) {
   test(`refused: ${problem}`, () => {

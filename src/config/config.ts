@@ -3,6 +3,7 @@ import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { parse, TomlError } from 'smol-toml'
 import { Value } from 'typebox/value'
+import { parseNetwork } from '../core/network/cidr.ts'
 import { checkerFor } from '../lib/schema-check.ts'
 import { camelKeys } from './camel-case.ts'
 import { configSchema, patternWords } from './schema.ts'
@@ -65,8 +66,12 @@ function fillHostId(file: unknown, machine: string): void {
 }
 
 /** What the schema cannot see: keys that are right alone and wrong together. */
-function contradictionsIn({ host, controller, vms, stateDirectory, runDirectory }: Config): Problem[] {
-  const problems: Problem[] = []
+function contradictionsIn(config: Config): Problem[] {
+  const { host, controller, vms, network, stateDirectory, runDirectory } = config
+  const problems: Problem[] = network.guestRanges.flatMap((range, index) => {
+    const parsed = parseNetwork(range)
+    return parsed.ok ? [] : [{ key: `network.guest_ranges.${index}`, detail: parsed.error }]
+  })
   if (isIP(bareAddress(controller.listenAddress)) === 0) {
     problems.push({ key: 'controller.listen_address', detail: 'must be an IPv4 or IPv6 address' })
   }

@@ -17,6 +17,20 @@ export const limits = {
   memoryMibMax: 1024 * 1024,
   diskMibMin: 1,
   diskMibMax: 16 * 1024 * 1024,
+  diskIopsMin: 10,
+  diskIopsMax: 10_000_000,
+  diskMibPerSecondMin: 1,
+  diskMibPerSecondMax: 100_000,
+  bandwidthMbitPerSecondMin: 1,
+  bandwidthMbitPerSecondMax: 100_000,
+  inboundRulesMax: 64,
+  inboundPortsMax: 32,
+  inboundSourcesMax: 256,
+  labelsMax: 64,
+  /** Revisions that a start of the daemon may skip. 2^53 of them last for ever. */
+  revisionsReserved: 100_000,
+  /** A long poll: as long as Prefer: wait may ask for. */
+  waitSecondsMax: 60,
   sleepAfterIdleSecondsMax: 365 * 24 * 3600,
 
   /** Console output kept for each VM. */
@@ -45,7 +59,14 @@ export const limits = {
   stableAfterMs: 60_000,
   monitorAnswerMs: 30_000,
   monitorRecheckMs: 10,
+  /** How long a guest whose disk failed is looked at after it was told to go on: by then its request has failed again, or not. */
+  resumeProofMs: 1000,
+  resumeRecheckMs: 20,
   unitRecheckMs: 100,
+  /** Between two looks at processes that were sent SIGKILL; most are gone at the first. */
+  leftoverRecheckMs: 20,
+  /** systemd starts and kills units in milliseconds; one that takes this long waits for a disk or a stuck process. */
+  unitWaitMs: 30_000,
 
   /** Deadlines of steps. */
   stepMs: 30_000,
@@ -54,7 +75,7 @@ export const limits = {
   imageFetchMs: 3_600_000,
   diskCloneMs: 600_000,
 
-  /** The control protocol of a monitor. Its longest answers to us are below 1 KiB; a line past this is no monitor's. */
+  /** The control protocol of a monitor. Its longest answers to us are below 8 KiB; a line past this is no monitor's. */
   qmpLineBytesMax: 1024 * 1024,
   /** From the connection to the monitor's greeting: it accepts before its main loop runs, on a busy host for long. */
   qmpGreetingMs: 2000,
@@ -81,14 +102,37 @@ export const limits = {
 
   /** A program such as `ip` or `nft` answers in milliseconds; one that takes this long hangs. */
   toolMs: 10_000,
-  /** Of standard output and standard error each; a listing of the firewall table is the longest we read. */
+  /** Of standard output and standard error each; far more than any program that we run has to say. */
   toolOutputBytesMax: 64 * 1024 * 1024,
   /** The kernel answers within send(2); this only bounds the wait for an answer that was lost. */
   netlinkAnswerMs: 100,
   /** A dump is taken again when a change overtook it; so many in a row mean a host in turmoil. */
   netlinkDumpAttempts: 8,
+  /** What the kernel keeps for us of changes to devices until we read it: some thousand. Past it we look at everything. */
+  netlinkEventsBytes: 4 * 1024 * 1024,
+  /** Read in one turn of the event loop; the rest waits for the next. */
+  netlinkEventsPerTurn: 256,
+  /** Chains of the firewall table that are read before others may run; some ten microseconds each. */
+  nftChainsPerTurn: 64,
+
+  /** Bandwidth limits: what may pass at once at full speed. A tick of the slowest kernel timer (100 Hz) costs no rate then. */
+  bandwidthBurstMs: 10,
+  /** Some twenty full frames: a short answer need not wait, whatever the rate. */
+  bandwidthBurstBytesMin: 32 * 1024,
+  /** What is over the rate waits this long at most, then it is dropped: TCP slows down before its packets get old. */
+  bandwidthQueueMs: 50,
+  bandwidthQueueBytesMax: 4 * 1024 * 1024,
 
   shutdownBoundMs: 10_000,
+
+  /** The host's figures are looked at this often: a pool that went or came back is noticed within it, for a few system calls. */
+  figuresEveryMs: 5000,
+  /** A mounted pool answers in microseconds, a busy disk within a second or two; past this it does not answer. */
+  hostLookMs: 3000,
+  /** Looks of VMs at their storage that run at once. Node has four threads for files; a pool that hangs may not hold all. */
+  poolLooksMax: 2,
+  /** Figures older than this are unknown. Two looks, each as long as it may take, and the pause between them fit in. */
+  figuresAgeMsMax: 15_000,
 
   /** The controller listener. A client that holds a connection must speak within these. */
   handshakeMs: 10_000,
@@ -98,8 +142,8 @@ export const limits = {
   keepAliveMs: 75_000,
   /** How often the server looks for connections past the deadlines above. */
   connectionCheckMs: 5000,
-  /** One controller and its tools; more is a leak at the other end. */
-  connectionsMax: 512,
+  /** A long poll holds one over HTTP/1.1: room for one a VM on a full host; more is a leak at the other end. */
+  connectionsMax: 4096,
   headerBytesMax: 16 * 1024,
   /** Certificate files are looked at this often; a renewed one is served from the next handshake on. */
   certificateRecheckMs: 10_000,
@@ -109,4 +153,17 @@ export const limits = {
   authorityValidityDays: 3650,
   /** "vmhostd setup": the longest that common TLS clients accept of a server. */
   certificateValidityDays: 825,
+
+  /** The client: from a request to its whole answer, on top of what the request itself asks to wait. */
+  clientAnswerMs: 15_000,
+  /** The client: one long poll of a VM that is waited for. */
+  clientLongPollSeconds: 30,
+  /** The client: between two looks where the daemon answers at once, or not at all. */
+  clientPollMs: 500,
+  /** vmhostctl: a wait that is given no `--timeout`. The slowest part of a creation is fetching its images. */
+  ctlWaitSecondsDefault: 900,
+  /** vmhostctl: a completion that takes longer is no help to the one who types. */
+  ctlCompletionMs: 1500,
+  /** vmhostctl: how often the line moves that shows a wait on a terminal. */
+  ctlSpinnerMs: 100,
 } as const

@@ -9,6 +9,7 @@ const table = <P extends TProperties>(properties: P) =>
 const PATH_PATTERN = '^/[^\\0]*$'
 const COMMON_NAME_PATTERN = '^[^\\x00-\\x1f\\x7f]{1,64}$'
 const HOST_ID_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$'
+const RANGE_PATTERN = '^[0-9A-Fa-f:.]+/[0-9]{1,3}$'
 const ADDRESS_PATTERN = '^[0-9A-Fa-f:.]+$|^\\[[0-9A-Fa-f:.]+\\]$'
 
 /** What a value must be that does not match its pattern. */
@@ -16,6 +17,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [PATH_PATTERN, 'must be an absolute path'],
   [COMMON_NAME_PATTERN, 'must be 1 to 64 printable characters'],
   [HOST_ID_PATTERN, 'must be 1 to 64 letters, digits, inner dots and hyphens'],
+  [RANGE_PATTERN, 'must be a network in CIDR form, e.g. 192.0.2.0/24'],
   [ADDRESS_PATTERN, 'must be an IPv4 or IPv6 address'],
 ])
 
@@ -55,6 +57,11 @@ export const configSchema = table({
     user_id_first: Type.Integer({ minimum: 65_536, maximum: 4_294_967_293, default: 600_000 }),
     user_id_count: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 50_000 }),
   }),
+  capacity: table({
+    memory_reserve_mib: Type.Integer({ minimum: 0, maximum: limits.memoryMibMax, default: 1024 }),
+    disk_reserve_mib: Type.Integer({ minimum: 0, maximum: limits.diskMibMax, default: 1024 }),
+    disk_overcommit: Type.Number({ minimum: 1, maximum: 100, default: 1 }),
+  }),
   monitor: table({
     kind: Type.Enum(['qemu'], { default: 'qemu' }),
     program: optionalPath(),
@@ -63,6 +70,8 @@ export const configSchema = table({
   network: table({
     masquerade: Type.Boolean({ default: false }),
     isolate_guests: Type.Boolean({ default: true }),
+    guest_ranges: Type.Array(Type.String({ pattern: RANGE_PATTERN }), { default: [], maxItems: 64 }),
+    inbound_default: Type.Enum(['accept', 'drop'], { default: 'accept' }),
     host_ports_tcp: ports(),
     host_ports_udp: ports(),
   }),

@@ -3,7 +3,7 @@
  *
  * A rejection is the caller's to mend (HTTP 4xx). A fault is the host's: it stands in `observed.error`, and becomes a
  * 503 where a read needs the host. `retry` is when trying again may help: `soon` (busy), `backoff` (a fault that heals),
- * `on-change` (only another desired state helps).
+ * `on-change` (another desired state should help; else it is tried slowly).
  */
 export type RetryClass = 'soon' | 'backoff' | 'on-change'
 
@@ -16,11 +16,15 @@ export const rejections = {
   conflict: { status: 409, title: 'The id is taken by a different resource' },
   vm_deleting: { status: 409, title: 'The VM is being deleted' },
   address_in_use: { status: 409, title: 'Another VM on this host has the address' },
+  vm_not_stopped: { status: 409, title: 'The VM must be stopped for this change' },
+  vm_protected: { status: 409, title: 'The VM is protected against deletion' },
+  insufficient_capacity: { status: 409, title: 'The host cannot hold the increase' },
   user_ids_exhausted: { status: 409, title: 'The configured user id range is used up' },
   precondition_failed: { status: 412, title: 'The resource has changed since it was read' },
   body_too_large: { status: 413, title: 'The request body is too large' },
   unsupported_media_type: { status: 415, title: 'The request body is not JSON' },
   disk_shrink: { status: 422, title: 'A disk never shrinks' },
+  address_not_allowed: { status: 422, title: 'The address is outside the ranges of this host' },
   headers_too_large: { status: 431, title: 'The request headers are too large' },
   internal: { status: 500, title: 'A bug in vmhostd' },
   starting_up: { status: 503, title: 'The daemon is starting' },
@@ -36,8 +40,18 @@ export const faults = {
   monitor_missing: { retry: 'backoff', title: 'The monitor program is not installed or cannot be run' },
   monitor_unreachable: { retry: 'backoff', title: 'The monitor of the VM does not answer' },
   monitor_refused: { retry: 'backoff', title: 'The monitor of the VM refused a command' },
+  monitor_detached: { retry: 'backoff', title: 'The monitor has lost its network device' },
+  guest_over: { retry: 'backoff', title: 'The guest is over, and its monitor still runs' },
+  disk_io_error: { retry: 'backoff', title: 'The guest stands still: its disk failed' },
+  processes_left: { retry: 'backoff', title: 'Processes are left of a VM whose unit is gone' },
+  wait_overdue: { retry: 'backoff', title: 'The host takes longer than it should' },
   console_unprotected: { retry: 'backoff', title: 'The console master could not be stored with systemd' },
   storage_inspection_failed: { retry: 'backoff', title: 'The storage pool could not be inspected' },
+  capacity_unknown: {
+    retry: 'backoff',
+    title: 'The host could not be inspected, so nothing can be promised',
+  },
+  disk_missing: { retry: 'backoff', title: 'The disk of the VM is gone from the pool' },
   storage_read_only: { retry: 'backoff', title: 'The storage pool is read-only' },
   storage_full: { retry: 'backoff', title: 'The storage pool is full' },
   storage_failed: { retry: 'backoff', title: 'An operation on the storage pool failed' },
@@ -53,7 +67,7 @@ export const faults = {
   tool_missing: { retry: 'backoff', title: 'A program that the host needs is not installed' },
   bug: {
     retry: 'on-change',
-    title: 'A bug in vmhostd; this VM is left alone until its desired state changes',
+    title: 'A bug in vmhostd stopped the work on this VM, which is left as it is',
   },
 } as const satisfies Record<string, { retry: RetryClass; title: string }>
 

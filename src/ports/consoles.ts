@@ -10,6 +10,8 @@ export interface Consoles {
   removeMaster(id: VmId): Promise<void>
   /** Ids of all stored masters. */
   list(): Promise<readonly VmId[]>
+  /** Ids whose inspection would say `stored`; one question, however many there are. */
+  stored(): Promise<readonly VmId[]>
   /** The newest output kept of a VM's console, at most the history limit. */
   history(id: VmId): Uint8Array
 }

@@ -13,6 +13,8 @@ export interface Units {
   list(): Promise<
     readonly { readonly id: VmId; readonly state: UnitState; readonly storeId: string | undefined }[]
   >
+  /** Ids of the units of our naming scheme that are active; one question, however many there are. */
+  active(): Promise<readonly VmId[]>
   /** Calls back when a unit changed, or with undefined when anything may have (the bus came back). */
   watch(onChange: (id: VmId | undefined) => void): void
 }

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { compileAdditions, compileRuleset } from './ruleset.ts'
+import { compileRuleset } from './ruleset.ts'
 import type { DeviceName, MacAddress } from '../vm/ids.ts'
 import type { GuestRule } from './guest-rule.ts'
 
-const closed = { guestToGuest: false, hostServices: [], masquerade: [] } as const
+const closed = { guestToGuest: false, inboundDefault: 'accept', hostServices: [], masquerade: [] } as const
 const both: GuestRule = {
   device: 'vmt100001' as DeviceName,
   macAddress: '02:76:00:01:86:a1' as MacAddress,
@@ -61,20 +61,63 @@ test('a packet of a guest is judged before connection tracking: its hardware add
     'iifname "vmt*" jump from_guest',
   ])
   assert.deepEqual(block(ruleset, 'chain from_guest'), [
-    'iifname . ether saddr != @guest_mac counter drop comment "not the MAC address of the guest"',
+    'iifname . ether saddr != @guest_mac update @spoofed_drops { iifname counter } counter drop comment "not the MAC address of the guest"',
     'iifname . ip saddr @guest_ipv4 return',
     'iifname . ip6 saddr @guest_ipv6 return',
     'ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 saddr { ::, fe80::/10 } goto discovery',
-    'counter drop comment "not an address of the guest"',
+    'ip6 saddr { ::, fe80::/10 } counter drop comment "from a link-local address"',
+    'ip saddr 0.0.0.0 counter drop comment "from no address"',
+    'update @spoofed_drops { iifname counter } counter drop comment "not an address of the guest"',
   ])
 })
 
 test('guests are kept apart unless the operator lets them together', () => {
-  assert.deepEqual(block(compileRuleset(closed, []), 'chain isolation'), [
+  const apart = 'iifname "vmt*" counter drop comment "from guest to guest"'
+  assert.equal(block(compileRuleset(closed, []), 'chain to_guest')[0], apart)
+  assert.ok(!compileRuleset({ ...closed, guestToGuest: true }, []).includes(apart))
+})
+
+test('replies pass to a guest; what others open is judged by the rules of the guest, or as the host says', () => {
+  const chain = (inboundDefault: 'accept' | 'drop') =>
+    block(compileRuleset({ ...closed, guestToGuest: true, inboundDefault }, []), 'chain to_guest')
+  const judged = ['ct state established,related accept', 'oifname vmap @inbound']
+  assert.deepEqual(chain('accept'), judged)
+  assert.deepEqual(chain('drop'), [...judged, 'goto refused'])
+  assert.deepEqual(block(compileRuleset(closed, []), 'chain to_guests'), [
     'type filter hook forward priority filter; policy accept;',
-    'iifname "vmt*" oifname "vmt*" counter drop comment "from guest to guest"',
+    'oifname "vmt*" goto to_guest',
   ])
-  assert.doesNotMatch(compileRuleset({ ...closed, guestToGuest: true }, []), /oifname/)
+  assert.deepEqual(block(compileRuleset(closed, []), 'chain refused'), [
+    'update @inbound_drops { oifname counter } counter drop comment "not open to others"',
+  ])
+})
+
+test('a guest with rules of its own stands in the map, and has a chain where there is something to judge', () => {
+  const ruleset = compileRuleset(closed, [
+    { ...both, inbound: [{ protocol: 'udp' }] },
+    { ...ipv4Only, inbound: [] },
+  ])
+  assert.deepEqual(block(ruleset, 'map inbound'), [
+    'type ifname : verdict',
+    'elements = { "vmt100001" : goto to_vmt100001, "vmt100002" : goto refused }',
+  ])
+  assert.deepEqual(block(ruleset, 'chain to_vmt100001'), ['meta l4proto udp accept', 'goto refused'])
+  assert.doesNotMatch(ruleset, /chain to_vmt100002/)
+  assert.deepEqual(block(compileRuleset(closed, [both]), 'map inbound'), ['type ifname : verdict'])
+})
+
+test('the counters of the guests go on where they were, and those of others are left', () => {
+  const drops = {
+    spoofed_drops: new Map([['vmt100001', { packets: 3, bytes: 252 }]]),
+    inbound_drops: new Map([['vmt100009', { packets: 1, bytes: 84 }]]),
+  }
+  const ruleset = compileRuleset(closed, [both, ipv4Only], drops)
+  const declared = ['type ifname', 'size 65535', 'flags dynamic']
+  assert.deepEqual(block(ruleset, 'set spoofed_drops'), [
+    ...declared,
+    'elements = { "vmt100001" counter packets 3 bytes 252 }',
+  ])
+  assert.deepEqual(block(ruleset, 'set inbound_drops'), declared)
 })
 
 test('a guest may find and ping its gateway, answer the host, and nothing else', () => {
@@ -107,12 +150,4 @@ test('masquerading is for the families that the operator names, and for what lea
   assert.equal(rule(['ipv6']), `meta nfproto ipv6 ${leaving}`)
   assert.equal(rule(['ipv6', 'ipv4']), leaving)
   assert.doesNotMatch(compileRuleset(closed, []), /masquerade|type nat/)
-})
-
-test('adding guests names only the sets that they are in', () => {
-  assert.equal(
-    compileAdditions([ipv4Only]),
-    'add element inet vmhostd guest_mac { "vmt100002" . 02:76:00:01:86:a2 }\n' +
-      'add element inet vmhostd guest_ipv4 { "vmt100002" . 192.0.2.11 }\n',
-  )
 })

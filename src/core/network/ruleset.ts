@@ -1,11 +1,15 @@
 import { GATEWAY_IPV4, GATEWAY_IPV6 } from './tap.ts'
 import { DEVICE_PREFIX } from './device-name.ts'
+import { inboundChain, inboundChains, REFUSED } from './inbound-chains.ts'
 import type { GuestRule } from './guest-rule.ts'
+import type { Chain } from './inbound-chains.ts'
 
 /** What the operator decides for all guests of the host. */
 export type FirewallPolicy = {
   /** Guests reach one another. Off: what one guest sends to another is dropped, whatever addresses they have. */
   readonly guestToGuest: boolean
+  /** What may be opened from elsewhere to a guest that has no rules of its own. */
+  readonly inboundDefault: 'accept' | 'drop'
   /** Ports of the host, at the gateway's addresses only, that guests may open connections to, e.g. a resolver. */
   readonly hostServices: readonly { readonly protocol: 'tcp' | 'udp'; readonly port: number }[]
   /** Families whose guests take the host's address when they leave by a device that is no guest's. */
@@ -19,49 +23,81 @@ export const GUEST_SETS = {
   guest_ipv6: { type: 'ipv6_addr', of: (rule) => rule.ipv6Address },
 } as const satisfies Record<string, { type: string; of: (rule: GuestRule) => string | undefined }>
 
+/** The map from a device to the chain that judges what others open to its guest. */
+export const INBOUND_MAP = 'inbound'
+
+/** The sets that count what was dropped of a guest's packets, by device. Packets put the devices in. */
+export const DROP_SETS = ['spoofed_drops', 'inbound_drops'] as const
+export type DropSet = (typeof DROP_SETS)[number]
+export type DropCount = { readonly packets: number; readonly bytes: number }
+export type Drops = Readonly<Record<DropSet, ReadonlyMap<string, DropCount>>>
+
 /**
  * The text for `nft -f` (nft(8)) that replaces the whole table `inet vmhostd` in one transaction: declared, so that it
- * can be deleted where it never was; deleted; made anew. A packet sees the old table or the new, never neither.
+ * can be deleted where it never was; deleted; made anew, with the guests' counters as they were read. A packet sees the
+ * old table or the new, never neither.
  *
- * What is said of guests stands in sets, so that a packet is looked up in one step on a host of any size. A packet from
- * any device of our naming scheme is judged: one whose guest is in no set may send nothing.
+ * What is said of guests stands in sets and a map, so that a packet is looked up in one step on a host of any size. A
+ * packet from any device of our naming scheme is judged: one whose guest is in no set may send nothing.
  *
  * Drops are final; what passes here is still judged by the tables of others (nft(8), "chains").
  *
  * ARP passes by the inet family. It can do no harm on a routed point-to-point device: the guest's entry in the host's
  * table is permanent and so deaf to replies, and nobody else hears the guest.
  */
-export function compileRuleset(policy: FirewallPolicy, guests: Iterable<GuestRule>): string {
+export function compileRuleset(policy: FirewallPolicy, guests: Iterable<GuestRule>, drops?: Drops): string {
   const rules = [...guests]
-  const sets = Object.entries(GUEST_SETS).map(([name, { type }]) => {
-    const elements = elementsOf(name as GuestSet, rules)
-    const listed = elements.length === 0 ? '' : `\n    elements = { ${elements.join(', ')} }`
-    return `  set ${name} {\n    type ifname . ${type}${listed}\n  }\n`
-  })
+  const sets = Object.entries(GUEST_SETS).map(([name, { type }]) =>
+    block(`set ${name}`, [
+      `type ifname . ${type}`,
+      ...elements(rules.flatMap((rule) => element(name, rule))),
+    ]),
+  )
+  const counts = DROP_SETS.map((name) =>
+    block(`set ${name}`, [
+      'type ifname',
+      `size ${DROP_SET_SIZE}`,
+      'flags dynamic',
+      ...elements(rules.flatMap(({ device }) => countText(device, drops?.[name].get(device)))),
+    ]),
+  )
+  const inbound = block(`map ${INBOUND_MAP}`, [
+    'type ifname : verdict',
+    ...elements(rules.flatMap(inboundElement)),
+  ])
   return `table inet vmhostd
 delete table inet vmhostd
 table inet vmhostd {
-${sets.join('')}${ANTI_SPOOFING}${isolation(policy)}${hostGuard(policy)}${masquerade(policy)}}
+${[...sets, ...counts, inbound].join('')}${ANTI_SPOOFING}${toGuests(policy)}${hostGuard(policy)}${masquerade(policy)}${rules.flatMap(inboundChains).map(chainText).join('')}}
 `
 }
 
-/** The text for `nft -f` that adds guests to a table which is otherwise as it shall be; four times as fast. */
-export function compileAdditions(guests: readonly GuestRule[]): string {
-  return Object.keys(GUEST_SETS)
-    .map((name) => ({ name, elements: elementsOf(name as GuestSet, guests) }))
-    .filter(({ elements }) => elements.length > 0)
-    .map(({ name, elements }) => `add element inet vmhostd ${name} { ${elements.join(', ')} }\n`)
-    .join('')
+/** More devices than a host can have guests; a set that packets fill must have an end. */
+const DROP_SET_SIZE = 65_535
+
+const block = (head: string, lines: readonly string[]): string =>
+  `  ${head} {\n${lines.map((line) => `    ${line}\n`).join('')}  }\n`
+
+export const chainText = ({ name, rules }: Chain): string => block(`chain ${name}`, rules)
+
+const elements = (texts: readonly string[]): readonly string[] =>
+  texts.length === 0 ? [] : [`elements = { ${texts.join(', ')} }`]
+
+/** What stands of a guest in one of {@link GUEST_SETS}. */
+export function element(set: string, rule: GuestRule): readonly string[] {
+  const value = GUEST_SETS[set as keyof typeof GUEST_SETS].of(rule)
+  return value === undefined ? [] : [`"${rule.device}" . ${value}`]
 }
 
-type GuestSet = keyof typeof GUEST_SETS
-
-function elementsOf(set: GuestSet, guests: readonly GuestRule[]): readonly string[] {
-  return guests.flatMap((rule) => {
-    const value = GUEST_SETS[set].of(rule)
-    return value === undefined ? [] : [`"${rule.device}" . ${value}`]
-  })
+export function inboundElement(rule: GuestRule): readonly string[] {
+  const chain = inboundChain(rule)
+  return chain === undefined ? [] : [`"${rule.device}" : goto ${chain}`]
 }
+
+const countText = (device: string, count: DropCount | undefined): readonly string[] =>
+  count === undefined ? [] : [`"${device}" counter packets ${count.packets} bytes ${count.bytes}`]
+
+const count = (set: DropSet, key: 'iifname' | 'oifname'): string => `update @${set} { ${key} counter }`
 
 const FROM_GUEST = `iifname "${DEVICE_PREFIX}*"`
 const TO_GUEST = `oifname "${DEVICE_PREFIX}*"`
@@ -71,7 +107,8 @@ const TO_GUEST = `oifname "${DEVICE_PREFIX}*"`
  *
  * A guest sends from its own addresses alone. Neighbour discovery also comes from a link-local address of the guest's
  * choice, or from none while it tests an address (RFC 4862, 5.4.2); hop limit 255 says that no router passed it on
- * (RFC 4861, 7.1). The host remembers each such sender, so their rate is bounded.
+ * (RFC 4861, 7.1). The host remembers each such sender, so their rate is bounded. What else an honest guest says from
+ * such addresses, as multicast groups that it joins or a call for a DHCP server, is dropped and not held against it.
  */
 const ANTI_SPOOFING = `  set discovery_rate {
     type ifname
@@ -84,22 +121,37 @@ const ANTI_SPOOFING = `  set discovery_rate {
     ${FROM_GUEST} jump from_guest
   }
   chain from_guest {
-    iifname . ether saddr != @guest_mac counter drop comment "not the MAC address of the guest"
+    iifname . ether saddr != @guest_mac ${count('spoofed_drops', 'iifname')} counter drop comment "not the MAC address of the guest"
     iifname . ip saddr @guest_ipv4 return
     iifname . ip6 saddr @guest_ipv6 return
     ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 saddr { ::, fe80::/10 } goto discovery
-    counter drop comment "not an address of the guest"
+    ip6 saddr { ::, fe80::/10 } counter drop comment "from a link-local address"
+    ip saddr 0.0.0.0 counter drop comment "from no address"
+    ${count('spoofed_drops', 'iifname')} counter drop comment "not an address of the guest"
   }
   chain discovery {
     update @discovery_rate { iifname limit rate over 5/second burst 20 packets } counter drop comment "too many neighbours"
   }
 `
 
-function isolation({ guestToGuest }: FirewallPolicy): string {
-  if (guestToGuest) return ''
-  return `  chain isolation {
+/**
+ * What is passed on to a guest. What the host itself sends is not: it never comes here. Neither does neighbour discovery,
+ * which is not passed on. Replies to what the guest opened pass, and the ICMP errors that belong to them; so does what
+ * was open when the guest's rules were replaced.
+ */
+function toGuests({ guestToGuest, inboundDefault }: FirewallPolicy): string {
+  const apart = `${FROM_GUEST} counter drop comment "from guest to guest"`
+  return `  chain to_guests {
     type filter hook forward priority filter; policy accept;
-    ${FROM_GUEST} ${TO_GUEST} counter drop comment "from guest to guest"
+    ${TO_GUEST} goto to_guest
+  }
+${block('chain to_guest', [
+  ...(guestToGuest ? [] : [apart]),
+  'ct state established,related accept',
+  `oifname vmap @${INBOUND_MAP}`,
+  ...(inboundDefault === 'drop' ? [`goto ${REFUSED}`] : []),
+])}  chain ${REFUSED} {
+    ${count('inbound_drops', 'oifname')} counter drop comment "not open to others"
   }
 `
 }

@@ -12,7 +12,7 @@ const spec: TapSpec = {
   ipv4Address: '192.0.2.10',
   ipv6Address: '2001:db8::10',
 }
-const whole: TapFacts = { up: true, ...tapLayout(spec) }
+const whole: TapFacts = { up: true, attached: true, bandwidth: {}, ...tapLayout(spec) }
 
 test('a tap that has all it shall have does not drift', () => {
   assert.deepEqual(tapDrift(spec, whole), [])
@@ -23,7 +23,7 @@ test('the routes that the kernel adds by itself are no drift', () => {
 })
 
 test('each thing that is missing is named', () => {
-  const empty = { up: false, addresses: [], routes: [], neighbours: [] }
+  const empty = { up: false, attached: false, bandwidth: {}, addresses: [], routes: [], neighbours: [] }
   assert.deepEqual(tapDrift(spec, empty), [
     'link is down',
     'no address 169.254.0.1/32',
@@ -56,4 +56,28 @@ test('what a former address left behind is drift', () => {
 test('an address family that the guest no longer has leaves nothing behind', () => {
   const { ipv6Address: _, ...ipv4Only } = spec
   assert.deepEqual(tapDrift(ipv4Only, whole), ['stale route to 2001:db8::10', 'stale neighbour 2001:db8::10'])
+})
+
+test('whether a monitor holds the tap is no drift of the tap', () => {
+  assert.deepEqual(tapDrift(spec, { ...whole, attached: false }), [])
+})
+
+test('a bandwidth limit that is missing, differs, or is no longer wanted is named with both figures', () => {
+  const limited = { ...spec, bandwidth: { receiveMbitPerSecond: 20, transmitMbitPerSecond: 10 } }
+  assert.deepEqual(tapDrift(limited, { ...whole, bandwidth: limited.bandwidth }), [])
+  assert.deepEqual(tapDrift(limited, { ...whole, bandwidth: { transmitMbitPerSecond: 5 } }), [
+    'receive limit is none, not 20 Mbit/s',
+    'transmit limit is 5 Mbit/s, not 10 Mbit/s',
+  ])
+  assert.deepEqual(tapDrift(spec, { ...whole, bandwidth: { receiveMbitPerSecond: 20 } }), [
+    'receive limit is 20 Mbit/s, not none',
+  ])
+})
+
+test('a guest that cannot transmit at all is drift, with a limit and without', () => {
+  const cut = { ...whole, bandwidth: { transmitMbitPerSecond: 0 } }
+  assert.deepEqual(tapDrift(spec, cut), ['transmit limit is 0 Mbit/s, not none'])
+  assert.deepEqual(tapDrift({ ...spec, bandwidth: { transmitMbitPerSecond: 10 } }, cut), [
+    'transmit limit is 0 Mbit/s, not 10 Mbit/s',
+  ])
 })

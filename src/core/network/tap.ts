@@ -1,9 +1,16 @@
 import type { GuestRule } from './guest-rule.ts'
+import type { Bandwidth } from '../vm/desired.ts'
+import type { InboundRule } from './inbound-rule.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../vm/ids.ts'
 
 /** Host side of every tap: the guest's gateway (link-local, so each tap can have the same). */
 export const GATEWAY_IPV4 = '169.254.0.1'
 export const GATEWAY_IPV6 = 'fe80::1'
+/**
+ * Of the host side too: a guest keeps the hardware address of its gateway for minutes, and would go on sending to it
+ * after its tap was made anew. Locally administered, and no guest's: theirs end in a user id, of which this is none.
+ */
+export const GATEWAY_MAC = '02:76:ff:ff:ff:ff'
 
 /** A VM's tap as it shall be: point-to-point, routed, neighbours permanent (a sleeping guest answers no ARP). */
 export type TapSpec = {
@@ -13,6 +20,9 @@ export type TapSpec = {
   readonly guestMac: MacAddress
   readonly ipv4Address?: string
   readonly ipv6Address?: string
+  readonly bandwidth?: Bandwidth
+  /** For the firewall; the device itself does not know it. */
+  readonly inbound?: readonly InboundRule[]
 }
 
 /** A device as the kernel shows it. */
@@ -25,6 +35,10 @@ export type TapState =
 /** Addresses and routes as text in canonical form (inet_ntop(3)), with prefix length. */
 export type TapFacts = {
   readonly up: boolean
+  /** A monitor holds the device: the kernel shows a carrier only then (tun_chr_open and tun_detach of drivers/net/tun.c). */
+  readonly attached: boolean
+  /** The rate limits in force, as read back; 0 where nothing gets through, since only a part of a limit is left. */
+  readonly bandwidth: Bandwidth
   readonly addresses: readonly string[]
   readonly routes: readonly string[]
   /** Permanent neighbour entries only. */
@@ -37,7 +51,7 @@ export type Neighbour = TapFacts['neighbours'][number]
 type Family = { readonly gateway: string; readonly route: string; readonly neighbour: Neighbour }
 
 /** What shall be on the device. */
-export type TapLayout = Omit<TapFacts, 'up'>
+export type TapLayout = Pick<TapFacts, 'addresses' | 'routes' | 'neighbours'>
 
 export function tapLayout(spec: TapSpec): TapLayout {
   const families = familiesOf(spec)
@@ -57,16 +71,16 @@ function familiesOf({ guestMac: macAddress, ipv4Address, ipv6Address }: TapSpec)
 }
 
 /** Routes to single hosts other than the guest, as a former address leaves them. The kernel's own routes are wider. */
-export function staleRoutes(layout: TapLayout, facts: TapFacts): readonly string[] {
+export function staleRoutes(layout: TapLayout, facts: TapLayout): readonly string[] {
   return facts.routes.filter((route) => /\/(32|128)$/.test(route) && !layout.routes.includes(route))
 }
 
-export function staleNeighbours(layout: TapLayout, facts: TapFacts): readonly Neighbour[] {
+export function staleNeighbours(layout: TapLayout, facts: TapLayout): readonly Neighbour[] {
   const wanted = new Set(layout.neighbours.map(({ address }) => address))
   return facts.neighbours.filter(({ address }) => !wanted.has(address))
 }
 
-export const hasNeighbour = (facts: TapFacts, { address, macAddress }: Neighbour): boolean =>
+export const hasNeighbour = (facts: TapLayout, { address, macAddress }: Neighbour): boolean =>
   facts.neighbours.some((entry) => entry.address === address && entry.macAddress === macAddress)
 
 /** How the tap differs from what it shall be, in words; empty when it does not. */
@@ -80,8 +94,20 @@ export function tapDrift(spec: TapSpec, facts: TapFacts): readonly string[] {
   const layout = tapLayout(spec)
   for (const route of staleRoutes(layout, facts)) drift.push(`stale route to ${route.split('/')[0]}`)
   for (const { address } of staleNeighbours(layout, facts)) drift.push(`stale neighbour ${address}`)
-  return drift
+  return [...drift, ...bandwidthDrift(spec.bandwidth ?? {}, facts.bandwidth)]
 }
+
+function bandwidthDrift(wanted: Bandwidth, found: Bandwidth): readonly string[] {
+  const drift = (direction: string, shall: number | undefined, is: number | undefined): readonly string[] =>
+    shall === is ? [] : [`${direction} limit is ${rateWords(is)}, not ${rateWords(shall)}`]
+  return [
+    ...drift('receive', wanted.receiveMbitPerSecond, found.receiveMbitPerSecond),
+    ...drift('transmit', wanted.transmitMbitPerSecond, found.transmitMbitPerSecond),
+  ]
+}
+
+const rateWords = (mbitPerSecond: number | undefined): string =>
+  mbitPerSecond === undefined ? 'none' : `${mbitPerSecond} Mbit/s`
 
 /** What the firewall is told of the guest behind a tap. */
 export const guestRuleOf = (spec: TapSpec): GuestRule => ({
@@ -89,4 +115,5 @@ export const guestRuleOf = (spec: TapSpec): GuestRule => ({
   macAddress: spec.guestMac,
   ...(spec.ipv4Address === undefined ? {} : { ipv4Address: spec.ipv4Address }),
   ...(spec.ipv6Address === undefined ? {} : { ipv6Address: spec.ipv6Address }),
+  ...(spec.inbound === undefined ? {} : { inbound: spec.inbound }),
 })

@@ -1,4 +1,4 @@
-import type { Blocked, Plan, Step, Waiting } from './step.ts'
+import type { Blocked, Lane, Plan, Step, Waiting } from './step.ts'
 import type { Probe } from './world.ts'
 
 /** One part of a plan: steps to take, or why nothing after this part can be decided yet. */
@@ -9,17 +9,30 @@ export type Facet = readonly Step[] | Waiting | Blocked
  * which then is what was gathered until there.
  */
 export function inOrder(...facets: readonly (() => Facet)[]): Plan {
+  const { steps, stop } = gather(facets)
+  const [first, ...rest] = steps
+  if (first === undefined) return stop ?? { outcome: 'settled' }
+  return { outcome: 'act', steps: [first, ...rest] }
+}
+
+/**
+ * Lanes that do not wait for one another: what cannot be done in one keeps none of the others from acting, neither in the
+ * plan nor when a step fails. Within a lane, facets are in order.
+ */
+export function beside(lanes: Partial<Record<Lane, readonly (() => Facet)[]>>): Facet {
+  const parts = Object.entries(lanes).map(([lane, facets]) => ({ lane: lane as Lane, ...gather(facets) }))
+  const steps = parts.flatMap((part) => part.steps.map((step) => ({ ...step, lane: part.lane })))
+  return steps.length > 0 ? steps : (parts.find(({ stop }) => stop !== undefined)?.stop ?? [])
+}
+
+function gather(facets: readonly (() => Facet)[]): { steps: readonly Step[]; stop?: Waiting | Blocked } {
   const steps: Step[] = []
   for (const facet of facets) {
     const part = facet()
-    if (isStop(part)) {
-      if (steps.length === 0) return part
-      break
-    }
+    if (isStop(part)) return { steps, stop: part }
     steps.push(...part)
   }
-  const [first, ...rest] = steps
-  return first === undefined ? { outcome: 'settled' } : { outcome: 'act', steps: [first, ...rest] }
+  return { steps }
 }
 
 /** Gives a facet the value of an inspection, or blocks it where the inspection failed. */

@@ -1,7 +1,8 @@
 import { sameGuestRule } from '../network/guest-rule.ts'
-import { guestRuleOf, tapDrift } from '../network/tap.ts'
+import { guestRuleOf, staleRoutes, tapDrift, tapLayout } from '../network/tap.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { when } from './facet.ts'
+import { isLiveMonitor } from './world.ts'
 import type { TapSpec } from '../network/tap.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
@@ -50,6 +51,24 @@ function firewallDrift(firewall: FirewallState, spec: TapSpec): string | undefin
     default:
       return unreachable(firewall)
   }
+}
+
+/** A stopped VM gives up the addresses it had, so that another can have them; else a stop asks nothing of the network. */
+export function leaveFormerAddresses(world: World, facts: Facts): Facet {
+  const { tap } = world
+  if (facts.tap === undefined || !tap.known || tap.value.kind !== 'present') return []
+  const left = staleRoutes(tapLayout(facts.tap), tap.value.facts)
+  return left.length === 0 ? [] : ensureNetwork(world, facts)
+}
+
+/** A monitor whose device was taken from under it gets it back; the guest goes on meanwhile. */
+export function ensureAttached(world: World, { tap: spec }: Facts): Facet {
+  const { unit, monitor, tap } = world
+  if (spec === undefined || !tap.known || tap.value.kind !== 'present' || tap.value.facts.attached) return []
+  if (!unit.known || unit.value.kind !== 'active' || !monitor.known) return []
+  if (!isLiveMonitor(monitor.value)) return []
+  const because = `the guest runs, and no monitor holds ${spec.device}`
+  return [{ kind: 'network.ensure-attached', mainPid: unit.value.mainPid, because }]
 }
 
 /** The device goes before the rule that guards it; a foreign device is left alone. */

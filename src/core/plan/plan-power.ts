@@ -4,7 +4,7 @@ import { when } from './facet.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
-import type { Step } from './step.ts'
+import type { Step, Waiting, WaitReason } from './step.ts'
 import type { MonitorState, UnitState, World } from './world.ts'
 
 /** Ends a unit that shall not be: the VM shall stop, its guest is over, or a failed unit is in the way of a start. */
@@ -17,6 +17,9 @@ export function removeUnit(record: VmRecord, world: World): Facet {
 
 function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor }: World): string | undefined {
   if (unit.kind === 'absent') return undefined
+  if (unit.kind === 'leftover') {
+    return `the unit is gone, yet processes are left in its control group: ${unit.pids.join(', ')}`
+  }
   if (record.deleting) return 'the VM is being deleted'
   if (record.desired.power === 'stopped') return 'power shall be stopped'
   if (unit.kind === 'failed') return 'a failed unit is in the way of a start'
@@ -41,11 +44,12 @@ export function ensurePower(record: VmRecord, world: World, facts: Facts): Facet
     switch (unit.kind) {
       case 'absent':
       case 'failed':
+      case 'leftover':
         return start(record, world, facts)
       case 'activating':
-        return { outcome: 'wait', for: 'the unit to start', recheckMs: limits.unitRecheckMs }
+        return waitForUnit('the unit to start')
       case 'deactivating':
-        return { outcome: 'wait', for: 'the unit to stop', recheckMs: limits.unitRecheckMs }
+        return waitForUnit('the unit to stop')
       case 'active':
         return when('monitor', world.monitor, (monitor) =>
           steer(record, monitor, facts.nowMs - unit.startedAtMs),
@@ -55,6 +59,13 @@ export function ensurePower(record: VmRecord, world: World, facts: Facts): Facet
     }
   })
 }
+
+const waitForUnit = (what: WaitReason): Waiting => ({
+  outcome: 'wait',
+  for: what,
+  recheckMs: limits.unitRecheckMs,
+  deadlineMs: limits.unitWaitMs,
+})
 
 function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
   return when('console', world.console, (console) => {
@@ -72,11 +83,19 @@ function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
   })
 }
 
+const whyStalled = ({ status }: MonitorState & { kind: 'stalled' }): string =>
+  `the guest stands still: its disk failed (${status})`
+
 function steer(record: VmRecord, monitor: MonitorState, ageMs: number): Facet {
   switch (monitor.kind) {
     case 'silent':
       if (ageMs < limits.monitorAnswerMs) {
-        return { outcome: 'wait', for: 'the monitor to answer', recheckMs: limits.monitorRecheckMs }
+        return {
+          outcome: 'wait',
+          for: 'the monitor to answer',
+          recheckMs: limits.monitorRecheckMs,
+          deadlineMs: limits.monitorAnswerMs,
+        }
       }
       return {
         outcome: 'blocked',
@@ -92,6 +111,10 @@ function steer(record: VmRecord, monitor: MonitorState, ageMs: number): Facet {
     case 'paused':
       return record.desired.power === 'running'
         ? [{ kind: 'monitor.ensure-running', because: 'power shall be running and the guest is paused' }]
+        : []
+    case 'stalled':
+      return record.desired.power === 'running'
+        ? [{ kind: 'monitor.ensure-running', because: whyStalled(monitor) }]
         : []
     case 'broken':
       // removeUnit has planned its end in the same plan; the start follows on what is seen then.

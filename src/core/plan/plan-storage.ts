@@ -1,21 +1,69 @@
 import { imagesOf } from '../vm/desired.ts'
 import { when } from './facet.ts'
+import { isLiveMonitor } from './world.ts'
+import type { DiskLimits } from '../vm/desired.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
-import type { Step } from './step.ts'
-import type { StorageState, World } from './world.ts'
+import type { Blocked, Step } from './step.ts'
+import type { MonitorDisk, StorageState, World } from './world.ts'
 
 /** Images in the pool, the disk at its size, the seed as rendered. */
 export function ensureStorage(record: VmRecord, world: World, facts: Facts): Facet {
   const gone = isGone(world)
   const mayGrow = gone || facts.capabilities.growDiskOnline
-  return when('storage', world.storage, (storage) => [
-    ...fetchImages(record, storage),
-    ...ensureDisk(record, storage, mayGrow),
-    ...ensureSeed(storage, facts, gone),
-  ])
+  return when('storage', world.storage, (storage) => {
+    if (isDiskMissing(record, storage)) return diskMissing(record)
+    return [
+      // A guest that lives has read its kernel; an image that is gone matters to its next start.
+      ...(gone ? fetchImages(record, storage) : []),
+      ...ensureDisk(record, storage, mayGrow),
+      ...ensureSeed(storage, facts, gone),
+    ]
+  })
 }
+
+/** Grows the disk of a VM that is stopped; asked for only where growth is outstanding, so a stop waits for no pool. */
+export function growStoppedDisk(record: VmRecord, world: World): Facet {
+  const { disk: known } = record.observed
+  if (known === undefined || known.sizeMib >= record.desired.disk.sizeMib) return []
+  return when('storage', world.storage, (storage) =>
+    isDiskMissing(record, storage) ? diskMissing(record) : ensureDisk(record, storage, true),
+  )
+}
+
+/** A running guest sees its disk at its new size, once the pool has it: the monitor would grow the file past the pool. */
+export function showGrowth(record: VmRecord, { monitor, storage }: World, { capabilities }: Facts): Facet {
+  if (!monitor.known || !isLiveMonitor(monitor.value)) return []
+  const inPool = storage.known && storage.value.disk.kind === 'present'
+  const live = monitor.value.disk
+  const { sizeMib } = record.desired.disk
+  if (live.sizeMib >= sizeMib || !capabilities.growDiskOnline || !inPool) return []
+  const because = `the guest sees ${live.sizeMib} MiB and shall see ${sizeMib}`
+  return [{ kind: 'monitor.ensure-disk-size', sizeMib, because }]
+}
+
+/** The disk of a running guest is limited as is desired. */
+export function limitDisk(record: VmRecord, { monitor }: World): Facet {
+  if (!monitor.known || !isLiveMonitor(monitor.value)) return []
+  const live = monitor.value.disk
+  const { sizeMib: _size, ...limits } = record.desired.disk
+  if (sameLimits(live, limits)) return []
+  const because = `the disk is limited to ${limitsInWords(live)} and shall be to ${limitsInWords(limits)}`
+  return [{ kind: 'monitor.ensure-disk-limits', limits, because }]
+}
+
+/** A disk that was there once is never made again from its image: that would be another machine under the same name. */
+export const isDiskMissing = (record: VmRecord, { disk }: StorageState): boolean =>
+  disk.kind === 'absent' && record.observed.disk !== undefined
+
+const diskMissing = (record: VmRecord): Blocked => ({
+  outcome: 'blocked',
+  step: 'storage.ensure-disk',
+  code: 'disk_missing',
+  retry: 'backoff',
+  because: `the disk of ${record.id} is gone from the pool; put it back, or delete the VM`,
+})
 
 /** The rootfs image is needed only until the disk is cloned from it. */
 function fetchImages(record: VmRecord, { missingImages, disk }: StorageState): Step[] {
@@ -60,4 +108,15 @@ export function removeDisk(world: World): Facet {
 }
 
 const isGone = ({ unit }: World): boolean =>
-  unit.known && (unit.value.kind === 'absent' || unit.value.kind === 'failed')
+  unit.known && ['absent', 'failed', 'leftover'].includes(unit.value.kind)
+
+const sameLimits = (live: MonitorDisk, wanted: DiskLimits): boolean =>
+  live.iopsMax === wanted.iopsMax && live.mibPerSecondMax === wanted.mibPerSecondMax
+
+function limitsInWords({ iopsMax, mibPerSecondMax }: DiskLimits): string {
+  const words = [
+    ...(iopsMax === undefined ? [] : [`${iopsMax} operations/s`]),
+    ...(mibPerSecondMax === undefined ? [] : [`${mibPerSecondMax} MiB/s`]),
+  ]
+  return words.length === 0 ? 'nothing' : words.join(' and ')
+}

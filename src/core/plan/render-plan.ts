@@ -9,7 +9,7 @@ export function renderPlan(plan: Plan): string {
     case 'act':
       return ['act', ...plan.steps.map((step) => `  ${renderStep(step)} because ${step.because}`)].join('\n')
     case 'wait':
-      return `wait for ${plan.for}, look again in ${plan.recheckMs} ms`
+      return `wait for ${plan.for}, look again in ${plan.recheckMs} ms; a fault ${plan.deadlineMs / 1000} s after the state began`
     case 'blocked':
       return `blocked at ${plan.step} with ${plan.code} because ${plan.because}`
     default:
@@ -18,10 +18,13 @@ export function renderPlan(plan: Plan): string {
 }
 
 function renderStep(step: Step): string {
-  const { kind, because: _because, ...args } = step
-  const words = Object.entries(args).map(([name, value]) => `${name}=${brief(String(value))}`)
+  const { kind, because: _because, lane: _lane, ...args } = step
+  const words = Object.entries(args).map(([name, value]) => `${name}=${brief(value)}`)
   return [kind, ...words].join(' ')
 }
 
 /** Digests are told apart by their first bytes. */
-const brief = (text: string): string => (/^[0-9a-f]{64}$/.test(text) ? text.slice(0, 12) : text)
+function brief(value: unknown): string {
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  return /^[0-9a-f]{64}$/.test(text) ? text.slice(0, 12) : text
+}

@@ -1,5 +1,5 @@
 import type { FaultCode, RetryClass } from '../errors.ts'
-import type { ImageRole } from '../vm/desired.ts'
+import type { DiskLimits, ImageRole } from '../vm/desired.ts'
 import type { Sha256 } from '../vm/ids.ts'
 
 /**
@@ -13,6 +13,7 @@ export type StepArguments = {
   'storage.remove-disk': NoArguments
   'network.ensure-tap': NoArguments
   'network.ensure-firewall': NoArguments
+  'network.ensure-attached': { readonly mainPid: number }
   'network.remove-tap': NoArguments
   'network.remove-firewall': NoArguments
   'console.ensure-master': NoArguments
@@ -21,12 +22,20 @@ export type StepArguments = {
   'unit.ensure-stopped': NoArguments
   'monitor.ensure-running': NoArguments
   'monitor.ensure-paused': NoArguments
+  'monitor.ensure-disk-size': { readonly sizeMib: number }
+  'monitor.ensure-disk-limits': { readonly limits: DiskLimits }
 }
 type NoArguments = { readonly [name in never]: never }
 
+/**
+ * Steps of one lane depend on those before them in it, and not on those of another; steps without a lane depend on all
+ * before them.
+ */
+export type Lane = 'power' | 'storage' | 'network'
+
 export type StepKind = keyof StepArguments
 export type StepOf<K extends StepKind> = {
-  [P in K]: { readonly kind: P; readonly because: string } & StepArguments[P]
+  [P in K]: { readonly kind: P; readonly because: string; readonly lane?: Lane } & StepArguments[P]
 }[K]
 export type Step = StepOf<StepKind>
 
@@ -42,7 +51,13 @@ export type Blocked = {
   readonly because: string
 }
 
-export type Waiting = { readonly outcome: 'wait'; readonly for: WaitReason; readonly recheckMs: number }
+export type Waiting = {
+  readonly outcome: 'wait'
+  readonly for: WaitReason
+  readonly recheckMs: number
+  /** Of the whole wait, counted from when the state began; then it is a fault, and still waited for. */
+  readonly deadlineMs: number
+}
 
 /** The whole way from what is to what shall be, up to the first wait. */
 export type Plan =

@@ -1,12 +1,17 @@
 import type { FaultCode, RetryClass } from '../errors.ts'
 import type { GuestRule } from '../network/guest-rule.ts'
 import type { TapState } from '../network/tap.ts'
-import type { ImageRole } from '../vm/desired.ts'
+import type { DiskLimits, ImageRole } from '../vm/desired.ts'
 
 /** What one inspection found. `known: false` is neither absent nor present: nothing is removed or made on it. */
-export type Probe<T> =
-  | { readonly known: true; readonly value: T }
-  | { readonly known: false; readonly code: FaultCode; readonly retry: RetryClass; readonly message: string }
+export type Probe<T> = { readonly known: true; readonly value: T } | Unknown
+
+export type Unknown = {
+  readonly known: false
+  readonly code: FaultCode
+  readonly retry: RetryClass
+  readonly message: string
+}
 
 /** The unit of a VM as systemd tells it. `absent`: not loaded, or inactive after a clean exit. */
 export type UnitState =
@@ -15,6 +20,8 @@ export type UnitState =
   | { readonly kind: 'deactivating' }
   /** `result`, `status` as in org.freedesktop.systemd1(5): Result and ExecMainStatus. */
   | { readonly kind: 'failed'; readonly result: string; readonly status: number }
+  /** The unit is gone or failed, yet processes are left in its control group: what they hold open, nobody else may open. */
+  | { readonly kind: 'leftover'; readonly pids: readonly number[] }
 
 /** The pty of a VM. `stored`: its master is in the descriptor store, as read back from systemd. */
 export type ConsoleState =
@@ -26,10 +33,20 @@ export type ConsoleState =
 export type MonitorState =
   /** Nothing answers; the unit tells whether something should. */
   | { readonly kind: 'silent' }
-  | { readonly kind: 'running' }
-  | { readonly kind: 'paused' }
+  | { readonly kind: 'running'; readonly disk: MonitorDisk }
+  | { readonly kind: 'paused'; readonly disk: MonitorDisk }
+  /** The guest stands still since its disk failed; it goes on where it is told to. `status` is the monitor's own word. */
+  | { readonly kind: 'stalled'; readonly status: string; readonly disk: MonitorDisk }
   /** The guest ended or the monitor gave up; `status` is its own word for it. */
   | { readonly kind: 'broken'; readonly status: string }
+
+/** The states of a guest that lives: what it is given reaches it, at once or when it goes on. */
+export type LiveMonitor = Extract<MonitorState, { readonly disk: MonitorDisk }>
+
+export const isLiveMonitor = (monitor: MonitorState): monitor is LiveMonitor => 'disk' in monitor
+
+/** The disk as a monitor shows it to its guest, with the limits in force. */
+export type MonitorDisk = DiskLimits & { readonly sizeMib: number }
 
 export type DiskState = { readonly kind: 'absent' } | { readonly kind: 'present'; readonly sizeMib: number }
 export type SeedState = { readonly kind: 'absent' } | { readonly kind: 'present'; readonly digest: string }

@@ -3,7 +3,7 @@ export type MonitorCapabilities = {
   readonly pause: boolean
   /** A guest can be started with its vCPUs stopped. */
   readonly startPaused: boolean
-  /** A disk can grow while the guest runs. */
+  /** A disk can grow while the guest runs, and the guest is told. */
   readonly growDiskOnline: boolean
   readonly vcpusMax: number
 }

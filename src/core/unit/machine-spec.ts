@@ -1,5 +1,5 @@
 import type { TapSpec } from '../network/tap.ts'
-import type { Compute } from '../vm/desired.ts'
+import type { Compute, DiskLimits } from '../vm/desired.ts'
 import type { UserId, VmId } from '../vm/ids.ts'
 
 /** One guest machine, complete: what a monitor needs to know to start it. Paths are absolute. */
@@ -10,6 +10,7 @@ export type MachineSpec = {
   readonly kernelPath: string
   readonly initrdPath?: string
   readonly diskPath: string
+  readonly diskLimits: DiskLimits
   readonly seedPath: string
   /** The VM's own; the monitor puts the host's before them. */
   readonly kernelArguments: string

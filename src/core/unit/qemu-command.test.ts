@@ -22,6 +22,7 @@ const machine: MachineSpec = {
   kernelPath: '/pool/images/kernel',
   initrdPath: '/pool/images/initrd',
   diskPath: '/pool/disks/web-1/disk.raw',
+  diskLimits: {},
   seedPath: '/pool/disks/web-1/seed.iso',
   kernelArguments: 'quiet',
   tap: {
@@ -46,9 +47,8 @@ const printed = (args: readonly string[]): string =>
 const DISKS_AND_REST = `
 -chardev stdio,id=console,signal=off
 -serial chardev:console
--blockdev driver=file,node-name=disk-file,filename=/pool/disks/web-1/disk.raw,cache.direct=on,aio=threads,discard=unmap
--blockdev driver=raw,node-name=disk,file=disk-file,discard=unmap
--device virtio-blk-pci-non-transitional,drive=disk
+-drive if=none,id=disk-drive,node-name=disk,driver=raw,cache.direct=on,discard=unmap,file.driver=file,file.aio=threads,file.filename=/pool/disks/web-1/disk.raw
+-device virtio-blk-pci-non-transitional,drive=disk-drive,werror=enospc,rerror=report
 -blockdev driver=file,node-name=seed-file,filename=/pool/disks/web-1/seed.iso,read-only=on
 -blockdev driver=raw,node-name=seed,file=seed-file,read-only=on
 -device virtio-blk-pci-non-transitional,drive=seed
@@ -109,6 +109,17 @@ test('a guest without network and initrd has neither in its command', () => {
   assert.doesNotMatch(args.join(' '), /virtio-net|ip=/)
 })
 
+test('a limited disk is limited from the first request on', () => {
+  const lineOf = (diskLimits: MachineSpec['diskLimits']): string =>
+    qemuArguments({ ...machine, diskLimits }, emulated).join(' ')
+  assert.match(
+    lineOf({ iopsMax: 100, mibPerSecondMax: 5 }),
+    /disk\.raw,throttling\.iops-total=100,throttling\.bps-total=5242880 -device/,
+  )
+  assert.match(lineOf({ mibPerSecondMax: 1 }), /disk\.raw,throttling\.bps-total=1048576 -device/)
+  assert.doesNotMatch(lineOf({}), /throttling/)
+})
+
 test('a guest is started with its vCPUs stopped only where that is asked', () => {
   assert.ok(!qemuArguments(machine, emulated).includes('-S'))
   assert.equal(qemuArguments({ ...machine, startPaused: true }, emulated).at(-1), '-S')
@@ -116,7 +127,7 @@ test('a guest is started with its vCPUs stopped only where that is asked', () =>
 
 test('a comma in a path cannot end an option', () => {
   const args = qemuArguments({ ...machine, diskPath: '/pool/a,b=c/disk.raw' }, emulated)
-  assert.match(args.join(' '), /filename=\/pool\/a,,b=c\/disk\.raw,cache/)
+  assert.match(args.join(' '), /file\.filename=\/pool\/a,,b=c\/disk\.raw -device/)
 })
 
 test('an emulated guest may use its memory, its page tables, the overhead and the translation cache', () => {

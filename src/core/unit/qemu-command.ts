@@ -4,6 +4,7 @@ import { vcpusOf } from '../vm/desired.ts'
 import { renderKernelArguments } from './kernel-arguments.ts'
 import type { Architecture } from './kernel-arguments.ts'
 import type { MachineSpec } from './machine-spec.ts'
+import { DISK_NODE, throttleOf } from './qemu-disk.ts'
 import type { UnitSpec } from './unit-spec.ts'
 
 export type Accelerator = 'kvm' | 'tcg'
@@ -71,11 +72,8 @@ export function qemuArguments(machine: MachineSpec, host: QemuHost): readonly st
     ...machineArguments(machine, host),
     ...bootArguments(machine, host),
     ...consoleArguments(),
-    ...diskArguments(
-      'disk',
-      `filename=${escaped(machine.diskPath)},cache.direct=on,aio=threads,discard=unmap`,
-    ),
-    ...diskArguments('seed', `filename=${escaped(machine.seedPath)},read-only=on`),
+    ...diskArguments(machine),
+    ...seedArguments(machine),
     ...networkArguments(machine),
     ...['-object', 'rng-builtin,id=rng', '-device', 'virtio-rng-pci-non-transitional,rng=rng,rombar=0'],
     ...['-qmp', `unix:${escaped(qmpSocketPath(host.runDirectory, machine.id))},server=on,wait=off`],
@@ -121,14 +119,34 @@ const consoleArguments = (): string[] => [
 /**
  * A raw file as a virtio disk. Past the page cache (`cache.direct`), or its pages would count against the unit's memory
  * a second time; with worker threads, as Linux AIO blocks the monitor where a sparse or cloned file allocates.
+ *
+ * A `-drive`, not a `-blockdev`, since only that takes limits of its own: they are in force from the first request, are
+ * changed and lifted while the guest runs, and cost a guest without limits nothing, where a filter node would be passed
+ * by every request.
+ *
+ * A write that finds the pool full stops the guest, and is made again when the guest goes on: it never learns of it. Any
+ * other error is the guest's own to meet, as on a broken disk: it mostly lasts, and a guest that is told can fail over or
+ * go on read-only, where one that is stopped could only be ended (qemu-system(1), -drive werror=; QEMU's own default,
+ * which libvirt and what is built on it leave as it is). It is said all the same, since we rely on it.
  */
-const diskArguments = (name: 'disk' | 'seed', file: string): string[] => [
-  ...['-blockdev', `driver=file,node-name=${name}-file,${file}`],
-  ...[
-    '-blockdev',
-    `driver=raw,node-name=${name},file=${name}-file,${name === 'seed' ? 'read-only=on' : 'discard=unmap'}`,
-  ],
-  ...['-device', `virtio-blk-pci-non-transitional,drive=${name}`],
+function diskArguments({ diskPath, diskLimits }: MachineSpec): string[] {
+  const { iopsTotal, bpsTotal } = throttleOf(diskLimits)
+  const options = [
+    `if=none,id=${DISK_NODE}-drive,node-name=${DISK_NODE},driver=raw`,
+    `cache.direct=on,discard=unmap,file.driver=file,file.aio=threads,file.filename=${escaped(diskPath)}`,
+    ...(iopsTotal === 0 ? [] : [`throttling.iops-total=${iopsTotal}`]),
+    ...(bpsTotal === 0 ? [] : [`throttling.bps-total=${bpsTotal}`]),
+  ]
+  return [
+    ...['-drive', options.join(',')],
+    ...['-device', `virtio-blk-pci-non-transitional,drive=${DISK_NODE}-drive,werror=enospc,rerror=report`],
+  ]
+}
+
+const seedArguments = ({ seedPath }: MachineSpec): string[] => [
+  ...['-blockdev', `driver=file,node-name=seed-file,filename=${escaped(seedPath)},read-only=on`],
+  ...['-blockdev', 'driver=raw,node-name=seed,file=seed-file,read-only=on'],
+  ...['-device', 'virtio-blk-pci-non-transitional,drive=seed'],
 ]
 
 /** The tap is made beforehand and belongs to the unit's user, so the monitor needs no privilege to open it. */

@@ -2,18 +2,24 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { monitorStateOf } from './qemu-run-state.ts'
 
+const disk = { sizeMib: 64 }
+
 test('a guest runs, also while it sleeps by its own will', () => {
-  assert.deepEqual(monitorStateOf('running'), { kind: 'running' })
-  assert.deepEqual(monitorStateOf('suspended'), { kind: 'running' })
+  assert.deepEqual(monitorStateOf('running', disk), { kind: 'running', disk })
+  assert.deepEqual(monitorStateOf('suspended', disk), { kind: 'running', disk })
 })
 
 test('a guest that was stopped, or not yet let go, is paused', () => {
-  assert.deepEqual(monitorStateOf('paused'), { kind: 'paused' })
-  assert.deepEqual(monitorStateOf('prelaunch'), { kind: 'paused' })
+  assert.deepEqual(monitorStateOf('paused', disk), { kind: 'paused', disk })
+  assert.deepEqual(monitorStateOf('prelaunch', disk), { kind: 'paused', disk })
 })
 
-for (const status of ['shutdown', 'internal-error', 'guest-panicked', 'io-error', 'watchdog', 'a-new-one']) {
+test('a guest whose disk failed stands still, and is not over', () => {
+  assert.deepEqual(monitorStateOf('io-error', disk), { kind: 'stalled', status: 'io-error', disk })
+})
+
+for (const status of ['shutdown', 'internal-error', 'guest-panicked', 'watchdog', 'a-new-one']) {
   test(`${status} is the monitor's own word for a guest that is over`, () => {
-    assert.deepEqual(monitorStateOf(status), { kind: 'broken', status })
+    assert.deepEqual(monitorStateOf(status, disk), { kind: 'broken', status })
   })
 }

@@ -1,17 +1,20 @@
-import type { MonitorState } from '../plan/world.ts'
+import type { MonitorDisk, MonitorState } from '../plan/world.ts'
 
 /**
  * What a status of QMP's `query-status` means (QEMU QMP Reference Manual, RunState). A guest that suspended itself
- * still runs: only it, or whoever wakes it, ends that. A status we have no word for is one the guest cannot leave alone.
+ * still runs: only it, or whoever wakes it, ends that. One whose disk failed goes on where it stood, and its request is
+ * made again. A status we have no word for is one the guest cannot leave alone.
  */
-export function monitorStateOf(status: string): MonitorState {
+export function monitorStateOf(status: string, disk: MonitorDisk): MonitorState {
   switch (status) {
     case 'running':
     case 'suspended':
-      return { kind: 'running' }
+      return { kind: 'running', disk }
     case 'paused':
     case 'prelaunch':
-      return { kind: 'paused' }
+      return { kind: 'paused', disk }
+    case 'io-error':
+      return { kind: 'stalled', status, disk }
     default:
       return { kind: 'broken', status }
   }

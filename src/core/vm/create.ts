@@ -1,12 +1,16 @@
 import type { ImageSource } from '../storage/image-source.ts'
-import type { Compute, DesiredPower, ImageRole } from './desired.ts'
+import type { Compute, DesiredPower, Disk, ImageRole, Network } from './desired.ts'
 import type { MacAddress, Sha256 } from './ids.ts'
+import type { Metadata } from './record.ts'
+
+/** A network as it is asked for; the host chooses a MAC address where it is absent. */
+export type CreateNetwork = Omit<Network, 'macAddress'> & { readonly macAddress?: MacAddress }
 
 /** A request to create a VM, validated in shape. The sources are no part of what makes two requests the same. */
 export type CreateVm = {
   readonly power: DesiredPower
   readonly compute: Compute
-  readonly disk: { readonly sizeMib: number }
+  readonly disk: Disk
   readonly image: {
     readonly images: readonly {
       readonly role: ImageRole
@@ -15,12 +19,8 @@ export type CreateVm = {
     }[]
     readonly kernelArguments?: string
   }
-  readonly network?: {
-    /** Chosen by the host where absent. */
-    readonly macAddress?: MacAddress
-    readonly ipv4Address?: string
-    readonly ipv6Address?: string
-  }
+  readonly network?: CreateNetwork
+  readonly metadata: Metadata
   readonly userData?: string
   readonly sshAuthorizedKeys: readonly string[]
 }

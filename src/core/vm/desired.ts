@@ -1,3 +1,4 @@
+import type { InboundRule } from '../network/inbound-rule.ts'
 import type { MacAddress, Sha256 } from './ids.ts'
 
 export type DesiredPower = 'running' | 'stopped' | 'paused'
@@ -18,17 +19,34 @@ export type Image = {
   readonly kernelArguments?: string
 }
 
+/** Upper bounds of what a VM may ask of its disk, reads and writes together; no bound where absent. */
+export type DiskLimits = {
+  readonly iopsMax?: number
+  readonly mibPerSecondMax?: number
+}
+
+export type Disk = DiskLimits & { readonly sizeMib: number }
+
+/** Upper bounds as the guest sees them, headers included from the Ethernet header on; no bound where absent. */
+export type Bandwidth = {
+  readonly receiveMbitPerSecond?: number
+  readonly transmitMbitPerSecond?: number
+}
+
 export type Network = {
   readonly macAddress: MacAddress
   readonly ipv4Address?: string
   readonly ipv6Address?: string
+  readonly bandwidth?: Bandwidth
+  /** What may be opened to the guest. Absent: as the host is configured. Replies to the guest always pass. */
+  readonly firewall?: { readonly inbound: readonly InboundRule[] }
 }
 
 /** What the controller asked for. URLs and user data are kept elsewhere: they never reach a response. */
 export type Desired = {
   readonly power: DesiredPower
   readonly compute: Compute
-  readonly disk: { readonly sizeMib: number }
+  readonly disk: Disk
   readonly image: Image
   /** Absent: the VM has no network device. */
   readonly network?: Network

@@ -32,6 +32,12 @@ test('a guest whose monitor says it is over counts as an exit although the unit 
   assert.equal(findLaunch(launched, broken, now).kind, 'exited')
 })
 
+test('a guest that stands still since its disk failed did not exit', () => {
+  const value = { kind: 'stalled', status: 'io-error', disk: { sizeMib: 64 } } as const
+  const stalled = worldOf({ monitor: { known: true, value } })
+  assert.deepEqual(findLaunch(launched, stalled, now), { kind: 'as-recorded' })
+})
+
 test('a VM that was started before the host rebooted did not exit', () => {
   assert.deepEqual(findLaunch(launched, gone, { ...now, bootId: 'next-boot' }), { kind: 'as-recorded' })
 })

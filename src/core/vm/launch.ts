@@ -37,6 +37,9 @@ function whyOver({ unit, monitor }: World): string | undefined {
   if (unit.value.kind === 'failed') {
     return `the monitor ended: ${unit.value.result}, status ${unit.value.status}`
   }
+  if (unit.value.kind === 'leftover') {
+    return 'the monitor ended, or its unit lost sight of it: processes are left in the control group'
+  }
   if (unit.value.kind === 'absent') return 'the monitor ended: the guest shut down, or its unit was stopped'
   if (unit.value.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
     return `the guest is over: its monitor says ${monitor.value.status}`

@@ -1,12 +1,9 @@
 import { unreachable } from '../../lib/assert.ts'
-import type { Plan, Step } from '../plan/step.ts'
+import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { World } from '../plan/world.ts'
 import type { ObservedState, VmRecord } from './record.ts'
 
-/**
- * The state to show, from what was seen and what will be done. A blocked plan shows `failed`, unless it is an
- * inspection that failed: then nothing new is known, and the last state stands beside the error.
- */
+/** The state to show, from what was seen and what will be done. */
 export function observedState(record: VmRecord, world: World, plan: Plan): ObservedState {
   if (record.deleting) return 'deleting'
   switch (plan.outcome) {
@@ -15,7 +12,7 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
     case 'wait':
       return plan.for === 'the unit to stop' ? 'stopping' : 'starting'
     case 'blocked':
-      return plan.step.endsWith('.inspect') ? record.observed.state : 'failed'
+      return whileBlocked(record, world, plan)
     case 'act':
       return whileActing(record, world, plan.steps)
     default:
@@ -23,20 +20,65 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
   }
 }
 
-function whileActing(record: VmRecord, world: World, steps: readonly Step[]): ObservedState {
-  const kinds = new Set(steps.map((step) => step.kind))
-  if (kinds.has('image.ensure-fetched') || isFirstDisk(world)) return 'pending'
-  if (kinds.has('unit.ensure-started') || kinds.has('monitor.ensure-running')) return 'starting'
-  if (kinds.has('unit.ensure-stopped')) return record.desired.power === 'stopped' ? 'stopping' : 'starting'
-  if (kinds.has('monitor.ensure-paused')) return 'pausing'
-  return atRest(record, world)
+/**
+ * The state beside a fault. A guest that is seen shows what it is where only a look failed, and a VM that shall be
+ * stopped and is, is stopped. Where unit or guest could not be seen, the last state stands.
+ */
+function whileBlocked(record: VmRecord, world: World, { step }: Blocked): ObservedState {
+  const seen = seenState(world)
+  if (seen === 'stopped') return failedState(record, world)
+  return step.endsWith('.inspect') ? (seen ?? record.observed.state) : 'failed'
 }
 
-/** Steps that touch neither unit nor guest leave the state as it is seen. */
-function atRest(record: VmRecord, { unit, monitor }: World): ObservedState {
-  if (!unit.known || !monitor.known) return record.observed.state
-  if (unit.value.kind !== 'active') return 'stopped'
-  return monitor.value.kind === 'paused' ? 'paused' : 'running'
+/** The state after a step failed. A VM that was stopped does not fail for what it needs only when it starts again. */
+export function failedState(record: VmRecord, world: World): ObservedState {
+  const isStopped = record.desired.power === 'stopped' && seenState(world) === 'stopped'
+  return isStopped && record.observed.disk !== undefined ? 'stopped' : 'failed'
+}
+
+function whileActing(record: VmRecord, world: World, steps: readonly Step[]): ObservedState {
+  const kinds = new Set(steps.map((step) => step.kind))
+  const { power } = record.desired
+  if (kinds.has('unit.ensure-stopped') && power === 'stopped') return 'stopping'
+  if (kinds.has('image.ensure-fetched') || (kinds.has('storage.ensure-disk') && isFirstDisk(world))) {
+    return 'pending'
+  }
+  if (kinds.has('unit.ensure-started') || kinds.has('monitor.ensure-running')) return 'starting'
+  if (kinds.has('unit.ensure-stopped')) return 'starting'
+  if (kinds.has('monitor.ensure-paused')) return 'pausing'
+  // Steps that touch neither unit nor guest leave the state as it is seen.
+  return seenState(world) ?? record.observed.state
+}
+
+/** What unit and monitor show; undefined where one of them could not be looked at, or is on its way. */
+function seenState({ unit, monitor }: World): 'running' | 'paused' | 'stopped' | undefined {
+  if (!unit.known) return undefined
+  switch (unit.value.kind) {
+    case 'absent':
+    case 'failed':
+    case 'leftover':
+      return 'stopped'
+    case 'activating':
+    case 'deactivating':
+      return undefined
+    case 'active':
+      break
+    default:
+      return unreachable(unit.value)
+  }
+  if (!monitor.known) return undefined
+  switch (monitor.value.kind) {
+    case 'running':
+      return 'running'
+    case 'paused':
+    case 'stalled':
+      return 'paused'
+    case 'silent':
+    case 'broken':
+      return undefined
+    default:
+      return unreachable(monitor.value)
+  }
 }
 
 const isFirstDisk = ({ storage }: World): boolean => storage.known && storage.value.disk.kind === 'absent'

@@ -1,3 +1,4 @@
+import type { WaitReason } from '../plan/step.ts'
 import type { FaultCode } from '../errors.ts'
 import type { Compute, Desired } from './desired.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from './ids.ts'
@@ -25,18 +26,26 @@ export type Fault = {
   readonly generation: Generation
   readonly sinceMs: number
   readonly attempt: number
-  /** Absent when only a change can help. */
-  readonly nextAttemptAtMs?: number
+  readonly nextAttemptAtMs: number
 }
+
+/** One thing that an inspection found to be wrong; see `partial-faults.ts`. */
+export type PartialFault = Pick<Fault, 'code' | 'step' | 'message'>
 
 /** What the last pass found, as it is shown. */
 export type Observed = {
   readonly state: ObservedState
+  /** When the state began. */
+  readonly sinceMs: number
+  /** What a transitional state waits for. */
+  readonly waitingFor?: WaitReason
   readonly fault?: Fault
+  /** Absent where the last look found nothing wrong. */
+  readonly partialFaults?: readonly PartialFault[]
   /** The shape the VM runs with now; absent while it does not run. */
   readonly compute?: Compute
-  /** Absent until the disk exists. */
-  readonly disk?: { readonly sizeMib: number }
+  /** Absent until the disk exists; the guest's view of it while there is a guest. */
+  readonly disk?: { readonly sizeMib: number; readonly guestSizeMib?: number }
   readonly startedAtMs?: number
 }
 
@@ -51,13 +60,23 @@ export type Launch = {
 /** Host names that belong to the VM, allocated with the record and recorded before the objects exist. */
 export type HostIdentity = { readonly userId: UserId; readonly device: DeviceName }
 
+/** Labels by which a controller finds its VMs, and a guard against deletion. No part of what the host is moved to. */
+export type Metadata = {
+  readonly labels: Readonly<Record<string, string>>
+  readonly protected: boolean
+}
+
 export type VmRecord = {
   readonly id: VmId
   readonly host: HostIdentity
   readonly desired: Desired
+  /** For the controller's own use; the host does not care. */
+  readonly metadata: Metadata
   /** True once deletion was asked for; the record goes when the host is clean. */
   readonly deleting: boolean
   readonly generations: { readonly desired: Generation; readonly observed: Generation }
+  /** The generation that set the present power; 1 is the creation. */
+  readonly powerGeneration: Generation
   /** The mutation that made the present desired generation. */
   readonly operationId: OperationId
   readonly observed: Observed

@@ -31,13 +31,17 @@ test('a busy host is asked again soon, whatever came before; a hopeless case slo
 test('the same failure again counts on and keeps its beginning', () => {
   const first = nextFault(recordOf(), failure, at(5000))
   assert.deepEqual([first.attempt, first.sinceMs, first.nextAttemptAtMs], [1, 5000, 6000])
-  const again = nextFault(recordOf({ observed: { state: 'failed', fault: first } }), failure, at(6000))
+  const again = nextFault(
+    recordOf({ observed: { state: 'failed', sinceMs: 5000, fault: first } }),
+    failure,
+    at(6000),
+  )
   assert.deepEqual([again.attempt, again.sinceMs, again.nextAttemptAtMs], [2, 5000, 8000])
 })
 
 test('another failure starts anew', () => {
   const first = nextFault(recordOf(), failure, at(5000))
-  const record = recordOf({ observed: { state: 'failed', fault: { ...first, attempt: 6 } } })
+  const record = recordOf({ observed: { state: 'failed', sinceMs: 5000, fault: { ...first, attempt: 6 } } })
   const other = nextFault(record, { ...failure, code: 'tap_name_taken' }, at(9000))
   assert.deepEqual([other.attempt, other.sinceMs], [1, 9000])
 })

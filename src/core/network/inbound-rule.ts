@@ -1,0 +1,65 @@
+import { networkCovers } from './cidr.ts'
+
+/** Ports from `first` to `last`, both included. */
+export type PortRange = { readonly first: number; readonly last: number }
+
+/**
+ * Connections that others may open to a guest. `icmp` is ICMP to an IPv4 address and ICMPv6 to an IPv6 address. Ports
+ * only for tcp and udp, any where absent; sources are networks in canonical CIDR form, of both families mixed, any where
+ * absent. An empty list of either lets nobody in.
+ */
+export type InboundRule = {
+  readonly protocol: 'tcp' | 'udp' | 'icmp' | 'any'
+  readonly ports?: readonly PortRange[]
+  readonly sources?: readonly string[]
+}
+
+/**
+ * The same rules in their one form, whatever the order, repetition and overlap they were written with: ports joined to
+ * the fewest ranges, sources without those that others contain, no rule twice and none that lets nobody in.
+ */
+export function canonicalInbound(rules: readonly InboundRule[]): readonly InboundRule[] {
+  const byText = new Map(
+    rules
+      .filter(letsIn)
+      .map(canonicalRule)
+      .map((rule) => [JSON.stringify(rule), rule]),
+  )
+  return [...byText].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, rule]) => rule)
+}
+
+/** Whether two lists, or the absence of one, let the same in; false for some that differ only in that a rule covers another. */
+export function sameInbound(
+  a: readonly InboundRule[] | undefined,
+  b: readonly InboundRule[] | undefined,
+): boolean {
+  if (a === undefined || b === undefined) return a === b
+  return JSON.stringify(canonicalInbound(a)) === JSON.stringify(canonicalInbound(b))
+}
+
+/** Whether a rule lets anybody in. */
+export const letsIn = ({ protocol, ports, sources }: InboundRule): boolean =>
+  sources?.length !== 0 && (ports?.length !== 0 || !hasPorts(protocol))
+
+const hasPorts = (protocol: InboundRule['protocol']): boolean => protocol === 'tcp' || protocol === 'udp'
+
+const canonicalRule = ({ protocol, ports, sources }: InboundRule): InboundRule => ({
+  protocol,
+  ...(ports === undefined || !hasPorts(protocol) ? {} : { ports: joinRanges(ports) }),
+  ...(sources === undefined ? {} : { sources: outermost(sources) }),
+})
+
+function joinRanges(ranges: readonly PortRange[]): readonly PortRange[] {
+  const joined: PortRange[] = []
+  for (const { first, last } of ranges.toSorted((a, b) => a.first - b.first)) {
+    const before = joined.at(-1)
+    if (before === undefined || first > before.last + 1) joined.push({ first, last })
+    else joined[joined.length - 1] = { first: before.first, last: Math.max(before.last, last) }
+  }
+  return joined
+}
+
+const outermost = (networks: readonly string[]): readonly string[] =>
+  [...new Set(networks)]
+    .filter((network) => !networks.some((other) => other !== network && networkCovers(other, network)))
+    .toSorted()

@@ -1,0 +1,56 @@
+import { inboundChains } from './inbound-chains.ts'
+import { sameInbound } from './inbound-rule.ts'
+import { chainText, DROP_SETS, element, GUEST_SETS, INBOUND_MAP, inboundElement } from './ruleset.ts'
+import type { GuestRule } from './guest-rule.ts'
+
+/** Rules that go out of force and rules that come into force; a guest with one in each is changed. */
+export type RulesetChange = { readonly gone: readonly GuestRule[]; readonly come: readonly GuestRule[] }
+
+/**
+ * The text for `nft -f` that changes what is said of some guests, in one transaction, in a table which is otherwise as it
+ * shall be. What stays is not named, and the counters of a changed guest go on; those of a guest that is only gone go
+ * with it.
+ */
+export function compileChange({ gone, come }: RulesetChange): string {
+  const [before, after] = [byDevice(gone), byDevice(come)]
+  // A guest whose chains stay as they are keeps them.
+  const left = gone.filter((rule) => !keepsInbound(rule, after.get(rule.device)))
+  const entered = come.filter((rule) => !keepsInbound(rule, before.get(rule.device)))
+  const sets = Object.keys(GUEST_SETS).map((name) => {
+    const inSet = (rules: readonly GuestRule[]) => new Set(rules.flatMap((rule) => element(name, rule)))
+    return { name, old: inSet(gone), now: inSet(come) }
+  })
+  return [
+    ...sets.map(({ name, old, now }) => elementText('delete', name, [...old.difference(now)])),
+    elementText('delete', INBOUND_MAP, left.flatMap(inboundElement)),
+    ...left.flatMap((rule) =>
+      inboundChains(rule)
+        .toReversed()
+        .map(({ name }) => `delete chain inet vmhostd ${name}\n`),
+    ),
+    ...gone.filter(({ device }) => !after.has(device)).map(forgetDrops),
+    ...sets.map(({ name, old, now }) => elementText('add', name, [...now.difference(old)])),
+    addChains(entered),
+    elementText('add', INBOUND_MAP, entered.flatMap(inboundElement)),
+  ].join('')
+}
+
+const byDevice = (rules: readonly GuestRule[]): ReadonlyMap<string, GuestRule> =>
+  new Map(rules.map((rule) => [rule.device, rule]))
+
+const keepsInbound = (rule: GuestRule, other: GuestRule | undefined): boolean =>
+  other !== undefined && sameInbound(rule.inbound, other.inbound)
+
+const elementText = (verb: 'add' | 'delete', set: string, elements: readonly string[]): string =>
+  elements.length === 0 ? '' : `${verb} element inet vmhostd ${set} { ${elements.join(', ')} }\n`
+
+/** Only an element that is there can be deleted, and adding one that is there changes nothing. */
+const forgetDrops = ({ device }: GuestRule): string =>
+  DROP_SETS.flatMap((set) =>
+    (['add', 'delete'] as const).map((verb) => elementText(verb, set, [`"${device}"`])),
+  ).join('')
+
+function addChains(guests: readonly GuestRule[]): string {
+  const chains = guests.flatMap(inboundChains)
+  return chains.length === 0 ? '' : `table inet vmhostd {\n${chains.map(chainText).join('')}}\n`
+}

@@ -1,0 +1,7 @@
+/** Of a VM's disk since its monitor started. */
+export type DiskCounters = {
+  readonly readBytes: number
+  readonly readOperations: number
+  readonly writtenBytes: number
+  readonly writeOperations: number
+}

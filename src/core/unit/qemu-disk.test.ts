@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { diskCountersIn, diskIn, resizeArguments, throttleArguments } from './qemu-disk.ts'
+
+const MIB = 1024 * 1024
+
+/** As QEMU 10.0 answers, without the members that are not read. */
+const block = (nodeName: string, device: string, inserted: object = {}): object => ({
+  device: '',
+  qdev: `/machine/peripheral-anon/device[${device}]/virtio-backend`,
+  inserted: { 'node-name': nodeName, image: { 'virtual-size': 64 * MIB }, iops: 0, bps: 0, ...inserted },
+})
+
+test('the disk is found among the devices by its node, with its size and its limits', () => {
+  const limited = block('disk', '1', { iops: 100, bps: 5 * MIB })
+  assert.deepEqual(diskIn([block('seed', '0'), limited]), {
+    qdev: '/machine/peripheral-anon/device[1]/virtio-backend',
+    sizeMib: 64,
+    iopsMax: 100,
+    mibPerSecondMax: 5,
+  })
+})
+
+test('a disk without limits shows none', () => {
+  const { qdev: _qdev, ...disk } = diskIn([block('disk', '0')]) ?? {}
+  assert.deepEqual(disk, { sizeMib: 64 })
+})
+
+test('a limit of somebody else, between two of ours, is seen as it is', () => {
+  assert.equal(diskIn([block('disk', '0', { bps: 1.5 * MIB })])?.mibPerSecondMax, 1.5)
+})
+
+test('a monitor without our disk has none, whatever else it has', () => {
+  assert.equal(diskIn([block('seed', '0'), { device: 'floppy0' }]), undefined)
+  assert.equal(diskCountersIn([{ 'node-name': 'seed', stats: {} }]), undefined)
+})
+
+test('what is not limited is lifted', () => {
+  const none = { bps_rd: 0, bps_wr: 0, iops_rd: 0, iops_wr: 0 }
+  assert.deepEqual(throttleArguments('/d', { mibPerSecondMax: 3 }), {
+    id: '/d',
+    iops: 0,
+    bps: 3 * MIB,
+    ...none,
+  })
+  assert.deepEqual(throttleArguments('/d', { iopsMax: 7 }), { id: '/d', iops: 7, bps: 0, ...none })
+})
+
+test('a size is told in bytes', () => {
+  assert.deepEqual(resizeArguments(128), { 'node-name': 'disk', size: 128 * MIB })
+})
+
+test('the counters of the disk are those of its device', () => {
+  const stats = { rd_bytes: 1, rd_operations: 2, wr_bytes: 3, wr_operations: 4, flush_operations: 5 }
+  const counters = { readBytes: 1, readOperations: 2, writtenBytes: 3, writeOperations: 4 }
+  assert.deepEqual(diskCountersIn([{ 'node-name': 'disk', stats }]), counters)
+})

@@ -1,0 +1,90 @@
+import { limits } from '../../config/limits.ts'
+import { isDiskMissing } from '../plan/plan-storage.ts'
+import { isLiveMonitor } from '../plan/world.ts'
+import type { Probe, World } from '../plan/world.ts'
+import type { PartialFault, VmRecord } from './record.ts'
+
+/**
+ * Everything an inspection found to be wrong, whether or not it keeps the VM from what is desired: what could not be
+ * looked at, and where the runtime and the unit disagree. A plan tells the first reason it stops for; this tells all.
+ */
+export function partialFaults(record: VmRecord, world: World, nowMs: number): readonly PartialFault[] {
+  return [
+    ...failedLooks(world),
+    ...leftover(world),
+    ...(isLive(world) ? [...guestFaults(record, world, nowMs), ...deviceFaults(record, world)] : []),
+  ]
+}
+
+const ROOM_OF = {
+  unit: 'unit',
+  console: 'console',
+  monitor: 'monitor',
+  storage: 'storage',
+  tap: 'network',
+  firewall: 'network',
+} as const satisfies Record<keyof World, string>
+
+function failedLooks(world: World): PartialFault[] {
+  return Object.entries(ROOM_OF).flatMap(([name, room]) => {
+    const seen: Probe<unknown> = world[name as keyof World]
+    return seen.known ? [] : [{ code: seen.code, step: `${room}.inspect`, message: seen.message }]
+  })
+}
+
+function leftover({ unit }: World): PartialFault[] {
+  if (!unit.known || unit.value.kind !== 'leftover') return []
+  const message = `the unit is gone, yet processes are left in its control group: ${unit.value.pids.join(', ')}`
+  return [{ code: 'processes_left', step: 'unit.inspect', message }]
+}
+
+const isLive = ({ unit }: World): boolean => unit.known && unit.value.kind === 'active'
+
+function guestFaults(record: VmRecord, { unit, monitor, console }: World, nowMs: number): PartialFault[] {
+  const found: PartialFault[] = []
+  const startedAtMs = unit.known && unit.value.kind === 'active' ? unit.value.startedAtMs : nowMs
+  if (monitor.known && monitor.value.kind === 'silent' && nowMs - startedAtMs >= limits.monitorAnswerMs) {
+    const message = 'the unit is active, but its monitor does not answer'
+    found.push({ code: 'monitor_unreachable', step: 'monitor.inspect', message })
+  }
+  if (monitor.known && monitor.value.kind === 'broken') {
+    const message = `the unit is active, but its monitor says ${monitor.value.status}`
+    found.push({ code: 'guest_over', step: 'monitor.inspect', message })
+  }
+  if (monitor.known && monitor.value.kind === 'stalled') {
+    const goesOn = record.desired.power === 'running' ? '; it goes on by itself when there is room again' : ''
+    const message = `the guest stands still: the pool has no room for what it writes (${monitor.value.status})${goesOn}`
+    found.push({ code: 'disk_io_error', step: 'monitor.inspect', message })
+  }
+  if (console.known && console.value.kind !== 'stored') {
+    const message = `the unit is active, but the master of its console is ${console.value.kind}: the VM ends with the daemon, unless it is stopped and started once`
+    found.push({ code: 'console_unprotected', step: 'console.inspect', message })
+  }
+  return found
+}
+
+function deviceFaults(record: VmRecord, { monitor, storage, tap, firewall }: World): PartialFault[] {
+  const found: PartialFault[] = []
+  if (storage.known && isDiskMissing(record, storage.value)) {
+    const message = 'the unit is active, but its disk is gone from the pool'
+    found.push({ code: 'disk_missing', step: 'storage.inspect', message })
+  }
+  if (record.desired.network === undefined) return found
+  const { device } = record.host
+  const step = 'network.inspect'
+  const answers = monitor.known && isLiveMonitor(monitor.value)
+  if (tap.known && tap.value.kind !== 'present') {
+    found.push({
+      code: 'network_failed',
+      step,
+      message: `the unit is active, but ${device} is ${tap.value.kind}`,
+    })
+  } else if (tap.known && tap.value.kind === 'present' && !tap.value.facts.attached && answers) {
+    found.push({ code: 'monitor_detached', step, message: `the guest runs, but no monitor holds ${device}` })
+  }
+  if (firewall.known && firewall.value.kind !== 'intact') {
+    const message = `the unit is active, but the table inet vmhostd is ${firewall.value.kind}`
+    found.push({ code: 'firewall_failed', step, message })
+  }
+  return found
+}

@@ -1,0 +1,13 @@
+import type { Commitment } from '../core/capacity/capacity.ts'
+import type { Probe } from '../core/plan/world.ts'
+
+/**
+ * What the host was last found to have, for commands: read from memory, without a wait. Unknown where the last look
+ * failed or is too old; then nothing is promised.
+ */
+export interface Capacity {
+  /** What all VMs together may commit, each part for itself: memory is known also where the pool is not. */
+  allocatable(): { readonly [K in keyof Commitment]: Probe<number> }
+  /** Whether the host itself has this address (canonical text). */
+  isOwnAddress(address: string): Probe<boolean>
+}
