@@ -1,12 +1,17 @@
 import type { Rejection } from '../core/errors.ts'
+import type { Unknown } from '../core/plan/world.ts'
 import type { OperationId, VmId } from '../core/vm/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Result } from '../lib/result.ts'
+import type { Capacity } from '../ports/capacity.ts'
 import type { Store } from '../store/store.ts'
 
-/** What a command may reach: the store and a way to wake the VM's worker. The host is out of its reach. */
+/** What a command may reach: the store, what was last seen of the host, and a way to wake the VM's worker. */
 export type CommandContext = {
   readonly store: Store
+  readonly capacity: Capacity
+  /** Networks that guests' addresses must come from, in canonical form; any where empty. */
+  readonly guestRanges: readonly string[]
   readonly now: () => number
   readonly newOperationId: () => OperationId
   /** Wakes the VM's worker; carries no payload beyond the reason for the log. */
@@ -14,6 +19,14 @@ export type CommandContext = {
 }
 
 /** A mutation that was taken. `changed` is false where it asked for what is already desired. */
-export type Accepted = { readonly record: VmRecord; readonly changed: boolean }
+export type Accepted = {
+  readonly record: VmRecord
+  readonly changed: boolean
+  /** Of a change that the host has no part in; else the record has it. */
+  readonly operationId?: OperationId
+}
 
-export type CommandResult = Result<Accepted, Rejection>
+/** Why a mutation was not taken: it is wrong, or what it depends on could not be inspected. Nothing was stored. */
+export type Refusal = Rejection | Unknown
+
+export type CommandResult = Result<Accepted, Refusal>

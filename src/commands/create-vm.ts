@@ -1,7 +1,8 @@
 import { guestMac } from '../core/network/guest-mac.ts'
 import { err, ok } from '../lib/result.ts'
+import { refuseIncrease } from './admit.ts'
 import { canonicalJson } from './canonical-json.ts'
-import type { Rejection } from '../core/errors.ts'
+import { refuseAddresses } from './check-addresses.ts'
 import type { CreateVm } from '../core/vm/create.ts'
 import type { Desired, Image, ImageRole } from '../core/vm/desired.ts'
 import type { Sha256, UserId, VmId } from '../core/vm/ids.ts'
@@ -15,9 +16,22 @@ export function createVm(context: CommandContext, id: VmId, request: CreateVm): 
   const inputs = inputsOf(request)
   const existing = store.vms.get(id)
   if (existing !== undefined) return repeatCreate(context, existing, inputs)
+  const result = store.transaction(() => insert(context, id, { request, inputs }))
+  if (result.ok) context.poke(id, 'created')
+  return result
+}
 
-  const taken = takenAddress(context, request)
-  if (taken !== undefined) return err(taken)
+function insert(
+  context: CommandContext,
+  id: VmId,
+  { request, inputs }: { readonly request: CreateVm; readonly inputs: VmInputs },
+): CommandResult {
+  const { store } = context
+  const { memoryMib } = request.compute
+  const refusal =
+    refuseAddresses(context, id, request.network ?? {}) ??
+    refuseIncrease(context, { memoryMib, diskMib: request.disk.sizeMib })
+  if (refusal !== undefined) return err(refusal)
   const userId = store.vms.freeUserId()
   if (userId === undefined) {
     return err({
@@ -29,11 +43,11 @@ export function createVm(context: CommandContext, id: VmId, request: CreateVm): 
     id,
     userId,
     desired: desiredOf(request, userId),
+    metadata: request.metadata,
     inputs,
     operationId: context.newOperationId(),
     nowMs: context.now(),
   })
-  context.poke(id, 'created')
   return ok({ record, changed: true })
 }
 
@@ -57,20 +71,6 @@ function repeatCreate(context: CommandContext, existing: VmRecord, inputs: VmInp
     context.poke(existing.id, 'fresh image URLs')
   }
   return ok({ record: existing, changed: false })
-}
-
-function takenAddress({ store }: CommandContext, request: CreateVm): Rejection | undefined {
-  for (const member of ['ipv4Address', 'ipv6Address'] as const) {
-    const address = request.network?.[member]
-    const holder = address === undefined ? undefined : store.vms.addressHolder(address)
-    if (holder !== undefined) {
-      return {
-        code: 'address_in_use',
-        detail: `${address} belongs to the VM ${holder}: choose another address`,
-      }
-    }
-  }
-  return undefined
 }
 
 function desiredOf(request: CreateVm, userId: UserId): Desired {

@@ -39,6 +39,7 @@ const newVm = (id: string, changes: Partial<Desired> = {}): NewVm => ({
   id: id as VmId,
   userId: store.vms.freeUserId() as UserId,
   desired: { ...desired, ...changes },
+  metadata: { labels: {}, protected: false },
   inputs: {
     request: '{}',
     sources: new Map([[rootfs, { url: new SignedUrl('https://images.example/a?sig=1') }]]),
@@ -99,7 +100,7 @@ test('an observed generation neither falls nor passes the desired one', () => {
   const { id } = store.vms.insert(newVm('web-1'))
   const record = (generation: number) =>
     store.vms.recordProgress(id, {
-      observed: { state: 'running' },
+      observed: { state: 'running', sinceMs: 1000 },
       observedGeneration: generation as Generation,
       nowMs: 2000,
     })
@@ -113,8 +114,8 @@ test('progress that shows nothing new raises no revision and tells nobody', () =
   const { id } = store.vms.insert(newVm('web-1'))
   const told: string[] = []
   store.onVmChange((changed) => told.push(changed))
-  const first = store.vms.recordProgress(id, { observed: { state: 'starting' }, nowMs: 2000 })
-  const second = store.vms.recordProgress(id, { observed: { state: 'starting' }, nowMs: 3000 })
+  const first = store.vms.recordProgress(id, { observed: { state: 'starting', sinceMs: 1000 }, nowMs: 2000 })
+  const second = store.vms.recordProgress(id, { observed: { state: 'starting', sinceMs: 1000 }, nowMs: 3000 })
   assert.deepEqual(second, first)
   assert.deepEqual(told, ['web-1'])
 })
@@ -122,10 +123,14 @@ test('progress that shows nothing new raises no revision and tells nobody', () =
 test('a launch is host bookkeeping: it raises no revision', () => {
   const { id, revision } = store.vms.insert(newVm('web-1'))
   const launch = { bootId: 'boot', atMs: 5, compute: desired.compute }
-  const record = store.vms.recordProgress(id, { observed: { state: 'pending' }, launch, nowMs: 2000 })
+  const record = store.vms.recordProgress(id, {
+    observed: { state: 'pending', sinceMs: 1000 },
+    launch,
+    nowMs: 2000,
+  })
   assert.equal(record?.revision, revision)
   assert.deepEqual(store.vms.get(id)?.launch, launch)
-  store.vms.recordProgress(id, { observed: { state: 'pending' }, launch: null, nowMs: 2000 })
+  store.vms.recordProgress(id, { observed: { state: 'pending', sinceMs: 1000 }, launch: null, nowMs: 2000 })
   assert.equal(store.vms.get(id)?.launch, undefined)
 })
 
@@ -155,7 +160,7 @@ test('only a VM under deletion is forgotten', () => {
 
 test('a list is ordered by id, goes on after a cursor, and filters by state', () => {
   for (const id of ['c', 'a', 'b']) store.vms.insert(withoutNetwork(id))
-  store.vms.recordProgress('b' as VmId, { observed: { state: 'running' }, nowMs: 2000 })
+  store.vms.recordProgress('b' as VmId, { observed: { state: 'running', sinceMs: 1000 }, nowMs: 2000 })
   const ids = (query: Parameters<typeof store.vms.list>[0]) => store.vms.list(query).map(({ id }) => id)
   assert.deepEqual(ids({ limit: 2 }), ['a', 'b'])
   assert.deepEqual(ids({ limit: 2, after: 'b' as VmId }), ['c'])
@@ -188,4 +193,40 @@ test('a store of a newer version is refused and left as it is', () => {
   again.exec('PRAGMA user_version = 1')
   again.close()
   store = new Store(directory, range)
+})
+
+test('a revision is given out once: not again to another VM of the same id, nor after a restart', () => {
+  const seen = new Set<number>()
+  const note = (revision: number | undefined): void => {
+    assert.ok(revision !== undefined && !seen.has(revision), `${revision} came twice`)
+    seen.add(revision)
+  }
+  for (let life = 0; life < 3; life += 1) {
+    note(store.vms.insert(newVm('a')).revision)
+    note(
+      store.vms.changeDesired('a' as VmId, { deleting: true, operationId: 'op-2' as OperationId, nowMs: 1 })
+        .revision,
+    )
+    store.vms.forget('a' as VmId)
+    if (life === 1) reopen()
+  }
+  assert.deepEqual(
+    [...seen].toSorted((x, y) => x - y),
+    [...seen],
+    'and it only rises',
+  )
+})
+
+test('a transaction that fails in the middle leaves nothing behind, and tells its own reason', () => {
+  const told: string[] = []
+  store.onVmChange((id) => told.push(id))
+  const attempt = (): void =>
+    store.transaction(() => {
+      store.vms.insert(newVm('a'))
+      throw new Error('on purpose')
+    })
+  assert.throws(attempt, /on purpose/)
+  assert.equal(store.vms.get('a' as VmId), undefined)
+  store.vms.insert(withoutNetwork('b'))
+  assert.deepEqual(told, ['b'])
 })

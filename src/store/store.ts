@@ -1,10 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { chmodSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
+import { Revisions } from './revisions.ts'
+import { Transactions } from './transactions.ts'
+import { readImagesInUse, readSummaries } from './vm-summaries.ts'
 import { VmTable } from './vm-table.ts'
 import { lockStateDirectory } from './lock.ts'
+import { WalFlush } from './wal-flush.ts'
+import type { Datasync } from './wal-flush.ts'
 import { migrate } from './migrations.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { Sha256, VmId } from '../core/vm/ids.ts'
+import type { VmSummary } from './vm-summaries.ts'
 
 export type VmListener = (id: VmId) => void
 
@@ -12,8 +18,8 @@ export type VmListener = (id: VmId) => void
 export type UserIdRange = { readonly first: number; readonly count: number }
 
 /**
- * Durable state: one SQLite file, owned by this process alone. What a caller was promised is on the disk when the call
- * returns (WAL with synchronous=FULL); progress of reconciliation is not, for it is found again by looking.
+ * Durable state: one SQLite file, owned by this process alone. What a caller was promised is on the disk when the promise
+ * of {@link flushed} resolves; progress of reconciliation is not, for it is found again by looking.
  */
 export class Store {
   readonly vms: VmTable
@@ -21,25 +27,56 @@ export class Store {
   readonly storeId: string
   readonly #db: DatabaseSync
   readonly #lock: { release(): void }
+  readonly #flush: WalFlush
+  readonly #transactions: Transactions
   readonly #listeners = new Set<VmListener>()
 
   /** Opens or creates `<directory>/vmhostd.db`. Throws StateDirectoryInUse where another process has it. */
-  constructor(directory: string, userIds: UserIdRange) {
+  constructor(directory: string, userIds: UserIdRange, datasync?: Datasync) {
     this.#lock = lockStateDirectory(directory)
+    const path = `${directory}/vmhostd.db`
     try {
-      this.#db = openDatabase(`${directory}/vmhostd.db`)
+      this.#db = openDatabase(path)
     } catch (error) {
       this.#lock.release()
       throw error
     }
+    this.#flush = new WalFlush(path, datasync)
+    this.#transactions = new Transactions(this.#db, () => this.#flush.noteCommit())
     this.storeId = this.#ensureStoreId()
-    this.vms = new VmTable(this.#db, userIds, (id) => this.#changed(id))
+    const revisions = new Revisions({
+      reserved: () => Number(this.#meta('revisions') ?? 0),
+      reserve: (upTo) => this.#setMeta('revisions', String(upTo)),
+    })
+    this.vms = new VmTable(this.#db, this.#transactions, {
+      userIds,
+      revisions,
+      changed: (id) => this.#changed(id),
+    })
   }
 
   /** Calls `listener` after each committed change that a reader can see; returns the way to stop that. */
   onVmChange(listener: VmListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
+  }
+
+  /** What `write` reads and writes is one transaction: all of it is committed when this returns, or nothing happened. */
+  transaction<T>(write: () => T): T {
+    return this.#transactions.commit(write)
+  }
+
+  /**
+   * Resolves when what was committed before is on the disk. Nothing is promised, acted on or shown to a reader before that.
+   * Rejects where the disk failed; what is on it is then not known, and the daemon had better end.
+   */
+  flushed(): Promise<void> {
+    return this.#flush.flushed()
+  }
+
+  /** What {@link transaction} would answer; nothing is stored and nobody is told. */
+  rehearse<T>(write: () => T): T {
+    return this.#transactions.rehearse(write)
   }
 
   /** The pool this store's disks are in; undefined until {@link rememberPool}. */
@@ -49,10 +86,21 @@ export class Store {
 
   /** From now on no other pool will do: a disk that is not there must never count as one that was not made yet. */
   rememberPool(poolId: string): void {
-    this.#db.prepare(`INSERT INTO meta (key, value) VALUES ('pool_id', ?)`).run(poolId)
+    this.#setMeta('pool_id', poolId)
+  }
+
+  /** Every VM in few words, in the order of ids. */
+  summaries(): readonly VmSummary[] {
+    return readSummaries(this.#db)
+  }
+
+  /** Digests of all images that a VM on record is made of. */
+  imagesInUse(): ReadonlySet<Sha256> {
+    return readImagesInUse(this.#db)
   }
 
   close(): void {
+    this.#flush.close()
     this.#db.close()
     this.#lock.release()
   }
@@ -66,11 +114,20 @@ export class Store {
     return row === undefined ? undefined : String(row['value'])
   }
 
+  #setMeta(key: string, value: string): void {
+    this.#transactions.commit(() => {
+      this.#db
+        .prepare('INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2')
+        .run(key, value)
+    })
+  }
+
   #ensureStoreId(): string {
-    this.#db
-      .prepare(`INSERT INTO meta (key, value) VALUES ('store_id', ?) ON CONFLICT DO NOTHING`)
-      .run(randomUUID().slice(0, 8))
-    return String(this.#meta('store_id'))
+    const known = this.#meta('store_id')
+    if (known !== undefined) return known
+    const made = randomUUID().slice(0, 8)
+    this.#setMeta('store_id', made)
+    return made
   }
 }
 
@@ -79,7 +136,7 @@ function openDatabase(path: string): DatabaseSync {
   try {
     // Signed URLs and user data are at rest in here; the write-ahead log takes its mode from this file.
     chmodSync(path, 0o600)
-    db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON')
+    db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON')
     migrate(db)
     return db
   } catch (error) {

@@ -9,9 +9,12 @@ export type VmRow = {
   user_id: number
   device: string
   desired: string
+  labels: string
+  protected: number
   deleting: number
   desired_generation: number
   observed_generation: number
+  power_generation: number
   operation_id: string
   observed: string
   launch: string | null
@@ -30,11 +33,16 @@ export function recordOf(row: VmRow): VmRecord {
     id: row.id as VmId,
     host: { userId: row.user_id as UserId, device: row.device as DeviceName },
     desired: JSON.parse(row.desired) as Desired,
+    metadata: {
+      labels: JSON.parse(row.labels) as Record<string, string>,
+      protected: row.protected === 1,
+    },
     deleting: row.deleting === 1,
     generations: {
       desired: row.desired_generation as Generation,
       observed: row.observed_generation as Generation,
     },
+    powerGeneration: row.power_generation as Generation,
     operationId: row.operation_id as OperationId,
     observed: JSON.parse(row.observed) as Observed,
     ...(row.launch === null ? {} : { launch: JSON.parse(row.launch) as Launch }),

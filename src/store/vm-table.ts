@@ -5,11 +5,14 @@ import { assert } from '../lib/assert.ts'
 import { nextUserId } from './user-ids.ts'
 import { recordOf } from './vm-row.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { Commitment } from '../core/capacity/capacity.ts'
 import type { ImageSource } from '../core/storage/image-source.ts'
 import type { Desired } from '../core/vm/desired.ts'
-import type { Generation, OperationId, Sha256, UserId, VmId } from '../core/vm/ids.ts'
-import type { Launch, Observed, ObservedState, VmRecord } from '../core/vm/record.ts'
+import type { DeviceName, Generation, OperationId, Sha256, UserId, VmId } from '../core/vm/ids.ts'
+import type { Launch, Metadata, Observed, ObservedState, VmRecord } from '../core/vm/record.ts'
+import type { Revisions } from './revisions.ts'
 import type { UserIdRange } from './store.ts'
+import type { Transactions } from './transactions.ts'
 import type { VmRow } from './vm-row.ts'
 
 /** What was given at creation and never goes back out. */
@@ -25,6 +28,7 @@ export type NewVm = {
   readonly id: VmId
   readonly userId: UserId
   readonly desired: Desired
+  readonly metadata: Metadata
   readonly inputs: VmInputs
   readonly operationId: OperationId
   readonly nowMs: number
@@ -46,20 +50,41 @@ export type Progress = {
   readonly nowMs: number
 }
 
-export type VmQuery = { readonly after?: VmId; readonly limit: number; readonly state?: ObservedState }
+export type VmQuery = {
+  readonly after?: VmId
+  readonly limit: number
+  readonly state?: ObservedState
+  /** Only VMs that have all of these. */
+  readonly labels?: Metadata['labels']
+}
+
+/** What VMs commit together, whatever their state. */
+export type Committed = Commitment & { readonly cpuMillicores: number }
 
 /** The VMs. The only place where a generation rises, and only together with what it counts. */
 export class VmTable {
   readonly #db: DatabaseSync
+  readonly #transactions: Transactions
   readonly #userIds: UserIdRange
+  readonly #revisions: Revisions
   readonly #changed: (id: VmId) => void
   readonly #statements = new Map<string, StatementSync>()
   #lastUserId: UserId | undefined
 
-  constructor(db: DatabaseSync, userIds: UserIdRange, changed: (id: VmId) => void) {
+  constructor(
+    db: DatabaseSync,
+    transactions: Transactions,
+    options: {
+      readonly userIds: UserIdRange
+      readonly revisions: Revisions
+      readonly changed: (id: VmId) => void
+    },
+  ) {
     this.#db = db
-    this.#userIds = userIds
-    this.#changed = changed
+    this.#transactions = transactions
+    this.#userIds = options.userIds
+    this.#revisions = options.revisions
+    this.#changed = (id) => transactions.afterCommit(() => options.changed(id))
   }
 
   get(id: VmId): VmRecord | undefined {
@@ -70,8 +95,11 @@ export class VmTable {
   /** In the order of ids, after `after`. */
   list(query: VmQuery): VmRecord[] {
     const rows = this.#sql(
-      'SELECT * FROM vms WHERE id > ? AND (?2 IS NULL OR state = ?2) ORDER BY id LIMIT ?3',
-    ).all(query.after ?? '', query.state ?? null, query.limit)
+      `SELECT * FROM vms WHERE id > ? AND (?2 IS NULL OR state = ?2) AND NOT EXISTS (
+         SELECT 1 FROM json_each(?3) AS wanted WHERE NOT EXISTS (
+           SELECT 1 FROM json_each(vms.labels) AS had WHERE had.key = wanted.key AND had.value = wanted.value))
+       ORDER BY id LIMIT ?4`,
+    ).all(query.after ?? '', query.state ?? null, JSON.stringify(query.labels ?? {}), query.limit)
     return (rows as VmRow[]).map(recordOf)
   }
 
@@ -85,6 +113,19 @@ export class VmTable {
     return (this.#sql('SELECT * FROM vms ORDER BY id').all() as VmRow[]).map(recordOf)
   }
 
+  /** The capacity ledger: what is promised to every VM on record, those under deletion included. */
+  committed(): Committed {
+    const sums = this.#sql(
+      `SELECT ifnull(sum(cpu_millicores), 0) AS cpu, ifnull(sum(memory_mib), 0) AS memory,
+         ifnull(sum(disk_mib), 0) AS disk FROM vms`,
+    ).get()
+    return {
+      cpuMillicores: Number(sums?.['cpu']),
+      memoryMib: Number(sums?.['memory']),
+      diskMib: Number(sums?.['disk']),
+    }
+  }
+
   /** The VM other than `except` that has this guest address. */
   addressHolder(address: string, except?: VmId): VmId | undefined {
     const row = this.#sql(
@@ -93,13 +134,16 @@ export class VmTable {
     return row?.['id'] as VmId | undefined
   }
 
+  withDevice(device: DeviceName): VmId | undefined {
+    return this.#sql('SELECT id FROM vms WHERE device = ?').get(device)?.['id'] as VmId | undefined
+  }
+
   /** A user id no VM has, the longest unused first; undefined where the range is used up. */
   freeUserId(): UserId | undefined {
     const last =
       this.#lastUserId ?? this.#sql('SELECT max(user_id) AS last FROM vms').get()?.['last'] ?? undefined
     const taken = this.#sql('SELECT 1 FROM vms WHERE user_id = ?')
     const userId = nextUserId(this.#userIds, last as number | undefined, (id) => taken.get(id) !== undefined)
-    this.#lastUserId = userId ?? this.#lastUserId
     return userId
   }
 
@@ -116,12 +160,13 @@ export class VmTable {
   }
 
   insert(vm: NewVm): VmRecord {
-    this.#durably(() => {
+    this.#transactions.commit(() => {
       const { network } = vm.desired
       this.#sql(
-        `INSERT INTO vms (id, user_id, device, ipv4_address, ipv6_address, desired, desired_generation,
-           observed_generation, operation_id, state, observed, revision, created_at_ms, updated_at_ms)
-         VALUES (?, ?, ?, ?, ?, ?, 1, 0, ?, 'pending', '{"state":"pending"}', 1, ?, ?)`,
+        `INSERT INTO vms (id, user_id, device, ipv4_address, ipv6_address, desired, cpu_millicores, memory_mib,
+           disk_mib, labels, protected, desired_generation, power_generation, observed_generation, operation_id, state,
+           observed, revision, created_at_ms, updated_at_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, 0, ?, 'pending', ?, ?, ?, ?)`,
       ).run(
         vm.id,
         vm.userId,
@@ -129,7 +174,14 @@ export class VmTable {
         network?.ipv4Address ?? null,
         network?.ipv6Address ?? null,
         JSON.stringify(vm.desired),
+        vm.desired.compute.cpuMillicores,
+        vm.desired.compute.memoryMib,
+        vm.desired.disk.sizeMib,
+        JSON.stringify(vm.metadata.labels),
+        vm.metadata.protected ? 1 : 0,
         vm.operationId,
+        JSON.stringify({ state: 'pending', sinceMs: vm.nowMs } satisfies Observed),
+        this.#revisions.next(),
         vm.nowMs,
         vm.nowMs,
       )
@@ -143,12 +195,15 @@ export class VmTable {
         JSON.stringify(vm.inputs.sshAuthorizedKeys),
       )
     })
+    this.#transactions.afterCommit(() => {
+      this.#lastUserId = vm.userId
+    })
     return this.#afterChange(vm.id)
   }
 
   /** Fresh URLs for the same images; no part of desired state, so no generation. */
   replaceSources(id: VmId, sources: VmInputs['sources']): void {
-    this.#durably(() => {
+    this.#transactions.commit(() => {
       this.#sql('UPDATE vm_inputs SET sources = ? WHERE vm_id = ?').run(sourcesJson(sources), id)
     })
   }
@@ -159,20 +214,28 @@ export class VmTable {
     assert(before !== undefined, `${id}: no such VM`)
     const desired = change.desired ?? before.desired
     const deleting = before.deleting || change.deleting === true
+    const generation = before.generations.desired + 1
     assert(
       deleting !== before.deleting || !isDeepStrictEqual(desired, before.desired),
       `${id}: a generation may not rise without a change`,
     )
-    this.#durably(() => {
+    this.#transactions.commit(() => {
       this.#sql(
-        `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = desired_generation + 1,
-           ipv4_address = ?, ipv6_address = ?, revision = revision + 1, updated_at_ms = ? WHERE id = ?`,
+        `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = ?, power_generation = ?,
+           ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?, disk_mib = ?, revision = ?,
+           updated_at_ms = ? WHERE id = ?`,
       ).run(
         JSON.stringify(desired),
         deleting ? 1 : 0,
         change.operationId,
+        generation,
+        desired.power === before.desired.power ? before.powerGeneration : generation,
         desired.network?.ipv4Address ?? null,
         desired.network?.ipv6Address ?? null,
+        desired.compute.cpuMillicores,
+        desired.compute.memoryMib,
+        desired.disk.sizeMib,
+        this.#revisions.next(),
         change.nowMs,
         id,
       )
@@ -180,8 +243,22 @@ export class VmTable {
     return this.#afterChange(id)
   }
 
+  /** Labels and protection: a visible change, but none of desired state, so no generation. */
+  changeMetadata(id: VmId, { labels, protected: guarded }: Metadata, nowMs: number): VmRecord {
+    this.#transactions.commit(() => {
+      this.#sql('UPDATE vms SET labels = ?, protected = ?, revision = ?, updated_at_ms = ? WHERE id = ?').run(
+        JSON.stringify(labels),
+        guarded ? 1 : 0,
+        this.#revisions.next(),
+        nowMs,
+        id,
+      )
+    })
+    return this.#afterChange(id)
+  }
+
   /**
-   * Writes what a pass found. Durable only where the observed generation rises; the rest is found again by looking.
+   * Writes what a pass found. Flushed only where the observed generation rises; the rest is found again by looking.
    * Returns the record as it is now, or undefined where the VM is gone.
    */
   recordProgress(id: VmId, progress: Progress): VmRecord | undefined {
@@ -202,26 +279,26 @@ export class VmTable {
     const write = () =>
       this.#sql(
         `UPDATE vms SET observed = ?, state = ?, observed_generation = ?, launch = ?, exit_streak = ?,
-           revision = revision + ?, updated_at_ms = ? WHERE id = ?`,
+           revision = ?, updated_at_ms = ? WHERE id = ?`,
       ).run(
         JSON.stringify(progress.observed),
         progress.observed.state,
         observedGeneration,
         launch === undefined ? null : JSON.stringify(launch),
         exitStreak,
-        visible ? 1 : 0,
+        visible ? this.#revisions.next() : before.revision,
         visible ? progress.nowMs : before.updatedAtMs,
         id,
       )
-    if (rises) this.#durably(write)
-    else this.#lightly(write)
+    if (rises) this.#transactions.commit(write)
+    else write()
     return visible ? this.#afterChange(id) : this.get(id)
   }
 
   /** Ends the record of a deleted VM whose host objects are gone. */
   forget(id: VmId): void {
     assert(this.get(id)?.deleting === true, `${id}: only a VM under deletion is forgotten`)
-    this.#durably(() => {
+    this.#transactions.commit(() => {
       this.#sql('DELETE FROM vms WHERE id = ?').run(id)
     })
     this.#changed(id)
@@ -241,27 +318,6 @@ export class VmTable {
       this.#statements.set(text, statement)
     }
     return statement
-  }
-
-  #durably(write: () => void): void {
-    this.#db.exec('BEGIN IMMEDIATE')
-    try {
-      write()
-      this.#db.exec('COMMIT')
-    } catch (error) {
-      this.#db.exec('ROLLBACK')
-      throw error
-    }
-  }
-
-  /** A commit that survives the daemon but not the host: WAL with synchronous=NORMAL does not flush (sqlite.org/pragma). */
-  #lightly(write: () => void): void {
-    this.#db.exec('PRAGMA synchronous = NORMAL')
-    try {
-      write()
-    } finally {
-      this.#db.exec('PRAGMA synchronous = FULL')
-    }
   }
 }
 

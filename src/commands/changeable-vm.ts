@@ -1,0 +1,28 @@
+import { err } from '../lib/result.ts'
+import { existingVm } from './existing-vm.ts'
+import type { Rejection } from '../core/errors.ts'
+import type { VmId } from '../core/vm/ids.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+import type { Result } from '../lib/result.ts'
+import type { Store } from '../store/store.ts'
+
+/** The record that a change is about, or why it cannot be changed. */
+export function changeableVm(store: Store, id: VmId): Result<VmRecord, Rejection> {
+  const found = existingVm(store, id)
+  if (!found.ok || !found.value.deleting) return found
+  return err({ code: 'vm_deleting', detail: `${id} is being deleted and takes no further changes` })
+}
+
+/** Stopped means that it shall be and that it is. */
+export const isStopped = ({ desired, observed }: VmRecord): boolean =>
+  desired.power === 'stopped' && observed.state === 'stopped'
+
+/** The refusal of a change to what a guest was started with. */
+export const notStopped = ({ id, desired, observed }: VmRecord, what: string): Rejection => ({
+  code: 'vm_not_stopped',
+  detail:
+    `${what} of ${id} can change only while it is stopped, and it is ${observed.state}: ` +
+    (desired.power === 'stopped'
+      ? 'wait until it is; observed.error says what keeps it'
+      : 'set its power to stopped, and wait until it is'),
+})

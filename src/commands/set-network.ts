@@ -1,0 +1,45 @@
+import { guestMac } from '../core/network/guest-mac.ts'
+import { err, ok } from '../lib/result.ts'
+import { isStopped, notStopped } from './changeable-vm.ts'
+import { refuseAddresses } from './check-addresses.ts'
+import { storeDesired } from './store-desired.ts'
+import type { CreateNetwork } from '../core/vm/create.ts'
+import type { Network } from '../core/vm/desired.ts'
+import type { VmId } from '../core/vm/ids.ts'
+import type { Addresses } from './check-addresses.ts'
+import type { CommandContext, CommandResult } from './context.ts'
+
+/**
+ * Stores the network as a whole. Bandwidth and firewall are the host's side and change under a running guest; the
+ * addresses are known inside the guest too, and change only while it is stopped. Without a MAC address the present one stays.
+ */
+export const setNetwork = (context: CommandContext, id: VmId, network: CreateNetwork): CommandResult =>
+  storeDesired(context, id, {
+    reason: 'network',
+    decide: (before) => {
+      const { desired, host } = before
+      const macAddress = network.macAddress ?? desired.network?.macAddress ?? guestMac(host.userId)
+      const after: Network = { ...network, macAddress }
+      if (!sameForGuest(desired.network, after) && !isStopped(before)) {
+        return err(notStopped(before, 'The addresses'))
+      }
+      const refusal = refuseAddresses(context, id, changedAddresses(desired.network, after))
+      return refusal === undefined ? ok({ ...desired, network: after }) : err(refusal)
+    },
+  })
+
+/** An address it has already is not judged again: the ranges may have changed since, and what is there stays. */
+const changedAddresses = (before: Network | undefined, after: Network): Addresses => ({
+  ...(after.ipv4Address === undefined || after.ipv4Address === before?.ipv4Address
+    ? {}
+    : { ipv4Address: after.ipv4Address }),
+  ...(after.ipv6Address === undefined || after.ipv6Address === before?.ipv6Address
+    ? {}
+    : { ipv6Address: after.ipv6Address }),
+})
+
+const sameForGuest = (a: Network | undefined, b: Network): boolean =>
+  a !== undefined &&
+  a.macAddress === b.macAddress &&
+  a.ipv4Address === b.ipv4Address &&
+  a.ipv6Address === b.ipv6Address

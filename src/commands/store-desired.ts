@@ -1,0 +1,33 @@
+import { isDeepStrictEqual } from 'node:util'
+import { err, ok } from '../lib/result.ts'
+import { changeableVm } from './changeable-vm.ts'
+import type { Desired } from '../core/vm/desired.ts'
+import type { VmId } from '../core/vm/ids.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+import type { Result } from '../lib/result.ts'
+import type { CommandContext, CommandResult, Refusal } from './context.ts'
+
+export type Change = {
+  /** For the log: "power paused". */
+  readonly reason: string
+  /** What shall be desired, or why it may not be. Called with the record as it is in the transaction. */
+  readonly decide: (before: VmRecord) => Result<Desired, Refusal>
+}
+
+/** Checks and stores a change of desired state in one transaction, and wakes the VM's worker where something changed. */
+export function storeDesired(context: CommandContext, id: VmId, change: Change): CommandResult {
+  const { store } = context
+  const result = store.transaction((): CommandResult => {
+    const found = changeableVm(store, id)
+    if (!found.ok) return found
+    const before = found.value
+    const desired = change.decide(before)
+    if (!desired.ok) return err(desired.error)
+    if (isDeepStrictEqual(desired.value, before.desired)) return ok({ record: before, changed: false })
+    const operationId = context.newOperationId()
+    const record = store.vms.changeDesired(id, { desired: desired.value, operationId, nowMs: context.now() })
+    return ok({ record, changed: true })
+  })
+  if (result.ok && result.value.changed) context.poke(id, change.reason)
+  return result
+}

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createVm } from '../src/commands/create-vm.ts'
+import { SignedUrl } from '../src/core/storage/signed-url.ts'
+import { Store } from '../src/store/store.ts'
+import { FakeCapacity } from './fakes/fake-capacity.ts'
+import type { TestContext } from 'node:test'
+import type { Accepted, CommandContext, CommandResult } from '../src/commands/context.ts'
+import type { CreateVm } from '../src/core/vm/create.ts'
+import type { OperationId, Sha256, VmId } from '../src/core/vm/ids.ts'
+import type { ObservedState } from '../src/core/vm/record.ts'
+
+/** A request to create a VM that a test varies; `signature` is in its URLs alone. */
+export const createRequest = (changes: Partial<CreateVm> = {}, signature = '1'): CreateVm => ({
+  power: 'running',
+  compute: { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 },
+  disk: { sizeMib: 64 },
+  image: {
+    images: [
+      {
+        role: 'rootfs',
+        sha256: 'a'.repeat(64) as Sha256,
+        source: { url: new SignedUrl('https://i.example/a') },
+      },
+      {
+        role: 'kernel',
+        sha256: 'b'.repeat(64) as Sha256,
+        source: { url: new SignedUrl(`https://i.example/b?signature=${signature}`) },
+      },
+    ],
+  },
+  network: { ipv4Address: '192.0.2.10' },
+  metadata: { labels: {}, protected: false },
+  sshAuthorizedKeys: [],
+  ...changes,
+})
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] }
+
+/** A store in a directory of its own, and what commands need around it. */
+export function commandStage(t: TestContext, userIds = 10) {
+  const directory = mkdtempSync(join(tmpdir(), 'vmhostd-commands-'))
+  const store = new Store(directory, { first: 600_000, count: userIds })
+  t.after(() => {
+    store.close()
+    rmSync(directory, { recursive: true })
+  })
+  const id = 'web-1' as VmId
+  const capacity = new FakeCapacity()
+  const pokes: string[] = []
+  let operations = 0
+  const context: Writable<CommandContext> = {
+    store,
+    capacity,
+    guestRanges: [],
+    now: () => 1000,
+    newOperationId: () => `op-${(operations += 1)}` as OperationId,
+    poke: (vm, reason) => pokes.push(`${vm}: ${reason}`),
+  }
+  return {
+    store,
+    id,
+    capacity,
+    pokes,
+    context,
+    create: (changes: Partial<CreateVm> = {}, name: string = id) =>
+      createVm(context, name as VmId, createRequest(changes)),
+    /** As if a pass had found the VM so. */
+    seenAs: (state: ObservedState) =>
+      store.vms.recordProgress(id, { observed: { state, sinceMs: 1000 }, nowMs: 1000 }),
+    accepted: (result: CommandResult): Accepted => {
+      assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.error))
+      return result.value
+    },
+    refusal: (result: CommandResult): { code: string; text: string } => {
+      assert.ok(!result.ok, 'it was accepted')
+      const { error } = result
+      return { code: error.code, text: 'known' in error ? error.message : error.detail }
+    },
+  }
+}
