@@ -21,10 +21,12 @@ export const recordOf = (changes: Partial<VmRecord> = {}): VmRecord => ({
     image: { rootfsSha256: 'a'.repeat(64) as Sha256, kernelSha256: 'b'.repeat(64) as Sha256 },
     network: { macAddress: '02:76:00:09:27:c0' as MacAddress, ipv4Address: '192.0.2.10' },
   },
+  metadata: { labels: {}, protected: false },
   deleting: false,
   generations: { desired: 2 as Generation, observed: 1 as Generation },
+  powerGeneration: 2 as Generation,
   operationId: 'op-1' as OperationId,
-  observed: { state: 'running' },
+  observed: { state: 'running', sinceMs: 1500 },
   exitStreak: 0,
   revision: 3,
   createdAtMs: 1000,
@@ -36,7 +38,7 @@ export const recordOf = (changes: Partial<VmRecord> = {}): VmRecord => ({
 export const worldOf = (changes: Partial<World> = {}): World => ({
   unit: { known: true, value: { kind: 'active', mainPid: 42, startedAtMs: 1500 } },
   console: { known: true, value: { kind: 'stored', ptsPath: '/dev/pts/3' } },
-  monitor: { known: true, value: { kind: 'running' } },
+  monitor: { known: true, value: { kind: 'running', disk: { sizeMib: 64 } } },
   storage: {
     known: true,
     value: {
@@ -47,7 +49,10 @@ export const worldOf = (changes: Partial<World> = {}): World => ({
   },
   tap: {
     known: true,
-    value: { kind: 'present', facts: { up: true, addresses: [], routes: [], neighbours: [] } },
+    value: {
+      kind: 'present',
+      facts: { up: true, attached: true, bandwidth: {}, addresses: [], routes: [], neighbours: [] },
+    },
   },
   firewall: { known: true, value: { kind: 'intact' } },
   ...changes,

@@ -2,28 +2,42 @@ import { renderPlan } from '../core/plan/render-plan.ts'
 import { decide } from './decide.ts'
 import { intentOf } from './intent.ts'
 import { observe } from './observe/observe.ts'
+import type { Plan } from '../core/plan/step.ts'
 import type { VmId } from '../core/vm/ids.ts'
-import type { PassContext } from './pass.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+import type { VmInputs } from '../store/vm-table.ts'
+import type { PassContext } from './progress.ts'
 
-/** What a pass would do now for a VM, and why, as text; undefined where there is no such VM. Changes nothing. */
+/** What a pass would do now for this record, on a fresh look at the host. Changes nothing. */
+export async function planFor(
+  { host }: Pick<PassContext, 'host'>,
+  record: VmRecord,
+  inputs: VmInputs,
+): Promise<Plan> {
+  const intent = intentOf(record, inputs)
+  return decide(host, record, { world: await observe(host, record), intent })
+}
+
+/** The plan of a VM and what led to it, as text; undefined where there is no such VM. */
 export async function explain({ store, host }: PassContext, id: VmId): Promise<string | undefined> {
   const record = store.vms.get(id)
   if (record === undefined) return undefined
   const { generations, desired, observed, deleting } = record
-  const intent = intentOf(record, store.vms.inputs(id))
-  const world = await observe(host, record)
-  const { fault } = observed
+  const { fault, partialFaults = [] } = observed
   const lines = [
     `vm          ${id}`,
     `desired     ${deleting ? 'deleted' : desired.power}, generation ${generations.desired}`,
-    `observed    ${observed.state}, generation ${generations.observed}`,
+    `observed    ${observed.state}, generation ${generations.observed}, since ${time(observed.sinceMs)}`,
+    ...(observed.waitingFor === undefined ? [] : [`waiting for ${observed.waitingFor}`]),
     ...(fault === undefined ? [] : [`error       ${fault.step}: ${fault.message}`, retryLine(fault)]),
+    ...partialFaults.map(({ step, message }) => `found       ${step}: ${message}`),
     '',
-    renderPlan(decide(host, record, { world, intent })),
+    renderPlan(await planFor({ host }, record, store.vms.inputs(id))),
   ]
   return `${lines.join('\n')}\n`
 }
 
-const retryLine = (fault: { attempt: number; nextAttemptAtMs?: number }): string =>
-  `attempt     ${fault.attempt}` +
-  (fault.nextAttemptAtMs === undefined ? '' : `, next at ${new Date(fault.nextAttemptAtMs).toISOString()}`)
+const retryLine = (fault: { attempt: number; nextAttemptAtMs: number }): string =>
+  `attempt     ${fault.attempt}, next at ${time(fault.nextAttemptAtMs)}`
+
+const time = (ms: number): string => new Date(ms).toISOString()

@@ -35,5 +35,7 @@ export function tapSpecOf({ id, host, desired: { network } }: VmRecord): TapSpec
     guestMac: network.macAddress,
     ...(network.ipv4Address === undefined ? {} : { ipv4Address: network.ipv4Address }),
     ...(network.ipv6Address === undefined ? {} : { ipv6Address: network.ipv6Address }),
+    ...(network.bandwidth === undefined ? {} : { bandwidth: network.bandwidth }),
+    ...(network.firewall === undefined ? {} : { inbound: network.firewall.inbound }),
   }
 }

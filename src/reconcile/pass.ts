@@ -1,52 +1,20 @@
 import { limits } from '../config/limits.ts'
-import { HostFault } from '../core/errors.ts'
 import { findLaunch } from '../core/vm/launch.ts'
 import { observedState } from '../core/vm/observed-state.ts'
+import { partialFaults } from '../core/vm/partial-faults.ts'
 import { nextFault } from '../core/vm/retry.ts'
 import { unreachable } from '../lib/assert.ts'
 import { errorChain } from '../log/error-chain.ts'
+import { act } from './act.ts'
 import { decide } from './decide.ts'
 import { intentOf } from './intent.ts'
 import { observe } from './observe/observe.ts'
-import { runStep } from './run-step.ts'
-import type { Plan, Step } from '../core/plan/step.ts'
-import type { World } from '../core/plan/world.ts'
+import { fail, observed, write } from './progress.ts'
+import type { Waiting } from '../core/plan/step.ts'
 import type { VmId } from '../core/vm/ids.ts'
-import type { Launch, Observed, ObservedState, VmRecord } from '../core/vm/record.ts'
+import type { ObservedState } from '../core/vm/record.ts'
 import type { Failure } from '../core/vm/retry.ts'
-import type { Log } from '../log/log.ts'
-import type { Host } from '../ports/host.ts'
-import type { Store } from '../store/store.ts'
-import type { Progress, VmInputs } from '../store/vm-table.ts'
-import type { Intent } from './intent.ts'
-
-export type PassContext = { readonly store: Store; readonly host: Host; readonly log: Log }
-
-/** Why a pass runs. */
-export type Wake = {
-  readonly reasons: readonly string[]
-  /** When (monotonic) desired state or its inputs changed; a change is not held by a back-off. */
-  readonly changedAtMs?: number
-  /** Passes in a row that acted before this one. */
-  readonly actingPasses: number
-}
-
-/** What the worker does after a pass. */
-export type Next =
-  | { readonly kind: 'again' }
-  | { readonly kind: 'after'; readonly ms: number }
-  | { readonly kind: 'gone' }
-
-/** One pass over one VM: what it read at its start, and what it found. */
-type Pass = PassContext & {
-  readonly wake: Wake
-  readonly signal: AbortSignal
-  /** Read once: desired state and its generation belong together, and the generation published is this one. */
-  readonly record: VmRecord
-  readonly inputs: VmInputs
-  readonly intent: Intent
-  readonly world: World
-}
+import type { Next, Pass, PassContext, Wake } from './progress.ts'
 
 /** Looks, plans, acts step by step, and writes down what it found. Throws only bugs. */
 export async function runPass(
@@ -59,6 +27,8 @@ export async function runPass(
   if (record === undefined) return { kind: 'gone' }
   const inputs = context.store.vms.inputs(id)
   const world = await observe(context.host, record)
+  // Before anything is done for it: what is desired must not be lost once the host shows it.
+  await context.store.flushed()
   if (signal.aborted) return { kind: 'again' }
   const log = context.log.child({
     vm_id: id,
@@ -75,7 +45,16 @@ export async function runPass(
     intent: intentOf(record, inputs),
     world,
   }
+  logNewFaults(pass)
   return noteLaunch(pass) ?? (await pursue(pass))
+}
+
+/** A partial fault may be mended by the very plan it leads to; the log keeps it. */
+function logNewFaults({ record, world, host, log }: Pass): void {
+  const known = new Set((record.observed.partialFaults ?? []).map(({ message }) => message))
+  for (const { step, code, message } of partialFaults(record, world, host.clock.now())) {
+    if (!known.has(message)) log.warn({ step, code, error: message }, 'an inspection found a fault')
+  }
 }
 
 /** Takes note of a start the record missed, or of an end that nobody asked for. */
@@ -105,27 +84,34 @@ function noteLaunch(pass: Pass): Next | undefined {
 }
 
 async function pursue(pass: Pass): Promise<Next> {
-  const { record, world, host, wake } = pass
+  const { record, world, host } = pass
   const decided = decide(host, record, pass)
   const state = observedState(record, world, decided)
   switch (decided.outcome) {
     case 'settled':
       return settle(pass, state)
     case 'wait':
-      write(pass, { observed: observed(pass, state) })
-      return { kind: 'after', ms: decided.recheckMs }
+      return wait(pass, decided, state)
     case 'blocked':
       return fail(pass, { ...decided, message: decided.because }, {}, state)
-    case 'act': {
-      const heldMs = wake.changedAtMs !== undefined ? 0 : heldForMs(record, host.clock.now())
-      if (heldMs > 0) return { kind: 'after', ms: heldMs }
-      if (wake.actingPasses >= limits.actingPassesMax) return fail(pass, notConverging(decided.steps[0]))
-      write(pass, { observed: observed(pass, state) })
-      return act(pass, decided, state)
-    }
+    case 'act':
+      return act(pass, decided.steps, state)
     default:
       return unreachable(decided)
   }
+}
+
+/** Says what is waited for; past the deadline that is a fault, and is waited for all the same. */
+function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
+  const shown = observed(pass, state)
+  const waitedMs = pass.host.clock.now() - shown.sinceMs
+  if (waitedMs >= waiting.deadlineMs) {
+    const message = `${state} for ${Math.round(waitedMs / 1000)} s, waiting for ${waiting.for}`
+    const step = waiting.for === 'the monitor to answer' ? 'monitor.inspect' : 'unit.inspect'
+    return fail(pass, { step, code: 'wait_overdue', retry: 'backoff', message }, {}, state)
+  }
+  write(pass, { observed: { ...shown, waitingFor: waiting.for } })
+  return { kind: 'after', ms: waiting.recheckMs }
 }
 
 function settle(pass: Pass, state: ObservedState): Next {
@@ -146,93 +132,6 @@ function settle(pass: Pass, state: ObservedState): Next {
   }
 }
 
-async function act(pass: Pass, decided: Plan & { outcome: 'act' }, state: ObservedState): Promise<Next> {
-  const { store, host, log, signal, wake } = pass
-  for (const [index, step] of decided.steps.entries()) {
-    if (signal.aborted || isSuperseded(pass)) return { kind: 'again' }
-    const startedAtMs = host.clock.monotonicMs()
-    try {
-      await runStep(step, { ...pass, storeId: store.storeId })
-    } catch (error) {
-      if (signal.aborted) return { kind: 'again' }
-      if (!(error instanceof HostFault)) throw error
-      return fail(pass, { step: step.kind, code: error.code, retry: error.retry, message: errorChain(error) })
-    }
-    const elapsed_ms = rounded(host.clock.monotonicMs() - startedAtMs)
-    const first = index === 0 ? firstAction(wake, startedAtMs) : {}
-    log.info({ step: step.kind, because: step.because, elapsed_ms, ...first }, 'step done')
-    const launch = launchAfter(step, pass)
-    if (launch !== undefined) write(pass, { observed: observed(pass, state), launch })
-  }
-  return { kind: 'again' }
-}
-
-/** How long the host stood still after a change that this pass is the first to act on. */
-const firstAction = ({ changedAtMs, actingPasses }: Wake, startedAtMs: number): object =>
-  changedAtMs === undefined || actingPasses > 0 ? {} : { first_action_ms: rounded(startedAtMs - changedAtMs) }
-
-/** To a tenth of a millisecond. */
-const rounded = (ms: number): number => Math.round(ms * 10) / 10
-
-/** A start or a stop by us changes what counts as an exit from then on. */
-function launchAfter(step: Step, { record, host }: Pass): Launch | null | undefined {
-  if (step.kind === 'unit.ensure-stopped') return null
-  if (step.kind !== 'unit.ensure-started') return undefined
-  return { bootId: host.bootId, atMs: host.clock.now(), compute: record.desired.compute }
-}
-
-function fail(
-  pass: Pass,
-  failure: Failure,
-  also: Partial<Progress> = {},
-  state: ObservedState = 'failed',
-): Next {
-  const { record, host, log, wake } = pass
-  const nowMs = host.clock.now()
-  const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
-  const shown = record.deleting ? 'deleting' : state
-  write(pass, { ...also, observed: { ...observed(pass, shown), fault } })
-  const { code, step, attempt, nextAttemptAtMs } = fault
-  log.warn({ step, code, attempt, reasons: wake.reasons, error: failure.message }, 'pass failed')
-  return { kind: 'after', ms: (nextAttemptAtMs ?? nowMs) - nowMs }
-}
-
-/** What is shown besides the state, as seen in this pass; the fault stands until the VM is settled. */
-function observed({ record, world }: Pass, state: ObservedState): Observed {
-  const { fault } = record.observed
-  const live = world.unit.known && world.unit.value.kind === 'active' ? world.unit.value : undefined
-  const storage = world.storage.known ? world.storage.value : undefined
-  const disk = storage === undefined ? record.observed.disk : sizeOf(storage.disk)
-  const compute = record.launch?.compute
-  return {
-    state,
-    ...(fault === undefined ? {} : { fault }),
-    ...(live === undefined || compute === undefined ? {} : { compute }),
-    ...(disk === undefined ? {} : { disk }),
-    ...(live === undefined ? {} : { startedAtMs: live.startedAtMs }),
-  }
-}
-
-const sizeOf = (disk: { kind: 'absent' } | { kind: 'present'; sizeMib: number }) =>
-  disk.kind === 'absent' ? undefined : { sizeMib: disk.sizeMib }
-
-function write({ store, record, host }: Pass, progress: Omit<Progress, 'nowMs'>): void {
-  store.vms.recordProgress(record.id, { ...progress, nowMs: host.clock.now() })
-}
-
-const isSuperseded = ({ store, record }: Pass): boolean =>
-  store.vms.get(record.id)?.generations.desired !== record.generations.desired
-
-const heldForMs = (record: VmRecord, nowMs: number): number =>
-  (record.observed.fault?.nextAttemptAtMs ?? nowMs) - nowMs
-
-const notConverging = (step: Step): Failure => ({
-  step: step.kind,
-  code: 'not_converging',
-  retry: 'backoff',
-  message: `done ${limits.actingPassesMax} times in a row, and still needed because ${step.because}`,
-})
-
 /** A bug in the pass of one VM: say so, leave that VM alone for a while, and let the others go on. */
 export function quarantine({ store, host, log }: PassContext, id: VmId, bug: unknown): Next {
   log.error({ vm_id: id, error: bug }, 'a bug stopped the pass of this VM')
@@ -241,6 +140,9 @@ export function quarantine({ store, host, log }: PassContext, id: VmId, bug: unk
   const nowMs = host.clock.now()
   const failure: Failure = { step: 'pass', code: 'bug', retry: 'on-change', message: errorChain(bug) }
   const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
-  store.vms.recordProgress(id, { observed: { ...record.observed, state: 'failed', fault }, nowMs })
-  return { kind: 'after', ms: (fault.nextAttemptAtMs ?? nowMs) - nowMs }
+  store.vms.recordProgress(id, {
+    observed: { ...record.observed, state: 'failed', sinceMs: nowMs, fault },
+    nowMs,
+  })
+  return { kind: 'after', ms: fault.nextAttemptAtMs - nowMs }
 }

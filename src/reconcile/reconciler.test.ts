@@ -12,6 +12,7 @@ import { HostFault } from '../core/errors.ts'
 import { silentLog } from '../log/log.ts'
 import { Store } from '../store/store.ts'
 import { FakeClock } from '../../test/fakes/fake-clock.ts'
+import { FakeCapacity } from '../../test/fakes/fake-capacity.ts'
 import { FakeHost } from '../../test/fakes/fake-host.ts'
 import { Reconciler } from './reconciler.ts'
 import { sweepOrphans } from './sweep-orphans.ts'
@@ -30,7 +31,8 @@ let commands: CommandContext
 
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'vmhostd-reconcile-'))
-  store = new Store(directory, { first: 600_000, count: 10 })
+  // A disk that flushes at once: turns of the event loop stand for time here.
+  store = new Store(directory, { first: 600_000, count: 10 }, async () => {})
   clock = new FakeClock()
   host = new FakeHost(clock, store.storeId)
   await startReconciler()
@@ -47,6 +49,8 @@ async function startReconciler(): Promise<void> {
   let operations = 0
   commands = {
     store,
+    capacity: new FakeCapacity(),
+    guestRanges: [],
     now: () => clock.now(),
     newOperationId: () => `op-${(operations += 1)}` as OperationId,
     poke: (vm, reason) => reconciler.poke(vm, reason),
@@ -67,6 +71,7 @@ const create = (): void => {
     disk: { sizeMib: 64 },
     image: { images: [image('rootfs'), image('kernel')] },
     network: { ipv4Address: '192.0.2.10' },
+    metadata: { labels: {}, protected: false },
     sshAuthorizedKeys: [],
   })
 }

@@ -1,8 +1,8 @@
 import { limits } from '../config/limits.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import { Worker } from './worker.ts'
-import type { VmId } from '../core/vm/ids.ts'
-import type { PassContext } from './pass.ts'
+import type { DeviceName, VmId } from '../core/vm/ids.ts'
+import type { PassContext } from './progress.ts'
 
 /** A worker for every VM on record, and the watchers that wake them. */
 export class Reconciler {
@@ -20,6 +20,8 @@ export class Reconciler {
     const { store, host } = this.#context
     host.units.watch((id) => this.#notice(id, 'unit changed'))
     host.monitor.watch((id) => this.#notice(id, 'guest changed'))
+    host.taps.watch((device) => this.#noticeDevice(device))
+    host.firewall.watch(() => this.#notice(undefined, 'firewall changed'))
     const ids = store.vms.ids()
     const workers = ids.map((id) => this.#worker(id))
     for (const worker of workers) worker.poke('daemon started', true)
@@ -29,6 +31,11 @@ export class Reconciler {
   /** Desired state of a VM changed. */
   poke(id: VmId, reason: string): void {
     if (!this.#stopping) this.#worker(id).poke(reason, true)
+  }
+
+  /** Something on the host changed that any VM may depend on, so a back-off has no reason any more. */
+  pokeAll(reason: string): void {
+    for (const worker of this.#workers.values()) worker.poke(reason, true)
   }
 
   /** Stops all workers; resolves when no pass runs. Guests are left alone. */
@@ -45,6 +52,11 @@ export class Reconciler {
   #notice(id: VmId | undefined, reason: string): void {
     if (id !== undefined) this.#workers.get(id)?.poke(reason, false)
     else for (const worker of this.#workers.values()) worker.poke(reason, false)
+  }
+
+  #noticeDevice(device: DeviceName | undefined): void {
+    const id = device === undefined ? undefined : this.#context.store.vms.withDevice(device)
+    if (device === undefined || id !== undefined) this.#notice(id, 'network device changed')
   }
 
   #worker(id: VmId): Worker {

@@ -1,7 +1,7 @@
 import { HostFault } from '../core/errors.ts'
 import { errorChain } from '../log/error-chain.ts'
 import type { VmId } from '../core/vm/ids.ts'
-import type { PassContext } from './pass.ts'
+import type { PassContext } from './progress.ts'
 
 /**
  * Removes host objects of our naming whose VM is not on record: units, consoles and taps that carry the mark of this

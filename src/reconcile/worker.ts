@@ -3,7 +3,7 @@ import { runPass, quarantine } from './pass.ts'
 import type { VmId } from '../core/vm/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Semaphore } from '../lib/semaphore.ts'
-import type { Next, PassContext, Wake } from './pass.ts'
+import type { Next, PassContext, Wake } from './progress.ts'
 
 export type WorkerOptions = {
   /** Passes over all VMs that may run at once. */
@@ -99,7 +99,9 @@ export class Worker {
   }
 
   #follow(next: Next, wake: Wake): void {
-    this.#actingPasses = next.kind === 'again' ? wake.actingPasses + 1 : 0
+    // Passes that a change overtook say nothing about whether the host comes to be as desired.
+    const overtaken = this.#changedAtMs !== undefined
+    this.#actingPasses = next.kind === 'again' && !overtaken ? wake.actingPasses + 1 : 0
     switch (next.kind) {
       case 'again':
         this.#reasons.add('look again')

@@ -56,6 +56,7 @@ export function consolesContract(
     assert.match(ptsPath, /^\/dev\/pts\/\d+$/)
     assert.deepEqual(await stage.consoles().inspect(web), { kind: 'stored', ptsPath })
     assert.deepEqual(await stage.consoles().list(), [web])
+    assert.deepEqual(await stage.consoles().stored(), [web])
   })
 
   promise('ensuring can be repeated and gives the same terminal', async (stage) => {
@@ -112,6 +113,7 @@ export function consolesContract(
     const ptsPath = await stage.consoles().ensureMaster(web)
     await stage.drop(web)
     assert.deepEqual(await stage.consoles().inspect(web), { kind: 'unprotected' })
+    assert.deepEqual(await stage.consoles().stored(), [])
     assert.equal(await stage.consoles().ensureMaster(web), ptsPath)
     assert.deepEqual(await stage.consoles().inspect(web), { kind: 'stored', ptsPath })
   })

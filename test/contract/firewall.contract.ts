@@ -2,9 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
+import type { GuestDrops } from '../../src/core/network/counters.ts'
 import type { GuestRule } from '../../src/core/network/guest-rule.ts'
 import type { DeviceName, MacAddress } from '../../src/core/vm/ids.ts'
 import type { Firewall } from '../../src/ports/network.ts'
+import { until } from './until.ts'
 
 /** A host under test, and what an administrator may do to its table. */
 export type FirewallStage = {
@@ -14,6 +16,8 @@ export type FirewallStage = {
   letThrough(): Promise<readonly string[]> | readonly string[]
   flush(): Promise<void> | void
   alter(): Promise<void> | void
+  /** Packets of a guest that the table drops. Once for each guest. */
+  drop(device: DeviceName, drops: GuestDrops): Promise<void> | void
   /** A change to some other table. */
   touchOthers(): Promise<void> | void
   /** Makes the next change of the table fail; the returned function heals it. */
@@ -32,6 +36,12 @@ export const otherGuest: GuestRule = {
   ipv4Address: '192.0.2.11',
   ipv6Address: '2001:db8::11',
 }
+
+const inbound = [
+  { protocol: 'tcp', ports: [{ first: 80, last: 80 }], sources: ['192.0.2.0/24', '2001:db8::/32'] },
+  { protocol: 'icmp' },
+] as const
+const noDrops = { spoofedPackets: 0, inboundPackets: 0 }
 
 const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 
@@ -170,5 +180,109 @@ export function firewallContract(
     await firewall.ensureGuest(guest)
     assert.deepEqual(await stage.letThrough(), [device, otherGuest.device])
     assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'intact', rule: otherGuest })
+  })
+
+  promise('what others may open to a guest is part of its rule, and may be all or nothing', async (stage) => {
+    const firewall = stage.daemon([])
+    for (const rule of [{ ...guest, inbound }, { ...guest, inbound: [] }, guest, { ...guest, inbound }]) {
+      await firewall.ensureGuest(rule)
+      assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule })
+    }
+    await stage.touchOthers()
+    assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: { ...guest, inbound } })
+    await firewall.removeGuest(device)
+    assert.deepEqual(await firewall.inspect(device), { kind: 'intact' })
+  })
+
+  promise('a table that was taken away comes back with the rules of all guests', async (stage) => {
+    const rules = [
+      { ...guest, inbound },
+      { ...otherGuest, inbound: [] },
+    ] as const
+    const firewall = stage.daemon([rules[1]])
+    await firewall.ensureGuest(rules[0])
+    await stage.flush()
+    await firewall.ensureGuest(rules[0])
+    for (const rule of rules) {
+      assert.deepEqual(await firewall.inspect(rule.device), { kind: 'intact', rule })
+    }
+  })
+
+  promise('what is dropped is counted for its guest', async (stage) => {
+    const firewall = stage.daemon([otherGuest])
+    await firewall.ensureGuest(guest)
+    assert.deepEqual(await firewall.counters(device), noDrops)
+    await stage.drop(device, { spoofedPackets: 3, inboundPackets: 5 })
+    assert.deepEqual(await firewall.counters(device), { spoofedPackets: 3, inboundPackets: 5 })
+    assert.deepEqual(await firewall.counters(otherGuest.device), noDrops)
+  })
+
+  promise('counters go on over changes, to the guest or to others, and to the next daemon', async (stage) => {
+    const firewall = stage.daemon([guest])
+    await firewall.ensureGuest(otherGuest)
+    const drops = { spoofedPackets: 3, inboundPackets: 5 }
+    await stage.drop(device, drops)
+    await firewall.ensureGuest({ ...guest, ipv4Address: '192.0.2.20' })
+    await firewall.removeGuest(otherGuest.device)
+    assert.deepEqual(await firewall.counters(device), drops)
+    await stage.alter()
+    await firewall.ensureGuest(guest)
+    assert.deepEqual(await firewall.counters(device), drops)
+    const successor = stage.daemon([guest])
+    await successor.ensureGuest(otherGuest)
+    assert.deepEqual(await successor.counters(device), drops)
+  })
+
+  promise('the counters of a guest end with it', async (stage) => {
+    const firewall = stage.daemon([guest])
+    await firewall.ensureGuest(otherGuest)
+    await stage.drop(device, { spoofedPackets: 3, inboundPackets: 5 })
+    await firewall.removeGuest(device)
+    await assert.rejects(firewall.counters(device), isFault('firewall_failed'))
+    await firewall.ensureGuest(guest)
+    assert.deepEqual(await firewall.counters(device), noDrops)
+  })
+
+  promise('of a table that is not as it was written, no figure is told', async (stage) => {
+    const firewall = stage.daemon([guest])
+    await assert.rejects(firewall.counters(device), isFault('firewall_failed'))
+    await firewall.ensureGuest(guest)
+    await stage.alter()
+    await assert.rejects(firewall.counters(device), isFault('firewall_failed'))
+  })
+
+  promise('somebody who changes the table or takes it away is noticed', async (stage) => {
+    const firewall = stage.daemon([guest])
+    const notices = { count: 0 }
+    firewall.watch(() => notices.count++)
+    await firewall.ensureGuest(otherGuest)
+    for (const change of [() => stage.alter(), () => stage.flush()]) {
+      const before = notices.count
+      await change()
+      await until(
+        () => notices.count,
+        (count) => count > before,
+      )
+      assert.notEqual((await firewall.inspect(device)).kind, 'intact')
+      await firewall.ensureGuest(guest)
+    }
+  })
+
+  promise('neither changes of our own nor those to other tables are news', async (stage) => {
+    const firewall = stage.daemon([])
+    const notices = { count: 0 }
+    firewall.watch(() => notices.count++)
+    await firewall.ensureGuest({ ...guest, inbound })
+    await stage.touchOthers()
+    await firewall.ensureGuest(otherGuest)
+    await firewall.ensureGuest({ ...guest, inbound: [] })
+    await firewall.removeGuest(otherGuest.device)
+    // News come in order: by that of the alteration all before it have been judged.
+    await stage.alter()
+    await until(
+      () => notices.count,
+      (count) => count > 0,
+    )
+    assert.equal(notices.count, 1)
   })
 }

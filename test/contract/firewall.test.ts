@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
-import { FakeFirewall } from '../fakes/fake-firewall.ts'
-import type { FakeTable } from '../fakes/fake-firewall.ts'
+import { emptyTable, FakeFirewall } from '../fakes/fake-firewall.ts'
 import { firewallContract, guest } from './firewall.contract.ts'
 
 const fault = new HostFault('firewall_failed', 'writing the table inet vmhostd')
 
 firewallContract('fake firewall', () => {
-  const table: FakeTable = { kind: 'absent', guests: new Map(), writer: undefined }
+  const table = emptyTable()
   const daemons: FakeFirewall[] = []
   const last = (): FakeFirewall => daemons.at(-1) ?? assert.fail('no daemon yet')
   return {
@@ -19,6 +18,7 @@ firewallContract('fake firewall', () => {
     letThrough: () => [...table.guests.keys()].toSorted((a, b) => (a < b ? -1 : 1)),
     flush: () => last().flush(),
     alter: () => last().alter(),
+    drop: (device, drops) => last().drop(device, drops),
     touchOthers: () => {},
     breakChanges: () => {
       last().failNext('ensureGuest', fault)

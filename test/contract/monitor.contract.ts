@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import type { MonitorState } from '../../src/core/plan/world.ts'
+import type { DiskLimits } from '../../src/core/vm/desired.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
 import { until } from './until.ts'
@@ -10,11 +11,29 @@ import { until } from './until.ts'
 /** A monitor under test, and the part of the init system that it needs. */
 export type MonitorStage = {
   readonly monitor: Monitor
-  /** Executes the monitor's program for a VM, as its unit would. */
-  readonly start: (id: VmId, how: { readonly paused: boolean }) => Promise<void> | void
+  /** Executes the monitor's program for a VM, as its unit would, on a disk of {@link DISK_MIB}. */
+  readonly start: (id: VmId, how: StartOptions) => Promise<void> | void
+  /** Grows the disk's file, as the pool does before the guest is told. */
+  readonly growFile: (id: VmId, sizeMib: number) => Promise<void> | void
+  /** Leaves no room in the pool of a guest that was started with `smallPool`, and has that guest write there. */
+  readonly fillPool: (id: VmId) => Promise<void> | void
+  readonly makeRoom: (id: VmId) => Promise<void> | void
   /** Ends that process the hard way. */
   readonly end: (id: VmId) => Promise<void> | void
 }
+
+export type StartOptions = {
+  readonly paused: boolean
+  readonly diskLimits?: DiskLimits
+  /** On a disk in a pool that {@link MonitorStage.fillPool} can fill. */
+  readonly smallPool?: boolean
+}
+
+export const DISK_MIB = 64
+const disk = { sizeMib: DISK_MIB }
+
+/** A guest that boots under emulation on a busy host writes late. */
+const STALL_MS = 60_000
 
 const id = 'web-1' as VmId
 const other = 'web-2' as VmId
@@ -43,28 +62,28 @@ export function monitorContract(
 
   promise('a started guest comes to run', async ({ monitor, start }) => {
     await start(id, { paused: false })
-    assert.deepEqual(await reaches(monitor, id, 'running'), { kind: 'running' })
+    assert.deepEqual(await reaches(monitor, id, 'running'), { kind: 'running', disk })
   })
 
   promise('a guest that is started paused stands still until it is let go', async ({ monitor, start }) => {
     await start(id, { paused: true })
-    assert.deepEqual(await reaches(monitor, id, 'paused'), { kind: 'paused' })
+    assert.deepEqual(await reaches(monitor, id, 'paused'), { kind: 'paused', disk })
     await monitor.ensureRunning(id, never)
-    assert.deepEqual(await monitor.inspect(id), { kind: 'running' })
+    assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
   })
 
   promise('pausing and resuming can be repeated', async ({ monitor, start }) => {
     await start(id, { paused: false })
     await reaches(monitor, id, 'running')
     await monitor.ensureRunning(id, never)
-    assert.deepEqual(await monitor.inspect(id), { kind: 'running' })
+    assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
     for (let round = 0; round < 2; round++) {
       await monitor.ensurePaused(id, never)
       await monitor.ensurePaused(id, never)
-      assert.deepEqual(await monitor.inspect(id), { kind: 'paused' })
+      assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
       await monitor.ensureRunning(id, never)
       await monitor.ensureRunning(id, never)
-      assert.deepEqual(await monitor.inspect(id), { kind: 'running' })
+      assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
     }
   })
 
@@ -72,7 +91,7 @@ export function monitorContract(
     await Promise.all([start(id, { paused: false }), start(other, { paused: false })])
     await Promise.all([reaches(monitor, id, 'running'), reaches(monitor, other, 'running')])
     await monitor.ensurePaused(id, never)
-    assert.deepEqual(await monitor.inspect(other), { kind: 'running' })
+    assert.deepEqual(await monitor.inspect(other), { kind: 'running', disk })
   })
 
   promise('a monitor that ended is silent, and answers again when it was started again', async (stage) => {
@@ -100,16 +119,110 @@ export function monitorContract(
     }
   })
 
-  promise('changing a VM without a monitor is a fault', async ({ monitor }) => {
+  promise('changing or counting a VM without a monitor is a fault', async ({ monitor }) => {
     await assert.rejects(monitor.ensureRunning(id, never), isFault('monitor_unreachable'))
     await assert.rejects(monitor.ensurePaused(id, never), isFault('monitor_unreachable'))
+    await assert.rejects(monitor.ensureDiskSize(id, 128, never), isFault('monitor_unreachable'))
+    await assert.rejects(monitor.ensureDiskLimits(id, {}, never), isFault('monitor_unreachable'))
+    await assert.rejects(monitor.diskCounters(id), isFault('monitor_unreachable'))
   })
 
   promise('an aborted change rejects with the reason and changes nothing', async ({ monitor, start }) => {
     await start(id, { paused: false })
     await reaches(monitor, id, 'running')
     const reason = new Error('the VM is being deleted')
-    await assert.rejects(monitor.ensurePaused(id, AbortSignal.abort(reason)), reason)
-    assert.deepEqual(await monitor.inspect(id), { kind: 'running' })
+    const aborted = AbortSignal.abort(reason)
+    await assert.rejects(monitor.ensurePaused(id, aborted), reason)
+    await assert.rejects(monitor.ensureDiskSize(id, 128, aborted), reason)
+    await assert.rejects(monitor.ensureDiskLimits(id, { iopsMax: 1 }, aborted), reason)
+    assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
+  })
+
+  const shown = async (monitor: Monitor, vm: VmId): Promise<object> => {
+    const state = await monitor.inspect(vm)
+    assert.ok(state.kind === 'running' || state.kind === 'paused', `the VM is ${state.kind}`)
+    return state.disk
+  }
+
+  for (const paused of [false, true]) {
+    const kind = paused ? 'paused' : 'running'
+    const started = async ({ monitor, start }: MonitorStage, diskLimits?: DiskLimits): Promise<void> => {
+      await start(id, { paused, ...(diskLimits === undefined ? {} : { diskLimits }) })
+      await reaches(monitor, id, kind)
+    }
+
+    promise(`a ${kind} guest sees its disk grow when it is told, and not before`, async (stage) => {
+      const { monitor, growFile } = stage
+      await started(stage)
+      await growFile(id, 128)
+      assert.deepEqual(await shown(monitor, id), disk)
+      for (const _ of [1, 2]) {
+        await monitor.ensureDiskSize(id, 128, never)
+        assert.deepEqual(await monitor.inspect(id), { kind, disk: { sizeMib: 128 } })
+      }
+      await monitor.ensureDiskSize(id, DISK_MIB, never)
+      assert.deepEqual(await shown(monitor, id), { sizeMib: 128 })
+    })
+
+    promise(`the limits of a ${kind} guest are set, changed and lifted one by one`, async (stage) => {
+      const { monitor } = stage
+      await started(stage)
+      const both = { iopsMax: 100, mibPerSecondMax: 5 }
+      for (const diskLimits of [both, both, { iopsMax: 250 }, { mibPerSecondMax: 7 }, {}, {}, both]) {
+        await monitor.ensureDiskLimits(id, diskLimits, never)
+        assert.deepEqual(await monitor.inspect(id), { kind, disk: { ...disk, ...diskLimits } })
+      }
+    })
+
+    promise(
+      `a ${kind} guest is started under its limits, and keeps them while its disk grows`,
+      async (stage) => {
+        const { monitor, growFile } = stage
+        const diskLimits = { iopsMax: 100, mibPerSecondMax: 5 }
+        await started(stage, diskLimits)
+        assert.deepEqual(await shown(monitor, id), { ...disk, ...diskLimits })
+        await growFile(id, 128)
+        await monitor.ensureDiskSize(id, 128, never)
+        assert.deepEqual(await shown(monitor, id), { sizeMib: 128, ...diskLimits })
+        await monitor.ensureDiskLimits(id, {}, never)
+        assert.deepEqual(await shown(monitor, id), { sizeMib: 128 })
+      },
+    )
+  }
+
+  promise(
+    'a guest whose pool is full stands still and lives, until there is room and it is told',
+    async (stage) => {
+      const { monitor, start, fillPool, makeRoom } = stage
+      const reported: VmId[] = []
+      await start(id, { paused: false, smallPool: true })
+      await reaches(monitor, id, 'running')
+      monitor.watch((vm) => reported.push(vm))
+      await fillPool(id)
+      await until(
+        () => reported,
+        (ids) => ids.includes(id),
+        STALL_MS,
+      )
+      const stalled = await reaches(monitor, id, 'stalled')
+      for (const _ of [1, 2]) {
+        await assert.rejects(monitor.ensureRunning(id, never), isFault('disk_io_error'))
+        assert.deepEqual(await monitor.inspect(id), stalled)
+      }
+      await monitor.ensurePaused(id, never)
+      assert.deepEqual(await monitor.inspect(id), stalled)
+      const limited = { iopsMax: 100_000 }
+      await monitor.ensureDiskLimits(id, limited, never)
+      await makeRoom(id)
+      await monitor.ensureRunning(id, never)
+      assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk: { ...disk, ...limited } })
+    },
+  )
+
+  promise('a guest that does nothing has read and written nothing', async ({ monitor, start }) => {
+    await start(id, { paused: true })
+    await reaches(monitor, id, 'paused')
+    const nothing = { readBytes: 0, readOperations: 0, writtenBytes: 0, writeOperations: 0 }
+    assert.deepEqual(await monitor.diskCounters(id), nothing)
   })
 }

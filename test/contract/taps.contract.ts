@@ -6,6 +6,7 @@ import { tapDrift } from '../../src/core/network/tap.ts'
 import type { TapSpec, TapState } from '../../src/core/network/tap.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../../src/core/vm/ids.ts'
 import type { Taps } from '../../src/ports/network.ts'
+import { until } from './until.ts'
 
 /** Taps under test, those of another store on the same host, and what an administrator may do to them. */
 export type TapsStage = {
@@ -19,6 +20,13 @@ export type TapsStage = {
   delete(device: DeviceName): Promise<void> | void
   takeDown(device: DeviceName): Promise<void> | void
   flushNeighbours(device: DeviceName): Promise<void> | void
+  /** Takes the limits away: of `part` one alone, in a way that leaves the guest unable to transmit. */
+  removeLimits(device: DeviceName, part?: 'half of the transmit limit'): Promise<void> | void
+  /** Starts a monitor of the VM, which holds its tap, and answers its process id. */
+  startMonitor(spec: TapSpec): Promise<number> | number
+  endMonitor(spec: TapSpec): Promise<void> | void
+  /** Waits until the host has done by itself what follows from the making of a tap that nobody holds. */
+  settled(device: DeviceName): Promise<void> | void
 }
 
 export const tapSpec: TapSpec = {
@@ -153,6 +161,175 @@ export function tapsContract(
     assert.deepEqual(await look(stage, tapSpec), { kind: 'absent' })
     await stage.taps.ensure(tapSpec)
     await assertWhole(stage, tapSpec)
+  })
+
+  const bandwidthOf = async (stage: TapsStage): Promise<unknown> => {
+    const state = await look(stage, tapSpec)
+    return state.kind === 'present' ? state.facts.bandwidth : state
+  }
+  const limits = { receiveMbitPerSecond: 20, transmitMbitPerSecond: 10 }
+
+  promise('limits come into force, change and go, each direction by itself', async (stage) => {
+    await stage.taps.ensure(tapSpec)
+    assert.deepEqual(await bandwidthOf(stage), {})
+    for (const bandwidth of [
+      limits,
+      { receiveMbitPerSecond: 1, transmitMbitPerSecond: 100_000 },
+      { receiveMbitPerSecond: 300 },
+      { transmitMbitPerSecond: 7 },
+      { receiveMbitPerSecond: 7 },
+      {},
+    ]) {
+      await stage.taps.ensure({ ...tapSpec, bandwidth })
+      assert.deepEqual(await bandwidthOf(stage), bandwidth)
+      await assertWhole(stage, { ...tapSpec, bandwidth })
+    }
+    await stage.taps.ensure({ ...tapSpec, bandwidth: limits })
+    await stage.taps.ensure(tapSpec)
+    await assertWhole(stage, tapSpec)
+  })
+
+  promise('limits that somebody took away are missed and put back', async (stage) => {
+    const limited = { ...tapSpec, bandwidth: limits }
+    await stage.taps.ensure(limited)
+    await stage.removeLimits(tapSpec.device)
+    assert.deepEqual(await bandwidthOf(stage), {})
+    await stage.taps.ensure(limited)
+    await assertWhole(stage, limited)
+  })
+
+  promise('half a limit, which lets nothing through, is told as that and mended', async (stage) => {
+    for (const bandwidth of [limits, {}]) {
+      await stage.taps.ensure({ ...tapSpec, bandwidth: limits })
+      await stage.removeLimits(tapSpec.device, 'half of the transmit limit')
+      assert.deepEqual(await bandwidthOf(stage), { ...limits, transmitMbitPerSecond: 0 })
+      await stage.taps.ensure({ ...tapSpec, bandwidth })
+      await assertWhole(stage, { ...tapSpec, bandwidth })
+    }
+  })
+
+  promise('a tap with limits that was deleted comes back with them', async (stage) => {
+    const limited = { ...tapSpec, bandwidth: limits }
+    await stage.taps.ensure(limited)
+    await stage.delete(tapSpec.device)
+    assert.deepEqual(await look(stage, limited), { kind: 'absent' })
+    await stage.taps.ensure(limited)
+    await assertWhole(stage, limited)
+  })
+
+  const isAttached = async (stage: TapsStage): Promise<boolean> => {
+    const state = await look(stage, tapSpec)
+    assert.ok(state.kind === 'present')
+    return state.facts.attached
+  }
+
+  promise('a tap shows whether a monitor holds it', async (stage) => {
+    await stage.taps.ensure(tapSpec)
+    assert.equal(await isAttached(stage), false)
+    const pid = await stage.startMonitor(tapSpec)
+    assert.equal(await isAttached(stage), true)
+    await stage.taps.ensureAttached(tapSpec, pid)
+    await stage.takeDown(tapSpec.device)
+    assert.equal(await isAttached(stage), true)
+    await stage.endMonitor(tapSpec)
+    assert.equal(await isAttached(stage), false)
+  })
+
+  promise('a monitor whose tap was deleted gets the new one', async (stage) => {
+    await stage.taps.ensure(tapSpec)
+    const pid = await stage.startMonitor(tapSpec)
+    for (let times = 0; times < 2; times++) {
+      await stage.delete(tapSpec.device)
+      await stage.taps.ensure(tapSpec)
+      assert.equal(await isAttached(stage), false)
+      await stage.taps.ensureAttached(tapSpec, pid)
+      await stage.taps.ensureAttached(tapSpec, pid)
+      assert.equal(await isAttached(stage), true)
+      await assertWhole(stage, tapSpec)
+    }
+    await stage.endMonitor(tapSpec)
+    assert.equal(await isAttached(stage), false)
+  })
+
+  promise(
+    'a process that is not there, or is not the monitor of the VM, is given no device',
+    async (stage) => {
+      await assert.rejects(stage.taps.ensureAttached(tapSpec, 2 ** 22), isFault('network_failed'))
+      await stage.taps.ensure(tapSpec)
+      await stage.taps.ensure(otherSpec)
+      const other = await stage.startMonitor(otherSpec)
+      for (const pid of [other, 2 ** 22]) {
+        await assert.rejects(stage.taps.ensureAttached(tapSpec, pid), isFault('monitor_detached'))
+      }
+      assert.equal(await isAttached(stage), false)
+    },
+  )
+
+  promise('what was counted of a tap is told, and of any other device nothing', async (stage) => {
+    await stage.taps.ensure(tapSpec)
+    const counters = await stage.taps.counters(tapSpec.device)
+    assert.deepEqual(
+      { ...counters, receiveDroppedPackets: 0 },
+      {
+        receivedBytes: 0,
+        receivedPackets: 0,
+        transmittedBytes: 0,
+        transmittedPackets: 0,
+        receiveDroppedPackets: 0,
+        transmitDroppedPackets: 0,
+      },
+    )
+    await assert.rejects(stage.taps.counters(otherSpec.device), isFault('network_failed'))
+    await stage.others.ensure(otherSpec)
+    await assert.rejects(stage.taps.counters(otherSpec.device), isFault('network_failed'))
+  })
+
+  promise('whoever changes a tap, its watcher is told, and of no other device', async (stage) => {
+    const heard: (DeviceName | undefined)[] = []
+    const isTold = async (act: () => Promise<void> | void): Promise<void> => {
+      heard.length = 0
+      await act()
+      await until(
+        () => heard,
+        (devices) => devices.includes(tapSpec.device),
+      )
+    }
+    const { device, vmId } = tapSpec
+    const limited = { ...tapSpec, bandwidth: limits }
+    stage.taps.watch((changed) => heard.push(changed))
+    await isTold(() => stage.taps.ensure(limited))
+    await isTold(() => stage.flushNeighbours(device))
+    await isTold(() => stage.takeDown(device))
+    await isTold(() => stage.taps.ensure(limited))
+    await isTold(() => stage.removeLimits(device))
+    await isTold(() => stage.taps.ensure(limited))
+    await isTold(() => stage.removeLimits(device, 'half of the transmit limit'))
+    await isTold(async () => {
+      await stage.startMonitor(tapSpec)
+    })
+    await isTold(() => stage.delete(device))
+    await stage.occupy('elsewhere0' as DeviceName)
+    await stage.delete('elsewhere0' as DeviceName)
+    await isTold(() => stage.taps.ensure(tapSpec))
+    await isTold(() => stage.taps.remove(device, vmId))
+    assert.deepEqual(new Set(heard), new Set([device]))
+  })
+
+  promise('a tap that is as it shall be is not changed, and nobody is told', async (stage) => {
+    const limited = { ...tapSpec, bandwidth: limits }
+    await stage.taps.ensure(limited)
+    await stage.settled(tapSpec.device)
+    const heard: (DeviceName | undefined)[] = []
+    stage.taps.watch((changed) => heard.push(changed))
+    await stage.taps.ensure(limited)
+    await look(stage, limited)
+    await stage.taps.counters(tapSpec.device)
+    await stage.taps.ensure(otherSpec)
+    await until(
+      () => heard,
+      (devices) => devices.includes(otherSpec.device),
+    )
+    assert.equal(heard.includes(tapSpec.device), false)
   })
 
   promise('removing takes the tap and nothing else, and can be repeated', async (stage) => {

@@ -3,10 +3,13 @@ import { test } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import { FakeTaps } from '../fakes/fake-taps.ts'
 import { tapsContract, tapSpec } from './taps.contract.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
 
 tapsContract('fake taps', () => {
-  const taps = new FakeTaps({ storeId: 'store-1' })
+  const monitors = new Map<VmId, number>()
+  const taps = new FakeTaps({ storeId: 'store-1', monitorOf: (id) => monitors.get(id) })
   const { devices } = taps
+  let pids = 100
   return {
     taps,
     storeId: 'store-1',
@@ -20,6 +23,21 @@ tapsContract('fake taps', () => {
     },
     takeDown: (device) => taps.alter(device, { up: false, routes: [] }),
     flushNeighbours: (device) => taps.alter(device, { neighbours: [] }),
+    removeLimits: (device, part) => {
+      const found = devices.get(device)
+      const before = found?.kind === 'tap' ? found.facts.bandwidth : {}
+      taps.alter(device, { bandwidth: part === undefined ? {} : { ...before, transmitMbitPerSecond: 0 } })
+    },
+    startMonitor: ({ device, vmId }) => {
+      monitors.set(vmId, ++pids)
+      // The kernel tells of its taking the device.
+      taps.alter(device, {})
+      return pids
+    },
+    settled: () => {},
+    endMonitor: ({ vmId }) => {
+      monitors.delete(vmId)
+    },
   }
 })
 

@@ -17,6 +17,10 @@ export type UnitsStage = {
   missing(spec: UnitSpec): UnitSpec
   /** The program of a running unit ends by itself. */
   exit(id: VmId, status: number): Promise<void> | void
+  /** Leaves a process in the control group of a unit that is gone or failed; resolves to how it appears there. */
+  readonly leave: (id: VmId) => Promise<number> | number
+  /** Whether such a process lives. */
+  readonly lives: (pid: number) => boolean
 }
 
 export const web = 'web-1' as VmId
@@ -50,6 +54,7 @@ export function unitsContract(
   promise('a unit that was never started is absent', async ({ units }) => {
     assert.deepEqual(await units.inspect(web), { kind: 'absent' })
     assert.deepEqual(await units.list(), [])
+    assert.deepEqual(await units.active(), [])
   })
 
   promise('a started unit is active and listed with its store', async (stage) => {
@@ -57,6 +62,7 @@ export function unitsContract(
     assert.equal(state.kind, 'active')
     assert.ok(state.mainPid > 0 && state.startedAtMs > Date.parse('2020-01-01T00:00:00Z'))
     assert.deepEqual(await stage.units.list(), [{ id: web, state, storeId: 'test-store' }])
+    assert.deepEqual(await stage.units.active(), [web])
   })
 
   promise('starting can be repeated and does nothing then', async (stage) => {
@@ -109,6 +115,7 @@ export function unitsContract(
     const failed = { kind: 'failed', result: 'exit-code', status: 3 } as const
     assert.deepEqual(await reached(stage.units, web, 'failed'), failed)
     assert.deepEqual(await stage.units.list(), [{ id: web, state: failed, storeId: 'test-store' }])
+    assert.deepEqual(await stage.units.active(), [])
     await stage.units.ensureStopped(web, never)
     assert.deepEqual(await stage.units.inspect(web), { kind: 'absent' })
   })
@@ -125,6 +132,52 @@ export function unitsContract(
     await stage.exit(web, 0)
     await reached(stage.units, web, 'absent')
     assert.deepEqual(await stage.units.list(), [])
+  })
+
+  promise(
+    'a process that is left of a unit that nobody knows is told, and ended by a stop',
+    async (stage) => {
+      const { units, leave, lives } = stage
+      const pid = await leave(web)
+      assert.deepEqual(await units.inspect(web), { kind: 'leftover', pids: [pid] })
+      assert.deepEqual(await units.inspect(other), { kind: 'absent' })
+      const listed = { id: web, state: { kind: 'leftover', pids: [pid] }, storeId: undefined }
+      assert.deepEqual(await units.list(), [listed])
+      await units.ensureStopped(web, never)
+      assert.ok(!lives(pid))
+      assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+      assert.deepEqual(await units.list(), [])
+    },
+  )
+
+  promise('processes that are left of a unit that failed are told, and ended by a stop', async (stage) => {
+    const { units, leave, lives } = stage
+    await start(stage, web)
+    await stage.exit(web, 3)
+    await reached(units, web, 'failed')
+    const pids = [await leave(web), await leave(web)].toSorted((a, b) => a - b)
+    const state = await units.inspect(web)
+    assert.ok(state.kind === 'leftover', `the unit is ${state.kind}`)
+    assert.deepEqual(
+      state.pids.toSorted((a, b) => a - b),
+      pids,
+    )
+    assert.deepEqual(
+      (await units.list()).map(({ id, storeId }) => [id, storeId]),
+      [[web, 'test-store']],
+    )
+    await units.ensureStopped(web, never)
+    assert.ok(!pids.some(lives))
+    assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+    assert.equal((await start(stage, web)).kind, 'active')
+  })
+
+  promise('a process that is left is not ended on a signal that is aborted already', async (stage) => {
+    const { units, leave, lives } = stage
+    const pid = await leave(web)
+    const reason = new Error('the VM is being deleted')
+    await assert.rejects(units.ensureStopped(web, AbortSignal.abort(reason)), reason)
+    assert.ok(lives(pid))
   })
 
   promise('a watcher is told of a start, an end and a stop', async (stage) => {

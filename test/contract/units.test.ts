@@ -15,6 +15,8 @@ unitsContract('fake units', () => {
     spec: (id) => unitSpecOf(id),
     missing: (spec) => ({ ...spec, command: [MISSING] }),
     exit: (id, status) => units.exit(id, status),
+    leave: (id) => units.leave(id),
+    lives: (pid) => units.lives(pid),
   }
 })
 

@@ -7,7 +7,7 @@ import type { Consoles } from '../../src/ports/consoles.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
-export type ConsolesMethod = 'inspect' | 'ensureMaster' | 'removeMaster' | 'list'
+export type ConsolesMethod = 'inspect' | 'ensureMaster' | 'removeMaster' | 'list' | 'stored'
 
 /** What outlives a daemon: the pty masters that systemd keeps, by VM. */
 export type FakeDescriptorStore = { readonly paths: Map<VmId, string>; refusing: boolean; made: number }
@@ -62,6 +62,10 @@ export class FakeConsoles implements Consoles {
 
   list(): Promise<readonly VmId[]> {
     return this.#faults.run('list', () => [...new Set([...this.#store.paths.keys(), ...this.#open.keys()])])
+  }
+
+  stored(): Promise<readonly VmId[]> {
+    return this.#faults.run('stored', () => [...this.#store.paths.keys()])
   }
 
   history(id: VmId): Uint8Array {

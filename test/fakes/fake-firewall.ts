@@ -1,4 +1,5 @@
-import type { HostFault } from '../../src/core/errors.ts'
+import { HostFault } from '../../src/core/errors.ts'
+import type { GuestDrops } from '../../src/core/network/counters.ts'
 import type { GuestRule } from '../../src/core/network/guest-rule.ts'
 import type { FirewallState } from '../../src/core/plan/world.ts'
 import type { DeviceName } from '../../src/core/vm/ids.ts'
@@ -6,7 +7,7 @@ import type { Firewall } from '../../src/ports/network.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
-export type FirewallMethod = 'inspect' | 'ensureGuest' | 'removeGuest'
+export type FirewallMethod = 'inspect' | 'ensureGuest' | 'removeGuest' | 'counters'
 
 /** The table of the fake host. It outlives the daemon that wrote it. */
 export type FakeTable = {
@@ -14,17 +15,21 @@ export type FakeTable = {
   guests: Map<DeviceName, GuestRule>
   /** The daemon that wrote the table as it is now; undefined after somebody changed it. */
   writer: FakeFirewall | undefined
+  drops: Map<DeviceName, GuestDrops>
 }
+
+const NO_DROPS: GuestDrops = { spoofedPackets: 0, inboundPackets: 0 }
 
 /** The table `inet vmhostd` in memory. Like the driver it trusts only what it wrote itself since it started. */
 export class FakeFirewall implements Firewall {
   readonly table: FakeTable
   readonly #wanted: Map<DeviceName, GuestRule>
   readonly #faults = new FaultSwitch<FirewallMethod>()
+  readonly #watchers: (() => void)[] = []
 
   constructor(options: { guests?: Iterable<GuestRule>; table?: FakeTable } = {}) {
     this.#wanted = new Map([...(options.guests ?? [])].map((rule) => [rule.device, rule]))
-    this.table = options.table ?? { kind: 'absent', guests: new Map(), writer: undefined }
+    this.table = options.table ?? emptyTable()
   }
 
   failNext(method: FirewallMethod, fault: HostFault, moment: FaultMoment = 'before'): void {
@@ -32,12 +37,7 @@ export class FakeFirewall implements Firewall {
   }
 
   inspect(device: DeviceName): Promise<FirewallState> {
-    return this.#faults.run('inspect', () => {
-      if (this.table.kind === 'absent') return { kind: 'absent' }
-      if (this.table.writer !== this) return { kind: 'altered' }
-      const rule = this.table.guests.get(device)
-      return rule === undefined ? { kind: 'intact' } : { kind: 'intact', rule }
-    })
+    return this.#faults.run('inspect', () => this.#state(device))
   }
 
   ensureGuest(rule: GuestRule): Promise<void> {
@@ -50,17 +50,62 @@ export class FakeFirewall implements Firewall {
     return this.#faults.run('removeGuest', () => this.#replace())
   }
 
+  counters(device: DeviceName): Promise<GuestDrops> {
+    return this.#faults.run('counters', () => {
+      const state = this.#state(device)
+      if (state.kind !== 'intact' || state.rule === undefined) {
+        throw new HostFault('firewall_failed', `counting the packets dropped for ${device}`)
+      }
+      return this.table.drops.get(device) ?? NO_DROPS
+    })
+  }
+
+  watch(onChange: () => void): void {
+    this.#watchers.push(onChange)
+  }
+
   /** Takes the table away, as `nft flush ruleset` does. */
   flush(): void {
-    Object.assign(this.table, { kind: 'absent', guests: new Map(), writer: undefined })
+    Object.assign(this.table, emptyTable())
+    this.#tell()
   }
 
   /** Changes the table by hand. */
   alter(): void {
     this.table.writer = undefined
+    this.#tell()
+  }
+
+  /** Packets of a guest that the table drops. */
+  drop(device: DeviceName, packets: GuestDrops): void {
+    const { spoofedPackets, inboundPackets } = this.table.drops.get(device) ?? NO_DROPS
+    this.table.drops.set(device, {
+      spoofedPackets: spoofedPackets + packets.spoofedPackets,
+      inboundPackets: inboundPackets + packets.inboundPackets,
+    })
+  }
+
+  #state(device: DeviceName): FirewallState {
+    if (this.table.kind === 'absent') return { kind: 'absent' }
+    if (this.table.writer !== this) return { kind: 'altered' }
+    const rule = this.table.guests.get(device)
+    return rule === undefined ? { kind: 'intact' } : { kind: 'intact', rule }
   }
 
   #replace(): void {
-    Object.assign(this.table, { kind: 'present', guests: new Map(this.#wanted), writer: this })
+    const drops = new Map([...this.table.drops].filter(([device]) => this.#wanted.has(device)))
+    Object.assign(this.table, { kind: 'present', guests: new Map(this.#wanted), writer: this, drops })
+  }
+
+  #tell(): void {
+    for (const watcher of this.#watchers) watcher()
   }
 }
+
+/** As before anybody wrote it. */
+export const emptyTable = (): FakeTable => ({
+  kind: 'absent',
+  guests: new Map(),
+  writer: undefined,
+  drops: new Map(),
+})

@@ -19,6 +19,8 @@ export class FakeHost implements Host {
   readonly firewall = new FakeFirewall()
   readonly clock: Clock
   bootId = 'boot-1'
+  /** Whether stored consoles outlive a stop of the daemon. */
+  descriptorStoreAvailable = true
   /** Units that were ended while their guest was well, in order. */
   readonly ended: VmId[] = []
   readonly units: Units
@@ -27,16 +29,21 @@ export class FakeHost implements Host {
   constructor(clock: Clock, storeId: string) {
     this.clock = clock
     this.fakeUnits = new FakeUnits({ now: () => clock.now() })
-    this.taps = new FakeTaps({ storeId })
-    const { fakeUnits, monitor, ended } = this
+    const monitorOf = (id: VmId): number | undefined => {
+      const unit = this.fakeUnits.stateOf(id)
+      return unit.kind === 'active' ? unit.mainPid : undefined
+    }
+    this.taps = new FakeTaps({ storeId, monitorOf })
+    const { fakeUnits, monitor, storage, ended } = this
     this.units = {
       inspect: (id) => fakeUnits.inspect(id),
       list: () => fakeUnits.list(),
+      active: () => fakeUnits.active(),
       watch: (onChange) => fakeUnits.watch(onChange),
       async ensureStarted(id, spec, signal) {
         const { kind } = await fakeUnits.inspect(id)
         await fakeUnits.ensureStarted(id, spec, signal)
-        if (kind !== 'active') monitor.started(id, spec)
+        if (kind !== 'active') monitor.started(id, spec, storage.disks.get(id)?.sizeMib ?? 0)
       },
       async ensureStopped(id, signal) {
         const unit = await fakeUnits.inspect(id)

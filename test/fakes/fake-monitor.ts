@@ -1,14 +1,22 @@
 import { HostFault } from '../../src/core/errors.ts'
-import type { MonitorState } from '../../src/core/plan/world.ts'
+import type { LiveMonitor, MonitorDisk, MonitorState } from '../../src/core/plan/world.ts'
+import type { DiskCounters } from '../../src/core/storage/disk-counters.ts'
 import type { MonitorCapabilities } from '../../src/core/unit/capabilities.ts'
 import type { MachineSpec } from '../../src/core/unit/machine-spec.ts'
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
+import type { DiskLimits } from '../../src/core/vm/desired.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
-export type MonitorMethod = 'inspect' | 'ensureRunning' | 'ensurePaused'
+export type MonitorMethod =
+  | 'inspect'
+  | 'ensureRunning'
+  | 'ensurePaused'
+  | 'ensureDiskSize'
+  | 'ensureDiskLimits'
+  | 'diskCounters'
 
 const PROGRAM = '/usr/bin/fake-monitor'
 
@@ -18,7 +26,10 @@ const PROGRAM = '/usr/bin/fake-monitor'
  */
 export class FakeMonitor implements Monitor {
   readonly capabilities: MonitorCapabilities
+  /** What guests have read and written; nothing where a guest is not named. */
+  readonly counters = new Map<VmId, DiskCounters>()
   readonly #states = new Map<VmId, MonitorState>()
+  readonly #withoutRoom = new Set<VmId>()
   readonly #faults = new FaultSwitch<MonitorMethod>()
   #onChange: (id: VmId) => void = () => {}
 
@@ -26,7 +37,7 @@ export class FakeMonitor implements Monitor {
     this.capabilities = {
       pause: true,
       startPaused: true,
-      growDiskOnline: false,
+      growDiskOnline: true,
       vcpusMax: 32,
       ...capabilities,
     }
@@ -42,9 +53,10 @@ export class FakeMonitor implements Monitor {
   }
 
   unitSpec(machine: MachineSpec): UnitSpec {
+    const limits = `limits=${JSON.stringify(machine.diskLimits)}`
     return {
       description: `VM ${machine.id}`,
-      command: machine.startPaused ? [PROGRAM, machine.id, '-S'] : [PROGRAM, machine.id],
+      command: [PROGRAM, machine.id, limits, ...(machine.startPaused ? ['-S'] : [])],
       userId: machine.userId,
       supplementaryGroups: [],
       ttyPath: machine.ptsPath,
@@ -65,15 +77,50 @@ export class FakeMonitor implements Monitor {
   }
 
   ensureRunning(id: VmId, signal: AbortSignal): Promise<void> {
-    return this.#ensure('ensureRunning', { id, kind: 'running' }, signal)
+    return this.#turn('ensureRunning', { id, kind: 'running' }, signal)
   }
 
   ensurePaused(id: VmId, signal: AbortSignal): Promise<void> {
-    return this.#ensure('ensurePaused', { id, kind: 'paused' }, signal)
+    return this.#turn('ensurePaused', { id, kind: 'paused' }, signal)
+  }
+
+  ensureDiskSize(id: VmId, sizeMib: number, signal: AbortSignal): Promise<void> {
+    const grow = (): void => {
+      const live = this.#live(id)
+      if (live.disk.sizeMib < sizeMib) this.#states.set(id, { ...live, disk: { ...live.disk, sizeMib } })
+    }
+    return this.#faults.run('ensureDiskSize', grow, signal)
+  }
+
+  ensureDiskLimits(id: VmId, limits: DiskLimits, signal: AbortSignal): Promise<void> {
+    const limit = (): void => {
+      const live = this.#live(id)
+      this.#states.set(id, { ...live, disk: { sizeMib: live.disk.sizeMib, ...limits } })
+    }
+    return this.#faults.run('ensureDiskLimits', limit, signal)
+  }
+
+  diskCounters(id: VmId): Promise<DiskCounters> {
+    return this.#faults.run('diskCounters', () => {
+      if (!this.#states.has(id)) throw new HostFault('monitor_unreachable', `asking the monitor of VM ${id}`)
+      return this.counters.get(id) ?? NOTHING_YET
+    })
   }
 
   watch(onChange: (id: VmId) => void): void {
     this.#onChange = onChange
+  }
+
+  /** The guest writes, and the pool has no room for it. */
+  fillPool(id: VmId): void {
+    const { disk } = this.#live(id)
+    this.#withoutRoom.add(id)
+    this.become(id, { kind: 'stalled', status: 'io-error', disk })
+  }
+
+  /** The next time that guest is told to go on, it does. */
+  makeRoom(id: VmId): void {
+    this.#withoutRoom.delete(id)
   }
 
   /** What a monitor would answer now. */
@@ -81,13 +128,16 @@ export class FakeMonitor implements Monitor {
     return this.#states.get(id) ?? { kind: 'silent' }
   }
 
-  /** A unit executed the monitor's program: it answers from now on. */
-  started(id: VmId, spec: UnitSpec): void {
-    this.become(id, { kind: spec.command.includes('-S') ? 'paused' : 'running' })
+  /** A unit executed the monitor's program: it answers from now on, and shows its guest a disk of this size. */
+  started(id: VmId, spec: UnitSpec, diskMib: number): void {
+    const [, , limits = ''] = spec.command
+    const disk: MonitorDisk = { sizeMib: diskMib, ...JSON.parse(limits.replace('limits=', '')) }
+    this.become(id, { kind: spec.command.includes('-S') ? 'paused' : 'running', disk })
   }
 
   /** The monitor's process is gone. */
   ended(id: VmId): void {
+    this.#withoutRoom.delete(id)
     if (this.#states.delete(id)) this.#onChange(id)
   }
 
@@ -97,19 +147,29 @@ export class FakeMonitor implements Monitor {
     this.#onChange(id)
   }
 
-  #ensure(
+  #turn(
     method: MonitorMethod,
-    wanted: { id: VmId; kind: 'running' | 'paused' },
+    { id, kind }: { id: VmId; kind: 'running' | 'paused' },
     signal: AbortSignal,
   ): Promise<void> {
-    const { id, kind } = wanted
     const effect = (): void => {
-      const state = this.stateOf(id)
-      if (state.kind === kind) return
-      if (state.kind === 'silent') throw new HostFault('monitor_unreachable', `turning VM ${id} to ${kind}`)
-      if (state.kind === 'broken') throw new HostFault('monitor_refused', `turning VM ${id} to ${kind}`)
-      this.become(id, { kind })
+      const live = this.#live(id)
+      if (live.kind === kind || (live.kind === 'stalled' && kind === 'paused')) return
+      if (live.kind !== 'stalled' || !this.#withoutRoom.has(id))
+        return this.become(id, { kind, disk: live.disk })
+      // It went on and stands still again, which its events tell.
+      this.become(id, live)
+      throw new HostFault('disk_io_error', `resuming VM ${id}`)
     }
     return this.#faults.run(method, effect, signal)
   }
+
+  #live(id: VmId): LiveMonitor {
+    const state = this.stateOf(id)
+    if (state.kind === 'silent') throw new HostFault('monitor_unreachable', `asking the monitor of VM ${id}`)
+    if (state.kind === 'broken') throw new HostFault('monitor_refused', `asking the monitor of VM ${id}`)
+    return state
+  }
 }
+
+const NOTHING_YET: DiskCounters = { readBytes: 0, readOperations: 0, writtenBytes: 0, writeOperations: 0 }

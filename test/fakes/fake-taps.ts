@@ -1,12 +1,14 @@
 import { HostFault } from '../../src/core/errors.ts'
-import { tapLayout } from '../../src/core/network/tap.ts'
+import { parseDeviceName } from '../../src/core/network/device-name.ts'
+import { tapDrift, tapLayout } from '../../src/core/network/tap.ts'
+import type { LinkCounters } from '../../src/core/network/counters.ts'
 import type { TapFacts, TapSpec, TapState } from '../../src/core/network/tap.ts'
 import type { DeviceName, UserId, VmId } from '../../src/core/vm/ids.ts'
 import type { Taps } from '../../src/ports/network.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
-export type TapsMethod = 'inspect' | 'ensure' | 'remove' | 'list'
+export type TapsMethod = 'inspect' | 'ensure' | 'ensureAttached' | 'remove' | 'list' | 'counters'
 
 /** A device of the fake host: a tap of some store, or anything else. */
 export type FakeDevice =
@@ -16,18 +18,72 @@ export type FakeDevice =
       readonly storeId: string
       readonly id: VmId
       readonly userId: UserId
-      facts: TapFacts
+      facts: Omit<TapFacts, 'attached'>
+      counters: LinkCounters
+      /** The monitor that ran already when the device was made, and so does not hold it. */
+      lostBy?: number | undefined
     }
 
-/** Taps in memory. Two on the same `devices` are two daemons on one host. */
+type Watcher = (device: DeviceName | undefined) => void
+
+/** The devices of a host, which tells its watchers of what comes, goes or changes. */
+export class FakeDevices extends Map<DeviceName, FakeDevice> {
+  readonly #watchers: Watcher[] = []
+
+  watch(watcher: Watcher): void {
+    this.#watchers.push(watcher)
+  }
+
+  override set(device: DeviceName, found: FakeDevice): this {
+    super.set(device, found)
+    this.#tell(device)
+    return this
+  }
+
+  override delete(device: DeviceName): boolean {
+    const was = super.delete(device)
+    if (was) this.#tell(device)
+    return was
+  }
+
+  /** More changes came at once than the kernel could tell of. */
+  overflow(): void {
+    this.#tell(undefined)
+  }
+
+  #tell(device: DeviceName | undefined): void {
+    if (device !== undefined && parseDeviceName(device) === undefined) return
+    for (const watcher of this.#watchers) watcher(device)
+  }
+}
+
+export type FakeTapsOptions = {
+  readonly storeId?: string
+  readonly devices?: FakeDevices
+  /** The main process of a VM whose monitor runs. Without it every device counts as held. */
+  readonly monitorOf?: (id: VmId) => number | undefined
+}
+
+const NOTHING: LinkCounters = {
+  receivedBytes: 0,
+  receivedPackets: 0,
+  transmittedBytes: 0,
+  transmittedPackets: 0,
+  receiveDroppedPackets: 0,
+  transmitDroppedPackets: 0,
+}
+
+/** Taps in memory. Two on the same `devices` are two daemons on one host. A monitor holds the device it found at its start. */
 export class FakeTaps implements Taps {
-  readonly devices: Map<DeviceName, FakeDevice>
+  readonly devices: FakeDevices
   readonly #storeId: string
+  readonly #monitorOf: FakeTapsOptions['monitorOf']
   readonly #faults = new FaultSwitch<TapsMethod>()
 
-  constructor(options: { storeId?: string; devices?: Map<DeviceName, FakeDevice> } = {}) {
+  constructor(options: FakeTapsOptions = {}) {
     this.#storeId = options.storeId ?? 'test-store'
-    this.devices = options.devices ?? new Map()
+    this.devices = options.devices ?? new FakeDevices()
+    this.#monitorOf = options.monitorOf
   }
 
   failNext(method: TapsMethod, fault: HostFault, moment: FaultMoment = 'before'): void {
@@ -40,7 +96,7 @@ export class FakeTaps implements Taps {
 
   ensure(spec: TapSpec): Promise<void> {
     return this.#faults.run('ensure', () => {
-      const { device, vmId: id, userId } = spec
+      const { device, vmId: id, userId, bandwidth = {} } = spec
       const doing = `setting up tap ${device} of VM ${id}`
       const state = this.#read(device, id, userId)
       if (state.kind === 'foreign') throw new HostFault('tap_name_taken', `${doing}: ${state.because}`)
@@ -51,13 +107,34 @@ export class FakeTaps implements Taps {
         if (taken !== undefined)
           throw new HostFault('network_failed', `${doing}: ${taken} is routed to ${name}`)
       }
-      this.devices.set(device, {
-        kind: 'tap',
-        storeId: this.#storeId,
-        id,
-        userId,
-        facts: { up: true, ...layout },
-      })
+      if (state.kind === 'present' && tapDrift(spec, state.facts).length === 0) return
+      const facts = { up: true, bandwidth, ...layout }
+      const found = this.devices.get(device)
+      this.devices.set(
+        device,
+        found?.kind === 'tap'
+          ? { ...found, facts }
+          : {
+              kind: 'tap',
+              storeId: this.#storeId,
+              id,
+              userId,
+              facts,
+              counters: NOTHING,
+              lostBy: this.#monitorOf?.(id),
+            },
+      )
+    })
+  }
+
+  ensureAttached({ device, vmId: id, userId }: TapSpec, mainPid: number): Promise<void> {
+    return this.#faults.run('ensureAttached', () => {
+      const doing = `giving monitor ${mainPid} of VM ${id} its tap ${device} back`
+      if (this.#read(device, id, userId).kind !== 'present') throw new HostFault('network_failed', doing)
+      const found = this.devices.get(device)
+      if (this.#monitorOf === undefined || found?.kind !== 'tap') return
+      if (this.#monitorOf(id) !== mainPid) throw new HostFault('monitor_detached', doing)
+      if (found.lostBy === mainPid) this.devices.set(device, { ...found, lostBy: undefined })
     })
   }
 
@@ -77,10 +154,28 @@ export class FakeTaps implements Taps {
     )
   }
 
+  counters(device: DeviceName): Promise<LinkCounters> {
+    return this.#faults.run('counters', () => {
+      const found = this.devices.get(device)
+      if (found?.kind === 'tap' && found.storeId === this.#storeId) return found.counters
+      throw new HostFault('network_failed', `reading the counters of tap ${device}`)
+    })
+  }
+
+  watch(onChange: Watcher): void {
+    this.devices.watch(onChange)
+  }
+
   /** Changes what is on a tap, as an administrator would. */
-  alter(device: DeviceName, change: Partial<TapFacts>): void {
+  alter(device: DeviceName, change: Partial<Omit<TapFacts, 'attached'>>): void {
     const found = this.devices.get(device)
-    if (found?.kind === 'tap') found.facts = { ...found.facts, ...change }
+    if (found?.kind === 'tap') this.devices.set(device, { ...found, facts: { ...found.facts, ...change } })
+  }
+
+  /** Counts packets, of which nobody is told. */
+  count(device: DeviceName, counted: Partial<LinkCounters>): void {
+    const found = this.devices.get(device)
+    if (found?.kind === 'tap') found.counters = { ...found.counters, ...counted }
   }
 
   #read(device: DeviceName, id: VmId, userId: UserId): TapState {
@@ -91,6 +186,8 @@ export class FakeTaps implements Taps {
       return { kind: 'foreign', because: `its alias is "vmhostd:${found.storeId}:${found.id}"` }
     }
     if (found.userId !== userId) return { kind: 'foreign', because: `it belongs to user ${found.userId}` }
-    return { kind: 'present', facts: found.facts }
+    const monitor = this.#monitorOf?.(id)
+    const attached = this.#monitorOf === undefined || (monitor !== undefined && monitor !== found.lostBy)
+    return { kind: 'present', facts: { ...found.facts, attached } }
   }
 }

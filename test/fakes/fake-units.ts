@@ -7,7 +7,7 @@ import type { Units } from '../../src/ports/units.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
-export type UnitsMethod = 'inspect' | 'ensureStarted' | 'ensureStopped' | 'list'
+export type UnitsMethod = 'inspect' | 'ensureStarted' | 'ensureStopped' | 'list' | 'active'
 
 type FakeUnit = { readonly spec: UnitSpec; state: UnitState }
 
@@ -17,6 +17,7 @@ export class FakeUnits implements Units {
   readonly missingPrograms = new Set<string>()
   readonly #faults = new FaultSwitch<UnitsMethod>()
   readonly #units = new Map<VmId, FakeUnit>()
+  readonly #leftovers = new Map<VmId, readonly number[]>()
   readonly #watchers: ((id: VmId | undefined) => void)[] = []
   readonly #now: () => number
   #pids = 1000
@@ -43,6 +44,18 @@ export class FakeUnits implements Units {
     this.#tell(id)
   }
 
+  /** Leaves a process in the unit's control group, which shows once the unit is gone or failed. */
+  leave(id: VmId): number {
+    const pid = ++this.#pids
+    this.#leftovers.set(id, [...(this.#leftovers.get(id) ?? []), pid])
+    return pid
+  }
+
+  /** Whether a process that was left lives. */
+  lives(pid: number): boolean {
+    return [...this.#leftovers.values()].some((pids) => pids.includes(pid))
+  }
+
   /** The connection to systemd comes back after a while without. */
   reconnect(): void {
     this.#tell(undefined)
@@ -50,7 +63,10 @@ export class FakeUnits implements Units {
 
   /** What an inspection would find now. */
   stateOf(id: VmId): UnitState {
-    return this.#units.get(id)?.state ?? { kind: 'absent' }
+    const state = this.#units.get(id)?.state ?? { kind: 'absent' }
+    const pids = this.#leftovers.get(id)
+    const isOver = state.kind === 'absent' || state.kind === 'failed'
+    return isOver && pids !== undefined ? { kind: 'leftover', pids } : state
   }
 
   inspect(id: VmId): Promise<UnitState> {
@@ -76,13 +92,24 @@ export class FakeUnits implements Units {
   ensureStopped(id: VmId, signal: AbortSignal): Promise<void> {
     return this.#faults.run('ensureStopped', () => {
       signal.throwIfAborted()
+      this.#leftovers.delete(id)
       if (this.#units.delete(id)) this.#tell(id)
     })
   }
 
   list(): Promise<readonly { id: VmId; state: UnitState; storeId: string | undefined }[]> {
     return this.#faults.run('list', () =>
-      [...this.#units].map(([id, { spec, state }]) => ({ id, state, storeId: spec.storeId })),
+      [...new Set([...this.#units.keys(), ...this.#leftovers.keys()])].map((id) => ({
+        id,
+        state: this.stateOf(id),
+        storeId: this.#units.get(id)?.spec.storeId,
+      })),
+    )
+  }
+
+  active(): Promise<readonly VmId[]> {
+    return this.#faults.run('active', () =>
+      [...this.#units].filter(([, { state }]) => state.kind === 'active').map(([id]) => id),
     )
   }
 

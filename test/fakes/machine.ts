@@ -8,6 +8,7 @@ export const machineOf = (id: VmId, changes: Partial<MachineSpec> = {}): Machine
   compute: { cpuMillicores: 1000, memoryMib: 128, sleepAfterIdleSeconds: 0 },
   kernelPath: '/pool/images/kernel',
   diskPath: `/pool/disks/${id}/disk.raw`,
+  diskLimits: {},
   seedPath: `/pool/disks/${id}/seed.iso`,
   kernelArguments: '',
   ptsPath: '/dev/pts/3',

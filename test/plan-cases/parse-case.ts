@@ -8,13 +8,14 @@ import type { Facts } from '../../src/core/plan/facts.ts'
 import type {
   ConsoleState,
   FirewallState,
+  MonitorDisk,
   MonitorState,
   Probe,
   StorageState,
   UnitState,
   World,
 } from '../../src/core/plan/world.ts'
-import type { DesiredPower, ImageRole } from '../../src/core/vm/desired.ts'
+import type { Bandwidth, DesiredPower, DiskLimits, ImageRole } from '../../src/core/vm/desired.ts'
 import type { DeviceName, Generation, MacAddress, Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
 
@@ -40,6 +41,8 @@ const spec: TapSpec = {
 }
 const tapFacts: TapFacts = {
   up: true,
+  attached: true,
+  bandwidth: {},
   addresses: [`${GATEWAY_IPV4}/32`, `${GATEWAY_IPV6}/64`],
   routes: ['192.0.2.10/32', '2001:db8::10/128'],
   neighbours: [
@@ -76,7 +79,7 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
   const desired = room('desired')
   const power = (desired.find((word) => ['running', 'paused', 'stopped'].includes(word)) ??
     'running') as DesiredPower
-  const record = recordFor(power, desired)
+  const record = recordFor(power, desired, room('recorded'))
   const without = new Set(room('monitor-without'))
   const facts: Facts = {
     nowMs: NOW_MS,
@@ -88,7 +91,7 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
       vcpusMax: 32,
     },
     seedDigest: 'seed-as-rendered',
-    ...(desired.includes('no-network') ? {} : { tap: spec }),
+    ...(desired.includes('no-network') ? {} : { tap: { ...spec, ...limitsOn(desired) } }),
   }
   const world: World = {
     unit: probe(room('unit'), unitOf),
@@ -102,24 +105,36 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
   return { record, world, facts }
 }
 
-function recordFor(power: DesiredPower, words: readonly string[]): VmRecord {
+/** A tap without limits has no such member, as a request without them makes it. */
+function limitsOn(words: readonly string[]): Pick<TapSpec, 'bandwidth'> {
+  const bandwidth = bandwidthOf(words)
+  return Object.keys(bandwidth).length === 0 ? {} : { bandwidth }
+}
+
+/** `recorded: no-disk` is a VM whose disk was never seen. */
+function recordFor(power: DesiredPower, words: readonly string[], recorded: readonly string[]): VmRecord {
   // Whether there is a network is for the facts to say: the plan reads the tap as it shall be, not the request.
   const { network: _network, ...desired } = recordOf().desired
   return recordOf({
     desired: {
       ...desired,
       power,
-      disk: { sizeMib: numberAfter(words, 'disk=') ?? 64 },
+      disk: { sizeMib: numberAfter(words, 'disk=') ?? 64, ...diskLimitsOf(words) },
       image: {
         ...desired.image,
         ...(words.includes('initrd') ? { initrdSha256: 'c'.repeat(64) as Sha256 } : {}),
       },
     },
     deleting: words.includes('deleting'),
+    powerGeneration: (words.includes('created') ? 1 : 2) as Generation,
     generations: words.includes('created')
       ? { desired: 1 as Generation, observed: 0 as Generation }
       : { desired: 2 as Generation, observed: 1 as Generation },
-    observed: { state: 'pending' },
+    observed: {
+      state: 'pending',
+      sinceMs: NOW_MS,
+      ...(recorded.includes('no-disk') ? {} : { disk: { sizeMib: numberAfter(recorded, 'disk=') ?? 64 } }),
+    },
   })
 }
 
@@ -141,6 +156,8 @@ function unitOf([kind = 'active', ...words]: string[]): UnitState {
       return { kind }
     case 'failed':
       return { kind, result: 'exit-code', status: numberAfter(words, 'status=') ?? 1 }
+    case 'leftover':
+      return { kind, pids: words.map(Number) }
     default:
       return assert.fail(`no such unit state: ${kind}`)
   }
@@ -154,9 +171,43 @@ function consoleOf([kind = 'stored']: string[]): ConsoleState {
   return kind === 'stored' ? { kind, ptsPath: '/dev/pts/7' } : { kind }
 }
 
-function monitorOf([kind = 'running', status = '']: string[]): MonitorState {
-  assert.ok(['silent', 'running', 'paused', 'broken'].includes(kind), `no such monitor state: ${kind}`)
-  return kind === 'broken' ? { kind, status } : { kind: kind as 'silent' | 'running' | 'paused' }
+function monitorOf([kind = 'running', ...words]: string[]): MonitorState {
+  switch (kind) {
+    case 'silent':
+      return { kind }
+    case 'broken':
+      return { kind, status: words.join(' ') }
+    case 'stalled':
+      return { kind, status: 'io-error', disk: diskOf(words) }
+    case 'running':
+    case 'paused':
+      return { kind, disk: diskOf(words) }
+    default:
+      return assert.fail(`no such monitor state: ${kind}`)
+  }
+}
+
+const diskOf = (words: readonly string[]): MonitorDisk => ({
+  sizeMib: numberAfter(words, 'disk=') ?? 64,
+  ...diskLimitsOf(words),
+})
+
+function diskLimitsOf(words: readonly string[]): DiskLimits {
+  const iopsMax = numberAfter(words, 'iops=')
+  const mibPerSecondMax = numberAfter(words, 'mib/s=')
+  return {
+    ...(iopsMax === undefined ? {} : { iopsMax }),
+    ...(mibPerSecondMax === undefined ? {} : { mibPerSecondMax }),
+  }
+}
+
+function bandwidthOf(words: readonly string[]): Bandwidth {
+  const receiveMbitPerSecond = numberAfter(words, 'receive=')
+  const transmitMbitPerSecond = numberAfter(words, 'transmit=')
+  return {
+    ...(receiveMbitPerSecond === undefined ? {} : { receiveMbitPerSecond }),
+    ...(transmitMbitPerSecond === undefined ? {} : { transmitMbitPerSecond }),
+  }
 }
 
 function storageOf(words: string[]): StorageState {
@@ -180,8 +231,12 @@ function tapOf(words: string[]): TapState {
     kind: 'present',
     facts: {
       up: !lacking.has('down'),
+      attached: !lacking.has('detached'),
+      bandwidth: bandwidthOf(lacks),
       addresses: lacking.has('no-addresses') ? [] : tapFacts.addresses,
-      routes: lacking.has('no-routes') ? [] : tapFacts.routes,
+      routes: lacking.has('no-routes')
+        ? []
+        : [...tapFacts.routes, ...(lacking.has('stale-route') ? ['192.0.2.99/32'] : [])],
       neighbours: lacking.has('no-neighbours') ? [] : tapFacts.neighbours,
     },
   }

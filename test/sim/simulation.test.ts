@@ -7,7 +7,17 @@ import type { Odds } from './chaos.ts'
 const seeds = Number(process.env['SIM_SEEDS'] ?? 40)
 const EDITS = 60
 /** The acts of `Simulation.live`, in order. */
-const ACTS = ['create', 'pause', 'resume', 'stop', 'start', 'delete'] as const
+const ACTS = [
+  'create',
+  'pause',
+  'resume',
+  'grow and limit the disk',
+  'limit the bandwidth',
+  'stop',
+  'give it more memory',
+  'start',
+  'delete',
+] as const
 
 const histories: Record<string, Odds> = {
   'a host without faults': { before: 0, after: 0, crash: 0 },

@@ -5,19 +5,23 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { createVm } from '../../src/commands/create-vm.ts'
+import { setCompute, setDisk } from '../../src/commands/reshape.ts'
+import { setNetwork } from '../../src/commands/set-network.ts'
 import { deleteVm } from '../../src/commands/delete-vm.ts'
 import { setPower } from '../../src/commands/set-power.ts'
+import { isLiveMonitor } from '../../src/core/plan/world.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { Reconciler } from '../../src/reconcile/reconciler.ts'
 import { sweepOrphans } from '../../src/reconcile/sweep-orphans.ts'
 import { Store } from '../../src/store/store.ts'
+import { FakeCapacity } from '../fakes/fake-capacity.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { FakeHost } from '../fakes/fake-host.ts'
 import { Chaos } from './chaos.ts'
 import { pick, randomFrom } from './random.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
 import type { ImageSource } from '../../src/core/storage/image-source.ts'
-import type { CreateVm } from '../../src/core/vm/create.ts'
+import type { CreateNetwork, CreateVm } from '../../src/core/vm/create.ts'
 import type { DesiredPower } from '../../src/core/vm/desired.ts'
 import type { OperationId, Sha256, VmId } from '../../src/core/vm/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
@@ -25,6 +29,8 @@ import type { Odds } from './chaos.ts'
 
 const ids = ['a', 'b', 'c'] as string[] as [VmId, ...VmId[]]
 const powers = ['running', 'paused', 'stopped'] as [DesiredPower, ...DesiredPower[]]
+const COMPUTE = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
+const SIZES_MIB: [number, ...number[]] = [64, 96, 128]
 const calm: Odds = { before: 0, after: 0, crash: 0 }
 /** Turns of the event loop after which a pass over fakes, which never wait for anything real, must have ended. */
 const TURNS_MAX = 5000
@@ -54,7 +60,7 @@ export class Simulation {
     this.#odds = odds
     this.clock = new FakeClock({ random: this.#random })
     this.#directory = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'vmhostd-sim-'))
-    this.#store = new Store(this.#directory, { first: 600_000, count: 100 })
+    this.#store = new Store(this.#directory, { first: 600_000, count: 100 }, async () => {})
     this.host = new FakeHost(this.clock, this.#store.storeId)
     this.#store.onVmChange((id) => {
       // A pass takes what is thrown here for a bug of its own, so it is kept for the end.
@@ -86,8 +92,8 @@ export class Simulation {
   }
 
   /**
-   * A VM's whole life, in which the daemon dies once, at the given moment of the given act, and is started again. False
-   * where the act has fewer moments than that.
+   * A VM's life up to the given act, at whose given moment the daemon dies and is started again. False where the act has
+   * fewer moments than that.
    */
   async live(act: number, dieAt: number): Promise<boolean> {
     const [id] = ids
@@ -95,22 +101,27 @@ export class Simulation {
       (context) => createVm(context, id, this.#request(id)),
       (context) => setPower(context, id, 'paused'),
       (context) => setPower(context, id, 'running'),
+      (context) => setDisk(context, id, { sizeMib: 96, iopsMax: 100 }),
+      (context) => setNetwork(context, id, this.#network(id, 10)),
       (context) => setPower(context, id, 'stopped'),
+      (context) => setCompute(context, id, { ...COMPUTE, memoryMib: 512 }),
       (context) => setPower(context, id, 'running'),
       (context) => deleteVm(context, id),
     ]
-    let died = false
-    for (const [index, perform] of acts.entries()) {
-      await this.#boot(calm)
-      const life = this.#life
-      assert.ok(life !== undefined)
-      life.chaos.restart(index === act ? { ...calm, dieAt } : calm)
+    await this.#boot(calm)
+    const life = this.#life
+    assert.ok(life !== undefined)
+    for (const perform of acts.slice(0, act)) {
       perform(life.context)
       await this.#quiet()
-      died ||= life.chaos.dead
-      await this.#heal()
       this.#checkAtRest(id)
     }
+    life.chaos.restart({ ...calm, dieAt })
+    acts[act]?.(life.context)
+    await this.#quiet()
+    const died = life.chaos.dead
+    await this.#heal()
+    this.#checkAtRest(id)
     if (this.#violation !== undefined) throw this.#violation
     return died
   }
@@ -125,6 +136,8 @@ export class Simulation {
     const reconciler = new Reconciler({ store: this.#store, host: chaos.host, log: silentLog })
     const context: CommandContext = {
       store: this.#store,
+      capacity: new FakeCapacity(),
+      guestRanges: [],
       now: () => this.clock.now(),
       newOperationId: () => `op-${(this.#operations += 1)}` as OperationId,
       poke: (id, reason) => reconciler.poke(id, reason),
@@ -149,6 +162,10 @@ export class Simulation {
       () => void setPower(context, id, pick(this.#random, powers)),
       () => void setPower(context, id, pick(this.#random, powers)),
       () => void setPower(context, id, 'running'),
+      () => void setDisk(context, id, { sizeMib: pick(this.#random, SIZES_MIB) }),
+      () => void setDisk(context, id, { sizeMib: 128, iopsMax: pick(this.#random, [100, 200]) }),
+      () => void setCompute(context, id, { ...COMPUTE, memoryMib: pick(this.#random, [256, 512]) }),
+      () => void setNetwork(context, id, this.#network(id, pick(this.#random, [10, 20]))),
       () => void (this.#random() < 0.3 && deleteVm(context, id)),
     ]
     pick(this.#random, edits)()
@@ -169,6 +186,11 @@ export class Simulation {
         if (this.host.fakeUnits.stateOf(id).kind !== 'active') return
         this.host.monitor.become(id, { kind: 'broken', status: 'internal-error' })
       },
+      (): void => {
+        const monitor = this.host.monitor.stateOf(id)
+        if (!isLiveMonitor(monitor)) return
+        this.host.monitor.become(id, { kind: 'stalled', status: 'io-error', disk: monitor.disk })
+      },
       (): void => void this.host.taps.devices.delete(host.device),
       (): void => this.host.firewall.flush(),
     ])()
@@ -177,7 +199,7 @@ export class Simulation {
   #request(id: VmId): CreateVm {
     return {
       power: 'running',
-      compute: { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 },
+      compute: COMPUTE,
       disk: { sizeMib: 64 },
       image: {
         images: [
@@ -186,8 +208,13 @@ export class Simulation {
         ],
       },
       network: { ipv4Address: `192.0.2.${ids.indexOf(id) + 1}` },
+      metadata: { labels: {}, protected: false },
       sshAuthorizedKeys: [],
     }
+  }
+
+  #network(id: VmId, receiveMbitPerSecond: number): CreateNetwork {
+    return { ipv4Address: `192.0.2.${ids.indexOf(id) + 1}`, bandwidth: { receiveMbitPerSecond } }
   }
 
   #offer(content: string): { sha256: Sha256; source: ImageSource } {
@@ -232,11 +259,20 @@ export class Simulation {
     if (observed > last && observed === desired) this.#checkHost(record)
   }
 
-  #checkHost({ id, desired }: VmRecord): void {
-    const unit = this.host.fakeUnits.stateOf(id).kind
-    const guest = this.host.monitor.stateOf(id).kind
+  #checkHost({ id, host, desired }: VmRecord): void {
+    const unit = this.host.fakeUnits.stateOf(id)
+    const guest = this.host.monitor.stateOf(id)
     const expected = desired.power === 'stopped' ? ['absent', 'silent'] : ['active', desired.power]
-    assert.deepEqual([unit, guest], expected, `${id}: published a generation that the host has not reached`)
+    const early = `${id}: published a generation that the host has not reached`
+    // One that stands still for its disk is paused enough.
+    const stands = guest.kind === 'stalled' && desired.power === 'paused'
+    assert.deepEqual([unit.kind, stands ? 'paused' : guest.kind], expected, early)
+    if (desired.power === 'stopped') return
+    assert.deepEqual('disk' in guest && guest.disk, desired.disk, early)
+    const tap = this.host.taps.devices.get(host.device)
+    assert.ok(tap?.kind === 'tap', early)
+    assert.deepEqual(tap.facts.bandwidth, desired.network?.bandwidth ?? {}, early)
+    assert.notEqual(tap.lostBy, unit.kind === 'active' && unit.mainPid, early)
   }
 
   #checkAtRest(id: VmId): void {

@@ -10,15 +10,17 @@ export async function observe(host: Host, record: VmRecord): Promise<World> {
   const { id, desired } = record
   const { device, userId } = record.host
   const unit = probe(host.units.inspect(id))
-  const [unitSeen, monitor, console, storage, tap, firewall] = await Promise.all([
+  const monitor = unit.then((seen) => probe(inspectMonitor(host, record, seen)))
+  const [unitSeen, monitorSeen, console, storage, tap, firewall] = await Promise.all([
     unit,
-    unit.then((seen) => probe(inspectMonitor(host, record, seen))),
+    monitor,
     probe(host.consoles.inspect(id)),
     probe(host.storage.inspect(id, imagesOf(desired.image))),
-    probe(host.taps.inspect(device, id, userId)),
+    // A monitor that answers holds its device already; a look before that would see a device that nobody holds.
+    monitor.then(() => probe(host.taps.inspect(device, id, userId))),
     probe(host.firewall.inspect(device)),
   ])
-  return { unit: unitSeen, monitor, console, storage, tap, firewall }
+  return { unit: unitSeen, monitor: monitorSeen, console, storage, tap, firewall }
 }
 
 /** A monitor is asked only while its unit is active: a socket file without a process tells nothing. */

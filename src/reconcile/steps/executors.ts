@@ -2,8 +2,11 @@ import { limits } from '../../config/limits.ts'
 import { ensureMaster } from './console.ensure-master.ts'
 import { removeMaster } from './console.remove-master.ts'
 import { ensureFetched } from './image.ensure-fetched.ts'
+import { ensureDiskLimits } from './monitor.ensure-disk-limits.ts'
+import { ensureDiskSize } from './monitor.ensure-disk-size.ts'
 import { ensurePaused } from './monitor.ensure-paused.ts'
 import { ensureRunning } from './monitor.ensure-running.ts'
+import { ensureAttached } from './network.ensure-attached.ts'
 import { ensureFirewall } from './network.ensure-firewall.ts'
 import { ensureTap } from './network.ensure-tap.ts'
 import { removeFirewall } from './network.remove-firewall.ts'
@@ -26,6 +29,7 @@ const table: Table = {
   'storage.remove-disk': { execute: removeDisk, deadlineMs: limits.stepMs },
   'network.ensure-tap': { execute: ensureTap, deadlineMs: limits.stepMs },
   'network.ensure-firewall': { execute: ensureFirewall, deadlineMs: limits.stepMs },
+  'network.ensure-attached': { execute: ensureAttached, deadlineMs: limits.stepMs },
   'network.remove-tap': { execute: removeTap, deadlineMs: limits.stepMs },
   'network.remove-firewall': { execute: removeFirewall, deadlineMs: limits.stepMs },
   'console.ensure-master': { execute: ensureMaster, deadlineMs: limits.stepMs },
@@ -34,6 +38,8 @@ const table: Table = {
   'unit.ensure-stopped': { execute: ensureStopped, deadlineMs: limits.stepMs },
   'monitor.ensure-running': { execute: ensureRunning, deadlineMs: limits.stepMs },
   'monitor.ensure-paused': { execute: ensurePaused, deadlineMs: limits.stepMs },
+  'monitor.ensure-disk-size': { execute: ensureDiskSize, deadlineMs: limits.stepMs },
+  'monitor.ensure-disk-limits': { execute: ensureDiskLimits, deadlineMs: limits.stepMs },
 }
 
 export const deadlineMsOf = (step: Step): number => table[step.kind].deadlineMs

@@ -1,5 +1,6 @@
 import { HostFault } from '../../core/errors.ts'
 import { imagesOf } from '../../core/vm/desired.ts'
+import type { Disk, DiskLimits } from '../../core/vm/desired.ts'
 import type { MachineSpec } from '../../core/unit/machine-spec.ts'
 import type { Executor, StepContext } from './executor.ts'
 
@@ -9,6 +10,8 @@ export const ensureStarted: Executor<'unit.ensure-started'> = async (step, conte
   const machine = await machineOf(context, step.paused)
   await host.units.ensureStarted(record.id, host.monitor.unitSpec(machine), signal)
 }
+
+const diskLimitsOf = ({ sizeMib: _size, ...limits }: Disk): DiskLimits => limits
 
 async function machineOf(
   { host, record, intent, storeId }: StepContext,
@@ -30,6 +33,7 @@ async function machineOf(
     kernelPath: files.kernel,
     ...(files.initrd === undefined ? {} : { initrdPath: files.initrd }),
     diskPath: files.disk,
+    diskLimits: diskLimitsOf(desired.disk),
     seedPath: files.seed,
     kernelArguments: desired.image.kernelArguments ?? '',
     ...(intent.tap === undefined ? {} : { tap: intent.tap }),

@@ -1,0 +1,104 @@
+import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
+import { holdSteps } from '../core/vm/hold.ts'
+import { errorChain } from '../log/error-chain.ts'
+import { fail, observed, write } from './progress.ts'
+import { runStep } from './run-step.ts'
+import type { Step } from '../core/plan/step.ts'
+import type { Launch, ObservedState } from '../core/vm/record.ts'
+import type { Failure } from '../core/vm/retry.ts'
+import type { Next, Pass, Wake } from './progress.ts'
+
+/** Acts on what no back-off holds. A change is held by none. */
+export async function act(
+  pass: Pass,
+  steps: readonly [Step, ...Step[]],
+  state: ObservedState,
+): Promise<Next> {
+  const { record, host, wake } = pass
+  const hold =
+    wake.changedAtMs === undefined
+      ? holdSteps(steps, record.observed.fault, host.clock.now())
+      : { ms: 0, free: steps }
+  const [first] = hold.free
+  if (first === undefined) {
+    write(pass, { observed: observed(pass, record.observed.state) })
+    return { kind: 'after', ms: hold.ms }
+  }
+  if (wake.actingPasses >= limits.actingPassesMax) return fail(pass, notConverging(first))
+  write(pass, { observed: observed(pass, hold.ms > 0 ? record.observed.state : state) })
+  return takeSteps(pass, hold.free, state)
+}
+
+/** Takes the steps in order. One that fails ends its lane; one without a lane ends the pass. */
+async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedState): Promise<Next> {
+  const { signal } = pass
+  const ended = new Set<Step['lane']>()
+  let first: Failure | undefined
+  let done = 0
+  for (const [index, step] of steps.entries()) {
+    if (signal.aborted || isSuperseded(pass)) return { kind: 'again' }
+    if (step.lane !== undefined && ended.has(step.lane)) continue
+    const failure = await attempt(pass, step, { isFirst: index === 0, state })
+    if (failure === 'aborted') return { kind: 'again' }
+    if (failure === undefined) {
+      done += 1
+      continue
+    }
+    if (step.lane === undefined) return fail(pass, failure)
+    ended.add(step.lane)
+    first ??= failure
+  }
+  if (first === undefined) return { kind: 'again' }
+  const next = fail(pass, first)
+  // What was mended meanwhile shall show; the back-off holds the rest.
+  return done === 0 || next.kind !== 'after'
+    ? next
+    : { kind: 'after', ms: Math.min(next.ms, limits.unitRecheckMs) }
+}
+
+async function attempt(
+  pass: Pass,
+  step: Step,
+  { isFirst, state }: { readonly isFirst: boolean; readonly state: ObservedState },
+): Promise<Failure | 'aborted' | undefined> {
+  const { store, host, log, signal, wake } = pass
+  const startedAtMs = host.clock.monotonicMs()
+  try {
+    await runStep(step, { ...pass, storeId: store.storeId })
+  } catch (error) {
+    if (signal.aborted) return 'aborted'
+    if (!(error instanceof HostFault)) throw error
+    return { step: step.kind, code: error.code, retry: error.retry, message: errorChain(error) }
+  }
+  const elapsed_ms = rounded(host.clock.monotonicMs() - startedAtMs)
+  const since = isFirst ? firstAction(wake, startedAtMs) : {}
+  log.info({ step: step.kind, because: step.because, elapsed_ms, ...since }, 'step done')
+  const launch = launchAfter(step, pass)
+  if (launch !== undefined) write(pass, { observed: observed(pass, state), launch })
+  return undefined
+}
+
+/** How long the host stood still after a change that this pass is the first to act on. */
+const firstAction = ({ changedAtMs, actingPasses }: Wake, startedAtMs: number): object =>
+  changedAtMs === undefined || actingPasses > 0 ? {} : { first_action_ms: rounded(startedAtMs - changedAtMs) }
+
+/** To a tenth of a millisecond. */
+const rounded = (ms: number): number => Math.round(ms * 10) / 10
+
+/** A start or a stop by us changes what counts as an exit from then on. */
+function launchAfter(step: Step, { record, host }: Pass): Launch | null | undefined {
+  if (step.kind === 'unit.ensure-stopped') return null
+  if (step.kind !== 'unit.ensure-started') return undefined
+  return { bootId: host.bootId, atMs: host.clock.now(), compute: record.desired.compute }
+}
+
+const isSuperseded = ({ store, record }: Pass): boolean =>
+  store.vms.get(record.id)?.generations.desired !== record.generations.desired
+
+const notConverging = (step: Step): Failure => ({
+  step: step.kind,
+  code: 'not_converging',
+  retry: 'backoff',
+  message: `done ${limits.actingPassesMax} times in a row, and still needed because ${step.because}`,
+})

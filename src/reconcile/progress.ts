@@ -1,0 +1,95 @@
+import { nextFault } from '../core/vm/retry.ts'
+import { failedState } from '../core/vm/observed-state.ts'
+import { partialFaults } from '../core/vm/partial-faults.ts'
+import type { World } from '../core/plan/world.ts'
+import type { Compute } from '../core/vm/desired.ts'
+import type { Observed, ObservedState, VmRecord } from '../core/vm/record.ts'
+import type { Failure } from '../core/vm/retry.ts'
+import type { Log } from '../log/log.ts'
+import type { Host } from '../ports/host.ts'
+import type { Store } from '../store/store.ts'
+import type { Progress, VmInputs } from '../store/vm-table.ts'
+import type { Intent } from './intent.ts'
+
+export type PassContext = { readonly store: Store; readonly host: Host; readonly log: Log }
+
+/** Why a pass runs. */
+export type Wake = {
+  readonly reasons: readonly string[]
+  /** When (monotonic) desired state or its inputs changed; a change is not held by a back-off. */
+  readonly changedAtMs?: number
+  /** Passes in a row that acted before this one. */
+  readonly actingPasses: number
+}
+
+/** What the worker does after a pass. */
+export type Next =
+  | { readonly kind: 'again' }
+  | { readonly kind: 'after'; readonly ms: number }
+  | { readonly kind: 'gone' }
+
+/** One pass over one VM: what it read at its start, and what it found. */
+export type Pass = PassContext & {
+  readonly wake: Wake
+  readonly signal: AbortSignal
+  /** Read once: desired state and its generation belong together, and the generation published is this one. */
+  readonly record: VmRecord
+  readonly inputs: VmInputs
+  readonly intent: Intent
+  readonly world: World
+}
+
+/** Writes a failure down with its count, and says when to try again. */
+export function fail(
+  pass: Pass,
+  failure: Failure,
+  also: Partial<Progress> = {},
+  state: ObservedState = failedState(pass.record, pass.world),
+): Next {
+  const { record, host, log, wake } = pass
+  const nowMs = host.clock.now()
+  const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
+  const shown = record.deleting ? 'deleting' : state
+  write(pass, { ...also, observed: { ...observed(pass, shown), fault } })
+  const { code, step, attempt, nextAttemptAtMs } = fault
+  log.warn({ step, code, attempt, reasons: wake.reasons, error: failure.message }, 'pass failed')
+  return { kind: 'after', ms: nextAttemptAtMs - nowMs }
+}
+
+/** What is shown besides the state, as seen in this pass; the fault stands until the VM is settled. */
+export function observed({ record, world, host }: Pass, state: ObservedState): Observed {
+  const { fault, state: before, sinceMs } = record.observed
+  const nowMs = host.clock.now()
+  const found = partialFaults(record, world, nowMs)
+  const live = world.unit.known && world.unit.value.kind === 'active' ? world.unit.value : undefined
+  const disk = observedDisk(record, world)
+  const compute = computeOf(record)
+  return {
+    state,
+    sinceMs: state === before ? sinceMs : nowMs,
+    ...(fault === undefined ? {} : { fault }),
+    ...(found.length === 0 ? {} : { partialFaults: found }),
+    ...(live === undefined || compute === undefined ? {} : { compute }),
+    ...(disk === undefined ? {} : { disk }),
+    ...(live === undefined ? {} : { startedAtMs: live.startedAtMs }),
+  }
+}
+
+/** What the guest was started with; the idle timeout is the daemon's alone and holds at once. */
+function computeOf({ launch, desired }: VmRecord): Compute | undefined {
+  if (launch === undefined) return undefined
+  return { ...launch.compute, sleepAfterIdleSeconds: desired.compute.sleepAfterIdleSeconds }
+}
+
+/** A disk once seen stays on record until its VM is deleted: its absence is a fault, and never a reason to make another. */
+function observedDisk(record: VmRecord, { storage, monitor }: World): Observed['disk'] {
+  const seen = storage.known && storage.value.disk.kind === 'present' ? storage.value.disk : undefined
+  const sizeMib = seen?.sizeMib ?? record.observed.disk?.sizeMib
+  if (sizeMib === undefined) return undefined
+  const guest = monitor.known && 'disk' in monitor.value ? { guestSizeMib: monitor.value.disk.sizeMib } : {}
+  return { sizeMib, ...guest }
+}
+
+export function write({ store, record, host }: Pass, progress: Omit<Progress, 'nowMs'>): void {
+  store.vms.recordProgress(record.id, { ...progress, nowMs: host.clock.now() })
+}

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { canonicalAddress } from '../../src/core/network/address.ts'
+import { HostFault } from '../../src/core/errors.ts'
+import type { Sha256 } from '../../src/core/vm/ids.ts'
+import type { HostFigures } from '../../src/ports/host-figures.ts'
+
+/** Figures under test, and what is done to the host they are of. */
+export type FiguresStage = {
+  readonly figures: HostFigures
+  readonly poolId: string
+  /** Puts an image of so many bytes into the pool. */
+  addImage(sha256: Sha256, bytes: number): Promise<void> | void
+  /** Takes the pool out of sight, as an unmount does, or back. */
+  setInSight(inSight: boolean): Promise<void> | void
+  /** The host gets an address, or loses it. */
+  addAddress(address: string): Promise<void> | void
+  removeAddress(address: string): Promise<void> | void
+}
+
+const first = 'a'.repeat(64) as Sha256
+const second = 'b'.repeat(64) as Sha256
+
+const isStorageFault = (error: unknown): boolean =>
+  error instanceof HostFault && error.code === 'storage_inspection_failed'
+
+/** What all figures of a host promise; `set` makes a stage and registers its own cleaning up. */
+export function figuresContract(
+  name: string,
+  set: (t: TestContext) => Promise<FiguresStage> | FiguresStage,
+  options: { readonly skip?: string | false } = {},
+): void {
+  const promise = (what: string, body: (stage: FiguresStage) => Promise<void>): void => {
+    test(`${name}: ${what}`, { skip: options.skip ?? false }, async (t) => body(await set(t)))
+  }
+
+  promise(
+    'memory and CPUs are whole numbers above zero, and no more is available than there is',
+    async (stage) => {
+      const memory = await stage.figures.memory()
+      assert.ok(Number.isInteger(memory.totalMib) && memory.totalMib > 0)
+      assert.ok(Number.isInteger(memory.availableMib) && memory.availableMib > 0)
+      assert.ok(memory.availableMib <= memory.totalMib)
+      const cpus = await stage.figures.cpus()
+      assert.ok(Number.isInteger(cpus) && cpus > 0)
+    },
+  )
+
+  promise('the pool has its id and its sizes', async ({ figures, poolId }) => {
+    const pool = await figures.pool()
+    assert.equal(pool.poolId, poolId)
+    assert.ok(Number.isInteger(pool.totalMib) && pool.totalMib > 0)
+    assert.ok(Number.isInteger(pool.availableMib) && pool.availableMib > 0)
+    assert.ok(pool.availableMib <= pool.totalMib)
+  })
+
+  promise('images are listed by digest, their length rounded up', async (stage) => {
+    assert.deepEqual(await stage.figures.images(), [])
+    await stage.addImage(second, 1)
+    await stage.addImage(first, 2 * 1024 * 1024)
+    assert.deepEqual(await stage.figures.images(), [
+      { sha256: first, sizeMib: 2 },
+      { sha256: second, sizeMib: 1 },
+    ])
+  })
+
+  promise('a pool that is out of sight has no figures, and has them again when it is back', async (stage) => {
+    const before = await stage.figures.pool()
+    await stage.addImage(first, 1)
+    await stage.setInSight(false)
+    await assert.rejects(stage.figures.pool(), isStorageFault)
+    await assert.rejects(stage.figures.images(), isStorageFault)
+    assert.ok((await stage.figures.memory()).totalMib > 0)
+    await stage.setInSight(true)
+    const after = await stage.figures.pool()
+    assert.deepEqual({ ...after, availableMib: 0 }, { ...before, availableMib: 0 })
+    assert.equal((await stage.figures.images()).length, 1)
+  })
+
+  promise('addresses are in canonical text, and are those of this moment', async (stage) => {
+    for (const address of await stage.figures.addresses()) assert.equal(canonicalAddress(address), address)
+    for (const address of ['198.51.100.7', '2001:db8::7']) {
+      assert.ok(!(await stage.figures.addresses()).has(address))
+      await stage.addAddress(address)
+      assert.ok((await stage.figures.addresses()).has(address))
+      await stage.removeAddress(address)
+      assert.ok(!(await stage.figures.addresses()).has(address))
+    }
+  })
+
+  promise('the machine is told without a path', async ({ figures }) => {
+    const { kernel, architecture, monitor } = await figures.machine()
+    for (const word of [kernel, architecture, monitor.program, monitor.accelerator])
+      assert.match(word, /^[^/]+$/)
+  })
+}

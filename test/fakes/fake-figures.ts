@@ -1,0 +1,97 @@
+import { HostFault } from '../../src/core/errors.ts'
+import type { Sha256 } from '../../src/core/vm/ids.ts'
+import type {
+  HostFigures,
+  Machine,
+  MemoryFigures,
+  PoolFigures,
+  PoolImage,
+} from '../../src/ports/host-figures.ts'
+import { FaultSwitch } from './fault-switch.ts'
+
+export type FiguresMethod = 'memory' | 'cpus' | 'pool' | 'images' | 'addresses'
+
+/** A host whose figures are what a test says. */
+export class FakeFigures implements HostFigures {
+  memoryMib: MemoryFigures = { totalMib: 8192, availableMib: 6000 }
+  cpusOnline = 4
+  poolMib = { totalMib: 100_000, availableMib: 90_000 }
+  poolId = 'pool-1'
+  readonly poolImages = new Map<Sha256, number>()
+  readonly hostAddresses = new Set(['127.0.0.1', '::1', '192.0.2.1'])
+  version: string | undefined = '10.0.2'
+  /** How often each was looked at. */
+  readonly looks = { memory: 0, cpus: 0, pool: 0, images: 0, addresses: 0 }
+  readonly #faults = new FaultSwitch<FiguresMethod>()
+  readonly #broken = new Map<FiguresMethod, HostFault>()
+  #inSight = true
+
+  /** Lets every call of a method fail, until it is mended. */
+  break(method: FiguresMethod, fault: HostFault): void {
+    this.#broken.set(method, fault)
+  }
+
+  mend(method: FiguresMethod): void {
+    this.#broken.delete(method)
+  }
+
+  /** Lets the next call wait until the returned function is called. */
+  holdNext(method: FiguresMethod): () => void {
+    return this.#faults.holdNext(method)
+  }
+
+  /** Takes the pool out of sight, as an unmount does, or back. */
+  setInSight(inSight: boolean): void {
+    this.#inSight = inSight
+  }
+
+  memory(): Promise<MemoryFigures> {
+    return this.#look('memory', () => this.memoryMib)
+  }
+
+  cpus(): Promise<number> {
+    return this.#look('cpus', () => this.cpusOnline)
+  }
+
+  pool(): Promise<PoolFigures> {
+    return this.#look('pool', () => {
+      this.#assertInSight()
+      return { poolId: this.poolId, ...this.poolMib }
+    })
+  }
+
+  images(): Promise<readonly PoolImage[]> {
+    return this.#look('images', () => {
+      this.#assertInSight()
+      return [...this.poolImages]
+        .map(([sha256, sizeMib]) => ({ sha256, sizeMib }))
+        .toSorted((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
+    })
+  }
+
+  addresses(): Promise<ReadonlySet<string>> {
+    return this.#look('addresses', () => new Set(this.hostAddresses))
+  }
+
+  async machine(): Promise<Machine> {
+    const monitor = { program: 'qemu-system-x86_64', accelerator: 'tcg' }
+    return {
+      kernel: '6.12.41',
+      architecture: 'x86_64',
+      monitor: this.version === undefined ? monitor : { ...monitor, version: this.version },
+    }
+  }
+
+  #look<T>(method: FiguresMethod, look: () => T): Promise<T> {
+    this.looks[method] += 1
+    return this.#faults.run(method, () => {
+      const fault = this.#broken.get(method)
+      if (fault !== undefined) throw fault
+      return look()
+    })
+  }
+
+  #assertInSight(): void {
+    if (!this.#inSight) throw new HostFault('storage_inspection_failed', 'measuring the storage pool')
+  }
+}

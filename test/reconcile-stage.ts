@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createVm } from '../src/commands/create-vm.ts'
+import { silentLog } from '../src/log/log.ts'
+import { Reconciler } from '../src/reconcile/reconciler.ts'
+import { Store } from '../src/store/store.ts'
+import { createRequest } from './command-stage.ts'
+import { FakeCapacity } from './fakes/fake-capacity.ts'
+import { FakeClock } from './fakes/fake-clock.ts'
+import { FakeHost } from './fakes/fake-host.ts'
+import type { TestContext } from 'node:test'
+import type { CommandContext } from '../src/commands/context.ts'
+import type { CreateVm } from '../src/core/vm/create.ts'
+import type { ImageRole } from '../src/core/vm/desired.ts'
+import type { OperationId, Sha256, VmId } from '../src/core/vm/ids.ts'
+import type { VmRecord } from '../src/core/vm/record.ts'
+
+/** A reconciler at work on a fake host, whose time stands still unless the test moves it. */
+export async function reconcileStage(t: TestContext) {
+  const directory = mkdtempSync(join(tmpdir(), 'vmhostd-reconcile-'))
+  // A disk that flushes at once: turns of the event loop stand for time here.
+  const store = new Store(directory, { first: 600_000, count: 10 }, async () => {})
+  const clock = new FakeClock()
+  const host = new FakeHost(clock, store.storeId)
+  const reconciler = new Reconciler({ store, host, log: silentLog })
+  t.after(async () => {
+    await reconciler.stop()
+    store.close()
+    rmSync(directory, { recursive: true })
+  })
+  let operations = 0
+  const context: CommandContext = {
+    store,
+    capacity: new FakeCapacity(),
+    guestRanges: [],
+    now: () => clock.now(),
+    newOperationId: () => `op-${(operations += 1)}` as OperationId,
+    poke: (vm, reason) => reconciler.poke(vm, reason),
+  }
+  await reconciler.start()
+  const id = 'web-1' as VmId
+  const image = (role: ImageRole) => {
+    const content = Buffer.from(role)
+    const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
+    return { role, sha256, source: host.storage.offer(content) }
+  }
+  const vm = (): VmRecord => {
+    const record = store.vms.get(id)
+    assert.ok(record !== undefined, 'the VM is gone')
+    return record
+  }
+  return {
+    store,
+    clock,
+    host,
+    reconciler,
+    context,
+    id,
+    vm,
+    create: (changes: Partial<CreateVm> = {}): void => {
+      const images = [image('rootfs'), image('kernel')]
+      createVm(context, id, createRequest({ image: { images }, ...changes }))
+    },
+    /** What is shown of the VM in short: its state, and the code of its fault. */
+    shown: (): string => {
+      const { state, fault } = vm().observed
+      return fault === undefined ? state : `${state} ${fault.code}`
+    },
+    /** Passes over, after time went by. */
+    later: async (ms: number): Promise<void> => {
+      clock.advance(ms)
+      await reconciler.idle()
+    },
+    /** A watcher woke the worker. */
+    noticed: async (): Promise<void> => {
+      host.fakeUnits.reconnect()
+      await reconciler.idle()
+    },
+  }
+}
