@@ -18,11 +18,11 @@ export function mountPoint(folder: string): string {
   return path.join(folder, 'root')
 }
 
-/** Puts a throw-away writable layer over the cached root, so that labs never dirty it or each other. */
-export async function mountRoot(cachedRoot: string, folder: string): Promise<void> {
+/** Puts a throw-away writable layer over cached trees (the uppermost first), so that labs never dirty them or each other. */
+export async function mountRoot(cachedTrees: readonly string[], folder: string): Promise<void> {
   const [upper, work, target] = ['upper', 'work', 'root'].map((name) => path.join(folder, name))
   for (const place of [upper, work, target]) mkdirSync(place ?? '', { recursive: true })
-  const layers = `lowerdir=${cachedRoot},upperdir=${upper},workdir=${work}`
+  const layers = `lowerdir=${cachedTrees.join(':')},upperdir=${upper},workdir=${work}`
   await runChecked(['mount', '-t', 'overlay', '-o', layers, 'vmhostd-lab', target ?? ''])
 }
 
@@ -44,7 +44,7 @@ function containerArguments(state: LabState, guestFolder: string): string[] {
     // Nothing but loopback: test packets have nowhere to go but the lab's own taps.
     '--private-network',
     ...['--link-journal=no', '--resolv-conf=off', '--timezone=off', '--console=read-only'],
-    ...['--capability=all', '--system-call-filter=bpf perf_event_open'],
+    ...['--capability=all', '--system-call-filter=bpf perf_event_open pidfd_getfd'],
     '--bind=/dev/net/tun',
     ...[`--bind-ro=${checkout}:/src`, `--bind-ro=${guestFolder}:/srv/guest`],
   ]

@@ -12,6 +12,7 @@ import { boot, mountPoint, mountRoot } from './boot.ts'
 import { removeCgroups } from './cgroups.ts'
 import { execIn } from './exec.ts'
 import { ensureGuest } from './guest.ts'
+import { ensureLayer, layerTree } from './layer.ts'
 import { freeLoops, isMounted, ownDevices } from './loops.ts'
 import { furnish } from './pool.ts'
 import { ensureRoot } from './root.ts'
@@ -28,16 +29,20 @@ export const LAB_GUEST = '/srv/guest'
 const END_BOUND_MS = 5000
 const LOOK_EVERY_MS = 20
 
+/** Packages of the lab's distribution that a lab has besides those of every lab. */
+export type LabExtras = { readonly packages?: readonly string[] }
+
 /**
  * Boots a lab, or answers the one that already runs under that name. Several labs may run at once.
- * What it stands on (root, guest images) is built first where the cache does not have it.
+ * What it stands on (root, guest images, further packages) is built first where the cache does not have it.
  */
-export async function labUp(name = 'main'): Promise<LabState> {
+export async function labUp(name = 'main', { packages = [] }: LabExtras = {}): Promise<LabState> {
   if (process.getuid?.() !== 0)
     throw new Error('a lab needs root: it mounts file systems and boots a container')
   const folder = labFolder(name)
   const cached = await ensureRoot()
   const guest = await ensureGuest(cached)
+  const layers = packages.length === 0 ? [] : [await ensureLayer(cached, packages)]
   return withLock(`lab-${name}`, async () => {
     const current = findLab(name)
     if (current !== undefined) return current
@@ -45,10 +50,10 @@ export async function labUp(name = 'main'): Promise<LabState> {
     return step(`boot the lab ${name}`, async () => {
       mkdirSync(folder, { recursive: true })
       const startedAt = new Date().toISOString()
-      const planned = { name, folder, bases: [cached.folder, guest], startedAt }
+      const planned = { name, folder, bases: [cached.folder, guest, ...layers], startedAt }
       writeState(planned)
       try {
-        await mountRoot(cached.root, folder)
+        await mountRoot([...layers.map(layerTree), cached.root], folder)
         const state = await boot(planned, guest)
         await furnish(state)
         return state

@@ -13,6 +13,13 @@ export type Vm = {
   readonly observed: {
     readonly state: string
     readonly error?: string
+    readonly compute?: object
+    readonly disk?: { readonly size_mib: number; readonly guest_size_mib?: number }
+    readonly partial_faults?: readonly {
+      readonly code: string
+      readonly step: string
+      readonly detail: string
+    }[]
     readonly fault?: { readonly code: string; readonly step: string; readonly attempt: number }
   }
   readonly generations: { readonly desired: number; readonly observed: number }
@@ -99,8 +106,8 @@ export const settled = (id: string, state: string, boundMs?: number): Promise<Vm
 
 /** Deletes a VM and waits until it is gone. */
 export async function remove(id: string): Promise<void> {
-  if ((await call('DELETE', `/v1/vms/${id}`)).status === 404) return
   await until(`${id} is gone`, async () =>
-    (await call('GET', `/v1/vms/${id}`)).status === 404 ? true : undefined,
+    // Asked again each time: a daemon that is starting refuses the first.
+    (await call('DELETE', `/v1/vms/${id}`)).status === 404 ? true : undefined,
   )
 }

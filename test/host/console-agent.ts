@@ -33,6 +33,7 @@ const methods = {
   ensureMaster: (id: VmId) => consoles.ensureMaster(id),
   removeMaster: (id: VmId) => consoles.removeMaster(id),
   list: () => consoles.list(),
+  stored: () => consoles.stored(),
   history: (id: VmId) => Buffer.from(consoles.history(id)).toString('base64'),
   adopted: () => adopted,
   check: () => store.check(),

@@ -98,5 +98,6 @@ export class ConsoleService {
     ensureMaster: (id) => this.ask('ensureMaster', id) as Promise<string>,
     removeMaster: (id) => this.ask('removeMaster', id) as Promise<never>,
     list: () => this.ask('list') as Promise<VmId[]>,
+    stored: () => this.ask('stored') as Promise<VmId[]>,
   }
 }

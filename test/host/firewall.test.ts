@@ -2,13 +2,20 @@ import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { copyFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
+import type { InboundRule } from '../../src/core/network/inbound-rule.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
 import { firewallContract, guest, otherGuest } from '../contract/firewall.contract.ts'
 
-const policy = { guestToGuest: false, hostServices: [], masquerade: [] }
+const policy = { guestToGuest: false, inboundDefault: 'accept', hostServices: [], masquerade: [] } as const
 const nft = (...args: string[]) => run(['nft', ...args])
+
+/** Transactions that are no business of ours. */
+async function touchOthers(): Promise<void> {
+  await nft('add', 'table', 'inet', 'someone_else')
+  await nft('delete', 'table', 'inet', 'someone_else')
+}
 
 /** Stands another program in for nft, in the mount namespace of this test file. */
 async function replaceNft(program: string): Promise<() => Promise<void>> {
@@ -56,10 +63,21 @@ firewallContract(
       alter: async () => {
         await nft('flush', 'chain', 'inet', 'vmhostd', 'from_guest')
       },
-      touchOthers: async () => {
-        await nft('add', 'table', 'inet', 'someone_else')
-        await nft('delete', 'table', 'inet', 'someone_else')
+      drop: async (device, { spoofedPackets, inboundPackets }) => {
+        for (const [set, packets] of [
+          ['spoofed_drops', spoofedPackets],
+          ['inbound_drops', inboundPackets],
+        ])
+          await nft(
+            'add',
+            'element',
+            'inet',
+            'vmhostd',
+            `${set}`,
+            `{ ${device} counter packets ${packets} bytes 1 }`,
+          )
       },
+      touchOthers,
       breakChanges: () => replaceNft('/bin/false'),
     }
   },
@@ -87,6 +105,14 @@ const alterations: Record<string, string[]> = {
   ],
   'a policy was changed': ['add', 'chain', 'inet', 'vmhostd', 'host_guard', '{ policy drop; }'],
   'a set was added': ['add', 'set', 'inet', 'vmhostd', 'mine', '{ type ipv4_addr; }'],
+  'a counter was added': ['add', 'counter', 'inet', 'vmhostd', 'mine'],
+  'a guest was let in': ['insert', 'rule', 'inet', 'vmhostd', 'to_vmt100002', 'accept'],
+  'the chain of a guest was emptied': ['flush', 'chain', 'inet', 'vmhostd', 'to_vmt100002'],
+  'a chain was given another name': ['rename', 'chain', 'inet', 'vmhostd', 'discovery', 'found'],
+  'a guest was taken out of the map': ['delete', 'element', 'inet', 'vmhostd', 'inbound', '{ vmt100002 }'],
+  'a guest was led elsewhere': [
+    'delete element inet vmhostd inbound { vmt100002 }; add element inet vmhostd inbound { vmt100002 : accept }',
+  ],
   'the table was put to sleep': ['add', 'table', 'inet', 'vmhostd', '{ flags dormant; }'],
 }
 for (const [what, command] of Object.entries(alterations)) {
@@ -97,6 +123,8 @@ for (const [what, command] of Object.entries(alterations)) {
       await nft('flush', 'ruleset')
     })
     await firewall.start()
+    await firewall.ensureGuest({ ...otherGuest, inbound: [{ protocol: 'udp' }] })
+    await touchOthers()
     assert.deepEqual(await firewall.inspect(guest.device), { kind: 'intact', rule: guest })
     await nft(...command)
     assert.deepEqual(await firewall.inspect(guest.device), { kind: 'altered' })
@@ -136,6 +164,88 @@ for (const when of ['just before', 'just after']) {
     assert.deepEqual(await firewall.inspect(guest.device), { kind: 'intact', rule: guest })
   })
 }
+
+test(
+  'nft firewall: the widest rules are taken, and the chains of a removed guest are gone',
+  { skip },
+  async (t) => {
+    const firewall = new NftFirewall({ policy, guests: [guest] })
+    t.after(async () => {
+      firewall.close()
+      await nft('flush', 'ruleset')
+    })
+    const chains = async (): Promise<readonly string[]> =>
+      [...(await nft('list', 'table', 'inet', 'vmhostd')).stdout.matchAll(/chain (\w+)/g)].map((match) =>
+        String(match[1]),
+      )
+    await firewall.start()
+    const before = await chains()
+    const ports = [
+      { first: 0, last: 65_535 },
+      { first: 1, last: 65_535 },
+      ...Array.from({ length: 64 }, (_, i) => ({ first: 1000 * i, last: 1000 * i + 998 })),
+    ]
+    const sources = [
+      ...['0.0.0.0/0', '::/0', '128.0.0.0/1', '8000::/1', '192.0.2.7/32', '2001:db8::7/128'],
+      ...Array.from({ length: 64 }, (_, i) => `198.51.${i}.0/24`),
+    ]
+    const lists = [undefined, [], [0], [1], [2], [3, 4]].flatMap((picked) => [
+      { ports: picked?.map((i) => ports[i] ?? assert.fail()) },
+      { sources: picked?.map((i) => sources[i] ?? assert.fail()) },
+    ])
+    const inbound: readonly InboundRule[] = [
+      ...(['tcp', 'udp', 'icmp', 'any'] as const).flatMap((protocol) =>
+        lists.map((list) => JSON.parse(JSON.stringify({ protocol, ...list })) as InboundRule),
+      ),
+      { protocol: 'tcp', ports: ports.slice(2), sources: sources.slice(2) },
+      { protocol: 'udp', ports: ports.slice(2), sources: sources.slice(2) },
+    ]
+    for (const rule of [
+      { ...otherGuest, inbound },
+      { ...otherGuest, inbound: inbound.toReversed() },
+      { ...otherGuest, inbound: inbound.slice(1) },
+    ]) {
+      await firewall.ensureGuest(rule)
+      await touchOthers()
+      assert.deepEqual((await firewall.inspect(rule.device)).kind, 'intact')
+    }
+    assert.ok((await chains()).length > before.length)
+    await firewall.removeGuest(otherGuest.device)
+    assert.deepEqual(await chains(), before)
+  },
+)
+
+test('nft firewall: watching ends with closing, and keeps no process alive', { skip }, async () => {
+  const script = `
+    import { NftFirewall } from '${import.meta.dirname}/../../src/host/nftables/nft-firewall.ts'
+    const policy = { guestToGuest: false, inboundDefault: 'accept', hostServices: [], masquerade: [] }
+    for (const closes of [true, false]) {
+      const firewall = new NftFirewall({ policy, guests: [] })
+      firewall.watch(() => console.log('noticed'))
+      if (closes) firewall.close()
+    }
+    console.log('done')`
+  const { stdout } = await run([process.execPath, '--input-type=module', '-e', script])
+  assert.equal(stdout, 'done\n')
+})
+
+test('nft firewall: after a change that nft refused the table is written as a whole', { skip }, async (t) => {
+  const firewall = new NftFirewall({ policy, guests: [guest] })
+  await firewall.start()
+  const heal = await interceptNft(
+    `input=$(cat); echo "$input" | grep -q '^delete table' && echo "$input" | "$nft" "$@"`,
+  )
+  t.after(async () => {
+    await heal()
+    firewall.close()
+    await nft('flush', 'ruleset')
+  })
+  await assert.rejects(firewall.ensureGuest(otherGuest), HostFault)
+  await firewall.ensureGuest(otherGuest)
+  for (const rule of [guest, otherGuest]) {
+    assert.deepEqual(await firewall.inspect(rule.device), { kind: 'intact', rule })
+  }
+})
 
 test('nft firewall: a host without nft is told so', { skip }, async (t) => {
   const firewall = new NftFirewall({ policy, guests: [] })

@@ -3,24 +3,26 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, statfs, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../src/core/vm/ids.ts'
+import { run } from '../../src/host/exec/exec.ts'
 import { chooseAccelerator } from '../../src/host/qemu/choose-accelerator.ts'
 import { QemuMonitor } from '../../src/host/qemu/qemu-monitor.ts'
 import { qemuVersion } from '../../src/host/qemu/qemu-version.ts'
 import { silentLog } from '../../src/log/log.ts'
-import type { MonitorStage } from '../contract/monitor.contract.ts'
-import { monitorContract } from '../contract/monitor.contract.ts'
+import type { MonitorStage, StartOptions } from '../contract/monitor.contract.ts'
+import { DISK_MIB, monitorContract } from '../contract/monitor.contract.ts'
 import { until } from '../contract/until.ts'
 import { machineOf } from '../fakes/machine.ts'
 
 const PROGRAM = `/usr/bin/qemu-system-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}`
 /** The demo guest's kernel and initrd, which the lab has there. */
 const GUEST = '/srv/guest'
+const MIB = 1024 * 1024
 
 type QemuStage = MonitorStage & {
   readonly monitor: QemuMonitor
@@ -36,22 +38,34 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
   const processes = new Map<VmId, ChildProcess>()
   const consoleFile = (id: VmId): string => join(runDirectory, id, 'console')
 
-  const start = async (id: VmId, { paused }: { paused: boolean }): Promise<void> => {
+  const diskFile = (id: VmId): string => join(runDirectory, id, 'disk', 'disk.raw')
+  const ballast = (id: VmId): string => join(runDirectory, id, 'disk', 'ballast')
+  const small: string[] = []
+
+  const start = async (id: VmId, options: StartOptions): Promise<void> => {
+    const { paused, diskLimits = {}, smallPool = false } = options
     const directory = join(runDirectory, id)
-    await mkdir(directory, { recursive: true })
-    const [diskPath, seedPath] = [join(directory, 'disk.raw'), join(directory, 'seed.iso')]
-    for (const path of [diskPath, seedPath]) await writeFile(path, '').then(() => truncate(path, 1024 * 1024))
+    await mkdir(join(directory, 'disk'), { recursive: true })
+    if (smallPool) {
+      await mountSmall(join(directory, 'pool.img'), join(directory, 'disk'))
+      small.push(join(directory, 'disk'))
+    }
+    const [diskPath, seedPath] = [diskFile(id), join(directory, 'seed.iso')]
+    for (const path of [diskPath, seedPath]) await writeFile(path, '')
+    await truncate(diskPath, DISK_MIB * MIB)
+    await truncate(seedPath, MIB)
     const { command } = monitor.unitSpec(
       machineOf(id, {
         kernelPath: join(GUEST, 'vmlinuz'),
         initrdPath: join(GUEST, 'initrd.cpio.gz'),
         diskPath,
+        diskLimits,
         seedPath,
         startPaused: paused,
       }),
     )
     const [program, ...args] = command
-    const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(program, args, { stdio: 'pipe' })
     const output = createWriteStream(consoleFile(id))
     child.stdout.pipe(output, { end: false })
     child.stderr.pipe(output, { end: false })
@@ -68,9 +82,36 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
   t.after(async () => {
     monitor.close()
     for (const id of processes.keys()) await end(id)
+    for (const path of small) await run(['umount', path])
     await rm(runDirectory, { recursive: true })
   })
-  return { monitor, runDirectory, start, end, console: (id) => readFile(consoleFile(id), 'utf8') }
+  return {
+    monitor,
+    runDirectory,
+    start,
+    end,
+    fillPool: async (id) => {
+      await until(
+        () => readFile(consoleFile(id), 'utf8'),
+        (text) => text.includes('demo guest ready'),
+        60_000,
+      )
+      const { bavail, bsize } = await statfs(dirname(ballast(id)))
+      await run(['fallocate', `--length=${bavail * bsize}`, ballast(id)])
+      processes.get(id)?.stdin?.write('dd if=/dev/zero of=/dev/vda bs=1M count=4 oflag=direct\n')
+    },
+    makeRoom: (id) => rm(ballast(id)),
+    growFile: (id, sizeMib) => truncate(diskFile(id), sizeMib * MIB),
+    console: (id) => readFile(consoleFile(id), 'utf8'),
+  }
+}
+
+/** A file system that is filled in no time. */
+async function mountSmall(file: string, mountPoint: string): Promise<void> {
+  await writeFile(file, '')
+  await truncate(file, 16 * MIB)
+  await run(['mkfs.ext4', '-q', '-F', '-m', '0', file])
+  await run(['mount', '-o', 'loop', file, mountPoint])
 }
 
 monitorContract('QEMU', stageOf)
@@ -87,7 +128,7 @@ test('QEMU: the kernel boots on the command that units get, and its console come
   )
   assert.match(output, /Kernel command line: console=\S+ root=\/dev\/vda rw panic=-1/)
   assert.match(output, /virtio_blk virtio\d+: \[vda\]/)
-  assert.deepEqual(await stage.monitor.inspect(id), { kind: 'running' })
+  assert.equal((await stage.monitor.inspect(id)).kind, 'running')
 })
 
 test('QEMU: a paused guest does not get on, and a new daemon finds it as it is', async (t) => {
@@ -98,7 +139,7 @@ test('QEMU: a paused guest does not get on, and a new daemon finds it as it is',
     (state) => state.kind === 'paused',
   )
   stage.monitor.close()
-  assert.deepEqual(await stage.monitor.inspect(id), { kind: 'paused' })
+  assert.equal((await stage.monitor.inspect(id)).kind, 'paused')
   assert.equal(await stage.console(id), '')
 })
 

@@ -12,6 +12,7 @@ type Shown = {
   readonly ifindex: number
   readonly ifname: string
   readonly ifalias?: string
+  readonly qdisc: string
   readonly flags: readonly string[]
   readonly linkinfo?: {
     readonly info_kind: string
@@ -66,6 +67,8 @@ describe('rtnetlink, compared with what ip shows', { skip }, () => {
       assert.equal(link?.index, shown.ifindex)
       assert.equal(link.name, shown.ifname)
       assert.equal(link.up, shown.flags.includes('UP'))
+      assert.equal(link.carrier, !shown.flags.includes('NO-CARRIER') && shown.flags.includes('UP'))
+      assert.equal(link.qdisc, shown.qdisc)
       assert.equal(link.alias, shown.ifalias)
       assert.equal(link.kind, shown.linkinfo?.info_kind)
       const tun = shown.linkinfo?.info_data

@@ -2,7 +2,9 @@ import { skip } from './own-netns.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { tapsContract } from '../contract/taps.contract.ts'
-import type { DeviceName } from '../../src/core/vm/ids.ts'
+import { holdTap, isSettled } from './hold-tap.ts'
+import type { Holder } from './hold-tap.ts'
+import type { DeviceName, VmId } from '../../src/core/vm/ids.ts'
 
 const ip = async (...args: string[]): Promise<string> => (await run(['ip', ...args])).stdout
 
@@ -11,10 +13,11 @@ tapsContract(
   (t) => {
     const taps = new RoutedTaps({ storeId: 'store-1' })
     const others = new RoutedTaps({ storeId: 'store-2' })
+    const holders = new Map<VmId, Holder>()
     t.after(async () => {
       taps.close()
       others.close()
-      for (const device of ['vmt100001', 'vmt100002'])
+      for (const device of ['vmt100001', 'vmt100002', 'vmq100001'])
         await run(['ip', 'link', 'del', device], { okCodes: [0, 1] })
     })
     return {
@@ -35,6 +38,19 @@ tapsContract(
         await ip('-4', 'neigh', 'flush', 'dev', device, 'nud', 'permanent')
         await ip('-6', 'neigh', 'flush', 'dev', device, 'nud', 'permanent')
       },
+      removeLimits: async (device, part) => {
+        if (part === undefined) {
+          await run(['tc', 'qdisc', 'del', 'dev', device, 'root'])
+          await run(['tc', 'filter', 'del', 'dev', device, 'ingress'])
+        } else await ip('link', 'del', device.replace('vmt', 'vmq'))
+      },
+      startMonitor: async (spec) => {
+        const holder = await holdTap(t, spec)
+        holders.set(spec.vmId, holder)
+        return holder.pid
+      },
+      settled: isSettled,
+      endMonitor: async ({ vmId }) => holders.get(vmId)?.end(),
     }
   },
   { skip },

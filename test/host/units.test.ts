@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
@@ -63,6 +65,17 @@ function stageOf(t: TestContext, addresses: readonly BusAddress[] = [PRIVATE_SOC
   }
 }
 
+/** A process of somebody else's in the control group of a unit, made where systemd has removed it. */
+async function leaveProcess(t: TestContext, id: VmId): Promise<number> {
+  const group = `/sys/fs/cgroup/vmhost.slice/vmhost-${id}.service`
+  mkdirSync(group, { recursive: true })
+  const child = spawn('/usr/bin/sleep', ['infinity'], { stdio: 'ignore' })
+  t.after(() => child.kill('SIGKILL'))
+  await once(child, 'spawn')
+  writeFileSync(`${group}/cgroup.procs`, String(child.pid))
+  return child.pid ?? 0
+}
+
 const untilExit = 'read -r status; exit "$status"'
 
 for (const [name, address] of [
@@ -78,6 +91,8 @@ for (const [name, address] of [
         spec: (id) => stage.shell(id, untilExit),
         missing: (spec) => ({ ...spec, command: ['/usr/bin/vmhostd-no-such-program'] }),
         exit: (id, status) => void writeSync(stage.consoleOf(id).fd, `${status}\n`),
+        leave: (id) => leaveProcess(t, id),
+        lives: (pid) => existsSync(`/proc/${pid}/exe`),
       }
     },
     { skip },

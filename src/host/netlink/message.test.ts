@@ -18,15 +18,20 @@ test('a message is its length, type, flags, sequence and an empty port, then the
 })
 
 test('one datagram may hold several messages, each padded to a multiple of four', () => {
-  const first = { type: 16, flags: 2, sequence: 1, body: hex('0102030405') }
-  const second = { type: 3, flags: 2, sequence: 1, body: Buffer.alloc(4) }
+  const first = { type: 16, flags: 2, sequence: 1, port: 0, body: hex('0102030405') }
+  const second = { type: 3, flags: 2, sequence: 1, port: 0, body: Buffer.alloc(4) }
   const datagram = Buffer.concat([encodeMessage(first), Buffer.alloc(3), encodeMessage(second)])
   assert.deepEqual(decodeMessages(datagram), [first, second])
 })
 
 test('the last message needs no padding', () => {
-  const only = { type: 16, flags: 0, sequence: 1, body: hex('01') }
+  const only = { type: 16, flags: 0, sequence: 1, port: 0, body: hex('01') }
   assert.deepEqual(decodeMessages(encodeMessage(only)), [only])
+})
+
+test('what a request caused carries the port of its socket', () => {
+  const [told] = decodeMessages(hex('10000000 2400 0000 07000000 d2040000'))
+  assert.deepEqual(told, { type: 36, flags: 0, sequence: 7, port: 1234, body: Buffer.alloc(0) })
 })
 
 test('an attribute is its length and type, then the value and padding', () => {

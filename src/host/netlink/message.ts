@@ -5,6 +5,8 @@ export type Message = {
   readonly flags: number
   /** Set by the sender of a request; its answers repeat it. */
   readonly sequence: number
+  /** Of the socket whose request this answers, or whose request caused what this tells; 0 where the kernel acted by itself. */
+  readonly port: number
   /** The header of the family, then attributes. */
   readonly body: Buffer
 }
@@ -14,9 +16,14 @@ export const NLMSG_DONE = 3
 
 export const NLM_F_REQUEST = 0x001
 export const NLM_F_ACK = 0x004
+/** The answer goes to the one who asked, too, where it is also told to others. */
+export const NLM_F_ECHO = 0x008
 /** The dump saw a change while it went on, and may be inconsistent. */
 export const NLM_F_DUMP_INTR = 0x010
 export const NLM_F_DUMP = 0x300
+/** Of requests that make something: it must not be there yet. */
+export const NLM_F_EXCL = 0x200
+export const NLM_F_CREATE = 0x400
 /** On NLMSG_ERROR and NLMSG_DONE: the request is not echoed; attributes follow. */
 export const NLM_F_CAPPED = 0x100
 export const NLM_F_ACK_TLVS = 0x200
@@ -29,7 +36,8 @@ const ATTRIBUTE_TYPE_MASK = 0x3fff
 /** Messages and attributes start on multiples of four. */
 const align = (bytes: number): number => (bytes + 3) & ~3
 
-export function encodeMessage({ type, flags, sequence, body }: Message): Buffer {
+/** A request. Its port is left to the kernel. */
+export function encodeMessage({ type, flags, sequence, body }: Omit<Message, 'port'>): Buffer {
   const header = Buffer.alloc(HEADER_BYTES)
   header.writeUInt32LE(HEADER_BYTES + body.length, 0)
   header.writeUInt16LE(type, 4)
@@ -50,6 +58,7 @@ export function decodeMessages(datagram: Buffer): readonly Message[] {
       type: datagram.readUInt16LE(at + 4),
       flags: datagram.readUInt16LE(at + 6),
       sequence: datagram.readUInt32LE(at + 8),
+      port: datagram.readUInt32LE(at + 12),
       body: datagram.subarray(at + HEADER_BYTES, at + length),
     })
     at += align(length)

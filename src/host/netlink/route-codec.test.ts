@@ -14,6 +14,15 @@ test('requests are the bytes that the kernel expects', () => {
   const link = '00'.repeat(16)
   assertRequest(codec.getLink('vmt100001'), 18, `${link} 0e000300766d74313030303031000000 08001d0008000000`)
   assertRequest(codec.dumpLinks('tun'), 18, `${link} 08001d0008000000 0c001200 0800010074756e00`)
+  assertRequest(codec.getLink('lo', { statistics: true }), 18, `${link} 070003006c6f0000`)
+  assertRequest(codec.newLink('q', 'ifb'), 16, `${link} 0600030071000000 0c001200 0800010069666200`)
+  assert.equal(codec.newLink('q', 'ifb').flags, 0x600)
+  assertRequest(codec.setLinkUp(7), 19, '00000000070000000100000001000000')
+  assertRequest(
+    codec.setLinkAddress(7, '02:76:ff:ff:ff:ff'),
+    19,
+    '00000000070000000000000000000000 0a0001000276ffffffff0000',
+  )
   assertRequest(codec.setLinkAlias(7, 'a'), 19, '00000000070000000000000000000000 0500140061000000')
   assertRequest(codec.dumpAddresses(7), 22, '0000000007000000')
   assertRequest(codec.dumpRoutes(codec.AF_INET, 7), 26, '02000000fe00000000000000 0800040007000000')
@@ -24,7 +33,7 @@ test('requests are the bytes that the kernel expects', () => {
 test('a tap shows its owner and its alias', () => {
   const body = bytes(
     `00000100 02000000 03100000 00000000
-     0e000300 766d74313030303031000000
+     0e000300 766d74313030303031000000 0500210001000000 08000600 74626600
      1a001400 766d686f7374643a73746f72652d313a7765622d31000000
      40001200 08000100 74756e00
        34000200 0500030002000000 08000100a1860100 0500040000000000 0500050000000000 0500060001000000 0500070000000000`,
@@ -33,6 +42,8 @@ test('a tap shows its owner and its alias', () => {
     index: 2,
     name: 'vmt100001',
     up: true,
+    carrier: true,
+    qdisc: 'tbf',
     alias: 'vmhostd:store-1:web-1',
     kind: 'tun',
     tap: { owner: 100_001 },
@@ -46,7 +57,14 @@ test('a tun device in tun mode is no tap', () => {
     38001200 08000100 74756e00
     2c000200 0500030001000000 0500040000000000 0500050000000000 0500060001000000 0500070000000000
   `)
-  assert.deepEqual(codec.decodeLink(body), { index: 3, name: 't3', up: false, kind: 'tun' })
+  assert.deepEqual(codec.decodeLink(body), {
+    index: 3,
+    name: 't3',
+    up: false,
+    carrier: false,
+    qdisc: '',
+    kind: 'tun',
+  })
 })
 
 test('a tap that any user may attach to has no owner', () => {
@@ -60,9 +78,34 @@ test('a device of another driver, or of none, is no tap', () => {
   const veth = bytes(
     '00000100 05000000 02100000 00000000 07000300 76300000 10001200 09000100 7665746800000000',
   )
-  assert.deepEqual(codec.decodeLink(veth), { index: 5, name: 'v0', up: false, kind: 'veth' })
+  assert.deepEqual(codec.decodeLink(veth), {
+    index: 5,
+    name: 'v0',
+    up: false,
+    carrier: false,
+    qdisc: '',
+    kind: 'veth',
+  })
   const hardware = bytes('00000100 05000000 43100100 00000000 09000300 6574683000000000')
-  assert.deepEqual(codec.decodeLink(hardware), { index: 5, name: 'eth0', up: true })
+  assert.deepEqual(codec.decodeLink(hardware), {
+    index: 5,
+    name: 'eth0',
+    up: true,
+    carrier: false,
+    qdisc: '',
+  })
+})
+
+test('the statistics of a link are counted from its own side', () => {
+  const places = Array.from({ length: 8 }, (_, place) => `0${place + 1}00000000000000`).join('')
+  const body = bytes(`00000100 02000000 03100000 00000000 44001700 ${places}`)
+  assert.deepEqual(codec.decodeStatistics(body), {
+    receivedPackets: 1,
+    transmittedPackets: 2,
+    receivedBytes: 3,
+    transmittedBytes: 4,
+    transmitDroppedPackets: 8,
+  })
 })
 
 test('addresses have their prefix length, and with a peer are the local ones', () => {

@@ -1,8 +1,10 @@
 /** What we ask and tell of rtnetlink(7), and nothing more: links, addresses, routes, neighbours. */
 import { formatAddress } from '../../core/network/address.ts'
 import { decodeAttributes, decodeString, encodeAttribute, encodeString, encodeUint32 } from './message.ts'
+import { NLM_F_CREATE, NLM_F_EXCL } from './message.ts'
 import type { Request } from './netlink-socket.ts'
 
+const RTM_NEWLINK = 16
 const RTM_GETLINK = 18
 const RTM_SETLINK = 19
 const RTM_GETADDR = 22
@@ -14,10 +16,14 @@ export const AF_INET = 2
 export const AF_INET6 = 10
 
 const IFF_UP = 1
+const IFLA_ADDRESS = 1
 const IFLA_IFNAME = 3
+const IFLA_QDISC = 6
 const IFLA_LINKINFO = 18
 const IFLA_IFALIAS = 20
+const IFLA_STATS64 = 23
 const IFLA_EXT_MASK = 29
+const IFLA_CARRIER = 33
 const RTEXT_FILTER_SKIP_STATS = 8
 const IFLA_INFO_KIND = 1
 const IFLA_INFO_DATA = 2
@@ -46,6 +52,10 @@ export type Link = {
   readonly index: number
   readonly name: string
   readonly up: boolean
+  /** The device says that the other end is there; a tap, that a process holds it. */
+  readonly carrier: boolean
+  /** The kind of its root qdisc, e.g. `tbf`; empty where the kernel does not tell. */
+  readonly qdisc: string
   /** The interface alias: free text that administrators and programs attach. */
   readonly alias?: string
   /** The driver, e.g. `tun`, `veth`; absent for hardware. */
@@ -56,13 +66,13 @@ export type Link = {
 
 const skipStatistics = encodeAttribute(IFLA_EXT_MASK, encodeUint32(RTEXT_FILTER_SKIP_STATS))
 
-export const getLink = (name: string): Request => ({
+export const getLink = (name: string, options: { readonly statistics?: boolean } = {}): Request => ({
   what: `get link ${name}`,
   type: RTM_GETLINK,
   body: Buffer.concat([
     Buffer.alloc(LINK_HEADER_BYTES),
     encodeAttribute(IFLA_IFNAME, encodeString(name)),
-    skipStatistics,
+    ...(options.statistics === true ? [] : [skipStatistics]),
   ]),
 })
 
@@ -75,6 +85,39 @@ export const dumpLinks = (kind: string): Request => ({
     encodeAttribute(IFLA_LINKINFO, encodeAttribute(IFLA_INFO_KIND, encodeString(kind))),
   ]),
 })
+
+/** A new link of a driver that needs no settings; it is down. Fails with EEXIST where the name is taken. */
+export const newLink = (name: string, kind: string): Request => ({
+  what: `make ${kind} link ${name}`,
+  type: RTM_NEWLINK,
+  flags: NLM_F_CREATE | NLM_F_EXCL,
+  body: Buffer.concat([
+    Buffer.alloc(LINK_HEADER_BYTES),
+    encodeAttribute(IFLA_IFNAME, encodeString(name)),
+    encodeAttribute(IFLA_LINKINFO, encodeAttribute(IFLA_INFO_KIND, encodeString(kind))),
+  ]),
+})
+
+export function setLinkUp(index: number): Request {
+  const header = Buffer.alloc(LINK_HEADER_BYTES)
+  header.writeInt32LE(index, 4)
+  header.writeUInt32LE(IFF_UP, 8)
+  // Which flags are meant.
+  header.writeUInt32LE(IFF_UP, 12)
+  return { what: `raise link ${index}`, type: RTM_SETLINK, body: header }
+}
+
+/** `macAddress` as text: `02:76:ff:ff:ff:ff`. */
+export function setLinkAddress(index: number, macAddress: string): Request {
+  const header = Buffer.alloc(LINK_HEADER_BYTES)
+  header.writeInt32LE(index, 4)
+  const address = Buffer.from(macAddress.replaceAll(':', ''), 'hex')
+  return {
+    what: `set hardware address of link ${index}`,
+    type: RTM_SETLINK,
+    body: Buffer.concat([header, encodeAttribute(IFLA_ADDRESS, address)]),
+  }
+}
 
 export function setLinkAlias(index: number, alias: string): Request {
   const header = Buffer.alloc(LINK_HEADER_BYTES)
@@ -95,9 +138,33 @@ export function decodeLink(body: Buffer): Link {
     index: body.readInt32LE(4),
     name: decodeString(attributes.get(IFLA_IFNAME) ?? Buffer.alloc(0)),
     up: (body.readUInt32LE(8) & IFF_UP) !== 0,
+    carrier: attributes.get(IFLA_CARRIER)?.readUInt8(0) === 1,
+    qdisc: decodeString(attributes.get(IFLA_QDISC) ?? Buffer.alloc(0)),
     ...(alias === undefined ? {} : { alias: decodeString(alias) }),
     ...(kind === undefined ? {} : { kind: decodeString(kind) }),
     ...(kind !== undefined && decodeString(kind) === 'tun' ? decodeTun(info.get(IFLA_INFO_DATA)) : {}),
+  }
+}
+
+/** As the host sees the link: received is what came out of the device. */
+export type LinkStatistics = {
+  readonly receivedPackets: number
+  readonly transmittedPackets: number
+  readonly receivedBytes: number
+  readonly transmittedBytes: number
+  readonly transmitDroppedPackets: number
+}
+
+/** Of an answer to `getLink` with statistics (struct rtnl_link_stats64 of linux/if_link.h). */
+export function decodeStatistics(body: Buffer): LinkStatistics {
+  const statistics = decodeAttributes(body.subarray(LINK_HEADER_BYTES)).get(IFLA_STATS64) ?? Buffer.alloc(0)
+  const field = (place: number): number => Number(statistics.readBigUInt64LE(place * 8))
+  return {
+    receivedPackets: field(0),
+    transmittedPackets: field(1),
+    receivedBytes: field(2),
+    transmittedBytes: field(3),
+    transmitDroppedPackets: field(7),
   }
 }
 

@@ -7,18 +7,29 @@ import {
   decodeLink,
   decodePermanentNeighbour,
   decodeRoute,
+  decodeStatistics,
   dumpAddresses,
   dumpLinks,
   dumpNeighbours,
   dumpRoutes,
   getLink,
+  newLink,
+  setLinkAddress,
   setLinkAlias,
+  setLinkUp,
 } from './route-codec.ts'
-import type { Link } from './route-codec.ts'
+import { decodeFilter, decodeQdisc, getIngressFilter, getRootQdisc } from './traffic-control-codec.ts'
+import type { Link, LinkStatistics } from './route-codec.ts'
+import type { Filter, FilterPlace, Qdisc } from './traffic-control-codec.ts'
 
 /** The kernel's links and what is on them, read without a program. Every method throws ErrnoError. */
 export class Rtnetlink {
   readonly #socket = new NetlinkSocket(NETLINK_ROUTE)
+
+  /** What the kernel tells others with this port on it was caused by this socket. */
+  get port(): number {
+    return this.#socket.port
+  }
 
   /** The link of that name, or undefined where there is none. */
   link(name: string): Link | undefined {
@@ -57,6 +68,41 @@ export class Rtnetlink {
     return this.#socket
       .dump(dumpNeighbours(index))
       .flatMap(({ body }) => decodePermanentNeighbour(body) ?? [])
+  }
+
+  /** Fails with ENODEV where the link is gone. */
+  statistics(name: string): LinkStatistics {
+    return decodeStatistics(this.#socket.get(getLink(name, { statistics: true })).body)
+  }
+
+  /** What sends out by a link; undefined where nothing stands before the device. Fails with ENODEV likewise. */
+  rootQdisc(index: number): Qdisc | undefined {
+    const answer = this.#socket.find(getRootQdisc(index))
+    return answer === undefined ? undefined : decodeQdisc(answer.body)
+  }
+
+  /** A filter on what comes in by a link; undefined where there is none. Fails with ENODEV likewise. */
+  ingressFilter(index: number, place: FilterPlace): Filter | undefined {
+    try {
+      return decodeFilter(this.#socket.get(getIngressFilter(index, place)).body)
+    } catch (error) {
+      // EINVAL: there is no clsact qdisc to hold any.
+      if (hasErrno(error, 'ENOENT', 'EINVAL')) return undefined
+      throw error
+    }
+  }
+
+  /** Fails with EEXIST where the name is taken. */
+  add(name: string, kind: string): void {
+    this.#socket.change(newLink(name, kind))
+  }
+
+  raise(index: number): void {
+    this.#socket.change(setLinkUp(index))
+  }
+
+  setAddress(index: number, macAddress: string): void {
+    this.#socket.change(setLinkAddress(index, macAddress))
   }
 
   setAlias(index: number, alias: string): void {

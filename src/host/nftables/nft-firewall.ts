@@ -1,42 +1,49 @@
 import { HostFault } from '../../core/errors.ts'
-import { sameGuestRule } from '../../core/network/guest-rule.ts'
-import { compileAdditions, compileRuleset } from '../../core/network/ruleset.ts'
+import { compileChange } from '../../core/network/ruleset-change.ts'
+import { compileRuleset } from '../../core/network/ruleset.ts'
 import { run } from '../exec/exec.ts'
-import { guestElements, parseListing } from './nft-listing.ts'
 import { NftNetlink } from './nft-netlink.ts'
+import { TableWatch } from './table-watch.ts'
+import { WrittenTable } from './written-table.ts'
+import type { GuestDrops } from '../../core/network/counters.ts'
 import type { GuestRule } from '../../core/network/guest-rule.ts'
 import type { FirewallPolicy } from '../../core/network/ruleset.ts'
 import type { FirewallState } from '../../core/plan/world.ts'
 import type { DeviceName } from '../../core/vm/ids.ts'
 import type { Firewall } from '../../ports/network.ts'
+import type { Guests } from './written-table.ts'
 
-type Guests = ReadonlyMap<DeviceName, GuestRule>
+const TABLE = 'vmhostd'
 
 /**
  * The one writer of the table `inet vmhostd`. Calls that come while a transaction runs share the next one, and each
  * resolves when a transaction that contains it is in force. After a failure the guests stay wanted: whoever calls next
  * brings them along.
  *
- * nftables counts the transactions on its tables. As long as that generation is the one our last transaction made, the
- * table is as we wrote it, at the price of one small system call. Otherwise the table is listed and compared: the guest
- * sets with what we know, the rest with a listing taken right after we wrote it.
+ * A transaction names what changes, or writes the whole table where that is not as we left it. Connections that were open
+ * to a guest go on when its rules are replaced by narrower ones: the rules say what may be opened.
+ *
+ * Counters begin when a guest comes into the table, and end when it is removed or the table is taken away. They go on when
+ * its rule is changed. They go on as well, but for what is dropped in the few milliseconds between, when the table is
+ * written as a whole, be it by a daemon that starts.
  */
 export class NftFirewall implements Firewall {
   readonly #policy: FirewallPolicy
-  readonly #netlink = new NftNetlink()
+  readonly #netlink = new NftNetlink(TABLE)
+  readonly #written = new WrittenTable(this.#netlink)
+  readonly #watch = new TableWatch(TABLE, () => this.#notice())
   /** What shall be in force. */
   readonly #wanted: Map<DeviceName, GuestRule>
-  /** What our last transaction put in force. */
-  #applied: Guests = new Map()
-  /** The generation that our last transaction made, or the last that a comparison vouched for. */
-  #generation: number | undefined
-  /** The table without guests, as listed right after we wrote it; undefined before that. */
-  #skeleton: string | undefined
+  /** The last transaction failed: what it was to change is written as a whole. */
+  #failed = false
+  #closed = false
   /** The end of the last job; transactions and comparisons run one after the other. */
   #idle: Promise<unknown> = Promise.resolve()
   /** The transaction, or comparison, that waits for its turn. */
   #nextTransaction: Promise<void> | undefined
   #nextComparison: Promise<FirewallState['kind']> | undefined
+  #noticing = false
+  readonly #watchers: (() => void)[] = []
 
   /** Changes nothing on the host yet. `guests` are all that there are, so that the first transaction drops none. */
   constructor({ policy, guests }: { readonly policy: FirewallPolicy; readonly guests: Iterable<GuestRule> }) {
@@ -46,36 +53,58 @@ export class NftFirewall implements Firewall {
 
   /** Puts the table in force with the guests given at construction. */
   async start(): Promise<void> {
-    await this.#enforce('writing the table inet vmhostd')
+    await this.#enforce(`writing the table inet ${TABLE}`)
   }
 
   async ensureGuest(rule: GuestRule): Promise<void> {
     this.#wanted.set(rule.device, rule)
-    await this.#enforce(`letting the guest of ${rule.device} through the table inet vmhostd`)
+    await this.#enforce(`letting the guest of ${rule.device} through the table inet ${TABLE}`)
   }
 
   async removeGuest(device: DeviceName): Promise<void> {
     this.#wanted.delete(device)
-    await this.#enforce(`taking the guest of ${device} out of the table inet vmhostd`)
+    await this.#enforce(`taking the guest of ${device} out of the table inet ${TABLE}`)
   }
 
   async inspect(device: DeviceName): Promise<FirewallState> {
     try {
-      const kind = this.#isUntouched() ? 'intact' : await this.#compare()
+      const kind = this.#written.isUntouched() ? 'intact' : await this.#compare()
       if (kind !== 'intact') return { kind }
-      const rule = this.#applied.get(device)
+      const rule = this.#written.rule(device)
       return rule === undefined ? { kind } : { kind, rule }
     } catch (error) {
-      throw failed('inspecting the table inet vmhostd', error)
+      throw failed(`inspecting the table inet ${TABLE}`, error)
+    }
+  }
+
+  /** Fails where the guest has no rule in force, or the table is not as it was written: what it counts is not known then. */
+  async counters(device: DeviceName): Promise<GuestDrops> {
+    const doing = `counting the packets dropped for ${device}`
+    const state = await this.inspect(device)
+    if (state.kind !== 'intact') throw failed(doing, new Error(`the table inet ${TABLE} is ${state.kind}`))
+    if (state.rule === undefined) throw failed(doing, new Error('the device has no rule'))
+    try {
+      const { spoofed_drops, inbound_drops } = this.#written.dropped(device)
+      return { spoofedPackets: spoofed_drops, inboundPackets: inbound_drops }
+    } catch (error) {
+      throw failed(doing, error)
+    }
+  }
+
+  watch(onChange: () => void): void {
+    this.#watchers.push(onChange)
+    try {
+      this.#watch.start()
+    } catch (error) {
+      throw failed(`watching the table inet ${TABLE}`, error)
     }
   }
 
   close(): void {
-    this.#netlink.close()
-  }
-
-  #isUntouched(): boolean {
-    return this.#generation !== undefined && this.#netlink.generation() === this.#generation
+    this.#closed = true
+    this.#watch.close()
+    // What runs still reads.
+    void this.#idle.then(() => this.#netlink.close())
   }
 
   async #enforce(doing: string): Promise<void> {
@@ -91,58 +120,51 @@ export class NftFirewall implements Firewall {
   }
 
   async #transact(): Promise<void> {
-    const wanted: Guests = new Map(this.#wanted)
-    const added = this.#isUntouched() ? additions(this.#applied, wanted) : undefined
-    if (added?.length === 0) return
-    const before = this.#netlink.generation()
-    await run(['nft', '-f', '-'], {
-      input: added === undefined ? compileRuleset(this.#policy, wanted.values()) : compileAdditions(added),
-    })
-    this.#applied = wanted
-    // If somebody else's transaction came between, this is not the present generation: then a comparison decides.
-    this.#generation = (before + 1) >>> 0
-    if (added === undefined) await this.#learnSkeleton()
-  }
-
-  /** Where the table cannot be listed as we wrote it, what was learned before stands; the change is in force anyway. */
-  async #learnSkeleton(): Promise<void> {
-    const listing = await list().catch(() => undefined)
-    if (listing !== undefined && this.#isUntouched()) this.#skeleton = listing.skeleton
+    const guests: Guests = new Map(this.#wanted)
+    const whole = this.#failed || (await this.#written.state()) !== 'intact'
+    const change = whole ? undefined : this.#written.changeTo(guests)
+    if (change?.gone.length === 0 && change.come.length === 0) return
+    this.#failed = true
+    if (change === undefined) {
+      const before = this.#netlink.generation()
+      await nft(compileRuleset(this.#policy, guests.values(), this.#written.drops()))
+      await this.#written.record(guests, before)
+    } else {
+      await nft(compileChange(change))
+      await this.#written.recordChange(guests, change)
+    }
+    this.#failed = false
   }
 
   #compare(): Promise<FirewallState['kind']> {
-    this.#nextComparison ??= this.#inTurn(async () => {
+    this.#nextComparison ??= this.#inTurn(() => {
       this.#nextComparison = undefined
-      if (this.#isUntouched()) return 'intact'
-      const generation = this.#netlink.generation()
-      if (!this.#netlink.hasTable('vmhostd')) return 'absent'
-      const listing = await list()
-      const expected = guestElements(this.#applied.values())
-      if (listing === undefined || listing.skeleton !== this.#skeleton) return 'altered'
-      if (listing.guests.symmetricDifference(expected).size > 0) return 'altered'
-      if (this.#netlink.generation() === generation) this.#generation = generation
-      return 'intact'
+      return this.#written.state()
     })
     return this.#nextComparison
   }
 
-  #inTurn<T>(job: () => Promise<T>): Promise<T> {
+  /** Something in the table changed. In its turn, a transaction of our own is no news. */
+  #notice(): void {
+    if (this.#noticing) return
+    this.#noticing = true
+    const tell = (): void => {
+      for (const watcher of this.#watchers) watcher()
+    }
+    void this.#inTurn(async () => {
+      this.#noticing = false
+      if (!this.#closed && (await this.#written.state()) !== 'intact') tell()
+    }).catch(tell)
+  }
+
+  #inTurn<T>(job: () => Promise<T> | T): Promise<T> {
     const done = this.#idle.then(job)
     this.#idle = done.catch(() => {})
     return done
   }
 }
 
-/** The guests that are new, where that is all the change; undefined where one goes or changes. */
-function additions(applied: Guests, wanted: Guests): readonly GuestRule[] | undefined {
-  for (const [device, rule] of applied) {
-    const now = wanted.get(device)
-    if (now === undefined || !sameGuestRule(rule, now)) return undefined
-  }
-  return [...wanted.values()].filter(({ device }) => !applied.has(device))
-}
-
-const list = async () => parseListing((await run(['nft', '-j', 'list', 'table', 'inet', 'vmhostd'])).stdout)
+const nft = (input: string) => run(['nft', '-f', '-'], { input })
 
 const failed = (doing: string, error: unknown): HostFault =>
   error instanceof HostFault ? error : new HostFault('firewall_failed', doing, { cause: error })

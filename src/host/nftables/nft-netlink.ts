@@ -1,52 +1,79 @@
 import { hasErrno } from '../ffi/errno-error.ts'
-import { decodeAttributes, encodeAttribute, encodeString } from '../netlink/message.ts'
 import { NETLINK_NETFILTER, NetlinkSocket } from '../netlink/netlink-socket.ts'
+import * as codec from './nft-codec.ts'
+import type { Element, TableObject } from './nft-codec.ts'
 
-/** linux/netfilter/nfnetlink.h and nf_tables.h. */
-const NFNL_SUBSYS_NFTABLES = 10
-const NFT_MSG_GETTABLE = 1
-const NFT_MSG_GETGEN = 16
-const NFTA_TABLE_NAME = 1
-const NFTA_GEN_ID = 1
-const NFPROTO_INET = 1
-const NFPROTO_UNSPEC = 0
+/** What stands in a table, but for the rules of its chains and the elements of its sets. */
+export type TableObjects = {
+  readonly table: TableObject
+  readonly chains: readonly TableObject[]
+  readonly sets: readonly TableObject[]
+  /** How many things of other kinds there are: named counters, flow tables and so on. */
+  readonly others: number
+}
 
-/** struct nfgenmsg: family, version 0, resource 0. */
-const header = (family: number): Buffer => Buffer.from([family, 0, 0, 0])
-const HEADER_BYTES = 4
-
-const request = (message: number): number => (NFNL_SUBSYS_NFTABLES << 8) | message
-
-/** What can be learned of nftables without a program, in microseconds. Every method throws ErrnoError. */
+/** What can be learned of one table of family inet without a program, in microseconds. Every method throws ErrnoError. */
 export class NftNetlink {
   readonly #socket = new NetlinkSocket(NETLINK_NETFILTER)
+  readonly #table: string
+
+  constructor(table: string) {
+    this.#table = table
+  }
 
   /** A number that rises by one with every transaction that anybody makes on any table (nft_net.base_seq). */
   generation(): number {
-    const { body } = this.#socket.get({
-      what: 'get nftables generation',
-      type: request(NFT_MSG_GETGEN),
-      body: header(NFPROTO_UNSPEC),
-    })
-    // nftables speaks big-endian inside attributes.
-    return decodeAttributes(body.subarray(HEADER_BYTES)).get(NFTA_GEN_ID)?.readUInt32BE(0) ?? 0
+    return codec.decodeGeneration(this.#socket.get(codec.getGeneration()).body)
   }
 
-  hasTable(name: string): boolean {
-    try {
-      this.#socket.get({
-        what: `get nftables table ${name}`,
-        type: request(NFT_MSG_GETTABLE),
-        body: Buffer.concat([header(NFPROTO_INET), encodeAttribute(NFTA_TABLE_NAME, encodeString(name))]),
-      })
-      return true
-    } catch (error) {
-      if (hasErrno(error, 'ENOENT')) return false
-      throw error
-    }
+  /** What stands in the table; undefined where there is none. */
+  objects(): TableObjects | undefined {
+    const found = this.#orAbsent(() => this.#socket.get(codec.getObjects('table', this.#table)))
+    if (found === undefined) return undefined
+    const { use, ...table } = codec.decodeTable(found.body)
+    const chains = this.#bodies(codec.getObjects('chain', this.#table))
+      .filter((body) => codec.decodeTableName(body) === this.#table)
+      .map(codec.decodeChain)
+    const sets = this.#bodies(codec.getObjects('set', this.#table)).map(codec.decodeSet)
+    return { table, chains, sets, others: use - chains.length - sets.length }
+  }
+
+  chain(name: string): TableObject {
+    return codec.decodeChain(this.#socket.get(codec.getObjects('chain', this.#table, name)).body)
+  }
+
+  /** The handles of the rules of a chain, in order. */
+  rules(chain: string): readonly bigint[] {
+    return this.#bodies(codec.getObjects('rule', this.#table, chain)).map(codec.decodeRuleHandle)
+  }
+
+  /** What is in a set; nothing where there is no such set. */
+  elements(set: string): readonly Element[] {
+    const read = (): readonly Element[] =>
+      this.#bodies(codec.getElements(this.#table, set)).flatMap(codec.decodeElements)
+    return this.#orAbsent(read) ?? []
+  }
+
+  /** The element with this key; undefined where it is not in the set. */
+  element(set: string, key: Uint8Array): Element | undefined {
+    const found = this.#orAbsent(() => this.#socket.get(codec.getElements(this.#table, set, key)))
+    return found === undefined ? undefined : codec.decodeElements(found.body)[0]
   }
 
   close(): void {
     this.#socket.close()
+  }
+
+  #bodies(request: ReturnType<typeof codec.getGeneration>): readonly Buffer[] {
+    return this.#socket.dump(request).map(({ body }) => body)
+  }
+
+  #orAbsent<T>(read: () => T): T | undefined {
+    try {
+      return read()
+    } catch (error) {
+      if (hasErrno(error, 'ENOENT')) return undefined
+      throw error
+    }
   }
 }

@@ -5,6 +5,7 @@ import { HostFault } from '../../core/errors.ts'
 import { reflink } from './clone-file.ts'
 import { publish } from './durable.ts'
 import { PASSAGE_MODE, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
+import type { FileHandle } from 'node:fs/promises'
 import type { PoolPaths } from './pool-paths.ts'
 import { ifThere, storageFault } from './storage-fault.ts'
 
@@ -24,7 +25,7 @@ export async function markPool(directory: string): Promise<MarkedPool> {
   const paths = poolPaths(directory)
   try {
     await makeDirectories(directory, paths)
-    const poolId = (await ifThere(readMarker(paths))) ?? (await writeMarker(paths))
+    const poolId = (await ifThere(readMarker(paths.marker))) ?? (await writeMarker(paths))
     return { poolId, reflink: await canReflink(paths.tmp) }
   } catch (error) {
     throw storageFault(error, 'setting up the storage pool')
@@ -33,18 +34,35 @@ export async function markPool(directory: string): Promise<MarkedPool> {
 
 /** Throws HostFault `storage_inspection_failed` unless this is the pool, whole and in sight. */
 export async function verifyPool(paths: PoolPaths, poolId: string): Promise<void> {
-  const doing = 'looking for the storage pool'
   try {
-    const [found] = await Promise.all([
-      readMarker(paths),
+    await Promise.all([
+      verifyMarker(paths.marker, poolId),
       stat(paths.images),
       stat(paths.disks),
       stat(paths.tmp),
     ])
-    if (found !== poolId) throw inspectionFault(doing, `the pool there is ${found}, not ${poolId}`)
   } catch (error) {
-    throw storageFault(error, doing, 'storage_inspection_failed')
+    throw outOfSight(error)
   }
+}
+
+/** The same but for what is in it. One question after another: where the pool hangs, one thread hangs with it. */
+export async function sightPool(paths: PoolPaths, poolId: string): Promise<void> {
+  try {
+    await verifyMarker(paths.marker, poolId)
+  } catch (error) {
+    throw outOfSight(error)
+  }
+}
+
+const outOfSight = (error: unknown): unknown =>
+  storageFault(error, 'looking for the storage pool', 'storage_inspection_failed')
+
+/** Throws unless this is the marker of that pool. */
+export async function verifyMarker(marker: string | FileHandle, poolId: string): Promise<void> {
+  const found = await readMarker(marker)
+  if (found === poolId) return
+  throw inspectionFault('reading the pool marker', `the pool there is ${found}, not ${poolId}`)
 }
 
 async function makeDirectories(directory: string, paths: PoolPaths): Promise<void> {
@@ -61,11 +79,11 @@ async function makeDirectories(directory: string, paths: PoolPaths): Promise<voi
 }
 
 /** The id of the pool in a directory. Throws where there is none, as where the pool is not mounted. */
-export const poolIdOf = (directory: string): Promise<string> => readMarker(poolPaths(directory))
+export const poolIdOf = (directory: string): Promise<string> => readMarker(poolPaths(directory).marker)
 
 /** The pool's id. */
-async function readMarker(paths: PoolPaths): Promise<string> {
-  const text = await readFile(paths.marker, 'utf8')
+async function readMarker(marker: string | FileHandle): Promise<string> {
+  const text = await readFile(marker, 'utf8')
   const { pool_id, version } = parseObject(text)
   if (typeof pool_id !== 'string' || pool_id === '')
     throw inspectionFault('reading the pool marker', 'it has no pool id')

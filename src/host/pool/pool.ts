@@ -11,10 +11,11 @@ import { parseVmId } from '../../core/vm/ids.ts'
 import { assert } from '../../lib/assert.ts'
 import type { Log } from '../../log/log.ts'
 import type { DiskSpec, ImageRef, Storage, VmFiles } from '../../ports/storage.ts'
+import { BoundedLooks } from './bounded-looks.ts'
 import { sync } from './durable.ts'
 import type { FetchTerms } from './fetch-image.ts'
 import { Images } from './images.ts'
-import { verifyPool } from './pool-marker.ts'
+import { sightPool, verifyPool } from './pool-marker.ts'
 import { poolPaths, seedDigestOf } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import { ifThere, storageFault } from './storage-fault.ts'
@@ -41,6 +42,7 @@ export class Pool implements Storage {
   readonly #poolId: string
   readonly #images: Images
   readonly #disks: VmDisks
+  readonly #looks: BoundedLooks
   #swept: Promise<void> | undefined
 
   constructor(options: PoolOptions) {
@@ -48,10 +50,17 @@ export class Pool implements Storage {
     this.#poolId = options.poolId
     this.#images = new Images(this.#paths, termsOf(options), limits.imageFetchesMax)
     this.#disks = new VmDisks(this.#paths, options.log)
+    this.#looks = new BoundedLooks({ code: 'storage_inspection_failed', places: limits.poolLooksMax })
   }
 
-  async inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
+  inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
+    return this.#looks.take(`inspecting the storage of VM ${id}`, () => this.#inspect(id, images))
+  }
+
+  async #inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
     try {
+      // First and alone, so that a pool that hangs holds one thread and not one a question.
+      await sightPool(this.#paths, this.#poolId)
       const [disk, seed, there] = await Promise.all([
         this.#inspectDisk(id),
         this.#inspectSeed(id),
@@ -95,7 +104,11 @@ export class Pool implements Storage {
     }
   }
 
-  async list(): Promise<readonly VmId[]> {
+  list(): Promise<readonly VmId[]> {
+    return this.#looks.take('listing the disks of the storage pool', () => this.#list())
+  }
+
+  async #list(): Promise<readonly VmId[]> {
     try {
       const names = await readdir(this.#paths.disks)
       await verifyPool(this.#paths, this.#poolId)

@@ -71,6 +71,11 @@ export class ConsoleMasters implements Consoles {
     return [...new Set([...stored, ...this.#masters.keys()])]
   }
 
+  async stored(): Promise<readonly VmId[]> {
+    const names = await this.#store.names()
+    return [...this.#masters.keys()].filter((id) => names.has(consoleName(id)))
+  }
+
   history(id: VmId): Uint8Array {
     return this.#masters.get(id)?.output.since(0).bytes ?? new Uint8Array(0)
   }

@@ -1,15 +1,20 @@
 import { readFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import type { MonitorState } from '../../core/plan/world.ts'
+import type { DiskCounters } from '../../core/storage/disk-counters.ts'
 import type { MonitorCapabilities } from '../../core/unit/capabilities.ts'
 import type { Architecture } from '../../core/unit/kernel-arguments.ts'
 import type { MachineSpec } from '../../core/unit/machine-spec.ts'
 import { qemuUnitSpec, qmpSocketPath } from '../../core/unit/qemu-command.ts'
 import type { Accelerator, QemuHost } from '../../core/unit/qemu-command.ts'
+import { diskCountersIn, diskIn, resizeArguments, throttleArguments } from '../../core/unit/qemu-disk.ts'
+import type { QemuDisk } from '../../core/unit/qemu-disk.ts'
 import { monitorStateOf } from '../../core/unit/qemu-run-state.ts'
 import { knownTscKhz } from '../../core/unit/tsc-frequency.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
+import type { DiskLimits } from '../../core/vm/desired.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
@@ -49,8 +54,7 @@ export class QemuMonitor implements Monitor {
   readonly capabilities: MonitorCapabilities = {
     pause: true,
     startPaused: true,
-    // A running guest learns of a new size through `block_resize` only, which no step asks for.
-    growDiskOnline: false,
+    growDiskOnline: true,
     vcpusMax: limits.cpuMillicoresMax / 1000,
   }
   readonly #host: QemuHost
@@ -78,8 +82,7 @@ export class QemuMonitor implements Monitor {
 
   async inspect(id: VmId): Promise<MonitorState> {
     try {
-      const client = await this.#client(id)
-      return monitorStateOf(await queryStatus(client))
+      return await stateOf(await this.#client(id))
     } catch (error) {
       if (error instanceof QmpLost && MEANS_SILENT.has(error.why)) return { kind: 'silent' }
       throw faultOf(error, `asking the monitor of VM ${id} for its state`)
@@ -87,11 +90,44 @@ export class QemuMonitor implements Monitor {
   }
 
   async ensureRunning(id: VmId, signal: AbortSignal): Promise<void> {
-    await this.#ensure({ id, kind: 'running', command: 'cont', doing: `resuming VM ${id}`, signal })
+    await this.#talk({ id, doing: `resuming VM ${id}`, signal }, async (client) => {
+      const { kind } = await stateOf(client, signal)
+      if (kind === 'running') return
+      await client.execute('cont', undefined, signal)
+      if (kind === 'stalled') await proveResumed(client, id, signal)
+    })
   }
 
   async ensurePaused(id: VmId, signal: AbortSignal): Promise<void> {
-    await this.#ensure({ id, kind: 'paused', command: 'stop', doing: `pausing VM ${id}`, signal })
+    await this.#talk({ id, doing: `pausing VM ${id}`, signal }, async (client) => {
+      const { kind } = await stateOf(client, signal)
+      if (kind !== 'paused' && kind !== 'stalled') await client.execute('stop', undefined, signal)
+    })
+  }
+
+  async ensureDiskSize(id: VmId, sizeMib: number, signal: AbortSignal): Promise<void> {
+    const doing = `growing the disk of VM ${id} to ${sizeMib} MiB`
+    await this.#talk({ id, doing, signal }, async (client) => {
+      const live = await diskOf(client, signal)
+      if (live.sizeMib < sizeMib) await client.execute('block_resize', resizeArguments(sizeMib), signal)
+    })
+  }
+
+  async ensureDiskLimits(id: VmId, diskLimits: DiskLimits, signal: AbortSignal): Promise<void> {
+    await this.#talk({ id, doing: `limiting the disk of VM ${id}`, signal }, async (client) => {
+      const { qdev } = await diskOf(client, signal)
+      await client.execute('block_set_io_throttle', throttleArguments(qdev, diskLimits), signal)
+    })
+  }
+
+  async diskCounters(id: VmId): Promise<DiskCounters> {
+    return this.#talk(
+      { id, doing: `reading the disk counters of VM ${id}`, signal: never },
+      async (client) => {
+        const counters = diskCountersIn(await client.execute('query-blockstats'))
+        return counters ?? missingDisk()
+      },
+    )
   }
 
   watch(onChange: (id: VmId) => void): void {
@@ -105,12 +141,9 @@ export class QemuMonitor implements Monitor {
     for (const client of clients) void client.then((c) => c.close(), ignored)
   }
 
-  async #ensure(change: Change): Promise<void> {
-    const { id, kind, command, doing, signal } = change
+  async #talk<T>({ id, doing, signal }: Talk, say: (client: QmpClient) => Promise<T>): Promise<T> {
     try {
-      const client = await abortable(this.#client(id), signal)
-      if (monitorStateOf(await queryStatus(client, signal)).kind === kind) return
-      await client.execute(command, undefined, signal)
+      return await say(await abortable(this.#client(id), signal))
     } catch (error) {
       throw faultOf(error, doing)
     }
@@ -139,13 +172,7 @@ export class QemuMonitor implements Monitor {
   }
 }
 
-type Change = {
-  readonly id: VmId
-  readonly kind: MonitorState['kind']
-  readonly command: string
-  readonly doing: string
-  readonly signal: AbortSignal
-}
+type Talk = { readonly id: VmId; readonly doing: string; readonly signal: AbortSignal }
 
 /** Nobody listens (yet, or any more), or somebody does and has not come to answering; unix(7), connect(2). */
 const MEANS_SILENT: ReadonlySet<string> = new Set([
@@ -153,9 +180,38 @@ const MEANS_SILENT: ReadonlySet<string> = new Set([
   ...['closed', 'no greeting', 'no answer'],
 ])
 
-async function queryStatus(client: QmpClient, signal?: AbortSignal): Promise<string> {
-  const { status } = (await client.execute('query-status', undefined, signal)) as { status?: unknown }
-  return String(status)
+/**
+ * `cont` answers before the request that failed is made again. Without a second look a guest on a full pool would seem to
+ * run, and be told to go on at every one of its events.
+ */
+async function proveResumed(client: QmpClient, id: VmId, signal: AbortSignal): Promise<void> {
+  const until = performance.now() + limits.resumeProofMs
+  while (performance.now() < until) {
+    await delay(limits.resumeRecheckMs)
+    if ((await stateOf(client, signal)).kind !== 'stalled') continue
+    const why = 'the guest stands still again: the pool has no room for what it writes'
+    throw new HostFault(
+      'disk_io_error',
+      `resuming VM ${id}: ${why}; it goes on by itself when there is room again`,
+    )
+  }
+}
+
+/** Two questions in one go: inspections are frequent. */
+async function stateOf(client: QmpClient, signal?: AbortSignal): Promise<MonitorState> {
+  const [{ status }, { qdev: _qdev, ...disk }] = await Promise.all([
+    client.execute('query-status', undefined, signal) as Promise<{ status?: unknown }>,
+    diskOf(client, signal),
+  ])
+  return monitorStateOf(String(status), disk)
+}
+
+const diskOf = async (client: QmpClient, signal?: AbortSignal): Promise<QemuDisk> =>
+  diskIn(await client.execute('query-block', undefined, signal)) ?? missingDisk()
+
+/** We put it into every command, and a guest cannot take it out. */
+function missingDisk(): never {
+  throw new QmpRefusal({ desc: 'it shows no disk of ours' })
 }
 
 function faultOf(error: unknown, doing: string): unknown {
@@ -164,4 +220,5 @@ function faultOf(error: unknown, doing: string): unknown {
   return error
 }
 
+const never = new AbortController().signal
 const ignored = (): void => {}

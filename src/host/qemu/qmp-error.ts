@@ -1,4 +1,4 @@
-/** The monitor read a command and refused it. */
+/** The monitor answered, but refused the command or left out what was asked for. */
 export class QmpRefusal extends Error {
   override readonly name = 'QmpRefusal'
 

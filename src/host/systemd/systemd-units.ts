@@ -8,17 +8,22 @@ import type { VmId } from '../../core/vm/ids.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import type { Log } from '../../log/log.ts'
 import type { Units } from '../../ports/units.ts'
-import { BusError, MANAGER, PROPERTIES, valueOf, variant } from './bus.ts'
+import { BusError, MANAGER, MANAGER_PATH, PROPERTIES, valueOf, variant } from './bus.ts'
 import type { BusSignal } from './bus.ts'
 import { describeExit, EXIT_EXEC } from './exit-status.ts'
 import { runJob } from './run-job.ts'
 import type { SystemdBus } from './systemd-bus.ts'
+import { UnitGroups } from './unit-groups.ts'
 import { unitOfPath, unitPath } from './unit-path.ts'
+import { endProcesses, processesIn } from './unit-processes.ts'
 import { storeIdOf, unitProperties } from './unit-properties.ts'
 import { removeUserRecord, writeUserRecord } from './user-record.ts'
 
 const UNIT = 'org.freedesktop.systemd1.Unit'
 const SERVICE = 'org.freedesktop.systemd1.Service'
+
+/** Words of ActiveState for a unit whose program runs (org.freedesktop.systemd1(5)). */
+const ACTIVE_STATES = ['active', 'reloading', 'refreshing']
 
 const NO_SUCH_UNIT = 'org.freedesktop.systemd1.NoSuchUnit'
 const UNIT_EXISTS = 'org.freedesktop.systemd1.UnitExists'
@@ -35,11 +40,13 @@ export class SystemdUnits implements Units {
   readonly #bus: SystemdBus
   readonly #log: Log
   readonly #rootDirectory: string
+  readonly #groups: UnitGroups
 
   constructor({ bus, log, runDirectory }: SystemdUnitsOptions) {
     this.#bus = bus
     this.#log = log
     this.#rootDirectory = `${runDirectory}/root`
+    this.#groups = new UnitGroups(async () => String(await this.#get(MANAGER_PATH, MANAGER, 'ControlGroup')))
   }
 
   async inspect(id: VmId): Promise<UnitState> {
@@ -82,21 +89,37 @@ export class SystemdUnits implements Units {
   async list(): Promise<readonly { id: VmId; state: UnitState; storeId: string | undefined }[]> {
     try {
       const [units] = await this.#bus.callManager('ListUnitsByPatterns', 'asas', [[], [UNIT_PATTERN]])
-      const ids = (units as readonly (readonly string[])[])
+      const loaded = (units as readonly (readonly string[])[])
         .map(([name = '']) => parseUnitName(name))
         .filter((id) => id !== undefined)
-      const listed = await Promise.all(
-        ids.map(async (id) => {
+      const forgotten = (await this.#groups.ids()).filter((id) => !loaded.includes(id))
+      const listed = await Promise.all([
+        ...loaded.map(async (id) => {
           const [state, environment] = await Promise.all([
             this.#inspect(id),
             this.#get(unitPath(unitName(id)), SERVICE, 'Environment'),
           ])
           return { id, state, storeId: storeIdOf(environment as string[]) }
         }),
-      )
+        ...forgotten.map(async (id) => ({ id, state: await this.#inspect(id), storeId: undefined })),
+      ])
       return listed.filter(({ state }) => state.kind !== 'absent')
     } catch (error) {
       throw fault('systemd_unavailable', 'listing the units of VMs', error)
+    }
+  }
+
+  async active(): Promise<readonly VmId[]> {
+    try {
+      const [units] = await this.#bus.callManager('ListUnitsByPatterns', 'asas', [
+        ACTIVE_STATES,
+        [UNIT_PATTERN],
+      ])
+      return (units as readonly (readonly string[])[])
+        .map(([name = '']) => parseUnitName(name))
+        .filter((id) => id !== undefined)
+    } catch (error) {
+      throw fault('systemd_unavailable', 'listing the active units of VMs', error)
     }
   }
 
@@ -146,14 +169,11 @@ export class SystemdUnits implements Units {
         this.#bus.callManager('StopUnit', 'ss', [name, 'replace']),
       )
       if (result !== 'done') throw new Error(`the job ended as ${result}`)
-      // A process that is stuck in the kernel outlives SIGKILL; systemd then gives up and calls the unit failed.
-      const [processes] = await this.#bus.callManager('GetUnitProcesses', 's', [name])
-      const left = (processes as readonly (readonly [string, number, string])[]).map(([, pid]) => pid)
-      if (left.length > 0) throw new Error(`SIGKILL did not end process ${left.join(', ')}`)
     } catch (error) {
-      if (isBusError(error, NO_SUCH_UNIT)) return
-      throw error
+      if (!isBusError(error, NO_SUCH_UNIT)) throw error
     }
+    // systemd gives up on a process that outlives SIGKILL and calls the unit failed; others may have come from elsewhere.
+    await endProcesses(await this.#groups.pathOf(id), signal)
     await this.#forget(name)
   }
 
@@ -172,7 +192,7 @@ export class SystemdUnits implements Units {
       if (isBusError(error, NO_SUCH_UNIT)) return undefined
       throw error
     })
-    if (path === undefined) return { kind: 'absent' }
+    if (path === undefined) return (await this.#leftover(id)) ?? { kind: 'absent' }
     // Sent in one go. A unit that changes in between is seen again, as its change comes as a signal.
     const [activeState, mainPid, startedAt, result, status] = await Promise.all([
       this.#get(String(path[0]), UNIT, 'ActiveState'),
@@ -192,12 +212,19 @@ export class SystemdUnits implements Units {
       case 'deactivating':
         return { kind: 'deactivating' }
       case 'failed':
-        return { kind: 'failed', result: String(result), status: Number(status) }
+        return (
+          (await this.#leftover(id)) ?? { kind: 'failed', result: String(result), status: Number(status) }
+        )
       case 'inactive':
-        return { kind: 'absent' }
+        return (await this.#leftover(id)) ?? { kind: 'absent' }
       default:
         throw new Error(`ActiveState ${String(activeState)} is not one that systemd documents`)
     }
+  }
+
+  async #leftover(id: VmId): Promise<UnitState | undefined> {
+    const pids = await processesIn(await this.#groups.pathOf(id))
+    return pids.length === 0 ? undefined : { kind: 'leftover', pids }
   }
 
   async #get(path: string, iface: string, property: string): Promise<unknown> {

@@ -1,11 +1,11 @@
 import { hasNeighbour, staleNeighbours, staleRoutes, tapLayout } from '../../core/network/tap.ts'
-import type { TapFacts, TapSpec } from '../../core/network/tap.ts'
+import type { TapLayout, TapSpec } from '../../core/network/tap.ts'
 
 /**
  * The commands of `ip -batch` (ip(8)) that lead from what is on a tap to what shall be; removals first. A route is added,
  * never replaced: an address that is routed elsewhere is somebody else's, and the kernel then says EEXIST.
  */
-export function ipBatch(spec: TapSpec, facts: TapFacts): readonly string[] {
+export function ipBatch(spec: TapSpec, facts: TapLayout & { readonly up: boolean }): readonly string[] {
   const { device } = spec
   const layout = tapLayout(spec)
   return [

@@ -4,10 +4,14 @@ import { assert } from '../../lib/assert.ts'
 import { run } from '../exec/exec.ts'
 import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
 import { Rtnetlink } from '../netlink/rtnetlink.ts'
+import { attachAgain } from './attach-again.ts'
+import { BandwidthLimits } from './bandwidth-limits.ts'
 import { createTap } from './create-tap.ts'
 import { ipBatch } from './ip-batch.ts'
 import { formatTapMark, parseTapMark } from './tap-mark.ts'
 import { applySettings, tapSettings } from './tap-settings.ts'
+import { tapOf, TapWatch } from './tap-watch.ts'
+import type { LinkCounters } from '../../core/network/counters.ts'
 import type { TapFacts, TapSpec, TapState } from '../../core/network/tap.ts'
 import type { DeviceName, UserId, VmId } from '../../core/vm/ids.ts'
 import type { Taps } from '../../ports/network.ts'
@@ -23,6 +27,9 @@ import type { Link } from '../netlink/route-codec.ts'
 export class RoutedTaps implements Taps {
   readonly #storeId: string
   readonly #links = new Rtnetlink()
+  readonly #limits = new BandwidthLimits(this.#links)
+  readonly #watchers: ((device: DeviceName | undefined) => void)[] = []
+  #watch: TapWatch | undefined
 
   /** @param storeId tells our taps from those of another daemon; without colons and blanks */
   constructor({ storeId }: { readonly storeId: string }) {
@@ -45,11 +52,33 @@ export class RoutedTaps implements Taps {
         createTap(this.#links, { device, userId, mark: this.#mark(vmId) })
       }
       await applySettings(tapSettings(spec))
-      const state = this.#ours(spec)
-      if (state.kind === 'absent') throw new ErrnoError(`find tap ${device}`, constants.errno.ENODEV)
-      await runIp(ipBatch(spec, state.facts))
+      const { facts } = this.#present(spec)
+      await runIp(ipBatch(spec, facts))
+      const limits = { wanted: spec.bandwidth ?? {}, now: facts.bandwidth, mark: this.#mark(vmId) }
+      await this.#limits.ensure(device, limits)
     } catch (error) {
       throw failed(`setting up tap ${device} of VM ${vmId} for user ${userId}`, error)
+    } finally {
+      this.#watch?.catchUp()
+    }
+  }
+
+  async ensureAttached(spec: TapSpec, mainPid: number): Promise<void> {
+    const { device, vmId, userId } = spec
+    const doing = `giving monitor ${mainPid} of VM ${vmId} its tap ${device} back`
+    try {
+      this.#present(spec)
+    } catch (error) {
+      throw failed(doing, error)
+    }
+    try {
+      await attachAgain(device, mainPid, userId)
+    } catch (error) {
+      // Either is settled by a fresh look: the process went, or another one has just taken the device.
+      const retry = hasErrno(error, 'ESRCH', 'ENOENT', 'EBUSY') ? { retry: 'soon' as const } : {}
+      throw new HostFault('monitor_detached', doing, { cause: error, ...retry })
+    } finally {
+      this.#watch?.catchUp()
     }
   }
 
@@ -59,13 +88,17 @@ export class RoutedTaps implements Taps {
         const link = this.#links.link(device)
         return link?.tap !== undefined && link.alias === this.#mark(id)
       }
-      if (!mine()) return
-      // A program, since the kernel waits for packets in flight meanwhile: tens of milliseconds.
-      await runIp([`link del dev ${device}`]).catch((error: unknown) => {
-        if (mine()) throw error
-      })
+      if (mine()) {
+        // A program, since the kernel waits for packets in flight meanwhile: tens of milliseconds.
+        await runIp([`link del dev ${device}`]).catch((error: unknown) => {
+          if (mine()) throw error
+        })
+      }
+      await this.#limits.removeQueue(device, this.#mark(id))
     } catch (error) {
       throw failed(`removing tap ${device} of VM ${id}`, error)
+    } finally {
+      this.#watch?.catchUp()
     }
   }
 
@@ -73,16 +106,55 @@ export class RoutedTaps implements Taps {
     readonly { readonly device: DeviceName; readonly id: VmId; readonly storeId: string }[]
   > {
     try {
-      return this.#links.links('tun').flatMap(({ name, alias, tap }) => {
+      const taps = this.#links.links('tun').filter(({ tap }) => tap !== undefined)
+      // A tap that somebody deleted may leave its queue device behind: removing the tap removes it.
+      const queues = this.#links.links('ifb')
+      const found = new Map([...queues, ...taps].map(({ name, alias }) => [tapOf(name) ?? name, alias]))
+      return [...found].flatMap(([device, alias]) => {
         const mark = parseTapMark(alias ?? '')
-        return mark === undefined || tap === undefined ? [] : [{ device: name as DeviceName, ...mark }]
+        return mark === undefined ? [] : [{ device: device as DeviceName, ...mark }]
       })
     } catch (error) {
       throw failed('listing taps', error)
     }
   }
 
+  /** What was dropped over a limit is counted from when that limit was last set where there was none. */
+  async counters(device: DeviceName): Promise<LinkCounters> {
+    try {
+      const link = this.#links.link(device)
+      if (link?.tap === undefined || parseTapMark(link.alias ?? '')?.storeId !== this.#storeId) {
+        throw new ErrnoError(`find tap ${device}`, constants.errno.ENODEV)
+      }
+      const statistics = this.#links.statistics(device)
+      const drops = this.#limits.drops(link)
+      // What the host receives from a tap, its guest transmitted.
+      return {
+        receivedBytes: statistics.transmittedBytes,
+        receivedPackets: statistics.transmittedPackets,
+        transmittedBytes: statistics.receivedBytes,
+        transmittedPackets: statistics.receivedPackets,
+        receiveDroppedPackets: statistics.transmitDroppedPackets + drops.toGuest,
+        transmitDroppedPackets: drops.fromGuest,
+      }
+    } catch (error) {
+      throw failed(`reading the counters of tap ${device}`, error)
+    }
+  }
+
+  watch(onChange: (device: DeviceName | undefined) => void): void {
+    try {
+      this.#watchers.push(onChange)
+      this.#watch ??= new TapWatch(this.#links, (device) => {
+        for (const watcher of this.#watchers) watcher(device)
+      })
+    } catch (error) {
+      throw failed('watching taps', error)
+    }
+  }
+
   close(): void {
+    this.#watch?.close()
     this.#links.close()
   }
 
@@ -104,13 +176,22 @@ export class RoutedTaps implements Taps {
     }
   }
 
-  #facts({ index, up }: Link): TapFacts {
+  #facts(link: Link): TapFacts {
+    const { index, up, carrier } = link
     return {
       up,
+      attached: carrier,
+      bandwidth: this.#limits.read(link),
       addresses: this.#links.addresses(index),
       routes: this.#links.routes(index),
       neighbours: this.#links.permanentNeighbours(index),
     }
+  }
+
+  #present(spec: TapSpec): Extract<TapState, { kind: 'present' }> {
+    const state = this.#ours(spec)
+    if (state.kind === 'absent') throw new ErrnoError(`find tap ${spec.device}`, constants.errno.ENODEV)
+    return state
   }
 
   /** Throws `tap_name_taken` for a device that is not this VM's. */

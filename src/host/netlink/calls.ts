@@ -1,0 +1,72 @@
+/** The system calls of netlink sockets (netlink(7)). Each throws ErrnoError. */
+import { constants } from 'node:os'
+import { ErrnoError } from '../ffi/errno-error.ts'
+import { errno, library } from '../ffi/koffi.ts'
+
+export const NETLINK_ROUTE = 0
+export const NETLINK_NETFILTER = 12
+export type Protocol = typeof NETLINK_ROUTE | typeof NETLINK_NETFILTER
+
+/** The kernel fills dumps into datagrams of at most this size (netlink_dump in net/netlink/af_netlink.c). */
+export const DATAGRAM_BYTES = 32 * 1024
+
+export const MSG_DONTWAIT = 0x40
+const MSG_TRUNC = 0x20
+
+const AF_NETLINK = 16
+const SOCK_RAW = 3
+const SOCK_CLOEXEC = 0o2000000
+/** struct sockaddr_nl: family, padding, port, groups. */
+const ADDRESS_BYTES = 12
+const PORT_AT = 4
+
+const libc = library('libc.so.6')
+const socket = libc.func('int socket(int domain, int type, int protocol)') as (...args: number[]) => number
+const bind = libc.func('int bind(int fd, const void *address, uint32_t size)')
+const getsockname = libc.func('int getsockname(int fd, void *address, void *size)')
+const setsockopt = libc.func('int setsockopt(int fd, int level, int name, const void *value, uint32_t size)')
+const recv = libc.func('long recv(int fd, void *bytes, size_t size, int flags)')
+const close = libc.func('int close(int fd)')
+
+/** Opens a socket in the network namespace of the calling thread. The port is its address, which the kernel chose. */
+export function openNetlink(protocol: Protocol): { readonly fd: number; readonly port: number } {
+  const fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol)
+  if (fd < 0) throw new ErrnoError('open netlink socket', errno())
+  const address = Buffer.alloc(ADDRESS_BYTES)
+  address.writeUInt16LE(AF_NETLINK, 0)
+  const size = Uint32Array.of(ADDRESS_BYTES)
+  if (bind(fd, address, ADDRESS_BYTES) !== 0 || getsockname(fd, address, size) !== 0) {
+    const failed = errno()
+    closeNetlink(fd)
+    throw new ErrnoError('bind netlink socket', failed)
+  }
+  return { fd, port: address.readUInt32LE(PORT_AT) }
+}
+
+export function setOption(
+  fd: number,
+  [level, name]: readonly [number, number],
+  value: Uint32Array | BigInt64Array,
+): void {
+  if (setsockopt(fd, level, name, value, value.byteLength) !== 0) {
+    throw new ErrnoError(`set option ${name} of a netlink socket`, errno())
+  }
+}
+
+/** One datagram: the part of `into` that it fills. With MSG_DONTWAIT it fails with EAGAIN where there is none. */
+export function receive(
+  fd: number,
+  { into, what, flags = 0 }: { readonly into: Buffer; readonly what: string; readonly flags?: number },
+): Buffer {
+  for (;;) {
+    const size = Number(recv(fd, into, into.length, flags | MSG_TRUNC))
+    if (size > into.length) throw new ErrnoError(`netlink: ${what}`, constants.errno.EMSGSIZE)
+    if (size >= 0) return into.subarray(0, size)
+    const failed = errno()
+    if (failed !== constants.errno.EINTR) throw new ErrnoError(`netlink: ${what}`, failed)
+  }
+}
+
+export function closeNetlink(fd: number): void {
+  close(fd)
+}

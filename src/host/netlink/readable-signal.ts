@@ -1,0 +1,41 @@
+import { ErrnoError } from '../ffi/errno-error.ts'
+import { errno, library } from '../ffi/koffi.ts'
+
+/** asm-generic/fcntl.h; the same on x86-64 and arm64. */
+const F_SETFL = 4
+const F_SETOWN = 8
+const O_ASYNC = 0o20000
+
+const fcntl = library('libc.so.6').func('int fcntl(int fd, int command, ...)')
+
+const readers = new Map<number, () => void>()
+let listening = false
+
+/**
+ * Calls back, in a turn of the event loop, after something came for a socket that libuv does not know how to watch. The
+ * kernel sends SIGIO then (O_ASYNC in fcntl(2)), and Node takes signals in its event loop: no thread waits, and nothing is
+ * asked while nothing comes. A signal says neither how much came nor to which socket, so every reader is called, and
+ * reads until there is no more.
+ *
+ * It does not keep the process alive. Returns what ends it, to be called before the socket is closed. Throws ErrnoError.
+ */
+export function onReadable(fd: number, read: () => void): () => void {
+  // It stays for good: without a handler the signal would end the process.
+  if (!listening) process.on('SIGIO', readAll)
+  listening = true
+  readers.set(fd, read)
+  const end = (): void => {
+    readers.delete(fd)
+    fcntl(fd, F_SETFL, 'int', 0)
+  }
+  if (fcntl(fd, F_SETOWN, 'int', process.pid) < 0 || fcntl(fd, F_SETFL, 'int', O_ASYNC) < 0) {
+    const failed = errno()
+    end()
+    throw new ErrnoError(`fcntl O_ASYNC ${fd}`, failed)
+  }
+  return end
+}
+
+function readAll(): void {
+  for (const read of readers.values()) read()
+}

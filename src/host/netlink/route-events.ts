@@ -1,0 +1,67 @@
+/** What rtnetlink(7) tells of changes to links and to what is on them. */
+import { decodeAttributes, decodeString } from './message.ts'
+import type { Message } from './message.ts'
+
+/** RTNLGRP_LINK, _NEIGH, _TC, _IPV4_IFADDR, _IPV4_ROUTE, _IPV6_IFADDR, _IPV6_ROUTE of linux/rtnetlink.h. */
+export const LINK_GROUPS: readonly number[] = [1, 3, 4, 5, 7, 9, 11]
+
+const RTM_NEWLINK = 16
+const RTM_DELLINK = 17
+const RTM_NEWADDR = 20
+const RTM_DELADDR = 21
+const RTM_NEWROUTE = 24
+const RTM_DELROUTE = 25
+const RTM_NEWNEIGH = 28
+const RTM_DELNEIGH = 29
+const RTM_NEWQDISC = 36
+const RTM_DELQDISC = 37
+const RTM_NEWTFILTER = 44
+const RTM_DELTFILTER = 45
+
+const AF_UNSPEC = 0
+const IFLA_IFNAME = 3
+const LINK_HEADER_BYTES = 16
+const RTA_OIF = 4
+const ROUTE_HEADER_BYTES = 12
+const NUD_FAILED = 0x20
+const NUD_PERMANENT = 0x80
+
+/** What a message tells of: a link itself, with its name as it is now, or something on a link. */
+export type LinkEvent =
+  | { readonly kind: 'link' | 'link-gone'; readonly index: number; readonly name: string }
+  | { readonly kind: 'addresses' | 'routes' | 'neighbours' | 'traffic-control'; readonly index: number }
+
+/** Undefined for what is not of interest. */
+export function decodeLinkEvent({ type, body }: Message): LinkEvent | undefined {
+  switch (type) {
+    case RTM_NEWLINK:
+    case RTM_DELLINK: {
+      // Bridges and IPv6 tell of their ports and settings under families of their own.
+      if (body.readUInt8(0) !== AF_UNSPEC) return undefined
+      const name = decodeAttributes(body.subarray(LINK_HEADER_BYTES)).get(IFLA_IFNAME) ?? Buffer.alloc(0)
+      const kind = type === RTM_NEWLINK ? 'link' : 'link-gone'
+      return { kind, index: body.readInt32LE(4), name: decodeString(name) }
+    }
+    case RTM_NEWADDR:
+    case RTM_DELADDR:
+      return { kind: 'addresses', index: body.readInt32LE(4) }
+    case RTM_NEWROUTE:
+    case RTM_DELROUTE: {
+      const link = decodeAttributes(body.subarray(ROUTE_HEADER_BYTES)).get(RTA_OIF)
+      return link === undefined ? undefined : { kind: 'routes', index: link.readUInt32LE(0) }
+    }
+    case RTM_NEWNEIGH:
+    case RTM_DELNEIGH:
+      // A permanent entry that goes is told as failed. What the kernel learns and forgets by itself is not of interest.
+      return (body.readUInt16LE(8) & (NUD_PERMANENT | NUD_FAILED)) === 0
+        ? undefined
+        : { kind: 'neighbours', index: body.readInt32LE(4) }
+    case RTM_NEWQDISC:
+    case RTM_DELQDISC:
+    case RTM_NEWTFILTER:
+    case RTM_DELTFILTER:
+      return { kind: 'traffic-control', index: body.readInt32LE(4) }
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,206 @@
+/** Requests and answers of nftables over netlink (linux/netfilter/nf_tables.h), as far as we look at them. */
+import { decodeAttributes, decodeString, encodeAttribute, encodeString } from '../netlink/message.ts'
+import type { Message } from '../netlink/message.ts'
+import type { Request } from '../netlink/netlink-socket.ts'
+
+const NFNL_SUBSYS_NFTABLES = 10
+const NFT_MSG_NEWGEN = 15
+const NFT_MSG_GETGEN = 16
+const NFT_MSG_GETSETELEM = 13
+const NFPROTO_INET = 1
+const NFPROTO_UNSPEC = 0
+
+/** Messages that ask for what stands in a table. */
+const KINDS = { table: 1, chain: 4, rule: 7, set: 10 } as const
+export type Kind = keyof typeof KINDS
+
+const NFTA_GEN_ID = 1
+/** Of tables the name; of everything else the table that it is in. */
+const NFTA_TABLE_NAME = 1
+const NFTA_TABLE_FLAGS = 2
+const NFTA_TABLE_USE = 3
+const NFTA_TABLE_HANDLE = 4
+const NFTA_CHAIN_HANDLE = 2
+const NFTA_CHAIN_NAME = 3
+const NFTA_CHAIN_POLICY = 5
+const NFTA_RULE_CHAIN = 2
+const NFTA_RULE_HANDLE = 3
+const NFTA_SET_NAME = 2
+const NFTA_SET_TIMEOUT = 11
+const NFTA_SET_HANDLE = 16
+const NFTA_SET_ELEM_LIST_SET = 2
+const NFTA_SET_ELEM_LIST_ELEMENTS = 3
+const NFTA_LIST_ELEM = 1
+const NFTA_SET_ELEM_KEY = 1
+const NFTA_SET_ELEM_DATA = 2
+const NFTA_SET_ELEM_EXPR = 7
+const NFTA_DATA_VALUE = 1
+const NFTA_DATA_VERDICT = 2
+const NFTA_VERDICT_CODE = 1
+const NFTA_VERDICT_CHAIN = 2
+const NFTA_EXPR_DATA = 2
+const NFTA_COUNTER_BYTES = 1
+const NFTA_COUNTER_PACKETS = 2
+const NFT_GOTO = -4
+const NLA_F_NESTED = 0x8000
+const ATTRIBUTE_HEADER_BYTES = 4
+const HEADER_BYTES = 4
+
+type Attributes = ReadonlyMap<number, Buffer>
+
+/** An element of a set or map: its key in hexadecimal, the chain it leads to, and what was counted with it. */
+export type Element = {
+  readonly key: string
+  readonly chain?: string
+  readonly count?: { readonly packets: number; readonly bytes: number }
+}
+
+export type TableObject = {
+  readonly name: string
+  /** What an administrator could change of it without making it anew. */
+  readonly settings: string
+  /** Unique among all of its kind for as long as the host runs, or its table exists. */
+  readonly handle: bigint
+}
+
+/** struct nfgenmsg: family, version 0, resource 0. */
+const header = (family: number): Buffer => Buffer.from([family, 0, 0, 0])
+const messageType = (message: number): number => (NFNL_SUBSYS_NFTABLES << 8) | message
+const string = (type: number, text: string): Buffer => encodeAttribute(type, encodeString(text))
+const nest = (type: number, ...attributes: Buffer[]): Buffer =>
+  encodeAttribute(type | NLA_F_NESTED, Buffer.concat(attributes))
+
+export const getGeneration = (): Request => ({
+  what: 'get the generation of nftables',
+  type: messageType(NFT_MSG_GETGEN),
+  body: header(NFPROTO_UNSPEC),
+})
+
+/** All of a kind in a table of family inet. Of chains the kernel tells those of all tables; of rules one chain's will do. */
+export const getObjects = (kind: Kind, table: string, chain?: string): Request => ({
+  what: `get each ${kind} of the table ${table}`,
+  type: messageType(KINDS[kind]),
+  body: Buffer.concat([
+    header(NFPROTO_INET),
+    string(NFTA_TABLE_NAME, table),
+    ...(chain === undefined ? [] : [string(kind === 'rule' ? NFTA_RULE_CHAIN : NFTA_CHAIN_NAME, chain)]),
+  ]),
+})
+
+/** The elements of a set; given a key only that one. */
+export const getElements = (table: string, set: string, key?: Uint8Array): Request => ({
+  what: `get elements of the set ${set}`,
+  type: messageType(NFT_MSG_GETSETELEM),
+  body: Buffer.concat([
+    header(NFPROTO_INET),
+    string(NFTA_TABLE_NAME, table),
+    string(NFTA_SET_ELEM_LIST_SET, set),
+    ...(key === undefined
+      ? []
+      : [
+          nest(
+            NFTA_SET_ELEM_LIST_ELEMENTS,
+            nest(NFTA_LIST_ELEM, nest(NFTA_SET_ELEM_KEY, encodeAttribute(NFTA_DATA_VALUE, key))),
+          ),
+        ]),
+  ]),
+})
+
+const attributesOf = (body: Buffer): Attributes => decodeAttributes(body.subarray(HEADER_BYTES))
+// nftables speaks big-endian inside attributes.
+const uint32 = (value: Buffer | undefined): number => value?.readUInt32BE(0) ?? 0
+const uint64 = (value: Buffer | undefined): bigint => value?.readBigUInt64BE(0) ?? 0n
+const text = (value: Buffer | undefined): string => (value === undefined ? '' : decodeString(value))
+const hex = (value: Buffer | undefined): string => value?.toString('hex') ?? ''
+const nested = (value: Buffer | undefined): Attributes =>
+  value === undefined ? new Map<number, Buffer>() : decodeAttributes(value)
+
+export const decodeGeneration = (body: Buffer): number => uint32(attributesOf(body).get(NFTA_GEN_ID))
+
+/** The table that an object, or the news of one, belongs to. */
+export const decodeTableName = (body: Buffer): string => text(attributesOf(body).get(NFTA_TABLE_NAME))
+
+/** Whether a message of the multicast group tells of something in this table of family inet. */
+export const isNewsOf = (table: string, { type, body }: Message): boolean =>
+  type >> 8 === NFNL_SUBSYS_NFTABLES &&
+  type !== messageType(NFT_MSG_NEWGEN) &&
+  body[0] === NFPROTO_INET &&
+  decodeTableName(body) === table
+
+/** `use` is how many chains, sets, and objects of other kinds are in the table. */
+export function decodeTable(body: Buffer): TableObject & { readonly use: number } {
+  const attributes = attributesOf(body)
+  return {
+    name: text(attributes.get(NFTA_TABLE_NAME)),
+    settings: hex(attributes.get(NFTA_TABLE_FLAGS)),
+    handle: uint64(attributes.get(NFTA_TABLE_HANDLE)),
+    use: uint32(attributes.get(NFTA_TABLE_USE)),
+  }
+}
+
+export function decodeChain(body: Buffer): TableObject {
+  const attributes = attributesOf(body)
+  return {
+    name: text(attributes.get(NFTA_CHAIN_NAME)),
+    settings: hex(attributes.get(NFTA_CHAIN_POLICY)),
+    handle: uint64(attributes.get(NFTA_CHAIN_HANDLE)),
+  }
+}
+
+export const decodeRuleHandle = (body: Buffer): bigint => uint64(attributesOf(body).get(NFTA_RULE_HANDLE))
+
+export function decodeSet(body: Buffer): TableObject {
+  const attributes = attributesOf(body)
+  return {
+    name: text(attributes.get(NFTA_SET_NAME)),
+    settings: hex(attributes.get(NFTA_SET_TIMEOUT)),
+    handle: uint64(attributes.get(NFTA_SET_HANDLE)),
+  }
+}
+
+/** The elements in one message of a dump. */
+export function decodeElements(body: Buffer): readonly Element[] {
+  const list = attributesOf(body).get(NFTA_SET_ELEM_LIST_ELEMENTS)
+  return list === undefined ? [] : splitList(list).map(decodeElement)
+}
+
+/** The values of a list, whose attributes are all of one type. Throws RangeError on a length that does not fit. */
+function splitList(list: Buffer): readonly Buffer[] {
+  const values: Buffer[] = []
+  for (let at = 0; at < list.length;) {
+    const length = at + ATTRIBUTE_HEADER_BYTES <= list.length ? list.readUInt16LE(at) : 0
+    if (length < ATTRIBUTE_HEADER_BYTES || at + length > list.length) {
+      throw new RangeError(`nftables list element of ${length} bytes at ${at} of ${list.length}`)
+    }
+    values.push(list.subarray(at + ATTRIBUTE_HEADER_BYTES, at + length))
+    at += (length + 3) & ~3
+  }
+  return values
+}
+
+function decodeElement(value: Buffer): Element {
+  const attributes = decodeAttributes(value)
+  const data = attributes.get(NFTA_SET_ELEM_DATA)
+  const expression = attributes.get(NFTA_SET_ELEM_EXPR)
+  return {
+    // One that stands for all keys has none.
+    key: hex(nested(attributes.get(NFTA_SET_ELEM_KEY)).get(NFTA_DATA_VALUE)),
+    ...(data === undefined ? {} : { chain: decodeVerdict(data) }),
+    ...(expression === undefined ? {} : { count: decodeCounter(expression) }),
+  }
+}
+
+/** The chain of a `goto`; otherwise what no chain is called. */
+function decodeVerdict(data: Buffer): string {
+  const verdict = nested(nested(data).get(NFTA_DATA_VERDICT))
+  const code = uint32(verdict.get(NFTA_VERDICT_CODE)) | 0
+  return code === NFT_GOTO ? text(verdict.get(NFTA_VERDICT_CHAIN)) : `verdict ${code}`
+}
+
+function decodeCounter(expression: Buffer): { packets: number; bytes: number } {
+  const counter = nested(decodeAttributes(expression).get(NFTA_EXPR_DATA))
+  return {
+    packets: Number(uint64(counter.get(NFTA_COUNTER_PACKETS))),
+    bytes: Number(uint64(counter.get(NFTA_COUNTER_BYTES))),
+  }
+}

@@ -1,0 +1,48 @@
+import { existsSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { parseUnitName, UNIT_SLICE, unitName } from '../../core/unit/unit-name.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+
+/** Where systemd keeps track of processes: cgroup v2 alone, beside v1 (hybrid), or v1 alone (systemd 257 is the last). */
+const TREES = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified', '/sys/fs/cgroup/systemd']
+
+/** Where the control groups of VM units are, whether systemd knows of the units or not. */
+export class UnitGroups {
+  readonly #rootGroup: () => Promise<string>
+  #slice: Promise<string> | undefined
+
+  /** @param rootGroup tells systemd's own group, empty where that is the root of the tree */
+  constructor(rootGroup: () => Promise<string>) {
+    this.#rootGroup = rootGroup
+  }
+
+  async pathOf(id: VmId): Promise<string> {
+    return `${await this.#find()}/${unitName(id)}`
+  }
+
+  /** The VMs that have a group. */
+  async ids(): Promise<readonly VmId[]> {
+    const names = await readdir(await this.#find()).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return []
+      throw error
+    })
+    return names.map((name) => parseUnitName(name)).filter((id) => id !== undefined)
+  }
+
+  /** Asked once, since systemd never moves. */
+  #find(): Promise<string> {
+    if (this.#slice !== undefined) return this.#slice
+    const asking = this.#rootGroup().then((root) => `${treeOf()}${root.replace(/\/$/, '')}/${UNIT_SLICE}`)
+    this.#slice = asking
+    asking.catch(() => {
+      this.#slice = undefined
+    })
+    return asking
+  }
+}
+
+function treeOf(): string {
+  const found = TREES.find((tree) => existsSync(`${tree}/cgroup.procs`))
+  if (found === undefined) throw new Error(`no control groups in ${TREES.join(', ')}`)
+  return found
+}

@@ -1,0 +1,107 @@
+import { HostFault } from '../../core/errors.ts'
+import { run } from '../exec/exec.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
+import { queueDevice } from './queue-device.ts'
+import { applySettings } from './tap-settings.ts'
+import { OUR_FILTER, OUR_QDISC, tcBatch } from './tc-batch.ts'
+import type { Bandwidth } from '../../core/vm/desired.ts'
+import type { DeviceName } from '../../core/vm/ids.ts'
+import type { Link } from '../netlink/route-codec.ts'
+import type { Rtnetlink } from '../netlink/rtnetlink.ts'
+
+/** The bandwidth limits of taps, as tcBatch describes them. Throws ErrnoError, ExitError, and HostFault of `run`. */
+export class BandwidthLimits {
+  readonly #links: Rtnetlink
+
+  constructor(links: Rtnetlink) {
+    this.#links = links
+  }
+
+  /** The limits in force; to transmit 0 where a guest's packets are sent to a queue device that does not take them. */
+  read(link: Link): Bandwidth {
+    const receive = this.#rateOn(link)
+    const transmit = this.#transmitRate(link.name as DeviceName, link.index)
+    return {
+      ...(receive === undefined ? {} : { receiveMbitPerSecond: receive }),
+      ...(transmit === undefined ? {} : { transmitMbitPerSecond: transmit }),
+    }
+  }
+
+  /** Leads from the limits in force to those wanted. The mark says whose the queue device is. */
+  async ensure(
+    device: DeviceName,
+    limits: { wanted: Bandwidth; now: Bandwidth; mark: string },
+  ): Promise<void> {
+    const { wanted, now, mark } = limits
+    if (wanted.transmitMbitPerSecond !== undefined) await this.#ensureQueue(device, mark)
+    const commands = tcBatch(device, wanted, now)
+    if (commands.length > 0) await run(['tc', '-batch', '-'], { input: `${commands.join('\n')}\n` })
+    if (wanted.transmitMbitPerSecond === undefined) await this.removeQueue(device, mark)
+  }
+
+  /** Removes the queue device of a tap that has no limit to its transmission, or is gone. */
+  async removeQueue(device: DeviceName, mark: string): Promise<void> {
+    const name = queueDevice(device)
+    const isOurs = (): boolean => {
+      const link = this.#links.link(name)
+      return link !== undefined && ownership(link, mark) !== 'foreign'
+    }
+    if (!isOurs()) return
+    await run(['ip', 'link', 'del', 'dev', name]).catch((error: unknown) => {
+      if (isOurs()) throw error
+    })
+  }
+
+  /** How many packets were dropped for being over the limit: of those to the guest also what the device did not take. */
+  drops({ name, index }: Link): { readonly toGuest: number; readonly fromGuest: number } {
+    const queue = this.#links.link(queueDevice(name as DeviceName))
+    return {
+      toGuest: this.#links.rootQdisc(index)?.droppedPackets ?? 0,
+      fromGuest: (queue === undefined ? undefined : this.#links.rootQdisc(queue.index))?.droppedPackets ?? 0,
+    }
+  }
+
+  #rateOn({ index, qdisc: kind }: Link): number | undefined {
+    // The kernel lets everybody hear the next answer, so it is asked for no more than needed.
+    if (kind !== 'tbf') return undefined
+    const qdisc = this.#links.rootQdisc(index)
+    if (qdisc?.rate === undefined || qdisc.handle >>> 16 !== OUR_QDISC.major) return undefined
+    return qdisc.rate / 1_000_000
+  }
+
+  #transmitRate(device: DeviceName, index: number): number | undefined {
+    const filter = this.#links.ingressFilter(index, OUR_FILTER)
+    if (filter === undefined) return undefined
+    const queue = this.#links.link(queueDevice(device))
+    if (queue === undefined || !queue.up || filter.redirectTo !== queue.index) return 0
+    try {
+      return this.#rateOn(queue)
+    } catch (error) {
+      if (hasErrno(error, 'ENODEV')) return 0
+      throw error
+    }
+  }
+
+  async #ensureQueue(device: DeviceName, mark: string): Promise<void> {
+    const name = queueDevice(device)
+    if (this.#links.link(name) === undefined) this.#links.add(name, 'ifb')
+    const link = this.#links.link(name)
+    if (link === undefined || ownership(link, mark) === 'foreign') {
+      throw new HostFault(
+        'tap_name_taken',
+        `limiting the bandwidth of ${device}: ${name} is a device of someone else`,
+      )
+    }
+    if (link.alias === undefined) this.#links.setAlias(link.index, mark)
+    // Nothing shall be said on it but what the guest says.
+    await applySettings([{ path: `ipv6/conf/${name}/disable_ipv6`, value: '1' }])
+    if (!link.up) this.#links.raise(link.index)
+  }
+}
+
+/** A queue device is marked a moment after it is made and raised only then: an end in between leaves it unmarked and down. */
+function ownership({ kind, alias, up }: Link, mark: string): 'ours' | 'unfinished' | 'foreign' {
+  if (kind !== 'ifb') return 'foreign'
+  if (alias === mark) return 'ours'
+  return alias === undefined && !up ? 'unfinished' : 'foreign'
+}

@@ -1,0 +1,60 @@
+/** The ioctls of /dev/net/tun (drivers/net/tun.c and linux/if_tun.h); the same numbers on x86-64 and arm64. */
+import { ErrnoError } from '../ffi/errno-error.ts'
+import { errno, library } from '../ffi/koffi.ts'
+import type { DeviceName } from '../../core/vm/ids.ts'
+
+const TUNSETIFF = 0x400454ca
+const TUNSETPERSIST = 0x400454cb
+const TUNSETOWNER = 0x400454cc
+const TUNSETOFFLOAD = 0x400454d0
+const TUNSETVNETHDRSZ = 0x400454d8
+
+const IFF_TAP = 0x0002
+const IFF_NO_PI = 0x1000
+const IFF_VNET_HDR = 0x4000
+/** Refuse a device that is there already, where the call would otherwise attach to it. */
+const IFF_TUN_EXCL = 0x8000
+
+/** struct ifreq (netdevice(7)): the name in 16 bytes, then a union whose flags come first. */
+const IFREQ_BYTES = 40
+const IFREQ_FLAGS_AT = 16
+
+/**
+ * Before each frame: struct virtio_net_hdr_v1. What every monitor uses with a virtio 1 device (5.1.6.1 of the virtio
+ * specification; QEMU unless its device reports hashes, and Firecracker), and ours have no others.
+ */
+const VNET_HEADER_BYTES = 12
+
+const ioctl = library('libc.so.6').func('int ioctl(int fd, unsigned long request, ...)')
+
+/**
+ * Makes the device, or with `exclusive: false` attaches to one that is there; in the way QEMU does. Throws ErrnoError:
+ * EBUSY where another process holds it, and also where the name is taken.
+ */
+export function attach(fd: number, device: DeviceName, { exclusive }: { readonly exclusive: boolean }): void {
+  const request = Buffer.alloc(IFREQ_BYTES)
+  request.write(device, 0, 'latin1')
+  request.writeUInt16LE(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | (exclusive ? IFF_TUN_EXCL : 0), IFREQ_FLAGS_AT)
+  check('TUNSETIFF', ioctl(fd, TUNSETIFF, 'void *', request))
+}
+
+export function setOwner(fd: number, userId: number): void {
+  check('TUNSETOWNER', ioctl(fd, TUNSETOWNER, 'unsigned long', userId))
+}
+
+export function makePersistent(fd: number): void {
+  check('TUNSETPERSIST', ioctl(fd, TUNSETPERSIST, 'unsigned long', 1))
+}
+
+export function setHeaderSize(fd: number): void {
+  check('TUNSETVNETHDRSZ', ioctl(fd, TUNSETVNETHDRSZ, 'void *', Int32Array.of(VNET_HEADER_BYTES)))
+}
+
+/** Whole frames with whole checksums only. */
+export function setNoOffload(fd: number): void {
+  check('TUNSETOFFLOAD', ioctl(fd, TUNSETOFFLOAD, 'unsigned long', 0))
+}
+
+function check(name: string, result: number): void {
+  if (result !== 0) throw new ErrnoError(`ioctl ${name}`, errno())
+}

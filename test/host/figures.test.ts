@@ -1,0 +1,157 @@
+import { skip } from './own-netns.ts'
+import assert from 'node:assert/strict'
+import { chmodSync, mkdtempSync, renameSync, rmSync, statfsSync, truncateSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { HostFault } from '../../src/core/errors.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import { LinuxFigures } from '../../src/host/figures/linux-figures.ts'
+import { poolIdOf } from '../../src/host/pool/pool-marker.ts'
+import { errorChain } from '../../src/log/error-chain.ts'
+import { figuresContract } from '../contract/figures.contract.ts'
+import { hangAt } from './hung-mount.ts'
+import { poolOn } from './pool-on.ts'
+import type { TestContext } from 'node:test'
+import type { LinuxFiguresOptions } from '../../src/host/figures/linux-figures.ts'
+import type { PoolStage } from './pool-on.ts'
+
+const MIB = 1024 * 1024
+
+async function figuresOn(
+  { directory }: PoolStage,
+  t: TestContext,
+  options: Partial<LinuxFiguresOptions> = {},
+): Promise<{ figures: LinuxFigures; poolId: string }> {
+  const poolId = await poolIdOf(directory)
+  const monitor = { program: '/usr/bin/qemu-system-x86_64', accelerator: 'tcg' }
+  const figures = new LinuxFigures({ poolDirectory: directory, poolId, monitor, ...options })
+  t.after(() => figures.close())
+  return { figures, poolId }
+}
+
+const ip = (...args: string[]): Promise<unknown> => run(['ip', ...args])
+
+figuresContract(
+  'figures of this host',
+  async (t) => {
+    const pool = await poolOn('xfs', t)
+    // What is on a link that is down is the host's all the same.
+    await ip('link', 'add', 'down0', 'type', 'veth', 'peer', 'name', 'down1')
+    t.after(() => ip('link', 'del', 'down0'))
+    return {
+      ...(await figuresOn(pool, t)),
+      addImage: (sha256, bytes) => {
+        const path = join(pool.directory, 'images', sha256)
+        writeFileSync(path, '')
+        truncateSync(path, bytes)
+      },
+      setInSight: (inSight) => (inSight ? pool.mount() : pool.unmount()),
+      addAddress: async (address) => void (await ip('addr', 'add', address, 'dev', 'down0')),
+      removeAddress: async (address) => void (await ip('addr', 'del', address, 'dev', 'down0')),
+    }
+  },
+  { skip },
+)
+
+async function faultOf(promise: Promise<unknown>): Promise<string> {
+  const error = await promise.then(
+    () => assert.fail('it should have failed'),
+    (reason: unknown) => reason,
+  )
+  assert.ok(error instanceof HostFault, errorChain(error))
+  assert.equal(error.code, 'storage_inspection_failed')
+  return errorChain(error)
+}
+
+test("the pool's sizes are those of its own file system", { skip }, async (t) => {
+  const pool = await poolOn('xfs', t)
+  const { figures } = await figuresOn(pool, t)
+  const { totalMib, availableMib } = await figures.pool()
+  const { blocks, bsize } = statfsSync(pool.mountPoint)
+  assert.equal(totalMib, Math.floor((blocks * bsize) / MIB))
+  assert.ok(totalMib < 320 && availableMib < totalMib)
+  writeFileSync(join(pool.directory, 'tmp', 'filler'), Buffer.alloc(64 * MIB))
+  const after = await figures.pool()
+  assert.equal(after.totalMib, totalMib)
+  assert.ok(availableMib - after.availableMib >= 60, `${availableMib - after.availableMib} MiB less`)
+})
+
+test('a directory in the place of the pool, whole but for its mark, has no sizes', { skip }, async (t) => {
+  const pool = await poolOn('xfs', t)
+  const { figures } = await figuresOn(pool, t)
+  await pool.unmount()
+  for (const name of ['images', 'disks', 'tmp']) await run(['mkdir', '-p', join(pool.directory, name)])
+  assert.match(await faultOf(figures.pool()), /^measuring the storage pool: ENOENT/)
+  writeFileSync(join(pool.directory, 'vmhostd-pool.json'), '{"pool_id":"another","version":1}')
+  assert.match(await faultOf(figures.pool()), /the pool there is another/)
+})
+
+test(
+  'a pool that lost one of its directories has no sizes: nothing could be stored in it',
+  { skip },
+  async (t) => {
+    const pool = await poolOn('xfs', t)
+    const { figures } = await figuresOn(pool, t)
+    const disks = join(pool.directory, 'disks')
+    renameSync(disks, `${disks}.away`)
+    await faultOf(figures.pool())
+    renameSync(`${disks}.away`, disks)
+    assert.ok((await figures.pool()).totalMib > 0)
+  },
+)
+
+test('a file system that shut itself down after an error has no sizes', { skip }, async (t) => {
+  const pool = await poolOn('xfs', t)
+  const { figures } = await figuresOn(pool, t)
+  await run(['xfs_io', '-x', '-c', 'shutdown', pool.mountPoint])
+  assert.match(await faultOf(figures.pool()), /EIO/)
+  await faultOf(figures.images())
+  await pool.unmount()
+  await pool.mount()
+  assert.ok((await figures.pool()).totalMib > 0)
+})
+
+test(
+  'a file system that never answers is a fault in time, costs one thread, and heals',
+  { skip },
+  async (t) => {
+    const pool = await poolOn('xfs', t)
+    const { figures } = await figuresOn(pool, t, { lookMs: 100 })
+    await pool.unmount()
+    const hung = await hangAt(pool.mountPoint)
+    try {
+      const asked = Array.from({ length: 8 }, () => faultOf(figures.pool()))
+      for (const fault of await Promise.all(asked)) assert.match(fault, /no answer for 0\.1 s/)
+      // It is known to hang, so nobody waits for it again.
+      assert.match(await faultOf(figures.images()), /an earlier look still has no answer/)
+      // Node has four threads for files; were they all taken, this would wait for ever.
+      assert.equal((await figures.machine()).monitor.program, 'qemu-system-x86_64')
+      assert.ok((await figures.memory()).totalMib > 0)
+    } finally {
+      await hung.end()
+    }
+    await pool.mount()
+    assert.ok((await figures.pool()).totalMib > 0)
+  },
+)
+
+test('the version of the monitor is asked for again when its program was replaced', { skip }, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'monitor-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const program = join(folder, 'qemu-test')
+  const install = (version: string): void => {
+    writeFileSync(`${program}.new`, `#!/bin/sh\necho "QEMU emulator version ${version}"\n`)
+    chmodSync(`${program}.new`, 0o755)
+    renameSync(`${program}.new`, program)
+  }
+  const monitor = { program, accelerator: 'tcg' }
+  const { figures } = await figuresOn(await poolOn('xfs', t), t, { monitor })
+  assert.deepEqual((await figures.machine()).monitor, { program: 'qemu-test', accelerator: 'tcg' })
+  install('9.2.0')
+  assert.equal((await figures.machine()).monitor.version, '9.2.0')
+  install('10.0.2')
+  assert.equal((await figures.machine()).monitor.version, '10.0.2')
+  rmSync(program)
+  assert.equal((await figures.machine()).monitor.version, undefined)
+})

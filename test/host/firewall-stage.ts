@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import type { TestContext } from 'node:test'
+import type { FirewallPolicy } from '../../src/core/network/ruleset.ts'
+import { guestRuleOf } from '../../src/core/network/tap.ts'
+import type { TapSpec } from '../../src/core/network/tap.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
+import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { tapSpec } from '../contract/taps.contract.ts'
+import { makeGuest, makeWorld } from './network-stage.ts'
+import type { Guest, Place } from './network-stage.ts'
+
+export const closed: FirewallPolicy = {
+  guestToGuest: false,
+  inboundDefault: 'accept',
+  hostServices: [],
+  masquerade: [],
+}
+
+export const families = [
+  {
+    guest: '192.0.2.10',
+    neighbour: '192.0.2.11',
+    world: '203.0.113.2',
+    host: '203.0.113.1',
+    stranger: '192.0.2.99',
+  },
+  {
+    guest: '2001:db8::10',
+    neighbour: '2001:db8::11',
+    world: '2001:db8:ffff::2',
+    host: '2001:db8:ffff::1',
+    stranger: '2001:db8::99',
+  },
+] as const
+
+export type Stage = {
+  readonly firewall: NftFirewall
+  readonly world: Place
+  readonly guests: readonly Guest[]
+}
+
+/** Guests behind taps, let through by a firewall, on a host with a world behind it. */
+export async function stage(
+  t: TestContext,
+  policy = closed,
+  specs: readonly TapSpec[] = [tapSpec],
+): Promise<Stage> {
+  const world = await makeWorld(t)
+  const taps = new RoutedTaps({ storeId: 'store-1' })
+  const firewall = new NftFirewall({ policy, guests: specs.map(guestRuleOf) })
+  t.after(async () => {
+    for (const { device, vmId } of specs) await taps.remove(device, vmId)
+    taps.close()
+    firewall.close()
+    await run(['nft', 'flush', 'ruleset'])
+  })
+  await firewall.start()
+  const guests: Guest[] = []
+  for (const spec of specs) {
+    await taps.ensure(spec)
+    // The second lock against made-up sources; here the first is tried.
+    writeFileSync(`/proc/sys/net/ipv4/conf/${spec.device}/rp_filter`, '0')
+    guests.push(await makeGuest(t, spec))
+  }
+  return { firewall, world, guests }
+}
+
+export const only = ({ guests }: Stage): Guest => guests[0] ?? assert.fail('no guest')
+
+/** A TCP or UDP port of a place that answers what it is sent, until the test ends. */
+export async function listenOn(
+  t: TestContext,
+  place: Place,
+  port: number,
+  protocol: 'tcp' | 'udp' = 'tcp',
+): Promise<void> {
+  await converse(
+    t,
+    place,
+    protocol === 'tcp'
+      ? `require('node:net').createServer(peer => peer.pipe(peer)).listen(${port}, '::', () => console.log('ready'))`
+      : `const socket = require('node:dgram').createSocket('udp6')
+         socket.on('message', (text, { address, port }) => socket.send(text, port, address))
+         socket.bind(${port}, '::', () => console.log('ready'))`,
+  )
+}
+
+/** A connection between places, of which a line can be sent and comes back. */
+export async function openConnection(
+  t: TestContext,
+  place: Place,
+  to: { readonly host: string; readonly port: number },
+): Promise<(line: string) => Promise<string>> {
+  const script = `const peer = require('node:net').connect(${JSON.stringify(to)}, () => console.log('ready'))
+    process.stdin.pipe(peer).pipe(process.stdout)`
+  return converse(t, place, script)
+}
+
+const ANSWER_MS = 20_000
+
+/** Runs a script that prints `ready`, until the test ends. Gives the line that answers a line. */
+async function converse(
+  t: TestContext,
+  place: Place,
+  script: string,
+): Promise<(line: string) => Promise<string>> {
+  const [program, ...args] = place.argv([process.execPath, '-e', script])
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+  t.after(async () => {
+    const exit = once(child, 'exit')
+    child.kill()
+    await exit
+  })
+  const lines = createInterface({ input: child.stdout })
+  const next = async (): Promise<string> => {
+    const [line] = (await once(lines, 'line', { signal: AbortSignal.timeout(ANSWER_MS) })) as [string]
+    return line
+  }
+  assert.equal(await next(), 'ready')
+  return async (line) => {
+    const answer = next()
+    child.stdin.write(`${line}\n`)
+    return answer
+  }
+}
+
+type Address = { readonly host: string; readonly port: number; readonly localAddress?: string }
+
+/** Whether a place can connect; an answer is waited for a second. */
+export async function canConnect(
+  place: Place,
+  to: string,
+  port: number,
+  localAddress?: string,
+): Promise<boolean> {
+  const target = JSON.stringify({ host: to, port, localAddress })
+  const script = `require('node:net').connect(${target}, () => process.exit(0)).on('error', () => process.exit(1))
+    setTimeout(() => process.exit(1), 1000)`
+  return (await run(place.argv([process.execPath, '-e', script]), { okCodes: [0, 1] })).code === 0
+}
+
+/** Sends the first packet of a connection, and does not wait for an answer. */
+export async function knock(place: Place, target: Address, protocol: 'tcp' | 'udp' = 'tcp'): Promise<void> {
+  const { host, port, localAddress } = target
+  const script =
+    protocol === 'tcp'
+      ? `require('node:net').connect(${JSON.stringify(target)}); setImmediate(() => setImmediate(() => process.exit()))`
+      : `const socket = require('node:dgram').createSocket('${host.includes(':') ? 'udp6' : 'udp4'}')
+         socket.bind(0, ${JSON.stringify(localAddress)}, () => socket.send('?', ${port}, '${host}', () => process.exit()))`
+  await place.run(process.execPath, '-e', script)
+}
+
+/** One datagram and its answer: `answered`, or what the system said instead, e.g. `ECONNREFUSED`. */
+export async function ask(place: Place, { host, port, localAddress }: Address): Promise<string> {
+  const script = `const socket = require('node:dgram').createSocket('${host.includes(':') ? 'udp6' : 'udp4'}')
+    const say = (text) => { console.log(text); process.exit() }
+    socket.on('error', (error) => say(error.code)).on('message', () => say('answered'))
+    socket.bind(0, ${JSON.stringify(localAddress)}, () => socket.connect(${port}, '${host}', () => socket.send('?')))`
+  return (await place.run(process.execPath, '-e', script)).trim()
+}

@@ -1,0 +1,79 @@
+/** The installed daemon and a guest that writes while its pool is full: told, never ended, and well again by itself. */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { closeController, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { guestRequest } from '../../lab/inside/guest.ts'
+import { installDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
+import { until } from '../../lab/inside/until.ts'
+import { fillPool } from './fill-pool.ts'
+import type { Vm } from '../../lab/inside/controller.ts'
+
+const POOL = '/var/lib/vmhostd/pool'
+const ID = 'writer'
+const ADDRESS = '192.0.2.60'
+
+before(installDaemon)
+after(closeController)
+
+/** Until the VM is told to stand still for its disk, for the so manieth time. */
+const stalled = (attempt: number): Promise<Vm> =>
+  until(`attempt ${attempt} to go on`, async () => {
+    const vm = await getVm(ID)
+    const { code, attempt: made = 0 } = vm.observed.fault ?? {}
+    return code === 'disk_io_error' && made >= attempt ? vm : undefined
+  })
+
+/** A guest that has not run yet, and a pool that is full: it boots when it is told to run, and mounts its disk. */
+async function unbootedOnFullPool(): Promise<() => Promise<void>> {
+  const request = guestRequest({ power: 'paused', network: { ipv4_address: ADDRESS } })
+  await mutate('PUT', `/v1/vms/${ID}`, request)
+  await settled(ID, 'paused')
+  return fillPool(POOL)
+}
+
+test('a guest on a full pool stands still, is told so, is not ended, and goes on when there is room', async () => {
+  const makeRoom = await unbootedOnFullPool()
+  const pid = await mainPid(`vmhost-${ID}`)
+  try {
+    await setPower(ID, 'running')
+    const { observed } = await stalled(1)
+    assert.equal(observed.state, 'failed')
+    assert.match(observed.error ?? '', /the pool has no room for what it writes/)
+    assert.match(observed.error ?? '', /it goes on by itself when there is room again/)
+    const because = 'the guest stands still: its disk failed (io-error)'
+    assert.ok((await sh('vmhostd', 'plan', ID)).includes(`monitor.ensure-running because ${because}`))
+    await stalled(3)
+    assert.equal(await mainPid(`vmhost-${ID}`), pid, 'the guest was ended')
+  } finally {
+    await makeRoom()
+  }
+  await settled(ID, 'running')
+  await until<true>('the guest answers', async () => {
+    await sh('ping', '-c', '1', '-W', '1', ADDRESS)
+    return true
+  })
+  assert.equal(await mainPid(`vmhost-${ID}`), pid, 'the guest was restarted')
+  assert.equal((await getVm(ID)).observed.error, undefined)
+  await remove(ID)
+})
+
+test('a guest that stands still is paused, stopped and deleted like any other', async () => {
+  const makeRoom = await unbootedOnFullPool()
+  try {
+    await setPower(ID, 'running')
+    await stalled(1)
+    await setPower(ID, 'paused')
+    const { observed, generations } = await until('it counts as paused', async () => {
+      const vm = await getVm(ID)
+      return vm.observed.state === 'paused' ? vm : undefined
+    })
+    assert.equal(generations.observed, generations.desired)
+    assert.match(observed.error ?? '', /^monitor\.inspect: the guest stands still/)
+    await setPower(ID, 'stopped')
+    await settled(ID, 'stopped')
+    assert.equal(await mainPid(`vmhost-${ID}`), '0')
+    await remove(ID)
+  } finally {
+    await makeRoom()
+  }
+})

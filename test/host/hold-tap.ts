@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import type { TestContext } from 'node:test'
+import type { TapSpec } from '../../src/core/network/tap.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import { until } from '../contract/until.ts'
+
+export type Holder = {
+  readonly pid: number
+  end(): Promise<void>
+}
+
+/** Starts a process that holds a tap as a monitor does. */
+export async function holdTap(t: TestContext, { device, userId }: TapSpec): Promise<Holder> {
+  const script = `${import.meta.dirname}/tap-holder.ts`
+  const process_ = spawn(process.execPath, [script, device, String(userId)], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  const exit = once(process_, 'exit')
+  const end = async (): Promise<void> => {
+    process_.kill('SIGKILL')
+    await exit
+  }
+  t.after(end)
+  const [line] = (await once(createInterface({ input: process_.stdout }), 'line')) as [string]
+  assert.equal(line, 'ready')
+  assert.ok(process_.pid !== undefined)
+  return { pid: process_.pid, end }
+}
+
+/** The kernel tells of the state of a new device a while after the device, up to a second (linkwatch, net/core/link_watch.c). */
+export async function isSettled(device: string): Promise<void> {
+  await until(
+    async () => (await run(['ip', 'link', 'show', 'dev', device])).stdout,
+    (text) => text.includes('state DOWN'),
+  )
+}

@@ -1,0 +1,112 @@
+/** What is done to a host's network behind the daemon's back, with a guest running on it that must not notice more than lost packets. */
+import assert from 'node:assert/strict'
+import { renameSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import { closeController, getVm, mutate, remove, settled } from '../../lab/inside/controller.ts'
+import { guestRequest } from '../../lab/inside/guest.ts'
+import { installDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
+import { until } from '../../lab/inside/until.ts'
+
+const VM = 'net-faults'
+const IPV4 = '192.0.2.40'
+const IPV6 = '2001:db8::40'
+const NFT = '/usr/sbin/nft'
+
+let pid: string
+let device: string
+let generations: { desired: number; observed: number }
+
+before(async () => {
+  await installDaemon()
+  await mutate('PUT', `/v1/vms/${VM}`, guestRequest({ network: { ipv4_address: IPV4, ipv6_address: IPV6 } }))
+  const vm = await settled(VM, 'running')
+  generations = vm.generations
+  await until('the guest answers', answers)
+  pid = await mainPid(`vmhost-${VM}`)
+  device = /dev (\S+)/.exec(await sh('ip', 'route', 'get', IPV4))?.[1] ?? ''
+  assert.match(device, /^vmt/)
+})
+
+after(async () => {
+  await remove(VM)
+  closeController()
+})
+
+/** Pings the guest over both families. */
+async function answers(): Promise<true> {
+  for (const address of [IPV4, IPV6]) await sh('ping', '-c', '1', '-W', '1', address)
+  return true
+}
+
+/** The guest answers, in the process it was started in, and nothing is wrong any more. */
+async function assertMended(): Promise<void> {
+  await until('the guest answers again', answers)
+  const vm = await settled(VM, 'running')
+  assert.deepEqual(vm.generations, generations, 'nobody asked for anything')
+  assert.equal(await mainPid(`vmhost-${VM}`), pid, 'the guest was restarted')
+}
+
+test('a tap that is deleted is made again, and the running monitor gets it back', async () => {
+  await sh('ip', 'link', 'del', device)
+  await assertMended()
+})
+
+const taken = {
+  'an address': {
+    take: ['addr', 'del', '169.254.0.1/32'],
+    look: ['addr', 'show'],
+    back: '169.254.0.1/32',
+  },
+  'a route': { take: ['-6', 'route', 'del', IPV6], look: ['-6', 'route', 'show'], back: IPV6 },
+  'a neighbour': { take: ['neigh', 'del', IPV4], look: ['neigh', 'show', 'nud', 'permanent'], back: IPV4 },
+}
+
+for (const [what, { take, look, back }] of Object.entries(taken)) {
+  test(`${what} that is taken off the device comes back`, async () => {
+    await sh('ip', ...take, 'dev', device)
+    await until(`${what} is back`, async () =>
+      (await sh('ip', ...look, 'dev', device)).includes(back) ? true : undefined,
+    )
+    await assertMended()
+  })
+}
+
+test('a device that is set down comes up again', async () => {
+  await sh('ip', 'link', 'set', device, 'down')
+  await assertMended()
+})
+
+test('a table that is flushed by hand is whole again', async () => {
+  await sh('nft', 'flush', 'table', 'inet', 'vmhostd')
+  await until('the rules are back', async () =>
+    (await sh('nft', 'list', 'table', 'inet', 'vmhostd')).includes(device) ? true : undefined,
+  )
+  await assertMended()
+})
+
+test('where nft fails, state, fault and log say so, and all heals when it works again', async () => {
+  renameSync(NFT, `${NFT}.away`)
+  try {
+    await sh(`${NFT}.away`, 'delete', 'table', 'inet', 'vmhostd')
+    const vm = await until('the fault shows', async () => {
+      const seen = await getVm(VM)
+      return seen.observed.fault?.step === 'network.ensure-firewall' ? seen : undefined
+    })
+    assert.equal(vm.observed.state, 'failed')
+    assert.equal(vm.observed.fault?.code, 'tool_missing')
+    assert.match(vm.observed.error ?? '', /^network\.ensure-firewall: .*nft/)
+    const log = await sh('journalctl', '--unit=vmhostd', '--output=cat', '--lines=200')
+    const line = log
+      .split('\n')
+      .filter((text) => text.startsWith('{'))
+      .map((text) => JSON.parse(text) as Record<string, unknown>)
+      .findLast((entry) => entry['message'] === 'pass failed' && entry['vm_id'] === VM)
+    assert.equal(line?.['step'], 'network.ensure-firewall')
+    assert.match(String(line?.['operation_id']), /^op-/)
+    await answers()
+  } finally {
+    renameSync(`${NFT}.away`, NFT)
+  }
+  await assertMended()
+  assert.match(await sh('nft', 'list', 'table', 'inet', 'vmhostd'), new RegExp(device))
+})

@@ -1,0 +1,122 @@
+/** A guest as it lives on a host: the monitor's command, the pool's files and the unit's sandbox, together. */
+import { createHash } from 'node:crypto'
+import { createReadStream, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { TestContext } from 'node:test'
+import { renderSeed } from '../../src/core/storage/render-seed.ts'
+import { SignedUrl } from '../../src/core/storage/signed-url.ts'
+import type { MachineSpec } from '../../src/core/unit/machine-spec.ts'
+import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
+import type { Pool } from '../../src/host/pool/pool.ts'
+import { ConsoleMaster } from '../../src/host/pty/console-master.ts'
+import { QemuMonitor } from '../../src/host/qemu/qemu-monitor.ts'
+import { PRIVATE_SOCKET } from '../../src/host/systemd/bus.ts'
+import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
+import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
+import { silentLog } from '../../src/log/log.ts'
+import { until } from '../contract/until.ts'
+import { machineOf } from '../fakes/machine.ts'
+import { poolOn } from './pool-on.ts'
+
+const GUEST = '/srv/guest'
+const PROGRAM = `/usr/bin/qemu-system-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}`
+export const BOOT_MS = 60_000
+export const DISK_MIB = 100
+export const id = 'sandboxed' as VmId
+const userId = 700_011 as UserId
+const never = new AbortController().signal
+
+/** Fetches one of the demo guest's images into the pool. */
+async function fetched(pool: Pool, name: string): Promise<Sha256> {
+  const hash = createHash('sha256')
+  for await (const chunk of createReadStream(join(GUEST, name))) hash.update(chunk as Buffer)
+  const sha256 = hash.digest('hex') as Sha256
+  await pool.ensureImage(sha256, { url: new SignedUrl(pathToFileURL(join(GUEST, name)).href) }, never)
+  return sha256
+}
+
+async function machineIn(pool: Pool, ptsPath: string, changes: Partial<MachineSpec>): Promise<MachineSpec> {
+  const [kernel, initrd, rootfsSha256] = await Promise.all([
+    fetched(pool, 'vmlinuz'),
+    fetched(pool, 'initrd.cpio.gz'),
+    fetched(pool, 'rootfs.raw'),
+  ])
+  const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+  await pool.ensureDisk({ id, userId, sizeMib: DISK_MIB, rootfsSha256 }, never)
+  await pool.ensureSeed(id, userId, renderSeed({ id, instanceId: 'i-1', sshAuthorizedKeys: [] }, sha256))
+  const files = pool.files(id, [
+    { role: 'kernel', sha256: kernel },
+    { role: 'initrd', sha256: initrd },
+  ])
+  return machineOf(id, {
+    userId,
+    kernelPath: files.kernel,
+    diskPath: files.disk,
+    seedPath: files.seed,
+    ptsPath,
+    ...(files.initrd === undefined ? {} : { initrdPath: files.initrd }),
+    ...changes,
+  })
+}
+
+export type SandboxStage = {
+  readonly monitor: QemuMonitor
+  readonly units: SystemdUnits
+  /** Of the file system that holds nothing but the pool. */
+  readonly mountPoint: string
+  readonly start: (changes?: Partial<MachineSpec>) => Promise<MachineSpec>
+  /** Grows the disk's file, as a step does before the guest is told. */
+  readonly growFile: (sizeMib: number) => Promise<void>
+  /** Everything on the console until now. */
+  readonly said: () => string
+  /** Runs a command in the guest's shell and resolves to what it printed. */
+  readonly ask: (command: string, boundMs?: number) => Promise<string>
+}
+
+export async function stageOf(t: TestContext): Promise<SandboxStage> {
+  const { reopen, mountPoint } = await poolOn('xfs', t)
+  const pool = reopen({ localImagesDirectory: GUEST })
+  const runDirectory = '/run/vmhostd-test'
+  const bus = new SystemdBus({ log: silentLog, addresses: [PRIVATE_SOCKET] })
+  const units = new SystemdUnits({ bus, log: silentLog, runDirectory })
+  const console = ConsoleMaster.open(silentLog)
+  const monitor = new QemuMonitor({
+    program: PROGRAM,
+    accelerator: 'tcg',
+    runDirectory: `${runDirectory}/vm`,
+    log: silentLog,
+  })
+  t.after(async () => {
+    monitor.close()
+    await units.ensureStopped(id, never)
+    console.close()
+    bus.close()
+  })
+  const said = (): string => Buffer.from(console.output.since(0).bytes).toString()
+  let asked = 0
+  let rootfsSha256: Sha256 | undefined
+  return {
+    monitor,
+    units,
+    mountPoint,
+    start: async (changes: Partial<MachineSpec> = {}) => {
+      const machine = await machineIn(pool, console.path, changes)
+      await units.ensureStarted(id, monitor.unitSpec(machine), never)
+      return machine
+    },
+    growFile: async (sizeMib) => {
+      rootfsSha256 ??= await fetched(pool, 'rootfs.raw')
+      await pool.ensureDisk({ id, userId, sizeMib, rootfsSha256 }, never)
+    },
+    said,
+    ask: async (command, boundMs = BOOT_MS) => {
+      const number = ++asked
+      // The shell echoes the command: only printf puts the number between the brackets.
+      writeSync(console.fd, `printf '<%s>%s</%s>' ${number} "$(${command})" ${number}\n`)
+      const answer = new RegExp(`<${number}>([^]*)</${number}>`)
+      const output = await until(said, (text) => answer.test(text), boundMs)
+      return (answer.exec(output)?.[1] ?? '').replaceAll('\r', '').trim()
+    },
+  }
+}

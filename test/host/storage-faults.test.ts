@@ -1,0 +1,267 @@
+/** What becomes of the installed daemon and its VMs when the pool or a disk goes, and that all of it heals by itself. */
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, renameSync, rmdirSync, statSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import {
+  call,
+  closeController,
+  getVm,
+  mutate,
+  remove,
+  setPower,
+  settled,
+} from '../../lab/inside/controller.ts'
+import { guestRequest } from '../../lab/inside/guest.ts'
+import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { until } from '../../lab/inside/until.ts'
+import { hangAt } from './hung-mount.ts'
+import type { Vm } from '../../lab/inside/controller.ts'
+
+const POOL = '/var/lib/vmhostd/pool'
+/** The same file system at another place, so that it can come back. */
+const KEPT = '/run/pool-kept'
+const MARKER = `${POOL}/vmhostd-pool.json`
+const CODE = 'storage_inspection_failed'
+
+const KEEPER = 'keeper'
+const ADDRESS = '192.0.2.40'
+
+/** Runs over the whole file: whatever is done to the pool, this guest must not notice. */
+let keeperPid: string
+
+before(async () => {
+  await installDaemon()
+  mkdirSync(KEPT, { recursive: true })
+  await sh('mount', '--bind', POOL, KEPT)
+  await sh('mount', '--make-private', KEPT)
+  await create(KEEPER, { network: { ipv4_address: ADDRESS } })
+  await settled(KEEPER, 'running')
+  await until('the guest answers', ping)
+  keeperPid = await mainPid(`vmhost-${KEEPER}`)
+})
+
+after(async () => {
+  await remove(KEEPER)
+  await sh('umount', '--lazy', KEPT)
+  rmdirSync(KEPT)
+  closeController()
+})
+
+const ping = async (): Promise<true> => {
+  await sh('ping', '-c', '1', '-W', '1', ADDRESS)
+  return true
+}
+
+const create = (id: string, options: Parameters<typeof guestRequest>[0] = {}): Promise<Vm> =>
+  mutate('PUT', `/v1/vms/${id}`, guestRequest(options))
+
+const diskOf = (id: string): string => `${POOL}/disks/${id}/disk.raw`
+
+/** The parts of an answer of GET /v1/sync, or of a problem, that are read here. */
+type Sync = {
+  readonly code?: string
+  readonly detail?: string
+  readonly capacity?: {
+    readonly disks: readonly { readonly total_mib: number; readonly available_mib: number }[]
+  }
+  readonly consoles?: { readonly protected: number; readonly running_units: number }
+  readonly vms?: readonly { readonly id: string; readonly error?: string }[]
+}
+
+async function sync(): Promise<{ readonly status: number; readonly body: Sync }> {
+  const { status, body } = await call('GET', '/v1/sync')
+  return { status, body: body as unknown as Sync }
+}
+
+/** Until a VM shows a fault of this code about what is desired of it now. */
+const faulted = (id: string, code: string): Promise<Vm> =>
+  until(`${id} shows ${code}`, async () => {
+    const vm = await getVm(id)
+    const fault: Partial<Record<string, unknown>> = vm.observed.fault ?? {}
+    return fault['code'] === code && fault['generation'] === vm.generations.desired ? vm : undefined
+  })
+
+/** Until the generations meet in a state, whatever else is found to be wrong. */
+const reached = (id: string, state: string): Promise<Vm> =>
+  until(`${id} is ${state}`, async () => {
+    const vm = await getVm(id)
+    const { observed, generations } = vm
+    return observed.state === state && generations.observed === generations.desired ? vm : undefined
+  })
+
+async function assertKept(): Promise<void> {
+  assert.equal(await mainPid(`vmhost-${KEEPER}`), keeperPid, 'the guest was restarted')
+  await ping()
+}
+
+const unmount = (): Promise<string> => sh('umount', '--lazy', POOL)
+const mountAgain = (): Promise<string> => sh('mount', '--bind', KEPT, POOL)
+
+/** Each takes the pool out of sight, and answers with the way to bring it back. */
+const LOSSES = {
+  'a pool that is unmounted': async () => {
+    await unmount()
+    return mountAgain
+  },
+  'a pool without its mark': async () => {
+    renameSync(MARKER, `${MARKER}.away`)
+    return async () => renameSync(`${MARKER}.away`, MARKER)
+  },
+  'an empty file system mounted over the pool': async () => {
+    await sh('mount', '-t', 'tmpfs', 'none', POOL)
+    for (const name of ['images', 'disks', 'tmp']) mkdirSync(`${POOL}/${name}`)
+    return () => sh('umount', POOL)
+  },
+  'a pool whose server never answers': async () => {
+    await unmount()
+    const hung = await hangAt(POOL)
+    return async () => {
+      await hung.end()
+      await mountAgain()
+    }
+  },
+} satisfies Record<string, () => Promise<() => Promise<unknown>>>
+
+for (const [loss, lose] of Object.entries(LOSSES)) {
+  test(`${loss} is told with its code everywhere, keeps nobody from stopping, and heals`, async (t) => {
+    t.after(() => Promise.all(['stopped', 'running', 'refused'].map(remove)))
+    await Promise.all([create('stopped', { power: 'stopped' }), create('running')])
+    await Promise.all([settled('stopped', 'stopped'), settled('running', 'running')])
+    const bringBack = await lose()
+    try {
+      const told = await sync()
+      assert.deepEqual([told.status, told.body.code], [503, CODE])
+      assert.equal(told.body.capacity, undefined)
+      const refused = await call('PUT', '/v1/vms/refused', guestRequest())
+      assert.deepEqual([refused.status, (refused.body as unknown as Sync).code], [503, CODE])
+      assert.equal((await call('GET', '/v1/vms/refused')).status, 404)
+
+      await setPower('stopped', 'running')
+      const { observed } = await faulted('stopped', CODE)
+      assert.match(observed.error ?? '', /^storage\.inspect: /)
+      assert.doesNotMatch(observed.error ?? '', /\/var\/lib/)
+
+      await setPower('running', 'stopped')
+      await reached('running', 'stopped')
+      assert.equal(await mainPid('vmhost-running'), '0')
+      await assertKept()
+    } finally {
+      await bringBack()
+    }
+    await Promise.all([
+      settled('stopped', 'running'),
+      settled('running', 'stopped'),
+      settled(KEEPER, 'running'),
+    ])
+    const { status, body } = await sync()
+    assert.equal(status, 200)
+    assert.ok((body.capacity?.disks[0]?.available_mib ?? 0) > 0)
+    assert.deepEqual(
+      body.vms?.filter(({ error }) => error !== undefined),
+      [],
+    )
+    await create('refused', { power: 'stopped' })
+    await settled('refused', 'stopped')
+    await assertKept()
+  })
+}
+
+for (const loss of ['a pool that is unmounted', 'a pool whose server never answers'] as const) {
+  test(`the daemon stops and starts with ${loss}, says so, and heals when it is back`, async () => {
+    const bringBack = await LOSSES[loss]()
+    try {
+      // The pool hangs under looks of the daemon that is stopped, too.
+      assert.equal((await sync()).status, 503)
+      await sh('systemctl', 'stop', 'vmhostd')
+      assert.equal(await unitProperty('vmhostd', 'Result'), 'success', 'systemd had to kill it')
+      await sh('systemctl', 'start', 'vmhostd')
+      await ready()
+      const { status, body } = await sync()
+      assert.deepEqual([status, body.code], [503, CODE])
+      assert.match(
+        (await until('the look at the guest', () => withError(KEEPER))).observed.error ?? '',
+        /storage/,
+      )
+      await assertKept()
+    } finally {
+      await bringBack()
+    }
+    await settled(KEEPER, 'running')
+    assert.equal((await sync()).status, 200)
+  })
+}
+
+const withError = async (id: string): Promise<Vm | undefined> => {
+  const vm = await getVm(id)
+  return vm.observed.error === undefined ? undefined : vm
+}
+
+test('the disk of a stopped VM that is gone is a fault, is never made anew, and heals when put back', async (t) => {
+  t.after(() => remove('lost'))
+  await create('lost', { power: 'running' })
+  await settled('lost', 'running')
+  await setPower('lost', 'stopped')
+  await settled('lost', 'stopped')
+  const { ino } = statSync(diskOf('lost'))
+  renameSync(diskOf('lost'), `${POOL}/disk-of-lost`)
+  try {
+    await setPower('lost', 'running')
+    const { observed } = await faulted('lost', 'disk_missing')
+    assert.equal(observed.state, 'failed')
+    await until('a second attempt', async () =>
+      ((await getVm('lost')).observed.fault?.attempt ?? 0) >= 2 ? true : undefined,
+    )
+    assert.ok(!existsSync(diskOf('lost')), 'the disk was made anew')
+    assert.equal((await sync()).status, 200)
+  } finally {
+    renameSync(`${POOL}/disk-of-lost`, diskOf('lost'))
+  }
+  await settled('lost', 'running')
+  assert.equal(statSync(diskOf('lost')).ino, ino)
+})
+
+test('the disk of a running VM that is gone is told, the guest lives on, and all is well when it is back', async () => {
+  // Each change makes the daemon look; by itself it does so once a minute.
+  const look = (seconds: number): Promise<Vm> =>
+    mutate('PUT', `/v1/vms/${KEEPER}/compute`, {
+      cpu_millicores: 1000,
+      memory_mib: 256,
+      sleep_after_idle_seconds: seconds,
+    })
+  renameSync(diskOf(KEEPER), `${POOL}/disk-of-keeper`)
+  try {
+    await look(86_400)
+    const { observed } = await faulted(KEEPER, 'disk_missing')
+    assert.ok(observed.compute !== undefined, 'a guest that lives is told as it runs')
+    await assertKept()
+  } finally {
+    renameSync(`${POOL}/disk-of-keeper`, diskOf(KEEPER))
+  }
+  await look(0)
+  await settled(KEEPER, 'running')
+  await assertKept()
+})
+
+test('the host is told as it is', async () => {
+  const { body } = await sync()
+  const [size, free] =
+    (await sh('df', '--output=size,avail', '--block-size=1M', POOL))
+      .trim()
+      .split('\n')[1]
+      ?.trim()
+      .split(/ +/) ?? []
+  const [disk] = body.capacity?.disks ?? []
+  assert.ok(Math.abs((disk?.total_mib ?? 0) - Number(size)) <= 1)
+  assert.ok(Math.abs((disk?.available_mib ?? 0) - Number(free)) <= 8)
+  assert.deepEqual(body.consoles, {
+    protected: 1,
+    running_units: 1,
+    descriptor_store_available: true,
+    unprotected: [],
+  })
+  const memTotal = Number(/MemTotal: +([0-9]+)/.exec(await sh('cat', '/proc/meminfo'))?.[1])
+  assert.equal(
+    (body.capacity as unknown as { memory: { total_mib: number } }).memory.total_mib,
+    Math.floor(memTotal / 1024),
+  )
+})

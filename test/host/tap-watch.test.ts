@@ -1,0 +1,160 @@
+import { skip } from './own-netns.ts'
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import type { TapSpec } from '../../src/core/network/tap.ts'
+import type { DeviceName } from '../../src/core/vm/ids.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
+import { until } from '../contract/until.ts'
+import { isSettled } from './hold-tap.ts'
+
+const { device } = tapSpec
+const limited: TapSpec = { ...tapSpec, bandwidth: { transmitMbitPerSecond: 10 } }
+
+function watching(t: TestContext): { taps: RoutedTaps; heard: (DeviceName | undefined)[] } {
+  const taps = new RoutedTaps({ storeId: 'store-1' })
+  t.after(async () => {
+    for (const { device: own, vmId } of [tapSpec, otherSpec]) await taps.remove(own, vmId)
+    taps.close()
+  })
+  const heard: (DeviceName | undefined)[] = []
+  taps.watch((changed) => heard.push(changed))
+  return { taps, heard }
+}
+
+/** In one go: nothing else of this process runs meanwhile. */
+const ipNow = (lines: readonly string[]): void => {
+  execFileSync('ip', ['-batch', '-'], { input: `${lines.join('\n')}\n` })
+}
+
+test('a watch needs neither a thread nor a timer, and lets the process end', { skip }, () => {
+  const script = `
+    import { readdirSync } from 'node:fs'
+    import { RoutedTaps } from '${import.meta.dirname}/../../src/host/tap/routed-taps.ts'
+    const threads = () => readdirSync('/proc/self/task').length
+    const taps = new RoutedTaps({ storeId: 'store-1' })
+    const before = threads()
+    taps.watch(() => {})
+    console.log(JSON.stringify([threads() - before, process.getActiveResourcesInfo()]))`
+  const output = execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
+  const [threads, resources] = JSON.parse(output) as [number, string[]]
+  // Node makes a thread of its own for the first signal handler, whoever asks.
+  assert.ok(threads <= 1)
+  assert.deepEqual(
+    resources.filter((name) => name !== 'PipeWrap' && name !== 'TTYWrap'),
+    [],
+  )
+})
+
+test('many changes that come together are told once', { skip }, async (t) => {
+  const { taps, heard } = watching(t)
+  await taps.ensure(tapSpec)
+  await isSettled(device)
+  heard.length = 0
+  ipNow(Array.from({ length: 100 }, (_, i) => `route add 198.51.100.${i}/32 dev ${device}`))
+  await until(
+    () => heard,
+    (devices) => devices.length > 0,
+  )
+  assert.deepEqual(heard, [device])
+})
+
+test(
+  'what a change of our own makes the kernel say is told before the change is done, however late its signal',
+  { skip },
+  async (t) => {
+    const { taps, heard } = watching(t)
+    await taps.ensure(tapSpec)
+    await isSettled(device)
+    const signalled = process.listeners('SIGIO')
+    process.on('SIGIO', () => {})
+    for (const listener of signalled) process.off('SIGIO', listener)
+    t.after(() => signalled.forEach((listener) => process.on('SIGIO', listener)))
+    heard.length = 0
+    await taps.ensure(limited)
+    assert.deepEqual(heard, [device])
+    await taps.ensure(limited)
+    await taps.inspect(device, tapSpec.vmId, tapSpec.userId)
+    assert.deepEqual(heard, [device])
+    await taps.remove(device, tapSpec.vmId)
+    assert.deepEqual(heard, [device, device])
+  },
+)
+
+test('a queue device is told as its tap', { skip }, async (t) => {
+  const { taps, heard } = watching(t)
+  await taps.ensure(limited)
+  await isSettled(device)
+  heard.length = 0
+  ipNow(['link set dev vmq100001 down'])
+  await until(
+    () => heard,
+    (devices) => devices.length > 0,
+  )
+  assert.deepEqual(new Set(heard), new Set([device]))
+})
+
+test(
+  'a device that takes a name of ours, and one that gives it up, are told by that name',
+  { skip },
+  async (t) => {
+    const { heard } = watching(t)
+    ipNow(['link add spare0 type veth peer name spare1'])
+    ipNow([`link set spare0 name ${device}`])
+    t.after(() => run(['ip', 'link', 'del', 'spare1']))
+    await until(
+      () => heard,
+      (devices) => devices.length > 0,
+    )
+    heard.length = 0
+    ipNow([`link set ${device} name spare0`])
+    await until(
+      () => heard,
+      (devices) => devices.length > 0,
+    )
+    assert.deepEqual(new Set(heard), new Set([device]))
+  },
+)
+
+test('more changes than the kernel keeps for us are told as a change of anything', { skip }, async (t) => {
+  const { taps, heard } = watching(t)
+  await taps.ensure(tapSpec)
+  heard.length = 0
+  const far = Array.from({ length: 20_000 }, (_, i) => `198.18.${i >> 8}.${i & 255}/32 dev ${device}`)
+  ipNow(far.map((route) => `route add ${route}`))
+  await until(
+    () => heard,
+    (devices) => devices.includes(undefined),
+  )
+  heard.length = 0
+  await taps.ensure(otherSpec)
+  await until(
+    () => heard,
+    (devices) => devices.includes(otherSpec.device),
+  )
+})
+
+test('a watch that was closed tells nothing more, and other watches go on', { skip }, async (t) => {
+  const { taps, heard } = watching(t)
+  const closed = new RoutedTaps({ storeId: 'store-1' })
+  const silent: unknown[] = []
+  closed.watch((changed) => silent.push(changed))
+  await taps.ensure(tapSpec)
+  await until(
+    () => silent,
+    (devices) => devices.length > 0,
+  )
+  closed.close()
+  await isSettled(device)
+  silent.length = 0
+  heard.length = 0
+  await taps.ensure({ ...tapSpec, ipv4Address: '192.0.2.20' })
+  await until(
+    () => heard,
+    (devices) => devices.includes(device),
+  )
+  assert.deepEqual(silent, [])
+})

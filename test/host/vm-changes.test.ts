@@ -1,0 +1,104 @@
+/** Every change a controller can ask of a VM, on a real host. */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { call, closeController, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { guestRequest } from '../../lab/inside/guest.ts'
+import { installDaemon, mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { until } from '../../lab/inside/until.ts'
+
+const VM = 'changes'
+const UNIT = `vmhost-${VM}`
+const PATH = `/v1/vms/${VM}`
+const IPV4 = '192.0.2.50'
+const compute = { cpu_millicores: 1000, memory_mib: 256, sleep_after_idle_seconds: 0 }
+
+before(async () => {
+  await installDaemon()
+  await mutate('PUT', PATH, guestRequest({ network: { ipv4_address: IPV4 } }))
+  await settled(VM, 'running')
+  await until('the guest answers', () => sh('ping', '-c', '1', '-W', '1', IPV4))
+})
+
+after(async () => {
+  await remove(VM)
+  closeController()
+})
+
+/** What `tc` and `nft` show of the guest's device. */
+const device = async (): Promise<string> => /dev (\S+)/.exec(await sh('ip', 'route', 'get', IPV4))?.[1] ?? ''
+
+test('a disk grows under the running guest, which sees it at once', async () => {
+  const pid = await mainPid(UNIT)
+  await mutate('PUT', `${PATH}/resize`, { ...compute, disk_mib: 160 })
+  const { observed } = await settled(VM, 'running')
+  assert.deepEqual(observed.disk, { size_mib: 160, guest_size_mib: 160 })
+  assert.equal(await mainPid(UNIT), pid)
+})
+
+test('rate limits of the disk are put in force and lifted under the running guest', async () => {
+  const pid = await mainPid(UNIT)
+  await mutate('PUT', `${PATH}/disk`, { size_mib: 160, iops_max: 200, mib_per_second_max: 20 })
+  await settled(VM, 'running')
+  await mutate('PUT', `${PATH}/disk`, { size_mib: 160 })
+  await settled(VM, 'running')
+  assert.equal(await mainPid(UNIT), pid)
+})
+
+test('bandwidth and firewall change under the running guest', async () => {
+  const pid = await mainPid(UNIT)
+  const network = {
+    ipv4_address: IPV4,
+    bandwidth: { receive_mbit_per_second: 50, transmit_mbit_per_second: 20 },
+    firewall: { inbound: [{ protocol: 'tcp', ports: ['80'], sources: ['198.51.100.0/24'] }] },
+  }
+  await mutate('PUT', `${PATH}/network`, network)
+  await settled(VM, 'running')
+  const name = await device()
+  assert.match(await sh('tc', 'qdisc', 'show', 'dev', name), /50Mbit/)
+  assert.match(await sh('nft', 'list', 'table', 'inet', 'vmhostd'), /198\.51\.100\.0\/24/)
+  await sh('ping', '-c', '1', '-W', '2', IPV4)
+  await mutate('PUT', `${PATH}/network`, { ipv4_address: IPV4 })
+  await settled(VM, 'running')
+  assert.doesNotMatch(await sh('tc', 'qdisc', 'show', 'dev', name), /50Mbit/)
+  assert.doesNotMatch(await sh('nft', 'list', 'table', 'inet', 'vmhostd'), /198\.51\.100\.0\/24/)
+  assert.equal(await mainPid(UNIT), pid)
+})
+
+test('counters tell what the kernel and the monitor counted', async () => {
+  await sh('ping', '-c', '3', '-i', '0.2', IPV4)
+  const { status, body } = await call('GET', `${PATH}/counters`)
+  assert.equal(status, 200)
+  const { network, disk } = body as unknown as Record<'network' | 'disk', Record<string, number>>
+  assert.ok((network['received_packets'] ?? 0) >= 3, JSON.stringify(network))
+  assert.ok((network['transmitted_packets'] ?? 0) >= 3, JSON.stringify(network))
+  assert.ok((disk['read_bytes'] ?? 0) > 0, JSON.stringify(disk))
+})
+
+test('a running VM keeps CPU, memory and addresses; a stopped one takes new ones, which its next start has', async () => {
+  const bigger = { ...compute, cpu_millicores: 1500, memory_mib: 320 }
+  const refused = await call('PUT', `${PATH}/compute`, bigger)
+  assert.deepEqual([refused.status, Reflect.get(refused.body, 'code')], [409, 'vm_not_stopped'])
+  await setPower(VM, 'stopped')
+  await settled(VM, 'stopped')
+  await mutate('PUT', `${PATH}/compute`, bigger)
+  await mutate('PUT', `${PATH}/network`, { ipv4_address: '192.0.2.51' })
+  await mutate('PUT', `${PATH}/resize`, { ...bigger, disk_mib: 192 })
+  const stopped = await settled(VM, 'stopped')
+  assert.deepEqual(stopped.observed.disk, { size_mib: 192 }, 'a stopped disk grows at once')
+  assert.doesNotMatch(await sh('ip', 'route', 'show'), /192\.0\.2\.50/, 'another VM can have the address')
+  await setPower(VM, 'running')
+  const { observed } = await settled(VM, 'running')
+  assert.deepEqual(observed.compute, bigger)
+  assert.deepEqual(observed.disk, { size_mib: 192, guest_size_mib: 192 })
+  assert.equal(await unitProperty(UNIT, 'CPUQuotaPerSecUSec'), '1.500000s')
+  assert.match(await sh('ps', '-o', 'args=', '-p', await mainPid(UNIT)), / -smp 2 -m 320M /)
+  await until('the guest answers at its new address', () => sh('ping', '-c', '1', '-W', '1', '192.0.2.51'))
+})
+
+test('what a host cannot hold is refused, and a dry run says so before', async () => {
+  const huge = { ...compute, memory_mib: 320, cpu_millicores: 1500, disk_mib: 15_000_000 }
+  for (const query of ['?dry_run=true', '']) {
+    const { status, body } = await call('PUT', `${PATH}/resize${query}`, huge)
+    assert.deepEqual([status, Reflect.get(body, 'code')], [409, 'insufficient_capacity'])
+  }
+})
