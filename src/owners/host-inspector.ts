@@ -1,0 +1,170 @@
+import { limits } from '../config/limits.ts'
+import { allocatableDiskMib, allocatableMemoryMib } from '../core/capacity/capacity.ts'
+import { HostFault } from '../core/errors.ts'
+import { err, ok } from '../lib/result.ts'
+import { errorChain } from '../log/error-chain.ts'
+import { SharedLook } from './shared-look.ts'
+import type { Probe } from '../core/plan/world.ts'
+import type { Result } from '../lib/result.ts'
+import type { Log } from '../log/log.ts'
+import type { Capacity } from '../ports/capacity.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { HostFigures, MemoryFigures, PoolFigures } from '../ports/host-figures.ts'
+
+/** What VMs never get, and how far their disks may go beyond the pool; see `capacity` in the configuration. */
+export type CapacityPolicy = {
+  readonly memoryReserveMib: number
+  readonly diskReserveMib: number
+  readonly diskOvercommit: number
+}
+
+/** What one look found, part by part: what could not be looked at is a fault and no figure. */
+export type Look = {
+  /** When it began, by a clock that is never set. */
+  readonly beganMs: number
+  readonly cpus: Result<number, HostFault>
+  readonly memory: Result<MemoryFigures, HostFault>
+  readonly pool: Result<PoolFigures, HostFault>
+  readonly addresses: Result<ReadonlySet<string>, HostFault>
+}
+
+/** What others want to hear of at once, in words for the log. */
+export type HostChange = 'pool lost' | 'pool found'
+
+export type HostInspectorOptions = {
+  readonly figures: HostFigures
+  readonly clock: Clock
+  readonly policy: CapacityPolicy
+  readonly log: Log
+  readonly onChange: (change: HostChange) => void
+}
+
+/**
+ * Keeps the last look at the host, for commands, which may not wait for one. A figure that could not be looked at, or is
+ * older than `limits.figuresAgeMsMax`, is unknown.
+ */
+export class HostInspector implements Capacity {
+  readonly #options: HostInspectorOptions
+  readonly #looks: SharedLook<Look>
+  #last: Look | undefined
+  #cancelTimer = (): void => {}
+  #stopped = false
+
+  constructor(options: HostInspectorOptions) {
+    this.#options = options
+    this.#looks = new SharedLook(() => this.#look())
+  }
+
+  /** Begins to look, again and again; resolves after the first time. */
+  async start(): Promise<void> {
+    await this.look()
+    if (this.#stopped) return
+    this.#cancelTimer = this.#options.clock.after(limits.figuresEveryMs, () => void this.start())
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancelTimer()
+  }
+
+  /** A look that begins now, shared with all who ask for one meanwhile. Never rejects for a fault of the host. */
+  look(): Promise<Look> {
+    return this.#looks.take()
+  }
+
+  allocatable(): { memoryMib: Probe<number>; diskMib: Probe<number> } {
+    const last = this.#fresh()
+    if (!last.known) return { memoryMib: last, diskMib: last }
+    const { memory, pool } = last.value
+    return {
+      memoryMib: memory.ok
+        ? { known: true, value: this.allocatableMemoryMib(memory.value) }
+        : unknown(memory.error),
+      diskMib: pool.ok ? { known: true, value: this.allocatableDiskMib(pool.value) } : unknown(pool.error),
+    }
+  }
+
+  /** What VMs may commit together on a host of these figures. */
+  allocatableMemoryMib({ totalMib }: MemoryFigures): number {
+    return allocatableMemoryMib(totalMib, this.#options.policy.memoryReserveMib)
+  }
+
+  allocatableDiskMib({ totalMib }: PoolFigures): number {
+    const { diskReserveMib: reserveMib, diskOvercommit: overcommit } = this.#options.policy
+    return allocatableDiskMib(totalMib, { overcommit, reserveMib })
+  }
+
+  isOwnAddress(address: string): Probe<boolean> {
+    const last = this.#fresh()
+    if (!last.known) return last
+    const { addresses } = last.value
+    return addresses.ok ? { known: true, value: addresses.value.has(address) } : unknown(addresses.error)
+  }
+
+  #fresh(): Probe<Look> {
+    const last = this.#last
+    if (last === undefined) return nothingKnown('the host was not looked at yet')
+    const ageMs = this.#options.clock.monotonicMs() - last.beganMs
+    if (ageMs <= limits.figuresAgeMsMax) return { known: true, value: last }
+    return nothingKnown(`the last look at the host is ${Math.round(ageMs / 1000)} s old`)
+  }
+
+  async #look(): Promise<Look> {
+    const { figures, clock } = this.#options
+    const beganMs = clock.monotonicMs()
+    const [cpus, memory, pool, addresses] = await Promise.all([
+      settle(figures.cpus()),
+      settle(figures.memory()),
+      settle(figures.pool()),
+      settle(figures.addresses()),
+    ])
+    const look = { beganMs, cpus, memory, pool, addresses }
+    const before = this.#last
+    this.#last = look
+    this.#tell(before, look)
+    return look
+  }
+
+  /** Says what changed since the last look. Where there was none, nobody waits for a change. */
+  #tell(before: Look | undefined, { memory, pool, addresses }: Look): void {
+    const { log, onChange } = this.#options
+    for (const [name, now, was] of [
+      ['memory', memory, before?.memory],
+      ['storage pool', pool, before?.pool],
+      ['addresses', addresses, before?.addresses],
+    ] as const) {
+      const { ok: known } = now
+      if (known === (was?.ok ?? true)) continue
+      if (now.ok) log.info({ figures: name }, 'figures of the host are known again')
+      else
+        log.error(
+          { figures: name, code: now.error.code, error: errorChain(now.error) },
+          'figures of the host are unknown',
+        )
+    }
+    if (before !== undefined && before.pool.ok !== pool.ok) onChange(pool.ok ? 'pool found' : 'pool lost')
+  }
+}
+
+async function settle<T>(look: Promise<T>): Promise<Result<T, HostFault>> {
+  try {
+    return ok(await look)
+  } catch (error) {
+    if (error instanceof HostFault) return err(error)
+    throw error
+  }
+}
+
+const unknown = (fault: HostFault): Probe<never> => ({
+  known: false,
+  code: fault.code,
+  retry: fault.retry,
+  message: errorChain(fault),
+})
+
+const nothingKnown = (message: string): Probe<never> => ({
+  known: false,
+  code: 'capacity_unknown',
+  retry: 'backoff',
+  message,
+})
