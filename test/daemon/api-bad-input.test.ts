@@ -216,8 +216,8 @@ test('a query is refused for unknown and repeated parameters, wrong numbers, sta
     ['?page=2', [['/page', 'unknown_member', /not known/]]],
   ]
   for (const [query, findings] of cases) await refused(host, { path: `/v1/vms${query}` }, findings)
-  await refused(host, put(createBody(), '/v1/vms/web-1?dry_run=true'), [
-    ['/dry_run', 'unknown_member', /not known/],
+  await refused(host, put(createBody(), '/v1/vms/web-1?dryrun=true'), [
+    ['/dryrun', 'unknown_member', /did you mean dry_run/],
   ])
   assert.equal(host.store.vms.ids().length, 0)
 })

@@ -1,28 +1,22 @@
 import assert from 'node:assert/strict'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { before, test } from 'node:test'
-import { createControllerApp } from '../../src/api/controller/app.ts'
-import { plainTransport } from '../../src/api/controller/transports.ts'
 import { namedSchemas } from '../../src/api/wire/named.ts'
+import { exampleDetails, exampleOf, problemHead } from '../../src/api/wire/problem-examples.ts'
+import { problemOfFault, problemSchema } from '../../src/api/wire/problem.ts'
 import { patternWords } from '../../src/api/wire/words.ts'
-import { faults, rejections } from '../../src/core/errors.ts'
-import { readAsset } from '../../src/daemon/assets.ts'
+import { faults, HostFault, rejections } from '../../src/core/errors.ts'
 import { checkerFor } from '../../src/lib/schema-check.ts'
-import { silentLog } from '../../src/log/log.ts'
+import { describedApp, undocumented } from './support/documented.ts'
 import type { App } from '../../src/api/controller/app.ts'
+import type { ProblemCode } from '../../src/api/wire/problem-examples.ts'
+import type { FaultCode } from '../../src/core/errors.ts'
 import type { Json } from './support/controller-host.ts'
 
 let app: App
 let document: Json
 before(async () => {
-  const rooms = {
-    context: () => undefined,
-    waitingFor: () => [],
-    readAsset,
-    version: '1.2.3',
-    log: silentLog,
-  }
-  app = await createControllerApp(rooms, plainTransport)
+  app = await describedApp()
   document = (await app.inject('/docs/swagger.json')).json()
 })
 
@@ -51,43 +45,112 @@ test('the document has exactly the routes there are', () => {
       'get /docs/swagger.json',
       'get /healthz',
       'get /readyz',
+      'get /v1/sync',
       'get /v1/vms',
       'get /v1/vms/{id}',
+      'get /v1/vms/{id}/counters',
+      'get /v1/vms/{id}/plan',
       'put /v1/vms/{id}',
+      'put /v1/vms/{id}/compute',
+      'put /v1/vms/{id}/disk',
+      'put /v1/vms/{id}/metadata',
+      'put /v1/vms/{id}/network',
       'put /v1/vms/{id}/power',
+      'put /v1/vms/{id}/resize',
     ],
   )
 })
 
 test('every operation has an id, a summary and described answers; its errors are problems', () => {
+  const tags = document.tags.map((tag: Json) => tag.name)
   for (const { name, operation } of operations()) {
     assert.ok(operation.operationId && operation.summary, name)
+    assert.ok(tags.includes(operation.tags[0]) && operation.tags.length === 1, name)
     for (const [status, response] of Object.entries<Json>(operation.responses)) {
       assert.notEqual(response.description, 'Default Response', `${name} ${status}`)
       if (Number(status) < 400) continue
-      assert.deepEqual(response.content, {
-        'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } },
-      })
+      assert.deepEqual(Object.keys(response.content), ['application/problem+json'])
+      const { schema, examples } = response.content['application/problem+json']
+      assert.deepEqual(schema, { $ref: '#/components/schemas/Problem' })
+      const described = [...response.description.matchAll(/^`(\w+)`: /gm)].map(([, code]) => code)
+      assert.deepEqual(Object.keys(examples), described, `${name} ${status}`)
+      for (const code of described) assert.equal(problemHead(code).status, Number(status), code)
     }
     assert.ok(operation.responses['403'], name)
   }
 })
 
+test('every error code that a route can answer leads to an example of that very answer', () => {
+  const used = new Set<string>()
+  for (const { name, operation } of operations()) {
+    for (const response of Object.values<Json>(operation.responses)) {
+      const { examples = {} } = response.content?.['application/problem+json'] ?? {}
+      for (const [code, example] of Object.entries<Json>(examples)) {
+        assert.deepEqual(example, { $ref: `#/components/examples/${code}` }, name)
+        used.add(code)
+      }
+    }
+  }
+  const { examples } = document.components
+  assert.deepEqual(Object.keys(examples), [...used].toSorted())
+  for (const [code, example] of Object.entries<Json>(examples)) {
+    assert.equal(example.summary, example.value.title)
+    assert.deepEqual(example.value, exampleOf(code as ProblemCode))
+  }
+})
+
+test('every code of the catalogue has an example, and every example a code', () => {
+  const codes = [...Object.keys(rejections), ...Object.keys(faults)]
+  assert.deepEqual(Object.keys(exampleDetails).toSorted(), codes.toSorted())
+  const check = checkerFor(problemSchema, patternWords)
+  for (const code of codes as ProblemCode[]) {
+    const example = exampleOf(code)
+    assert.deepEqual(check(example), [], code)
+    assert.equal(example.code, code)
+    assert.equal(example.status, problemHead(code).status)
+  }
+  for (const code of Object.keys(faults) as FaultCode[]) {
+    const answered = problemOfFault(new HostFault(code, exampleDetails[code]), exampleOf(code).request_id)
+    assert.deepEqual(exampleOf(code), answered)
+  }
+})
+
+test('an answer that the document does not have is found by every daemon test', () => {
+  const seen = {
+    method: 'GET',
+    path: '/v1/vms/web-1?x=1',
+    mediaType: 'application/problem+json; charset=utf-8',
+  }
+  assert.equal(undocumented(document, { ...seen, status: 404, code: 'not_found' }), undefined)
+  assert.match(undocumented(document, { ...seen, status: 404, code: 'disk_shrink' }) ?? '', /disk_shrink/)
+  assert.match(undocumented(document, { ...seen, status: 418, code: 'not_found' }) ?? '', /418/)
+  assert.match(undocumented(document, { ...seen, status: 200 }) ?? '', /problem\+json/)
+  assert.equal(undocumented(document, { ...seen, path: '/nowhere', status: 404 }), undefined)
+})
+
 test('the schemas have their names, and every reference leads to one', () => {
   assert.deepEqual(Object.keys(document.components.schemas).toSorted(), Object.keys(namedSchemas).toSorted())
-  const references = JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)
-  for (const [, reference = ''] of references) {
-    assert.ok(document.components.schemas[reference.replace('#/components/schemas/', '')], reference)
+  const references = JSON.stringify(document).matchAll(/"\$ref":"#\/components\/(\w+)\/([^"]+)"/g)
+  for (const [reference, kind = '', name = ''] of references) {
+    assert.ok(document.components[kind][name], reference)
   }
+  assert.doesNotMatch(JSON.stringify(document), /"\$ref":"(?!#\/components\/)/)
 })
 
 test('no request schema lets an undescribed member through', () => {
   const walk = (node: Json, path: string): void => {
     if (typeof node !== 'object' || node === null) return
-    if (node.type === 'object') assert.equal(node.additionalProperties, false, path)
+    // A map has names of its own choice, within bounds.
+    const isMap = node.propertyNames?.pattern !== undefined && node.maxProperties !== undefined
+    if (node.type === 'object' && !isMap) assert.equal(node.additionalProperties, false, path)
     for (const [key, member] of Object.entries(node)) if (key !== 'examples') walk(member, `${path}/${key}`)
   }
-  for (const name of ['CreateVm', 'SetPower'] as const) walk(namedSchemas[name], name)
+  const bodies = operations().flatMap(({ operation }) => {
+    const reference: string | undefined = operation.requestBody?.content['application/json'].schema.$ref
+    return reference === undefined ? [] : [reference.replace('#/components/schemas/', '')]
+  })
+  assert.ok(bodies.includes('CreateVm') && bodies.includes('SetPower'))
+  for (const name of bodies) walk(namedSchemas[name as keyof typeof namedSchemas], name)
 })
 
 test('the examples are what they show', () => {
@@ -96,8 +159,8 @@ test('the examples are what they show', () => {
     for (const example of examples ?? [])
       assert.deepEqual(checkerFor(schema, patternWords)(example), [], name)
   }
-  const named = ['Vm', 'CreateVm', 'SetPower', 'Problem']
-  for (const name of named) assert.ok(document.components.schemas[name].examples?.length > 0, name)
+  const { VmList: _, ...shown } = document.components.schemas
+  for (const [name, schema] of Object.entries<Json>(shown)) assert.ok(schema.examples?.length > 0, name)
 })
 
 test('the reference page runs scripts of this listener only', async () => {

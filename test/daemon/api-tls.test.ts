@@ -167,6 +167,44 @@ test('replaced certificate files are served from the next handshake on, and kept
   assert.equal(Object.values(kept.freeSockets)[0]?.[0], socket)
 })
 
+test('the authority is replaced under an open long poll, which goes on; only the new one lets anybody in', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const path = '/v1/vms/web-1'
+  await host.call({ method: 'PUT', path, body: createBody() })
+  const kept = new Agent({ keepAlive: true, maxSockets: 1 })
+  const resuming = new Agent({ keepAlive: false })
+  t.after(() => kept.destroy())
+  const onKept = as(pki.controller, { agent: kept })
+  const { headers } = await send(host.port, { path, client: onKept })
+  const [socket] = Object.values(kept.freeSockets)[0] ?? []
+  const next = await makePki()
+  const ca = [pki.authority.certificate, next.authority.certificate]
+  const again = { path, client: as(pki.controller, { ca, agent: resuming }) }
+  await send(host.port, again)
+  assert.ok((await send(host.port, again)).sessionReused)
+  const wait = { 'if-none-match': headers.etag ?? '', prefer: 'wait=60' }
+  const poll = send(host.port, { path, headers: wait, client: onKept })
+  await eventually(() => host.waits.size === 1)
+
+  writeFileSync(host.files.ca, next.authority.certificate)
+  writeFileSync(host.files.key, next.server.key)
+  writeFileSync(host.files.certificate, next.server.certificate)
+  await eventually(() => host.logLines.some((line) => line.includes('certificates were replaced')))
+  // Neither its certificate nor a session that it opened with that one helps the old controller.
+  await assert.rejects(send(host.port, { path, client: as(pki.controller, { ca }) }))
+  await assert.rejects(send(host.port, again))
+  assert.equal(host.waits.size, 1)
+  const body = { state: 'stopped' }
+  const change = { method: 'PUT', path: `${path}/power`, body, client: as(next.controller, { ca }) }
+  assert.equal((await send(host.port, change)).status, 202)
+
+  const answer = await poll
+  assert.equal(answer.status, 200)
+  assert.equal(answer.json.desired.power, 'stopped')
+  assert.equal(Object.values(kept.freeSockets)[0]?.[0], socket)
+  assert.equal((await send(host.port, { path, client: onKept })).status, 200)
+})
+
 async function servedSerial(port: number): Promise<string> {
   const { certificate, key } = pki.controller
   const socket = tlsConnect({

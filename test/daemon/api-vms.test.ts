@@ -2,22 +2,36 @@ import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { assertProblem, createBody, makePki, startControllerHost } from './support/controller-host.ts'
 import { eventually } from './support/eventually.ts'
+import { typed, vmRequest } from './support/typed.ts'
 import type { Generation, VmId } from '../../src/core/vm/ids.ts'
-import type { Answer, ControllerHost, Pki } from './support/controller-host.ts'
+import type { operations } from '../../src/client/schema.d.ts'
+import type { Vm } from '../../src/client/api-client.ts'
+import type { ControllerHost, Pki } from './support/controller-host.ts'
+import type { Changes, Typed } from './support/typed.ts'
+
+type Query = NonNullable<operations['listVms']['parameters']['query']>
 
 let pki: Pki
 before(async () => {
   pki = await makePki()
 })
 
-const create = async (host: ControllerHost, id = 'web-1', changes: object = {}): Promise<Answer> =>
-  host.call({ method: 'PUT', path: `/v1/vms/${id}`, body: createBody(changes) })
+const params = { path: { id: 'web-1' } }
 
-const setPower = async (
-  host: ControllerHost,
-  state: string,
-  headers: Record<string, string> = {},
-): Promise<Answer> => host.call({ method: 'PUT', path: '/v1/vms/web-1/power', body: { state }, headers })
+const create = ({ api }: ControllerHost, id = 'web-1', changes: Changes = {}): Promise<Typed<Vm>> =>
+  typed(api.PUT('/v1/vms/{id}', { params: { path: { id } }, body: vmRequest(changes) }))
+
+const get = ({ api }: ControllerHost): Promise<Typed<Vm>> => typed(api.GET('/v1/vms/{id}', { params }))
+
+const setPower = (
+  { api }: ControllerHost,
+  state: Vm['desired']['power'],
+  header: { 'if-match'?: string } = {},
+): Promise<Typed<Vm>> =>
+  typed(api.PUT('/v1/vms/{id}/power', { params: { ...params, header }, body: { state } }))
+
+const remove = ({ api }: ControllerHost, header: { 'if-match'?: string } = {}): Promise<Typed<Vm>> =>
+  typed(api.DELETE('/v1/vms/{id}', { params: { ...params, header } }))
 
 /** A VM without addresses, so that several fit on one host. */
 const bare = { network: undefined }
@@ -34,8 +48,12 @@ test('creating stores what is desired and answers 202 with the whole VM and its 
     sleep_after_idle_seconds: 0,
   })
   assert.deepEqual(json.generations, { desired: 1, observed: 0 })
-  assert.match(json.operation_id, /^op-[0-9a-f]{24}$/)
-  assert.deepEqual(json.observed, { state: 'pending', operation_id: json.operation_id })
+  assert.match(json.operation_id ?? '', /^op-[0-9a-f]{24}$/)
+  assert.deepEqual(json.observed, {
+    state: 'pending',
+    state_since: json.created_at,
+    operation_id: json.operation_id,
+  })
   assert.match(json.created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   assert.deepEqual(host.pokes, ['web-1: created'])
 })
@@ -52,7 +70,7 @@ test('the same request again answers 200, raises nothing and names no operation'
 test('an IPv6 address is answered in its canonical text, and is the same request in any other', async (t) => {
   const host = await startControllerHost(t, pki)
   const { json } = await create(host, 'web-1', { network: { ipv6_address: '2001:0DB8:0:0::00AA' } })
-  assert.equal(json.desired.network.ipv6_address, '2001:db8::aa')
+  assert.equal(json.desired.network?.ipv6_address, '2001:db8::aa')
   const { status } = await create(host, 'web-1', { network: { ipv6_address: '2001:db8::aa' } })
   assert.equal(status, 200)
 })
@@ -75,10 +93,10 @@ test('a taken address and used-up user ids are refused by name', async (t) => {
 test('reading answers the VM with its revision as ETag; HEAD answers the same without a body', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)
-  const get = await host.call({ path: '/v1/vms/web-1' })
-  assert.equal(get.status, 200)
-  assert.equal(get.headers.etag, '"1"')
-  assert.equal(get.json.operation_id, undefined)
+  const { status, headers, json } = await get(host)
+  assert.equal(status, 200)
+  assert.equal(headers.etag, '"1"')
+  assert.equal(json.operation_id, undefined)
   const head = await host.call({ method: 'HEAD', path: '/v1/vms/web-1' })
   assert.equal(head.status, 200)
   assert.equal(head.headers.etag, '"1"')
@@ -102,18 +120,18 @@ test('setting power raises a generation once; asking for what is desired changes
 test('deletion is accepted, then repeated without effect, and takes no further changes', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)
-  assert.equal((await host.call({ method: 'DELETE', path: '/v1/vms/web-1' })).status, 202)
-  assert.equal((await host.call({ method: 'DELETE', path: '/v1/vms/web-1' })).status, 200)
+  assert.equal((await remove(host)).status, 202)
+  assert.equal((await remove(host)).status, 200)
   assertProblem(await setPower(host, 'running'), 409, 'vm_deleting')
   assertProblem(await create(host), 409, 'vm_deleting')
   host.store.vms.forget('web-1' as VmId)
-  assertProblem(await host.call({ path: '/v1/vms/web-1' }), 404, 'not_found')
+  assertProblem(await get(host), 404, 'not_found')
 })
 
 test('what does not exist is 404 on every route of a VM', async (t) => {
   const host = await startControllerHost(t, pki)
-  assertProblem(await host.call({ path: '/v1/vms/web-1' }), 404, 'not_found')
-  assertProblem(await host.call({ method: 'DELETE', path: '/v1/vms/web-1' }), 404, 'not_found')
+  assertProblem(await get(host), 404, 'not_found')
+  assertProblem(await remove(host), 404, 'not_found')
   assertProblem(await setPower(host, 'running'), 404, 'not_found')
   assertProblem(await setPower(host, 'running', { 'if-match': '"1"' }), 404, 'not_found')
 })
@@ -126,10 +144,10 @@ test('If-Match lets a change through only at the revision it names', async (t) =
   assert.equal(host.store.vms.get('web-1' as VmId)?.desired.power, 'running')
   assert.equal((await setPower(host, 'stopped', { 'if-match': '"3", "1"' })).status, 202)
   assert.equal((await setPower(host, 'paused', { 'if-match': '*' })).status, 202)
-  const remove = { method: 'DELETE', path: '/v1/vms/web-1', headers: { 'if-match': '"1"' } }
-  assertProblem(await host.call(remove), 412, 'precondition_failed')
-  const fresh = { method: 'PUT', path: '/v1/vms/web-9', body: createBody(bare), headers: { 'if-match': '*' } }
-  assertProblem(await host.call(fresh), 412, 'precondition_failed')
+  assertProblem(await remove(host, { 'if-match': '"1"' }), 412, 'precondition_failed')
+  const fresh = { path: { id: 'web-9' }, header: { 'if-match': '*' } }
+  const creation = host.api.PUT('/v1/vms/{id}', { params: fresh, body: vmRequest(bare) })
+  assertProblem(await typed(creation), 412, 'precondition_failed')
 })
 
 test('a fault stands in observed as text and in parts, and the operation goes when the generations meet', async (t) => {
@@ -139,6 +157,7 @@ test('a fault stands in observed as text and in parts, and the operation goes wh
   host.store.vms.recordProgress('web-1' as VmId, {
     observed: {
       state: 'failed',
+      sinceMs: Date.UTC(2030, 0, 1),
       fault: {
         code: 'image_unavailable',
         step: 'image.ensure-fetched',
@@ -151,7 +170,7 @@ test('a fault stands in observed as text and in parts, and the operation goes wh
     },
     nowMs: 1,
   })
-  const failed = await host.call({ path: '/v1/vms/web-1' })
+  const failed = await get(host)
   assert.equal(
     failed.json.observed.error,
     'image.ensure-fetched: fetching rootfs: GET https://images.example.net/root.img?[redacted] 403',
@@ -166,13 +185,20 @@ test('a fault stands in observed as text and in parts, and the operation goes wh
   })
   const compute = { cpuMillicores: 1500, memoryMib: 512, sleepAfterIdleSeconds: 0 }
   host.store.vms.recordProgress('web-1' as VmId, {
-    observed: { state: 'running', compute, disk: { sizeMib: 2048 }, startedAtMs: Date.UTC(2030, 0, 2) },
+    observed: {
+      state: 'running',
+      sinceMs: Date.UTC(2030, 0, 2),
+      compute,
+      disk: { sizeMib: 2048 },
+      startedAtMs: Date.UTC(2030, 0, 2),
+    },
     observedGeneration: generation,
     nowMs: 2,
   })
-  const running = await host.call({ path: '/v1/vms/web-1' })
+  const running = await get(host)
   assert.deepEqual(running.json.observed, {
     state: 'running',
+    state_since: '2030-01-02T00:00:00.000Z',
     compute: { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 0 },
     disk: { size_mib: 2048 },
     started_at: '2030-01-02T00:00:00.000Z',
@@ -182,22 +208,23 @@ test('a fault stands in observed as text and in parts, and the operation goes wh
 
 test('a list goes through all VMs in the order of their ids, page by page, and filters by state', async (t) => {
   const host = await startControllerHost(t, pki)
-  assert.deepEqual((await host.call({ path: '/v1/vms' })).json, { items: [] })
+  const list = (query: Query = {}) => typed(host.api.GET('/v1/vms', { params: { query } }))
+  assert.deepEqual((await list()).json, { items: [] })
   for (const id of ['b', 'c', 'a']) await create(host, id, bare)
   const seen: string[] = []
-  let path = '/v1/vms?limit=2'
+  let page: Query = { limit: 2 }
   for (;;) {
-    const { status, json } = await host.call({ path })
+    const { status, json } = await list(page)
     assert.equal(status, 200)
-    seen.push(...json.items.map((vm: { id: string }) => vm.id))
+    seen.push(...json.items.map(({ id }) => id))
     if (json.next_cursor === undefined) break
-    path = `/v1/vms?limit=2&cursor=${json.next_cursor}`
+    page = { limit: 2, cursor: json.next_cursor }
   }
   assert.deepEqual(seen, ['a', 'b', 'c'])
-  host.store.vms.recordProgress('b' as VmId, { observed: { state: 'failed' }, nowMs: 1 })
-  const failed = await host.call({ path: '/v1/vms?state=failed' })
+  host.store.vms.recordProgress('b' as VmId, { observed: { state: 'failed', sinceMs: 1 }, nowMs: 1 })
+  const failed = await list({ state: 'failed' })
   assert.deepEqual(
-    failed.json.items.map((vm: { id: string }) => vm.id),
+    failed.json.items.map(({ id }) => id),
     ['b'],
   )
 })
@@ -206,10 +233,10 @@ test('until the store is open VM routes answer 503, while liveness answers 200',
   const host = await startControllerHost(t, pki)
   host.storeIsOpen = false
   host.waitingFor.push('the store', 'console adoption')
-  const problem = assertProblem(await host.call({ path: '/v1/vms' }), 503, 'starting_up')
+  const problem = assertProblem(await typed(host.api.GET('/v1/vms')), 503, 'starting_up')
   assert.equal(problem.retryable, true)
-  assert.deepEqual((await host.call({ path: '/healthz' })).json, { status: 'alive' })
-  const waiting = await host.call({ path: '/readyz' })
+  assert.deepEqual((await typed(host.api.GET('/healthz'))).json, { status: 'alive' })
+  const waiting = await typed(host.api.GET('/readyz'))
   assert.match(
     assertProblem(waiting, 503, 'starting_up').detail,
     /waiting for the store and console adoption/,
@@ -217,7 +244,7 @@ test('until the store is open VM routes answer 503, while liveness answers 200',
   assert.equal(waiting.headers['retry-after'], '1')
   host.storeIsOpen = true
   host.waitingFor.length = 0
-  assert.deepEqual((await host.call({ path: '/readyz' })).json, { status: 'ready' })
+  assert.deepEqual((await typed(host.api.GET('/readyz'))).json, { status: 'ready' })
 })
 
 test('a well-formed request id comes back and is in the log with VM and operation; another is replaced', async (t) => {

@@ -1,6 +1,6 @@
 import { HostFault } from '../../core/errors.ts'
-import { PROBLEM_MEDIA_TYPE, problemOf, problemOfFault } from '../wire/problem.ts'
-import { Refused } from './refused.ts'
+import { PROBLEM_MEDIA_TYPE, problemOf, problemOfFault, problemOfUnknown } from '../wire/problem.ts'
+import { Refused, Undecided } from './refused.ts'
 import type { FastifyError } from 'fastify'
 import type { Rejection } from '../../core/errors.ts'
 import type { Log } from '../../log/log.ts'
@@ -23,6 +23,7 @@ export function answerErrors(app: App, log: Log): void {
 
 function problemFor(error: FastifyError, requestId: string): Problem {
   if (error instanceof Refused) return problemOf(error.rejection, requestId)
+  if (error instanceof Undecided) return problemOfUnknown(error.unknown, requestId)
   if (error instanceof HostFault) return problemOfFault(error, requestId)
   return problemOf(rejectionOf(error), requestId)
 }

@@ -9,7 +9,9 @@ import { describeApi } from './openapi.ts'
 import { requestIdOf } from './request-id.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { healthRoutes } from './routes/health.ts'
+import { syncRoutes } from './routes/sync.ts'
 import { vmChangeRoutes } from './routes/vm-changes.ts'
+import { vmShapeRoutes } from './routes/vm-shape.ts'
 import { vmReadRoutes } from './routes/vm-reads.ts'
 import { validateBySchema } from './validation.ts'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
@@ -59,8 +61,10 @@ export async function createControllerApp(rooms: ControllerRooms, transport: Tra
   await app.register(async (routes) => {
     const typed = routes.withTypeProvider<TypeBoxTypeProvider>()
     healthRoutes(typed, rooms)
+    syncRoutes(typed, rooms)
     vmReadRoutes(typed, rooms)
     vmChangeRoutes(typed, rooms)
+    vmShapeRoutes(typed, rooms)
     docsRoutes(typed, rooms)
   })
   await app.ready()

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 
-const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}
+const STYLE = `:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #8886;padding:.4rem .6rem;text-align:left;vertical-align:top}
-code{font:14px ui-monospace,monospace}tr:target{background:#fd08}`
+code{font:14px ui-monospace,monospace;overflow-wrap:anywhere}td:first-child code{overflow-wrap:normal}tr:target{background:#fd08}
+@media(max-width:50rem){tbody,tr,td{display:block}tr{border-bottom:1px solid #8886;padding:.6rem 0}tr:has(th){display:none}
+td{border:0;padding:.1rem .4rem}td:first-child{font-weight:bold}td:not(:first-child)::before{content:attr(data-heading) ': ';color:#888}}`
 
 export const errorsPolicy = [
   "default-src 'none'",
@@ -48,13 +50,17 @@ function table(text: string): string {
       .split('|')
       .slice(1, -1)
       .map((cell) => cell.trim())
-  const headings = cells(head).map((cell) => `<th>${inline(cell)}</th>`)
+  const headings = cells(head)
   const body = rows.map((row) => {
     const anchor = /^\| *`(\w+)`/.exec(row)?.[1]
-    const columns = cells(row).map((cell) => `<td>${inline(cell)}</td>`)
+    const columns = cells(row).map(
+      // The heading stands before the cell where the page is too narrow for columns.
+      (cell, column) => `<td data-heading="${escapeHtml(headings[column] ?? '')}">${inline(cell)}</td>`,
+    )
     return `<tr${anchor === undefined ? '' : ` id="${anchor}"`}>${columns.join('')}</tr>`
   })
-  return `<table>\n<tr>${headings.join('')}</tr>\n${body.join('\n')}\n</table>`
+  const headingCells = headings.map((heading) => `<th>${inline(heading)}</th>`)
+  return `<table>\n<tr>${headingCells.join('')}</tr>\n${body.join('\n')}\n</table>`
 }
 
 /** Code spans; everything else is text. */

@@ -1,4 +1,7 @@
 import swagger from '@fastify/swagger'
+import { exampleOf, problemHead } from '../wire/problem-examples.ts'
+import { EXAMPLES_PATH } from './routes/answers.ts'
+import type { ProblemCode } from '../wire/problem-examples.ts'
 import type { App } from './app.ts'
 
 const DESCRIPTION = `Runs microVMs on one host.
@@ -8,7 +11,8 @@ const DESCRIPTION = `Runs microVMs on one host.
 they stop moving apart, \`observed.error\` says why; the daemon keeps trying.
 
 A mutation that changes something answers 202 and raises the desired generation; one that changes nothing answers 200.
-Repeating any request is safe. Send \`If-Match\` with the \`ETag\` of an earlier answer to change only what you have seen.
+Repeating any request is safe. Send \`If-Match\` with the \`ETag\` of an earlier answer to change only what you have seen, and
+\`?dry_run=true\` to learn what a mutation would do. \`If-None-Match\` with \`Prefer: wait=N\` makes reading a VM a long poll.
 
 Errors are \`application/problem+json\`; decide on \`code\`, and see [all codes](/docs/errors). Unknown members, wrong types and
 unknown query parameters are refused. Bodies have at most 1 MiB. Times are RFC 3339 in UTC.
@@ -35,19 +39,35 @@ export async function describeApi(app: App, version: string): Promise<void> {
       servers: [{ url: '/' }],
       tags: [
         { name: 'VMs', description: 'Virtual machines.' },
+        { name: 'Host', description: 'The host as a whole.' },
         { name: 'Health', description: 'Of the daemon itself.' },
         { name: 'Documentation', description: 'Of this API.' },
       ],
       components: {
         securitySchemes: {
-          controllerCertificate: mutualTls,
+          mTLS: mutualTls,
         },
       },
-      security: [{ controllerCertificate: [] }],
+      security: [{ mTLS: [] }],
+    },
+    transformObject: (made) => {
+      if (!('openapiObject' in made)) return made.swaggerObject
+      const { openapiObject } = made
+      openapiObject.components = { ...openapiObject.components, examples: problemExamples(openapiObject) }
+      return openapiObject
     },
     refResolver: {
       buildLocalReference: (json, _uri, _fragment, index) =>
         typeof json['$id'] === 'string' ? json['$id'] : `Schema${index}`,
     },
   })
+}
+
+/** An example for each problem that some route says it can answer. */
+function problemExamples(document: object): Record<string, object> {
+  const used = JSON.stringify(document).matchAll(new RegExp(`"${EXAMPLES_PATH}(\\w+)"`, 'g'))
+  const codes = [...new Set(Array.from(used, ([, code]) => code as ProblemCode))].toSorted()
+  return Object.fromEntries(
+    codes.map((code) => [code, { summary: problemHead(code).title, value: exampleOf(code) }]),
+  )
 }

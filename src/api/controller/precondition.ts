@@ -9,8 +9,7 @@ export const etagOf = (record: VmRecord): string => `"${record.revision}"`
  */
 export function checkIfMatch(header: string | undefined, record: VmRecord | undefined): void {
   if (header === undefined) return
-  const wanted = header.split(',').map((tag) => tag.trim())
-  if (record !== undefined && (wanted.includes('*') || wanted.includes(etagOf(record)))) return
+  if (record !== undefined && namesRevision(tagsOf(header), record)) return
   throw new Refused({
     code: 'precondition_failed',
     detail:
@@ -19,3 +18,16 @@ export function checkIfMatch(header: string | undefined, record: VmRecord | unde
         : `the VM is at revision ${record.revision}: read it again and decide anew`,
   })
 }
+
+/** Whether `If-None-Match` names this revision: the reader has it already. Compared weakly (RFC 9110, 13.1.2). */
+export const isKnown = (header: string | undefined, record: VmRecord): boolean =>
+  header !== undefined &&
+  namesRevision(
+    tagsOf(header).map((tag) => tag.replace(/^W\//, '')),
+    record,
+  )
+
+const tagsOf = (header: string): readonly string[] => header.split(',').map((tag) => tag.trim())
+
+const namesRevision = (tags: readonly string[], record: VmRecord): boolean =>
+  tags.includes('*') || tags.includes(etagOf(record))

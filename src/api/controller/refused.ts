@@ -1,4 +1,5 @@
 import type { Rejection } from '../../core/errors.ts'
+import type { Unknown } from '../../core/plan/world.ts'
 
 /** Carries a rejection from wherever a request is handled to the one place that answers errors. Never leaves the API. */
 export class Refused extends Error {
@@ -11,5 +12,16 @@ export class Refused extends Error {
     super(rejection.detail)
     this.rejection = rejection
     this.headers = headers
+  }
+}
+
+/** Carries the reason why a request could not be decided: something it depends on could not be inspected. */
+export class Undecided extends Error {
+  override readonly name = 'Undecided'
+  readonly unknown: Unknown
+
+  constructor(unknown: Unknown) {
+    super(unknown.message)
+    this.unknown = unknown
   }
 }

@@ -1,5 +1,11 @@
 import type { CommandContext } from '../../commands/context.ts'
+import type { Plan } from '../../core/plan/step.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { VmCounters } from '../../core/vm/vm-counters.ts'
 import type { Log } from '../../log/log.ts'
+import type { HostView } from '../../owners/host-report.ts'
+import type { VmInputs } from '../../store/vm-table.ts'
+import type { VmWaits } from './vm-waits.ts'
 
 /** What is embedded in the executable and served, or read beside the sources when run from them. */
 export type PageAsset = 'scalar.js' | 'errors.md'
@@ -8,6 +14,14 @@ export type PageAsset = 'scalar.js' | 'errors.md'
 export type ControllerRooms = {
   /** Undefined until the store is open; until then routes that need it answer 503 `starting_up`. */
   readonly context: () => CommandContext | undefined
+  /** Long polls. */
+  readonly waits: VmWaits
+  /** What a pass would do for this record now, on a fresh look at the host. Changes nothing. */
+  readonly plan: (record: VmRecord, inputs: VmInputs) => Promise<Plan>
+  /** Throws HostFault. */
+  readonly counters: (record: VmRecord) => Promise<VmCounters>
+  /** All of this host, from a fresh look. Throws HostFault. */
+  readonly hostView: () => Promise<HostView>
   /** What the daemon still waits for before it is ready, in words ("console adoption"); empty when it is. */
   readonly waitingFor: () => readonly string[]
   readonly readAsset: (name: PageAsset) => Uint8Array

@@ -9,7 +9,7 @@ import type { App } from './app.ts'
 /** What a part of the request is called in an answer. */
 const PART_WORDS: Readonly<Record<string, string>> = { body: 'body', querystring: 'query', params: 'path' }
 
-/** Requests are held against their schemas without removing or coercing anything; only numbers of a query are read as such. */
+/** Requests are held against their schemas without removing or coercing anything; only numbers and booleans of a query are read as such. */
 export function validateBySchema(app: App): void {
   for (const [name, schema] of Object.entries(namedSchemas)) app.addSchema({ ...schema, $id: name })
   const byReference = new Map<string, TSchema>(
@@ -19,7 +19,7 @@ export function validateBySchema(app: App): void {
     const target = byReference.get(schema.$ref ?? '') ?? schema
     const check = checkerFor(target, patternWords)
     return (given: unknown) => {
-      const value = httpPart === 'querystring' ? withIntegers(target, given) : given
+      const value = httpPart === 'querystring' ? withPlainValues(target, given) : given
       const complaints = check(value)
       return complaints.length === 0
         ? { value }
@@ -36,19 +36,22 @@ export function invalidRequest(part: string, complaints: readonly Complaint[]): 
   return new Refused({ code: 'invalid_request', detail, errors: complaints })
 }
 
-/** A query has only strings. Where the schema wants an integer, plain decimal digits become one. */
-function withIntegers(schema: TSchema, query: unknown): unknown {
+/** A query has only strings. Where the schema wants an integer or a boolean, its plain text becomes one. */
+function withPlainValues(schema: TSchema, query: unknown): unknown {
   const properties: unknown = Reflect.get(schema, 'properties')
   if (typeof query !== 'object' || query === null || typeof properties !== 'object' || properties === null)
     return query
   const entries = Object.entries(query).map(([name, value]: [string, unknown]) => {
     const property: unknown = Object.hasOwn(properties, name) ? Reflect.get(properties, name) : undefined
-    const isInteger =
-      typeof property === 'object' && property !== null && Reflect.get(property, 'type') === 'integer'
-    return [
-      name,
-      isInteger && typeof value === 'string' && /^[0-9]{1,9}$/.test(value) ? Number(value) : value,
-    ]
+    const type: unknown =
+      typeof property === 'object' && property !== null ? Reflect.get(property, 'type') : undefined
+    return [name, typeof value === 'string' ? plainValue(type, value) : value]
   })
   return Object.fromEntries(entries)
+}
+
+function plainValue(type: unknown, text: string): unknown {
+  if (type === 'integer' && /^[0-9]{1,9}$/.test(text)) return Number(text)
+  if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
+  return text
 }

@@ -1,10 +1,11 @@
 import { limits } from '../../config/limits.ts'
 import { SignedUrl } from '../../core/storage/signed-url.ts'
 import { err, ok } from '../../lib/result.ts'
-import { guestIpv4, guestIpv6 } from './guest-address.ts'
+import { computeFromWire, diskFromWire } from './shape-from-wire.ts'
+import { networkFromWire } from './network-from-wire.ts'
 import type { CreateVm } from '../../core/vm/create.ts'
 import type { ImageRole } from '../../core/vm/desired.ts'
-import type { MacAddress, Sha256 } from '../../core/vm/ids.ts'
+import type { Sha256 } from '../../core/vm/ids.ts'
 import type { Complaint } from '../../lib/schema-check.ts'
 import type { Result } from '../../lib/result.ts'
 import type { CreateVmWire } from './requests.ts'
@@ -17,17 +18,15 @@ type ImageWire = CreateVmWire['image']['rootfs']
  */
 export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Complaint[]> {
   const complaints = [...sizeComplaints(body), ...imagesOf(body).flatMap(urlComplaints)]
-  const network = networkFromWire(body.network, complaints)
+  const network =
+    body.network === undefined ? undefined : networkFromWire(body.network, '/network', complaints)
   if (complaints.length > 0) return err(complaints)
   const { image } = body
   return ok({
     power: body.power,
-    compute: {
-      cpuMillicores: body.compute.cpu_millicores,
-      memoryMib: body.compute.memory_mib,
-      sleepAfterIdleSeconds: body.compute.sleep_after_idle_seconds,
-    },
-    disk: { sizeMib: body.disk.size_mib },
+    compute: computeFromWire(body.compute),
+    disk: diskFromWire(body.disk),
+    metadata: { labels: body.labels ?? {}, protected: body.protected ?? false },
     image: {
       images: imagesOf(body).map(([role, { url, sha256 }]) => ({
         role,
@@ -74,27 +73,4 @@ function sizeComplaints(body: CreateVmWire): Complaint[] {
     ),
     ...imagesOf(body).flatMap(([role, { url }]) => tooLong(`/image/${role}/url`, url, limits.urlBytesMax)),
   ]
-}
-
-function networkFromWire(network: CreateVmWire['network'], complaints: Complaint[]): CreateVm['network'] {
-  if (network === undefined) return undefined
-  const address = (member: 'ipv4_address' | 'ipv6_address', parse: (text: string) => string | undefined) => {
-    const text = network[member]
-    const parsed = text === undefined ? undefined : parse(text)
-    if (text !== undefined && parsed === undefined) {
-      complaints.push({
-        pointer: `/network/${member}`,
-        code: 'not_allowed',
-        detail: 'must be a unicast address that is neither loopback nor link-local',
-      })
-    }
-    return parsed
-  }
-  const ipv4Address = address('ipv4_address', guestIpv4)
-  const ipv6Address = address('ipv6_address', guestIpv6)
-  return {
-    ...(network.mac_address === undefined ? {} : { macAddress: network.mac_address as MacAddress }),
-    ...(ipv4Address === undefined ? {} : { ipv4Address }),
-    ...(ipv6Address === undefined ? {} : { ipv6Address }),
-  }
 }

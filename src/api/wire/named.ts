@@ -1,6 +1,17 @@
 import { Type } from 'typebox'
 import { problemSchema } from './problem.ts'
-import { createVmSchema, setPowerSchema } from './requests.ts'
+import { setNetworkSchema } from './network.ts'
+import { planSchema } from './plan.ts'
+import {
+  createVmSchema,
+  resizeSchema,
+  setComputeSchema,
+  setDiskSchema,
+  setMetadataSchema,
+  setPowerSchema,
+} from './requests.ts'
+import { countersSchema } from './counters.ts'
+import { syncSchema } from './sync.ts'
 import { vmListSchema, vmSchema } from './vm.ts'
 import type { Static } from 'typebox'
 
@@ -10,6 +21,14 @@ export const namedSchemas = {
   VmList: vmListSchema,
   CreateVm: createVmSchema,
   SetPower: setPowerSchema,
+  SetCompute: setComputeSchema,
+  Resize: resizeSchema,
+  SetDisk: setDiskSchema,
+  SetNetwork: setNetworkSchema,
+  SetMetadata: setMetadataSchema,
+  Plan: planSchema,
+  Counters: countersSchema,
+  Sync: syncSchema,
   Problem: problemSchema,
 } as const
 

@@ -4,6 +4,7 @@ import { exampleProblem } from './examples.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { scrub } from '../../log/scrub.ts'
 import type { Static } from 'typebox'
+import type { Unknown } from '../../core/plan/world.ts'
 import type { FaultCode, Rejection, RejectionCode } from '../../core/errors.ts'
 
 export const PROBLEM_MEDIA_TYPE = 'application/problem+json'
@@ -52,19 +53,26 @@ export function problemOf(rejection: Rejection, requestId: string): Problem {
 }
 
 /** A fault of the host in an answer that needed the host. */
-export function problemOfFault(fault: HostFault, requestId: string): Problem {
+export const problemOfFault = (fault: HostFault, requestId: string): Problem =>
+  problemOfUnknown({ code: fault.code, retry: fault.retry, message: errorChain(fault) }, requestId)
+
+/** What could not be inspected, in an answer that depends on it. */
+export function problemOfUnknown(
+  { code, retry, message }: Omit<Unknown, 'known'>,
+  requestId: string,
+): Problem {
   return {
-    type: typeOf(fault.code),
-    title: faults[fault.code].title,
+    type: typeOf(code),
+    title: faults[code].title,
     status: 503,
-    detail: scrub(errorChain(fault)),
-    code: fault.code,
-    retryable: fault.retry !== 'on-change',
+    detail: scrub(message),
+    code,
+    retryable: retry !== 'on-change',
     request_id: requestId,
   }
 }
 
-const typeOf = (code: RejectionCode | FaultCode): string => `/docs/errors#${code}`
+export const typeOf = (code: RejectionCode | FaultCode): string => `/docs/errors#${code}`
 
 /** The pointer repeats names from the request; a URL pasted in the place of a name must not come back. */
 const scrubbed = (error: { pointer: string; code: string; detail: string }) => ({

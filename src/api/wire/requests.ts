@@ -1,15 +1,8 @@
 import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { exampleCreateVm } from './examples.ts'
-import {
-  computeMembers,
-  diskMembers,
-  ipv4Schema,
-  ipv6Schema,
-  macAddressSchema,
-  powerSchema,
-  sha256Schema,
-} from './vm.ts'
+import { createNetworkSchema } from './network.ts'
+import { computeMembers, diskMembers, metadataMembers, powerSchema, sha256Schema } from './vm.ts'
 import { KERNEL_ARGUMENTS_PATTERN, SSH_KEY_PATTERN, UNICODE_PATTERN, URL_PATTERN } from './words.ts'
 import type { Static } from 'typebox'
 
@@ -50,19 +43,9 @@ export const createVmSchema = Type.Object(
       },
       closed,
     ),
-    network: Type.Optional(
-      Type.Object(
-        {
-          mac_address: Type.Optional({
-            ...macAddressSchema,
-            description: 'Chosen by the host where absent.',
-          }),
-          ipv4_address: Type.Optional(ipv4Schema),
-          ipv6_address: Type.Optional(ipv6Schema),
-        },
-        { ...closed, description: 'Where absent, the VM has no network device.' },
-      ),
-    ),
+    network: Type.Optional(createNetworkSchema),
+    labels: Type.Optional(metadataMembers.labels),
+    protected: Type.Optional(metadataMembers.protected),
     user_data: Type.Optional(
       Type.String({
         pattern: UNICODE_PATTERN,
@@ -91,4 +74,34 @@ export const setPowerSchema = Type.Object(
   { ...closed, examples: [{ state: 'stopped' }] },
 )
 
+export const setComputeSchema = Type.Object(computeMembers, {
+  ...closed,
+  description:
+    'The whole object. CPU and memory change only while the VM is stopped; the idle timeout in any state.',
+  examples: [{ cpu_millicores: 2000, memory_mib: 1024, sleep_after_idle_seconds: 600 }],
+})
+
+export const resizeSchema = Type.Object(
+  { ...computeMembers, disk_mib: diskMembers.size_mib },
+  {
+    ...closed,
+    description: 'Compute and the size of the disk as one shape: all of it is stored, or nothing.',
+    examples: [{ cpu_millicores: 2000, memory_mib: 1024, disk_mib: 4096, sleep_after_idle_seconds: 600 }],
+  },
+)
+
+export const setDiskSchema = Type.Object(diskMembers, {
+  ...closed,
+  description: 'The whole object: a limit that is left out is lifted.',
+  examples: [{ size_mib: 4096, iops_max: 500, mib_per_second_max: 100 }],
+})
+
+export const setMetadataSchema = Type.Object(metadataMembers, {
+  ...closed,
+  description: 'The whole object.',
+  examples: [{ labels: { env: 'prod' }, protected: true }],
+})
+
+export type SetDiskWire = Static<typeof setDiskSchema>
+export type SetComputeWire = Static<typeof setComputeSchema>
 export type CreateVmWire = Static<typeof createVmSchema>

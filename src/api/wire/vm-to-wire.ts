@@ -1,7 +1,9 @@
 import { scrub } from '../../log/scrub.ts'
-import type { Compute, Desired } from '../../core/vm/desired.ts'
+import type { InboundRule } from '../../core/network/inbound-rule.ts'
+import type { Bandwidth, Compute, Desired, Disk, Network } from '../../core/vm/desired.ts'
 import type { OperationId } from '../../core/vm/ids.ts'
-import type { Fault, VmRecord } from '../../core/vm/record.ts'
+import type { Fault, Observed, VmRecord } from '../../core/vm/record.ts'
+import type { NetworkWire } from './network.ts'
 import type { VmWire } from './vm.ts'
 
 /** The only way from a record to a response. `operationId` is that of the mutation being answered, if it changed something. */
@@ -12,13 +14,17 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
     desired: desiredToWire(record.desired),
     observed: {
       state: observed.state,
+      state_since: time(observed.sinceMs),
+      ...(observed.waitingFor === undefined ? {} : { waiting_for: observed.waitingFor }),
       ...(generations.observed < generations.desired ? { operation_id: record.operationId } : {}),
-      ...(observed.fault === undefined ? {} : faultToWire(observed.fault)),
+      ...faultsToWire(observed),
       ...(observed.compute === undefined ? {} : { compute: computeToWire(observed.compute) }),
-      ...(observed.disk === undefined ? {} : { disk: { size_mib: observed.disk.sizeMib } }),
+      ...(observed.disk === undefined ? {} : { disk: observedDiskToWire(observed.disk) }),
       ...(observed.startedAtMs === undefined ? {} : { started_at: time(observed.startedAtMs) }),
     },
     generations: { desired: generations.desired, observed: generations.observed },
+    labels: record.metadata.labels,
+    protected: record.metadata.protected,
     revision: record.revision,
     created_at: time(record.createdAtMs),
     updated_at: time(record.updatedAtMs),
@@ -30,24 +36,51 @@ function desiredToWire({ power, compute, disk, image, network }: Desired): VmWir
   return {
     power,
     compute: computeToWire(compute),
-    disk: { size_mib: disk.sizeMib },
+    disk: diskToWire(disk),
     image: {
       rootfs_sha256: image.rootfsSha256,
       kernel_sha256: image.kernelSha256,
       ...(image.initrdSha256 === undefined ? {} : { initrd_sha256: image.initrdSha256 }),
       ...(image.kernelArguments === undefined ? {} : { kernel_arguments: image.kernelArguments }),
     },
-    ...(network === undefined
-      ? {}
-      : {
-          network: {
-            mac_address: network.macAddress,
-            ...(network.ipv4Address === undefined ? {} : { ipv4_address: network.ipv4Address }),
-            ...(network.ipv6Address === undefined ? {} : { ipv6_address: network.ipv6Address }),
-          },
-        }),
+    ...(network === undefined ? {} : { network: networkToWire(network) }),
   }
 }
+
+const diskToWire = ({ sizeMib, iopsMax, mibPerSecondMax }: Disk): VmWire['desired']['disk'] => ({
+  size_mib: sizeMib,
+  ...(iopsMax === undefined ? {} : { iops_max: iopsMax }),
+  ...(mibPerSecondMax === undefined ? {} : { mib_per_second_max: mibPerSecondMax }),
+})
+
+const observedDiskToWire = ({ sizeMib, guestSizeMib }: NonNullable<Observed['disk']>) => ({
+  size_mib: sizeMib,
+  ...(guestSizeMib === undefined ? {} : { guest_size_mib: guestSizeMib }),
+})
+
+function networkToWire(network: Network): NetworkWire {
+  const { macAddress, ipv4Address, ipv6Address, bandwidth, firewall } = network
+  return {
+    mac_address: macAddress,
+    ...(ipv4Address === undefined ? {} : { ipv4_address: ipv4Address }),
+    ...(ipv6Address === undefined ? {} : { ipv6_address: ipv6Address }),
+    ...(bandwidth === undefined ? {} : { bandwidth: bandwidthToWire(bandwidth) }),
+    ...(firewall === undefined ? {} : { firewall: { inbound: firewall.inbound.map(inboundToWire) } }),
+  }
+}
+
+const bandwidthToWire = ({ receiveMbitPerSecond: receive, transmitMbitPerSecond: transmit }: Bandwidth) => ({
+  ...(receive === undefined ? {} : { receive_mbit_per_second: receive }),
+  ...(transmit === undefined ? {} : { transmit_mbit_per_second: transmit }),
+})
+
+const inboundToWire = ({ protocol, ports, sources }: InboundRule) => ({
+  protocol,
+  ...(ports === undefined
+    ? {}
+    : { ports: ports.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`)) }),
+  ...(sources === undefined ? {} : { sources: [...sources] }),
+})
 
 const computeToWire = (compute: Compute): VmWire['desired']['compute'] => ({
   cpu_millicores: compute.cpuMillicores,
@@ -55,17 +88,45 @@ const computeToWire = (compute: Compute): VmWire['desired']['compute'] => ({
   sleep_after_idle_seconds: compute.sleepAfterIdleSeconds,
 })
 
-/** A fault's message quotes what tools and servers said, so it passes the scrubber like a log line. */
-const faultToWire = (fault: Fault): Pick<VmWire['observed'], 'error' | 'fault'> => ({
-  error: scrub(`${fault.step}: ${fault.message}`),
-  fault: {
-    code: fault.code,
-    step: fault.step,
-    generation: fault.generation,
-    since: time(fault.sinceMs),
-    attempt: fault.attempt,
-    ...(fault.nextAttemptAtMs === undefined ? {} : { next_attempt_at: time(fault.nextAttemptAtMs) }),
-  },
+/**
+ * Tells the fault that keeps the VM back, then what else the last inspection found; undefined for a healthy VM. Messages
+ * quote what tools and servers said, so they pass the scrubber like log lines.
+ */
+export function errorToWire({ fault, partialFaults = [] }: Faults): string | undefined {
+  const others = partialFaults.filter(({ code }) => code !== fault?.code)
+  const told = [...(fault === undefined ? [] : [fault]), ...others]
+  return told.length === 0
+    ? undefined
+    : scrub(told.map(({ step, message }) => `${step}: ${message}`).join('; '))
+}
+
+type Faults = Pick<Observed, 'fault' | 'partialFaults'>
+
+function faultsToWire({ fault, partialFaults = [] }: Faults): Partial<VmWire['observed']> {
+  const error = errorToWire({ ...(fault === undefined ? {} : { fault }), partialFaults })
+  if (error === undefined) return {}
+  return {
+    error,
+    ...(fault === undefined ? {} : { fault: faultToWire(fault) }),
+    ...(partialFaults.length === 0
+      ? {}
+      : {
+          partial_faults: partialFaults.map(({ code, step, message }) => ({
+            code,
+            step,
+            detail: scrub(message),
+          })),
+        }),
+  }
+}
+
+const faultToWire = (fault: Fault): NonNullable<VmWire['observed']['fault']> => ({
+  code: fault.code,
+  step: fault.step,
+  generation: fault.generation,
+  since: time(fault.sinceMs),
+  attempt: fault.attempt,
+  next_attempt_at: time(fault.nextAttemptAtMs),
 })
 
 /** RFC 3339 in UTC with milliseconds. */

@@ -1,8 +1,11 @@
 import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { exampleVm } from './examples.ts'
-import { MAC_ADDRESS_PATTERN, SHA256_PATTERN, VM_ID_PATTERN } from '../../core/vm/ids.ts'
+import { SHA256_PATTERN, VM_ID_PATTERN } from '../../core/vm/ids.ts'
+import { networkSchema } from './network.ts'
+import { LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN } from './words.ts'
 import type { Static } from 'typebox'
+import type { PlanWire } from './plan.ts'
 import type { DesiredPower } from '../../core/vm/desired.ts'
 import type { ObservedState } from '../../core/vm/record.ts'
 
@@ -55,16 +58,42 @@ export const diskMembers = {
     description: 'At least the size of the root image. A disk never shrinks.',
     examples: [2048],
   }),
+  iops_max: Type.Optional(
+    Type.Integer({
+      minimum: limits.diskIopsMin,
+      maximum: limits.diskIopsMax,
+      description:
+        'Reads and writes a second, together. Not limited where absent. Takes effect on a running VM.',
+      examples: [500],
+    }),
+  ),
+  mib_per_second_max: Type.Optional(
+    Type.Integer({
+      minimum: limits.diskMibPerSecondMin,
+      maximum: limits.diskMibPerSecondMax,
+      description: 'Read and written, together. Not limited where absent. Takes effect on a running VM.',
+      examples: [100],
+    }),
+  ),
+}
+
+export const metadataMembers = {
+  labels: Type.Unsafe<Record<string, string>>({
+    type: 'object',
+    additionalProperties: { type: 'string', pattern: LABEL_VALUE_PATTERN },
+    propertyNames: { type: 'string', pattern: LABEL_KEY_PATTERN },
+    maxProperties: limits.labelsMax,
+    description: 'For the controller to find its VMs by; see `?label=` of the list.',
+    examples: [{ env: 'prod', 'example.net/owner': 'web' }],
+  }),
+  protected: Type.Boolean({ description: 'While true, a deletion is refused.' }),
 }
 
 export const sha256Schema = Type.String({
   pattern: SHA256_PATTERN,
   description: 'SHA-256 of the image, verified while it downloads.',
 })
-export const macAddressSchema = Type.String({ pattern: MAC_ADDRESS_PATTERN, examples: ['02:00:5e:10:00:01'] })
-export const ipv4Schema = Type.String({ format: 'ipv4', examples: ['192.0.2.10'] })
-export const ipv6Schema = Type.String({ format: 'ipv6', examples: ['2001:db8::10'] })
-const timeSchema = Type.String({ format: 'date-time', examples: ['2030-01-01T12:00:00.000Z'] })
+export const timeSchema = Type.String({ format: 'date-time', examples: ['2030-01-01T12:00:00.000Z'] })
 const generationSchema = Type.Integer({ minimum: 0 })
 
 const desiredSchema = Type.Object(
@@ -81,16 +110,7 @@ const desiredSchema = Type.Object(
       },
       { description: 'By digest. URLs are never returned.' },
     ),
-    network: Type.Optional(
-      Type.Object(
-        {
-          mac_address: macAddressSchema,
-          ipv4_address: Type.Optional(ipv4Schema),
-          ipv6_address: Type.Optional(ipv6Schema),
-        },
-        { description: 'Absent: the VM has no network device.' },
-      ),
-    ),
+    network: Type.Optional(networkSchema),
   },
   { description: 'What was asked for.' },
 )
@@ -102,7 +122,7 @@ const faultSchema = Type.Object(
     generation: generationSchema,
     since: timeSchema,
     attempt: Type.Integer({ minimum: 1 }),
-    next_attempt_at: Type.Optional({ ...timeSchema, description: 'Absent when only a change can help.' }),
+    next_attempt_at: timeSchema,
   },
   { description: '`error` in parts.' },
 )
@@ -113,6 +133,13 @@ const observedSchema = Type.Object(
       type: 'string',
       description: '`sleeping` is stopped automatically with its saved state kept; traffic wakes it.',
     }),
+    state_since: timeSchema,
+    waiting_for: Type.Optional(
+      Type.String({
+        description: 'What a transitional state waits for. Past its deadline `error` says so.',
+        examples: ['the monitor to answer'],
+      }),
+    ),
     operation_id: Type.Optional(
       Type.String({ description: 'The mutation that is being applied; absent when the generations meet.' }),
     ),
@@ -123,10 +150,36 @@ const observedSchema = Type.Object(
       }),
     ),
     fault: Type.Optional(faultSchema),
+    partial_faults: Type.Optional(
+      Type.Array(
+        Type.Object({
+          code: Type.String({ description: 'A fault code of /docs/errors.' }),
+          step: Type.String({ examples: ['network.inspect'] }),
+          detail: Type.String(),
+        }),
+        {
+          description:
+            'Everything the last inspection found to be wrong, also what does not keep the VM from what is desired.',
+        },
+      ),
+    ),
     compute: Type.Optional(
       Type.Object(computeMembers, { description: 'As the VM runs now; absent while it does not.' }),
     ),
-    disk: Type.Optional(Type.Object(diskMembers, { description: 'Absent until the disk exists.' })),
+    disk: Type.Optional(
+      Type.Object(
+        {
+          size_mib: Type.Integer({ description: 'Of the disk on this host.' }),
+          guest_size_mib: Type.Optional(
+            Type.Integer({
+              description:
+                'As the running guest sees it; below `size_mib` where growth reaches the guest at its next start.',
+            }),
+          ),
+        },
+        { description: 'Absent until the disk exists.' },
+      ),
+    ),
     started_at: Type.Optional(timeSchema),
   },
   { description: 'What the host reached.' },
@@ -147,6 +200,7 @@ export const vmSchema = Type.Object(
         examples: [{ desired: 7, observed: 7 }],
       },
     ),
+    ...metadataMembers,
     revision: Type.Integer({ minimum: 1, description: 'Raised by every visible change; the ETag.' }),
     created_at: timeSchema,
     updated_at: timeSchema,
@@ -156,6 +210,25 @@ export const vmSchema = Type.Object(
           'Only in the answer to a mutation that changed something; every log line that follows carries it.',
         examples: ['op-01b21dd2138040a1b2c3d4e5'],
       }),
+    ),
+    dry_run: Type.Optional(
+      Type.Object(
+        {
+          changed: Type.Boolean({ description: 'Whether the request would change anything.' }),
+          changes: Type.Array(
+            Type.Object({
+              pointer: Type.String({ examples: ['/desired/compute/memory_mib'] }),
+              from: Type.Optional(Type.Unknown()),
+              to: Type.Optional(Type.Unknown()),
+            }),
+          ),
+          plan: Type.Optional(Type.Unsafe<PlanWire>({ $ref: 'Plan#' })),
+        },
+        {
+          description:
+            'Only in the answer to a request with `dry_run=true`, of which nothing was stored: the VM is shown as it would be.',
+        },
+      ),
     ),
   },
   { description: 'A VM: what is desired of it and what the host has reached.', examples: [exampleVm] },

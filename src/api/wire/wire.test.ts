@@ -15,6 +15,7 @@ test('a create request becomes the domain value with every optional member absen
     'compute',
     'disk',
     'image',
+    'metadata',
     'power',
     'sshAuthorizedKeys',
   ])

@@ -7,6 +7,14 @@ export const SSH_KEY_PATTERN = '^[^\\x00-\\x1f\\x7f]+$'
 /** Every string but one with half a surrogate pair, which has no UTF-8 form. */
 export const UNICODE_PATTERN = '^\\P{Cs}*$'
 export const URL_PATTERN = '^(https?|file)://\\P{Cs}+$'
+/** Their meaning is checked later, by `parseNetwork`. */
+export const CIDR_PATTERN = '^[0-9A-Fa-f:.]+/[0-9]{1,3}$'
+export const PORTS_PATTERN = '^[1-9][0-9]{0,4}(-[1-9][0-9]{0,4})?$'
+/** As the field's orchestrators have them (kubernetes.io, "Labels and Selectors"), without a length for the prefix alone. */
+export const LABEL_KEY_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?$'
+export const LABEL_VALUE_PATTERN = '^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$'
+const LABEL = '[A-Za-z0-9._/-]{1,128}=[A-Za-z0-9._-]{0,63}'
+export const LABEL_QUERY_PATTERN = `^${LABEL}(,${LABEL})*$`
 export const CURSOR_PATTERN = '^[A-Za-z0-9_-]{1,128}$'
 
 /** What a value must be that does not match its pattern. */
@@ -18,5 +26,10 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [SSH_KEY_PATTERN, 'must be one line of an authorized_keys file'],
   [UNICODE_PATTERN, 'must be text that has a UTF-8 form'],
   [URL_PATTERN, 'must be an https:, http: or file: URL'],
+  [CIDR_PATTERN, 'must be a network in CIDR form, e.g. 192.0.2.0/24'],
+  [PORTS_PATTERN, 'must be a port or a range of ports, e.g. "443" or "8000-8100"'],
+  [LABEL_KEY_PATTERN, 'must be 1 to 128 letters, digits, inner dots, hyphens, underscores and slashes'],
+  [LABEL_VALUE_PATTERN, 'must be at most 63 letters, digits, inner dots, hyphens and underscores'],
+  [LABEL_QUERY_PATTERN, 'must be labels like env=prod, joined by commas'],
   [CURSOR_PATTERN, 'must be the next_cursor of an earlier answer'],
 ])

@@ -4,15 +4,26 @@ import { Agent, request as httpsRequest } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { TLSSocket } from 'node:tls'
+import { createApiClient } from '../../../src/client/api-client.ts'
 import { createControllerApi } from '../../../src/api/controller/controller-api.ts'
 import { readAsset } from '../../../src/daemon/assets.ts'
 import { createAuthority, issueCertificate } from '../../../src/daemon/setup/certificates.ts'
 import { createLog } from '../../../src/log/logger.ts'
 import { newOperationId } from '../../../src/log/operation-id.ts'
 import { Store } from '../../../src/store/store.ts'
+import { VmWaits } from '../../../src/api/controller/vm-waits.ts'
+import { planFor } from '../../../src/reconcile/explain.ts'
+import { readCounters } from '../../../src/reconcile/observe/read-counters.ts'
+import { FakeCapacity } from '../../fakes/fake-capacity.ts'
+import { FakeClock } from '../../fakes/fake-clock.ts'
+import { FakeFigures } from '../../fakes/fake-figures.ts'
+import { FakeHost } from '../../fakes/fake-host.ts'
+import { reportOn } from './report-on.ts'
+import { assertDocumented } from './documented.ts'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
+import type { ApiClient } from '../../../src/client/api-client.ts'
 import type { ControllerRooms } from '../../../src/api/controller/rooms.ts'
 import type { CommandContext } from '../../../src/commands/context.ts'
 import type { CertificatePair, LeafRequest } from '../../../src/daemon/setup/certificates.ts'
@@ -67,7 +78,15 @@ export type Call = {
 }
 
 export type ControllerHost = {
+  /** The store's. */
+  readonly directory: string
   readonly store: Store
+  readonly capacity: FakeCapacity
+  readonly waits: VmWaits
+  /** What plans and counters are read from. Nothing reconciles it. */
+  readonly host: FakeHost
+  /** What the host is found to have. */
+  readonly figures: FakeFigures
   readonly context: CommandContext
   readonly pokes: string[]
   readonly logLines: string[]
@@ -76,19 +95,33 @@ export type ControllerHost = {
   /** What the daemon is made to say it waits for. */
   waitingFor: string[]
   storeIsOpen: boolean
+  /** The client that is made from the OpenAPI document: for every use of the API as it is meant. */
+  readonly api: ApiClient
+  /** A request of any shape, for what the client would not send. */
   call(call: Call): Promise<Answer>
   close(boundMs: number): Promise<void>
 }
 
 /** The controller API on loopback with real TLS and a real store in a directory of its own. */
-export async function startControllerHost(t: TestContext, pki: Pki): Promise<ControllerHost> {
+export async function startControllerHost(
+  t: TestContext,
+  pki: Pki,
+  { userIds = 3 }: { readonly userIds?: number } = {},
+): Promise<ControllerHost> {
   const directory = mkdtempSync(join(tmpdir(), 'controller-'))
   const files = writePki(directory, pki)
-  const store = new Store(directory, { first: 600_000, count: 3 })
+  const store = new Store(directory, { first: 600_000, count: userIds })
   const pokes: string[] = []
   const logLines: string[] = []
+  const capacity = new FakeCapacity()
+  const waits = new VmWaits((listener) => store.onVmChange(listener))
+  const host = new FakeHost(new FakeClock(), store.storeId)
+  const figures = new FakeFigures()
+  const report = reportOn(host, figures, store)
   const context: CommandContext = {
     store,
+    capacity,
+    guestRanges: [],
     now: () => Date.now(),
     newOperationId,
     poke: (id, reason) => pokes.push(`${id}: ${reason}`),
@@ -96,6 +129,10 @@ export async function startControllerHost(t: TestContext, pki: Pki): Promise<Con
   const state = { waitingFor: [] as string[], storeIsOpen: true }
   const rooms: ControllerRooms = {
     context: () => (state.storeIsOpen ? context : undefined),
+    waits,
+    plan: (record, inputs) => planFor({ host }, record, inputs),
+    counters: (record) => readCounters(host, record),
+    hostView: () => report.take(),
     waitingFor: () => state.waitingFor,
     readAsset,
     version: '1.2.3',
@@ -110,6 +147,14 @@ export async function startControllerHost(t: TestContext, pki: Pki): Promise<Con
     key: pki.controller.key,
     agent,
   }
+  const connection = {
+    url: `https://127.0.0.1:${api.port}`,
+    ca: client.ca,
+    cert: client.cert,
+    key: client.key,
+  }
+  const typed = createApiClient(connection)
+  typed.use({ onResponse: ({ request, response }) => assertDocumentedAnswer(request, response) })
   let closed = false
   const close = async (boundMs: number): Promise<void> => {
     closed = true
@@ -117,12 +162,41 @@ export async function startControllerHost(t: TestContext, pki: Pki): Promise<Con
   }
   t.after(async () => {
     agent.destroy()
+    typed.close()
     if (!closed) await close(0)
     store.close()
     rmSync(directory, { recursive: true })
   })
   const call = async (given: Call): Promise<Answer> => send(api.port, { client, ...given })
-  return Object.assign(state, { store, context, pokes, logLines, port: api.port, files, call, close })
+  return Object.assign(state, {
+    api: typed,
+    directory,
+    store,
+    capacity,
+    waits,
+    host,
+    figures,
+    context,
+    pokes,
+    logLines,
+    port: api.port,
+    files,
+    call,
+    close,
+  })
+}
+
+/** As {@link send} does for what it sends. */
+async function assertDocumentedAnswer({ method, url }: Request, response: Response): Promise<undefined> {
+  const { pathname, search } = new URL(url)
+  const { code } = response.status < 400 ? {} : ((await response.clone().json()) as { code?: string })
+  await assertDocumented({
+    method,
+    path: `${pathname}${search}`,
+    status: response.status,
+    mediaType: response.headers.get('content-type') ?? undefined,
+    ...(code === undefined ? {} : { code }),
+  })
 }
 
 export function writePki(directory: string, { authority, server }: Pki): ControllerHost['files'] {
@@ -138,8 +212,20 @@ export function writePki(directory: string, { authority, server }: Pki): Control
   return files
 }
 
-/** One request. Rejects where the connection or its handshake fails. */
+/** One request. Rejects where the connection or its handshake fails, or where the answer is not in the OpenAPI document. */
 export async function send(port: number, call: Call): Promise<Answer> {
+  const answer = await exchange(port, call)
+  await assertDocumented({
+    method: call.method ?? 'GET',
+    path: call.path,
+    status: answer.status,
+    mediaType: answer.headers['content-type'],
+    ...(answer.status < 400 ? {} : { code: answer.json?.code }),
+  })
+  return answer
+}
+
+async function exchange(port: number, call: Call): Promise<Answer> {
   const raw = typeof call.body === 'string' || call.body instanceof Uint8Array
   const body = call.body === undefined || raw ? call.body : JSON.stringify(call.body)
   const { promise, resolve, reject } = Promise.withResolvers<Answer>()
@@ -195,7 +281,11 @@ export const createBody = (changes: object = {}) => ({
 })
 
 /** Checks that an answer is a complete problem with this status and code, and returns it. */
-export function assertProblem(answer: Answer, status: number, code: string) {
+export function assertProblem(
+  answer: Pick<Answer, 'status' | 'headers' | 'text' | 'json'>,
+  status: number,
+  code: string,
+) {
   assert.equal(answer.status, status, answer.text)
   assert.match(answer.headers['content-type'] ?? '', /^application\/problem\+json/)
   const { type, title, detail, retryable, request_id } = answer.json

@@ -1,6 +1,6 @@
-import { rejections } from '../../../core/errors.ts'
 import { PROBLEM_MEDIA_TYPE } from '../../wire/problem.ts'
-import type { RejectionCode } from '../../../core/errors.ts'
+import { problemHead } from '../../wire/problem-examples.ts'
+import type { ProblemCode } from '../../wire/problem-examples.ts'
 
 export const requestIdHeader = {
   'X-Request-Id': {
@@ -9,25 +9,30 @@ export const requestIdHeader = {
   },
 }
 
-/** Any route can answer these; so can the listener 408 and 431, before there is a route. */
-const COMMON: readonly RejectionCode[] = ['invalid_request', 'forbidden', 'internal']
+const retryAfterHeader = {
+  'Retry-After': { type: 'integer', description: 'With `starting_up`: seconds after which to try again.' },
+}
 
-/** The error answers of a route by status, for its description. */
-export function problems(...codes: readonly RejectionCode[]): Record<number, object> {
-  const all = [...COMMON, ...codes]
-  const statuses = [...new Set(all.map((code) => rejections[code].status))].toSorted((a, b) => a - b)
-  return Object.fromEntries(
-    statuses.map((status) => {
-      const here = all.filter((code) => rejections[code].status === status)
-      const description = here.map((code) => `\`${code}\`: ${rejections[code].title}.`).join('\n\n')
-      return [
-        status,
-        {
-          description,
-          headers: requestIdHeader,
-          content: { [PROBLEM_MEDIA_TYPE]: { schema: { $ref: 'Problem#' } } },
-        },
-      ]
-    }),
-  )
+/** Any route can answer these; 408 and 431 come from the listener, before there is a route. */
+const COMMON = ['invalid_request', 'forbidden', 'request_timeout', 'headers_too_large', 'internal'] as const
+
+/** Where the OpenAPI document keeps its examples. */
+export const EXAMPLES_PATH = '#/components/examples/'
+
+/** The error answers of a route by status, for its description; each code is an example of its name. */
+export function problems(...codes: readonly ProblemCode[]): Record<number, object> {
+  const all: ProblemCode[] = [...new Set([...COMMON, ...codes])]
+  const byStatus = Map.groupBy(all, (code) => problemHead(code).status)
+  return Object.fromEntries([...byStatus].map(([status, here]) => [status, problemAnswer(here)]))
+}
+
+function problemAnswer(codes: readonly ProblemCode[]): object {
+  const examples = codes.map((code) => [code, { $ref: `${EXAMPLES_PATH}${code}` }])
+  return {
+    description: codes.map((code) => `\`${code}\`: ${problemHead(code).title}.`).join('\n\n'),
+    headers: { ...requestIdHeader, ...(codes.includes('starting_up') ? retryAfterHeader : {}) },
+    content: {
+      [PROBLEM_MEDIA_TYPE]: { schema: { $ref: 'Problem#' }, examples: Object.fromEntries(examples) },
+    },
+  }
 }

@@ -4,6 +4,8 @@ import { vmIdSchema } from '../../wire/vm.ts'
 import { Refused } from '../refused.ts'
 import { requestIdHeader } from './answers.ts'
 import type { CommandContext } from '../../../commands/context.ts'
+import type { VmId } from '../../../core/vm/ids.ts'
+import type { VmRecord } from '../../../core/vm/record.ts'
 import type { ControllerRooms } from '../rooms.ts'
 
 export const closed = { additionalProperties: false } as const
@@ -24,4 +26,12 @@ export function contextOf(rooms: ControllerRooms): CommandContext {
   if (context === undefined)
     throw new Refused({ code: 'starting_up', detail: 'waiting for the store to open' })
   return context
+}
+
+/** The VM, or the refusal that says there is none. */
+export function vmOf(context: CommandContext, id: VmId): VmRecord {
+  const record = context.store.vms.get(id)
+  if (record === undefined)
+    throw new Refused({ code: 'not_found', detail: `there is no VM ${id} on this host` })
+  return record
 }

@@ -1,0 +1,115 @@
+import { Type } from 'typebox'
+import { changesBetween } from '../../wire/changes.ts'
+import { planToWire } from '../../wire/plan.ts'
+import { vmToWire } from '../../wire/vm-to-wire.ts'
+import { checkIfMatch, etagOf } from '../precondition.ts'
+import { Refused, Undecided } from '../refused.ts'
+import { problems } from './answers.ts'
+import { closed, contextOf, params, tags, vmAnswer } from './vm-parts.ts'
+import type { FastifyReply } from 'fastify'
+import type { Accepted, CommandContext, CommandResult } from '../../../commands/context.ts'
+import type { VmId } from '../../../core/vm/ids.ts'
+import type { VmRecord } from '../../../core/vm/record.ts'
+import type { ProblemCode } from '../../wire/problem-examples.ts'
+import type { VmWire } from '../../wire/vm.ts'
+import type { ControllerRooms } from '../rooms.ts'
+
+const ifMatch = Type.Object({
+  'if-match': Type.Optional(
+    Type.String({ description: 'Only if the VM is at this revision: the ETag of an earlier answer.' }),
+  ),
+})
+
+const dryRun = Type.Object(
+  {
+    dry_run: Type.Optional(
+      Type.Boolean({
+        description:
+          'Checks everything and stores nothing. The answer shows what would be stored, and the plan that would follow.',
+        default: false,
+      }),
+    ),
+  },
+  closed,
+)
+
+/** What all mutations of a VM have in common in the description; `codes` are the refusals beyond those of every one. */
+export const mutationSchema = (...codes: readonly ProblemCode[]) => ({
+  tags,
+  params,
+  querystring: dryRun,
+  headers: ifMatch,
+  response: {
+    200: vmAnswer('Nothing changed: this is what was desired already. Or the answer to a dry run.'),
+    202: vmAnswer('Stored. The host follows; poll until the generations meet.'),
+    ...problems('starting_up', 'precondition_failed', ...codes),
+  },
+})
+
+/** The refusals of a mutation that has a body. */
+export const BODY_CODES = ['body_too_large', 'unsupported_media_type'] as const
+
+type Command = (context: CommandContext, id: VmId) => CommandResult
+
+/** A request and its reply, as far as every mutation is concerned. */
+export type Mutation = {
+  readonly request: {
+    readonly params: { readonly id: string }
+    readonly query: { readonly dry_run?: boolean | undefined }
+    readonly headers: { readonly 'if-match'?: string | undefined }
+    operationId?: string | undefined
+  }
+  readonly reply: FastifyReply
+  readonly rooms: ControllerRooms
+  /** The VM may be missing: then a precondition cannot hold. Elsewhere the command says so in better words. */
+  readonly creates?: true
+}
+
+/** Runs a command and answers: 202 with what was stored, 200 where nothing changed, or what a dry run found. */
+export async function mutate(
+  { request, reply, rooms, creates }: Mutation,
+  command: Command,
+): Promise<VmWire> {
+  const context = contextOf(rooms)
+  const id = request.params.id as VmId
+  const before = context.store.vms.get(id)
+  if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before)
+  if (request.query.dry_run === true) return rehearse(rooms, context, { id, command })
+  const { record, changed, operationId = record.operationId } = acceptedOf(command(context, id))
+  await context.store.flushed()
+  reply.code(changed ? 202 : 200).header('etag', etagOf(record))
+  if (!changed) return vmToWire(record)
+  request.operationId = operationId
+  return vmToWire(record, operationId)
+}
+
+async function rehearse(
+  rooms: ControllerRooms,
+  context: CommandContext,
+  { id, command }: { readonly id: VmId; readonly command: Command },
+): Promise<VmWire> {
+  const { store } = context
+  const before = store.vms.get(id)
+  const { record, changed, inputs } = store.rehearse(() => {
+    const accepted = acceptedOf(command({ ...context, poke: () => {} }, id))
+    return { ...accepted, inputs: store.vms.inputs(id) }
+  })
+  const changes = changesBetween(wanted(before), wanted(record))
+  const plan = planToWire(await rooms.plan(record, inputs))
+  // What is desired as it would be; all else as it is, for a revision that was rolled back names nothing.
+  const { desired, labels, protected: guarded } = vmToWire(record)
+  const shown = { ...vmToWire(before ?? record), desired, labels, protected: guarded }
+  return { ...shown, dry_run: { changed, changes: [...changes], plan } }
+}
+
+/** What a mutation can change; nothing is wanted of a VM under deletion. */
+function wanted(record: VmRecord | undefined): unknown {
+  if (record === undefined || record.deleting) return undefined
+  const { desired, labels, protected: guarded } = vmToWire(record)
+  return { desired, labels, protected: guarded }
+}
+
+function acceptedOf(result: CommandResult): Accepted {
+  if (result.ok) return result.value
+  throw 'known' in result.error ? new Undecided(result.error) : new Refused(result.error)
+}

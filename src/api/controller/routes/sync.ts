@@ -1,0 +1,29 @@
+import { ref } from '../../wire/named.ts'
+import { syncToWire } from '../../wire/sync-to-wire.ts'
+import { problems, requestIdHeader } from './answers.ts'
+import { contextOf, noQuery } from './vm-parts.ts'
+import type { SyncWire } from '../../wire/sync.ts'
+import type { App } from '../app.ts'
+import type { ControllerRooms } from '../rooms.ts'
+
+/** All of the host in one answer. */
+export function syncRoutes(app: App, rooms: ControllerRooms): void {
+  const schema = {
+    operationId: 'getSync',
+    tags: ['Host'],
+    summary: 'Get the host',
+    description:
+      'Capacity with its true figures, every VM, image and snapshot. Looked at anew for each answer; requests that come at ' +
+      'once share a look. Where memory, storage or systemd cannot be inspected the answer is a 503 with the code of the ' +
+      'fault, and no figure at all.',
+    querystring: noQuery,
+    response: {
+      200: { ...ref('Sync'), description: 'The host.', headers: requestIdHeader },
+      ...problems('starting_up', 'capacity_unknown', 'storage_inspection_failed', 'systemd_unavailable'),
+    },
+  }
+  app.get('/v1/sync', { schema }, async (): Promise<SyncWire> => {
+    contextOf(rooms)
+    return syncToWire(await rooms.hostView())
+  })
+}

@@ -1,0 +1,93 @@
+import { resize, setCompute, setDisk } from '../../../commands/reshape.ts'
+import { setNetwork } from '../../../commands/set-network.ts'
+import { ref } from '../../wire/named.ts'
+import { networkFromWire } from '../../wire/network-from-wire.ts'
+import { computeFromWire, diskFromWire } from '../../wire/shape-from-wire.ts'
+import { invalidRequest } from '../validation.ts'
+import { BODY_CODES, mutate, mutationSchema } from './mutation.ts'
+import type { Complaint } from '../../../lib/schema-check.ts'
+import type { ProblemCode } from '../../wire/problem-examples.ts'
+import type { VmWire } from '../../wire/vm.ts'
+import type { App } from '../app.ts'
+import type { ControllerRooms } from '../rooms.ts'
+
+/** The shape of a VM: compute, disk, network. */
+export function vmShapeRoutes(app: App, rooms: ControllerRooms): void {
+  putCompute(app, rooms)
+  putResize(app, rooms)
+  putDisk(app, rooms)
+  putNetwork(app, rooms)
+}
+
+/** Refusals of a change that may need room on the host. */
+const CAPACITY_CODES = ['insufficient_capacity', 'capacity_unknown', 'storage_inspection_failed'] as const
+const shapeSchema = (...codes: readonly ProblemCode[]) =>
+  mutationSchema('not_found', 'vm_deleting', ...codes, ...BODY_CODES)
+
+function putCompute(app: App, rooms: ControllerRooms): void {
+  const schema = {
+    ...shapeSchema('vm_not_stopped', ...CAPACITY_CODES),
+    operationId: 'setVmCompute',
+    summary: 'Set CPU, memory and idle timeout',
+    description: 'CPU and memory change only while the VM is stopped; the idle timeout in any state.',
+    body: ref('SetCompute'),
+  }
+  app.put('/v1/vms/:id/compute', { schema }, async (request, reply): Promise<VmWire> =>
+    mutate({ request, reply, rooms }, (context, id) =>
+      setCompute(context, id, computeFromWire(request.body)),
+    ),
+  )
+}
+
+function putResize(app: App, rooms: ControllerRooms): void {
+  const schema = {
+    ...shapeSchema('vm_not_stopped', 'disk_shrink', ...CAPACITY_CODES),
+    operationId: 'resizeVm',
+    summary: 'Set CPU, memory, disk and idle timeout',
+    description:
+      'Both increases, of memory and of disk, are checked before anything is stored. The disk may grow in any state and ' +
+      'never shrinks; a running guest sees it grow where `observed.disk.guest_size_mib` follows, else at its next start.',
+    body: ref('Resize'),
+  }
+  app.put('/v1/vms/:id/resize', { schema }, async (request, reply): Promise<VmWire> =>
+    mutate({ request, reply, rooms }, (context, id) =>
+      resize(context, id, { compute: computeFromWire(request.body), diskMib: request.body.disk_mib }),
+    ),
+  )
+}
+
+function putDisk(app: App, rooms: ControllerRooms): void {
+  const schema = {
+    ...shapeSchema('disk_shrink', ...CAPACITY_CODES),
+    operationId: 'setVmDisk',
+    summary: 'Set size and rate limits of the disk',
+    description: 'In any state; the limits take effect on a running VM.',
+    body: ref('SetDisk'),
+  }
+  app.put('/v1/vms/:id/disk', { schema }, async (request, reply): Promise<VmWire> =>
+    mutate({ request, reply, rooms }, (context, id) => setDisk(context, id, diskFromWire(request.body))),
+  )
+}
+
+function putNetwork(app: App, rooms: ControllerRooms): void {
+  const schema = {
+    ...shapeSchema(
+      'vm_not_stopped',
+      'address_in_use',
+      'address_not_allowed',
+      'capacity_unknown',
+      'network_failed',
+    ),
+    operationId: 'setVmNetwork',
+    summary: 'Set addresses, bandwidth and firewall',
+    description:
+      'Bandwidth and firewall change under a running guest; the addresses only while the VM is stopped.',
+    body: ref('SetNetwork'),
+  }
+  app.put('/v1/vms/:id/network', { schema }, async (request, reply): Promise<VmWire> => {
+    const complaints: Complaint[] = []
+    const network = networkFromWire(request.body, '', complaints)
+    if (complaints.length > 0) throw invalidRequest('body', complaints)
+    return mutate({ request, reply, rooms }, (context, id) => setNetwork(context, id, network))
+  })
+}

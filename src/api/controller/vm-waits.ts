@@ -1,0 +1,46 @@
+import type { VmId } from '../../core/vm/ids.ts'
+import type { VmListener } from '../../store/store.ts'
+
+/**
+ * Requests that wait for a VM to change. One subscription for all of them, a set a VM, and a timer a request: while
+ * nothing changes, nothing runs.
+ */
+export class VmWaits {
+  readonly #waiting = new Map<VmId, Set<() => void>>()
+  readonly #unsubscribe: () => void
+  #ended = false
+
+  constructor(subscribe: (listener: VmListener) => () => void) {
+    this.#unsubscribe = subscribe((id) => this.#wake(id))
+  }
+
+  /** Requests that wait now. */
+  get size(): number {
+    return [...this.#waiting.values()].reduce((sum, waiting) => sum + waiting.size, 0)
+  }
+
+  /** Resolves when the VM changed or is gone, after `ms`, on the signal, or when the listener closes: then look again. */
+  async change(id: VmId, ms: number, signal: AbortSignal): Promise<void> {
+    if (this.#ended || signal.aborted) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const waiting = this.#waiting.get(id) ?? new Set()
+    this.#waiting.set(id, waiting.add(resolve))
+    const timer = setTimeout(resolve, ms)
+    signal.addEventListener('abort', () => resolve(), { once: true })
+    await promise
+    clearTimeout(timer)
+    waiting.delete(resolve)
+    if (waiting.size === 0 && this.#waiting.get(id) === waiting) this.#waiting.delete(id)
+  }
+
+  /** Lets all go, and takes no more. */
+  end(): void {
+    this.#ended = true
+    this.#unsubscribe()
+    for (const id of this.#waiting.keys()) this.#wake(id)
+  }
+
+  #wake(id: VmId): void {
+    for (const resolve of this.#waiting.get(id) ?? []) resolve()
+  }
+}

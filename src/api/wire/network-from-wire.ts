@@ -1,0 +1,77 @@
+import { parseNetwork } from '../../core/network/cidr.ts'
+import { parseGuestAddress } from '../../core/network/guest-address.ts'
+import type { AddressFamily } from '../../core/network/guest-address.ts'
+import type { InboundRule, PortRange } from '../../core/network/inbound-rule.ts'
+import type { CreateNetwork } from '../../core/vm/create.ts'
+import type { MacAddress } from '../../core/vm/ids.ts'
+import type { Complaint } from '../../lib/schema-check.ts'
+import type { CreateNetworkWire } from './network.ts'
+
+type InboundRuleWire = NonNullable<CreateNetworkWire['firewall']>['inbound'][number]
+
+/** A network in the words of the domain; what the schema could not see to be wrong is added to `complaints`. */
+export function networkFromWire(
+  network: CreateNetworkWire,
+  pointer: string,
+  complaints: Complaint[],
+): CreateNetwork {
+  const address = (family: AddressFamily, text: string | undefined): string | undefined => {
+    if (text === undefined) return undefined
+    const parsed = parseGuestAddress(family, text)
+    if (parsed.ok) return parsed.value
+    complaints.push({ pointer: `${pointer}/${family}_address`, code: 'not_allowed', detail: parsed.error })
+    return undefined
+  }
+  const ipv4Address = address('ipv4', network.ipv4_address)
+  const ipv6Address = address('ipv6', network.ipv6_address)
+  const bandwidth = bandwidthFromWire(network.bandwidth)
+  const inbound = network.firewall?.inbound.map((rule, index) =>
+    inboundFromWire(rule, `${pointer}/firewall/inbound/${index}`, complaints),
+  )
+  return {
+    ...(network.mac_address === undefined ? {} : { macAddress: network.mac_address as MacAddress }),
+    ...(ipv4Address === undefined ? {} : { ipv4Address }),
+    ...(ipv6Address === undefined ? {} : { ipv6Address }),
+    ...(bandwidth === undefined ? {} : { bandwidth }),
+    ...(inbound === undefined ? {} : { firewall: { inbound } }),
+  }
+}
+
+/** No limit at all is one value, however it is written. */
+function bandwidthFromWire(bandwidth: CreateNetworkWire['bandwidth']): CreateNetwork['bandwidth'] {
+  const { receive_mbit_per_second: receive, transmit_mbit_per_second: transmit } = bandwidth ?? {}
+  if (receive === undefined && transmit === undefined) return undefined
+  return {
+    ...(receive === undefined ? {} : { receiveMbitPerSecond: receive }),
+    ...(transmit === undefined ? {} : { transmitMbitPerSecond: transmit }),
+  }
+}
+
+function inboundFromWire(rule: InboundRuleWire, pointer: string, complaints: Complaint[]): InboundRule {
+  const { protocol } = rule
+  if (rule.ports !== undefined && protocol !== 'tcp' && protocol !== 'udp') {
+    const detail = `are for tcp and udp; ${protocol} has none`
+    complaints.push({ pointer: `${pointer}/ports`, code: 'not_allowed', detail })
+  }
+  const ports = rule.ports?.map((text, index) => portsFromWire(text, `${pointer}/ports/${index}`, complaints))
+  const sources = rule.sources?.map((text, index) => {
+    const parsed = parseNetwork(text)
+    if (parsed.ok) return parsed.value
+    complaints.push({ pointer: `${pointer}/sources/${index}`, code: 'malformed', detail: parsed.error })
+    return text
+  })
+  return {
+    protocol,
+    ...(ports === undefined ? {} : { ports }),
+    ...(sources === undefined ? {} : { sources }),
+  }
+}
+
+function portsFromWire(text: string, pointer: string, complaints: Complaint[]): PortRange {
+  const [first = 0, last = first] = text.split('-').map(Number)
+  if (first < 1 || last > 65_535 || first > last) {
+    const detail = 'must be a port from 1 to 65535, or a range of them from low to high'
+    complaints.push({ pointer, code: 'out_of_range', detail })
+  }
+  return { first, last }
+}

@@ -1,0 +1,122 @@
+import { Type } from 'typebox'
+import { limits } from '../../config/limits.ts'
+import { MAC_ADDRESS_PATTERN } from '../../core/vm/ids.ts'
+import { CIDR_PATTERN, PORTS_PATTERN } from './words.ts'
+import type { Static } from 'typebox'
+
+const closed = { additionalProperties: false } as const
+
+export const macAddressSchema = Type.String({ pattern: MAC_ADDRESS_PATTERN, examples: ['02:00:5e:10:00:01'] })
+const ipv4Schema = Type.String({ format: 'ipv4', examples: ['192.0.2.10'] })
+const ipv6Schema = Type.String({ format: 'ipv6', examples: ['2001:db8::10'] })
+const bandwidthSchema = (description: string) =>
+  Type.Optional(
+    Type.Integer({
+      minimum: limits.bandwidthMbitPerSecondMin,
+      maximum: limits.bandwidthMbitPerSecondMax,
+      description,
+      examples: [100],
+    }),
+  )
+
+const inboundRuleSchema = Type.Object(
+  {
+    protocol: Type.Enum(['tcp', 'udp', 'icmp', 'any'], {
+      type: 'string',
+      description: '`icmp` is ICMPv6 to an IPv6 address.',
+    }),
+    ports: Type.Optional(
+      Type.Array(Type.String({ pattern: PORTS_PATTERN }), {
+        maxItems: limits.inboundPortsMax,
+        description: 'Ports or ranges of them, for `tcp` and `udp` only. Any where absent.',
+        examples: [['443', '8000-8100']],
+      }),
+    ),
+    sources: Type.Optional(
+      Type.Array(Type.String({ pattern: CIDR_PATTERN }), {
+        maxItems: limits.inboundSourcesMax,
+        description: 'Networks, of both families mixed. Any where absent.',
+        examples: [['192.0.2.0/24', '2001:db8::/32']],
+      }),
+    ),
+  },
+  { ...closed, description: 'Connections that others may open to the guest.' },
+)
+
+/** Members of a network that a request and an answer have in common. */
+const networkMembers = {
+  ipv4_address: Type.Optional(ipv4Schema),
+  ipv6_address: Type.Optional(ipv6Schema),
+  bandwidth: Type.Optional(
+    Type.Object(
+      {
+        receive_mbit_per_second: bandwidthSchema(
+          'To the guest, at most, Ethernet headers included; what comes faster queues, then drops.',
+        ),
+        transmit_mbit_per_second: bandwidthSchema('From the guest, likewise.'),
+      },
+      {
+        ...closed,
+        description: 'Enforced by the kernel. Not limited where absent. Takes effect on a running VM.',
+      },
+    ),
+  ),
+  firewall: Type.Optional(
+    Type.Object(
+      {
+        inbound: Type.Array(inboundRuleSchema, {
+          maxItems: limits.inboundRulesMax,
+          description: 'What one of these allows may be opened to the guest, and nothing else.',
+        }),
+      },
+      {
+        ...closed,
+        description:
+          'As the host is configured where absent. Replies to what the guest opened always pass, and so does the host ' +
+          'itself. Takes effect on a running VM.',
+      },
+    ),
+  ),
+}
+
+export const networkSchema = Type.Object(
+  { mac_address: macAddressSchema, ...networkMembers },
+  { description: 'Absent: the VM has no network device.' },
+)
+
+export const createNetworkSchema = Type.Object(
+  {
+    mac_address: Type.Optional({ ...macAddressSchema, description: 'Chosen by the host where absent.' }),
+    ...networkMembers,
+  },
+  { ...closed, description: 'Where absent, the VM has no network device.' },
+)
+
+export const setNetworkSchema = Type.Object(
+  {
+    mac_address: Type.Optional({ ...macAddressSchema, description: 'The present one where absent.' }),
+    ...networkMembers,
+  },
+  {
+    ...closed,
+    description:
+      'The network as a whole: a member that is left out is gone. `bandwidth` and `firewall` change under a running ' +
+      'guest; the addresses, which the guest knows too, only while the VM is stopped.',
+    examples: [
+      {
+        ipv4_address: '192.0.2.10',
+        ipv6_address: '2001:db8::10',
+        bandwidth: { receive_mbit_per_second: 200, transmit_mbit_per_second: 50 },
+        firewall: {
+          inbound: [
+            { protocol: 'tcp', ports: ['22'], sources: ['192.0.2.0/24'] },
+            { protocol: 'tcp', ports: ['80', '443'] },
+          ],
+        },
+      },
+    ],
+  },
+)
+
+export type NetworkWire = Static<typeof networkSchema>
+export type CreateNetworkWire = Static<typeof createNetworkSchema>

@@ -1,0 +1,87 @@
+import { Type } from 'typebox'
+import { renderPlan } from '../../core/plan/render-plan.ts'
+import { scrub } from '../../log/scrub.ts'
+import type { Static } from 'typebox'
+import type { Plan, Step } from '../../core/plan/step.ts'
+
+const outcomes = ['settled', 'act', 'wait', 'blocked'] as const satisfies readonly Plan['outcome'][]
+
+export const planSchema = Type.Object(
+  {
+    outcome: Type.Enum(outcomes, {
+      type: 'string',
+      description:
+        '`settled`: nothing to do. `act`: the steps. `wait` and `blocked`: nothing can be done now.',
+    }),
+    steps: Type.Optional(
+      Type.Array(
+        Type.Object({
+          step: Type.String({ examples: ['network.ensure-tap'] }),
+          because: Type.String({ examples: ['there is no device vmt600000'] }),
+          arguments: Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: true }),
+        }),
+        { description: 'In order, up to the first wait.' },
+      ),
+    ),
+    waiting_for: Type.Optional(Type.String({ examples: ['the unit to stop'] })),
+    deadline_seconds: Type.Optional(
+      Type.Number({ description: 'After so long in the present state, the wait counts as a fault.' }),
+    ),
+    blocked: Type.Optional(
+      Type.Object({
+        step: Type.String(),
+        code: Type.String({ description: 'A fault code of /docs/errors.' }),
+        because: Type.String(),
+      }),
+    ),
+    text: Type.String({ description: 'All of it as people read it.' }),
+  },
+  {
+    description: 'The whole way from what the host shows to what is desired.',
+    examples: [
+      {
+        outcome: 'act',
+        steps: [{ step: 'network.ensure-tap', because: 'there is no device vmt600000', arguments: {} }],
+        text: 'act\n  network.ensure-tap because there is no device vmt600000',
+      },
+    ],
+  },
+)
+
+export type PlanWire = Static<typeof planSchema>
+
+export const planToWire = (plan: Plan): PlanWire => ({
+  ...outcomeToWire(plan),
+  // A line at a time: a line break is one of the characters that scrubbing takes out.
+  text: renderPlan(plan).split('\n').map(scrub).join('\n'),
+})
+
+function outcomeToWire(plan: Plan): Omit<PlanWire, 'text'> {
+  const { outcome } = plan
+  switch (outcome) {
+    case 'settled':
+      return { outcome }
+    case 'act':
+      return { outcome, steps: plan.steps.map(stepToWire) }
+    case 'wait':
+      return { outcome, waiting_for: plan.for, deadline_seconds: plan.deadlineMs / 1000 }
+    case 'blocked': {
+      const { step, code, because } = plan
+      return { outcome, blocked: { step, code, because: scrub(because) } }
+    }
+    default:
+      return outcome
+  }
+}
+
+function stepToWire({ kind, because, lane: _lane, ...args }: Step): NonNullable<PlanWire['steps']>[number] {
+  return { step: kind, because: scrub(because), arguments: snakeKeys(args) }
+}
+
+const snakeKeys = (value: object): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(value).map(([name, member]: [string, unknown]) => [
+      name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      typeof member === 'object' && member !== null && !Array.isArray(member) ? snakeKeys(member) : member,
+    ]),
+  )

@@ -1,0 +1,94 @@
+import { faults, rejections } from '../../core/errors.ts'
+import { exampleProblem } from './examples.ts'
+import { problemOf, typeOf } from './problem.ts'
+import type { FaultCode, RejectionCode } from '../../core/errors.ts'
+import type { Problem } from './problem.ts'
+
+/** Every code that an answer can have. */
+export type ProblemCode = RejectionCode | FaultCode
+
+/** One `detail` as an answer has it, for each code of the catalogue. */
+export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
+  invalid_request: exampleProblem.detail,
+  forbidden: 'the client certificate does not have the common name that is configured for the controller',
+  not_found: 'there is no VM web-1 on this host',
+  method_not_allowed: 'this route takes DELETE, GET, HEAD, PUT',
+  request_timeout: 'send the whole request at once',
+  conflict: 'web-1 was created by a different request: delete it first, or choose another id',
+  vm_deleting: 'web-1 is being deleted and takes no further changes',
+  address_in_use: '192.0.2.10 belongs to the VM web-2: choose another address',
+  address_not_allowed: '203.0.113.7 is not in 192.0.2.0/24, the ranges for guests on this host',
+  vm_not_stopped:
+    'CPU and memory of web-1 can change only while it is stopped, and it is running: set its power to stopped, and ' +
+    'wait until it is',
+  vm_protected: 'web-1 is protected: set "protected" to false, then delete it',
+  insufficient_capacity:
+    'the host is short of memory by 512 MiB (1024 MiB more asked for, 512 MiB free of 8192 MiB)',
+  user_ids_exhausted:
+    'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count',
+  precondition_failed: 'the VM is at revision 19: read it again and decide anew',
+  body_too_large: 'a request body has at most 1 MiB',
+  unsupported_media_type: 'send the body as application/json',
+  disk_shrink: 'the disk of web-1 has 2048 MiB and never shrinks: ask for that or more',
+  headers_too_large: 'request line and headers have at most 16 KiB together',
+  internal: 'this is a bug in vmhostd; its log has the details under the request id',
+  starting_up: 'waiting for the store to open',
+
+  systemd_unavailable: 'asking systemd for vmhost-web-1.service: connect ENOENT /run/dbus/system_bus_socket',
+  unit_start_failed: 'starting vmhost-web-1.service: the job ended as failed',
+  unit_stop_failed: 'stopping vmhost-web-1.service: the job ended as timeout',
+  vm_exited: 'the monitor of web-1 ended with status 0',
+  monitor_missing: 'asking qemu-system-x86_64 for its version: spawn ENOENT',
+  monitor_unreachable: 'pausing web-1: connect ECONNREFUSED',
+  monitor_refused: 'resuming web-1: cont: Resetting the Virtual Machine is required',
+  monitor_detached: 'the monitor of web-1 has lost tap vmt600000',
+  processes_left: 'vmhost-web-1.service is gone, and 1 process is left of it',
+  guest_over: 'the guest of web-1 is over, and its monitor still runs',
+  disk_io_error:
+    'resuming VM web-1: the guest stands still again: the pool has no room for what it writes; it goes on by itself when there is room again',
+  wait_overdue: 'web-1 has been stopping for 40 s, and should have stopped in 30 s',
+  console_unprotected: 'storing console-web-1 with systemd: its descriptor store is full',
+  storage_inspection_failed: 'inspecting the storage pool: its mark is missing; is it mounted?',
+  capacity_unknown: 'the last look at the host is 20 s old, and nothing is promised on one older than 15 s',
+  disk_missing: 'the disk of web-1 is gone from the pool',
+  storage_read_only: 'cloning the disk of web-1: EROFS: read-only file system',
+  storage_full: 'cloning the disk of web-1: ENOSPC: no space left on device',
+  storage_failed: 'cloning the disk of web-1: EIO: i/o error',
+  disk_smaller_than_image: 'cloning the disk of web-1: the image has 3072 MiB',
+  image_source_refused: 'fetching image 9f86d081: plain http: URLs are not allowed',
+  image_unavailable: 'fetching image 9f86d081: the answer was 403',
+  image_integrity_failed: 'fetching image 9f86d081: verifying it: its SHA-256 is 60303ae2',
+  tap_name_taken: 'setting up tap vmt600000 of VM web-1: a device of that name is not ours',
+  network_failed: 'reading the addresses of this host: netlink does not answer',
+  firewall_failed: 'replacing the nftables table inet vmhostd: nft ended with status 1',
+  step_deadline: 'network.ensure-tap took longer than 30 s and was abandoned',
+  not_converging: '16 passes in a row took steps, and the host is not as desired',
+  tool_missing: 'running nft: spawn nft ENOENT',
+  bug: 'a pass over web-1 met a bug: undefined is not a function',
+}
+
+export const isRejection = (code: ProblemCode): code is RejectionCode => Object.hasOwn(rejections, code)
+
+/** The status and title of an answer with this code: a fault that becomes an answer is a 503. */
+export const problemHead = (code: ProblemCode): { readonly status: number; readonly title: string } =>
+  isRejection(code) ? rejections[code] : { status: 503, title: faults[code].title }
+
+/** A whole answer with this code. */
+export function exampleOf(code: ProblemCode): Problem {
+  const detail = exampleDetails[code]
+  if (!isRejection(code)) {
+    const { status, title } = problemHead(code)
+    const retryable = faults[code].retry !== 'on-change'
+    return {
+      type: typeOf(code),
+      title,
+      status,
+      detail,
+      code,
+      retryable,
+      request_id: exampleProblem.request_id,
+    }
+  }
+  const errors = code === 'invalid_request' ? { errors: exampleProblem.errors } : {}
+  return problemOf({ code, detail, ...errors }, exampleProblem.request_id)
+}

@@ -1,0 +1,111 @@
+import { Type } from 'typebox'
+import { exampleSync } from './sync-example.ts'
+import { OBSERVED_STATES, sha256Schema, vmIdSchema, vmSchema } from './vm.ts'
+import type { Static } from 'typebox'
+
+const mib = (description: string) => Type.Integer({ minimum: 0, description: `MiB. ${description}` })
+const count = (description: string) => Type.Integer({ minimum: 0, description })
+
+const COMMITTED =
+  'Promised to all VMs that exist, stopped and sleeping ones and those under deletion included.'
+const ALLOCATABLE = 'What VMs may commit together'
+
+const hostSchema = Type.Object(
+  {
+    id: Type.String({ description: 'As configured; the host name by default.', examples: ['host-1'] }),
+    boot_id: Type.String({ description: 'Another after each boot of the host.' }),
+    version: Type.String({ description: 'Of vmhostd.', examples: ['1.2.3'] }),
+    monitor: Type.Object(
+      {
+        program: Type.String({ examples: ['qemu-system-x86_64'] }),
+        version: Type.Optional(
+          Type.String({ description: 'Absent where the program cannot be run.', examples: ['10.0.2'] }),
+        ),
+        accelerator: Type.String({
+          description: '`kvm`, or `tcg` for emulation.',
+          examples: ['kvm'],
+        }),
+      },
+      { description: 'What VMs that are started now run in.' },
+    ),
+    kernel: Type.String({ description: 'Release of the running kernel.', examples: ['6.12.41-cloud-amd64'] }),
+    architecture: Type.String({ description: 'As `uname -m` prints it.', examples: ['x86_64'] }),
+    clock: Type.String({ format: 'date-time', description: "The host's time when this answer was made." }),
+  },
+  { description: 'Which host this is.' },
+)
+
+const capacitySchema = Type.Object(
+  {
+    cpu: Type.Object(
+      {
+        total_millicores: count('1000 for each CPU that is online.'),
+        committed_millicores: count(`${COMMITTED} CPU is shared, so this may be more than there is.`),
+      },
+      { description: 'Millicores; 1000 is one core.' },
+    ),
+    memory: Type.Object(
+      {
+        total_mib: mib('Memory of the host.'),
+        available_mib: mib('What programs could take now without swapping, as the kernel estimates it.'),
+        committed_mib: mib(COMMITTED),
+        allocatable_mib: mib(`${ALLOCATABLE}: the total less the reserve of the configuration.`),
+      },
+      { description: 'Memory.' },
+    ),
+    disks: Type.Array(
+      Type.Object({
+        pool: Type.String({ description: 'Id of the pool, from its marker.' }),
+        total_mib: mib("Size of the pool's file system."),
+        available_mib: mib('Free space in it now.'),
+        committed_mib: mib(COMMITTED),
+        allocatable_mib: mib(`${ALLOCATABLE}: the total times the overcommit, less the reserve.`),
+      }),
+      { description: 'Each storage pool.' },
+    ),
+  },
+  { description: 'True when this answer was made; nothing in it is remembered.' },
+)
+
+const vmSummarySchema = Type.Object({
+  id: vmIdSchema,
+  generations: vmSchema.properties.generations,
+  state: Type.Enum(OBSERVED_STATES, { type: 'string' }),
+  error: Type.Optional(Type.String({ description: 'As `observed.error` of the VM; absent when healthy.' })),
+})
+
+const imageSchema = Type.Object({
+  sha256: sha256Schema,
+  size_mib: mib('Length of the image, rounded up.'),
+  in_use: Type.Boolean({ description: 'Whether a VM on this host is made of it.' }),
+})
+
+const consolesSchema = Type.Object(
+  {
+    protected: count('Running VMs whose console is stored with systemd: they outlive the daemon.'),
+    running_units: count('VMs that run.'),
+    descriptor_store_available: Type.Boolean({
+      description: 'Whether what is stored outlives a stop of the daemon. Where not, no VM can be started.',
+    }),
+    unprotected: Type.Array(vmIdSchema, {
+      description: 'Running VMs that would end with the daemon. Stop and start each once.',
+    }),
+  },
+  { description: 'How far running VMs are safe from an end of the daemon.' },
+)
+
+export const syncSchema = Type.Object(
+  {
+    host: hostSchema,
+    capacity: capacitySchema,
+    vms: Type.Array(vmSummarySchema, { description: 'Every VM, in the order of their ids.' }),
+    snapshots: Type.Array(Type.Object({ id: Type.String() }), { description: 'Every snapshot.' }),
+    images: Type.Array(imageSchema, {
+      description: 'Every image in the pool, in the order of their digests.',
+    }),
+    consoles: consolesSchema,
+  },
+  { description: 'All of a host in one answer.', examples: [exampleSync] },
+)
+
+export type SyncWire = Static<typeof syncSchema>

@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { assertProblem, createBody, makePki, startControllerHost } from './support/controller-host.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import type { ObservedState } from '../../src/core/vm/record.ts'
+import type { Answer, ControllerHost, Pki } from './support/controller-host.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const path = '/v1/vms/web-1'
+const put = (host: ControllerHost, part: string, body: unknown): Promise<Answer> =>
+  host.call({ method: 'PUT', path: `${path}${part}`, body })
+const create = (host: ControllerHost, changes: object = {}): Promise<Answer> =>
+  put(host, '', createBody(changes))
+const seenAs = (host: ControllerHost, state: ObservedState) =>
+  host.store.vms.recordProgress('web-1' as VmId, { observed: { state, sinceMs: 0 }, nowMs: 1 })
+
+const compute = { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 0 }
+
+test('compute answers the accepted value, and refuses CPU and memory of a VM that is not stopped', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const idle = { ...compute, sleep_after_idle_seconds: 600 }
+  const accepted = await put(host, '/compute', idle)
+  assert.equal(accepted.status, 202)
+  assert.deepEqual(accepted.json.desired.compute, idle)
+  assertProblem(await put(host, '/compute', { ...idle, memory_mib: 1024 }), 409, 'vm_not_stopped')
+  await put(host, '/power', { state: 'stopped' })
+  seenAs(host, 'stopped')
+  const more = await put(host, '/compute', { ...idle, cpu_millicores: 32_000 })
+  assert.equal(more.json.desired.compute.cpu_millicores, 32_000)
+})
+
+for (const [name, millicores] of [
+  ['below 100', 99],
+  ['above 32000', 32_001],
+] as const) {
+  test(`millicores ${name} are refused by compute and by resize`, async (t) => {
+    const host = await startControllerHost(t, pki)
+    await create(host)
+    const wrong = { ...compute, cpu_millicores: millicores }
+    for (const answer of [
+      await put(host, '/compute', wrong),
+      await put(host, '/resize', { ...wrong, disk_mib: 4096 }),
+    ]) {
+      assertProblem(answer, 400, 'invalid_request')
+      assert.deepEqual(answer.json.errors, [
+        { pointer: '/cpu_millicores', code: 'out_of_range', detail: 'must be between 100 and 32000' },
+      ])
+    }
+  })
+}
+
+test('a resize is all or nothing, and its refusal names what is short and by how much', async (t) => {
+  const host = await startControllerHost(t, pki)
+  Object.assign(host.capacity.total, { memoryMib: 1000, diskMib: 3000 })
+  await create(host, { power: 'stopped' })
+  await put(host, '/power', { state: 'stopped' })
+  seenAs(host, 'stopped')
+  const body = { ...compute, memory_mib: 1024, disk_mib: 4096 }
+  const refused = await put(host, '/resize', body)
+  assertProblem(refused, 409, 'insufficient_capacity')
+  assert.match(refused.json.detail, /memory by 24 MiB .* and of disk by 1096 MiB/)
+  const { json } = await host.call({ path })
+  assert.deepEqual([json.desired.compute, json.desired.disk], [compute, { size_mib: 2048 }])
+  Object.assign(host.capacity.total, { memoryMib: 1024, diskMib: 4096 })
+  const accepted = await put(host, '/resize', body)
+  assert.equal(accepted.status, 202)
+  assert.deepEqual(accepted.json.desired.disk, { size_mib: 4096 })
+  assert.equal(accepted.json.desired.compute.memory_mib, 1024)
+})
+
+test('a disk that would shrink is refused with 422', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  assertProblem(await put(host, '/resize', { ...compute, disk_mib: 2047 }), 422, 'disk_shrink')
+  assertProblem(await put(host, '/disk', { size_mib: 2047 }), 422, 'disk_shrink')
+})
+
+test('disk limits are stored as a whole and answered', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const disk = { size_mib: 2048, iops_max: 500, mib_per_second_max: 100 }
+  assert.deepEqual((await put(host, '/disk', disk)).json.desired.disk, disk)
+  assert.deepEqual((await put(host, '/disk', { size_mib: 2048 })).json.desired.disk, { size_mib: 2048 })
+})
+
+test('a network with bandwidth and firewall comes back as it was put, in canonical text', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const { json } = await create(host)
+  const network = {
+    ipv4_address: '192.0.2.10',
+    bandwidth: { receive_mbit_per_second: 200 },
+    firewall: {
+      inbound: [
+        { protocol: 'tcp', ports: ['22', '8000-8100'], sources: ['192.0.2.0/24', '2001:0db8::/32'] },
+        { protocol: 'icmp' },
+      ],
+    },
+  }
+  const { mac_address, ipv6_address } = json.desired.network
+  const answer = await put(host, '/network', { ...network, ipv6_address })
+  assert.equal(answer.status, 202)
+  assert.deepEqual(answer.json.desired.network, {
+    ...network,
+    mac_address,
+    ipv6_address,
+    firewall: {
+      inbound: [
+        { protocol: 'tcp', ports: ['22', '8000-8100'], sources: ['192.0.2.0/24', '2001:db8::/32'] },
+        { protocol: 'icmp' },
+      ],
+    },
+  })
+  const again = await put(host, '/network', { ...network, ipv6_address })
+  assert.equal(again.status, 200)
+})
+
+test('a network that cannot be is refused with every finding', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const answer = await put(host, '/network', {
+    ipv4_address: '224.0.0.1',
+    firewall: {
+      inbound: [
+        { protocol: 'icmp', ports: ['1'] },
+        { protocol: 'tcp', ports: ['90-80', '70000'], sources: ['192.0.2.1/24'] },
+      ],
+    },
+  })
+  assertProblem(answer, 400, 'invalid_request')
+  assert.deepEqual(
+    answer.json.errors.map(({ pointer }: { pointer: string }) => pointer),
+    [
+      '/ipv4_address',
+      '/firewall/inbound/0/ports',
+      '/firewall/inbound/1/ports/0',
+      '/firewall/inbound/1/ports/1',
+      '/firewall/inbound/1/sources/0',
+    ],
+  )
+  assert.match(answer.json.errors[4].detail, /192\.0\.2\.0\/24/, 'it names the network that was meant')
+})
+
+test('a host that cannot be inspected promises nothing, and says why', async (t) => {
+  const host = await startControllerHost(t, pki)
+  host.capacity.fault = {
+    known: false,
+    code: 'storage_inspection_failed',
+    retry: 'backoff',
+    message: 'inspecting the pool: its mark is missing',
+  }
+  const answer = await create(host)
+  assertProblem(answer, 503, 'storage_inspection_failed')
+  assert.match(answer.json.detail, /its mark is missing/)
+  assert.equal((await host.call({ path })).status, 404)
+})
+
+test('labels find VMs, and a protected one is not deleted', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host, { labels: { env: 'prod', tier: 'web' }, protected: true })
+  await host.call({
+    method: 'PUT',
+    path: '/v1/vms/web-2',
+    body: createBody({ network: undefined, labels: { env: 'prod' } }),
+  })
+  const found = async (label: string): Promise<string[]> => {
+    const { json } = await host.call({ path: `/v1/vms?label=${encodeURIComponent(label)}` })
+    return json.items.map((vm: { id: string }) => vm.id)
+  }
+  assert.deepEqual(await found('env=prod'), ['web-1', 'web-2'])
+  assert.deepEqual(await found('env=prod,tier=web'), ['web-1'])
+  assert.deepEqual(await found('env=test'), [])
+  assertProblem(await host.call({ path: '/v1/vms?label=env' }), 400, 'invalid_request')
+
+  assertProblem(await host.call({ method: 'DELETE', path }), 409, 'vm_protected')
+  const freed = await put(host, '/metadata', { labels: {}, protected: false })
+  assert.equal(freed.status, 202)
+  assert.deepEqual([freed.json.labels, freed.json.protected], [{}, false])
+  assert.equal(freed.json.generations.desired, 1, 'the host has nothing to do')
+  assert.equal((await host.call({ method: 'DELETE', path })).status, 202)
+})
+
+for (const [name, labels] of Object.entries({
+  'a name with a blank': { 'a b': 'c' },
+  'a value with a blank': { a: 'b c' },
+  'a value that is no text': { a: 1 },
+})) {
+  test(`labels with ${name} are refused`, async (t) => {
+    const host = await startControllerHost(t, pki)
+    assertProblem(await create(host, { labels }), 400, 'invalid_request')
+  })
+}
+
+test('a dry run answers what would change and the plan, and stores nothing', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const made = await put(host, '?dry_run=true', createBody())
+  assert.equal(made.status, 200)
+  assert.equal(made.json.dry_run.changed, true)
+  assert.equal(made.json.dry_run.plan.outcome, 'act')
+  assert.match(made.json.dry_run.plan.text, /storage\.ensure-disk/)
+  assert.equal((await host.call({ path })).status, 404)
+  assert.deepEqual(host.pokes, [])
+
+  await create(host)
+  const resized = await put(host, '/resize?dry_run=true', { ...compute, disk_mib: 4096 })
+  assert.deepEqual(resized.json.dry_run.changes, [
+    { pointer: '/desired/disk/size_mib', from: 2048, to: 4096 },
+  ])
+  assert.equal(resized.json.desired.disk.size_mib, 4096)
+  assert.equal((await host.call({ path })).json.desired.disk.size_mib, 2048)
+
+  const nothing = await put(host, '/power?dry_run=true', { state: 'running' })
+  assert.deepEqual([nothing.json.dry_run.changed, nothing.json.dry_run.changes], [false, []])
+  const gone = await host.call({ method: 'DELETE', path: `${path}?dry_run=true` })
+  assert.deepEqual(
+    gone.json.dry_run.changes.map(({ pointer, to }: { pointer: string; to?: unknown }) => [pointer, to]),
+    [['', undefined]],
+  )
+  assertProblem(await put(host, '/disk?dry_run=true', { size_mib: 1 }), 422, 'disk_shrink')
+  assertProblem(await put(host, '/power?dry_run=maybe', { state: 'running' }), 400, 'invalid_request')
+})
+
+test('a plan tells every step with its reason', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const { status, json } = await host.call({ path: `${path}/plan` })
+  assert.equal(status, 200)
+  assert.equal(json.outcome, 'act')
+  const steps = json.steps.map(({ step }: { step: string }) => step)
+  assert.deepEqual(steps.slice(0, 2), ['image.ensure-fetched', 'image.ensure-fetched'])
+  assert.equal(steps.at(-1), 'unit.ensure-started')
+  for (const { because } of json.steps) assert.notEqual(because, '')
+  assertProblem(await host.call({ path: '/v1/vms/none/plan' }), 404, 'not_found')
+})
+
+test('counters of a VM that does not run and has no device yet have no parts', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const { status, json } = await host.call({ path: `${path}/counters` })
+  assert.equal(status, 200)
+  assert.deepEqual(Object.keys(json), ['at'])
+})

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { HostFault } from '../../src/core/errors.ts'
+import { unitSpecOf } from '../fakes/unit-spec.ts'
+import { assertProblem, createBody, makePki, SHA, startControllerHost } from './support/controller-host.ts'
+import type { Generation, Sha256, VmId } from '../../src/core/vm/ids.ts'
+import type { Fault, Observed, PartialFault } from '../../src/core/vm/record.ts'
+import type { Answer, ControllerHost, Pki } from './support/controller-host.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const sync = (host: ControllerHost): Promise<Answer> => host.call({ path: '/v1/sync' })
+const bare = { network: undefined }
+const create = (host: ControllerHost, id: string, changes: object = bare): Promise<Answer> =>
+  host.call({ method: 'PUT', path: `/v1/vms/${id}`, body: createBody(changes) })
+
+const never = new AbortController().signal
+
+/** A running VM as systemd sees it, whose console is stored or not. */
+async function run({ host }: ControllerHost, id: string, { stored = true } = {}): Promise<void> {
+  if (stored) await host.consoles.ensureMaster(id as VmId)
+  await host.fakeUnits.ensureStarted(id as VmId, unitSpecOf(id as VmId), never)
+}
+
+test('an empty host tells what it is and what it has, each figure as it was looked at', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const { status, json } = await sync(host)
+  assert.equal(status, 200)
+  assert.match(json.host.clock, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  delete json.host.clock
+  assert.deepEqual(json, {
+    host: {
+      id: 'host-1',
+      boot_id: 'boot-1',
+      version: '1.2.3',
+      monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'tcg' },
+      kernel: '6.12.41',
+      architecture: 'x86_64',
+    },
+    capacity: {
+      cpu: { total_millicores: 4000, committed_millicores: 0 },
+      memory: { total_mib: 8192, available_mib: 6000, committed_mib: 0, allocatable_mib: 7168 },
+      disks: [
+        {
+          pool: 'pool-1',
+          total_mib: 100_000,
+          available_mib: 90_000,
+          committed_mib: 0,
+          allocatable_mib: 98_976,
+        },
+      ],
+    },
+    vms: [],
+    snapshots: [],
+    images: [],
+    consoles: { protected: 0, running_units: 0, descriptor_store_available: true, unprotected: [] },
+  })
+})
+
+test('what VMs have been promised is committed until they are gone', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const committed = async (): Promise<number[]> => {
+    const { cpu, memory, disks } = (await sync(host)).json.capacity
+    return [cpu.committed_millicores, memory.committed_mib, disks[0].committed_mib]
+  }
+  await create(host, 'web-1')
+  await create(host, 'web-2', { ...bare, power: 'stopped', disk: { size_mib: 100 } })
+  assert.deepEqual(await committed(), [3000, 1024, 2148])
+  await host.call({ method: 'DELETE', path: '/v1/vms/web-1' })
+  assert.deepEqual(await committed(), [3000, 1024, 2148])
+  host.store.vms.forget('web-1' as VmId)
+  assert.deepEqual(await committed(), [1500, 512, 100])
+})
+
+test('every VM is told in few words, its error as the VM itself tells it', async (t) => {
+  const host = await startControllerHost(t, pki)
+  for (const id of ['b', 'a']) await create(host, id)
+  const fault: Fault = {
+    code: 'image_unavailable',
+    step: 'image.ensure-fetched',
+    message: 'fetching rootfs: GET https://images.example.net/root.img?X-Amz-Signature=CANARY: 403',
+    generation: 1 as Generation,
+    sinceMs: 1,
+    attempt: 1,
+    nextAttemptAtMs: 2,
+  }
+  const partialFaults: PartialFault[] = [
+    { code: 'disk_missing', step: 'storage.inspect', message: 'its disk is gone' },
+  ]
+  const observed: Observed = { state: 'failed', sinceMs: 1, fault, partialFaults }
+  host.store.vms.recordProgress('b' as VmId, { observed, nowMs: 1 })
+  const { json, text } = await sync(host)
+  const { observed: shown } = (await host.call({ path: '/v1/vms/b' })).json
+  assert.ok(shown.error.length > 0 && !text.includes('CANARY'))
+  assert.deepEqual(json.vms, [
+    { id: 'a', generations: { desired: 1, observed: 0 }, state: 'pending' },
+    { id: 'b', generations: { desired: 1, observed: 0 }, state: 'failed', error: shown.error },
+  ])
+})
+
+test('images of the pool are told with their size, and whether a VM is made of them', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const [other, initrd] = ['c', 'd'].map((digit) => digit.repeat(64) as Sha256) as [Sha256, Sha256]
+  const { kernel, rootfs } = createBody().image
+  host.figures.poolImages
+    .set(initrd, 3)
+    .set(other, 7)
+    .set(kernel.sha256 as Sha256, 9)
+    .set(SHA as Sha256, 1024)
+  const url = 'https://images.example.net/initrd'
+  await create(host, 'web-1', { ...bare, image: { rootfs, kernel, initrd: { url, sha256: initrd } } })
+  assert.deepEqual((await sync(host)).json.images, [
+    { sha256: SHA, size_mib: 1024, in_use: true },
+    { sha256: kernel.sha256, size_mib: 9, in_use: true },
+    { sha256: other, size_mib: 7, in_use: false },
+    { sha256: initrd, size_mib: 3, in_use: true },
+  ])
+})
+
+test('running VMs are counted by whether their console outlives the daemon, and those without are named', async (t) => {
+  const host = await startControllerHost(t, pki)
+  for (const id of ['web-1', 'web-2']) await run(host, id)
+  for (const id of ['old-2', 'old-1']) await run(host, id, { stored: false })
+  host.host.descriptorStoreAvailable = false
+  assert.deepEqual((await sync(host)).json.consoles, {
+    protected: 2,
+    running_units: 4,
+    descriptor_store_available: false,
+    unprotected: ['old-1', 'old-2'],
+  })
+})
+
+test('a monitor that is not installed has no version', async (t) => {
+  const host = await startControllerHost(t, pki)
+  host.figures.version = undefined
+  assert.deepEqual((await sync(host)).json.host.monitor, {
+    program: 'qemu-system-x86_64',
+    accelerator: 'tcg',
+  })
+})
+
+test('a pool out of sight is a 503 with its code, and heals with the next request', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host, 'web-1')
+  host.figures.setInSight(false)
+  const problem = assertProblem(await sync(host), 503, 'storage_inspection_failed')
+  assert.equal(problem.retryable, true)
+  assert.ok(!('capacity' in problem))
+  host.figures.setInSight(true)
+  assert.equal((await sync(host)).status, 200)
+})
+
+test('whatever else cannot be inspected is a 503 with its code, and no figure is told', async (t) => {
+  const host = await startControllerHost(t, pki)
+  for (const [method, code] of [
+    ['memory', 'capacity_unknown'],
+    ['cpus', 'capacity_unknown'],
+    ['images', 'storage_inspection_failed'],
+  ] as const) {
+    host.figures.break(method, new HostFault(code, `reading the ${method} of the host`))
+    const problem = assertProblem(await sync(host), 503, code)
+    assert.equal(problem.detail, `reading the ${method} of the host`)
+    host.figures.mend(method)
+  }
+  host.host.fakeUnits.failNext('active', new HostFault('systemd_unavailable', 'listing units'))
+  assertProblem(await sync(host), 503, 'systemd_unavailable')
+  assert.equal((await sync(host)).status, 200)
+})
+
+test("the host's own addresses are no part of the answer, so it does not wait for them", async (t) => {
+  const host = await startControllerHost(t, pki)
+  host.figures.break('addresses', new HostFault('network_failed', "listing the host's addresses"))
+  assert.equal((await sync(host)).status, 200)
+})
+
+test('before consoles are adopted the answer is 503, and a query parameter is refused', async (t) => {
+  const host = await startControllerHost(t, pki)
+  assertProblem(await host.call({ path: '/v1/sync?fresh=1' }), 400, 'invalid_request')
+  host.storeIsOpen = false
+  assertProblem(await sync(host), 503, 'starting_up')
+  assert.equal(host.figures.looks.pool, 0)
+})

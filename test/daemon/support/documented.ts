@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { createControllerApp } from '../../../src/api/controller/app.ts'
+import { plainTransport } from '../../../src/api/controller/transports.ts'
+import { VmWaits } from '../../../src/api/controller/vm-waits.ts'
+import { readAsset } from '../../../src/daemon/assets.ts'
+import { silentLog } from '../../../src/log/log.ts'
+import type { App } from '../../../src/api/controller/app.ts'
+
+/** The parts of the OpenAPI document that are read here. */
+export type OpenApi = {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+}
+export type Operation = { readonly responses: Readonly<Record<string, Response>> }
+type Response = { readonly content?: Readonly<Record<string, Media>> }
+type Media = { readonly examples?: Readonly<Record<string, unknown>> }
+
+/** The API without anything behind it: enough for its pages and its description. */
+export const describedApp = (): Promise<App> =>
+  createControllerApp(
+    {
+      context: () => undefined,
+      waits: new VmWaits(() => () => {}),
+      plan: nothingBehind,
+      counters: nothingBehind,
+      hostView: nothingBehind,
+      waitingFor: () => [],
+      readAsset,
+      version: '1.2.3',
+      log: silentLog,
+    },
+    plainTransport,
+  )
+
+const nothingBehind = (): never => {
+  throw new Error('this API has nothing behind it')
+}
+
+let loading: Promise<OpenApi> | undefined
+
+async function load(): Promise<OpenApi> {
+  const app = await describedApp()
+  return (await app.inject('/docs/swagger.json')).json()
+}
+
+/** What came back, as far as the document speaks of it. */
+export type Seen = {
+  readonly method: string
+  readonly path: string
+  readonly status: number
+  readonly mediaType: string | undefined
+  /** Of a problem. */
+  readonly code?: string
+}
+
+/** Fails where a route answered with a status, a media type or a code that its description does not know. */
+export async function assertDocumented(seen: Seen): Promise<void> {
+  loading ??= load()
+  const complaint = undocumented(await loading, seen)
+  assert.equal(complaint, undefined)
+}
+
+/** What the document does not say of this answer; undefined where it says all, or where there is no such route. */
+export function undocumented(document: OpenApi, seen: Seen): string | undefined {
+  const operation = operationAt(document, seen)
+  if (operation === undefined) return undefined
+  const what = `${seen.method} ${seen.path} answered ${seen.status}`
+  const response = operation.responses[seen.status]
+  if (response === undefined) return `${what}, which its description does not have`
+  const mediaType = seen.mediaType?.split(';', 1)[0]
+  if (mediaType === undefined) return undefined
+  const media = response.content?.[mediaType]
+  if (media === undefined) return `${what} as ${mediaType}, which its description does not have`
+  if (seen.code === undefined || Object.hasOwn(media.examples ?? {}, seen.code)) return undefined
+  return `${what} with ${seen.code}, which its description does not have: name it in problems(…) of that route`
+}
+
+function operationAt(document: OpenApi, { method, path }: Seen): Operation | undefined {
+  const [plain = ''] = path.split('?', 1)
+  const template = Object.keys(document.paths).find((candidate) =>
+    new RegExp(`^${candidate.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(plain),
+  )
+  return template === undefined ? undefined : document.paths[template]?.[method.toLowerCase()]
+}

@@ -1,0 +1,51 @@
+/*
+ * Holds the OpenAPI document against the linter's `recommended` rules, without an exception: a warning fails as an error
+ * does. The document is what gets mended.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { openapiDocument } from './openapi-document.ts'
+import { checkout } from './paths.ts'
+import { CommandFailed, run } from './process.ts'
+
+const LINTER = path.join(checkout, 'node_modules/.bin/redocly')
+const LINTER_BOUND_MS = 60_000
+/** It sends usage figures and looks for newer versions of itself unless told not to. */
+const QUIET = { REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
+
+type Finding = {
+  readonly ruleId: string
+  readonly severity: string
+  readonly message: string
+  readonly location: readonly { readonly pointer?: string }[]
+}
+
+/** What the linter has to say of a document, a line each. */
+export async function lintOpenApi(document: object): Promise<string[]> {
+  // Away from the checkout: there is no configuration and no list of exceptions to be found.
+  const folder = mkdtempSync(path.join(tmpdir(), 'openapi-lint-'))
+  try {
+    writeFileSync(path.join(folder, 'openapi.json'), JSON.stringify(document, undefined, 2))
+    const argv = [process.execPath, LINTER, 'lint', '--extends=recommended', '--format=json', 'openapi.json']
+    const result = await run(argv, {
+      cwd: folder,
+      env: { ...process.env, ...QUIET },
+      timeoutMs: LINTER_BOUND_MS,
+    })
+    if (!result.stdout.startsWith('{')) throw new CommandFailed(argv, result)
+    const { problems } = JSON.parse(result.stdout) as { readonly problems: readonly Finding[] }
+    return problems.map(
+      ({ ruleId, severity, message, location }) =>
+        `${severity} ${ruleId} at ${location[0]?.pointer ?? '?'}: ${message}`,
+    )
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const findings = await lintOpenApi(await openapiDocument())
+  for (const finding of findings) console.error(finding)
+  process.exitCode = findings.length === 0 ? 0 : 1
+}
