@@ -10,6 +10,13 @@ export interface Need {
   readonly why: string
 }
 
+/** Of the tests alone; the probe is the browser itself, without the wrapper that reads the machine's own flags. */
+export const CHROMIUM: Need = {
+  name: 'chromium',
+  probe: '/usr/lib/chromium/chromium',
+  why: 'tests open the API reference in a real browser',
+}
+
 const APT = ['apt-get', '-y', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']
 const LISTS = '/var/lib/apt/lists'
 

@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { labDown, labExec, labUp, LAB_NODE } from '../lab/lab.ts'
 import { buildDeb } from './deb.ts'
 import { step } from './step.ts'
+import type { StepLog } from './step.ts'
 import type { LabState } from '../lab/lab.ts'
 import type { Measurement } from '../bench/measurement.ts'
 
@@ -12,7 +13,11 @@ const LAB = 'bench'
 const BENCH_BOUND_MS = 15 * 60_000
 
 /** A benchmark is a file of bench/ that says in its first line what it measures. */
-const NAMES = ['boot', 'action', 'accept', 'executable'] as const
+const NAMES = ['boot', 'action', 'accept', 'api', 'executable', 'peers'] as const
+type Name = (typeof NAMES)[number]
+
+/** What a benchmark compares with is in the lab of that one alone, where no other is disturbed by it. */
+const PACKAGES: Partial<Record<Name, readonly string[]>> = { peers: ['libvirt-daemon-system'] }
 
 const HELP = `./dev bench [NAME…] [--json FILE]
 
@@ -30,38 +35,66 @@ export async function main(args: readonly string[]): Promise<number> {
     process.stdout.write(HELP)
     return values.help === true ? 0 : 2
   }
+  const names = NAMES.filter((name) => positionals.length === 0 || positionals.includes(name))
   await buildDeb()
-  await labDown(LAB)
-  const lab = await labUp(LAB)
+  const rows = await measure(
+    LAB,
+    names.filter((name) => PACKAGES[name] === undefined),
+  )
+  for (const name of names) {
+    const packages = PACKAGES[name]
+    if (packages !== undefined) rows.push(...(await measure(`${LAB}-${name}`, [name], packages)))
+  }
+  console.log(renderTable(rows) + renderNotes(rows))
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(rows, undefined, 2)}\n`)
+  return 0
+}
+
+/** Runs benchmarks in a lab of their own, with further packages in it where they need them. */
+async function measure(
+  labName: string,
+  names: readonly Name[],
+  packages: readonly string[] = [],
+): Promise<Measurement[]> {
+  if (names.length === 0) return []
+  await labDown(labName)
+  const lab = await labUp(labName, { packages })
   try {
     await step('install the daemon', () => inLab(lab, 'lab/inside/install.ts'))
     const rows: Measurement[] = []
-    for (const name of positionals.length > 0 ? positionals : NAMES) {
-      const text = await step(`bench ${name}`, () => inLab(lab, `bench/${name}.ts`))
+    for (const name of names) {
+      const text = await step(`bench ${name}`, (log) => inLab(lab, `bench/${name}.ts`, log))
       rows.push(...(JSON.parse(text) as Measurement[]))
     }
-    console.log(renderTable(rows))
-    if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(rows, undefined, 2)}\n`)
-    return 0
+    return rows
   } finally {
     await labDown(lab)
   }
 }
 
-/** Runs a script of the checkout inside the lab and returns what it prints. */
-async function inLab(lab: LabState, script: string): Promise<string> {
+/** Runs a script of the checkout inside the lab and returns what it prints; `log` tells how far it is. */
+async function inLab(lab: LabState, script: string, log?: StepLog): Promise<string> {
   const { code, stdout, stderr } = await labExec(lab, [LAB_NODE, path.join('/src', script)], {
     timeoutMs: BENCH_BOUND_MS,
+    onOutput: (chunk) => noteProgress(chunk.toString(), log),
   })
   if (code !== 0) throw new Error(`${script} ended with status ${code}\n${stderr}`)
   return stdout
 }
 
+/** The last line of `progress` in a piece of output. */
+function noteProgress(text: string, log?: StepLog): void {
+  log?.write(text)
+  const line = text.split('\n').findLast((one) => one.startsWith('    '))
+  if (line !== undefined) log?.note(line.trim())
+}
+
 function renderTable(rows: readonly Measurement[]): string {
-  const head = ['bench / metric', 'ours', 'reference', 'ratio', 'runs', 'measured against']
+  const head = ['bench / metric', 'ours', 'limit', 'reference', 'ratio', 'runs', 'measured against']
   const cells = rows.map((row) => [
     `${row.bench} / ${row.metric}`,
     `${row.ours} ${row.unit}`,
+    row.limit === undefined ? '' : `${row.limit} ${row.unit}`,
     `${row.reference} ${row.unit}`,
     row.ratio.toFixed(2),
     String(row.runs),
@@ -77,4 +110,14 @@ function renderTable(rows: readonly Measurement[]): string {
         .trimEnd(),
     )
     .join('\n')
+}
+
+/** Each note once, below the name of its figure. */
+function renderNotes(rows: readonly Measurement[]): string {
+  const notes = new Map<string, Set<string>>()
+  for (const { bench, metric, notes: lines = [] } of rows) {
+    const name = `${bench} / ${metric}`
+    if (lines.length > 0) notes.set(name, new Set([...(notes.get(name) ?? []), ...lines]))
+  }
+  return [...notes].map(([name, lines]) => `\n\n${[name, ...lines].join('\n    ')}`).join('')
 }

@@ -7,12 +7,14 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
 import { ensurePackages } from './apt.ts'
 import { bundle, KOFFI_ASSET, koffiBinary, packageVersion } from './bundle.ts'
+import { ensureClientTypes } from './client-types.ts'
 import type { BuildInfo } from './bundle.ts'
 import { hashInputs } from './hash.ts'
 import { renderLicences } from './licences.ts'
@@ -35,6 +37,8 @@ const LICENCES = 'third-party-licences.txt'
 /** One single-file program: its entry, and the files it carries by name. */
 interface Executable {
   readonly name: string
+  /** What else it is called: by its name it tells which program it is, so that Node is on the host once. */
+  readonly aliases: readonly string[]
   readonly entry: string
   readonly assets: Readonly<Record<string, string>>
 }
@@ -42,6 +46,7 @@ interface Executable {
 const EXECUTABLES: readonly Executable[] = [
   {
     name: 'vmhostd',
+    aliases: ['vmhostctl'],
     entry: 'src/main.ts',
     assets: {
       [KOFFI_ASSET]: koffiBinary(),
@@ -62,6 +67,7 @@ export interface Build {
 
 /** Builds every executable into `dist/`; unchanged inputs are taken from the cache. */
 export async function buildExecutables(): Promise<Build> {
+  await ensureClientTypes()
   const info = { version: packageVersion(), commit: await commitOf(checkout) }
   const assets = EXECUTABLES.flatMap((executable) => Object.values(executable.assets))
   const inputs = ['src', 'package-lock.json', 'package.json', 'tools/bundle.ts', 'tools/build.ts', ...assets]
@@ -119,8 +125,13 @@ async function buildOne(
   writeFileSync(configFile, JSON.stringify(config))
   await log.run([process.execPath, '--build-sea', configFile])
   chmodSync(output, 0o755)
-  // Where no node_modules can help it: that it starts is part of being built.
-  await log.run([output, '--help'], { cwd: '/', env: { PATH: '/usr/bin' }, timeoutMs: 20_000 })
+  for (const alias of executable.aliases) symlinkSync(executable.name, path.join(folder, alias))
+  for (const name of [executable.name, ...executable.aliases]) {
+    // Where no node_modules can help it: that it starts is part of being built.
+    const argv = [path.join(folder, name), '--help']
+    const help = await log.run(argv, { cwd: '/', env: { PATH: '/usr/bin' }, timeoutMs: 20_000 })
+    if (!help.startsWith(name)) throw new Error(`${name} --help is another program's`)
+  }
   return [...inputs, ...Object.values(executable.assets)]
 }
 
@@ -137,10 +148,15 @@ async function strippedNode(log: StepLog): Promise<string> {
 function copyToDist(folder: string): void {
   const dist = path.join(checkout, 'dist')
   mkdirSync(dist, { recursive: true })
-  for (const { name } of EXECUTABLES) {
+  for (const { name, aliases } of EXECUTABLES) {
     const target = path.join(dist, name)
-    copyFileSync(path.join(folder, name), `${target}.new`)
-    renameSync(`${target}.new`, target)
+    copyFileSync(path.join(folder, name), `${target}.${process.pid}.new`)
+    renameSync(`${target}.${process.pid}.new`, target)
+    for (const alias of aliases) {
+      const aside = path.join(dist, `${alias}.${process.pid}.new`)
+      symlinkSync(name, aside)
+      renameSync(aside, path.join(dist, alias))
+    }
   }
 }
 

@@ -1,13 +1,20 @@
 import path from 'node:path'
 import { addCounts, runHere, testFiles } from './run-tests.ts'
+import { ensureClientTypes } from './client-types.ts'
 import { checkout } from './paths.ts'
 import { step, StepFailed } from './step.ts'
 import type { Counts } from './counts-reporter.ts'
 
+const installed = (tool: string): string => path.join(checkout, 'node_modules/.bin', tool)
+
 const STATIC = [
-  { name: 'types (tsc)', argv: ['tsc', '--noEmit'] },
-  { name: 'lint (oxlint, with types)', argv: ['oxlint', '--type-aware', '--deny-warnings'] },
-  { name: 'format (oxfmt)', argv: ['oxfmt', '--check'] },
+  { name: 'types (tsc)', argv: [installed('tsc'), '--noEmit'] },
+  { name: 'lint (oxlint, with types)', argv: [installed('oxlint'), '--type-aware', '--deny-warnings'] },
+  { name: 'format (oxfmt)', argv: [installed('oxfmt'), '--check'] },
+  {
+    name: 'OpenAPI document (redocly, recommended rules)',
+    argv: [process.execPath, path.join(import.meta.dirname, 'openapi-lint.ts')],
+  },
 ]
 
 /** The tests that need neither root nor a lab and take seconds. */
@@ -22,19 +29,17 @@ export const FAST_TESTS = [
   'test/fakes/**/*.test.ts',
 ]
 
-/** Types, lint and format: each counts as one test. */
+/** Types, lint, format and the OpenAPI document: each counts as one test. */
 export async function runStatic(): Promise<Counts> {
-  // All at once: each is a native program that leaves a core idle part of its time.
+  // All at once: each leaves a core idle part of its time.
   const results = await Promise.all(STATIC.map((check) => runOne(check.name, check.argv)))
   const passed = results.filter(Boolean).length
   return { passed, failed: results.length - passed, skipped: [] }
 }
 
 async function runOne(name: string, argv: readonly string[]): Promise<boolean> {
-  const [tool = '', ...args] = argv
-  const program = path.join(checkout, 'node_modules/.bin', tool)
   try {
-    await step(name, (log) => log.run([program, ...args], { cwd: checkout }))
+    await step(name, (log) => log.run(argv, { cwd: checkout }))
     return true
   } catch (error) {
     if (error instanceof StepFailed) return false
@@ -54,6 +59,7 @@ export function conclude(counts: Counts, startedAt: number): number {
 /** `./dev check`. Returns the exit status. */
 export async function main(): Promise<number> {
   const startedAt = performance.now()
+  await ensureClientTypes()
   const counts = addCounts([await runStatic(), await runHere(testFiles(FAST_TESTS))])
   return conclude(counts, startedAt)
 }

@@ -6,6 +6,7 @@ import {
   mkdtempSync,
   renameSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
@@ -59,7 +60,10 @@ export async function buildDeb(options: DebOptions = {}): Promise<string> {
       assemble({ built, arch, version, target: cached }),
     )
   }
-  copyFileSync(cached, target)
+  // By rename: a lab may be installing the one that is there.
+  const aside = `${target}.${process.pid}.new`
+  copyFileSync(cached, aside)
+  renameSync(aside, target)
   return target
 }
 
@@ -75,6 +79,9 @@ async function assemble({ built, arch, version, target }: Assembly): Promise<voi
   try {
     chmodSync(tree, 0o755)
     install(path.join(built.folder, 'vmhostd'), tree, 'usr/bin/vmhostd', 0o755)
+    // One file under two names: the name tells which program it is.
+    symlinkSync('vmhostd', path.join(tree, 'usr/bin/vmhostctl'))
+    await installCompletions(tree)
     for (const unit of ['vmhostd.service', 'vmhost.slice']) install(packaging(unit), tree, `${UNITS}/${unit}`)
     install(packaging('copyright'), tree, `${DOC}/copyright`)
     install(built.licences, tree, `${DOC}/third-party-licences.txt`)
@@ -84,11 +91,29 @@ async function assemble({ built, arch, version, target }: Assembly): Promise<voi
       install(packaging(script), tree, `DEBIAN/${script}`, 0o755)
     writeFileSync(path.join(tree, 'DEBIAN/control'), renderControl(version, arch, await installedKib(tree)))
     // zstd, since xz takes most of a minute for an executable of this size.
-    const argv = ['dpkg-deb', '--build', '--root-owner-group', '-Zzstd', '-z3', tree, `${target}.new`]
+    const aside = `${target}.${process.pid}.new`
+    const argv = ['dpkg-deb', '--build', '--root-owner-group', '-Zzstd', '-z3', tree, aside]
     await runChecked(argv)
-    renameSync(`${target}.new`, target)
+    renameSync(aside, target)
   } finally {
     rmSync(tree, { recursive: true })
+  }
+}
+
+/** Where each shell looks for completions that a package brings. */
+const COMPLETIONS = {
+  bash: 'usr/share/bash-completion/completions/vmhostctl',
+  zsh: 'usr/share/zsh/vendor-completions/_vmhostctl',
+  fish: 'usr/share/fish/vendor_completions.d/vmhostctl.fish',
+}
+
+async function installCompletions(tree: string): Promise<void> {
+  for (const [shell, place] of Object.entries(COMPLETIONS)) {
+    const script = await runChecked([path.join(tree, 'usr/bin/vmhostctl'), 'completion', shell])
+    const target = path.join(tree, place)
+    mkdirSync(path.dirname(target), { recursive: true })
+    writeFileSync(target, script)
+    chmodSync(target, 0o644)
   }
 }
 
@@ -121,7 +146,7 @@ function renderControl(version: string, arch: { deb: string; qemu: string }, siz
     'Description: daemon that runs microVMs on one host',
     ' vmhostd runs microVMs under systemd and serves an HTTP API over mutual TLS.',
     ' Virtual machines are units of their own: they live on when the daemon stops,',
-    ' crashes or is upgraded.',
+    ' crashes or is upgraded. vmhostctl is its client for people and scripts.',
     '',
   ].join('\n')
 }

@@ -35,7 +35,16 @@ const TOOLS: Record<string, Tool> = {
     usage: 'bench [NAME…] [--json FILE]',
     help: 'the measured figures, each beside its reference',
   },
-  build: { file: 'build.ts', usage: 'build', help: 'dist/vmhostd (one executable) and its Debian package' },
+  build: {
+    file: 'build.ts',
+    usage: 'build',
+    help: 'dist/vmhostd (one executable, vmhostctl too) and its Debian package',
+  },
+  types: {
+    file: 'client-types.ts',
+    usage: 'types',
+    help: 'the types of the API client, for your editor; check, test and build see to them by themselves',
+  },
   fmt: { file: 'fmt.ts', usage: 'fmt', help: 'format the sources' },
 }
 

@@ -5,7 +5,7 @@ import { checkout } from './paths.ts'
 
 const KEY_LENGTH = 16
 
-/** A short key for files (folders are walked, tests left out) and words: equal content and names give an equal key. */
+/** A short key for files (folders are walked, tests and generated types left out) and words: equal content and names give an equal key. */
 export function hashInputs(files: readonly string[], words: readonly string[] = []): string {
   const hash = createHash('sha256')
   for (const word of words) hash.update(`word ${word.length} ${word}\n`)
@@ -20,6 +20,6 @@ function walk(entry: string): string[] {
   if (!statSync(entry).isDirectory()) return [entry]
   return readdirSync(entry)
     .toSorted()
-    .filter((name) => !name.endsWith('.test.ts'))
+    .filter((name) => !name.endsWith('.test.ts') && !name.endsWith('.d.ts'))
     .flatMap((name) => walk(path.join(entry, name)))
 }

@@ -1,9 +1,12 @@
+import { CHROMIUM, ensurePackages } from './apt.ts'
 import { conclude, FAST_TESTS, runStatic } from './check.ts'
+import { ensureClientTypes } from './client-types.ts'
 import { addCounts, runHere, runInLab, testFiles } from './run-tests.ts'
 import { StepFailed } from './step.ts'
 import type { Counts } from './counts-reporter.ts'
 
-const SLOW_TESTS = ['test/daemon/**/*.test.ts', 'test/sim/**/*.test.ts']
+const SLOW_TESTS = ['test/daemon/**/*.test.ts', 'test/ctl/**/*.test.ts', 'test/sim/**/*.test.ts']
+const BROWSER_TESTS = ['test/browser/**/*.test.ts']
 const HOST_TESTS = ['test/host/**/*.test.ts']
 
 const HELP = `./dev test [WORD…]   everything; with words, only the test files whose path holds one of them
@@ -11,6 +14,16 @@ const HELP = `./dev test [WORD…]   everything; with words, only the test files
 
 /** Where CI runs, nothing may be left out because something it should have had was missing. */
 const inCi = process.env['CI'] === 'true'
+
+/** Where the browser cannot be installed its tests say so, and are skipped. */
+async function ensureBrowser(words: readonly string[]): Promise<void> {
+  if (testFiles(BROWSER_TESTS, words).length === 0 || process.getuid?.() !== 0) return
+  try {
+    await ensurePackages([CHROMIUM])
+  } catch (error) {
+    if (!(error instanceof StepFailed)) throw error
+  }
+}
 
 async function hostTests(words: readonly string[]): Promise<Counts> {
   const files = testFiles(HOST_TESTS, words)
@@ -46,9 +59,11 @@ export async function main(args: readonly string[]): Promise<number> {
     return 0
   }
   const startedAt = performance.now()
+  await ensureClientTypes()
+  await ensureBrowser(args)
   const all = [
     ...(args.length === 0 ? [await runStatic()] : []),
-    await runHere(testFiles([...FAST_TESTS, ...SLOW_TESTS], args)),
+    await runHere(testFiles([...FAST_TESTS, ...SLOW_TESTS, ...BROWSER_TESTS], args)),
     await hostTests(args),
   ]
   return conclude(judge(addCounts(all)), startedAt)

@@ -1,0 +1,48 @@
+import type { components } from './schema.d.ts'
+
+export type Problem = components['schemas']['Problem']
+
+/** The daemon refused a request or could not do it: its problem (RFC 9457) as an error. Decide on `code`. */
+export class ApiProblem extends Error {
+  override readonly name = 'ApiProblem'
+  readonly problem: Problem
+
+  constructor(problem: Problem) {
+    super(problem.detail)
+    this.problem = problem
+  }
+
+  get code(): string {
+    return this.problem.code
+  }
+
+  get status(): number {
+    return this.problem.status
+  }
+
+  get detail(): string {
+    return this.problem.detail
+  }
+
+  get requestId(): string {
+    return this.problem.request_id
+  }
+}
+
+/** An answer that no vmhostd gives: something else speaks HTTP there. */
+export class UnexpectedAnswer extends Error {
+  override readonly name = 'UnexpectedAnswer'
+  readonly status: number
+
+  constructor(status: number) {
+    super(`an answer with status ${status} that is not vmhostd's`)
+    this.status = status
+  }
+}
+
+/** Whether what came with an error status is a problem of the API. */
+export function isProblem(body: unknown): body is Problem {
+  if (typeof body !== 'object' || body === null) return false
+  const { code, detail, status } = body as Record<string, unknown>
+  return typeof code === 'string' && typeof detail === 'string' && typeof status === 'number'
+}

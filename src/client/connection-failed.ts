@@ -1,0 +1,125 @@
+import { unreachable } from '../lib/assert.ts'
+
+/**
+ * Why no answer came.
+ *
+ * - `unresolved`: the host name of the URL has no address
+ * - `refused`: nothing listens there
+ * - `unreachable`: no way to the host, or no sign of life from it
+ * - `untrusted`: its certificate is not signed by our authority
+ * - `wrong_name`: its certificate is for other names than the one in the URL
+ * - `expired`: its certificate has ended, or not begun
+ * - `unwelcome`: it does not accept our certificate
+ * - `not_tls`: what listens there does not speak TLS 1.3
+ * - `late`: connected, and no answer in time
+ * - `broken`: the connection ended before the answer did
+ */
+export type FailureKind =
+  | 'unresolved'
+  | 'refused'
+  | 'unreachable'
+  | 'untrusted'
+  | 'wrong_name'
+  | 'expired'
+  | 'unwelcome'
+  | 'not_tls'
+  | 'late'
+  | 'broken'
+
+/** No answer came from the daemon; the message says what is wrong, and `kind` what may be done about it. */
+export class ConnectionFailed extends Error {
+  override readonly name = 'ConnectionFailed'
+  readonly kind: FailureKind
+
+  constructor(kind: FailureKind, message: string, cause?: unknown) {
+    super(message, cause === undefined ? {} : { cause })
+    this.kind = kind
+  }
+}
+
+/** By errno (errno(3), getaddrinfo(3)), OpenSSL's verification result (X509_STORE_CTX_get_error(3)) and TLS alert. */
+const KINDS: ReadonlyMap<string, FailureKind> = new Map([
+  ['ENOTFOUND', 'unresolved'],
+  ['EAI_AGAIN', 'unresolved'],
+  ['ECONNREFUSED', 'refused'],
+  ['EHOSTUNREACH', 'unreachable'],
+  ['ENETUNREACH', 'unreachable'],
+  ['ETIMEDOUT', 'unreachable'],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'untrusted'],
+  ['UNABLE_TO_GET_ISSUER_CERT', 'untrusted'],
+  ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'untrusted'],
+  ['SELF_SIGNED_CERT_IN_CHAIN', 'untrusted'],
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', 'untrusted'],
+  ['CERT_SIGNATURE_FAILURE', 'untrusted'],
+  ['INVALID_PURPOSE', 'untrusted'],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', 'wrong_name'],
+  ['CERT_HAS_EXPIRED', 'expired'],
+  ['CERT_NOT_YET_VALID', 'expired'],
+  ['ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', 'unwelcome'],
+  ['ERR_SSL_TLSV1_ALERT_UNKNOWN_CA', 'unwelcome'],
+  ['ERR_SSL_SSL/TLS_ALERT_BAD_CERTIFICATE', 'unwelcome'],
+  ['ERR_SSL_SSL/TLS_ALERT_CERTIFICATE_EXPIRED', 'unwelcome'],
+  ['ERR_SSL_SSL/TLS_ALERT_CERTIFICATE_UNKNOWN', 'unwelcome'],
+  ['ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE', 'unwelcome'],
+  ['ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED', 'unwelcome'],
+  ['ERR_SSL_SSLV3_ALERT_CERTIFICATE_UNKNOWN', 'unwelcome'],
+  // What came in the place of a handshake is none.
+  ['EPROTO', 'not_tls'],
+  ['ERR_SSL_WRONG_VERSION_NUMBER', 'not_tls'],
+  ['ERR_SSL_PACKET_LENGTH_TOO_LONG', 'not_tls'],
+  ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'not_tls'],
+  ['ERR_SSL_UNSUPPORTED_PROTOCOL', 'not_tls'],
+])
+
+export type Attempt = {
+  /** `host:port` of the URL. */
+  readonly peer: string
+  /** The handshake was over for us, and no byte of an answer had come. */
+  readonly silentAfterHandshake: boolean
+}
+
+/** The error of a request as {@link ConnectionFailed}. */
+export function connectionFailed(error: unknown, { peer, silentAfterHandshake }: Attempt): ConnectionFailed {
+  const kind = kindOf(error, silentAfterHandshake)
+  // Several addresses were tried; the first stands for all.
+  const cause: unknown = error instanceof AggregateError ? error.errors[0] : error
+  return new ConnectionFailed(kind, sentence(kind, peer), cause)
+}
+
+/**
+ * TLS 1.3 (RFC 8446, 4.4.2.4) lets the server look at our certificate when for us the handshake is over; Node's then
+ * closes without an alert. So an end before the first byte of an answer is most likely that.
+ */
+function kindOf(error: unknown, silentAfterHandshake: boolean): FailureKind {
+  const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined
+  const known = typeof code === 'string' ? KINDS.get(code) : undefined
+  if (known !== undefined) return known
+  return silentAfterHandshake && (code === 'ECONNRESET' || code === 'EPIPE') ? 'unwelcome' : 'broken'
+}
+
+function sentence(kind: FailureKind, peer: string): string {
+  switch (kind) {
+    case 'unresolved':
+      return `the name in ${peer} has no address`
+    case 'refused':
+      return `nothing listens at ${peer}`
+    case 'unreachable':
+      return `there is no way to ${peer}`
+    case 'untrusted':
+      return `the certificate of ${peer} is not signed by our authority`
+    case 'wrong_name':
+      return `the certificate of ${peer} is for another name`
+    case 'expired':
+      return `the certificate of ${peer} is not valid now`
+    case 'unwelcome':
+      return `${peer} does not accept our certificate`
+    case 'not_tls':
+      return `what listens at ${peer} does not speak TLS 1.3`
+    case 'late':
+      return `${peer} did not answer in time`
+    case 'broken':
+      return `the connection to ${peer} ended before the answer`
+    default:
+      return unreachable(kind)
+  }
+}

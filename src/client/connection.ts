@@ -1,0 +1,10 @@
+/** Where the daemon is, and what proves both sides to each other; certificates and key are PEM texts. */
+export type Connection = {
+  /** Of the controller listener, such as `https://host-1:9000`. */
+  readonly url: string
+  /** The authority that signed the daemon's certificate. */
+  readonly ca: string
+  /** The controller's certificate and its key. */
+  readonly cert: string
+  readonly key: string
+}

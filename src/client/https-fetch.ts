@@ -1,0 +1,89 @@
+import { Agent, request as httpsRequest } from 'node:https'
+import { createSecureContext } from 'node:tls'
+import { limits } from '../config/limits.ts'
+import { ConnectionFailed, connectionFailed } from './connection-failed.ts'
+import type { IncomingMessage } from 'node:http'
+import type { Connection } from './connection.ts'
+
+/**
+ * `fetch` with a client certificate, over node:https: the built-in one takes certificates only through a package of its
+ * own. Connections are kept for the next request. Rejects with {@link ConnectionFailed}.
+ */
+export type HttpsFetch = {
+  (request: Request): Promise<Response>
+  /** Closes the kept connections; what is under way fails. */
+  close(): void
+}
+
+/** Throws node:tls's error where certificate and key are no pair or no PEM. */
+export function createHttpsFetch({ ca, cert, key }: Omit<Connection, 'url'>): HttpsFetch {
+  const secureContext = createSecureContext({ ca, cert, key, minVersion: 'TLSv1.3' })
+  const agent = new Agent({ keepAlive: true, secureContext })
+  const fetch = async (request: Request): Promise<Response> => {
+    const body = Buffer.from(await request.arrayBuffer())
+    try {
+      return await send(agent, request, body)
+    } catch (error) {
+      // The daemon closed a kept connection just as we took it up. Repeating any request is safe.
+      if (error instanceof StaleConnection) return await send(agent, request, body)
+      throw error
+    }
+  }
+  return Object.assign(fetch, { close: () => agent.destroy() })
+}
+
+class StaleConnection extends Error {
+  override readonly name = 'StaleConnection'
+}
+
+async function send(
+  agent: Agent,
+  { method, url, headers, signal }: Request,
+  body: Buffer,
+): Promise<Response> {
+  const { promise, resolve, reject } = Promise.withResolvers<Response>()
+  const bound = AbortSignal.timeout(limits.clientAnswerMs + preferredWaitMs(headers))
+  const sent = httpsRequest(url, {
+    agent,
+    method,
+    headers: {
+      ...Object.fromEntries(headers),
+      ...(body.length === 0 ? {} : { 'content-length': body.length }),
+    },
+    signal: AbortSignal.any([signal, bound]),
+  })
+  const { host: peer } = new URL(url)
+  let secure = false
+  sent.on('socket', (socket) => socket.once('secureConnect', () => (secure = true)))
+  const fail = (error: unknown, answered: boolean): void => {
+    if (signal.aborted) reject(signal.reason)
+    else if (bound.aborted) reject(new ConnectionFailed('late', `${peer} did not answer in time`))
+    else if (sent.reusedSocket && !answered) reject(new StaleConnection(peer, { cause: error }))
+    else reject(connectionFailed(error, { peer, silentAfterHandshake: secure && !answered }))
+  }
+  sent.on('error', (error) => fail(error, false))
+  sent.on('response', (response) => {
+    response.on('error', (error) => fail(error, true))
+    collect(response, resolve)
+  })
+  sent.end(body)
+  return promise
+}
+
+/** What `Prefer: wait` (RFC 7240, 4.3) asks the server to take, in milliseconds. */
+const preferredWaitMs = (headers: Headers): number =>
+  Number(/\bwait=(\d+)/.exec(headers.get('prefer') ?? '')?.[1] ?? 0) * 1000
+
+function collect(response: IncomingMessage, resolve: (answer: Response) => void): void {
+  const chunks: Buffer[] = []
+  response.on('data', (chunk: Buffer) => chunks.push(chunk))
+  response.on('end', () => {
+    const { statusCode: status = 0, headers } = response
+    const pairs = Object.entries(headers).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, [value].flat().join(', ')] as [string, string]],
+    )
+    // The Response of the standard refuses a body, even an empty one, where the status has none.
+    const body = chunks.length === 0 ? null : Buffer.concat(chunks)
+    resolve(new Response(body, { status, headers: pairs }))
+  })
+}

@@ -1,0 +1,32 @@
+import { completionCommand } from './completion/completion-command.ts'
+import { syncCommand } from './sync.ts'
+import { versionCommand } from './version.ts'
+import { createCommand } from './vm/create.ts'
+import { listCommand } from './vm/list.ts'
+import { planCommand } from './vm/plan.ts'
+import { pauseCommand, resumeCommand, startCommand, stopCommand } from './vm/power.ts'
+import { removeCommand } from './vm/remove.ts'
+import { resizeCommand } from './vm/resize.ts'
+import { setCommand } from './vm/set.ts'
+import { getCommand } from './vm/show.ts'
+import { waitCommand } from './vm/wait-command.ts'
+import type { Command } from './command.ts'
+
+/** Every command, in the order of the help. */
+export const commands: readonly Command[] = [
+  listCommand,
+  createCommand,
+  getCommand,
+  startCommand,
+  stopCommand,
+  pauseCommand,
+  resumeCommand,
+  resizeCommand,
+  setCommand,
+  removeCommand,
+  waitCommand,
+  planCommand,
+  syncCommand,
+  completionCommand,
+  versionCommand,
+]

@@ -1,0 +1,169 @@
+import { ApiProblem, UnexpectedAnswer } from '../client/api-problem.ts'
+import { ConnectionFailed } from '../client/connection-failed.ts'
+import { errorChain } from '../log/error-chain.ts'
+import { unreachable } from '../lib/assert.ts'
+import { certificateFaults, commonNameOf } from './certificate-faults.ts'
+import { CtlError } from './ctl-error.ts'
+import { exitStatus } from './exit-status.ts'
+import type { ExitStatus } from './exit-status.ts'
+import type { Problem } from '../client/api-problem.ts'
+import type { Profile } from './profile.ts'
+
+/** A failure as it is told: what is wrong, what to do, and what the program ends with. */
+export type Explanation = {
+  readonly message: string
+  readonly code: string
+  readonly status: ExitStatus
+  readonly advice: readonly string[]
+  /** What the daemon answered. */
+  readonly problem?: Problem
+}
+
+export type Circumstances = {
+  readonly profile: Profile | undefined
+  /** The VM it was about; a stand-in where there was none. */
+  readonly vm: string
+  readonly nowMs: number
+}
+
+/** Whatever a command threw, in words. */
+export function explain(error: unknown, circumstances: Circumstances): Explanation {
+  if (error instanceof CtlError) {
+    const { code, status, advice } = error
+    return { message: errorChain(error), code, status, advice }
+  }
+  if (error instanceof ApiProblem) return explainProblem(error, circumstances)
+  if (error instanceof ConnectionFailed) {
+    return {
+      message: errorChain(error),
+      code: `connection_${error.kind}`,
+      status: exitStatus.unreachable,
+      advice: connectionAdvice(error, circumstances),
+    }
+  }
+  const { path = 'the profile', url = '' } = circumstances.profile ?? {}
+  if (error instanceof UnexpectedAnswer) {
+    const advice = [`something else answers at ${url}: is url in ${path} right?`]
+    return { message: error.message, code: 'unexpected_answer', status: exitStatus.unreachable, advice }
+  }
+  return {
+    message: `a bug: ${errorChain(error)}`,
+    code: 'bug',
+    status: exitStatus.failed,
+    advice: stackOf(error),
+  }
+}
+
+const stackOf = (error: unknown): string[] =>
+  error instanceof Error
+    ? (error.stack ?? '')
+        .split('\n')
+        .slice(1, 6)
+        .map((line) => line.trim())
+    : []
+
+function explainProblem({ problem }: ApiProblem, circumstances: Circumstances): Explanation {
+  const { code, detail, errors = [], request_id: request } = problem
+  // The detail of a malformed request repeats its findings.
+  const told = errors.filter((finding) => !detail.includes(finding.detail))
+  return {
+    message: detail,
+    code,
+    status: exitStatus.failed,
+    advice: [
+      ...told.map((finding) => `${finding.pointer} ${finding.detail}`),
+      ...problemAdvice(code, circumstances),
+      `code ${code}, request ${request}; all codes: ${circumstances.profile?.url ?? ''}/docs/errors#${code}`,
+    ],
+    problem,
+  }
+}
+
+function problemAdvice(code: string, { profile, vm }: Circumstances): string[] {
+  switch (code) {
+    case 'not_found':
+      return ['vmhostctl vm ls shows the VMs there are']
+    case 'conflict':
+      return [`vmhostctl vm get ${vm} shows what is there; take another name, or delete that one first`]
+    case 'vm_not_stopped':
+      return [`vmhostctl vm stop ${vm} --wait, then the same again`]
+    case 'vm_protected':
+      return [`vmhostctl vm set ${vm} --protected no, then the same again`]
+    case 'insufficient_capacity':
+    case 'capacity_unknown':
+      return ['vmhostctl sync shows what the host has left']
+    case 'vm_deleting':
+      return [`vmhostctl vm wait ${vm} ends when it is gone; then the name is free`]
+    case 'starting_up':
+      return ['the daemon has just been started: the same again in a moment']
+    case 'forbidden':
+      return [
+        `${profile?.files.cert ?? 'the certificate'} is for ${commonNameOf(profile ?? NO_PROFILE) ?? 'nobody'}; the host's ` +
+          'configuration says in controller.common_name whom it wants',
+      ]
+    case 'internal':
+      return ['this is a bug of vmhostd: its log has the request with a stack']
+    default:
+      return []
+  }
+}
+
+const NO_PROFILE: Profile = {
+  path: '',
+  url: '',
+  ca: '',
+  cert: '',
+  key: '',
+  files: { ca: '', cert: '', key: '' },
+}
+
+function connectionAdvice(
+  { kind }: ConnectionFailed,
+  { profile = NO_PROFILE, nowMs }: Circumstances,
+): string[] {
+  const { path, url, files } = profile
+  switch (kind) {
+    case 'refused':
+      return [`on that host: systemctl status vmhostd`, `or is url in ${path} wrong? it is ${url}`]
+    case 'unresolved':
+    case 'unreachable':
+      return [`is url in ${path} right? it is ${url}`]
+    case 'late':
+      return ['on that host: systemctl status vmhostd, and journalctl --unit=vmhostd']
+    case 'untrusted':
+      return [
+        `ca in ${path} is ${files.ca}: it must be the ca.crt of that very host`,
+        'where it is, somebody else answers under this name: do not go on',
+      ]
+    case 'wrong_name':
+      return [
+        `write one of those names into url in ${path}, which is ${url}`,
+        'or give the host a certificate with this one: remove its server.crt and server.key, then vmhostd setup --san NAME',
+      ]
+    case 'expired':
+      return [
+        'is the clock of this machine right?',
+        'where it is, the host needs a new certificate: remove its server.crt and server.key, then vmhostd setup',
+      ]
+    case 'unwelcome':
+      return unwelcomeAdvice(profile, nowMs)
+    case 'not_tls':
+      return [
+        `is the port in ${url} that of the controller API? see controller.port of the host's configuration`,
+      ]
+    case 'broken':
+      return ['the same again is safe', 'on that host: journalctl --unit=vmhostd']
+    default:
+      return unreachable(kind)
+  }
+}
+
+function unwelcomeAdvice(profile: Profile, nowMs: number): string[] {
+  const faults = certificateFaults(profile, nowMs)
+  if (faults.length > 0)
+    return [...faults, `take the controller's certificate of that host for cert in ${profile.path}`]
+  return [
+    `cert in ${profile.path} is ${profile.files.cert}: it must be signed by the authority that the host trusts`,
+    'the log of the host has the reason: journalctl --unit=vmhostd | grep handshake',
+  ]
+}

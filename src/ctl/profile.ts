@@ -1,0 +1,126 @@
+import { readFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { parse, TomlError } from 'smol-toml'
+import { nearest } from '../lib/nearest.ts'
+import { CtlError } from './ctl-error.ts'
+import type { Connection } from '../client/connection.ts'
+import type { Shell } from './shell.ts'
+
+/** How to reach one daemon, as a profile file has it, with the files' contents. */
+export type Profile = Connection & {
+  readonly path: string
+  /** Where ca, cert and key were read from, for messages. */
+  readonly files: { readonly ca: string; readonly cert: string; readonly key: string }
+}
+
+/** Written by `vmhostd setup`. */
+const HOST_PROFILE = '/etc/vmhostd/vmhostctl.toml'
+
+const KEYS = ['url', 'ca', 'cert', 'key'] as const
+
+const EXAMPLE = [
+  'a profile has these four lines, with paths relative to it:',
+  '  url  = "https://host-1.example.net:9000"',
+  '  ca   = "ca.crt"',
+  '  cert = "controller.crt"',
+  '  key  = "controller.key"',
+]
+
+const unusable = (message: string, advice: readonly string[], cause?: unknown): CtlError =>
+  new CtlError(message, { code: 'profile', status: 4, advice, cause })
+
+/** Where a profile is looked for when none is named. */
+const usualPlaces = ({ environment, home }: Shell): readonly string[] => [
+  join(environment['XDG_CONFIG_HOME'] ?? join(home, '.config'), 'vmhostctl', 'profile.toml'),
+  HOST_PROFILE,
+]
+
+/** The profile named by the option or the environment, or else the first that is there. Throws CtlError. */
+export function loadProfile(named: string | undefined, shell: Shell): Profile {
+  const explicit = named ?? (shell.environment['VMHOSTCTL_PROFILE'] || undefined)
+  if (explicit !== undefined) return readProfile(explicit)
+  const places = usualPlaces(shell)
+  for (const place of places) {
+    try {
+      return readProfile(place)
+    } catch (error) {
+      if (!(error instanceof CtlError) || !isAbsent(error.cause)) throw error
+    }
+  }
+  throw unusable(`there is no profile at ${places.join(' or ')}`, [
+    'on the host, as root, "vmhostd setup" writes one; elsewhere copy it with the three files it names',
+    ...EXAMPLE,
+  ])
+}
+
+/** Throws CtlError; its cause is that of readFile where the profile itself is not there. */
+export function readProfile(path: string): Profile {
+  const text = readText(path, 'the profile')
+  const keys = keysOf(text, path)
+  const files = { ca: '', cert: '', key: '' }
+  const texts = { ca: '', cert: '', key: '' }
+  for (const name of ['ca', 'cert', 'key'] as const) {
+    files[name] = resolve(dirname(path), keys[name])
+    try {
+      texts[name] = readText(files[name], `${name} of ${path}`)
+    } catch (error) {
+      // Another profile must not be taken in the place of one whose files are missing.
+      if (error instanceof CtlError) throw unusable(error.message, error.advice)
+      throw error
+    }
+  }
+  return { path, url: urlOf(keys.url, path), files, ...texts }
+}
+
+function keysOf(text: string, path: string): Record<(typeof KEYS)[number], string> {
+  let table: Record<string, unknown>
+  try {
+    table = parse(text)
+  } catch (cause) {
+    if (!(cause instanceof TomlError)) throw cause
+    const [reason] = cause.message.split('\n')
+    throw unusable(`${path}, line ${cause.line}, column ${cause.column}: ${reason}`, EXAMPLE)
+  }
+  for (const name of Object.keys(table)) {
+    if (KEYS.some((known) => known === name)) continue
+    const meant = nearest(name, KEYS)
+    throw unusable(
+      `${path} has an unknown key ${name}${meant === undefined ? '' : `; is it ${meant}?`}`,
+      EXAMPLE,
+    )
+  }
+  const textOf = (name: (typeof KEYS)[number]): string => {
+    const value = table[name]
+    if (typeof value === 'string' && value !== '') return value
+    throw unusable(`${path} has no ${name}, as a text`, EXAMPLE)
+  }
+  return { url: textOf('url'), ca: textOf('ca'), cert: textOf('cert'), key: textOf('key') }
+}
+
+function urlOf(text: string, path: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol === 'https:' && url.pathname === '/' && url.search === '') return url.origin
+  throw unusable(`${path}: url is ${text}, which is no address of a daemon`, [
+    'write https://, the host and the port, as in https://host-1.example.net:9000',
+  ])
+}
+
+function readText(path: string, what: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (cause) {
+    const code: unknown = cause instanceof Error ? Reflect.get(cause, 'code') : undefined
+    if (code === 'ENOENT') throw unusable(`${what} is not there: ${path}`, EXAMPLE, cause)
+    const denied = code === 'EACCES' || code === 'EPERM'
+    throw unusable(
+      `${what} cannot be read: ${path}`,
+      denied
+        ? ['run this as root, or get yourself a copy: its keys open the whole host to whoever has them']
+        : [],
+      cause,
+    )
+  }
+}
+
+const isAbsent = (error: unknown): boolean =>
+  error instanceof Error && Reflect.get(error, 'code') === 'ENOENT'

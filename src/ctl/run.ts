@@ -1,0 +1,139 @@
+import { createApiClient } from '../client/api-client.ts'
+import { nearest } from '../lib/nearest.ts'
+import { parseArguments } from './arguments.ts'
+import { commands } from './commands.ts'
+import { complete } from './completion/complete.ts'
+import { CtlError, usageError } from './ctl-error.ts'
+import { explain } from './explain.ts'
+import { exitStatus } from './exit-status.ts'
+import { renderGroup, renderHelp, renderOverview } from './help.ts'
+import { loadProfile } from './profile.ts'
+import { paintFor, printable } from './text.ts'
+import type { ApiClient } from '../client/api-client.ts'
+import type { Arguments } from './arguments.ts'
+import type { Command, Context } from './command.ts'
+import type { Explanation } from './explain.ts'
+import type { ExitStatus } from './exit-status.ts'
+import type { Profile } from './profile.ts'
+import type { Shell } from './shell.ts'
+
+/** What shells call for candidates; see the scripts of `vmhostctl completion`. */
+const COMPLETE = '__complete'
+
+/** `vmhostctl` with these arguments; resolves with the exit status. */
+export async function runCtl(argv: readonly string[], shell: Shell): Promise<ExitStatus> {
+  const [first = '--help'] = argv
+  if (first === COMPLETE) return complete(argv.slice(1), commands, shell)
+  if (['--help', '-h', 'help'].includes(first)) {
+    shell.stdout.write(renderOverview(commands))
+    return exitStatus.done
+  }
+  const failures = new Failures(shell, argv.includes('--json'))
+  try {
+    const command = find(argv, shell)
+    if (command === undefined) return exitStatus.done
+    const given = parseArguments(command, argv.slice(command.words.length))
+    if (!given.isSet('help')) return await runCommand(command, given, { shell, failures })
+    shell.stdout.write(renderHelp(command))
+    return exitStatus.done
+  } catch (error) {
+    return failures.tell(error, undefined)
+  }
+}
+
+/** The command that the first words name; undefined where they asked for the help of a group, which is then shown. */
+function find(argv: readonly string[], shell: Shell): Command | undefined {
+  const command = commands.find(({ words }) => words.every((word, index) => argv[index] === word))
+  if (command !== undefined) return command
+  const [first = '', second] = argv
+  const group = commands.filter(({ words }) => words.length > 1 && words[0] === first)
+  if (group.length === 0) throw unknown(first, commands, '')
+  if (second !== undefined && !['--help', '-h', 'help'].includes(second))
+    throw unknown(second, group, `${first} `)
+  shell.stdout.write(renderGroup(first, group))
+  return undefined
+}
+
+function unknown(word: string, among: readonly Command[], before: string): CtlError {
+  const words = [...new Set(among.map((command) => command.words[before === '' ? 0 : 1] ?? ''))]
+  const meant = nearest(word, words)
+  return usageError(
+    `there is no command ${before}${word}`,
+    meant === undefined ? `there are ${words.join(', ')}` : `did you mean vmhostctl ${before}${meant}?`,
+  )
+}
+
+async function runCommand(
+  command: Command,
+  given: Arguments,
+  { shell, failures }: { readonly shell: Shell; readonly failures: Failures },
+): Promise<ExitStatus> {
+  let client: ApiClient | undefined
+  const open = (): ApiClient => {
+    const profile = loadProfile(given.text('profile'), shell)
+    failures.profile = profile
+    return openClient(profile)
+  }
+  const context: Context = {
+    shell,
+    given,
+    json: given.isSet('json'),
+    paint: paintFor(shell.stdout, shell.environment['NO_COLOR']),
+    client: () => (client ??= open()),
+    fail: (error, vm) => failures.tell(error, vm),
+    say: (line) => shell.stdout.write(`${line}\n`),
+    answer: (value) => shell.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`),
+  }
+  try {
+    return await command.run(context)
+  } catch (error) {
+    return failures.tell(error, given.operands[0])
+  } finally {
+    client?.close()
+  }
+}
+
+function openClient(profile: Profile): ApiClient {
+  try {
+    return createApiClient(profile)
+  } catch (cause) {
+    const { ca, cert, key } = profile.files
+    throw new CtlError(`the certificates of ${profile.path} cannot be used`, {
+      code: 'profile',
+      status: exitStatus.unreachable,
+      advice: [`ca is ${ca}`, `cert is ${cert}`, `key is ${key}: it must be that of cert`],
+      cause,
+    })
+  }
+}
+
+/** Tells failures on standard error. */
+class Failures {
+  readonly #shell: Shell
+  readonly #json: boolean
+  /** Known from the moment the daemon is asked. */
+  profile: Profile | undefined
+
+  constructor(shell: Shell, json: boolean) {
+    this.#shell = shell
+    this.#json = json
+  }
+
+  tell(error: unknown, vm: string | undefined): ExitStatus {
+    const nowMs = this.#shell.nowMs()
+    const explanation = explain(error, { profile: this.profile, vm: vm ?? 'NAME', nowMs })
+    this.#shell.stderr.write(this.#json ? asJson(explanation, vm) : this.#asText(explanation))
+    return explanation.status
+  }
+
+  #asText({ message, advice }: Explanation): string {
+    const { stderr, environment } = this.#shell
+    const paint = paintFor(stderr, environment['NO_COLOR'])
+    const head = `${paint('vmhostctl:', 'red')} ${printable(message)}\n`
+    return head + advice.map((line) => `  ${printable(line)}\n`).join('')
+  }
+}
+
+/** One line, which a program can tell from anything else on standard error. */
+const asJson = ({ message, code, status, advice, problem }: Explanation, vm: string | undefined): string =>
+  `${JSON.stringify({ error: { message, code, exit_status: status, vm, advice, problem } })}\n`

@@ -1,0 +1,90 @@
+import { answered } from '../client/api-client.ts'
+import { exitStatus } from './exit-status.ts'
+import { renderFacts, renderTable } from './text.ts'
+import { showCores, showMib } from './units.ts'
+import type { components } from '../client/schema.d.ts'
+import type { Command, Context } from './command.ts'
+
+type Sync = components['schemas']['Sync']
+
+export const syncCommand: Command = {
+  words: ['sync'],
+  summary: 'show the host: version, capacity, and what does not stand well',
+  description:
+    'Figures are true when they are shown; where the host cannot be inspected there are none, but the reason.',
+  options: [],
+  examples: [
+    ['', 'what the host has left'],
+    [
+      "--json | jq '.capacity.memory | .allocatable_mib - .committed_mib'",
+      'memory that further VMs may have',
+    ],
+  ],
+  run: async (context) => {
+    const { data: sync } = await answered(context.client().GET('/v1/sync', {}))
+    if (context.json) context.answer(sync)
+    else context.shell.stdout.write(renderSync(sync, context))
+    return exitStatus.done
+  },
+}
+
+function renderSync(sync: Sync, context: Context): string {
+  return [renderHost(sync, context), renderCapacity(sync, context), renderFailing(sync, context)]
+    .filter((part) => part !== '')
+    .join('\n')
+}
+
+function renderHost({ host, vms, images, snapshots, consoles }: Sync, { paint }: Context): string {
+  const { program, version = 'not to be run', accelerator } = host.monitor
+  const settled = vms.filter(({ generations }) => generations.observed === generations.desired).length
+  const { protected: safe, running_units: running, unprotected } = consoles
+  const facts = renderFacts(
+    [
+      ['vmhostd', host.version],
+      ['monitor', `${program} ${version}, ${accelerator}`],
+      ['kernel', `${host.kernel}, ${host.architecture}`],
+      ['clock', host.clock],
+      ['VMs', `${vms.length}, ${settled} as desired`],
+      ['images', `${images.length}, ${images.filter((image) => image.in_use).length} in use`],
+      ['snapshots', String(snapshots.length)],
+      ['consoles', `${safe} of ${running} running VMs protected`, safe === running ? undefined : 'red'],
+      ['unprotected', unprotected.length === 0 ? undefined : unprotected.join(' '), 'red'],
+    ],
+    paint,
+  )
+  return `${paint(host.id, 'bold')}\n${facts}`
+}
+
+function renderCapacity({ capacity: { cpu, memory, disks } }: Sync, { shell, paint }: Context): string {
+  const rows = [
+    ['CPU', showCores(cpu.total_millicores), '', showCores(cpu.committed_millicores), '', ''],
+    ['memory', ...figures(memory)],
+    ...disks.map((disk) => [`disk ${disk.pool}`, ...figures(disk)]),
+  ]
+  const head = ['CAPACITY', 'TOTAL', 'AVAILABLE', 'COMMITTED', 'ALLOCATABLE', 'LEFT']
+  return renderTable(head, rows, { sink: shell.stdout, paint })
+}
+
+const figures = (of: Sync['capacity']['memory']): string[] => [
+  showMib(of.total_mib),
+  showMib(of.available_mib),
+  showMib(of.committed_mib),
+  showMib(of.allocatable_mib),
+  of.allocatable_mib < of.committed_mib
+    ? `-${showMib(of.committed_mib - of.allocatable_mib)}`
+    : showMib(of.allocatable_mib - of.committed_mib),
+]
+
+/** VMs that are not as desired; the others are what vm ls is for. */
+function renderFailing({ vms }: Sync, { shell, paint }: Context): string {
+  const rows = vms
+    .filter(({ error, generations: { desired, observed } }) => error !== undefined || desired !== observed)
+    .map(({ id, state, error, generations: { desired, observed } }) => [
+      id,
+      state,
+      desired === observed ? String(desired) : `${observed} of ${desired}`,
+      { text: error ?? '', colour: 'red' as const },
+    ])
+  if (rows.length === 0) return ''
+  return renderTable(['NOT AS DESIRED', 'STATE', 'GENERATION', 'ERROR'], rows, { sink: shell.stdout, paint })
+}

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { paintFor, printable, renderTable } from './text.ts'
+import type { Sink } from './shell.ts'
+
+const sinkOf = (isTty: boolean, columns = 80): Sink => ({ write() {}, isTty, columns })
+const pipe = { sink: sinkOf(false), paint: paintFor(sinkOf(false), undefined) }
+
+test('text from elsewhere cannot steer the terminal', () => {
+  assert.equal(printable('a\u001B[2Jb\u0007c\nd\u009B31me'), 'ab c de')
+  assert.equal(printable('\u001B]0;title\u0007\u009B1mx'), 'x')
+})
+
+test('columns are as wide as their widest cell, and an empty cell is a dash', () => {
+  const text = renderTable(['A', 'LONG', 'C'], [['wide cell', '', 'x']], pipe)
+  assert.equal(text, 'A          LONG  C\nwide cell  -     x\n')
+})
+
+test('on a terminal a line is cut at its edge and says so', () => {
+  const sink = sinkOf(true, 40)
+  const paint = paintFor(sink, '1')
+  const text = renderTable(['NAME', 'ERROR'], [['web-1', 'x'.repeat(100)]], { sink, paint })
+  const [, line = ''] = text.split('\n')
+  assert.equal(line.length, 40)
+  assert.ok(line.endsWith('x…'))
+})
+
+test('colours are for terminals, and not where NO_COLOR is set', () => {
+  assert.equal(paintFor(sinkOf(true), undefined)('x', 'red'), '\u001B[31mx\u001B[0m')
+  assert.equal(paintFor(sinkOf(true), '')('x', 'red'), '\u001B[31mx\u001B[0m')
+  assert.equal(paintFor(sinkOf(true), '1')('x', 'red'), 'x')
+  assert.equal(paintFor(sinkOf(false), undefined)('x', 'red'), 'x')
+})

@@ -1,0 +1,64 @@
+import { stripVTControlCharacters } from 'node:util'
+import type { Sink } from './shell.ts'
+
+const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33 } as const
+
+export type Colour = keyof typeof CODES
+export type Paint = (text: string, colour: Colour | undefined) => string
+
+/** Colours text for a terminal; elsewhere, and where NO_COLOR is set (no-color.org), leaves it as it is. */
+export function paintFor(sink: Sink, noColor: string | undefined): Paint {
+  if (!sink.isTty || (noColor ?? '') !== '') return (text) => text
+  return (text, colour) => (colour === undefined ? text : `\u001B[${CODES[colour]}m${text}\u001B[0m`)
+}
+
+/** One line of text from elsewhere: nothing in it can move the cursor or colour what follows. */
+export const printable = (text: string): string =>
+  // oxlint-disable-next-line no-control-regex -- control characters are what it takes out
+  stripVTControlCharacters(text).replaceAll(/[\u0000-\u001F\u007F-\u009F]+/g, ' ')
+
+export type Cell = { readonly text: string; readonly colour?: Colour }
+
+/** Columns as wide as their widest cell. On a terminal a line is cut at its edge; in a pipe it is whole. */
+export function renderTable(
+  head: readonly string[],
+  rows: readonly (readonly (string | Cell)[])[],
+  { sink, paint }: { readonly sink: Sink; readonly paint: Paint },
+): string {
+  const cells = rows.map((row) => row.map((cell) => clean(typeof cell === 'string' ? { text: cell } : cell)))
+  const table: (readonly Cell[])[] = [head.map((text): Cell => ({ text, colour: 'bold' })), ...cells]
+  const widths = head.map((_, column) => Math.max(...table.map((row) => row[column]?.text.length ?? 0)))
+  return table.map((row) => `${renderRow(row, widths, { sink, paint })}\n`).join('')
+}
+
+const clean = ({ text, ...rest }: Cell): Cell => ({ ...rest, text: text === '' ? '-' : printable(text) })
+
+function renderRow(
+  row: readonly Cell[],
+  widths: readonly number[],
+  { sink, paint }: { readonly sink: Sink; readonly paint: Paint },
+): string {
+  let left = sink.isTty ? Math.max(sink.columns, 40) : Number.POSITIVE_INFINITY
+  const parts = row.map(({ text, colour }, column) => {
+    const last = column === row.length - 1
+    const padded = last ? text : text.padEnd((widths[column] ?? 0) + 2)
+    const cut = padded.length <= left ? padded : left > 0 ? `${padded.slice(0, left - 1)}…` : ''
+    left -= cut.length
+    return paint(cut, colour)
+  })
+  return parts.join('').trimEnd()
+}
+
+/** `name  value` lines below a heading, with the values under each other; what has no value is left out. */
+export function renderFacts(
+  facts: readonly (readonly [name: string, value: string | undefined, colour?: Colour | undefined])[],
+  paint: Paint,
+): string {
+  const shown = facts.flatMap(([name, value, colour]) =>
+    value === undefined ? [] : [{ name, value: printable(value), colour }],
+  )
+  const width = Math.max(...shown.map(({ name }) => name.length))
+  return shown
+    .map(({ name, value, colour }) => `  ${paint(name.padEnd(width), 'dim')}  ${paint(value, colour)}\n`)
+    .join('')
+}

@@ -1,0 +1,64 @@
+import { answered } from '../../client/api-client.ts'
+import { exitStatus } from '../exit-status.ts'
+import { printable } from '../text.ts'
+import { waitForVm } from './wait.ts'
+import { generationWords, isSettled } from './words.ts'
+import type { Answered, Vm } from '../../client/api-client.ts'
+import type { Context, Option } from '../command.ts'
+import type { ExitStatus } from '../exit-status.ts'
+
+export const DRY_RUN_OPTION: Option = {
+  name: 'dry-run',
+  help: 'check it and show what would change and what the host would do; store nothing',
+}
+
+/** `?dry_run=true` where it was asked for. */
+export const dryRunQuery = ({ given }: Context): { dry_run?: true } =>
+  given.isSet('dry-run') ? { dry_run: true } : {}
+
+type VmCall = Parameters<typeof answered<Vm>>[0]
+
+/** Sends a change of one VM, waits for it where asked to, and shows what came of it. */
+export async function changeVm(
+  context: Context,
+  call: VmCall,
+  goal: 'settled' | 'gone' = 'settled',
+): Promise<ExitStatus> {
+  const answer = await answered<Vm>(call)
+  const { id } = answer.data
+  if (answer.data.dry_run !== undefined) showDryRun(context, answer.data)
+  else if (context.given.isSet('wait')) showWaited(context, id, await waitForVm(context, id, goal))
+  else showTaken(context, answer)
+  return exitStatus.done
+}
+
+function showTaken({ json, answer, say }: Context, { data: vm, status }: Answered<Vm>): void {
+  if (json) answer(vm)
+  else if (status === 200) say(`${vm.id}: nothing to change`)
+  else
+    say(`${vm.id}: taken; generation ${generationWords(vm)}. To see it through: vmhostctl vm wait ${vm.id}`)
+}
+
+function showWaited({ json, answer, say }: Context, id: string, vm: Vm | undefined): void {
+  if (json) answer(vm ?? { id, gone: true })
+  else say(vm === undefined ? `${id}: gone` : settledWords(vm))
+}
+
+export function settledWords(vm: Vm): string {
+  const { state, error } = vm.observed
+  const but = error === undefined ? '' : `, with an error since: ${printable(error)}`
+  return `${vm.id}: ${state}, generation ${generationWords(vm)}${isSettled(vm) ? but : ''}`
+}
+
+function showDryRun({ json, answer, say }: Context, vm: Vm): void {
+  if (json) {
+    answer(vm)
+    return
+  }
+  const { changed = false, changes = [], plan } = vm.dry_run ?? {}
+  say(changed ? `${vm.id}: would be taken, and change` : `${vm.id}: nothing would change`)
+  for (const { pointer, from, to } of changes) say(`  ${pointer}: ${shown(from)} → ${shown(to)}`)
+  if (plan !== undefined) say(`\nThe host would then:\n${plan.text.trimEnd().replaceAll(/^/gm, '  ')}`)
+}
+
+const shown = (value: unknown): string => (value === undefined ? 'nothing' : printable(JSON.stringify(value)))

@@ -1,0 +1,178 @@
+import { usageError } from '../ctl-error.ts'
+import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
+import { parseImage } from './image-argument.ts'
+import { parseLabel } from './label.ts'
+import { givenShape, SHAPE_OPTIONS } from './resize.ts'
+import { readOptionFile, readSpec } from './spec-file.ts'
+import { WAIT_OPTIONS } from './wait.ts'
+import type { CreateVm } from '../../client/api-client.ts'
+import type { Command, Context, Option } from '../command.ts'
+
+const POWERS = ['running', 'stopped', 'paused'] as const satisfies readonly CreateVm['power'][]
+
+const IMAGE = 'URL#sha256=DIGEST, or the path of a file on the host, whose digest is computed'
+
+const CREATE_OPTIONS: readonly Option[] = [
+  {
+    name: 'file',
+    value: 'FILE',
+    help: 'the whole request as JSON, - for standard input; other options go over it',
+    completes: 'file',
+  },
+  { name: 'rootfs', value: 'IMAGE', help: `raw root disk: ${IMAGE}`, completes: 'file' },
+  { name: 'kernel', value: 'IMAGE', help: 'kernel, in the same form', completes: 'file' },
+  { name: 'initrd', value: 'IMAGE', help: 'initial RAM disk, in the same form', completes: 'file' },
+  { name: 'kernel-arguments', value: 'TEXT', help: 'appended to those the host gives the kernel' },
+  ...SHAPE_OPTIONS,
+  { name: 'ipv4', value: 'ADDRESS', help: 'address of the guest; without any it has no network' },
+  { name: 'ipv6', value: 'ADDRESS', help: 'address of the guest' },
+  { name: 'mac', value: 'ADDRESS', help: "of the guest's network device; else the host chooses" },
+  {
+    name: 'power',
+    value: 'STATE',
+    help: 'running (default), stopped or paused',
+    completes: POWERS,
+  },
+  { name: 'label', value: 'KEY=VALUE', many: true, help: 'to find it by', check: parseLabel },
+  { name: 'protected', help: 'refuse its deletion' },
+  {
+    name: 'user-data',
+    value: 'FILE',
+    help: 'cloud-config for the guest, - for standard input',
+    completes: 'file',
+  },
+  {
+    name: 'ssh-key',
+    value: 'FILE',
+    many: true,
+    help: 'a public key, or several, that may log in',
+    completes: 'file',
+  },
+]
+
+/** Of a VM that is created without --file. */
+const DEFAULTS = { cpu_millicores: 1000, memory_mib: 512, disk_mib: 2048, sleep_after_idle_seconds: 0 }
+
+export const createCommand: Command = {
+  words: ['vm', 'create'],
+  summary: 'create a VM',
+  description:
+    'With options for the common case, or from a JSON file that can say everything. Without --file it has 1 CPU, 512 MiB of ' +
+    'memory and a disk of 2 GiB. Repeating the same command is safe. Keep signed URLs in a file: a command line is seen ' +
+    'by every user of the machine.',
+  operand: { placeholder: 'NAME' },
+  options: [...CREATE_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
+  examples: [
+    [
+      'web-1 --kernel /srv/images/vmlinuz --initrd /srv/images/initrd --rootfs /srv/images/root.img --ipv4 192.0.2.10 --wait',
+      'images on the host, below its storage.local_images_directory',
+    ],
+    [
+      'web-1 --kernel https://images.example.net/vmlinux#sha256=5a1c… --rootfs https://images.example.net/root.img#sha256=9f86… --cpu 2 --memory 4G --disk 20G',
+      'images from elsewhere, with the digests that sha256sum prints',
+    ],
+    ['web-1 --file web.json --ipv4 192.0.2.11', 'a file as a template'],
+    [
+      `web-1 --file - <<<'{"power": "running", "compute": {"cpu_millicores": 1000, "memory_mib": 512, "sleep_after_idle_seconds": 0}, "disk": {"size_mib": 2048}, "image": {"rootfs": {"url": "https://…", "sha256": "…"}, "kernel": {"url": "https://…", "sha256": "…"}}}'`,
+      'everything that must be there; all that may be there: /docs of the daemon',
+    ],
+  ],
+  run: async (context) => {
+    const params = { path: { id: context.given.operand }, query: dryRunQuery(context) }
+    const body = await requestOf(context)
+    return changeVm(context, context.client().PUT('/v1/vms/{id}', { params, body }))
+  },
+}
+
+/** A request as far as it is known here: with a file it may lack anything, and the daemon says what. */
+type Draft = { [K in keyof CreateVm]?: CreateVm[K] | undefined }
+
+async function requestOf(context: Context): Promise<CreateVm> {
+  const file = context.given.text('file')
+  const template: Draft =
+    file === undefined ? { power: 'running', ...shapeMembers(DEFAULTS) } : await readSpec(file, context)
+  const image = { ...objectIn(template.image), ...(await givenImages(context)) }
+  if (file === undefined) requireImages(image)
+  const network = { ...objectIn(template.network), ...givenNetwork(context) }
+  const shape = shapeMembers(givenShape(context))
+  const draft: Draft = {
+    ...template,
+    image: image as CreateVm['image'],
+    compute: { ...objectIn(template.compute), ...shape.compute } as CreateVm['compute'],
+    disk: { ...objectIn(template.disk), ...shape.disk } as CreateVm['disk'],
+    ...(Object.keys(network).length === 0 ? {} : { network }),
+    ...givenPower(context),
+    ...(await givenAccess(context)),
+    ...givenMetadata(context, template.labels),
+  }
+  // What the daemon is sent is the user's to get right and the daemon's to check.
+  return draft as CreateVm
+}
+
+const objectIn = (value: unknown): object => (typeof value === 'object' && value !== null ? value : {})
+
+function shapeMembers({ disk_mib: size, ...compute }: ReturnType<typeof givenShape>) {
+  return {
+    ...(Object.keys(compute).length === 0 ? {} : { compute: compute as CreateVm['compute'] }),
+    ...(size === undefined ? {} : { disk: { size_mib: size } }),
+  }
+}
+
+function requireImages(image: object): void {
+  const missing = ['rootfs', 'kernel'].filter((role) => !(role in image)).map((role) => `--${role}`)
+  if (missing.length === 0) return
+  throw usageError(`it needs ${missing.join(' and ')}, or --file`, 'see vmhostctl vm create --help')
+}
+
+async function givenImages({ given }: Context): Promise<Partial<CreateVm['image']>> {
+  const images: Partial<CreateVm['image']> = {}
+  for (const role of ['rootfs', 'kernel', 'initrd'] as const) {
+    const text = given.text(role)
+    if (text !== undefined) images[role] = await parseImage(text, `--${role}`)
+  }
+  const more = given.text('kernel-arguments')
+  return more === undefined ? images : { ...images, kernel_arguments: more }
+}
+
+function givenNetwork({ given }: Context): NonNullable<CreateVm['network']> {
+  const members = {
+    ipv4_address: given.text('ipv4'),
+    ipv6_address: given.text('ipv6'),
+    mac_address: given.text('mac'),
+  }
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
+}
+
+function givenPower({ given }: Context): Pick<Draft, 'power'> {
+  const power = POWERS.find((name) => name === given.text('power'))
+  return power === undefined ? {} : { power }
+}
+
+function givenMetadata({ given }: Context, labels: Draft['labels']): Pick<Draft, 'labels' | 'protected'> {
+  const pairs = given.texts('label').map((label) => parseLabel(label, '--label'))
+  return {
+    ...(pairs.length === 0 ? {} : { labels: { ...labels, ...Object.fromEntries(pairs) } }),
+    ...(given.isSet('protected') ? { protected: true } : {}),
+  }
+}
+
+async function givenAccess(context: Context): Promise<Pick<Draft, 'user_data' | 'ssh_authorized_keys'>> {
+  const { given } = context
+  const userData = given.text('user-data')
+  const files = given.texts('ssh-key')
+  const texts = await Promise.all(files.map((file) => readOptionFile(file, '--ssh-key', context)))
+  const keys = texts.flatMap(keysIn)
+  if (files.length > 0 && keys.length === 0) throw usageError(`there is no key in ${files.join(', ')}`)
+  return {
+    ...(userData === undefined ? {} : { user_data: await readOptionFile(userData, '--user-data', context) }),
+    ...(keys.length === 0 ? {} : { ssh_authorized_keys: keys }),
+  }
+}
+
+/** The keys of a .pub or authorized_keys file (sshd(8)): neither comments nor, by accident, a private key. */
+function keysIn(text: string): string[] {
+  if (text.includes('PRIVATE KEY'))
+    throw usageError('--ssh-key is a private key', 'give the file that ends in .pub')
+  const lines = text.split('\n').map((line) => line.trim())
+  return lines.filter((line) => line !== '' && !line.startsWith('#'))
+}

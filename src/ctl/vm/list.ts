@@ -1,0 +1,82 @@
+import { answered } from '../../client/api-client.ts'
+import { exitStatus } from '../exit-status.ts'
+import { renderTable } from '../text.ts'
+import { showCores, showMib } from '../units.ts'
+import { parseLabel } from './label.ts'
+import { STATES } from './states.ts'
+import { generationWords, stateColour } from './words.ts'
+import type { ApiClient, Vm } from '../../client/api-client.ts'
+import type { Command, Context } from '../command.ts'
+import type { Cell } from '../text.ts'
+
+const HEAD = ['NAME', 'STATE', 'GENERATION', 'CPU', 'MEMORY', 'DISK', 'ADDRESSES', 'ERROR']
+
+export const listCommand: Command = {
+  words: ['vm', 'ls'],
+  summary: 'list VMs',
+  description:
+    'Every VM of the host, or those with all of the labels and in the state that are given. GENERATION is "2 of 3" while ' +
+    'the host is on its way to what is desired; ERROR says what keeps it.',
+  options: [
+    { name: 'label', value: 'KEY=VALUE', many: true, help: 'only VMs with this label', check: parseLabel },
+    {
+      name: 'state',
+      value: 'STATE',
+      help: `only VMs in this state: ${STATES.join(', ')}`,
+      completes: STATES,
+    },
+  ],
+  examples: [
+    ['', 'all of them'],
+    ['--label env=prod --state failed', 'what is broken in production'],
+    ["--json | jq -r '.items[].id'", 'names alone, for a program'],
+  ],
+  run: async (context) => {
+    const vms = await listVms(context.client(), queryOf(context))
+    if (context.json) context.answer({ items: vms })
+    else if (vms.length === 0) context.say('no VMs; vmhostctl vm create --help tells how to make one')
+    else
+      context.shell.stdout.write(
+        renderTable(HEAD, vms.map(rowOf), { sink: context.shell.stdout, paint: context.paint }),
+      )
+    return exitStatus.done
+  },
+}
+
+type Query = { state?: Vm['observed']['state']; label?: string }
+
+function queryOf({ given }: Context): Query {
+  const state = STATES.find((name) => name === given.text('state'))
+  const labels = given.texts('label')
+  return {
+    ...(state === undefined ? {} : { state }),
+    ...(labels.length === 0 ? {} : { label: labels.join(',') }),
+  }
+}
+
+/** All pages of the list. */
+export async function listVms(client: ApiClient, query: Query = {}): Promise<Vm[]> {
+  const vms: Vm[] = []
+  let page: { cursor?: string } = {}
+  for (;;) {
+    const { data } = await answered(client.GET('/v1/vms', { params: { query: { ...query, ...page } } }))
+    vms.push(...data.items)
+    if (data.next_cursor === undefined) return vms
+    page = { cursor: data.next_cursor }
+  }
+}
+
+function rowOf(vm: Vm): (string | Cell)[] {
+  const { compute, disk, network } = vm.desired
+  const colour = stateColour(vm)
+  return [
+    vm.id,
+    { text: vm.observed.state, ...(colour === undefined ? {} : { colour }) },
+    generationWords(vm),
+    showCores(compute.cpu_millicores),
+    showMib(compute.memory_mib),
+    showMib(disk.size_mib),
+    [network?.ipv4_address, network?.ipv6_address].filter((address) => address !== undefined).join(' '),
+    { text: vm.observed.error ?? '', colour: 'red' },
+  ]
+}

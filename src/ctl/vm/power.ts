@@ -1,0 +1,59 @@
+import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
+import { eachVm } from './each.ts'
+import { WAIT_OPTIONS } from './wait.ts'
+import type { Vm } from '../../client/api-client.ts'
+import type { Command } from '../command.ts'
+
+type PowerWords = {
+  readonly verb: string
+  readonly state: Vm['desired']['power']
+  readonly summary: string
+  readonly description: string
+}
+
+const powerCommand = ({ verb, state, summary, description }: PowerWords): Command => ({
+  words: ['vm', verb],
+  summary,
+  description,
+  operand: { placeholder: 'NAME', many: true, completes: 'vm' },
+  options: [...WAIT_OPTIONS, DRY_RUN_OPTION],
+  examples: [
+    ['web-1', 'returns at once; the host follows'],
+    ['web-1 web-2 --wait --timeout 2m', 'returns when both are so, or with status 3 after two minutes'],
+    ['web-1 --dry-run', 'shows the steps that this would take'],
+  ],
+  run: (context) =>
+    eachVm(context, (id) => {
+      const params = { path: { id }, query: dryRunQuery(context) }
+      return changeVm(context, context.client().PUT('/v1/vms/{id}/power', { params, body: { state } }))
+    }),
+})
+
+export const startCommand = powerCommand({
+  verb: 'start',
+  state: 'running',
+  summary: 'start VMs',
+  description: 'From stopped it boots; from paused or asleep it goes on where it was.',
+})
+
+export const stopCommand = powerCommand({
+  verb: 'stop',
+  state: 'stopped',
+  summary: 'stop VMs, hard',
+  description:
+    'At once, as if the power went: the guest is not asked, and saved state is thrown away. The disk stays.',
+})
+
+export const pauseCommand = powerCommand({
+  verb: 'pause',
+  state: 'paused',
+  summary: 'pause VMs',
+  description: 'The guest stands still with its memory kept. A stopped VM is started paused.',
+})
+
+export const resumeCommand = powerCommand({
+  verb: 'resume',
+  state: 'running',
+  summary: 'let paused VMs go on',
+  description: 'The same as start, in the word that fits a paused VM.',
+})

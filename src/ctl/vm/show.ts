@@ -1,0 +1,127 @@
+import { answered } from '../../client/api-client.ts'
+import { exitStatus } from '../exit-status.ts'
+import { renderFacts } from '../text.ts'
+import { showCores, showMib, showSpan } from '../units.ts'
+import { errorWords, generationWords, stateColour } from './words.ts'
+import type { Vm } from '../../client/api-client.ts'
+import type { Command } from '../command.ts'
+import type { Paint } from '../text.ts'
+
+export const getCommand: Command = {
+  words: ['vm', 'get'],
+  summary: 'show one VM',
+  description:
+    'What is desired of it and what the host has reached. --json is the whole resource as the API has it.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  options: [],
+  examples: [
+    ['web-1', 'for reading'],
+    ['web-1 --json | jq .observed.fault', 'a part of it, for a program'],
+  ],
+  run: async ({ client, given, json, answer, paint, shell }) => {
+    const path = { id: given.operand }
+    const { data: vm } = await answered(client().GET('/v1/vms/{id}', { params: { path } }))
+    if (json) answer(vm)
+    else shell.stdout.write(renderVm(vm, shell.nowMs(), paint))
+    return exitStatus.done
+  },
+}
+
+/** A VM as people read it. */
+export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
+  const { desired, observed } = vm
+  const { network } = desired
+  const facts = renderFacts(
+    [
+      ['state', `${observed.state} for ${since(observed.state_since, nowMs)}`, stateColour(vm)],
+      ['waits for', observed.waiting_for],
+      ['error', errorWords(vm, nowMs), 'red'],
+      ...(observed.partial_faults ?? []).map(
+        ({ step, detail, code }) => ['also', `${step}: ${detail} (${code})`, 'yellow'] as const,
+      ),
+      ['desired', desired.power],
+      ['generation', generationWords(vm)],
+      ['compute', computeWords(vm)],
+      ['disk', diskWords(vm)],
+      ['network', network === undefined ? 'none' : addressWords(network)],
+      ['bandwidth', network?.bandwidth === undefined ? undefined : bandwidthWords(network.bandwidth)],
+      ['inbound', network?.firewall?.inbound.map(ruleWords).join('; ')],
+      ['labels', labelWords(vm.labels)],
+      ['protected', vm.protected ? 'against deletion' : undefined],
+      ['image', imageWords(desired.image)],
+      ['created', `${vm.created_at}, ${since(vm.created_at, nowMs)} ago`],
+    ],
+    paint,
+  )
+  return `${paint(vm.id, 'bold')}\n${facts}`
+}
+
+const since = (time: string, nowMs: number): string => showSpan(nowMs - Date.parse(time))
+
+function computeWords({ desired: { compute }, observed }: Vm): string {
+  const shape = ({ cpu_millicores: cpu, memory_mib: memory }: Vm['desired']['compute']): string =>
+    `${showCores(cpu)} CPU, ${showMib(memory)}`
+  const idle = compute.sleep_after_idle_seconds
+  const sleep = idle === 0 ? '' : `, sleeps after ${showSpan(idle * 1000)} without traffic`
+  const now = observed.compute
+  const differs = now !== undefined && shape(now) !== shape(compute) ? `; runs with ${shape(now)}` : ''
+  return `${shape(compute)}${sleep}${differs}`
+}
+
+function diskWords({ desired, observed }: Vm): string {
+  const { size_mib: size, iops_max: iops, mib_per_second_max: rate } = desired.disk
+  const { size_mib: there, guest_size_mib: guest } = observed.disk ?? {}
+  return [
+    showMib(size),
+    ...(there !== undefined && there !== size ? [`has ${showMib(there)} so far`] : []),
+    ...(guest !== undefined && guest !== size
+      ? [`the guest sees ${showMib(guest)} until its next start`]
+      : []),
+    ...(iops === undefined ? [] : [`at most ${iops} operations a second`]),
+    ...(rate === undefined ? [] : [`at most ${rate} MiB/s`]),
+  ].join(', ')
+}
+
+type Network = NonNullable<Vm['desired']['network']>
+
+const addressWords = (network: Network): string =>
+  [network.ipv4_address, network.ipv6_address, network.mac_address]
+    .filter((one) => one !== undefined)
+    .join(', ')
+
+const bandwidthWords = (bandwidth: NonNullable<Network['bandwidth']>): string =>
+  [
+    `to the guest ${rateWords(bandwidth.receive_mbit_per_second)}`,
+    `from the guest ${rateWords(bandwidth.transmit_mbit_per_second)}`,
+  ].join(', ')
+
+const rateWords = (mbit: number | undefined): string =>
+  mbit === undefined ? 'not limited' : `${mbit} Mbit/s`
+
+function ruleWords({
+  protocol,
+  ports,
+  sources,
+}: NonNullable<Network['firewall']>['inbound'][number]): string {
+  const to = ports === undefined ? '' : ` ${ports.join(',')}`
+  return `${protocol}${to} from ${sources === undefined ? 'anywhere' : sources.join(', ')}`
+}
+
+function labelWords(labels: Vm['labels']): string | undefined {
+  const pairs = Object.entries(labels).map(([key, value]) => `${key}=${value}`)
+  return pairs.length === 0 ? undefined : pairs.join(' ')
+}
+
+const DIGEST_SHOWN = 12
+
+function imageWords(image: Vm['desired']['image']): string {
+  const { rootfs_sha256: rootfs, kernel_sha256: kernel, initrd_sha256: initrd } = image
+  const parts = [
+    ['rootfs', rootfs],
+    ['kernel', kernel],
+    ['initrd', initrd],
+  ] as const
+  return parts
+    .flatMap(([name, digest]) => (digest === undefined ? [] : [`${name} ${digest.slice(0, DIGEST_SHOWN)}…`]))
+    .join(', ')
+}

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:https'
+import { before, test } from 'node:test'
+import { answered, createApiClient } from '../../src/client/api-client.ts'
+import { ApiProblem, UnexpectedAnswer } from '../../src/client/api-problem.ts'
+import { ConnectionFailed } from '../../src/client/connection-failed.ts'
+import { makePki, startControllerHost } from '../daemon/support/controller-host.ts'
+import type { RequestListener } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { TestContext } from 'node:test'
+import type { ApiClient } from '../../src/client/api-client.ts'
+import type { Pki } from '../daemon/support/controller-host.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+/** A client of a server that is not the daemon's. */
+async function clientOf(t: TestContext, listener: RequestListener): Promise<ApiClient> {
+  const { authority, server, controller } = pki
+  const https = createServer({ cert: server.certificate, key: server.key }, listener).listen(0, '127.0.0.1')
+  await once(https, 'listening')
+  const client = createApiClient({
+    url: `https://127.0.0.1:${(https.address() as AddressInfo).port}`,
+    ca: authority.certificate,
+    cert: controller.certificate,
+    key: controller.key,
+  })
+  t.after(() => {
+    client.close()
+    https.close()
+  })
+  return client
+}
+
+const list = (client: ApiClient) => answered(client.GET('/v1/vms'))
+
+const answer: RequestListener = (_request, response) => {
+  response.writeHead(200, { 'content-type': 'application/json' }).end('{"items": []}')
+}
+
+test('requests one after the other share a connection', async (t) => {
+  const sockets = new Set<Socket>()
+  const client = await clientOf(t, (request, response) => {
+    sockets.add(request.socket)
+    answer(request, response)
+  })
+  for (let count = 0; count < 3; count += 1) assert.deepEqual((await list(client)).data.items, [])
+  assert.equal(sockets.size, 1)
+})
+
+test('a kept connection that the daemon has just closed costs another one, and no error', async (t) => {
+  const seen = new WeakSet<Socket>()
+  let cut = 0
+  const client = await clientOf(t, (request, response) => {
+    if (seen.has(request.socket)) {
+      cut += 1
+      request.socket.destroy()
+      return
+    }
+    seen.add(request.socket)
+    answer(request, response)
+  })
+  await list(client)
+  assert.deepEqual((await list(client)).data.items, [])
+  assert.equal(cut, 1)
+})
+
+test('a new connection that ends without an answer is a failure, and is not tried again by itself', async (t) => {
+  let asked = 0
+  const client = await clientOf(t, (request) => {
+    asked += 1
+    request.socket.destroy()
+  })
+  await assert.rejects(list(client), ConnectionFailed)
+  assert.equal(asked, 1)
+})
+
+test('an answer that breaks off is a failure', async (t) => {
+  const client = await clientOf(t, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 })
+    response.write('{"items"', () => response.destroy())
+  })
+  await assert.rejects(list(client), (error) => error instanceof ConnectionFailed && error.kind === 'broken')
+})
+
+test('what no vmhostd answers is told as that, whatever its status', async (t) => {
+  for (const status of [200, 301, 404, 500]) {
+    const client = await clientOf(t, (_request, response) => {
+      response.writeHead(status, { 'content-type': 'text/html' }).end('<html></html>')
+    })
+    await assert.rejects(list(client), UnexpectedAnswer, String(status))
+  }
+})
+
+test('a request that is given up fails with the reason', async (t) => {
+  const client = await clientOf(t, () => {})
+  const over = new AbortController()
+  const asked = client.GET('/v1/vms', { signal: over.signal })
+  const reason = new Error('enough')
+  over.abort(reason)
+  await assert.rejects(asked, reason)
+})
+
+test('a problem of the daemon is one error with its parts', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const asked = answered(host.api.GET('/v1/vms/{id}', { params: { path: { id: 'web-9' } } }))
+  await assert.rejects(asked, (error) => {
+    assert.ok(error instanceof ApiProblem)
+    assert.equal(error.code, 'not_found')
+    assert.equal(error.status, 404)
+    assert.equal(error.detail, 'there is no VM web-9 on this host')
+    assert.match(error.requestId, /^req-/)
+    return true
+  })
+})

@@ -1,0 +1,350 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { before, test } from 'node:test'
+import { stripVTControlCharacters } from 'node:util'
+import { createVm } from '../../src/commands/create-vm.ts'
+import { limits } from '../../src/config/limits.ts'
+import { createRequest } from '../command-stage.ts'
+import { createBody, makePki, SHA } from '../daemon/support/controller-host.ts'
+import { ctl, startCtlStage } from './support/ctl-stage.ts'
+import type { TestContext } from 'node:test'
+import type { Generation, Sha256, VmId } from '../../src/core/vm/ids.ts'
+import type { Pki } from '../daemon/support/controller-host.ts'
+import type { CtlStage } from './support/ctl-stage.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const IMAGES = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/vmlinux#sha256=${SHA}`
+
+const create = (stage: CtlStage, id: string, more = '') => stage.run(`vm create ${id} ${IMAGES} ${more}`)
+
+/** As if the host had reached what is desired of the VM. */
+function settle({ host: { store } }: CtlStage, id: string): void {
+  const record = store.vms.get(id as VmId)
+  assert.ok(record)
+  const { power, compute, disk } = record.desired
+  store.vms.recordProgress(id as VmId, {
+    observed: { state: power, sinceMs: 1, compute, disk: { sizeMib: disk.sizeMib } },
+    observedGeneration: record.generations.desired,
+    nowMs: 1,
+  })
+}
+
+function folder(t: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), 'ctl-'))
+  t.after(() => rmSync(path, { recursive: true }))
+  return path
+}
+
+test('a created VM is what the options say, with defaults for the rest', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const more = '--cpu 1.5 --memory 1G --ipv4 192.0.2.10 --label env=prod --label tier=web --protected'
+  const { status, out, err } = await create(stage, 'web-1', more)
+  assert.equal(err, '')
+  assert.equal(status, 0)
+  assert.equal(out, 'web-1: taken; generation 0 of 1. To see it through: vmhostctl vm wait web-1\n')
+  const { data } = await stage.host.api.GET('/v1/vms/{id}', { params: { path: { id: 'web-1' } } })
+  assert.ok(data)
+  assert.equal(data.desired.power, 'running')
+  assert.deepEqual(data.desired.compute, {
+    cpu_millicores: 1500,
+    memory_mib: 1024,
+    sleep_after_idle_seconds: 0,
+  })
+  assert.deepEqual(data.desired.disk, { size_mib: 2048 })
+  assert.equal(data.desired.network?.ipv4_address, '192.0.2.10')
+  assert.deepEqual(data.labels, { env: 'prod', tier: 'web' })
+  assert.equal(data.protected, true)
+})
+
+test('the same creation again changes nothing and says so', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  assert.deepEqual(await create(stage, 'web-1'), { status: 0, out: 'web-1: nothing to change\n', err: '' })
+})
+
+test('the digest of an image that is a file here is computed', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const path = join(folder(t), 'vmlinuz')
+  writeFileSync(path, 'a kernel')
+  const sha256 = createHash('sha256').update('a kernel').digest('hex')
+  const line = `vm create web-1 --rootfs https://i.example/root#sha256=${SHA} --kernel ${path} --json`
+  const { status, out, err } = await stage.run(line)
+  assert.equal(status, 0, err)
+  assert.equal(JSON.parse(out).desired.image.kernel_sha256, sha256)
+  const { sources } = stage.host.store.vms.inputs('web-1' as VmId)
+  assert.equal(sources.get(sha256 as Sha256)?.url.reveal(), `file://${path}`)
+})
+
+test('a JSON file or standard input is the whole request, and options go over it', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const path = join(folder(t), 'spec.json')
+  const spec = createBody({ labels: { env: 'prod' } })
+  writeFileSync(path, JSON.stringify(spec))
+  const given = await stage.run(`vm create web-1 --file ${path} --ipv4 192.0.2.11 --label tier=web --json`)
+  assert.equal(given.status, 0, given.err)
+  const vm = JSON.parse(given.out)
+  assert.equal(vm.desired.network.ipv4_address, '192.0.2.11')
+  assert.equal(vm.desired.network.ipv6_address, '2001:db8::10')
+  assert.deepEqual(vm.labels, { env: 'prod', tier: 'web' })
+  const readStdin = async () => JSON.stringify({ ...spec, network: undefined })
+  const piped = await stage.run('vm create web-2 --file -', { shell: { readStdin } })
+  assert.equal(piped.status, 0, piped.err)
+})
+
+test('keys and user data come from files, and a private key is never sent', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const directory = folder(t)
+  const file = (name: string, text: string): string => {
+    writeFileSync(join(directory, name), text)
+    return join(directory, name)
+  }
+  const keys = file('id.pub', '# mine\nssh-ed25519 AAAA me\n\nssh-ed25519 BBBB you\n')
+  const data = file('user-data', '#cloud-config\n')
+  const taken = await create(stage, 'web-1', `--ssh-key ${keys} --user-data ${data}`)
+  assert.equal(taken.status, 0, taken.err)
+  const inputs = stage.host.store.vms.inputs('web-1' as VmId)
+  assert.deepEqual(inputs.sshAuthorizedKeys, ['ssh-ed25519 AAAA me', 'ssh-ed25519 BBBB you'])
+  assert.equal(inputs.userData, '#cloud-config\n')
+  const secret = file('id', '-----BEGIN OPENSSH PRIVATE KEY-----\n')
+  const refused = await create(stage, 'web-2', `--ssh-key ${secret}`)
+  assert.equal(refused.status, 2)
+  assert.match(refused.err, /private key/)
+})
+
+test('the list is an aligned table for people and the API’s items for programs', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  assert.match((await stage.run('vm ls')).out, /^no VMs; vmhostctl vm create --help/)
+  await create(
+    stage,
+    'web-1',
+    '--cpu 1.5 --memory 512M --ipv4 192.0.2.10 --ipv6 2001:db8::10 --label env=prod',
+  )
+  await create(stage, 'a', '--power stopped --disk 10G')
+  settle(stage, 'web-1')
+  stage.host.store.vms.recordProgress('a' as VmId, {
+    observed: {
+      state: 'failed',
+      sinceMs: 1,
+      fault: {
+        code: 'storage_full',
+        step: 'storage.ensure-disk',
+        message: 'cloning the image: no space left',
+        generation: 1 as Generation,
+        sinceMs: 1,
+        attempt: 1,
+        nextAttemptAtMs: 2,
+      },
+    },
+    nowMs: 1,
+  })
+  const { status, out } = await stage.run('vm ls')
+  assert.equal(status, 0)
+  assert.equal(
+    out,
+    [
+      'NAME   STATE    GENERATION  CPU  MEMORY   DISK    ADDRESSES                ERROR',
+      'a      failed   0 of 1      1    512 MiB  10 GiB  -                        storage.ensure-disk: cloning the image: no space left',
+      'web-1  running  1           1.5  512 MiB  2 GiB   192.0.2.10 2001:db8::10  -',
+      '',
+    ].join('\n'),
+  )
+  const json = JSON.parse((await stage.run('vm ls --json')).out)
+  assert.deepEqual(
+    json.items.map(({ id }: { id: string }) => id),
+    ['a', 'web-1'],
+  )
+  assert.match((await stage.run('vm ls --label env=prod')).out, /^NAME.*\nweb-1 .*\n$/)
+  assert.match((await stage.run('vm ls --state failed')).out, /^NAME.*\na .*\n$/)
+})
+
+test('a list goes over all pages', async (t) => {
+  const count = limits.listItemsDefault + 1
+  const stage = await startCtlStage(t, pki, { userIds: count })
+  for (let index = 0; index < count; index += 1) {
+    const { network: _, ...request } = createRequest()
+    assert.ok(createVm(stage.host.context, `vm-${index}` as VmId, request).ok)
+  }
+  const { out } = await stage.run('vm ls --json')
+  assert.equal(JSON.parse(out).items.length, count)
+})
+
+test('on a terminal the table has colours and ends at its edge; NO_COLOR takes the colours', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1', '--ipv6 2001:db8::10')
+  settle(stage, 'web-1')
+  const coloured = await stage.run('vm ls', { terminalColumns: 48 })
+  assert.ok(coloured.out.includes('\u001B[32mrunning'))
+  const plain = stripVTControlCharacters(coloured.out)
+  for (const line of plain.trimEnd().split('\n')) assert.ok(line.length <= 48, line)
+  const environment = { NO_COLOR: '1' }
+  const { out } = await stage.run('vm ls', { terminalColumns: 48, shell: { environment } })
+  assert.equal(out, plain)
+})
+
+test('power goes through its states, by the command of each', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  const power = async (): Promise<string | undefined> =>
+    stage.host.store.vms.get('web-1' as VmId)?.desired.power
+  for (const [verb, state] of [
+    ['pause', 'paused'],
+    ['resume', 'running'],
+    ['stop', 'stopped'],
+    ['start', 'running'],
+  ] as const) {
+    const { status, err } = await stage.run(`vm ${verb} web-1`)
+    assert.equal(status, 0, err)
+    assert.equal(await power(), state)
+  }
+})
+
+test('of several VMs each is tried, and the worst status is the end', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'a')
+  await create(stage, 'c')
+  const { status, out, err } = await stage.run('vm stop a b c')
+  assert.equal(status, 1)
+  assert.match(out, /^a: taken.*\nc: taken.*\n$/)
+  assert.match(err, /there is no VM b on this host/)
+})
+
+test('a resize changes what is given and keeps the rest', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1', '--cpu 2 --memory 1G --disk 4G --power stopped')
+  settle(stage, 'web-1')
+  const { status, out, err } = await stage.run(
+    'vm resize web-1 --memory 2G --disk 8G --sleep-after 10m --json',
+  )
+  assert.equal(status, 0, err)
+  const { desired } = JSON.parse(out)
+  assert.deepEqual(desired.compute, { cpu_millicores: 2000, memory_mib: 2048, sleep_after_idle_seconds: 600 })
+  assert.equal(desired.disk.size_mib, 8192)
+  const nothing = await stage.run('vm resize web-1')
+  assert.equal(nothing.status, 2)
+  assert.match(nothing.err, /nothing to change/)
+})
+
+test('labels and protection change, and what is not given stays', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1', '--label env=prod --label canary=1 --protected')
+  assert.equal((await stage.run('vm set web-1')).status, 2)
+  const { status, out, err } = await stage.run('vm set web-1 --label env=test --unlabel canary --json')
+  assert.equal(status, 0, err)
+  assert.deepEqual(JSON.parse(out).labels, { env: 'test' })
+  assert.equal(JSON.parse(out).protected, true)
+  await stage.run('vm set web-1 --protected no')
+  assert.equal((await stage.run('vm rm web-1')).status, 0)
+})
+
+test('a resize of a VM that changes in between is made from what it is now', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  const { store } = stage.host
+  // Each look at the VM is followed by a change, up to the third.
+  let looks = 0
+  const get = store.vms.get.bind(store.vms)
+  const nextTurn = (): void => {
+    looks += 1
+    if (looks <= 3) settle(stage, 'web-1')
+  }
+  store.vms.get = (id) => {
+    const record = get(id)
+    queueMicrotask(nextTurn)
+    return record
+  }
+  const { status, err } = await stage.run('vm resize web-1 --disk 4G')
+  assert.equal(status, 0, err)
+})
+
+test('a dry run shows what would change and the plan, and stores nothing', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  const { status, out, err } = await stage.run('vm stop web-1 --dry-run')
+  assert.equal(status, 0, err)
+  assert.match(
+    out,
+    /^web-1: would be taken, and change\n {2}\/desired\/power: "running" → "stopped"\n\nThe host would then:\n {2}\w/,
+  )
+  assert.equal(stage.host.store.vms.get('web-1' as VmId)?.desired.power, 'running')
+  const again = await stage.run('vm start web-1 --dry-run')
+  assert.match(again.out, /^web-1: nothing would change\n/)
+})
+
+test('a VM is shown with what is desired and what is so', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1', '--ipv4 192.0.2.10 --label env=prod')
+  const { out } = await stage.run('vm get web-1')
+  assert.match(out, /^web-1\n {2}state +pending for /)
+  assert.match(out, /\n {2}generation +0 of 1\n/)
+  assert.match(out, /\n {2}network +192\.0\.2\.10, 02:/)
+  assert.match(out, /\n {2}labels +env=prod\n/)
+  const { out: json } = await stage.run('vm get web-1 --json')
+  assert.equal(JSON.parse(json).generations.desired, 1)
+})
+
+test('a plan is printed as the daemon words it, and whole for programs', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  const { data } = await stage.host.api.GET('/v1/vms/{id}/plan', { params: { path: { id: 'web-1' } } })
+  const { status, out } = await stage.run('vm plan web-1')
+  assert.equal(status, 0)
+  assert.equal(out, `${data?.text.trimEnd()}\n`)
+  assert.match(out, /^act\n {2}image\.ensure-fetched .* because .*\n {2}\w/)
+  assert.deepEqual(JSON.parse((await stage.run('vm plan web-1 --json')).out), data)
+})
+
+test('the host is shown with its capacity, what is left of it, and what is not as desired', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'a')
+  await create(stage, 'b')
+  settle(stage, 'a')
+  const { status, out, err } = await stage.run('sync')
+  assert.equal(status, 0, err)
+  assert.equal(
+    out.replace(/clock .*/, 'clock …'),
+    [
+      'host-1',
+      '  vmhostd    1.2.3',
+      '  monitor    qemu-system-x86_64 10.0.2, tcg',
+      '  kernel     6.12.41, x86_64',
+      '  clock …',
+      '  VMs        2, 1 as desired',
+      '  images     0, 0 in use',
+      '  snapshots  0',
+      '  consoles   0 of 0 running VMs protected',
+      '',
+      'CAPACITY     TOTAL      AVAILABLE  COMMITTED  ALLOCATABLE  LEFT',
+      'CPU          4          -          2          -            -',
+      'memory       8 GiB      5.86 GiB   1 GiB      7 GiB        6 GiB',
+      'disk pool-1  97.66 GiB  87.89 GiB  4 GiB      96.66 GiB    92.66 GiB',
+      '',
+      'NOT AS DESIRED  STATE    GENERATION  ERROR',
+      'b               pending  0 of 1      -',
+      '',
+    ].join('\n'),
+  )
+  const { data } = await stage.host.api.GET('/v1/sync')
+  const json = JSON.parse((await stage.run('sync --json')).out)
+  assert.deepEqual(json.capacity, data?.capacity)
+})
+
+test('a host that cannot be inspected is told as that, and no figure is shown', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  stage.host.figures.setInSight(false)
+  const { status, out, err } = await stage.run('sync')
+  assert.equal(status, 1)
+  assert.equal(out, '')
+  assert.match(err, /code storage_inspection_failed/)
+})
+
+test('the version needs no daemon', async () => {
+  assert.deepEqual(await ctl(['version']), { status: 0, out: 'vmhostctl 1.2.3\ncommit abc\n', err: '' })
+  assert.deepEqual(JSON.parse((await ctl(['version', '--json'])).out), { version: '1.2.3', commit: 'abc' })
+})

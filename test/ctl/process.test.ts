@@ -1,0 +1,66 @@
+/** The program as a process of its own. */
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+import { before, test } from 'node:test'
+import { text } from 'node:stream/consumers'
+import { makePki, SHA } from '../daemon/support/controller-host.ts'
+import { eventually } from '../daemon/support/eventually.ts'
+import { startCtlStage } from './support/ctl-stage.ts'
+import type { Pki } from '../daemon/support/controller-host.ts'
+
+const MAIN = resolve(import.meta.dirname, '../../src/ctl-main.ts')
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const start = (...argv: string[]) =>
+  spawn(process.execPath, [MAIN, ...argv], { stdio: ['pipe', 'pipe', 'pipe'] })
+
+test('it ends by itself with its status, and keeps no connection open', async (t) => {
+  const { profile } = await startCtlStage(t, pki)
+  const child = start('vm', 'ls', '--profile', profile)
+  const [[code], out] = await Promise.all([once(child, 'exit'), text(child.stdout)])
+  assert.equal(code, 0)
+  assert.match(out, /^no VMs/)
+  const refused = start('vm', 'get', 'web-9', '--profile', profile)
+  const [[status], err] = await Promise.all([once(refused, 'exit'), text(refused.stderr)])
+  assert.equal(status, 1)
+  assert.match(err, /^vmhostctl: there is no VM web-9/)
+})
+
+test('standard input may be the request', async (t) => {
+  const { profile, host } = await startCtlStage(t, pki)
+  const image = { url: 'https://i.example/x', sha256: SHA }
+  const child = start('vm', 'create', 'web-1', '--file', '-', '--profile', profile)
+  child.stdin.end(
+    JSON.stringify({
+      power: 'running',
+      compute: { cpu_millicores: 1000, memory_mib: 512, sleep_after_idle_seconds: 0 },
+      disk: { size_mib: 64 },
+      image: { rootfs: image, kernel: image },
+    }),
+  )
+  assert.deepEqual(await once(child, 'exit'), [0, null])
+  assert.equal(host.store.vms.ids().length, 1)
+})
+
+test('a reader that has had enough is no failure', async () => {
+  const child = start('--help')
+  child.stdout.destroy()
+  const [code] = await once(child, 'exit')
+  assert.equal(code, 0)
+})
+
+test('an interrupt ends a wait at once', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const images = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/k#sha256=${SHA}`
+  await stage.run(`vm create web-1 ${images}`)
+  const child = start('vm', 'wait', 'web-1', '--profile', stage.profile)
+  await eventually(() => stage.host.waits.size === 1)
+  child.kill('SIGINT')
+  assert.deepEqual(await once(child, 'exit'), [null, 'SIGINT'])
+})

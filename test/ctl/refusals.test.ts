@@ -1,0 +1,267 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { before, test } from 'node:test'
+import { createAuthority, issueCertificate } from '../../src/daemon/setup/certificates.ts'
+import { COMMON_NAME, makePki, SHA } from '../daemon/support/controller-host.ts'
+import { ctl, startCtlStage, writeProfile } from './support/ctl-stage.ts'
+import type { AddressInfo } from 'node:net'
+import type { TestContext } from 'node:test'
+import type { Pki } from '../daemon/support/controller-host.ts'
+import type { ProfileFiles, Ran } from './support/ctl-stage.ts'
+
+/** Who may read nothing of root's. */
+const NOBODY = 65_534
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const IMAGES = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/vmlinux#sha256=${SHA}`
+
+test('a wrong command line is status 2, says what was meant and where the help is', async () => {
+  const cases: readonly (readonly [line: string, says: RegExp])[] = [
+    ['frob', /there is no command frob\n {2}there are vm, sync, completion, version/],
+    ['vm lss', /there is no command vm lss\n {2}did you mean vmhostctl vm ls\?/],
+    ['vm ls --jsn', /there is no option --jsn\n {2}did you mean --json\?\n {2}see vmhostctl vm ls --help/],
+    ['vm ls extra', /extra is one word too many/],
+    ['vm get', /it needs a NAME/],
+    ['vm get a b', /b is one word too many/],
+    ['vm wait', /it needs a NAME/],
+    ['vm wait a --timeout', /--timeout.* argument missing/],
+    ['vm wait a --timeout soon', /--timeout soon is no time\n {2}write 90, 90s, 10m or 2h/],
+    ['vm resize a --memory lots', /--memory lots is no size in whole MiB/],
+    ['vm resize a --cpu 1.2345', /--cpu 1.2345 is no number of cores/],
+    ['vm create a', /it needs --rootfs and --kernel, or --file/],
+    ['vm create a --file /nowhere.json', /--file \/nowhere.json cannot be read: ENOENT/],
+    ['vm create a --kernel https://i.example/vmlinux', /--kernel needs the digest/],
+    ['vm create a --kernel https://i.example/k#v2', /--kernel: what follows # is no sha256=DIGEST/],
+    ['vm create a --kernel ftp://i.example/k', /no image comes by ftp:/],
+    ['vm create a --kernel /nowhere', /the image cannot be read for its digest: ENOENT/],
+    [`vm create a ${IMAGES} --power on`, /--power on is none of running, stopped, paused/],
+    [`vm create a ${IMAGES} --label env`, /--label env is no KEY=VALUE/],
+    ['vm ls --state fine', /--state fine is none of pending, starting/],
+    ['vm stop a --wait --timeout soon', /--timeout soon is no time/],
+    ['vm ls --label env', /--label env is no KEY=VALUE/],
+    ['completion tcsh', /there is no completion for tcsh\n {2}there is for bash, zsh, fish/],
+  ]
+  // The daemon must not be needed to find out; the profile of this one cannot be read.
+  for (const [line, says] of cases) {
+    const { status, out, err } = await ctl(line.split(' '))
+    const needsProfile = /there is no profile/.test(err)
+    assert.ok(!needsProfile, `${line}: it looked for a profile first`)
+    assert.deepEqual({ line, status, out }, { line, status: 2, out: '' }, err)
+    assert.match(err, says, line)
+  }
+})
+
+test('without a profile it says where it looked and what one looks like, with status 4', async () => {
+  const { status, err } = await ctl(['vm', 'ls'])
+  assert.equal(status, 4)
+  assert.match(
+    err,
+    /there is no profile at \/nonexistent\/.config\/vmhostctl\/profile.toml or \/etc\/vmhostd\/vmhostctl.toml/,
+  )
+  assert.match(err, /"vmhostd setup" writes one/)
+  assert.match(err, /url {2}= "https:\/\/host-1.example.net:9000"/)
+})
+
+test('the environment names the profile, an option goes before it, and a home is looked into', async (t) => {
+  const { profile } = await startCtlStage(t, pki)
+  const environment = { VMHOSTCTL_PROFILE: profile }
+  assert.equal((await ctl(['vm', 'ls'], { shell: { environment } })).status, 0)
+  const refused = await ctl(['vm', 'ls', '--profile', '/nowhere'], { shell: { environment } })
+  assert.equal(refused.status, 4)
+  assert.match(refused.err, /the profile is not there: \/nowhere/)
+  const configured = { XDG_CONFIG_HOME: dirname(dirname(profile)) }
+  const none = await ctl(['vm', 'ls'], { shell: { environment: configured } })
+  assert.match(
+    none.err,
+    new RegExp(`there is no profile at ${configured.XDG_CONFIG_HOME}/vmhostctl/profile.toml or`),
+  )
+})
+
+test('a profile of no use is refused for each reason by name', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'bad-profile-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const good = 'ca = "ca.crt"\ncert = "c.crt"\nkey = "c.key"\n'
+  for (const name of ['ca.crt', 'c.crt', 'c.key']) writeFileSync(join(directory, name), 'no certificate')
+  const cases: readonly (readonly [text: string, says: RegExp])[] = [
+    ['url = ', /profile.toml, line 1, column \d+: /],
+    [`url = "https://h:1"\n${good}ulr = "x"\n`, /unknown key ulr; is it url\?/],
+    [good, /profile.toml has no url, as a text/],
+    [`url = 7\n${good}`, /profile.toml has no url, as a text/],
+    [`url = "http://h:1"\n${good}`, /url is http:\/\/h:1, which is no address of a daemon/],
+    [`url = "h:9000"\n${good}`, /which is no address of a daemon\n {2}write https:\/\//],
+    [
+      'url = "https://h:1"\nca = "nowhere.crt"\ncert = "c.crt"\nkey = "c.key"\n',
+      /ca of .* is not there: .*nowhere.crt/,
+    ],
+    [
+      `url = "https://h:1"\n${good}`,
+      /the certificates of .*profile.toml cannot be used: .*\n {2}ca is .*ca.crt/,
+    ],
+  ]
+  const path = join(directory, 'profile.toml')
+  for (const [text, says] of cases) {
+    writeFileSync(path, text)
+    const { status, err } = await ctl(['vm', 'ls', '--profile', path])
+    assert.equal(status, 4, text)
+    assert.match(err, says, text)
+  }
+})
+
+test('a key that may not be read says what to do', async (t) => {
+  const profile = writeProfile(t, { pki, url: 'https://127.0.0.1:9' })
+  chmodSync(dirname(profile), 0o755)
+  for (const name of ['ca.crt', 'controller.crt', 'profile.toml'])
+    chmodSync(join(dirname(profile), name), 0o644)
+  chmodSync(join(dirname(profile), 'controller.key'), 0)
+  const root = process.geteuid?.() === 0
+  if (root) process.seteuid?.(NOBODY)
+  try {
+    const { status, err } = await ctl(['vm', 'ls', '--profile', profile])
+    assert.equal(status, 4)
+    assert.match(err, /cannot be read.*\n {2}run this as root, or get yourself a copy/)
+  } finally {
+    if (root) process.seteuid?.(0)
+  }
+})
+
+test('a refusal of the daemon is status 1, in its words and with what to do next', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const missing = await stage.run('vm get web-9')
+  assert.equal(missing.status, 1)
+  assert.match(
+    missing.err,
+    /^vmhostctl: there is no VM web-9 on this host\n {2}vmhostctl vm ls shows the VMs there are\n {2}code not_found, request req-[0-9a-f]+/,
+  )
+  await stage.run(`vm create web-1 ${IMAGES} --protected`)
+  const conflict = await stage.run(`vm create web-1 ${IMAGES} --memory 1G`)
+  assert.equal(conflict.status, 1)
+  assert.match(conflict.err, /vmhostctl vm get web-1 shows what is there/)
+  const running = await stage.run('vm resize web-1 --memory 1G')
+  assert.equal(running.status, 1)
+  assert.match(running.err, /vmhostctl vm stop web-1 --wait, then the same again/)
+  assert.match(
+    (await stage.run('vm rm web-1')).err,
+    /vmhostctl vm set web-1 --protected no, then the same again\n {2}code vm_protected/,
+  )
+  const malformed = await stage.run(`vm create web-2 ${IMAGES} --memory 1 --cpu 99`)
+  assert.equal(malformed.status, 1)
+  assert.match(malformed.err, /\/compute\/cpu_millicores must be .*32000/)
+  assert.match(malformed.err, /\/compute\/memory_mib must be /)
+  stage.host.capacity.total.memoryMib = 600
+  const full = await stage.run(`vm create web-2 ${IMAGES}`)
+  assert.equal(full.status, 1)
+  assert.match(full.err, /vmhostctl sync shows what the host has left/)
+  stage.host.storeIsOpen = false
+  assert.match((await stage.run('vm ls')).err, /the daemon has just been started: the same again in a moment/)
+})
+
+test('for a program an error is one line of JSON on standard error, and nothing is on standard output', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const { status, out, err } = await stage.run('vm get web-9 --json')
+  assert.equal(status, 1)
+  assert.equal(out, '')
+  const { error } = JSON.parse(err)
+  assert.equal(err.trimEnd().split('\n').length, 1)
+  assert.equal(error.code, 'not_found')
+  assert.equal(error.exit_status, 1)
+  assert.equal(error.vm, 'web-9')
+  assert.equal(error.problem.status, 404)
+  assert.equal(JSON.parse((await ctl(['vm', 'lss', '--json'])).err).error.code, 'usage')
+})
+
+/** What a listing ends with through a profile. */
+const through = (t: TestContext, files: Omit<ProfileFiles, 'pki'>): Promise<Ran> =>
+  ctl(['vm', 'ls', '--profile', writeProfile(t, { pki, ...files })])
+
+test('where nothing listens it says so, and where to look', async (t) => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  const { status, err } = await through(t, { url: `https://127.0.0.1:${port}` })
+  assert.equal(status, 4)
+  assert.match(err, new RegExp(`^vmhostctl: nothing listens at 127.0.0.1:${port}: connect ECONNREFUSED`))
+  assert.match(err, /systemctl status vmhostd/)
+})
+
+test('a name that has no address points to the profile', async (t) => {
+  const { status, err } = await through(t, { url: 'https://nowhere.invalid:9000' })
+  assert.equal(status, 4)
+  assert.match(err, /the name in nowhere.invalid:9000 has no address/)
+  assert.match(err, /is url in .*profile.toml right\?/)
+})
+
+test('a daemon of another authority is not trusted, and the way out is not to go on', async (t) => {
+  const { host } = await startCtlStage(t, pki)
+  const stranger = await createAuthority('another authority', Date.now())
+  const { status, err } = await through(t, {
+    url: `https://127.0.0.1:${host.port}`,
+    ca: stranger.certificate,
+  })
+  assert.equal(status, 4)
+  assert.match(err, /the certificate of 127.0.0.1:\d+ is not signed by our authority/)
+  assert.match(err, /it must be the ca.crt of that very host\n.*do not go on/)
+})
+
+test('a daemon under another name than its certificate has is told with the names it has', async (t) => {
+  const server = await pki.issue({ alternativeNames: ['host-9.example.net'], usages: ['server'] })
+  const stage = await startCtlStage(t, { ...pki, server })
+  const { status, err } = await stage.run('vm ls')
+  assert.equal(status, 4)
+  assert.match(err, /the certificate of 127.0.0.1:\d+ is for another name: .*/)
+  assert.match(err, /write one of those names into url .*\n.*vmhostd setup --san NAME/)
+})
+
+test('a client certificate that the daemon does not accept is told with its fault', async (t) => {
+  const { host } = await startCtlStage(t, pki)
+  const url = `https://127.0.0.1:${host.port}`
+  const stranger = await createAuthority('another authority', Date.now())
+  const leaf = { commonName: COMMON_NAME, alternativeNames: [], usages: ['client'] } as const
+  const longAgo = Date.now() - 2000 * 86_400_000
+  const cases = [
+    [await issueCertificate(stranger, leaf, Date.now()), /controller.crt is not signed by .*ca.crt/],
+    [await issueCertificate(pki.authority, leaf, longAgo), /controller.crt ended on /],
+    [
+      await pki.issue({ usages: ['server'] }),
+      /controller.crt is not a client's: it lacks the usage clientAuth/,
+    ],
+  ] as const
+  for (const [pair, says] of cases) {
+    const { status, err } = await through(t, { url, pair })
+    assert.equal(status, 4, err)
+    assert.match(err, /^vmhostctl: 127.0.0.1:\d+ does not accept our certificate/)
+    assert.match(err, says)
+  }
+})
+
+test('a certificate with another common name is told with whom it is for', async (t) => {
+  const { host } = await startCtlStage(t, pki)
+  const { status, err } = await through(t, {
+    url: `https://127.0.0.1:${host.port}`,
+    pair: await pki.issue({ commonName: 'somebody' }),
+  })
+  assert.equal(status, 1)
+  assert.match(err, /controller.crt is for somebody; .*controller.common_name/)
+})
+
+test('what speaks no TLS, or another protocol over it, is told', async (t) => {
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')
+  }).listen(0, '127.0.0.1')
+  t.after(() => server.close())
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const { status, err } = await through(t, { url: `https://127.0.0.1:${port}` })
+  assert.equal(status, 4)
+  assert.match(err, /does not speak TLS 1.3/)
+})

@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:https'
+import { before, test } from 'node:test'
+import { makePki, SHA } from '../daemon/support/controller-host.ts'
+import { eventually } from '../daemon/support/eventually.ts'
+import { ctl, startCtlStage, writeProfile } from './support/ctl-stage.ts'
+import type { AddressInfo } from 'node:net'
+import type { TestContext } from 'node:test'
+import type { FaultCode } from '../../src/core/errors.ts'
+import type { Generation, VmId } from '../../src/core/vm/ids.ts'
+import type { ObservedState } from '../../src/core/vm/record.ts'
+import type { Pki } from '../daemon/support/controller-host.ts'
+import type { CtlStage } from './support/ctl-stage.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const id = 'web-1' as VmId
+
+async function stageWithVm(t: TestContext): Promise<CtlStage> {
+  const stage = await startCtlStage(t, pki)
+  const images = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/k#sha256=${SHA}`
+  const { status, err } = await stage.run(`vm create ${id} ${images}`)
+  assert.equal(status, 0, err)
+  return stage
+}
+
+/** As if a pass had found the VM so; `settled` where nothing is left to do. */
+function progress({ host: { store } }: CtlStage, state: ObservedState, settled = false): void {
+  const generation = store.vms.get(id)?.generations.desired
+  store.vms.recordProgress(id, {
+    observed: { state, sinceMs: 1 },
+    ...(settled && generation !== undefined ? { observedGeneration: generation } : {}),
+    nowMs: 1,
+  })
+}
+
+function fail(
+  { host: { store } }: CtlStage,
+  generation: number,
+  code: FaultCode = 'image_unavailable',
+): void {
+  store.vms.recordProgress(id, {
+    observed: {
+      state: 'failed',
+      sinceMs: 1,
+      fault: {
+        code,
+        step: 'image.ensure-fetched',
+        message: 'fetching rootfs: 403',
+        generation: generation as Generation,
+        sinceMs: 1,
+        attempt: 2,
+        nextAttemptAtMs: Date.now() + 30_000,
+      },
+    },
+    nowMs: 1,
+  })
+}
+
+/** Until the daemon holds a long poll of the wait. */
+const polling = ({ host }: CtlStage): Promise<void> => eventually(() => host.waits.size === 1)
+
+test('a wait tells each state on a line of its own, and ends when the generations meet', async (t) => {
+  const stage = await stageWithVm(t)
+  const { result, printed } = stage.start(`vm wait ${id}`)
+  await polling(stage)
+  progress(stage, 'starting')
+  await eventually(() => printed().includes('starting'))
+  await polling(stage)
+  progress(stage, 'running', true)
+  const { status, out, err } = await result
+  assert.equal(status, 0)
+  assert.equal(out, 'web-1: running, generation 1\n')
+  assert.equal(
+    err,
+    'web-1: pending, generation 0 of 1\nweb-1: starting, generation 0 of 1\nweb-1: running, generation 1\n',
+  )
+})
+
+test('an error is shown when it comes, with the time of the next attempt, and waited out', async (t) => {
+  const stage = await stageWithVm(t)
+  const { result, printed } = stage.start(`vm wait ${id}`)
+  await polling(stage)
+  fail(stage, 1)
+  await eventually(() => printed().includes('403'))
+  assert.match(
+    printed(),
+    /web-1: image.ensure-fetched: fetching rootfs: 403 \(image_unavailable, attempt 2, next in \d+ s\)/,
+  )
+  await polling(stage)
+  progress(stage, 'running', true)
+  assert.equal((await result).status, 0)
+})
+
+test('with --fail-on-error the first error of what was asked for ends it with status 1', async (t) => {
+  const stage = await stageWithVm(t)
+  fail(stage, 1)
+  const { status, err } = await stage.run(`vm wait ${id} --fail-on-error`)
+  assert.equal(status, 1)
+  assert.match(
+    err,
+    /vmhostctl: web-1: image.ensure-fetched: fetching rootfs: 403\n {2}the daemon goes on trying/,
+  )
+})
+
+test('with --fail-on-error an error from before the newest change is no reason to give up', async (t) => {
+  const stage = await stageWithVm(t)
+  fail(stage, 1)
+  await stage.run(`vm stop ${id}`)
+  const { result } = stage.start(`vm wait ${id} --fail-on-error`)
+  await polling(stage)
+  progress(stage, 'stopped', true)
+  assert.equal((await result).status, 0)
+})
+
+test('past its timeout a wait ends with status 3, and tells where things stand and how to go on', async (t) => {
+  const stage = await stageWithVm(t)
+  fail(stage, 1)
+  const { status, out, err } = await stage.run(`vm wait ${id} --timeout 0`)
+  assert.equal(status, 3)
+  assert.equal(out, '')
+  assert.match(
+    err,
+    /vmhostctl: web-1 is not as desired after 0 s; failed, generation 0 of 1\n {2}the reason: image/,
+  )
+  assert.match(err, /vmhostctl vm wait web-1 waits on, vmhostctl vm plan web-1 tells what comes next/)
+})
+
+test('a settled VM is waited for no time, also with a timeout of 0', async (t) => {
+  const stage = await stageWithVm(t)
+  progress(stage, 'running', true)
+  assert.equal((await stage.run(`vm wait ${id} --timeout 0`)).status, 0)
+})
+
+test('a wait for a VM under deletion ends when it is gone, and so does rm --wait', async (t) => {
+  const stage = await stageWithVm(t)
+  const { result } = stage.start(`vm rm ${id} --wait`)
+  await polling(stage)
+  const second = stage.start(`vm wait ${id}`)
+  await eventually(() => stage.host.waits.size === 2)
+  stage.host.store.vms.forget(id)
+  assert.deepEqual(await result, {
+    status: 0,
+    out: 'web-1: gone\n',
+    err: 'web-1: pending, generation 0 of 2\nweb-1: gone\n',
+  })
+  assert.equal((await second.result).out, 'web-1: gone\n')
+  const missing = await stage.run(`vm wait ${id}`)
+  assert.equal(missing.status, 1)
+  assert.match(missing.err, /there is no VM web-1/)
+})
+
+test('a mutation with --wait returns what the host has reached; for a program that alone', async (t) => {
+  const stage = await stageWithVm(t)
+  const { result } = stage.start(`vm stop ${id} --wait --json`)
+  await polling(stage)
+  progress(stage, 'stopped', true)
+  const { status, out, err } = await result
+  assert.equal(status, 0)
+  assert.equal(err, '')
+  const vm = JSON.parse(out)
+  assert.equal(vm.observed.state, 'stopped')
+  assert.deepEqual(vm.generations, { desired: 2, observed: 2 })
+})
+
+test('on a terminal the wait is one line that moves, and is taken away at the end', async (t) => {
+  const stage = await stageWithVm(t)
+  const ticks: (() => void)[] = []
+  const every = (_ms: number, tick: () => void) => {
+    ticks.push(tick)
+    return () => ticks.splice(0)
+  }
+  const { result, printed } = stage.start(`vm wait ${id}`, { terminalColumns: 60, shell: { every } })
+  await polling(stage)
+  const shown = printed().length
+  ticks[0]?.()
+  const line = printed().slice(shown)
+  assert.ok(line.startsWith('\r\u001B[K'), line)
+  assert.match(line, / web-1: pending, generation 0 of 1 {2}\d+ s$/)
+  assert.doesNotMatch(line, /\n/)
+  progress(stage, 'running', true)
+  const { err } = await result
+  assert.ok(err.endsWith('\r\u001B[K'))
+  assert.doesNotMatch(err, /\n/)
+  assert.equal(ticks.length, 0)
+})
+
+test('a daemon that goes away during a wait is waited for, as during an upgrade', async (t) => {
+  const stage = await stageWithVm(t)
+  const { result, printed } = stage.start(`vm wait ${id}`)
+  await polling(stage)
+  stage.host.storeIsOpen = false
+  // Lets the poll go: the next one finds the daemon starting.
+  progress(stage, 'starting')
+  await eventually(() => printed().includes('no answer, trying again'))
+  progress(stage, 'running', true)
+  stage.host.storeIsOpen = true
+  assert.equal((await result).status, 0)
+})
+
+test('a daemon that knows no long poll is polled plainly, and not in a rush', async (t) => {
+  const { authority, server } = pki
+  let asked = 0
+  const vm = (observed: number) => ({
+    id,
+    observed: { state: 'starting' },
+    generations: { desired: 1, observed },
+    labels: {},
+  })
+  const https = createServer(
+    { ca: authority.certificate, cert: server.certificate, key: server.key, requestCert: true },
+    (_request, response) => {
+      asked += 1
+      const settled = asked === 3 ? 1 : 0
+      response.writeHead(200, { 'content-type': 'application/json', etag: `"${settled}"` })
+      response.end(JSON.stringify(vm(settled)))
+    },
+  ).listen(0, '127.0.0.1')
+  t.after(() => https.close())
+  await once(https, 'listening')
+  const url = `https://127.0.0.1:${(https.address() as AddressInfo).port}`
+  const slept: number[] = []
+  const sleep = async (ms: number, signal: AbortSignal): Promise<void> => {
+    // The bound of the wait itself is the only long one.
+    if (ms > 1000)
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    slept.push(ms)
+  }
+  const { status } = await ctl(['vm', 'wait', id, '--profile', writeProfile(t, { pki, url })], {
+    shell: { sleep },
+  })
+  assert.equal(status, 0)
+  assert.equal(asked, 3)
+  assert.equal(slept.length, 1)
+})

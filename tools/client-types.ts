@@ -1,0 +1,48 @@
+/* `./dev types`: the types of the client, from the OpenAPI document. Types, tests and bundles see to it by themselves. */
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { hashInputs } from './hash.ts'
+import { checkout } from './paths.ts'
+import { step } from './step.ts'
+
+const TARGET = path.join(checkout, 'src/client/schema.d.ts')
+
+/** Whatever the document is made from, and what makes types of it. */
+const INPUTS = [
+  'src/api',
+  'src/commands',
+  'src/config',
+  'src/core',
+  'src/lib',
+  'package.json',
+  'package-lock.json',
+  'tools/openapi-document.ts',
+  'tools/client-types.ts',
+]
+
+/** Makes the types again where something they come from has changed since. */
+export async function ensureClientTypes(): Promise<void> {
+  const key = hashInputs(INPUTS.map((input) => path.join(checkout, input)))
+  const firstLine = `// Made by ./dev types from the OpenAPI document of the controller API. Inputs: ${key}`
+  if (existsSync(TARGET) && readFileSync(TARGET, 'utf8').startsWith(`${firstLine}\n`)) return
+  await step('make the types of the client (src/client/schema.d.ts)', async () => {
+    const aside = `${TARGET}.${process.pid}.new`
+    writeFileSync(aside, `${firstLine}\n${await generate()}`)
+    renameSync(aside, TARGET)
+  })
+}
+
+/** Loads its libraries only now: most of the time there is nothing to make. */
+async function generate(): Promise<string> {
+  const { openapiDocument } = await import('./openapi-document.ts')
+  const { default: openapiTs, astToString } = await import('openapi-typescript')
+  const document = JSON.stringify(await openapiDocument())
+  // A member with a default may be left out of a request.
+  return astToString(await openapiTs(document, { defaultNonNullable: false }))
+}
+
+/** Returns the exit status. */
+export async function main(): Promise<number> {
+  await ensureClientTypes()
+  return 0
+}

@@ -1,0 +1,25 @@
+import { createControllerApp } from '../src/api/controller/app.ts'
+import { plainTransport } from '../src/api/controller/transports.ts'
+import { VmWaits } from '../src/api/controller/vm-waits.ts'
+import { silentLog } from '../src/log/log.ts'
+import { packageVersion } from './bundle.ts'
+
+/** The OpenAPI document as the daemon serves it under /docs/swagger.json: made of the schemas that validate requests. */
+export async function openapiDocument(): Promise<object> {
+  const unused = (): never => {
+    throw new Error('only the description of the API is asked for here')
+  }
+  const rooms = {
+    context: () => undefined,
+    waits: new VmWaits(() => () => {}),
+    plan: unused,
+    counters: unused,
+    hostView: unused,
+    waitingFor: () => [],
+    readAsset: () => new Uint8Array(),
+    version: packageVersion(),
+    log: silentLog,
+  }
+  const app = await createControllerApp(rooms, plainTransport)
+  return app.swagger()
+}
