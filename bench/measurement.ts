@@ -9,11 +9,15 @@ export type Measurement = {
   /** ours / reference */
   readonly ratio: number
   readonly runs: number
+  /** What ours shall not pass. */
+  readonly limit?: number
+  /** What the figure covers and why it is what it is; shown below the table. */
+  readonly notes?: readonly string[]
 }
 
 /** Rounds to what the figures carry, and adds the ratio. */
 export function measurement(row: Omit<Measurement, 'ratio'>): Measurement {
-  const { bench, metric, unit, ours, reference, reference_name, runs } = row
+  const { bench, metric, unit, ours, reference, reference_name, runs, limit } = row
   const ratio = rounded(ours / reference)
   return {
     bench,
@@ -24,6 +28,7 @@ export function measurement(row: Omit<Measurement, 'ratio'>): Measurement {
     reference_name,
     ratio,
     runs,
+    ...(limit === undefined ? {} : { limit }),
   }
 }
 

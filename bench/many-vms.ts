@@ -1,0 +1,72 @@
+import { newOperationId } from '../src/log/operation-id.ts'
+import { createFromWire } from '../src/api/wire/create-from-wire.ts'
+import { createVm } from '../src/commands/create-vm.ts'
+import { Store } from '../src/store/store.ts'
+import { call, mutate } from '../lab/inside/controller.ts'
+import { guestRequest } from '../lab/inside/guest.ts'
+import { ready, sh } from '../lab/inside/shell.ts'
+import { until } from '../lab/inside/until.ts'
+import type { CommandContext } from '../src/commands/context.ts'
+import type { VmId } from '../src/core/vm/ids.ts'
+import type { CreateVmWire } from '../src/api/wire/requests.ts'
+import type { Vm } from '../lab/inside/controller.ts'
+
+const STATE = '/var/lib/vmhostd'
+const USER_IDS = { first: 600_000, count: 50_000 }
+const SETTLE_BOUND_MS = 180_000
+const PLENTY_MIB = Number.MAX_SAFE_INTEGER
+
+type Page = { readonly items: readonly Vm[] }
+
+/**
+ * Writes this many stopped VMs into the daemon's store while it is down, more than this host could promise memory to, and
+ * starts it again. Returns their ids once each has settled.
+ */
+export async function fillStore(prefix: string, count: number): Promise<string[]> {
+  await sh('systemctl', 'stop', 'vmhostd')
+  const store = new Store(STATE, USER_IDS)
+  const context: CommandContext = {
+    store,
+    capacity: {
+      allocatable: () => ({
+        memoryMib: { known: true, value: PLENTY_MIB },
+        diskMib: { known: true, value: PLENTY_MIB },
+      }),
+      isOwnAddress: () => ({ known: true, value: false }),
+    },
+    guestRanges: [],
+    now: () => Date.now(),
+    newOperationId,
+    poke: () => {},
+  }
+  const request = createFromWire(guestRequest({ power: 'stopped' }) as CreateVmWire)
+  if (!request.ok) throw new Error('the guest of the lab is no valid request')
+  const ids = Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(4, '0')}`)
+  for (const id of ids) {
+    const created = createVm(context, id as VmId, request.value)
+    if (!created.ok) throw new Error(`${id}: ${JSON.stringify(created.error)}`)
+  }
+  store.close()
+  await sh('systemctl', 'start', 'vmhostd')
+  await ready()
+  await allSettled(count)
+  return ids
+}
+
+/** Until the daemon has nothing left to do for any of its VMs, of which there are `count`. */
+export async function allSettled(count: number): Promise<void> {
+  const settled = async (): Promise<true | undefined> => {
+    const { items } = await list()
+    const done = items.filter(({ generations }) => generations.desired === generations.observed)
+    return done.length === count ? true : undefined
+  }
+  await until(`${count} VMs settle`, settled, SETTLE_BOUND_MS)
+}
+
+export async function removeAll(ids: readonly string[]): Promise<void> {
+  for (const id of ids) await mutate('DELETE', `/v1/vms/${id}`)
+  const gone = async (): Promise<true | undefined> => ((await list()).items.length === 0 ? true : undefined)
+  await until('the VMs are gone', gone, SETTLE_BOUND_MS)
+}
+
+const list = async (): Promise<Page> => (await call('GET', '/v1/vms?limit=1000')).body as unknown as Page
