@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { constants as fsConstants, accessSync } from 'node:fs'
 import { guestRuleOf } from '../core/network/tap.ts'
+import { LinuxFigures } from '../host/figures/linux-figures.ts'
 import { NftFirewall } from '../host/nftables/nft-firewall.ts'
 import { Pool } from '../host/pool/pool.ts'
 import { ConsoleMasters } from '../host/pty/console-masters.ts'
@@ -12,6 +13,7 @@ import { SystemdBus } from '../host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../host/systemd/systemd-units.ts'
 import { RoutedTaps } from '../host/tap/routed-taps.ts'
 import { tapSpecOf } from '../reconcile/intent.ts'
+import type { Accelerator } from '../core/unit/qemu-command.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
@@ -20,6 +22,7 @@ import type { Store } from '../store/store.ts'
 /** The drivers of this host, wired; and what only the start and the end of the daemon need of them. */
 export type BuiltHost = {
   readonly host: Host
+  readonly figures: LinuxFigures
   readonly bus: SystemdBus
   readonly consoles: ConsoleMasters
   readonly descriptorStore: SystemdDescriptorStore
@@ -30,26 +33,36 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   const bus = new SystemdBus({ log })
   const descriptorStore = new SystemdDescriptorStore({ bus })
   const consoles = new ConsoleMasters({ store: descriptorStore, log })
+  const { monitor, ...program } = await buildMonitor(config, log)
   const host: Host = {
     units: new SystemdUnits({ bus, log, runDirectory: config.runDirectory }),
     consoles,
-    monitor: await buildMonitor(config, log),
+    monitor,
     storage: buildPool(config, poolId, log),
     taps: new RoutedTaps({ storeId: store.storeId }),
     firewall: buildFirewall(config, store),
     clock: systemClock,
     bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
   }
-  return { host, bus, consoles, descriptorStore }
+  const { poolDirectory } = config.storage
+  const figures = new LinuxFigures({ poolDirectory, poolId, monitor: program })
+  return { host, figures, bus, consoles, descriptorStore }
 }
 
-async function buildMonitor({ monitor, runDirectory }: Config, log: Log): Promise<QemuMonitor> {
+type BuiltMonitor = {
+  readonly monitor: QemuMonitor
+  readonly program: string
+  readonly accelerator: Accelerator
+}
+
+async function buildMonitor({ monitor, runDirectory }: Config, log: Log): Promise<BuiltMonitor> {
   const program =
     monitor.program ?? findProgram(process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64')
   const pinned = monitor.accelerator === 'auto' ? {} : { pinned: monitor.accelerator }
   const { accelerator, because } = await chooseAccelerator(pinned)
   log.info({ program, accelerator, because }, 'monitor')
-  return new QemuMonitor({ program, accelerator, runDirectory: `${runDirectory}/vm`, log })
+  const built = new QemuMonitor({ program, accelerator, runDirectory: `${runDirectory}/vm`, log })
+  return { monitor: built, program, accelerator }
 }
 
 /** A program that is not installed yet is named where it will be: starting a VM then says what is missing. */
@@ -86,6 +99,7 @@ function buildFirewall({ network }: Config, store: Store): NftFirewall {
   return new NftFirewall({
     policy: {
       guestToGuest: !network.isolateGuests,
+      inboundDefault: network.inboundDefault,
       hostServices: [...services('tcp', network.hostPortsTcp), ...services('udp', network.hostPortsUdp)],
       masquerade: network.masquerade ? ['ipv4', 'ipv6'] : [],
     },

@@ -1,10 +1,14 @@
 import { createControllerApi } from '../api/controller/controller-api.ts'
+import { VmWaits } from '../api/controller/vm-waits.ts'
 import { bareAddress } from '../config/config.ts'
 import { HostFault } from '../core/errors.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
 import { notifyReady, notifyStopping } from '../host/systemd/notify.ts'
 import { newOperationId } from '../log/operation-id.ts'
-import { explain } from '../reconcile/explain.ts'
+import { explain, planFor } from '../reconcile/explain.ts'
+import { readCounters } from '../reconcile/observe/read-counters.ts'
+import { HostInspector } from '../owners/host-inspector.ts'
+import { HostReport } from '../owners/host-report.ts'
 import { Reconciler } from '../reconcile/reconciler.ts'
 import { sweepOrphans } from '../reconcile/sweep-orphans.ts'
 import { Store } from '../store/store.ts'
@@ -17,7 +21,7 @@ import type { ControllerApi } from '../api/controller/controller-api.ts'
 import type { CommandContext } from '../commands/context.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
-import type { PassContext } from '../reconcile/pass.ts'
+import type { PassContext } from '../reconcile/progress.ts'
 import type { BuiltHost } from './build-host.ts'
 
 /** What readiness waits for, in words for the operator. */
@@ -31,6 +35,7 @@ export class Daemon {
   readonly #store: Store
   readonly #built: BuiltHost
   readonly #reconciler: Reconciler
+  readonly #inspector: HostInspector
   readonly #ending = new AbortController()
   readonly #waitingFor = new Set([CONSOLES, FIRST_LOOK])
   #api: ControllerApi | undefined
@@ -42,6 +47,7 @@ export class Daemon {
     this.#store = made.store
     this.#built = made.built
     this.#reconciler = new Reconciler(this.#passContext)
+    this.#inspector = this.#buildInspector()
   }
 
   /** Resolves when the listener answers; adoption goes on after that. Throws what an operator can mend, in words. */
@@ -53,6 +59,7 @@ export class Daemon {
     })
     try {
       const poolId = await knownPool(store, config)
+      await store.flushed()
       const daemon = new Daemon(config, log, { store, built: await buildHost(config, store, poolId, log) })
       await daemon.#listen()
       void daemon.#takeOver()
@@ -70,13 +77,21 @@ export class Daemon {
   async #listen(): Promise<void> {
     const context: CommandContext = {
       store: this.#store,
+      capacity: this.#inspector,
+      guestRanges: this.#config.network.guestRanges,
       now: () => this.#built.host.clock.now(),
       newOperationId,
-      poke: (id, reason) => this.#reconciler.poke(id, reason),
+      // A disk that cannot flush ends the daemon, as a rejection that nobody handles. Guests live on.
+      poke: (id, reason) => void this.#store.flushed().then(() => this.#reconciler.poke(id, reason)),
     }
     const { controller } = this.#config
+    const report = this.#buildReport()
     this.#api = await createControllerApi({
       rooms: {
+        waits: new VmWaits((listener) => this.#store.onVmChange(listener)),
+        plan: (record, inputs) => planFor(this.#passContext, record, inputs),
+        hostView: () => report.take(),
+        counters: (record) => readCounters(this.#built.host, record),
         // Before that a VM's stored console would look like none.
         context: () => (this.#waitingFor.has(CONSOLES) ? undefined : context),
         waitingFor: () => [...this.#waitingFor],
@@ -97,10 +112,37 @@ export class Daemon {
     this.#log.info({ address: controller.listenAddress, port: this.#api.port }, 'listening')
   }
 
+  #buildInspector(): HostInspector {
+    const { figures, host } = this.#built
+    return new HostInspector({
+      figures,
+      clock: host.clock,
+      policy: this.#config.capacity,
+      log: this.#log,
+      onChange: (change) => this.#reconciler.pokeAll(change),
+    })
+  }
+
+  #buildReport(): HostReport {
+    const { figures, host, descriptorStore } = this.#built
+    return new HostReport({
+      names: { id: this.#config.host.id, bootId: host.bootId, version: build.version },
+      inspector: this.#inspector,
+      figures,
+      units: host.units,
+      consoles: host.consoles,
+      isDescriptorStoreAvailable: async () => (await descriptorStore.check()).available,
+      store: this.#store,
+      clock: host.clock,
+    })
+  }
+
   /** Takes over what lives on this host, then begins to act on it; removes nothing before it has seen everything. */
   async #takeOver(): Promise<void> {
     const adopted = this.#built.consoles.adopt()
     notifyReady()
+    // Before commands are taken: what it finds is what they may promise.
+    await this.#inspector.start()
     this.#waitingFor.delete(CONSOLES)
     await this.#report(adopted)
     await this.#reconciler.start()
@@ -134,6 +176,7 @@ export class Daemon {
     this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stops; guests keep running')
     notifyStopping()
     this.#ending.abort()
+    this.#inspector.stop()
     this.#admin?.close()
     const work = Promise.all([this.#api?.close(boundMs), this.#reconciler.stop()]).then(() => true)
     const late = Promise.withResolvers<false>()
@@ -143,6 +186,7 @@ export class Daemon {
     if (!inTime)
       this.#log.warn({}, 'the shutdown bound passed with work under way; the next start goes on from there')
     this.#built.consoles.close()
+    this.#built.figures.close()
     this.#built.bus.close()
     this.#store.close()
   }

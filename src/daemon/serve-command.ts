@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { CONFIG_PATH, ConfigError, loadConfig } from '../config/config.ts'
 import { errorChain } from '../log/error-chain.ts'
+import { exitNow } from '../host/ffi/exit-now.ts'
 import { createLog } from '../log/logger.ts'
 import { Daemon } from './daemon.ts'
 import { isJournal } from './journal.ts'
@@ -34,5 +35,5 @@ export const serveCommand: Command = async (args) => {
   }
   await daemon.stop(await stopped.promise)
   // What still runs past the bound is not waited for: the guests are not ours to end, and a start finds how far it came.
-  return process.exit(0)
+  return exitNow(0)
 }

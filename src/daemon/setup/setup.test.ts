@@ -73,6 +73,10 @@ test('a bare host gets directories, a marked pool, a configuration and certifica
   assert.equal(config.storage.poolDirectory, at('state/pool'))
   assert.equal(config.controller.keyFile, at('tls/server.key'))
   assert.match(text, /curl --cacert .*ca\.crt --cert .*controller\.crt --key .*controller\.key/)
+  assert.equal(
+    readFileSync(at('vmhostctl.toml'), 'utf8').split('\n').slice(1).join('\n'),
+    'url = "https://localhost:9000"\nca = "tls/ca.crt"\ncert = "tls/controller.crt"\nkey = "tls/controller.key"\n',
+  )
 })
 
 test('the certificates chain to the authority and say what they are for', async (t) => {
@@ -112,6 +116,7 @@ test('a second run keeps every byte', async (t) => {
   await run(options)
   const paths = [
     'config.toml',
+    'vmhostctl.toml',
     ...['ca', 'server', 'controller', 'node'].flatMap((n) => [`tls/${n}.crt`, `tls/${n}.key`]),
   ]
   const before = paths.map((path) => readFileSync(at(path), 'utf8'))

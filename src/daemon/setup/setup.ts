@@ -4,6 +4,7 @@ import { ConfigError, loadConfig, parseConfig } from '../../config/config.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { ensureCertificates } from './ensure-certificates.ts'
 import { ensureDirectories } from './ensure-directories.ts'
+import { ensureProfile } from './ensure-profile.ts'
 import { renderConfig } from './render-config.ts'
 import { SetupError } from './setup-error.ts'
 import { parseSetupOptions, SETUP_HELP } from './setup-options.ts'
@@ -59,6 +60,7 @@ async function prepare(options: SetupOptions, machine: SetupMachine, report: Set
     nowMs: machine.nowMs,
     report,
   })
+  ensureProfile(options.configPath, config, { paths, report })
   machine.print(
     `${report.text}\n\n${report.complete ? nextSteps(config, paths) : 'Add what is missing, then run this again.'}\n`,
   )
@@ -99,10 +101,12 @@ function nextSteps({ controller }: Config, { authority, controller: client }: Ce
   1. Start the daemon:
        systemctl enable --now vmhostd
   2. Ask it something, as the controller would:
+       vmhostctl sync
        curl --cacert ${authority.certificate} --cert ${certificate} --key ${key} \\
          https://localhost:${controller.port}/healthz
      and read https://localhost:${controller.port}/docs in a browser that has that certificate.
-  3. Give the controller ${certificate}, ${key} and ${authority.certificate},
+  3. Give the controller ${certificate}, ${key} and ${authority.certificate}
+     (for vmhostctl elsewhere: with a profile; vmhostctl tells how one looks where it finds none),
      then keep ${authority.key} in a safe place off this host: whoever has it can sign controllers.`
 }
 
