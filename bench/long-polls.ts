@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { Agent, request } from 'node:https'
+import { setTimeout as delay } from 'node:timers/promises'
 import { mainPid } from '../lab/inside/shell.ts'
 import { measurement, median, progress } from './measurement.ts'
 import { fire } from './open-loop.ts'
@@ -10,7 +11,9 @@ import type { Measurement } from './measurement.ts'
 
 const ROUNDS = 3
 /** Shorter than the polls wait, so that none ends while it is looked at. */
-const CPU_SECONDS = 10
+const CPU_SECONDS = 15
+/** For the handshakes of the polls to be over and done with, and what they left to be collected. */
+const SETTLE_SECONDS = 3
 const WAIT_SECONDS = 60
 
 export type Polls = {
@@ -27,8 +30,10 @@ export async function longPolls(polls: Polls): Promise<Measurement> {
   const idle: number[] = []
   const polling: number[] = []
   for (let round = 1; round <= ROUNDS; round += 1) {
+    await delay(SETTLE_SECONDS * 1000)
     idle.push(await cpuPercent(pid, CPU_SECONDS))
     const close = await openPolls(polls)
+    await delay(SETTLE_SECONDS * 1000)
     polling.push(await cpuPercent(pid, CPU_SECONDS))
     close()
     progress(`long polls: round ${round} of ${ROUNDS}`)
