@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { createVm } from '../src/commands/create-vm.ts'
 import { silentLog } from '../src/log/log.ts'
 import { Reconciler } from '../src/reconcile/reconciler.ts'
@@ -18,6 +19,8 @@ import type { ImageRole } from '../src/core/vm/desired.ts'
 import type { OperationId, Sha256, VmId } from '../src/core/vm/ids.ts'
 import type { VmRecord } from '../src/core/vm/record.ts'
 
+const TURNS = 50
+
 /** A reconciler at work on a fake host, whose time stands still unless the test moves it. */
 export async function reconcileStage(t: TestContext) {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-reconcile-'))
@@ -25,7 +28,8 @@ export async function reconcileStage(t: TestContext) {
   const store = new Store(directory, { first: 600_000, count: 10 }, async () => {})
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
-  const reconciler = new Reconciler({ store, host, log: silentLog })
+  const begin = (): Reconciler => new Reconciler({ store, host, log: silentLog })
+  let reconciler = begin()
   t.after(async () => {
     await reconciler.stop()
     store.close()
@@ -56,7 +60,6 @@ export async function reconcileStage(t: TestContext) {
     store,
     clock,
     host,
-    reconciler,
     context,
     id,
     vm,
@@ -68,6 +71,19 @@ export async function reconcileStage(t: TestContext) {
     shown: (): string => {
       const { state, fault } = vm().observed
       return fault === undefined ? state : `${state} ${fault.code}`
+    },
+    /** Until no worker has anything to do before a timer or a poke. */
+    idle: () => reconciler.idle(),
+    pokeAll: (reason: string) => reconciler.pokeAll(reason),
+    stop: () => reconciler.stop(),
+    /** As another daemon on the same host and state. */
+    start: async (): Promise<void> => {
+      reconciler = begin()
+      await reconciler.start()
+    },
+    /** Turns of the event loop that give anything which does not wait for time the chance to go on. */
+    turns: async (): Promise<void> => {
+      for (let turn = 0; turn < TURNS; turn += 1) await setImmediate()
     },
     /** Passes over, after time went by. */
     later: async (ms: number): Promise<void> => {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { setDisk } from '../commands/reshape.ts'
 import { setPower } from '../commands/set-power.ts'
@@ -10,9 +9,9 @@ import { HostFault } from '../core/errors.ts'
 const fault = (code: 'network_failed' | 'storage_read_only') => new HostFault(code, 'on purpose')
 
 test('a wait says what for, is a fault past its deadline, and ends when the host moves', async (t) => {
-  const { host, reconciler, vm, create, shown, later, noticed } = await reconcileStage(t)
+  const { host, vm, create, shown, idle, later, noticed } = await reconcileStage(t)
   create()
-  await reconciler.idle()
+  await idle()
   const stuck = mock.method(host.units, 'inspect', () => Promise.resolve({ kind: 'deactivating' as const }))
   await noticed()
   assert.deepEqual([shown(), vm().observed.waitingFor], ['stopping', 'the unit to stop'])
@@ -27,16 +26,16 @@ test('a wait says what for, is a fault past its deadline, and ends when the host
 })
 
 test('a disk that is gone is never made anew: it is a fault until it is back', async (t) => {
-  const { host, reconciler, context, id, create, shown, later } = await reconcileStage(t)
+  const { host, context, id, create, shown, idle, later } = await reconcileStage(t)
   create()
-  await reconciler.idle()
+  await idle()
   setPower(context, id, 'stopped')
-  await reconciler.idle()
+  await idle()
   const disk = host.storage.disks.get(id)
   assert.ok(disk !== undefined)
   host.storage.disks.delete(id)
   setPower(context, id, 'running')
-  await reconciler.idle()
+  await idle()
   assert.equal(shown(), 'failed disk_missing')
   assert.equal(host.storage.disks.has(id), false)
   host.storage.disks.set(id, disk)
@@ -45,13 +44,13 @@ test('a disk that is gone is never made anew: it is a fault until it is back', a
 })
 
 test('two things wrong at once are both told, and the one that can be mended is', async (t) => {
-  const { host, reconciler, vm, create, later } = await reconcileStage(t)
+  const { host, vm, create, idle, pokeAll, later } = await reconcileStage(t)
   create()
-  await reconciler.idle()
+  await idle()
   host.storage.setInSight(false)
   host.taps.failNext('ensure', fault('network_failed'))
   host.taps.devices.delete(vm().host.device)
-  await reconciler.idle()
+  await idle()
   const found = (vm().observed.partialFaults ?? []).map(({ step, code }) => `${step} ${code}`)
   assert.deepEqual(found, ['storage.inspect storage_inspection_failed', 'network.inspect network_failed'])
   await later(60_000)
@@ -61,24 +60,24 @@ test('two things wrong at once are both told, and the one that can be mended is'
     ['storage.inspect'],
   )
   host.storage.setInSight(true)
-  reconciler.pokeAll('pool found')
-  await reconciler.idle()
+  pokeAll('pool found')
+  await idle()
   assert.deepEqual([vm().observed.fault, vm().observed.partialFaults], [undefined, undefined])
   assert.deepEqual(host.ended, [])
 })
 
 test('a step that keeps failing keeps nothing else of a running guest from being mended, at once', async (t) => {
-  const { host, reconciler, context, id, vm, create, shown, later } = await reconcileStage(t)
+  const { host, context, id, vm, create, shown, idle, later } = await reconcileStage(t)
   create()
-  await reconciler.idle()
+  await idle()
   const readOnly = mock.method(host.storage, 'ensureDisk', () => Promise.reject(fault('storage_read_only')))
   setDisk(context, id, { sizeMib: 128 })
-  await reconciler.idle()
+  await idle()
   assert.equal(shown(), 'failed storage_read_only')
   await later(limits.retryBackoffMsMax)
   // In the middle of a back-off.
   host.firewall.flush()
-  await reconciler.idle()
+  await idle()
   assert.equal((await host.firewall.inspect(vm().host.device)).kind, 'intact')
   await later(limits.unitRecheckMs)
   assert.equal(vm().observed.partialFaults, undefined, 'what was mended no longer shows')
@@ -89,16 +88,16 @@ test('a step that keeps failing keeps nothing else of a running guest from being
 })
 
 test('beside an inspection that fails the state is what unit and guest show', async (t) => {
-  const { host, reconciler, context, id, create, shown, noticed } = await reconcileStage(t)
+  const { host, context, id, create, shown, idle, noticed } = await reconcileStage(t)
   create()
-  await reconciler.idle()
+  await idle()
   host.storage.setInSight(false)
   setPower(context, id, 'paused')
-  await reconciler.idle()
+  await idle()
   await noticed()
   assert.equal(shown(), 'paused storage_inspection_failed')
   setPower(context, id, 'running')
-  await reconciler.idle()
+  await idle()
   await noticed()
   assert.equal(shown(), 'running storage_inspection_failed')
   host.fakeUnits.exit(id, 0)
@@ -106,19 +105,16 @@ test('beside an inspection that fails the state is what unit and guest show', as
   await noticed()
   assert.match(shown(), /^failed /, 'no guest, and none can be started')
   setPower(context, id, 'stopped')
-  await reconciler.idle()
+  await idle()
   assert.equal(shown(), 'stopped')
 })
 
 test('changes in quick succession are no failure to converge', async (t) => {
-  const { store, reconciler, context, id, vm, create, shown, host } = await reconcileStage(t)
+  const { store, host, context, id, vm, create, shown, idle, turns } = await reconcileStage(t)
   create()
-  await reconciler.idle()
+  await idle()
   const states = new Set<string>()
   store.onVmChange(() => states.add(shown()))
-  const turns = async (): Promise<void> => {
-    for (let turn = 0; turn < 50; turn += 1) await setImmediate()
-  }
   let release = (): void => {}
   for (let change = 1; change <= 2 * limits.actingPassesMax; change += 1) {
     // Each comes while the step for the one before it runs.
@@ -129,18 +125,18 @@ test('changes in quick succession are no failure to converge', async (t) => {
     release = next
   }
   release()
-  await reconciler.idle()
+  await idle()
   assert.deepEqual([...states], ['running'])
   assert.equal(vm().generations.observed, vm().generations.desired)
 })
 
 test('a VM created stopped is still made ready after a change that is no stop', async (t) => {
-  const { host, reconciler, context, id, vm, create, later } = await reconcileStage(t)
+  const { host, context, id, vm, create, idle, later } = await reconcileStage(t)
   host.storage.failNext('ensureImage', fault('network_failed'))
   create({ power: 'stopped' })
-  await reconciler.idle()
+  await idle()
   setDisk(context, id, { sizeMib: 128 })
-  await reconciler.idle()
+  await idle()
   await later(limits.retryBackoffMsMax)
   assert.equal(host.storage.disks.get(id)?.sizeMib, 128)
   assert.equal(vm().generations.observed, 2)
