@@ -23,7 +23,10 @@ export function syncRoutes(app: App, rooms: ControllerRooms): void {
     },
   }
   app.get('/v1/sync', { schema }, async (): Promise<SyncWire> => {
-    contextOf(rooms)
-    return syncToWire(await rooms.hostView())
+    const { store } = contextOf(rooms)
+    const view = await rooms.hostView()
+    // What is shown is on the disk.
+    await store.flushed()
+    return syncToWire(view)
   })
 }
