@@ -15,11 +15,18 @@ import { FakeHost } from './fakes/fake-host.ts'
 import type { TestContext } from 'node:test'
 import type { CommandContext } from '../src/commands/context.ts'
 import type { CreateVm } from '../src/core/vm/create.ts'
-import type { ImageRole } from '../src/core/vm/desired.ts'
 import type { OperationId, Sha256, VmId } from '../src/core/vm/ids.ts'
 import type { VmRecord } from '../src/core/vm/record.ts'
 
 const TURNS = 50
+
+/** Images that the fake host can fetch. */
+const imagesOn = (host: FakeHost): CreateVm['image']['images'] =>
+  (['rootfs', 'kernel'] as const).map((role) => {
+    const content = Buffer.from(role)
+    const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
+    return { role, sha256, source: host.storage.offer(content) }
+  })
 
 /** A reconciler at work on a fake host, whose time stands still unless the test moves it. */
 export async function reconcileStage(t: TestContext) {
@@ -46,11 +53,6 @@ export async function reconcileStage(t: TestContext) {
   }
   await reconciler.start()
   const id = 'web-1' as VmId
-  const image = (role: ImageRole) => {
-    const content = Buffer.from(role)
-    const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
-    return { role, sha256, source: host.storage.offer(content) }
-  }
   const vm = (): VmRecord => {
     const record = store.vms.get(id)
     assert.ok(record !== undefined, 'the VM is gone')
@@ -64,8 +66,7 @@ export async function reconcileStage(t: TestContext) {
     id,
     vm,
     create: (changes: Partial<CreateVm> = {}): void => {
-      const images = [image('rootfs'), image('kernel')]
-      createVm(context, id, createRequest({ image: { images }, ...changes }))
+      createVm(context, id, createRequest({ image: { images: imagesOn(host) }, ...changes }))
     },
     /** What is shown of the VM in short: its state, and the code of its fault. */
     shown: (): string => {
