@@ -52,9 +52,7 @@ async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedStat
   if (first === undefined) return { kind: 'again' }
   const next = fail(pass, first)
   // What was mended meanwhile shall show; the back-off holds the rest.
-  return done === 0 || next.kind !== 'after'
-    ? next
-    : { kind: 'after', ms: Math.min(next.ms, limits.unitRecheckMs) }
+  return done === 0 ? next : { ...next, ms: Math.min(next.ms, limits.unitRecheckMs) }
 }
 
 async function attempt(

@@ -23,10 +23,8 @@ export type Wake = {
 }
 
 /** What the worker does after a pass. */
-export type Next =
-  | { readonly kind: 'again' }
-  | { readonly kind: 'after'; readonly ms: number }
-  | { readonly kind: 'gone' }
+export type Next = { readonly kind: 'again' } | Later | { readonly kind: 'gone' }
+export type Later = { readonly kind: 'after'; readonly ms: number }
 
 /** One pass over one VM: what it read at its start, and what it found. */
 export type Pass = PassContext & {
@@ -45,7 +43,7 @@ export function fail(
   failure: Failure,
   also: Partial<Progress> = {},
   state: ObservedState = failedState(pass.record, pass.world),
-): Next {
+): Later {
   const { record, host, log, wake } = pass
   const nowMs = host.clock.now()
   const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })

@@ -74,7 +74,7 @@ export async function mutate(
   const id = request.params.id as VmId
   const before = context.store.vms.get(id)
   if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before)
-  if (request.query.dry_run === true) return rehearse(rooms, context, { id, command })
+  if (request.query.dry_run === true) return rehearse(rooms, context, { id, before, command })
   const { record, changed, operationId = record.operationId } = acceptedOf(command(context, id))
   await context.store.flushed()
   reply.code(changed ? 202 : 200).header('etag', etagOf(record))
@@ -86,10 +86,13 @@ export async function mutate(
 async function rehearse(
   rooms: ControllerRooms,
   context: CommandContext,
-  { id, command }: { readonly id: VmId; readonly command: Command },
+  {
+    id,
+    before,
+    command,
+  }: { readonly id: VmId; readonly before: VmRecord | undefined; readonly command: Command },
 ): Promise<VmWire> {
   const { store } = context
-  const before = store.vms.get(id)
   const { record, changed, inputs } = store.rehearse(() => {
     const accepted = acceptedOf(command({ ...context, poke: () => {} }, id))
     return { ...accepted, inputs: store.vms.inputs(id) }
@@ -97,17 +100,19 @@ async function rehearse(
   const changes = changesBetween(wanted(before), wanted(record))
   const plan = planToWire(await rooms.plan(record, inputs))
   // What is desired as it would be; all else as it is, for a revision that was rolled back names nothing.
-  const { desired, labels, protected: guarded } = vmToWire(record)
-  const shown = { ...vmToWire(before ?? record), desired, labels, protected: guarded }
+  const shown = { ...vmToWire(before ?? record), ...changeable(record) }
   return { ...shown, dry_run: { changed, changes: [...changes], plan } }
 }
 
-/** What a mutation can change; nothing is wanted of a VM under deletion. */
-function wanted(record: VmRecord | undefined): unknown {
-  if (record === undefined || record.deleting) return undefined
+/** What a mutation can change. */
+function changeable(record: VmRecord): Pick<VmWire, 'desired' | 'labels' | 'protected'> {
   const { desired, labels, protected: guarded } = vmToWire(record)
   return { desired, labels, protected: guarded }
 }
+
+/** Nothing is wanted of a VM under deletion. */
+const wanted = (record: VmRecord | undefined): unknown =>
+  record === undefined || record.deleting ? undefined : changeable(record)
 
 function acceptedOf(result: CommandResult): Accepted {
   if (result.ok) return result.value
