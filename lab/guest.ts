@@ -21,12 +21,13 @@ import { step } from '../tools/step.ts'
 import { renderCpio } from './cpio.ts'
 import type { CpioEntry } from './cpio.ts'
 import { collectModules } from './modules.ts'
+import { sshServer } from './ssh-server.ts'
 import type { KernelModule } from './modules.ts'
 import type { CachedRoot } from './root.ts'
 import { useCached } from './state.ts'
 
 const SOURCES = path.join(import.meta.dirname, 'guest')
-const INPUTS = ['guest.ts', 'cpio.ts', 'modules.ts', 'guest'].map((name) =>
+const INPUTS = ['guest.ts', 'cpio.ts', 'modules.ts', 'ssh-server.ts', 'guest'].map((name) =>
   path.join(import.meta.dirname, name),
 )
 
@@ -69,7 +70,12 @@ async function build(cached: CachedRoot, building: string): Promise<void> {
     file('init', readFileSync(path.join(SOURCES, 'init')), 0o755),
   ]
   writeFileSync(path.join(building, 'initrd.cpio.gz'), gzipSync(renderCpio(initrd), { level: 9 }))
-  await writeDisk(cached.root, tree, path.join(building, 'rootfs.raw'))
+  // On the disk alone: the kernel unpacks the initrd before anything else, and a host key needs a place to stay.
+  await writeDisk(
+    cached.root,
+    [...tree, ...(await sshServer(cached.root))],
+    path.join(building, 'rootfs.raw'),
+  )
 }
 
 const loadOrder = (modules: KernelModule[]) => Buffer.from(modules.map(({ name }) => `${name}\n`).join(''))
@@ -113,8 +119,11 @@ async function demoTree(root: string): Promise<CpioEntry[]> {
       .split('\n')
       .filter((name) => name !== '' && name !== 'busybox')
       .map((name): CpioEntry => ({ kind: 'link', path: `bin/${name}`, target: 'busybox' })),
-    file('etc/passwd', Buffer.from('root::0:0:root:/root:/bin/sh\n')),
-    file('etc/group', Buffer.from('root:x:0:\n')),
+    file(
+      'etc/passwd',
+      Buffer.from('root::0:0:root:/root:/bin/sh\nguest:*:1000:1000:guest:/home/guest:/bin/sh\n'),
+    ),
+    file('etc/group', Buffer.from('root:x:0:\ntty:x:5:\nguest:x:1000:\n')),
     file('sbin/demo-init', source('demo-init'), 0o755),
     file('srv/www/cgi-bin/index.cgi', source('index.cgi'), 0o755),
   ]

@@ -3,7 +3,7 @@ import { execIn } from './exec.ts'
 import type { LabState } from './state.ts'
 
 /** Size of the lab's pool; its file is sparse, so it costs what is written to it. */
-const POOL_SIZE = '8G'
+const POOL_SIZE = '16G'
 const POOL_FILE = '/var/lib/lab/pool.xfs'
 
 /** Where the daemon's pool is mounted inside a lab: a real copy-on-write file system. */

@@ -35,8 +35,10 @@ const PACKAGES = [
   'openssl',
   'iputils-ping',
   'less',
+  'tmux',
   // what guests are made of
   'busybox-static',
+  'dropbear-bin',
   'xz-utils',
 ]
 
