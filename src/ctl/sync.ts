@@ -44,6 +44,7 @@ function renderHost({ host, vms, images, snapshots, consoles }: Sync, { paint }:
       ['monitor', `${program} ${version}, ${accelerator}`],
       ['kernel', `${host.kernel}, ${host.architecture}`],
       ['clock', host.clock],
+      ['SSH key', host.ssh_public_key],
       ['VMs', `${vms.length}, ${settled} as desired`],
       ['images', `${images.length}, ${images.filter((image) => image.in_use).length} in use`],
       ['snapshots', String(snapshots.length)],

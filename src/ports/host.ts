@@ -16,4 +16,6 @@ export type Host = {
   readonly clock: Clock
   /** Of this boot of the host: /proc/sys/kernel/random/boot_id (random(4)). */
   readonly bootId: string
+  /** Of the daemon, as a line of authorized_keys (sshd(8)); guests are told it by their seed disks. */
+  readonly sshPublicKey: string
 }

@@ -14,7 +14,7 @@ export async function planFor(
   record: VmRecord,
   inputs: VmInputs,
 ): Promise<Plan> {
-  const intent = intentOf(record, inputs)
+  const intent = intentOf(host, record, inputs)
   return decide(host, record, { world: await observe(host, record), intent })
 }
 

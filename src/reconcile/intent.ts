@@ -3,12 +3,17 @@ import { renderSeed } from '../core/storage/render-seed.ts'
 import type { TapSpec } from '../core/network/tap.ts'
 import type { Seed } from '../core/storage/seed.ts'
 import type { VmRecord } from '../core/vm/record.ts'
+import type { Host } from '../ports/host.ts'
 import type { VmInputs } from '../store/vm-table.ts'
 
 /** What a record means on this host: the objects as they shall be. */
 export type Intent = { readonly seed: Seed; readonly tap?: TapSpec }
 
-export function intentOf(record: VmRecord, inputs: VmInputs): Intent {
+export function intentOf(
+  { sshPublicKey }: Pick<Host, 'sshPublicKey'>,
+  record: VmRecord,
+  inputs: VmInputs,
+): Intent {
   const { network } = record.desired
   const seed = renderSeed(
     {
@@ -16,6 +21,7 @@ export function intentOf(record: VmRecord, inputs: VmInputs): Intent {
       // A VM that was deleted and made again under its id is another instance.
       instanceId: `${record.id}-${record.createdAtMs}`,
       sshAuthorizedKeys: inputs.sshAuthorizedKeys,
+      daemonSshKey: sshPublicKey,
       ...(inputs.userData === undefined ? {} : { userData: inputs.userData }),
       ...(network === undefined ? {} : { network }),
     },

@@ -42,7 +42,7 @@ export async function runPass(
     signal,
     record,
     inputs,
-    intent: intentOf(record, inputs),
+    intent: intentOf(context.host, record, inputs),
     world,
   }
   logNewFaults(pass)

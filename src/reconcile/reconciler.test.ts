@@ -154,6 +154,24 @@ test('a restarted daemon adopts a running guest and does nothing to it', async (
   assert.equal(vm().observed.state, 'running')
 })
 
+test("another key of the daemon's reaches a guest with its next start, and does nothing to one that runs", async (t) => {
+  const { host, context, id, vm, create, idle, pokeAll } = await reconcileStage(t)
+  create()
+  await idle()
+  const before = [host.fakeUnits.stateOf(id), host.storage.seeds.get(id), vm().generations]
+  host.sshPublicKey = 'ssh-ed25519 BBBB vmhostd@host-1'
+  pokeAll('a start of the daemon')
+  await idle()
+  assert.deepEqual([host.fakeUnits.stateOf(id), host.storage.seeds.get(id), vm().generations], before)
+  setPower(context, id, 'stopped')
+  await idle()
+  setPower(context, id, 'running')
+  await idle()
+  const files = host.storage.seeds.get(id)?.files ?? []
+  assert.match(files.find(({ name }) => name === 'meta-data')?.content ?? '', /public-keys:\n.*BBBB/)
+  assert.deepEqual(vm().generations, { desired: 3, observed: 3 })
+})
+
 test('a stop of the daemon waits for no download and leaves guests alone', async (t) => {
   const { host, context, id, create, idle, stop, turns } = await reconcileStage(t)
   create()

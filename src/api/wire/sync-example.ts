@@ -3,6 +3,7 @@ export const exampleSync = {
   host: {
     id: 'host-1',
     boot_id: '5f0c3b6e-8a52-4d3c-9b1f-0d7c2f3a1e44',
+    ssh_public_key: 'ssh-ed25519 AAAAC3Nza… vmhostd@host-1',
     version: '1.2.3',
     monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'kvm' },
     kernel: '6.12.41-cloud-amd64',

@@ -14,6 +14,7 @@ export function syncToWire(view: HostView): SyncWire {
       id: host.id,
       boot_id: host.bootId,
       version: host.version,
+      ssh_public_key: host.sshPublicKey,
       monitor: { ...monitor },
       kernel,
       architecture,

@@ -15,6 +15,11 @@ const hostSchema = Type.Object(
     id: Type.String({ description: 'As configured; the host name by default.', examples: ['host-1'] }),
     boot_id: Type.String({ description: 'Another after each boot of the host.' }),
     version: Type.String({ description: 'Of vmhostd.', examples: ['1.2.3'] }),
+    ssh_public_key: Type.String({
+      description:
+        'With which the daemon logs in to guests, as a line of authorized_keys. Guests that read their seed disk have it; put it in images that do not.',
+      examples: ['ssh-ed25519 AAAAC3Nza… vmhostd@host-1'],
+    }),
     monitor: Type.Object(
       {
         program: Type.String({ examples: ['qemu-system-x86_64'] }),

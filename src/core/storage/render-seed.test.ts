@@ -7,7 +7,8 @@ import { renderSeed } from './render-seed.ts'
 import type { SeedContent } from './render-seed.ts'
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
-const bare: SeedContent = { id: 'web-1' as VmId, instanceId: 'i-1', sshAuthorizedKeys: [] }
+const daemonSshKey = 'ssh-ed25519 DDDD vmhostd@host-1'
+const bare: SeedContent = { id: 'web-1' as VmId, instanceId: 'i-1', sshAuthorizedKeys: [], daemonSshKey }
 const keys = ['ssh-ed25519 AAAA one@example.org', 'ssh-ed25519 BBBB "two"']
 const network = {
   macAddress: '52:54:00:12:34:56',
@@ -18,16 +19,24 @@ const network = {
 const fileOf = (content: SeedContent, name: string): string | undefined =>
   renderSeed(content, sha256).files.find((file) => file.name === name)?.content
 
-test('the guest learns its name and that it is still the same machine', () => {
-  assert.equal(fileOf(bare, 'meta-data'), 'instance-id: "i-1"\nlocal-hostname: "web-1"\n')
+test("the guest learns its name, that it is still the same machine, and the daemon's key", () => {
+  assert.equal(
+    fileOf(bare, 'meta-data'),
+    `instance-id: "i-1"\nlocal-hostname: "web-1"\npublic-keys:\n  - "${daemonSshKey}"\n`,
+  )
 })
 
-test('keys stand in the meta-data, and in the user data where the VM has none of its own', () => {
+test('the vendor data lets keys in to root, whatever the user data, which wins over it', () => {
+  for (const content of [bare, { ...bare, userData: '#cloud-config\ndisable_root: true\n' }])
+    assert.equal(fileOf(content, 'vendor-data'), '#cloud-config\ndisable_root: false\n')
+})
+
+test("the user's keys stand in the meta-data, and in the user data where the VM has none of its own", () => {
   const content = { ...bare, sshAuthorizedKeys: keys }
   const list = '  - "ssh-ed25519 AAAA one@example.org"\n  - "ssh-ed25519 BBBB \\"two\\""\n'
   assert.equal(
     fileOf(content, 'meta-data'),
-    `instance-id: "i-1"\nlocal-hostname: "web-1"\npublic-keys:\n${list}`,
+    `instance-id: "i-1"\nlocal-hostname: "web-1"\npublic-keys:\n${list}  - "${daemonSshKey}"\n`,
   )
   assert.equal(fileOf(content, 'user-data'), `#cloud-config\nssh_authorized_keys:\n${list}`)
 })
@@ -87,6 +96,7 @@ test('the digest tells any two seeds apart and is the same for the same', () => 
   const contents: SeedContent[] = [
     bare,
     { ...bare, instanceId: 'i-2' },
+    { ...bare, daemonSshKey: 'ssh-ed25519 EEEE vmhostd@host-1' },
     { ...bare, userData: '' },
     { ...bare, userData: 'a' },
     { ...bare, sshAuthorizedKeys: keys },

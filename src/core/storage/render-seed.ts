@@ -9,7 +9,10 @@ export type SeedContent = {
   /** The same for the life of the VM: cloud-init takes another one for a new machine and sets it up again. */
   readonly instanceId: string
   readonly userData?: string
+  /** The user's. */
   readonly sshAuthorizedKeys: readonly string[]
+  /** The daemon's own key, with which it logs in: one line of authorized_keys (sshd(8)). */
+  readonly daemonSshKey: string
   readonly network?: Network
 }
 
@@ -18,6 +21,7 @@ export function renderSeed(content: SeedContent, sha256: (text: string) => strin
   const files = [
     { name: 'meta-data', content: renderMetaData(content) },
     { name: 'user-data', content: content.userData ?? renderUserData(content.sshAuthorizedKeys) },
+    { name: 'vendor-data', content: VENDOR_DATA },
   ]
   // Without this file cloud-init asks for DHCP, on devices that a VM without network has not.
   if (content.network !== undefined) {
@@ -25,6 +29,12 @@ export function renderSeed(content: SeedContent, sha256: (text: string) => strin
   }
   return { digest: sha256(JSON.stringify(files)), files }
 }
+
+/**
+ * cloud-init keeps keys from root unless told otherwise. Told here and not in the user data, which stays the user's and
+ * wins key by key (cloud-init, "Vendor-data"): `disable_root: true` there keeps the daemon out of root.
+ */
+const VENDOR_DATA = '#cloud-config\ndisable_root: false\n'
 
 /** A JSON string is a YAML one (YAML 1.2, "1.2. YAML 1.2 and JSON"), so nothing in it can be taken for YAML syntax. */
 const quoted = (text: string): string => JSON.stringify(text)
@@ -34,11 +44,11 @@ const lines = (...parts: readonly string[]): string => parts.map((part) => `${pa
 const listOf = (name: string, values: readonly string[], indent = ''): string[] =>
   values.length === 0 ? [] : [`${indent}${name}:`, ...values.map((value) => `${indent}  - ${quoted(value)}`)]
 
-function renderMetaData({ id, instanceId, sshAuthorizedKeys }: SeedContent): string {
+function renderMetaData({ id, instanceId, sshAuthorizedKeys, daemonSshKey }: SeedContent): string {
   return lines(
     `instance-id: ${quoted(instanceId)}`,
     `local-hostname: ${quoted(id)}`,
-    ...listOf('public-keys', sshAuthorizedKeys),
+    ...listOf('public-keys', [...sshAuthorizedKeys, daemonSshKey]),
   )
 }
 

@@ -13,9 +13,10 @@ export type SetupOptions = {
 
 export const SETUP_HELP = `Usage: vmhostd setup [options]
 
-Prepares this host: directories with their modes, the mark of the storage pool, a configuration file, and for a start a
-certificate authority with certificates for the server, the controller and this node. What is there is kept as it is,
-so it can be run again at any time; it says what it made and how to go on. Run it as root.
+Prepares this host: directories with their modes, the mark of the storage pool, a configuration file, the SSH key with
+which the daemon logs in to guests, and for a start a certificate authority with certificates for the server, the
+controller and this node. What is there is kept as it is, so it can be run again at any time; it says what it made and
+how to go on. Run it as root.
 
   --config FILE            the configuration to read, or to write if there is none (${CONFIG_PATH})
   --san NAME               a further name or address under which the controller reaches this host; may be repeated.

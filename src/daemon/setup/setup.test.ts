@@ -66,6 +66,9 @@ test('a bare host gets directories, a marked pool, a configuration and certifica
   assert.equal(modeOf(at('tls')), '700')
   for (const name of ['ca', 'server', 'controller', 'node'])
     assert.equal(modeOf(at(`tls/${name}.key`)), '600')
+  assert.equal(modeOf(at('state/ssh/id_ed25519')), '600')
+  assert.match(readFileSync(at('state/ssh/id_ed25519.pub'), 'utf8'), /^ssh-ed25519 \S+ vmhostd@host-1\n$/)
+  assert.match(text, /made .*state\/ssh\/id_ed25519 {2}\(SSH key/)
   const config = parseConfig(readFileSync(at('config.toml'), 'utf8'), {
     path: 'config.toml',
     hostname: 'host-1',
@@ -117,6 +120,8 @@ test('a second run keeps every byte', async (t) => {
   const paths = [
     'config.toml',
     'vmhostctl.toml',
+    'state/ssh/id_ed25519',
+    'state/ssh/id_ed25519.pub',
     ...['ca', 'server', 'controller', 'node'].flatMap((n) => [`tls/${n}.crt`, `tls/${n}.key`]),
   ]
   const before = paths.map((path) => readFileSync(at(path), 'utf8'))
@@ -156,6 +161,16 @@ test('half a pair is neither kept nor overwritten', async (t) => {
   assert.equal(status, 1)
   assert.match(text, /server\.crt is there, but .*server\.key is not/)
   assert.ok(!existsSync(at('tls/server.key')))
+})
+
+test('an SSH key that cannot be used is named, and nothing is put in its place', async (t) => {
+  const { at, options, run } = machine(t)
+  await run(options)
+  writeFileSync(at('state/ssh/id_ed25519'), 'no key')
+  const { status, text } = await run(['--config', at('config.toml')])
+  assert.equal(status, 1)
+  assert.match(text, /id_ed25519 is no SSH private key: put the right file back/)
+  assert.equal(readFileSync(at('state/ssh/id_ed25519'), 'utf8'), 'no key')
 })
 
 test('where the authority key is elsewhere, what it would have to sign is named as missing', async (t) => {

@@ -5,6 +5,7 @@ import { errorChain } from '../../log/error-chain.ts'
 import { ensureCertificates } from './ensure-certificates.ts'
 import { ensureDirectories } from './ensure-directories.ts'
 import { ensureProfile } from './ensure-profile.ts'
+import { ensureSshKey } from './ensure-ssh-key.ts'
 import { renderConfig } from './render-config.ts'
 import { SetupError } from './setup-error.ts'
 import { parseSetupOptions, SETUP_HELP } from './setup-options.ts'
@@ -53,6 +54,7 @@ async function prepare(options: SetupOptions, machine: SetupMachine, report: Set
   const config = ensureConfig(options, machine, report)
   ensureDirectories(config, report)
   await ensurePool(config.storage.poolDirectory, machine, report)
+  ensureSshKey(config, report)
   const paths = await ensureCertificates({
     config,
     hostname: machine.hostname,

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict'
+import { generateKeyPairSync } from 'node:crypto'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { ensureKeyPair, privateKeyPath } from './key-pair.ts'
+import { renderPrivateKey } from './render-private-key.ts'
+import { utils } from './ssh2.ts'
+import type { TestContext } from 'node:test'
+
+const HOST = 'host-1'
+
+function stateDirectory(t: TestContext): string {
+  const directory = mkdtempSync(join(tmpdir(), 'ssh-key-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  return directory
+}
+
+const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8)
+const bytesOf = (state: string): string[] =>
+  ['id_ed25519', 'id_ed25519.pub'].map((name) => readFileSync(join(state, 'ssh', name), 'utf8'))
+
+function parsed(key: string) {
+  const found = utils.parseKey(key)
+  assert.ok(!(found instanceof Error), 'no key')
+  return found
+}
+
+test('a key pair is made, named after the host, for the daemon alone to read', (t) => {
+  const state = stateDirectory(t)
+  const { privateKey, publicKey } = ensureKeyPair(state, HOST)
+  assert.match(publicKey, /^ssh-ed25519 [A-Za-z0-9+/]{68} vmhostd@host-1$/)
+  assert.deepEqual(bytesOf(state), [privateKey, `${publicKey}\n`])
+  assert.equal(modeOf(join(state, 'ssh')), '700')
+  assert.equal(modeOf(privateKeyPath(state)), '600')
+  assert.deepEqual(readdirSync(join(state, 'ssh')).toSorted(), ['id_ed25519', 'id_ed25519.pub'])
+})
+
+test('the pair that is there is kept byte for byte', (t) => {
+  const state = stateDirectory(t)
+  const pair = ensureKeyPair(state, HOST)
+  const before = bytesOf(state)
+  assert.deepEqual(ensureKeyPair(state, 'renamed'), pair)
+  assert.deepEqual(bytesOf(state), before)
+})
+
+test('a public key that is missing is made again from the private one', (t) => {
+  const state = stateDirectory(t)
+  const pair = ensureKeyPair(state, HOST)
+  unlinkSync(`${privateKeyPath(state)}.pub`)
+  assert.deepEqual(ensureKeyPair(state, HOST), pair)
+  assert.deepEqual(bytesOf(state), [pair.privateKey, `${pair.publicKey}\n`])
+})
+
+test('a private key that is missing is not made anew beside the public one that guests know', (t) => {
+  const state = stateDirectory(t)
+  ensureKeyPair(state, HOST)
+  unlinkSync(privateKeyPath(state))
+  assert.throws(
+    () => ensureKeyPair(state, HOST),
+    /id_ed25519\.pub is there, but .*id_ed25519 is not: put it back/,
+  )
+  assert.deepEqual(readdirSync(join(state, 'ssh')), ['id_ed25519.pub'])
+})
+
+test('a private key that cannot be used is named, left as it is, and not shown', (t) => {
+  const state = stateDirectory(t)
+  const { privateKey, publicKey } = ensureKeyPair(state, HOST)
+  const rsa = utils.generateKeyPairSync('rsa', { bits: 2048 }).private
+  const cases: readonly (readonly [string, RegExp])[] = [
+    ['', /is no SSH private key: put the right file back/],
+    [privateKey.slice(0, 200), /is no SSH private key/],
+    [publicKey, /is no private key of type ed25519/],
+    [rsa, /is no private key of type ed25519/],
+  ]
+  for (const [content, expected] of cases) {
+    writeFileSync(privateKeyPath(state), content)
+    assert.throws(
+      () => ensureKeyPair(state, HOST),
+      (error: Error) => {
+        assert.match(error.message, expected)
+        assert.ok(!`${error.message} ${String(error.cause)}`.includes(privateKey.slice(60, 90)))
+        return true
+      },
+    )
+    assert.equal(readFileSync(privateKeyPath(state), 'utf8'), content)
+  }
+})
+
+test("another pair's public key is not taken for this one's", (t) => {
+  const state = stateDirectory(t)
+  ensureKeyPair(state, HOST)
+  const other = ensureKeyPair(stateDirectory(t), HOST)
+  writeFileSync(`${privateKeyPath(state)}.pub`, `${other.publicKey}\n`)
+  assert.throws(() => ensureKeyPair(state, HOST), /id_ed25519\.pub is not the public key of/)
+})
+
+test('a comment has no way to begin another line of authorized_keys', (t) => {
+  const state = stateDirectory(t)
+  ensureKeyPair(state, HOST)
+  const { privateKey } = generateKeyPairSync('ed25519')
+  writeFileSync(privateKeyPath(state), renderPrivateKey(privateKey, 'a\nssh-ed25519 AAAA\0b'))
+  unlinkSync(`${privateKeyPath(state)}.pub`)
+  assert.match(ensureKeyPair(state, HOST).publicKey, /^ssh-ed25519 [A-Za-z0-9+/]{68} a ssh-ed25519 AAAA b$/)
+})
+
+test('every key is whole, also one whose public part begins with a zero', () => {
+  const zero = findKey((publicPart) => publicPart[0] === 0)
+  for (const key of [zero, ...Array.from({ length: 20 }, () => findKey(() => true))]) {
+    const read = parsed(renderPrivateKey(key, 'a comment'))
+    assert.equal(read.comment, 'a comment')
+    const { x = '' } = key.export({ format: 'jwk' })
+    assert.deepEqual(read.getPublicSSH().subarray(-32), Buffer.from(x, 'base64url'))
+    const line = `ssh-ed25519 ${read.getPublicSSH().toString('base64')}`
+    const said = Buffer.from('said')
+    assert.equal(parsed(line).verify(said, read.sign(said)), true)
+  }
+})
+
+/** One in 256 begins with a zero: 10,000 tries miss it once in 10^17 runs. */
+function findKey(isWanted: (publicPart: Buffer) => boolean) {
+  for (let tries = 0; tries < 10_000; tries += 1) {
+    const { privateKey } = generateKeyPairSync('ed25519')
+    if (isWanted(Buffer.from(privateKey.export({ format: 'jwk' }).x ?? '', 'base64url'))) return privateKey
+  }
+  throw new Error('no such key')
+}

@@ -1,0 +1,104 @@
+import { generateKeyPairSync } from 'node:crypto'
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { renderPrivateKey } from './render-private-key.ts'
+import { utils } from './ssh2.ts'
+
+const KEY_TYPE = 'ssh-ed25519'
+
+/** The key with which the daemon logs in to guests. */
+export type KeyPair = {
+  /** In OpenSSH's own form, without a passphrase. */
+  readonly privateKey: string
+  /** One line, as it stands in authorized_keys (sshd(8)). */
+  readonly publicKey: string
+}
+
+export const privateKeyPath = (stateDirectory: string): string => join(stateDirectory, 'ssh', 'id_ed25519')
+
+/**
+ * The daemon's key pair, made where there is none. One that is there is never replaced, for guests know it: throws where
+ * it cannot be used, in words for the operator.
+ */
+export function ensureKeyPair(stateDirectory: string, hostId: string): KeyPair {
+  const path = privateKeyPath(stateDirectory)
+  const publicPath = `${path}.pub`
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  if (!existsSync(path)) {
+    if (existsSync(publicPath))
+      throw new Error(
+        `${publicPath} is there, but ${path} is not: put it back, or remove the first to have a new key, which no guest knows`,
+      )
+    const { privateKey } = generateKeyPairSync('ed25519')
+    writeOnce(path, renderPrivateKey(privateKey, `vmhostd@${hostId}`), 0o600)
+  }
+  const pair = readPair(path)
+  if (!existsSync(publicPath)) writeOnce(publicPath, `${pair.publicKey}\n`, 0o644)
+  else if (keyOf(readFileSync(publicPath, 'utf8')) !== keyOf(pair.publicKey))
+    throw new Error(`${publicPath} is not the public key of ${path}: remove it, and it is made again`)
+  return pair
+}
+
+function readPair(path: string): KeyPair {
+  const privateKey = readFileSync(path, 'utf8')
+  const key = utils.parseKey(privateKey)
+  const remedy = 'put the right file back, or remove it and its .pub to have a new key, which no guest knows'
+  if (key instanceof Error) throw new Error(`${path} is no SSH private key: ${remedy}`, { cause: key })
+  if (!key.isPrivateKey() || key.type !== KEY_TYPE)
+    throw new Error(`${path} is no private key of type ed25519: ${remedy}`)
+  const publicKey = `${KEY_TYPE} ${key.getPublicSSH().toString('base64')} ${oneLine(key.comment)}`.trim()
+  return { privateKey, publicKey }
+}
+
+/** A line break in a comment would begin another line of authorized_keys. */
+const oneLine = (comment: string): string => comment.replaceAll(/[\s\p{Cc}]+/gu, ' ')
+
+/** Type and key, without the comment. */
+const keyOf = (line: string): string => line.trim().split(/\s+/).slice(0, 2).join(' ')
+
+/** All of the content under this name, or none, also after a power failure. What has the name already keeps it. */
+function writeOnce(path: string, content: string, mode: number): void {
+  const temporary = `${path}.${process.pid}.new`
+  rmSync(temporary, { force: true })
+  try {
+    const file = openSync(temporary, 'wx', mode)
+    try {
+      writeSync(file, content)
+      fsyncSync(file)
+    } finally {
+      closeSync(file)
+    }
+    // Not a rename, which would replace the key of one who was faster.
+    linkUnlessThere(temporary, path)
+  } finally {
+    rmSync(temporary, { force: true })
+  }
+  syncDirectory(dirname(path))
+}
+
+function linkUnlessThere(from: string, to: string): void {
+  try {
+    linkSync(from, to)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+  }
+}
+
+function syncDirectory(path: string): void {
+  const directory = openSync(path, 'r')
+  try {
+    fsyncSync(directory)
+  } finally {
+    closeSync(directory)
+  }
+}
