@@ -35,6 +35,57 @@ export const limits = {
 
   /** Console output kept for each VM. */
   consoleHistoryBytes: 256 * 1024,
+  /**
+   * One read of a pty master. No more than the kernel has at a time (N_TTY_BUF_SIZE less one): libuv goes on reading in the
+   * same turn after a buffer that was filled, so that much output costs its listeners one turn in ten.
+   */
+  consoleReadBytes: 4095,
+  /** Of one VM, in each of both modes. */
+  consoleViewersMax: 16,
+  /** Output on its way to a viewer that does not read; past it the viewer goes. */
+  consoleViewerBehindBytesMax: 1024 * 1024,
+  /** Output of a shell on its way to its viewer; past it the guest waits. */
+  consoleShellAheadBytesMax: 256 * 1024,
+  /** One message of a viewer. */
+  consoleMessageBytesMax: 64 * 1024,
+  /** Messages of a viewer: far above what a fast paste or a dragged window makes. */
+  consoleMessagesPerSecond: 1000,
+  consoleMessagesBurst: 2000,
+  consoleColsMax: 1000,
+  consoleRowsMax: 1000,
+  /** Input that the guest has not read; past it, viewers are not read either. */
+  consoleInputBytesMax: 256 * 1024,
+  /** Between two tries to give a terminal the input that it would not take. */
+  consoleInputRetryMsMin: 2,
+  consoleInputRetryMsMax: 100,
+  /** Of what is waiting, what one turn of the event loop gives to one terminal; that takes about 12 KiB. */
+  consoleInputTurnBytesMax: 64 * 1024,
+  /** What is read of a console whose VM is gone, at most; a pty holds far less. */
+  consoleRestBytesMax: 1024 * 1024,
+  /** What the daemon moves for one console: its output, and again for each viewer. Past it the guest waits, as on a serial line. */
+  consoleMovedBytesPerSecond: 64 * 1024 * 1024,
+  consoleMovedBurstBytes: 1024 * 1024,
+  /** A viewer that has not answered a ping by the next one is gone. */
+  consolePingMs: 20_000,
+  /** A viewer that does not answer a close is cut off. */
+  consoleCloseMs: 2000,
+
+  /** The console page: how long it waits to hear why it was refused. */
+  consolePageAskMs: 10_000,
+  /** Output that it has not drawn; past it the page reads no more until it has, and then goes on with the newest. */
+  consolePageBehindBytesMax: 2 * 1024 * 1024,
+  consolePageScrollbackLines: 10_000,
+  /** While a window is dragged, its size is told once it rests. */
+  consolePageFitMs: 100,
+
+  /** SSH into a guest: from the first packet to the shell. A guest that wakes or boots answers within it. */
+  sshConnectMs: 15_000,
+  /** Where a guest is gone without a word; twice unanswered, and the session ends. */
+  sshKeepaliveMs: 15_000,
+  /** What is kept of one connection, both ways. SSH's window holds an honest guest below 4 MiB; past this it is cut off. */
+  sshKeptBytesMax: 8 * 1024 * 1024,
+  /** Linux: 32 bytes with the final zero (useradd(8)). */
+  sshUserBytesMax: 31,
 
   /** systemd answers in less than a millisecond, but does nothing else while it reloads all its units. */
   busCallMs: 10_000,
@@ -160,6 +211,20 @@ export const limits = {
   clientLongPollSeconds: 30,
   /** The client: between two looks where the daemon answers at once, or not at all. */
   clientPollMs: 500,
+  /** The client: how long a console waits before it connects again; doubled each time up to the longest. */
+  clientReconnectMsMin: 100,
+  clientReconnectMsMax: 2000,
+  /** The client: a console from which nothing came for so long, not even a ping, is a connection that is gone. */
+  clientConsoleSilentMs: 50_000,
+  /** The client: output that was received and not taken; past it the connection is not read. */
+  clientConsoleOutputBytesMax: 256 * 1024,
+  /** The client: input that waits for the connection; past it the writer is held back. */
+  clientConsoleInputBytesMax: 1024 * 1024,
+  /** The client: between two messages of one console, so that none of its users exceeds `consoleMessagesPerSecond`. */
+  clientConsoleSendEveryMs: 2,
+  /** The client: how much of the answer to a refused upgrade is read. */
+  clientRefusalBytesMax: 64 * 1024,
+
   /** vmhostctl: a wait that is given no `--timeout`. The slowest part of a creation is fetching its images. */
   ctlWaitSecondsDefault: 900,
   /** vmhostctl: a completion that takes longer is no help to the one who types. */

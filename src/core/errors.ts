@@ -9,7 +9,7 @@ export type RetryClass = 'soon' | 'backoff' | 'on-change'
 
 export const rejections = {
   invalid_request: { status: 400, title: 'The request is malformed' },
-  forbidden: { status: 403, title: 'The client certificate is not that of the controller' },
+  forbidden: { status: 403, title: 'Whoever asks is not the controller' },
   not_found: { status: 404, title: 'There is no such resource' },
   method_not_allowed: { status: 405, title: 'The route does not take this method' },
   request_timeout: { status: 408, title: 'The request did not arrive in time' },
@@ -18,6 +18,9 @@ export const rejections = {
   address_in_use: { status: 409, title: 'Another VM on this host has the address' },
   vm_not_stopped: { status: 409, title: 'The VM must be stopped for this change' },
   vm_protected: { status: 409, title: 'The VM is protected against deletion' },
+  vm_not_running: { status: 409, title: 'The VM does not run, so it has no console' },
+  console_viewers_full: { status: 409, title: 'The console of the VM has all the viewers it may have' },
+  ssh_host_key_changed: { status: 409, title: 'The guest has another SSH host key than before' },
   insufficient_capacity: { status: 409, title: 'The host cannot hold the increase' },
   user_ids_exhausted: { status: 409, title: 'The configured user id range is used up' },
   precondition_failed: { status: 412, title: 'The resource has changed since it was read' },
@@ -25,6 +28,7 @@ export const rejections = {
   unsupported_media_type: { status: 415, title: 'The request body is not JSON' },
   disk_shrink: { status: 422, title: 'A disk never shrinks' },
   address_not_allowed: { status: 422, title: 'The address is outside the ranges of this host' },
+  upgrade_required: { status: 426, title: 'The route speaks WebSocket' },
   headers_too_large: { status: 431, title: 'The request headers are too large' },
   internal: { status: 500, title: 'A bug in vmhostd' },
   starting_up: { status: 503, title: 'The daemon is starting' },
@@ -45,7 +49,10 @@ export const faults = {
   disk_io_error: { retry: 'backoff', title: 'The guest stands still: its disk failed' },
   processes_left: { retry: 'backoff', title: 'Processes are left of a VM whose unit is gone' },
   wait_overdue: { retry: 'backoff', title: 'The host takes longer than it should' },
-  console_unprotected: { retry: 'backoff', title: 'The console master could not be stored with systemd' },
+  console_unprotected: {
+    retry: 'backoff',
+    title: 'The console of the VM could not be made to outlive the daemon',
+  },
   storage_inspection_failed: { retry: 'backoff', title: 'The storage pool could not be inspected' },
   capacity_unknown: {
     retry: 'backoff',

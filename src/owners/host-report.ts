@@ -1,7 +1,7 @@
+import { takeConsoleCensus } from './console-census.ts'
 import { SharedLook } from './shared-look.ts'
 import type { Allocatable } from '../core/capacity/capacity.ts'
 import type { HostFault } from '../core/errors.ts'
-import type { VmId } from '../core/vm/ids.ts'
 import type { Result } from '../lib/result.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Consoles } from '../ports/consoles.ts'
@@ -10,18 +10,16 @@ import type { Units } from '../ports/units.ts'
 import type { Store } from '../store/store.ts'
 import type { VmSummary } from '../store/vm-summaries.ts'
 import type { Committed } from '../store/vm-table.ts'
+import type { ConsoleCensus } from './console-census.ts'
 import type { HostInspector } from './host-inspector.ts'
 
-/** This host and daemon, as they are called. */
-export type HostNames = { readonly id: string; readonly bootId: string; readonly version: string }
-
-/** How far running VMs are kept from a hang-up when the daemon ends. */
-export type ConsoleCensus = {
-  readonly runningUnits: number
-  /** Running VMs whose console master is stored with systemd, and those where it is not. */
-  readonly protected: number
-  readonly unprotected: readonly VmId[]
-  readonly descriptorStoreAvailable: boolean
+/** This host and daemon, as they are known. */
+export type HostNames = {
+  readonly id: string
+  readonly bootId: string
+  readonly version: string
+  /** A line of authorized_keys (sshd(8)). */
+  readonly sshPublicKey: string
 }
 
 /** All of this host at one time. */
@@ -34,7 +32,8 @@ export type HostView = {
   readonly allocatable: Allocatable
   readonly vms: readonly VmSummary[]
   readonly images: readonly (PoolImage & { readonly inUse: boolean })[]
-  readonly consoles: ConsoleCensus
+  /** `descriptorStoreAvailable`: what is stored outlives a stop of the daemon. */
+  readonly consoles: ConsoleCensus & { readonly descriptorStoreAvailable: boolean }
 }
 
 export type HostReportOptions = {
@@ -90,22 +89,9 @@ export class HostReport {
     }
   }
 
-  async #census(): Promise<ConsoleCensus> {
-    const { units, consoles, isDescriptorStoreAvailable } = this.#options
-    const descriptorStoreAvailable = await isDescriptorStoreAvailable()
-    // In this order: a console is stored before its unit starts, and goes after that has stopped.
-    const before = await units.active()
-    const stored = new Set(await consoles.stored())
-    const isStored = (id: VmId): boolean => stored.has(id)
-    const after = before.every(isStored) ? before : await units.active()
-    const running = after.filter((id) => before.includes(id))
-    const unprotected = running.filter((id) => !isStored(id)).toSorted()
-    return {
-      runningUnits: running.length,
-      protected: running.length - unprotected.length,
-      unprotected,
-      descriptorStoreAvailable,
-    }
+  async #census(): Promise<HostView['consoles']> {
+    const descriptorStoreAvailable = await this.#options.isDescriptorStoreAvailable()
+    return { ...(await takeConsoleCensus(this.#options)), descriptorStoreAvailable }
   }
 }
 

@@ -1,39 +1,18 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { TestContext } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
+import { sessionsContract } from './console-sessions.contract.ts'
+import { history, other, viewOf, web } from './consoles-stage.ts'
+import type { TestContext } from 'node:test'
+import type { ConsolesStage } from './consoles-stage.ts'
 import type { ConsoleState } from '../../src/core/plan/world.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
-import type { Consoles } from '../../src/ports/consoles.ts'
-import { until } from './until.ts'
-
-/** Consoles under test, and what guests, systemd and restarts of the daemon do to them. */
-export type ConsolesStage = {
-  /** Of the daemon's present life. */
-  consoles(): Omit<Consoles, 'history'>
-  history(id: VmId): Promise<Uint8Array> | Uint8Array
-  /** A program on the VM's terminal writes. */
-  say(id: VmId, text: string): Promise<void> | void
-  /** systemd loses what it kept. */
-  drop(id: VmId): Promise<void> | void
-  /** systemd keeps nothing more, until told otherwise. */
-  refuse(refusing: boolean): Promise<void> | void
-  /** The daemon dies without a word, and the next one adopts what is stored; resolves with how many that were. */
-  restart(): Promise<number> | number
-}
-
-const web = 'web-1' as VmId
-const other = 'web-2' as VmId
 
 const isUnprotected = (error: unknown): boolean =>
   error instanceof HostFault && error.code === 'console_unprotected'
 
 const pathOf = (state: ConsoleState): string | undefined =>
   state.kind === 'stored' ? state.ptsPath : undefined
-
-const history = async (stage: ConsolesStage, id: VmId, isDone: (text: string) => boolean): Promise<string> =>
-  until(async () => Buffer.from(await stage.history(id)).toString(), isDone, 5000)
 
 /** What every implementation of consoles promises; `set` makes a stage and registers its own cleaning up. */
 export function consolesContract(
@@ -45,10 +24,12 @@ export function consolesContract(
     test(`${name}: ${what}`, { skip: options.skip ?? false }, async (t) => body(await set(t)))
   }
 
+  sessionsContract(promise)
+
   promise('a console that was never made is absent', async (stage) => {
     assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })
     assert.deepEqual(await stage.consoles().list(), [])
-    assert.equal((await stage.history(web)).length, 0)
+    assert.equal(await stage.view(web, 0), undefined)
   })
 
   promise('a console is made, stored and listed', async (stage) => {
@@ -74,7 +55,7 @@ export function consolesContract(
     assert.deepEqual((await stage.consoles().list()).toSorted(), [web, other])
     await stage.say(web, 'from web')
     await history(stage, web, (text) => text === 'from web')
-    assert.equal((await stage.history(other)).length, 0)
+    assert.equal((await viewOf(stage, other)).end, 0)
   })
 
   promise('the newest output is kept, up to the limit', async (stage) => {
@@ -93,7 +74,7 @@ export function consolesContract(
     await stage.consoles().removeMaster(web)
     await stage.consoles().removeMaster(web)
     assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })
-    assert.equal((await stage.history(web)).length, 0)
+    assert.equal(await stage.view(web, 0), undefined)
     assert.deepEqual(await stage.consoles().list(), [other])
     await stage.consoles().ensureMaster(web)
     assert.equal((await stage.consoles().inspect(web)).kind, 'stored')

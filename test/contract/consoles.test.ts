@@ -1,32 +1,59 @@
 import assert from 'node:assert/strict'
-import { closeSync, writeSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { DEFAULT_WINDOW } from '../../src/core/console/window-size.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { consoleName } from '../../src/core/unit/unit-name.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import { ConsoleMasters } from '../../src/host/pty/console-masters.ts'
-import { openSlave } from '../../src/host/pty/open-pty.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { FakeConsoles, fakeDescriptorStore } from '../fakes/fake-consoles.ts'
 import { MemoryDescriptorStore } from '../fakes/memory-descriptor-store.ts'
+import { ConsoleFollower, viewSession } from './console-follower.ts'
 import { consolesContract } from './consoles.contract.ts'
+import { realTerminals } from './real-terminals.ts'
+import type { Consoles } from '../../src/ports/consoles.ts'
+import type { ConsolesStage } from './consoles-stage.ts'
 
 const web = 'web-1' as VmId
 
+type Life = { readonly consoles: Consoles; readonly follower: ConsoleFollower }
+
+/** The viewers' side, where that is this process. */
+function sessionsOf(life: () => Life): Pick<ConsolesStage, 'view' | 'heard' | 'type' | 'resize'> {
+  const session = (id: VmId) => life().consoles.session(id)
+  return {
+    view: (id, since) => viewSession(session(id), since),
+    heard: (id) => life().follower.of(id),
+    type: (id, text) => session(id)?.write(Buffer.from(text)),
+    resize: (id, size) => session(id)?.resize(size),
+  }
+}
+
 consolesContract('fake consoles', () => {
   const store = fakeDescriptorStore()
-  let consoles = new FakeConsoles(store)
+  const newLife = () => {
+    const consoles = new FakeConsoles(store)
+    return { consoles, follower: new ConsoleFollower(consoles) }
+  }
+  let life = newLife()
   return {
-    consoles: () => consoles,
-    history: (id) => consoles.history(id),
-    say: (id, text) => consoles.say(id, text),
-    drop: (id) => void store.paths.delete(id),
+    ...sessionsOf(() => life),
+    consoles: () => life.consoles,
+    say: (id, text) => life.consoles.say(id, text),
+    readInput: (id, reading) => life.consoles.session(id)?.readInput(reading),
+    typed: (id) => store.terminals.get(id)?.typed ?? '',
+    window: (id) => store.terminals.get(id)?.window ?? DEFAULT_WINDOW,
+    drop: (id) => void store.terminals.delete(id),
     refuse: (refusing) => {
       store.refusing = refusing
     },
     restart: () => {
-      consoles = new FakeConsoles(store)
-      return store.paths.size
+      life.consoles.close()
+      life = newLife()
+      return life.consoles.adopt()
     },
   }
 })
@@ -45,33 +72,31 @@ test('fake consoles: a planned fault is met once, before or after the effect', a
 /** Real ptys; only systemd is not there. */
 consolesContract('console masters', (t) => {
   const store = new MemoryDescriptorStore()
-  const newLife = (): ConsoleMasters => new ConsoleMasters({ store, log: silentLog })
-  let consoles = newLife()
+  const runDirectory = mkdtempSync(join(tmpdir(), 'consoles-'))
+  const newLife = () => {
+    const consoles = new ConsoleMasters({ store, runDirectory, log: silentLog })
+    return { consoles, follower: new ConsoleFollower(consoles) }
+  }
+  let life = newLife()
+  const terminals = realTerminals(() => life.consoles)
   t.after(() => {
-    consoles.close()
+    terminals.close()
+    life.consoles.close()
     store.close()
+    rmSync(runDirectory, { recursive: true })
   })
   return {
-    consoles: () => consoles,
-    history: (id) => consoles.history(id),
-    say: async (id, text) => {
-      const state = await consoles.inspect(id)
-      assert.equal(state.kind, 'stored')
-      const slave = openSlave(state.ptsPath)
-      for (let at = 0; at < text.length;) {
-        at += writeSync(slave, text.slice(at, at + 1024))
-        await new Promise(setImmediate)
-      }
-      closeSync(slave)
-    },
+    ...sessionsOf(() => life),
+    ...terminals,
+    consoles: () => life.consoles,
     drop: (id) => store.remove(consoleName(id)),
     refuse: (refusing) => {
       store.refusing = refusing
     },
     restart: () => {
-      consoles.close()
-      consoles = newLife()
-      return consoles.adopt()
+      life.consoles.close()
+      life = newLife()
+      return life.consoles.adopt()
     },
   }
 })

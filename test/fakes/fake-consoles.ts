@@ -1,28 +1,42 @@
-import { limits } from '../../src/config/limits.ts'
-import { Ring } from '../../src/core/console/ring.ts'
 import { HostFault } from '../../src/core/errors.ts'
+import { Listeners } from '../../src/lib/listeners.ts'
+import { FakeSession, FakeTerminal } from './fake-session.ts'
+import { FaultSwitch } from './fault-switch.ts'
 import type { ConsoleState } from '../../src/core/plan/world.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Consoles } from '../../src/ports/consoles.ts'
-import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
 export type ConsolesMethod = 'inspect' | 'ensureMaster' | 'removeMaster' | 'list' | 'stored'
 
 /** What outlives a daemon: the pty masters that systemd keeps, by VM. */
-export type FakeDescriptorStore = { readonly paths: Map<VmId, string>; refusing: boolean; made: number }
+export type FakeDescriptorStore = {
+  readonly terminals: Map<VmId, FakeTerminal>
+  refusing: boolean
+  made: number
+}
 
-export const fakeDescriptorStore = (): FakeDescriptorStore => ({ paths: new Map(), refusing: false, made: 0 })
+export const fakeDescriptorStore = (): FakeDescriptorStore => ({
+  terminals: new Map(),
+  refusing: false,
+  made: 0,
+})
 
-/** Consoles in memory. A new one on the same `store` is the daemon's next life. */
+/** Consoles in memory. A new one on the same `store` is the daemon's next life, once it has adopted. */
 export class FakeConsoles implements Consoles {
   readonly #faults = new FaultSwitch<ConsolesMethod>()
-  readonly #open: Map<VmId, { readonly path: string; readonly output: Ring }>
+  readonly #open = new Map<VmId, FakeSession>()
+  readonly #begins = new Listeners<[VmId, FakeSession]>()
   readonly #store: FakeDescriptorStore
 
   constructor(store = fakeDescriptorStore()) {
     this.#store = store
-    this.#open = new Map([...store.paths].map(([id, path]) => [id, openAt(path)]))
+  }
+
+  /** Takes over what an earlier life stored; returns how many consoles. */
+  adopt(): number {
+    for (const [id, terminal] of this.#store.terminals) this.#begin(id, terminal)
+    return this.#open.size
   }
 
   failNext(method: ConsolesMethod, fault: HostFault, moment?: FaultMoment): void {
@@ -30,15 +44,23 @@ export class FakeConsoles implements Consoles {
   }
 
   /** The guest writes to its console. */
-  say(id: VmId, text: string): void {
-    this.#open.get(id)?.output.write(Buffer.from(text))
+  say(id: VmId, text: string | Uint8Array): void {
+    this.#open.get(id)?.say(Buffer.from(text))
+  }
+
+  session(id: VmId): FakeSession | undefined {
+    return this.#open.get(id)
+  }
+
+  onSession(listener: (id: VmId, session: FakeSession) => void): () => void {
+    return this.#begins.add(listener)
   }
 
   inspect(id: VmId): Promise<ConsoleState> {
     return this.#faults.run('inspect', () => {
-      const stored = this.#store.paths.get(id)
-      if (stored !== undefined) return { kind: 'stored', ptsPath: stored }
-      return { kind: this.#open.has(id) ? 'unprotected' : 'absent' }
+      const [stored, open] = [this.#store.terminals.get(id), this.#open.has(id)]
+      if (stored !== undefined && open) return { kind: 'stored', ptsPath: stored.path }
+      return { kind: stored !== undefined || open ? 'unprotected' : 'absent' }
     })
   }
 
@@ -46,34 +68,44 @@ export class FakeConsoles implements Consoles {
     return this.#faults.run('ensureMaster', () => {
       if (this.#store.refusing)
         throw new HostFault('console_unprotected', `storing console-${id} with systemd`)
-      const console = this.#open.get(id) ?? openAt(`/dev/pts/${++this.#store.made}`)
-      this.#open.set(id, console)
-      this.#store.paths.set(id, console.path)
-      return console.path
+      const open = this.#open.get(id)
+      const terminal = open?.terminal ?? new FakeTerminal(++this.#store.made)
+      this.#store.terminals.set(id, terminal)
+      if (open === undefined) this.#begin(id, terminal)
+      return terminal.path
     })
   }
 
   removeMaster(id: VmId): Promise<void> {
     return this.#faults.run('removeMaster', () => {
-      this.#store.paths.delete(id)
+      const open = this.#open.get(id)
+      this.#store.terminals.delete(id)
       this.#open.delete(id)
+      open?.end()
     })
   }
 
   list(): Promise<readonly VmId[]> {
-    return this.#faults.run('list', () => [...new Set([...this.#store.paths.keys(), ...this.#open.keys()])])
+    return this.#faults.run('list', () => [
+      ...new Set([...this.#store.terminals.keys(), ...this.#open.keys()]),
+    ])
   }
 
   stored(): Promise<readonly VmId[]> {
-    return this.#faults.run('stored', () => [...this.#store.paths.keys()])
+    return this.#faults.run('stored', () =>
+      [...this.#open.keys()].filter((id) => this.#store.terminals.has(id)),
+    )
   }
 
-  history(id: VmId): Uint8Array {
-    return this.#open.get(id)?.output.since(0).bytes ?? new Uint8Array(0)
+  /** For the end of this life: what is stored stays stored. */
+  close(): void {
+    for (const session of this.#open.values()) session.forget()
+    this.#open.clear()
+  }
+
+  #begin(id: VmId, terminal: FakeTerminal): void {
+    const session = new FakeSession(terminal)
+    this.#open.set(id, session)
+    this.#begins.tell(id, session)
   }
 }
-
-const openAt = (path: string): { readonly path: string; readonly output: Ring } => ({
-  path,
-  output: new Ring(limits.consoleHistoryBytes),
-})

@@ -1,5 +1,5 @@
 /**
- * A daemon that has consoles and nothing else, run by systemd as a service: `node console-agent.ts SOCKET`. It takes one
+ * A daemon that has consoles and nothing else, run by systemd as a service: `node console-agent.ts SOCKET FILLERS RUN_DIRECTORY`. It takes one
  * request a connection, a JSON line, and answers with another.
  */
 import { openSync, rmSync } from 'node:fs'
@@ -15,17 +15,20 @@ import { notify, notifyBarrier, notifyReady } from '../../src/host/systemd/notif
 import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
+import { ConsoleFollower, viewSession } from '../contract/console-follower.ts'
+import type { WindowSize } from '../../src/core/console/window-size.ts'
 
-export type AgentRequest = { readonly method: AgentMethod; readonly id: VmId }
+export type AgentRequest = { readonly method: AgentMethod; readonly id: VmId; readonly argument?: unknown }
 export type AgentMethod = keyof typeof methods
 export type AgentAnswer =
   | { readonly value: unknown }
   | { readonly fault: { readonly code: FaultCode; readonly message: string } }
   | { readonly bug: string }
 
-const [, , socketPath = '', fillers = '0'] = process.argv
+const [, , socketPath = '', fillers = '0', runDirectory = ''] = process.argv
 const store = new SystemdDescriptorStore({ bus: new SystemdBus({ log: silentLog }) })
-const consoles = new ConsoleMasters({ store, log: silentLog })
+const consoles = new ConsoleMasters({ store, runDirectory, log: silentLog })
+const follower = new ConsoleFollower(consoles)
 const adopted = consoles.adopt()
 
 const methods = {
@@ -34,7 +37,11 @@ const methods = {
   removeMaster: (id: VmId) => consoles.removeMaster(id),
   list: () => consoles.list(),
   stored: () => consoles.stored(),
-  history: (id: VmId) => Buffer.from(consoles.history(id)).toString('base64'),
+  view: (id: VmId, since: unknown) => viewSession(consoles.session(id), Number(since)),
+  heard: (id: VmId) => follower.of(id),
+  forget: () => follower.forget(),
+  type: (id: VmId, text: unknown) => consoles.session(id)?.write(Buffer.from(String(text))),
+  resize: (id: VmId, size: unknown) => consoles.session(id)?.resize(size as WindowSize),
   adopted: () => adopted,
   check: () => store.check(),
   names: async () => [...(await store.names())],
@@ -55,8 +62,8 @@ const methods = {
 
 async function answer(line: string): Promise<AgentAnswer> {
   try {
-    const { method, id } = JSON.parse(line) as AgentRequest
-    return { value: (await methods[method](id)) ?? null }
+    const { method, id, argument } = JSON.parse(line) as AgentRequest
+    return { value: (await methods[method](id, argument)) ?? null }
   } catch (error) {
     if (error instanceof HostFault) return { fault: { code: error.code, message: errorChain(error) } }
     return { bug: errorChain(error) }

@@ -6,11 +6,13 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import type { Consoles } from '../../src/ports/consoles.ts'
+import type { AskedConsoles, ConsolesStage, SessionView } from '../contract/consoles-stage.ts'
 import type { AgentAnswer, AgentMethod } from './console-agent.ts'
 
 const NAME = 'vmhostd-console-test.service'
 const UNITS = '/run/systemd/system'
 const SOCKET = '/run/vmhostd-console-test.sock'
+const RUN_DIRECTORY = '/run/vmhostd-console-test'
 const STORE_MAX = 8
 
 /** How the unit of a daemon may be set up; the whole of what consoles need unless told otherwise. */
@@ -44,7 +46,7 @@ export class ConsoleService {
       ...setting,
     }).map(([key, value]) => `${key}=${value}`)
     const agent = join(import.meta.dirname, 'console-agent.ts')
-    const command = [process.execPath, agent, SOCKET, String(STORE_MAX)].join(' ')
+    const command = [process.execPath, agent, SOCKET, String(STORE_MAX), RUN_DIRECTORY].join(' ')
     const unit = [
       '[Unit]',
       'StartLimitIntervalSec=0',
@@ -70,6 +72,7 @@ export class ConsoleService {
     await systemctl('stop', NAME)
     await systemctl('clean', '--what=fdstore', NAME).catch(() => {})
     rmSync(join(UNITS, NAME))
+    rmSync(RUN_DIRECTORY, { recursive: true, force: true })
     rmSync(join(UNITS, 'multi-user.target.wants', NAME), { force: true })
     await systemctl('daemon-reload')
   }
@@ -84,20 +87,31 @@ export class ConsoleService {
     await systemctl('restart', NAME)
   }
 
-  async ask(method: AgentMethod, id = '' as VmId): Promise<unknown> {
+  async ask(method: AgentMethod, id = '' as VmId, argument?: unknown): Promise<unknown> {
     const connection = createConnection(SOCKET)
-    connection.write(`${JSON.stringify({ method, id })}\n`)
+    connection.write(`${JSON.stringify({ method, id, argument })}\n`)
     const answer = JSON.parse(await text(connection)) as AgentAnswer
     if ('fault' in answer) throw new HostFault(answer.fault.code, answer.fault.message)
     if ('bug' in answer) throw new Error(answer.bug)
     return answer.value
   }
 
-  readonly consoles: Omit<Consoles, 'history'> = {
+  readonly consoles: AskedConsoles = {
     inspect: (id) => this.ask('inspect', id) as ReturnType<Consoles['inspect']>,
     ensureMaster: (id) => this.ask('ensureMaster', id) as Promise<string>,
     removeMaster: (id) => this.ask('removeMaster', id) as Promise<never>,
     list: () => this.ask('list') as Promise<VmId[]>,
     stored: () => this.ask('stored') as Promise<VmId[]>,
+  }
+
+  async view(id: VmId, since: number): Promise<SessionView | undefined> {
+    return ((await this.ask('view', id, since)) ?? undefined) as SessionView | undefined
+  }
+
+  readonly sessions: Pick<ConsolesStage, 'view' | 'heard' | 'type' | 'resize'> = {
+    view: (id, since) => this.view(id, since),
+    heard: (id) => this.ask('heard', id) as ReturnType<ConsolesStage['heard']>,
+    type: async (id, typed) => void (await this.ask('type', id, typed)),
+    resize: async (id, size) => void (await this.ask('resize', id, size)),
   }
 }

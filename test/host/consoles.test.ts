@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
-import { closeSync, writeSync } from 'node:fs'
 import { after, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
-import { openSlave } from '../../src/host/pty/open-pty.ts'
 import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { consolesContract } from '../contract/consoles.contract.ts'
+import { realTerminals } from '../contract/real-terminals.ts'
 import { until } from '../contract/until.ts'
 import { unitSpecOf } from '../fakes/unit-spec.ts'
 import { ConsoleService, systemctl } from './console-service.ts'
@@ -28,6 +27,7 @@ async function serviceFor(t: TestContext, setting: Setting = {}, enabled = true)
     await systemctl('start', service.name)
     await service.ask('empty')
     for (const id of await service.consoles.list()) await service.consoles.removeMaster(id)
+    await service.ask('forget')
   })
   return service
 }
@@ -35,17 +35,13 @@ async function serviceFor(t: TestContext, setting: Setting = {}, enabled = true)
 consolesContract(
   'consoles of a service',
   async (t) => {
-    const { consoles } = await serviceFor(t)
+    const { consoles, sessions } = await serviceFor(t)
+    const terminals = realTerminals(() => consoles)
+    t.after(() => terminals.close())
     return {
+      ...sessions,
+      ...terminals,
       consoles: () => consoles,
-      history: async (id) => Buffer.from(String(await service.ask('history', id)), 'base64'),
-      say: async (id, text) => {
-        const state = await consoles.inspect(id)
-        assert.equal(state.kind, 'stored')
-        const slave = openSlave(state.ptsPath)
-        for (let at = 0; at < text.length;) at += writeSync(slave, text.slice(at, at + 1024))
-        closeSync(slave)
-      },
       drop: async (id) => void (await service.ask('drop', id)),
       refuse: async (refusing) => void (await service.ask(refusing ? 'fill' : 'empty')),
       restart: async () => {

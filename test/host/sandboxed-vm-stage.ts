@@ -9,6 +9,7 @@ import { SignedUrl } from '../../src/core/storage/signed-url.ts'
 import type { MachineSpec } from '../../src/core/unit/machine-spec.ts'
 import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
 import type { Pool } from '../../src/host/pool/pool.ts'
+import { ConsoleHistory } from '../../src/host/pty/console-history.ts'
 import { ConsoleMaster } from '../../src/host/pty/console-master.ts'
 import { QemuMonitor } from '../../src/host/qemu/qemu-monitor.ts'
 import { PRIVATE_SOCKET } from '../../src/host/systemd/bus.ts'
@@ -44,7 +45,8 @@ async function machineIn(pool: Pool, ptsPath: string, changes: Partial<MachineSp
   ])
   const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
   await pool.ensureDisk({ id, userId, sizeMib: DISK_MIB, rootfsSha256 }, never)
-  await pool.ensureSeed(id, userId, renderSeed({ id, instanceId: 'i-1', sshAuthorizedKeys: [] }, sha256))
+  const content = { id, instanceId: 'i-1', sshAuthorizedKeys: [], daemonSshKey: 'ssh-ed25519 AAAA' }
+  await pool.ensureSeed(id, userId, renderSeed(content, sha256))
   const files = pool.files(id, [
     { role: 'kernel', sha256: kernel },
     { role: 'initrd', sha256: initrd },
@@ -80,7 +82,7 @@ export async function stageOf(t: TestContext): Promise<SandboxStage> {
   const runDirectory = '/run/vmhostd-test'
   const bus = new SystemdBus({ log: silentLog, addresses: [PRIVATE_SOCKET] })
   const units = new SystemdUnits({ bus, log: silentLog, runDirectory })
-  const console = ConsoleMaster.open(silentLog)
+  const console = ConsoleMaster.open(ConsoleHistory.inMemory(), silentLog)
   const monitor = new QemuMonitor({
     program: PROGRAM,
     accelerator: 'tcg',

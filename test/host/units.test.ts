@@ -8,6 +8,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
+import { ConsoleHistory } from '../../src/host/pty/console-history.ts'
 import { ConsoleMaster } from '../../src/host/pty/console-master.ts'
 import { hasSession } from '../../src/host/pty/open-pty.ts'
 import { PRIVATE_SOCKET, SYSTEM_BUS } from '../../src/host/systemd/bus.ts'
@@ -44,7 +45,7 @@ function stageOf(t: TestContext, addresses: readonly BusAddress[] = [PRIVATE_SOC
     bus.close()
   })
   const consoleOf = (id: VmId): ConsoleMaster => {
-    const found = consoles.get(id) ?? ConsoleMaster.open(silentLog)
+    const found = consoles.get(id) ?? ConsoleMaster.open(ConsoleHistory.inMemory(), silentLog)
     consoles.set(id, found)
     return found
   }

@@ -22,6 +22,11 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
     'CPU and memory of web-1 can change only while it is stopped, and it is running: set its power to stopped, and ' +
     'wait until it is',
   vm_protected: 'web-1 is protected: set "protected" to false, then delete it',
+  vm_not_running: 'web-1 is stopped: start it, or connect with follow=true to wait for its next start',
+  console_viewers_full: '16 viewers watch the console of web-1 already',
+  ssh_host_key_changed:
+    'the guest of web-1 has the host key SHA256:uNiVztksCsDhcc0u9e8BrSJ5/HQWNwW1Vp5oRDHbFcE, not the one it had: find out ' +
+    'why; to accept it, connect with accept_host_key=SHA256:uNiVztksCsDhcc0u9e8BrSJ5/HQWNwW1Vp5oRDHbFcE',
   insufficient_capacity:
     'the host is short of memory by 512 MiB (1024 MiB more asked for, 512 MiB free of 8192 MiB)',
   user_ids_exhausted:
@@ -30,6 +35,7 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   body_too_large: 'a request body has at most 1 MiB',
   unsupported_media_type: 'send the body as application/json',
   disk_shrink: 'the disk of web-1 has 2048 MiB and never shrinks: ask for that or more',
+  upgrade_required: 'connect with a WebSocket client, e.g. vmhostctl console',
   headers_too_large: 'request line and headers have at most 16 KiB together',
   internal: 'this is a bug in vmhostd; its log has the details under the request id',
   starting_up: 'waiting for the store to open',

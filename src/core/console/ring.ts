@@ -1,62 +1,123 @@
 import { assert } from '../../lib/assert.ts'
 
+/** Where a ring lives. A host keeps it where it outlives the process. */
+export type RingMemory = {
+  /** The history; before it and behind it, moving on with it, a guard each: as much as one read may fill. */
+  readonly bytes: Uint8Array
+  /** Offset of the next byte to be written. Setting it is what makes bytes part of the output. */
+  end: number
+}
+
+/** What the guard is filled with. No byte of UTF-8 text has this value (RFC 3629, section 1). */
+const UNWRITTEN = 0xff
+
 /**
  * The newest bytes of an endless output. Each byte has an offset, counted from the first byte ever written, so that a
  * reader who knows how far it has read can ask for what came since.
+ *
+ * A writer reads straight into `free()` and then commits. A process that is killed between the two has taken bytes from
+ * their source that no offset counts; they are found by the next one, since what was free is still known by its value.
+ * Only bytes of that same value at the very end of such a read are lost.
+ *
+ * The guard behind the end is what is free; the one before the start is what the next guard is made of, so that no byte
+ * of the history is touched before the end has moved.
  */
 export class Ring {
-  readonly #capacity: number
-  /** Grows with the output, up to the capacity: most consoles say little. */
-  #bytes = new Uint8Array(0)
-  #end = 0
+  readonly #memory: RingMemory
+  readonly #guard: number
 
-  constructor(capacity: number) {
-    assert(Number.isSafeInteger(capacity) && capacity > 0, `a ring holds at least one byte, not ${capacity}`)
-    this.#capacity = capacity
+  private constructor(memory: RingMemory, guard: number) {
+    assert(
+      Number.isSafeInteger(guard) && guard > 0 && 2 * guard < memory.bytes.length,
+      `two guards of ${guard} bytes do not fit in a ring of ${memory.bytes.length}`,
+    )
+    this.#memory = memory
+    this.#guard = guard
+  }
+
+  /** Begins an output at offset 0. `guard` is how many bytes one read may bring. */
+  static begin(memory: RingMemory, guard: number): Ring {
+    const ring = new Ring(memory, guard)
+    ring.#fill(0, guard)
+    memory.end = 0
+    return ring
+  }
+
+  /** Goes on with the output of a process that has ended, wherever it was. */
+  static resume(memory: RingMemory, guard: number): Ring {
+    const ring = new Ring(memory, guard)
+    ring.commit(ring.free().findLastIndex((byte) => byte !== UNWRITTEN) + 1)
+    return ring
+  }
+
+  /** How many bytes are kept. */
+  get capacity(): number {
+    return this.#memory.bytes.length - 2 * this.#guard
   }
 
   /** Offset of the oldest byte kept. */
   get start(): number {
-    return Math.max(0, this.#end - this.#capacity)
+    return Math.max(0, this.end - this.capacity)
   }
 
   /** Offset of the next byte to be written. */
   get end(): number {
-    return this.#end
+    return this.#memory.end
   }
 
+  /** Where the next bytes go, as far as they can lie in one piece; at least one byte. */
+  free(): Uint8Array {
+    const { bytes } = this.#memory
+    const at = this.end % bytes.length
+    return bytes.subarray(at, Math.min(at + this.#guard, bytes.length))
+  }
+
+  /** Makes the first `length` bytes of `free()` part of the output. */
+  commit(length: number): void {
+    const free = this.free().length
+    assert(length >= 0 && length <= free, `${length} bytes are committed where ${free} were free`)
+    // In this order: after a crash between the two the same bytes are found, and behind them none that are older.
+    this.#fill(this.end + this.#guard, length)
+    this.#memory.end = this.end + length
+  }
+
+  /** Copies bytes in; for writers that have them already. */
   write(chunk: Uint8Array): void {
-    const newest = chunk.subarray(Math.max(0, chunk.length - this.#capacity))
-    const at = (this.#end + chunk.length - newest.length) % this.#capacity
-    const untilWrap = newest.subarray(0, this.#capacity - at)
-    this.#end += chunk.length
-    this.#grow(Math.min(this.#end, this.#capacity))
-    this.#bytes.set(untilWrap, at)
-    this.#bytes.set(newest.subarray(untilWrap.length), 0)
-  }
-
-  #grow(length: number): void {
-    if (length <= this.#bytes.length) return
-    const grown = new Uint8Array(Math.min(this.#capacity, Math.max(length, 2 * this.#bytes.length)))
-    grown.set(this.#bytes)
-    this.#bytes = grown
+    for (let at = 0; at < chunk.length;) {
+      const piece = chunk.subarray(at, at + this.free().length)
+      this.free().set(piece)
+      this.commit(piece.length)
+      at += piece.length
+    }
   }
 
   /**
    * A copy of the bytes from `offset` on, or from the oldest kept where those before are lost; `start` tells which.
    * The next call continues at `start + bytes.length`.
    */
-  since(offset: number): { readonly start: number; readonly bytes: Uint8Array } {
+  since(offset: number): { readonly start: number; readonly bytes: Uint8Array<ArrayBuffer> } {
     assert(
-      offset >= 0 && offset <= this.#end,
-      `offset ${offset} was never written: the ring ends at ${this.#end}`,
+      offset >= 0 && offset <= this.end,
+      `offset ${offset} was never written: the ring ends at ${this.end}`,
     )
     const start = Math.max(offset, this.start)
-    const copy = new Uint8Array(this.#end - start)
-    const at = start % this.#capacity
-    const untilWrap = this.#bytes.subarray(at, at + copy.length)
+    const copy = new Uint8Array(this.end - start)
+    const { bytes } = this.#memory
+    const at = start % bytes.length
+    const untilWrap = bytes.subarray(at, at + copy.length)
     copy.set(untilWrap)
-    copy.set(this.#bytes.subarray(0, copy.length - untilWrap.length), untilWrap.length)
+    copy.set(bytes.subarray(0, copy.length - untilWrap.length), untilWrap.length)
     return { start, bytes: copy }
   }
+
+  #fill(offset: number, length: number): void {
+    const { bytes } = this.#memory
+    const at = offset % bytes.length
+    bytes.fill(UNWRITTEN, at, at + length)
+    bytes.fill(UNWRITTEN, 0, Math.max(0, at + length - bytes.length))
+  }
 }
+
+/** A ring that ends with the process. */
+export const ringInMemory = (capacity: number, guard = 1): Ring =>
+  Ring.begin({ bytes: new Uint8Array(capacity + 2 * guard), end: 0 }, guard)

@@ -1,10 +1,13 @@
 /** What node:fs does not offer of file descriptors. */
+import { constants as fsConstants } from 'node:fs'
 import { constants } from 'node:os'
 import { ErrnoError } from './errno-error.ts'
 import { errno, library } from './koffi.ts'
 
 /** asm-generic/fcntl.h and linux/fcntl.h; the same on x86-64 and arm64. */
 const F_SETFD = 2
+const F_GETFL = 3
+const F_SETFL = 4
 const F_DUPFD_CLOEXEC = 1030
 const FD_CLOEXEC = 1
 const O_CLOEXEC = 0o2000000
@@ -18,6 +21,14 @@ const pipe2 = libc.func('int pipe2(int *ends, int flags)')
 /** Keeps a descriptor from programs that are run later. Throws ErrnoError. */
 export function setCloseOnExec(fd: number): void {
   if (fcntl(fd, F_SETFD, 'int', FD_CLOEXEC) < 0) throw new ErrnoError(`fcntl F_SETFD ${fd}`, errno())
+}
+
+/** Lets no read or write wait, through whichever descriptor of the same open file. Throws ErrnoError. */
+export function setNonBlocking(fd: number): void {
+  const flags = fcntl(fd, F_GETFL) as number
+  if (flags < 0) throw new ErrnoError(`fcntl F_GETFL ${fd}`, errno())
+  if (fcntl(fd, F_SETFL, 'int', flags | fsConstants.O_NONBLOCK) < 0)
+    throw new ErrnoError(`fcntl F_SETFL ${fd}`, errno())
 }
 
 /** Another descriptor of the same open file. Throws ErrnoError. */

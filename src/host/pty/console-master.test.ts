@@ -10,11 +10,12 @@ import { silentLog } from '../../log/log.ts'
 import { duplicate } from '../ffi/descriptor.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { library } from '../ffi/koffi.ts'
+import { ConsoleHistory } from './console-history.ts'
 import { ConsoleMaster } from './console-master.ts'
-import { hasSession, openSlave, setWindowSize } from './open-pty.ts'
+import { hasSession, makeRaw, openMaster, openSlave, slavePath, setWindowSize } from './open-pty.ts'
 
 function openConsole(t: TestContext, log = silentLog): ConsoleMaster {
-  const terminal = ConsoleMaster.open(log)
+  const terminal = ConsoleMaster.open(ConsoleHistory.inMemory(), log)
   t.after(() => terminal.close())
   return terminal
 }
@@ -115,11 +116,11 @@ test(
 test('a closed console leaves nothing open, and the pty to whoever holds its master', async () => {
   const openFiles = (): number => readdirSync('/proc/self/fd').length
   const before = openFiles()
-  const terminal = ConsoleMaster.open(silentLog)
+  const terminal = ConsoleMaster.open(ConsoleHistory.inMemory(), silentLog)
   const stored = duplicate(terminal.fd)
   terminal.close()
   terminal.close()
-  const adopted = ConsoleMaster.adopt(stored, silentLog)
+  const adopted = ConsoleMaster.adopt(stored, ConsoleHistory.inMemory(), silentLog)
   assert.equal(adopted.path, terminal.path)
   writeOnce(adopted.path, 'still here')
   await seen(adopted, 'still here')
@@ -130,11 +131,110 @@ test('a closed console leaves nothing open, and the pty to whoever holds its mas
 test('a descriptor that is no master cannot be adopted, and is closed', () => {
   const fd = openSync('/dev/null', 'r')
   assert.throws(
-    () => ConsoleMaster.adopt(fd, silentLog),
+    () => ConsoleMaster.adopt(fd, ConsoleHistory.inMemory(), silentLog),
     (error) => hasErrno(error, 'ENOTTY', 'EINVAL'),
   )
   assert.throws(
     () => fstatSync(fd),
     (error) => hasErrno(error, 'EBADF'),
   )
+})
+
+test('a guest that writes without pause has its share of the daemon, and no more', async (t) => {
+  const noisy = openConsole(t)
+  const quiet = openConsole(t)
+  const slave = openSlave(noisy.path)
+  const guest = spawn('dd', ['if=/dev/zero', 'bs=64k', 'status=none'], { stdio: ['ignore', slave, 'ignore'] })
+  t.after(() => guest.kill('SIGKILL'))
+  closeSync(slave)
+  const startedMs = performance.now()
+  const burst = limits.consoleMovedBurstBytes
+  for (let line = 0; noisy.output.end < 16 * burst; line++) {
+    writeOnce(quiet.path, `line ${line}\n`)
+    await until(
+      () => output(quiet),
+      (all) => all.endsWith(`line ${line}\n`),
+      5000,
+    )
+    // Read before the time, for it must not look smaller than it was.
+    const moved = noisy.output.end
+    const seconds = (performance.now() - startedMs) / 1000
+    const allowed = burst + seconds * limits.consoleMovedBytesPerSecond + 32 * limits.consoleReadBytes
+    assert.ok(moved <= allowed, `${moved} bytes in ${seconds} s`)
+  }
+})
+
+test('work that is counted for a console is paid by its guest', async (t) => {
+  const terminal = openConsole(t)
+  terminal.spend(limits.consoleMovedBurstBytes + 0.2 * limits.consoleMovedBytesPerSecond)
+  const startedMs = performance.now()
+  const bytes = 32 * 4096
+  await runOn(terminal.path, `head -c ${bytes} /dev/zero`)
+  await until(
+    () => terminal.output.end,
+    (end) => end === bytes,
+    5000,
+  )
+  assert.ok(performance.now() - startedMs >= 150)
+})
+
+test('listeners hear of much output once for many reads', async (t) => {
+  const terminal = openConsole(t)
+  let told = 0
+  terminal.onOutput(() => (told += 1))
+  const [rounds, bytes] = [20, 8000]
+  for (let round = 1; round <= rounds; round++) {
+    // Two reads, of which the first is full.
+    writeOnce(terminal.path, 'x'.repeat(bytes))
+    await until(
+      () => terminal.output.end,
+      (end) => end === round * bytes,
+      5000,
+    )
+  }
+  assert.ok(told < 1.5 * rounds, `told ${told} times`)
+})
+
+test('what a guest said in its last moment is told before the end, though reading paused', (t) => {
+  const terminal = openConsole(t)
+  terminal.spend(10 * limits.consoleMovedBytesPerSecond)
+  const heard: string[] = []
+  terminal.onOutput(() => heard.push(output(terminal)))
+  terminal.onEnd(() => heard.push('end'))
+  writeOnce(terminal.path, 'goodbye')
+  terminal.end()
+  terminal.end()
+  assert.deepEqual(heard, ['goodbye', 'end'])
+})
+
+test('nothing happens to a console that has ended', async (t) => {
+  const terminal = openConsole(t)
+  const guest = openSlave(terminal.path)
+  t.after(() => closeSync(guest))
+  writeOnce(terminal.path, 'said')
+  terminal.end()
+  terminal.write(Buffer.from('typed'))
+  terminal.resize({ cols: 1, rows: 1 })
+  terminal.spend(1)
+  await new Promise(setImmediate)
+  assert.equal(output(terminal), 'said')
+  assert.equal(terminal.inputWaiting, 0)
+})
+
+test('a master that systemd hands over blocking is read and written without blocking', async (t) => {
+  const blocking = openMaster()
+  const slave = openSlave(slavePath(blocking))
+  makeRaw(slave)
+  closeSync(slave)
+  const F_SETFL = 4
+  assert.equal(
+    library('libc.so.6').func('int fcntl(int fd, int command, ...)')(blocking, F_SETFL, 'int', 0),
+    0,
+  )
+  const terminal = ConsoleMaster.adopt(blocking, ConsoleHistory.inMemory(), silentLog)
+  t.after(() => terminal.close())
+  terminal.write(Buffer.alloc(64 * 1024))
+  assert.ok(terminal.inputWaiting > 0)
+  writeOnce(terminal.path, 'still read')
+  await seen(terminal, 'still read')
 })

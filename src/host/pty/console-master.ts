@@ -1,17 +1,20 @@
 import { closeSync } from 'node:fs'
-import { ReadStream } from 'node:tty'
-import { limits } from '../../config/limits.ts'
-import { Ring } from '../../core/console/ring.ts'
+import { DEFAULT_WINDOW } from '../../core/console/window-size.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import type { Log } from '../../log/log.ts'
-import { duplicate } from '../ffi/descriptor.ts'
+import { setNonBlocking } from '../ffi/descriptor.ts'
+import { ConsoleInput } from './console-input.ts'
+import { ConsoleReader } from './console-reader.ts'
 import { makeRaw, openMaster, openSlave, setWindowSize, slavePath } from './open-pty.ts'
+import type { WindowSize } from '../../core/console/window-size.ts'
+import type { Log } from '../../log/log.ts'
+import type { ConsoleOutput, ConsoleSession } from '../../ports/consoles.ts'
+import type { ConsoleHistory } from './console-history.ts'
 
-/** What terminals have when nobody says otherwise. */
-const WINDOW = { cols: 80, rows: 24 }
+type MasterOptions = { readonly fd: number; readonly history: ConsoleHistory; readonly log: Log }
 
 /**
- * The daemon's end of one console: the master, read always, so that a guest that writes never waits for a reader.
+ * The daemon's end of one console: the master, read always.
  *
  * The slave is held open as well, without being anybody's controlling terminal for it. A master whose last slave closed
  * answers every read with EIO, and its poll with hang-up, until a slave is opened again; while one is open here there is
@@ -19,65 +22,128 @@ const WINDOW = { cols: 80, rows: 24 }
  * (SIGHUP) comes of closing the last master, and the end of a session leader does not touch other openings of a pty
  * slave (disassociate_ctty in drivers/tty/tty_jobctrl.c).
  */
-export class ConsoleMaster {
+export class ConsoleMaster implements ConsoleSession {
   readonly fd: number
   readonly path: string
-  readonly output = new Ring(limits.consoleHistoryBytes)
+  readonly #history: ConsoleHistory
   readonly #log: Log
   readonly #slave: number
-  #stream: ReadStream | undefined
+  readonly #input: ConsoleInput
+  readonly #reader: ConsoleReader
+  readonly #outputs = new Listeners()
+  readonly #ends = new Listeners()
   #closed = false
 
-  private constructor(fd: number, log: Log) {
+  private constructor({ fd, history, log }: MasterOptions, prepare: (slave: number) => void) {
     this.fd = fd
     this.path = slavePath(fd)
-    this.#log = log
+    this.#history = history
+    this.#log = log.child({ pts: this.path })
+    // Nothing that waits may wait in the kernel: an earlier process, or systemd, may have left it otherwise.
+    setNonBlocking(fd)
     this.#slave = openSlave(this.path)
-  }
-
-  /** A new pty. Throws ErrnoError; nothing is left behind then. */
-  static open(log: Log): ConsoleMaster {
-    return ConsoleMaster.#make(openMaster(), log, (made) => {
-      makeRaw(made.#slave)
-      setWindowSize(made.fd, WINDOW)
-    })
-  }
-
-  /** Goes on with the master of an earlier process. Throws ErrnoError, e.g. if it is none, and has closed it then. */
-  static adopt(fd: number, log: Log): ConsoleMaster {
-    return ConsoleMaster.#make(fd, log, () => {})
-  }
-
-  static #make(fd: number, log: Log, prepare: (made: ConsoleMaster) => void): ConsoleMaster {
-    let made: ConsoleMaster | undefined
     try {
-      made = new ConsoleMaster(fd, log)
-      prepare(made)
-      made.#drain()
-      return made
+      prepare(this.#slave)
+      this.#input = new ConsoleInput(fd, this.#log)
+      this.#reader = new ConsoleReader({
+        fd,
+        ring: history.ring,
+        onOutput: () => this.#outputs.tell(),
+        log: this.#log,
+      })
     } catch (error) {
-      if (made === undefined) closeSync(fd)
-      else made.close()
+      closeSync(this.#slave)
       throw error
     }
   }
 
-  /** Closes this process's ends; the pty lives on where the master is stored. */
-  close(): void {
-    if (this.#closed) return
-    this.#closed = true
-    this.#stream?.destroy()
-    closeSync(this.#slave)
-    closeSync(this.fd)
+  /** A new pty. Throws ErrnoError; nothing is left behind then, but the history is still the caller's. */
+  static open(history: ConsoleHistory, log: Log): ConsoleMaster {
+    const fd = openMaster()
+    return this.#make({ fd, history, log }, (slave) => {
+      makeRaw(slave)
+      setWindowSize(fd, DEFAULT_WINDOW)
+    })
   }
 
-  #drain(): void {
-    // The stream closes what it reads from, so it gets a descriptor of its own.
-    const stream = new ReadStream(duplicate(this.fd))
-    this.#stream = stream
-    stream.on('data', (chunk: Buffer) => this.output.write(chunk))
-    stream.on('error', (error) => {
-      this.#log.error({ pts: this.path, reason: errorChain(error) }, 'a console cannot be read any more')
-    })
+  /** Goes on with the master of an earlier process. Throws ErrnoError, e.g. if it is none, and has closed it then. */
+  static adopt(fd: number, history: ConsoleHistory, log: Log): ConsoleMaster {
+    return this.#make({ fd, history, log }, () => {})
+  }
+
+  static #make(options: MasterOptions, prepare: (slave: number) => void): ConsoleMaster {
+    try {
+      return new ConsoleMaster(options, prepare)
+    } catch (error) {
+      closeSync(options.fd)
+      throw error
+    }
+  }
+
+  get id(): string {
+    return this.#history.session
+  }
+
+  get output(): ConsoleOutput {
+    return this.#history.ring
+  }
+
+  onOutput(listener: () => void): () => void {
+    return this.#outputs.add(listener)
+  }
+
+  onEnd(listener: () => void): () => void {
+    return this.#ends.add(listener)
+  }
+
+  write(bytes: Uint8Array): void {
+    this.#input.write(bytes)
+  }
+
+  get inputWaiting(): number {
+    return this.#input.waiting
+  }
+
+  onInputRoom(listener: () => void): () => void {
+    return this.#input.onRoom(listener)
+  }
+
+  resize(size: WindowSize): void {
+    if (this.#closed) return
+    try {
+      setWindowSize(this.fd, size)
+    } catch (error) {
+      this.#log.error({ reason: errorChain(error) }, 'a console cannot be resized')
+    }
+  }
+
+  spend(bytes: number): void {
+    this.#reader.spend(bytes)
+  }
+
+  /** Ends the session, after its last output, and closes this process's ends. */
+  end(): void {
+    if (this.#closed) return
+    this.#reader.readRest()
+    this.#ends.tell()
+    void this.#shut().then(() => this.#history.release())
+  }
+
+  /**
+   * Closes this process's ends, for its own end; the pty lives on where the master is stored, and the session with it.
+   * The history stays mapped until then: to copy those of all consoles is work that a stop does not wait for.
+   */
+  close(): void {
+    if (!this.#closed) void this.#shut()
+  }
+
+  /** Resolves when nothing reads any more. */
+  #shut(): Promise<void> {
+    this.#closed = true
+    this.#input.close()
+    const reading = this.#reader.close()
+    closeSync(this.#slave)
+    closeSync(this.fd)
+    return reading
   }
 }

@@ -1,25 +1,47 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { until } from '../../../test/contract/until.ts'
 import { MemoryDescriptorStore } from '../../../test/fakes/memory-descriptor-store.ts'
+import { HostFault } from '../../core/errors.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import { silentLog } from '../../log/log.ts'
+import type { Log } from '../../log/log.ts'
 import { ConsoleMasters } from './console-masters.ts'
 import { hasSession, openMaster, openSlave, slavePath } from './open-pty.ts'
 
 const web = 'web-1' as VmId
 
-function newLife(t: TestContext, store: MemoryDescriptorStore): ConsoleMasters {
-  const consoles = new ConsoleMasters({ store, log: silentLog })
+function runDirectoryOf(t: TestContext): string {
+  const directory = mkdtempSync(join(tmpdir(), 'consoles-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  return directory
+}
+
+function newLife(
+  t: TestContext,
+  store: MemoryDescriptorStore,
+  { runDirectory = runDirectoryOf(t), log = silentLog } = {},
+): ConsoleMasters {
+  const consoles = new ConsoleMasters({ store, runDirectory, log })
   t.after(() => {
     consoles.close()
     store.close()
   })
   return consoles
+}
+
+/** Keeps the lines that are warnings or worse. */
+function recordedLog(): { log: Log; lines: string[] } {
+  const lines: string[] = []
+  const line = (_fields: object, message: string): void => void lines.push(message)
+  const log: Log = { ...silentLog, warn: line, error: line, child: () => log }
+  return { log, lines }
 }
 
 /** Stores a master as an earlier life of the daemon did, and tells the path of its slave. */
@@ -83,4 +105,99 @@ test('a stored console that could not be adopted makes way for a new one', async
   const ptsPath = await consoles.ensureMaster(web)
   assert.deepEqual(await consoles.inspect(web), { kind: 'stored', ptsPath })
   assert.equal(store.takeInherited().length, 1)
+})
+
+test('a console of an earlier version, which had no history, gets a session', async (t) => {
+  const store = new MemoryDescriptorStore()
+  await storeMaster(store, 'console-web-1')
+  const { log, lines } = recordedLog()
+  const consoles = newLife(t, store, { log })
+  assert.equal(consoles.adopt(), 1)
+  assert.equal(consoles.session(web)?.output.end, 0)
+  assert.deepEqual(lines, [])
+})
+
+test('a history that cannot be used is told of, and replaced by a new session', async (t) => {
+  const store = new MemoryDescriptorStore()
+  const runDirectory = runDirectoryOf(t)
+  const first = newLife(t, store, { runDirectory })
+  await first.ensureMaster(web)
+  const earlier = first.session(web)?.id
+  first.close()
+  writeFileSync(`${runDirectory}/console/web-1`, 'garbage')
+  const { log, lines } = recordedLog()
+  const second = newLife(t, store, { runDirectory, log })
+  assert.equal(second.adopt(), 1)
+  assert.deepEqual(lines, ['the history of a console cannot be used; a new session begins'])
+  const session = second.session(web)?.id
+  assert.notEqual(session, earlier)
+  second.close()
+  const third = newLife(t, store, { runDirectory })
+  third.adopt()
+  assert.equal(third.session(web)?.id, session)
+})
+
+test('where no history can be kept a running VM still has its console', async (t) => {
+  const store = new MemoryDescriptorStore()
+  const ptsPath = await storeMaster(store, 'console-web-1')
+  const runDirectory = runDirectoryOf(t)
+  writeFileSync(`${runDirectory}/console`, 'a file where the directory should be')
+  const { log, lines } = recordedLog()
+  const consoles = newLife(t, store, { runDirectory, log })
+  assert.equal(consoles.adopt(), 1)
+  assert.deepEqual(await consoles.inspect(web), { kind: 'stored', ptsPath })
+  assert.ok(lines.includes('the history of a console does not outlive this process'))
+  assert.equal(consoles.session(web)?.output.end, 0)
+})
+
+test('where no history can be kept no console is made', async (t) => {
+  const store = new MemoryDescriptorStore()
+  const runDirectory = runDirectoryOf(t)
+  writeFileSync(`${runDirectory}/console`, 'a file where the directory should be')
+  const consoles = newLife(t, store, { runDirectory })
+  const files = readdirSync('/proc/self/fd').length
+  await assert.rejects(consoles.ensureMaster(web), (error) => {
+    assert.ok(error instanceof HostFault && error.code === 'console_unprotected')
+    return true
+  })
+  assert.deepEqual(await consoles.list(), [])
+  assert.equal(readdirSync('/proc/self/fd').length, files)
+})
+
+test('a history lives as long as its console; what is left of others goes at adoption', async (t) => {
+  const store = new MemoryDescriptorStore()
+  const runDirectory = runDirectoryOf(t)
+  const histories = (): string[] => readdirSync(`${runDirectory}/console`)
+  const first = newLife(t, store, { runDirectory })
+  await first.ensureMaster(web)
+  await first.ensureMaster('web-2' as VmId)
+  assert.deepEqual(histories(), ['web-1', 'web-2'])
+  assert.equal(statSync(`${runDirectory}/console`).mode & 0o777, 0o700)
+  await first.removeMaster('web-2' as VmId)
+  assert.deepEqual(histories(), ['web-1'])
+  first.close()
+  writeFileSync(`${runDirectory}/console/gone-1`, '')
+  newLife(t, store, { runDirectory }).adopt()
+  assert.deepEqual(histories(), ['web-1'])
+})
+
+class StickyStore extends MemoryDescriptorStore {
+  sticky = true
+
+  override remove(name: string): Promise<void> {
+    if (!this.sticky) return super.remove(name)
+    return Promise.reject(new HostFault('console_unprotected', `removing ${name} from systemd`))
+  }
+}
+
+test('a console that systemd does not give up goes on with its session', async (t) => {
+  const store = new StickyStore()
+  const consoles = newLife(t, store)
+  await consoles.ensureMaster(web)
+  const before = consoles.session(web)
+  await assert.rejects(consoles.removeMaster(web), HostFault)
+  assert.equal(consoles.session(web), before)
+  store.sticky = false
+  await consoles.removeMaster(web)
+  assert.equal(consoles.session(web), undefined)
 })

@@ -1,33 +1,50 @@
 import { closeSync } from 'node:fs'
 import { HostFault } from '../../core/errors.ts'
-import type { ConsoleState } from '../../core/plan/world.ts'
 import { consoleName, parseConsoleName } from '../../core/unit/unit-name.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import type { Log } from '../../log/log.ts'
-import type { Consoles } from '../../ports/consoles.ts'
-import type { DescriptorStore } from '../systemd/descriptor-store.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
+import { ConsoleHistory } from './console-history.ts'
 import { ConsoleMaster } from './console-master.ts'
+import { HistoryFiles } from './history-files.ts'
 import { hasSession } from './open-pty.ts'
+import type { ConsoleState } from '../../core/plan/world.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import type { Log } from '../../log/log.ts'
+import type { ConsoleSession, Consoles } from '../../ports/consoles.ts'
+import type { DescriptorStore } from '../systemd/descriptor-store.ts'
+
+export type ConsoleMastersOptions = {
+  readonly store: DescriptorStore
+  /** Histories are kept below it, in `console/`: on a file system in memory, for it must be gone after a reboot. */
+  readonly runDirectory: string
+  readonly log: Log
+}
 
 /** The consoles of all VMs. A master is open here and stored with systemd, or it is on its way to one of both. */
 export class ConsoleMasters implements Consoles {
   readonly #store: DescriptorStore
+  readonly #files: HistoryFiles
   readonly #log: Log
   readonly #masters = new Map<VmId, ConsoleMaster>()
+  readonly #begins = new Listeners<[VmId, ConsoleSession]>()
 
-  constructor({ store, log }: { readonly store: DescriptorStore; readonly log: Log }) {
+  constructor({ store, runDirectory, log }: ConsoleMastersOptions) {
     this.#store = store
+    this.#files = new HistoryFiles(`${runDirectory}/console`)
     this.#log = log
   }
 
   /** Takes over what an earlier process stored, at start and before anything else; returns how many consoles. */
   adopt(): number {
+    const stored = new Map<VmId, number[]>()
     for (const { name, fd } of this.#store.takeInherited()) {
       const id = parseConsoleName(name)
       if (id === undefined) this.#log.warn({ descriptor: name }, 'a stored descriptor is not ours')
-      else this.#adopt(id, fd)
+      else stored.set(id, [...(stored.get(id) ?? []), fd])
     }
+    for (const [id, fds] of stored) this.#adopt(id, fds)
+    this.#removeLeftFiles()
     return this.#masters.size
   }
 
@@ -52,18 +69,22 @@ export class ConsoleMasters implements Consoles {
     try {
       await this.#store.store(name, made.fd)
     } catch (error) {
-      made.close()
+      made.end()
+      this.#files.remove(id)
       await this.#store.remove(name).catch(() => {})
       throw error
     }
-    this.#masters.set(id, made)
+    this.#begin(id, made)
     return made.path
   }
 
   async removeMaster(id: VmId): Promise<void> {
+    // First, for it may fail, and the console is then as it was.
     await this.#store.remove(consoleName(id))
-    this.#masters.get(id)?.close()
+    const master = this.#masters.get(id)
     this.#masters.delete(id)
+    master?.end()
+    this.#files.remove(id)
   }
 
   async list(): Promise<readonly VmId[]> {
@@ -76,8 +97,12 @@ export class ConsoleMasters implements Consoles {
     return [...this.#masters.keys()].filter((id) => names.has(consoleName(id)))
   }
 
-  history(id: VmId): Uint8Array {
-    return this.#masters.get(id)?.output.since(0).bytes ?? new Uint8Array(0)
+  session(id: VmId): ConsoleSession | undefined {
+    return this.#masters.get(id)
+  }
+
+  onSession(listener: (id: VmId, session: ConsoleSession) => void): () => void {
+    return this.#begins.add(listener)
   }
 
   /** For the end of this process: what is stored stays stored, and the VMs live on. */
@@ -88,24 +113,71 @@ export class ConsoleMasters implements Consoles {
 
   #open(id: VmId): ConsoleMaster {
     try {
-      return ConsoleMaster.open(this.#log.child({ vm_id: id }))
+      const history = this.#files.create(id)
+      try {
+        return ConsoleMaster.open(history, this.#log.child({ vm_id: id }))
+      } catch (error) {
+        history.release()
+        this.#files.remove(id)
+        throw error
+      }
     } catch (error) {
       throw new HostFault('console_unprotected', `making a pty for VM ${id}`, { cause: error })
     }
   }
 
-  #adopt(id: VmId, fd: number): void {
-    const earlier = this.#masters.get(id)
-    if (earlier !== undefined && hasSession(earlier.fd)) {
-      // A crash came between two consoles of one name; this one is not in use, and goes with the next removal.
-      closeSync(fd)
-      return
+  #begin(id: VmId, master: ConsoleMaster): void {
+    this.#masters.set(id, master)
+    this.#begins.tell(id, master)
+  }
+
+  /** A crash may have come between two masters of one name: the one in use is the console; the others go with it. */
+  #adopt(id: VmId, fds: readonly number[]): void {
+    const byUse = fds.toReversed().toSorted((a, b) => Number(hasSession(b)) - Number(hasSession(a)))
+    for (const fd of byUse) {
+      if (this.#masters.has(id)) closeSync(fd)
+      else this.#adoptMaster(id, fd)
+    }
+  }
+
+  #adoptMaster(id: VmId, fd: number): void {
+    const history = this.#adoptHistory(id)
+    try {
+      this.#begin(id, ConsoleMaster.adopt(fd, history, this.#log.child({ vm_id: id })))
+    } catch (error) {
+      history.release()
+      this.#log.error({ vm_id: id, reason: errorChain(error) }, 'a stored console cannot be used')
+    }
+  }
+
+  /** A VM runs on this console: whatever is wrong with its history, it gets one. */
+  #adoptHistory(id: VmId): ConsoleHistory {
+    try {
+      return this.#files.open(id)
+    } catch (error) {
+      // A VM that an earlier version started has none.
+      if (!hasErrno(error, 'ENOENT')) {
+        const reason = errorChain(error)
+        this.#log.warn({ vm_id: id, reason }, 'the history of a console cannot be used; a new session begins')
+      }
     }
     try {
-      this.#masters.set(id, ConsoleMaster.adopt(fd, this.#log.child({ vm_id: id })))
-      earlier?.close()
+      return this.#files.create(id)
     } catch (error) {
-      this.#log.error({ vm_id: id, reason: errorChain(error) }, 'a stored console cannot be used')
+      const reason = errorChain(error)
+      this.#log.warn({ vm_id: id, reason }, 'the history of a console does not outlive this process')
+      return ConsoleHistory.inMemory()
+    }
+  }
+
+  #removeLeftFiles(): void {
+    try {
+      this.#files.removeAllBut(new Set(this.#masters.keys()))
+    } catch (error) {
+      this.#log.warn(
+        { reason: errorChain(error) },
+        'histories of consoles that are gone could not be removed',
+      )
     }
   }
 }

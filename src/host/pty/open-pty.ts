@@ -1,6 +1,7 @@
 import { closeSync, constants, openSync } from 'node:fs'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
+import type { WindowSize } from '../../core/console/window-size.ts'
 
 /** linux/ioctls.h, asm-generic/fcntl.h; the same on x86-64 and arm64. */
 const TIOCSWINSZ = 0x5414
@@ -23,8 +24,6 @@ const tcsetattr = libc.func('int tcsetattr(int fd, int when, const void *modes)'
 const cfmakeraw = libc.func('void cfmakeraw(void *modes)')
 const tcgetpgrp = libc.func('int tcgetpgrp(int fd)')
 const ioctl = libc.func('int ioctl(int fd, unsigned long request, ...)')
-
-export type WindowSize = { readonly cols: number; readonly rows: number }
 
 /** Makes a pty and returns its master: non-blocking, closed on exec. Throws ErrnoError. */
 export function openMaster(): number {

@@ -1,0 +1,40 @@
+/**
+ * Every way in which a console session ends, once. The status is that of RFC 6455, section 7.4.1; the reason that goes
+ * over the wire is the code, then where there is more to say a colon and words.
+ */
+export const closes = {
+  vm_stopped: { status: 1000, title: 'The VM has stopped, and its console with it' },
+  vm_deleted: { status: 1000, title: 'The VM is gone' },
+  shell_ended: { status: 1000, title: 'The shell has ended' },
+  daemon_stops: {
+    status: 1001,
+    title: 'The daemon stops; the VM goes on. Connect again with since and session',
+  },
+  protocol_error: { status: 1002, title: 'The viewer broke the WebSocket protocol (RFC 6455)' },
+  not_utf8: { status: 1007, title: 'A text message or a close reason was not UTF-8' },
+  too_many_messages: { status: 1008, title: 'Messages come faster than a terminal can make them' },
+  message_too_big: { status: 1009, title: 'A message was larger than 64 KiB' },
+  ssh_no_address: { status: 1011, title: 'The VM has no address to connect to' },
+  ssh_no_route: { status: 1011, title: 'There is no way to the guest' },
+  ssh_refused: { status: 1011, title: 'Nothing listens on the SSH port of the guest' },
+  ssh_timed_out: { status: 1011, title: 'The guest did not answer in time' },
+  ssh_key_refused: { status: 1011, title: "The guest does not accept the daemon's key for this user" },
+  ssh_shell_refused: { status: 1011, title: 'The guest gives no shell' },
+  ssh_failed: { status: 1011, title: 'The SSH connection failed' },
+  ssh_lost: { status: 1011, title: 'The SSH connection broke' },
+  internal: { status: 1011, title: 'A bug in vmhostd' },
+  viewer_behind: { status: 1013, title: 'The viewer does not read as fast as the guest writes' },
+} as const satisfies Record<string, { status: number; title: string }>
+
+export type CloseCode = keyof typeof closes
+
+/** Bytes of a reason at most: a control frame has 125, the status takes two (RFC 6455, section 5.5). */
+const REASON_BYTES_MAX = 123
+
+/** The reason as it goes over the wire: cut to what a close frame holds. */
+export function closeReason(code: CloseCode, words?: string): string {
+  if (words === undefined) return code
+  // Words are cut at a character: a reason is UTF-8.
+  const whole = new TextEncoder().encode(`${code}: ${words}`).subarray(0, REASON_BYTES_MAX)
+  return new TextDecoder().decode(whole).replace(/\u{fffd}+$/u, '')
+}

@@ -1,0 +1,13 @@
+/** Why there is no shell. `host_key_refused`: `acceptHostKey` said no. */
+export type SshFailure = {
+  readonly kind:
+    | 'host_key_refused'
+    | 'no_route'
+    | 'refused'
+    | 'timed_out'
+    | 'key_refused'
+    | 'shell_refused'
+    | 'failed'
+  /** In words, the whole cause chain in one line. */
+  readonly detail: string
+}

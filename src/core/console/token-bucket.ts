@@ -1,0 +1,37 @@
+/**
+ * How much may pass in a time: `perSecond` on average, and `burst` at once. It is told the time, by a clock that is never
+ * set, in milliseconds, and starts full.
+ */
+export class TokenBucket {
+  readonly #perMs: number
+  readonly #burst: number
+  #tokens: number
+  #atMs: number
+
+  constructor(options: { readonly perSecond: number; readonly burst: number; readonly nowMs: number }) {
+    this.#perMs = options.perSecond / 1000
+    this.#burst = options.burst
+    this.#tokens = options.burst
+    this.#atMs = options.nowMs
+  }
+
+  /** Whether one more may pass; what may not costs nothing. */
+  take(nowMs: number): boolean {
+    this.#earn(nowMs)
+    if (this.#tokens < 1) return false
+    this.#tokens -= 1
+    return true
+  }
+
+  /** Counts what has passed, be it into debt; returns for how many whole milliseconds nothing more should pass. */
+  spend(nowMs: number, amount: number): number {
+    this.#earn(nowMs)
+    this.#tokens -= amount
+    return this.#tokens >= 0 ? 0 : Math.ceil(-this.#tokens / this.#perMs)
+  }
+
+  #earn(nowMs: number): void {
+    this.#tokens = Math.min(this.#burst, this.#tokens + Math.max(0, nowMs - this.#atMs) * this.#perMs)
+    this.#atMs = nowMs
+  }
+}

@@ -1,0 +1,41 @@
+import { constants } from 'node:os'
+import { ErrnoError } from './errno-error.ts'
+import { errno, koffi, library } from './koffi.ts'
+
+/** asm-generic/mman-common.h; the same on x86-64 and arm64. */
+const PROT_READ = 0x1
+const PROT_WRITE = 0x2
+const MAP_SHARED = 0x01
+/** What mmap(2) returns where it fails. */
+const MAP_FAILED = 0xffff_ffff_ffff_ffffn
+
+const libc = library('libc.so.6')
+const mmap = libc.func(
+  'intptr_t mmap(void *address, size_t length, int protection, int flags, int fd, int64_t offset)',
+)
+const munmap = libc.func('int munmap(intptr_t address, size_t length)')
+const posix_fallocate = libc.func('int posix_fallocate(int fd, int64_t offset, int64_t length)')
+
+/** A file in memory. After `unmap` whoever touches `buffer` ends the process. */
+export type FileMapping = { readonly buffer: ArrayBuffer; unmap(): void }
+
+/** Maps a file's first `length` bytes, to be read and written by all who do (mmap(2)). Throws ErrnoError. */
+export function mapFile(fd: number, length: number): FileMapping {
+  const address = BigInt(mmap(null, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) as number | bigint)
+  if (BigInt.asUintN(64, address) === MAP_FAILED) throw new ErrnoError('mmap', errno())
+  return {
+    buffer: koffi.view(address, length),
+    unmap() {
+      if (munmap(address, length) !== 0) throw new ErrnoError('munmap', errno())
+    },
+  }
+}
+
+/** Gives a file its bytes on the disk, so that no later write meets a full one (posix_fallocate(3)). Throws ErrnoError. */
+export function allocate(fd: number, length: number): void {
+  let status
+  // A signal that Node has a handler for interrupts it, and undoes what was done.
+  do status = posix_fallocate(fd, 0, length) as number
+  while (status === constants.errno.EINTR)
+  if (status !== 0) throw new ErrnoError(`posix_fallocate ${length} bytes`, status)
+}

@@ -1,0 +1,155 @@
+import { randomBytes } from 'node:crypto'
+import { closeSync, constants, fstatSync, openSync, rmSync } from 'node:fs'
+import { limits } from '../../config/limits.ts'
+import { Ring } from '../../core/console/ring.ts'
+import { allocate, mapFile } from '../ffi/map-file.ts'
+import type { RingMemory } from '../../core/console/ring.ts'
+import type { FileMapping } from '../ffi/map-file.ts'
+
+/**
+ * The file: a header, then the memory of the ring. Numbers are in the byte order of the host, whose memory this is.
+ *
+ *      0  8 bytes   the magic, written last
+ *      8  32 bits   version of this layout
+ *     12  32 bits   bytes of a guard of the ring
+ *     16  64 bits   end of the output
+ *     24  16 bytes  id of the session
+ *     64            the ring
+ */
+const MAGIC = 'vmhostcs'
+const VERSION = 1
+const AT = { version: 8, guard: 12, end: 16, session: 24, ring: 64 }
+const SESSION_BYTES = 16
+
+const GUARD = limits.consoleReadBytes
+const RING_BYTES = limits.consoleHistoryBytes + 2 * GUARD
+const FILE_BYTES = AT.ring + RING_BYTES
+
+const newSessionId = (): string => randomBytes(SESSION_BYTES / 2).toString('hex')
+
+/** What a console said, since its session began: in a file, which outlives the daemon with all that was read of the pty. */
+export class ConsoleHistory {
+  /** 16 lower-case hexadecimal digits. */
+  readonly session: string
+  readonly ring: Ring
+  readonly #memory: HistoryMemory | undefined
+
+  private constructor(session: string, ring: Ring, memory?: HistoryMemory) {
+    this.session = session
+    this.ring = ring
+    this.#memory = memory
+  }
+
+  /**
+   * Begins a session in a file of its own, in place of any that is there. The file has all its bytes from the start on: a
+   * write to a mapping that the file system has no room for would end the process (SIGBUS). Throws an error with an errno.
+   */
+  static create(path: string): ConsoleHistory {
+    rmSync(path, { force: true })
+    const { O_RDWR, O_CREAT, O_EXCL } = constants
+    const fd = openSync(path, O_RDWR | O_CREAT | O_EXCL, 0o600)
+    try {
+      allocate(fd, FILE_BYTES)
+      const memory = new HistoryMemory(mapFile(fd, FILE_BYTES))
+      const session = newSessionId()
+      const ring = Ring.begin(memory, GUARD)
+      memory.label(session)
+      return new ConsoleHistory(session, ring, memory)
+    } catch (error) {
+      rmSync(path, { force: true })
+      throw error
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  /** Goes on with the session of an earlier process. Throws an error that says why that cannot be. */
+  static open(path: string): ConsoleHistory {
+    const fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW)
+    try {
+      const found = fstatSync(fd)
+      // A mapping longer than its file would end the process at the first touch.
+      if (!found.isFile() || found.size !== FILE_BYTES)
+        throw new Error(`the history is ${found.size} bytes long, not ${FILE_BYTES}`)
+      const memory = new HistoryMemory(mapFile(fd, FILE_BYTES))
+      try {
+        return new ConsoleHistory(memory.check(), Ring.resume(memory, GUARD), memory)
+      } catch (error) {
+        memory.release()
+        throw error
+      }
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  /** Begins a session that ends with the process, for a VM that runs where there is no room for a file. */
+  static inMemory(): ConsoleHistory {
+    const memory = { bytes: new Uint8Array(RING_BYTES), end: 0 }
+    return new ConsoleHistory(newSessionId(), Ring.begin(memory, GUARD))
+  }
+
+  /** Gives the file back, once nothing reads into it any more. The ring stays what it is then, in memory. */
+  release(): void {
+    this.#memory?.release()
+  }
+}
+
+class HistoryMemory implements RingMemory {
+  #mapping: FileMapping | undefined
+  readonly #header: Buffer
+  readonly #endCell: BigInt64Array
+  #bytes: Uint8Array
+  #end: number
+
+  constructor(mapping: FileMapping) {
+    this.#mapping = mapping
+    this.#header = Buffer.from(mapping.buffer, 0, AT.ring)
+    this.#endCell = new BigInt64Array(mapping.buffer, AT.end, 1)
+    this.#bytes = new Uint8Array(mapping.buffer, AT.ring)
+    this.#end = Number(Atomics.load(this.#endCell, 0))
+  }
+
+  get bytes(): Uint8Array {
+    return this.#bytes
+  }
+
+  get end(): number {
+    return this.#end
+  }
+
+  set end(end: number) {
+    this.#end = end
+    if (this.#mapping !== undefined) Atomics.store(this.#endCell, 0, BigInt(end))
+  }
+
+  label(session: string): void {
+    this.#header.writeUInt32LE(VERSION, AT.version)
+    this.#header.writeUInt32LE(GUARD, AT.guard)
+    this.#header.write(session, AT.session, 'latin1')
+    this.#header.write(MAGIC, 'latin1')
+  }
+
+  /** The session's id. Throws an error that says what is wrong with the file. */
+  check(): string {
+    const word = (from: number, length: number): string =>
+      this.#header.toString('latin1', from, from + length)
+    if (word(0, MAGIC.length) !== MAGIC) throw new Error('the history has no magic')
+    const version = this.#header.readUInt32LE(AT.version)
+    if (version !== VERSION) throw new Error(`the history is of version ${version}, not ${VERSION}`)
+    const guard = this.#header.readUInt32LE(AT.guard)
+    if (guard !== GUARD) throw new Error(`the history has guards of ${guard} bytes, not ${GUARD}`)
+    if (!Number.isSafeInteger(this.#end) || this.#end < 0) throw new Error(`the history ends at ${this.#end}`)
+    const session = word(AT.session, SESSION_BYTES)
+    if (!/^[0-9a-f]{16}$/.test(session)) throw new Error('the history has no session id')
+    return session
+  }
+
+  release(): void {
+    if (this.#mapping === undefined) return
+    const mapping = this.#mapping
+    this.#mapping = undefined
+    this.#bytes = this.#bytes.slice()
+    mapping.unmap()
+  }
+}

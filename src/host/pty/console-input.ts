@@ -1,0 +1,98 @@
+import { writeSync } from 'node:fs'
+import { limits } from '../../config/limits.ts'
+import { ByteQueue } from '../../core/console/byte-queue.ts'
+import { Listeners } from '../../lib/listeners.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
+import type { Log } from '../../log/log.ts'
+
+/**
+ * Input on its way to a terminal, in order. What the terminal does not take waits here and is offered again ever more
+ * seldom, so a guest that never reads costs next to nothing. Node cannot wait until a pty can be written to: its streams
+ * write to a terminal in a way that blocks.
+ */
+export class ConsoleInput {
+  readonly #fd: number
+  readonly #log: Log
+  readonly #waiting = new ByteQueue()
+  readonly #rooms = new Listeners()
+  #retryMs: number = limits.consoleInputRetryMsMin
+  #retry: NodeJS.Timeout | undefined
+  #closed = false
+
+  /** `fd` must be non-blocking; it stays the caller's, who calls `close` before it is closed. */
+  constructor(fd: number, log: Log) {
+    this.#fd = fd
+    this.#log = log
+  }
+
+  get waiting(): number {
+    return this.#waiting.length
+  }
+
+  /** Hears that what waits fell to the limit. */
+  onRoom(listener: () => void): () => void {
+    return this.#rooms.add(listener)
+  }
+
+  write(bytes: Uint8Array): void {
+    if (this.#closed) return
+    const taken = this.#waiting.length === 0 ? this.#offer(bytes) : 0
+    if (this.#isClosed()) return
+    this.#waiting.push(bytes.subarray(taken))
+    this.#retryLater()
+  }
+
+  /** Whatever waits is given up. */
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#retry)
+    this.#waiting.clear()
+  }
+
+  /** How many bytes the terminal has taken. */
+  #offer(bytes: Uint8Array): number {
+    try {
+      return writeSync(this.#fd, bytes)
+    } catch (error) {
+      if (hasErrno(error, 'EAGAIN')) return 0
+      this.#log.error({ reason: errorChain(error) }, 'a console takes no more input')
+      this.close()
+      return 0
+    }
+  }
+
+  #flush(): void {
+    const wasFull = this.#isFull()
+    let sum = 0
+    while (this.#waiting.length > 0 && sum < limits.consoleInputTurnBytesMax) {
+      const head = this.#waiting.head()
+      const taken = this.#offer(head)
+      if (this.#isClosed()) break
+      this.#waiting.drop(taken)
+      sum += taken
+      if (taken < head.length) break
+    }
+    this.#retryMs =
+      sum > 0 ? limits.consoleInputRetryMsMin : Math.min(2 * this.#retryMs, limits.consoleInputRetryMsMax)
+    this.#retryLater()
+    if (wasFull && !this.#isFull()) this.#rooms.tell()
+  }
+
+  #retryLater(): void {
+    if (this.#retry !== undefined || this.#waiting.length === 0) return
+    this.#retry = setTimeout(() => {
+      this.#retry = undefined
+      this.#flush()
+    }, this.#retryMs)
+  }
+
+  /** A call, since an offer may close it. */
+  #isClosed(): boolean {
+    return this.#closed
+  }
+
+  #isFull(): boolean {
+    return this.#waiting.length > limits.consoleInputBytesMax
+  }
+}

@@ -1,0 +1,29 @@
+import type { VmId } from '../core/vm/ids.ts'
+import type { Consoles } from '../ports/consoles.ts'
+import type { Units } from '../ports/units.ts'
+
+/** How far running VMs are kept from a hang-up when the daemon ends. */
+export type ConsoleCensus = {
+  readonly runningUnits: number
+  /** Running VMs whose console master is stored with systemd, and those where it is not. */
+  readonly protected: number
+  readonly unprotected: readonly VmId[]
+}
+
+/** Throws the HostFault of what could not be inspected. */
+export async function takeConsoleCensus({
+  units,
+  consoles,
+}: {
+  readonly units: Pick<Units, 'active'>
+  readonly consoles: Pick<Consoles, 'stored'>
+}): Promise<ConsoleCensus> {
+  // In this order: a console is stored before its unit starts, and goes after that has stopped.
+  const before = await units.active()
+  const stored = new Set(await consoles.stored())
+  const isStored = (id: VmId): boolean => stored.has(id)
+  const after = before.every(isStored) ? before : await units.active()
+  const running = after.filter((id) => before.includes(id))
+  const unprotected = running.filter((id) => !isStored(id)).toSorted()
+  return { runningUnits: running.length, protected: running.length - unprotected.length, unprotected }
+}

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { closeSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
+import { HostFault } from '../../src/core/errors.ts'
+import { consoleName } from '../../src/core/unit/unit-name.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import { hasErrno } from '../../src/host/ffi/errno-error.ts'
+import { ConsoleMasters } from '../../src/host/pty/console-masters.ts'
+import { openMaster, slavePath } from '../../src/host/pty/open-pty.ts'
+import { silentLog } from '../../src/log/log.ts'
+import { TerminalGuest } from '../contract/terminal-guest.ts'
+import { until } from '../contract/until.ts'
+import { MemoryDescriptorStore } from '../fakes/memory-descriptor-store.ts'
+import { skip } from './in-lab.ts'
+import type { TestContext } from 'node:test'
+import type { VmId } from '../../src/core/vm/ids.ts'
+
+const [web, other] = ['web-1', 'web-2'] as [VmId, VmId]
+const RUN = '/run/vmhostd-full-test'
+
+/** Consoles whose run directory has room for one history, and not for two. */
+async function stage(t: TestContext) {
+  mkdirSync(RUN)
+  const store = new MemoryDescriptorStore()
+  const size = Math.ceil(1.5 * limits.consoleHistoryBytes)
+  await run(['mount', '-t', 'tmpfs', '-o', `size=${size}`, 'none', RUN], { timeoutMs: 10_000 })
+  const consoles = new ConsoleMasters({ store, runDirectory: RUN, log: silentLog })
+  t.after(async () => {
+    consoles.close()
+    store.close()
+    await run(['umount', '--lazy', RUN], { timeoutMs: 10_000 })
+    rmSync(RUN, { recursive: true })
+  })
+  return { store, consoles }
+}
+
+test('a full run directory is met when a console is made, and harms no other', { skip }, async (t) => {
+  const { consoles } = await stage(t)
+  const guest = new TerminalGuest(await consoles.ensureMaster(web))
+  t.after(() => guest.close())
+  await assert.rejects(consoles.ensureMaster(other), (error) => {
+    assert.ok(error instanceof HostFault && error.code === 'console_unprotected')
+    assert.ok(hasErrno(error.cause, 'ENOSPC'))
+    return true
+  })
+  assert.deepEqual(await consoles.list(), [web])
+  assert.deepEqual(readdirSync(`${RUN}/console`), [web])
+  // All of its history is there already.
+  await guest.say('x'.repeat(2 * limits.consoleHistoryBytes))
+  await until(
+    () => consoles.session(web)?.output.end,
+    (end) => end === 2 * limits.consoleHistoryBytes,
+  )
+})
+
+test('a running VM whose history finds no room is adopted all the same', { skip }, async (t) => {
+  const { store, consoles } = await stage(t)
+  const master = openMaster()
+  await store.store(consoleName(web), master)
+  const guest = new TerminalGuest(slavePath(master))
+  t.after(() => guest.close())
+  closeSync(master)
+  writeFileSync(`${RUN}/filler`, Buffer.alloc(limits.consoleHistoryBytes))
+  assert.equal(consoles.adopt(), 1)
+  await guest.say('hello')
+  await until(
+    () => consoles.session(web)?.output.end,
+    (end) => end === 5,
+  )
+})
