@@ -39,6 +39,13 @@ const migrations: readonly string[] = [
     ssh_authorized_keys TEXT NOT NULL
   ) STRICT;
   `,
+  `
+  CREATE TABLE ssh_host_keys (
+    vm_id TEXT PRIMARY KEY REFERENCES vms (id) ON DELETE CASCADE,
+    fingerprint TEXT NOT NULL,
+    pinned_at_ms INTEGER NOT NULL
+  ) STRICT;
+  `,
 ]
 
 /** Brings the schema up to date in one transaction; refuses a store written by a newer version. */

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { chmodSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { Revisions } from './revisions.ts'
+import { SshHostKeys } from './ssh-host-keys.ts'
 import { Transactions } from './transactions.ts'
 import { readImagesInUse, readSummaries } from './vm-summaries.ts'
 import { VmTable } from './vm-table.ts'
@@ -23,6 +24,7 @@ export type UserIdRange = { readonly first: number; readonly count: number }
  */
 export class Store {
   readonly vms: VmTable
+  readonly sshHostKeys: SshHostKeys
   /** Names this store; host objects carry it, so that no sweep takes what belongs to another. */
   readonly storeId: string
   readonly #db: DatabaseSync
@@ -44,6 +46,7 @@ export class Store {
     this.#flush = new WalFlush(path, datasync)
     this.#transactions = new Transactions(this.#db, () => this.#flush.noteCommit())
     this.storeId = this.#ensureStoreId()
+    this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
     const revisions = new Revisions({
       reserved: () => Number(this.#meta('revisions') ?? 0),
       reserve: (upTo) => this.#setMeta('revisions', String(upTo)),

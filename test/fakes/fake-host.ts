@@ -19,6 +19,7 @@ export class FakeHost implements Host {
   readonly firewall = new FakeFirewall()
   readonly clock: Clock
   bootId = 'boot-1'
+  sshPublicKey = 'ssh-ed25519 AAAA vmhostd@host-1'
   /** Whether stored consoles outlive a stop of the daemon. */
   descriptorStoreAvailable = true
   /** Units that were ended while their guest was well, in order. */

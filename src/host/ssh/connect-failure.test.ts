@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { connectFailure } from './connect-failure.ts'
+import type { SshError } from './connect-failure.ts'
+
+const errorOf = (fields: Partial<SshError>, message = 'words'): SshError =>
+  Object.assign(new Error(message), fields)
+
+const cases: readonly (readonly [string, Partial<SshError>, string])[] = [
+  ['nothing listens', { level: 'client-socket', code: 'ECONNREFUSED' }, 'refused'],
+  ['no neighbour answers', { level: 'client-socket', code: 'EHOSTUNREACH' }, 'no_route'],
+  ['there is no route', { level: 'client-socket', code: 'ENETUNREACH' }, 'no_route'],
+  ['a firewall of the host forbids it', { level: 'client-socket', code: 'EPERM' }, 'no_route'],
+  ['the kernel gave up', { level: 'client-socket', code: 'ETIMEDOUT' }, 'timed_out'],
+  ['the connection was reset', { level: 'client-socket', code: 'ECONNRESET' }, 'failed'],
+  ['no method of authentication is left', { level: 'client-authentication' }, 'key_refused'],
+  ['the guest takes leave for that reason', { code: 14 }, 'key_refused'],
+  ['the guest takes leave for another reason', { code: 2 }, 'failed'],
+  ['no answer to keepalives', { level: 'client-timeout' }, 'timed_out'],
+  ['no common algorithm', { level: 'handshake' }, 'failed'],
+  ['a packet that is none', { level: 'protocol' }, 'failed'],
+  ['an errno of something else than the connection', { code: 'ECONNREFUSED' }, 'failed'],
+]
+for (const [what, fields, kind] of cases) {
+  test(`${what}: ${kind}`, () => assert.equal(connectFailure(errorOf(fields)).kind, kind))
+}
+
+test('what a guest says of itself is not passed on, nor what could steer a terminal', () => {
+  const said = connectFailure(errorOf({ code: 2 }, 'CANARY'))
+  assert.equal(said.detail, 'the guest ended the connection with SSH reason 2')
+  const odd = connectFailure(errorOf({ level: 'handshake' }, 'no \u001b[2J\r\nmatch \u202e\u00e9'))
+  assert.match(odd.detail, /^[ -~]+$/)
+})

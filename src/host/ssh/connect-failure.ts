@@ -1,0 +1,39 @@
+import { errorChain } from '../../log/error-chain.ts'
+import type { SshFailure } from '../../core/console/ssh-failure.ts'
+
+/** What is known of an error besides its words: ssh2's `level`, and a code: an errno, or a reason of SSH_MSG_DISCONNECT. */
+export type SshError = Error & { readonly level?: string; readonly code?: string | number }
+
+/** SSH_DISCONNECT_NO_MORE_AUTH_METHODS_AVAILABLE (RFC 4253, section 11.1). */
+const NO_MORE_AUTHENTICATION = 14
+
+/** Of connect(2); the last two are a firewall's. */
+const KIND_OF_ERRNO: Readonly<Record<string, SshFailure['kind']>> = {
+  ECONNREFUSED: 'refused',
+  EHOSTUNREACH: 'no_route',
+  ENETUNREACH: 'no_route',
+  EHOSTDOWN: 'no_route',
+  ENETDOWN: 'no_route',
+  ETIMEDOUT: 'timed_out',
+  EPERM: 'no_route',
+  EACCES: 'no_route',
+}
+
+/** Why a connection that was being made came to nothing. */
+export function connectFailure(error: SshError): SshFailure {
+  return { kind: kindOf(error), detail: inWords(error) }
+}
+
+function kindOf({ level, code }: SshError): SshFailure['kind'] {
+  if (typeof code === 'number') return code === NO_MORE_AUTHENTICATION ? 'key_refused' : 'failed'
+  if (level === 'client-socket') return KIND_OF_ERRNO[code ?? ''] ?? 'failed'
+  if (level === 'client-authentication') return 'key_refused'
+  if (level === 'client-timeout') return 'timed_out'
+  return 'failed'
+}
+
+/** An error for a viewer and the log. What a guest says of itself is left out: it could steer the terminal that shows it. */
+export function inWords(error: SshError): string {
+  if (typeof error.code === 'number') return `the guest ended the connection with SSH reason ${error.code}`
+  return errorChain(error).replace(/[^ -~]+/g, '?')
+}

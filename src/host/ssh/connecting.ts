@@ -1,0 +1,135 @@
+import { limits } from '../../config/limits.ts'
+import { err, ok } from '../../lib/result.ts'
+import { connectFailure, inWords } from './connect-failure.ts'
+import { fingerprintOf } from './fingerprint.ts'
+import { hangUp, SshShell } from './ssh-shell.ts'
+import { Client } from './ssh2.ts'
+import { watchSocket } from './watch-socket.ts'
+import type { Socket } from 'node:net'
+import type { Algorithms, ClientChannel } from './ssh2.ts'
+import type { SshFailure } from '../../core/console/ssh-failure.ts'
+import type { HostKeyFingerprint, ShellOutcome, ShellRequest } from '../../ports/guest-shells.ts'
+import type { SshError } from './connect-failure.ts'
+
+/**
+ * What we speak. The order of host keys is a promise: a guest has several, and the one that is pinned is the first of
+ * these that it has. No compression, which would let a guest send a lot for little; no key exchange whose numbers the
+ * guest picks, which would let it choose how long we compute.
+ */
+const algorithms: Algorithms = {
+  serverHostKey: [
+    'ssh-ed25519',
+    'ecdsa-sha2-nistp256',
+    'ecdsa-sha2-nistp384',
+    'ecdsa-sha2-nistp521',
+    'rsa-sha2-512',
+    'rsa-sha2-256',
+  ],
+  kex: [
+    'curve25519-sha256',
+    'curve25519-sha256@libssh.org',
+    'ecdh-sha2-nistp256',
+    'ecdh-sha2-nistp384',
+    'ecdh-sha2-nistp521',
+    'diffie-hellman-group14-sha256',
+  ],
+  compress: ['none'],
+}
+
+/** What viewers are: xterm.js, or a terminal that understands the same. */
+const TERMINAL = 'xterm-256color'
+const KEEPALIVES_UNANSWERED_MAX = 2
+
+export type ConnectingOptions = {
+  readonly privateKey: string
+  /** The most that is read of one guest. */
+  readonly bytesPerSecond?: number
+  readonly keepaliveMs?: number
+}
+
+/** A connection from its first packet to its shell. */
+export class Connecting {
+  readonly outcome: Promise<ShellOutcome>
+  readonly #settle: (outcome: ShellOutcome) => void
+  readonly #client = new Client()
+  readonly #socket: Socket
+  readonly #request: ShellRequest
+  #hostKey: HostKeyFingerprint | undefined
+  #shell: SshShell | undefined
+  #isOver = false
+
+  constructor(socket: Socket, request: ShellRequest, options: ConnectingOptions) {
+    this.#socket = socket
+    this.#request = request
+    const { promise, resolve } = Promise.withResolvers<ShellOutcome>()
+    this.outcome = promise
+    this.#settle = resolve
+    this.#client.on('error', (error: SshError) => this.fail(connectFailure(error)))
+    this.#client.on('close', () =>
+      this.fail({ kind: 'failed', detail: 'the guest closed the connection before there was a shell' }),
+    )
+    this.#client.on('ready', () => this.#askForShell())
+    this.#client.connect({
+      sock: socket,
+      username: request.user,
+      privateKey: options.privateKey,
+      authHandler: ['publickey'],
+      algorithms,
+      hostVerifier: (key: Buffer) => this.#acceptHostKey(fingerprintOf(key)),
+      keepaliveInterval: options.keepaliveMs ?? limits.sshKeepaliveMs,
+      keepaliveCountMax: KEEPALIVES_UNANSWERED_MAX,
+      // The caller's deadline is over all of it, the shell included.
+      readyTimeout: 0,
+    })
+    watchSocket(socket, {
+      keptBytes: () => this.#shell?.keptBytes ?? 0,
+      onFlood: () => this.#cutOff('the guest sends more than SSH lets it'),
+      ...(options.bytesPerSecond === undefined ? {} : { bytesPerSecond: options.bytesPerSecond }),
+    })
+  }
+
+  /** Ends what is under way; the first reason stands, and where there is a shell already nothing happens. */
+  fail(failure: SshFailure): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    hangUp(this.#client, this.#socket)
+    // Before the connection stands there is nobody to take leave of.
+    if (this.#socket.connecting) this.#socket.destroy()
+    this.#settle(err(failure))
+  }
+
+  /** Also asked whenever keys are exchanged anew; then only the same one will do. */
+  #acceptHostKey(hostKey: HostKeyFingerprint): boolean {
+    if (this.#hostKey !== undefined) return hostKey === this.#hostKey
+    if (!this.#request.acceptHostKey(hostKey)) {
+      this.fail({ kind: 'host_key_refused', detail: `the host key ${hostKey} is not accepted` })
+      return false
+    }
+    this.#hostKey = hostKey
+    return true
+  }
+
+  #askForShell(): void {
+    const { cols, rows } = this.#request.window
+    const window = { cols, rows, width: 0, height: 0, term: TERMINAL }
+    this.#client.shell(window, (error, channel) => {
+      if (error !== undefined) this.fail({ kind: 'shell_refused', detail: inWords(error) })
+      else this.#begin(channel)
+    })
+  }
+
+  #begin(channel: ClientChannel): void {
+    const shell = new SshShell(this.#client, this.#socket, channel)
+    if (this.#isOver) return shell.close()
+    this.#isOver = true
+    this.#shell = shell
+    this.#settle(ok(shell))
+  }
+
+  #cutOff(because: string): void {
+    this.#shell?.cutOff(because)
+    if (this.#shell !== undefined) return
+    this.fail({ kind: 'failed', detail: because })
+    this.#socket.destroy()
+  }
+}

@@ -1,0 +1,140 @@
+import { limits } from '../../config/limits.ts'
+import { assert } from '../../lib/assert.ts'
+import { inWords } from './connect-failure.ts'
+import type { Socket } from 'node:net'
+import type { Client, ClientChannel } from './ssh2.ts'
+import type { WindowSize } from '../../core/console/window-size.ts'
+import type { GuestShell, ShellEnd } from '../../ports/guest-shells.ts'
+import type { SshError } from './connect-failure.ts'
+
+type Listeners = Parameters<GuestShell['attach']>[0]
+
+/** A shell on a channel of a connection of its own, which ends with it. */
+export class SshShell implements GuestShell {
+  readonly #client: Client
+  readonly #socket: Socket
+  readonly #channel: ClientChannel
+  readonly #onInputRoom = new Set<() => void>()
+  /** Streams of output that have not ended, and the channel itself. */
+  readonly #open = new Set(['output', 'error output', 'channel'])
+  #listeners: Listeners | undefined
+  #status: ShellEnd | undefined
+  #lostBecause: string | undefined
+  #isFull = false
+  #isOver = false
+
+  constructor(client: Client, socket: Socket, channel: ClientChannel) {
+    this.#client = client
+    this.#socket = socket
+    this.#channel = channel
+    client.on('error', (error: SshError) => {
+      this.#lostBecause ??= error.level === 'client-timeout' ? 'the guest no longer answers' : inWords(error)
+    })
+    client.on('close', () => {
+      this.#lostBecause ??= 'the guest closed the connection'
+    })
+    socket.on('drain', () => this.#noteInputRoom())
+    // A stream that fails ends with its connection, which is told below.
+    for (const stream of [channel, channel.stderr]) stream.on('error', () => {})
+    channel.on('exit', (status: number | null, signal?: string) => {
+      this.#status = status === null ? killedBy(signal ?? '') : { kind: 'exited', status }
+    })
+    channel.on('end', () => this.#noteEnd('output'))
+    channel.stderr.on('end', () => this.#noteEnd('error output'))
+    channel.on('close', () => this.#noteEnd('channel'))
+  }
+
+  /** Output that was read from the guest and not passed on yet, in bytes. */
+  get keptBytes(): number {
+    return this.#channel.readableLength + this.#channel.stderr.readableLength
+  }
+
+  attach(listeners: Listeners): void {
+    assert(this.#listeners === undefined, 'a shell is attached to once')
+    this.#listeners = listeners
+    const onOutput = (bytes: Buffer): void => {
+      if (!this.#isOver) listeners.onOutput(bytes)
+    }
+    this.#channel.on('data', onOutput)
+    this.#channel.stderr.on('data', onOutput)
+  }
+
+  write(bytes: Uint8Array): void {
+    if (this.#isOver || !this.#channel.writable) return
+    this.#channel.write(bytes, () => this.#noteInputRoom())
+    this.#isFull ||= this.inputWaiting >= limits.consoleInputBytesMax
+  }
+
+  get inputWaiting(): number {
+    return this.#channel.writableLength + this.#socket.writableLength
+  }
+
+  onInputRoom(listener: () => void): void {
+    this.#onInputRoom.add(listener)
+  }
+
+  resize({ cols, rows }: WindowSize): void {
+    // The sizes in pixels are unknown: 0 (RFC 4254, section 6.2).
+    if (!this.#isOver) this.#channel.setWindow(rows, cols, 0, 0)
+  }
+
+  pause(): void {
+    this.#channel.pause()
+    this.#channel.stderr.pause()
+  }
+
+  resume(): void {
+    if (this.#listeners === undefined) return
+    this.#channel.resume()
+    this.#channel.stderr.resume()
+  }
+
+  close(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#hangUp()
+  }
+
+  /** Ends the connection at once; `onEnd` tells why. */
+  cutOff(because: string): void {
+    this.#lostBecause ??= because
+    this.#socket.destroy()
+  }
+
+  #noteInputRoom(): void {
+    if (!this.#isFull || this.inputWaiting >= limits.consoleInputBytesMax) return
+    this.#isFull = false
+    if (this.#isOver) return
+    for (const listener of this.#onInputRoom) listener()
+  }
+
+  #noteEnd(what: string): void {
+    this.#open.delete(what)
+    if (this.#open.size > 0 || this.#isOver) return
+    this.#isOver = true
+    const because = this.#lostBecause ?? 'the guest ended the shell without a status'
+    this.#hangUp()
+    this.#listeners?.onEnd(this.#status ?? { kind: 'lost', because })
+  }
+
+  #hangUp(): void {
+    hangUp(this.#client, this.#socket)
+    // What is left of the output goes nowhere; a stream that is not read would never end.
+    this.#channel.resume()
+    this.#channel.stderr.resume()
+  }
+}
+
+/** The name of the signal is the guest's word. */
+export const killedBy = (signal: string): ShellEnd => ({
+  kind: 'killed',
+  signal: /^SIG[A-Z0-9]{1,16}$/.test(signal) ? signal : 'SIG?',
+})
+
+/** Takes leave of the guest, which has a moment to hear it. */
+export function hangUp(client: Client, socket: Socket): void {
+  client.end()
+  if (socket.destroyed) return
+  const late = setTimeout(() => socket.destroy(), limits.consoleCloseMs)
+  socket.on('close', () => clearTimeout(late))
+}

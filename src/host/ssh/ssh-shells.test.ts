@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { limits } from '../../config/limits.ts'
+import { newSshKey, SshServer } from '../../../test/contract/ssh-server.ts'
+import { until } from '../../../test/contract/until.ts'
+import { killedBy } from './ssh-shell.ts'
+import { SshShells } from './ssh-shells.ts'
+import type { TestContext } from 'node:test'
+import type { ServedShell } from '../../../test/contract/ssh-server.ts'
+import type { GuestShell, ShellEnd } from '../../ports/guest-shells.ts'
+import type { SshShellsOptions } from './ssh-shells.ts'
+
+const key = newSshKey()
+const window = { cols: 80, rows: 24 }
+
+type Stage = {
+  readonly server: SshServer
+  readonly shell: GuestShell
+  readonly inside: ServedShell
+  readonly ends: ShellEnd[]
+  readonly heard: { bytes: number; text: string }
+}
+
+async function open(t: TestContext, options: Partial<SshShellsOptions> = {}): Promise<Stage> {
+  const server = await SshServer.start(key.publicKey)
+  t.after(() => server.stop())
+  const shells = new SshShells({ ...key, port: server.port, ...options })
+  const request = { address: '127.0.0.1', user: 'root', window, acceptHostKey: () => true }
+  const opened = await shells.open(request, new AbortController().signal)
+  assert.ok(opened.ok)
+  const shell = opened.value
+  const [inside] = server.shells
+  assert.ok(inside !== undefined)
+  const ends: ShellEnd[] = []
+  const heard = { bytes: 0, text: '' }
+  shell.attach({
+    onOutput: (bytes) => {
+      heard.bytes += bytes.length
+      if (bytes.length < 100) heard.text += Buffer.from(bytes).toString()
+    },
+    onEnd: (end) => ends.push(end),
+  })
+  return { server, shell, inside, ends, heard }
+}
+
+const endOf = async ({ ends }: Stage): Promise<ShellEnd | undefined> =>
+  until(
+    () => ends[0],
+    (end) => end !== undefined,
+  )
+
+test('what a shell writes to standard error is output too', async (t) => {
+  const stage = await open(t)
+  stage.inside.complain('oh no')
+  await until(
+    () => stage.heard.text,
+    (text) => text === 'oh no',
+  )
+  stage.shell.close()
+})
+
+test('a shell that ends without a word of how is lost, not a success', async (t) => {
+  const stage = await open(t)
+  stage.inside.endSilently()
+  assert.deepEqual(await endOf(stage), {
+    kind: 'lost',
+    because: 'the guest ended the shell without a status',
+  })
+})
+
+test('a signal whose name is none is not passed on', () => {
+  assert.deepEqual(killedBy('SIGUSR1'), { kind: 'killed', signal: 'SIGUSR1' })
+  assert.deepEqual(killedBy('SIG\u001b[2J'), { kind: 'killed', signal: 'SIG?' })
+})
+
+test('a guest that stands still is noticed by keepalives that it does not answer', async (t) => {
+  const stage = await open(t, { keepaliveMs: 30 })
+  stage.server.stall()
+  assert.deepEqual(await endOf(stage), { kind: 'lost', because: 'the guest no longer answers' })
+})
+
+test('a guest that answers keepalives is left alone, also while it is not read', async (t) => {
+  const stage = await open(t, { keepaliveMs: 10 })
+  stage.shell.pause()
+  stage.inside.say('y'.repeat(4 * 1024 * 1024))
+  // Many times as long as a silent guest would be given.
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  assert.deepEqual(stage.ends, [])
+  stage.shell.close()
+})
+
+test('a guest that sends past its window to a viewer that does not read is cut off', async (t) => {
+  const stage = await open(t)
+  stage.shell.pause()
+  stage.inside.ignoreWindow()
+  // No divisor of the window: ssh2 passes over what comes when exactly nothing is left of it.
+  const piece = Buffer.alloc(1024 * 1024 + 1)
+  for (let at = 0; at < 4 * limits.sshKeptBytesMax; at += piece.length) stage.inside.say(piece)
+  await until(
+    () => stage.server.connectionCount,
+    (count) => count === 0,
+  )
+  stage.shell.resume()
+  assert.deepEqual(await endOf(stage), { kind: 'lost', because: 'the guest sends more than SSH lets it' })
+  assert.ok(stage.heard.bytes < 2 * limits.sshKeptBytesMax, `${stage.heard.bytes} bytes were kept`)
+})
+
+test('a guest is read no faster than it may cost', async (t) => {
+  const bytesPerSecond = 1024 * 1024
+  const stage = await open(t, { bytesPerSecond })
+  const beganMs = performance.now()
+  const bytes = limits.consoleMovedBurstBytes + bytesPerSecond / 2
+  stage.inside.say(Buffer.alloc(bytes))
+  await until(
+    () => stage.heard.bytes,
+    (heard) => heard === bytes,
+  )
+  const tookMs = performance.now() - beganMs
+  assert.ok(tookMs > 300, `half a second's worth past the burst came in ${tookMs} ms`)
+  stage.shell.close()
+})
+
+test('a guest that refuses a terminal gives no shell', async (t) => {
+  const server = await SshServer.start(key.publicKey)
+  t.after(() => server.stop())
+  server.mood = 'refusing terminals'
+  const shells = new SshShells({ ...key, port: server.port })
+  const request = { address: '127.0.0.1', user: 'root', window, acceptHostKey: () => true }
+  const opened = await shells.open(request, new AbortController().signal)
+  assert.equal(opened.ok ? 'a shell' : opened.error.kind, 'shell_refused')
+})

@@ -1,0 +1,272 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { limits } from '../config/limits.ts'
+import { silentLog } from '../log/log.ts'
+import { Store } from '../store/store.ts'
+import { FakeClock } from '../../test/fakes/fake-clock.ts'
+import { FakeGuestShells, fakeHostKey } from '../../test/fakes/fake-guest-shells.ts'
+import { until } from '../../test/contract/until.ts'
+import { SshSessions } from './ssh-sessions.ts'
+import type { TestContext } from 'node:test'
+import type { MacAddress, OperationId, Sha256, UserId, VmId } from '../core/vm/ids.ts'
+import type { Observed, VmRecord } from '../core/vm/record.ts'
+import type { FakeGuest } from '../../test/fakes/fake-guest-shells.ts'
+import type { SessionEnd, SshSession } from './ssh-session.ts'
+import type { SessionRequest } from './ssh-sessions.ts'
+
+const web = 'web-1' as VmId
+const ADDRESS = '192.0.2.10'
+const window = { cols: 80, rows: 24 }
+const never = new AbortController().signal
+
+type Addresses = { readonly ipv4Address?: string; readonly ipv6Address?: string }
+
+/** Sessions on a real store and guests in memory, with one running VM. */
+class Stage {
+  readonly directory = mkdtempSync(join(tmpdir(), 'vmhostd-ssh-'))
+  /** While set, what a flush of the store waits for. */
+  disk: Promise<void> | undefined
+  readonly store = new Store(this.directory, { first: 600_000, count: 3 }, async () => this.disk)
+  readonly shells = new FakeGuestShells()
+  readonly guest: FakeGuest = this.shells.guest(ADDRESS)
+  readonly sessions = new SshSessions({
+    shells: this.shells,
+    store: this.store,
+    clock: new FakeClock(),
+    log: silentLog,
+  })
+
+  constructor(t: TestContext, addresses: Addresses = { ipv4Address: ADDRESS, ipv6Address: '2001:db8::10' }) {
+    t.after(() => {
+      this.store.close()
+      rmSync(this.directory, { recursive: true })
+    })
+    this.make(1000, addresses)
+  }
+
+  make(nowMs: number, addresses: Addresses = { ipv4Address: ADDRESS }): void {
+    this.store.vms.insert({
+      id: web,
+      userId: this.store.vms.freeUserId() as UserId,
+      desired: {
+        power: 'running',
+        compute: { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 },
+        disk: { sizeMib: 64 },
+        image: { rootfsSha256: 'a'.repeat(64) as Sha256, kernelSha256: 'b'.repeat(64) as Sha256 },
+        network: { macAddress: '02:00:00:00:00:01' as MacAddress, ...addresses },
+      },
+      metadata: { labels: {}, protected: false },
+      inputs: { request: '{}', sources: new Map(), sshAuthorizedKeys: [] },
+      operationId: 'op-1' as OperationId,
+      nowMs,
+    })
+    this.observe({ state: 'running', startedAtMs: 1500 })
+  }
+
+  observe(observed: Omit<Observed, 'sinceMs'>): void {
+    this.store.vms.recordProgress(web, { observed: { sinceMs: 1000, ...observed }, nowMs: 2000 })
+  }
+
+  remove(): void {
+    this.store.vms.changeDesired(web, { deleting: true, operationId: 'op-2' as OperationId, nowMs: 3000 })
+    this.store.vms.forget(web)
+  }
+
+  get record(): VmRecord {
+    const record = this.store.vms.get(web)
+    assert.ok(record !== undefined)
+    return record
+  }
+
+  ask(changes: Partial<SessionRequest> = {}, signal = never) {
+    return this.sessions.open({ record: this.record, user: 'root', window, ...changes }, signal)
+  }
+
+  async opened(changes: Partial<SessionRequest> = {}): Promise<SshSession> {
+    const result = await this.ask(changes)
+    assert.ok(result.ok, result.ok ? '' : result.error.kind)
+    return result.value
+  }
+
+  async refusal(changes: Partial<SessionRequest> = {}) {
+    const result = await this.ask(changes)
+    return result.ok ? 'a session' : result.error
+  }
+}
+
+function endsOf(session: SshSession): SessionEnd[] {
+  const ends: SessionEnd[] = []
+  session.attach({ onOutput: () => {}, onEnd: (end) => ends.push(end) })
+  return ends
+}
+
+test('the first host key of a guest is pinned, and from then on no other will do', async (t) => {
+  const stage = new Stage(t)
+  const first = stage.guest.hostKey
+  ;(await stage.opened()).close()
+  assert.equal(stage.store.sshHostKeys.get(web), first)
+  ;(await stage.opened()).close()
+  stage.guest.hostKey = fakeHostKey(7)
+  const changed = { kind: 'host_key_changed', offered: fakeHostKey(7), pinned: first }
+  assert.deepEqual(await stage.refusal(), changed)
+  assert.equal(stage.store.sshHostKeys.get(web), first)
+})
+
+test('what is accepted is exactly the key that is named, and that is pinned then', async (t) => {
+  const stage = new Stage(t)
+  const first = stage.guest.hostKey
+  ;(await stage.opened()).close()
+  stage.guest.hostKey = fakeHostKey(7)
+  const other = await stage.refusal({ acceptHostKey: fakeHostKey(8) })
+  assert.deepEqual(other, { kind: 'host_key_changed', offered: fakeHostKey(7), pinned: first })
+  ;(await stage.opened({ acceptHostKey: fakeHostKey(7) })).close()
+  assert.equal(stage.store.sshHostKeys.get(web), fakeHostKey(7))
+  ;(await stage.opened()).close()
+})
+
+test('no byte of a shell is to be had before the pin is on the disk', async (t) => {
+  const stage = new Stage(t)
+  await stage.store.flushed()
+  const disk = Promise.withResolvers<void>()
+  stage.disk = disk.promise
+  const seen = { session: false }
+  const opening = stage.opened().then((session) => {
+    seen.session = true
+    return session
+  })
+  await until(
+    () => stage.guest.shells.length,
+    (count) => count === 1,
+  )
+  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate)
+  assert.equal(seen.session, false)
+  disk.resolve()
+  ;(await opening).close()
+})
+
+test('a login that fails pins nothing', async (t) => {
+  const stage = new Stage(t)
+  const refusal = await stage.refusal({ user: 'nobody' })
+  assert.equal(refusal === 'a session' ? refusal : refusal.kind, 'key_refused')
+  assert.equal(stage.store.sshHostKeys.get(web), undefined)
+})
+
+test('of two first connections that see different keys, only one is let in', async (t) => {
+  const stage = new Stage(t)
+  const release = stage.shells.holdNext()
+  const slow = stage.ask()
+  ;(await stage.opened()).close()
+  stage.guest.hostKey = fakeHostKey(7)
+  release()
+  const result = await slow
+  assert.equal(result.ok ? 'a session' : result.error.kind, 'host_key_changed')
+  assert.equal(stage.guest.shells.length, 2)
+  assert.ok(stage.guest.shells.every(({ isClosed }) => isClosed))
+})
+
+test('a VM that was deleted and made anew meanwhile is not the one that was asked for', async (t) => {
+  const stage = new Stage(t)
+  const release = stage.shells.holdNext()
+  const slow = stage.ask()
+  stage.remove()
+  stage.make(4000)
+  release()
+  const result = await slow
+  assert.equal(result.ok ? 'a session' : result.error.kind, 'vm_not_running')
+  assert.equal(stage.store.sshHostKeys.get(web), undefined)
+  assert.equal(stage.guest.shells.at(-1)?.isClosed, true)
+})
+
+for (const state of ['stopped', 'starting', 'paused', 'failed', 'pending'] as const) {
+  test(`a VM that is ${state} is not asked`, async (t) => {
+    const stage = new Stage(t)
+    stage.observe({ state })
+    assert.deepEqual(await stage.refusal(), { kind: 'vm_not_running', state })
+  })
+}
+
+for (const state of ['sleeping', 'waking'] as const) {
+  test(`a VM that is ${state} is asked: it wakes by it`, async (t) => {
+    const stage = new Stage(t)
+    stage.observe({ state })
+    ;(await stage.opened()).close()
+  })
+}
+
+test('IPv4 goes before IPv6, and a VM without either has no address', async (t) => {
+  const six = new Stage(t, { ipv6Address: '2001:db8::10' })
+  six.shells.guest('2001:db8::10')
+  ;(await six.opened()).close()
+  const both = new Stage(t)
+  ;(await both.opened()).close()
+  assert.equal(both.guest.shells.length, 1)
+  assert.deepEqual(await new Stage(t, {}).refusal(), { kind: 'no_address' })
+})
+
+test('a VM has so many places; each comes back however its session ends, or never begins', async (t) => {
+  const stage = new Stage(t)
+  const sessions: SshSession[] = []
+  for (let count = 0; count < limits.consoleViewersMax; count += 1) sessions.push(await stage.opened())
+  assert.deepEqual(await stage.refusal(), { kind: 'full' })
+  sessions[0]?.close()
+  sessions[0]?.close()
+  const [, second] = stage.guest.shells
+  const ends = sessions[1] === undefined ? [] : endsOf(sessions[1])
+  second?.end({ kind: 'exited', status: 3 })
+  assert.deepEqual(ends, [{ kind: 'exited', status: 3 }])
+  assert.equal(stage.sessions.taken(web), limits.consoleViewersMax - 2)
+  await stage.refusal({ user: 'nobody' })
+  const leaving = new AbortController()
+  stage.shells.holdNext()
+  const left = stage.ask({}, leaving.signal)
+  assert.equal(stage.sessions.taken(web), limits.consoleViewersMax - 1, 'held while it connects')
+  leaving.abort(new Error('the viewer left'))
+  await assert.rejects(left, /the viewer left/)
+  assert.equal(stage.sessions.taken(web), limits.consoleViewersMax - 2)
+})
+
+type Over = readonly [string, (stage: Stage) => void, SessionEnd]
+
+const overs: readonly Over[] = [
+  ['the VM stops', (stage) => stage.observe({ state: 'stopped' }), { kind: 'vm_stopped' }],
+  [
+    'the VM was started again',
+    (stage) => stage.observe({ state: 'running', startedAtMs: 9000 }),
+    { kind: 'vm_stopped' },
+  ],
+  ['the VM is gone', (stage) => stage.remove(), { kind: 'vm_deleted' }],
+  ['the daemon stops', (stage) => stage.sessions.end(), { kind: 'daemon_stops' }],
+]
+for (const [what, happen, end] of overs) {
+  test(`a session ends when ${what}, also before its viewer is attached`, async (t) => {
+    const stage = new Stage(t)
+    const [attached, early] = [await stage.opened(), await stage.opened()]
+    const ends = endsOf(attached)
+    happen(stage)
+    assert.deepEqual(ends, [end])
+    assert.deepEqual(endsOf(early), [end])
+    assert.ok(stage.guest.shells.every(({ isClosed }) => isClosed))
+    assert.equal(stage.sessions.taken(web), 0)
+  })
+}
+
+test('a change of the VM that leaves its guest running leaves its sessions', async (t) => {
+  const stage = new Stage(t)
+  const ends = endsOf(await stage.opened())
+  stage.observe({ state: 'paused', startedAtMs: 1500 })
+  stage.observe({ state: 'failed' })
+  stage.observe({ state: 'running', startedAtMs: 1500 })
+  assert.deepEqual(ends, [])
+})
+
+test('a daemon that stops ends connections that are being made, and makes no more', async (t) => {
+  const stage = new Stage(t)
+  stage.shells.holdNext()
+  const connecting = stage.refusal()
+  stage.sessions.end()
+  assert.deepEqual(await connecting, { kind: 'daemon_stops' })
+  assert.deepEqual(await stage.refusal(), { kind: 'daemon_stops' })
+})

@@ -1,0 +1,197 @@
+import { limits } from '../config/limits.ts'
+import { judgeHostKey } from '../core/console/judge-host-key.ts'
+import { Places } from '../core/console/places.ts'
+import { err, ok } from '../lib/result.ts'
+import { SshSession } from './ssh-session.ts'
+import type { SshFailure } from '../core/console/ssh-failure.ts'
+import type { WindowSize } from '../core/console/window-size.ts'
+import type { VmId } from '../core/vm/ids.ts'
+import type { ObservedState, VmRecord } from '../core/vm/record.ts'
+import type { Result } from '../lib/result.ts'
+import type { Log } from '../log/log.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { GuestShell, GuestShells } from '../ports/guest-shells.ts'
+import type { Store } from '../store/store.ts'
+import type { SessionEnd } from './ssh-session.ts'
+
+export type SshSessionsOptions = {
+  readonly shells: GuestShells
+  readonly store: Pick<Store, 'vms' | 'sshHostKeys' | 'flushed' | 'onVmChange'>
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: Log
+}
+
+export type SessionRequest = {
+  readonly record: VmRecord
+  readonly user: string
+  readonly window: WindowSize
+  /** The fingerprint of the one host key that will do, whatever was pinned. */
+  readonly acceptHostKey?: string
+}
+
+/** Why there is no session. */
+export type SessionRefusal =
+  | { readonly kind: 'vm_not_running'; readonly state: ObservedState }
+  | { readonly kind: 'no_address' }
+  | { readonly kind: 'full' }
+  | { readonly kind: 'host_key_changed'; readonly offered: string; readonly pinned: string | undefined }
+  | { readonly kind: 'daemon_stops' }
+  | SshFailure
+
+/** States in which a guest may answer; one that sleeps wakes by it. */
+const ANSWERING: readonly ObservedState[] = ['running', 'sleeping', 'waking']
+
+type Live = { readonly session: SshSession; readonly record: VmRecord }
+
+/** Shells in guests. Each is made for one viewer and ends with it, with its VM, or with the daemon. */
+export class SshSessions {
+  readonly #options: SshSessionsOptions
+  readonly #places = new Places(limits.consoleViewersMax)
+  readonly #live = new Set<Live>()
+  readonly #ending = new AbortController()
+  readonly #stopWatching: () => void
+
+  constructor(options: SshSessionsOptions) {
+    this.#options = options
+    this.#stopWatching = options.store.onVmChange((id) => this.#endOfOver(id))
+  }
+
+  /** Sessions of this VM, and those that are about to be. */
+  taken(id: VmId): number {
+    return this.#places.taken(id)
+  }
+
+  /** Rejects with the signal's reason on abort; where the store cannot flush, as that does. */
+  async open(request: SessionRequest, signal: AbortSignal): Promise<Result<SshSession, SessionRefusal>> {
+    const { record } = request
+    if (this.#ending.signal.aborted) return err({ kind: 'daemon_stops' })
+    const { state } = record.observed
+    if (record.deleting || !ANSWERING.includes(state)) return err({ kind: 'vm_not_running', state })
+    const address = record.desired.network?.ipv4Address ?? record.desired.network?.ipv6Address
+    if (address === undefined) return err({ kind: 'no_address' })
+    const release = this.#places.take(record.id)
+    if (release === undefined) return err({ kind: 'full' })
+    try {
+      const shell = await this.#connect(request, address, AbortSignal.any([signal, this.#ending.signal]))
+      if (!shell.ok) {
+        release()
+        this.#logRefusal(request, shell.error)
+        return shell
+      }
+      return ok(this.#begin(request, shell.value, release))
+    } catch (error) {
+      release()
+      if (this.#ending.signal.aborted && !signal.aborted) return err({ kind: 'daemon_stops' })
+      throw error
+    }
+  }
+
+  /** Ends all sessions, and refuses new ones. */
+  end(): void {
+    this.#ending.abort(new Error('the daemon stops'))
+    this.#stopWatching()
+    for (const { session } of this.#live) session.end({ kind: 'daemon_stops' })
+  }
+
+  async #connect(
+    request: SessionRequest,
+    address: string,
+    signal: AbortSignal,
+  ): Promise<Result<GuestShell, SessionRefusal>> {
+    const { shells, store } = this.#options
+    const { record, user, window, acceptHostKey: accepted } = request
+    const pinned = store.sshHostKeys.get(record.id)
+    let offered = ''
+    const opened = await shells.open(
+      {
+        address,
+        user,
+        window,
+        acceptHostKey: (fingerprint) => {
+          offered = fingerprint
+          return judgeHostKey({ offered, pinned, accepted }) !== 'changed'
+        },
+      },
+      signal,
+    )
+    if (!opened.ok) {
+      const { error } = opened
+      return err(error.kind === 'host_key_refused' ? { kind: 'host_key_changed', offered, pinned } : error)
+    }
+    const shell = opened.value
+    try {
+      const refusal = await this.#settleHostKey(request, offered)
+      signal.throwIfAborted()
+      if (refusal === undefined) return ok(shell)
+      shell.close()
+      return err(refusal)
+    } catch (error) {
+      shell.close()
+      throw error
+    }
+  }
+
+  /**
+   * Pins the key that the guest has proven to have, on the disk before anybody sees a byte of its shell. What is pinned
+   * is looked at anew: another viewer may have been faster, or the VM deleted and made again under its id.
+   */
+  async #settleHostKey(request: SessionRequest, offered: string): Promise<SessionRefusal | undefined> {
+    const { store, clock, log } = this.#options
+    const { record, acceptHostKey: accepted } = request
+    const { id } = record
+    const now = store.vms.get(id)
+    if (now === undefined || endOf(record, now) !== undefined)
+      return { kind: 'vm_not_running', state: now?.observed.state ?? 'deleting' }
+    const pinned = store.sshHostKeys.get(id)
+    const judgement = judgeHostKey({ offered, pinned, accepted })
+    if (judgement === 'changed') return { kind: 'host_key_changed', offered, pinned }
+    if (judgement === 'known') return undefined
+    store.sshHostKeys.pin(id, offered, clock.now())
+    await store.flushed()
+    log.info({ vm_id: id, host_key: offered, former_host_key: pinned }, 'SSH host key pinned')
+    return undefined
+  }
+
+  #begin({ record, user }: SessionRequest, shell: GuestShell, release: () => void): SshSession {
+    const log = this.#options.log.child({ vm_id: record.id, user })
+    const session = new SshSession(shell, (end) => {
+      release()
+      this.#live.delete(live)
+      log.info({ end: end ?? { kind: 'viewer_left' } }, 'shell in a guest ended')
+    })
+    const live: Live = { session, record }
+    this.#live.add(live)
+    log.info({}, 'shell in a guest opened')
+    return session
+  }
+
+  #logRefusal({ record, user }: SessionRequest, refusal: SessionRefusal): void {
+    const { log } = this.#options
+    const fields = { vm_id: record.id, user, refusal }
+    if (refusal.kind === 'host_key_changed') log.warn(fields, 'a guest shows another SSH host key')
+    else log.info(fields, 'no shell in a guest')
+  }
+
+  /** A guest that stops does not say so over SSH. */
+  #endOfOver(id: VmId): void {
+    const here = [...this.#live].filter(({ record }) => record.id === id)
+    if (here.length === 0) return
+    const now = this.#options.store.vms.get(id)
+    for (const { session, record } of here) {
+      const end = endOf(record, now)
+      if (end !== undefined) session.end(end)
+    }
+  }
+}
+
+function endOf(then: VmRecord, now: VmRecord | undefined): SessionEnd | undefined {
+  if (now === undefined || now.createdAtMs !== then.createdAtMs) return { kind: 'vm_deleted' }
+  return now.observed.state === 'stopped' || !isSameRun(then, now) ? { kind: 'vm_stopped' } : undefined
+}
+
+/** Whether a VM is the same one still, and was not started again meanwhile as far as is known. */
+function isSameRun(then: VmRecord, now: VmRecord): boolean {
+  const [before, after] = [then.observed.startedAtMs, now.observed.startedAtMs]
+  const startedAgain = before !== undefined && after !== undefined && before !== after
+  return now.createdAtMs === then.createdAtMs && !startedAgain
+}

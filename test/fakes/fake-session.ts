@@ -1,0 +1,119 @@
+import { limits } from '../../src/config/limits.ts'
+import { ringInMemory } from '../../src/core/console/ring.ts'
+import { DEFAULT_WINDOW } from '../../src/core/console/window-size.ts'
+import { Listeners } from '../../src/lib/listeners.ts'
+import type { Ring } from '../../src/core/console/ring.ts'
+import type { WindowSize } from '../../src/core/console/window-size.ts'
+import type { ConsoleSession } from '../../src/ports/consoles.ts'
+
+/** A terminal in memory, which outlives the daemon: what was said on it and typed into it since its VM's start. */
+export class FakeTerminal {
+  readonly path: string
+  readonly sessionId: string
+  readonly history: Ring = ringInMemory(limits.consoleHistoryBytes, limits.consoleReadBytes)
+  readonly #typed: Uint8Array[] = []
+  window: WindowSize = DEFAULT_WINDOW
+
+  constructor(number: number) {
+    this.path = `/dev/pts/${number}`
+    this.sessionId = number.toString(16).padStart(16, '0')
+  }
+
+  /** All input that the guest has read, as text. */
+  get typed(): string {
+    return Buffer.concat(this.#typed).toString()
+  }
+
+  type(bytes: Uint8Array): void {
+    this.#typed.push(bytes.slice())
+  }
+}
+
+/** One life's view of a session; its guest reads input at once, unless it is told not to. */
+export class FakeSession implements ConsoleSession {
+  readonly id: string
+  readonly output: Ring
+  readonly terminal: FakeTerminal
+  /** What was counted by `spend`, in bytes. */
+  spent = 0
+  readonly #outputs = new Listeners()
+  readonly #ends = new Listeners()
+  readonly #rooms = new Listeners()
+  readonly #waiting: Uint8Array[] = []
+  #reading = true
+  #told = true
+  #over = false
+
+  constructor(terminal: FakeTerminal) {
+    this.terminal = terminal
+    this.id = terminal.sessionId
+    this.output = terminal.history
+  }
+
+  onOutput(listener: () => void): () => void {
+    return this.#outputs.add(listener)
+  }
+
+  onEnd(listener: () => void): () => void {
+    return this.#ends.add(listener)
+  }
+
+  onInputRoom(listener: () => void): () => void {
+    return this.#rooms.add(listener)
+  }
+
+  get inputWaiting(): number {
+    return this.#waiting.reduce((sum, { length }) => sum + length, 0)
+  }
+
+  write(bytes: Uint8Array): void {
+    if (this.#over) return
+    if (this.#reading) this.terminal.type(bytes)
+    else this.#waiting.push(bytes.slice())
+  }
+
+  resize(size: WindowSize): void {
+    if (!this.#over) this.terminal.window = size
+  }
+
+  spend(bytes: number): void {
+    this.spent += bytes
+  }
+
+  /** The guest writes; listeners hear of it in a later turn of the event loop, once for many writes. */
+  say(said: Uint8Array): void {
+    this.output.write(said)
+    if (!this.#told) return
+    this.#told = false
+    setImmediate(() => this.#tell())
+  }
+
+  /** Whether the guest reads its input. What waited is read when it does again. */
+  readInput(reading: boolean): void {
+    this.#reading = reading
+    const wasFull = this.inputWaiting > limits.consoleInputBytesMax
+    if (!reading) return
+    for (const bytes of this.#waiting.splice(0)) this.terminal.type(bytes)
+    if (wasFull) this.#rooms.tell()
+  }
+
+  /** What the end of the VM does to it. */
+  end(): void {
+    if (this.#over) return
+    this.#tell()
+    this.#over = true
+    this.#ends.tell()
+  }
+
+  /** What the end of the daemon does to it: nobody hears anything more. */
+  forget(): void {
+    this.#told = true
+    this.#over = true
+  }
+
+  #tell(): void {
+    if (this.#told) return
+    this.#told = true
+    this.#outputs.tell()
+  }
+}

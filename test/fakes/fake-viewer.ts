@@ -1,0 +1,55 @@
+import type { CloseCode } from '../../src/core/console/close.ts'
+import type { DaemonMessage } from '../../src/core/console/console-message.ts'
+import type { ConsoleViewer, ViewerListeners } from '../../src/core/console/console-viewer.ts'
+
+/** A viewer in memory that keeps what it is sent. */
+export class FakeViewer implements ConsoleViewer {
+  readonly outputs: Uint8Array[] = []
+  readonly told: DaemonMessage[] = []
+  closedWith: CloseCode | undefined
+  /** Whether what it sends is held back. */
+  isHeld = false
+  #listeners: ViewerListeners | undefined
+
+  get isOpen(): boolean {
+    return this.closedWith === undefined
+  }
+
+  /** All output, as text. */
+  get text(): string {
+    return Buffer.concat(this.outputs).toString()
+  }
+
+  listen(listeners: ViewerListeners): void {
+    this.#listeners = listeners
+  }
+
+  output(bytes: Uint8Array): void {
+    if (this.isOpen) this.outputs.push(bytes)
+  }
+
+  tell(message: DaemonMessage): void {
+    if (this.isOpen) this.told.push(message)
+  }
+
+  close(code: CloseCode): void {
+    this.closedWith ??= code
+  }
+
+  pauseInput(): void {
+    this.isHeld = true
+  }
+
+  resumeInput(): void {
+    this.isHeld = false
+  }
+
+  type(bytes: Uint8Array): void {
+    this.#listeners?.onInput(bytes)
+  }
+
+  /** Its connection is gone. */
+  leave(): void {
+    this.#listeners?.onClosed()
+  }
+}

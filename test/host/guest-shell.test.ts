@@ -1,0 +1,134 @@
+/** Shells that the installed daemon opens in a real guest, over its console route. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import { WebSocket } from 'ws'
+import { closeController, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { guestRequest } from '../../lab/inside/guest.ts'
+import { installDaemon } from '../../lab/inside/shell.ts'
+import { until } from '../../lab/inside/until.ts'
+import { TestViewer } from '../daemon/support/console-viewer.ts'
+import type { IncomingMessage } from 'node:http'
+
+const ID = 'shell-1'
+const TLS = '/etc/vmhostd/tls'
+const HOST_KEY = '/etc/dropbear/dropbear_ed25519_host_key'
+const START_SERVER = `/sbin/dropbear -E -P /run/dropbear.pid -r ${HOST_KEY} -s -j -k`
+const STOP_SERVER = 'kill $(cat /run/dropbear.pid)'
+
+const createGuest = async (): Promise<void> => {
+  await mutate('PUT', `/v1/vms/${ID}`, guestRequest({ network: { ipv4_address: '192.0.2.51' } }))
+  await settled(ID, 'running')
+}
+
+before(async () => {
+  await installDaemon()
+  await createGuest()
+})
+
+after(async () => {
+  await remove(ID)
+  closeController()
+})
+
+/** A viewer that asks for a shell. */
+const ask = (query = ''): TestViewer =>
+  new TestViewer(
+    new WebSocket(`wss://localhost:9000/v1/vms/${ID}/console?mode=ssh${query}`, {
+      ca: readFileSync(`${TLS}/ca.crt`),
+      cert: readFileSync(`${TLS}/controller.crt`),
+      key: readFileSync(`${TLS}/controller.key`),
+    }),
+  )
+
+/** A viewer that has a shell; the guest starts its server last. */
+const view = (query = ''): Promise<TestViewer> =>
+  until('the guest gives a shell', async () => {
+    const viewer = ask(query)
+    await once(viewer.socket, 'open')
+    return (await Promise.race([viewer.message(0), viewer.ended().then(() => undefined)])) && viewer
+  })
+
+async function refusal(query = ''): Promise<{ readonly code: string; readonly detail: string }> {
+  const [, response] = (await once(ask(query).socket, 'unexpected-response')) as [unknown, IncomingMessage]
+  let text = ''
+  for await (const piece of response) text += String(piece)
+  return JSON.parse(text)
+}
+
+async function closeOf(viewer: TestViewer): Promise<string> {
+  const { status, reason } = await viewer.ended()
+  return `${status} ${reason}`
+}
+
+/** Runs one command in a shell of its own. */
+async function run(command: string, query = ''): Promise<string> {
+  const viewer = await view(query)
+  viewer.type(`${command}; exit\n`)
+  await viewer.ended()
+  return viewer.text
+}
+
+test('a shell has the size of its viewer, follows it, and its exit status is told', async () => {
+  const viewer = await view('&cols=120&rows=40')
+  assert.deepEqual(viewer.texts, [{ attached: { mode: 'ssh' } }])
+  viewer.type('id -un; stty size\n')
+  await viewer.shows('root\r\n40 120\r\n')
+  viewer.tell({ resize: { cols: 99, rows: 21 } })
+  viewer.type('stty size\n')
+  await viewer.shows('21 99\r\n')
+  viewer.type('exit 3\n')
+  assert.equal(await closeOf(viewer), '1000 shell_ended: exit status 3')
+})
+
+test('another user of the guest is let in; one that is none is refused', async () => {
+  assert.match(await run('id -un', '&user=guest'), /guest\r\n/)
+  assert.match(await closeOf(ask('&user=nobody')), /^1011 ssh_key_refused: /)
+})
+
+test('a megabyte of output comes whole', async () => {
+  const viewer = await view()
+  // Octal, so that the command that is typed and echoed has none of what is counted.
+  // The guest's server may give up what its terminal still holds when the shell exits, so that comes later.
+  viewer.type('head -c 1000000 /dev/zero | tr "\\0" "\\045"; echo all of "it"\n')
+  await viewer.shows('all of it\r\n')
+  assert.equal(viewer.text.split('%').length - 1, 1_000_000)
+  viewer.socket.close()
+})
+
+test('a guest whose server is stopped refuses, and gives shells again when it is back', async () => {
+  const viewer = await view()
+  viewer.type(`${STOP_SERVER}\n`)
+  await until('nothing listens', async () =>
+    (await closeOf(ask())).startsWith('1011 ssh_refused: ') ? true : undefined,
+  )
+  viewer.type(`${START_SERVER}\n`)
+  ;(await view()).socket.close()
+  viewer.socket.close()
+})
+
+test('a guest whose host key changes is refused until its new key is accepted', async () => {
+  await run(`${STOP_SERVER}; rm ${HOST_KEY}; dropbearkey -t ed25519 -f ${HOST_KEY}; ${START_SERVER}`)
+  const { code, detail } = await refusal()
+  assert.equal(code, 'ssh_host_key_changed')
+  const [accept] = /accept_host_key=\S+$/.exec(detail) ?? []
+  assert.ok(accept !== undefined, detail)
+  assert.equal((await refusal(`&accept_host_key=SHA256:${'A'.repeat(43)}`)).code, 'ssh_host_key_changed')
+  await run('true', `&${accept}`)
+  await run('true')
+})
+
+test('the stop of a VM ends its shells, and there are none while it is stopped', async () => {
+  const viewer = await view()
+  await setPower(ID, 'stopped')
+  assert.match(await closeOf(viewer), /^1000 vm_stopped$|^1011 ssh_lost: /)
+  await settled(ID, 'stopped')
+  assert.equal((await refusal()).code, 'vm_not_running')
+})
+
+test('a VM that is made anew under the same id may have another host key', async () => {
+  await remove(ID)
+  await createGuest()
+  assert.match(await run('id -un'), /root\r\n/)
+})
