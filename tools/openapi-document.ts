@@ -2,6 +2,7 @@ import { createControllerApp } from '../src/api/controller/app.ts'
 import { plainTransport } from '../src/api/controller/transports.ts'
 import { VmWaits } from '../src/api/controller/vm-waits.ts'
 import { silentLog } from '../src/log/log.ts'
+import { ConsoleHub } from '../src/owners/console-hub.ts'
 import { packageVersion } from './bundle.ts'
 
 /** The OpenAPI document as the daemon serves it under /docs/swagger.json: made of the schemas that validate requests. */
@@ -15,6 +16,12 @@ export async function openapiDocument(): Promise<object> {
     plan: unused,
     counters: unused,
     hostView: unused,
+    consoles: new ConsoleHub({
+      consoles: { session: () => undefined, onSession: () => () => {} },
+      store: { vms: { get: () => undefined }, onVmChange: () => () => {} },
+    }),
+    shells: { open: unused },
+    time: { monotonicMs: unused, after: unused },
     waitingFor: () => [],
     readAsset: () => new Uint8Array(),
     version: packageVersion(),

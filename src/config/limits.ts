@@ -44,8 +44,9 @@ export const limits = {
   consoleViewersMax: 16,
   /** Output on its way to a viewer that does not read; past it the viewer goes. */
   consoleViewerBehindBytesMax: 1024 * 1024,
-  /** Output of a shell on its way to its viewer; past it the guest waits. */
+  /** Output of a shell on its way to its viewer; past it the guest waits, until there is less than the second. */
   consoleShellAheadBytesMax: 256 * 1024,
+  consoleShellResumeBytes: 128 * 1024,
   /** One message of a viewer. */
   consoleMessageBytesMax: 64 * 1024,
   /** Messages of a viewer: far above what a fast paste or a dragged window makes. */
@@ -65,10 +66,16 @@ export const limits = {
   /** What the daemon moves for one console: its output, and again for each viewer. Past it the guest waits, as on a serial line. */
   consoleMovedBytesPerSecond: 64 * 1024 * 1024,
   consoleMovedBurstBytes: 1024 * 1024,
+  /** The same for all consoles together: a third of a core, however many guests are noisy. */
+  consolesMovedBytesPerSecond: 128 * 1024 * 1024,
   /** A viewer that has not answered a ping by the next one is gone. */
   consolePingMs: 20_000,
+  /** Input that is read from a viewer who is held back, to see whether it answers pings; past it, it is not asked. */
+  consoleHeldInputBytesMax: 256 * 1024,
   /** A viewer that does not answer a close is cut off. */
   consoleCloseMs: 2000,
+  /** How long the last output of a VM or a shell may take to leave for a slow viewer, before the close goes out. */
+  consoleLastOutputMs: 30_000,
 
   /** The console page: how long it waits to hear why it was refused. */
   consolePageAskMs: 10_000,

@@ -7,6 +7,8 @@ import { Pool } from '../host/pool/pool.ts'
 import { ConsoleMasters } from '../host/pty/console-masters.ts'
 import { chooseAccelerator } from '../host/qemu/choose-accelerator.ts'
 import { QemuMonitor } from '../host/qemu/qemu-monitor.ts'
+import { ensureKeyPair } from '../host/ssh/key-pair.ts'
+import { SshShells } from '../host/ssh/ssh-shells.ts'
 import { systemClock } from '../host/system-clock.ts'
 import { SystemdDescriptorStore } from '../host/systemd/descriptor-store.ts'
 import { SystemdBus } from '../host/systemd/systemd-bus.ts'
@@ -26,14 +28,21 @@ export type BuiltHost = {
   readonly bus: SystemdBus
   readonly consoles: ConsoleMasters
   readonly descriptorStore: SystemdDescriptorStore
+  readonly shells: SshShells
 }
 
 /** Makes the drivers. Touches the host no more than to learn what it is. */
 export async function buildHost(config: Config, store: Store, poolId: string, log: Log): Promise<BuiltHost> {
   const bus = new SystemdBus({ log })
   const descriptorStore = new SystemdDescriptorStore({ bus })
-  const consoles = new ConsoleMasters({ store: descriptorStore, log })
+  const consoles = new ConsoleMasters({
+    store: descriptorStore,
+    runDirectory: config.runDirectory,
+    log,
+  })
   const { monitor, ...program } = await buildMonitor(config, log)
+  // Made here too: an installation that was set up by an older version has none.
+  const keyPair = ensureKeyPair(config.stateDirectory, config.host.id)
   const host: Host = {
     units: new SystemdUnits({ bus, log, runDirectory: config.runDirectory }),
     consoles,
@@ -43,10 +52,11 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
     firewall: buildFirewall(config, store),
     clock: systemClock,
     bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
+    sshPublicKey: keyPair.publicKey,
   }
   const { poolDirectory } = config.storage
   const figures = new LinuxFigures({ poolDirectory, poolId, monitor: program })
-  return { host, figures, bus, consoles, descriptorStore }
+  return { host, figures, bus, consoles, descriptorStore, shells: new SshShells(keyPair) }
 }
 
 type BuiltMonitor = {

@@ -7,12 +7,16 @@ import { notifyReady, notifyStopping } from '../host/systemd/notify.ts'
 import { newOperationId } from '../log/operation-id.ts'
 import { explain, planFor } from '../reconcile/explain.ts'
 import { readCounters } from '../reconcile/observe/read-counters.ts'
+import { ConsoleHub } from '../owners/console-hub.ts'
+import { takeConsoleCensus } from '../owners/console-census.ts'
 import { HostInspector } from '../owners/host-inspector.ts'
 import { HostReport } from '../owners/host-report.ts'
+import { SshSessions } from '../owners/ssh-sessions.ts'
 import { Reconciler } from '../reconcile/reconciler.ts'
 import { sweepOrphans } from '../reconcile/sweep-orphans.ts'
 import { Store } from '../store/store.ts'
 import { openAdminSocket } from './admin-socket.ts'
+import { reportAdoption } from './adoption-report.ts'
 import { readAsset } from './assets.ts'
 import { build } from './build.ts'
 import { buildHost } from './build-host.ts'
@@ -36,6 +40,7 @@ export class Daemon {
   readonly #built: BuiltHost
   readonly #reconciler: Reconciler
   readonly #inspector: HostInspector
+  readonly #shells: SshSessions
   readonly #ending = new AbortController()
   readonly #waitingFor = new Set([CONSOLES, FIRST_LOOK])
   #api: ControllerApi | undefined
@@ -48,6 +53,8 @@ export class Daemon {
     this.#built = made.built
     this.#reconciler = new Reconciler(this.#passContext)
     this.#inspector = this.#buildInspector()
+    const { shells, host } = made.built
+    this.#shells = new SshSessions({ shells, store: made.store, clock: host.clock, log })
   }
 
   /** Resolves when the listener answers; adoption goes on after that. Throws what an operator can mend, in words. */
@@ -94,6 +101,9 @@ export class Daemon {
         counters: (record) => readCounters(this.#built.host, record),
         // Before that a VM's stored console would look like none.
         context: () => (this.#waitingFor.has(CONSOLES) ? undefined : context),
+        consoles: new ConsoleHub({ consoles: this.#built.host.consoles, store: this.#store }),
+        shells: this.#shells,
+        time: this.#built.host.clock,
         waitingFor: () => [...this.#waitingFor],
         readAsset,
         version: build.version,
@@ -106,8 +116,10 @@ export class Daemon {
     })
     this.#admin = await openAdminSocket(this.#config.runDirectory, {
       plan: (id) => explain(this.#passContext, id),
-      console: async (id) =>
-        this.#store.vms.get(id) === undefined ? undefined : this.#built.consoles.history(id),
+      console: async (id) => {
+        if (this.#store.vms.get(id) === undefined) return undefined
+        return this.#built.consoles.session(id)?.output.since(0).bytes ?? ''
+      },
     })
     this.#log.info({ address: controller.listenAddress, port: this.#api.port }, 'listening')
   }
@@ -126,7 +138,12 @@ export class Daemon {
   #buildReport(): HostReport {
     const { figures, host, descriptorStore } = this.#built
     return new HostReport({
-      names: { id: this.#config.host.id, bootId: host.bootId, version: build.version },
+      names: {
+        id: this.#config.host.id,
+        bootId: host.bootId,
+        version: build.version,
+        sshPublicKey: host.sshPublicKey,
+      },
       inspector: this.#inspector,
       figures,
       units: host.units,
@@ -150,20 +167,13 @@ export class Daemon {
     await sweepOrphans(this.#passContext, this.#ending.signal)
   }
 
-  /** The adoption report: what an operator looks for after every start. */
   async #report(adopted: number): Promise<void> {
     try {
-      const [check, units] = await Promise.all([
+      const [check, census] = await Promise.all([
         this.#built.descriptorStore.check(),
-        this.#built.host.units.list(),
+        takeConsoleCensus(this.#built.host),
       ])
-      const report = {
-        descriptor_store_available: check.available,
-        adopted_console_count: adopted,
-        running_unit_count: units.filter(({ state }) => state.kind === 'active').length,
-      }
-      if (check.available) this.#log.info(report, 'consoles adopted')
-      else this.#log.error({ ...report, because: check.because, mend: check.mend }, 'no VM can be started')
+      reportAdoption({ adopted, check, census }, this.#log)
     } catch (error) {
       if (!(error instanceof HostFault)) throw error
       this.#log.error({ error, adopted_console_count: adopted }, 'the descriptor store could not be checked')
@@ -177,6 +187,7 @@ export class Daemon {
     notifyStopping()
     this.#ending.abort()
     this.#inspector.stop()
+    this.#shells.end()
     this.#admin?.close()
     const work = Promise.all([this.#api?.close(boundMs), this.#reconciler.stop()]).then(() => true)
     const late = Promise.withResolvers<false>()

@@ -147,6 +147,21 @@ test('no byte of a shell is to be had before the pin is on the disk', async (t) 
   ;(await opening).close()
 })
 
+test('a VM that stops while the pin goes to the disk ends the session that is made', async (t) => {
+  const stage = new Stage(t)
+  await stage.store.flushed()
+  const disk = Promise.withResolvers<void>()
+  stage.disk = disk.promise
+  const opening = stage.opened()
+  await until(
+    () => stage.store.sshHostKeys.get(web),
+    (pin) => pin !== undefined,
+  )
+  stage.observe({ state: 'stopped' })
+  disk.resolve()
+  assert.deepEqual(endsOf(await opening), [{ kind: 'vm_stopped' }])
+})
+
 test('a login that fails pins nothing', async (t) => {
   const stage = new Stage(t)
   const refusal = await stage.refusal({ user: 'nobody' })

@@ -162,6 +162,8 @@ export class SshSessions {
     const live: Live = { session, record }
     this.#live.add(live)
     log.info({}, 'shell in a guest opened')
+    // It may have become over since it was last looked at, while the pin went to the disk.
+    this.#endOfOver(record.id)
     return session
   }
 

@@ -36,6 +36,7 @@ test('an empty host tells what it is and what it has, each figure as it was look
       id: 'host-1',
       boot_id: 'boot-1',
       version: '1.2.3',
+      ssh_public_key: 'ssh-ed25519 AAAA vmhostd@host-1',
       monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'tcg' },
       kernel: '6.12.41',
       architecture: 'x86_64',

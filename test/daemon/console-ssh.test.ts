@@ -197,12 +197,47 @@ test('a viewer that leaves while its shell is opened leaves nothing behind', asy
     (taken) => taken === 1,
   )
   viewer.socket.terminate()
-  release()
+  // While the guest has not answered.
   await until(
     () => stage.host.sessions.taken(WEB),
     (taken) => taken === 0,
   )
-  assert.ok(stage.guest.shells.every(({ isClosed }) => isClosed))
+  release()
+  assert.equal(stage.guest.shells.length, 0)
+})
+
+test('a request without an upgrade is refused for the same reasons, and a connection keeps nothing of it', async (t) => {
+  const stage = await stageOn(t)
+  const warnings: string[] = []
+  const onWarning = ({ message }: Error): void => void warnings.push(message)
+  process.on('warning', onWarning)
+  t.after(() => process.off('warning', onWarning))
+  const path = `/v1/vms/${WEB}/console?mode=ssh`
+  // More than the listeners of one kind that Node finds suspicious.
+  for (let count = 0; count < 12; count += 1) assert.equal((await stage.host.call({ path })).status, 426)
+  assert.deepEqual(warnings, [])
+  assert.equal(stage.host.sessions.taken(WEB), 0)
+  stage.guest.hostKey = fakeHostKey(9)
+  assert.equal((await stage.host.call({ path })).json.code, 'ssh_host_key_changed')
+})
+
+test('a ping that waits behind the output of a shell does not keep it held back', async (t) => {
+  const stage = await stageOn(t)
+  const viewer = await stage.view()
+  const shell = shellIn(stage)
+  const said = Buffer.alloc(limits.consoleShellAheadBytesMax + 1, 'y')
+  // In one turn: the output is under way as one write, and the ping waits behind it.
+  shell.say(said)
+  assert.equal(shell.isPaused, true)
+  stage.host.clock.advance(limits.consolePingMs)
+  await until(
+    () => shell.isPaused,
+    (isPaused) => !isPaused,
+  )
+  await until(
+    () => viewer.bytes.length,
+    (length) => length === said.length,
+  )
 })
 
 test('a viewer that does not read holds its shell back, and misses nothing', async (t) => {

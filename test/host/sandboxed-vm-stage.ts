@@ -82,7 +82,7 @@ export async function stageOf(t: TestContext): Promise<SandboxStage> {
   const runDirectory = '/run/vmhostd-test'
   const bus = new SystemdBus({ log: silentLog, addresses: [PRIVATE_SOCKET] })
   const units = new SystemdUnits({ bus, log: silentLog, runDirectory })
-  const console = ConsoleMaster.open(ConsoleHistory.inMemory(), silentLog)
+  const console = ConsoleMaster.open({ history: ConsoleHistory.inMemory(), log: silentLog })
   const monitor = new QemuMonitor({
     program: PROGRAM,
     accelerator: 'tcg',

@@ -45,7 +45,8 @@ function stageOf(t: TestContext, addresses: readonly BusAddress[] = [PRIVATE_SOC
     bus.close()
   })
   const consoleOf = (id: VmId): ConsoleMaster => {
-    const found = consoles.get(id) ?? ConsoleMaster.open(ConsoleHistory.inMemory(), silentLog)
+    const found =
+      consoles.get(id) ?? ConsoleMaster.open({ history: ConsoleHistory.inMemory(), log: silentLog })
     consoles.set(id, found)
     return found
   }

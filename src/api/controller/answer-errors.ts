@@ -16,6 +16,8 @@ export function answerErrors(app: App, log: Log): void {
     }
     request.problemCode = problem.code
     if (error instanceof Refused) reply.headers(error.headers)
+    // What was to be upgraded speaks HTTP no more.
+    if (request.ws) reply.header('connection', 'close')
     if (problem.code === 'starting_up') reply.header('retry-after', '1')
     return reply.code(problem.status).type(PROBLEM_MEDIA_TYPE).serializer(JSON.stringify).send(problem)
   })

@@ -2,7 +2,9 @@ import { Server as TlsServer } from 'node:https'
 import { createControllerApp } from './app.ts'
 import { readTlsFiles, watchTlsFiles } from './tls-files.ts'
 import { tlsTransport } from './transports.ts'
+import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { ControllerRooms } from './rooms.ts'
 import type { TlsFiles } from './tls-files.ts'
 
@@ -20,7 +22,7 @@ export type ControllerApiOptions = {
 /** The running listener. */
 export type ControllerApi = {
   readonly port: number
-  /** Takes no new connections, lets requests under way end, and cuts them off after `boundMs`. */
+  /** Takes no new connections, ends consoles, lets requests under way end, and cuts all off after `boundMs`. */
   close(boundMs: number): Promise<void>
 }
 
@@ -31,6 +33,7 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
   const app = await createControllerApp(rooms, tlsTransport(tls.options, commonName, rooms.log))
   await app.listen({ host: options.address, port: options.port })
   const { server } = app
+  const upgraded = upgradedSockets(server)
   const stopWatching = watchTlsFiles({
     files: tlsFiles,
     current: tls,
@@ -44,9 +47,22 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
     port: (server.address() as AddressInfo).port,
     async close(boundMs) {
       stopWatching()
-      const bound = setTimeout(() => server.closeAllConnections(), boundMs)
+      const bound = setTimeout(() => {
+        server.closeAllConnections()
+        for (const socket of upgraded) socket.destroy()
+      }, boundMs)
       await app.close()
       clearTimeout(bound)
     },
   }
+}
+
+/** The connections that the server gave up to an upgrade, and does not close by itself any more. */
+function upgradedSockets(server: Server): ReadonlySet<Duplex> {
+  const sockets = new Set<Duplex>()
+  server.on('upgrade', (_request, socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
+  return sockets
 }

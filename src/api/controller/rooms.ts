@@ -3,12 +3,15 @@ import type { Plan } from '../../core/plan/step.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { VmCounters } from '../../core/vm/vm-counters.ts'
 import type { Log } from '../../log/log.ts'
+import type { ConsoleHub } from '../../owners/console-hub.ts'
 import type { HostView } from '../../owners/host-report.ts'
+import type { SshSessions } from '../../owners/ssh-sessions.ts'
 import type { VmInputs } from '../../store/vm-table.ts'
+import type { SocketTime } from '../console/console-socket.ts'
 import type { VmWaits } from './vm-waits.ts'
 
 /** What is embedded in the executable and served, or read beside the sources when run from them. */
-export type PageAsset = 'scalar.js' | 'errors.md'
+export type PageAsset = 'scalar.js' | 'errors.md' | 'console.js' | 'console.css'
 
 /** What the controller API needs of the rest of the daemon. */
 export type ControllerRooms = {
@@ -22,6 +25,12 @@ export type ControllerRooms = {
   readonly counters: (record: VmRecord) => Promise<VmCounters>
   /** All of this host, from a fresh look. Throws HostFault. */
   readonly hostView: () => Promise<HostView>
+  /** Viewers of serial consoles. */
+  readonly consoles: ConsoleHub
+  /** Shells in guests. */
+  readonly shells: Pick<SshSessions, 'open'>
+  /** For what WebSockets wait for. */
+  readonly time: SocketTime
   /** What the daemon still waits for before it is ready, in words ("console adoption"); empty when it is. */
   readonly waitingFor: () => readonly string[]
   readonly readAsset: (name: PageAsset) => Uint8Array

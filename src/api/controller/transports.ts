@@ -3,6 +3,7 @@ import { createServer as createTlsServer } from 'node:https'
 import { limits } from '../../config/limits.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { authorizeCommonName } from './peer-name.ts'
+import { beginsUpgrade } from './upgrade.ts'
 import type { Server } from 'node:http'
 import type { SecureContextOptions, TLSSocket } from 'node:tls'
 import type { Log } from '../../log/log.ts'
@@ -14,6 +15,7 @@ const httpOptions = {
   requestTimeout: limits.requestMs,
   keepAliveTimeout: limits.keepAliveMs,
   connectionsCheckingInterval: limits.connectionCheckMs,
+  shouldUpgradeCallback: beginsUpgrade,
 } as const
 
 /** No TLS and no authentication: for tests and for looking at the pages, on loopback. */

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { problemSchema } from './problem.ts'
+import { consoleFromDaemonSchema, consoleFromViewerSchema } from './console.ts'
 import { setNetworkSchema } from './network.ts'
 import { planSchema } from './plan.ts'
 import {
@@ -29,6 +30,8 @@ export const namedSchemas = {
   Plan: planSchema,
   Counters: countersSchema,
   Sync: syncSchema,
+  ConsoleFromDaemon: consoleFromDaemonSchema,
+  ConsoleFromViewer: consoleFromViewerSchema,
   Problem: problemSchema,
 } as const
 

@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { MAC_ADDRESS_PATTERN, SHA256_PATTERN, VM_ID_PATTERN } from '../../core/vm/ids.ts'
 
 /** Printable ASCII: what a kernel command line is made of. */
@@ -16,6 +17,12 @@ export const LABEL_VALUE_PATTERN = '^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9
 const LABEL = '[A-Za-z0-9._/-]{1,128}=[A-Za-z0-9._-]{0,63}'
 export const LABEL_QUERY_PATTERN = `^${LABEL}(,${LABEL})*$`
 export const CURSOR_PATTERN = '^[A-Za-z0-9_-]{1,128}$'
+/** Of a console session. */
+export const SESSION_PATTERN = '^[0-9a-f]{16}$'
+/** Of a user in a guest, as useradd(8) makes them. */
+export const GUEST_USER_PATTERN = `^[a-z_][a-z0-9_-]{0,${limits.sshUserBytesMax - 1}}$`
+/** Of an SSH host key, as OpenSSH prints it (ssh-keygen(1), `-l`). */
+export const FINGERPRINT_PATTERN = '^SHA256:[A-Za-z0-9+/]{43}$'
 
 /** What a value must be that does not match its pattern. */
 export const patternWords: ReadonlyMap<string, string> = new Map([
@@ -32,4 +39,10 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [LABEL_VALUE_PATTERN, 'must be at most 63 letters, digits, inner dots, hyphens and underscores'],
   [LABEL_QUERY_PATTERN, 'must be labels like env=prod, joined by commas'],
   [CURSOR_PATTERN, 'must be the next_cursor of an earlier answer'],
+  [SESSION_PATTERN, 'must be the session of an earlier attached message: 16 lower-case hexadecimal digits'],
+  [
+    GUEST_USER_PATTERN,
+    `must be 1 to ${limits.sshUserBytesMax} lower-case letters, digits, hyphens and underscores, no digit first`,
+  ],
+  [FINGERPRINT_PATTERN, 'must be a fingerprint as in SHA256:… with 43 characters; write + as %2B'],
 ])

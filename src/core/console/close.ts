@@ -28,6 +28,11 @@ export const closes = {
 
 export type CloseCode = keyof typeof closes
 
+const FINAL: ReadonlySet<CloseCode> = new Set(['vm_stopped', 'vm_deleted', 'shell_ended', 'ssh_lost'])
+
+/** Whether what was said before can never be had again, by whatever connection. */
+export const isFinal = (code: CloseCode): boolean => FINAL.has(code)
+
 /** Bytes of a reason at most: a control frame has 125, the status takes two (RFC 6455, section 5.5). */
 const REASON_BYTES_MAX = 123
 

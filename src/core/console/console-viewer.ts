@@ -10,8 +10,8 @@ export type ViewerListeners = {
   readonly onPosition: () => void
   /** Comes once, when it is gone, whoever ended it. */
   readonly onClosed: () => void
-  /** All that was sent is on its way. */
-  readonly onDrain?: () => void
+  /** Something that was sent has left. */
+  readonly onSent?: () => void
 }
 
 /** One who looks at a terminal from afar. Nothing in it blocks. */

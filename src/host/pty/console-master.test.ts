@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { closeSync, fstatSync, openSync, readdirSync, writeSync } from 'node:fs'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import type { MasterOptions } from './console-master.ts'
 import { until } from '../../../test/contract/until.ts'
 import { limits } from '../../config/limits.ts'
 import { silentLog } from '../../log/log.ts'
@@ -11,11 +12,11 @@ import { duplicate } from '../ffi/descriptor.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { library } from '../ffi/koffi.ts'
 import { ConsoleHistory } from './console-history.ts'
-import { ConsoleMaster } from './console-master.ts'
+import { ConsoleMaster, sharedBudget } from './console-master.ts'
 import { hasSession, makeRaw, openMaster, openSlave, slavePath, setWindowSize } from './open-pty.ts'
 
-function openConsole(t: TestContext, log = silentLog): ConsoleMaster {
-  const terminal = ConsoleMaster.open(ConsoleHistory.inMemory(), log)
+function openConsole(t: TestContext, options: Partial<MasterOptions> = {}): ConsoleMaster {
+  const terminal = ConsoleMaster.open({ history: ConsoleHistory.inMemory(), log: silentLog, ...options })
   t.after(() => terminal.close())
   return terminal
 }
@@ -33,6 +34,21 @@ const seen = (terminal: ConsoleMaster, text: string): Promise<string> =>
     (all) => all === text,
     5000,
   )
+
+/** More than one read brings. */
+const READ_BYTES = 32 * 4096
+
+/** Until what a program writes at once was read, in milliseconds. */
+async function msToRead(terminal: ConsoleMaster): Promise<number> {
+  const startedMs = performance.now()
+  await runOn(terminal.path, `head -c ${READ_BYTES} /dev/zero`)
+  await until(
+    () => terminal.output.end,
+    (end) => end === READ_BYTES,
+    5000,
+  )
+  return performance.now() - startedMs
+}
 
 /** Runs a program in a session of its own on a terminal, as systemd does for a VM. */
 function runOn(path: string, command: string): Promise<unknown[]> {
@@ -116,11 +132,11 @@ test(
 test('a closed console leaves nothing open, and the pty to whoever holds its master', async () => {
   const openFiles = (): number => readdirSync('/proc/self/fd').length
   const before = openFiles()
-  const terminal = ConsoleMaster.open(ConsoleHistory.inMemory(), silentLog)
+  const terminal = ConsoleMaster.open({ history: ConsoleHistory.inMemory(), log: silentLog })
   const stored = duplicate(terminal.fd)
   terminal.close()
   terminal.close()
-  const adopted = ConsoleMaster.adopt(stored, ConsoleHistory.inMemory(), silentLog)
+  const adopted = ConsoleMaster.adopt(stored, { history: ConsoleHistory.inMemory(), log: silentLog })
   assert.equal(adopted.path, terminal.path)
   writeOnce(adopted.path, 'still here')
   await seen(adopted, 'still here')
@@ -131,7 +147,7 @@ test('a closed console leaves nothing open, and the pty to whoever holds its mas
 test('a descriptor that is no master cannot be adopted, and is closed', () => {
   const fd = openSync('/dev/null', 'r')
   assert.throws(
-    () => ConsoleMaster.adopt(fd, ConsoleHistory.inMemory(), silentLog),
+    () => ConsoleMaster.adopt(fd, { history: ConsoleHistory.inMemory(), log: silentLog }),
     (error) => hasErrno(error, 'ENOTTY', 'EINVAL'),
   )
   assert.throws(
@@ -167,15 +183,17 @@ test('a guest that writes without pause has its share of the daemon, and no more
 test('work that is counted for a console is paid by its guest', async (t) => {
   const terminal = openConsole(t)
   terminal.spend(limits.consoleMovedBurstBytes + 0.2 * limits.consoleMovedBytesPerSecond)
-  const startedMs = performance.now()
-  const bytes = 32 * 4096
-  await runOn(terminal.path, `head -c ${bytes} /dev/zero`)
-  await until(
-    () => terminal.output.end,
-    (end) => end === bytes,
-    5000,
-  )
-  assert.ok(performance.now() - startedMs >= 150)
+  assert.ok((await msToRead(terminal)) >= 150)
+})
+
+test('what is moved for all consoles together is bounded as well', async (t) => {
+  const shared = sharedBudget()
+  const [one, other, apart] = [openConsole(t, { shared }), openConsole(t, { shared }), openConsole(t)]
+  one.spend(limits.consoleMovedBurstBytes + 2 * limits.consolesMovedBytesPerSecond)
+  const waited = msToRead(other)
+  await msToRead(apart)
+  assert.ok(other.output.end < READ_BYTES, 'the other waits, while one with a budget of its own does not')
+  assert.ok((await waited) >= 1500)
 })
 
 test('listeners hear of much output once for many reads', async (t) => {
@@ -231,7 +249,7 @@ test('a master that systemd hands over blocking is read and written without bloc
     library('libc.so.6').func('int fcntl(int fd, int command, ...)')(blocking, F_SETFL, 'int', 0),
     0,
   )
-  const terminal = ConsoleMaster.adopt(blocking, ConsoleHistory.inMemory(), silentLog)
+  const terminal = ConsoleMaster.adopt(blocking, { history: ConsoleHistory.inMemory(), log: silentLog })
   t.after(() => terminal.close())
   terminal.write(Buffer.alloc(64 * 1024))
   assert.ok(terminal.inputWaiting > 0)

@@ -1,4 +1,6 @@
 import { closeSync } from 'node:fs'
+import { limits } from '../../config/limits.ts'
+import { TokenBucket } from '../../core/console/token-bucket.ts'
 import { DEFAULT_WINDOW } from '../../core/console/window-size.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import { errorChain } from '../../log/error-chain.ts'
@@ -11,7 +13,20 @@ import type { Log } from '../../log/log.ts'
 import type { ConsoleOutput, ConsoleSession } from '../../ports/consoles.ts'
 import type { ConsoleHistory } from './console-history.ts'
 
-type MasterOptions = { readonly fd: number; readonly history: ConsoleHistory; readonly log: Log }
+export type MasterOptions = {
+  readonly history: ConsoleHistory
+  readonly log: Log
+  /** What all consoles of the daemon may have of it together. */
+  readonly shared?: TokenBucket
+}
+
+/** The budget of all consoles of a process. */
+export const sharedBudget = (): TokenBucket =>
+  new TokenBucket({
+    perSecond: limits.consolesMovedBytesPerSecond,
+    burst: limits.consoleMovedBurstBytes,
+    nowMs: performance.now(),
+  })
 
 /**
  * The daemon's end of one console: the master, read always.
@@ -34,7 +49,11 @@ export class ConsoleMaster implements ConsoleSession {
   readonly #ends = new Listeners()
   #closed = false
 
-  private constructor({ fd, history, log }: MasterOptions, prepare: (slave: number) => void) {
+  private constructor(
+    fd: number,
+    { history, log, shared = sharedBudget() }: MasterOptions,
+    prepare: (slave: number) => void,
+  ) {
     this.fd = fd
     this.path = slavePath(fd)
     this.#history = history
@@ -48,6 +67,7 @@ export class ConsoleMaster implements ConsoleSession {
       this.#reader = new ConsoleReader({
         fd,
         ring: history.ring,
+        shared,
         onOutput: () => this.#outputs.tell(),
         log: this.#log,
       })
@@ -58,24 +78,24 @@ export class ConsoleMaster implements ConsoleSession {
   }
 
   /** A new pty. Throws ErrnoError; nothing is left behind then, but the history is still the caller's. */
-  static open(history: ConsoleHistory, log: Log): ConsoleMaster {
+  static open(options: MasterOptions): ConsoleMaster {
     const fd = openMaster()
-    return this.#make({ fd, history, log }, (slave) => {
+    return this.#make(fd, options, (slave) => {
       makeRaw(slave)
       setWindowSize(fd, DEFAULT_WINDOW)
     })
   }
 
   /** Goes on with the master of an earlier process. Throws ErrnoError, e.g. if it is none, and has closed it then. */
-  static adopt(fd: number, history: ConsoleHistory, log: Log): ConsoleMaster {
-    return this.#make({ fd, history, log }, () => {})
+  static adopt(fd: number, options: MasterOptions): ConsoleMaster {
+    return this.#make(fd, options, () => {})
   }
 
-  static #make(options: MasterOptions, prepare: (slave: number) => void): ConsoleMaster {
+  static #make(fd: number, options: MasterOptions, prepare: (slave: number) => void): ConsoleMaster {
     try {
-      return new ConsoleMaster(options, prepare)
+      return new ConsoleMaster(fd, options, prepare)
     } catch (error) {
-      closeSync(options.fd)
+      closeSync(fd)
       throw error
     }
   }
@@ -124,7 +144,11 @@ export class ConsoleMaster implements ConsoleSession {
   /** Ends the session, after its last output, and closes this process's ends. */
   end(): void {
     if (this.#closed) return
-    this.#reader.readRest()
+    try {
+      this.#reader.readRest()
+    } catch (error) {
+      this.#log.error({ reason: errorChain(error) }, 'the last output of a console could not be read')
+    }
     this.#ends.tell()
     void this.#shut().then(() => this.#history.release())
   }

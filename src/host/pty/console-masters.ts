@@ -5,12 +5,13 @@ import { Listeners } from '../../lib/listeners.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { ConsoleHistory } from './console-history.ts'
-import { ConsoleMaster } from './console-master.ts'
+import { ConsoleMaster, sharedBudget } from './console-master.ts'
 import { HistoryFiles } from './history-files.ts'
 import { hasSession } from './open-pty.ts'
 import type { ConsoleState } from '../../core/plan/world.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import type { Log } from '../../log/log.ts'
+import type { MasterOptions } from './console-master.ts'
 import type { ConsoleSession, Consoles } from '../../ports/consoles.ts'
 import type { DescriptorStore } from '../systemd/descriptor-store.ts'
 
@@ -26,6 +27,7 @@ export class ConsoleMasters implements Consoles {
   readonly #store: DescriptorStore
   readonly #files: HistoryFiles
   readonly #log: Log
+  readonly #shared = sharedBudget()
   readonly #masters = new Map<VmId, ConsoleMaster>()
   readonly #begins = new Listeners<[VmId, ConsoleSession]>()
 
@@ -115,7 +117,7 @@ export class ConsoleMasters implements Consoles {
     try {
       const history = this.#files.create(id)
       try {
-        return ConsoleMaster.open(history, this.#log.child({ vm_id: id }))
+        return ConsoleMaster.open(this.#optionsOf(id, history))
       } catch (error) {
         history.release()
         this.#files.remove(id)
@@ -124,6 +126,10 @@ export class ConsoleMasters implements Consoles {
     } catch (error) {
       throw new HostFault('console_unprotected', `making a pty for VM ${id}`, { cause: error })
     }
+  }
+
+  #optionsOf(id: VmId, history: ConsoleHistory): MasterOptions {
+    return { history, log: this.#log.child({ vm_id: id }), shared: this.#shared }
   }
 
   #begin(id: VmId, master: ConsoleMaster): void {
@@ -142,12 +148,15 @@ export class ConsoleMasters implements Consoles {
 
   #adoptMaster(id: VmId, fd: number): void {
     const history = this.#adoptHistory(id)
+    let master
     try {
-      this.#begin(id, ConsoleMaster.adopt(fd, history, this.#log.child({ vm_id: id })))
+      master = ConsoleMaster.adopt(fd, this.#optionsOf(id, history))
     } catch (error) {
       history.release()
       this.#log.error({ vm_id: id, reason: errorChain(error) }, 'a stored console cannot be used')
+      return
     }
+    this.#begin(id, master)
   }
 
   /** A VM runs on this console: whatever is wrong with its history, it gets one. */

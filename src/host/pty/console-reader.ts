@@ -12,6 +12,8 @@ export type ReaderOptions = {
   /** A pty master, non-blocking. It stays the caller's. */
   readonly fd: number
   readonly ring: Ring
+  /** What all consoles of the daemon may have together. */
+  readonly shared: TokenBucket
   /** Called once a turn of the event loop in which the ring got bytes. */
   readonly onOutput: () => void
   readonly log: Log
@@ -19,7 +21,7 @@ export type ReaderOptions = {
 
 /**
  * Reads a pty always, straight into the ring, so that a guest that writes never waits for a reader; yet no more than the
- * budget lets it, so that one guest cannot have the daemon for itself.
+ * budgets let it, so that neither one guest nor all of them can have the daemon for themselves.
  */
 export class ConsoleReader {
   readonly #options: ReaderOptions
@@ -47,7 +49,7 @@ export class ConsoleReader {
 
   /** Counts work for this console, other than reading it. Reading waits for it. */
   spend(bytes: number): void {
-    this.#budget.spend(performance.now(), bytes)
+    this.#spend(bytes)
   }
 
   /** Reads what is left, for the last time, and tells at once of all that is new. */
@@ -83,10 +85,16 @@ export class ConsoleReader {
       this.#telling = undefined
       this.#options.onOutput()
     })
-    const pauseMs = this.#budget.spend(performance.now(), length)
+    const pauseMs = this.#spend(length)
     if (pauseMs === 0) return true
     this.#pause = setTimeout(() => this.#stream.resume(), pauseMs)
     return false
+  }
+
+  /** For how many milliseconds nothing should be read. */
+  #spend(bytes: number): number {
+    const nowMs = performance.now()
+    return Math.max(this.#budget.spend(nowMs, bytes), this.#options.shared.spend(nowMs, bytes))
   }
 
   #stop(): void {

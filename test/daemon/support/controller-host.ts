@@ -11,12 +11,15 @@ import { createAuthority, issueCertificate } from '../../../src/daemon/setup/cer
 import { createLog } from '../../../src/log/logger.ts'
 import { newOperationId } from '../../../src/log/operation-id.ts'
 import { Store } from '../../../src/store/store.ts'
+import { ConsoleHub } from '../../../src/owners/console-hub.ts'
+import { SshSessions } from '../../../src/owners/ssh-sessions.ts'
 import { VmWaits } from '../../../src/api/controller/vm-waits.ts'
 import { planFor } from '../../../src/reconcile/explain.ts'
 import { readCounters } from '../../../src/reconcile/observe/read-counters.ts'
 import { FakeCapacity } from '../../fakes/fake-capacity.ts'
 import { FakeClock } from '../../fakes/fake-clock.ts'
 import { FakeFigures } from '../../fakes/fake-figures.ts'
+import { FakeGuestShells } from '../../fakes/fake-guest-shells.ts'
 import { FakeHost } from '../../fakes/fake-host.ts'
 import { reportOn } from './report-on.ts'
 import { assertDocumented } from './documented.ts'
@@ -24,6 +27,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
 import type { ApiClient } from '../../../src/client/api-client.ts'
+import type { GuestShells } from '../../../src/ports/guest-shells.ts'
 import type { ControllerRooms } from '../../../src/api/controller/rooms.ts'
 import type { CommandContext } from '../../../src/commands/context.ts'
 import type { CertificatePair, LeafRequest } from '../../../src/daemon/setup/certificates.ts'
@@ -85,9 +89,18 @@ export type ControllerHost = {
   readonly waits: VmWaits
   /** What plans and counters are read from. Nothing reconciles it. */
   readonly host: FakeHost
+  /** Viewers of the fake host's consoles. */
+  readonly hub: ConsoleHub
+  /** Guests with SSH, where the test brought no others. */
+  readonly guests: FakeGuestShells
+  readonly sessions: SshSessions
+  /** The time that consoles go by; it stands still until told. */
+  readonly clock: FakeClock
   /** What the host is found to have. */
   readonly figures: FakeFigures
   readonly context: CommandContext
+  /** What the API is given of the daemon. */
+  readonly rooms: ControllerRooms
   readonly pokes: string[]
   readonly logLines: string[]
   readonly port: number
@@ -100,13 +113,15 @@ export type ControllerHost = {
   /** A request of any shape, for what the client would not send. */
   call(call: Call): Promise<Answer>
   close(boundMs: number): Promise<void>
+  /** Listens on the same port again after `close`, as the next life of the daemon. */
+  reopen(): Promise<void>
 }
 
 /** The controller API on loopback with real TLS and a real store in a directory of its own. */
 export async function startControllerHost(
   t: TestContext,
   pki: Pki,
-  { userIds = 3 }: { readonly userIds?: number } = {},
+  { userIds = 3, shells }: { readonly userIds?: number; readonly shells?: GuestShells } = {},
 ): Promise<ControllerHost> {
   const directory = mkdtempSync(join(tmpdir(), 'controller-'))
   const files = writePki(directory, pki)
@@ -115,7 +130,10 @@ export async function startControllerHost(
   const logLines: string[] = []
   const capacity = new FakeCapacity()
   const waits = new VmWaits((listener) => store.onVmChange(listener))
-  const host = new FakeHost(new FakeClock(), store.storeId)
+  const clock = new FakeClock()
+  const host = new FakeHost(clock, store.storeId)
+  const hub = new ConsoleHub({ consoles: host.consoles, store })
+  const guests = new FakeGuestShells()
   const figures = new FakeFigures()
   const report = reportOn(host, figures, store)
   const context: CommandContext = {
@@ -127,19 +145,24 @@ export async function startControllerHost(
     poke: (id, reason) => pokes.push(`${id}: ${reason}`),
   }
   const state = { waitingFor: [] as string[], storeIsOpen: true }
+  const log = createLog({ level: 'debug', priorityPrefix: false, write: (line) => logLines.push(line) })
+  const sessions = new SshSessions({ shells: shells ?? guests, store, clock, log })
   const rooms: ControllerRooms = {
     context: () => (state.storeIsOpen ? context : undefined),
     waits,
     plan: (record, inputs) => planFor({ host }, record, inputs),
     counters: (record) => readCounters(host, record),
     hostView: () => report.take(),
+    consoles: hub,
+    shells: sessions,
+    time: clock,
     waitingFor: () => state.waitingFor,
     readAsset,
     version: '1.2.3',
-    log: createLog({ level: 'debug', priorityPrefix: false, write: (line) => logLines.push(line) }),
+    log,
   }
   const options = { rooms, address: '127.0.0.1', port: 0, commonName: COMMON_NAME, tlsFiles: files }
-  const api = await createControllerApi({ ...options, certificateRecheckMs: 20 })
+  let api = await createControllerApi({ ...options, certificateRecheckMs: 20 })
   const agent = new Agent({ keepAlive: true })
   const client = {
     ca: pki.authority.certificate,
@@ -160,6 +183,10 @@ export async function startControllerHost(
     closed = true
     await api.close(boundMs)
   }
+  const reopen = async (): Promise<void> => {
+    api = await createControllerApi({ ...options, port: api.port, certificateRecheckMs: 20 })
+    closed = false
+  }
   t.after(async () => {
     agent.destroy()
     typed.close()
@@ -175,14 +202,20 @@ export async function startControllerHost(
     capacity,
     waits,
     host,
+    hub,
+    guests,
+    sessions,
+    clock,
     figures,
     context,
+    rooms,
     pokes,
     logLines,
     port: api.port,
     files,
     call,
     close,
+    reopen,
   })
 }
 

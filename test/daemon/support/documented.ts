@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { createControllerApp } from '../../../src/api/controller/app.ts'
 import { plainTransport } from '../../../src/api/controller/transports.ts'
+import { ConsoleHub } from '../../../src/owners/console-hub.ts'
 import { VmWaits } from '../../../src/api/controller/vm-waits.ts'
 import { readAsset } from '../../../src/daemon/assets.ts'
 import { silentLog } from '../../../src/log/log.ts'
+import { FakeClock } from '../../fakes/fake-clock.ts'
+import { FakeConsoles } from '../../fakes/fake-consoles.ts'
 import type { App } from '../../../src/api/controller/app.ts'
 
 /** The parts of the OpenAPI document that are read here. */
@@ -23,6 +26,9 @@ export const describedApp = (): Promise<App> =>
       plan: nothingBehind,
       counters: nothingBehind,
       hostView: nothingBehind,
+      consoles: new ConsoleHub({ consoles: new FakeConsoles(), store: noStore }),
+      shells: { open: nothingBehind },
+      time: new FakeClock(),
       waitingFor: () => [],
       readAsset,
       version: '1.2.3',
@@ -30,6 +36,8 @@ export const describedApp = (): Promise<App> =>
     },
     plainTransport,
   )
+
+const noStore = { vms: { get: () => undefined }, onVmChange: () => () => {} }
 
 const nothingBehind = (): never => {
   throw new Error('this API has nothing behind it')

@@ -11,7 +11,7 @@ export function reportOn(host: FakeHost, figures: FakeFigures, store: Store): Ho
   const { clock, units, consoles } = host
   const inspector = new HostInspector({ figures, clock, policy, log: silentLog, onChange: () => {} })
   return new HostReport({
-    names: { id: 'host-1', bootId: host.bootId, version: '1.2.3' },
+    names: { id: 'host-1', bootId: host.bootId, version: '1.2.3', sshPublicKey: host.sshPublicKey },
     ...{ inspector, figures, units, consoles, store, clock },
     isDescriptorStoreAvailable: async () => host.descriptorStoreAvailable,
   })

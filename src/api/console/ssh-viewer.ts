@@ -1,0 +1,135 @@
+import { limits } from '../../config/limits.ts'
+import { unreachable } from '../../lib/assert.ts'
+import { err, ok } from '../../lib/result.ts'
+import type { CloseCode } from '../../core/console/close.ts'
+import type { ConsoleViewer } from '../../core/console/console-viewer.ts'
+import type { Rejection } from '../../core/errors.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import type { Result } from '../../lib/result.ts'
+import type { SessionEnd, SshSession } from '../../owners/ssh-session.ts'
+import type { SessionRefusal, SessionRequest, SshSessions } from '../../owners/ssh-sessions.ts'
+import type { OpenedConsole } from './opened-console.ts'
+
+type Closing = { readonly code: CloseCode; readonly words?: string }
+
+/**
+ * Logs in to a guest. What can be told as a problem is the error; every other reason why there is no shell is told by
+ * closing the viewer, since browsers do not show a refused upgrade.
+ *
+ * @param signal aborts when the connection that asks is gone
+ */
+export async function openSsh(
+  sessions: Pick<SshSessions, 'open'>,
+  request: SessionRequest,
+  signal: AbortSignal,
+): Promise<Result<OpenedConsole, Rejection>> {
+  try {
+    const opened = await sessions.open(request, signal)
+    if (opened.ok) return ok(shellFor(opened.value))
+    const refused = refusalOf(request.record.id, opened.error)
+    return 'rejection' in refused ? err(refused.rejection) : ok(closedWith(refused))
+  } catch (error) {
+    // Nobody is there to be told anything.
+    if (signal.aborted) return ok(closedWith({ code: 'internal' }))
+    throw error
+  }
+}
+
+const closedWith = ({ code, words }: Closing): OpenedConsole => ({
+  begin: (viewer) => viewer.close(code, words),
+  abandon: () => {},
+})
+
+const shellFor = (session: SshSession): OpenedConsole => ({
+  begin: (viewer) => tie(session, viewer),
+  abandon: () => session.close(),
+})
+
+/** Lets a viewer work in a shell. Where one of the two does not read, the other is not read. */
+function tie(session: SshSession, viewer: ConsoleViewer & { readonly unsentBytes: number }): void {
+  viewer.listen({
+    onInput: (bytes) => {
+      session.write(bytes)
+      if (session.inputWaiting > limits.consoleInputBytesMax) viewer.pauseInput()
+    },
+    onResize: (size) => session.resize(size),
+    onPosition: () =>
+      viewer.tell({ kind: 'error', code: 'invalid_message', detail: 'a shell has no position' }),
+    onSent: () => {
+      if (viewer.unsentBytes < limits.consoleShellResumeBytes) session.resume()
+    },
+    onClosed: () => session.close(),
+  })
+  session.onInputRoom(() => viewer.resumeInput())
+  viewer.tell({ kind: 'attached', mode: 'ssh' })
+  session.attach({
+    onOutput: (bytes) => {
+      viewer.output(bytes)
+      if (viewer.unsentBytes > limits.consoleShellAheadBytesMax) session.pause()
+    },
+    onEnd: (end) => {
+      const { code, words } = closingOf(end)
+      viewer.close(code, words)
+    },
+  })
+}
+
+function closingOf(end: SessionEnd): Closing {
+  switch (end.kind) {
+    case 'exited':
+      return { code: 'shell_ended', words: `exit status ${end.status}` }
+    case 'killed':
+      return { code: 'shell_ended', words: `killed by ${end.signal}` }
+    case 'lost':
+      return { code: 'ssh_lost', words: end.because }
+    case 'vm_stopped':
+    case 'vm_deleted':
+    case 'daemon_stops':
+      return { code: end.kind }
+    default:
+      return unreachable(end)
+  }
+}
+
+function refusalOf(id: VmId, refusal: SessionRefusal): { readonly rejection: Rejection } | Closing {
+  switch (refusal.kind) {
+    case 'vm_not_running':
+      return {
+        rejection: { code: 'vm_not_running', detail: `${id} is ${refusal.state}: nobody can log in to it` },
+      }
+    case 'full':
+      return {
+        rejection: {
+          code: 'console_viewers_full',
+          detail: `${limits.consoleViewersMax} viewers have a shell in ${id} already`,
+        },
+      }
+    case 'host_key_changed':
+      return { rejection: { code: 'ssh_host_key_changed', detail: hostKeyWords(id, refusal) } }
+    case 'daemon_stops':
+      return { code: 'daemon_stops' }
+    case 'no_address':
+      return { code: 'ssh_no_address' }
+    case 'no_route':
+    case 'refused':
+    case 'timed_out':
+    case 'key_refused':
+    case 'shell_refused':
+    case 'failed':
+      return { code: `ssh_${refusal.kind}`, words: refusal.detail }
+    case 'host_key_refused':
+      // Never of a session: it says `host_key_changed`, with the keys.
+      return { code: 'ssh_failed', words: refusal.detail }
+    default:
+      return unreachable(refusal)
+  }
+}
+
+function hostKeyWords(
+  id: VmId,
+  { offered, pinned }: Extract<SessionRefusal, { kind: 'host_key_changed' }>,
+): string {
+  const query = `accept_host_key=${offered.replaceAll('+', '%2B')}`
+  const instead = pinned === undefined ? 'the one to accept' : `the one it had (${pinned})`
+  return `the guest of ${id} has the host key ${offered}, not ${instead}: find out why; to accept it, connect with ${query}`
+}

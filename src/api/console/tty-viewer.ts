@@ -1,0 +1,35 @@
+import { limits } from '../../config/limits.ts'
+import { err, ok } from '../../lib/result.ts'
+import type { Rejection } from '../../core/errors.ts'
+import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
+import type { Result } from '../../lib/result.ts'
+import type { ConsoleHub } from '../../owners/console-hub.ts'
+import type { Watching } from '../../owners/watched-console.ts'
+import type { OpenedConsole } from './opened-console.ts'
+
+/** Takes a place at the serial console of a VM, or says why there is none. */
+export function openTty(
+  hub: ConsoleHub,
+  { id, deleting, observed }: VmRecord,
+  watching: Watching,
+): Result<OpenedConsole, Rejection> {
+  if (!hub.hasSession(id)) {
+    if (deleting)
+      return err({ code: 'vm_deleting', detail: `${id} is being deleted, and its console is gone` })
+    if (!watching.follow) return err({ code: 'vm_not_running', detail: notRunning(id, observed.state) })
+  }
+  const release = hub.reserve(id)
+  if (release === undefined) {
+    const detail = `${limits.consoleViewersMax} viewers watch the console of ${id} already`
+    return err({ code: 'console_viewers_full', detail })
+  }
+  return ok({ begin: (viewer) => hub.watch(id, viewer, watching), abandon: release })
+}
+
+/** States in which there is a guest, and so should be a console. */
+const HAS_GUEST: readonly ObservedState[] = ['running', 'pausing', 'paused', 'sleeping', 'waking']
+
+const notRunning = (id: string, state: ObservedState): string =>
+  HAS_GUEST.includes(state)
+    ? `${id} is ${state}, but its console is not stored: stop it and start it again`
+    : `${id} is ${state}: start it, or connect with follow=true to wait for its next start`

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import * as fc from 'fast-check'
+import { limits } from '../../config/limits.ts'
+import { parseViewerMessage } from './viewer-message.ts'
+
+const { consoleColsMax, consoleRowsMax } = limits
+
+test('a resize within bounds is one, whatever its spelling', () => {
+  const cols = fc.integer({ min: 1, max: consoleColsMax })
+  const size = fc.record(
+    { cols, rows: fc.integer({ min: 1, max: consoleRowsMax }) },
+    { noNullPrototype: true },
+  )
+  fc.assert(
+    fc.property(size, fc.constantFrom(0, 2, '\t'), (given, indent) => {
+      const text = JSON.stringify({ resize: given }, undefined, indent)
+      assert.deepEqual(parseViewerMessage(text), { kind: 'resize', size: given })
+    }),
+  )
+})
+
+test('a question for the position is one', () => {
+  assert.deepEqual(parseViewerMessage('{"position": {}}'), { kind: 'position' })
+})
+
+test('a resize out of bounds is none, and is told where it is wrong', () => {
+  const bad = fc.oneof(
+    fc.integer({ max: 0 }),
+    fc.integer({ min: consoleColsMax + 1 }),
+    fc.double({ noInteger: true }),
+    fc.string(),
+    fc.constantFrom(null, true, [], {}),
+  )
+  fc.assert(
+    fc.property(bad, fc.constantFrom('cols', 'rows'), (value, name) => {
+      const message = parseViewerMessage(JSON.stringify({ resize: { cols: 80, rows: 24, [name]: value } }))
+      assert.ok(message.kind === 'error' && message.code === 'invalid_message')
+      assert.ok(message.detail.startsWith(`/resize/${name} must be `), message.detail)
+    }),
+  )
+})
+
+test('every text has a meaning; only the two messages mean something else than an error', () => {
+  const texts = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.json(),
+    fc.jsonValue().map((value) => JSON.stringify({ position: value })),
+    fc.dictionary(fc.string(), fc.jsonValue()).map((value) => JSON.stringify({ resize: value })),
+    fc.constantFrom(
+      '{"__proto__":{}}',
+      '{"constructor":{}}',
+      '{"resize":{"cols":1,"rows":1,"__proto__":{}}}',
+    ),
+  )
+  fc.assert(
+    fc.property(texts, (text) => {
+      const message = parseViewerMessage(text)
+      if (message.kind === 'position') assert.deepEqual(JSON.parse(text), { position: {} })
+      else if (message.kind === 'resize') assert.deepEqual(JSON.parse(text), { resize: message.size })
+      else {
+        assert.equal(message.code === 'not_json', !isJson(text))
+        assert.doesNotMatch(message.detail, /[\r\n]/)
+        assert.ok(message.detail.length < 500)
+      }
+    }),
+    { numRuns: 1000 },
+  )
+})
+
+test('what was sent is not repeated', () => {
+  for (const text of ['CANARY', '{"resize":"CANARY"}', '{"resize":{"cols":"CANARY","rows":1}}', '["CANARY"]'])
+    assert.doesNotMatch(JSON.stringify(parseViewerMessage(text)), /CANARY/)
+})
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,48 @@
+import { checkerFor } from '../../lib/schema-check.ts'
+import { scrub } from '../../log/scrub.ts'
+import { consoleFromViewerSchema } from '../wire/console.ts'
+import type { Static } from 'typebox'
+import type { MessageErrorCode } from '../../core/console/console-message.ts'
+import type { WindowSize } from '../../core/console/window-size.ts'
+
+/** What a text message of a viewer means. */
+export type ViewerMessage =
+  | { readonly kind: 'resize'; readonly size: WindowSize }
+  | { readonly kind: 'position' }
+  | { readonly kind: 'error'; readonly code: MessageErrorCode; readonly detail: string }
+
+const members = Object.keys(consoleFromViewerSchema.properties)
+const check = checkerFor(consoleFromViewerSchema, new Map())
+
+const WHAT_TO_SEND =
+  'send terminal bytes in binary messages, and as text an object with one member: ' + members.join(' or ')
+
+/** Reads one text message; every text has a meaning, an error if no other. Never repeats a value. */
+export function parseViewerMessage(text: string): ViewerMessage {
+  const json = parseJson(text)
+  if (json === undefined) return failed('not_json', `the message is not JSON: ${WHAT_TO_SEND}`)
+  const names = typeof json.value === 'object' && json.value !== null ? Object.keys(json.value) : []
+  const [name = ''] = names
+  if (Array.isArray(json.value) || names.length !== 1)
+    return failed('unknown_message', `the message is not an object with one member: ${WHAT_TO_SEND}`)
+  const [complaint] = check(json.value)
+  if (complaint === undefined) return meaningOf(json.value as Static<typeof consoleFromViewerSchema>)
+  const detail = scrub(`${complaint.pointer} ${complaint.detail}`)
+  return members.includes(name)
+    ? failed('invalid_message', `${detail}: mend it and send it again`)
+    : failed('unknown_message', `${detail}: ${WHAT_TO_SEND}`)
+}
+
+const failed = (code: MessageErrorCode, detail: string): ViewerMessage => ({ kind: 'error', code, detail })
+
+const meaningOf = ({ resize }: Static<typeof consoleFromViewerSchema>): ViewerMessage =>
+  resize === undefined ? { kind: 'position' } : { kind: 'resize', size: resize }
+
+/** Undefined where it is no JSON; JSON.parse's own message quotes the text, so it goes no further. */
+function parseJson(text: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) }
+  } catch {
+    return undefined
+  }
+}

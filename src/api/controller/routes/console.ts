@@ -1,0 +1,295 @@
+import { Type } from 'typebox'
+import { limits } from '../../../config/limits.ts'
+import { closes } from '../../../core/console/close.ts'
+import { DEFAULT_WINDOW } from '../../../core/console/window-size.ts'
+import { ConsoleSockets } from '../../console/console-sockets.ts'
+import { openSsh } from '../../console/ssh-viewer.ts'
+import { openTty } from '../../console/tty-viewer.ts'
+import { PROBLEM_MEDIA_TYPE } from '../../wire/problem.ts'
+import { FINGERPRINT_PATTERN, GUEST_USER_PATTERN, SESSION_PATTERN } from '../../wire/words.ts'
+import { Refused } from '../refused.ts'
+import { handshakeFault, WEBSOCKET_VERSION } from '../upgrade.ts'
+import { invalidRequest } from '../validation.ts'
+import { problems } from './answers.ts'
+import { closed, contextOf, params, tags, vmOf } from './vm-parts.ts'
+import type { FastifyRequest } from 'fastify'
+import type { Socket } from 'node:net'
+import type { Static } from 'typebox'
+import type { WindowSize } from '../../../core/console/window-size.ts'
+import type { VmId } from '../../../core/vm/ids.ts'
+import type { VmRecord } from '../../../core/vm/record.ts'
+import type { SessionRequest } from '../../../owners/ssh-sessions.ts'
+import type { Watching } from '../../../owners/watched-console.ts'
+import type { OpenedConsole } from '../../console/opened-console.ts'
+import type { App } from '../app.ts'
+import type { ControllerRooms } from '../rooms.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What this request will become after its upgrade. */
+    openedConsole: OpenedConsole | undefined
+  }
+}
+
+const window = (what: string, maximum: number, standard: number) =>
+  Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum,
+      description: `Sets the ${what} of the terminal at once. Where neither is given a serial console keeps its window, and a shell has ${standard}.`,
+    }),
+  )
+
+const querystring = Type.Object(
+  {
+    mode: Type.Optional(
+      Type.Enum(['tty', 'ssh'], {
+        type: 'string',
+        default: 'tty',
+        description:
+          '`tty`: the serial console, which all viewers share. `ssh`: a shell for this connection alone.',
+      }),
+    ),
+    since: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        description:
+          '`tty`: a cursor. What came since is replayed. Without it, or where the session never was there, all that is kept.',
+      }),
+    ),
+    session: Type.Optional(
+      Type.String({
+        pattern: SESSION_PATTERN,
+        description:
+          '`tty`: the session that `since` is of. `since` counts only where it is the present one.',
+      }),
+    ),
+    follow: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: '`tty`: wait for a session where there is none, and stay when it ends.',
+      }),
+    ),
+    cols: window('columns', limits.consoleColsMax, DEFAULT_WINDOW.cols),
+    rows: window('rows', limits.consoleRowsMax, DEFAULT_WINDOW.rows),
+    user: Type.Optional(
+      Type.String({
+        pattern: GUEST_USER_PATTERN,
+        default: 'root',
+        description: '`ssh`: whom to log in as.',
+      }),
+    ),
+    accept_host_key: Type.Optional(
+      Type.String({
+        pattern: FINGERPRINT_PATTERN,
+        description:
+          '`ssh`: the fingerprint of the host key that the guest has now, where `ssh_host_key_changed` told of it.',
+      }),
+    ),
+  },
+  closed,
+)
+
+export type ConsoleQuery = Static<typeof querystring>
+
+const TTY_ONLY = ['since', 'session', 'follow'] as const satisfies readonly (keyof ConsoleQuery)[]
+const SSH_ONLY = ['user', 'accept_host_key'] as const satisfies readonly (keyof ConsoleQuery)[]
+
+const closeLines = Object.entries(closes)
+  .map(([code, { status, title }]) => `| ${status} | \`${code}\` | ${title} |`)
+  .join('\n')
+
+const DESCRIPTION = `A WebSocket (RFC 6455) onto the VM.
+
+**Binary messages are terminal bytes**, in both directions. **Text messages are JSON objects with one member**: the daemon
+sends \`ConsoleFromDaemon\`, a viewer sends \`ConsoleFromViewer\`. A text message that is not understood is answered with
+\`error\`, and the session goes on. A message has at most ${limits.consoleMessageBytesMax / 1024} KiB, and a viewer sends at most
+${limits.consoleMessagesPerSecond} a second (${limits.consoleMessagesBurst} at once), control frames included.
+
+**A serial console** is a session from the start of the VM to its stop, reboots of the guest and restarts of the daemon
+included. The newest ${limits.consoleHistoryBytes / 1024} KiB are kept. A cursor is an offset in its output: add the lengths of binary messages to
+\`attached.cursor\`, and come back with \`since\` and \`session\` to get exactly what was missed, or to be told how much is gone.
+Input of all viewers goes to the guest in the order of its arrival; while the guest does not read, viewers are not read.
+
+**A shell** is made for the connection with the daemon's own SSH key, and ends with it.
+
+Each console has at most ${limits.consoleViewersMax} viewers in each mode. A viewer with more than ${limits.consoleViewerBehindBytesMax / 1024 / 1024} MiB on its way is closed. Pings come every
+${limits.consolePingMs / 1000} s; a viewer that answers none until the next is cut off, one whose input is held back by the next but one. So is one that has not
+answered a close after ${limits.consoleCloseMs / 1000} s. The last output of a VM or a shell has ${limits.consoleLastOutputMs / 1000} s to leave before that close is sent.
+A request with an \`Origin\` other than this listener is refused: browsers send the client certificate along for any page.
+
+The reason of a close frame begins with a code; what follows after a colon is for people.
+
+| Status | Code | Meaning |
+|---|---|---|
+${closeLines}`
+
+const schema = {
+  operationId: 'openConsole',
+  tags,
+  summary: 'Watch and type on the console of a VM',
+  description: DESCRIPTION,
+  params,
+  querystring,
+  response: {
+    101: {
+      description:
+        'The connection is a WebSocket now. What is described here as content are the text messages that follow.',
+      content: {
+        'application/json': {
+          schema: { anyOf: [{ $ref: 'ConsoleFromDaemon#' }, { $ref: 'ConsoleFromViewer#' }] },
+        },
+      },
+    },
+    default: {
+      description: 'Before the upgrade, every other answer is a problem.',
+      content: { [PROBLEM_MEDIA_TYPE]: { schema: { $ref: 'Problem#' }, examples: {} } },
+    },
+    ...problems(
+      'not_found',
+      'starting_up',
+      'vm_deleting',
+      'vm_not_running',
+      'console_viewers_full',
+      'ssh_host_key_changed',
+      'upgrade_required',
+    ),
+  },
+}
+
+/** The console of a VM: everything that can be told as a problem is told before the upgrade. */
+export function consoleRoute(app: App, rooms: ControllerRooms): void {
+  const { log, time } = rooms
+  const sockets = new ConsoleSockets({
+    time,
+    onBug: (error) => log.error({ error }, 'a message on a console met a bug'),
+  })
+  app.addHook('preClose', async () => sockets.stop())
+  app.decorateRequest('openedConsole', undefined)
+  app.route({
+    method: 'GET',
+    url: '/v1/vms/:id/console',
+    schema,
+    preHandler: async (request) => {
+      refuseForeignOrigin(request)
+      checkTogether(request.query)
+      const { socket } = request.raw
+      const opened = await open(rooms, request)
+      // Only now: a page is not shown why its upgrade was refused, so it asks the same without one.
+      if (!request.ws) opened.abandon()
+      refuseWithoutUpgrade(request)
+      if (socket.closed) opened.abandon()
+      else socket.once('close', opened.abandon)
+      request.openedConsole = opened
+    },
+    handler: (request) => refuseWithoutUpgrade(request),
+    wsHandler: (socket, request) => {
+      const { id: requestId, openedConsole } = request
+      const fields = { request_id: requestId, vm_id: request.params.id, mode: request.query.mode ?? 'tty' }
+      const viewer = sockets.take(socket)
+      const beganMs = time.monotonicMs()
+      socket.on('close', (status) => {
+        const code = viewer.closedWith
+        const duration_ms = Math.round(time.monotonicMs() - beganMs)
+        log.info({ ...fields, status, ...(code === undefined ? {} : { code }), duration_ms }, 'a viewer left')
+      })
+      log.info(fields, 'a viewer came')
+      openedConsole?.begin(viewer)
+    },
+  })
+}
+
+type ConsoleRequest = FastifyRequest<{ Params: Static<typeof params>; Querystring: ConsoleQuery }>
+
+async function open(
+  rooms: ControllerRooms,
+  { params: { id }, query, raw }: ConsoleRequest,
+): Promise<OpenedConsole> {
+  const record = vmOf(contextOf(rooms), id as VmId)
+  const opened =
+    query.mode === 'ssh'
+      ? await whileOpen(raw.socket, (signal) => openSsh(rooms.shells, shellRequest(record, query), signal))
+      : openTty(rooms.consoles, record, watchingOf(query))
+  if (!opened.ok) throw new Refused(opened.error)
+  return opened.value
+}
+
+function watchingOf(query: ConsoleQuery): Watching {
+  const { since, session, follow = false } = query
+  const size = windowOf(query)
+  return {
+    follow,
+    ...(size === undefined ? {} : { window: size }),
+    ...(since === undefined
+      ? {}
+      : { stoppedAt: { cursor: since, ...(session === undefined ? {} : { session }) } }),
+  }
+}
+
+function shellRequest(record: VmRecord, query: ConsoleQuery): SessionRequest {
+  const { user = 'root', accept_host_key: acceptHostKey } = query
+  return {
+    record,
+    user,
+    window: windowOf(query) ?? DEFAULT_WINDOW,
+    ...(acceptHostKey === undefined ? {} : { acceptHostKey }),
+  }
+}
+
+/** Works with a signal that aborts when the connection is gone. A connection may see many requests, and keeps nothing of them. */
+async function whileOpen<T>(socket: Socket, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const gone = new AbortController()
+  const abort = (): void => gone.abort(new Error('the viewer left'))
+  if (socket.closed) abort()
+  socket.once('close', abort)
+  try {
+    return await work(gone.signal)
+  } finally {
+    socket.off('close', abort)
+  }
+}
+
+function refuseWithoutUpgrade(request: FastifyRequest): void {
+  if (request.ws) return
+  const fault = handshakeFault(request.raw)
+  const detail = `connect with a WebSocket client, e.g. vmhostctl console${fault === undefined ? '' : `: ${fault}`}`
+  throw new Refused(
+    { code: 'upgrade_required', detail },
+    { upgrade: 'websocket', 'sec-websocket-version': WEBSOCKET_VERSION },
+  )
+}
+
+/** Also what a page of another origin makes a browser ask without saying so: it would still open a shell. */
+function refuseForeignOrigin({ headers, protocol }: FastifyRequest): void {
+  const { origin, host } = headers
+  const own = `${protocol}://${host}`
+  const isOwn = origin === undefined || origin.toLowerCase() === own.toLowerCase()
+  if (isOwn && !FOREIGN_SITES.has(String(headers['sec-fetch-site']))) return
+  const detail = `a page of another origin may not open a console: the Origin header must be ${own}, or not be there`
+  throw new Refused({ code: 'forbidden', detail })
+}
+
+/** Values of Sec-Fetch-Site (W3C, "Fetch Metadata Request Headers"). */
+const FOREIGN_SITES: ReadonlySet<string> = new Set(['cross-site', 'same-site'])
+
+/** What the schema cannot say of one parameter alone. */
+function checkTogether(query: ConsoleQuery): void {
+  const { mode = 'tty' } = query
+  const foreign = mode === 'tty' ? SSH_ONLY : TTY_ONLY
+  const complaints = foreign
+    .filter((name) => query[name] !== undefined)
+    .map((name) => complaint(name, `does not go with mode=${mode}`))
+  if (query.session !== undefined && query.since === undefined && mode === 'tty')
+    complaints.push(complaint('session', 'goes with since: send both'))
+  if ((query.cols === undefined) !== (query.rows === undefined))
+    complaints.push(
+      complaint(query.cols === undefined ? 'rows' : 'cols', 'is half a window: send cols and rows'),
+    )
+  if (complaints.length > 0) throw invalidRequest('query', complaints)
+}
+
+const complaint = (name: keyof ConsoleQuery, detail: string) =>
+  ({ pointer: `/${name}`, code: 'not_allowed', detail }) as const
+
+export const windowOf = ({ cols, rows }: ConsoleQuery): WindowSize | undefined =>
+  cols === undefined || rows === undefined ? undefined : { cols, rows }

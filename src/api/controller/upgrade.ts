@@ -1,0 +1,63 @@
+import websocket from '@fastify/websocket'
+import { closes, closeReason } from '../../core/console/close.ts'
+import { webSocketOptions } from '../console/console-sockets.ts'
+import type { WebsocketPluginOptions } from '@fastify/websocket'
+import type { IncomingMessage } from 'node:http'
+import type { Log } from '../../log/log.ts'
+import type { App } from './app.ts'
+
+/**
+ * The one path that upgrades. Without percent signs: no id needs them, and a path that cannot be decoded is answered where
+ * no upgrade was begun.
+ */
+const CONSOLE_PATH = /^\/v1\/vms\/[^/?%]+\/console(?:\?|$)/
+
+/** 16 bytes in base64 (RFC 6455, section 4.1). */
+const KEY = /^[A-Za-z0-9+/]{22}==$/
+
+export const WEBSOCKET_VERSION = '13'
+
+/** What is wrong with the opening handshake of a WebSocket (RFC 6455, section 4.2.1), in words; undefined where nothing is. */
+export function handshakeFault({ method, httpVersion, headers }: IncomingMessage): string | undefined {
+  if (method !== 'GET') return 'the handshake is a GET request'
+  if (httpVersion !== '1.1') return 'the handshake is made over HTTP/1.1'
+  if (headers.host === undefined) return 'the handshake has a Host header'
+  if (headers.upgrade?.toLowerCase() !== 'websocket' || !hasToken(headers.connection, 'upgrade'))
+    return 'the handshake has the headers "Connection: Upgrade" and "Upgrade: websocket"'
+  if (headers['sec-websocket-version'] !== WEBSOCKET_VERSION)
+    return `the handshake has the header "Sec-WebSocket-Version: ${WEBSOCKET_VERSION}"`
+  if (!KEY.test(headers['sec-websocket-key'] ?? ''))
+    return 'the handshake has a Sec-WebSocket-Key of 16 bytes in base64'
+  if (headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0')
+    return 'the handshake has no body'
+  return undefined
+}
+
+/** Whether a request that asks for an upgrade begins one. Any other is answered as if it had not asked (RFC 9110, section 7.8). */
+export const beginsUpgrade = (request: IncomingMessage): boolean =>
+  CONSOLE_PATH.test(request.url ?? '') && handshakeFault(request) === undefined
+
+/**
+ * Takes upgrades through the same hooks as all requests. Before any other hook: where one of those refuses a request, the
+ * plugin must know already that it has the connection to end.
+ */
+export async function acceptUpgrades(app: App, log: Log): Promise<void> {
+  await app.register(websocket, {
+    // The plugin's types take the library's module for the class that sockets are made of.
+    options: webSocketOptions as NonNullable<WebsocketPluginOptions['options']>,
+    errorHandler: (error, socket) => {
+      // A socket that fails is closed already, with a reason; on one that is open its handler failed.
+      if (socket.readyState !== socket.OPEN) {
+        log.debug({ error }, 'a console socket failed')
+        return
+      }
+      log.error({ error }, 'the beginning of a console met a bug')
+      socket.close(closes.internal.status, closeReason('internal'))
+    },
+    // Consoles end by themselves, see their route.
+    preClose: (done) => done(),
+  })
+}
+
+const hasToken = (header: string | undefined, token: string): boolean =>
+  (header ?? '').split(',').some((one) => one.trim().toLowerCase() === token)

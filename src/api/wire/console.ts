@@ -1,0 +1,156 @@
+import { Type } from 'typebox'
+import { limits } from '../../config/limits.ts'
+import { unreachable } from '../../lib/assert.ts'
+import { SESSION_PATTERN } from './words.ts'
+import type { Static } from 'typebox'
+import type { DaemonMessage, MessageErrorCode } from '../../core/console/console-message.ts'
+
+const closed = { additionalProperties: false } as const
+
+const sessionSchema = Type.String({
+  pattern: SESSION_PATTERN,
+  description:
+    'Names a session: the time from a start of the VM to its stop. Stays over restarts of the daemon.',
+})
+const cursorSchema = Type.Integer({
+  minimum: 0,
+  description: 'Offset of the next binary byte in the output of the session.',
+})
+
+const errorCodes = [
+  'not_json',
+  'unknown_message',
+  'invalid_message',
+] as const satisfies readonly MessageErrorCode[]
+
+/** What the daemon sends in text messages; exactly one member. */
+export const consoleFromDaemonSchema = Type.Object(
+  {
+    attached: Type.Optional(
+      Type.Object(
+        {
+          mode: Type.Enum(['tty', 'ssh'], { type: 'string', description: 'With `ssh` the only member.' }),
+          session: Type.Optional(sessionSchema),
+          cursor: Type.Optional(cursorSchema),
+          replay_bytes: Type.Optional(
+            Type.Integer({ minimum: 0, description: 'How many bytes of history follow; then it is live.' }),
+          ),
+          lost_bytes: Type.Optional(
+            Type.Integer({
+              minimum: 0,
+              description:
+                'How many bytes between `since` and `cursor` are gone. 0 where `since` is of another session.',
+            }),
+          ),
+        },
+        {
+          ...closed,
+          description:
+            'Begins each session. Comes again within one where the guest wrote faster than it could be passed on; ' +
+            '`lost_bytes` then says how much is missing.',
+        },
+      ),
+    ),
+    position: Type.Optional(
+      Type.Object(
+        { session: sessionSchema, cursor: cursorSchema },
+        { ...closed, description: 'Answers `position`.' },
+      ),
+    ),
+    waiting: Type.Optional(
+      Type.Object(
+        { for: Type.Enum(['start'], { type: 'string' }) },
+        {
+          ...closed,
+          description:
+            'With `follow=true`: there is no session now; `attached` comes with the next. Input until then is dropped.',
+        },
+      ),
+    ),
+    error: Type.Optional(
+      Type.Object(
+        {
+          code: Type.Enum(errorCodes, {
+            type: 'string',
+            description:
+              '`not_json`: the text is not JSON. `unknown_message`: it is not an object with one known member. ' +
+              '`invalid_message`: what the member holds is not valid.',
+          }),
+          detail: Type.String({
+            description: 'What is wrong, with a JSON pointer (RFC 6901), and what to do.',
+          }),
+        },
+        { ...closed, description: 'A text message was passed over. The session goes on.' },
+      ),
+    ),
+  },
+  {
+    ...closed,
+    minProperties: 1,
+    maxProperties: 1,
+    description: 'A text message of the daemon on a console: exactly one of these members.',
+    examples: [
+      {
+        attached: {
+          mode: 'tty',
+          session: '9f86d081884c7d65',
+          cursor: 4096,
+          replay_bytes: 262_144,
+          lost_bytes: 0,
+        },
+      },
+    ],
+  },
+)
+
+/** What a viewer sends in text messages; exactly one member. */
+export const consoleFromViewerSchema = Type.Object(
+  {
+    resize: Type.Optional(
+      Type.Object(
+        {
+          cols: Type.Integer({ minimum: 1, maximum: limits.consoleColsMax }),
+          rows: Type.Integer({ minimum: 1, maximum: limits.consoleRowsMax }),
+        },
+        {
+          ...closed,
+          description: 'Sets the window of the terminal. It has one, so the last viewer to say wins.',
+        },
+      ),
+    ),
+    position: Type.Optional(Type.Object({}, { ...closed, description: 'Asks for `position`.' })),
+  },
+  {
+    ...closed,
+    minProperties: 1,
+    maxProperties: 1,
+    description: 'A text message of a viewer on a console: exactly one of these members.',
+    examples: [{ resize: { cols: 120, rows: 40 } }],
+  },
+)
+
+export type ConsoleFromDaemonWire = Static<typeof consoleFromDaemonSchema>
+
+export function daemonMessageToWire(message: DaemonMessage): ConsoleFromDaemonWire {
+  switch (message.kind) {
+    case 'attached':
+      if (message.mode === 'ssh') return { attached: { mode: 'ssh' } }
+      return {
+        attached: {
+          mode: 'tty',
+          session: message.session,
+          cursor: message.cursor,
+          replay_bytes: message.replayBytes,
+          lost_bytes: message.lostBytes,
+        },
+      }
+    case 'position':
+      return { position: { session: message.session, cursor: message.cursor } }
+    case 'waiting':
+      return { waiting: { for: message.for } }
+    case 'error':
+      return { error: { code: message.code, detail: message.detail } }
+    default:
+      return unreachable(message)
+  }
+}

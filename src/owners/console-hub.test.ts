@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { FakeConsoles } from '../../test/fakes/fake-consoles.ts'
+import { FakeViewer } from '../../test/fakes/fake-viewer.ts'
+import { limits } from '../config/limits.ts'
+import { ConsoleHub } from './console-hub.ts'
+import type { FakeSession } from '../../test/fakes/fake-session.ts'
+import type { VmId } from '../core/vm/ids.ts'
+
+const web = 'web-1' as VmId
+
+/** A hub over one VM whose console is open. */
+async function stage() {
+  const consoles = new FakeConsoles()
+  const store = {
+    deleting: false,
+    isGone: false,
+    changed: (_id: VmId): void => {},
+    vms: { get: () => (store.isGone ? undefined : { deleting: store.deleting }) },
+    onVmChange(listener: (id: VmId) => void) {
+      store.changed = listener
+      return () => {}
+    },
+  }
+  const hub = new ConsoleHub({ consoles, store })
+  await consoles.ensureMaster(web)
+  const session = consoles.session(web)
+  assert.ok(session !== undefined)
+  const watch = (follow = false): FakeViewer => {
+    const viewer = new FakeViewer()
+    hub.watch(web, viewer, { follow })
+    return viewer
+  }
+  return { consoles, store, hub, session, watch }
+}
+
+const say = (session: FakeSession, text: string): void => session.say(Buffer.from(text))
+
+/** Lets what a turn of the event loop has to pass on be passed on. */
+const turns = async (): Promise<void> => {
+  for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate)
+}
+
+test('what comes in one turn is copied once and sent to all as one', async () => {
+  const { session, watch } = await stage()
+  const viewers = [watch(), watch(), watch()]
+  say(session, 'one ')
+  say(session, 'two')
+  await turns()
+  const [first] = viewers.map(({ outputs }) => outputs)
+  assert.equal(first?.length, 1)
+  assert.equal(viewers[0]?.text, 'one two')
+  for (const { outputs } of viewers) assert.equal(outputs[0], first?.[0])
+})
+
+test('a viewer that comes between the output and its turn gets it once', async () => {
+  const { session, watch } = await stage()
+  const early = watch()
+  say(session, 'abc')
+  const late = watch()
+  assert.equal(early.text, 'abc')
+  await turns()
+  assert.deepEqual([early.text, late.text], ['abc', 'abc'])
+  say(session, 'def')
+  await turns()
+  assert.deepEqual([early.text, late.text], ['abcdef', 'abcdef'])
+})
+
+test('a viewer that is closed costs nothing from then on', async () => {
+  const { session, watch } = await stage()
+  const [open, shut] = [watch(), watch()]
+  shut.close('viewer_behind')
+  say(session, '12345')
+  await turns()
+  assert.equal(session.spent, 5)
+  assert.equal(open.text, '12345')
+  assert.deepEqual(shut.outputs, [])
+})
+
+test('output that was overwritten before it could be passed on is told as lost', async () => {
+  const { session, watch } = await stage()
+  const viewer = watch()
+  session.say(Buffer.alloc(limits.consoleHistoryBytes, 'x'))
+  say(session, 'more')
+  await turns()
+  assert.deepEqual(viewer.told.at(-1), {
+    kind: 'attached',
+    mode: 'tty',
+    session: session.id,
+    cursor: 4,
+    replayBytes: limits.consoleHistoryBytes,
+    lostBytes: 4,
+  })
+  assert.equal(viewer.text.length, limits.consoleHistoryBytes)
+  assert.ok(viewer.text.endsWith('xmore'))
+})
+
+test('a console that nobody watches any more is not listened to', async () => {
+  const { session, watch } = await stage()
+  const viewer = watch()
+  viewer.close('vm_stopped')
+  viewer.leave()
+  say(session, 'to nobody')
+  await turns()
+  assert.equal(session.spent, 0)
+  const next = watch()
+  assert.equal(next.text, 'to nobody')
+})
+
+test('waiting input holds all back, also who comes then, until there is room; the end lets all go', async () => {
+  const { consoles, session, watch } = await stage()
+  session.readInput(false)
+  const [typing, other] = [watch(true), watch(true)]
+  typing.type(Buffer.alloc(limits.consoleInputBytesMax))
+  assert.ok(!typing.isHeld && !other.isHeld)
+  typing.type(Buffer.from('x'))
+  const late = watch(true)
+  assert.ok(typing.isHeld && other.isHeld && late.isHeld)
+  session.readInput(true)
+  assert.ok(!typing.isHeld && !other.isHeld && !late.isHeld)
+  session.readInput(false)
+  late.type(Buffer.alloc(limits.consoleInputBytesMax + 1))
+  assert.ok(other.isHeld)
+  await consoles.removeMaster(web)
+  assert.ok(!typing.isHeld && !other.isHeld && !late.isHeld)
+})
+
+test('the end of a session sends what is left, then closes or waits', async () => {
+  const { consoles, session, watch } = await stage()
+  const [once, following] = [watch(), watch(true)]
+  say(session, 'bye')
+  await consoles.removeMaster(web)
+  assert.deepEqual([once.text, once.closedWith], ['bye', 'vm_stopped'])
+  assert.deepEqual([following.text, following.closedWith], ['bye', undefined])
+  assert.deepEqual(following.told.at(-1), { kind: 'waiting', for: 'start' })
+})
+
+test('the end of a VM under deletion closes all; so does its record going while they wait', async () => {
+  const ending = await stage()
+  const viewers = [ending.watch(), ending.watch(true)]
+  ending.store.deleting = true
+  await ending.consoles.removeMaster(web)
+  for (const { closedWith } of viewers) assert.equal(closedWith, 'vm_deleted')
+
+  const going = await stage()
+  await going.consoles.removeMaster(web)
+  const waiting = going.watch(true)
+  going.store.changed(web)
+  assert.equal(waiting.closedWith, undefined)
+  going.store.isGone = true
+  going.store.changed(web)
+  assert.equal(waiting.closedWith, 'vm_deleted')
+})
+
+test('one who does not follow and comes when the session has just ended is told so', async () => {
+  const { consoles, watch } = await stage()
+  await consoles.removeMaster(web)
+  assert.equal(watch().closedWith, 'vm_stopped')
+})

@@ -1,0 +1,167 @@
+import { limits } from '../config/limits.ts'
+import { planReplay } from '../core/console/replay.ts'
+import type { CloseCode } from '../core/console/close.ts'
+import type { ConsoleViewer } from '../core/console/console-viewer.ts'
+import type { StoppedAt } from '../core/console/replay.ts'
+import type { WindowSize } from '../core/console/window-size.ts'
+import type { ConsoleSession } from '../ports/consoles.ts'
+
+/** How a viewer wants to watch. */
+export type Watching = {
+  readonly stoppedAt?: StoppedAt
+  /** To stay from session to session; else it goes with the first. */
+  readonly follow: boolean
+  readonly window?: WindowSize
+}
+
+export type WatchedConsoleOptions = {
+  /** What an end of the session means for all its viewers; undefined where those who follow stay. */
+  readonly endsWith: () => CloseCode | undefined
+  /** The last viewer has gone. */
+  readonly onEmpty: () => void
+}
+
+type Watcher = { readonly viewer: ConsoleViewer; readonly follow: boolean }
+
+/**
+ * The viewers of one VM's console, over one session after the other. All who are attached have been sent the same bytes,
+ * up to `#sent`: whoever comes is brought there first, so that there is no seam.
+ */
+export class WatchedConsole {
+  readonly #watchers = new Set<Watcher>()
+  readonly #options: WatchedConsoleOptions
+  #session: ConsoleSession | undefined
+  #stopListening: (() => void)[] = []
+  /** Cursor of the next byte for everybody. */
+  #sent = 0
+  #flushing = false
+  #inputPaused = false
+  #window: WindowSize | undefined
+
+  constructor(options: WatchedConsoleOptions) {
+    this.#options = options
+  }
+
+  watch(viewer: ConsoleViewer, { stoppedAt, follow, window }: Watching): void {
+    this.#flush()
+    const watcher: Watcher = { viewer, follow }
+    this.#watchers.add(watcher)
+    viewer.listen({
+      onInput: (bytes) => this.#input(bytes),
+      onResize: (size) => this.#resize(size),
+      onPosition: () => this.#tellPosition(viewer),
+      onClosed: () => this.#left(watcher),
+    })
+    if (window !== undefined) this.#resize(window)
+    if (this.#inputPaused) viewer.pauseInput()
+    if (this.#session !== undefined) this.#attach(viewer, this.#session, stoppedAt)
+    else if (follow) viewer.tell({ kind: 'waiting', for: 'start' })
+    else viewer.close('vm_stopped')
+  }
+
+  begin(session: ConsoleSession): void {
+    this.#forgetSession()
+    this.#session = session
+    this.#sent = session.output.end
+    this.#stopListening = [
+      session.onOutput(() => this.#flushSoon()),
+      session.onInputRoom(() => this.#resumeInput()),
+      session.onEnd(() => this.end(this.#options.endsWith())),
+    ]
+    if (this.#window !== undefined) session.resize(this.#window)
+    for (const { viewer } of this.#watchers) this.#attach(viewer, session, undefined)
+  }
+
+  /** Nothing more comes of this session. Undefined as `code` lets those who follow stay. */
+  end(code?: CloseCode): void {
+    this.#flush()
+    this.#forgetSession()
+    this.#resumeInput()
+    for (const { viewer, follow } of this.#watchers) {
+      if (code === undefined && follow) viewer.tell({ kind: 'waiting', for: 'start' })
+      else viewer.close(code ?? 'vm_stopped')
+    }
+  }
+
+  #attach(viewer: ConsoleViewer, session: ConsoleSession, stoppedAt: StoppedAt | undefined): void {
+    if (!viewer.isOpen) return
+    const { start, end } = session.output
+    const { from, lostBytes } = planReplay({ id: session.id, start, end }, stoppedAt)
+    const { bytes } = session.output.since(from)
+    viewer.tell({
+      kind: 'attached',
+      mode: 'tty',
+      session: session.id,
+      cursor: from,
+      replayBytes: bytes.length,
+      lostBytes,
+    })
+    if (bytes.length === 0) return
+    viewer.output(bytes)
+    session.spend(bytes.length)
+  }
+
+  /** Once a turn of the event loop, however often there is output in it. */
+  #flushSoon(): void {
+    if (this.#flushing) return
+    this.#flushing = true
+    setImmediate(() => {
+      this.#flushing = false
+      this.#flush()
+    })
+  }
+
+  #flush(): void {
+    const session = this.#session
+    if (session === undefined || session.output.end === this.#sent) return
+    const { start, bytes } = session.output.since(this.#sent)
+    const lostBytes = start - this.#sent
+    this.#sent = start + bytes.length
+    const viewers = [...this.#watchers].map(({ viewer }) => viewer).filter(({ isOpen }) => isOpen)
+    for (const viewer of viewers) {
+      if (lostBytes > 0) {
+        const attachment = { session: session.id, cursor: start, replayBytes: bytes.length, lostBytes }
+        viewer.tell({ kind: 'attached', mode: 'tty', ...attachment })
+      }
+      viewer.output(bytes)
+    }
+    session.spend(bytes.length * viewers.length)
+  }
+
+  #input(bytes: Uint8Array): void {
+    if (this.#session === undefined) return
+    this.#session.write(bytes)
+    if (this.#inputPaused || this.#session.inputWaiting <= limits.consoleInputBytesMax) return
+    this.#inputPaused = true
+    for (const { viewer } of this.#watchers) viewer.pauseInput()
+  }
+
+  #resumeInput(): void {
+    if (!this.#inputPaused) return
+    this.#inputPaused = false
+    for (const { viewer } of this.#watchers) viewer.resumeInput()
+  }
+
+  /** The terminal has one window: the last one wins, also for the sessions to come. */
+  #resize(size: WindowSize): void {
+    this.#window = size
+    this.#session?.resize(size)
+  }
+
+  #tellPosition(viewer: ConsoleViewer): void {
+    if (this.#session === undefined) viewer.tell({ kind: 'waiting', for: 'start' })
+    else viewer.tell({ kind: 'position', session: this.#session.id, cursor: this.#sent })
+  }
+
+  #left(watcher: Watcher): void {
+    this.#watchers.delete(watcher)
+    if (this.#watchers.size > 0) return
+    this.#forgetSession()
+    this.#options.onEmpty()
+  }
+
+  #forgetSession(): void {
+    for (const stop of this.#stopListening.splice(0)) stop()
+    this.#session = undefined
+  }
+}

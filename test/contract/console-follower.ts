@@ -1,0 +1,63 @@
+import type { VmId } from '../../src/core/vm/ids.ts'
+import type { ConsoleSession, Consoles } from '../../src/ports/consoles.ts'
+import type { SessionView } from './consoles-stage.ts'
+
+/** A session as it is, with its output from `since` on. */
+export function viewSession(session: ConsoleSession | undefined, since: number): SessionView | undefined {
+  if (session === undefined) return undefined
+  const { start, bytes } = session.output.since(since)
+  const text = Buffer.from(bytes).toString('latin1')
+  return { session: session.id, start, end: session.output.end, text, inputWaiting: session.inputWaiting }
+}
+
+/** What one listener heard of one session. */
+export type Heard = {
+  readonly session: string
+  /** Where it began to read. */
+  readonly from: number
+  text: string
+  /** How much more there was to read when the end was told. */
+  unreadAtEnd?: number
+  rooms: number
+}
+
+/** Follows every session of some consoles from its oldest byte on, as a viewer does. */
+export class ConsoleFollower {
+  readonly #heard = new Map<VmId, Heard[]>()
+
+  constructor(consoles: Pick<Consoles, 'onSession'>) {
+    consoles.onSession((id, session) => this.#follow(id, session))
+  }
+
+  /** What was heard of the sessions of a VM since this life of the daemon began, in order. */
+  of(id: VmId): readonly Heard[] {
+    return this.#heard.get(id) ?? []
+  }
+
+  /** Begins anew, as if nothing had been heard. */
+  forget(): void {
+    this.#heard.clear()
+  }
+
+  #follow(id: VmId, session: ConsoleSession): void {
+    const { output } = session
+    let cursor = output.start
+    const heard: Heard = { session: session.id, from: cursor, text: '', rooms: 0 }
+    this.#heard.set(id, [...this.of(id), heard])
+    const read = (): number => {
+      const { start, bytes } = output.since(cursor)
+      heard.text += start === cursor ? '' : `<${start - cursor} bytes are gone>`
+      heard.text += Buffer.from(bytes).toString('latin1')
+      cursor = start + bytes.length
+      return bytes.length
+    }
+    read()
+    session.onOutput(read)
+    session.onInputRoom(() => {
+      heard.rooms += 1
+    })
+    session.onEnd(() => {
+      heard.unreadAtEnd = read()
+    })
+  }
+}

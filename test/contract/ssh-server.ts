@@ -1,0 +1,188 @@
+import { once } from 'node:events'
+import { generateKeyPairSync } from 'node:crypto'
+import { createServer } from 'node:net'
+import { fingerprintOf } from '../../src/host/ssh/fingerprint.ts'
+import { renderPrivateKey } from '../../src/host/ssh/render-private-key.ts'
+import { Server, utils } from '../../src/host/ssh/ssh2.ts'
+import type { AddressInfo, Server as NetServer, Socket } from 'node:net'
+import type { AuthContext, Connection, ServerChannel, Session } from '../../src/host/ssh/ssh2.ts'
+import type { ShellEnd } from '../../src/ports/guest-shells.ts'
+import type { WindowSize } from '../../src/core/console/window-size.ts'
+
+/** A key pair in the formats that SSH programs read. */
+export function newSshKey(): { readonly privateKey: string; readonly publicKey: string } {
+  const privateKey = renderPrivateKey(generateKeyPairSync('ed25519').privateKey, 'test')
+  return { privateKey, publicKey: `ssh-ed25519 ${publicPartOf(privateKey).toString('base64')}` }
+}
+
+export type GuestMood = 'well' | 'refusing shells' | 'refusing terminals' | 'silent' | 'hanging up'
+
+/** An SSH server on loopback, as a guest has one; each shell is under the hands of the test. */
+export class SshServer {
+  readonly #authorized: Buffer
+  readonly #sockets = new Set<Socket>()
+  #server: NetServer
+  #hostKey = newSshKey().privateKey
+  /** Of the connections that come. */
+  mood: GuestMood = 'well'
+  users: readonly string[] = ['root']
+  readonly shells: ServedShell[] = []
+  port = 0
+
+  private constructor(authorized: Buffer) {
+    this.#authorized = authorized
+    this.#server = this.#makeServer()
+  }
+
+  /** @param authorizedKey one line of authorized_keys */
+  static async start(authorizedKey: string): Promise<SshServer> {
+    const server = new SshServer(publicPartOf(authorizedKey))
+    await server.listen()
+    return server
+  }
+
+  get fingerprint(): string {
+    return fingerprintOf(publicPartOf(this.#hostKey))
+  }
+
+  changeHostKey(): void {
+    this.#hostKey = newSshKey().privateKey
+  }
+
+  get connectionCount(): number {
+    return this.#sockets.size
+  }
+
+  async listen(): Promise<void> {
+    this.#server = this.#makeServer()
+    this.#server.listen(this.port, '127.0.0.1')
+    await once(this.#server, 'listening')
+    this.port = (this.#server.address() as AddressInfo).port
+  }
+
+  /** Nothing listens any more; can be repeated. */
+  async stop(): Promise<void> {
+    if (!this.#server.listening) return
+    const closed = once(this.#server, 'close')
+    this.#server.close()
+    this.breakConnections()
+    await closed
+  }
+
+  /** Reads nothing more of what is there, as a guest that stands still. */
+  stall(): void {
+    for (const socket of this.#sockets) socket.pause()
+  }
+
+  breakConnections(): void {
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  #makeServer(): NetServer {
+    return createServer((socket) => {
+      this.#sockets.add(socket)
+      socket.on('close', () => this.#sockets.delete(socket))
+      socket.on('error', () => {})
+      if (this.mood === 'silent') socket.resume()
+      else if (this.mood === 'hanging up') socket.resume().end()
+      else new Server({ hostKeys: [this.#hostKey] }, (ssh) => this.#serve(ssh)).injectSocket(socket)
+    })
+  }
+
+  #serve(connection: Connection): void {
+    connection.on('error', () => {})
+    connection.on('authentication', (context: AuthContext) => {
+      const isKnown =
+        context.method === 'publickey' &&
+        this.users.includes(context.username) &&
+        context.key.data.equals(this.#authorized)
+      if (isKnown) context.accept()
+      else context.reject(['publickey'])
+    })
+    connection.on('session', (accept) => this.#serveSession(accept()))
+  }
+
+  #serveSession(session: Session): void {
+    const sizes: WindowSize[] = []
+    session.on('pty', (accept, reject, { cols, rows }) => {
+      sizes.push({ cols, rows })
+      if (this.mood === 'refusing terminals') reject()
+      else accept()
+    })
+    session.on('window-change', (accept, _reject, { cols, rows }) => {
+      sizes.push({ cols, rows })
+      // No reply is asked for (RFC 4254, section 6.7), and then there is none to give.
+      ;(accept as (() => void) | undefined)?.()
+    })
+    session.on('shell', (accept, reject) => {
+      if (this.mood === 'refusing shells') reject()
+      else this.shells.push(new ServedShell(accept(), sizes, () => this.breakConnections()))
+    })
+  }
+}
+
+/** One shell, from the guest's side. */
+export class ServedShell {
+  readonly sizes: readonly WindowSize[]
+  readonly #channel: ServerChannel
+  readonly #breakConnection: () => void
+  input = Buffer.alloc(0)
+  isClosed = false
+
+  constructor(channel: ServerChannel, sizes: readonly WindowSize[], breakConnection: () => void) {
+    this.#channel = channel
+    this.sizes = sizes
+    this.#breakConnection = breakConnection
+    channel.on('data', (bytes: Buffer) => {
+      this.input = Buffer.concat([this.input, bytes])
+    })
+    channel.on('close', () => {
+      this.isClosed = true
+    })
+    channel.on('error', () => {})
+  }
+
+  say(text: string | Uint8Array): void {
+    this.#channel.write(text)
+  }
+
+  complain(text: string): void {
+    this.#channel.stderr.write(text)
+  }
+
+  get unsent(): number {
+    return this.#channel.writableLength
+  }
+
+  readInput(reading: boolean): void {
+    if (reading) this.#channel.resume()
+    else this.#channel.pause()
+  }
+
+  /** As a shell ends, with its status or by a signal; or its connection breaks, without a word. */
+  end(end: ShellEnd): void {
+    if (end.kind === 'lost') return this.#breakConnection()
+    if (end.kind === 'exited') this.#channel.exit(end.status)
+    else this.#channel.exit(end.signal.replace(/^SIG/, ''), false, '')
+    this.#channel.end()
+  }
+
+  /** Takes no heed of the window that it was given (RFC 4254, section 5.2). */
+  ignoreWindow(): void {
+    const outgoing: unknown = Reflect.get(this.#channel, 'outgoing')
+    if (typeof outgoing === 'object' && outgoing !== null)
+      Reflect.set(outgoing, 'window', Number.MAX_SAFE_INTEGER)
+  }
+
+  /** Ends without a word of how. */
+  endSilently(): void {
+    this.#channel.end()
+  }
+}
+
+/** In the wire form of SSH (RFC 4253, section 6.6). */
+function publicPartOf(key: string): Buffer {
+  const parsed = utils.parseKey(key)
+  if (parsed instanceof Error) throw parsed
+  return parsed.getPublicSSH()
+}
