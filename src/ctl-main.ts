@@ -3,16 +3,18 @@
 import { homedir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { text } from 'node:stream/consumers'
+import { openTerminal } from './ctl/console/terminal.ts'
 import { runCtl } from './ctl/run.ts'
 import { build } from './daemon/build.ts'
 import type { Shell, Sink } from './ctl/shell.ts'
 
-/** Whoever reads us may have had enough, as `head` does; that is no failure. */
-const READER_GONE = 'EPIPE'
+/** Whoever reads us may have had enough, as `head` does, and a terminal may be hung up; that is no failure. */
+const isReaderGone = ({ code }: NodeJS.ErrnoException, { isTTY }: NodeJS.WriteStream): boolean =>
+  code === 'EPIPE' || (isTTY && code === 'EIO')
 
 function sinkOf(stream: NodeJS.WriteStream): Sink {
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === READER_GONE) process.exit(0)
+    if (isReaderGone(error, stream)) process.exit(0)
     throw error
   })
   return {
@@ -24,10 +26,20 @@ function sinkOf(stream: NodeJS.WriteStream): Sink {
   }
 }
 
+/** Touched only by what reads it: looking at standard input opens it. */
+const standardStreams = () => ({ stdin: process.stdin, stdout: process.stdout, stderr: process.stderr })
+
+/** Loaded by consoles alone: it brings foreign functions with it. */
+async function stopProcessing(fd: number): Promise<void> {
+  const { makeRaw } = await import('./host/pty/open-pty.ts')
+  makeRaw(fd)
+}
+
 const shell: Shell = {
   stdout: sinkOf(process.stdout),
   stderr: sinkOf(process.stderr),
   readStdin: () => text(process.stdin),
+  openTerminal: () => openTerminal({ ...standardStreams(), stopProcessing, process }),
   environment: process.env,
   home: homedir(),
   nowMs: () => Date.now(),

@@ -1,4 +1,5 @@
 import type { ApiClient } from '../client/api-client.ts'
+import type { ConsoleConnection, ConsoleRequest } from '../client/console-connection.ts'
 import type { Arguments } from './arguments.ts'
 import type { ExitStatus } from './exit-status.ts'
 import type { Shell } from './shell.ts'
@@ -49,6 +50,8 @@ export type Context = {
   readonly paint: Paint
   /** Reads the profile at its first use. Throws CtlError. */
   readonly client: () => ApiClient
+  /** Of a VM, through the same profile. Connects when its events are read. Throws CtlError. */
+  readonly openConsole: (request: ConsoleRequest) => ConsoleConnection
   /** Tells a failure on standard error, with what to do next, and answers the status it means. */
   readonly fail: (error: unknown, vm: string) => ExitStatus
   /** One line, for people. */

@@ -1,4 +1,5 @@
 import { completionCommand } from './completion/completion-command.ts'
+import { consoleCommand } from './console/console-command.ts'
 import { syncCommand } from './sync.ts'
 import { versionCommand } from './version.ts'
 import { createCommand } from './vm/create.ts'
@@ -26,6 +27,7 @@ export const commands: readonly Command[] = [
   removeCommand,
   waitCommand,
   planCommand,
+  consoleCommand,
   syncCommand,
   completionCommand,
   versionCommand,

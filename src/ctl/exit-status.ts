@@ -1,3 +1,5 @@
+import type { Brand } from '../lib/brand.ts'
+
 /** What the program ends with; docs/vmhostctl.md has the same table. */
 export const exitStatus = {
   done: 0,
@@ -11,4 +13,16 @@ export const exitStatus = {
   unreachable: 4,
 } as const
 
-export type ExitStatus = (typeof exitStatus)[keyof typeof exitStatus]
+/** That of a shell in a guest, which is passed on. */
+export type ShellStatus = Brand<number, 'ShellStatus'>
+
+export type ExitStatus = (typeof exitStatus)[keyof typeof exitStatus] | ShellStatus
+
+/**
+ * Of the 32 bits that a guest may say (RFC 4254, section 6.10) a process has the lower eight to end with, and ssh(1) takes
+ * those. But what failed there has failed here, also where they are 0.
+ */
+export function shellStatus(status: number): ShellStatus {
+  const lower = status & 0xff
+  return (lower === 0 && status !== 0 ? exitStatus.failed : lower) as ShellStatus
+}

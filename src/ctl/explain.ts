@@ -72,14 +72,17 @@ function explainProblem({ problem }: ApiProblem, circumstances: Circumstances): 
     status: exitStatus.failed,
     advice: [
       ...told.map((finding) => `${finding.pointer} ${finding.detail}`),
-      ...problemAdvice(code, circumstances),
+      ...problemAdvice({ code, detail }, circumstances),
       `code ${code}, request ${request}; all codes: ${circumstances.profile?.url ?? ''}/docs/errors#${code}`,
     ],
     problem,
   }
 }
 
-function problemAdvice(code: string, { profile, vm }: Circumstances): string[] {
+function problemAdvice(
+  { code, detail }: Pick<Problem, 'code' | 'detail'>,
+  { profile, vm }: Circumstances,
+): string[] {
   switch (code) {
     case 'not_found':
       return ['vmhostctl vm ls shows the VMs there are']
@@ -87,6 +90,15 @@ function problemAdvice(code: string, { profile, vm }: Circumstances): string[] {
       return [`vmhostctl vm get ${vm} shows what is there; take another name, or delete that one first`]
     case 'vm_not_stopped':
       return [`vmhostctl vm stop ${vm} --wait, then the same again`]
+    case 'vm_not_running':
+      return [
+        `vmhostctl vm start ${vm}, then the same again`,
+        `vmhostctl console ${vm} --follow waits for its next start`,
+      ]
+    case 'console_viewers_full':
+      return [`somebody must leave the console of ${vm} first`]
+    case 'ssh_host_key_changed':
+      return hostKeyAdvice(detail, vm)
     case 'vm_protected':
       return [`vmhostctl vm set ${vm} --protected no, then the same again`]
     case 'insufficient_capacity':
@@ -106,6 +118,17 @@ function problemAdvice(code: string, { profile, vm }: Circumstances): string[] {
     default:
       return []
   }
+}
+
+function hostKeyAdvice(detail: string, vm: string): string[] {
+  // It stands there as a query has it.
+  const [fingerprint = 'FINGERPRINT'] =
+    /(?<=accept_host_key=)SHA256:(?:[a-z0-9+/]|%2[bf]){43}/i.exec(detail) ?? []
+  return [
+    'somebody may stand in the place of the guest; nothing that you typed was sent to it',
+    'where the guest was set up anew, its new key is accepted by',
+    `  vmhostctl console ${vm} --ssh --accept-host-key ${decodeURIComponent(fingerprint)}`,
+  ]
 }
 
 const NO_PROFILE: Profile = {

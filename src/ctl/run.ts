@@ -1,4 +1,5 @@
 import { createApiClient } from '../client/api-client.ts'
+import { ConsoleConnection } from '../client/console-connection.ts'
 import { nearest } from '../lib/nearest.ts'
 import { parseArguments } from './arguments.ts'
 import { commands } from './commands.ts'
@@ -69,17 +70,18 @@ async function runCommand(
   { shell, failures }: { readonly shell: Shell; readonly failures: Failures },
 ): Promise<ExitStatus> {
   let client: ApiClient | undefined
-  const open = (): ApiClient => {
+  const open = <T>(make: (profile: Profile) => T): T => {
     const profile = loadProfile(given.text('profile'), shell)
     failures.profile = profile
-    return openClient(profile)
+    return withCertificates(profile, make)
   }
   const context: Context = {
     shell,
     given,
     json: given.isSet('json'),
     paint: paintFor(shell.stdout, shell.environment['NO_COLOR']),
-    client: () => (client ??= open()),
+    client: () => (client ??= open(createApiClient)),
+    openConsole: (request) => open((profile) => new ConsoleConnection(profile, request, shell)),
     fail: (error, vm) => failures.tell(error, vm),
     say: (line) => shell.stdout.write(`${line}\n`),
     answer: (value) => shell.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`),
@@ -93,9 +95,10 @@ async function runCommand(
   }
 }
 
-function openClient(profile: Profile): ApiClient {
+/** Where certificate and key are of no use, that is told. */
+function withCertificates<T>(profile: Profile, make: (profile: Profile) => T): T {
   try {
-    return createApiClient(profile)
+    return make(profile)
   } catch (cause) {
     const { ca, cert, key } = profile.files
     throw new CtlError(`the certificates of ${profile.path} cannot be used`, {

@@ -1,3 +1,5 @@
+import type { Terminal } from './console/terminal.ts'
+
 /** Where output goes. */
 export type Sink = {
   write(text: string): void
@@ -11,6 +13,8 @@ export type Shell = {
   readonly stdout: Sink
   readonly stderr: Sink
   readonly readStdin: () => Promise<string>
+  /** Standard input and output, byte for byte. */
+  readonly openTerminal: () => Terminal
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly home: string
   readonly nowMs: () => number

@@ -315,6 +315,7 @@ test('the host is shown with its capacity, what is left of it, and what is not a
       '  monitor    qemu-system-x86_64 10.0.2, tcg',
       '  kernel     6.12.41, x86_64',
       '  clock …',
+      '  SSH key    ssh-ed25519 AAAA vmhostd@host-1',
       '  VMs        2, 1 as desired',
       '  images     0, 0 in use',
       '  snapshots  0',

@@ -28,7 +28,7 @@ async function candidates(words: readonly string[], shell: Partial<Shell> = {}):
 }
 
 test('commands, options and values are completed from what stands before them', async () => {
-  assert.deepEqual(await candidates(['']), ['vm', 'sync', 'completion', 'version'])
+  assert.deepEqual(await candidates(['']), ['vm', 'console', 'sync', 'completion', 'version'])
   assert.deepEqual(await candidates(['s']), ['sync'])
   assert.deepEqual(await candidates(['vm', 'st']), ['start', 'stop'])
   assert.deepEqual(await candidates(['vm', 'ls', '--']), [

@@ -25,7 +25,7 @@ test('every example of the help is a command line that is taken', () => {
     assert.ok(command.examples.length > 0, command.words.join(' '))
     for (const [line] of command.examples) {
       // Up to where the shell takes over.
-      const [own = ''] = line.split(/ ?[|>]| <<</, 1)
+      const [own = ''] = line.split(/ ?[|>]| </, 1)
       parseArguments(command, own.split(' ').filter(Boolean))
     }
   }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runCtl } from '../../../src/ctl/run.ts'
+import { FakeTerminal } from './fake-terminal.ts'
 import { startControllerHost } from '../../daemon/support/controller-host.ts'
 import type { TestContext } from 'node:test'
 import type { Shell } from '../../../src/ctl/shell.ts'
@@ -35,6 +36,7 @@ export function startCtl(argv: readonly string[], options: RunOptions = {}): Run
     stdout: sink(out),
     stderr: sink(err),
     readStdin: async () => '',
+    openTerminal: () => new FakeTerminal(false),
     environment: {},
     home: '/nonexistent',
     nowMs: () => Date.now(),

@@ -1,0 +1,208 @@
+import { printable, paintFor } from '../text.ts'
+import { exitStatus } from '../exit-status.ts'
+import { endingOf } from './ending.ts'
+import { Escapes } from './escapes.ts'
+import { withoutQuestions } from './questions.ts'
+import type { AttachedPlace } from '../../client/console-messages.ts'
+import type { ConsoleConnection, ConsoleEvent, ConsoleRequest } from '../../client/console-connection.ts'
+import type { Context } from '../command.ts'
+import type { ExitStatus } from '../exit-status.ts'
+import type { Ending } from './ending.ts'
+import type { Terminal } from './terminal.ts'
+
+const ESCAPES_HELP = [
+  'Escapes, at the start of a line:',
+  '  ~.  leave; the VM goes on',
+  '  ~?  this text',
+  '  ~~  one ~ for the guest',
+]
+
+/** Shows a console on this terminal until it ends or its user leaves it. */
+export async function attach(context: Context, request: ConsoleRequest): Promise<ExitStatus> {
+  const terminal = context.shell.openTerminal()
+  const connection = context.openConsole({ ...request, window: terminal.window() })
+  return await new Attached(context, request, { terminal, connection }).run()
+}
+
+class Attached {
+  readonly #context: Context
+  readonly #request: ConsoleRequest
+  readonly #terminal: Terminal
+  readonly #connection: ConsoleConnection
+  readonly #escapes = new Escapes()
+  readonly #stops: (() => void)[] = []
+  /** History that has come so far, and how much of it is still to come. */
+  #history: Uint8Array[] = []
+  #historyLeft = 0
+  /** The guest may have left the cursor anywhere. */
+  #isShared = false
+  #wasAttached = false
+  #isAway = false
+  #hasLeft = false
+  /** Ends the wait for a terminal that takes nothing. */
+  #stopWriting: () => void = () => {}
+
+  constructor(
+    context: Context,
+    request: ConsoleRequest,
+    { terminal, connection }: { readonly terminal: Terminal; readonly connection: ConsoleConnection },
+  ) {
+    this.#context = context
+    this.#request = request
+    this.#terminal = terminal
+    this.#connection = connection
+  }
+
+  async run(): Promise<ExitStatus> {
+    const { status, words } = await this.#follow()
+    if (words !== '') this.#note(words)
+    return status
+  }
+
+  /** Until the end, with the terminal given back. */
+  async #follow(): Promise<Ending> {
+    const { vm } = this.#request
+    // A window may change before anything is shown in it.
+    this.#stops.push(this.#terminal.onResize(() => this.#tellWindow()))
+    try {
+      let isFirst = true
+      for await (const event of this.#connection.events()) {
+        // Not before the daemon has said yes: until then the terminal is as it was.
+        if (isFirst) await this.#begin()
+        isFirst = false
+        if (event.kind === 'output') {
+          await this.#show(event.bytes)
+          continue
+        }
+        await this.#showHistory()
+        if (event.kind === 'closed') return endingOf(event.close, vm)
+        this.#tell(event)
+      }
+      return { status: exitStatus.done, words: this.#hasLeft ? `left the console of ${vm}` : '' }
+    } finally {
+      for (const stop of this.#stops.splice(0).toReversed()) stop()
+    }
+  }
+
+  async #begin(): Promise<void> {
+    const { vm, mode } = this.#request
+    if (this.#terminal.isTyped) {
+      const what = mode === 'ssh' ? 'a shell in' : 'the console of'
+      this.#note(`${what} ${vm}; ~. at the start of a line leaves, ~? shows all escapes`)
+      this.#stops.push(await this.#terminal.makeRaw())
+      this.#isShared = true
+    }
+    this.#stops.push(
+      () => this.#terminal.softReset(),
+      this.#terminal.listen({
+        onInput: (bytes) => this.#input(bytes),
+        // Files and pipes end and the output goes on; a terminal that ends was hung up.
+        onEnd: () => this.#terminal.isTyped && this.#leave(),
+      }),
+    )
+  }
+
+  #tellWindow(): void {
+    const window = this.#terminal.window()
+    if (window !== undefined) this.#connection.resize(window)
+  }
+
+  async #show(bytes: Uint8Array): Promise<void> {
+    const old = bytes.subarray(0, this.#historyLeft)
+    this.#history.push(old)
+    this.#historyLeft -= old.length
+    if (this.#historyLeft > 0) return
+    await this.#showHistory()
+    await this.#write(bytes.subarray(old.length))
+  }
+
+  /** All that there is of it, also where the connection broke before the rest came. */
+  async #showHistory(): Promise<void> {
+    const history = Buffer.concat(this.#history)
+    this.#history = []
+    this.#historyLeft = 0
+    await this.#write(withoutQuestions(history))
+  }
+
+  async #write(bytes: Uint8Array): Promise<void> {
+    if (bytes.length === 0 || this.#hasLeft) return
+    await new Promise<void>((resolve, reject) => {
+      this.#stopWriting = resolve
+      this.#terminal.write(bytes).then(resolve, reject)
+    })
+  }
+
+  #input(bytes: Uint8Array): void {
+    // Only somebody who types knows of escapes; a file may have any bytes.
+    const typed = this.#terminal.isTyped ? this.#escapes.read(bytes) : [{ kind: 'bytes', bytes } as const]
+    for (const piece of typed) {
+      if (piece.kind === 'leave') this.#leave()
+      else if (piece.kind === 'help') for (const line of ESCAPES_HELP) this.#line(line)
+      else void this.#send(piece.bytes)
+    }
+  }
+
+  async #send(bytes: Uint8Array): Promise<void> {
+    const room = this.#connection.write(bytes)
+    if (this.#connection.hasRoom) return
+    this.#terminal.pause()
+    await room
+    this.#terminal.resume()
+  }
+
+  #leave(): void {
+    this.#hasLeft = true
+    this.#stopWriting()
+    this.#connection.close()
+  }
+
+  #tell(event: Exclude<ConsoleEvent, { readonly kind: 'output' | 'closed' }>): void {
+    const { vm } = this.#request
+    switch (event.kind) {
+      case 'away':
+        this.#note('connection lost; waiting for the daemon…')
+        this.#isAway = true
+        break
+      case 'attached':
+        this.#tellBack()
+        if (!event.again) this.#beginSession(event.place)
+        if ((event.place?.lostBytes ?? 0) > 0)
+          this.#note(`${event.place?.lostBytes} bytes of output are lost`)
+        break
+      case 'waiting':
+        this.#tellBack()
+        this.#note(`${vm} does not run; waiting for its start`)
+        break
+      case 'error':
+        this.#note(`the daemon did not understand this program: ${event.detail} (${event.code})`)
+        break
+      case 'position':
+        break
+    }
+  }
+
+  #beginSession(place: AttachedPlace | undefined): void {
+    if (this.#wasAttached) {
+      this.#terminal.softReset()
+      this.#note('a new session')
+    }
+    this.#wasAttached = true
+    // Nobody shows a pipe again what was asked.
+    if (this.#terminal.isTyped) this.#historyLeft = place?.replayBytes ?? 0
+  }
+
+  #tellBack(): void {
+    if (this.#isAway) this.#note('back')
+    this.#isAway = false
+  }
+
+  #note(text: string): void {
+    const { stderr, environment } = this.#context.shell
+    this.#line(paintFor(stderr, environment['NO_COLOR'])(`vmhostctl: ${printable(text)}`, 'yellow'))
+  }
+
+  /** On a line of its own. */
+  #line(text: string): void {
+    this.#context.shell.stderr.write(this.#isShared ? `\r\n${text}\r\n` : `${text}\n`)
+  }
+}

@@ -1,0 +1,66 @@
+import { usageError } from '../ctl-error.ts'
+import { attach } from './attach.ts'
+import type { ConsoleRequest } from '../../client/console-connection.ts'
+import type { Arguments } from '../arguments.ts'
+import type { Command } from '../command.ts'
+
+const FOLLOW = 'follow'
+const USER = 'user'
+const ACCEPT_HOST_KEY = 'accept-host-key'
+
+export const consoleCommand: Command = {
+  words: ['console'],
+  summary: 'attach this terminal to the serial console of a VM, or to a shell in it',
+  description:
+    'Shows what the guest wrote lately and what it writes now; what is typed goes to the guest, Ctrl-C too. ~. at the start ' +
+    'of a line leaves, and the VM goes on. Others may watch and type at the same time. When the daemon is restarted or the ' +
+    'connection breaks, it is made again, and nothing of the output is lost. Where standard input is no terminal it is sent ' +
+    'as it is, and output goes on after its end, until the VM stops. With --ssh: a login shell of your own, made by the ' +
+    "daemon with its key, whose exit status is then this program's; it ends with its connection.",
+  operand: { placeholder: 'VM', completes: 'vm' },
+  options: [
+    { name: 'ssh', help: 'a shell over SSH instead of the serial console; a sleeping VM is woken by it' },
+    { name: USER, value: 'NAME', help: 'with --ssh: who to log in as (root)' },
+    {
+      name: ACCEPT_HOST_KEY,
+      value: 'FINGERPRINT',
+      help: 'with --ssh: take this host key of the guest from now on, where it has changed',
+      check: checkFingerprint,
+    },
+    {
+      name: FOLLOW,
+      help: 'wait for the start of a VM that does not run, and for the next one when it stops',
+    },
+  ],
+  examples: [
+    ['web-1', 'watch and type; ~. leaves'],
+    ['web-1 --follow </dev/null >>web-1.log', 'a log of everything it writes, over all its starts'],
+    ['web-1 --ssh --user admin', 'a shell in the guest'],
+  ],
+  run: async (context) => attach(context, requestOf(context.given)),
+}
+
+function requestOf(given: Arguments): ConsoleRequest {
+  const vm = given.operand
+  const user = given.text(USER)
+  const acceptHostKey = given.text(ACCEPT_HOST_KEY)
+  if (given.isSet('ssh')) {
+    if (given.isSet(FOLLOW)) throw usageError('a shell cannot --follow a VM', 'leave out --ssh or --follow')
+    return { vm, mode: 'ssh', user, acceptHostKey }
+  }
+  if (given.hasAny([USER, ACCEPT_HOST_KEY]))
+    throw usageError(
+      `--${user === undefined ? ACCEPT_HOST_KEY : USER} is for --ssh`,
+      'the serial console has no users',
+    )
+  return { vm, mode: 'tty', follow: given.isSet(FOLLOW) }
+}
+
+/** As OpenSSH prints it: SHA-256 in base64 without padding. */
+function checkFingerprint(text: string, what: string): void {
+  if (!/^SHA256:[A-Za-z0-9+/]{43}$/.test(text))
+    throw usageError(
+      `${what} ${text} is no fingerprint`,
+      'it is SHA256: and 43 characters; the refusal names it',
+    )
+}

@@ -1,0 +1,66 @@
+import { unreachable } from '../../lib/assert.ts'
+
+const ESCAPE_BYTE = 0x1b
+const BELL = 0x07
+const INTRODUCER = { csi: 0x5b, osc: 0x5d, dcs: 0x50 } as const // [ ] P
+const TERMINATOR = 0x5c // \ after an escape byte
+
+/** Final bytes of reports: of the cursor's place, attributes, status, modes, the window (ECMA-48; xterm's ctlseqs). */
+const REPORTS = new Set(Buffer.from('Rcnyt'))
+/** Of reports that the window has the keyboard, or has lost it; they have no parameters. */
+const FOCUS = new Set(Buffer.from('IO'))
+const NEWLINES = [0x0a, 0x0d]
+
+/**
+ * Follows one escape sequence of the input from its first byte, to tell what a terminal sends by itself, since the guest
+ * asked it to, from a key. A shell may ask at each prompt where the cursor is, and then the answer is the first input of a
+ * line that nobody has typed at yet.
+ */
+export class TerminalAnswer {
+  #state: 'none' | 'begun' | 'csi' | 'parameters' | 'string' | 'string-ends' = 'none'
+
+  /** Whether a sequence has begun and not ended. */
+  get isOpen(): boolean {
+    return this.#state !== 'none'
+  }
+
+  /** Whether a byte begins one. */
+  static begins(byte: number): boolean {
+    return byte === ESCAPE_BYTE
+  }
+
+  /** The next byte: the sequence goes on, or was an answer, or was a key. */
+  take(byte: number): 'open' | 'answer' | 'key' {
+    const verdict = this.#step(byte)
+    if (verdict === 'answer' || verdict === 'key') {
+      this.#state = 'none'
+      return verdict
+    }
+    this.#state = verdict
+    return 'open'
+  }
+
+  #step(byte: number): 'begun' | 'csi' | 'parameters' | 'string' | 'string-ends' | 'answer' | 'key' {
+    if (NEWLINES.includes(byte)) return 'key'
+    switch (this.#state) {
+      case 'none':
+        return 'begun'
+      case 'begun':
+        if (byte === INTRODUCER.csi) return 'csi'
+        return byte === INTRODUCER.osc || byte === INTRODUCER.dcs ? 'string' : 'key'
+      case 'csi':
+      case 'parameters':
+        if (this.#state === 'csi' && FOCUS.has(byte)) return 'answer'
+        // Parameters and intermediates (ECMA-48, 5.4).
+        if (byte >= 0x20 && byte <= 0x3f) return 'parameters'
+        return REPORTS.has(byte) ? 'answer' : 'key'
+      case 'string':
+        if (byte === BELL) return 'answer'
+        return byte === ESCAPE_BYTE ? 'string-ends' : 'string'
+      case 'string-ends':
+        return byte === TERMINATOR ? 'answer' : 'key'
+      default:
+        return unreachable(this.#state)
+    }
+  }
+}

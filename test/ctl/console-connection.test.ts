@@ -1,0 +1,317 @@
+/** The client's console against a daemon whose part the test plays, over real mutual TLS. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { before, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { ApiProblem } from '../../src/client/api-problem.ts'
+import { ConnectionFailed } from '../../src/client/connection-failed.ts'
+import { ConsoleConnection } from '../../src/client/console-connection.ts'
+import { limits } from '../../src/config/limits.ts'
+import { makePki } from '../daemon/support/controller-host.ts'
+import { eventually } from '../daemon/support/eventually.ts'
+import { attached, problem, startConsoleServer } from './support/console-server.ts'
+import { HeldClock, TTY, watcher } from './support/watched-console.ts'
+import type { Pki } from '../daemon/support/controller-host.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const watch = watcher(() => pki)
+
+function connect(url: string): ConsoleConnection {
+  const { authority, controller } = pki
+  const connection = { url, ca: authority.certificate, cert: controller.certificate, key: controller.key }
+  return new ConsoleConnection(connection, TTY, new HeldClock())
+}
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+
+test('it asks for the whole history with its window, and counts what comes', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const watched = watch(t, server, { ...TTY, window: { cols: 120, rows: 40 } })
+  const { query, ...served } = await server.connection(0)
+  assert.deepEqual(Object.fromEntries(query), { mode: 'tty', cols: '120', rows: '40' })
+  served.tell(attached('s1', 1000, { replay_bytes: 5, lost_bytes: 2 }))
+  served.say('hello')
+  await eventually(() => watched.output() === 'hello')
+  const place = { session: 's1', cursor: 1000, replayBytes: 5, lostBytes: 2 }
+  assert.deepEqual(watched.events[0], { kind: 'attached', place, again: false })
+  assert.equal(watched.console.cursor, 1005)
+})
+
+test('input arrives in order, in messages of a size that the daemon takes, however it was cut', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const watched = watch(t, server)
+  const served = await server.connection(0)
+  const sizes: number[] = []
+  served.ws.on('message', (data: Buffer) => sizes.push(data.length))
+  served.tell(attached('s1', 0))
+  const text = Array.from({ length: 40_000 }, (_, index) => `line ${index}\n`).join('')
+  for (let at = 0; at < text.length; at += 777)
+    void watched.console.write(Buffer.from(text.slice(at, at + 777)))
+  void watched.console.write(Buffer.alloc(3 * limits.consoleMessageBytesMax, 'x'))
+  const whole = text + 'x'.repeat(3 * limits.consoleMessageBytesMax)
+  await eventually(() => served.input().length === whole.length)
+  assert.equal(served.input(), whole)
+  assert.ok(Math.max(...sizes) <= limits.consoleMessageBytesMax)
+})
+
+test('a writer is held back while too much input waits, and let go on when it is sent', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const watched = watch(t, server)
+  const served = await server.connection(0)
+  const half = Buffer.alloc(limits.clientConsoleInputBytesMax / 2, 'x')
+  await watched.console.write(half)
+  await watched.console.write(half)
+  assert.equal(watched.console.hasRoom, true)
+  const room = watched.console.write(Buffer.from('y'))
+  assert.equal(watched.console.hasRoom, false)
+  served.tell(attached('s1', 0))
+  await room
+  assert.equal(watched.console.hasRoom, true)
+})
+
+test('a size told while the daemon is away is the one of the next connection; later ones are messages', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const clock = new HeldClock()
+  const watched = watch(t, server, TTY, clock)
+  const first = await server.connection(0)
+  first.tell(attached('s1', 0))
+  await eventually(() => watched.kinds().includes('attached'))
+  first.ws.terminate()
+  await eventually(() => watched.kinds().includes('away'))
+  watched.console.resize({ cols: 100, rows: 30 })
+  await clock.wake(limits.clientReconnectMsMin)
+  const second = await server.connection(1)
+  assert.equal(second.query.get('cols'), '100')
+  second.tell(attached('s1', 0))
+  watched.console.resize({ cols: 101, rows: 31 })
+  await eventually(() => second.told().length === 1)
+  assert.deepEqual(second.told(), [{ resize: { cols: 101, rows: 31 } }])
+})
+
+test('a position is asked for and told', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const watched = watch(t, server)
+  const served = await server.connection(0)
+  served.tell(attached('s1', 7))
+  watched.console.askPosition()
+  await eventually(() => served.told().length === 1)
+  assert.deepEqual(served.told(), [{ position: {} }])
+  served.tell({ position: { session: 's1', cursor: 7 } })
+  await eventually(() => watched.kinds().includes('position'))
+  assert.deepEqual(watched.events.at(-1), { kind: 'position', session: 's1', cursor: 7 })
+})
+
+test('messages of a newer daemon and nonsense are passed over', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const watched = watch(t, server)
+  const served = await server.connection(0)
+  served.tell({ fanfare: { loud: true } })
+  for (const text of [
+    'no JSON',
+    '[1]',
+    'null',
+    '{"attached":{"mode":"tty"}}',
+    '{"position":{"cursor":-1}}',
+  ]) {
+    served.ws.send(text)
+  }
+  served.tell(attached('s1', 0))
+  await eventually(() => watched.kinds().includes('attached'))
+  assert.deepEqual(watched.kinds(), ['attached'])
+})
+
+test('while a VM is waited for, input waits with it', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const clock = new HeldClock()
+  const watched = watch(t, server, { ...TTY, follow: true }, clock)
+  const served = await server.connection(0)
+  assert.equal(served.query.get('follow'), 'true')
+  served.tell({ waiting: { for: 'start' } })
+  await eventually(() => watched.kinds().includes('waiting'))
+  void watched.console.write(Buffer.from('for the next'))
+  watched.console.resize({ cols: 90, rows: 20 })
+  served.tell(attached('s1', 0))
+  await eventually(() => served.input() === 'for the next')
+  assert.deepEqual(served.told(), [{ resize: { cols: 90, rows: 20 } }])
+  served.tell({ waiting: { for: 'start' } })
+  await eventually(() => watched.kinds().filter((kind) => kind === 'waiting').length === 2)
+  // The session before is over: who comes back now asks for none.
+  served.ws.terminate()
+  await clock.wake(limits.clientReconnectMsMin)
+  const next = await server.connection(1)
+  assert.equal(next.query.get('session'), null)
+})
+
+test('an end that the daemon tells is the end, with its code and words', async (t) => {
+  for (const [status, reason, code, words] of [
+    [1000, 'vm_stopped', 'vm_stopped', ''],
+    [1008, 'too_many_messages', 'too_many_messages', ''],
+    [1011, 'ssh_failed: no common cipher', 'ssh_failed', 'no common cipher'],
+    [1009, '', '', ''],
+    [1011, 'Out of luck', '', 'Out of luck'],
+  ] as const) {
+    const server = await startConsoleServer(t, pki)
+    const watched = watch(t, server)
+    const served = await server.connection(0)
+    served.tell(attached('s1', 0))
+    served.say('last words')
+    served.ws.close(status, reason)
+    await watched.ended
+    assert.deepEqual(watched.events.at(-1), { kind: 'closed', close: { status, code, words } })
+    assert.equal(watched.output(), 'last words')
+    assert.equal(server.served.length, 1)
+  }
+})
+
+test('output that is not taken stops the connection from being read, and none of it is lost', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const console = connect(server.url)
+  const events = console.events()
+  const begun = events.next()
+  const served = await server.connection(0)
+  served.tell(attached('s1', 0))
+  await begun
+  // Far more than the two ends of a connection hold between them.
+  const total = 32 * 1024 * 1024
+  const piece = Buffer.alloc(64 * 1024, 'x')
+  for (let sent = 0; sent < total; sent += piece.length) served.ws.send(piece)
+  let taken = 0
+  let heldMost = 0
+  while (taken < total) {
+    // A reader that is much slower than the connection.
+    for (let turn = 0; turn < 10; turn += 1) await setImmediate()
+    heldMost = Math.max(heldMost, total - served.ws.bufferedAmount - taken)
+    const { value } = await events.next()
+    if (value?.kind === 'output') taken += value.bytes.length
+  }
+  assert.ok(heldMost < total / 2, `${heldMost} bytes were sent and not taken`)
+  assert.equal(console.cursor, total)
+  await events.return(undefined)
+})
+
+const BATCH = 1000
+
+test('a message that was taken leaves nothing behind', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const console = connect(server.url)
+  const ended = (async (): Promise<void> => {
+    for await (const { kind } of console.events()) assert.notEqual(kind, 'away')
+  })()
+  const served = await server.connection(0)
+  served.tell(attached('s1', 0))
+  /** Of the heap, once so many batches have come. */
+  const heapAfter = async (batches: number): Promise<number> => {
+    for (let batch = 0; batch < batches; batch += 1) {
+      for (let message = 0; message < BATCH; message += 1) served.say('x')
+      const total = console.cursor + BATCH
+      await eventually(() => console.cursor === total)
+    }
+    collectGarbage()
+    await setImmediate()
+    collectGarbage()
+    return process.memoryUsage().heapUsed
+  }
+  const first = await heapAfter(10)
+  const messages = 50 * BATCH
+  const grown = (await heapAfter(50)) - first
+  console.close()
+  await ended
+  assert.ok(grown < 64 * messages, `${Math.round(grown / messages)} bytes a message`)
+})
+
+test('after leaving nothing more comes of what was received', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const console = connect(server.url)
+  const events = console.events()
+  const begun = events.next()
+  const served = await server.connection(0)
+  served.tell(attached('s1', 0))
+  await begun
+  for (let piece = 0; piece < 10; piece += 1) served.say('x')
+  // What answers has read what came before.
+  served.ws.ping()
+  await once(served.ws, 'pong')
+  assert.equal((await events.next()).value?.kind, 'output')
+  console.close()
+  assert.equal((await events.next()).done, true)
+})
+
+test('a good-bye is answered, however much the guest has written', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const console = connect(server.url)
+  const ended = (async (): Promise<void> => {
+    for await (const { kind } of console.events()) if (kind === 'output') console.close()
+  })()
+  const served = await server.connection(0)
+  let status = 0
+  served.ws.on('close', (code) => (status = code))
+  served.tell(attached('s1', 0))
+  // More than is held unread: only who reads on comes to the answer.
+  const piece = Buffer.alloc(64 * 1024, 'x')
+  for (let sent = 0; sent < 32 * 1024 * 1024; sent += piece.length) served.ws.send(piece)
+  await ended
+  await eventually(() => status === 1000)
+})
+
+test('what was typed before leaving reaches the guest', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const clock = new HeldClock(() => false)
+  const watched = watch(t, server, TTY, clock)
+  const served = await server.connection(0)
+  served.tell(attached('s1', 0))
+  void watched.console.write(Buffer.from('first '))
+  await eventually(() => served.input() === 'first ')
+  // The pause after a message does not end here.
+  const rest = 'x'.repeat(2 * limits.consoleMessageBytesMax)
+  void watched.console.write(Buffer.from(rest))
+  void watched.console.write(Buffer.from('exit\r'))
+  watched.console.close()
+  await watched.ended
+  await eventually(() => served.input() === `first ${rest}exit\r`)
+})
+
+test('what was typed while a VM was waited for is for nobody after leaving', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const watched = watch(t, server, { ...TTY, follow: true })
+  const served = await server.connection(0)
+  let status = 0
+  served.ws.on('close', (code) => (status = code))
+  served.tell({ waiting: { for: 'start' } })
+  await eventually(() => watched.kinds().includes('waiting'))
+  void watched.console.write(Buffer.from('for nobody'))
+  watched.console.close()
+  await eventually(() => status === 1000)
+  assert.equal(served.input(), '')
+})
+
+test('a session that is attached again goes on, one with another id begins', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const watched = watch(t, server)
+  const served = await server.connection(0)
+  for (const session of ['s1', 's1', 's2', 's2']) served.tell(attached(session, 0))
+  await eventually(() => watched.events.length === 4)
+  const again = watched.events.map((event) => event.kind === 'attached' && event.again)
+  assert.deepEqual(again, [false, true, false, true])
+})
+
+test('the first connection must succeed: a refusal is thrown as the problem it is', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  server.refusals.push(problem(503, 'starting_up', true), { status: 502, body: '<html>' })
+  await assert.rejects(
+    watch(t, server).ended,
+    (error) => error instanceof ApiProblem && error.code === 'starting_up',
+  )
+  await assert.rejects(watch(t, server).ended, { name: 'UnexpectedAnswer', status: 502 })
+  await server.stop()
+  await assert.rejects(
+    watch(t, server).ended,
+    (error) => error instanceof ConnectionFailed && error.kind === 'refused',
+  )
+})

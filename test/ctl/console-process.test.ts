@@ -1,0 +1,197 @@
+/** `vmhostctl console` as a process of its own, on a real terminal. */
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { closeSync, writeSync } from 'node:fs'
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+import { before, test } from 'node:test'
+import { ReadStream } from 'node:tty'
+import { openMaster, openSlave, setWindowSize, slavePath } from '../../src/host/pty/open-pty.ts'
+import { SOFT_RESET } from '../../src/ctl/console/terminal.ts'
+import { makePki } from '../daemon/support/controller-host.ts'
+import { eventually } from '../daemon/support/eventually.ts'
+import { attached, startConsoleServer } from './support/console-server.ts'
+import { writeProfile } from './support/ctl-stage.ts'
+import type { ChildProcess } from 'node:child_process'
+import type { TestContext } from 'node:test'
+import type { Pki } from '../daemon/support/controller-host.ts'
+import type { ConsoleServer, Served } from './support/console-server.ts'
+
+const MAIN = resolve(import.meta.dirname, '../../src/ctl-main.ts')
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+/** The modes of a terminal, as stty(1) writes them down to be set again. */
+const modesOf = (path: string): string => execFileSync('stty', ['--file', path, '-g'], { encoding: 'utf8' })
+
+type OnTerminal = {
+  readonly server: ConsoleServer
+  readonly served: Served
+  readonly child: ChildProcess
+  /** What the terminal has shown. */
+  readonly shown: () => string
+  readonly type: (text: string) => void
+  readonly hangUp: () => void
+  readonly resizeTo: (cols: number, rows: number) => void
+  /** Whether the modes are what they were before. */
+  readonly isRestored: () => boolean
+  readonly ended: Promise<readonly unknown[]>
+}
+
+/** The program in the session of a terminal of its own, attached; `boot` is what Node runs before it. */
+async function startOnTerminal(t: TestContext, boot = ''): Promise<OnTerminal> {
+  const server = await startConsoleServer(t, pki)
+  const profile = writeProfile(t, { pki, url: server.url })
+  const master = openMaster()
+  const path = slavePath(master)
+  setWindowSize(master, { cols: 100, rows: 30 })
+  const slave = openSlave(path)
+  const modes = modesOf(path)
+  const screen = new ReadStream(master)
+  const chunks: Buffer[] = []
+  screen.on('data', (chunk: Buffer) => chunks.push(chunk))
+  const argv = ['--import', `data:text/javascript,${boot}`, MAIN, 'console', 'web-1', '--profile', profile]
+  // The program itself becomes the leader of the session: signals that the test sends are for it.
+  const child = spawn('setsid', ['--ctty', process.execPath, ...argv], { stdio: [slave, slave, slave] })
+  const ended = once(child, 'exit')
+  t.after(async () => {
+    child.kill('SIGKILL')
+    await ended
+    screen.destroy()
+    closeSync(slave)
+  })
+  const served = await server.connection(0)
+  served.tell(attached('s1', 0))
+  await eventually(() => modesOf(path) !== modes)
+  return {
+    ...{ server, served, child, ended },
+    shown: () => Buffer.concat(chunks).toString(),
+    type: (text) => void writeSync(master, text),
+    hangUp: () => void screen.destroy(),
+    resizeTo: (cols, rows) => setWindowSize(master, { cols, rows }),
+    isRestored: () => modesOf(path) === modes,
+  }
+}
+
+test('a real terminal is raw while attached and what it was after leaving', async (t) => {
+  const { type, served, ended, isRestored } = await startOnTerminal(t)
+  assert.equal(served.query.get('cols'), '100')
+  // Line editing, echo and the interrupt key are the guest's.
+  type('a\u0003\u001A\r~~\r')
+  await eventually(() => served.input() === 'a\u0003\u001A\r~\r')
+  type('~.')
+  assert.deepEqual(await ended, [0, null])
+  assert.ok(isRestored())
+})
+
+test('what a guest has left set is undone, before the last words', async (t) => {
+  const { type, served, ended, shown } = await startOnTerminal(t)
+  // An editor that nobody has left, and a sequence that is cut.
+  served.say('\u001B[?1049h\u001B[?1000h\u001B[7mediting\u001B]0;tit')
+  await eventually(() => shown().endsWith('tit'))
+  type('~.')
+  await ended
+  await eventually(() => shown().includes('left the console of web-1'))
+  const [, last = ''] = shown().split('tit')
+  assert.ok(last.startsWith(SOFT_RESET), JSON.stringify(last))
+})
+
+test('what the guest writes is shown byte for byte', async (t) => {
+  const { served, shown } = await startOnTerminal(t)
+  served.say('one\ntwo\r\nthree\tfour')
+  await eventually(() => shown().endsWith('one\ntwo\r\nthree\tfour'))
+})
+
+test('a resized window is told', async (t) => {
+  const { resizeTo, served } = await startOnTerminal(t)
+  resizeTo(132, 43)
+  await eventually(() => served.told().length > 0)
+  assert.deepEqual(served.told(), [{ resize: { cols: 132, rows: 43 } }])
+})
+
+for (const signal of ['SIGTERM', 'SIGHUP', 'SIGINT', 'SIGQUIT'] as const) {
+  test(`${signal} ends it with the terminal restored`, async (t) => {
+    const { child, ended, isRestored, shown } = await startOnTerminal(t)
+    child.kill(signal)
+    assert.deepEqual(await ended, [null, signal])
+    assert.ok(isRestored())
+    await eventually(() => shown().endsWith(SOFT_RESET))
+  })
+}
+
+test('a crash leaves the terminal restored', async (t) => {
+  const boot = 'process.on("SIGUSR2",()=>{throw new Error("a%20bug")})'
+  const { child, ended, isRestored, shown } = await startOnTerminal(t, boot)
+  child.kill('SIGUSR2')
+  const [code] = await ended
+  assert.equal(code, 1)
+  await eventually(() => shown().includes('Error: a bug'))
+  // Where it can be seen.
+  const [, last = ''] = shown().split(SOFT_RESET)
+  assert.match(last, /Error: a bug/)
+  assert.ok(isRestored())
+})
+
+test('a terminal that is hung up ends it without a failure', async (t) => {
+  const { type, served, ended, hangUp } = await startOnTerminal(t)
+  type('x')
+  await eventually(() => served.input() === 'x')
+  hangUp()
+  // Whichever it meets first: the signal or the end of what is typed.
+  const [code, signal] = await ended
+  assert.ok(code === 0 || signal === 'SIGHUP', `status ${String(code)}, signal ${String(signal)}`)
+})
+
+test('the end of the VM ends it, though the terminal is still there to be typed at', async (t) => {
+  const { served, ended, isRestored, shown } = await startOnTerminal(t)
+  served.ws.close(1000, 'vm_stopped')
+  assert.deepEqual(await ended, [0, null])
+  assert.ok(isRestored())
+  await eventually(() => shown().includes('web-1 has stopped'))
+})
+
+test('leaving while the daemon is away takes no longer', async (t) => {
+  const { server, type, ended, isRestored, shown } = await startOnTerminal(t)
+  await server.stop()
+  await eventually(() => shown().includes('waiting for the daemon'))
+  type('~.')
+  assert.deepEqual(await ended, [0, null])
+  assert.ok(isRestored())
+})
+
+/** Without a terminal: pipes both ways. */
+async function startPiped(
+  t: TestContext,
+): Promise<{ readonly served: Served; readonly child: ChildProcess }> {
+  const server = await startConsoleServer(t, pki)
+  const profile = writeProfile(t, { pki, url: server.url })
+  const child = spawn(process.execPath, [MAIN, 'console', 'web-1', '--profile', profile])
+  t.after(() => child.kill('SIGKILL'))
+  const served = await server.connection(0)
+  served.tell(attached('s1', 0))
+  return { served, child }
+}
+
+test('a reader of its output that has had enough is no failure', async (t) => {
+  const { served, child } = await startPiped(t)
+  child.stdout?.destroy()
+  const ended = once(child, 'exit')
+  served.say('more\n')
+  assert.deepEqual(await ended, [0, null])
+})
+
+test('piped input goes to the guest, and after its end output still comes', async (t) => {
+  const { served, child } = await startPiped(t)
+  const chunks: Buffer[] = []
+  child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk))
+  child.stdin?.end('uname\n')
+  await eventually(() => served.input() === 'uname\n')
+  const ended = once(child, 'close')
+  served.say('Linux\n')
+  served.ws.close(1000, 'vm_stopped')
+  assert.deepEqual(await ended, [0, null])
+  assert.equal(Buffer.concat(chunks).toString(), 'Linux\n')
+})

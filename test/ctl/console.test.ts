@@ -1,0 +1,364 @@
+/** `vmhostctl console` at a terminal in memory, against a daemon whose part the test plays. */
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
+import { makePki } from '../daemon/support/controller-host.ts'
+import { eventually } from '../daemon/support/eventually.ts'
+import { attached, problem, startConsoleServer } from './support/console-server.ts'
+import { ctl, startCtl, writeProfile } from './support/ctl-stage.ts'
+import { FakeTerminal } from './support/fake-terminal.ts'
+import type { TestContext } from 'node:test'
+import type { Pki } from '../daemon/support/controller-host.ts'
+import type { ConsoleServer, Served } from './support/console-server.ts'
+import type { Running } from './support/ctl-stage.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+type Stage = {
+  readonly server: ConsoleServer
+  /** Runs the command on the terminal. */
+  readonly start: (line: string, terminal: FakeTerminal) => Running
+}
+
+async function startStage(t: TestContext): Promise<Stage> {
+  const server = await startConsoleServer(t, pki)
+  const profile = writeProfile(t, { pki, url: server.url })
+  const start = (line: string, terminal: FakeTerminal): Running => {
+    // Whatever a test finds, it leaves nothing behind that runs on.
+    t.after(() => terminal.hangUp())
+    return startCtl([...line.split(' '), '--profile', profile], { shell: { openTerminal: () => terminal } })
+  }
+  return { server, start }
+}
+
+type Attached = Running & { readonly served: Served; readonly terminal: FakeTerminal }
+
+/** A console of web-1 with its session begun. */
+async function attach(
+  { server, start }: Stage,
+  { terminal = new FakeTerminal(), options = '' } = {},
+): Promise<Attached> {
+  const running = start(`console web-1${options}`, terminal)
+  const served = await server.connection(server.served.length)
+  served.tell(attached('s1', 0))
+  await eventually(() => terminal.isHeard)
+  return { ...running, served, terminal }
+}
+
+test('it shows the guest, hands keys over raw, and gives the terminal back when its user leaves', async (t) => {
+  const { terminal, served, result, printed } = await attach(await startStage(t))
+  assert.equal(terminal.isRaw, true)
+  assert.match(printed(), /^vmhostctl: the console of web-1; ~\. at the start of a line leaves/)
+  assert.equal(served.query.get('cols'), '80')
+  served.say('login: ')
+  await eventually(() => terminal.shown() === 'login: ')
+  terminal.type('root\r')
+  terminal.type('\u0003')
+  await eventually(() => served.input() === 'root\r\u0003')
+  terminal.type('\r~.')
+  const { status, err } = await result
+  assert.equal(status, 0)
+  assert.match(err, /vmhostctl: left the console of web-1\r\n$/)
+  assert.deepEqual([terminal.isRaw, terminal.isHeard], [false, false])
+  assert.deepEqual(terminal.resets, ['login: '.length])
+})
+
+test('what the history asked of a terminal is not asked again; what the guest asks now is', async (t) => {
+  const ask = '\u001B[6n'
+  const stage = await startStage(t)
+  const terminal = new FakeTerminal()
+  stage.start('console web-1', terminal)
+  const served = await stage.server.connection(0)
+  served.tell(attached('s1', 0, { replay_bytes: 2 * (ask.length + 2) }))
+  served.say(`# ${ask}`)
+  served.say(`# ${ask}# ${ask}`)
+  await eventually(() => terminal.shown() === `# # # ${ask}`)
+})
+
+test('the session of before goes on as it was; another one begins anew, which is told, with its history', async (t) => {
+  const ask = '\u001B[6n'
+  const stage = await startStage(t)
+  const { terminal, served, printed } = await attach(stage)
+  served.say('a')
+  // The guest wrote faster than it could be passed on: nobody has seen, or answered, what comes now.
+  served.tell(attached('s1', 100, { replay_bytes: ask.length, lost_bytes: 99 }))
+  served.say(ask)
+  await eventually(() => terminal.shown() === `a${ask}`)
+  assert.doesNotMatch(printed(), /a new session/)
+  served.ws.close(1001, 'daemon_stops')
+  const next = await stage.server.connection(1)
+  next.tell(attached('s2', 0, { replay_bytes: 1 + ask.length }))
+  next.say(`b${ask}${ask}`)
+  await eventually(() => terminal.shown() === `a${ask}b${ask}`)
+  assert.match(printed(), /vmhostctl: a new session\r\n$/)
+  // What the programs of the first had set is not for the second.
+  assert.deepEqual(terminal.resets, [`a${ask}`.length])
+})
+
+test('a history that breaks off is shown as far as it came', async (t) => {
+  const stage = await startStage(t)
+  const terminal = new FakeTerminal()
+  stage.start('console web-1', terminal)
+  const served = await stage.server.connection(0)
+  served.tell(attached('s1', 0, { replay_bytes: 100 }))
+  served.say('half')
+  served.ws.close(1001, 'daemon_stops')
+  await eventually(() => terminal.shown() === 'half')
+  const again = await stage.server.connection(1)
+  again.tell(attached('s1', 4, { replay_bytes: 5 }))
+  again.say(' more')
+  await eventually(() => terminal.shown() === 'half more')
+})
+
+test('a resized terminal is told to the daemon', async (t) => {
+  const { terminal, served } = await attach(await startStage(t))
+  terminal.resizeTo(132, 50)
+  await eventually(() => served.told().length === 1)
+  assert.deepEqual(served.told(), [{ resize: { cols: 132, rows: 50 } }])
+  terminal.type('~.')
+})
+
+test('so is one that was resized before there was a session', async (t) => {
+  const stage = await startStage(t)
+  const terminal = new FakeTerminal()
+  stage.start('console web-1', terminal)
+  const served = await stage.server.connection(0)
+  terminal.resizeTo(132, 50)
+  served.tell(attached('s1', 0))
+  await eventually(() => served.told().length === 1)
+  assert.deepEqual([served.query.get('cols'), served.told()], ['80', [{ resize: { cols: 132, rows: 50 } }]])
+})
+
+test('~? lists the escapes, and ~~ is one tilde for the guest', async (t) => {
+  const { terminal, served, result, printed } = await attach(await startStage(t))
+  terminal.type('~?')
+  assert.match(printed(), /~\. {2}leave; the VM goes on\r\n/)
+  terminal.type('~~/x\r~.')
+  await eventually(() => served.input() === '~/x\r')
+  assert.equal((await result).status, 0)
+})
+
+test('a restart of the daemon is told once, with what is lost, and typing goes on', async (t) => {
+  const stage = await startStage(t)
+  const { terminal, served, result, printed } = await attach(stage)
+  served.say('before ')
+  await eventually(() => terminal.shown() === 'before ')
+  await stage.server.stop()
+  await eventually(() => printed().includes('connection lost; waiting for the daemon…'))
+  terminal.type('meanwhile ')
+  const restarted = await startConsoleServer(t, pki, stage.server.port)
+  const again = await restarted.connection(0)
+  assert.equal(again.query.get('since'), '7')
+  again.tell(attached('s1', 10, { lost_bytes: 3 }))
+  again.say('after')
+  await eventually(() => terminal.shown() === 'before after')
+  await eventually(() => again.input() === 'meanwhile ')
+  assert.match(
+    printed(),
+    /waiting for the daemon…\r\n\r\nvmhostctl: back\r\n\r\nvmhostctl: 3 bytes of output are lost/,
+  )
+  assert.equal(terminal.isRaw, true)
+  terminal.type('\r~.')
+  assert.equal((await result).status, 0)
+})
+
+test('~. leaves also while the daemon is away, and while the terminal takes nothing', async (t) => {
+  const stage = await startStage(t)
+  const away = await attach(stage)
+  await stage.server.stop()
+  await eventually(() => away.printed().includes('connection lost'))
+  away.terminal.type('~.')
+  assert.equal((await away.result).status, 0)
+  const stalled = new FakeTerminal()
+  stalled.stalled = new Promise(() => {})
+  const { served, terminal, result } = await attach(await startStage(t), { terminal: stalled })
+  served.say('output')
+  await eventually(() => terminal.shown() === 'output')
+  terminal.type('~.')
+  assert.equal((await result).status, 0)
+})
+
+test('a VM that stops or is deleted ends it well, and says so', async (t) => {
+  for (const [reason, says] of [
+    ['vm_stopped', /web-1 has stopped, and its console with it\r\n$/],
+    ['vm_deleted', /web-1 is gone\r\n$/],
+  ] as const) {
+    const { served, result, terminal } = await attach(await startStage(t))
+    served.ws.close(1000, reason)
+    const { status, err } = await result
+    assert.equal(status, 0)
+    assert.match(err, says)
+    assert.equal(terminal.isRaw, false)
+  }
+})
+
+test('with --follow it waits for the start, and for the next', async (t) => {
+  const stage = await startStage(t)
+  const terminal = new FakeTerminal()
+  const { result, printed } = stage.start('console web-1 --follow', terminal)
+  const served = await stage.server.connection(0)
+  served.tell({ waiting: { for: 'start' } })
+  await eventually(() => printed().includes('web-1 does not run; waiting for its start'))
+  served.tell(attached('s1', 0))
+  served.say('boot ')
+  served.tell({ waiting: { for: 'start' } })
+  served.tell(attached('s2', 0))
+  served.say('again')
+  await eventually(() => terminal.shown() === 'boot again')
+  assert.equal(printed().split('vmhostctl: a new session').length, 2)
+  terminal.type('~.')
+  assert.equal((await result).status, 0)
+})
+
+test("the status of a shell over SSH is the program's own", async (t) => {
+  for (const [reason, status] of [
+    ['shell_ended: exit status 0', 0],
+    ['shell_ended: exit status 42', 42],
+    ['shell_ended: exit status 255', 255],
+    // RFC 4254 has 32 bits for it; a process ends with eight of them, and not with success.
+    ['shell_ended: exit status 300', 44],
+    ['shell_ended: exit status 256', 1],
+    ['shell_ended: exit status 4294967295', 255],
+  ] as const) {
+    const { served, result } = await attach(await startStage(t), { options: ' --ssh --user admin' })
+    assert.equal(served.query.get('user'), 'admin')
+    served.ws.close(1000, reason)
+    const ended = await result
+    assert.equal(ended.status, status)
+    assert.doesNotMatch(ended.err, /vmhostctl: .*shell.*ended/)
+  }
+})
+
+test('each other end is told in words, with what to do, and has its status', async (t) => {
+  const cases = [
+    [1000, 'shell_ended: killed by TERM', 1, /the shell in web-1 ended: killed by TERM/],
+    [1001, 'daemon_stops', 4, /the daemon stops, and the shell in web-1 with it\n {2}the VM goes on/],
+    [1011, 'ssh_no_address', 1, /web-1 has no address to connect to\n {2}vmhostctl console web-1 needs none/],
+    [
+      1011,
+      'ssh_refused: connect ECONNREFUSED',
+      1,
+      /nothing listens .*: connect ECONNREFUSED\n {2}does the guest/,
+    ],
+    [1011, 'ssh_key_refused', 1, /does not accept the daemon's key for this user\n {2}is --user right/],
+    [1011, 'ssh_timed_out', 1, /web-1 did not answer in time/],
+    [1011, 'internal', 1, /a bug of vmhostd ended the console\n {2}the log/],
+    [1009, '', 1, /the daemon closed the console of web-1 with status 1009\n/],
+    [1008, 'something_new: more', 1, /with status 1008, something_new: more\n/],
+  ] as const
+  for (const [code, reason, status, says] of cases) {
+    const { served, result, terminal } = await attach(await startStage(t), { options: ' --ssh' })
+    served.ws.close(code, reason)
+    const ended = await result
+    assert.equal(ended.status, status, reason)
+    assert.match(ended.err, says)
+    assert.equal(terminal.isRaw, false)
+  }
+})
+
+test('a shell whose connection breaks is lost, with status 4', async (t) => {
+  const { served, result } = await attach(await startStage(t), { options: ' --ssh' })
+  served.ws.terminate()
+  const { status, err } = await result
+  assert.equal(status, 4)
+  assert.match(err, /the connection broke, and the shell in web-1 ended with it/)
+})
+
+test('a refusal leaves the terminal as it was and says what to do', async (t) => {
+  const { server, start } = await startStage(t)
+  const fingerprint = `SHA256:${'x'.repeat(40)}+/9`
+  const changed = {
+    status: 409,
+    body: JSON.stringify({
+      ...{ code: 'ssh_host_key_changed', status: 409, request_id: 'req-1', retryable: false },
+      detail: `the guest of web-1 has another host key; to accept it, connect with accept_host_key=${fingerprint.replaceAll('+', '%2B')}`,
+    }),
+  }
+  for (const [refused, says] of [
+    [
+      problem(409, 'vm_not_running'),
+      /vmhostctl vm start web-1.*\n {2}vmhostctl console web-1 --follow waits/,
+    ],
+    [problem(409, 'console_viewers_full'), /somebody must leave the console of web-1 first/],
+    [changed, /vmhostctl console web-1 --ssh --accept-host-key SHA256:x{40}\+\/9\n/],
+    [problem(404, 'not_found'), /vmhostctl vm ls shows the VMs there are/],
+  ] as const) {
+    server.refusals.push(refused)
+    const terminal = new FakeTerminal()
+    terminal.makeRaw = () => assert.fail('it was made raw')
+    const { status, err } = await start('console web-1', terminal).result
+    assert.equal(status, 1)
+    assert.match(err, says)
+  }
+})
+
+test('an error while attached gives the terminal back before it is told', async (t) => {
+  const stage = await startStage(t)
+  const { terminal, result, served } = await attach(stage)
+  stage.server.refusals.push(problem(403, 'forbidden'))
+  served.ws.terminate()
+  const { status, err } = await result
+  assert.equal(status, 1)
+  assert.match(err, /vmhostctl: refused: forbidden\n/)
+  assert.equal(terminal.isRaw, false)
+})
+
+test('piped input is sent as it is, without escapes, and its end is not the end of the output', async (t) => {
+  const terminal = new FakeTerminal(false)
+  const { served, result, printed } = await attach(await startStage(t), { terminal })
+  terminal.type('~.\n~~')
+  terminal.end()
+  await eventually(() => served.input() === '~.\n~~')
+  served.say('still here')
+  await eventually(() => terminal.shown() === 'still here')
+  assert.equal(printed(), '')
+  assert.equal(served.query.get('cols'), null)
+  served.ws.close(1000, 'vm_stopped')
+  const { status, err } = await result
+  assert.equal(status, 0)
+  assert.equal(err, 'vmhostctl: web-1 has stopped, and its console with it\n')
+})
+
+test('a pipe is not read while more waits than is kept', async (t) => {
+  const stage = await startStage(t)
+  const terminal = new FakeTerminal(false)
+  const { server } = stage
+  const { result } = stage.start('console web-1 --follow', terminal)
+  const served = await server.connection(0)
+  served.tell({ waiting: { for: 'start' } })
+  await eventually(() => terminal.isHeard)
+  terminal.type('x'.repeat(limits.clientConsoleInputBytesMax))
+  assert.equal(terminal.isPaused, false)
+  terminal.type('y')
+  assert.equal(terminal.isPaused, true)
+  served.tell(attached('s1', 0))
+  await eventually(() => !terminal.isPaused)
+  await eventually(() => served.input().endsWith('y'))
+  served.ws.close(1000, 'vm_deleted')
+  assert.equal((await result).status, 0)
+})
+
+test('a terminal that was hung up is left', async (t) => {
+  const { terminal, result } = await attach(await startStage(t))
+  terminal.end()
+  assert.equal((await result).status, 0)
+})
+
+test('a wrong command line is refused before anything is asked', async () => {
+  const fingerprint = `SHA256:${'x'.repeat(43)}`
+  for (const [line, says] of [
+    ['console', /it needs a VM/],
+    ['console a b', /b is one word too many/],
+    ['console a --ssh --follow', /a shell cannot --follow a VM/],
+    ['console a --user root', /--user is for --ssh/],
+    [`console a --accept-host-key ${fingerprint}`, /--accept-host-key is for --ssh/],
+    ['console a --ssh --accept-host-key MD5:12', /--accept-host-key MD5:12 is no fingerprint/],
+  ] as const) {
+    const { status, err } = await ctl(line.split(' '))
+    assert.equal(status, 2, line)
+    assert.match(err, says)
+  }
+})

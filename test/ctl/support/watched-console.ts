@@ -1,0 +1,104 @@
+import { setImmediate } from 'node:timers/promises'
+import { limits } from '../../../src/config/limits.ts'
+import { eventually } from '../../daemon/support/eventually.ts'
+import { ConsoleConnection } from '../../../src/client/console-connection.ts'
+import type { TestContext } from 'node:test'
+import type { ConsoleEvent, ConsoleOptions, ConsoleRequest } from '../../../src/client/console-connection.ts'
+import type { Pki } from '../../daemon/support/controller-host.ts'
+
+/** A clock that stands still. Who sleeps is woken by the test, but for the pauses that `passes` lets go by at once. */
+export class HeldClock implements ConsoleOptions {
+  nowMs = 0
+  passes: (ms: number) => boolean
+  readonly #sleepers = new Set<{ readonly ms: number; readonly wake: () => void }>()
+
+  constructor(passes = (ms: number): boolean => ms === limits.clientConsoleSendEveryMs) {
+    this.passes = passes
+  }
+
+  readonly monotonicMs = (): number => this.nowMs
+
+  readonly sleep = async (ms: number, signal: AbortSignal): Promise<void> => {
+    signal.throwIfAborted()
+    if (this.passes(ms)) return await setImmediate(undefined, { signal })
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const sleeper = { ms, wake: resolve }
+    this.#sleepers.add(sleeper)
+    const giveUp = (): void => reject(signal.reason as Error)
+    signal.addEventListener('abort', giveUp, { once: true })
+    return await promise.finally(() => {
+      this.#sleepers.delete(sleeper)
+      signal.removeEventListener('abort', giveUp)
+    })
+  }
+
+  /** Resolves when somebody sleeps for just so long. */
+  async asleep(ms: number): Promise<void> {
+    await eventually(() => [...this.#sleepers].some((sleeper) => sleeper.ms === ms))
+  }
+
+  /** Waits for those, and wakes them. */
+  async wake(ms: number): Promise<void> {
+    await this.asleep(ms)
+    for (const sleeper of this.#sleepers) {
+      if (sleeper.ms !== ms) continue
+      this.#sleepers.delete(sleeper)
+      sleeper.wake()
+    }
+  }
+}
+
+export type Watching = {
+  readonly pki: Pki
+  readonly url: string
+  readonly request?: ConsoleRequest
+  readonly options?: ConsoleOptions
+}
+
+/** A console whose events are read as they come. */
+export type Watched = {
+  readonly console: ConsoleConnection
+  readonly events: ConsoleEvent[]
+  /** The output together. */
+  output(): string
+  kinds(): string[]
+  /** Resolves or rejects as the events end. */
+  readonly ended: Promise<void>
+}
+
+export const TTY = { vm: 'web-1', mode: 'tty', follow: false } as const satisfies ConsoleRequest
+
+/** Watches a console at the daemon that the test plays, as the controller of `pki`. */
+export const watcher =
+  (pki: () => Pki) =>
+  (
+    t: TestContext,
+    { url }: { readonly url: string },
+    request: ConsoleRequest = TTY,
+    options: ConsoleOptions = new HeldClock(),
+  ): Watched =>
+    watch(t, { pki: pki(), url, request, options })
+
+export function watch(
+  t: TestContext,
+  { pki, url, request = TTY, options = new HeldClock() }: Watching,
+): Watched {
+  const { authority, controller } = pki
+  const connection = { url, ca: authority.certificate, cert: controller.certificate, key: controller.key }
+  const console = new ConsoleConnection(connection, request, options)
+  const events: ConsoleEvent[] = []
+  const ended = (async (): Promise<void> => {
+    for await (const event of console.events()) events.push(event)
+  })()
+  ended.catch(() => {})
+  t.after(async () => {
+    console.close()
+    await ended.catch(() => {})
+  })
+  const bytes = (): Uint8Array[] => events.flatMap((event) => (event.kind === 'output' ? [event.bytes] : []))
+  return {
+    ...{ console, events, ended },
+    output: () => Buffer.concat(bytes()).toString(),
+    kinds: () => events.map(({ kind }) => kind),
+  }
+}

@@ -1,0 +1,165 @@
+/** `vmhostctl console` as a person meets it: in a terminal (tmux), at a real guest. */
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import { closeController, mutate, remove, settled } from '../../lab/inside/controller.ts'
+import { guestRequest } from '../../lab/inside/guest.ts'
+import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { until } from '../../lab/inside/until.ts'
+
+const NAME = 'typed'
+const PANE = 'console'
+const HINT = '~. at the start of a line leaves'
+
+const skip = existsSync('/usr/bin/tmux') ? false : 'this lab has no tmux'
+
+before(async () => {
+  if (skip !== false) return
+  await installDaemon()
+  await mutate('PUT', `/v1/vms/${NAME}`, guestRequest())
+  await settled(NAME, 'running')
+  await sh('tmux', 'new-session', '-d', '-s', PANE, '-x', '100', '-y', '30', 'sh')
+  // Until the shell runs, tmux is still setting the modes of its terminal.
+  await shows(/[#$] ?$/m)
+})
+
+after(async () => {
+  if (skip !== false) return
+  await sh('tmux', 'kill-server')
+  await remove(NAME)
+  closeController()
+})
+
+/** Everything that the terminal has shown, with wrapped lines joined. */
+const screen = (): Promise<string> => sh('tmux', 'capture-pane', '-p', '-J', '-S', '-', '-t', PANE)
+
+/** Types text as it is; keys by their tmux names. */
+const type = (text: string): Promise<string> => sh('tmux', 'send-keys', '-l', '-t', PANE, text)
+const press = (...keys: readonly string[]): Promise<string> => sh('tmux', 'send-keys', '-t', PANE, ...keys)
+
+/** The guest's part of the screen: each of the program's own lines, and the line end that it puts before it, left out. */
+const withoutNotes = (shown: string): string => shown.replaceAll(/\nvmhostctl: .*\n/g, '')
+
+/** How often the loss of the connection was told. */
+const losses = async (): Promise<number> => (await screen()).split('connection lost; waiting').length - 1
+
+const shows = (what: RegExp): Promise<string> =>
+  until(`the terminal shows ${what}`, async () => {
+    const shown = await screen()
+    assert.ok(what.test(shown), `it shows …${shown.slice(-1000)}`)
+    return shown
+  })
+
+/** The modes of the terminal as stty(1) prints them. */
+async function modes(): Promise<string> {
+  const tty = (await sh('tmux', 'display-message', '-p', '-t', PANE, '#{pane_tty}')).trim()
+  return sh('stty', '--file', tty, '-g')
+}
+
+/** The window of the VM's serial console, in which its monitor runs: rows and columns. */
+async function consoleSize(): Promise<string> {
+  const tty = await unitProperty(`vmhost-${NAME}`, 'TTYPath')
+  return (await sh('stty', '--file', tty, 'size')).trim()
+}
+
+let modesBefore = ''
+
+test('at a terminal, what is typed reaches the guest and its answer is shown', { skip }, async () => {
+  modesBefore = await modes()
+  await type(`vmhostctl console ${NAME}`)
+  await press('Enter')
+  await shows(new RegExp(HINT))
+  await until('the terminal is raw', async () => ((await modes()) === modesBefore ? undefined : true))
+  await shows(/demo guest ready/)
+  await press('Enter')
+  await type('echo guest-$((40 + 2))')
+  await press('Enter')
+  await shows(/^guest-42$/m)
+})
+
+test('the interrupt key is for the guest', { skip }, async () => {
+  await type('echo running-$((3 + 4)); sleep 600; echo woken')
+  await press('Enter')
+  await shows(/^running-7$/m)
+  await type('echo queued')
+  await press('C-c')
+  await type('echo after-$((1 + 1))')
+  await press('Enter')
+  assert.doesNotMatch(await shows(/^after-2$/m), /^woken$/m)
+})
+
+test('the window of the console follows the size of the terminal', { skip }, async () => {
+  assert.equal(await consoleSize(), '30 100')
+  await sh('tmux', 'resize-window', '-t', PANE, '-x', '132', '-y', '43')
+  await until('the console has the new size', async () =>
+    (await consoleSize()) === '43 132' ? true : undefined,
+  )
+})
+
+test('a restart of the daemon is told, and typing and output go on with nothing lost', { skip }, async () => {
+  const pid = await mainPid(`vmhost-${NAME}`)
+  await type('i=0; while [ $i -lt 60 ]; do i=$((i + 1)); echo tick-$i-; sleep 0.1; done')
+  await press('Enter')
+  await shows(/^tick-3-$/m)
+  await sh('systemctl', 'restart', 'vmhostd')
+  await shows(/connection lost; waiting for the daemon/)
+  await shows(/vmhostctl: back/)
+  const shown = await until('the last tick is shown', async () => {
+    const text = withoutNotes(await screen())
+    return /^tick-60-$/m.test(text) ? text : undefined
+  })
+  const ticks = [...shown.matchAll(/^tick-(\d+)-$/gm)].map(([, number]) => Number(number))
+  assert.deepEqual(
+    ticks,
+    Array.from({ length: 60 }, (_, index) => index + 1),
+  )
+  await type('echo still-$((6 * 7))')
+  await press('Enter')
+  await shows(/^still-42$/m)
+  assert.equal(await mainPid(`vmhost-${NAME}`), pid)
+  await ready()
+})
+
+test('what is typed while the daemon is down reaches the guest when it is back', { skip }, async () => {
+  const told = await losses()
+  await sh('systemctl', 'stop', 'vmhostd')
+  await until('the loss is told again', async () => ((await losses()) > told ? true : undefined))
+  await type('echo typed-$((2 + 3))')
+  await press('Enter')
+  await sh('systemctl', 'start', 'vmhostd')
+  await shows(/^typed-5$/m)
+  await ready()
+})
+
+test(
+  '~? shows the escapes; ~. leaves with the terminal as it was, and the VM goes on',
+  { skip },
+  async () => {
+    // The guest's shell asks at each prompt where the cursor is; an answer after leaving would be typed at the shell here.
+    await type('echo reading-$((4 + 4)); cat')
+    await press('Enter')
+    await shows(/^reading-8$/m)
+    await type('~?')
+    await shows(/~~ {2}one ~ for the guest/)
+    await type('~.')
+    await shows(new RegExp(`left the console of ${NAME}`))
+    await until('the terminal is restored', async () => ((await modes()) === modesBefore ? true : undefined))
+    await type('echo status-$?-here')
+    await press('Enter')
+    await shows(/^status-0-here$/m)
+    assert.notEqual(await mainPid(`vmhost-${NAME}`), '0')
+  },
+)
+
+test('the stop of the VM ends the console, with the terminal as it was', { skip }, async () => {
+  await type(`vmhostctl console ${NAME}; echo ended-$?`)
+  await press('Enter')
+  await until('it is attached again', async () =>
+    (await screen()).split(HINT).length === 3 ? true : undefined,
+  )
+  await sh('vmhostctl', 'vm', 'stop', NAME, '--wait')
+  await shows(new RegExp(`${NAME} has stopped`))
+  await shows(/^ended-0$/m)
+  assert.equal(await modes(), modesBefore)
+  await assert.rejects(sh('vmhostctl', 'console', NAME), /--follow waits for its next start/)
+})
