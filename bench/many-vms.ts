@@ -63,6 +63,17 @@ export async function allSettled(count: number): Promise<void> {
   await until(`${count} VMs settle`, settled, SETTLE_BOUND_MS)
 }
 
+/** VMs whose guests never ran: each has a unit, a monitor and a console, and none uses the host's processors. */
+export async function makePaused(prefix: string, count: number): Promise<string[]> {
+  const ids = Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(4, '0')}`)
+  const disk = { size_mib: 64 }
+  const compute = { cpu_millicores: 100, memory_mib: 64, sleep_after_idle_seconds: 0 }
+  for (const id of ids)
+    await mutate('PUT', `/v1/vms/${id}`, { ...guestRequest({ power: 'paused' }), compute, disk })
+  await allSettled(count)
+  return ids
+}
+
 export async function removeAll(ids: readonly string[]): Promise<void> {
   for (const id of ids) await mutate('DELETE', `/v1/vms/${id}`)
   const gone = async (): Promise<true | undefined> => ((await list()).items.length === 0 ? true : undefined)

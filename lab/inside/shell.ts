@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { call } from './controller.ts'
 import { GUEST_IMAGES } from './guest.ts'
@@ -30,6 +30,16 @@ export async function installDaemon(): Promise<void> {
     await sh('vmhostd', 'setup', '--local-images-directory', GUEST_IMAGES)
   await sh('systemctl', 'start', 'vmhostd')
   await ready()
+}
+
+/** Installs the same package once more, as the next version. */
+export async function upgradeDaemon(): Promise<void> {
+  const folder = mkdtempSync('/tmp/upgrade-')
+  await sh('sh', '-c', `dpkg-deb --raw-extract ${DIST}/*.deb ${folder}/tree`)
+  await sh('sed', '-i', 's/^Version: .*/&+next/', `${folder}/tree/DEBIAN/control`)
+  await sh('dpkg-deb', '--root-owner-group', '-Znone', '--build', `${folder}/tree`, `${folder}/next.deb`)
+  await sh('dpkg', '--install', `${folder}/next.deb`)
+  rmSync(folder, { recursive: true })
 }
 
 /** Until the daemon has adopted what lives here and looked at it. */

@@ -1,6 +1,6 @@
 /** The installed daemon on a real host: what an operator does to it, and what a host does to it. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import {
   call,
@@ -12,7 +12,7 @@ import {
   settled,
 } from '../../lab/inside/controller.ts'
 import { guestImage, guestRequest } from '../../lab/inside/guest.ts'
-import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { installDaemon, mainPid, ready, sh, unitProperty, upgradeDaemon } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
 
@@ -23,6 +23,7 @@ const QEMU = '/usr/bin/qemu-system-x86_64'
 
 /** Runs over the whole file: whatever is done to the daemon, this guest must not notice. */
 let keeperPid: string
+let keeperSaid = ''
 
 before(async () => {
   await installDaemon()
@@ -60,6 +61,9 @@ async function assertKept(): Promise<void> {
   assert.match(await sh('vmhostd', 'plan', KEEPER), /settled/)
   const stored = Number(await unitProperty('vmhostd', 'NFileDescriptorStore'))
   assert.ok(stored >= 1, 'the console master is not stored')
+  const said = await sh('vmhostd', 'console', KEEPER)
+  assert.ok(said.length > 0 && said.startsWith(keeperSaid), 'the history of the console is gone')
+  keeperSaid = said
 }
 
 async function restarted(how: () => Promise<unknown>): Promise<void> {
@@ -88,17 +92,7 @@ test('a re-execution of systemd stops no guest', async () => {
   await restarted(() => sh('systemctl', 'restart', 'vmhostd'))
 })
 
-test('an upgrade of the package restarts the daemon and stops no guest', () => restarted(upgrade))
-
-/** Installs the same package once more, as the next version. */
-async function upgrade(): Promise<void> {
-  const folder = mkdtempSync('/tmp/upgrade-')
-  await sh('sh', '-c', `dpkg-deb --raw-extract /src/dist/*.deb ${folder}/tree`)
-  await sh('sed', '-i', 's/^Version: .*/&+next/', `${folder}/tree/DEBIAN/control`)
-  await sh('dpkg-deb', '--root-owner-group', '-Znone', '--build', `${folder}/tree`, `${folder}/next.deb`)
-  await sh('dpkg', '--install', `${folder}/next.deb`)
-  rmSync(folder, { recursive: true })
-}
+test('an upgrade of the package restarts the daemon and stops no guest', () => restarted(upgradeDaemon))
 
 test('the executable tells its version and that it can use the descriptor store', async () => {
   const text = await sh('vmhostd', 'version')

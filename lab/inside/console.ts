@@ -1,0 +1,147 @@
+/** Viewers of the consoles of a lab's daemon. */
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { Agent } from 'node:https'
+import { WebSocket } from 'ws'
+
+const TLS = '/etc/vmhostd/tls'
+
+/** The control message that begins a session. */
+export type Attached = {
+  readonly session: string
+  readonly cursor: number
+  readonly replay_bytes: number
+  readonly lost_bytes: number
+}
+
+export type Viewer = {
+  readonly socket: WebSocket
+  readonly attached: Attached
+  /** Bytes that came so far. */
+  received(this: void): number
+  /** Resolves when so many bytes have come. */
+  reached(this: void, bytes: number): Promise<void>
+}
+
+export type ViewOptions = {
+  readonly query?: Readonly<Record<string, string>>
+  readonly onOutput?: (chunk: Buffer) => void
+}
+
+let agent: Agent | undefined
+
+const openAgent = (): Agent =>
+  (agent ??= new Agent({
+    ca: readFileSync(`${TLS}/ca.crt`),
+    cert: readFileSync(`${TLS}/controller.crt`),
+    key: readFileSync(`${TLS}/controller.key`),
+  }))
+
+/** Attaches to the serial console of a VM. Rejects where the daemon does not answer or refuses. */
+export async function view(id: string, { query = {}, onOutput }: ViewOptions = {}): Promise<Viewer> {
+  const address = `wss://localhost:9000/v1/vms/${id}/console?${new URLSearchParams(query).toString()}`
+  const socket = new WebSocket(address, {
+    agent: openAgent(),
+    perMessageDeflate: false,
+  })
+  let bytes = 0
+  const waiting = new Set<{ readonly bytes: number; readonly resolve: () => void }>()
+  const attached = Promise.withResolvers<Attached>()
+  socket.on('message', (message: Buffer, isBinary) => {
+    if (!isBinary) {
+      const told = JSON.parse(message.toString()) as { attached?: Attached }
+      if (told.attached !== undefined) attached.resolve(told.attached)
+      return
+    }
+    bytes += message.length
+    onOutput?.(message)
+    for (const one of waiting) {
+      if (bytes < one.bytes) continue
+      waiting.delete(one)
+      one.resolve()
+    }
+  })
+  socket.on('error', attached.reject)
+  socket.on('close', (code, reason) =>
+    attached.reject(new Error(`${id} closed: ${code} ${reason.toString()}`)),
+  )
+  return {
+    socket,
+    attached: await attached.promise,
+    received: () => bytes,
+    async reached(target) {
+      if (bytes >= target) return
+      const { promise, resolve } = Promise.withResolvers<void>()
+      waiting.add({ bytes: target, resolve })
+      await promise
+    },
+  }
+}
+
+/** Ends a viewer, and waits until it has ended. */
+export async function leave({ socket }: Viewer): Promise<void> {
+  if (socket.readyState === WebSocket.CLOSED) return
+  const closed = once(socket, 'close')
+  socket.close()
+  await closed
+}
+
+/** Follows a console across the lives of its daemon, as a client that counts does: nothing may be missing or come twice. */
+export class Follower {
+  readonly #id: string
+  readonly #decoder = new TextDecoder()
+  readonly #onText: (text: string) => void
+  #viewer: Viewer | undefined
+  #session: string | undefined
+  #cursor = 0
+  #ended = false
+  /** What the daemon said was gone. */
+  lostBytes = 0
+  /** How often it was connected. */
+  lives = 0
+
+  /** `onText` is told all that comes, in order and in pieces of any size. */
+  constructor(id: string, onText: (text: string) => void) {
+    this.#id = id
+    this.#onText = onText
+  }
+
+  /** Connects, and again whenever the connection ends, until `end`. */
+  async follow(): Promise<void> {
+    while (!this.#ended) {
+      try {
+        const viewer = await this.#attach()
+        await once(viewer.socket, 'close')
+      } catch {
+        // The daemon is on its way up.
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+    }
+  }
+
+  type(text: string): void {
+    this.#viewer?.socket.send(Buffer.from(text))
+  }
+
+  end(): void {
+    this.#ended = true
+    this.#viewer?.socket.close()
+  }
+
+  async #attach(): Promise<Viewer> {
+    const query = this.#session === undefined ? {} : { session: this.#session, since: String(this.#cursor) }
+    const viewer = await view(this.#id, {
+      query,
+      onOutput: (chunk) => {
+        this.#cursor += chunk.length
+        this.#onText(this.#decoder.decode(chunk, { stream: true }))
+      },
+    })
+    const { session, lost_bytes } = viewer.attached
+    this.#session = session
+    this.lostBytes += lost_bytes
+    this.lives += 1
+    this.#viewer = viewer
+    return viewer
+  }
+}

@@ -1,0 +1,95 @@
+/** The console of a real guest over every way in which its daemon ends and comes back. */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { Follower } from '../../lab/inside/console.ts'
+import { closeController, mutate, remove, settled } from '../../lab/inside/controller.ts'
+import { guestRequest } from '../../lab/inside/guest.ts'
+import { installDaemon, mainPid, ready, sh, unitProperty, upgradeDaemon } from '../../lab/inside/shell.ts'
+import { until } from '../../lab/inside/until.ts'
+import { hasRoom } from './tty-room.ts'
+
+const VM = 'talker'
+const UNIT = `vmhost-${VM}`
+/** Counts for ever, as fast as the guest's shell can. */
+const COUNT = 'i=0; while :; do i=$((i+1)); echo "line $i."; done'
+const KILLS = 5
+
+let guestPid: string
+let following: Promise<void>
+/** Output after the last line end. */
+let rest = ''
+/** Lines so far that are no numbers in turn. */
+const others: string[] = []
+let counted = 0
+const follower = new Follower(VM, (text) => {
+  const lines = `${rest}${text}`.split('\r\n')
+  rest = lines.pop() ?? ''
+  for (const line of lines) {
+    if (line === `line ${counted + 1}.`) counted += 1
+    else others.push(line)
+  }
+})
+
+before(async () => {
+  await installDaemon()
+  await mutate('PUT', `/v1/vms/${VM}`, guestRequest())
+  await settled(VM, 'running')
+  guestPid = await mainPid(UNIT)
+  following = follower.follow()
+  await until('the guest is ready', async () =>
+    others.some((line) => line.startsWith('demo guest ready')) ? true : undefined,
+  )
+  follower.type(`${COUNT}\r`)
+  await goesOn()
+  // The boot, and the echo of what was typed.
+  others.length = 0
+})
+
+after(async () => {
+  follower.end()
+  await following
+  await remove(VM)
+  closeController()
+})
+
+async function goesOn(lines = 500): Promise<void> {
+  const target = counted + lines
+  await until('the guest goes on counting', async () => (counted >= target ? true : undefined))
+}
+
+/** The guest is the same, it goes on, and its whole story has come, each line once. */
+async function assertWhole(): Promise<void> {
+  await ready()
+  await goesOn()
+  assert.equal(await mainPid(UNIT), guestPid, 'the guest was restarted')
+  assert.deepEqual(others, [])
+  assert.equal(follower.lostBytes, 0)
+}
+
+async function overAnotherLife(end: () => Promise<unknown>): Promise<void> {
+  const { lives } = follower
+  await end()
+  await until('the viewer is back', async () => (follower.lives > lives ? true : undefined))
+  await assertWhole()
+}
+
+test('no byte is lost or doubled over a restart of the daemon', () =>
+  overAnotherLife(() => sh('systemctl', 'restart', 'vmhostd')))
+
+test('no byte is lost or doubled when the daemon is killed, again and again', async () => {
+  for (let kill = 0; kill < KILLS; kill += 1)
+    await overAnotherLife(() => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd'))
+})
+
+test('no byte is lost or doubled over an upgrade of the package', () => overAnotherLife(upgradeDaemon))
+
+test('a guest waits with what the pty cannot hold while the daemon is stopped, and then goes on', () =>
+  overAnotherLife(async () => {
+    const terminal = await unitProperty(UNIT, 'TTYPath')
+    await sh('systemctl', 'stop', 'vmhostd')
+    try {
+      await until('the guest waits', async () => (hasRoom(terminal) ? undefined : true))
+    } finally {
+      await sh('systemctl', 'start', 'vmhostd')
+    }
+  }))
