@@ -27,6 +27,15 @@ export function execIn(
   return run(enter(state, argv, options.env ?? {}), { ...options, env: process.env })
 }
 
+/** The command that runs a program of this machine in a lab's network: no packet of it leaves the lab. */
+export function besideLab(state: LabState, argv: readonly string[]): string[] {
+  if (state.leader === undefined) throw new Error(`the lab ${state.name} has no init yet`)
+  return ['nsenter', '-t', String(state.leader.pid), '-n', '--', ...argv]
+}
+
+/** What names the lab to a test that runs beside one. */
+export const LAB_IN_ENVIRONMENT = 'VMHOSTD_LAB'
+
 /** Runs a command inside a lab on our own terminal, for a person to work with. */
 export function attachTo(
   state: LabState,

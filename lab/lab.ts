@@ -19,7 +19,7 @@ import { ensureRoot } from './root.ts'
 import { isAlive, labFolder, labNames, readState, writeState } from './state.ts'
 import type { LabState, ProcessRef } from './state.ts'
 
-export { attachTo, LAB_NODE } from './exec.ts'
+export { attachTo, besideLab, LAB_IN_ENVIRONMENT, LAB_NODE } from './exec.ts'
 export { LAB_POOL } from './pool.ts'
 export type { LabState } from './state.ts'
 

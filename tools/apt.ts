@@ -14,7 +14,7 @@ export interface Need {
 export const CHROMIUM: Need = {
   name: 'chromium',
   probe: '/usr/lib/chromium/chromium',
-  why: 'tests open the API reference in a real browser',
+  why: "tests open the daemon's pages in a real browser",
 }
 
 const APT = ['apt-get', '-y', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']

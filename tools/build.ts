@@ -19,6 +19,7 @@ import type { BuildInfo } from './bundle.ts'
 import { hashInputs } from './hash.ts'
 import { renderLicences } from './licences.ts'
 import { withLock } from './lock.ts'
+import { ensurePages, PAGES_FOLDER } from './page-bundle.ts'
 import { cachePath, checkout } from './paths.ts'
 import { run } from './process.ts'
 import { publish } from './publish.ts'
@@ -52,6 +53,8 @@ const EXECUTABLES: readonly Executable[] = [
       [KOFFI_ASSET]: koffiBinary(),
       'scalar.js': 'node_modules/@scalar/api-reference/dist/browser/standalone.js',
       'errors.md': 'docs/errors.md',
+      'console.js': `${PAGES_FOLDER}/console.js`,
+      'console.css': `${PAGES_FOLDER}/console.css`,
       'config.example.toml': 'src/config/config.example.toml',
     },
   },
@@ -68,15 +71,24 @@ export interface Build {
 /** Builds every executable into `dist/`; unchanged inputs are taken from the cache. */
 export async function buildExecutables(): Promise<Build> {
   await ensureClientTypes()
+  const pageInputs = await ensurePages()
   const info = { version: packageVersion(), commit: await commitOf(checkout) }
   const assets = EXECUTABLES.flatMap((executable) => Object.values(executable.assets))
-  const inputs = ['src', 'package-lock.json', 'package.json', 'tools/bundle.ts', 'tools/build.ts', ...assets]
+  const inputs = [
+    'src',
+    'package-lock.json',
+    'package.json',
+    'tools/bundle.ts',
+    'tools/page-bundle.ts',
+    'tools/build.ts',
+    ...assets,
+  ]
   const files = inputs.map((input) => path.resolve(checkout, input)).filter((file) => existsSync(file))
   const key = hashInputs(files, [info.version, info.commit, process.version, process.arch])
   const folder = path.join(cachePath('builds'), key)
   const finished = { key, folder, info, licences: path.join(folder, LICENCES) }
   await withLock('build', async () => {
-    if (!existsSync(folder)) await publish(folder, (building) => build(building, info))
+    if (!existsSync(folder)) await publish(folder, (building) => build(building, info, pageInputs))
     keepNewest(folder)
   })
   copyToDist(folder)
@@ -90,9 +102,9 @@ async function commitOf(folder: string): Promise<string> {
   return result.code === 0 ? result.stdout.trim() : 'unknown'
 }
 
-async function build(building: string, info: BuildInfo): Promise<void> {
+async function build(building: string, info: BuildInfo, pageInputs: readonly string[]): Promise<void> {
   await ensurePackages(NEEDS)
-  const bundled = new Set<string>()
+  const bundled = new Set<string>(pageInputs)
   for (const executable of EXECUTABLES) {
     await step(`build ${executable.name}`, async (log) => {
       for (const input of await buildOne(executable, building, info, log)) bundled.add(input)

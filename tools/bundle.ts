@@ -66,6 +66,24 @@ const embedKoffi: Plugin = {
   },
 }
 
+/**
+ * The native halves of ssh2 are optional: without them it uses Node's own ciphers. Nothing builds them here, and what is
+ * not in the executable must not be looked for beside it.
+ */
+const leaveOutSshNatives: Plugin = {
+  name: 'leave-out-ssh-natives',
+  setup(context) {
+    context.onResolve({ filter: /^cpu-features$|\/sshcrypto\.node$/ }, ({ path: wanted }) => ({
+      path: wanted,
+      namespace: 'left-out',
+    }))
+    context.onLoad({ filter: /.*/, namespace: 'left-out' }, ({ path: wanted }) => ({
+      contents: `throw new Error(${JSON.stringify(`${wanted} is not in this executable`)})`,
+      loader: 'js',
+    }))
+  },
+}
+
 /** What an executable is told about itself. */
 export interface BuildInfo {
   readonly version: string
@@ -96,7 +114,7 @@ export async function bundle(entry: string, target: string, info: BuildInfo): Pr
       // Only a run from source looks for its neighbours; the executable has assets.
       'import.meta.url': '"file:///embedded"',
     },
-    plugins: [embedKoffi],
+    plugins: [embedKoffi, leaveOutSshNatives],
     absWorkingDir: checkout,
     metafile: true,
     legalComments: 'none',

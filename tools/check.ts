@@ -9,6 +9,7 @@ const installed = (tool: string): string => path.join(checkout, 'node_modules/.b
 
 const STATIC = [
   { name: 'types (tsc)', argv: [installed('tsc'), '--noEmit'] },
+  { name: 'types of the pages (tsc)', argv: [installed('tsc'), '--noEmit', '-p', 'src/page'] },
   { name: 'lint (oxlint, with types)', argv: [installed('oxlint'), '--type-aware', '--deny-warnings'] },
   { name: 'format (oxfmt)', argv: [installed('oxfmt'), '--check'] },
   {

@@ -17,10 +17,17 @@ export function renderLicences(inputs: readonly string[]): string {
       string,
       unknown
     >
-    const heading = `${String(about['name'])} ${String(about['version'])} (${String(about['license'])})`
+    const heading = `${String(about['name'])} ${String(about['version'])} (${licenceName(about)})`
     return `${heading}\n${'='.repeat(heading.length)}\n\n${licenceText(place)}\n`
   })
   return parts.join('\n')
+}
+
+/** Some packages still say it as npm had it before version 2: a list of objects. */
+function licenceName({ license, licenses }: Record<string, unknown>): string {
+  if (typeof license === 'string') return license
+  const named = Array.isArray(licenses) ? (licenses as { type?: string }[]).map(({ type }) => type) : []
+  return named.length === 0 ? 'licence not named' : named.join(' or ')
 }
 
 function licenceText(folder: string): string {

@@ -1,7 +1,8 @@
 import { existsSync, globSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
-import { attachTo, labDown, labExec, LAB_NODE, labUp } from '../lab/lab.ts'
+import { attachTo, besideLab, LAB_IN_ENVIRONMENT, labDown, labExec, LAB_NODE, labUp } from '../lab/lab.ts'
 import type { Counts } from './counts-reporter.ts'
+import type { LabState } from '../lab/lab.ts'
 import { withCleanup } from './interrupt.ts'
 import { cachePath, checkout } from './paths.ts'
 import { runAttached } from './process.ts'
@@ -62,11 +63,35 @@ async function watched(files: readonly string[], boundMs: number, start: Start):
 
 /** Runs test files on this machine. */
 export async function runHere(files: readonly string[]): Promise<Counts> {
+  return runAs(files, TEST_BOUND_MS, (command) => ({ argv: command }))
+}
+
+/**
+ * Runs test files on this machine, one after the other, but in the network of a lab of their own: for what needs programs
+ * that a lab has not, and may reach nothing but the lab.
+ */
+export const runBesideLab = (files: readonly string[]): Promise<Counts> =>
+  withOwnLab(files, (lab) =>
+    runAs(files, HOST_TEST_BOUND_MS, (command) => ({
+      argv: besideLab(lab, [...command, '--test-concurrency=1']),
+      env: { ...process.env, [LAB_IN_ENVIRONMENT]: lab.name },
+    })),
+  )
+
+type Run = { readonly argv: readonly string[]; readonly env?: NodeJS.ProcessEnv }
+
+async function runAs(
+  files: readonly string[],
+  boundMs: number,
+  how: (command: readonly string[]) => Run,
+): Promise<Counts> {
   if (files.length === 0) return NOTHING
   const countsFile = path.join(cachePath('log'), `test-counts-${process.pid}.json`)
-  const command = testCommand({ node: process.execPath, root: checkout, countsFile, boundMs: TEST_BOUND_MS })
-  await watched(files, TEST_BOUND_MS, (onStart) =>
-    runAttached([...command, ...files], { cwd: checkout, onStart }),
+  const { argv, env = process.env } = how(
+    testCommand({ node: process.execPath, root: checkout, countsFile, boundMs }),
+  )
+  await watched(files, boundMs, (onStart) =>
+    runAttached([...argv, ...files], { cwd: checkout, env, onStart }),
   )
   const text = existsSync(countsFile) ? readFileSync(countsFile, 'utf8') : ''
   rmSync(countsFile, { force: true })
@@ -74,20 +99,26 @@ export async function runHere(files: readonly string[]): Promise<Counts> {
 }
 
 /** Runs test files one after the other inside a lab of their own, which is thrown away afterwards. */
-export async function runInLab(files: readonly string[]): Promise<Counts> {
+export const runInLab = (files: readonly string[]): Promise<Counts> =>
+  withOwnLab(files, async (lab) => {
+    const bounds = { countsFile: LAB_COUNTS, boundMs: HOST_TEST_BOUND_MS }
+    const command = testCommand({ node: LAB_NODE, root: '/src', ...bounds })
+    const place = ['env', '-C', '/src', `CI=${process.env['CI'] ?? ''}`]
+    const argv = [...place, ...command, '--test-concurrency=1', ...files]
+    await watched(files, HOST_TEST_BOUND_MS, (onStart) => attachTo(lab, argv, { onStart }))
+    const counts = await labExec(lab, ['cat', LAB_COUNTS])
+    return countsOf(counts.stdout, files.length)
+  })
+
+/** Boots a lab for these files, and throws it away after the work; where there are no files, nothing is done. */
+async function withOwnLab(
+  files: readonly string[],
+  work: (lab: LabState) => Promise<Counts>,
+): Promise<Counts> {
   if (files.length === 0) return NOTHING
   const name = `test-${process.pid}`
   return withCleanup(
     () => labDown(name),
-    async () => {
-      const lab = await labUp(name)
-      const bounds = { countsFile: LAB_COUNTS, boundMs: HOST_TEST_BOUND_MS }
-      const command = testCommand({ node: LAB_NODE, root: '/src', ...bounds })
-      const place = ['env', '-C', '/src', `CI=${process.env['CI'] ?? ''}`]
-      const argv = [...place, ...command, '--test-concurrency=1', ...files]
-      await watched(files, HOST_TEST_BOUND_MS, (onStart) => attachTo(lab, argv, { onStart }))
-      const counts = await labExec(lab, ['cat', LAB_COUNTS])
-      return countsOf(counts.stdout, files.length)
-    },
+    async () => work(await labUp(name)),
   )
 }

@@ -1,13 +1,14 @@
 import { CHROMIUM, ensurePackages } from './apt.ts'
 import { conclude, FAST_TESTS, runStatic } from './check.ts'
 import { ensureClientTypes } from './client-types.ts'
-import { addCounts, runHere, runInLab, testFiles } from './run-tests.ts'
+import { addCounts, runBesideLab, runHere, runInLab, testFiles } from './run-tests.ts'
 import { StepFailed } from './step.ts'
 import type { Counts } from './counts-reporter.ts'
 
 const SLOW_TESTS = ['test/daemon/**/*.test.ts', 'test/ctl/**/*.test.ts', 'test/sim/**/*.test.ts']
 const BROWSER_TESTS = ['test/browser/**/*.test.ts']
 const HOST_TESTS = ['test/host/**/*.test.ts']
+const HOST_BROWSER_TESTS = ['test/browser-on-host/**/*.test.ts']
 
 const HELP = `./dev test [WORD…]   everything; with words, only the test files whose path holds one of them
 `
@@ -17,7 +18,8 @@ const inCi = process.env['CI'] === 'true'
 
 /** Where the browser cannot be installed its tests say so, and are skipped. */
 async function ensureBrowser(words: readonly string[]): Promise<void> {
-  if (testFiles(BROWSER_TESTS, words).length === 0 || process.getuid?.() !== 0) return
+  if (testFiles([...BROWSER_TESTS, ...HOST_BROWSER_TESTS], words).length === 0 || process.getuid?.() !== 0)
+    return
   try {
     await ensurePackages([CHROMIUM])
   } catch (error) {
@@ -26,7 +28,9 @@ async function ensureBrowser(words: readonly string[]): Promise<void> {
 }
 
 async function hostTests(words: readonly string[]): Promise<Counts> {
-  const files = testFiles(HOST_TESTS, words)
+  const inside = testFiles(HOST_TESTS, words)
+  const beside = testFiles(HOST_BROWSER_TESTS, words)
+  const files = [...inside, ...beside]
   if (files.length === 0) return { passed: 0, failed: 0, skipped: [] }
   if (process.getuid?.() !== 0) {
     const why = 'host tests run in the lab, which needs root'
@@ -36,7 +40,7 @@ async function hostTests(words: readonly string[]): Promise<Counts> {
     // Tests install what an operator would install: it is at /src/dist inside the lab.
     const { buildDeb } = await import('./deb.ts')
     await buildDeb()
-    return await runInLab(files)
+    return addCounts([await runInLab(inside), await runBesideLab(beside)])
   } catch (error) {
     if (!(error instanceof StepFailed)) console.error(error)
     return { passed: 0, failed: files.length, skipped: [] }

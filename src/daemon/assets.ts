@@ -5,6 +5,8 @@ import { getRawAsset, isSea } from 'node:sea'
 const SOURCES = {
   'scalar.js': '../../node_modules/@scalar/api-reference/dist/browser/standalone.js',
   'errors.md': '../../docs/errors.md',
+  'console.js': '../../dist/page/console.js',
+  'console.css': '../../dist/page/console.css',
   'config.example.toml': '../config/config.example.toml',
 } as const
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { closeSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
@@ -17,26 +17,27 @@ import type { TestContext } from 'node:test'
 import type { VmId } from '../../src/core/vm/ids.ts'
 
 const [web, other] = ['web-1', 'web-2'] as [VmId, VmId]
-const RUN = '/run/vmhostd-full-test'
 
 /** Consoles whose run directory has room for one history, and not for two. */
 async function stage(t: TestContext) {
-  mkdirSync(RUN)
+  const folder = mkdtempSync('/run/full-test-')
   const store = new MemoryDescriptorStore()
-  const size = Math.ceil(1.5 * limits.consoleHistoryBytes)
-  await run(['mount', '-t', 'tmpfs', '-o', `size=${size}`, 'none', RUN], { timeoutMs: 10_000 })
-  const consoles = new ConsoleMasters({ store, runDirectory: RUN, log: silentLog })
+  const consoles = new ConsoleMasters({ store, runDirectory: folder, log: silentLog })
+  let isMounted = false
   t.after(async () => {
     consoles.close()
     store.close()
-    await run(['umount', '--lazy', RUN], { timeoutMs: 10_000 })
-    rmSync(RUN, { recursive: true })
+    if (isMounted) await run(['umount', '--lazy', folder], { timeoutMs: 10_000 })
+    rmSync(folder, { recursive: true })
   })
-  return { store, consoles }
+  const size = Math.ceil(1.5 * limits.consoleHistoryBytes)
+  await run(['mount', '-t', 'tmpfs', '-o', `size=${size}`, 'none', folder], { timeoutMs: 10_000 })
+  isMounted = true
+  return { folder, store, consoles }
 }
 
 test('a full run directory is met when a console is made, and harms no other', { skip }, async (t) => {
-  const { consoles } = await stage(t)
+  const { folder, consoles } = await stage(t)
   const guest = new TerminalGuest(await consoles.ensureMaster(web))
   t.after(() => guest.close())
   await assert.rejects(consoles.ensureMaster(other), (error) => {
@@ -45,7 +46,7 @@ test('a full run directory is met when a console is made, and harms no other', {
     return true
   })
   assert.deepEqual(await consoles.list(), [web])
-  assert.deepEqual(readdirSync(`${RUN}/console`), [web])
+  assert.deepEqual(readdirSync(`${folder}/console`), [web])
   // All of its history is there already.
   await guest.say('x'.repeat(2 * limits.consoleHistoryBytes))
   await until(
@@ -55,13 +56,13 @@ test('a full run directory is met when a console is made, and harms no other', {
 })
 
 test('a running VM whose history finds no room is adopted all the same', { skip }, async (t) => {
-  const { store, consoles } = await stage(t)
+  const { folder, store, consoles } = await stage(t)
   const master = openMaster()
   await store.store(consoleName(web), master)
   const guest = new TerminalGuest(slavePath(master))
   t.after(() => guest.close())
   closeSync(master)
-  writeFileSync(`${RUN}/filler`, Buffer.alloc(limits.consoleHistoryBytes))
+  writeFileSync(`${folder}/filler`, Buffer.alloc(limits.consoleHistoryBytes))
   assert.equal(consoles.adopt(), 1)
   await guest.say('hello')
   await until(

@@ -7,12 +7,15 @@ import { guardRequests } from './guard-requests.ts'
 import { parseJsonBodies } from './json-body.ts'
 import { describeApi } from './openapi.ts'
 import { requestIdOf } from './request-id.ts'
+import { consolePageRoutes } from './routes/console-page.ts'
+import { consoleRoute } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { healthRoutes } from './routes/health.ts'
 import { syncRoutes } from './routes/sync.ts'
 import { vmChangeRoutes } from './routes/vm-changes.ts'
 import { vmShapeRoutes } from './routes/vm-shape.ts'
 import { vmReadRoutes } from './routes/vm-reads.ts'
+import { acceptUpgrades } from './upgrade.ts'
 import { validateBySchema } from './validation.ts'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
@@ -51,11 +54,14 @@ export async function createControllerApp(rooms: ControllerRooms, transport: Tra
     clientErrorHandler: (error, socket) => unrouted.brokenRequest(error, socket),
     frameworkErrors: (_error, request, reply) => unrouted.badUrl(request.raw, reply.raw),
   }).withTypeProvider<TypeBoxTypeProvider>()
+  await acceptUpgrades(app, rooms.log)
   logAccess(app, rooms.log)
   guardRequests(app, transport)
   answerErrors(app, rooms.log)
   parseJsonBodies(app)
   validateBySchema(app)
+  // Otherwise a serializer is compiled for each status of each route: 25 MiB, and no faster.
+  app.setSerializerCompiler(() => (answer) => JSON.stringify(answer))
   await describeApi(app, rooms.version)
   // In a plugin of their own: the description sees only routes that are made after it is loaded.
   await app.register(async (routes) => {
@@ -65,6 +71,8 @@ export async function createControllerApp(rooms: ControllerRooms, transport: Tra
     vmReadRoutes(typed, rooms)
     vmChangeRoutes(typed, rooms)
     vmShapeRoutes(typed, rooms)
+    consoleRoute(typed, rooms)
+    consolePageRoutes(typed, rooms)
     docsRoutes(typed, rooms)
   })
   await app.ready()

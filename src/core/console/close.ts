@@ -8,7 +8,8 @@ export const closes = {
   shell_ended: { status: 1000, title: 'The shell has ended' },
   daemon_stops: {
     status: 1001,
-    title: 'The daemon stops; the VM goes on. Connect again with since and session',
+    title:
+      'The daemon stops; the VM goes on. Connect again: a serial console goes on with since and session, a shell is a new one',
   },
   protocol_error: { status: 1002, title: 'The viewer broke the WebSocket protocol (RFC 6455)' },
   not_utf8: { status: 1007, title: 'A text message or a close reason was not UTF-8' },

@@ -2,10 +2,10 @@ import { Type } from 'typebox'
 import { docsPage, docsPolicy, docsScript } from '../docs-page.ts'
 import { errorsPage, errorsPolicy } from '../errors-page.ts'
 import { problems } from './answers.ts'
+import { SCRIPT_TYPE, securityHeaders } from './page-headers.ts'
 import type { App } from '../app.ts'
 import type { ControllerRooms } from '../rooms.ts'
 
-const SCRIPT_TYPE = 'text/javascript; charset=utf-8'
 const tags = ['Documentation']
 
 /** The reference of this very API, complete and offline: page, script, OpenAPI document and the error codes. */
@@ -60,10 +60,3 @@ export function docsRoutes(app: App, rooms: ControllerRooms): void {
     async () => ({ ...app.swagger() }),
   )
 }
-
-const securityHeaders = (policy: string): Record<string, string> => ({
-  'content-security-policy': policy,
-  'x-content-type-options': 'nosniff',
-  'referrer-policy': 'no-referrer',
-  'cache-control': 'no-store',
-})

@@ -1,0 +1,73 @@
+/** The console page. Its document is src/api/controller/console-page.ts. */
+import { Connection } from './connection.ts'
+import { placeOf } from './place.ts'
+import { Screen } from './screen.ts'
+import { shortWords, statusWords } from './status.ts'
+import type { Display } from './connection.ts'
+import type { Window } from './place.ts'
+import type { Status } from './status.ts'
+
+function element<T extends HTMLElement>(id: string, kind: new () => T): T {
+  const found = document.querySelector(`#${id}`)
+  if (!(found instanceof kind)) throw new Error(`the page has no #${id}`)
+  return found
+}
+
+const place = placeOf(location)
+const statusLine = element('status', HTMLParagraphElement)
+const again = element('again', HTMLButtonElement)
+const user = element('user', HTMLInputElement)
+const spoken = element('spoken', HTMLInputElement)
+
+const screen = new Screen(element('terminal', HTMLElement), {
+  onInput: (bytes) => connection.type(bytes),
+  onResize: (size) => {
+    showSize(size)
+    connection.resize(size)
+  },
+})
+
+const display: Display = {
+  get size() {
+    return screen.size
+  },
+  get waiting() {
+    return screen.waiting
+  },
+  drawn: () => screen.drawn(),
+  begin: (session, sameAsBefore) => screen.begin(session, sameAsBefore),
+  output: (bytes) => screen.output(bytes),
+  status: showStatus,
+}
+
+const connection = new Connection(place, display)
+
+function showStatus(status: Status): void {
+  const over = status.kind === 'refused' || status.kind === 'ended'
+  document.body.dataset['state'] = status.kind
+  document.title = `${place.id} · ${shortWords[status.kind]}`
+  statusLine.textContent = statusWords(status)
+  again.hidden = !over
+  screen.typing = status.kind === 'attached'
+}
+
+function showSize({ cols, rows }: Window): void {
+  element('size', HTMLElement).textContent = `${cols}×${rows}`
+}
+
+function connect(): void {
+  showStatus({ kind: 'connecting' })
+  connection.connect()
+  screen.focus()
+}
+
+element('vm', HTMLElement).textContent = place.id
+element(place.mode, HTMLButtonElement).setAttribute('aria-current', 'true')
+user.value = place.ssh['user'] ?? user.value
+again.addEventListener('click', connect)
+spoken.addEventListener('change', () => {
+  screen.spoken = spoken.checked
+})
+screen.onLeave = () => element('tty', HTMLButtonElement).focus()
+showSize(screen.size)
+connect()

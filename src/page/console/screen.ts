@@ -1,0 +1,145 @@
+import { FitAddon } from '@xterm/addon-fit'
+import { Terminal } from '@xterm/xterm'
+import { limits } from '../../config/limits.ts'
+import { themeFor } from './themes.ts'
+import type { AttachedPlace } from '../../client/console-messages.ts'
+import type { Window } from './place.ts'
+
+type Listeners = {
+  readonly onInput: (bytes: Uint8Array<ArrayBuffer>) => void
+  readonly onResize: (size: Window) => void
+}
+
+/** Ends whatever sequence a stream was cut in (CAN), and the attributes it had set. */
+const BREAK = '\x18\x1b[0m'
+/**
+ * What a program may have left behind, without clearing what is shown: alternate screen (1047, for 1049 would move the
+ * cursor), mouse reports, bracketed paste, application keys (xterm's ctlseqs), then DECSTR.
+ */
+const SOFT_RESET = `${BREAK}\x1b[?1047l\x1b[?9;1000;1002;1003;1004;1006;1015;2004l\x1b>\x1b[!p`
+
+/** The terminal in the page. */
+export class Screen {
+  readonly #terminal: Terminal
+  readonly #fit = new FitAddon()
+  #taken = 0
+  #drawn = 0
+  /** Up to here, in bytes of `#drawn`, output is history: what it asked a terminal was answered long ago. */
+  #historyEnd = 0
+  #whenDrawn: (() => void)[] = []
+
+  constructor(place: HTMLElement, { onInput, onResize }: Listeners) {
+    const dark = matchMedia('(prefers-color-scheme: dark)')
+    const terminal = new Terminal({
+      cursorBlink: false,
+      disableStdin: true,
+      fontFamily: 'ui-monospace, "DejaVu Sans Mono", "Liberation Mono", Menlo, Consolas, monospace',
+      fontSize: 14,
+      // At 1, some fonts lose their underscores.
+      lineHeight: 1.15,
+      // Guests choose colours for a dark terminal; text stays readable on a light one.
+      minimumContrastRatio: 4.5,
+      scrollback: limits.consolePageScrollbackLines,
+      theme: themeFor(dark.matches),
+      // A guest's links lead wherever it likes.
+      linkHandler: { activate: () => {} },
+    })
+    this.#terminal = terminal
+    dark.addEventListener('change', ({ matches }) => {
+      terminal.options.theme = themeFor(matches)
+    })
+    const input = (bytes: Uint8Array<ArrayBuffer>): void => {
+      if (this.#drawn >= this.#historyEnd) onInput(bytes)
+    }
+    terminal.onData((text) => input(new TextEncoder().encode(text)))
+    terminal.onBinary((text) => input(Uint8Array.from(text, (byte) => byte.charCodeAt(0))))
+    terminal.loadAddon(this.#fit)
+    terminal.open(place)
+    this.#fitNow()
+    terminal.onResize(onResize)
+    this.#follow(place)
+  }
+
+  get size(): Window {
+    const { cols, rows } = this.#terminal
+    return { cols, rows }
+  }
+
+  get waiting(): number {
+    return this.#taken - this.#drawn
+  }
+
+  async drawn(): Promise<void> {
+    if (this.waiting === 0) return
+    await new Promise<void>((resolve) => this.#whenDrawn.push(resolve))
+  }
+
+  begin(session: AttachedPlace | undefined, sameAsBefore: boolean): void {
+    // The first one has nothing to be told apart from.
+    if (!sameAsBefore && this.#taken > 0) this.#note(SOFT_RESET, 'a new session')
+    if (session === undefined) return
+    if (session.lostBytes > 0) this.#note(BREAK, `${session.lostBytes} bytes of output are missing here`)
+    if (!sameAsBefore) this.#historyEnd = this.#taken + session.replayBytes
+    // Of the history that was still to come, what is lost does not come any more.
+    else
+      this.#historyEnd = Math.max(
+        Math.min(this.#historyEnd, this.#taken),
+        this.#historyEnd - session.lostBytes,
+      )
+  }
+
+  output(bytes: Uint8Array): void {
+    this.#taken += bytes.length
+    this.#terminal.write(bytes, () => {
+      this.#drawn += bytes.length
+      if (this.waiting > 0) return
+      const listeners = this.#whenDrawn
+      this.#whenDrawn = []
+      for (const listener of listeners) listener()
+    })
+  }
+
+  /** Whether what is typed goes anywhere. */
+  set typing(allowed: boolean) {
+    this.#terminal.options.disableStdin = !allowed
+  }
+
+  /** Lets a screen reader follow; it costs time for each line. */
+  set spoken(wanted: boolean) {
+    this.#terminal.options.screenReaderMode = wanted
+  }
+
+  /** Shift+F6 is a way out of the terminal, which takes all other keys. */
+  set onLeave(leave: () => void) {
+    this.#terminal.attachCustomKeyEventHandler(({ type, key, shiftKey }) => {
+      if (key !== 'F6' || !shiftKey) return true
+      if (type === 'keydown') leave()
+      return false
+    })
+  }
+
+  focus(): void {
+    this.#terminal.focus()
+  }
+
+  /** A line of the page's own, between the guest's. */
+  #note(before: string, words: string): void {
+    this.#terminal.write(`${before}\r\n\x1b[7m ${words} \x1b[0m\r\n`)
+  }
+
+  #follow(place: HTMLElement): void {
+    let resting: ReturnType<typeof setTimeout> | undefined
+    new ResizeObserver(() => {
+      clearTimeout(resting)
+      resting = setTimeout(() => this.#fitNow(), limits.consolePageFitMs)
+    }).observe(place)
+  }
+
+  #fitNow(): void {
+    const proposed = this.#fit.proposeDimensions()
+    if (proposed === undefined || Number.isNaN(proposed.cols) || Number.isNaN(proposed.rows)) return
+    const cols = Math.min(proposed.cols, limits.consoleColsMax)
+    const rows = Math.min(proposed.rows, limits.consoleRowsMax)
+    if (cols !== this.#terminal.cols || rows !== this.#terminal.rows) this.#terminal.resize(cols, rows)
+  }
+}

@@ -1,0 +1,144 @@
+/** How the console page keeps its connection, in a real browser: over the real listener where nothing else is said. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
+import { until } from '../contract/until.ts'
+import { skip } from './support/browser.ts'
+import { consoleStages, VM } from './support/console-stage.ts'
+import { openConsole } from './support/console-tab.ts'
+import type { Visit } from './support/browser.ts'
+
+const stage = consoleStages()
+
+test(
+  'a connection that is dead without a word is found by its silence, and made anew',
+  { skip },
+  async (t) => {
+    const { host, visited } = await stage(t)
+    const link = await cuttableLink(visited)
+    host.host.consoles.say(VM, 'before;')
+    const tab = await openConsole(visited, VM)
+    await tab.shows('before;')
+    await link.outlives()
+    await tab.isIn('attached')
+    link.dead = true
+    host.host.consoles.say(VM, 'unheard;')
+    await link.isGivenUp()
+    await tab.isIn('away')
+    link.dead = false
+    await tab.shows('before;unheard;')
+    await tab.isIn('attached')
+    assert.deepEqual(visited.complaints, [])
+  },
+)
+
+test('so is one that dies while the page waits for a start', { skip }, async (t) => {
+  const { host, visited } = await stage(t, { running: false })
+  const link = await cuttableLink(visited)
+  const tab = await openConsole(visited, VM)
+  await tab.isIn('waiting')
+  await link.outlives()
+  await tab.isIn('waiting')
+  link.dead = true
+  await host.host.consoles.ensureMaster(VM)
+  host.host.consoles.say(VM, 'Linux version')
+  await link.isGivenUp()
+  await tab.isIn('away')
+  link.dead = false
+  await tab.shows('Linux version')
+  assert.deepEqual(visited.complaints, [])
+})
+
+test('a connection that never comes to stand is given up, and made anew', { skip }, async (t) => {
+  const { visited } = await stage(t)
+  const link = await cuttableLink(visited)
+  link.closed = true
+  const tab = await openConsole(visited, VM)
+  await until(
+    () => link.made,
+    (made) => made === 1,
+  )
+  await link.isGivenUp()
+  await tab.isIn('away')
+  link.closed = false
+  // The next one may have been begun before.
+  await link.isGivenUp()
+  await tab.isIn('attached')
+})
+
+type Link = {
+  /** What the daemon sends is lost on its way. */
+  dead: boolean
+  /** No connection comes to stand. */
+  closed: boolean
+  made: number
+  heard: number
+  /** Fails unless the page keeps this connection for as long as would end a dead one. */
+  outlives(): Promise<void>
+  /** Lets as much time pass in the page as a dead connection has. */
+  isGivenUp(): Promise<void>
+}
+
+/** The way from the page to the daemon, and the clock of the page, which goes on by itself too. */
+async function cuttableLink({ page }: Visit): Promise<Link> {
+  await page.clock.install()
+  const link: Link = {
+    dead: false,
+    closed: false,
+    made: 0,
+    heard: 0,
+    async outlives() {
+      for (const _ of [1, 2]) {
+        const { heard } = link
+        await page.clock.runFor(limits.consolePingMs)
+        await until(
+          () => link.heard,
+          (now) => now > heard,
+        )
+      }
+      assert.equal(link.made, 1)
+    },
+    async isGivenUp() {
+      for (const _ of [1, 2]) await page.clock.runFor(limits.consolePingMs)
+    },
+  }
+  await page.routeWebSocket(/console/, async (socket) => {
+    link.made++
+    if (link.closed) await new Promise(() => {})
+    socket.connectToServer().onMessage((message) => {
+      if (link.dead) return
+      link.heard++
+      socket.send(message)
+    })
+  })
+  return link
+}
+
+test(
+  'history that is lost before it came is not waited for: what is typed then reaches the guest',
+  { skip },
+  async (t) => {
+    const { visited } = await stage(t)
+    const typed: string[] = []
+    let lost = 0
+    // A daemon that keeps less of the history than it had promised to the connection before.
+    await visited.page.routeWebSocket(/console/, (socket) => {
+      const session = '00000000000000ab'
+      const place = { mode: 'tty', session, cursor: lost, replay_bytes: 1000 - lost, lost_bytes: lost }
+      socket.onMessage((message) => {
+        if (typeof message !== 'string') typed.push(message.toString())
+      })
+      socket.send(JSON.stringify({ attached: place }))
+      if (lost === 0) void socket.close({ code: 1001, reason: 'daemon_stops' })
+      lost = 1000
+    })
+    const tab = await openConsole(visited, VM)
+    await tab.shows('1000 bytes of output are missing here')
+    await tab.isIn('attached')
+    await tab.type('x')
+    await until(
+      () => typed,
+      (all) => all.join('') === 'x',
+    )
+  },
+)

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
+import { ensurePages } from '../../tools/page-bundle.ts'
+import { assertProblem, createBody, makePki, startControllerHost } from './support/controller-host.ts'
+import type { TestContext } from 'node:test'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import type { Answer, Pki } from './support/controller-host.ts'
+
+const VM = 'web-1' as VmId
+
+let pki: Pki
+before(async () => {
+  await ensurePages()
+  pki = await makePki()
+})
+
+const get = async (t: TestContext, path: string): Promise<Answer> =>
+  (await startControllerHost(t, pki)).call({ path })
+
+test('the console page runs scripts of this listener only, and connects to no other', async (t) => {
+  const answer = await get(t, '/ui/console/web-1?mode=ssh&user=root')
+  assert.equal(answer.status, 200)
+  assert.match(answer.headers['content-type'] ?? '', /^text\/html/)
+  const policy = String(answer.headers['content-security-policy'])
+  for (const directive of ["default-src 'none'", "script-src 'self'", "connect-src 'self'"])
+    assert.ok(policy.split('; ').includes(directive), directive)
+  assert.doesNotMatch(policy, /https?:|wss?:|unsafe-eval/)
+  // No script and no handler of events stands in the document.
+  assert.doesNotMatch(answer.text, /<script>| on\w+=|https?:/)
+})
+
+test('all that the page loads is here, with its type', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const { text } = await host.call({ path: '/ui/console/web-1' })
+  const sources = [...text.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, source]) => source ?? '')
+  assert.deepEqual(sources, ['/ui/console.css', '/ui/console.js'])
+  for (const path of sources) {
+    const { status, headers } = await host.call({ path })
+    assert.equal(status, 200)
+    assert.match(headers['content-type'] ?? '', path.endsWith('.js') ? /^text\/javascript/ : /^text\/css/)
+    assert.equal(headers['x-content-type-options'], 'nosniff')
+  }
+})
+
+test('a copy of the script comes with the licence of the terminal in it', async (t) => {
+  assert.match((await get(t, '/ui/console.js')).text, /The xterm\.js authors/)
+})
+
+test('the page of an id that no VM can have is refused', async (t) => {
+  const answer = await get(t, '/ui/console/Web%201')
+  assertProblem(answer, 400, 'invalid_request')
+})
+
+test('the page is the same for a VM that is not here: it tells so when it connects', async (t) => {
+  const host = await startControllerHost(t, pki)
+  assert.equal((await host.call({ path: '/v1/vms/nobody' })).status, 404)
+  assert.equal((await host.call({ path: '/ui/console/nobody' })).status, 200)
+})
+
+test('why an upgrade is refused is told without one too, since a page is not shown it; that costs no place', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const path = '/v1/vms/web-1/console?mode=tty'
+  const ask = (): Promise<Answer> => host.call({ path })
+  assertProblem(await ask(), 404, 'not_found')
+  await host.call({ method: 'PUT', path: '/v1/vms/web-1', body: createBody() })
+  assertProblem(await ask(), 409, 'vm_not_running')
+  await host.host.consoles.ensureMaster(VM)
+  for (let i = 0; i <= limits.consoleViewersMax; i++) assertProblem(await ask(), 426, 'upgrade_required')
+  assert.equal(host.hub.viewers(VM), 0)
+  for (let i = 0; i < limits.consoleViewersMax; i++) assert.ok(host.hub.reserve(VM))
+  assertProblem(await ask(), 409, 'console_viewers_full')
+})
