@@ -127,6 +127,12 @@ test('an answer that the document does not have is found by every daemon test', 
   assert.match(undocumented(document, { ...seen, status: 404, code: 'disk_shrink' }) ?? '', /disk_shrink/)
   assert.match(undocumented(document, { ...seen, status: 418, code: 'not_found' }) ?? '', /418/)
   assert.match(undocumented(document, { ...seen, status: 200 }) ?? '', /problem\+json/)
+  const problem = { type: '/x', title: 'x', status: 404, detail: 'x', code: 'not_found', retryable: false }
+  const answer = { ...seen, status: 404, code: 'not_found', body: { ...problem, request_id: 'r' } }
+  assert.equal(undocumented(document, answer), undefined)
+  assert.match(undocumented(document, { ...answer, body: problem }) ?? '', /request_id/)
+  const stray = { ...answer.body, stray: 1 }
+  assert.match(undocumented(document, { ...answer, body: stray }) ?? '', /stray/)
   assert.equal(undocumented(document, { ...seen, path: '/nowhere', status: 404 }), undefined)
 })
 

@@ -222,13 +222,16 @@ export async function startControllerHost(
 /** As {@link send} does for what it sends. */
 async function assertDocumentedAnswer({ method, url }: Request, response: Response): Promise<undefined> {
   const { pathname, search } = new URL(url)
-  const { code } = response.status < 400 ? {} : ((await response.clone().json()) as { code?: string })
+  const isJson = /json/.test(response.headers.get('content-type') ?? '')
+  const body = isJson ? ((await response.clone().json()) as { code?: string }) : undefined
+  const code = response.status < 400 ? undefined : body?.code
   await assertDocumented({
     method,
     path: `${pathname}${search}`,
     status: response.status,
     mediaType: response.headers.get('content-type') ?? undefined,
     ...(code === undefined ? {} : { code }),
+    ...(body === undefined ? {} : { body }),
   })
 }
 
@@ -254,6 +257,7 @@ export async function send(port: number, call: Call): Promise<Answer> {
     status: answer.status,
     mediaType: answer.headers['content-type'],
     ...(answer.status < 400 ? {} : { code: answer.json?.code }),
+    body: answer.json,
   })
   return answer
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { Compile } from 'typebox/schema'
 import { createControllerApp } from '../../../src/api/controller/app.ts'
 import { plainTransport } from '../../../src/api/controller/transports.ts'
 import { ConsoleHub } from '../../../src/owners/console-hub.ts'
@@ -7,15 +8,17 @@ import { readAsset } from '../../../src/daemon/assets.ts'
 import { silentLog } from '../../../src/log/log.ts'
 import { FakeClock } from '../../fakes/fake-clock.ts'
 import { FakeConsoles } from '../../fakes/fake-consoles.ts'
+import type { Validator } from 'typebox/schema'
 import type { App } from '../../../src/api/controller/app.ts'
 
 /** The parts of the OpenAPI document that are read here. */
 export type OpenApi = {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components?: object
 }
 export type Operation = { readonly responses: Readonly<Record<string, Response>> }
 type Response = { readonly content?: Readonly<Record<string, Media>> }
-type Media = { readonly examples?: Readonly<Record<string, unknown>> }
+type Media = { readonly schema?: object; readonly examples?: Readonly<Record<string, unknown>> }
 
 /** The API without anything behind it: enough for its pages and its description. */
 export const describedApp = (): Promise<App> =>
@@ -58,9 +61,11 @@ export type Seen = {
   readonly mediaType: string | undefined
   /** Of a problem. */
   readonly code?: string
+  /** Where it is JSON. */
+  readonly body?: unknown
 }
 
-/** Fails where a route answered with a status, a media type or a code that its description does not know. */
+/** Fails where a route answered with a status, a media type, a code or a member that its description does not know. */
 export async function assertDocumented(seen: Seen): Promise<void> {
   loading ??= load()
   const complaint = undocumented(await loading, seen)
@@ -78,8 +83,31 @@ export function undocumented(document: OpenApi, seen: Seen): string | undefined 
   if (mediaType === undefined) return undefined
   const media = response.content?.[mediaType]
   if (media === undefined) return `${what} as ${mediaType}, which its description does not have`
-  if (seen.code === undefined || Object.hasOwn(media.examples ?? {}, seen.code)) return undefined
-  return `${what} with ${seen.code}, which its description does not have: name it in problems(…) of that route`
+  if (seen.code !== undefined && !Object.hasOwn(media.examples ?? {}, seen.code))
+    return `${what} with ${seen.code}, which its description does not have: name it in problems(…) of that route`
+  const fault = seen.body === undefined ? undefined : faultOf(seen.body, media, document)
+  return fault === undefined ? undefined : `${what} with a body that is not as described: ${fault}`
+}
+
+/** Clients let members pass that they do not know; here each must be described. */
+const closed = (schema: object): object =>
+  JSON.parse(JSON.stringify(schema), (_key, value: unknown) =>
+    isOpen(value) ? { ...value, additionalProperties: false } : value,
+  ) as object
+
+const isOpen = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && 'properties' in value && !('additionalProperties' in value)
+
+const checkers = new WeakMap<Media, Validator>()
+
+/** Answers are sent as they are made: nothing takes out a member that has no business there. */
+function faultOf(body: unknown, media: Media, { components }: OpenApi): string | undefined {
+  // References point from the root.
+  const checker = checkers.get(media) ?? Compile(closed({ ...media.schema, components }))
+  checkers.set(media, checker)
+  if (checker.Check(body)) return undefined
+  const [, errors] = checker.Errors(body)
+  return errors.map(({ instancePath, message }) => `${instancePath} ${message}`).join('; ')
 }
 
 function operationAt(document: OpenApi, { method, path }: Seen): Operation | undefined {
