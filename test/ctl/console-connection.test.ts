@@ -12,7 +12,7 @@ import { limits } from '../../src/config/limits.ts'
 import { makePki } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
 import { attached, problem, startConsoleServer } from './support/console-server.ts'
-import { HeldClock, TTY, watcher } from './support/watched-console.ts'
+import { attacher, HeldClock, TTY, watcher } from './support/watched-console.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 
 let pki: Pki
@@ -21,6 +21,7 @@ before(async () => {
 })
 
 const watch = watcher(() => pki)
+const attachedOnce = attacher(() => pki)
 
 function connect(url: string): ConsoleConnection {
   const { authority, controller } = pki
@@ -77,12 +78,7 @@ test('a writer is held back while too much input waits, and let go on when it is
 })
 
 test('a size told while the daemon is away is the one of the next connection; later ones are messages', async (t) => {
-  const server = await startConsoleServer(t, pki)
-  const clock = new HeldClock()
-  const watched = watch(t, server, TTY, clock)
-  const first = await server.connection(0)
-  first.tell(attached('s1', 0))
-  await eventually(() => watched.kinds().includes('attached'))
+  const { server, clock, watched, first } = await attachedOnce(t)
   first.ws.terminate()
   await eventually(() => watched.kinds().includes('away'))
   watched.console.resize({ cols: 100, rows: 30 })

@@ -6,7 +6,7 @@ import { limits } from '../../src/config/limits.ts'
 import { makePki } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
 import { attached, problem, startConsoleServer } from './support/console-server.ts'
-import { HeldClock, TTY, watcher } from './support/watched-console.ts'
+import { attacher, HeldClock, TTY, watcher } from './support/watched-console.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 import type { Served } from './support/console-server.ts'
 
@@ -16,6 +16,7 @@ before(async () => {
 })
 
 const watch = watcher(() => pki)
+const attachedOnce = attacher(() => pki)
 
 for (const [what, end] of [
   ['breaks', (served) => served.ws.terminate()],
@@ -47,12 +48,7 @@ for (const [what, end] of [
 }
 
 test('a connection that had lasted is made again at once, without a word', async (t) => {
-  const server = await startConsoleServer(t, pki)
-  const clock = new HeldClock()
-  const watched = watch(t, server, TTY, clock)
-  const first = await server.connection(0)
-  first.tell(attached('s1', 0))
-  await eventually(() => watched.kinds().includes('attached'))
+  const { server, clock, watched, first } = await attachedOnce(t)
   clock.nowMs = 60_000
   first.ws.terminate()
   const second = await server.connection(1)
@@ -62,12 +58,7 @@ test('a connection that had lasted is made again at once, without a word', async
 })
 
 test('a restarted listener is waited for with longer and longer pauses, told once, and typed input arrives', async (t) => {
-  const server = await startConsoleServer(t, pki)
-  const clock = new HeldClock()
-  const watched = watch(t, server, TTY, clock)
-  const first = await server.connection(0)
-  first.tell(attached('s1', 0))
-  await eventually(() => watched.kinds().includes('attached'))
+  const { server, clock, watched } = await attachedOnce(t)
   await server.stop()
   await eventually(() => watched.kinds().includes('away'))
   void watched.console.write(Buffer.from('typed meanwhile'))
@@ -83,12 +74,7 @@ test('a restarted listener is waited for with longer and longer pauses, told onc
 })
 
 test('input that was typed for a session that is over reaches no other', async (t) => {
-  const server = await startConsoleServer(t, pki)
-  const clock = new HeldClock()
-  const watched = watch(t, server, TTY, clock)
-  const first = await server.connection(0)
-  first.tell(attached('s1', 0))
-  await eventually(() => watched.kinds().includes('attached'))
+  const { server, clock, watched, first } = await attachedOnce(t)
   first.ws.terminate()
   await eventually(() => watched.kinds().includes('away'))
   void watched.console.write(Buffer.from('reboot\n'))
@@ -105,12 +91,7 @@ test('a VM that stopped while the daemon was away has ended, and one that is gon
     [problem(409, 'vm_not_running'), 'vm_stopped'],
     [problem(404, 'not_found'), 'vm_deleted'],
   ] as const) {
-    const server = await startConsoleServer(t, pki)
-    const clock = new HeldClock()
-    const watched = watch(t, server, TTY, clock)
-    const first = await server.connection(0)
-    first.tell(attached('s1', 0))
-    await eventually(() => watched.kinds().includes('attached'))
+    const { server, clock, watched, first } = await attachedOnce(t)
     server.refusals.push(refused)
     first.ws.close(1001, 'daemon_stops')
     await clock.wake(limits.clientReconnectMsMin)
@@ -154,12 +135,7 @@ test('a peer that vanished without a word is noticed by its silence', async (t) 
 })
 
 test('somebody else in the place of the daemon ends it', async (t) => {
-  const server = await startConsoleServer(t, pki)
-  const clock = new HeldClock()
-  const watched = watch(t, server, TTY, clock)
-  const first = await server.connection(0)
-  first.tell(attached('s1', 0))
-  await eventually(() => watched.kinds().includes('attached'))
+  const { server, clock, watched } = await attachedOnce(t)
   await server.stop()
   const stranger = await makePki()
   await startConsoleServer(t, { ...pki, server: stranger.server }, server.port)

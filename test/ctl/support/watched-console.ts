@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { limits } from '../../../src/config/limits.ts'
 import { eventually } from '../../daemon/support/eventually.ts'
 import { ConsoleConnection } from '../../../src/client/console-connection.ts'
+import { attached, startConsoleServer } from './console-server.ts'
 import type { TestContext } from 'node:test'
 import type { ConsoleEvent, ConsoleOptions, ConsoleRequest } from '../../../src/client/console-connection.ts'
 import type { Pki } from '../../daemon/support/controller-host.ts'
@@ -101,4 +102,15 @@ export function watch(
     output: () => Buffer.concat(bytes()).toString(),
     kinds: () => events.map(({ kind }) => kind),
   }
+}
+
+/** The same, attached at offset 0 of the session `s1`. */
+export const attacher = (pki: () => Pki) => async (t: TestContext) => {
+  const server = await startConsoleServer(t, pki())
+  const clock = new HeldClock()
+  const watched = watcher(pki)(t, server, TTY, clock)
+  const first = await server.connection(0)
+  first.tell(attached('s1', 0))
+  await eventually(() => watched.kinds().includes('attached'))
+  return { server, clock, watched, first }
 }
