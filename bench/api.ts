@@ -1,11 +1,11 @@
 /** api: mutations and reads at a steady rate with 1,000 VMs on record, and what 500 long polls cost the daemon. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { Agent } from 'node:https'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
-import { closeController, mutate, remove, settled } from '../lab/inside/controller.ts'
+import { closeController, controllerIdentity, mutate, remove, settled } from '../lab/inside/controller.ts'
 import { guestRequest } from '../lab/inside/guest.ts'
 import { longPolls } from './long-polls.ts'
 import { allSettled, fillStore, removeAll } from './many-vms.ts'
@@ -26,12 +26,7 @@ const LIST_ITEMS = 100
 const CONNECTIONS = 32
 const POLLS = 500
 
-const TLS = '/etc/vmhostd/tls'
-const identity = {
-  ca: readFileSync(`${TLS}/ca.crt`),
-  cert: readFileSync(`${TLS}/controller.crt`),
-  key: readFileSync(`${TLS}/controller.key`),
-}
+const identity = controllerIdentity()
 /** As a controller has it: a pool of kept connections. A request that finds none free waits, and is charged for it. */
 const agent = new Agent({ ...identity, keepAlive: true, maxSockets: CONNECTIONS })
 const bare = spawn(process.execPath, [`${import.meta.dirname}/bare-server.ts`], {

@@ -16,6 +16,10 @@ const USER_IDS = { first: 600_000, count: 50_000 }
 const SETTLE_BOUND_MS = 180_000
 const PLENTY_MIB = Number.MAX_SAFE_INTEGER
 
+/** Ids in order, such as `bench-0007`. */
+const numbered = (prefix: string, count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(4, '0')}`)
+
 type Page = { readonly items: readonly Vm[] }
 
 /**
@@ -41,7 +45,7 @@ export async function fillStore(prefix: string, count: number): Promise<string[]
   }
   const request = createFromWire(guestRequest({ power: 'stopped' }) as CreateVmWire)
   if (!request.ok) throw new Error('the guest of the lab is no valid request')
-  const ids = Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(4, '0')}`)
+  const ids = numbered(prefix, count)
   for (const id of ids) {
     const created = createVm(context, id as VmId, request.value)
     if (!created.ok) throw new Error(`${id}: ${JSON.stringify(created.error)}`)
@@ -65,7 +69,7 @@ export async function allSettled(count: number): Promise<void> {
 
 /** VMs whose guests never ran: each has a unit, a monitor and a console, and none uses the host's processors. */
 export async function makePaused(prefix: string, count: number): Promise<string[]> {
-  const ids = Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(4, '0')}`)
+  const ids = numbered(prefix, count)
   const disk = { size_mib: 64 }
   const compute = { cpu_millicores: 100, memory_mib: 64, sleep_after_idle_seconds: 0 }
   for (const id of ids)

@@ -1,8 +1,7 @@
-import { readFileSync } from 'node:fs'
 import { connect } from 'node:tls'
+import { controllerIdentity } from '../lab/inside/controller.ts'
 import type { TLSSocket } from 'node:tls'
 
-const TLS = '/etc/vmhostd/tls'
 const HEAD_END = '\r\n\r\n'
 
 /**
@@ -27,9 +26,7 @@ export class Wire {
     const socket = connect({
       host: 'localhost',
       port: 9000,
-      ca: readFileSync(`${TLS}/ca.crt`),
-      cert: readFileSync(`${TLS}/controller.crt`),
-      key: readFileSync(`${TLS}/controller.key`),
+      ...controllerIdentity(),
     })
     socket.once('secureConnect', resolve).once('error', reject)
     await promise

@@ -1,10 +1,8 @@
 /** Viewers of the consoles of a lab's daemon. */
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { Agent } from 'node:https'
 import { WebSocket } from 'ws'
-
-const TLS = '/etc/vmhostd/tls'
+import { controllerIdentity } from './controller.ts'
 
 /** The control message that begins a session. */
 export type Attached = {
@@ -30,12 +28,7 @@ export type ViewOptions = {
 
 let agent: Agent | undefined
 
-const openAgent = (): Agent =>
-  (agent ??= new Agent({
-    ca: readFileSync(`${TLS}/ca.crt`),
-    cert: readFileSync(`${TLS}/controller.crt`),
-    key: readFileSync(`${TLS}/controller.key`),
-  }))
+const openAgent = (): Agent => (agent ??= new Agent(controllerIdentity()))
 
 /** Attaches to the serial console of a VM. Rejects where the daemon does not answer or refuses. */
 export async function view(id: string, { query = {}, onOutput }: ViewOptions = {}): Promise<Viewer> {

@@ -30,13 +30,18 @@ export type Answer = { readonly status: number; readonly body: Vm }
 
 let agent: Agent | undefined
 
+/** The certificates that set-up made for the controller, for node:tls. */
+export const controllerIdentity = (): { ca: Buffer; cert: Buffer; key: Buffer } => ({
+  ca: readFileSync(`${TLS}/ca.crt`),
+  cert: readFileSync(`${TLS}/controller.crt`),
+  key: readFileSync(`${TLS}/controller.key`),
+})
+
 function openAgent(): Agent {
   agent ??= new Agent({
     keepAlive: true,
     maxSockets: 1,
-    ca: readFileSync(`${TLS}/ca.crt`),
-    cert: readFileSync(`${TLS}/controller.crt`),
-    key: readFileSync(`${TLS}/controller.key`),
+    ...controllerIdentity(),
   })
   return agent
 }

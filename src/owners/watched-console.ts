@@ -34,7 +34,6 @@ export class WatchedConsole {
   #stopListening: (() => void)[] = []
   /** Cursor of the next byte for everybody. */
   #sent = 0
-  #flushing = false
   #inputPaused = false
   #window: WindowSize | undefined
 
@@ -64,7 +63,7 @@ export class WatchedConsole {
     this.#session = session
     this.#sent = session.output.end
     this.#stopListening = [
-      session.onOutput(() => this.#flushSoon()),
+      session.onOutput(() => this.#flush()),
       session.onInputRoom(() => this.#resumeInput()),
       session.onEnd(() => this.end(this.#options.endsWith())),
     ]
@@ -99,16 +98,6 @@ export class WatchedConsole {
     if (bytes.length === 0) return
     viewer.output(bytes)
     session.spend(bytes.length)
-  }
-
-  /** Once a turn of the event loop, however often there is output in it. */
-  #flushSoon(): void {
-    if (this.#flushing) return
-    this.#flushing = true
-    setImmediate(() => {
-      this.#flushing = false
-      this.#flush()
-    })
   }
 
   #flush(): void {

@@ -3,16 +3,16 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { before, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { ApiProblem } from '../../src/client/api-problem.ts'
 import { ConnectionFailed } from '../../src/client/connection-failed.ts'
 import { ConsoleConnection } from '../../src/client/console-connection.ts'
 import { limits } from '../../src/config/limits.ts'
+import { collectGarbage } from '../daemon/support/collect-garbage.ts'
 import { makePki } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
 import { attached, problem, startConsoleServer } from './support/console-server.ts'
 import { attacher, HeldClock, TTY, watcher } from './support/watched-console.ts'
+import type { TestContext } from 'node:test'
 import type { Pki } from '../daemon/support/controller-host.ts'
 
 let pki: Pki
@@ -29,8 +29,17 @@ function connect(url: string): ConsoleConnection {
   return new ConsoleConnection(connection, TTY, new HeldClock())
 }
 
-setFlagsFromString('--expose-gc')
-const collectGarbage = runInNewContext('gc') as () => void
+/** A console whose events are taken one by one, after the first: it is attached. */
+async function takenOneByOne(t: TestContext) {
+  const server = await startConsoleServer(t, pki)
+  const console = connect(server.url)
+  const events = console.events()
+  const begun = events.next()
+  const served = await server.connection(0)
+  served.tell(attached('s1', 0))
+  await begun
+  return { console, events, served }
+}
 
 test('it asks for the whole history with its window, and counts what comes', async (t) => {
   const server = await startConsoleServer(t, pki)
@@ -167,13 +176,7 @@ test('an end that the daemon tells is the end, with its code and words', async (
 })
 
 test('output that is not taken stops the connection from being read, and none of it is lost', async (t) => {
-  const server = await startConsoleServer(t, pki)
-  const console = connect(server.url)
-  const events = console.events()
-  const begun = events.next()
-  const served = await server.connection(0)
-  served.tell(attached('s1', 0))
-  await begun
+  const { console, events, served } = await takenOneByOne(t)
   // Far more than the two ends of a connection hold between them.
   const total = 32 * 1024 * 1024
   const piece = Buffer.alloc(64 * 1024, 'x')
@@ -223,13 +226,7 @@ test('a message that was taken leaves nothing behind', async (t) => {
 })
 
 test('after leaving nothing more comes of what was received', async (t) => {
-  const server = await startConsoleServer(t, pki)
-  const console = connect(server.url)
-  const events = console.events()
-  const begun = events.next()
-  const served = await server.connection(0)
-  served.tell(attached('s1', 0))
-  await begun
+  const { console, events, served } = await takenOneByOne(t)
   for (let piece = 0; piece < 10; piece += 1) served.say('x')
   // What answers has read what came before.
   served.ws.ping()

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { before, test } from 'node:test'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { limits } from '../../src/config/limits.ts'
 import { until } from '../contract/until.ts'
+import { collectGarbage } from './support/collect-garbage.ts'
 import { makePki, startControllerHost } from './support/controller-host.ts'
 import { createVm, dial, startConsole, TestViewer, watch, WEB } from './support/console-viewer.ts'
 import { rawViewer } from './support/raw-websocket.ts'
@@ -65,9 +64,6 @@ function pour(session: FakeSession, viewer: TestViewer) {
     assertAllSeen: () => assert.equal(seen.digest('hex'), said.digest('hex')),
   }
 }
-
-setFlagsFromString('--expose-gc')
-const collectGarbage: () => void = runInNewContext('gc')
 
 /** What buffers hold, without those that nobody needs any more. */
 function heldBytes(): number {

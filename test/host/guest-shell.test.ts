@@ -1,10 +1,16 @@
 /** Shells that the installed daemon opens in a real guest, over its console route. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { WebSocket } from 'ws'
-import { closeController, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import {
+  closeController,
+  controllerIdentity,
+  mutate,
+  remove,
+  setPower,
+  settled,
+} from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { installDaemon } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
@@ -12,7 +18,6 @@ import { TestViewer } from '../daemon/support/console-viewer.ts'
 import type { IncomingMessage } from 'node:http'
 
 const ID = 'shell-1'
-const TLS = '/etc/vmhostd/tls'
 const HOST_KEY = '/etc/dropbear/dropbear_ed25519_host_key'
 const START_SERVER = `/sbin/dropbear -E -P /run/dropbear.pid -r ${HOST_KEY} -s -j -k`
 const STOP_SERVER = 'kill $(cat /run/dropbear.pid)'
@@ -35,11 +40,7 @@ after(async () => {
 /** A viewer that asks for a shell. */
 const ask = (query = ''): TestViewer =>
   new TestViewer(
-    new WebSocket(`wss://localhost:9000/v1/vms/${ID}/console?mode=ssh${query}`, {
-      ca: readFileSync(`${TLS}/ca.crt`),
-      cert: readFileSync(`${TLS}/controller.crt`),
-      key: readFileSync(`${TLS}/controller.key`),
-    }),
+    new WebSocket(`wss://localhost:9000/v1/vms/${ID}/console?mode=ssh${query}`, controllerIdentity()),
   )
 
 /** A viewer that has a shell; the guest starts its server last. */

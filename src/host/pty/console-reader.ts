@@ -47,9 +47,10 @@ export class ConsoleReader {
     this.#stream.resume()
   }
 
-  /** Counts work for this console, other than reading it. Reading waits for it. */
-  spend(bytes: number): void {
-    this.#spend(bytes)
+  /** Counts work for this console, for which reading waits; returns for how many milliseconds nothing should be read. */
+  spend(bytes: number): number {
+    const nowMs = performance.now()
+    return Math.max(this.#budget.spend(nowMs, bytes), this.#options.shared.spend(nowMs, bytes))
   }
 
   /** Reads what is left, for the last time, and tells at once of all that is new. */
@@ -85,16 +86,10 @@ export class ConsoleReader {
       this.#telling = undefined
       this.#options.onOutput()
     })
-    const pauseMs = this.#spend(length)
+    const pauseMs = this.spend(length)
     if (pauseMs === 0) return true
     this.#pause = setTimeout(() => this.#stream.resume(), pauseMs)
     return false
-  }
-
-  /** For how many milliseconds nothing should be read. */
-  #spend(bytes: number): number {
-    const nowMs = performance.now()
-    return Math.max(this.#budget.spend(nowMs, bytes), this.#options.shared.spend(nowMs, bytes))
   }
 
   #stop(): void {
