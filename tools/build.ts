@@ -13,6 +13,7 @@ import {
 } from 'node:fs'
 import path from 'node:path'
 import { ensurePackages } from './apt.ts'
+import { BPF_OBJECT, ensureBpfObject } from './bpf-object.ts'
 import { bundle, KOFFI_ASSET, koffiBinary, packageVersion } from './bundle.ts'
 import { ensureClientTypes } from './client-types.ts'
 import type { BuildInfo } from './bundle.ts'
@@ -56,6 +57,7 @@ const EXECUTABLES: readonly Executable[] = [
       'console.js': `${PAGES_FOLDER}/console.js`,
       'console.css': `${PAGES_FOLDER}/console.css`,
       'config.example.toml': 'src/config/config.example.toml',
+      'traffic.bpf.o': BPF_OBJECT,
     },
   },
 ]
@@ -72,6 +74,7 @@ export interface Build {
 export async function buildExecutables(): Promise<Build> {
   await ensureClientTypes()
   const pageInputs = await ensurePages()
+  await ensureBpfObject()
   const info = { version: packageVersion(), commit: await commitOf(checkout) }
   const assets = EXECUTABLES.flatMap((executable) => Object.values(executable.assets))
   const inputs = [

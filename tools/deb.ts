@@ -26,6 +26,7 @@ const DEPENDS = [
   'libc6 (>= 2.28)',
   'libstdc++6',
   'libsystemd0 (>= 254)',
+  'libbpf1',
   // systemd starts a unit only for a user that the user database knows; the daemon tells it through this.
   'libnss-systemd',
   'iproute2',

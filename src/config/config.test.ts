@@ -47,6 +47,11 @@ test('values of the file win over defaults', () => {
   assert.deepEqual(config.network.hostPortsUdp, [53])
 })
 
+test('a mark may use all 32 bits', () => {
+  const { sleep } = parseConfig('[sleep]\nignore_mark = 0x80000000\nignore_mark_mask = 0xffffffff', source)
+  assert.deepEqual([sleep.ignoreMark, sleep.ignoreMarkMask], [0x8000_0000, 0xffff_ffff])
+})
+
 test('the value is frozen all the way down', () => {
   const config = parseConfig('', source)
   for (const part of [config, config.controller, config.network.hostPortsTcp])
@@ -87,6 +92,16 @@ const contradictions: readonly (readonly [string, string])[] = [
     '[network]\nguest_ranges = ["192.0.2.0/24", "192.0.2.1/25"]',
     'network.guest_ranges.1 has bits set after its prefix; the network is 192.0.2.0/25',
   ],
+  [
+    '[sleep]\nignore_sources = ["192.0.2.53/24"]',
+    'sleep.ignore_sources.0 has bits set after its prefix; the network is 192.0.2.0/24',
+  ],
+  ['[sleep]\nignore_ports_udp = [0]', 'sleep.ignore_ports_udp.0 must be between 1 and 65535'],
+  [
+    '[sleep]\nignore_mark = 0x11\nignore_mark_mask = 0xf0',
+    'sleep.ignore_mark has bits that sleep.ignore_mark_mask has not: it would match no packet',
+  ],
+  ['[sleep]\nignore_mark = 0x1_0000_0000', 'sleep.ignore_mark must be between 0 and 4294967295'],
   ['[capacity]\ndisk_overcommit = 0.5', 'capacity.disk_overcommit must be between 1 and 100'],
 ]
 for (const [text, problem] of contradictions) {

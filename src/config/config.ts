@@ -67,11 +67,11 @@ function fillHostId(file: unknown, machine: string): void {
 
 /** What the schema cannot see: keys that are right alone and wrong together. */
 function contradictionsIn(config: Config): Problem[] {
-  const { host, controller, vms, network, stateDirectory, runDirectory } = config
-  const problems: Problem[] = network.guestRanges.flatMap((range, index) => {
-    const parsed = parseNetwork(range)
-    return parsed.ok ? [] : [{ key: `network.guest_ranges.${index}`, detail: parsed.error }]
-  })
+  const { host, controller, vms, network, sleep, stateDirectory, runDirectory } = config
+  const problems = [
+    ...wrongNetworks('network.guest_ranges', network.guestRanges),
+    ...wrongNetworks('sleep.ignore_sources', sleep.ignoreSources),
+  ]
   if (isIP(bareAddress(controller.listenAddress)) === 0) {
     problems.push({ key: 'controller.listen_address', detail: 'must be an IPv4 or IPv6 address' })
   }
@@ -91,7 +91,21 @@ function contradictionsIn(config: Config): Problem[] {
   if (Buffer.byteLength(runDirectory) > 28) {
     problems.push({ key: 'run_directory', detail: 'must be at most 28 bytes long: socket paths have an end' })
   }
+  // Unsigned: JavaScript's operators work on signed numbers.
+  if ((sleep.ignoreMark & ~sleep.ignoreMarkMask) >>> 0 !== 0) {
+    problems.push({
+      key: 'sleep.ignore_mark',
+      detail: 'has bits that sleep.ignore_mark_mask has not: it would match no packet',
+    })
+  }
   return problems
+}
+
+function wrongNetworks(key: string, networks: readonly string[]): Problem[] {
+  return networks.flatMap((network, index) => {
+    const parsed = parseNetwork(network)
+    return parsed.ok ? [] : [{ key: `${key}.${index}`, detail: parsed.error }]
+  })
 }
 
 /** `[::]` and `::` are the same to the operator; only the second is an address to the kernel. */

@@ -33,6 +33,40 @@ export const limits = {
   waitSecondsMax: 60,
   sleepAfterIdleSecondsMax: 365 * 24 * 3600,
 
+  /** A VM runs at least this long before it sleeps again, whatever its timeout. */
+  awakeMsMin: 1000,
+  /** A sleep that traffic ends sooner than this was not worth its save. */
+  shortSleepMs: 10_000,
+  /** Short sleeps in a row that cost nothing; each one more doubles the idle timeout, up to the longest. */
+  shortSleepsFree: 3,
+  sleepBackoffMsMax: 600_000,
+  /** Guests that are saved at the same time: they share the disk. */
+  savesMax: 4,
+  /** What is written to the disk at once of a saved guest; then others have a turn, or the save is given up. */
+  saveFlushBytes: 32 * 1024 * 1024,
+  /** Such writes under way over all saves. Each holds one of Node's four threads for files. */
+  saveFlushesMax: 2,
+  /** How long the space of a removed saved state waits to be freed; by then its guest is awake. */
+  savedDiscardMs: 1000,
+  /** How soon a VM that could not be saved for that looks again. */
+  saveRecheckMs: 1000,
+  /** The least time between two looks at a VM that is about to be idle for long enough. */
+  sleepRecheckMs: 10,
+  /** How old `last_traffic_at` may be while a VM runs. */
+  lastTrafficStepMs: 60_000,
+  /** Frames held for one guest that sleeps or wakes. */
+  heldFramesMax: 256,
+  heldBytesMax: 1024 * 1024,
+  /** A frame that waited longer is of no use to who sent it: a client gives up a connection after about that. */
+  heldFrameAgeMs: 60_000,
+  /** What the kernel keeps of held frames until the daemon takes them; a power of two. */
+  trafficEventsBytes: 4 * 1024 * 1024,
+  /** A program that the kernel would not load is tried again after this long. */
+  trafficLoadRetryMs: 5000,
+  /** Sources and ports that may be configured as not counting. */
+  ignoredSourcesMax: 1024,
+  ignoredPortsMax: 64,
+
   /** Console output kept for each VM. */
   consoleHistoryBytes: 256 * 1024,
   /**
@@ -87,6 +121,8 @@ export const limits = {
 
   /** SSH into a guest: from the first packet to the shell. A guest that wakes or boots answers within it. */
   sshConnectMs: 15_000,
+  /** For a guest that sleeps, before that begins. */
+  sshWakeMs: 30_000,
   /** Where a guest is gone without a word; twice unanswered, and the session ends. */
   sshKeepaliveMs: 15_000,
   /** What is kept of one connection, both ways. SSH's window holds an honest guest below 4 MiB; past this it is cut off. */
@@ -131,6 +167,9 @@ export const limits = {
   /** For a step that was told to stop at its deadline. */
   stepGraceMs: 5000,
   imageFetchMs: 3_600_000,
+  /** 1 GiB/s of guest memory at the slowest disk we would save to, a hundredth of that, for a guest of 64 GiB. */
+  saveMs: 6_600_000,
+  restoreMs: 600_000,
   diskCloneMs: 600_000,
 
   /** The control protocol of a monitor. Its longest answers to us are below 8 KiB; a line past this is no monitor's. */
@@ -139,6 +178,9 @@ export const limits = {
   qmpGreetingMs: 2000,
   /** One command. Pausing waits for the disk writes under way. */
   qmpCommandMs: 10_000,
+  /** From a wake until the agent in a guest took the time: it looks ten times a second at best, when it gets to run. */
+  guestAgentMs: 10_000,
+  guestAgentBytesMax: 64 * 1024,
   /** What a QEMU process may use besides the guest's memory: code, heap, I/O buffers, stacks. */
   qemuOverheadMib: 128,
   /** Code that emulation keeps translated; QEMU's own default grows to 1 GiB a guest. */

@@ -24,7 +24,11 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
 const path = (value: string) => Type.String({ pattern: PATH_PATTERN, default: value })
 const optionalPath = () => Type.Optional(Type.String({ pattern: PATH_PATTERN }))
 const port = { minimum: 1, maximum: 65_535 } as const
-const ports = () => Type.Array(Type.Integer(port), { default: [], maxItems: 256 })
+const ports = (maxItems: number = 256) => Type.Array(Type.Integer(port), { default: [], maxItems })
+const ranges = (maxItems: number) =>
+  Type.Array(Type.String({ pattern: RANGE_PATTERN }), { default: [], maxItems })
+/** A packet's mark has 32 bits. */
+const mark = () => Type.Integer({ minimum: 0, maximum: 0xffff_ffff, default: 0 })
 
 /** The configuration file, key by key. What each key does stands in `config.example.toml`. */
 export const configSchema = table({
@@ -70,10 +74,17 @@ export const configSchema = table({
   network: table({
     masquerade: Type.Boolean({ default: false }),
     isolate_guests: Type.Boolean({ default: true }),
-    guest_ranges: Type.Array(Type.String({ pattern: RANGE_PATTERN }), { default: [], maxItems: 64 }),
+    guest_ranges: ranges(64),
     inbound_default: Type.Enum(['accept', 'drop'], { default: 'accept' }),
     host_ports_tcp: ports(),
     host_ports_udp: ports(),
+  }),
+  sleep: table({
+    ignore_sources: ranges(limits.ignoredSourcesMax),
+    ignore_ports_tcp: ports(limits.ignoredPortsMax / 2),
+    ignore_ports_udp: ports(limits.ignoredPortsMax / 2),
+    ignore_mark: mark(),
+    ignore_mark_mask: mark(),
   }),
 })
 

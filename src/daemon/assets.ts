@@ -8,6 +8,7 @@ const SOURCES = {
   'console.js': '../../dist/page/console.js',
   'console.css': '../../dist/page/console.css',
   'config.example.toml': '../config/config.example.toml',
+  'traffic.bpf.o': '../../dist/bpf/traffic.bpf.o',
 } as const
 
 export type AssetName = keyof typeof SOURCES

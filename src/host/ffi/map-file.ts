@@ -19,9 +19,17 @@ const posix_fallocate = libc.func('int posix_fallocate(int fd, int64_t offset, i
 /** A file in memory. After `unmap` whoever touches `buffer` ends the process. */
 export type FileMapping = { readonly buffer: ArrayBuffer; unmap(): void }
 
-/** Maps a file's first `length` bytes, to be read and written by all who do (mmap(2)). Throws ErrnoError. */
-export function mapFile(fd: number, length: number): FileMapping {
-  const address = BigInt(mmap(null, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) as number | bigint)
+/** Where to begin, a multiple of the page size; and whether whoever writes to it ends the process. */
+export type MappingOptions = { readonly offset?: number; readonly readOnly?: boolean }
+
+/**
+ * Maps a file's first `length` bytes, or those from an offset, to be read and written by all who do (mmap(2)). Throws
+ * ErrnoError.
+ */
+export function mapFile(fd: number, length: number, options: MappingOptions = {}): FileMapping {
+  const { offset = 0, readOnly = false } = options
+  const protection = readOnly ? PROT_READ : PROT_READ | PROT_WRITE
+  const address = BigInt(mmap(null, length, protection, MAP_SHARED, fd, offset) as number | bigint)
   if (BigInt.asUintN(64, address) === MAP_FAILED) throw new ErrnoError('mmap', errno())
   return {
     buffer: koffi.view(address, length),

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * On what leaves the host by a VM's tap: counts traffic to the guest, and while the guest sleeps holds it.
+ *
+ * It runs in the kernel, with or without the daemon: its maps are pinned. src/host/ebpf/traffic-maps.ts has the same
+ * layouts; where one changes, or the size of a map, the directory they are pinned in gets a new name (LAYOUT).
+ *
+ * Kernel 6.1 and later. Nothing but what the kernel promises to programs is used (linux/bpf.h), so there is nothing to
+ * relocate: one object for all kernels. No helper here wants a GPL-compatible licence.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/in6.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+/* Devices that may be watched at a time. Entries take memory only where they are. */
+#define GUESTS_MAX 65536
+/* As limits.ignoredSourcesMax and limits.ignoredPortsMax. */
+#define IGNORED_SOURCES_MAX 1024
+#define IGNORED_PORTS_MAX 64
+/* A default; the loader sets limits.trafficEventsBytes. */
+#define EVENTS_BYTES (4 * 1024 * 1024)
+/* Further headers between IPv6's own and what it carries; more are nobody's honest packet (RFC 8504, 5.3). */
+#define IPV6_EXTENSIONS_MAX 6
+
+enum mode { FLOWING = 0, HELD = 1 };
+
+/* Key: device index. Written by the daemon alone. */
+struct guest {
+	__u32 user_id;
+	__u32 mode;
+};
+
+/* Key: device index. Made anew by the daemon before it sets HELD, and written here alone from then on. */
+struct held {
+	/* When the first packet that counts came (CLOCK_MONOTONIC); 0: none yet. */
+	__u64 wanted_ns;
+	__u64 frames;
+	__u64 bytes;
+	__u64 dropped_frames;
+};
+
+/* Key: device index. Written by the daemon alone: what it has taken over from the ring buffer. */
+struct taken {
+	__u64 frames;
+	__u64 bytes;
+};
+
+/* Key: user id. */
+struct activity {
+	__u64 packets;
+	__u64 last_ns;
+};
+
+#define EVENT_COUNTS 1
+
+struct event {
+	__u32 user_id;
+	__u32 ifindex;
+	__u64 at_ns;
+	/* Of the frame that follows; 0: it was dropped, and the guest is wanted. */
+	__u32 length;
+	__u32 gso_size;
+	__u32 flags;
+	__u32 unused;
+	__u8 frame[];
+};
+
+#define HAS_IPV4 1
+#define HAS_IPV6 2
+#define HAS_PORTS 4
+
+struct settings {
+	__u32 held_frames_max;
+	__u32 held_bytes_max;
+	/* Packets whose mark under the mask is this do not count; a mask of 0: no packet. */
+	__u32 ignored_mark;
+	__u32 ignored_mark_mask;
+	/* Which of the maps of what is ignored have entries. */
+	__u32 has;
+	__u32 unused;
+};
+
+struct ipv4_source {
+	__u32 prefix_length;
+	__u8 address[4];
+};
+
+struct ipv6_source {
+	__u32 prefix_length;
+	__u8 address[16];
+};
+
+struct port {
+	__u8 protocol;
+	__u8 unused;
+	/* Destination, as on the wire. */
+	__be16 port;
+};
+
+#define PINNED_HASH(NAME, VALUE)                     \
+	struct {                                     \
+		__uint(type, BPF_MAP_TYPE_HASH);     \
+		__uint(max_entries, GUESTS_MAX);     \
+		__uint(map_flags, BPF_F_NO_PREALLOC); \
+		__uint(pinning, LIBBPF_PIN_BY_NAME); \
+		__type(key, __u32);                  \
+		__type(value, VALUE);                \
+	} NAME SEC(".maps")
+
+#define PINNED_TRIE(NAME, KEY)                        \
+	struct {                                      \
+		__uint(type, BPF_MAP_TYPE_LPM_TRIE);  \
+		__uint(max_entries, IGNORED_SOURCES_MAX); \
+		__uint(map_flags, BPF_F_NO_PREALLOC); \
+		__uint(pinning, LIBBPF_PIN_BY_NAME);  \
+		__type(key, KEY);                     \
+		__type(value, __u32);                 \
+	} NAME SEC(".maps")
+
+PINNED_HASH(guests, struct guest);
+PINNED_HASH(held, struct held);
+PINNED_HASH(taken, struct taken);
+PINNED_HASH(activity_by_user_id, struct activity);
+/* When the guest's idle clock was started anew. Written and read by the daemon alone; here it outlives it. */
+PINNED_HASH(restarted_by_user_id, __u64);
+PINNED_TRIE(ignored_ipv4, struct ipv4_source);
+PINNED_TRIE(ignored_ipv6, struct ipv6_source);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, IGNORED_PORTS_MAX);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, struct port);
+	__type(value, __u32);
+} ignored_ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__type(value, struct settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, EVENTS_BYTES);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} traffic_events SEC(".maps");
+
+enum kind {
+	/* Not unicast IP: neighbours ask for each other, and the like. */
+	OTHER,
+	/* Unicast IP that says nothing of anybody wanting the guest. */
+	QUIET,
+	COUNTS,
+};
+
+static __always_inline enum kind judge_port(struct __sk_buff *skb, __u32 at, __u8 protocol,
+					    const struct settings *set)
+{
+	__be16 ports[2];
+
+	if (!(set->has & HAS_PORTS))
+		return COUNTS;
+	if (bpf_skb_load_bytes(skb, at, ports, sizeof(ports)))
+		return QUIET;
+	struct port key = { .protocol = protocol, .port = ports[1] };
+	return bpf_map_lookup_elem(&ignored_ports, &key) ? QUIET : COUNTS;
+}
+
+/* What IP carries, at an offset. What is not known here counts. */
+static __always_inline enum kind judge_payload(struct __sk_buff *skb, __u32 at, __u8 protocol,
+					       const struct settings *set)
+{
+	__u8 byte;
+
+	switch (protocol) {
+	case IPPROTO_TCP:
+		if (bpf_skb_load_bytes(skb, at + 13, &byte, 1))
+			return QUIET;
+		/* RST: the answer to something that is over. */
+		if (byte & 0x04)
+			return QUIET;
+		return judge_port(skb, at, protocol, set);
+	case IPPROTO_UDP:
+		return judge_port(skb, at, protocol, set);
+	case IPPROTO_ICMP:
+		if (bpf_skb_load_bytes(skb, at, &byte, 1))
+			return QUIET;
+		/* Unreachable, quench, redirect, time exceeded, parameter problem (RFC 792). */
+		if (byte == 3 || byte == 4 || byte == 5 || byte == 11 || byte == 12)
+			return QUIET;
+		return COUNTS;
+	case IPPROTO_ICMPV6:
+		if (bpf_skb_load_bytes(skb, at, &byte, 1))
+			return QUIET;
+		/* Errors have no high bit (RFC 4443, 2.1). 133 to 137 is neighbour discovery (RFC 4861). */
+		if (byte < 128 || (byte >= 133 && byte <= 137))
+			return QUIET;
+		return COUNTS;
+	default:
+		return COUNTS;
+	}
+}
+
+static __always_inline enum kind judge_ipv4(struct __sk_buff *skb, const struct settings *set)
+{
+	__u8 header[20];
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, header, sizeof(header)))
+		return QUIET;
+	/* 224.0.0.0 and up: multicast, reserved, and broadcast. */
+	if (header[16] >= 224)
+		return OTHER;
+	if (set->has & HAS_IPV4) {
+		struct ipv4_source key = { .prefix_length = 32 };
+		__builtin_memcpy(key.address, header + 12, 4);
+		if (bpf_map_lookup_elem(&ignored_ipv4, &key))
+			return QUIET;
+	}
+	/* Only the first fragment has what IP carries at its start. */
+	if ((header[6] & 0x1f) || header[7])
+		return COUNTS;
+	return judge_payload(skb, ETH_HLEN + (header[0] & 0x0f) * 4, header[9], set);
+}
+
+static __always_inline enum kind judge_ipv6(struct __sk_buff *skb, const struct settings *set)
+{
+	__u32 at = ETH_HLEN + 40;
+	__u8 header[40], next[4];
+	__u8 protocol;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, header, sizeof(header)))
+		return QUIET;
+	if (header[24] == 0xff)
+		return OTHER;
+	if (set->has & HAS_IPV6) {
+		struct ipv6_source key = { .prefix_length = 128 };
+		__builtin_memcpy(key.address, header + 8, 16);
+		if (bpf_map_lookup_elem(&ignored_ipv6, &key))
+			return QUIET;
+	}
+	protocol = header[6];
+#pragma unroll
+	for (int i = 0; i < IPV6_EXTENSIONS_MAX; i++) {
+		if (protocol != IPPROTO_HOPOPTS && protocol != IPPROTO_ROUTING && protocol != IPPROTO_DSTOPTS &&
+		    protocol != IPPROTO_FRAGMENT && protocol != IPPROTO_AH)
+			return judge_payload(skb, at, protocol, set);
+		if (bpf_skb_load_bytes(skb, at, next, sizeof(next)))
+			return QUIET;
+		if (protocol == IPPROTO_FRAGMENT) {
+			if (next[2] || (next[3] & 0xf8))
+				return COUNTS;
+			at += 8;
+		} else if (protocol == IPPROTO_AH) {
+			at += (next[1] + 2) * 4;
+		} else {
+			at += (next[1] + 1) * 8;
+		}
+		protocol = next[0];
+	}
+	return COUNTS;
+}
+
+static __always_inline enum kind judge(struct __sk_buff *skb, const struct settings *set)
+{
+	enum kind kind;
+	struct ethhdr eth;
+
+	if (skb->vlan_present || bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)))
+		return OTHER;
+	/* The group bit: multicast and broadcast. */
+	if (eth.h_dest[0] & 1)
+		return OTHER;
+	if (eth.h_proto == bpf_htons(ETH_P_IP))
+		kind = judge_ipv4(skb, set);
+	else if (eth.h_proto == bpf_htons(ETH_P_IPV6))
+		kind = judge_ipv6(skb, set);
+	else
+		return OTHER;
+	if (kind == COUNTS && set->ignored_mark_mask && (skb->mark & set->ignored_mark_mask) == set->ignored_mark)
+		return QUIET;
+	return kind;
+}
+
+static __always_inline void count(__u32 user_id, __u64 now)
+{
+	struct activity *known = bpf_map_lookup_elem(&activity_by_user_id, &user_id);
+
+	if (!known) {
+		struct activity first = {};
+		bpf_map_update_elem(&activity_by_user_id, &user_id, &first, BPF_NOEXIST);
+		known = bpf_map_lookup_elem(&activity_by_user_id, &user_id);
+		if (!known)
+			return;
+	}
+	__sync_fetch_and_add(&known->packets, 1);
+	known->last_ns = now;
+}
+
+static __always_inline void describe(struct event *event, struct __sk_buff *skb, const struct guest *guest, __u64 now,
+				     enum kind kind)
+{
+	event->user_id = guest->user_id;
+	event->ifindex = skb->ifindex;
+	event->at_ns = now;
+	event->length = 0;
+	event->gso_size = skb->gso_size;
+	event->flags = kind == COUNTS ? EVENT_COUNTS : 0;
+	event->unused = 0;
+}
+
+/*
+ * The kernel reserves constant sizes only: the smallest of a few that the frame fits in. 1: it is in the ring buffer. The
+ * compiler, which knows the length from before, must not leave out a check that the verifier of Linux 6.1 needs: it has
+ * forgotten by then.
+ *
+ * The daemon is told of each: it leaves records in the ring buffer while they wait, and by itself the kernel tells only one
+ * that has read all before.
+ */
+#define COPY(SIZE)                                                                                    \
+	static __always_inline int copy_##SIZE(struct __sk_buff *skb, const struct guest *guest,       \
+					       __u64 now, enum kind kind)                              \
+	{                                                                                              \
+		struct event *event = bpf_ringbuf_reserve(&traffic_events, sizeof(*event) + SIZE, 0);  \
+		if (!event)                                                                            \
+			return 0;                                                                      \
+		describe(event, skb, guest, now, kind);                                                \
+		__u64 length = skb->len;                                                               \
+		asm volatile("" : "+r"(length));                                                       \
+		if (length < ETH_HLEN || length > SIZE ||                                              \
+		    bpf_skb_load_bytes(skb, 0, event->frame, length)) {                                \
+			bpf_ringbuf_discard(event, 0);                                                 \
+			return 0;                                                                      \
+		}                                                                                      \
+		event->length = length;                                                                \
+		bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);                                        \
+		return 1;                                                                              \
+	}
+
+COPY(256)
+COPY(2048)
+COPY(16384)
+/* The longest IP packet there is, and its Ethernet header. */
+COPY(65568)
+
+static __always_inline int copy(struct __sk_buff *skb, const struct guest *guest, __u64 now, enum kind kind)
+{
+	if (skb->len <= 256)
+		return copy_256(skb, guest, now, kind);
+	if (skb->len <= 2048)
+		return copy_2048(skb, guest, now, kind);
+	if (skb->len <= 16384)
+		return copy_16384(skb, guest, now, kind);
+	if (skb->len <= 65568)
+		return copy_65568(skb, guest, now, kind);
+	return 0;
+}
+
+/* Within the bounds? Then it is counted. CPUs do this at the same time: each adds before it looks. */
+static __always_inline int reserve(struct held *sum, const struct taken *gone, __u32 length, const struct settings *set)
+{
+	__u64 frames = __sync_fetch_and_add(&sum->frames, 1) + 1;
+	__u64 bytes = __sync_fetch_and_add(&sum->bytes, length) + length;
+
+	return frames - gone->frames <= set->held_frames_max && bytes - gone->bytes <= set->held_bytes_max;
+}
+
+static __always_inline void drop(struct held *sum, __u32 length)
+{
+	__sync_fetch_and_add(&sum->frames, -1LL);
+	__sync_fetch_and_add(&sum->bytes, -(__u64)length);
+	__sync_fetch_and_add(&sum->dropped_frames, 1);
+}
+
+/* The guest is wanted by a frame that could not be held: an event without it. */
+static __always_inline void tell(struct __sk_buff *skb, const struct guest *guest, __u64 now)
+{
+	struct event *event = bpf_ringbuf_reserve(&traffic_events, sizeof(*event), 0);
+
+	if (!event)
+		return;
+	describe(event, skb, guest, now, COUNTS);
+	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
+}
+
+static __always_inline int hold(struct __sk_buff *skb, const struct guest *guest, __u64 now, enum kind kind,
+				const struct settings *set)
+{
+	__u32 ifindex = skb->ifindex, length = skb->len;
+	struct held *sum = bpf_map_lookup_elem(&held, &ifindex);
+	struct taken *gone = bpf_map_lookup_elem(&taken, &ifindex);
+	int first = 0;
+
+	if (kind == OTHER || !sum || !gone)
+		return TC_ACT_SHOT;
+	if (kind == COUNTS)
+		first = __sync_val_compare_and_swap(&sum->wanted_ns, 0, now) == 0;
+	else if (!sum->wanted_ns)
+		return TC_ACT_SHOT;
+	/* To the sender it is on its way: a drop would be told to its socket. */
+	if (reserve(sum, gone, length, set) && copy(skb, guest, now, kind))
+		return TC_ACT_STOLEN;
+	drop(sum, length);
+	if (first)
+		tell(skb, guest, now);
+	return TC_ACT_SHOT;
+}
+
+/* Attached as a classifier that is an action too. TC_ACT_UNSPEC: whatever others do with the frame. */
+SEC("tc")
+int traffic(struct __sk_buff *skb)
+{
+	__u32 ifindex = skb->ifindex, only = 0;
+	struct guest *guest = bpf_map_lookup_elem(&guests, &ifindex);
+	struct settings *set = bpf_map_lookup_elem(&settings, &only);
+
+	if (!guest || !set)
+		return TC_ACT_UNSPEC;
+	enum kind kind = judge(skb, set);
+	__u64 now = bpf_ktime_get_ns();
+	if (kind == COUNTS)
+		count(guest->user_id, now);
+	return guest->mode == HELD ? hold(skb, guest, now, kind, set) : TC_ACT_UNSPEC;
+}
+
+char LICENSE[] SEC("license") = "Apache-2.0";

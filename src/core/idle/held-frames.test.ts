@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { HeldFrames } from './held-frames.ts'
+import type { HeldFrame } from './held-frames.ts'
+
+const frame = (ifindex: number, byte: number): HeldFrame => ({
+  ifindex,
+  atNs: BigInt(byte),
+  gsoSize: 0,
+  frame: Uint8Array.of(byte),
+})
+
+test('frames of a device wait in the order they came, whatever comes for others', () => {
+  const frames = new HeldFrames()
+  for (const [at, held] of [frame(1, 10), frame(2, 20), frame(1, 11)].entries()) frames.add(held, at + 1)
+  assert.deepEqual([frames.count(1), frames.count(2), frames.bytes(1)], [2, 1, 2])
+  assert.equal(frames.first(1)?.frame[0], 10)
+  frames.settleFirst(1)
+  assert.equal(frames.first(1)?.frame[0], 11)
+  frames.settleFirst(1)
+  assert.deepEqual([frames.first(1), frames.devices()], [undefined, [2]])
+})
+
+test('the ring is let go of up to the first frame that waits', () => {
+  const frames = new HeldFrames()
+  frames.add(frame(1, 10), 100)
+  frames.add(frame(2, 20), 200)
+  frames.skip(300)
+  assert.equal(frames.release(), undefined)
+  frames.settleFirst(2)
+  assert.equal(frames.release(), undefined, 'the first one waits')
+  frames.settleFirst(1)
+  assert.equal(frames.release(), 300)
+  assert.equal(frames.release(), undefined, 'nothing more since')
+})
+
+test('what was copied waits on while the whole ring is let go of', () => {
+  const frames = new HeldFrames()
+  const inRing = frame(1, 10)
+  frames.add(inRing, 100)
+  frames.add(frame(1, 11), 200)
+  frames.settleFirst(1)
+  frames.copyOut()
+  assert.equal(frames.release(), 200)
+  frames.add(frame(1, 12), 300)
+  assert.deepEqual(
+    [frames.count(1), frames.first(1)?.frame[0], frames.release()],
+    [2, 11, undefined],
+    'the new one is in the ring',
+  )
+})
+
+test('a copy does not change with the ring', () => {
+  const frames = new HeldFrames()
+  const inRing = frame(1, 10)
+  frames.add(inRing, 100)
+  frames.copyOut()
+  inRing.frame[0] = 99
+  assert.equal(frames.first(1)?.frame[0], 10)
+})

@@ -1,0 +1,71 @@
+/** Where the program stands on what leaves by a device: libbpf's bpf_tc_* over netlink. */
+import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
+import { call } from './libbpf.ts'
+
+/**
+ * As `OUR_FILTER` of src/host/tap/tc-batch.ts, in the other direction: whoever wants to be first may stand before it. A limit
+ * to the bandwidth comes after all filters.
+ */
+const PLACE = { preference: 30_316, handle: 1 } as const
+
+/** enum bpf_tc_attach_point and BPF_TC_F_REPLACE of bpf/libbpf.h. */
+const EGRESS = 2
+const REPLACE = 1
+
+const HOOK = { bytes: 24, ifindexAt: 8, pointAt: 12 }
+const OPTIONS = { bytes: 32, programFdAt: 8, flagsAt: 12, programIdAt: 16, handleAt: 20, priorityAt: 24 }
+
+/** struct bpf_tc_hook; like the next it starts with its size, by which libbpf knows its version. */
+function hookOf(ifindex: number): Buffer {
+  const hook = Buffer.alloc(HOOK.bytes)
+  hook.writeBigUInt64LE(BigInt(HOOK.bytes))
+  hook.writeInt32LE(ifindex, HOOK.ifindexAt)
+  hook.writeInt32LE(EGRESS, HOOK.pointAt)
+  return hook
+}
+
+/** struct bpf_tc_opts. */
+function optionsOf(): Buffer {
+  const options = Buffer.alloc(OPTIONS.bytes)
+  options.writeBigUInt64LE(BigInt(OPTIONS.bytes))
+  options.writeUInt32LE(PLACE.handle, OPTIONS.handleAt)
+  options.writeUInt32LE(PLACE.preference, OPTIONS.priorityAt)
+  return options
+}
+
+/** Puts a program there, in place of what is at our place. Throws ErrnoError: ENODEV where the device is gone. */
+export function attachToEgress(ifindex: number, programFd: number): void {
+  const hook = hookOf(ifindex)
+  try {
+    call(`bpf_tc_hook_create on device ${ifindex}`, 'int bpf_tc_hook_create(void *hook)', hook)
+  } catch (error) {
+    if (!hasErrno(error, 'EEXIST')) throw error
+  }
+  const options = optionsOf()
+  options.writeInt32LE(programFd, OPTIONS.programFdAt)
+  options.writeUInt32LE(REPLACE, OPTIONS.flagsAt)
+  call(
+    `bpf_tc_attach on device ${ifindex}`,
+    'int bpf_tc_attach(const void *hook, void *options)',
+    hook,
+    options,
+  )
+}
+
+/** The id of the program at our place; undefined where there is none, or no device. Throws ErrnoError. */
+export function egressProgramId(ifindex: number): number | undefined {
+  const options = optionsOf()
+  try {
+    call(
+      `bpf_tc_query on device ${ifindex}`,
+      'int bpf_tc_query(const void *hook, void *options)',
+      hookOf(ifindex),
+      options,
+    )
+  } catch (error) {
+    // EINVAL: it has no such hook.
+    if (error instanceof ErrnoError && hasErrno(error, 'ENOENT', 'EINVAL', 'ENODEV')) return undefined
+    throw error
+  }
+  return options.readUInt32LE(OPTIONS.programIdAt)
+}

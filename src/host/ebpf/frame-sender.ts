@@ -1,0 +1,63 @@
+import { closeSync } from 'node:fs'
+import { completeFrames } from '../../core/network/held-frame.ts'
+import { ErrnoError } from '../ffi/errno-error.ts'
+import { errno, library } from '../ffi/koffi.ts'
+
+/** linux/if_packet.h and asm-generic/socket.h */
+const AF_PACKET = 17
+const SOCK_RAW = 3
+const SOCK_NONBLOCK = 0o4000
+const SOCK_CLOEXEC = 0o2000000
+const SOL_PACKET = 263
+const PACKET_QDISC_BYPASS = 20
+
+/** struct sockaddr_ll */
+const ADDRESS_BYTES = 20
+const ETHERNET_BYTES = 14
+
+const libc = library('libc.so.6')
+const socket = libc.func('int socket(int domain, int type, int protocol)')
+const setsockopt = libc.func('int setsockopt(int fd, int level, int name, const void *value, uint32_t size)')
+const sendto = libc.func(
+  'long sendto(int fd, const void *bytes, size_t size, int flags, const void *address, uint32_t addressSize)',
+)
+
+/**
+ * Sends frames out of devices, round their queues and filters (PACKET_QDISC_BYPASS in packet(7)), so that the program that
+ * held a frame does not see it again. Throws ErrnoError.
+ */
+export class FrameSender {
+  readonly #fd: number
+
+  /** Opens a socket in the network namespace of the calling thread; it receives nothing. */
+  constructor() {
+    const fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) as number
+    if (fd < 0) throw new ErrnoError('open packet socket', errno())
+    this.#fd = fd
+    if (setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, Int32Array.of(1), 4) === 0) return
+    const failed = errno()
+    this.close()
+    throw new ErrnoError('set PACKET_QDISC_BYPASS of a packet socket', failed)
+  }
+
+  /**
+   * @param gsoSize the payload of each segment that the frame stands for; 0 where it is one
+   *
+   * ENOBUFS: the device has no carrier, or the guest does not empty its queue. ENXIO: it is gone; ENETDOWN: it is down.
+   */
+  send(ifindex: number, frame: Uint8Array, gsoSize: number): void {
+    const address = Buffer.alloc(ADDRESS_BYTES)
+    address.writeUInt16LE(AF_PACKET, 0)
+    // The protocol, which is in network order in both.
+    address.set(frame.subarray(ETHERNET_BYTES - 2, ETHERNET_BYTES), 2)
+    address.writeInt32LE(ifindex, 4)
+    for (const bytes of completeFrames(frame, gsoSize)) {
+      if (sendto(this.#fd, bytes, bytes.length, 0, address, ADDRESS_BYTES) >= 0) continue
+      throw new ErrnoError(`send a frame of ${bytes.length} bytes to device ${ifindex}`, errno())
+    }
+  }
+
+  close(): void {
+    closeSync(this.#fd)
+  }
+}

@@ -1,0 +1,71 @@
+import { limits } from '../../config/limits.ts'
+import { networkFamily } from '../../core/network/cidr.ts'
+import { parseAddress } from '../../core/network/address.ts'
+import { keys, remove, update } from './libbpf.ts'
+import { u32 } from './traffic-maps.ts'
+import type { BpfMap } from './libbpf.ts'
+import type { MapName } from './traffic-maps.ts'
+
+/** What comes to guests without anybody wanting them, such as health checks: `[sleep]` of the configuration. */
+export type IgnoredTraffic = {
+  /** Networks in CIDR form. */
+  readonly ignoreSources: readonly string[]
+  /** Destination ports. */
+  readonly ignorePortsTcp: readonly number[]
+  readonly ignorePortsUdp: readonly number[]
+  /** Packets whose mark under the mask is this; a mask of 0 means none. */
+  readonly ignoreMark: number
+  readonly ignoreMarkMask: number
+}
+
+export const NOTHING_IGNORED: IgnoredTraffic = {
+  ignoreSources: [],
+  ignorePortsTcp: [],
+  ignorePortsUdp: [],
+  ignoreMark: 0,
+  ignoreMarkMask: 0,
+}
+
+/** linux/in.h. */
+const IPPROTO = { tcp: 6, udp: 17 }
+/** HAS_IPV4 and so on of bpf/traffic.bpf.c: maps that are empty are not asked. */
+const HAS = { ignored_ipv4: 1, ignored_ipv6: 2, ignored_ports: 4 } as const
+
+type Maps = Readonly<Record<MapName, BpfMap>>
+
+/** Fills the settings of the program, and leaves nothing of what was ignored before. Throws ErrnoError. */
+export function writeSettings(maps: Maps, ignored: IgnoredTraffic): void {
+  const wanted = {
+    ignored_ipv4: sourceKeys(ignored, 'ipv4'),
+    ignored_ipv6: sourceKeys(ignored, 'ipv6'),
+    ignored_ports: [
+      ...ignored.ignorePortsTcp.map((port) => portKey(IPPROTO.tcp, port)),
+      ...ignored.ignorePortsUdp.map((port) => portKey(IPPROTO.udp, port)),
+    ],
+  }
+  let has = 0
+  for (const name of ['ignored_ipv4', 'ignored_ipv6', 'ignored_ports'] as const) {
+    replaceKeys(maps[name], wanted[name])
+    if (wanted[name].length > 0) has |= HAS[name]
+  }
+  const { ignoreMark, ignoreMarkMask } = ignored
+  const bounds = [limits.heldFramesMax, limits.heldBytesMax]
+  const settings = [...bounds, ignoreMark, ignoreMarkMask, has, 0].map(u32)
+  update(maps.settings, u32(0), Buffer.concat(settings))
+}
+
+function replaceKeys(map: BpfMap, wanted: readonly Buffer[]): void {
+  for (const key of keys(map)) if (!wanted.some((other) => other.equals(key))) remove(map, key)
+  for (const key of wanted) update(map, key, u32(1))
+}
+
+/** struct bpf_lpm_trie_key of linux/bpf.h: the length of the prefix, then the address as on the wire. */
+function sourceKeys({ ignoreSources }: IgnoredTraffic, family: 'ipv4' | 'ipv6'): Buffer[] {
+  const networks = ignoreSources.filter((network) => networkFamily(network) === family)
+  return networks.map((network) => {
+    const [address = '', prefix] = network.split('/')
+    return Buffer.concat([u32(Number(prefix)), parseAddress(address) ?? new Uint8Array()])
+  })
+}
+
+const portKey = (protocol: number, port: number): Buffer => Buffer.from([protocol, 0, port >> 8, port & 0xff])

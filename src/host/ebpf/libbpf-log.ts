@@ -1,0 +1,49 @@
+import { koffi, library } from '../ffi/koffi.ts'
+
+/** Enough for the end of a verifier's log, where it says what it minds. */
+const TAIL_LINES = 12
+/** The whole log of the verifier is one message: of a program of this size some 100 KiB. */
+const MESSAGE_BYTES_MAX = 1024 * 1024
+/** LIBBPF_DEBUG of bpf/libbpf.h; what is below it are warnings and information. */
+const DEBUG = 2
+
+let lines: string[] | undefined
+let hushed = false
+
+/** Takes what libbpf says while it loads a program: the kernel answers an errno alone, and it tells the rest. One at a time. */
+export function listenToLibbpf(): { tail(): readonly string[]; end(): void } {
+  hushLibbpf()
+  const heard: string[] = []
+  lines = heard
+  return {
+    tail: () => (heard.length === 0 ? [] : [heard.slice(-TAIL_LINES).join('; ')]),
+    end() {
+      lines = undefined
+    },
+  }
+}
+
+/** From now on libbpf writes nothing to standard error: what fails is thrown. Throws where it is not installed. */
+export function hushLibbpf(): void {
+  if (hushed) return
+  const vsnprintf = library('libc.so.6').func(
+    'int vsnprintf(void *text, size_t size, void *format, void *args)',
+  )
+  // The third argument is a va_list: on x86-64 an array, on arm64 a structure that goes by reference; an address both times.
+  const type = koffi.pointer(koffi.proto('int LibbpfPrint(int level, void *format, void *args)'))
+  const print = koffi.register((level: number, format: bigint, args: bigint) => {
+    if (lines === undefined || level >= DEBUG) return 0
+    const text = Buffer.alloc(MESSAGE_BYTES_MAX)
+    const length = Math.min(vsnprintf(text, text.length, format, args) as number, text.length - 1)
+    lines.push(...linesOf(text.toString('utf8', 0, Math.max(length, 0))))
+    return 0
+  }, type)
+  library('libbpf.so.1').func('void *libbpf_set_print(void *print)')(print)
+  hushed = true
+}
+
+const linesOf = (text: string): string[] =>
+  text
+    .split('\n')
+    .map((line) => line.replace(/^libbpf: /, '').trim())
+    .filter((line) => line !== '')

@@ -1,0 +1,166 @@
+/**
+ * What we use of libbpf (libbpf.so.1, libbpf.readthedocs.io), and of bpf(2) through it. Every function may throw ErrnoError,
+ * and an Error where the library is not installed. Nothing here waits: each call is one of the kernel, of microseconds, but
+ * for `loadAndPin`, which takes some milliseconds.
+ */
+import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
+import { errno, koffi, library } from '../ffi/koffi.ts'
+import { hushLibbpf, listenToLibbpf } from './libbpf-log.ts'
+
+type Foreign = (...args: readonly unknown[]) => number
+
+/** Bound at the first use: where there is no library the daemon runs all the same, and says so. */
+const bound = new Map<string, Foreign>()
+
+function bind(prototype: string): Foreign {
+  let found = bound.get(prototype)
+  if (found === undefined) {
+    hushLibbpf()
+    found = library('libbpf.so.1').func(prototype) as unknown as Foreign
+    bound.set(prototype, found)
+  }
+  return found
+}
+
+/** One that answers a failure with the errno below 0, as nearly all do. */
+export function call(doing: string, prototype: string, ...args: readonly unknown[]): number {
+  const status = bind(prototype)(...args)
+  if (status < 0) throw new ErrnoError(doing, -status)
+  return status
+}
+
+const LOOKUP = 'int bpf_map_lookup_elem(int fd, const void *key, void *value)'
+const UPDATE = 'int bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t flags)'
+const DELETE = 'int bpf_map_delete_elem(int fd, const void *key)'
+const NEXT_KEY = 'int bpf_map_get_next_key(int fd, const void *key, void *next)'
+
+/** A pinned map; sizes in bytes. */
+export type BpfMap = { readonly fd: number; readonly keyBytes: number; readonly valueBytes: number }
+
+export function lookup(map: BpfMap, key: Uint8Array): Buffer | undefined {
+  const value = Buffer.alloc(map.valueBytes)
+  const status = bind(LOOKUP)(map.fd, key, value)
+  if (status === 0) return value
+  return orAbsent('bpf_map_lookup_elem', status)
+}
+
+export function update(map: BpfMap, key: Uint8Array, value: Uint8Array): void {
+  call('bpf_map_update_elem', UPDATE, map.fd, key, value, 0)
+}
+
+/** Nothing where there is no such key. */
+export function remove(map: BpfMap, key: Uint8Array): void {
+  const status = bind(DELETE)(map.fd, key)
+  if (status !== 0) orAbsent('bpf_map_delete_elem', status)
+}
+
+/** All keys; those that come or go meanwhile may be among them or not. */
+export function keys(map: BpfMap): readonly Buffer[] {
+  const found: Buffer[] = []
+  const seen = new Set<string>()
+  let last: Buffer | null = null
+  for (;;) {
+    const next = Buffer.alloc(map.keyBytes)
+    const status = bind(NEXT_KEY)(map.fd, last, next)
+    // After the last one; and where the one before was just removed the kernel starts over.
+    if (status !== 0) return orAbsent('bpf_map_get_next_key', status) ?? found
+    const name = next.toString('latin1')
+    if (seen.has(name)) return found
+    seen.add(name)
+    found.push(next)
+    last = next
+  }
+}
+
+function orAbsent(doing: string, status: number): undefined {
+  const error = new ErrnoError(doing, -status)
+  if (!hasErrno(error, 'ENOENT')) throw error
+  return undefined
+}
+
+/** The descriptor of a pinned map or program; undefined where nothing is pinned there. */
+export function openPin(path: string): number | undefined {
+  const fd = bind('int bpf_obj_get(const char *path)')(path)
+  return fd < 0 ? orAbsent(`bpf_obj_get ${path}`, fd) : fd
+}
+
+/** linux/bpf.h: struct bpf_prog_info starts with its type and its id, and the kernel fills what there is room for. */
+export function programId(fd: number): number {
+  const about = Buffer.alloc(8)
+  const prototype = 'int bpf_obj_get_info_by_fd(int fd, void *about, _Inout_ uint32_t *length)'
+  call('bpf_obj_get_info_by_fd', prototype, fd, about, [about.length])
+  return about.readUInt32LE(4)
+}
+
+const openOptions = koffi.struct({
+  size: 'size_t',
+  objectName: 'const char *',
+  relaxedMaps: 'bool',
+  pinRootPath: 'const char *',
+  reserved: 'uint32_t',
+  kconfig: 'const char *',
+})
+
+const OPEN = 'void *bpf_object__open_mem(const void *bytes, size_t length, const void *options)'
+const FIND_MAP = 'void *bpf_object__find_map_by_name(void *object, const char *name)'
+const FIND_PROGRAM = 'void *bpf_object__find_program_by_name(void *object, const char *name)'
+
+export type Loading = {
+  readonly object: Uint8Array
+  /** Below it maps are pinned under their names; those that are there already are taken, if they are alike. */
+  readonly pinDirectory: string
+  readonly program: string
+  /** Where the program is pinned. */
+  readonly programPath: string
+  /** Sizes that are not those in the object. */
+  readonly maxEntries: Readonly<Record<string, number>>
+}
+
+/** Loads a compiled object and pins its program and maps. An error has the last lines of what libbpf had to say. */
+export function loadAndPin(loading: Loading): void {
+  const heard = listenToLibbpf()
+  try {
+    load(loading)
+  } catch (error) {
+    throw new Error(['loading the BPF program', ...heard.tail()].join(': '), { cause: error })
+  } finally {
+    heard.end()
+  }
+}
+
+function load({ object: bytes, pinDirectory, program, programPath, maxEntries }: Loading): void {
+  const object = open(bytes, pinDirectory)
+  try {
+    for (const [name, entries] of Object.entries(maxEntries)) {
+      const map = pointer(`map ${name}`, FIND_MAP, object, name)
+      call(`size of map ${name}`, 'int bpf_map__set_max_entries(void *map, uint32_t entries)', map, entries)
+    }
+    call('bpf_object__load', 'int bpf_object__load(void *object)', object)
+    const found = pointer(`program ${program}`, FIND_PROGRAM, object, program)
+    call('bpf_program__pin', 'int bpf_program__pin(void *program, const char *path)', found, programPath)
+  } finally {
+    // The pins hold what was made.
+    bind('void bpf_object__close(void *object)')(object)
+  }
+}
+
+function open(bytes: Uint8Array, pinRootPath: string): bigint {
+  const options = koffi.as(
+    {
+      size: koffi.sizeof(openOptions),
+      objectName: 'traffic',
+      relaxedMaps: false,
+      pinRootPath,
+      reserved: 0,
+      kconfig: null,
+    },
+    koffi.pointer(openOptions),
+  )
+  return pointer('bpf_object__open_mem', OPEN, bytes, bytes.length, options)
+}
+
+function pointer(doing: string, prototype: string, ...args: readonly unknown[]): bigint {
+  const found = bind(prototype)(...args) as unknown as bigint | null
+  if (found === null) throw new ErrnoError(doing, errno())
+  return found
+}

@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { limits } from '../../config/limits.ts'
+import { assert } from '../../lib/assert.ts'
+import { ensureBpfFilesystem } from './bpf-filesystem.ts'
+import { loadAndPin, openPin, programId } from './libbpf.ts'
+import { LAYOUT, MAP_NAMES, MAPS } from './traffic-maps.ts'
+import type { BpfMap } from './libbpf.ts'
+import type { MapName } from './traffic-maps.ts'
+
+export type LoadedTrafficProgram = {
+  readonly program: { readonly fd: number; readonly id: number }
+  readonly maps: Readonly<Record<MapName, BpfMap>>
+}
+
+/** SEC("tc") of bpf/traffic.bpf.c. */
+const PROGRAM = 'traffic'
+const PIN_PREFIX = 'program-'
+
+/**
+ * The program and its maps, taken from their pins or loaded. A pin has the digest of the object in its name, so a daemon knows
+ * its program again, and an upgraded one loads its own over the same maps. Throws ErrnoError, and an Error that says why the
+ * kernel refused it.
+ */
+export function loadTrafficProgram(object: Uint8Array, directory: string): LoadedTrafficProgram {
+  ensureBpfFilesystem(directory)
+  const pinDirectory = path.join(directory, LAYOUT)
+  mkdirSync(pinDirectory, { recursive: true, mode: 0o700 })
+  const name = `${PIN_PREFIX}${createHash('sha256').update(object).digest('hex').slice(0, 16)}`
+  const programPath = path.join(pinDirectory, name)
+  const maxEntries = { traffic_events: limits.trafficEventsBytes }
+  const pinned = openPin(programPath)
+  if (pinned === undefined) loadAndPin({ object, pinDirectory, program: PROGRAM, programPath, maxEntries })
+  const fd = pinned ?? openPin(programPath)
+  assert(fd !== undefined, `${programPath} is pinned`)
+  // Those on devices live on until they are replaced.
+  for (const other of readdirSync(pinDirectory))
+    if (other.startsWith(PIN_PREFIX) && other !== name) rmSync(path.join(pinDirectory, other))
+  const maps = MAP_NAMES.map((map) => [map, openMap(path.join(pinDirectory, map), map)])
+  return {
+    program: { fd, id: programId(fd) },
+    maps: Object.fromEntries(maps) as LoadedTrafficProgram['maps'],
+  }
+}
+
+function openMap(pin: string, name: MapName): BpfMap {
+  const fd = openPin(pin)
+  if (fd === undefined) throw new Error(`${pin} is missing beside its program`)
+  return { fd, ...MAPS[name] }
+}

@@ -1,0 +1,228 @@
+import { constants } from 'node:os'
+import { HostFault } from '../../core/errors.ts'
+import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
+import { library } from '../ffi/koffi.ts'
+import { HeldTraffic } from './held-traffic.ts'
+import type { Delivery, TrafficState, TrafficSubject } from '../../core/idle/traffic-state.ts'
+import type { DeviceName, UserId } from '../../core/vm/ids.ts'
+import type { Log } from '../../log/log.ts'
+import type { Traffic } from '../../ports/traffic.ts'
+import type { TrafficProgram } from './traffic-program.ts'
+
+export type TapTrafficOptions = {
+  readonly program: TrafficProgram
+  readonly log: Log
+  /** CLOCK_MONOTONIC; another one in tests. */
+  readonly nowNs?: () => bigint
+}
+
+const ifNameToIndex = library('libc.so.6').func('uint32_t if_nametoindex(const char *name)')
+
+const NOTHING: Delivery = { delivered: 0, dropped: 0 }
+/** Times that all is given to a guest while more comes; what is held by then goes after the first that flows. */
+const ROUNDS_MAX = 8
+
+/**
+ * Traffic of taps, by the program on each. What is known is the kernel's, and one daemon at a time may ask for
+ * it. The program is loaded at the first use; on a host without BPF each method says so, and the daemon lives.
+ */
+export class TapTraffic implements Traffic {
+  readonly #program: TrafficProgram
+  readonly #log: Log
+  readonly #nowNs: () => bigint
+  readonly #watchers = new Set<(userId: UserId) => void>()
+  #traffic: HeldTraffic | undefined
+
+  constructor({ program, log, nowNs }: TapTrafficOptions) {
+    this.#program = program
+    this.#log = log
+    this.#nowNs = nowNs ?? (() => process.hrtime.bigint())
+  }
+
+  async inspect(subject: TrafficSubject): Promise<TrafficState> {
+    const { device, userId } = subject
+    try {
+      const held = this.#held()
+      const ifindex = this.#indexOf(device)
+      if (ifindex === undefined || !this.#program.isAttached(ifindex)) return { kind: 'unwatched' }
+      const guest = this.#program.guest(ifindex)
+      const restartedNs = this.#program.restartedNs(userId)
+      if (guest?.userId !== userId || restartedNs === undefined) return { kind: 'unwatched' }
+      const activity = this.#program.activity(userId)
+      const state = {
+        kind: 'watched',
+        packets: activity?.packets ?? 0,
+        idleMs: this.#agoMs(max(activity?.lastNs ?? 0n, restartedNs)),
+        ...(activity === undefined ? {} : { lastTrafficAtMs: this.#timeOfDayMs(activity.lastNs) }),
+      } as const
+      if (guest.frames === 'flowing') return { ...state, frames: 'flowing', heldFrames: 0 }
+      held.expire(ifindex)
+      return { ...state, frames: 'held', ...this.#holding(ifindex) }
+    } catch (error) {
+      throw failed(`inspecting the traffic of ${device}`, error)
+    }
+  }
+
+  async ensureWatched(subject: TrafficSubject): Promise<void> {
+    try {
+      this.#watchDevice(subject)
+    } catch (error) {
+      throw failed(`watching the traffic of ${subject.device}`, error)
+    }
+  }
+
+  async restart({ device, userId }: TrafficSubject): Promise<void> {
+    try {
+      this.#program.setRestarted(userId, this.#nowNs())
+    } catch (error) {
+      throw failed(`starting the idle clock of ${device}`, error)
+    }
+  }
+
+  async ensureHeld(subject: TrafficSubject): Promise<void> {
+    const { device, userId } = subject
+    try {
+      const held = this.#held()
+      const ifindex = this.#watchDevice(subject)
+      if (this.#program.guest(ifindex)?.frames === 'held') return
+      held.begin(ifindex)
+      this.#program.startHold(ifindex)
+      this.#program.setGuest(ifindex, { userId, frames: 'held' })
+    } catch (error) {
+      throw failed(`holding the frames of ${device}`, error)
+    }
+  }
+
+  async ensureFlowing(
+    { device, userId }: TrafficSubject,
+    how: { readonly deliver: boolean },
+  ): Promise<Delivery> {
+    try {
+      const held = this.#held()
+      const ifindex = this.#indexOf(device)
+      const guest = ifindex === undefined ? undefined : this.#program.guest(ifindex)
+      if (ifindex === undefined || guest?.userId !== userId || guest.frames === 'flowing') return NOTHING
+      let delivered = 0
+      for (let round = 0, given = 1; round < ROUNDS_MAX && given > 0; round++) {
+        given = held.settle(ifindex, how)
+        delivered += given
+      }
+      this.#program.setGuest(ifindex, { userId, frames: 'flowing' })
+      delivered += held.settle(ifindex, how)
+      const droppedByProgram = this.#program.held(ifindex)?.droppedFrames ?? 0
+      return { delivered, dropped: droppedByProgram + held.dropped(ifindex) }
+    } catch (error) {
+      throw failed(`giving the guest of ${device} the frames that were held for it`, error)
+    }
+  }
+
+  async remove({ device, userId }: TrafficSubject): Promise<void> {
+    try {
+      this.#forget(userId)
+      this.#program.deleteActivity(userId)
+    } catch (error) {
+      throw failed(`forgetting the traffic of ${device}`, error)
+    }
+  }
+
+  watch(onTraffic: (userId: UserId) => void): () => void {
+    let ended = false
+    setImmediate(() => {
+      if (ended) return
+      const wanted = this.#wanted()
+      this.#watchers.add(onTraffic)
+      for (const userId of wanted) onTraffic(userId)
+    })
+    return () => {
+      ended = true
+      this.#watchers.delete(onTraffic)
+    }
+  }
+
+  /** What is held stays in the kernel, for the next daemon. */
+  close(): void {
+    this.#watchers.clear()
+    this.#traffic?.close()
+    this.#traffic = undefined
+  }
+
+  /** Of whom everybody who watches has been told. Where the program cannot be loaded now, the first use tells. */
+  #wanted(): readonly UserId[] {
+    try {
+      this.#held().catchUp()
+      return this.#program
+        .guests()
+        .filter(
+          ({ ifindex, frames }) => frames === 'held' && this.#program.held(ifindex)?.wantedAtNs !== undefined,
+        )
+        .map(({ userId }) => userId)
+    } catch (error) {
+      this.#log.error({ err: error }, 'the traffic of guests cannot be watched')
+      return []
+    }
+  }
+
+  #held(): HeldTraffic {
+    this.#traffic ??= new HeldTraffic({
+      program: this.#program,
+      nowNs: this.#nowNs,
+      onWanted: (userId) => {
+        for (const watcher of this.#watchers) watcher(userId)
+      },
+      onError: (error) => this.#log.error({ err: error }, 'held frames could not be read'),
+    })
+    return this.#traffic
+  }
+
+  /** Answers the device's index. What is right is left as it is: frames that are held stay so. */
+  #watchDevice({ device, userId }: TrafficSubject): number {
+    const ifindex = this.#indexOf(device)
+    if (ifindex === undefined) throw new ErrnoError(`find device ${device}`, constants.errno.ENODEV)
+    if (this.#program.restartedNs(userId) === undefined) this.#program.setRestarted(userId, this.#nowNs())
+    if (this.#program.guest(ifindex)?.userId !== userId) {
+      // Of a device that it had before.
+      this.#forget(userId)
+      this.#program.setGuest(ifindex, { userId, frames: 'flowing' })
+    }
+    if (!this.#program.isAttached(ifindex)) this.#program.attach(ifindex)
+    return ifindex
+  }
+
+  /** By its user id, since its device may be gone. */
+  #forget(userId: UserId): void {
+    for (const guest of this.#program.guests()) {
+      if (guest.userId !== userId) continue
+      this.#program.deleteGuest(guest.ifindex)
+      this.#held().forget(guest.ifindex)
+    }
+  }
+
+  #holding(ifindex: number): { readonly heldFrames: number; readonly wantedSinceMs?: number } {
+    const held = this.#program.held(ifindex)
+    const heldFrames = Math.max(0, (held?.frames ?? 0) - (this.#program.taken(ifindex)?.frames ?? 0))
+    if (held?.wantedAtNs === undefined) return { heldFrames }
+    return { heldFrames, wantedSinceMs: this.#timeOfDayMs(held.wantedAtNs) }
+  }
+
+  #indexOf(device: DeviceName): number | undefined {
+    const ifindex = ifNameToIndex(device) as number
+    return ifindex === 0 ? undefined : ifindex
+  }
+
+  #agoMs(ns: bigint): number {
+    return Math.max(0, Number(this.#nowNs() - ns) / 1e6)
+  }
+
+  #timeOfDayMs(ns: bigint): number {
+    return Math.round(Date.now() - this.#agoMs(ns))
+  }
+}
+
+const max = (one: bigint, other: bigint): bigint => (one > other ? one : other)
+
+function failed(doing: string, error: unknown): HostFault {
+  const retry = hasErrno(error, 'EINTR', 'EAGAIN', 'EBUSY', 'ENODEV', 'ENXIO')
+    ? { retry: 'soon' as const }
+    : {}
+  return new HostFault('traffic_failed', doing, { cause: error, ...retry })
+}

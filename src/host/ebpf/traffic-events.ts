@@ -1,0 +1,90 @@
+import { closeSync } from 'node:fs'
+import { ErrnoError } from '../ffi/errno-error.ts'
+import { errno, library } from '../ffi/koffi.ts'
+import { watchDescriptor } from '../ffi/watch-descriptor.ts'
+import { RingBuffer } from './ring-buffer.ts'
+import { decodeEvent } from './traffic-maps.ts'
+import type { TrafficEvent } from './traffic-maps.ts'
+
+/** linux/eventpoll.h */
+const EPOLL_CLOEXEC = 0o2000000
+const EPOLL_CTL_ADD = 1
+const EPOLLIN = 0x1
+const EPOLLET = 0x8000_0000
+/** struct epoll_event: 12 bytes on x86-64 and 16 elsewhere; the events come first. */
+const EPOLL_EVENT_BYTES = 16
+
+const libc = library('libc.so.6')
+const epoll_create1 = libc.func('int epoll_create1(int flags)')
+const epoll_ctl = libc.func('int epoll_ctl(int set, int operation, int fd, void *event)')
+const epoll_wait = libc.func('int epoll_wait(int set, void *events, int max, int timeout)')
+
+export type TrafficEventsOptions = {
+  /** The map `traffic_events`, and its size in bytes. */
+  readonly fd: number
+  readonly bytes: number
+  /** Records came since the last call. */
+  readonly onEvents: () => void
+}
+
+/**
+ * The ring buffer of held frames. Records stay in it while they wait, and so it is readable all the time; what we wait for
+ * is the moment that the kernel tells of another one: an edge (epoll(7)), of which a set of our own knows and libuv does
+ * not. Throws ErrnoError.
+ */
+export class TrafficEvents {
+  readonly #ring: RingBuffer
+  readonly #set: number
+  readonly #endWatch: () => void
+
+  constructor({ fd, bytes, onEvents }: TrafficEventsOptions) {
+    this.#set = watchEdges(fd)
+    let endWatch: (() => void) | undefined
+    try {
+      endWatch = watchDescriptor(this.#set, () => {
+        epoll_wait(this.#set, Buffer.alloc(EPOLL_EVENT_BYTES), 1, 0)
+        onEvents()
+      })
+      this.#ring = new RingBuffer(fd, bytes)
+    } catch (error) {
+      endWatch?.()
+      closeSync(this.#set)
+      throw error
+    }
+    this.#endWatch = endWatch
+  }
+
+  /** The next event, whose frame is in the ring itself; undefined of a record that was given up. */
+  next(): { readonly event: TrafficEvent | undefined; readonly end: number } | undefined {
+    const record = this.#ring.next()
+    if (record === undefined) return undefined
+    const { bytes, end } = record
+    return { event: bytes.length === 0 ? undefined : decodeEvent(bytes), end }
+  }
+
+  release(end: number): void {
+    this.#ring.release(end)
+  }
+
+  isHalfFull(): boolean {
+    return this.#ring.usedBytes() > this.#ring.bytes / 2
+  }
+
+  /** Frames that are still in the ring must not be touched any more. */
+  close(): void {
+    this.#endWatch()
+    closeSync(this.#set)
+    this.#ring.close()
+  }
+}
+
+function watchEdges(fd: number): number {
+  const set = epoll_create1(EPOLL_CLOEXEC) as number
+  if (set < 0) throw new ErrnoError('epoll_create1', errno())
+  const event = Buffer.alloc(EPOLL_EVENT_BYTES)
+  event.writeUInt32LE((EPOLLIN | EPOLLET) >>> 0)
+  if (epoll_ctl(set, EPOLL_CTL_ADD, fd, event) === 0) return set
+  const failed = errno()
+  closeSync(set)
+  throw new ErrnoError('wait for the ring buffer of held frames', failed)
+}

@@ -1,0 +1,302 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
+import { HostFault } from '../../src/core/errors.ts'
+import type { TrafficSubject, WatchedTraffic } from '../../src/core/idle/traffic-state.ts'
+import type { UserId } from '../../src/core/vm/ids.ts'
+import type { Traffic } from '../../src/ports/traffic.ts'
+import { otherSpec, tapSpec } from './taps.contract.ts'
+import { until } from './until.ts'
+
+/** A host under test, with two VMs' devices to make. */
+export type TrafficStage = {
+  /** The traffic of a daemon that starts now, where the former one has ended in whatever way. */
+  daemon(): Traffic
+  makeDevice(subject: TrafficSubject): Promise<void> | void
+  deleteDevice(subject: TrafficSubject): Promise<void> | void
+  /** Somebody is behind the device from now on. */
+  attach(subject: TrafficSubject): Promise<void> | void
+  /** A packet goes from the host to a guest. */
+  send(subject: TrafficSubject, name: string): Promise<void> | void
+  /** One that is configured not to count. */
+  sendIgnored(subject: TrafficSubject, name: string): Promise<void> | void
+  /** The names of what whoever is behind the device got, in order. */
+  given(subject: TrafficSubject): Promise<readonly string[]> | readonly string[]
+  /** Lets time go by. */
+  pass(ms: number): void
+}
+
+export const guest: TrafficSubject = tapSpec
+export const otherGuest: TrafficSubject = otherSpec
+
+const isFault = (error: unknown): boolean => error instanceof HostFault && error.code === 'traffic_failed'
+const deliver = { deliver: true }
+const nothing = { delivered: 0, dropped: 0 }
+
+async function watched(traffic: Traffic, subject = guest): Promise<WatchedTraffic> {
+  const state = await traffic.inspect(subject)
+  return state.kind === 'watched' ? state : assert.fail(`${subject.device} is ${state.kind}`)
+}
+
+/** Whom a daemon is told of as wanted. */
+function listen(traffic: Traffic): UserId[] {
+  const told: UserId[] = []
+  traffic.watch((userId) => told.push(userId))
+  return told
+}
+
+const has = (count: number) => (told: readonly UserId[]) => told.length >= count
+
+/** What every implementation of traffic promises; `set` makes a stage and registers its own cleaning up. */
+export function trafficContract(
+  name: string,
+  set: (t: TestContext) => Promise<TrafficStage> | TrafficStage,
+  options: { readonly skip?: string | false } = {},
+): void {
+  const promise = (what: string, body: (stage: TrafficStage) => Promise<void>): void => {
+    test(`${name}: ${what}`, { skip: options.skip ?? false }, async (t) => {
+      const stage = await set(t)
+      await stage.makeDevice(guest)
+      await stage.makeDevice(otherGuest)
+      await body(stage)
+    })
+  }
+  watchPromises(promise)
+  holdPromises(promise)
+  wantedPromises(promise)
+  lossPromises(promise)
+  daemonPromises(promise)
+}
+
+type Promise_ = (what: string, body: (stage: TrafficStage) => Promise<void>) => void
+
+function watchPromises(promise: Promise_): void {
+  promise('a device that nobody watches is unwatched, and so is one that is not there', async (stage) => {
+    const traffic = stage.daemon()
+    assert.deepEqual(await traffic.inspect(guest), { kind: 'unwatched' })
+    await traffic.ensureWatched(guest)
+    await stage.deleteDevice(guest)
+    assert.deepEqual(await traffic.inspect(guest), { kind: 'unwatched' })
+    await assert.rejects(traffic.ensureWatched(guest), isFault)
+    await assert.rejects(traffic.ensureHeld(guest), isFault)
+    assert.deepEqual(await traffic.ensureFlowing(guest, deliver), nothing)
+  })
+
+  promise('what counts is counted for the guest alone, and the rest is not', async (stage) => {
+    const traffic = stage.daemon()
+    await traffic.ensureWatched(guest)
+    await traffic.ensureWatched(otherGuest)
+    const { packets, lastTrafficAtMs, frames, heldFrames } = await watched(traffic)
+    assert.deepEqual({ packets, lastTrafficAtMs, frames, heldFrames }, unheard)
+    await stage.sendIgnored(guest, 'ignored')
+    assert.equal((await watched(traffic)).packets, 0)
+    await stage.send(guest, 'one')
+    await stage.send(guest, 'two')
+    const state = await watched(traffic)
+    assert.equal(state.packets, 2)
+    assert.equal(typeof state.lastTrafficAtMs, 'number')
+    assert.equal((await watched(traffic, otherGuest)).packets, 0)
+  })
+
+  promise('a guest is idle since its last packet, or since the clock was started anew', async (stage) => {
+    const traffic = stage.daemon()
+    await traffic.ensureWatched(guest)
+    stage.pass(70_000)
+    assert.ok((await watched(traffic)).idleMs >= 70_000)
+    await traffic.ensureWatched(guest)
+    assert.ok((await watched(traffic)).idleMs >= 70_000, 'the clock goes on')
+    await stage.send(guest, 'one')
+    await traffic.restart(guest)
+    const { idleMs, packets } = await watched(traffic)
+    assert.ok(idleMs < 60_000, `${idleMs} ms`)
+    assert.equal(packets, 1, 'what was counted stays')
+  })
+
+  promise('a guest that is removed is forgotten, also where its device is gone', async (stage) => {
+    const traffic = stage.daemon()
+    for (const subject of [guest, otherGuest]) {
+      await traffic.ensureWatched(subject)
+      await stage.send(subject, 'one')
+    }
+    await stage.deleteDevice(guest)
+    for (const subject of [guest, otherGuest]) await traffic.remove(subject)
+    assert.deepEqual(await traffic.inspect(otherGuest), { kind: 'unwatched' })
+    await stage.makeDevice(guest)
+    for (const subject of [guest, otherGuest]) {
+      await traffic.ensureWatched(subject)
+      assert.equal((await watched(traffic, subject)).packets, 0)
+    }
+  })
+
+  promise('a device is watched for its own guest', async (stage) => {
+    const traffic = stage.daemon()
+    await traffic.ensureWatched(guest)
+    const taken = { device: guest.device, userId: otherGuest.userId }
+    assert.deepEqual(await traffic.inspect(taken), { kind: 'unwatched' })
+    assert.deepEqual(await traffic.ensureFlowing(taken, deliver), nothing)
+  })
+}
+
+const unheard = { packets: 0, lastTrafficAtMs: undefined, frames: 'flowing', heldFrames: 0 }
+
+function holdPromises(promise: Promise_): void {
+  promise(
+    'frames are held and then given in order, and what comes later goes there by itself',
+    async (stage) => {
+      const traffic = stage.daemon()
+      await traffic.ensureHeld(guest)
+      for (const packet of ['one', 'two', 'three']) await stage.send(guest, packet)
+      const held = await watched(traffic)
+      assert.deepEqual([held.frames, held.heldFrames, held.packets], ['held', 3, 3])
+      assert.equal(typeof held.wantedSinceMs, 'number')
+      await stage.attach(guest)
+      assert.deepEqual(await stage.given(guest), [])
+
+      assert.deepEqual(await traffic.ensureFlowing(guest, deliver), { delivered: 3, dropped: 0 })
+      const flowing = await watched(traffic)
+      assert.deepEqual([flowing.frames, flowing.heldFrames], ['flowing', 0])
+      assert.equal(flowing.wantedSinceMs, undefined)
+      await stage.send(guest, 'four')
+      const given = await until(
+        async () => await stage.given(guest),
+        (names) => names.length >= 4,
+      )
+      assert.deepEqual(given, ['one', 'two', 'three', 'four'])
+      assert.deepEqual(await traffic.ensureFlowing(guest, deliver), nothing)
+    },
+  )
+
+  promise('holding can be repeated, and what is held stays held', async (stage) => {
+    const traffic = stage.daemon()
+    await traffic.ensureHeld(guest)
+    await stage.send(guest, 'one')
+    await traffic.ensureHeld(guest)
+    await traffic.ensureWatched(guest)
+    const { heldFrames, wantedSinceMs, frames } = await watched(traffic)
+    assert.deepEqual([frames, heldFrames, typeof wantedSinceMs], ['held', 1, 'number'])
+  })
+}
+
+function wantedPromises(promise: Promise_): void {
+  promise('only what counts wants the guest; what comes behind it is held too', async (stage) => {
+    const traffic = stage.daemon()
+    const told = listen(traffic)
+    await traffic.ensureHeld(guest)
+    await stage.sendIgnored(guest, 'early')
+    const { wantedSinceMs, heldFrames } = await watched(traffic)
+    assert.deepEqual({ wantedSinceMs, heldFrames }, { wantedSinceMs: undefined, heldFrames: 0 })
+    await stage.send(guest, 'one')
+    await stage.sendIgnored(guest, 'late')
+    await until(() => told, has(1))
+    await stage.attach(guest)
+    assert.equal((await traffic.ensureFlowing(guest, deliver)).delivered, 2)
+    assert.deepEqual(await stage.given(guest), ['one', 'late'])
+    assert.deepEqual(told, [guest.userId])
+  })
+
+  promise('a guest is told of as wanted once for as long as its frames are held', async (stage) => {
+    const traffic = stage.daemon()
+    const told = listen(traffic)
+    await traffic.ensureHeld(guest)
+    await traffic.ensureHeld(otherGuest)
+    await stage.send(guest, 'one')
+    await stage.send(guest, 'two')
+    await stage.send(otherGuest, 'one')
+    await until(() => told, has(2))
+    assert.deepEqual(new Set(told), new Set([guest.userId, otherGuest.userId]))
+    assert.equal(told.length, 2)
+    await traffic.ensureFlowing(guest, { deliver: false })
+    await traffic.ensureHeld(guest)
+    assert.equal((await watched(traffic)).wantedSinceMs, undefined)
+    await stage.send(guest, 'three')
+    await until(() => told, has(3))
+    assert.deepEqual(told.slice(2), [guest.userId])
+  })
+
+  promise('whoever stops watching is told no more', async (stage) => {
+    const traffic = stage.daemon()
+    const ended: UserId[] = []
+    traffic.watch((userId) => ended.push(userId))()
+    const told = listen(traffic)
+    await traffic.ensureHeld(guest)
+    await stage.send(guest, 'one')
+    await until(() => told, has(1))
+    assert.deepEqual(ended, [])
+  })
+}
+
+function lossPromises(promise: Promise_): void {
+  promise('what was held for a guest that is over is dropped, and told', async (stage) => {
+    const traffic = stage.daemon()
+    await traffic.ensureHeld(guest)
+    await stage.send(guest, 'one')
+    await stage.attach(guest)
+    const dropped = await traffic.ensureFlowing(guest, { deliver: false })
+    assert.deepEqual(dropped, { delivered: 0, dropped: 1 })
+    assert.equal((await watched(traffic)).frames, 'flowing')
+    assert.deepEqual(await stage.given(guest), [])
+  })
+
+  promise('no more is held than is bounded, and what is dropped is told', async (stage) => {
+    const traffic = stage.daemon()
+    await traffic.ensureHeld(guest)
+    await traffic.ensureHeld(otherGuest)
+    const names = Array.from({ length: limits.heldFramesMax + 3 }, (_, at) => `packet ${at}`)
+    for (const packet of names) await stage.send(guest, packet)
+    await stage.send(otherGuest, 'one')
+    assert.equal((await watched(traffic)).heldFrames, limits.heldFramesMax)
+    assert.equal((await watched(traffic, otherGuest)).heldFrames, 1, 'another guest has room of its own')
+    await stage.attach(guest)
+    const delivery = await traffic.ensureFlowing(guest, deliver)
+    assert.deepEqual(delivery, { delivered: limits.heldFramesMax, dropped: 3 })
+    assert.deepEqual(await stage.given(guest), names.slice(0, limits.heldFramesMax))
+  })
+
+  promise('frames that waited for too long make room, and are not given', async (stage) => {
+    const traffic = stage.daemon()
+    await traffic.ensureHeld(guest)
+    await stage.send(guest, 'one')
+    stage.pass(limits.heldFrameAgeMs + 1)
+    const state = await watched(traffic)
+    assert.equal(state.heldFrames, 0)
+    assert.equal(typeof state.wantedSinceMs, 'number', 'the guest is still wanted')
+    await stage.attach(guest)
+    assert.deepEqual(await traffic.ensureFlowing(guest, deliver), { delivered: 0, dropped: 1 })
+    assert.deepEqual(await stage.given(guest), [])
+  })
+}
+
+function daemonPromises(promise: Promise_): void {
+  promise('counting goes on while no daemon is there', async (stage) => {
+    const before = stage.daemon()
+    await before.ensureWatched(guest)
+    await stage.send(guest, 'one')
+    const after = stage.daemon()
+    await stage.send(guest, 'two')
+    assert.equal((await watched(after)).packets, 2)
+  })
+
+  promise('the next daemon is told who is wanted, and gives what a former one held', async (stage) => {
+    const before = stage.daemon()
+    const toldBefore = listen(before)
+    await before.ensureHeld(guest)
+    await before.ensureHeld(otherGuest)
+    for (const packet of ['one', 'two']) await stage.send(guest, packet)
+    await stage.send(otherGuest, 'other one')
+    await until(() => toldBefore, has(2))
+    await stage.attach(otherGuest)
+    assert.equal((await before.ensureFlowing(otherGuest, deliver)).delivered, 1)
+
+    const after = stage.daemon()
+    const told = listen(after)
+    await until(() => told, has(1))
+    assert.deepEqual(told, [guest.userId])
+    assert.equal((await watched(after)).heldFrames, 2)
+    await stage.send(guest, 'three')
+    await stage.attach(guest)
+    assert.deepEqual(await after.ensureFlowing(guest, deliver), { delivered: 3, dropped: 0 })
+    assert.deepEqual(await stage.given(guest), ['one', 'two', 'three'])
+    assert.deepEqual(await stage.given(otherGuest), ['other one'], 'what was given is not given again')
+  })
+}

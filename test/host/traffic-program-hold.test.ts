@@ -1,0 +1,124 @@
+import { skip } from './own-netns.ts'
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
+import { ipv4, IP, tcp, udp } from './packets.ts'
+import { setStage, userId, Wire } from './program-stage.ts'
+import type { Stage } from './program-stage.ts'
+
+/** Ethernet, IPv4 and UDP. */
+const HEADERS_BYTES = 14 + 20 + 8
+const frameOf = (bytes: number): Buffer => ipv4({ payload: udp(53, bytes - HEADERS_BYTES) })
+
+test('frames of every length are held as they are', { skip }, async (t) => {
+  const { send, hold, events } = await setStage(t)
+  // Around the sizes that the program reserves, and the longest that IP allows.
+  for (const bytes of [42, 43, 255, 256, 257, 1514, 2048, 2049, 16_384, 16_385, 65_549]) {
+    hold()
+    const frame = frameOf(bytes)
+    assert.equal(frame.length, bytes)
+    frame.set([1, 2, 3], bytes - 3)
+    assert.equal(send(frame), 'held', `${bytes} bytes`)
+    assert.deepEqual(
+      events().map((event) => Buffer.compare(event.frame, frame)),
+      [0],
+      `${bytes} bytes`,
+    )
+  }
+})
+
+test(
+  'a burst of TCP that the device was to cut is held whole, with the size of its segments',
+  { skip },
+  async (t) => {
+    const { send, hold, events } = await setStage(t)
+    hold()
+    const burst = ipv4({ protocol: IP.tcp, payload: tcp(['ack'], 80, 14_000) })
+    assert.equal(send(burst, { tcpSegmentBytes: 1400 }), 'held')
+    const [event] = events()
+    assert.equal(event?.gsoSize, 1400)
+    assert.equal(event.frame.length, burst.length)
+  },
+)
+
+test('no more frames are held than may be, and the rest is counted as dropped', { skip }, async (t) => {
+  const { send, hold, counted, program, wire } = await setStage(t)
+  hold()
+  for (let sent = 0; sent < limits.heldFramesMax; sent++) assert.equal(send(ipv4({})), 'held')
+  for (let sent = 0; sent < 3; sent++) assert.equal(send(ipv4({})), 'dropped')
+  assert.equal(program.held(wire.ifindex)?.frames, limits.heldFramesMax)
+  assert.equal(program.held(wire.ifindex)?.droppedFrames, 3)
+  assert.equal(counted(), limits.heldFramesMax + 3)
+})
+
+test('what the daemon has taken makes room for as much', { skip }, async (t) => {
+  const { send, hold, program, wire } = await setStage(t)
+  hold()
+  for (let sent = 0; sent < limits.heldFramesMax; sent++) send(ipv4({}))
+  program.setTaken(wire.ifindex, { frames: 2, bytes: 2 * ipv4({}).length })
+  assert.deepEqual(
+    [1, 2, 3].map(() => send(ipv4({}))),
+    ['held', 'held', 'dropped'],
+  )
+})
+
+test('no more bytes are held than may be', { skip }, async (t) => {
+  const { send, hold, program, wire } = await setStage(t)
+  hold()
+  const frame = frameOf(60_000)
+  const fitting = Math.floor(limits.heldBytesMax / frame.length)
+  for (let sent = 0; sent < fitting; sent++) assert.equal(send(frame), 'held')
+  assert.equal(send(frame), 'dropped')
+  // What still fits is held.
+  assert.equal(send(ipv4({})), 'held')
+  const { frames, bytes, droppedFrames } = program.held(wire.ifindex) ?? assert.fail()
+  assert.deepEqual([frames, droppedFrames], [fitting + 1, 1])
+  assert.equal(bytes, fitting * frame.length + ipv4({}).length)
+})
+
+/** Fills the ring buffer by frames to one guest, until not even a short one finds room. */
+function fillRing({ send, hold }: Stage): void {
+  for (const frame of [frameOf(2000), ipv4({})]) {
+    for (;;) {
+      hold()
+      const fates = Array.from({ length: limits.heldFramesMax }, () => send(frame))
+      if (fates.includes('dropped')) break
+    }
+  }
+}
+
+test('a guest whose frame finds no room in the ring buffer is told of as wanted', { skip }, async (t) => {
+  const stage = await setStage(t)
+  const { program, send, events } = stage
+  const other = await Wire.make(t)
+  program.attach(other.ifindex)
+  fillRing(stage)
+  program.startHold(other.ifindex)
+  program.setGuest(other.ifindex, { userId, frames: 'held' })
+  assert.equal(send(frameOf(1000), { on: other }), 'dropped')
+  const held = program.held(other.ifindex)
+  assert.deepEqual(
+    { ...held, wantedAtNs: undefined },
+    {
+      frames: 0,
+      bytes: 0,
+      droppedFrames: 1,
+      wantedAtNs: undefined,
+    },
+  )
+  const last = events().at(-1)
+  assert.deepEqual([last?.ifindex, last?.frame.length, last?.counts], [other.ifindex, 0, true])
+  assert.equal(last?.atNs, held?.wantedAtNs)
+})
+
+test('when frames flow again they pass, and what was held can still be read', { skip }, async (t) => {
+  const { send, hold, flow, program, wire, events } = await setStage(t)
+  hold()
+  send(ipv4({}))
+  flow()
+  assert.equal(send(ipv4({})), 'passed')
+  assert.equal(program.held(wire.ifindex)?.frames, 1)
+  assert.equal(events().length, 1)
+  hold()
+  assert.deepEqual(program.held(wire.ifindex), { frames: 0, bytes: 0, droppedFrames: 0 })
+})

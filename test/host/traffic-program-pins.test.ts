@@ -1,0 +1,206 @@
+import { skip } from './own-netns.ts'
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { run } from '../../src/host/exec/exec.ts'
+import { LAYOUT } from '../../src/host/ebpf/traffic-maps.ts'
+import { TrafficProgram } from '../../src/host/ebpf/traffic-program.ts'
+import { Rtnetlink } from '../../src/host/netlink/rtnetlink.ts'
+import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { tapSpec } from '../contract/taps.contract.ts'
+import { Place } from './network-stage.ts'
+import { PacketSocket } from './packet-socket.ts'
+import { ipv4, IP, ipv6, tcp } from './packets.ts'
+import { bpfDirectory, OBJECT, setStage, userId, Wire } from './program-stage.ts'
+
+const original = readFileSync(OBJECT)
+/** What stands behind the sections of an ELF file is nobody's: another build of the same program. */
+const upgraded = Buffer.concat([original, Buffer.from('another build')])
+
+const open = (directory: string, object = original): TrafficProgram =>
+  new TrafficProgram({ object: () => object, directory })
+
+/** A daemon that is gone when this resolves: it watches a device, and holds frames or lets them flow. */
+async function formerDaemon(directory: string, ifindex: number, frames: 'flowing' | 'held'): Promise<void> {
+  const script = `import { readFileSync } from 'node:fs'
+    import { TrafficProgram } from '${path.resolve(import.meta.dirname, '../../src/host/ebpf/traffic-program.ts')}'
+    const program = new TrafficProgram({ object: () => readFileSync('${OBJECT}'), directory: '${directory}' })
+    program.attach(${ifindex})
+    program.startHold(${ifindex})
+    program.setGuest(${ifindex}, { userId: ${userId}, frames: '${frames}' })`
+  await run([process.execPath, '--input-type=module', '-e', script])
+}
+
+test('a device that nobody told of passes all it is given, and nothing is counted', { skip }, async (t) => {
+  const { wire, program, send, counted } = await setStage(t)
+  program.deleteGuest(wire.ifindex)
+  for (const frame of [ipv4({}), ipv6({}), ipv4({ protocol: IP.tcp, payload: tcp(['rst']) })])
+    assert.equal(send(frame), 'passed')
+  assert.equal(counted(), 0)
+  assert.deepEqual(program.guests(), [])
+})
+
+test('what comes while no daemon runs is counted', { skip }, async (t) => {
+  const { send } = await setStage(t)
+  const directory = bpfDirectory()
+  const wire = await Wire.make(t)
+  await formerDaemon(directory, wire.ifindex, 'flowing')
+  for (let sent = 0; sent < 3; sent++) assert.equal(send(ipv4({}), { on: wire }), 'passed')
+  const next = open(directory)
+  assert.equal(next.activity(userId)?.packets, 3)
+  assert.deepEqual(next.guests(), [{ ifindex: wire.ifindex, userId, frames: 'flowing' }])
+})
+
+test('what comes while no daemon runs is held, and the next one knows since when', { skip }, async (t) => {
+  const directory = bpfDirectory()
+  const wire = await Wire.make(t)
+  await formerDaemon(directory, wire.ifindex, 'held')
+  const before = process.hrtime.bigint()
+  const socket = new PacketSocket()
+  t.after(() => socket.close())
+  assert.equal(socket.send(wire.ifindex, ipv4({})), true)
+  assert.equal(wire.passed(), 0)
+  const held = open(directory).held(wire.ifindex)
+  assert.ok(held?.wantedAtNs !== undefined && held.wantedAtNs > before)
+  assert.deepEqual([held.frames, held.bytes], [1, ipv4({}).length])
+})
+
+test('a daemon takes over the program that is there, and knows that it is its own', { skip }, async (t) => {
+  const directory = bpfDirectory()
+  const wire = await Wire.make(t)
+  await formerDaemon(directory, wire.ifindex, 'flowing')
+  assert.equal(open(directory).isAttached(wire.ifindex), true)
+})
+
+test(
+  'another build takes the place of the program on a device, and what was counted stays',
+  { skip },
+  async (t) => {
+    const { send } = await setStage(t)
+    const directory = bpfDirectory()
+    const wire = await Wire.make(t)
+    await formerDaemon(directory, wire.ifindex, 'flowing')
+    send(ipv4({}), { on: wire })
+    const next = open(directory, upgraded)
+    assert.equal(next.isAttached(wire.ifindex), false)
+    // The old one works until then.
+    send(ipv4({}), { on: wire })
+    next.attach(wire.ifindex)
+    assert.equal(next.isAttached(wire.ifindex), true)
+    send(ipv4({}), { on: wire })
+    assert.equal(next.activity(userId)?.packets, 3)
+    const pins = readdirSync(path.join(directory, LAYOUT)).filter((name) => name.startsWith('program-'))
+    assert.equal(pins.length, 1)
+  },
+)
+
+test('a device is forgotten with all that is known of it, and so is a guest', { skip }, async (t) => {
+  const { wire, program, send, hold } = await setStage(t)
+  hold()
+  program.setRestarted(userId, 5n)
+  assert.equal(send(ipv4({})), 'held')
+  program.deleteGuest(wire.ifindex)
+  program.deleteActivity(userId)
+  assert.deepEqual(
+    [program.guest(wire.ifindex), program.held(wire.ifindex), program.taken(wire.ifindex)],
+    [undefined, undefined, undefined],
+  )
+  assert.deepEqual([program.activity(userId), program.restartedNs(userId)], [undefined, undefined])
+  // Safe to repeat.
+  program.deleteGuest(wire.ifindex)
+  program.deleteActivity(userId)
+})
+
+test('a program that was taken off a device is missed, and put back', { skip }, async (t) => {
+  const { wire, program } = await setStage(t)
+  assert.equal(program.isAttached(wire.ifindex), true)
+  await run(['tc', 'filter', 'del', 'dev', wire.name, 'egress'])
+  assert.equal(program.isAttached(wire.ifindex), false)
+  program.attach(wire.ifindex)
+  await run(['tc', 'qdisc', 'del', 'dev', wire.name, 'clsact'])
+  assert.equal(program.isAttached(wire.ifindex), false)
+  program.attach(wire.ifindex)
+  assert.equal(program.isAttached(wire.ifindex), true)
+})
+
+test('on a device that is gone there is no program, and none can be put', { skip }, async (t) => {
+  const { program } = await setStage(t)
+  assert.equal(program.isAttached(999_999), false)
+  assert.throws(() => program.attach(999_999), { code: 'ENODEV' })
+})
+
+test('a filter of somebody else stays, and is asked after ours', { skip }, async (t) => {
+  const { wire, program } = await setStage(t)
+  const theirs = await Wire.make(t)
+  const everyPacket = ['bpf', 'bytecode', '1,6 0 0 4294967295,']
+  const action = ['action', 'mirred', 'egress', 'redirect', 'dev', theirs.name]
+  const place = ['egress', 'pref', '40000', 'protocol', 'all']
+  await run(['tc', 'filter', 'add', 'dev', wire.name, ...place, ...everyPacket, ...action])
+  program.attach(wire.ifindex)
+  const socket = new PacketSocket()
+  t.after(() => socket.close())
+  socket.send(wire.ifindex, ipv4({}))
+  assert.deepEqual([wire.passed(), theirs.passed()], [0, 1])
+  assert.equal(program.activity(userId)?.packets, 1)
+})
+
+test('a program that cannot be read is refused with the reason, and not tried on every use', { skip }, () => {
+  let asked = 0
+  const object = (): Uint8Array => {
+    asked += 1
+    return original.subarray(0, 1000)
+  }
+  const program = new TrafficProgram({ object, directory: bpfDirectory() })
+  assert.throws(() => program.attach(1), /loading the BPF program: elf: /)
+  assert.throws(() => program.guests(), /loading the BPF program: elf: /)
+  assert.equal(asked, 1)
+})
+
+test('a program that the kernel refuses is told of with the words of its verifier', { skip }, () => {
+  const broken = Buffer.from(original)
+  // Of the first instruction that ends a function nothing is left but an operation that is none.
+  broken[broken.indexOf(Buffer.from('9500000000000000', 'hex'))] = 0xff
+  const program = open(bpfDirectory(), broken)
+  assert.throws(
+    () => program.attach(1),
+    /loading the BPF program: .*PROG LOAD LOG --; last insn is not an exit/,
+  )
+})
+
+async function makeTap(t: TestContext): Promise<{ taps: RoutedTaps; ifindex: number }> {
+  const taps = new RoutedTaps({ storeId: 'store-1' })
+  await taps.ensure(tapSpec)
+  const links = new Rtnetlink()
+  const ifindex = links.link(tapSpec.device)?.index ?? assert.fail('no tap')
+  links.close()
+  t.after(async () => {
+    await taps.remove(tapSpec.device, tapSpec.vmId)
+    taps.close()
+  })
+  return { taps, ifindex }
+}
+
+test('on a tap that nobody holds the packets of the host are seen and held', { skip }, async (t) => {
+  const { ifindex } = await makeTap(t)
+  const program = open(bpfDirectory())
+  program.attach(ifindex)
+  program.startHold(ifindex)
+  program.setGuest(ifindex, { userId, frames: 'held' })
+  const host = new Place()
+  for (const address of [tapSpec.ipv4Address, tapSpec.ipv6Address]) await host.send(address ?? '')
+  assert.equal(program.activity(userId)?.packets, 2)
+  assert.equal(program.held(ifindex)?.frames, 2)
+})
+
+test('limits of a tap come and go beside the program', { skip }, async (t) => {
+  const { taps, ifindex } = await makeTap(t)
+  const program = open(bpfDirectory())
+  program.attach(ifindex)
+  const limited = { receiveMbitPerSecond: 100, transmitMbitPerSecond: 100 }
+  for (const bandwidth of [limited, {}, limited]) {
+    await taps.ensure({ ...tapSpec, ...bandwidth })
+    assert.equal(program.isAttached(ifindex), true)
+  }
+})

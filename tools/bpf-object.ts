@@ -1,0 +1,57 @@
+import { copyFileSync, existsSync, mkdirSync, realpathSync, renameSync } from 'node:fs'
+import path from 'node:path'
+import { ensurePackages } from './apt.ts'
+import { hashInputs } from './hash.ts'
+import { withLock } from './lock.ts'
+import { cachePath, checkout } from './paths.ts'
+import { publish } from './publish.ts'
+import { step } from './step.ts'
+import type { StepLog } from './step.ts'
+
+/** Where an executable takes the program for the kernel from, and a daemon that runs from its sources finds it. */
+export const BPF_OBJECT = 'dist/bpf/traffic.bpf.o'
+
+const SOURCE = 'bpf/traffic.bpf.c'
+const CLANG = '/usr/bin/clang'
+const NEEDS = [
+  { name: 'clang', probe: CLANG, why: 'it compiles the program that runs in the kernel' },
+  { name: 'libbpf-dev', probe: '/usr/include/bpf/bpf_helpers.h', why: 'headers of that program' },
+  { name: 'linux-libc-dev', probe: '/usr/include/linux/bpf.h', why: 'headers of that program' },
+]
+
+/** Debian's names for where headers of one architecture are. */
+const TRIPLET = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' }
+
+/** Compiles what runs in the kernel into `dist/`; an unchanged source is taken from the cache. */
+export async function ensureBpfObject(): Promise<void> {
+  await ensurePackages(NEEDS)
+  const inputs = [SOURCE, 'tools/bpf-object.ts'].map((name) => path.join(checkout, name))
+  const key = hashInputs(inputs, [realpathSync(CLANG), process.arch])
+  const folder = path.join(cachePath('bpf'), key)
+  const compiled = path.join(folder, path.basename(BPF_OBJECT))
+  await withLock('bpf', async () => {
+    if (existsSync(folder)) return
+    await step(`compile ${SOURCE}`, (log) =>
+      publish(folder, (building) => compile(path.join(building, path.basename(BPF_OBJECT)), log)),
+    )
+  })
+  const target = path.join(checkout, BPF_OBJECT)
+  mkdirSync(path.dirname(target), { recursive: true })
+  copyFileSync(compiled, `${target}.${process.pid}.new`)
+  renameSync(`${target}.${process.pid}.new`, target)
+}
+
+async function compile(target: string, log: StepLog): Promise<void> {
+  const triplet = TRIPLET[process.arch === 'arm64' ? 'arm64' : 'x64']
+  const argv = [
+    ...[CLANG, '-target', 'bpf', '-O2'],
+    // Types of the maps go into the object with what debuggers want; equal sources give equal bytes wherever they are.
+    ...['-g', `-ffile-prefix-map=${checkout}=.`],
+    // Atomics that answer what was there; Linux 5.12.
+    '-mcpu=v3',
+    ...['-Wall', '-Wextra', '-Werror'],
+    ...['-isystem', `/usr/include/${triplet}`],
+    ...['-c', SOURCE, '-o', target],
+  ]
+  await log.run(argv, { cwd: checkout })
+}
