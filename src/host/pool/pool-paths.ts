@@ -7,6 +7,8 @@ import type { Sha256, VmId } from '../../core/vm/ids.ts'
  *     vmhostd-pool.json          the marker
  *     images/<sha256>            verified, read-only, shared by all
  *     disks/<vm id>/disk.raw     the VM's, a clone of its rootfs image
+ *     disks/<vm id>/save/        the one place where the VM's monitor may write files of its own; `memory` is one
+ *     disks/<vm id>/saved/       the guest's memory and metadata.json; saved.tmp/ while they are being made
  *     disks/<vm id>/seed.iso     a link to seed-<digest>.iso beside it, so that the digest can be read without the disk
  *     tmp/                       what is being made; emptied at start
  *
@@ -26,8 +28,17 @@ export function poolPaths(directory: string) {
     vm: (id: VmId): string => join(disks, id),
     disk: (id: VmId): string => join(disks, id, 'disk.raw'),
     seed: (id: VmId): string => join(disks, id, 'seed.iso'),
+    save: (id: VmId): string => join(disks, id, SAVE),
+    saved: (id: VmId): string => join(disks, id, SAVED),
+    savedUnfinished: (id: VmId): string => join(disks, id, SAVED_UNFINISHED),
   }
 }
+
+export const SAVE = 'save'
+export const SAVED = 'saved'
+export const SAVED_UNFINISHED = 'saved.tmp'
+/** Of the guest's memory, in each of these. */
+export const MEMORY = 'memory'
 
 /** Others may pass through a directory to a path they know. */
 export const PASSAGE_MODE = 0o711

@@ -16,6 +16,7 @@ import { sync } from './durable.ts'
 import type { FetchTerms } from './fetch-image.ts'
 import { Images } from './images.ts'
 import { sightPool, verifyPool } from './pool-marker.ts'
+import { PoolSavedStates } from './saved-states.ts'
 import { poolPaths, seedDigestOf } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import { ifThere, storageFault } from './storage-fault.ts'
@@ -43,6 +44,8 @@ export class Pool implements Storage {
   readonly #images: Images
   readonly #disks: VmDisks
   readonly #looks: BoundedLooks
+  /** What is saved of guests, beside their disks. */
+  readonly savedStates: PoolSavedStates
   #swept: Promise<void> | undefined
 
   constructor(options: PoolOptions) {
@@ -51,6 +54,13 @@ export class Pool implements Storage {
     this.#images = new Images(this.#paths, termsOf(options), limits.imageFetchesMax)
     this.#disks = new VmDisks(this.#paths, options.log)
     this.#looks = new BoundedLooks({ code: 'storage_inspection_failed', places: limits.poolLooksMax })
+    this.savedStates = new PoolSavedStates({
+      paths: this.#paths,
+      poolId: options.poolId,
+      looks: this.#looks,
+      ready: () => this.#ready(),
+      log: options.log,
+    })
   }
 
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {

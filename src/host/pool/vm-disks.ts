@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, chown, mkdir, open, readdir, rename, rm, stat, symlink, truncate } from 'node:fs/promises'
+import { chmod, chown, open, readdir, rename, rm, stat, symlink, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
@@ -11,8 +11,9 @@ import type { Log } from '../../log/log.ts'
 import type { DiskSpec } from '../../ports/storage.ts'
 import { cloneFile } from './clone-file.ts'
 import { publish, sync } from './durable.ts'
-import { PASSAGE_MODE, seedDigestOf, seedName } from './pool-paths.ts'
+import { seedDigestOf, seedName } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
+import { makeVmDirectory } from './vm-directory.ts'
 import { writeSeedDisk } from './seed-disk.ts'
 import { ifThere, storageFault } from './storage-fault.ts'
 
@@ -51,7 +52,7 @@ export class VmDisks {
     try {
       await writeSeedDisk(seed, temporary, { doing, log: this.#log.child({ vm_id: id }) })
       await own(temporary, userId, SEED_MODE)
-      await this.#makeDirectory(id)
+      await makeVmDirectory(this.#paths, id)
       await publish(temporary, join(this.#paths.vm(id), seedName(seed.digest)))
       await this.#pointTo(id, seed.digest)
     } catch (error) {
@@ -78,7 +79,7 @@ export class VmDisks {
       await own(temporary, userId, DISK_MODE)
       await truncate(temporary, sizeMib * MIB)
       signal.throwIfAborted()
-      await this.#makeDirectory(id)
+      await makeVmDirectory(this.#paths, id)
       await publish(temporary, this.#paths.disk(id))
       this.#log.debug({ vm_id: id, method }, 'disk made')
     } finally {
@@ -95,13 +96,6 @@ export class VmDisks {
     } finally {
       await handle.close()
     }
-  }
-
-  async #makeDirectory(id: VmId): Promise<void> {
-    const path = this.#paths.vm(id)
-    await mkdir(path, { recursive: true })
-    await chmod(path, PASSAGE_MODE)
-    await sync(this.#paths.disks)
   }
 
   /** Lets `seed.iso` name this seed, all or nothing, and removes the seeds before it. */

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { VmId } from '../vm/ids.ts'
+import { judgeSavedState } from './judge-saved-state.ts'
+import { parseSavedMetadata, renderSavedMetadata } from './saved-metadata.ts'
+import type { SavedMetadata } from './saved-metadata.ts'
+
+const metadata: SavedMetadata = {
+  vmId: 'web-1' as VmId,
+  savedAtMs: 1_700_000_000_123,
+  monitor: { program: 'qemu-system-x86_64', version: '10.0.13', accelerator: 'tcg' },
+  compute: { cpuMillicores: 1500, memoryMib: 256 },
+  memory: { lengthBytes: 273_678_336, storedBytes: 88_080_385, crc32: 0xffff_ffff },
+  // Beyond what a double carries: 2^63 + 1, and a time in nanoseconds.
+  disk: {
+    inode: 9_223_372_036_854_775_809n,
+    sizeBytes: 2_147_483_648,
+    modifiedNs: 1_700_000_000_123_456_789n,
+  },
+}
+
+test('what is written is read again, to the last digit', () => {
+  const parsed = parseSavedMetadata(renderSavedMetadata(metadata))
+  assert.ok(parsed.ok)
+  assert.deepEqual(parsed.value, metadata)
+})
+
+test('every member is needed, and none may be added', () => {
+  const text = renderSavedMetadata(metadata)
+  const members = text.match(/^ *"\w+":/gm) ?? []
+  assert.ok(members.length > 15)
+  for (const member of members) {
+    for (const changed of [member.replace('":', 'x":'), `${member} 1, "extra":`]) {
+      const parsed = parseSavedMetadata(text.replace(member, changed))
+      assert.ok(!parsed.ok, changed)
+      assert.equal(parsed.error.code, 'saved_state_corrupt')
+    }
+  }
+})
+
+test('what is no metadata at all is damaged, and a later format too new', () => {
+  for (const content of [
+    '',
+    'null',
+    '[]',
+    '1',
+    '{}',
+    '{"format": "1"}',
+    '{"format": 0}',
+    '{"format": 1.5}',
+  ]) {
+    const parsed = parseSavedMetadata(content)
+    assert.ok(!parsed.ok && parsed.error.code === 'saved_state_corrupt', content)
+  }
+  const later = parseSavedMetadata('{"format": 2, "anything": true}')
+  assert.ok(!later.ok && later.error.code === 'saved_state_too_new')
+})
+
+test('the size is rounded up, so that nothing is told to take nothing', () => {
+  const state = judgeSavedState(metadata, {
+    vmId: metadata.vmId,
+    monitor: metadata.monitor,
+    memoryLengthBytes: metadata.memory.lengthBytes,
+    disk: metadata.disk,
+  })
+  assert.ok(state.kind === 'present')
+  assert.equal(state.sizeMib, 85)
+})

@@ -1,0 +1,130 @@
+import { Type } from 'typebox'
+import type { Static } from 'typebox'
+import { err, ok } from '../../lib/result.ts'
+import { checkerFor } from '../../lib/schema-check.ts'
+import type { Result } from '../../lib/result.ts'
+import type { VmId } from '../vm/ids.ts'
+import type { SavedState, SaveTerms } from './saved-state.ts'
+
+/** Raised with every change that an older daemon must not read past. */
+const FORMAT = 1
+
+/** What tells a disk from any other, and from itself after one more write; see stat(2). */
+export type DiskIdentity = {
+  readonly inode: bigint
+  readonly sizeBytes: number
+  /** Of its last write, in nanoseconds since 1970. */
+  readonly modifiedNs: bigint
+}
+
+/** All that is known of a saved guest besides its memory. */
+export type SavedMetadata = SaveTerms & {
+  readonly vmId: VmId
+  readonly memory: {
+    /** Of the file, its holes included. */
+    readonly lengthBytes: number
+    /** What it takes in the pool. */
+    readonly storedBytes: number
+    /** Of the whole file, its holes read as zeros. */
+    readonly crc32: number
+  }
+  readonly disk: DiskIdentity
+}
+
+export type UnusableState = Extract<SavedState, { readonly kind: 'unusable' }>
+
+const closed = { additionalProperties: false } as const
+const bytes = Type.Integer({ minimum: 0 })
+/** Beyond what a number of JSON carries exactly. */
+const bigInteger = Type.String({ pattern: '^[0-9]{1,20}$' })
+const text = Type.String({ minLength: 1, maxLength: 256 })
+
+const schema = Type.Object(
+  {
+    format: Type.Integer(),
+    vm_id: text,
+    saved_at_ms: Type.Integer({ minimum: 0 }),
+    memory: Type.Object(
+      {
+        length_bytes: bytes,
+        stored_bytes: bytes,
+        crc32: Type.Integer({ minimum: 0, maximum: 0xffff_ffff }),
+      },
+      closed,
+    ),
+    disk: Type.Object({ inode: bigInteger, size_bytes: bytes, modified_ns: bigInteger }, closed),
+    monitor: Type.Object({ program: text, version: text, accelerator: text }, closed),
+    compute: Type.Object(
+      { cpu_millicores: Type.Integer({ minimum: 1 }), memory_mib: Type.Integer({ minimum: 1 }) },
+      closed,
+    ),
+  },
+  closed,
+)
+const complaintsAbout = checkerFor(schema, new Map([['^[0-9]{1,20}$', 'must be a whole number']]))
+
+export function renderSavedMetadata({
+  vmId,
+  savedAtMs,
+  memory,
+  disk,
+  monitor,
+  compute,
+}: SavedMetadata): string {
+  const value: Static<typeof schema> = {
+    format: FORMAT,
+    vm_id: vmId,
+    saved_at_ms: savedAtMs,
+    memory: { length_bytes: memory.lengthBytes, stored_bytes: memory.storedBytes, crc32: memory.crc32 },
+    disk: {
+      inode: String(disk.inode),
+      size_bytes: disk.sizeBytes,
+      modified_ns: String(disk.modifiedNs),
+    },
+    monitor: { program: monitor.program, version: monitor.version, accelerator: monitor.accelerator },
+    compute: { cpu_millicores: compute.cpuMillicores, memory_mib: compute.memoryMib },
+  }
+  return `${JSON.stringify(value, undefined, 2)}\n`
+}
+
+/** What `renderSavedMetadata` wrote, or why it cannot be told. */
+export function parseSavedMetadata(content: string): Result<SavedMetadata, UnusableState> {
+  const value = parseJson(content)
+  const format = typeof value === 'object' && value !== null && 'format' in value ? value.format : undefined
+  if (typeof format === 'number' && Number.isInteger(format) && format > FORMAT) {
+    return err(unusable('saved_state_too_new', `its metadata has format ${format}, and ${FORMAT} is known`))
+  }
+  const [complaint] = format === FORMAT ? complaintsAbout(value) : [{ pointer: '', detail: 'is not whole' }]
+  if (complaint !== undefined) {
+    return err(
+      corrupt(
+        `its metadata${complaint.pointer === '' ? '' : ` at ${complaint.pointer}`} ${complaint.detail}`,
+      ),
+    )
+  }
+  const { vm_id, saved_at_ms, memory, disk, monitor, compute } = value as Static<typeof schema>
+  return ok({
+    vmId: vm_id as VmId,
+    savedAtMs: saved_at_ms,
+    memory: { lengthBytes: memory.length_bytes, storedBytes: memory.stored_bytes, crc32: memory.crc32 },
+    disk: { inode: BigInt(disk.inode), sizeBytes: disk.size_bytes, modifiedNs: BigInt(disk.modified_ns) },
+    monitor,
+    compute: { cpuMillicores: compute.cpu_millicores, memoryMib: compute.memory_mib },
+  })
+}
+
+export const unusable = (code: UnusableState['code'], because: string): UnusableState => ({
+  kind: 'unusable',
+  code,
+  because: `the saved state is not restored: ${because}`,
+})
+
+export const corrupt = (because: string): UnusableState => unusable('saved_state_corrupt', because)
+
+function parseJson(content: string): unknown {
+  try {
+    return JSON.parse(content)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,23 @@
+import { lstat, rm, rmdir, truncate } from 'node:fs/promises'
+import { join } from 'node:path'
+import { MEMORY } from './pool-paths.ts'
+import { metadataPath } from './prepare-saved.ts'
+import { errnoOf, ifThere } from './storage-fault.ts'
+
+/**
+ * Frees what a saved state took. The memory is emptied before it loses its name: it is still bound into the unit of a
+ * guest that went on from it, and would take its space until that unit ends.
+ */
+export async function discardSaved(directory: string): Promise<void> {
+  const memory = join(directory, MEMORY)
+  const found = await ifThere(lstat(memory))
+  // Before it was checked it was the monitor's, and may be a link to anything.
+  if (found?.isFile() === true && found.nlink === 1) await truncate(memory)
+  for (const path of [memory, metadataPath(directory)]) await rm(path, { force: true })
+  try {
+    await rmdir(directory)
+  } catch (error) {
+    // A start of the daemon sweeps the same place.
+    if (errnoOf(error) !== 'ENOENT') throw error
+  }
+}

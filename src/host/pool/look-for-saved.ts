@@ -1,0 +1,43 @@
+import { lstat, readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { judgeSavedState } from '../../core/storage/judge-saved-state.ts'
+import { corrupt, parseSavedMetadata } from '../../core/storage/saved-metadata.ts'
+import type { SavedMetadata, UnusableState } from '../../core/storage/saved-metadata.ts'
+import type { SavedState, SavingMonitor } from '../../core/storage/saved-state.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import { err } from '../../lib/result.ts'
+import type { Result } from '../../lib/result.ts'
+import { MEMORY, SAVE, SAVED, SAVED_UNFINISHED } from './pool-paths.ts'
+import type { PoolPaths } from './pool-paths.ts'
+import { diskIdentity, metadataPath } from './prepare-saved.ts'
+import { ifThere } from './storage-fault.ts'
+
+/** What is saved of a VM. For one that never slept it costs two looks into directories. Throws what looking throws. */
+export async function lookForSaved(paths: PoolPaths, id: VmId, monitor: SavingMonitor): Promise<SavedState> {
+  const names = (await ifThere(readdir(paths.vm(id)))) ?? []
+  if (names.includes(SAVED)) return judge(paths, id, monitor)
+  if (names.includes(SAVED_UNFINISHED)) return { kind: 'unfinished' }
+  if (!names.includes(SAVE)) return { kind: 'absent' }
+  // Anything else in there is the monitor's litter.
+  const written = await ifThere(lstat(join(paths.save(id), MEMORY)))
+  return { kind: written?.isFile() === true ? 'unfinished' : 'absent' }
+}
+
+export async function readSavedMetadata(
+  paths: PoolPaths,
+  id: VmId,
+): Promise<Result<SavedMetadata, UnusableState>> {
+  const text = await ifThere(readFile(metadataPath(paths.saved(id)), 'utf8'))
+  return text === undefined ? err(corrupt('its metadata is gone')) : parseSavedMetadata(text)
+}
+
+async function judge(paths: PoolPaths, id: VmId, monitor: SavingMonitor): Promise<SavedState> {
+  const [metadata, memory, disk] = await Promise.all([
+    readSavedMetadata(paths, id),
+    ifThere(lstat(join(paths.saved(id), MEMORY))),
+    diskIdentity(paths.disk(id)),
+  ])
+  if (!metadata.ok) return metadata.error
+  const memoryLengthBytes = memory?.isFile() === true ? memory.size : undefined
+  return judgeSavedState(metadata.value, { vmId: id, monitor, memoryLengthBytes, disk })
+}

@@ -1,0 +1,249 @@
+import { randomUUID } from 'node:crypto'
+import { constants } from 'node:fs'
+import { chmod, chown, lstat, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import type { SavedMetadata } from '../../core/storage/saved-metadata.ts'
+import type { SavedState, SaveTerms, SavingMonitor } from '../../core/storage/saved-state.ts'
+import type { UserId, VmId } from '../../core/vm/ids.ts'
+import { abortable } from '../../lib/abortable.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
+import type { Log } from '../../log/log.ts'
+import type { SavedStates } from '../../ports/saved-states.ts'
+import type { BoundedLooks } from './bounded-looks.ts'
+import { checksumOf } from './checksum.ts'
+import { discardSaved } from './discard-saved.ts'
+import { sync } from './durable.ts'
+import { lookForSaved, readSavedMetadata } from './look-for-saved.ts'
+import { sightPool } from './pool-marker.ts'
+import { MEMORY, PRIVATE_MODE } from './pool-paths.ts'
+import type { PoolPaths } from './pool-paths.ts'
+import { prepareSaved, takeOver } from './prepare-saved.ts'
+import type { Preparation } from './prepare-saved.ts'
+import { errnoOf, ifThere, storageFault } from './storage-fault.ts'
+import { makeVmDirectory } from './vm-directory.ts'
+
+export type PoolSavedStatesOptions = {
+  readonly paths: PoolPaths
+  readonly poolId: string
+  /** Those of the pool's other looks: together they may hold so many threads and no more. */
+  readonly looks: BoundedLooks
+  /** Resolves when the pool is in sight and may be changed; throws HostFault. */
+  readonly ready: () => Promise<void>
+  readonly log: Log
+}
+
+/** Saved guests in the storage pool, each beside its disk. */
+export class PoolSavedStates implements SavedStates {
+  readonly #paths: PoolPaths
+  readonly #poolId: string
+  readonly #looks: BoundedLooks
+  readonly #ready: () => Promise<void>
+  readonly #log: Log
+  readonly #flushes = new Semaphore(limits.saveFlushesMax)
+  /**
+   * Of whom no saved state can come back through a power failure. A daemon that died over a removal may have left one that
+   * only the disk still has, and on a look the guest goes on.
+   */
+  readonly #lasting = new Set<VmId>()
+  /** Publications that are moving the monitor's file; also those that were given up meanwhile. */
+  readonly #takingOver = new Map<VmId, Promise<unknown>>()
+
+  /** Checks that were begun, each for the next who asks for one. */
+  readonly #verifying = new Map<VmId, Promise<void>>()
+
+  constructor({ paths, poolId, looks, ready, log }: PoolSavedStatesOptions) {
+    this.#paths = paths
+    this.#poolId = poolId
+    this.#looks = looks
+    this.#ready = ready
+    this.#log = log
+  }
+
+  inspect(id: VmId, monitor: SavingMonitor): Promise<SavedState> {
+    const doing = `inspecting the saved state of VM ${id}`
+    return this.#looks.take(doing, async () => {
+      try {
+        await sightPool(this.#paths, this.#poolId)
+        const found = await lookForSaved(this.#paths, id, monitor)
+        if (found.kind === 'absent') await this.#makeAbsenceLast(id)
+        return found
+      } catch (error) {
+        throw storageFault(error, doing, 'storage_inspection_failed')
+      }
+    })
+  }
+
+  async #makeAbsenceLast(id: VmId): Promise<void> {
+    if (!this.#lasting.has(id)) {
+      const vm = await ifThere(sync(this.#paths.vm(id)).then(() => true))
+      if (vm === true) this.#lasting.add(id)
+    }
+    // As in Pool: what went out of sight meanwhile is not called absent.
+    await sightPool(this.#paths, this.#poolId)
+  }
+
+  async ensureDirectory(id: VmId, userId: UserId): Promise<void> {
+    const doing = `making the directory for the saves of VM ${id}`
+    await this.#ready()
+    await this.#takingOver.get(id)?.catch(() => {})
+    try {
+      const path = this.#paths.save(id)
+      if ((await ifThere(stat(path))) === undefined) {
+        await makeVmDirectory(this.#paths, id)
+        await mkdir(path, { mode: PRIVATE_MODE })
+        await sync(this.#paths.vm(id))
+      }
+      const { uid, gid, mode } = await stat(path)
+      if (uid !== userId || gid !== userId) await chown(path, userId, userId)
+      if ((mode & 0o7777) !== PRIVATE_MODE) await chmod(path, PRIVATE_MODE)
+      for (const name of await readdir(path)) await removeEntry(join(path, name))
+      this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
+    } catch (error) {
+      throw storageFault(error, doing)
+    }
+  }
+
+  paths(id: VmId): { readonly directory: string; readonly writing: string; readonly published: string } {
+    const directory = this.#paths.save(id)
+    return { directory, writing: join(directory, MEMORY), published: join(this.#paths.saved(id), MEMORY) }
+  }
+
+  async publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<void> {
+    const doing = `publishing the saved state of VM ${id}`
+    signal.throwIfAborted()
+    const startedAt = performance.now()
+    let tooLate = false
+    try {
+      const { memory } = await abortable(this.#prepare({ id, terms, doing, signal }), signal)
+      signal.throwIfAborted()
+      tooLate = true
+      await rename(this.#paths.savedUnfinished(id), this.#paths.saved(id))
+      await sync(this.#paths.vm(id))
+      this.#log.info(
+        {
+          vm_id: id,
+          memory_mib: terms.compute.memoryMib,
+          written_bytes: memory.storedBytes,
+          ms: Math.round(performance.now() - startedAt),
+        },
+        'saved state published',
+      )
+    } catch (error) {
+      if (!tooLate) signal.throwIfAborted()
+      throw storageFault(error, doing)
+    }
+  }
+
+  async #prepare(rest: Omit<Preparation, 'paths' | 'flushes'>): Promise<SavedMetadata> {
+    const preparation = { ...rest, paths: this.#paths, flushes: this.#flushes }
+    const { id } = rest
+    const taking = this.#takeOver(preparation, this.#takingOver.get(id))
+    this.#takingOver.set(id, taking)
+    try {
+      await taking
+    } finally {
+      if (this.#takingOver.get(id) === taking) this.#takingOver.delete(id)
+    }
+    return prepareSaved(preparation)
+  }
+
+  async #takeOver(preparation: Preparation, before: Promise<unknown> | undefined): Promise<void> {
+    await this.#ready()
+    await before?.catch(() => {})
+    preparation.signal.throwIfAborted()
+    this.#discard(await this.#retire(this.#paths.savedUnfinished(preparation.id)))
+    await takeOver(preparation)
+  }
+
+  async verify(id: VmId, signal: AbortSignal): Promise<void> {
+    const begun = this.#verifying.get(id)
+    this.#verifying.delete(id)
+    return begun === undefined ? this.#verify(id, signal) : abortable(begun, signal)
+  }
+
+  beginVerify(id: VmId, signal: AbortSignal): void {
+    const begun = this.#verify(id, signal)
+    begun.catch(() => {
+      // Nobody asked for it any more.
+      if (signal.aborted && this.#verifying.get(id) === begun) this.#verifying.delete(id)
+    })
+    this.#verifying.set(id, begun)
+  }
+
+  async #verify(id: VmId, signal: AbortSignal): Promise<void> {
+    const doing = `checking the saved memory of VM ${id}`
+    signal.throwIfAborted()
+    try {
+      await sightPool(this.#paths, this.#poolId)
+      const metadata = await readSavedMetadata(this.#paths, id)
+      if (!metadata.ok) throw corruptFault(doing, metadata.error.because)
+      const { lengthBytes, crc32 } = metadata.value.memory
+      const path = this.paths(id).published
+      const handle = await ifThere(open(path, constants.O_RDONLY | constants.O_NOFOLLOW))
+      if (handle === undefined) throw corruptFault(doing, 'it is gone')
+      try {
+        const { size } = await handle.stat()
+        const found = size === lengthBytes ? await checksumOf(handle, lengthBytes, signal) : undefined
+        if (found !== crc32) throw corruptFault(doing, 'it is not as it was saved')
+      } finally {
+        await handle.close()
+      }
+    } catch (error) {
+      signal.throwIfAborted()
+      throw storageFault(error, doing)
+    }
+  }
+
+  async remove(id: VmId): Promise<void> {
+    this.#verifying.delete(id)
+    await this.#ready()
+    await this.#takingOver.get(id)?.catch(() => {})
+    try {
+      // What was published goes first: the start of the guest waits for it.
+      const retired = await this.#retire(this.#paths.saved(id))
+      if (retired !== undefined) await sync(this.#paths.vm(id))
+      // Its space not at once: that is work for the disk, on which flushes wait, and for a core that the guest can use.
+      setTimeout(() => this.#discard(retired), limits.savedDiscardMs).unref()
+      await this.#removeUnfinished(id)
+    } catch (error) {
+      throw storageFault(error, `removing the saved state of VM ${id}`)
+    }
+  }
+
+  async #removeUnfinished(id: VmId): Promise<void> {
+    this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
+    const { writing } = this.paths(id)
+    if ((await ifThere(lstat(writing)))?.isFile() === true) await rm(writing, { force: true })
+  }
+
+  /** Takes a directory out of the VM's in one step, and answers where it is; undefined where there is none. */
+  async #retire(path: string): Promise<string | undefined> {
+    const retired = join(this.#paths.tmp, `saved-${randomUUID()}`)
+    return ifThere(rename(path, retired).then(() => retired))
+  }
+
+  #discard(retired: string | undefined): void {
+    if (retired === undefined) return
+    discardSaved(retired).catch((error: unknown) => {
+      // The next start of the daemon sweeps it.
+      this.#log.warn({ error }, 'what is left of a saved state could not be removed')
+    })
+  }
+}
+
+const corruptFault = (doing: string, because: string): HostFault =>
+  new HostFault('saved_state_corrupt', doing, { cause: new Error(because) })
+
+/** Not what is in a directory: while its owner may change what is where, that would be a way to anywhere. */
+async function removeEntry(path: string): Promise<void> {
+  try {
+    await unlink(path)
+  } catch (error) {
+    if (!UNLINK_OF_DIRECTORY.has(errnoOf(error))) throw error
+  }
+}
+
+/** Linux says the first (unlink(2)), POSIX the second. */
+const UNLINK_OF_DIRECTORY: ReadonlySet<string | undefined> = new Set(['EISDIR', 'EPERM'])

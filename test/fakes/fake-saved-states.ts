@@ -1,0 +1,135 @@
+import { HostFault } from '../../src/core/errors.ts'
+import { judgeSavedState } from '../../src/core/storage/judge-saved-state.ts'
+import type { SavedMetadata } from '../../src/core/storage/saved-metadata.ts'
+import type { SavedState, SaveTerms, SavingMonitor } from '../../src/core/storage/saved-state.ts'
+import type { UserId, VmId } from '../../src/core/vm/ids.ts'
+import type { SavedStates } from '../../src/ports/saved-states.ts'
+import { FaultSwitch } from './fault-switch.ts'
+import type { FaultMoment } from './fault-switch.ts'
+import type { SavedFiles } from './saved-files.ts'
+
+export type SavedStatesMethod = 'inspect' | 'ensureDirectory' | 'publish' | 'verify' | 'remove'
+
+export type FakeSavedStatesOptions = {
+  /** What monitors write to and read from. */
+  readonly files: SavedFiles
+  /** Of a VM's disk: a number that each write to it changes; undefined where it is gone. */
+  readonly diskOf?: (id: VmId) => number | undefined
+}
+
+const MIB = 1024 * 1024
+/** What every saved guest takes. */
+const STORED_MIB = 84
+
+/** Saved guests in memory; what was written outlives the daemon, as `files` does. */
+export class FakeSavedStates implements SavedStates {
+  readonly #files: SavedFiles
+  readonly #diskOf: (id: VmId) => number | undefined
+  readonly #published = new Map<VmId, SavedMetadata>()
+  readonly #faults = new FaultSwitch<SavedStatesMethod>()
+  #inSight = true
+
+  constructor({ files, diskOf = () => 0 }: FakeSavedStatesOptions) {
+    this.#files = files
+    this.#diskOf = diskOf
+  }
+
+  failNext(method: SavedStatesMethod, fault: HostFault, moment: FaultMoment = 'before'): void {
+    this.#faults.failNext(method, fault, moment)
+  }
+
+  /** Lets the next call wait until the returned function is called, or until it is aborted. */
+  holdNext(method: SavedStatesMethod): () => void {
+    return this.#faults.holdNext(method)
+  }
+
+  /** Takes the pool out of sight, as an unmount does, or back. */
+  setInSight(inSight: boolean): void {
+    this.#inSight = inSight
+  }
+
+  /** The VM's directory is gone from the pool, and all in it. */
+  forget(id: VmId): void {
+    this.#clear(id)
+  }
+
+  /** What is published of a VM, as it was written. */
+  metadataOf(id: VmId): SavedMetadata | undefined {
+    return this.#published.get(id)
+  }
+
+  inspect(id: VmId, monitor: SavingMonitor): Promise<SavedState> {
+    return this.#faults.run('inspect', () => {
+      this.#look()
+      const saved = this.#published.get(id)
+      const { writing, published } = this.paths(id)
+      if (saved !== undefined) {
+        const memoryLengthBytes =
+          this.#files.at(published) === undefined ? undefined : saved.memory.lengthBytes
+        return judgeSavedState(saved, { vmId: id, monitor, memoryLengthBytes, disk: this.#disk(id) })
+      }
+      return { kind: this.#files.at(writing) === undefined ? 'absent' : 'unfinished' }
+    })
+  }
+
+  ensureDirectory(id: VmId, _userId: UserId): Promise<void> {
+    return this.#faults.run('ensureDirectory', () => {
+      this.#look()
+      this.#files.remove(this.paths(id).writing)
+    })
+  }
+
+  paths(id: VmId): { readonly directory: string; readonly writing: string; readonly published: string } {
+    const directory = `/pool/disks/${id}/save`
+    return { directory, writing: `${directory}/memory`, published: `/pool/disks/${id}/saved/memory` }
+  }
+
+  publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<void> {
+    const move = (): void => {
+      this.#look()
+      const { writing, published } = this.paths(id)
+      const disk = this.#disk(id)
+      if (this.#files.at(writing) === undefined || disk === undefined)
+        throw new HostFault('save_failed', `publishing the saved state of VM ${id}`)
+      this.#files.move(writing, published)
+      const lengthBytes = terms.compute.memoryMib * MIB
+      const memory = { lengthBytes, storedBytes: STORED_MIB * MIB, crc32: 0 }
+      this.#published.set(id, { ...terms, vmId: id, memory, disk })
+    }
+    return this.#faults.run('publish', move, signal)
+  }
+
+  /** Here a reading takes no time. */
+  beginVerify(): void {}
+
+  verify(id: VmId, signal: AbortSignal): Promise<void> {
+    const check = (): void => {
+      this.#look()
+      if (this.#files.at(this.paths(id).published)?.whole === true) return
+      throw new HostFault('saved_state_corrupt', `checking the saved memory of VM ${id}`)
+    }
+    return this.#faults.run('verify', check, signal)
+  }
+
+  remove(id: VmId): Promise<void> {
+    return this.#faults.run('remove', () => {
+      this.#look()
+      this.#clear(id)
+    })
+  }
+
+  #clear(id: VmId): void {
+    this.#published.delete(id)
+    const { writing, published } = this.paths(id)
+    for (const path of [writing, published]) this.#files.remove(path)
+  }
+
+  #disk(id: VmId): SavedMetadata['disk'] | undefined {
+    const writes = this.#diskOf(id)
+    return writes === undefined ? undefined : { inode: 1n, sizeBytes: MIB, modifiedNs: BigInt(writes) }
+  }
+
+  #look(): void {
+    if (!this.#inSight) throw new HostFault('storage_inspection_failed', 'looking for the storage pool')
+  }
+}

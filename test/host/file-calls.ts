@@ -1,0 +1,78 @@
+/** Cuts a driver off in the midst of its work with files, as the end of its process would. */
+import * as fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+
+const NAMES = [
+  'chmod',
+  'chown',
+  'lstat',
+  'mkdir',
+  'open',
+  'readdir',
+  'readFile',
+  'rename',
+  'rm',
+  'rmdir',
+  'stat',
+  'truncate',
+  'unlink',
+] as const
+const HANDLE_NAMES = ['chmod', 'chown', 'read', 'stat', 'sync', 'writeFile'] as const
+
+type Call = (...args: unknown[]) => Promise<unknown>
+type Calls = Record<string, Call>
+
+/** The work that is counted now, if any. */
+let work: { readonly mayGoOn: () => boolean; readonly made: Promise<unknown>[] } | undefined
+
+const handle = await fs.promises.open('/dev/null')
+patch(Object.getPrototypeOf(handle) as Calls, HANDLE_NAMES)
+await handle.close()
+patch(fs.promises as unknown as Calls, NAMES)
+syncBuiltinESMExports()
+
+function patch(object: Calls, names: readonly string[]): void {
+  for (const name of names) {
+    const call = object[name]
+    if (call === undefined) throw new Error(`there is no ${name}`)
+    object[name] = function counted(this: unknown, ...args: unknown[]): Promise<unknown> {
+      if (work === undefined) return call.apply(this, args)
+      if (!work.mayGoOn()) return new Promise(() => {})
+      const answer = call.apply(this, args)
+      work.made.push(answer)
+      return answer
+    }
+  }
+}
+
+/**
+ * Begins a work of which the first `passes` calls are made; later ones never answer and do nothing. True where it came to
+ * its end, false where it was cut off.
+ */
+export async function cutOffAfter(passes: number, begin: () => Promise<unknown>): Promise<boolean> {
+  const cutOff = Promise.withResolvers<false>()
+  const made: Promise<unknown>[] = []
+  let calls = 0
+  const mayGoOn = (): boolean => {
+    calls += 1
+    if (calls > passes) cutOff.resolve(false)
+    return calls <= passes
+  }
+  work = { mayGoOn, made }
+  try {
+    const ended = await Promise.race([begin().then(() => true), cutOff.promise])
+    // Calls that were made come to their end in the kernel, whoever asked for them.
+    if (!ended) await Promise.all((await Promise.allSettled(made)).map(closeHandle))
+    return ended
+  } finally {
+    work = undefined
+  }
+}
+
+/** The end of a process closes its files. */
+async function closeHandle(settled: PromiseSettledResult<unknown>): Promise<void> {
+  if (settled.status === 'rejected') return
+  const { value } = settled
+  if (typeof value === 'object' && value !== null && 'fd' in value && value.fd !== -1)
+    await (value as fs.promises.FileHandle).close()
+}

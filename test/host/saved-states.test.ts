@@ -1,0 +1,386 @@
+import { skip } from './own-netns.ts'
+import assert from 'node:assert/strict'
+import { copyFileSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { mkdir, rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { crc32 } from 'node:zlib'
+import { HostFault } from '../../src/core/errors.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import { Pool } from '../../src/host/pool/pool.ts'
+import { poolIdOf } from '../../src/host/pool/pool-marker.ts'
+import { errorChain } from '../../src/log/error-chain.ts'
+import { silentLog } from '../../src/log/log.ts'
+import { isFault, monitor, published, savedStatesContract, terms } from '../contract/saved-states.contract.ts'
+import { until } from '../contract/until.ts'
+import { cutOffAfter } from './file-calls.ts'
+import { backingFile, canAs, savedOn, writeAt } from './saved-states-stage.ts'
+import type { SavedOnDisk } from './saved-states-stage.ts'
+
+savedStatesContract('saved states on XFS', (t) => savedOn('xfs', t), { skip })
+savedStatesContract('saved states on ext4', (t) => savedOn('ext4', t), { skip })
+
+const MIB = 1024 * 1024
+const id = 'web-1' as VmId
+const other = 'web-2' as VmId
+const stranger = 200_002
+const never = new AbortController().signal
+
+async function publishedOn(t: TestContext): Promise<SavedOnDisk> {
+  const stage = await savedOn('xfs', t)
+  await published(stage)
+  return stage
+}
+
+/** Until what was removed is gone for good. */
+const tidied = ({ pool }: SavedOnDisk): Promise<unknown> =>
+  until(
+    () => readdirSync(join(pool.directory, 'tmp')),
+    (names) => names.length === 0,
+  )
+
+async function assertUnusable({ states }: SavedOnDisk, code: string, because: RegExp): Promise<void> {
+  const state = await states.inspect(id, monitor)
+  assert.ok(state.kind === 'unusable', JSON.stringify(state))
+  assert.equal(state.code, code)
+  assert.match(state.because, because)
+}
+
+test(
+  'what is published takes no space where the guest used none, and says its CRC-32',
+  { skip },
+  async (t) => {
+    const { file } = await publishedOn(t)
+    const metadata = JSON.parse(readFileSync(file(id, 'metadata.json'), 'utf8'))
+    const { size, blocks } = statSync(file(id, 'memory'))
+    assert.equal(metadata.memory.length_bytes, size)
+    assert.equal(metadata.memory.stored_bytes, blocks * 512)
+    assert.ok(blocks * 512 < size / 1.5, 'holes were filled')
+    assert.equal(metadata.memory.crc32, crc32(readFileSync(file(id, 'memory'))))
+  },
+)
+
+test(
+  'the monitor may write in its own directory and read what is saved, and others nothing',
+  { skip },
+  async (t) => {
+    const stage = await publishedOn(t)
+    const { states, userId, file } = stage
+    const { directory, published: memory } = states.paths(id)
+    assert.ok(canAs(userId, 'touch', join(directory, 'x')))
+    assert.ok(canAs(userId, 'head', '-c1', memory))
+    for (const uid of [userId, stranger]) {
+      assert.ok(!canAs(uid, 'truncate', '-s', '0', memory))
+      assert.ok(!canAs(uid, 'mv', memory, join(directory, 'y')))
+      assert.ok(!canAs(uid, 'rm', '-f', memory))
+      assert.ok(!canAs(uid, 'touch', join(dirname(memory), 'x')))
+      assert.ok(!canAs(uid, 'head', '-c1', file(id, 'metadata.json')))
+    }
+    assert.ok(!canAs(stranger, 'head', '-c1', memory))
+    assert.ok(!canAs(stranger, 'ls', directory))
+  },
+)
+
+test('the directory for saves stays the same one, for the unit it is bound into', { skip }, async (t) => {
+  const stage = await publishedOn(t)
+  const { states, userId } = stage
+  const { directory } = states.paths(id)
+  const { ino } = statSync(directory)
+  await states.remove(id)
+  await states.ensureDirectory(id, userId)
+  assert.equal(statSync(directory).ino, ino)
+})
+
+test('what else a monitor left in its directory is no save, and its files are swept', { skip }, async (t) => {
+  const stage = await publishedOn(t)
+  const { states, userId } = stage
+  const { directory } = states.paths(id)
+  await states.remove(id)
+  await mkdir(join(directory, 'a/b'), { recursive: true })
+  writeFileSync(join(directory, 'x'), '')
+  await run(['ln', '-s', stage.disk(id), join(directory, 'memory')])
+  assert.equal((await states.inspect(id, monitor)).kind, 'absent')
+  await states.ensureDirectory(id, userId)
+  assert.deepEqual(readdirSync(directory), ['a'])
+  assert.equal((await states.inspect(id, monitor)).kind, 'absent')
+  await stage.save(id)
+  await states.publish(id, terms, never)
+  assert.equal((await states.inspect(id, monitor)).kind, 'present')
+})
+
+for (const [trap, set] of Object.entries({
+  'a symbolic link': (path: string, secret: string) => run(['ln', '-s', secret, path]),
+  'a hard link': (path: string, secret: string) => run(['ln', secret, path]),
+  'a directory': (path: string) => run(['mkdir', path]),
+})) {
+  test(`${trap} in place of the memory is not followed, opened or emptied`, { skip }, async (t) => {
+    const stage = await savedOn('xfs', t)
+    const { states, userId } = stage
+    await stage.makeDisk(id)
+    await states.ensureDirectory(id, userId)
+    const secret = join(stage.pool.mountPoint, 'secret')
+    writeFileSync(secret, 'secret', { mode: 0o600 })
+    await set(states.paths(id).writing, secret)
+    await assert.rejects(states.publish(id, terms, never), isFault('save_failed'))
+    await states.remove(id)
+    await tidied(stage)
+    assert.equal(readFileSync(secret, 'utf8'), 'secret')
+    assert.equal(statSync(secret).mode & 0o777, 0o600)
+  })
+}
+
+test('a byte anywhere in the memory, or a length, makes it another', { skip }, async (t) => {
+  const stage = await publishedOn(t)
+  const memory = stage.file(id, 'memory')
+  const whole = readFileSync(memory)
+  // In the first hole, at both ends of data, in the hole after it, and in the last byte.
+  for (const at of [0, MIB + 4096, 2 * MIB + 4095, 2 * MIB + 8192, whole.length - 1]) {
+    writeAt(memory, at, Buffer.of((whole[at] ?? 0) ^ 0x80))
+    await assert.rejects(stage.states.verify(id, never), isFault('saved_state_corrupt'), `byte ${at}`)
+    writeAt(memory, at, Buffer.of(whole[at] ?? 0))
+    await stage.states.verify(id, never)
+  }
+  for (const size of [whole.length - 1, 0, whole.length + 4096]) {
+    truncateSync(memory, size)
+    await assertUnusable(stage, 'saved_state_corrupt', new RegExp(`its memory has ${size} bytes`))
+    await assert.rejects(stage.states.verify(id, never), isFault('saved_state_corrupt'), `size ${size}`)
+  }
+})
+
+test(
+  'metadata that is damaged, of later software or of another VM is refused with its reason',
+  { skip },
+  async (t) => {
+    const stage = await publishedOn(t)
+    const path = stage.file(id, 'metadata.json')
+    const text = readFileSync(path, 'utf8')
+    for (const [content, code, because] of [
+      ['', 'saved_state_corrupt', /metadata is not whole/],
+      [text.slice(0, -10), 'saved_state_corrupt', /metadata is not whole/],
+      [text.replace('"crc32"', '"crc33"'), 'saved_state_corrupt', /metadata at \/memory\/crc3. /],
+      [
+        text.replace(/"inode": "\d+"/, '"inode": "x"'),
+        'saved_state_corrupt',
+        /\/disk\/inode must be a whole number/,
+      ],
+      [text.replace('"format": 1', '"format": 2'), 'saved_state_too_new', /format 2/],
+      [text.replace('"web-1"', '"web-2"'), 'saved_state_foreign', /of VM web-2/],
+    ] as const) {
+      writeFileSync(path, content)
+      await assertUnusable(stage, code, because)
+    }
+    writeFileSync(path, text)
+    assert.equal((await stage.states.inspect(id, monitor)).kind, 'present')
+    await rename(path, `${path}.away`)
+    await assertUnusable(stage, 'saved_state_corrupt', /metadata is gone/)
+  },
+)
+
+test('another disk in the place of its own is refused, were it the same bytes', { skip }, async (t) => {
+  const stage = await publishedOn(t)
+  const disk = stage.disk(id)
+  await run(['cp', '--preserve=all', disk, `${disk}.copy`])
+  await rename(disk, `${disk}.own`)
+  await assertUnusable(stage, 'saved_state_foreign', /its disk is gone/)
+  await rename(`${disk}.copy`, disk)
+  await assertUnusable(stage, 'saved_state_foreign', /disk is another one/)
+  await rename(`${disk}.own`, disk)
+  assert.equal((await stage.states.inspect(id, monitor)).kind, 'present')
+  truncateSync(disk, 8 * MIB)
+  await assertUnusable(stage, 'saved_state_foreign', /written after/)
+})
+
+test(
+  'wherever the daemon is cut off in a publication, the state is whole or is none',
+  { skip },
+  async (t) => {
+    const stage = await savedOn('xfs', t)
+    await stage.makeDisk(id)
+    let cut = 0
+    for (; ; cut += 1) {
+      const states = stage.reopen()
+      await states.ensureDirectory(id, stage.userId)
+      await stage.save(id)
+      const ended = await cutOffAfter(cut, () => states.publish(id, terms, never))
+      const after = stage.reopen()
+      const { kind } = await after.inspect(id, monitor)
+      if (ended) {
+        assert.equal(kind, 'present')
+        break
+      }
+      assert.ok(['unfinished', 'present'].includes(kind), `after ${cut} calls it is ${kind}`)
+      if (kind === 'present') await after.verify(id, never)
+      await after.remove(id)
+      assert.equal((await after.inspect(id, monitor)).kind, 'absent')
+    }
+    assert.ok(cut > 20, `only ${cut} calls`)
+  },
+)
+
+test('wherever the daemon is cut off in a removal, the state is whole or is none', { skip }, async (t) => {
+  const stage = await savedOn('xfs', t)
+  let cut = 0
+  const kinds = new Set<string>()
+  for (; ; cut += 1) {
+    await published(stage)
+    const states = stage.reopen()
+    const ended = await cutOffAfter(cut, () => states.remove(id))
+    const after = stage.reopen()
+    const { kind } = await after.inspect(id, monitor)
+    kinds.add(kind)
+    if (kind === 'present') await after.verify(id, never)
+    await after.remove(id)
+    if (ended) break
+  }
+  assert.deepEqual([...kinds], ['present', 'absent'])
+})
+
+/** Shows the pool as the disk has it now, mounted beside it: what would be there after a power failure. */
+async function afterPowerFailure({ pool }: SavedOnDisk, look: (pool: Pool) => Promise<void>): Promise<void> {
+  const base = dirname(pool.mountPoint)
+  const [image, mountPoint] = [join(base, 'power.img'), join(base, 'power')]
+  copyFileSync(backingFile(pool), image)
+  await mkdir(mountPoint, { recursive: true })
+  await run(['mount', '-o', 'loop,nouuid', image, mountPoint])
+  try {
+    const directory = join(mountPoint, 'pool')
+    await look(new Pool({ directory, poolId: await poolIdOf(directory), log: silentLog }))
+  } finally {
+    await run(['umount', mountPoint])
+  }
+}
+
+test('what is published outlasts a power failure, whole and with its disk', { skip }, async (t) => {
+  const stage = await savedOn('xfs', t)
+  await stage.makeDisk(id)
+  await stage.states.ensureDirectory(id, stage.userId)
+  await stage.save(id)
+  writeAt(stage.disk(id), MIB, Buffer.from('written last'))
+  await stage.states.publish(id, terms, never)
+  await afterPowerFailure(stage, async ({ savedStates }) => {
+    assert.equal((await savedStates.inspect(id, monitor)).kind, 'present')
+    await savedStates.verify(id, never)
+    const disk = readFileSync(join(dirname(savedStates.paths(id).directory), 'disk.raw'))
+    assert.equal(disk.subarray(MIB, MIB + 12).toString(), 'written last')
+  })
+})
+
+test('what is removed stays removed through a power failure', { skip }, async (t) => {
+  const stage = await publishedOn(t)
+  await stage.states.remove(id)
+  await afterPowerFailure(stage, async ({ savedStates }) => {
+    assert.equal((await savedStates.inspect(id, monitor)).kind, 'absent')
+  })
+})
+
+test('a state that is found removed stays so, were the daemon cut off over it', { skip }, async (t) => {
+  const stage = await savedOn('xfs', t)
+  let found = 0
+  for (let cut = 0; ; cut += 1) {
+    await published(stage)
+    const ended = await cutOffAfter(cut, () => stage.reopen().remove(id))
+    const after = stage.reopen()
+    if ((await after.inspect(id, monitor)).kind === 'absent') {
+      found += 1
+      await afterPowerFailure(stage, async ({ savedStates }) => {
+        assert.equal((await savedStates.inspect(id, monitor)).kind, 'absent', `after ${cut} calls`)
+      })
+    }
+    await after.remove(id)
+    if (ended) break
+  }
+  assert.ok(found > 1)
+})
+
+test('the space of a removed state is free although a unit still has it bound', { skip }, async (t) => {
+  const stage = await publishedOn(t)
+  const bound = join(stage.pool.mountPoint, 'bound')
+  writeFileSync(bound, '')
+  await run(['mount', '--bind', stage.file(id, 'memory'), bound])
+  try {
+    await stage.states.remove(id)
+    await until(
+      () => statSync(bound).blocks,
+      (blocks) => blocks === 0,
+    )
+    await tidied(stage)
+  } finally {
+    await run(['umount', bound])
+  }
+})
+
+test(
+  'aborted at any time, a publication is whole or is given up, and leaves nothing',
+  { skip },
+  async (t) => {
+    const stage = await savedOn('xfs', t)
+    const { states, userId } = stage
+    await stage.makeDisk(id)
+    const vm = dirname(states.paths(id).directory)
+    const reason = new Error('traffic came')
+    let givenUp = 0
+    for (let turns = 0; ; turns += 1) {
+      await states.ensureDirectory(id, userId)
+      await stage.save(id)
+      const controller = new AbortController()
+      const publishing = states.publish(id, terms, controller.signal).then(
+        () => 'present',
+        (error: unknown) => {
+          assert.equal(error, reason)
+          return 'given up'
+        },
+      )
+      for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate)
+      controller.abort(reason)
+      const end = await publishing
+      if (end === 'present') {
+        assert.equal((await states.inspect(id, monitor)).kind, 'present')
+        await states.verify(id, never)
+        break
+      }
+      givenUp += 1
+      await states.remove(id)
+      assert.deepEqual(readdirSync(vm).toSorted(), ['disk.raw', 'save'])
+      assert.equal((await states.inspect(id, monitor)).kind, 'absent')
+    }
+    assert.ok(givenUp > 10, `${givenUp} times`)
+  },
+)
+
+test('a deleted VM takes its saved state with it', { skip }, async (t) => {
+  const stage = await publishedOn(t)
+  await published(stage, other)
+  await stage.pool.storage.remove(id)
+  assert.equal((await stage.states.inspect(id, monitor)).kind, 'absent')
+  assert.equal((await stage.states.inspect(other, monitor)).kind, 'present')
+})
+
+test('a read-only pool keeps a saved state in sight, and says so when it shall go', { skip }, async (t) => {
+  const stage = await publishedOn(t)
+  await stage.pool.mount('remount', 'ro')
+  assert.equal((await stage.states.inspect(id, monitor)).kind, 'present')
+  await stage.states.verify(id, never)
+  await assert.rejects(stage.states.remove(id), isFault('storage_read_only'))
+  assert.equal((await stage.states.inspect(id, monitor)).kind, 'present')
+})
+
+test('an unmounted pool is unknown, and no fault tells a host path', { skip }, async (t) => {
+  const stage = await publishedOn(t)
+  await stage.pool.unmount()
+  for (const ask of [
+    () => stage.states.inspect(id, monitor),
+    () => stage.states.remove(id),
+    () => stage.states.verify(id, never),
+  ]) {
+    const error: unknown = await ask().then(
+      () => assert.fail('it should have failed'),
+      (reason: unknown) => reason,
+    )
+    assert.ok(error instanceof HostFault && error.code === 'storage_inspection_failed', errorChain(error))
+    assert.ok(!errorChain(error).includes(stage.pool.mountPoint), errorChain(error))
+  }
+  await stage.pool.mount()
+  assert.equal((await stage.states.inspect(id, monitor)).kind, 'present')
+})
