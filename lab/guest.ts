@@ -31,8 +31,11 @@ const INPUTS = ['guest.ts', 'cpio.ts', 'modules.ts', 'ssh-server.ts', 'guest'].m
   path.join(import.meta.dirname, name),
 )
 
-/** What a guest needs that Debian's cloud kernel keeps in modules: its disks, its network, and NoCloud disks. */
-const BOOT_MODULES = ['virtio_blk', 'virtio_net']
+/**
+ * What a guest needs that Debian's cloud kernel keeps in modules: its disks, its network, random numbers from the host, a
+ * way to give memory back that it does not use, and NoCloud disks.
+ */
+const BOOT_MODULES = ['virtio_blk', 'virtio_net', 'virtio_rng', 'virtio_balloon']
 const SEED_MODULES = ['isofs', 'nls_utf8']
 
 const DISK_MIB = 64
@@ -125,6 +128,7 @@ async function demoTree(root: string): Promise<CpioEntry[]> {
     ),
     file('etc/group', Buffer.from('root:x:0:\ntty:x:5:\nguest:x:1000:\n')),
     file('sbin/demo-init', source('demo-init'), 0o755),
+    file('sbin/demo-agent', source('demo-agent'), 0o755),
     file('srv/www/cgi-bin/index.cgi', source('index.cgi'), 0o755),
   ]
 }

@@ -6,6 +6,7 @@ import type { MonitorState } from '../../src/core/plan/world.ts'
 import type { DiskLimits } from '../../src/core/vm/desired.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
+import { restorePromises, savePromises } from './monitor-saves.contract.ts'
 import { until } from './until.ts'
 
 /** A monitor under test, and the part of the init system that it needs. */
@@ -18,12 +19,22 @@ export type MonitorStage = {
   /** Leaves no room in the pool of a guest that was started with `smallPool`, and has that guest write there. */
   readonly fillPool: (id: VmId) => Promise<void> | void
   readonly makeRoom: (id: VmId) => Promise<void> | void
+  /** Where a monitor can write what it saves of a VM. */
+  readonly saveFile: (id: VmId) => string
+  /** A number that stands in the guest's memory alone, and another after each boot; from a guest that runs. */
+  readonly memory: (id: VmId) => Promise<string> | string
+  /** Alters what was saved, or cuts it short. */
+  readonly damage: (path: string, how: Damage) => Promise<void> | void
   /** Ends that process the hard way. */
   readonly end: (id: VmId) => Promise<void> | void
 }
 
+export type Damage = 'altered' | 'cut short' | 'emptied'
+
 export type StartOptions = {
   readonly paused: boolean
+  /** What it goes on from. */
+  readonly restorePath?: string
   readonly diskLimits?: DiskLimits
   /** On a disk in a pool that {@link MonitorStage.fillPool} can fill. */
   readonly smallPool?: boolean
@@ -218,6 +229,9 @@ export function monitorContract(
       assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk: { ...disk, ...limited } })
     },
   )
+
+  savePromises({ disk, promise, reaches })
+  restorePromises({ disk, promise, reaches })
 
   promise('a guest that does nothing has read and written nothing', async ({ monitor, start }) => {
     await start(id, { paused: true })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
+import type { MachineSpec } from '../../src/core/unit/machine-spec.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import { FakeMonitor } from '../fakes/fake-monitor.ts'
 import { machineOf } from '../fakes/machine.ts'
@@ -10,13 +11,17 @@ monitorContract('fake monitor', async () => {
   const monitor = new FakeMonitor()
   return {
     monitor,
-    start: (id, { paused, diskLimits = {} }) => {
-      const machine = machineOf(id, { startPaused: paused, diskLimits })
+    start: (id, { paused, diskLimits = {}, restorePath }) => {
+      const restore = restorePath === undefined ? {} : { restorePath }
+      const machine = machineOf(id, { startPaused: paused, diskLimits, ...restore })
       monitor.started(id, monitor.unitSpec(machine), DISK_MIB)
     },
     growFile: () => {},
     fillPool: (id) => monitor.fillPool(id),
     makeRoom: (id) => monitor.makeRoom(id),
+    saveFile: (id) => `/pool/disks/${id}/save/memory`,
+    memory: (id) => String(monitor.memoryOf(id).life),
+    damage: (path) => monitor.files.damage(path),
     end: (id) => monitor.ended(id),
   }
 })
@@ -34,4 +39,36 @@ test('fake monitor: a planned fault is met once, before or after the effect', as
   monitor.failNext('ensurePaused', fault, 'after')
   await assert.rejects(monitor.ensurePaused(id, signal), fault)
   assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
+})
+
+test('fake monitor: a guest that runs on from a past it had left behind is noted', async () => {
+  const id = 'web-1' as VmId
+  const { signal } = new AbortController()
+  const monitor = new FakeMonitor()
+  const exits: VmId[] = []
+  monitor.onExit = (vm) => exits.push(vm)
+  const path = '/pool/disks/web-1/saved/memory'
+  const start = (changes: Partial<MachineSpec>): void =>
+    monitor.started(id, monitor.unitSpec(machineOf(id, changes)), DISK_MIB)
+  start({})
+  await monitor.ensurePaused(id, signal)
+  await monitor.save(id, path, signal)
+  const saved = monitor.memoryOf(id)
+  monitor.ended(id)
+  for (const relived of [[], [id]]) {
+    start({ restorePath: path })
+    await monitor.ensureRestored(id, signal)
+    assert.deepEqual(monitor.memoryOf(id), saved)
+    await monitor.ensureRunning(id, signal)
+    assert.deepEqual(monitor.relived, relived)
+    monitor.ended(id)
+  }
+  start({})
+  assert.notEqual(monitor.memoryOf(id).life, saved.life)
+  assert.deepEqual(exits, [])
+  monitor.ended(id)
+  monitor.files.damage(path)
+  start({ restorePath: path })
+  await assert.rejects(monitor.ensureRestored(id, signal), { code: 'restore_failed' })
+  assert.deepEqual(exits, [id])
 })

@@ -1,5 +1,6 @@
 import { HostFault } from '../../src/core/errors.ts'
 import type { LiveMonitor, MonitorDisk, MonitorState } from '../../src/core/plan/world.ts'
+import type { SavingMonitor } from '../../src/core/storage/saved-state.ts'
 import type { DiskCounters } from '../../src/core/storage/disk-counters.ts'
 import type { MonitorCapabilities } from '../../src/core/unit/capabilities.ts'
 import type { MachineSpec } from '../../src/core/unit/machine-spec.ts'
@@ -8,7 +9,9 @@ import type { DiskLimits } from '../../src/core/vm/desired.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
 import { FaultSwitch } from './fault-switch.ts'
+import { SavedFiles } from './saved-files.ts'
 import type { FaultMoment } from './fault-switch.ts'
+import type { GuestMemory, SavedFile } from './saved-files.ts'
 
 export type MonitorMethod =
   | 'inspect'
@@ -17,27 +20,54 @@ export type MonitorMethod =
   | 'ensureDiskSize'
   | 'ensureDiskLimits'
   | 'diskCounters'
+  | 'installed'
+  | 'save'
+  | 'ensureRestored'
 
 const PROGRAM = '/usr/bin/fake-monitor'
+const RESTORE = 'restore='
+
+/** A process that restores: what it reads, and whether it was looked at since its start. */
+type Restoring = { readonly file: SavedFile | undefined; readonly disk: MonitorDisk; seen: boolean }
 
 /**
  * Monitors in memory. Their processes are units': whoever plays the units tells of a start with `started` and of an end
- * with `ended`.
+ * with `ended`, and is told by `onExit` of a process that ended by itself.
+ *
+ * Each guest has a memory: a boot gives it a life, and it makes progress whenever it is told to run, and by
+ * {@link FakeMonitor.run}. A restore from before what that life was seen to have done is noted in `relived`.
  */
 export class FakeMonitor implements Monitor {
   readonly capabilities: MonitorCapabilities
   /** What guests have read and written; nothing where a guest is not named. */
   readonly counters = new Map<VmId, DiskCounters>()
+  /** Of the program that is installed; an upgrade changes it for the next starts. */
+  version = '1.0'
+  /** What saved guests are written to and read from. */
+  readonly files: SavedFiles
+  /** Guests that were told the time, in order. */
+  readonly toldTime: VmId[] = []
+  /** Guests that ran on from a past that they had left behind: each is a loss of what they did since. */
+  readonly relived: VmId[] = []
+  /** A process ended by itself, since it could not restore its guest. */
+  onExit: (id: VmId) => void = () => {}
   readonly #states = new Map<VmId, MonitorState>()
+  readonly #memories = new Map<VmId, GuestMemory>()
+  readonly #restoring = new Map<VmId, Restoring>()
+  /** The furthest that each life came. */
+  readonly #furthest = new Map<number, number>()
+  #lives = 0
   readonly #withoutRoom = new Set<VmId>()
   readonly #faults = new FaultSwitch<MonitorMethod>()
   #onChange: (id: VmId) => void = () => {}
 
-  constructor(capabilities: Partial<MonitorCapabilities> = {}) {
+  constructor(capabilities: Partial<MonitorCapabilities> = {}, files = new SavedFiles()) {
+    this.files = files
     this.capabilities = {
       pause: true,
       startPaused: true,
       growDiskOnline: true,
+      save: true,
       vcpusMax: 32,
       ...capabilities,
     }
@@ -54,9 +84,11 @@ export class FakeMonitor implements Monitor {
 
   unitSpec(machine: MachineSpec): UnitSpec {
     const limits = `limits=${JSON.stringify(machine.diskLimits)}`
+    const restore = machine.restorePath === undefined ? [] : [`${RESTORE}${machine.restorePath}`]
+    const paused = machine.startPaused || machine.restorePath !== undefined ? ['-S'] : []
     return {
       description: `VM ${machine.id}`,
-      command: [PROGRAM, machine.id, limits, ...(machine.startPaused ? ['-S'] : [])],
+      command: [PROGRAM, machine.id, limits, ...restore, ...paused],
       userId: machine.userId,
       supplementaryGroups: [],
       ttyPath: machine.ptsPath,
@@ -66,14 +98,25 @@ export class FakeMonitor implements Monitor {
       tasksMax: 64,
       openFilesMax: 64,
       devices: [],
-      readOnlyPaths: [machine.kernelPath, machine.seedPath],
-      readWritePaths: [machine.diskPath],
+      readOnlyPaths: [
+        machine.kernelPath,
+        machine.seedPath,
+        ...(machine.restorePath === undefined ? [] : [machine.restorePath]),
+      ],
+      readWritePaths: [machine.diskPath, machine.saveDirectory],
       storeId: machine.storeId,
     }
   }
 
   inspect(id: VmId): Promise<MonitorState> {
-    return this.#faults.run('inspect', () => this.stateOf(id))
+    return this.#faults.run('inspect', () => {
+      const state = this.stateOf(id)
+      const restoring = this.#restoring.get(id)
+      // Whoever looks sees both, the guest that is being read and the guest that is there.
+      if (restoring?.seen === true) this.#load(id, restoring)
+      else if (restoring !== undefined) restoring.seen = true
+      return state
+    })
   }
 
   ensureRunning(id: VmId, signal: AbortSignal): Promise<void> {
@@ -107,8 +150,48 @@ export class FakeMonitor implements Monitor {
     })
   }
 
+  installed(): Promise<SavingMonitor> {
+    return this.#faults.run('installed', () => this.#program())
+  }
+
+  save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor> {
+    const write = (): SavingMonitor => {
+      const { kind } = this.#live(id)
+      if (kind !== 'paused') throw new HostFault('save_failed', `saving VM ${id}: the guest is ${kind}`)
+      this.files.write(path, { id, memory: this.memoryOf(id), whole: true })
+      return this.#program()
+    }
+    return this.#faults.run('save', write, signal)
+  }
+
+  ensureRestored(id: VmId, signal: AbortSignal): Promise<void> {
+    const restore = (): void => {
+      const restoring = this.#restoring.get(id)
+      if (restoring !== undefined) this.#load(id, restoring)
+      if (this.stateOf(id).kind === 'silent')
+        throw new HostFault('restore_failed', `restoring VM ${id}: its monitor has ended`)
+    }
+    return this.#faults.run('ensureRestored', restore, signal)
+  }
+
+  tellTime(id: VmId): void {
+    this.toldTime.push(id)
+  }
+
   watch(onChange: (id: VmId) => void): void {
     this.#onChange = onChange
+  }
+
+  /** The memory of a guest that lives. */
+  memoryOf(id: VmId): GuestMemory {
+    const memory = this.#memories.get(id)
+    if (memory === undefined) throw new Error(`VM ${id} has no guest`)
+    return memory
+  }
+
+  /** The guest does something, if it runs. */
+  run(id: VmId): void {
+    if (this.stateOf(id).kind === 'running') this.#progress(id)
   }
 
   /** The guest writes, and the pool has no room for it. */
@@ -132,19 +215,55 @@ export class FakeMonitor implements Monitor {
   started(id: VmId, spec: UnitSpec, diskMib: number): void {
     const [, , limits = ''] = spec.command
     const disk: MonitorDisk = { sizeMib: diskMib, ...JSON.parse(limits.replace('limits=', '')) }
+    const path = spec.command.find((word) => word.startsWith(RESTORE))?.slice(RESTORE.length)
+    if (path !== undefined) {
+      this.#restoring.set(id, { file: this.files.at(path), disk, seen: false })
+      return this.become(id, { kind: 'restoring' })
+    }
+    this.#lives += 1
+    this.#memories.set(id, { life: this.#lives, progress: 0 })
     this.become(id, { kind: spec.command.includes('-S') ? 'paused' : 'running', disk })
   }
 
   /** The monitor's process is gone. */
   ended(id: VmId): void {
     this.#withoutRoom.delete(id)
+    this.#restoring.delete(id)
+    this.#memories.delete(id)
     if (this.#states.delete(id)) this.#onChange(id)
   }
 
   /** Puts a monitor into any state, e.g. `broken`. */
   become(id: VmId, state: MonitorState): void {
+    if (state.kind !== 'silent' && state.kind !== 'restoring' && !this.#memories.has(id)) {
+      this.#memories.set(id, { life: ++this.#lives, progress: 0 })
+    }
     this.#states.set(id, state)
+    if (state.kind === 'running') this.#progress(id)
     this.#onChange(id)
+  }
+
+  #program(): SavingMonitor {
+    return { program: 'fake-monitor', version: this.version, accelerator: 'none' }
+  }
+
+  /** The whole guest is there, or its process ends. */
+  #load(id: VmId, { file, disk }: Restoring): void {
+    this.#restoring.delete(id)
+    if (file === undefined || !file.whole || file.id !== id) {
+      this.ended(id)
+      return this.onExit(id)
+    }
+    this.#memories.set(id, file.memory)
+    this.become(id, { kind: 'paused', disk })
+  }
+
+  #progress(id: VmId): void {
+    const { life, progress } = this.memoryOf(id)
+    const furthest = this.#furthest.get(life) ?? 0
+    if (progress < furthest) this.relived.push(id)
+    this.#furthest.set(life, progress + 1)
+    this.#memories.set(id, { life, progress: progress + 1 })
   }
 
   #turn(
@@ -153,6 +272,7 @@ export class FakeMonitor implements Monitor {
     signal: AbortSignal,
   ): Promise<void> {
     const effect = (): void => {
+      if (kind === 'paused' && this.stateOf(id).kind === 'restoring') return
       const live = this.#live(id)
       if (live.kind === kind || (live.kind === 'stalled' && kind === 'paused')) return
       if (live.kind !== 'stalled' || !this.#withoutRoom.has(id))
@@ -167,7 +287,8 @@ export class FakeMonitor implements Monitor {
   #live(id: VmId): LiveMonitor {
     const state = this.stateOf(id)
     if (state.kind === 'silent') throw new HostFault('monitor_unreachable', `asking the monitor of VM ${id}`)
-    if (state.kind === 'broken') throw new HostFault('monitor_refused', `asking the monitor of VM ${id}`)
+    if (state.kind === 'broken' || state.kind === 'restoring')
+      throw new HostFault('monitor_refused', `asking the monitor of VM ${id}`)
     return state
   }
 }

@@ -13,6 +13,7 @@ export const machineOf = (id: VmId, changes: Partial<MachineSpec> = {}): Machine
   kernelArguments: '',
   ptsPath: '/dev/pts/3',
   startPaused: false,
+  saveDirectory: `/pool/disks/${id}/save`,
   storeId: 'test-store',
   ...changes,
 })

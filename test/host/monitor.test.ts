@@ -3,11 +3,12 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rm, statfs, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, readFile, rm, stat, statfs, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import type { MachineSpec } from '../../src/core/unit/machine-spec.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { chooseAccelerator } from '../../src/host/qemu/choose-accelerator.ts'
@@ -28,6 +29,9 @@ type QemuStage = MonitorStage & {
   readonly monitor: QemuMonitor
   readonly runDirectory: string
   readonly console: (id: VmId) => Promise<string>
+  /** Runs a command in the guest's shell and resolves to the first word of what it printed. */
+  readonly ask: (id: VmId, command: string) => Promise<string>
+  readonly startMachine: (id: VmId, options: StartOptions, changes: Partial<MachineSpec>) => Promise<void>
 }
 
 /** QEMU processes started from the very command that units get, in a run directory of the test's own. */
@@ -41,9 +45,23 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
   const diskFile = (id: VmId): string => join(runDirectory, id, 'disk', 'disk.raw')
   const ballast = (id: VmId): string => join(runDirectory, id, 'disk', 'ballast')
   const small: string[] = []
+  const restored = new Set<VmId>()
+  let asked = 0
+  const said = async (id: VmId, what: RegExp): Promise<string> => {
+    const text = await until(
+      () => readFile(consoleFile(id), 'utf8'),
+      (output) => what.test(output),
+      60_000,
+    )
+    return what.exec(text)?.[1] ?? ''
+  }
 
-  const start = async (id: VmId, options: StartOptions): Promise<void> => {
-    const { paused, diskLimits = {}, smallPool = false } = options
+  const startMachine = async (
+    id: VmId,
+    options: StartOptions,
+    changes: Partial<MachineSpec>,
+  ): Promise<void> => {
+    const { paused, diskLimits = {}, smallPool = false, restorePath } = options
     const directory = join(runDirectory, id)
     await mkdir(join(directory, 'disk'), { recursive: true })
     if (smallPool) {
@@ -51,9 +69,13 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
       small.push(join(directory, 'disk'))
     }
     const [diskPath, seedPath] = [diskFile(id), join(directory, 'seed.iso')]
-    for (const path of [diskPath, seedPath]) await writeFile(path, '')
-    await truncate(diskPath, DISK_MIB * MIB)
-    await truncate(seedPath, MIB)
+    if (restorePath === undefined) {
+      for (const path of [diskPath, seedPath]) await writeFile(path, '')
+      await truncate(diskPath, DISK_MIB * MIB)
+      await truncate(seedPath, MIB)
+    } else restored.add(id)
+    // As systemd does with a unit's runtime directory; a socket of the process before must not be taken for ours.
+    await rm(join(directory, 'qmp.sock'), { force: true })
     const { command } = monitor.unitSpec(
       machineOf(id, {
         kernelPath: join(GUEST, 'vmlinuz'),
@@ -62,6 +84,8 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
         diskLimits,
         seedPath,
         startPaused: paused,
+        ...(restorePath === undefined ? {} : { restorePath }),
+        ...changes,
       }),
     )
     const [program, ...args] = command
@@ -78,6 +102,13 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
     const ended = once(child, 'exit')
     child.kill('SIGKILL')
     await ended
+    await rm(join(runDirectory, id, 'qmp.sock'), { force: true })
+  }
+  const ask = async (id: VmId, command: string): Promise<string> => {
+    if (!restored.has(id)) await said(id, /demo guest ready/)
+    const number = ++asked
+    processes.get(id)?.stdin?.write(`echo answer ${number} $(${command})\n`)
+    return said(id, new RegExp(`answer ${number} ([^$\\s]+)`))
   }
   t.after(async () => {
     monitor.close()
@@ -88,17 +119,23 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
   return {
     monitor,
     runDirectory,
-    start,
+    start: (id, options) => startMachine(id, options, {}),
+    startMachine,
     end,
     fillPool: async (id) => {
-      await until(
-        () => readFile(consoleFile(id), 'utf8'),
-        (text) => text.includes('demo guest ready'),
-        60_000,
-      )
+      await said(id, /demo guest ready/)
       const { bavail, bsize } = await statfs(dirname(ballast(id)))
       await run(['fallocate', `--length=${bavail * bsize}`, ballast(id)])
       processes.get(id)?.stdin?.write('dd if=/dev/zero of=/dev/vda bs=1M count=4 oflag=direct\n')
+    },
+    saveFile: (id) => join(runDirectory, id, 'memory'),
+    memory: (id) => ask(id, 'cat /proc/sys/kernel/random/boot_id'),
+    ask,
+    damage: async (path, how) => {
+      if (how !== 'altered') return truncate(path, how === 'emptied' ? 0 : 512)
+      const file = await open(path, 'r+')
+      await file.write(Buffer.alloc(64, 0x55), 0, 64, 0)
+      await file.close()
     },
     makeRoom: (id) => rm(ballast(id)),
     growFile: (id, sizeMib) => truncate(diskFile(id), sizeMib * MIB),
@@ -117,6 +154,7 @@ async function mountSmall(file: string, mountPoint: string): Promise<void> {
 monitorContract('QEMU', stageOf)
 
 const id = 'web-1' as VmId
+const never = new AbortController().signal
 
 test('QEMU: the kernel boots on the command that units get, and its console comes out', async (t) => {
   const stage = await stageOf(t)
@@ -166,6 +204,55 @@ test('QEMU: a second client waits in vain and is told silent', async (t) => {
     (state) => state.kind === 'running',
   )
   second.close()
+})
+
+test('QEMU: a save is given up in its middle, by who began it or by a daemon after it', async (t) => {
+  const stage = await stageOf(t)
+  const { monitor, startMachine, ask, saveFile } = stage
+  const path = saveFile(id)
+  const mib = async (): Promise<number> => (await stat(path).catch(() => ({ blocks: 0 }))).blocks / 2048
+  const compute = { cpuMillicores: 1000, memoryMib: 512, sleepAfterIdleSeconds: 0 }
+  await startMachine(id, { paused: false }, { compute })
+  // Memory that holds something: pages of zeros are not written.
+  const fill =
+    'dd if=/dev/urandom of=/tmp/1 bs=1M count=16; for i in $(seq 20); do cat /tmp/1; done >/tmp/20; echo filled'
+  assert.equal(await ask(id, `mount -o remount,size=90% /tmp; { ${fill}; } 2>/dev/null`), 'filled')
+  await monitor.ensurePaused(id, never)
+  await monitor.save(id, path, never)
+  const wholeMib = await mib()
+  const reason = new Error('a packet came')
+  const begun = async (fault: object): Promise<{ saving: Promise<void>; aborting: AbortController }> => {
+    await monitor.ensureRunning(id, never)
+    await monitor.ensurePaused(id, never)
+    await rm(path)
+    const aborting = new AbortController()
+    const saving = assert.rejects(monitor.save(id, path, aborting.signal), fault)
+    await until(mib, (written) => written > 0)
+    return { saving, aborting }
+  }
+  for (const way of ['abort', 'another daemon'] as const) {
+    const { saving, aborting } = await begun(way === 'abort' ? reason : { code: 'monitor_unreachable' })
+    const decidedAt = performance.now()
+    if (way === 'abort') aborting.abort(reason)
+    else monitor.close()
+    await saving
+    await monitor.ensureRunning(id, never)
+    const ms = performance.now() - decidedAt
+    const writtenMib = await mib()
+    const figures = `${writtenMib.toFixed(0)} of ${wholeMib.toFixed(0)} MiB were written`
+    t.diagnostic(`${way}: ${figures}; runs ${ms.toFixed(1)} ms after`)
+    assert.ok(writtenMib < wholeMib - 16, figures)
+    assert.ok(ms < 1000)
+    assert.equal(await ask(id, 'echo alive'), 'alive')
+    // A save that still went on would have come to its end by now, and would stop the guest.
+    assert.equal(await mib(), writtenMib)
+    assert.equal((await monitor.inspect(id)).kind, 'running')
+  }
+  const { saving, aborting } = await begun(reason)
+  aborting.abort(reason)
+  await saving
+  // It is over when its caller hears of it: another can begin.
+  await monitor.save(id, path, never)
 })
 
 test('QEMU tells its version', async () => {

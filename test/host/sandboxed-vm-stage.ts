@@ -15,6 +15,7 @@ import { QemuMonitor } from '../../src/host/qemu/qemu-monitor.ts'
 import { PRIVATE_SOCKET } from '../../src/host/systemd/bus.ts'
 import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
+import type { SavedStates } from '../../src/ports/saved-states.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { until } from '../contract/until.ts'
 import { machineOf } from '../fakes/machine.ts'
@@ -25,7 +26,7 @@ const PROGRAM = `/usr/bin/qemu-system-${process.arch === 'arm64' ? 'aarch64' : '
 export const BOOT_MS = 60_000
 export const DISK_MIB = 100
 export const id = 'sandboxed' as VmId
-const userId = 700_011 as UserId
+export const userId = 700_011 as UserId
 const never = new AbortController().signal
 
 /** Fetches one of the demo guest's images into the pool. */
@@ -47,6 +48,7 @@ async function machineIn(pool: Pool, ptsPath: string, changes: Partial<MachineSp
   await pool.ensureDisk({ id, userId, sizeMib: DISK_MIB, rootfsSha256 }, never)
   const content = { id, instanceId: 'i-1', sshAuthorizedKeys: [], daemonSshKey: 'ssh-ed25519 AAAA' }
   await pool.ensureSeed(id, userId, renderSeed(content, sha256))
+  await pool.savedStates.ensureDirectory(id, userId)
   const files = pool.files(id, [
     { role: 'kernel', sha256: kernel },
     { role: 'initrd', sha256: initrd },
@@ -57,6 +59,7 @@ async function machineIn(pool: Pool, ptsPath: string, changes: Partial<MachineSp
     diskPath: files.disk,
     seedPath: files.seed,
     ptsPath,
+    saveDirectory: pool.savedStates.paths(id).directory,
     ...(files.initrd === undefined ? {} : { initrdPath: files.initrd }),
     ...changes,
   })
@@ -65,6 +68,7 @@ async function machineIn(pool: Pool, ptsPath: string, changes: Partial<MachineSp
 export type SandboxStage = {
   readonly monitor: QemuMonitor
   readonly units: SystemdUnits
+  readonly savedStates: SavedStates
   /** Of the file system that holds nothing but the pool. */
   readonly mountPoint: string
   readonly start: (changes?: Partial<MachineSpec>) => Promise<MachineSpec>
@@ -101,6 +105,7 @@ export async function stageOf(t: TestContext): Promise<SandboxStage> {
   return {
     monitor,
     units,
+    savedStates: pool.savedStates,
     mountPoint,
     start: async (changes: Partial<MachineSpec> = {}) => {
       const machine = await machineIn(pool, console.path, changes)

@@ -5,5 +5,7 @@ export type MonitorCapabilities = {
   readonly startPaused: boolean
   /** A disk can grow while the guest runs, and the guest is told. */
   readonly growDiskOnline: boolean
+  /** A guest can be saved to a file, and go on from it in another process. */
+  readonly save: boolean
   readonly vcpusMax: number
 }

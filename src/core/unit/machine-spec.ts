@@ -17,5 +17,9 @@ export type MachineSpec = {
   readonly tap?: TapSpec
   readonly ptsPath: string
   readonly startPaused: boolean
+  /** Where the monitor may write what it saves. */
+  readonly saveDirectory: string
+  /** The file of a saved guest, to go on from. */
+  readonly restorePath?: string
   readonly storeId: string
 }

@@ -34,6 +34,7 @@ const machine: MachineSpec = {
   },
   ptsPath: '/dev/pts/3',
   startPaused: false,
+  saveDirectory: '/pool/disks/web-1/save',
   storeId: 'store-1',
 }
 
@@ -56,6 +57,10 @@ const DISKS_AND_REST = `
 -device virtio-net-pci-non-transitional,netdev=net,mac=52:54:00:12:34:56,rombar=0
 -object rng-builtin,id=rng
 -device virtio-rng-pci-non-transitional,rng=rng,rombar=0
+-device virtio-balloon-pci-non-transitional,free-page-reporting=on,deflate-on-oom=on
+-device virtio-serial-pci-non-transitional,max_ports=2
+-chardev socket,id=agent,path=/run/vmhostd/vm/web-1/agent.sock,server=on,wait=off
+-device virtserialport,chardev=agent,name=org.qemu.guest_agent.0
 -qmp unix:/run/vmhostd/vm/web-1/qmp.sock,server=on,wait=off`
 
 const PREAMBLE = `-name guest=web-1,debug-threads=on
@@ -125,6 +130,35 @@ test('a guest is started with its vCPUs stopped only where that is asked', () =>
   assert.equal(qemuArguments({ ...machine, startPaused: true }, emulated).at(-1), '-S')
 })
 
+const restored: MachineSpec = { ...machine, restorePath: '/pool/disks/web-1/saved/memory' }
+
+test('a saved guest is read as the monitor starts, and stands still', () => {
+  const args = qemuArguments(restored, emulated)
+  const line = args.join(' ')
+  assert.match(line, / -global migration\.mapped-ram=on -incoming file:\/pool\/disks\/web-1\/saved\/memory /)
+  assert.equal(args.at(-1), '-S')
+  assert.deepEqual(qemuUnitSpec(restored, emulated).readOnlyPaths, [machine.seedPath, restored.restorePath])
+})
+
+test('a saved guest goes on in the same machine', () => {
+  const devices = (spec: MachineSpec, host: QemuHost): readonly string[] =>
+    qemuArguments(spec, host).filter((_, index, all) => /^-(device|M|cpu|smp|m)$/.test(all[index - 1] ?? ''))
+  for (const host of [emulated, { ...accelerated, architecture: 'arm64' as const }]) {
+    assert.deepEqual(devices(restored, host), devices(machine, host))
+  }
+})
+
+test('a restored x86 guest has its kernel in its memory, so the monitor reads none', () => {
+  assert.ok(!qemuArguments(restored, emulated).includes('-kernel'))
+  assert.ok(qemuArguments(restored, { ...emulated, architecture: 'arm64' }).includes('-kernel'))
+})
+
+test('a QEMU before 9.0 reads its saves as a stream, as it wrote them', () => {
+  const line = qemuArguments(restored, { ...emulated, version: '8.2.2' }).join(' ')
+  assert.match(line, / -incoming file:/)
+  assert.doesNotMatch(line, /mapped-ram/)
+})
+
 test('a comma in a path cannot end an option', () => {
   const args = qemuArguments({ ...machine, diskPath: '/pool/a,b=c/disk.raw' }, emulated)
   assert.match(args.join(' '), /file\.filename=\/pool\/a,,b=c\/disk\.raw -device/)
@@ -142,8 +176,8 @@ test('the sandbox of an emulated guest opens the tap and its own files, nothing 
   const spec = qemuUnitSpec(machine, emulated)
   assert.deepEqual(spec.devices, ['/dev/net/tun rw'])
   assert.deepEqual(spec.supplementaryGroups, [])
-  assert.deepEqual(spec.readOnlyPaths, [machine.kernelPath, machine.seedPath, machine.initrdPath])
-  assert.deepEqual(spec.readWritePaths, [machine.diskPath])
+  assert.deepEqual(spec.readOnlyPaths, [machine.seedPath, machine.kernelPath, machine.initrdPath])
+  assert.deepEqual(spec.readWritePaths, [machine.diskPath, machine.saveDirectory])
   assert.equal(spec.runtimeDirectory, 'vmhostd/vm/web-1')
   assert.equal(spec.ttyPath, '/dev/pts/3')
   assert.equal(spec.storeId, 'store-1')

@@ -14,6 +14,16 @@ test('a guest that was stopped, or not yet let go, is paused', () => {
   assert.deepEqual(monitorStateOf('prelaunch', disk), { kind: 'paused', disk })
 })
 
+for (const status of ['finish-migrate', 'postmigrate', 'save-vm']) {
+  test(`a guest that is or was saved is paused: ${status}`, () => {
+    assert.deepEqual(monitorStateOf(status, disk), { kind: 'paused', disk })
+  })
+}
+
+test('a guest that is being read is neither paused nor over', () => {
+  assert.deepEqual(monitorStateOf('inmigrate', disk), { kind: 'restoring' })
+})
+
 test('a guest whose disk failed stands still, and is not over', () => {
   assert.deepEqual(monitorStateOf('io-error', disk), { kind: 'stalled', status: 'io-error', disk })
 })

@@ -1,17 +1,22 @@
 import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
+import type { FaultCode } from '../../core/errors.ts'
 import type { MonitorState } from '../../core/plan/world.ts'
+import type { SavingMonitor } from '../../core/storage/saved-state.ts'
 import type { DiskCounters } from '../../core/storage/disk-counters.ts'
 import type { MonitorCapabilities } from '../../core/unit/capabilities.ts'
 import type { Architecture } from '../../core/unit/kernel-arguments.ts'
 import type { MachineSpec } from '../../core/unit/machine-spec.ts'
-import { qemuUnitSpec, qmpSocketPath } from '../../core/unit/qemu-command.ts'
+import { agentSocketPath, qemuUnitSpec } from '../../core/unit/qemu-command.ts'
 import type { Accelerator, QemuHost } from '../../core/unit/qemu-command.ts'
 import { diskCountersIn, diskIn, resizeArguments, throttleArguments } from '../../core/unit/qemu-disk.ts'
 import type { QemuDisk } from '../../core/unit/qemu-disk.ts'
 import { monitorStateOf } from '../../core/unit/qemu-run-state.ts'
+import { savingOf } from '../../core/unit/qemu-save.ts'
+import { unitName } from '../../core/unit/unit-name.ts'
 import { knownTscKhz } from '../../core/unit/tsc-frequency.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import type { DiskLimits } from '../../core/vm/desired.ts'
@@ -19,9 +24,12 @@ import type { VmId } from '../../core/vm/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
 import type { Monitor } from '../../ports/monitor.ts'
+import { tellGuestTime } from './guest-agent.ts'
+import { giveUpSave, saveGuest } from './qemu-saving.ts'
+import { greetedVersion, InstalledQemu } from './qemu-version.ts'
+import { QmpClients } from './qmp-clients.ts'
 import { QmpLost, QmpRefusal } from './qmp-error.ts'
-import { QmpClient } from './qmp.ts'
-import type { QmpEvent } from './qmp.ts'
+import type { QmpClient, QmpEvent } from './qmp.ts'
 
 export type QemuMonitorOptions = {
   /** Absolute path of qemu-system-*. */
@@ -38,6 +46,7 @@ export type QemuMonitorOptions = {
 const STATE_EVENTS: ReadonlySet<string> = new Set([
   'BLOCK_IO_ERROR',
   'GUEST_PANICKED',
+  'MIGRATION',
   'RESUME',
   'SHUTDOWN',
   'STOP',
@@ -47,20 +56,17 @@ const STATE_EVENTS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * QEMU over QMP. One connection a VM, made when first asked and kept for its events; a lost one is made anew by the next
- * question. A monitor that does not exist, is not ready or is gone is `silent`: only its unit tells which.
+ * QEMU over QMP. A monitor that does not exist, is not ready or is gone is `silent`: only its unit tells which.
+ *
+ * No device tells a guest that it was restored: microvm takes a `vmgenid`, but has no ACPI table through which a guest
+ * would find it (seen with QEMU 10.0). The guest's agent is told the time instead, and may reseed what it wants then.
  */
 export class QemuMonitor implements Monitor {
-  readonly capabilities: MonitorCapabilities = {
-    pause: true,
-    startPaused: true,
-    growDiskOnline: true,
-    vcpusMax: limits.cpuMillicoresMax / 1000,
-  }
   readonly #host: QemuHost
-  readonly #greetingMs: number
   readonly #log: Log
-  readonly #clients = new Map<VmId, Promise<QmpClient>>()
+  readonly #clients: QmpClients
+  readonly #installed: InstalledQemu
+  readonly #telling = new Map<VmId, AbortController>()
   #onChange: (id: VmId) => void = () => {}
 
   constructor({ program, accelerator, architecture, runDirectory, greetingMs, log }: QemuMonitorOptions) {
@@ -72,17 +78,35 @@ export class QemuMonitor implements Monitor {
       runDirectory: runDirectory ?? '/run/vmhostd/vm',
       ...(tscKhz === undefined ? {} : { tscKhz }),
     }
-    this.#greetingMs = greetingMs ?? limits.qmpGreetingMs
+    this.#installed = new InstalledQemu(program)
     this.#log = log
+    this.#clients = new QmpClients({
+      runDirectory: this.#host.runDirectory,
+      greetingMs: greetingMs ?? limits.qmpGreetingMs,
+      onEvent: (id, event) => this.#take(id, event),
+      onClose: (id) => this.#onChange(id),
+    })
+  }
+
+  /** Of the program as it was last seen installed. */
+  get capabilities(): MonitorCapabilities {
+    return {
+      pause: true,
+      startPaused: true,
+      growDiskOnline: true,
+      save: savingOf(this.#installed.lastVersion).toFile,
+      vcpusMax: limits.cpuMillicoresMax / 1000,
+    }
   }
 
   unitSpec(machine: MachineSpec): UnitSpec {
-    return qemuUnitSpec(machine, this.#host)
+    const version = this.#installed.lastVersion
+    return qemuUnitSpec(machine, { ...this.#host, ...(version === undefined ? {} : { version }) })
   }
 
   async inspect(id: VmId): Promise<MonitorState> {
     try {
-      return await stateOf(await this.#client(id))
+      return await stateOf(await this.#clients.of(id))
     } catch (error) {
       if (error instanceof QmpLost && MEANS_SILENT.has(error.why)) return { kind: 'silent' }
       throw faultOf(error, `asking the monitor of VM ${id} for its state`)
@@ -93,6 +117,9 @@ export class QemuMonitor implements Monitor {
     await this.#talk({ id, doing: `resuming VM ${id}`, signal }, async (client) => {
       const { kind } = await stateOf(client, signal)
       if (kind === 'running') return
+      // QEMU would run it as soon as it has it, and nobody could tell when.
+      if (kind === 'restoring') throw new QmpRefusal({ desc: 'the guest is being restored' })
+      if (kind === 'paused') await giveUpSave(client)
       await client.execute('cont', undefined, signal)
       if (kind === 'stalled') await proveResumed(client, id, signal)
     })
@@ -101,7 +128,8 @@ export class QemuMonitor implements Monitor {
   async ensurePaused(id: VmId, signal: AbortSignal): Promise<void> {
     await this.#talk({ id, doing: `pausing VM ${id}`, signal }, async (client) => {
       const { kind } = await stateOf(client, signal)
-      if (kind !== 'paused' && kind !== 'stalled') await client.execute('stop', undefined, signal)
+      const stands = kind === 'paused' || kind === 'stalled' || kind === 'restoring'
+      if (!stands) await client.execute('stop', undefined, signal)
     })
   }
 
@@ -120,6 +148,47 @@ export class QemuMonitor implements Monitor {
     })
   }
 
+  async installed(): Promise<SavingMonitor> {
+    return this.#program(await this.#installed.version())
+  }
+
+  async save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor> {
+    return this.#talk({ id, doing: `saving VM ${id}`, signal, refused: 'save_failed' }, async (client) => {
+      const { kind } = await stateOf(client, signal)
+      if (kind !== 'paused') throw new QmpRefusal({ desc: `the guest is ${kind}` })
+      const version = greetedVersion(client.greeting)
+      if (version === undefined) throw new QmpRefusal({ desc: 'the monitor does not tell its version' })
+      await saveGuest(client, { path, mappedRam: savingOf(version).mappedRam }, signal)
+      return this.#program(version)
+    })
+  }
+
+  async ensureRestored(id: VmId, signal: AbortSignal): Promise<void> {
+    const doing = `restoring VM ${id}`
+    try {
+      const client = await this.#clients.ofStarting(id, signal)
+      const there = async (): Promise<MonitorState | undefined> => {
+        const state = await stateOf(client, signal)
+        return state.kind === 'restoring' ? undefined : state
+      }
+      const state = await client.onceSo(there, signal)
+      if (state.kind === 'broken') throw new QmpRefusal({ desc: `the monitor says ${state.status}` })
+    } catch (error) {
+      if (!(error instanceof QmpLost || error instanceof QmpRefusal)) throw error
+      const where = `\`journalctl --unit=${unitName(id)}\` has its reason`
+      throw new HostFault('restore_failed', `${doing}: its monitor could not read it; ${where}`, {
+        cause: error,
+      })
+    }
+  }
+
+  tellTime(id: VmId): void {
+    this.#telling.get(id)?.abort()
+    const telling = new AbortController()
+    this.#telling.set(id, telling)
+    void this.#tellTime(id, telling)
+  }
+
   async diskCounters(id: VmId): Promise<DiskCounters> {
     return this.#talk(
       { id, doing: `reading the disk counters of VM ${id}`, signal: never },
@@ -136,33 +205,27 @@ export class QemuMonitor implements Monitor {
 
   /** Drops all connections; guests go on. */
   close(): void {
-    const clients = [...this.#clients.values()]
-    this.#clients.clear()
-    for (const client of clients) void client.then((c) => c.close(), ignored)
+    for (const telling of this.#telling.values()) telling.abort()
+    this.#clients.close()
   }
 
-  async #talk<T>({ id, doing, signal }: Talk, say: (client: QmpClient) => Promise<T>): Promise<T> {
+  async #tellTime(id: VmId, telling: AbortController): Promise<void> {
+    const signal = AbortSignal.any([telling.signal, AbortSignal.timeout(limits.guestAgentMs)])
+    const told = await tellGuestTime(agentSocketPath(this.#host.runDirectory, id), Date.now, signal)
+    if (this.#telling.get(id) === telling) this.#telling.delete(id)
+    if (told) this.#log.debug({ vm_id: id }, 'the agent in the guest took the time')
+  }
+
+  #program(version: string): SavingMonitor {
+    return { program: basename(this.#host.program), version, accelerator: this.#host.accelerator }
+  }
+
+  async #talk<T>({ id, doing, signal, refused }: Talk, say: (client: QmpClient) => Promise<T>): Promise<T> {
     try {
-      return await say(await abortable(this.#client(id), signal))
+      return await say(await abortable(this.#clients.of(id), signal))
     } catch (error) {
-      throw faultOf(error, doing)
+      throw faultOf(error, doing, refused)
     }
-  }
-
-  #client(id: VmId): Promise<QmpClient> {
-    const known = this.#clients.get(id)
-    if (known !== undefined) return known
-    const forget = (): boolean => this.#clients.get(id) === connecting && this.#clients.delete(id)
-    const connecting = QmpClient.connect(qmpSocketPath(this.#host.runDirectory, id), {
-      greetingMs: this.#greetingMs,
-      onEvent: (event) => this.#take(id, event),
-      onClose: () => {
-        if (forget()) this.#onChange(id)
-      },
-    })
-    this.#clients.set(id, connecting)
-    connecting.catch(forget)
-    return connecting
   }
 
   #take(id: VmId, { event, data }: QmpEvent): void {
@@ -172,7 +235,13 @@ export class QemuMonitor implements Monitor {
   }
 }
 
-type Talk = { readonly id: VmId; readonly doing: string; readonly signal: AbortSignal }
+type Talk = {
+  readonly id: VmId
+  readonly doing: string
+  readonly signal: AbortSignal
+  /** What a refusal is a fault of. */
+  readonly refused?: FaultCode
+}
 
 /** Nobody listens (yet, or any more), or somebody does and has not come to answering; unix(7), connect(2). */
 const MEANS_SILENT: ReadonlySet<string> = new Set([
@@ -214,11 +283,10 @@ function missingDisk(): never {
   throw new QmpRefusal({ desc: 'it shows no disk of ours' })
 }
 
-function faultOf(error: unknown, doing: string): unknown {
-  if (error instanceof QmpRefusal) return new HostFault('monitor_refused', doing, { cause: error })
+function faultOf(error: unknown, doing: string, refused: FaultCode = 'monitor_refused'): unknown {
+  if (error instanceof QmpRefusal) return new HostFault(refused, doing, { cause: error })
   if (error instanceof QmpLost) return new HostFault('monitor_unreachable', doing, { cause: error })
   return error
 }
 
 const never = new AbortController().signal
-const ignored = (): void => {}

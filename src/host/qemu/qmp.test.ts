@@ -135,6 +135,27 @@ test('events are handed on while a command is under way', async (t) => {
   assert.deepEqual(events, ['STOP'])
 })
 
+test('what is waited for is asked again after each event, and is over with the connection', async (t) => {
+  const { client, peer } = await connected(t)
+  const { signal } = new AbortController()
+  const answers = ['active', 'active', 'completed']
+  const ask = async (): Promise<string | undefined> => {
+    const status = (await client.execute('query-migrate')) as string
+    return status === 'active' ? undefined : status
+  }
+  const over = client.onceSo(ask, signal)
+  for (const answer of answers) {
+    await peer.answer(answer)
+    peer.say('{"event": "MIGRATION"}\n')
+  }
+  assert.equal(await over, 'completed')
+  assert.equal(peer.heard, 0)
+  const lost = client.onceSo(ask, signal)
+  await peer.answer('active')
+  peer.hangUp()
+  await assert.rejects(lost, lostBecause('closed'))
+})
+
 test('a monitor that is busy with another client is given up after the deadline, and left', async (t) => {
   const { path, peer } = await listen(t)
   await assert.rejects(QmpClient.connect(path, { greetingMs: 20 }), lostBecause('no greeting'))

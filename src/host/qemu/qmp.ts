@@ -1,6 +1,7 @@
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { limits } from '../../config/limits.ts'
+import { abortable } from '../../lib/abortable.ts'
 import { QmpLost, QmpRefusal } from './qmp-error.ts'
 
 export type QmpEvent = { readonly event: string; readonly data?: unknown }
@@ -34,8 +35,11 @@ export class QmpClient {
   #nextId = 1
   #line: Buffer[] = []
   #lineBytes = 0
+  #event = Promise.withResolvers<void>()
   #isGreeted = false
   #isReady = false
+  /** What the monitor says of itself when it greets (QEMU, docs/interop/qmp-spec, 2.2). */
+  greeting: unknown
   /** Set when the connection is over; all that comes later is told this. */
   #lost: QmpLost | undefined
 
@@ -45,8 +49,8 @@ export class QmpClient {
     this.#socket.on('data', (chunk: Buffer) => this.#read(chunk))
     this.#socket.on('error', (error: NodeJS.ErrnoException) => this.#lose(new QmpLost(error.code ?? 'error')))
     this.#socket.on('close', () => this.#lose(new QmpLost('closed')))
-    // `connect` may no longer wait for it.
-    this.#greeted.promise.catch(() => {})
+    // Nobody may wait for them, or no longer.
+    for (const { promise } of [this.#greeted, this.#event]) promise.catch(() => {})
   }
 
   /** Connects, waits for the greeting and leaves the negotiation mode. */
@@ -93,6 +97,16 @@ export class QmpClient {
     }
   }
 
+  /** Asks now and after each event until there is an answer. Throws QmpLost where the connection ends before. */
+  async onceSo<T>(ask: () => Promise<T | undefined>, signal: AbortSignal): Promise<T> {
+    for (;;) {
+      const event = this.#event.promise
+      const answer = await ask()
+      if (answer !== undefined) return answer
+      await abortable(event, signal)
+    }
+  }
+
   close(): void {
     this.#lose(new QmpLost('closed'))
   }
@@ -125,8 +139,12 @@ export class QmpClient {
       this.#lose(new QmpLost('not a QMP message'))
     } else if (isGreeting) {
       this.#isGreeted = true
+      this.greeting = message['QMP']
       this.#greeted.resolve()
     } else if (typeof message['event'] === 'string') {
+      this.#event.resolve()
+      this.#event = Promise.withResolvers()
+      this.#event.promise.catch(() => {})
       this.#options.onEvent?.({ event: message['event'], data: message['data'] })
     } else {
       this.#answer(message)
@@ -147,6 +165,7 @@ export class QmpClient {
     if (this.#lost !== undefined) return
     this.#lost = reason
     this.#greeted.reject(reason)
+    this.#event.reject(reason)
     for (const { reject } of this.#pending.values()) reject(reason)
     this.#line = []
     this.#socket.destroy()

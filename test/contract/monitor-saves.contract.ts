@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict'
+import { HostFault } from '../../src/core/errors.ts'
+import type { MonitorDisk, MonitorState } from '../../src/core/plan/world.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import type { Monitor } from '../../src/ports/monitor.ts'
+import type { MonitorStage } from './monitor.contract.ts'
+
+const id = 'web-1' as VmId
+const never = new AbortController().signal
+
+const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
+
+/** A guest that ran and stands still, and what it has in its memory. */
+async function standing(
+  { monitor, start, memory }: MonitorStage,
+  reaches: Promises['reaches'],
+): Promise<string> {
+  await start(id, { paused: false })
+  await reaches(monitor, id, 'running')
+  const before = await memory(id)
+  await monitor.ensurePaused(id, never)
+  return before
+}
+
+type Promises = {
+  readonly disk: MonitorDisk
+  readonly promise: (what: string, body: (stage: MonitorStage) => Promise<void>) => void
+  readonly reaches: (monitor: Monitor, vm: VmId, kind: MonitorState['kind']) => Promise<MonitorState>
+}
+
+/** What every monitor promises of a guest that is saved, whatever becomes of it afterwards. */
+export function savePromises({ disk, promise, reaches }: Promises): void {
+  promise('a guest that was saved can go on where it is, and be saved again', async (stage) => {
+    const { monitor, memory, saveFile } = stage
+    const before = await standing(stage, reaches)
+    for (const _ of [1, 2]) {
+      await monitor.save(id, saveFile(id), never)
+      await monitor.ensureRunning(id, never)
+      assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
+      assert.equal(await memory(id), before)
+      await monitor.ensurePaused(id, never)
+    }
+  })
+
+  promise('a guest that runs is not saved', async ({ monitor, start, saveFile }) => {
+    await start(id, { paused: false })
+    await reaches(monitor, id, 'running')
+    await assert.rejects(monitor.save(id, saveFile(id), never), isFault('save_failed'))
+    assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
+  })
+
+  promise('an aborted save leaves a guest that stands still and can go on', async (stage) => {
+    const { monitor, memory, saveFile } = stage
+    const before = await standing(stage, reaches)
+    const reason = new Error('a packet came')
+    const aborting = new AbortController()
+    const saving = monitor.save(id, saveFile(id), aborting.signal)
+    aborting.abort(reason)
+    await assert.rejects(saving, reason)
+    await assert.rejects(monitor.save(id, saveFile(id), AbortSignal.abort(reason)), reason)
+    assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
+    // It is over: another can begin.
+    await monitor.save(id, saveFile(id), never)
+    await monitor.ensureRunning(id, never)
+    assert.equal(await memory(id), before)
+  })
+}
+
+/** What every monitor promises of a guest that goes on from what was saved. */
+export function restorePromises({ disk, promise, reaches }: Promises): void {
+  promise('a saved guest goes on in another process with the memory it had', async (stage) => {
+    const { monitor, start, end, memory, saveFile } = stage
+    const before = await standing(stage, reaches)
+    const saving = await monitor.save(id, saveFile(id), never)
+    assert.deepEqual(saving, await monitor.installed())
+    assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
+    await end(id)
+    await start(id, { paused: true, restorePath: saveFile(id) })
+    await monitor.ensureRestored(id, never)
+    await monitor.ensureRestored(id, never)
+    assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
+    await monitor.ensureRunning(id, never)
+    assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
+    assert.equal(await memory(id), before)
+  })
+
+  promise('a guest comes to stand still when it is restored, whoever waits for it', async (stage) => {
+    const { monitor, start, end, saveFile } = stage
+    await standing(stage, reaches)
+    await monitor.save(id, saveFile(id), never)
+    await end(id)
+    await start(id, { paused: false, restorePath: saveFile(id) })
+    await reaches(monitor, id, 'paused')
+    await monitor.ensureRestored(id, never)
+  })
+
+  for (const how of ['altered', 'cut short', 'emptied'] as const) {
+    promise(`a saved guest whose file was ${how} at its head is not restored`, async (stage) => {
+      const { monitor, start, end, saveFile, damage } = stage
+      await standing(stage, reaches)
+      await monitor.save(id, saveFile(id), never)
+      await end(id)
+      await damage(saveFile(id), how)
+      await start(id, { paused: true, restorePath: saveFile(id) })
+      await assert.rejects(monitor.ensureRestored(id, never), isFault('restore_failed'))
+      await reaches(monitor, id, 'silent')
+    })
+  }
+
+  promise('saving and restoring a VM without a monitor are faults', async ({ monitor, saveFile }) => {
+    await assert.rejects(monitor.save(id, saveFile(id), never), isFault('monitor_unreachable'))
+    await assert.rejects(monitor.ensureRestored(id, never), isFault('restore_failed'))
+    monitor.tellTime(id)
+  })
+
+  promise('whoever waits for a guest to be restored can go', async ({ monitor }) => {
+    const reason = new Error('the VM is being deleted')
+    await assert.rejects(monitor.ensureRestored(id, AbortSignal.abort(reason)), reason)
+  })
+}

@@ -1,0 +1,102 @@
+/** A guest saved and restored as on a host: in its unit's sandbox, from its pool, on its tap. */
+import assert from 'node:assert/strict'
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import type { TapSpec } from '../../src/core/network/tap.ts'
+import type { DeviceName, MacAddress } from '../../src/core/vm/ids.ts'
+import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { until } from '../contract/until.ts'
+import { skip } from './in-lab.ts'
+import { BOOT_MS, id, stageOf, userId } from './sandboxed-vm-stage.ts'
+import type { SandboxStage } from './sandboxed-vm-stage.ts'
+
+const compute = { cpuMillicores: 1000, memoryMib: 128 }
+const never = new AbortController().signal
+const tap: TapSpec = {
+  device: 'vmt700011' as DeviceName,
+  vmId: id,
+  userId,
+  guestMac: '02:76:00:0a:ae:6b' as MacAddress,
+  ipv4Address: '198.51.100.77',
+}
+
+type Page = { readonly boot: string; readonly timeMs: number }
+
+/** The guest's page: which boot of it answers, and what time it is by its own clock. */
+async function page(): Promise<Page | undefined> {
+  try {
+    const signal = AbortSignal.timeout(2000)
+    const answer = await fetch(`http://${tap.ipv4Address}/cgi-bin/index.cgi`, { signal })
+    const text = await answer.text()
+    const [, boot = ''] = /Boot <code>([0-9a-f-]{36})</.exec(text) ?? []
+    const [, time = ''] = /<time>([^<]+)</.exec(text) ?? []
+    return boot === '' ? undefined : { boot, timeMs: Date.parse(time) }
+  } catch {
+    return undefined
+  }
+}
+
+async function networked(t: TestContext): Promise<SandboxStage> {
+  const taps = new RoutedTaps({ storeId: 'test-store' })
+  await taps.ensure(tap)
+  t.after(() => taps.remove(tap.device, id))
+  return stageOf(t)
+}
+
+async function saved({ monitor, savedStates, units }: SandboxStage): Promise<void> {
+  const saving = await monitor.save(id, savedStates.paths(id).writing, never)
+  await savedStates.publish(id, { savedAtMs: Date.now(), monitor: saving, compute }, never)
+  await units.ensureStopped(id, never)
+}
+
+test(
+  'a guest goes on from the pool in another unit, on its tap, and its clock is right',
+  { skip },
+  async (t) => {
+    const stage = await networked(t)
+    const { monitor, savedStates, units, start, said } = stage
+    await start({ tap })
+    await until(said, (text) => text.includes('demo guest ready'), BOOT_MS)
+    const before = await until(page, (seen) => seen !== undefined, BOOT_MS)
+    await monitor.ensurePaused(id, never)
+    await saved(stage)
+    assert.equal((await units.inspect(id)).kind, 'absent')
+    const state = await savedStates.inspect(id, await monitor.installed())
+    assert.ok(state.kind === 'present')
+    t.diagnostic(`${state.sizeMib} of ${state.memoryMib} MiB were written`)
+    // Longer than a clock that is set in whole seconds can be wrong.
+    const asleepMs = 5000
+    await delay(asleepMs)
+
+    await start({ tap, restorePath: savedStates.paths(id).published })
+    const startedAt = performance.now()
+    await monitor.ensureRestored(id, never)
+    const restoredMs = performance.now() - startedAt
+    await savedStates.remove(id)
+    await monitor.ensureRunning(id, never)
+    const runsMs = performance.now() - startedAt
+    t.diagnostic(
+      `restored ${restoredMs.toFixed(1)} ms after its unit was active, runs after ${runsMs.toFixed(1)} ms`,
+    )
+    const behind = await until(page, (seen) => seen !== undefined, BOOT_MS)
+    assert.equal(behind?.boot, before?.boot, 'the guest is another')
+    assert.ok(
+      Date.now() - (behind?.timeMs ?? 0) > asleepMs - 1000,
+      'nobody told it the time, and yet it knows',
+    )
+    monitor.tellTime(id)
+    const after = await until(page, (seen) => seen !== undefined && Date.now() - seen.timeMs < 2500, BOOT_MS)
+    assert.equal(after?.boot, before?.boot)
+  },
+)
+
+test('a guest that nobody in it listens for the time is not disturbed by it', { skip }, async (t) => {
+  const { monitor, start, said, ask } = await stageOf(t)
+  await start()
+  await until(said, (text) => text.includes('demo guest ready'), BOOT_MS)
+  await ask('kill $(pidof -x demo-agent) 2>/dev/null; echo gone')
+  for (const _ of [1, 2, 3]) monitor.tellTime(id)
+  assert.equal((await monitor.inspect(id)).kind, 'running')
+  assert.equal(await ask('echo alive'), 'alive')
+})
