@@ -65,8 +65,8 @@ export async function reconcileStage(t: TestContext) {
     context,
     id,
     vm,
-    create: (changes: Partial<CreateVm> = {}): void => {
-      createVm(context, id, createRequest({ image: { images: imagesOn(host) }, ...changes }))
+    create: (changes: Partial<CreateVm> = {}, as: VmId = id): void => {
+      createVm(context, as, createRequest({ image: { images: imagesOn(host) }, ...changes }))
     },
     /** What is shown of the VM in short: its state, and the code of its fault. */
     shown: (): string => {

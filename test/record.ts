@@ -55,5 +55,10 @@ export const worldOf = (changes: Partial<World> = {}): World => ({
     },
   },
   firewall: { known: true, value: { kind: 'intact' } },
+  saved: { known: true, value: { kind: 'absent' } },
+  traffic: {
+    known: true,
+    value: { kind: 'watched', frames: 'flowing', packets: 7, idleMs: 0, heldFrames: 0 },
+  },
   ...changes,
 })

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { constants as fsConstants, accessSync } from 'node:fs'
 import { guestRuleOf } from '../core/network/tap.ts'
+import { TapTraffic } from '../host/ebpf/tap-traffic.ts'
+import { TrafficProgram } from '../host/ebpf/traffic-program.ts'
 import { LinuxFigures } from '../host/figures/linux-figures.ts'
 import { NftFirewall } from '../host/nftables/nft-firewall.ts'
 import { Pool } from '../host/pool/pool.ts'
@@ -15,6 +17,7 @@ import { SystemdBus } from '../host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../host/systemd/systemd-units.ts'
 import { RoutedTaps } from '../host/tap/routed-taps.ts'
 import { tapSpecOf } from '../reconcile/intent.ts'
+import { readAsset } from './assets.ts'
 import type { Accelerator } from '../core/unit/qemu-command.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
@@ -28,6 +31,7 @@ export type BuiltHost = {
   readonly bus: SystemdBus
   readonly consoles: ConsoleMasters
   readonly descriptorStore: SystemdDescriptorStore
+  readonly traffic: TapTraffic
   readonly shells: SshShells
 }
 
@@ -43,20 +47,24 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   const { monitor, ...program } = await buildMonitor(config, log)
   // Made here too: an installation that was set up by an older version has none.
   const keyPair = ensureKeyPair(config.stateDirectory, config.host.id)
+  const pool = buildPool(config, poolId, log)
+  const traffic = buildTraffic(config, log)
   const host: Host = {
     units: new SystemdUnits({ bus, log, runDirectory: config.runDirectory }),
     consoles,
     monitor,
-    storage: buildPool(config, poolId, log),
+    storage: pool,
+    savedStates: pool.savedStates,
     taps: new RoutedTaps({ storeId: store.storeId }),
     firewall: buildFirewall(config, store),
+    traffic,
     clock: systemClock,
     bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
     sshPublicKey: keyPair.publicKey,
   }
   const { poolDirectory } = config.storage
   const figures = new LinuxFigures({ poolDirectory, poolId, monitor: program })
-  return { host, figures, bus, consoles, descriptorStore, shells: new SshShells(keyPair) }
+  return { host, figures, bus, consoles, descriptorStore, traffic, shells: new SshShells(keyPair) }
 }
 
 type BuiltMonitor = {
@@ -101,6 +109,16 @@ function buildPool({ storage }: Config, poolId: string, log: Log): Pool {
     ...(storage.extraCaFile === undefined ? {} : { extraCa: [readFileSync(storage.extraCaFile, 'utf8')] }),
     log,
   })
+}
+
+/** Pinned below the daemon's runtime directory: it counts and holds while the daemon is down, and ends with the boot. */
+function buildTraffic({ runDirectory, sleep }: Config, log: Log): TapTraffic {
+  const program = new TrafficProgram({
+    object: () => readAsset('traffic.bpf.o'),
+    directory: `${runDirectory}/bpf`,
+    ignored: sleep,
+  })
+  return new TapTraffic({ program, log })
 }
 
 function buildFirewall({ network }: Config, store: Store): NftFirewall {

@@ -1,6 +1,7 @@
 import { createControllerApi } from '../api/controller/controller-api.ts'
 import { VmWaits } from '../api/controller/vm-waits.ts'
 import { bareAddress } from '../config/config.ts'
+import { wakeVm } from '../commands/wake-vm.ts'
 import { HostFault } from '../core/errors.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
 import { notifyReady, notifyStopping } from '../host/systemd/notify.ts'
@@ -24,6 +25,7 @@ import type { Server } from 'node:http'
 import type { ControllerApi } from '../api/controller/controller-api.ts'
 import type { CommandContext } from '../commands/context.ts'
 import type { Config } from '../config/config.ts'
+import type { VmId } from '../core/vm/ids.ts'
 import type { Log } from '../log/log.ts'
 import type { PassContext } from '../reconcile/progress.ts'
 import type { BuiltHost } from './build-host.ts'
@@ -54,7 +56,8 @@ export class Daemon {
     this.#reconciler = new Reconciler(this.#passContext)
     this.#inspector = this.#buildInspector()
     const { shells, host } = made.built
-    this.#shells = new SshSessions({ shells, store: made.store, clock: host.clock, log })
+    const wake = (id: VmId): void => wakeVm(this.#commandContext, id, 'console')
+    this.#shells = new SshSessions({ shells, store: made.store, clock: host.clock, wake, log })
   }
 
   /** Resolves when the listener answers; adoption goes on after that. Throws what an operator can mend, in words. */
@@ -81,8 +84,8 @@ export class Daemon {
     return { store: this.#store, host: this.#built.host, log: this.#log }
   }
 
-  async #listen(): Promise<void> {
-    const context: CommandContext = {
+  get #commandContext(): CommandContext {
+    return {
       store: this.#store,
       capacity: this.#inspector,
       guestRanges: this.#config.network.guestRanges,
@@ -91,6 +94,10 @@ export class Daemon {
       // A disk that cannot flush ends the daemon, as a rejection that nobody handles. Guests live on.
       poke: (id, reason) => void this.#store.flushed().then(() => this.#reconciler.poke(id, reason)),
     }
+  }
+
+  async #listen(): Promise<void> {
+    const context = this.#commandContext
     const { controller } = this.#config
     const report = this.#buildReport()
     this.#api = await createControllerApi({
@@ -196,6 +203,7 @@ export class Daemon {
     clearTimeout(timer)
     if (!inTime)
       this.#log.warn({}, 'the shutdown bound passed with work under way; the next start goes on from there')
+    this.#built.traffic.close()
     this.#built.consoles.close()
     this.#built.figures.close()
     this.#built.bus.close()

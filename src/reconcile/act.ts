@@ -1,12 +1,15 @@
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import { holdSteps } from '../core/vm/hold.ts'
+import { withDelivery } from '../core/vm/wake-course.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { fail, observed, write } from './progress.ts'
 import { runStep } from './run-step.ts'
+import type { Delivery } from '../core/idle/traffic-state.ts'
 import type { Step } from '../core/plan/step.ts'
 import type { Launch, ObservedState } from '../core/vm/record.ts'
 import type { Failure } from '../core/vm/retry.ts'
+import type { StepNotes } from './steps/executor.ts'
 import type { Next, Pass, Wake } from './progress.ts'
 
 /** Acts on what no back-off holds. A change is held by none. */
@@ -26,9 +29,18 @@ export async function act(
     return { kind: 'after', ms: hold.ms }
   }
   if (wake.actingPasses >= limits.actingPassesMax) return fail(pass, notConverging(first))
-  write(pass, { observed: observed(pass, hold.ms > 0 ? record.observed.state : state) })
-  return takeSteps(pass, hold.free, state)
+  const saves = isSave(hold.free)
+  const shown = observed(pass, hold.ms > 0 ? record.observed.state : state)
+  write(pass, { observed: shown, ...(saves ? { mayBeSaved: true } : {}) })
+  if (!saves) return takeSteps(pass, hold.free, state)
+  return pass.saves.run(record.id, async () => {
+    // That something may be saved is on the disk before anything is.
+    await pass.store.flushed()
+    return takeSteps(pass, hold.free, state)
+  })
 }
+
+const isSave = (steps: readonly Step[]): boolean => steps.some(({ kind }) => kind === 'monitor.ensure-saved')
 
 /** Takes the steps in order. One that fails ends its lane; one without a lane ends the pass. */
 async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedState): Promise<Next> {
@@ -45,7 +57,8 @@ async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedStat
       done += 1
       continue
     }
-    if (step.lane === undefined) return fail(pass, failure)
+    // A guest that cannot be saved runs on.
+    if (step.lane === undefined) return isSave(steps) ? fail(pass, failure, {}, state) : fail(pass, failure)
     ended.add(step.lane)
     first ??= failure
   }
@@ -62,8 +75,9 @@ async function attempt(
 ): Promise<Failure | 'aborted' | undefined> {
   const { store, host, log, signal, wake } = pass
   const startedAtMs = host.clock.monotonicMs()
+  const notes: StepNotes = {}
   try {
-    await runStep(step, { ...pass, storeId: store.storeId })
+    await runStep(step, { ...pass, notes, storeId: store.storeId })
   } catch (error) {
     if (signal.aborted) return 'aborted'
     if (!(error instanceof HostFault)) throw error
@@ -71,10 +85,23 @@ async function attempt(
   }
   const elapsed_ms = rounded(host.clock.monotonicMs() - startedAtMs)
   const since = isFirst ? firstAction(wake, startedAtMs) : {}
-  log.info({ step: step.kind, because: step.because, elapsed_ms, ...since }, 'step done')
+  const givenUp = notes.givenUp === undefined ? {} : { given_up: true }
+  log.info(
+    { step: step.kind, because: step.because, elapsed_ms, ...since, ...notes.delivery, ...givenUp },
+    'step done',
+  )
+  if (notes.delivery !== undefined) noteDelivery(pass, notes.delivery, state)
   const launch = launchAfter(step, pass)
   if (launch !== undefined) write(pass, { observed: observed(pass, state), launch })
   return undefined
+}
+
+/** Belongs to the wake under way; of a save that was given up nobody was asleep yet. */
+function noteDelivery(pass: Pass, delivery: Delivery, state: ObservedState): void {
+  const wake = pass.store.vms.get(pass.record.id)?.wake
+  if (wake?.savedAtMs === undefined) return
+  const atMs = pass.host.clock.now()
+  write(pass, { observed: observed(pass, state), wake: withDelivery(wake, delivery, atMs) })
 }
 
 /** How long the host stood still after a change that this pass is the first to act on. */
@@ -91,8 +118,12 @@ function launchAfter(step: Step, { record, host }: Pass): Launch | null | undefi
   return { bootId: host.bootId, atMs: host.clock.now(), compute: record.desired.compute }
 }
 
-const isSuperseded = ({ store, record }: Pass): boolean =>
-  store.vms.get(record.id)?.generations.desired !== record.generations.desired
+/** By a change, or by who wants the guest: then it is not to be put to sleep any further. */
+function isSuperseded({ store, record }: Pass): boolean {
+  const now = store.vms.get(record.id)
+  if (now?.generations.desired !== record.generations.desired) return true
+  return record.wake === undefined && now.wake !== undefined
+}
 
 const notConverging = (step: Step): Failure => ({
   step: step.kind,

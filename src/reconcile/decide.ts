@@ -1,18 +1,28 @@
 import { plan } from '../core/plan/plan.ts'
+import type { Facts } from '../core/plan/facts.ts'
 import type { Plan } from '../core/plan/step.ts'
 import type { World } from '../core/plan/world.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Host } from '../ports/host.ts'
 import type { Intent } from './intent.ts'
 
-/** Plans with the facts of this host and moment. */
-export function decide(host: Host, record: VmRecord, seen: { world: World; intent: Intent }): Plan {
-  const { seed, tap } = seen.intent
-  return plan(record, seen.world, {
+/** The facts of this host and moment. */
+export function factsOf(host: Host, { seed, tap }: Intent, maySave: boolean): Facts {
+  return {
     nowMs: host.clock.now(),
+    maySave,
     bootId: host.bootId,
     capabilities: host.monitor.capabilities,
     seedDigest: seed.digest,
     ...(tap === undefined ? {} : { tap }),
-  })
+  }
+}
+
+/** Plans with them; `maySave` as if nobody else were saved where it is left out. */
+export function decide(
+  host: Host,
+  record: VmRecord,
+  seen: { readonly world: World; readonly intent: Intent; readonly maySave?: boolean },
+): Plan {
+  return plan(record, seen.world, factsOf(host, seen.intent, seen.maySave ?? true))
 }

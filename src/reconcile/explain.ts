@@ -22,13 +22,17 @@ export async function planFor(
 export async function explain({ store, host }: PassContext, id: VmId): Promise<string | undefined> {
   const record = store.vms.get(id)
   if (record === undefined) return undefined
-  const { generations, desired, observed, deleting } = record
-  const { fault, partialFaults = [] } = observed
+  const { generations, desired, observed, deleting, wake } = record
+  const { fault, partialFaults = [], savedState } = observed
   const lines = [
     `vm          ${id}`,
     `desired     ${deleting ? 'deleted' : desired.power}, generation ${generations.desired}`,
     `observed    ${observed.state}, generation ${generations.observed}, since ${time(observed.sinceMs)}`,
     ...(observed.waitingFor === undefined ? [] : [`waiting for ${observed.waitingFor}`]),
+    ...(savedState === undefined
+      ? []
+      : [`saved       ${time(savedState.savedAtMs)}, ${savedState.sizeMib} MiB`]),
+    ...(wake === undefined ? [] : [`wanted      for ${wake.reason}, since ${time(wake.atMs)}`]),
     ...(fault === undefined ? [] : [`error       ${fault.step}: ${fault.message}`, retryLine(fault)]),
     ...partialFaults.map(({ step, message }) => `found       ${step}: ${message}`),
     '',

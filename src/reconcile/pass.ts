@@ -1,40 +1,45 @@
 import { limits } from '../config/limits.ts'
+import { sleepDueMs } from '../core/plan/plan-sleep.ts'
 import { findLaunch } from '../core/vm/launch.ts'
 import { observedState } from '../core/vm/observed-state.ts'
 import { partialFaults } from '../core/vm/partial-faults.ts'
 import { nextFault } from '../core/vm/retry.ts'
+import { wakeThatBegins, wakeThatEnds } from '../core/vm/wake-course.ts'
 import { unreachable } from '../lib/assert.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { act } from './act.ts'
-import { decide } from './decide.ts'
+import { decide, factsOf } from './decide.ts'
 import { intentOf } from './intent.ts'
 import { observe } from './observe/observe.ts'
 import { fail, observed, write } from './progress.ts'
 import type { Waiting } from '../core/plan/step.ts'
 import type { VmId } from '../core/vm/ids.ts'
-import type { ObservedState } from '../core/vm/record.ts'
+import type { World } from '../core/plan/world.ts'
+import type { Observed, ObservedState, VmRecord } from '../core/vm/record.ts'
+import type { LastWake } from '../core/vm/wake.ts'
 import type { Failure } from '../core/vm/retry.ts'
-import type { Next, Pass, PassContext, Wake } from './progress.ts'
+import type { Next, Pass, PassContext, Wake, WorkerContext } from './progress.ts'
 
 /** Looks, plans, acts step by step, and writes down what it found. Throws only bugs. */
 export async function runPass(
-  context: PassContext,
+  context: WorkerContext,
   id: VmId,
   wake: Wake,
   signal: AbortSignal,
 ): Promise<Next> {
-  const record = context.store.vms.get(id)
-  if (record === undefined) return { kind: 'gone' }
+  const read = context.store.vms.get(id)
+  if (read === undefined) return { kind: 'gone' }
   const inputs = context.store.vms.inputs(id)
-  const world = await observe(context.host, record)
+  const world = await observe(context.host, read)
   // Before anything is done for it: what is desired must not be lost once the host shows it.
   await context.store.flushed()
   if (signal.aborted) return { kind: 'again' }
   const log = context.log.child({
     vm_id: id,
-    operation_id: record.operationId,
-    generation: record.generations.desired,
+    operation_id: read.operationId,
+    generation: read.generations.desired,
   })
+  const record = noteWake({ ...context, log }, noteUnsaved(context, read, world), world)
   const pass: Pass = {
     ...context,
     log,
@@ -48,6 +53,44 @@ export async function runPass(
   logNewFaults(pass)
   return noteLaunch(pass) ?? (await pursue(pass))
 }
+
+/** The record, without the note that something may be saved where this look finds nothing. */
+function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: World): VmRecord {
+  const { mayBeSaved, ...rest } = record
+  if (mayBeSaved !== true || !saved.known || saved.value.kind !== 'absent') return record
+  store.vms.recordProgress(record.id, {
+    observed: record.observed,
+    mayBeSaved: false,
+    nowMs: host.clock.now(),
+  })
+  return rest
+}
+
+/** The record, with the wake that begins or is over as this look shows it; that is on record before anything is done. */
+function noteWake({ store, host, log }: PassContext, record: VmRecord, world: World): VmRecord {
+  const nowMs = host.clock.now()
+  const end = wakeThatEnds(record, world, nowMs)
+  if (end !== undefined) {
+    const { wake: _over, ...rest } = record
+    const shown = { ...record.observed, ...end }
+    store.vms.recordProgress(record.id, { observed: shown, wake: null, nowMs })
+    if (end.lastWake !== undefined) log.info({ ...wakeWords(end.lastWake) }, 'woken')
+    return { ...rest, observed: shown }
+  }
+  const { capabilities } = host.monitor
+  const wake = wakeThatBegins(record, world, { nowMs, capabilities })
+  if (wake === undefined) return record
+  store.vms.recordProgress(record.id, { observed: record.observed, wake, nowMs })
+  log.info({ reason: wake.reason, waited_ms: nowMs - wake.atMs }, 'waking')
+  return { ...record, wake }
+}
+
+const wakeWords = ({ reason, durationMs, heldPackets, droppedPackets }: LastWake): object => ({
+  reason,
+  duration_ms: durationMs,
+  held_packets: heldPackets,
+  dropped_packets: droppedPackets,
+})
 
 /** A partial fault may be mended by the very plan it leads to; the log keeps it. */
 function logNewFaults({ record, world, host, log }: Pass): void {
@@ -84,8 +127,8 @@ function noteLaunch(pass: Pass): Next | undefined {
 }
 
 async function pursue(pass: Pass): Promise<Next> {
-  const { record, world, host } = pass
-  const decided = decide(host, record, pass)
+  const { record, world, host, saves } = pass
+  const decided = decide(host, record, { ...pass, maySave: saves.mayBegin })
   const state = observedState(record, world, decided)
   switch (decided.outcome) {
     case 'settled':
@@ -126,10 +169,16 @@ function settle(pass: Pass, state: ObservedState): Next {
   const streak = record.desired.power === 'stopped' ? { exitStreak: 0 } : {}
   write(pass, { ...streak, observed: rest, observedGeneration: record.generations.desired })
   if (rises) log.info({ reasons: wake.reasons, state }, 'reached the desired generation')
-  return {
-    kind: 'after',
-    ms: Math.round(limits.resyncMs * (1 - limits.retryJitter * pass.host.clock.random())),
-  }
+  return { kind: 'after', ms: nextLookMs(pass, rest) }
+}
+
+/** A settled VM is looked at again when it may be due to sleep, and in any case once in a while. */
+function nextLookMs({ record, world, host, intent, saves }: Pass, shown: Observed): number {
+  const { desired } = record.generations
+  const settled = { ...record, observed: shown, generations: { desired, observed: desired } }
+  const dueMs = sleepDueMs(settled, world, factsOf(host, intent, saves.mayBegin))
+  const resyncMs = limits.resyncMs * (1 - limits.retryJitter * host.clock.random())
+  return Math.ceil(Math.min(resyncMs, dueMs ?? resyncMs))
 }
 
 /** A bug in the pass of one VM: say so, leave that VM alone for a while, and let the others go on. */

@@ -1,3 +1,4 @@
+import { limits } from '../config/limits.ts'
 import { nextFault } from '../core/vm/retry.ts'
 import { failedState } from '../core/vm/observed-state.ts'
 import { partialFaults } from '../core/vm/partial-faults.ts'
@@ -9,9 +10,13 @@ import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
 import type { Progress, VmInputs } from '../store/vm-table.ts'
+import type { Saves } from './saves.ts'
 import type { Intent } from './intent.ts'
 
 export type PassContext = { readonly store: Store; readonly host: Host; readonly log: Log }
+
+/** What the workers of one reconciler share. */
+export type WorkerContext = PassContext & { readonly saves: Saves }
 
 /** Why a pass runs. */
 export type Wake = {
@@ -27,7 +32,7 @@ export type Next = { readonly kind: 'again' } | Later | { readonly kind: 'gone' 
 export type Later = { readonly kind: 'after'; readonly ms: number }
 
 /** One pass over one VM: what it read at its start, and what it found. */
-export type Pass = PassContext & {
+export type Pass = WorkerContext & {
   readonly wake: Wake
   readonly signal: AbortSignal
   /** Read once: desired state and its generation belong together, and the generation published is this one. */
@@ -62,15 +67,51 @@ export function observed({ record, world, host }: Pass, state: ObservedState): O
   const live = world.unit.known && world.unit.value.kind === 'active' ? world.unit.value : undefined
   const disk = observedDisk(record, world)
   const compute = computeOf(record)
+  const began = state !== before
   return {
     state,
-    sinceMs: state === before ? sinceMs : nowMs,
+    sinceMs: began ? nowMs : sinceMs,
     ...(fault === undefined ? {} : { fault }),
     ...(found.length === 0 ? {} : { partialFaults: found }),
     ...(live === undefined || compute === undefined ? {} : { compute }),
     ...(disk === undefined ? {} : { disk }),
     ...(live === undefined ? {} : { startedAtMs: live.startedAtMs }),
+    ...sleepMembers(record, world, began),
   }
+}
+
+type SleepMembers = Pick<Observed, 'lastTrafficAtMs' | 'savedState' | 'lastWake' | 'shortSleeps'>
+
+function sleepMembers(record: VmRecord, world: World, stateBegan: boolean): SleepMembers {
+  const { lastWake, shortSleeps = 0 } = record.observed
+  const lastTrafficAtMs = observedTraffic(record, world, stateBegan)
+  const savedState = observedSaved(record, world)
+  return {
+    ...(lastTrafficAtMs === undefined ? {} : { lastTrafficAtMs }),
+    ...(savedState === undefined ? {} : { savedState }),
+    ...(lastWake === undefined ? {} : { lastWake }),
+    ...(shortSleeps === 0 || endsRow(record) ? {} : { shortSleeps }),
+  }
+}
+
+/** Short sleeps before a stop, or before the VM was to sleep no more, tell nothing of those after it. */
+const endsRow = ({ desired }: VmRecord): boolean =>
+  desired.power === 'stopped' || desired.compute.sleepAfterIdleSeconds === 0
+
+/** In steps: each packet of a busy guest would be a revision. */
+function observedTraffic(record: VmRecord, { traffic }: World, stateBegan: boolean): number | undefined {
+  const shown = record.observed.lastTrafficAtMs
+  const seen = traffic.known && traffic.value.kind === 'watched' ? traffic.value.lastTrafficAtMs : undefined
+  if (seen === undefined || shown === undefined) return seen ?? shown
+  return stateBegan || Math.abs(seen - shown) >= limits.lastTrafficStepMs ? seen : shown
+}
+
+/** What is there and unfit, or out of sight, is shown as it was. */
+function observedSaved(record: VmRecord, { saved }: World): Observed['savedState'] {
+  if (!saved.known || saved.value.kind === 'unusable') return record.observed.savedState
+  if (saved.value.kind !== 'present') return undefined
+  const { savedAtMs, sizeMib, memoryMib } = saved.value
+  return { savedAtMs, sizeMib, memoryMib }
 }
 
 /** What the guest was started with; the idle timeout is the daemon's alone and holds at once. */

@@ -1,18 +1,20 @@
 import { limits } from '../config/limits.ts'
 import { Semaphore } from '../lib/semaphore.ts'
+import { Saves } from './saves.ts'
 import { Worker } from './worker.ts'
 import type { DeviceName, VmId } from '../core/vm/ids.ts'
-import type { PassContext } from './progress.ts'
+import type { PassContext, WorkerContext } from './progress.ts'
 
 /** A worker for every VM on record, and the watchers that wake them. */
 export class Reconciler {
-  readonly #context: PassContext
+  readonly #context: WorkerContext
   readonly #workers = new Map<VmId, Worker>()
   readonly #places = new Semaphore(limits.passesMax)
+  #stopTraffic = (): void => {}
   #stopping = false
 
   constructor(context: PassContext) {
-    this.#context = context
+    this.#context = { ...context, saves: new Saves() }
   }
 
   /** Starts a worker for every VM; resolves when each has looked at its host objects once. */
@@ -21,6 +23,10 @@ export class Reconciler {
     host.units.watch((id) => this.#notice(id, 'unit changed'))
     host.monitor.watch((id) => this.#notice(id, 'guest changed'))
     host.taps.watch((device) => this.#noticeDevice(device))
+    this.#stopTraffic = host.traffic.watch((userId) => {
+      const id = store.vms.withUserId(userId)
+      if (id !== undefined) this.#notice(id, 'traffic')
+    })
     host.firewall.watch(() => this.#notice(undefined, 'firewall changed'))
     const ids = store.vms.ids()
     const workers = ids.map((id) => this.#worker(id))
@@ -41,6 +47,7 @@ export class Reconciler {
   /** Stops all workers; resolves when no pass runs. Guests are left alone. */
   async stop(): Promise<void> {
     this.#stopping = true
+    this.#stopTraffic()
     await Promise.all([...this.#workers.values()].map((worker) => worker.stop()))
   }
 

@@ -3,7 +3,7 @@ import { runPass, quarantine } from './pass.ts'
 import type { VmId } from '../core/vm/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Semaphore } from '../lib/semaphore.ts'
-import type { Next, PassContext, Wake } from './progress.ts'
+import type { Next, Wake, WorkerContext } from './progress.ts'
 
 export type WorkerOptions = {
   /** Passes over all VMs that may run at once. */
@@ -15,10 +15,10 @@ export type WorkerOptions = {
 /**
  * The one thing that acts for a VM. One pass at a time; a poke carries no payload and sets a flag, which is cleared
  * before desired state is read, so none is lost and the newest desired state wins. A hard stop or a deletion aborts the
- * running step; every other change waits for the end of it.
+ * running step, and any change or wish for the guest that of saving it; every other change waits for the end of it.
  */
 export class Worker {
-  readonly #context: PassContext
+  readonly #context: WorkerContext
   readonly #id: VmId
   readonly #options: WorkerOptions
   readonly #reasons = new Set<string>()
@@ -30,7 +30,7 @@ export class Worker {
   #idle: Promise<void> = Promise.resolve()
   readonly #first = Promise.withResolvers<void>()
 
-  constructor(context: PassContext, id: VmId, options: WorkerOptions) {
+  constructor(context: WorkerContext, id: VmId, options: WorkerOptions) {
     this.#context = context
     this.#id = id
     this.#options = options
@@ -119,12 +119,17 @@ export class Worker {
     }
   }
 
-  /** The stored desired state now ends the VM, and the running pass set out for something else. */
+  /** What is stored now ends the VM, or wants the guest that is being saved; and the running pass set out for something else. */
   #isPreempted(): boolean {
     const started = this.#running?.record
     const now = this.#context.store.vms.get(this.#id)
-    return started !== undefined && now !== undefined && endsVm(now) && !endsVm(started)
+    if (started === undefined || now === undefined) return false
+    if (this.#context.saves.has(this.#id)) return isWanted(started, now)
+    return endsVm(now) && !endsVm(started)
   }
 }
+
+const isWanted = (started: VmRecord, now: VmRecord): boolean =>
+  now.generations.desired !== started.generations.desired || now.wake !== undefined
 
 const endsVm = (record: VmRecord): boolean => record.deleting || record.desired.power === 'stopped'

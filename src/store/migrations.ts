@@ -46,6 +46,10 @@ const migrations: readonly string[] = [
     pinned_at_ms INTEGER NOT NULL
   ) STRICT;
   `,
+  `
+  ALTER TABLE vms ADD COLUMN wake TEXT;
+  ALTER TABLE vms ADD COLUMN may_be_saved INTEGER NOT NULL DEFAULT 0;
+  `,
 ]
 
 /** Brings the schema up to date in one transaction; refuses a store written by a newer version. */

@@ -94,6 +94,7 @@ test('a store of version 1 is lifted with all its VMs, and can pin', () => {
   const before = store.vms.get(web)
   store.close()
   const db = new DatabaseSync(`${directory}/vmhostd.db`)
+  db.exec('ALTER TABLE vms DROP COLUMN wake; ALTER TABLE vms DROP COLUMN may_be_saved')
   db.exec('DROP TABLE ssh_host_keys; PRAGMA user_version = 1')
   db.close()
   store = new Store(directory, range)

@@ -231,3 +231,36 @@ test('a transaction that fails in the middle leaves nothing behind, and tells it
   store.vms.insert(withoutNetwork('b'))
   assert.deepEqual(told, ['b'])
 })
+
+test('a request for a wake is stored for the next process, and nobody can see it', () => {
+  const { id, revision } = store.vms.insert(newVm('web-1'))
+  const told: string[] = []
+  store.onVmChange((changed) => told.push(changed))
+  store.vms.requestWake(id, { reason: 'power', atMs: 5 })
+  store.vms.requestWake(id, { reason: 'console', atMs: 6 })
+  reopen()
+  const record = store.vms.get(id)
+  assert.deepEqual(record?.wake, { reason: 'power', atMs: 5 }, 'the first stands')
+  assert.deepEqual([record?.revision, record?.generations.desired, told], [revision, 1, []])
+})
+
+test('progress leaves a wake that was asked for meanwhile, and takes it away when told', () => {
+  const { id, observed } = store.vms.insert(newVm('web-1'))
+  store.vms.requestWake(id, { reason: 'power', atMs: 5 })
+  store.vms.recordProgress(id, { observed, exitStreak: 1, nowMs: 2000 })
+  assert.notEqual(store.vms.get(id)?.wake, undefined)
+  const begun = { reason: 'power', atMs: 5, savedAtMs: 1 } as const
+  assert.deepEqual(store.vms.recordProgress(id, { observed, wake: begun, nowMs: 2000 })?.wake, begun)
+  assert.equal(store.vms.recordProgress(id, { observed, wake: null, nowMs: 2000 })?.wake, undefined)
+})
+
+test('that a guest may be saved is kept until it is told otherwise', () => {
+  const { id, observed, revision } = store.vms.insert(newVm('web-1'))
+  store.vms.recordProgress(id, { observed, mayBeSaved: true, nowMs: 2000 })
+  reopen()
+  assert.equal(store.vms.get(id)?.mayBeSaved, true)
+  store.vms.recordProgress(id, { observed, nowMs: 2000 })
+  assert.equal(store.vms.get(id)?.mayBeSaved, true)
+  const after = store.vms.recordProgress(id, { observed, mayBeSaved: false, nowMs: 2000 })
+  assert.deepEqual([after?.mayBeSaved, after?.revision], [undefined, revision])
+})

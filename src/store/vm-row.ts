@@ -1,5 +1,6 @@
 import { assert } from '../lib/assert.ts'
 import type { Desired } from '../core/vm/desired.ts'
+import type { PendingWake } from '../core/vm/wake.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from '../core/vm/ids.ts'
 import type { Launch, Observed, VmRecord } from '../core/vm/record.ts'
 
@@ -18,6 +19,8 @@ export type VmRow = {
   operation_id: string
   observed: string
   launch: string | null
+  wake: string | null
+  may_be_saved: number
   exit_streak: number
   revision: number
   created_at_ms: number
@@ -46,6 +49,8 @@ export function recordOf(row: VmRow): VmRecord {
     operationId: row.operation_id as OperationId,
     observed: JSON.parse(row.observed) as Observed,
     ...(row.launch === null ? {} : { launch: JSON.parse(row.launch) as Launch }),
+    ...(row.wake === null ? {} : { wake: JSON.parse(row.wake) as PendingWake }),
+    ...(row.may_be_saved === 1 ? { mayBeSaved: true } : {}),
     exitStreak: row.exit_streak,
     revision: row.revision,
     createdAtMs: row.created_at_ms,

@@ -10,6 +10,7 @@ import type { ImageSource } from '../core/storage/image-source.ts'
 import type { Desired } from '../core/vm/desired.ts'
 import type { DeviceName, Generation, OperationId, Sha256, UserId, VmId } from '../core/vm/ids.ts'
 import type { Launch, Metadata, Observed, ObservedState, VmRecord } from '../core/vm/record.ts'
+import type { PendingWake } from '../core/vm/wake.ts'
 import type { Revisions } from './revisions.ts'
 import type { UserIdRange } from './store.ts'
 import type { Transactions } from './transactions.ts'
@@ -41,11 +42,14 @@ export type DesiredChange = {
   readonly nowMs: number
 }
 
-/** What a pass writes back. Members that are absent stay as they are; `launch: null` takes the launch away. */
+/** What a pass writes back. Members that are absent stay as they are; `null` takes the launch or the wake away. */
 export type Progress = {
   readonly observed: Observed
   readonly observedGeneration?: Generation
   readonly launch?: Launch | null
+  readonly wake?: PendingWake | null
+  /** Raised before a save, and flushed then. */
+  readonly mayBeSaved?: boolean
   readonly exitStreak?: number
   readonly nowMs: number
 }
@@ -132,6 +136,10 @@ export class VmTable {
       'SELECT id FROM vms WHERE (ipv4_address = ?1 OR ipv6_address = ?1) AND id IS NOT ?2',
     ).get(address, except ?? null)
     return row?.['id'] as VmId | undefined
+  }
+
+  withUserId(userId: UserId): VmId | undefined {
+    return this.#sql('SELECT id FROM vms WHERE user_id = ?').get(userId)?.['id'] as VmId | undefined
   }
 
   withDevice(device: DeviceName): VmId | undefined {
@@ -258,7 +266,19 @@ export class VmTable {
   }
 
   /**
-   * Writes what a pass found. Flushed only where the observed generation rises; the rest is found again by looking.
+   * Asks for the guest of a VM that sleeps. What is desired stays, so no generation; nor can anybody see it. Of several
+   * requests the first stands until a pass has seen the guest.
+   */
+  requestWake(id: VmId, { reason, atMs }: Pick<PendingWake, 'reason' | 'atMs'>): void {
+    const asked: PendingWake = { reason, atMs }
+    this.#transactions.commit(() => {
+      this.#sql('UPDATE vms SET wake = ? WHERE id = ? AND wake IS NULL').run(JSON.stringify(asked), id)
+    })
+  }
+
+  /**
+   * Writes what a pass found. Flushed only where the observed generation rises, or a guest may be saved from now on; the
+   * rest is found again by looking.
    * Returns the record as it is now, or undefined where the VM is gone.
    */
   recordProgress(id: VmId, progress: Progress): VmRecord | undefined {
@@ -271,26 +291,33 @@ export class VmTable {
       `${id}: an observed generation never passes desired`,
     )
     const launch = progress.launch === undefined ? before.launch : (progress.launch ?? undefined)
+    const wake = progress.wake === undefined ? before.wake : (progress.wake ?? undefined)
     const exitStreak = progress.exitStreak ?? before.exitStreak
     const rises = observedGeneration > before.generations.observed
     const visible = rises || !isDeepStrictEqual(progress.observed, before.observed)
-    if (!visible && exitStreak === before.exitStreak && isDeepStrictEqual(launch, before.launch))
-      return before
+    const mayBeSaved = progress.mayBeSaved ?? before.mayBeSaved === true
+    const kept =
+      isDeepStrictEqual([launch, wake], [before.launch, before.wake]) &&
+      mayBeSaved === (before.mayBeSaved === true)
+    if (!visible && exitStreak === before.exitStreak && kept) return before
     const write = () =>
       this.#sql(
-        `UPDATE vms SET observed = ?, state = ?, observed_generation = ?, launch = ?, exit_streak = ?,
+        `UPDATE vms SET observed = ?, state = ?, observed_generation = ?, launch = ?, wake = ?, may_be_saved = ?,
+           exit_streak = ?,
            revision = ?, updated_at_ms = ? WHERE id = ?`,
       ).run(
         JSON.stringify(progress.observed),
         progress.observed.state,
         observedGeneration,
         launch === undefined ? null : JSON.stringify(launch),
+        wake === undefined ? null : JSON.stringify(wake),
+        mayBeSaved ? 1 : 0,
         exitStreak,
         visible ? this.#revisions.next() : before.revision,
         visible ? progress.nowMs : before.updatedAtMs,
         id,
       )
-    if (rises) this.#transactions.commit(write)
+    if (rises || (mayBeSaved && before.mayBeSaved !== true)) this.#transactions.commit(write)
     else write()
     return visible ? this.#afterChange(id) : this.get(id)
   }

@@ -4,7 +4,10 @@ import { FakeMonitor } from './fake-monitor.ts'
 import { FakeStorage } from './fake-storage.ts'
 import { FakeTaps } from './fake-taps.ts'
 import { FakeUnits } from './fake-units.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import { FakeSavedStates } from './fake-saved-states.ts'
+import { FakeTraffic } from './fake-traffic.ts'
+import { SavedFiles } from './saved-files.ts'
+import type { UserId, VmId } from '../../src/core/vm/ids.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { Host } from '../../src/ports/host.ts'
 import type { Units } from '../../src/ports/units.ts'
@@ -13,8 +16,15 @@ import type { Units } from '../../src/ports/units.ts'
 export class FakeHost implements Host {
   readonly fakeUnits: FakeUnits
   readonly consoles = new FakeConsoles()
-  readonly monitor = new FakeMonitor()
+  /** What monitors save and restore, in the pool. */
+  readonly savedFiles = new SavedFiles()
+  readonly monitor = new FakeMonitor({}, this.savedFiles)
   readonly storage = new FakeStorage()
+  readonly savedStates = new FakeSavedStates({
+    files: this.savedFiles,
+    diskOf: (id) => this.storage.disks.get(id)?.sizeMib,
+  })
+  readonly traffic: FakeTraffic
   readonly taps: FakeTaps
   readonly firewall = new FakeFirewall()
   readonly clock: Clock
@@ -35,6 +45,13 @@ export class FakeHost implements Host {
       return unit.kind === 'active' ? unit.mainPid : undefined
     }
     this.taps = new FakeTaps({ storeId, monitorOf })
+    const takes = (userId: UserId): boolean =>
+      [...this.storage.disks].some(([id, disk]) => disk.userId === userId && monitorOf(id) !== undefined)
+    this.traffic = new FakeTraffic({ clock, devices: this.taps.devices, takes })
+    this.storage.onRemove = (id) => this.savedStates.forget(id)
+    this.storage.onSight = (inSight) => this.savedStates.setInSight(inSight)
+    // It could not restore its guest.
+    this.monitor.onExit = (id) => this.fakeUnits.exit(id, 1)
     const { fakeUnits, monitor, storage, ended } = this
     this.units = {
       inspect: (id) => fakeUnits.inspect(id),
@@ -54,5 +71,17 @@ export class FakeHost implements Host {
         monitor.ended(id)
       },
     }
+  }
+  /** The host loses its power and starts again: what is in the pool is left, and nothing else. The daemon died with it. */
+  async reboot(): Promise<void> {
+    this.bootId = `${this.bootId}+`
+    for (const id of this.storage.disks.keys()) {
+      await this.fakeUnits.ensureStopped(id, new AbortController().signal)
+      this.monitor.ended(id)
+      await this.consoles.removeMaster(id)
+    }
+    for (const device of [...this.taps.devices.keys()]) this.taps.devices.delete(device)
+    this.firewall.flush()
+    this.traffic.reboot()
   }
 }

@@ -21,6 +21,10 @@ export class FakeStorage implements Storage {
   readonly images = new Map<Sha256, Uint8Array>()
   readonly disks = new Map<VmId, Disk>()
   readonly seeds = new Map<VmId, Seed>()
+  /** The VM's directory goes, with what others keep in it. */
+  onRemove: (id: VmId) => void = () => {}
+  /** The pool is out of sight for others too, or back. */
+  onSight: (inSight: boolean) => void = () => {}
   readonly #sources = new Map<string, Uint8Array>()
   readonly #faults = new FaultSwitch<StorageMethod>()
   #inSight = true
@@ -43,6 +47,7 @@ export class FakeStorage implements Storage {
   /** Takes the pool out of sight, as an unmount does, or back. */
   setInSight(inSight: boolean): void {
     this.#inSight = inSight
+    this.onSight(inSight)
   }
 
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
@@ -99,6 +104,7 @@ export class FakeStorage implements Storage {
       this.#look()
       this.disks.delete(id)
       this.seeds.delete(id)
+      this.onRemove(id)
     })
   }
 

@@ -4,6 +4,8 @@ import { limits } from '../../src/config/limits.ts'
 import { recordOf } from '../record.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
 import type { TapFacts, TapSpec, TapState } from '../../src/core/network/tap.ts'
+import type { TrafficState } from '../../src/core/idle/traffic-state.ts'
+import type { SavedState } from '../../src/core/storage/saved-state.ts'
 import type { Facts } from '../../src/core/plan/facts.ts'
 import type {
   ConsoleState,
@@ -17,7 +19,8 @@ import type {
 } from '../../src/core/plan/world.ts'
 import type { Bandwidth, DesiredPower, DiskLimits, ImageRole } from '../../src/core/vm/desired.ts'
 import type { DeviceName, Generation, MacAddress, Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
-import type { VmRecord } from '../../src/core/vm/record.ts'
+import type { WakeReason } from '../../src/core/vm/wake.ts'
+import type { Fault, Observed, VmRecord } from '../../src/core/vm/record.ts'
 
 /** A plan case: what is desired and seen, in words, and the facts beside it. */
 export type PlanCase = {
@@ -83,10 +86,12 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
   const without = new Set(room('monitor-without'))
   const facts: Facts = {
     nowMs: NOW_MS,
+    maySave: !room('saves').includes('full'),
     bootId: 'this-boot',
     capabilities: {
       pause: true,
       startPaused: !without.has('start-paused'),
+      save: !without.has('save'),
       growDiskOnline: !without.has('grow-disk-online'),
       vcpusMax: 32,
     },
@@ -100,6 +105,8 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
     storage: probe(room('storage'), storageOf),
     tap: probe(room('tap'), tapOf),
     firewall: probe(room('firewall'), firewallOf),
+    saved: probe(room('saved'), savedOf),
+    traffic: probe(room('traffic'), trafficOf),
   }
   assert.deepEqual([...rooms.keys()], [], 'a case names a room that there is not')
   return { record, world, facts }
@@ -111,14 +118,20 @@ function limitsOn(words: readonly string[]): Pick<TapSpec, 'bandwidth'> {
   return Object.keys(bandwidth).length === 0 ? {} : { bandwidth }
 }
 
-/** `recorded: no-disk` is a VM whose disk was never seen. */
+/**
+ * Of `recorded`: `no-disk` is a VM whose disk was never seen, `settled` one that was seen as it is desired,
+ * `running=SECONDS` for how long it shows that state, `wake=REASON` a wake that was asked for, `restores=SECONDS` one that
+ * has begun with what was saved so long ago, `may-be-saved` one of whom a save has begun, `fault=STEP` a fault, `short-sleeps=COUNT` those in a row.
+ */
 function recordFor(power: DesiredPower, words: readonly string[], recorded: readonly string[]): VmRecord {
-  // Whether there is a network is for the facts to say: the plan reads the tap as it shall be, not the request.
-  const { network: _network, ...desired } = recordOf().desired
+  const { network, ...desired } = recordOf().desired
+  const settled = recorded.includes('settled')
   return recordOf({
     desired: {
       ...desired,
+      ...(network === undefined || words.includes('no-network') ? {} : { network }),
       power,
+      compute: { ...desired.compute, sleepAfterIdleSeconds: numberAfter(words, 'sleep=') ?? 0 },
       disk: { sizeMib: numberAfter(words, 'disk=') ?? 64, ...diskLimitsOf(words) },
       image: {
         ...desired.image,
@@ -129,13 +142,74 @@ function recordFor(power: DesiredPower, words: readonly string[], recorded: read
     powerGeneration: (words.includes('created') ? 1 : 2) as Generation,
     generations: words.includes('created')
       ? { desired: 1 as Generation, observed: 0 as Generation }
-      : { desired: 2 as Generation, observed: 1 as Generation },
+      : { desired: 2 as Generation, observed: (settled ? 2 : 1) as Generation },
+    ...wakeOf(recorded),
+    ...(recorded.includes('may-be-saved') ? { mayBeSaved: true } : {}),
     observed: {
-      state: 'pending',
-      sinceMs: NOW_MS,
+      ...shownOf(recorded),
       ...(recorded.includes('no-disk') ? {} : { disk: { sizeMib: numberAfter(recorded, 'disk=') ?? 64 } }),
     },
   })
+}
+
+const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
+
+function wakeOf(recorded: readonly string[]): Pick<VmRecord, 'wake'> {
+  const reason = wordAfter(recorded, 'wake=') as WakeReason | undefined
+  const restores = numberAfter(recorded, 'restores=')
+  if (reason === undefined) return {}
+  const begun = restores === undefined ? {} : { savedAtMs: secondsAgo(restores) }
+  return { wake: { reason, atMs: NOW_MS, ...begun } }
+}
+
+function shownOf(recorded: readonly string[]): Observed {
+  const runs = numberAfter(recorded, 'running=')
+  const step = wordAfter(recorded, 'fault=')
+  const shortSleeps = numberAfter(recorded, 'short-sleeps=')
+  const fault: Fault | undefined = step === undefined ? undefined : { ...FAULT, step }
+  return {
+    ...(runs === undefined
+      ? { state: 'pending', sinceMs: NOW_MS }
+      : { state: 'running', sinceMs: secondsAgo(runs) }),
+    ...(fault === undefined ? {} : { fault }),
+    ...(shortSleeps === undefined ? {} : { shortSleeps }),
+  }
+}
+
+const FAULT: Omit<Fault, 'step'> = {
+  code: 'save_failed',
+  message: 'it failed',
+  generation: 2 as Generation,
+  sinceMs: NOW_MS,
+  attempt: 1,
+  nextAttemptAtMs: NOW_MS + 1000,
+}
+
+function savedOf([kind = 'absent', ...words]: string[]): SavedState {
+  switch (kind) {
+    case 'absent':
+    case 'unfinished':
+      return { kind }
+    case 'present':
+      return { kind, savedAtMs: secondsAgo(numberAfter(words, 'seconds=') ?? 1), sizeMib: 84, memoryMib: 256 }
+    case 'unusable':
+      return { kind, code: words[0] as FaultCode, because: 'it is not as it was written' }
+    default:
+      return assert.fail(`no such saved state: ${kind}`)
+  }
+}
+
+function trafficOf([kind = 'flowing', ...words]: string[]): TrafficState {
+  if (kind === 'unwatched') return { kind }
+  assert.ok(kind === 'flowing' || kind === 'held', `no such traffic: ${kind}`)
+  return {
+    kind: 'watched',
+    frames: kind,
+    packets: 7,
+    idleMs: (numberAfter(words, 'idle=') ?? 0) * 1000,
+    heldFrames: words.includes('wanted') ? 1 : 0,
+    ...(words.includes('wanted') ? { wantedSinceMs: NOW_MS } : {}),
+  }
 }
 
 function probe<T>(words: string[], read: (words: string[]) => T): Probe<T> {
@@ -174,6 +248,7 @@ function consoleOf([kind = 'stored']: string[]): ConsoleState {
 function monitorOf([kind = 'running', ...words]: string[]): MonitorState {
   switch (kind) {
     case 'silent':
+    case 'restoring':
       return { kind }
     case 'broken':
       return { kind, status: words.join(' ') }
@@ -251,6 +326,9 @@ function firewallOf([kind = 'intact', rule]: string[]): FirewallState {
 }
 
 function numberAfter(words: readonly string[], prefix: string): number | undefined {
-  const word = words.find((candidate) => candidate.startsWith(prefix))
-  return word === undefined ? undefined : Number(word.slice(prefix.length))
+  const word = wordAfter(words, prefix)
+  return word === undefined ? undefined : Number(word)
 }
+
+const wordAfter = (words: readonly string[], prefix: string): string | undefined =>
+  words.find((candidate) => candidate.startsWith(prefix))?.slice(prefix.length)

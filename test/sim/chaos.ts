@@ -36,6 +36,8 @@ export class Chaos {
       storage: this.#around(host.storage, 'storage_failed'),
       taps: this.#around(host.taps, 'network_failed'),
       firewall: this.#around(host.firewall, 'firewall_failed'),
+      traffic: this.#around(host.traffic, 'traffic_failed'),
+      savedStates: this.#around(host.savedStates, 'storage_failed'),
       clock: this.#mortal(host.clock),
     }
   }
@@ -86,4 +88,4 @@ export class Chaos {
   }
 }
 
-const asynchronous = /^(inspect|ensure|remove|list)/
+const asynchronous = /^(inspect|ensure|remove|list|restart|installed|save|publish|verify)/

@@ -13,9 +13,21 @@ const ACTS = [
   'resume',
   'grow and limit the disk',
   'limit the bandwidth',
+  'let it sleep when idle',
+  'fall asleep',
+  'wake by a packet',
+  'fall asleep again',
+  'wake by a request',
+  'fall asleep for the third time',
+  'wake for a larger disk',
+  'fall asleep for the fourth time',
+  'wake to be paused',
+  'go on',
+  'fall asleep for the last time',
   'stop',
   'give it more memory',
   'start',
+  'fall asleep after a boot',
   'delete',
 ] as const
 
@@ -49,15 +61,19 @@ test("a daemon that dies at any one moment of a VM's life, act by act, goes on w
 
 for (const [name, odds] of Object.entries(histories)) {
   test(`${name}: every history ends as desired, and no generation is published early`, async () => {
+    const seen = { saves: 0, restores: 0, held: 0 }
     for (let seed = 1; seed <= seeds; seed += 1) {
       const simulation = new Simulation(seed, odds)
       try {
         await simulation.run(EDITS)
+        for (const what of ['saves', 'restores', 'held'] as const) seen[what] += simulation.sleep.seen[what]
       } catch (cause) {
         throw new Error(`seed ${seed} of "${name}"`, { cause })
       } finally {
         simulation.close()
       }
     }
+    // Guests that never slept would show nothing.
+    assert.ok(Math.min(seen.saves, seen.restores, seen.held) > seeds, JSON.stringify(seen))
   })
 }

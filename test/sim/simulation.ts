@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { createHash } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
+import { limits } from '../../src/config/limits.ts'
 import { createVm } from '../../src/commands/create-vm.ts'
 import { setCompute, setDisk } from '../../src/commands/reshape.ts'
 import { setNetwork } from '../../src/commands/set-network.ts'
@@ -17,29 +17,34 @@ import { Store } from '../../src/store/store.ts'
 import { FakeCapacity } from '../fakes/fake-capacity.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { FakeHost } from '../fakes/fake-host.ts'
+import { SleepWatch } from './sleep-watch.ts'
 import { Chaos } from './chaos.ts'
 import { pick, randomFrom } from './random.ts'
+import { COMPUTE, networkOf, requestOn, TIMEOUTS_SECONDS } from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
-import type { ImageSource } from '../../src/core/storage/image-source.ts'
-import type { CreateNetwork, CreateVm } from '../../src/core/vm/create.ts'
 import type { DesiredPower } from '../../src/core/vm/desired.ts'
-import type { OperationId, Sha256, VmId } from '../../src/core/vm/ids.ts'
+import type { OperationId, VmId } from '../../src/core/vm/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
 import type { Odds } from './chaos.ts'
 
 const ids = ['a', 'b', 'c'] as string[] as [VmId, ...VmId[]]
 const powers = ['running', 'paused', 'stopped'] as [DesiredPower, ...DesiredPower[]]
-const COMPUTE = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
+const SLEEPER = { ...COMPUTE, sleepAfterIdleSeconds: 5 }
 const SIZES_MIB: [number, ...number[]] = [64, 96, 128]
+const isCalm = ({ before, after, crash }: Odds): boolean => before + after + crash === 0
 const calm: Odds = { before: 0, after: 0, crash: 0 }
 /** Turns of the event loop after which a pass over fakes, which never wait for anything real, must have ended. */
 const TURNS_MAX = 5000
 /** Rounds that begin with something done behind the daemon's back. Never in mid-pass: what was seen shall be true. */
 const DISTURBANCES = 0.3
+/** Rounds after which the host loses its power. */
+const REBOOTS = 0.02
 /** About what a pass over fakes takes. */
 const MICROTASKS_A_PASS = 60
 /** Longer than any back-off, resync or deadline that is not an hour. */
 const HEAL_MS = 10 * 60_000
+/** The same where no call failed. */
+const REST_MS = 2 * limits.resyncMs
 
 /** The whole daemon below its API, on a fake host, with time of its own. One seed is one history. */
 export class Simulation {
@@ -50,6 +55,7 @@ export class Simulation {
   readonly #store: Store
   readonly #odds: Odds
   readonly #published = new Map<VmId, number>()
+  readonly sleep: SleepWatch
   #life: { chaos: Chaos; reconciler: Reconciler; context: CommandContext } | undefined
   #violation: unknown
   #operations = 0
@@ -62,6 +68,13 @@ export class Simulation {
     this.#directory = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'vmhostd-sim-'))
     this.#store = new Store(this.#directory, { first: 600_000, count: 100 }, async () => {})
     this.host = new FakeHost(this.clock, this.#store.storeId)
+    this.sleep = new SleepWatch({
+      host: this.host,
+      recordOf: (id) => this.#store.vms.get(id),
+      onViolation: (violation) => {
+        this.#violation ??= violation
+      },
+    })
     this.#store.onVmChange((id) => {
       // A pass takes what is thrown here for a bug of its own, so it is kept for the end.
       try {
@@ -80,15 +93,25 @@ export class Simulation {
       // Edits of one burst come while the passes of the earlier ones are at any point.
       for (let burst = 1 + Math.floor(this.#random() * 3); burst > 0; burst -= 1) await this.#edit()
       await this.#quiet()
+      if (this.#random() < REBOOTS) await this.#reboot()
       if (this.#life?.chaos.dead === true) {
         this.crashes += 1
+        this.#excuse()
         await this.#boot(this.#odds)
       }
       this.clock.advance(Math.floor(this.#random() * 5000))
     }
+    // Twice as long as the longest wait of a VM that flaps.
     await this.#heal()
+    await this.#heal()
+    for (const id of ids) this.#checkAsleepWhereIdle(id)
+    for (const id of ids) this.#receive(id)
+    await this.#quiet()
     if (this.#violation !== undefined) throw this.#violation
     for (const id of ids) this.#checkAtRest(id)
+    for (const id of ids) this.#checkAwake(id)
+    this.sleep.check(ids)
+    if (isCalm(this.#odds)) this.sleep.checkNoneLost()
   }
 
   /**
@@ -98,15 +121,27 @@ export class Simulation {
   async live(act: number, dieAt: number): Promise<boolean> {
     const [id] = ids
     const acts: ((context: CommandContext) => unknown)[] = [
-      (context) => createVm(context, id, this.#request(id)),
+      (context) => createVm(context, id, requestOn(this.host, ids.indexOf(id))),
       (context) => setPower(context, id, 'paused'),
       (context) => setPower(context, id, 'running'),
       (context) => setDisk(context, id, { sizeMib: 96, iopsMax: 100 }),
-      (context) => setNetwork(context, id, this.#network(id, 10)),
-      (context) => setPower(context, id, 'stopped'),
-      (context) => setCompute(context, id, { ...COMPUTE, memoryMib: 512 }),
+      (context) => setNetwork(context, id, networkOf(ids.indexOf(id), 10)),
+      (context) => setCompute(context, id, SLEEPER),
+      () => this.clock.advance(5000),
+      () => this.#receive(id),
+      () => this.clock.advance(5000),
       (context) => setPower(context, id, 'running'),
-      (context) => deleteVm(context, id),
+      () => this.clock.advance(5000),
+      (context) => setDisk(context, id, { sizeMib: 128 }),
+      () => this.clock.advance(5000),
+      (context) => setPower(context, id, 'paused'),
+      (context) => setPower(context, id, 'running'),
+      () => this.clock.advance(5000),
+      (context) => this.#stop(context, id),
+      (context) => setCompute(context, id, { ...SLEEPER, memoryMib: 512 }),
+      (context) => setPower(context, id, 'running'),
+      () => this.clock.advance(5000),
+      (context) => this.#delete(context, id),
     ]
     await this.#boot(calm)
     const life = this.#life
@@ -120,8 +155,14 @@ export class Simulation {
     acts[act]?.(life.context)
     await this.#quiet()
     const died = life.chaos.dead
-    await this.#heal()
+    await this.#heal(REST_MS)
     this.#checkAtRest(id)
+    this.#checkAsleepWhereIdle(id)
+    this.#receive(id)
+    await this.#quiet()
+    this.#checkAwake(id)
+    this.sleep.check([id])
+    this.sleep.checkNoneLost()
     if (this.#violation !== undefined) throw this.#violation
     return died
   }
@@ -157,16 +198,24 @@ export class Simulation {
     assert.ok(context !== undefined)
     const id = pick(this.#random, ids)
     const edits: [() => void, ...(() => void)[]] = [
-      () => void createVm(context, id, this.#request(id)),
-      () => void createVm(context, id, this.#request(id)),
-      () => void setPower(context, id, pick(this.#random, powers)),
-      () => void setPower(context, id, pick(this.#random, powers)),
+      () => void createVm(context, id, requestOn(this.host, ids.indexOf(id))),
+      () => void createVm(context, id, requestOn(this.host, ids.indexOf(id))),
+      () => this.#setPower(context, id, pick(this.#random, powers)),
+      () => this.#setPower(context, id, pick(this.#random, powers)),
+      () => this.#receive(id),
+      () => this.#receive(id),
+      () => this.clock.advance(2000),
+      () => {
+        const sleepAfterIdleSeconds = pick(this.#random, TIMEOUTS_SECONDS)
+        const memoryMib = this.#store.vms.get(id)?.desired.compute.memoryMib ?? COMPUTE.memoryMib
+        void setCompute(context, id, { ...COMPUTE, memoryMib, sleepAfterIdleSeconds })
+      },
       () => void setPower(context, id, 'running'),
       () => void setDisk(context, id, { sizeMib: pick(this.#random, SIZES_MIB) }),
       () => void setDisk(context, id, { sizeMib: 128, iopsMax: pick(this.#random, [100, 200]) }),
       () => void setCompute(context, id, { ...COMPUTE, memoryMib: pick(this.#random, [256, 512]) }),
-      () => void setNetwork(context, id, this.#network(id, pick(this.#random, [10, 20]))),
-      () => void (this.#random() < 0.3 && deleteVm(context, id)),
+      () => void setNetwork(context, id, networkOf(ids.indexOf(id), pick(this.#random, [10, 20]))),
+      () => void (this.#random() < 0.3 && this.#delete(context, id)),
     ]
     pick(this.#random, edits)()
     for (let turns = Math.floor(this.#random() * MICROTASKS_A_PASS); turns > 0; turns -= 1)
@@ -177,6 +226,7 @@ export class Simulation {
   #disturb(record: VmRecord | undefined): void {
     if (record === undefined) return
     const { id, host } = record
+    this.sleep.excuse(id)
     pick(this.#random, [
       () => {
         this.host.fakeUnits.exit(id, this.#random() < 0.5 ? 0 : 1)
@@ -196,30 +246,32 @@ export class Simulation {
     ])()
   }
 
-  #request(id: VmId): CreateVm {
-    return {
-      power: 'running',
-      compute: COMPUTE,
-      disk: { sizeMib: 64 },
-      image: {
-        images: [
-          { role: 'rootfs', ...this.#offer('the rootfs') },
-          { role: 'kernel', ...this.#offer('the kernel') },
-        ],
-      },
-      network: { ipv4Address: `192.0.2.${ids.indexOf(id) + 1}` },
-      metadata: { labels: {}, protected: false },
-      sshAuthorizedKeys: [],
-    }
+  #setPower(context: CommandContext, id: VmId, power: DesiredPower): void {
+    if (power === 'stopped') this.#stop(context, id)
+    else void setPower(context, id, power)
   }
 
-  #network(id: VmId, receiveMbitPerSecond: number): CreateNetwork {
-    return { ipv4Address: `192.0.2.${ids.indexOf(id) + 1}`, bandwidth: { receiveMbitPerSecond } }
+  #stop(context: CommandContext, id: VmId): void {
+    if (setPower(context, id, 'stopped').ok) this.sleep.giveUp(id)
   }
 
-  #offer(content: string): { sha256: Sha256; source: ImageSource } {
-    const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
-    return { sha256, source: this.host.storage.offer(Buffer.from(content)) }
+  #delete(context: CommandContext, id: VmId): void {
+    if (deleteVm(context, id).ok) this.sleep.giveUp(id)
+  }
+
+  #receive(id: VmId): void {
+    const record = this.#store.vms.get(id)
+    if (record !== undefined) this.sleep.receive(record)
+  }
+
+  #excuse(): void {
+    for (const id of ids) this.sleep.excuse(id)
+  }
+
+  /** Daemon and host lose their power. */
+  async #reboot(): Promise<void> {
+    if (this.#life !== undefined) this.#life.chaos.dead = true
+    await this.host.reboot()
   }
 
   /** Lets everything run that does not wait for time. */
@@ -233,13 +285,13 @@ export class Simulation {
   }
 
   /** Faults end, and time passes. */
-  async #heal(): Promise<void> {
+  async #heal(ms = HEAL_MS): Promise<void> {
     if (this.#life?.chaos.dead !== false) await this.#boot(calm)
     else this.#life.chaos.odds = calm
-    const untilMs = this.clock.now() + HEAL_MS
+    const untilMs = this.clock.now() + ms
     while (this.clock.now() < untilMs) {
       await this.#quiet()
-      this.clock.advance(Math.min(this.clock.nextMs() ?? HEAL_MS, untilMs - this.clock.now()))
+      this.clock.advance(Math.min(this.clock.nextMs() ?? ms, untilMs - this.clock.now()))
     }
     await this.#quiet()
   }
@@ -260,6 +312,7 @@ export class Simulation {
   }
 
   #checkHost({ id, host, desired }: VmRecord): void {
+    if (this.#isAsleep(id)) return
     const unit = this.host.fakeUnits.stateOf(id)
     const guest = this.host.monitor.stateOf(id)
     const expected = desired.power === 'stopped' ? ['absent', 'silent'] : ['active', desired.power]
@@ -284,7 +337,33 @@ export class Simulation {
     }
     assert.equal(record.observed.fault, undefined, `${id}: a fault outlived its cause`)
     assert.equal(record.generations.observed, record.generations.desired, `${id}: not settled`)
-    assert.equal(record.observed.state, record.desired.power)
+    const isAsleep = this.#isAsleep(id)
+    assert.equal(record.observed.state, isAsleep ? 'sleeping' : record.desired.power)
+    assert.equal(record.wake, undefined, `${id}: a wake is not over`)
     this.#checkHost(record)
+  }
+
+  /** After a long time without traffic. */
+  #checkAsleepWhereIdle(id: VmId): void {
+    const record = this.#store.vms.get(id)
+    if (record === undefined) return
+    const { power, compute } = record.desired
+    const sleeps = power === 'running' && compute.sleepAfterIdleSeconds > 0
+    assert.equal(this.#isAsleep(id), sleeps, `${id}: asleep`)
+  }
+
+  /** After a packet came. */
+  #checkAwake(id: VmId): void {
+    const record = this.#store.vms.get(id)
+    if (record !== undefined) assert.equal(record.observed.state, record.desired.power)
+  }
+
+  #isAsleep(id: VmId): boolean {
+    const { desired } = this.#store.vms.get(id) ?? {}
+    return (
+      desired?.power === 'running' &&
+      this.host.fakeUnits.stateOf(id).kind === 'absent' &&
+      this.host.savedStates.metadataOf(id) !== undefined
+    )
   }
 }

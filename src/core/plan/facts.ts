@@ -4,6 +4,8 @@ import type { MonitorCapabilities } from '../unit/capabilities.ts'
 /** What planning needs besides desired and observed. */
 export type Facts = {
   readonly nowMs: number
+  /** Whether one more VM may be saved now: saves share the disk. */
+  readonly maySave: boolean
   readonly bootId: string
   readonly capabilities: MonitorCapabilities
   /** Digest of the seed disk as it shall be. */

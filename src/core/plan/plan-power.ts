@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { when } from './facet.ts'
+import { isSaved } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
@@ -15,7 +16,7 @@ export function removeUnit(record: VmRecord, world: World): Facet {
   })
 }
 
-function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor }: World): string | undefined {
+function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: World): string | undefined {
   if (unit.kind === 'absent') return undefined
   if (unit.kind === 'leftover') {
     return `the unit is gone, yet processes are left in its control group: ${unit.pids.join(', ')}`
@@ -25,6 +26,10 @@ function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor }: World): s
   if (unit.kind === 'failed') return 'a failed unit is in the way of a start'
   if (unit.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
     return `the guest is over: its monitor says ${monitor.value.status}`
+  }
+  const waits = unit.kind === 'active' && monitor.known && monitor.value.kind === 'restoring'
+  if (waits && saved.known && !isSaved(saved.value)) {
+    return 'the monitor waits for a saved guest that is gone'
   }
   return undefined
 }
@@ -77,6 +82,7 @@ function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
     steps.push({
       kind: 'unit.ensure-started',
       paused,
+      restore: false,
       because: `power shall be ${record.desired.power} and the unit is not active`,
     })
     return steps
@@ -104,6 +110,9 @@ function steer(record: VmRecord, monitor: MonitorState, ageMs: number): Facet {
         retry: 'backoff',
         because: `the unit is active, but its monitor has not answered for ${limits.monitorAnswerMs / 1000} s`,
       }
+    case 'restoring':
+      // With a saved guest its way is planned before; without one, removeUnit has planned the end of the unit.
+      return []
     case 'running':
       return record.desired.power === 'paused'
         ? [{ kind: 'monitor.ensure-paused', because: 'power shall be paused and the guest runs' }]

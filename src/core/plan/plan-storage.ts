@@ -23,6 +23,13 @@ export function ensureStorage(record: VmRecord, world: World, facts: Facts): Fac
   })
 }
 
+/** What a monitor reads at its start even where it restores a guest. Disk and seed are as the guest left them. */
+export function ensureBootable(record: VmRecord, world: World): Facet {
+  return when('storage', world.storage, (storage) =>
+    isDiskMissing(record, storage) ? diskMissing(record) : fetchImages(record, storage),
+  )
+}
+
 /** Grows the disk of a VM that is stopped; asked for only where growth is outstanding, so a stop waits for no pool. */
 export function growStoppedDisk(record: VmRecord, world: World): Facet {
   const { disk: known } = record.observed
@@ -98,13 +105,13 @@ function ensureSeed({ seed }: StorageState, { seedDigest }: Facts, gone: boolean
   return [{ kind: 'storage.ensure-seed', digest: seedDigest, because }]
 }
 
-/** Removes disk and seed of a VM under deletion. */
-export function removeDisk(world: World): Facet {
-  return when('storage', world.storage, ({ disk, seed }) =>
-    disk.kind === 'absent' && seed.kind === 'absent'
-      ? []
-      : [{ kind: 'storage.remove-disk', because: 'the VM is being deleted' }],
-  )
+/** Removes disk, seed and what is saved of a VM under deletion. */
+export function removeDisk({ storage, saved }: World): Facet {
+  const gone: Facet = [{ kind: 'storage.remove-disk', because: 'the VM is being deleted' }]
+  return when('storage', storage, ({ disk, seed }) => {
+    if (disk.kind !== 'absent' || seed.kind !== 'absent') return gone
+    return when('storage', saved, ({ kind }) => (kind === 'absent' ? [] : gone))
+  })
 }
 
 const isGone = ({ unit }: World): boolean =>

@@ -2,6 +2,17 @@ import { beside, inOrder } from './facet.ts'
 import { ensureAttached, ensureNetwork, leaveFormerAddresses, removeNetwork } from './plan-network.ts'
 import { ensureStorage, growStoppedDisk, limitDisk, removeDisk, showGrowth } from './plan-storage.ts'
 import { ensurePower, removeConsole, removeUnit } from './plan-power.ts'
+import {
+  dropFrames,
+  ensureFlowing,
+  ensureHeld,
+  ensureWatched,
+  removeRemains,
+  removeSaved,
+  removeUnfinished,
+  sleepWhenIdle,
+} from './plan-sleep.ts'
+import { fallAsleepOrGoOn, isSavedOutsideUnit, wakeGuest } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facts } from './facts.ts'
 import type { Plan } from './step.ts'
@@ -24,31 +35,71 @@ export function plan(record: VmRecord, world: World, facts: Facts): Plan {
       () => removeDisk(world),
     )
   }
-  const storage = () => ensureStorage(record, world, facts)
-  const network = () => ensureNetwork(world, facts)
-  if (record.desired.power === 'stopped') {
-    const stop = [() => removeUnit(record, world), () => removeConsole(world)]
-    const rest = isCreation(record)
-      ? [storage, network]
-      : [
-          () =>
-            beside({
-              storage: [() => growStoppedDisk(record, world)],
-              network: [() => leaveFormerAddresses(world, facts)],
-            }),
-        ]
-    return inOrder(...stop, ...rest)
-  }
+  if (record.desired.power === 'stopped') return planStopped(record, world, facts)
   const live = world.unit.known && world.unit.value.kind === 'active'
-  const removal = () => removeUnit(record, world)
-  const power = () => ensurePower(record, world, facts)
-  if (!live) return inOrder(removal, storage, network, power)
-  const lanes = {
-    power: [power, () => limitDisk(record, world)],
-    storage: [storage, () => showGrowth(record, world, facts)],
-    network: [network, () => ensureAttached(world, facts)],
+  if (live) return planLive(record, world, facts)
+  return isSavedOutsideUnit(world) ? planAsleep(record, world, facts) : planStart(record, world, facts)
+}
+
+function planStopped(record: VmRecord, world: World, facts: Facts): Plan {
+  const stop = [() => removeUnit(record, world), () => removeConsole(world), () => removeSaved(record, world)]
+  if (isCreation(record)) {
+    return inOrder(
+      ...stop,
+      () => ensureStorage(record, world, facts),
+      () => ensureNetwork(world, facts),
+    )
   }
-  return inOrder(removal, () => beside(lanes))
+  const rest = {
+    storage: [() => growStoppedDisk(record, world)],
+    network: [() => leaveFormerAddresses(world, facts), () => dropFrames(world)],
+  }
+  return inOrder(...stop, () => beside(rest))
+}
+
+/** A guest that is in the pool sleeps on there, or is restored; it is never booted. */
+function planAsleep(record: VmRecord, world: World, facts: Facts): Plan {
+  return inOrder(
+    () => removeUnit(record, world),
+    () => ensureNetwork(world, facts),
+    () => ensureHeld(record, world, facts),
+    () => wakeGuest(record, world, facts),
+  )
+}
+
+function planStart(record: VmRecord, world: World, facts: Facts): Plan {
+  return inOrder(
+    () => removeUnit(record, world),
+    () => removeUnfinished(world),
+    () => ensureStorage(record, world, facts),
+    () => ensureNetwork(world, facts),
+    () => dropFrames(world),
+    () => ensurePower(record, world, facts),
+  )
+}
+
+function planLive(record: VmRecord, world: World, facts: Facts): Plan {
+  const saved = inOrder(() => fallAsleepOrGoOn(record, world, facts))
+  if (saved.outcome !== 'settled') return saved
+  const lanes = {
+    power: [() => ensurePower(record, world, facts), () => limitDisk(record, world)],
+    storage: [
+      () => removeRemains(world),
+      () => ensureStorage(record, world, facts),
+      () => showGrowth(record, world, facts),
+    ],
+    network: [
+      () => ensureNetwork(world, facts),
+      () => ensureAttached(world, facts),
+      () => ensureWatched(world, facts),
+      () => ensureFlowing(world, facts),
+    ],
+  }
+  const awake = inOrder(
+    () => removeUnit(record, world),
+    () => beside(lanes),
+  )
+  return awake.outcome === 'settled' ? inOrder(() => sleepWhenIdle(record, world, facts)) : awake
 }
 
 /** Its power is that of its creation: a VM that is created stopped is made ready; one that is stopped just stops. */

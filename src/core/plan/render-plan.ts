@@ -19,7 +19,9 @@ export function renderPlan(plan: Plan): string {
 
 function renderStep(step: Step): string {
   const { kind, because: _because, lane: _lane, ...args } = step
-  const words = Object.entries(args).map(([name, value]) => `${name}=${brief(value)}`)
+  // A start from nothing is the rule.
+  const told = Object.entries(args).filter(([name, value]) => name !== 'restore' || value === true)
+  const words = told.map(([name, value]) => `${name}=${brief(value)}`)
   return [kind, ...words].join(' ')
 }
 

@@ -11,16 +11,24 @@ export type StepArguments = {
   'storage.ensure-disk': { readonly sizeMib: number }
   'storage.ensure-seed': { readonly digest: string }
   'storage.remove-disk': NoArguments
+  'storage.remove-saved': NoArguments
   'network.ensure-tap': NoArguments
   'network.ensure-firewall': NoArguments
   'network.ensure-attached': { readonly mainPid: number }
   'network.remove-tap': NoArguments
+  'traffic.ensure-watched': NoArguments
+  'traffic.ensure-held': NoArguments
+  'traffic.ensure-flowing': { readonly deliver: boolean }
   'network.remove-firewall': NoArguments
   'console.ensure-master': NoArguments
   'console.remove-master': NoArguments
-  'unit.ensure-started': { readonly paused: boolean }
+  /** `restore`: from what was saved; the vCPUs stand still then. */
+  'unit.ensure-started': { readonly paused: boolean; readonly restore: boolean }
   'unit.ensure-stopped': NoArguments
   'monitor.ensure-running': NoArguments
+  /** The guest is saved, or goes on where packets came since `packets` were counted. */
+  'monitor.ensure-saved': { readonly packets: number }
+  'monitor.ensure-restored': NoArguments
   'monitor.ensure-paused': NoArguments
   'monitor.ensure-disk-size': { readonly sizeMib: number }
   'monitor.ensure-disk-limits': { readonly limits: DiskLimits }

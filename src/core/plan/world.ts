@@ -1,6 +1,8 @@
 import type { FaultCode, RetryClass } from '../errors.ts'
 import type { GuestRule } from '../network/guest-rule.ts'
 import type { TapState } from '../network/tap.ts'
+import type { SavedState } from '../storage/saved-state.ts'
+import type { TrafficState } from '../idle/traffic-state.ts'
 import type { DiskLimits, ImageRole } from '../vm/desired.ts'
 
 /** What one inspection found. `known: false` is neither absent nor present: nothing is removed or made on it. */
@@ -33,6 +35,8 @@ export type ConsoleState =
 export type MonitorState =
   /** Nothing answers; the unit tells whether something should. */
   | { readonly kind: 'silent' }
+  /** It reads a saved guest, or waits for being told which; then it is `paused`. */
+  | { readonly kind: 'restoring' }
   | { readonly kind: 'running'; readonly disk: MonitorDisk }
   | { readonly kind: 'paused'; readonly disk: MonitorDisk }
   /** The guest stands still since its disk failed; it goes on where it is told to. `status` is the monitor's own word. */
@@ -72,4 +76,6 @@ export type World = {
   readonly storage: Probe<StorageState>
   readonly tap: Probe<TapState>
   readonly firewall: Probe<FirewallState>
+  readonly saved: Probe<SavedState>
+  readonly traffic: Probe<TrafficState>
 }

@@ -70,3 +70,21 @@ test('a running unit without a launch on record is adopted with its own start ti
     launch: { bootId: 'this-boot', atMs: 1500, compute },
   })
 })
+
+const saved = { known: true, value: { kind: 'present', savedAtMs: 1, sizeMib: 84, memoryMib: 256 } } as const
+const outOfSight = {
+  known: false,
+  code: 'storage_inspection_failed',
+  retry: 'backoff',
+  message: 'no pool',
+} as const
+
+test('a guest that is saved did not exit: that is where it went', () => {
+  assert.deepEqual(findLaunch(launched, { ...gone, saved }, now), { kind: 'as-recorded' })
+})
+
+test('one that may be saved out of sight did not exit for all that is known', () => {
+  const noted = { ...launched, mayBeSaved: true } as const
+  assert.deepEqual(findLaunch(noted, { ...gone, saved: outOfSight }, now), { kind: 'as-recorded' })
+  assert.equal(findLaunch(launched, { ...gone, saved: outOfSight }, now).kind, 'exited')
+})

@@ -1,3 +1,4 @@
+import { isAsleep, mayBeSaved } from '../plan/plan-wake.ts'
 import type { World } from '../plan/world.ts'
 import type { Launch, VmRecord } from './record.ts'
 
@@ -26,11 +27,16 @@ export function findLaunch(
     return { kind: 'adopted', launch: adopted }
   }
   if (record.deleting || record.desired.power === 'stopped') return { kind: 'as-recorded' }
+  // What is saved is not over, whatever became of the unit; and where that cannot be seen, nothing is known of an end.
+  if (isAsleep(world) || mayBeAsleep(record, world)) return { kind: 'as-recorded' }
   const because = whyOver(world)
   return because === undefined
     ? { kind: 'as-recorded' }
     : { kind: 'exited', because, ranMs: Math.max(0, now.nowMs - launch.atMs) }
 }
+
+const mayBeAsleep = (record: VmRecord, { saved, unit }: World): boolean =>
+  !saved.known && mayBeSaved(record) && unit.known && unit.value.kind !== 'active'
 
 function whyOver({ unit, monitor }: World): string | undefined {
   if (!unit.known) return undefined

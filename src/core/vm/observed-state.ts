@@ -1,4 +1,5 @@
 import { unreachable } from '../../lib/assert.ts'
+import { isAsleep, isSaved } from '../plan/plan-wake.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { World } from '../plan/world.ts'
 import type { ObservedState, VmRecord } from './record.ts'
@@ -8,9 +9,10 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
   if (record.deleting) return 'deleting'
   switch (plan.outcome) {
     case 'settled':
-      return record.desired.power
+      return isAsleep(world) && record.desired.power !== 'stopped' ? 'sleeping' : record.desired.power
     case 'wait':
-      return plan.for === 'the unit to stop' ? 'stopping' : 'starting'
+      if (plan.for === 'the unit to stop') return 'stopping'
+      return isWaking(record) ? 'waking' : 'starting'
     case 'blocked':
       return whileBlocked(record, world, plan)
     case 'act':
@@ -26,8 +28,11 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
  */
 function whileBlocked(record: VmRecord, world: World, { step }: Blocked): ObservedState {
   const seen = seenState(world)
+  const looked = step.endsWith('.inspect')
+  // What is saved outlives an outage of what it is looked at through.
+  if (seen === 'stopped' && looked && isAway(record)) return record.observed.state
   if (seen === 'stopped') return failedState(record, world)
-  return step.endsWith('.inspect') ? (seen ?? record.observed.state) : 'failed'
+  return looked ? (seen ?? record.observed.state) : 'failed'
 }
 
 /** The state after a step failed. A VM that was stopped does not fail for what it needs only when it starts again. */
@@ -40,6 +45,11 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
   const kinds = new Set(steps.map((step) => step.kind))
   const { power } = record.desired
   if (kinds.has('unit.ensure-stopped') && power === 'stopped') return 'stopping'
+  // To save a guest and to end its unit takes nothing from who wants it: it is back where a packet comes.
+  if (kinds.has('monitor.ensure-saved')) return 'running'
+  if (isWaking(record)) return 'waking'
+  if (isSavedInUnit(world)) return 'running'
+  if (isAsleep(world)) return 'sleeping'
   if (kinds.has('image.ensure-fetched') || (kinds.has('storage.ensure-disk') && isFirstDisk(world))) {
     return 'pending'
   }
@@ -49,6 +59,15 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
   // Steps that touch neither unit nor guest leave the state as it is seen.
   return seenState(world) ?? record.observed.state
 }
+
+const isAway = ({ observed: { state }, desired }: VmRecord): boolean =>
+  desired.power !== 'stopped' && (state === 'sleeping' || state === 'waking')
+
+/** On the way back from what was saved, until the guest is there and has what was held for it. */
+const isWaking = ({ wake }: VmRecord): boolean => wake?.savedAtMs !== undefined
+
+const isSavedInUnit = ({ unit, saved }: World): boolean =>
+  unit.known && unit.value.kind === 'active' && saved.known && isSaved(saved.value)
 
 /** What unit and monitor show; undefined where one of them could not be looked at, or is on its way. */
 function seenState({ unit, monitor }: World): 'running' | 'paused' | 'stopped' | undefined {
@@ -74,6 +93,7 @@ function seenState({ unit, monitor }: World): 'running' | 'paused' | 'stopped' |
     case 'stalled':
       return 'paused'
     case 'silent':
+    case 'restoring':
     case 'broken':
       return undefined
     default:

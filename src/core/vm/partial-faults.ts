@@ -23,11 +23,15 @@ const ROOM_OF = {
   storage: 'storage',
   tap: 'network',
   firewall: 'network',
+  saved: 'storage',
+  traffic: 'traffic',
 } as const satisfies Record<keyof World, string>
 
 function failedLooks(world: World): PartialFault[] {
   return Object.entries(ROOM_OF).flatMap(([name, room]) => {
     const seen: Probe<unknown> = world[name as keyof World]
+    // One outage of the pool is one fault.
+    if (name === 'saved' && !world.storage.known) return []
     return seen.known ? [] : [{ code: seen.code, step: `${room}.inspect`, message: seen.message }]
   })
 }

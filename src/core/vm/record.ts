@@ -1,6 +1,7 @@
 import type { WaitReason } from '../plan/step.ts'
 import type { FaultCode } from '../errors.ts'
 import type { Compute, Desired } from './desired.ts'
+import type { LastWake, PendingWake } from './wake.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from './ids.ts'
 
 export type ObservedState =
@@ -47,6 +48,13 @@ export type Observed = {
   /** Absent until the disk exists; the guest's view of it while there is a guest. */
   readonly disk?: { readonly sizeMib: number; readonly guestSizeMib?: number }
   readonly startedAtMs?: number
+  /** Of the last packet that counted as traffic; renewed in steps of `limits.lastTrafficStepMs` while the VM runs. */
+  readonly lastTrafficAtMs?: number
+  /** What is in the pool to wake from. */
+  readonly savedState?: { readonly savedAtMs: number; readonly sizeMib: number; readonly memoryMib: number }
+  readonly lastWake?: LastWake
+  /** Sleeps in a row that traffic ended soon after they began. */
+  readonly shortSleeps?: number
 }
 
 /** A start that was seen to succeed. Its absence while the unit is gone means: nothing was lost, start it. */
@@ -81,6 +89,9 @@ export type VmRecord = {
   readonly operationId: OperationId
   readonly observed: Observed
   readonly launch?: Launch
+  readonly wake?: PendingWake
+  /** From before the guest is saved until a look finds nothing saved: for as long as the pool may be out of sight. */
+  readonly mayBeSaved?: true
   /** Exits in a row, each soon after its start; feeds the restart back-off. */
   readonly exitStreak: number
   /** Raised by every visible change; the ETag. */

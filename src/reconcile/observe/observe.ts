@@ -1,7 +1,9 @@
 import { HostFault } from '../../core/errors.ts'
 import { imagesOf } from '../../core/vm/desired.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import type { TrafficState } from '../../core/idle/traffic-state.ts'
 import type { MonitorState, Probe, UnitState, World } from '../../core/plan/world.ts'
+import type { SavedState } from '../../core/storage/saved-state.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Host } from '../../ports/host.ts'
 
@@ -11,7 +13,7 @@ export async function observe(host: Host, record: VmRecord): Promise<World> {
   const { device, userId } = record.host
   const unit = probe(host.units.inspect(id))
   const monitor = unit.then((seen) => probe(inspectMonitor(host, record, seen)))
-  const [unitSeen, monitorSeen, console, storage, tap, firewall] = await Promise.all([
+  const [unitSeen, monitorSeen, console, storage, tap, firewall, saved, traffic] = await Promise.all([
     unit,
     monitor,
     probe(host.consoles.inspect(id)),
@@ -19,13 +21,26 @@ export async function observe(host: Host, record: VmRecord): Promise<World> {
     // A monitor that answers holds its device already; a look before that would see a device that nobody holds.
     monitor.then(() => probe(host.taps.inspect(device, id, userId))),
     probe(host.firewall.inspect(device)),
+    probe(inspectSaved(host, record)),
+    probe(desired.network === undefined ? WITHOUT_TRAFFIC : host.traffic.inspect({ device, userId })),
   ])
-  return { unit: unitSeen, monitor: monitorSeen, console, storage, tap, firewall }
+  return { unit: unitSeen, monitor: monitorSeen, console, storage, tap, firewall, saved, traffic }
 }
 
 /** A monitor is asked only while its unit is active: a socket file without a process tells nothing. */
 async function inspectMonitor(host: Host, record: VmRecord, unit: Probe<UnitState>): Promise<MonitorState> {
   return unit.known && unit.value.kind === 'active' ? host.monitor.inspect(record.id) : { kind: 'silent' }
+}
+
+const WITHOUT_TRAFFIC: Promise<TrafficState> = Promise.resolve({ kind: 'unwatched' })
+
+/** Without a program to restore it nothing that is saved can be used, and it is still known whether something is. */
+async function inspectSaved(host: Host, { id }: VmRecord): Promise<SavedState> {
+  const installed = await probe(host.monitor.installed())
+  if (installed.known) return host.savedStates.inspect(id, installed.value)
+  const seen = await host.savedStates.inspect(id, { program: '', version: '', accelerator: '' })
+  if (seen.kind === 'absent' || seen.kind === 'unfinished') return seen
+  return { kind: 'unusable', code: installed.code, because: installed.message }
 }
 
 async function probe<T>(inspection: Promise<T>): Promise<Probe<T>> {

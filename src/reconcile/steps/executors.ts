@@ -4,6 +4,8 @@ import { removeMaster } from './console.remove-master.ts'
 import { ensureFetched } from './image.ensure-fetched.ts'
 import { ensureDiskLimits } from './monitor.ensure-disk-limits.ts'
 import { ensureDiskSize } from './monitor.ensure-disk-size.ts'
+import { ensureRestored } from './monitor.ensure-restored.ts'
+import { ensureSaved } from './monitor.ensure-saved.ts'
 import { ensurePaused } from './monitor.ensure-paused.ts'
 import { ensureRunning } from './monitor.ensure-running.ts'
 import { ensureAttached } from './network.ensure-attached.ts'
@@ -13,6 +15,10 @@ import { removeFirewall } from './network.remove-firewall.ts'
 import { removeTap } from './network.remove-tap.ts'
 import { ensureDisk } from './storage.ensure-disk.ts'
 import { ensureSeed } from './storage.ensure-seed.ts'
+import { removeSaved } from './storage.remove-saved.ts'
+import { ensureFlowing } from './traffic.ensure-flowing.ts'
+import { ensureHeld } from './traffic.ensure-held.ts'
+import { ensureWatched } from './traffic.ensure-watched.ts'
 import { removeDisk } from './storage.remove-disk.ts'
 import { ensureStarted } from './unit.ensure-started.ts'
 import { ensureStopped } from './unit.ensure-stopped.ts'
@@ -27,17 +33,23 @@ const table: Table = {
   'storage.ensure-disk': { execute: ensureDisk, deadlineMs: limits.diskCloneMs },
   'storage.ensure-seed': { execute: ensureSeed, deadlineMs: limits.stepMs },
   'storage.remove-disk': { execute: removeDisk, deadlineMs: limits.stepMs },
+  'storage.remove-saved': { execute: removeSaved, deadlineMs: limits.stepMs },
   'network.ensure-tap': { execute: ensureTap, deadlineMs: limits.stepMs },
   'network.ensure-firewall': { execute: ensureFirewall, deadlineMs: limits.stepMs },
   'network.ensure-attached': { execute: ensureAttached, deadlineMs: limits.stepMs },
   'network.remove-tap': { execute: removeTap, deadlineMs: limits.stepMs },
   'network.remove-firewall': { execute: removeFirewall, deadlineMs: limits.stepMs },
+  'traffic.ensure-watched': { execute: ensureWatched, deadlineMs: limits.stepMs },
+  'traffic.ensure-held': { execute: ensureHeld, deadlineMs: limits.stepMs },
+  'traffic.ensure-flowing': { execute: ensureFlowing, deadlineMs: limits.stepMs },
   'console.ensure-master': { execute: ensureMaster, deadlineMs: limits.stepMs },
   'console.remove-master': { execute: removeMaster, deadlineMs: limits.stepMs },
   'unit.ensure-started': { execute: ensureStarted, deadlineMs: limits.stepMs },
   'unit.ensure-stopped': { execute: ensureStopped, deadlineMs: limits.stepMs },
   'monitor.ensure-running': { execute: ensureRunning, deadlineMs: limits.stepMs },
   'monitor.ensure-paused': { execute: ensurePaused, deadlineMs: limits.stepMs },
+  'monitor.ensure-saved': { execute: ensureSaved, deadlineMs: limits.saveMs },
+  'monitor.ensure-restored': { execute: ensureRestored, deadlineMs: limits.restoreMs },
   'monitor.ensure-disk-size': { execute: ensureDiskSize, deadlineMs: limits.stepMs },
   'monitor.ensure-disk-limits': { execute: ensureDiskLimits, deadlineMs: limits.stepMs },
 }

@@ -1,21 +1,36 @@
 import { HostFault } from '../../core/errors.ts'
+import { subjectOf } from './executor.ts'
 import { imagesOf } from '../../core/vm/desired.ts'
+import type { StepOf } from '../../core/plan/step.ts'
 import type { Disk, DiskLimits } from '../../core/vm/desired.ts'
 import type { MachineSpec } from '../../core/unit/machine-spec.ts'
 import type { Executor, StepContext } from './executor.ts'
 
 /** Afterwards the unit is active, with the VM's stored console as its terminal. */
 export const ensureStarted: Executor<'unit.ensure-started'> = async (step, context) => {
-  const { host, record, signal } = context
-  const machine = await machineOf(context, step.paused)
+  const { host, record, intent, signal } = context
+  await host.savedStates.ensureDirectory(record.id, record.host.userId)
+  const machine = await machineOf(context, step)
+  // Most of a start is systemd's: the memory is read meanwhile.
+  if (step.restore) host.savedStates.beginVerify(record.id, signal)
   await host.units.ensureStarted(record.id, host.monitor.unitSpec(machine), signal)
+  if (intent.tap !== undefined) await restartIdleClock(context)
+}
+
+/** A guest that cannot be watched is started all the same: planning takes none to be idle for longer than it runs. */
+async function restartIdleClock(context: StepContext): Promise<void> {
+  try {
+    await context.host.traffic.restart(subjectOf(context))
+  } catch (error) {
+    if (!(error instanceof HostFault)) throw error
+  }
 }
 
 const diskLimitsOf = ({ sizeMib: _size, ...limits }: Disk): DiskLimits => limits
 
 async function machineOf(
   { host, record, intent, storeId }: StepContext,
-  startPaused: boolean,
+  { paused, restore }: StepOf<'unit.ensure-started'>,
 ): Promise<MachineSpec> {
   const { id, desired } = record
   const console = await host.consoles.inspect(id)
@@ -25,6 +40,7 @@ async function machineOf(
       `the console of ${id} is ${console.kind}; the VM is not started without it`,
     )
   }
+  const saved = host.savedStates.paths(id)
   const files = host.storage.files(id, imagesOf(desired.image))
   return {
     id,
@@ -38,7 +54,9 @@ async function machineOf(
     kernelArguments: desired.image.kernelArguments ?? '',
     ...(intent.tap === undefined ? {} : { tap: intent.tap }),
     ptsPath: console.ptsPath,
-    startPaused,
+    startPaused: paused,
+    saveDirectory: saved.directory,
+    ...(restore ? { restorePath: saved.published } : {}),
     storeId,
   }
 }

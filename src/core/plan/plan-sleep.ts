@@ -1,0 +1,128 @@
+import { limits } from '../../config/limits.ts'
+import { idleTimeoutMs } from '../idle/idle-timeout.ts'
+import { areHeld } from '../idle/traffic-state.ts'
+import { when } from './facet.ts'
+import { isLiveMonitor } from './world.ts'
+import { isSaved, mayBeSaved, wakeReason } from './plan-wake.ts'
+import type { WatchedTraffic } from '../idle/traffic-state.ts'
+import type { VmRecord } from '../vm/record.ts'
+import type { Facet } from './facet.ts'
+import type { Facts } from './facts.ts'
+import type { Step } from './step.ts'
+import type { World } from './world.ts'
+
+/** The program is on the tap of every VM, so that it is known how long its guest is idle. */
+export function ensureWatched(world: World, { tap }: Facts): Facet {
+  if (tap === undefined) return []
+  return when('traffic', world.traffic, ({ kind }) =>
+    kind === 'watched'
+      ? []
+      : [{ kind: 'traffic.ensure-watched', because: `nobody counts what goes out of ${tap.device}` }],
+  )
+}
+
+/**
+ * What comes for a guest that is not there is held for it. A guest that is wanted does not wait until it is known whether
+ * that is so.
+ */
+export function ensureHeld(record: VmRecord, world: World, { tap, capabilities }: Facts): Facet {
+  if (tap === undefined) return []
+  if (!world.traffic.known && wakeReason(record, world, capabilities) !== undefined) return []
+  return when('traffic', world.traffic, (traffic) =>
+    areHeld(traffic)
+      ? []
+      : [{ kind: 'traffic.ensure-held', because: 'the guest sleeps, and what comes for it is kept' }],
+  )
+}
+
+/** Frames go to a guest that is there, and nowhere else: not to a monitor that is about to end with its guest saved. */
+export function ensureFlowing({ monitor, traffic }: World, { tap }: Facts): Facet {
+  if (tap === undefined) return []
+  const lives = monitor.known && isLiveMonitor(monitor.value)
+  const because = 'the guest lives, and frames are held for it'
+  return when('traffic', traffic, (seen) =>
+    lives && areHeld(seen) ? [{ kind: 'traffic.ensure-flowing', deliver: true, because }] : [],
+  )
+}
+
+/** What was held for a guest that is over is not for the next. */
+export function dropFrames({ traffic }: World): Facet {
+  if (!traffic.known || !areHeld(traffic.value)) return []
+  const because = 'the guest is over that frames are held for'
+  return [{ kind: 'traffic.ensure-flowing', deliver: false, because }]
+}
+
+/** Nothing is started beside the rest of a save, or beside what nobody could look at. */
+export function removeUnfinished({ saved }: World): Facet {
+  return when('storage', saved, ({ kind }) => (kind === 'unfinished' ? [REMOVE_UNFINISHED] : []))
+}
+
+const REMOVE_UNFINISHED: Step = {
+  kind: 'storage.remove-saved',
+  because: 'a save did not come to its end',
+}
+
+/** A guest that is there leaves nothing in the pool; what may be there out of sight waits. */
+export function removeRemains({ saved, monitor }: World): Facet {
+  if (!saved.known || saved.value.kind === 'absent') return []
+  if (saved.value.kind === 'unfinished') return [REMOVE_UNFINISHED]
+  // Of a guest that stands still it is decided before, strictly in order.
+  if (!monitor.known || monitor.value.kind !== 'running') return []
+  return [{ kind: 'storage.remove-saved', because: 'the guest runs, and what was saved is of the past' }]
+}
+
+/** What was saved is removed by a stop; a pool out of sight holds that up only where something may be there. */
+export function removeSaved(record: VmRecord, { saved }: World): Facet {
+  if (!saved.known && !mayBeSaved(record)) return []
+  return when('storage', saved, ({ kind }) =>
+    kind === 'absent' ? [] : [{ kind: 'storage.remove-saved', because: 'power shall be stopped' }],
+  )
+}
+
+/** Saves a guest that was idle for long enough. Asked only where nothing else is to be done. */
+export function sleepWhenIdle(record: VmRecord, world: World, facts: Facts): Facet {
+  const idle = idleness(record, world, facts)
+  if (idle === undefined || idle.leftMs > 0 || !facts.maySave) return []
+  const because = `no traffic for ${(idle.idleMs / 1000).toFixed(1)} s`
+  return [
+    { kind: 'traffic.ensure-held', because },
+    { kind: 'monitor.ensure-saved', packets: idle.traffic.packets, because },
+  ]
+}
+
+/** In how many milliseconds a settled VM may be due to sleep; undefined where it is not by the mere passing of time. */
+export function sleepDueMs(record: VmRecord, world: World, facts: Facts): number | undefined {
+  const idle = idleness(record, world, facts)
+  if (idle === undefined) return undefined
+  return idle.leftMs <= 0 && !facts.maySave
+    ? limits.saveRecheckMs
+    : Math.max(limits.sleepRecheckMs, idle.leftMs)
+}
+
+type Idleness = { readonly traffic: WatchedTraffic; readonly idleMs: number; readonly leftMs: number }
+
+/** How long the guest is idle, and how long until it sleeps for that. */
+function idleness(record: VmRecord, world: World, facts: Facts): Idleness | undefined {
+  const traffic = maySleep(record, world, facts)
+  const timeoutMs = idleTimeoutMs(record)
+  if (traffic === undefined || timeoutMs === undefined) return undefined
+  // It is idle since it runs at the longest. A clock that was set back since then tells nothing.
+  const runsMs = facts.nowMs - record.observed.sinceMs
+  const idleMs = runsMs < 0 ? traffic.idleMs : Math.min(traffic.idleMs, runsMs)
+  return { traffic, idleMs, leftMs: timeoutMs - idleMs }
+}
+
+/** A VM sleeps only from a state that is seen in full, wanted as it is, and without a fault but that of its last save. */
+function maySleep(record: VmRecord, world: World, { capabilities, tap }: Facts): WatchedTraffic | undefined {
+  const { generations, observed, desired, wake } = record
+  const { unit, monitor, console, saved, storage, firewall, traffic } = world
+  if (!capabilities.save || tap === undefined || wake !== undefined) return undefined
+  if (desired.power !== 'running' || observed.state !== 'running') return undefined
+  if (generations.observed !== generations.desired) return undefined
+  if (observed.fault !== undefined && observed.fault.step !== 'monitor.ensure-saved') return undefined
+  if (!unit.known || unit.value.kind !== 'active' || !storage.known || !firewall.known) return undefined
+  if (!monitor.known || monitor.value.kind !== 'running') return undefined
+  if (!console.known || console.value.kind !== 'stored') return undefined
+  if (!saved.known || isSaved(saved.value) || !traffic.known) return undefined
+  return traffic.value.kind === 'watched' && !areHeld(traffic.value) ? traffic.value : undefined
+}

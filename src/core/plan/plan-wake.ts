@@ -1,0 +1,198 @@
+import { limits } from '../../config/limits.ts'
+import { unreachable } from '../../lib/assert.ts'
+import { when } from './facet.ts'
+import { ensureBootable } from './plan-storage.ts'
+import type { SavedState } from '../storage/saved-state.ts'
+import type { MonitorCapabilities } from '../unit/capabilities.ts'
+import type { WakeReason } from '../vm/wake.ts'
+import type { VmRecord } from '../vm/record.ts'
+import type { Facet } from './facet.ts'
+import type { Facts } from './facts.ts'
+import type { Blocked, Step } from './step.ts'
+import type { UnitState, World } from './world.ts'
+
+/** What a unit could go on from is in the pool, fit for that or not. */
+export const isSaved = ({ kind }: SavedState): boolean => kind === 'present' || kind === 'unusable'
+
+const isInPool = ({ saved }: World): boolean => saved.known && isSaved(saved.value)
+
+/** Whether a guest is in the pool and nowhere else: no unit has it. */
+export const isAsleep = (world: World): boolean =>
+  world.unit.known && isGone(world.unit.value) && isInPool(world)
+
+/** Whether a guest is in the pool, and the unit that might have it too is not seen to run. */
+export const isSavedOutsideUnit = (world: World): boolean =>
+  world.unit.known && world.unit.value.kind !== 'active' && isInPool(world)
+
+const isGone = ({ kind }: UnitState): boolean => kind === 'absent' || kind === 'failed' || kind === 'leftover'
+
+/** Why a saved guest shall run again; undefined where it may sleep on. */
+export function wakeReason(
+  record: VmRecord,
+  { traffic, storage }: World,
+  { growDiskOnline }: Pick<MonitorCapabilities, 'growDiskOnline'>,
+): WakeReason | undefined {
+  const { desired, wake, generations, powerGeneration } = record
+  if (wake !== undefined) return wake.reason
+  // A VM falls asleep settled: power that is not reached yet was set since, for the guest.
+  if (desired.power === 'paused' || powerGeneration > generations.observed) return 'power'
+  if (desired.compute.sleepAfterIdleSeconds === 0) return 'sleep_disabled'
+  if (traffic.known && traffic.value.kind === 'watched' && traffic.value.wantedSinceMs !== undefined) {
+    return 'traffic'
+  }
+  // Only a guest can be shown its new size.
+  const disk = storage.known && storage.value.disk.kind === 'present' ? storage.value.disk : undefined
+  return growDiskOnline && disk !== undefined && disk.sizeMib < desired.disk.sizeMib ? 'change' : undefined
+}
+
+/** Brings a guest back that no unit has, where something wants it; else it sleeps on. */
+export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
+  return when('unit', world.unit, (unit) =>
+    when('storage', world.saved, (saved) => {
+      if (saved.kind === 'unusable') return unusable(saved)
+      if (saved.kind !== 'present') return []
+      const reason = wakeReason(record, world, facts.capabilities)
+      switch (unit.kind) {
+        case 'activating':
+          return waitForUnit('the unit to start')
+        case 'deactivating':
+          return waitForUnit('the unit to stop')
+        case 'active':
+          return []
+        case 'absent':
+        case 'failed':
+        case 'leftover':
+          return reason === undefined ? [] : startRestoring(record, world, { facts, reason })
+        default:
+          return unreachable(unit)
+      }
+    }),
+  )
+}
+
+const waitForUnit = (what: 'the unit to start' | 'the unit to stop'): Facet => ({
+  outcome: 'wait',
+  for: what,
+  recheckMs: limits.unitRecheckMs,
+  deadlineMs: limits.unitWaitMs,
+})
+
+type Unusable = Extract<SavedState, { readonly kind: 'unusable' }>
+
+const unusable = (saved: Unusable): Blocked => ({
+  outcome: 'blocked',
+  step: 'monitor.ensure-restored',
+  code: saved.code,
+  retry: 'backoff',
+  because: `${saved.because}; PUT power stopped removes it, and the next start is a boot`,
+})
+
+const WHY: { readonly [R in WakeReason]: string } = {
+  traffic: 'packets came for the guest',
+  power: 'power was asked for',
+  console: 'an ssh console was asked for',
+  sleep_disabled: 'the VM shall sleep no more',
+  change: 'a change needs the guest',
+}
+
+type Wanted = { readonly facts: Facts; readonly reason: WakeReason }
+
+function startRestoring(record: VmRecord, world: World, { facts, reason }: Wanted): Facet {
+  const images = ensureBootable(record, world)
+  if ('outcome' in images) return images
+  return when('console', world.console, ({ kind }) => {
+    const because = `the guest is saved, and ${WHY[reason]}`
+    const steps: Step[] = [...images]
+    if (kind !== 'stored') {
+      steps.push({ kind: 'console.ensure-master', because: `the console master is ${kind}` })
+    }
+    steps.push({ kind: 'unit.ensure-started', paused: true, restore: true, because })
+    steps.push({ kind: 'monitor.ensure-restored', because })
+    return [...steps, ...letGo(record, facts, because)]
+  })
+}
+
+/** What was saved is gone from the pool before the guest takes its first step: no other start can find it then. */
+function letGo(record: VmRecord, facts: Facts, because: string): Step[] {
+  const steps: Step[] = [
+    { kind: 'storage.remove-saved', because: 'the guest goes on, and what was saved is of the past' },
+  ]
+  if (record.desired.power === 'running') steps.push({ kind: 'monitor.ensure-running', because })
+  if (facts.tap !== undefined) {
+    steps.push({ kind: 'traffic.ensure-flowing', deliver: true, because: 'the guest is back' })
+  }
+  return steps
+}
+
+/**
+ * Of a unit that is active while its guest is in the pool. Such a guest has not gone on since it was saved: where nothing
+ * wants it, the unit ends and it sleeps; else it goes on as if it had been woken.
+ */
+export function fallAsleepOrGoOn(record: VmRecord, world: World, facts: Facts): Facet {
+  const { unit, monitor, saved } = world
+  if (!unit.known || unit.value.kind !== 'active') return []
+  // One that runs is not the one that is saved; what is left in the pool is removed beside it.
+  if (monitor.known && monitor.value.kind === 'running') return []
+  if (!saved.known) {
+    const waits = monitor.known && monitor.value.kind === 'restoring'
+    // Nobody could tell whether the guest is the one that is saved; neither it nor its disk is touched on that.
+    return waits || mayBeSaved(record) ? when('storage', saved, () => []) : []
+  }
+  if (!isSaved(saved.value)) return []
+  const { startedAtMs } = unit.value
+  return when('monitor', monitor, ({ kind }) => {
+    if (kind === 'broken')
+      return [{ kind: 'unit.ensure-stopped', because: 'its monitor broke, and the guest is saved' }]
+    if (kind === 'stalled') return letGo(record, facts, 'the guest has gone on since it was saved')
+    const silentMs = kind === 'silent' ? facts.nowMs - startedAtMs : undefined
+    return saved.value.kind === 'unusable'
+      ? ofUnusable(record, facts, { saved: saved.value, startedAtMs, silentMs })
+      : ofSaved(record, world, { facts, startedAtMs, silentMs })
+  })
+}
+
+/** `silentMs`: for how long the monitor may have been started without an answer; undefined where it answers. */
+type Silence = { readonly startedAtMs: number; readonly silentMs: number | undefined }
+
+function ofSaved(
+  record: VmRecord,
+  world: World,
+  { facts, startedAtMs, silentMs }: Silence & { readonly facts: Facts },
+): Facet {
+  const reason = wakeReason(record, world, facts.capabilities)
+  if (reason === undefined) return [{ kind: 'unit.ensure-stopped', because: 'the guest is saved' }]
+  if (silentMs !== undefined) {
+    const because = 'the guest is saved, and its monitor does not answer'
+    return silentMs < limits.monitorAnswerMs ? waitForMonitor : [{ kind: 'unit.ensure-stopped', because }]
+  }
+  const because = `the guest is saved, and ${WHY[reason]}`
+  if (hasSaved(record, startedAtMs)) return letGo(record, facts, because)
+  return [{ kind: 'monitor.ensure-restored', because }, ...letGo(record, facts, because)]
+}
+
+/** The guest is whole in the monitor that saved it; one that was read from what is unfit now is not trusted. */
+function ofUnusable(
+  record: VmRecord,
+  facts: Facts,
+  { saved, startedAtMs, silentMs }: Silence & { readonly saved: Unusable },
+): Facet {
+  const because = `what was saved is not fit to go on from: ${saved.because}`
+  if (!hasSaved(record, startedAtMs)) return [{ kind: 'unit.ensure-stopped', because }]
+  // Power is planned beside it: it waits for the answer.
+  return silentMs === undefined ? letGo(record, facts, because) : []
+}
+
+/** Whether the unit is the one whose guest was saved, and not one that reads it: that is on record before it starts. */
+const hasSaved = ({ wake }: VmRecord, startedAtMs: number): boolean =>
+  wake?.savedAtMs === undefined || startedAtMs < wake.savedAtMs
+
+const waitForMonitor: Facet = {
+  outcome: 'wait',
+  for: 'the monitor to answer',
+  recheckMs: limits.monitorRecheckMs,
+  deadlineMs: limits.monitorAnswerMs,
+}
+
+/** Whether there may be something saved, for all that is on record. */
+export const mayBeSaved = ({ mayBeSaved: noted, observed }: VmRecord): boolean =>
+  noted === true || observed.savedState !== undefined

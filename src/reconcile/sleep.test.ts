@@ -1,0 +1,204 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
+import { limits } from '../config/limits.ts'
+import { setCompute } from '../commands/reshape.ts'
+import { setPower } from '../commands/set-power.ts'
+import { HostFault } from '../core/errors.ts'
+
+test('a VM sleeps when it was idle, and wakes with its memory and every packet', async (t) => {
+  const { host, vm, id, later, idle, shown, receive, given, goesOn, fallAsleep } = await sleepStage(t)
+  await later(IDLE_MS - 1)
+  assert.equal(shown(), 'running')
+  receive('keeps it awake')
+  await later(1)
+  assert.equal(shown(), 'running')
+  await fallAsleep()
+  assert.equal(host.fakeUnits.stateOf(id).kind, 'absent')
+  assert.deepEqual(vm().observed.savedState?.memoryMib, 256)
+  assert.equal(vm().observed.startedAtMs, undefined)
+  await later(3_600_000)
+  receive('first')
+  receive('second')
+  await idle()
+  assert.equal(shown(), 'running')
+  assert.ok(goesOn())
+  assert.deepEqual(given(), ['keeps it awake', 'first', 'second'])
+  const { lastWake, savedState } = vm().observed
+  assert.deepEqual(lastWake, {
+    reason: 'traffic',
+    atMs: host.clock.now(),
+    durationMs: 0,
+    heldPackets: 2,
+    droppedPackets: 0,
+  })
+  assert.equal(savedState, undefined)
+  assert.equal(vm().wake, undefined)
+  assert.deepEqual(host.savedFiles.paths(), [])
+})
+
+test('a request for power wakes it, and changes nothing that is desired', async (t) => {
+  const { context, id, vm, idle, shown, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  const { desired } = vm().generations
+  setPower(context, id, 'running')
+  await idle()
+  assert.equal(shown(), 'running')
+  assert.equal(vm().generations.desired, desired)
+  assert.equal(vm().observed.lastWake?.reason, 'power')
+})
+
+test('a timeout of 0 wakes it', async (t) => {
+  const { context, id, vm, idle, shown, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  setCompute(context, id, { ...SLEEPER, sleepAfterIdleSeconds: 0 })
+  await idle()
+  assert.equal(shown(), 'running')
+  assert.equal(vm().observed.lastWake?.reason, 'sleep_disabled')
+})
+
+test('a stop throws away what was saved, and the next start is a boot', async (t) => {
+  const { host, context, id, idle, shown, receive, given, goesOn, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  setPower(context, id, 'stopped')
+  await idle()
+  assert.equal(shown(), 'stopped')
+  assert.deepEqual(host.savedFiles.paths(), [])
+  receive('to nobody')
+  setPower(context, id, 'running')
+  await idle()
+  assert.equal(shown(), 'running')
+  assert.equal(goesOn(), false, 'it was booted')
+  assert.deepEqual(given(), [])
+})
+
+test('its clock says when traffic last came, and its revision does not follow each packet', async (t) => {
+  const { clock, vm, later, noticed, receive, fallAsleep } = await sleepStage(t)
+  receive('one')
+  await noticed()
+  const { revision } = vm()
+  assert.equal(vm().observed.lastTrafficAtMs, clock.now())
+  await later(1000)
+  receive('another')
+  await noticed()
+  assert.equal(vm().revision, revision)
+  const lastMs = clock.now()
+  await fallAsleep()
+  assert.equal(vm().observed.lastTrafficAtMs, lastMs)
+})
+
+test('short sleeps in a row lengthen the next wait, until one lasts', async (t) => {
+  const { vm, idle, later, receive, fallAsleep, shown } = await sleepStage(t)
+  for (let short = 1; short <= limits.shortSleepsFree + 1; short += 1) {
+    await fallAsleep()
+    receive('soon')
+    await idle()
+    assert.equal(vm().observed.shortSleeps, short)
+  }
+  await later(IDLE_MS)
+  assert.equal(shown(), 'running', 'twice the timeout now')
+  await later(IDLE_MS)
+  assert.equal(shown(), 'sleeping')
+  await later(limits.shortSleepMs)
+  receive('late')
+  await idle()
+  assert.deepEqual([shown(), vm().observed.shortSleeps], ['running', undefined])
+})
+
+test('a request for a guest that is there wakes no later sleep', async (t) => {
+  const { context, id, vm, idle, fallAsleep } = await sleepStage(t)
+  setPower(context, id, 'running')
+  assert.notEqual(vm().wake, undefined)
+  await idle()
+  assert.deepEqual([vm().wake, vm().observed.lastWake], [undefined, undefined])
+  await fallAsleep()
+})
+
+test('many reasons make one wake, told by the first', async (t) => {
+  const { host, context, id, vm, turns, idle, receive, given, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  const release = host.monitor.holdNext('ensureRestored')
+  receive('first')
+  await turns()
+  assert.equal(vm().observed.state, 'waking')
+  setPower(context, id, 'running')
+  setCompute(context, id, { ...SLEEPER, sleepAfterIdleSeconds: 0 })
+  receive('second')
+  release()
+  await idle()
+  assert.equal(vm().observed.lastWake?.reason, 'traffic')
+  assert.deepEqual(given(), ['first', 'second'])
+  assert.deepEqual([host.monitor.relived, host.traffic.lost], [[], []])
+})
+
+test('memory that is damaged is refused and kept, and a stop is the way out', async (t) => {
+  const { host, context, id, vm, idle, later, shown, receive, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  const { published } = host.savedStates.paths(id)
+  host.savedFiles.damage(published)
+  receive('first')
+  await idle()
+  assert.equal(shown(), 'failed saved_state_corrupt')
+  assert.equal(host.fakeUnits.stateOf(id).kind, 'absent')
+  await later(limits.retryBackoffMsMax)
+  assert.equal(shown(), 'failed saved_state_corrupt')
+  assert.ok(vm().observed.savedState !== undefined && host.savedFiles.at(published) !== undefined)
+  setPower(context, id, 'stopped')
+  await idle()
+  assert.deepEqual([shown(), host.savedFiles.paths(), vm().wake], ['stopped', [], undefined])
+})
+
+test('a restore that fails is tried again, and never becomes a boot', async (t) => {
+  const { host, id, idle, later, shown, receive, given, goesOn, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  host.monitor.failNext('ensureRestored', new HostFault('restore_failed', 'on purpose'))
+  receive('first')
+  await idle()
+  assert.equal(shown(), 'failed restore_failed')
+  assert.equal(host.fakeUnits.stateOf(id).kind, 'absent')
+  await later(limits.retryBackoffMsMin)
+  assert.equal(shown(), 'running')
+  assert.ok(goesOn())
+  assert.deepEqual(given(), ['first'])
+})
+
+test('a pool out of sight changes nothing about a VM that sleeps, but for the fault', async (t) => {
+  const { host, vm, noticed, later, shown, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  const { savedState } = vm().observed
+  host.storage.setInSight(false)
+  await noticed()
+  assert.equal(shown(), 'sleeping storage_inspection_failed')
+  assert.deepEqual(vm().observed.savedState, savedState)
+  assert.equal(vm().observed.partialFaults?.length, 1, 'one outage is one fault')
+  host.storage.setInSight(true)
+  await later(limits.retryBackoffMsMax)
+  assert.equal(shown(), 'sleeping')
+})
+
+test('without the program that saved it a VM sleeps on, and can be stopped', async (t) => {
+  const { host, context, id, idle, noticed, shown, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  host.monitor.failNext('installed', new HostFault('monitor_missing', 'on purpose'))
+  await noticed()
+  assert.equal(shown(), 'failed monitor_missing')
+  host.monitor.failNext('installed', new HostFault('monitor_missing', 'on purpose'))
+  setPower(context, id, 'stopped')
+  await idle()
+  assert.deepEqual([shown(), host.savedFiles.paths()], ['stopped', []])
+})
+
+test('a sleeping VM is found asleep by the next daemon, and one that was asked for is woken by it', async (t) => {
+  const { store, id, vm, clock, stop, start, idle, shown, goesOn, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  await stop()
+  await start()
+  await idle()
+  assert.equal(shown(), 'sleeping')
+  await stop()
+  store.vms.requestWake(id, { reason: 'console', atMs: clock.now() })
+  await start()
+  await idle()
+  assert.deepEqual([shown(), vm().observed.lastWake?.reason], ['running', 'console'])
+  assert.ok(goesOn())
+})

@@ -1,0 +1,36 @@
+import { createHash } from 'node:crypto'
+import type { ImageSource } from '../../src/core/storage/image-source.ts'
+import type { CreateNetwork, CreateVm } from '../../src/core/vm/create.ts'
+import type { Sha256 } from '../../src/core/vm/ids.ts'
+import type { FakeHost } from '../fakes/fake-host.ts'
+
+export const COMPUTE = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
+export const TIMEOUTS_SECONDS: [number, ...number[]] = [0, 2, 2, 10]
+
+/** What the `index`th VM is created with: a repeat is the same request. */
+export const requestOn = (host: FakeHost, index: number): CreateVm => ({
+  power: 'running',
+  compute: { ...COMPUTE, sleepAfterIdleSeconds: TIMEOUTS_SECONDS[index] ?? 0 },
+  disk: { sizeMib: 64 },
+  image: {
+    images: [
+      { role: 'rootfs', ...offerOn(host, 'the rootfs') },
+      { role: 'kernel', ...offerOn(host, 'the kernel') },
+    ],
+  },
+  network: { ipv4Address: addressOf(index) },
+  metadata: { labels: {}, protected: false },
+  sshAuthorizedKeys: [],
+})
+
+export const networkOf = (index: number, receiveMbitPerSecond: number): CreateNetwork => ({
+  ipv4Address: addressOf(index),
+  bandwidth: { receiveMbitPerSecond },
+})
+
+const addressOf = (index: number): string => `192.0.2.${index + 1}`
+
+function offerOn(host: FakeHost, content: string): { sha256: Sha256; source: ImageSource } {
+  const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
+  return { sha256, source: host.storage.offer(Buffer.from(content)) }
+}

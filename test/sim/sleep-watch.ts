@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict'
+import { isLiveMonitor } from '../../src/core/plan/world.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmRecord } from '../../src/core/vm/record.ts'
+import type { FakeHost } from '../fakes/fake-host.ts'
+
+/** How long a packet may wait for its guest and still be given to it. */
+type Sent = { readonly name: string; readonly atMs: number }
+
+export type SleepWatchOptions = {
+  readonly host: FakeHost
+  readonly recordOf: (id: VmId) => VmRecord | undefined
+  readonly onViolation: (violation: unknown) => void
+}
+
+/**
+ * Watches what the daemon does to guests that sleep, whichever life of it: none is lost, none is in two places, none
+ * goes on from a past that it had left behind, and no packet for one is forgotten.
+ */
+export class SleepWatch {
+  readonly #options: SleepWatchOptions
+  /** VMs that somebody stopped or deleted since their guest was last started or saved: what is saved of them may go. */
+  readonly #given = new Set<VmId>()
+  /** Packets that were held for a guest, and that it shall have got in the end. */
+  readonly #held = new Map<VmId, Sent[]>()
+  #packets = 0
+  /** What it saw happen; a history in which nobody slept shows nothing. */
+  readonly seen = { saves: 0, restores: 0, held: 0 }
+
+  constructor(options: SleepWatchOptions) {
+    this.#options = options
+    const { host } = options
+    this.#before(host.units, 'ensureStopped', (id) => this.#onEnd(id))
+    this.#before(host.savedStates, 'remove', (id) => this.#onRemove(id))
+    this.#before(host.savedStates, 'publish', (id) => {
+      this.seen.saves += 1
+      // A save that a stop overtook is given up.
+      if (options.recordOf(id)?.desired.power !== 'stopped') this.#given.delete(id)
+    })
+    this.#before(host.monitor, 'ensureRunning', (id) => this.#onRun(id))
+    const started = host.monitor.started.bind(host.monitor)
+    host.monitor.started = (id, spec, diskMib) => {
+      const restores = spec.command.some((word) => word.startsWith('restore='))
+      if (restores) this.seen.restores += 1
+      if (!restores) this.#note(id, () => this.#onBoot(id))
+      started(id, spec, diskMib)
+    }
+  }
+
+  /** Somebody asked for an end of the guest. */
+  giveUp(id: VmId): void {
+    this.#given.add(id)
+    this.#held.delete(id)
+  }
+
+  /** What happened to the host or the daemon may have cost packets, and guests that ran. */
+  excuse(id: VmId): void {
+    this.#held.delete(id)
+  }
+
+  /** A packet comes for the guest. */
+  receive({ id, host: { device }, desired, deleting }: VmRecord): void {
+    const { host } = this.#options
+    const name = `${id} ${String((this.#packets += 1)).padStart(8, '0')}`
+    if (host.traffic.receive(device, { name }) !== 'held') return
+    this.seen.held += 1
+    // What comes for a guest that shall end goes with it.
+    if (deleting || desired.power === 'stopped') return
+    this.#held.set(id, [...(this.#held.get(id) ?? []), { name, atMs: host.clock.now() }])
+  }
+
+  /** At the end of a history: every packet that was held was given, or is known to have been dropped, in order. */
+  check(ids: readonly VmId[]): void {
+    const { host, recordOf } = this.#options
+    assert.deepEqual(host.monitor.relived, [], 'a guest went on from a past that it had left behind')
+    for (const id of ids) {
+      const record = recordOf(id)
+      if (record === undefined) continue
+      const given = host.traffic.given(record.host.userId).filter((name) => name.startsWith(`${id} `))
+      assert.deepEqual(given, given.toSorted(), `${id}: packets were given out of order`)
+      for (const { name } of this.#held.get(id) ?? []) {
+        const known = given.includes(name) || host.traffic.lost.includes(name)
+        assert.ok(known, `${id}: the packet ${name} was forgotten`)
+      }
+    }
+  }
+
+  /** Of a history that cost no packet otherwise: all that were held were given. */
+  checkNoneLost(): void {
+    const lost = [...this.#held.values()]
+      .flat()
+      .filter(({ name }) => this.#options.host.traffic.lost.includes(name))
+    assert.deepEqual(lost, [], 'packets for a guest that slept were lost')
+  }
+
+  /** A unit ends: its guest is in the pool as it stands, or somebody wanted the end, or there is none. */
+  #onEnd(id: VmId): void {
+    const { host } = this.#options
+    if (this.#isGiven(id) || !isLiveMonitor(host.monitor.stateOf(id))) return
+    const saved = host.savedFiles.at(host.savedStates.paths(id).published)
+    assert.deepEqual(saved?.memory, host.monitor.memoryOf(id), `${id}: a guest was ended that is not saved`)
+  }
+
+  /** What is saved goes: the guest is in its monitor as it was saved, or somebody gave it up. */
+  #onRemove(id: VmId): void {
+    const { host } = this.#options
+    const saved = host.savedFiles.at(host.savedStates.paths(id).published)
+    if (saved === undefined || host.savedStates.metadataOf(id) === undefined || this.#isGiven(id)) return
+    const lives = isLiveMonitor(host.monitor.stateOf(id))
+    const memory = lives ? host.monitor.memoryOf(id) : undefined
+    assert.equal(
+      memory?.life,
+      saved.memory.life,
+      `${id}: what was saved was removed, and nobody has the guest`,
+    )
+  }
+
+  #onRun(id: VmId): void {
+    const { host } = this.#options
+    if (host.monitor.stateOf(id).kind === 'running') return
+    assert.equal(
+      host.savedStates.metadataOf(id),
+      undefined,
+      `${id}: a guest runs beside what was saved of it`,
+    )
+  }
+
+  #onBoot(id: VmId): void {
+    const { host } = this.#options
+    assert.equal(host.savedStates.metadataOf(id), undefined, `${id}: a boot beside a guest that is saved`)
+  }
+
+  #isGiven(id: VmId): boolean {
+    const record = this.#options.recordOf(id)
+    return this.#given.has(id) || record === undefined || record.deleting
+  }
+
+  /** A pass takes what is thrown for a bug of its own, so it is kept for the end. */
+  #note(id: VmId, check: (id: VmId) => void): void {
+    try {
+      check(id)
+    } catch (violation) {
+      this.#options.onViolation(violation)
+    }
+  }
+
+  #before<Name extends string>(
+    port: { [name in Name]: (id: VmId, ...rest: never[]) => unknown },
+    name: Name,
+    check: (id: VmId) => void,
+  ): void {
+    const method = port[name]
+    const watched = (id: VmId, ...rest: never[]): unknown => {
+      this.#note(id, check)
+      return Reflect.apply(method, port, [id, ...rest])
+    }
+    Object.assign(port, { [name]: watched })
+  }
+}
