@@ -232,7 +232,7 @@ export class ConsoleConnection {
   }
 
   #open(): Promise<ConsoleSocket> {
-    const wakesMs = this.#request.mode === 'ssh' ? limits.sshConnectMs : 0
+    const wakesMs = this.#request.mode === 'ssh' ? limits.sshWakeMs + limits.sshConnectMs : 0
     return ConsoleSocket.open(this.#connection, this.#path(), {
       ...this.#options,
       signal: this.#over.signal,

@@ -2,7 +2,7 @@ import { err } from '../lib/result.ts'
 import { existingVm } from './existing-vm.ts'
 import type { Rejection } from '../core/errors.ts'
 import type { VmId } from '../core/vm/ids.ts'
-import type { VmRecord } from '../core/vm/record.ts'
+import type { ObservedState, VmRecord } from '../core/vm/record.ts'
 import type { Result } from '../lib/result.ts'
 import type { Store } from '../store/store.ts'
 
@@ -24,5 +24,9 @@ export const notStopped = ({ id, desired, observed }: VmRecord, what: string): R
     `${what} of ${id} can change only while it is stopped, and it is ${observed.state}: ` +
     (desired.power === 'stopped'
       ? 'wait until it is; observed.error says what keeps it'
-      : 'set its power to stopped, and wait until it is'),
+      : `set its power to stopped${AT_A_COST[observed.state] ?? ''}, and wait until it is`),
 })
+
+const AT_A_COST: { readonly [S in ObservedState]?: string } = {
+  sleeping: ', which throws its saved state away',
+}

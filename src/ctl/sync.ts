@@ -37,6 +37,7 @@ function renderSync(sync: Sync, context: Context): string {
 function renderHost({ host, vms, images, snapshots, consoles }: Sync, { paint }: Context): string {
   const { program, version = 'not to be run', accelerator } = host.monitor
   const settled = vms.filter(({ generations }) => generations.observed === generations.desired).length
+  const asleep = vms.filter(({ state }) => state === 'sleeping').length
   const { protected: safe, running_units: running, unprotected } = consoles
   const facts = renderFacts(
     [
@@ -45,7 +46,7 @@ function renderHost({ host, vms, images, snapshots, consoles }: Sync, { paint }:
       ['kernel', `${host.kernel}, ${host.architecture}`],
       ['clock', host.clock],
       ['SSH key', host.ssh_public_key],
-      ['VMs', `${vms.length}, ${settled} as desired`],
+      ['VMs', `${vms.length}, ${settled} as desired${asleep === 0 ? '' : `, ${asleep} asleep`}`],
       ['images', `${images.length}, ${images.filter((image) => image.in_use).length} in use`],
       ['snapshots', String(snapshots.length)],
       ['consoles', `${safe} of ${running} running VMs protected`, safe === running ? undefined : 'red'],

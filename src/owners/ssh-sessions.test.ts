@@ -11,8 +11,8 @@ import { FakeGuestShells, fakeHostKey } from '../../test/fakes/fake-guest-shells
 import { until } from '../../test/contract/until.ts'
 import { SshSessions } from './ssh-sessions.ts'
 import type { TestContext } from 'node:test'
-import type { MacAddress, OperationId, Sha256, UserId, VmId } from '../core/vm/ids.ts'
-import type { Observed, VmRecord } from '../core/vm/record.ts'
+import type { Generation, MacAddress, OperationId, Sha256, UserId, VmId } from '../core/vm/ids.ts'
+import type { Fault, Observed, VmRecord } from '../core/vm/record.ts'
 import type { FakeGuest } from '../../test/fakes/fake-guest-shells.ts'
 import type { SessionEnd, SshSession } from './ssh-session.ts'
 import type { SessionRequest } from './ssh-sessions.ts'
@@ -32,10 +32,14 @@ class Stage {
   readonly store = new Store(this.directory, { first: 600_000, count: 3 }, async () => this.disk)
   readonly shells = new FakeGuestShells()
   readonly guest: FakeGuest = this.shells.guest(ADDRESS)
+  readonly clock = new FakeClock()
+  /** VMs that were asked to wake. */
+  readonly woken: VmId[] = []
   readonly sessions = new SshSessions({
     shells: this.shells,
     store: this.store,
-    clock: new FakeClock(),
+    clock: this.clock,
+    wake: (id) => this.woken.push(id),
     log: silentLog,
   })
 
@@ -97,6 +101,21 @@ class Stage {
   }
 }
 
+/** Lets everything happen that waits for nothing but its turn. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate)
+}
+
+const faultAt = (nextAttemptAtMs: number): Fault => ({
+  code: 'restore_failed',
+  step: 'monitor.ensure-restored',
+  message: 'restoring web-1: no',
+  generation: 1 as Generation,
+  sinceMs: 1000,
+  attempt: 1,
+  nextAttemptAtMs,
+})
+
 function endsOf(session: SshSession): SessionEnd[] {
   const ends: SessionEnd[] = []
   session.attach({ onOutput: () => {}, onEnd: (end) => ends.push(end) })
@@ -141,7 +160,7 @@ test('no byte of a shell is to be had before the pin is on the disk', async (t) 
     () => stage.guest.shells.length,
     (count) => count === 1,
   )
-  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate)
+  await settle()
   assert.equal(seen.session, false)
   disk.resolve()
   ;(await opening).close()
@@ -204,12 +223,69 @@ for (const state of ['stopped', 'starting', 'paused', 'failed', 'pending'] as co
 }
 
 for (const state of ['sleeping', 'waking'] as const) {
-  test(`a VM that is ${state} is asked: it wakes by it`, async (t) => {
+  test(`a VM that is ${state} is woken, and asked when it is back`, async (t) => {
     const stage = new Stage(t)
     stage.observe({ state })
-    ;(await stage.opened()).close()
+    const opening = stage.opened()
+    assert.deepEqual(stage.woken, [web])
+    stage.observe({ state: 'waking', startedAtMs: 8000 })
+    await settle()
+    assert.equal(stage.guest.shells.length, 0, 'nobody is there yet')
+    stage.observe({ state: 'running', startedAtMs: 8000 })
+    const session = await opening
+    assert.deepEqual(endsOf(session), [])
+    session.close()
   })
 }
+
+test('a VM that is awake is not asked to wake', async (t) => {
+  const stage = new Stage(t)
+  ;(await stage.opened()).close()
+  assert.deepEqual(stage.woken, [])
+})
+
+test('a wake that fails refuses the shell at once; a fault from before does not', async (t) => {
+  const stage = new Stage(t)
+  stage.observe({ state: 'sleeping', fault: faultAt(5000) })
+  const asked = stage.refusal()
+  stage.observe({ state: 'waking', fault: faultAt(5000) })
+  await settle()
+  assert.equal(stage.sessions.taken(web), 1, 'it waits')
+  stage.observe({ state: 'sleeping', fault: faultAt(9000) })
+  assert.deepEqual(await asked, { kind: 'vm_not_running', state: 'sleeping' })
+  assert.equal(stage.sessions.taken(web), 0)
+})
+
+test('a wake is not waited for without end, nor after its VM is stopped or its viewer gone', async (t) => {
+  const stage = new Stage(t)
+  stage.observe({ state: 'sleeping' })
+  const late = stage.refusal()
+  stage.clock.advance(limits.sshWakeMs)
+  assert.deepEqual(await late, { kind: 'timed_out', detail: 'web-1 was not awake after 30 s' })
+  const stopped = stage.refusal()
+  stage.observe({ state: 'stopped' })
+  assert.deepEqual(await stopped, { kind: 'vm_not_running', state: 'stopped' })
+  stage.observe({ state: 'sleeping' })
+  const leaving = new AbortController()
+  const left = stage.ask({}, leaving.signal)
+  leaving.abort(new Error('the viewer left'))
+  await assert.rejects(left, /the viewer left/)
+  const removed = stage.refusal()
+  stage.remove()
+  assert.deepEqual(await removed, { kind: 'vm_not_running', state: 'sleeping' })
+  assert.equal(stage.clock.nextMs(), undefined, 'no timer is left')
+})
+
+test('a shell goes on over a sleep of its VM, and ends with the start after that', async (t) => {
+  const stage = new Stage(t)
+  const ends = endsOf(await stage.opened())
+  stage.observe({ state: 'sleeping' })
+  stage.observe({ state: 'waking', startedAtMs: 8000 })
+  stage.observe({ state: 'running', startedAtMs: 8000 })
+  assert.deepEqual(ends, [])
+  stage.observe({ state: 'running', startedAtMs: 9000 })
+  assert.deepEqual(ends, [{ kind: 'vm_stopped' }])
+})
 
 test('IPv4 goes before IPv6, and a VM without either has no address', async (t) => {
   const six = new Stage(t, { ipv6Address: '2001:db8::10' })

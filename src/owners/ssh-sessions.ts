@@ -2,6 +2,7 @@ import { limits } from '../config/limits.ts'
 import { judgeHostKey } from '../core/console/judge-host-key.ts'
 import { Places } from '../core/console/places.ts'
 import { err, ok } from '../lib/result.ts'
+import { awaken, isAway } from './awaken.ts'
 import { SshSession } from './ssh-session.ts'
 import type { SshFailure } from '../core/console/ssh-failure.ts'
 import type { WindowSize } from '../core/console/window-size.ts'
@@ -17,7 +18,9 @@ import type { SessionEnd } from './ssh-session.ts'
 export type SshSessionsOptions = {
   readonly shells: GuestShells
   readonly store: Pick<Store, 'vms' | 'sshHostKeys' | 'flushed' | 'onVmChange'>
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Pick<Clock, 'now' | 'after'>
+  /** Asks for a guest that sleeps. Returns at once; the record tells what came of it. */
+  readonly wake: (id: VmId) => void
   readonly log: Log
 }
 
@@ -38,16 +41,27 @@ export type SessionRefusal =
   | { readonly kind: 'daemon_stops' }
   | SshFailure
 
-/** States in which a guest may answer; one that sleeps wakes by it. */
+/** States in which a guest may answer; one that sleeps is woken for it. */
 const ANSWERING: readonly ObservedState[] = ['running', 'sleeping', 'waking']
 
-type Live = { readonly session: SshSession; readonly record: VmRecord }
+/** A guest from its boot to its stop; it goes on over a sleep, in another process. */
+type Run = {
+  readonly id: VmId
+  readonly createdAtMs: number
+  /** Undefined where the next start that is seen is still the same run. */
+  startedAtMs: number | undefined
+}
+
+const runOf = (record: VmRecord): Run => {
+  const { id, createdAtMs, observed } = record
+  return { id, createdAtMs, startedAtMs: isAway(record) ? undefined : observed.startedAtMs }
+}
 
 /** Shells in guests. Each is made for one viewer and ends with it, with its VM, or with the daemon. */
 export class SshSessions {
   readonly #options: SshSessionsOptions
   readonly #places = new Places(limits.consoleViewersMax)
-  readonly #live = new Set<Live>()
+  readonly #live = new Map<SshSession, Run>()
   readonly #ending = new AbortController()
   readonly #stopWatching: () => void
 
@@ -72,13 +86,16 @@ export class SshSessions {
     const release = this.#places.take(record.id)
     if (release === undefined) return err({ kind: 'full' })
     try {
-      const shell = await this.#connect(request, address, AbortSignal.any([signal, this.#ending.signal]))
+      const until = AbortSignal.any([signal, this.#ending.signal])
+      const awake = await awaken(this.#options, record, until)
+      const asked = awake.ok ? { ...request, record: awake.value } : request
+      const shell = awake.ok ? await this.#connect(asked, address, until) : awake
       if (!shell.ok) {
         release()
         this.#logRefusal(request, shell.error)
         return shell
       }
-      return ok(this.#begin(request, shell.value, release))
+      return ok(this.#begin(asked, shell.value, release))
     } catch (error) {
       release()
       if (this.#ending.signal.aborted && !signal.aborted) return err({ kind: 'daemon_stops' })
@@ -90,7 +107,7 @@ export class SshSessions {
   end(): void {
     this.#ending.abort(new Error('the daemon stops'))
     this.#stopWatching()
-    for (const { session } of this.#live) session.end({ kind: 'daemon_stops' })
+    for (const session of this.#live.keys()) session.end({ kind: 'daemon_stops' })
   }
 
   async #connect(
@@ -140,7 +157,7 @@ export class SshSessions {
     const { record, acceptHostKey: accepted } = request
     const { id } = record
     const now = store.vms.get(id)
-    if (now === undefined || endOf(record, now) !== undefined)
+    if (now === undefined || endOf(runOf(record), now) !== undefined)
       return { kind: 'vm_not_running', state: now?.observed.state ?? 'deleting' }
     const pinned = store.sshHostKeys.get(id)
     const judgement = judgeHostKey({ offered, pinned, accepted })
@@ -156,11 +173,10 @@ export class SshSessions {
     const log = this.#options.log.child({ vm_id: record.id, user })
     const session = new SshSession(shell, (end) => {
       release()
-      this.#live.delete(live)
+      this.#live.delete(session)
       log.info({ end: end ?? { kind: 'viewer_left' } }, 'shell in a guest ended')
     })
-    const live: Live = { session, record }
-    this.#live.add(live)
+    this.#live.set(session, runOf(record))
     log.info({}, 'shell in a guest opened')
     // It may have become over since it was last looked at, while the pin went to the disk.
     this.#endOfOver(record.id)
@@ -176,24 +192,27 @@ export class SshSessions {
 
   /** A guest that stops does not say so over SSH. */
   #endOfOver(id: VmId): void {
-    const here = [...this.#live].filter(({ record }) => record.id === id)
+    const here = [...this.#live].filter(([, run]) => run.id === id)
     if (here.length === 0) return
     const now = this.#options.store.vms.get(id)
-    for (const { session, record } of here) {
-      const end = endOf(record, now)
+    for (const [session, run] of here) {
+      const end = endOf(run, now)
       if (end !== undefined) session.end(end)
+      else if (now !== undefined) follow(run, now)
     }
   }
 }
 
-function endOf(then: VmRecord, now: VmRecord | undefined): SessionEnd | undefined {
-  if (now === undefined || now.createdAtMs !== then.createdAtMs) return { kind: 'vm_deleted' }
-  return now.observed.state === 'stopped' || !isSameRun(then, now) ? { kind: 'vm_stopped' } : undefined
+function endOf({ createdAtMs, startedAtMs }: Run, now: VmRecord | undefined): SessionEnd | undefined {
+  if (now === undefined || now.createdAtMs !== createdAtMs) return { kind: 'vm_deleted' }
+  const { state, startedAtMs: after } = now.observed
+  const startedAgain =
+    !isAway(now) && startedAtMs !== undefined && after !== undefined && startedAtMs !== after
+  return state === 'stopped' || startedAgain ? { kind: 'vm_stopped' } : undefined
 }
 
-/** Whether a VM is the same one still, and was not started again meanwhile as far as is known. */
-function isSameRun(then: VmRecord, now: VmRecord): boolean {
-  const [before, after] = [then.observed.startedAtMs, now.observed.startedAtMs]
-  const startedAgain = before !== undefined && after !== undefined && before !== after
-  return now.createdAtMs === then.createdAtMs && !startedAgain
+/** Sees a run go on. What comes after a sleep is a start too, and of the same run. */
+function follow(run: Run, now: VmRecord): void {
+  if (isAway(now)) run.startedAtMs = undefined
+  else run.startedAtMs ??= now.observed.startedAtMs
 }

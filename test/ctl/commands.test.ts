@@ -149,9 +149,9 @@ test('the list is an aligned table for people and the API’s items for programs
   assert.equal(
     out,
     [
-      'NAME   STATE    GENERATION  CPU  MEMORY   DISK    ADDRESSES                ERROR',
-      'a      failed   0 of 1      1    512 MiB  10 GiB  -                        storage.ensure-disk: cloning the image: no space left',
-      'web-1  running  1           1.5  512 MiB  2 GiB   192.0.2.10 2001:db8::10  -',
+      'NAME   STATE    GENERATION  CPU  MEMORY   DISK    SLEEP  ADDRESSES                ERROR',
+      'a      failed   0 of 1      1    512 MiB  10 GiB  -      -                        storage.ensure-disk: cloning the image: no space left',
+      'web-1  running  1           1.5  512 MiB  2 GiB   -      192.0.2.10 2001:db8::10  -',
       '',
     ].join('\n'),
   )

@@ -5,6 +5,7 @@ import type { CloseCode } from '../../core/console/close.ts'
 import type { ConsoleViewer } from '../../core/console/console-viewer.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { VmId } from '../../core/vm/ids.ts'
+import type { ObservedState } from '../../core/vm/record.ts'
 import type { Result } from '../../lib/result.ts'
 import type { SessionEnd, SshSession } from '../../owners/ssh-session.ts'
 import type { SessionRefusal, SessionRequest, SshSessions } from '../../owners/ssh-sessions.ts'
@@ -95,7 +96,10 @@ function refusalOf(id: VmId, refusal: SessionRefusal): { readonly rejection: Rej
   switch (refusal.kind) {
     case 'vm_not_running':
       return {
-        rejection: { code: 'vm_not_running', detail: `${id} is ${refusal.state}: nobody can log in to it` },
+        rejection: {
+          code: 'vm_not_running',
+          detail: `${id} is ${refusal.state}: ${whyNobody(refusal.state)}`,
+        },
       }
     case 'full':
       return {
@@ -123,6 +127,12 @@ function refusalOf(id: VmId, refusal: SessionRefusal): { readonly rejection: Rej
     default:
       return unreachable(refusal)
   }
+}
+
+function whyNobody(state: ObservedState): string {
+  if (state === 'sleeping' || state === 'waking')
+    return 'it was asked to wake and did not; observed.error says why'
+  return `nobody can log in to it${state === 'failed' ? '; observed.error says why' : ''}`
 }
 
 function hostKeyWords(

@@ -27,9 +27,12 @@ export function openTty(
 }
 
 /** States in which there is a guest, and so should be a console. */
-const HAS_GUEST: readonly ObservedState[] = ['running', 'pausing', 'paused', 'sleeping', 'waking']
+const HAS_GUEST: readonly ObservedState[] = ['running', 'pausing', 'paused']
 
-const notRunning = (id: string, state: ObservedState): string =>
-  HAS_GUEST.includes(state)
-    ? `${id} is ${state}, but its console is not stored: stop it and start it again`
-    : `${id} is ${state}: start it, or connect with follow=true to wait for its next start`
+function notRunning(id: string, state: ObservedState): string {
+  if (HAS_GUEST.includes(state))
+    return `${id} is ${state}, but its console is not stored: stop it and start it again`
+  // Its console went when the host was booted again; a sleep alone leaves it.
+  const next = state === 'sleeping' || state === 'waking' ? 'its wake' : 'its next start'
+  return `${id} is ${state}: start it, or connect with follow=true to wait for ${next}`
+}

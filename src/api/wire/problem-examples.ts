@@ -67,6 +67,14 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   tap_name_taken: 'setting up tap vmt600000 of VM web-1: a device of that name is not ours',
   network_failed: 'reading the addresses of this host: netlink does not answer',
   firewall_failed: 'replacing the nftables table inet vmhostd: nft ended with status 1',
+  traffic_failed: 'holding frames for vmt600000: adding to the map guests: ENOSPC',
+  save_failed: 'saving web-1: migrate: the pool has no room',
+  restore_failed: 'restoring web-1: migrate-incoming: Unknown savevm section',
+  saved_state_corrupt:
+    'the saved state is damaged: its memory has 83886080 bytes and was saved with 88080384',
+  saved_state_foreign: 'the saved state is foreign: the disk was written after the guest was saved',
+  saved_state_too_new:
+    'the saved state is too new: it was written by qemu-system-x86_64 10.1.0 with kvm, and here is 10.0.13',
   step_deadline: 'network.ensure-tap took longer than 30 s and was abandoned',
   not_converging: '16 passes in a row took steps, and the host is not as desired',
   tool_missing: 'running nft: spawn nft ENOENT',

@@ -1,4 +1,6 @@
 import { scrub } from '../../log/scrub.ts'
+import { sleepToWire } from './sleep.ts'
+import { time } from './time.ts'
 import type { InboundRule } from '../../core/network/inbound-rule.ts'
 import type { Bandwidth, Compute, Desired, Disk, Network } from '../../core/vm/desired.ts'
 import type { OperationId } from '../../core/vm/ids.ts'
@@ -21,6 +23,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
       ...(observed.compute === undefined ? {} : { compute: computeToWire(observed.compute) }),
       ...(observed.disk === undefined ? {} : { disk: observedDiskToWire(observed.disk) }),
       ...(observed.startedAtMs === undefined ? {} : { started_at: time(observed.startedAtMs) }),
+      ...sleepToWire(record),
     },
     generations: { desired: generations.desired, observed: generations.observed },
     labels: record.metadata.labels,
@@ -128,6 +131,3 @@ const faultToWire = (fault: Fault): NonNullable<VmWire['observed']['fault']> => 
   attempt: fault.attempt,
   next_attempt_at: time(fault.nextAttemptAtMs),
 })
-
-/** RFC 3339 in UTC with milliseconds. */
-const time = (ms: number): string => new Date(ms).toISOString()

@@ -3,6 +3,8 @@ import { limits } from '../../config/limits.ts'
 import { exampleVm } from './examples.ts'
 import { SHA256_PATTERN, VM_ID_PATTERN } from '../../core/vm/ids.ts'
 import { networkSchema } from './network.ts'
+import { sleepMembers } from './sleep.ts'
+import { timeSchema } from './time.ts'
 import { LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN } from './words.ts'
 import type { Static } from 'typebox'
 import type { PlanWire } from './plan.ts'
@@ -32,7 +34,8 @@ export const vmIdSchema = Type.String({
 
 export const powerSchema = Type.Enum(POWERS, {
   type: 'string',
-  description: '`stopped` is always a hard stop and throws saved state away.',
+  description:
+    '`stopped` is always a hard stop and throws saved state away. A VM sleeps only while this is `running`.',
 })
 
 export const computeMembers = {
@@ -46,7 +49,9 @@ export const computeMembers = {
   sleep_after_idle_seconds: Type.Integer({
     minimum: 0,
     maximum: limits.sleepAfterIdleSecondsMax,
-    description: 'Puts the VM to sleep after this long without traffic. 0 switches that off.',
+    description:
+      'Seconds. Puts the VM to sleep after this long without unicast IPv4 or IPv6 from host to guest. 0 switches that ' +
+      'off, and wakes it. A VM without network never sleeps: nothing could wake it.',
     examples: [0],
   }),
 }
@@ -93,7 +98,6 @@ export const sha256Schema = Type.String({
   pattern: SHA256_PATTERN,
   description: 'SHA-256 of the image, verified while it downloads.',
 })
-export const timeSchema = Type.String({ format: 'date-time', examples: ['2030-01-01T12:00:00.000Z'] })
 const generationSchema = Type.Integer({ minimum: 0 })
 
 const desiredSchema = Type.Object(
@@ -131,7 +135,9 @@ const observedSchema = Type.Object(
   {
     state: Type.Enum(OBSERVED_STATES, {
       type: 'string',
-      description: '`sleeping` is stopped automatically with its saved state kept; traffic wakes it.',
+      description:
+        '`sleeping`: it was idle, its memory is saved in the pool, and no unit runs; traffic or a request wakes it. ' +
+        '`waking`: it is on its way back from there, and packets for it are held.',
     }),
     state_since: timeSchema,
     waiting_for: Type.Optional(
@@ -181,6 +187,7 @@ const observedSchema = Type.Object(
       ),
     ),
     started_at: Type.Optional(timeSchema),
+    ...sleepMembers,
   },
   { description: 'What the host reached.' },
 )

@@ -2,9 +2,10 @@ import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
 import { printable } from '../text.ts'
 import { waitForVm } from './wait.ts'
-import { generationWords, isSettled } from './words.ts'
+import { generationWords, isAway, isSettled } from './words.ts'
 import type { Answered, Vm } from '../../client/api-client.ts'
 import type { Context, Option } from '../command.ts'
+import type { Goal } from './wait.ts'
 import type { ExitStatus } from '../exit-status.ts'
 
 export const DRY_RUN_OPTION: Option = {
@@ -19,15 +20,13 @@ export const dryRunQuery = ({ given }: Context): { dry_run?: true } =>
 type VmCall = Parameters<typeof answered<Vm>>[0]
 
 /** Sends a change of one VM, waits for it where asked to, and shows what came of it. */
-export async function changeVm(
-  context: Context,
-  call: VmCall,
-  goal: 'settled' | 'gone' = 'settled',
-): Promise<ExitStatus> {
+export async function changeVm(context: Context, call: VmCall, goal: Goal = 'settled'): Promise<ExitStatus> {
   const answer = await answered<Vm>(call)
   const { id } = answer.data
   if (answer.data.dry_run !== undefined) showDryRun(context, answer.data)
   else if (context.given.isSet('wait')) showWaited(context, id, await waitForVm(context, id, goal))
+  else if (answer.status === 200 && typeof goal === 'object' && isAway(answer.data))
+    showAsked(context, answer.data)
   else showTaken(context, answer)
   return exitStatus.done
 }
@@ -37,6 +36,15 @@ function showTaken({ json, answer, say }: Context, { data: vm, status }: Answere
   else if (status === 200) say(`${vm.id}: nothing to change`)
   else
     say(`${vm.id}: taken; generation ${generationWords(vm)}. To see it through: vmhostctl vm wait ${vm.id}`)
+}
+
+/** A wake is no change of what is desired, so there are no generations to meet. */
+function showAsked({ json, answer, say }: Context, vm: Vm): void {
+  if (json) answer(vm)
+  else
+    say(
+      `${vm.id}: ${vm.observed.state}, and asked to wake. To see it through: vmhostctl vm wait ${vm.id} --for running`,
+    )
 }
 
 function showWaited({ json, answer, say }: Context, id: string, vm: Vm | undefined): void {

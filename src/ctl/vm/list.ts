@@ -3,20 +3,22 @@ import { exitStatus } from '../exit-status.ts'
 import { renderTable } from '../text.ts'
 import { showCores, showMib } from '../units.ts'
 import { parseLabel } from './label.ts'
+import { sleepCell } from './sleep.ts'
 import { STATES } from './states.ts'
 import { generationWords, stateColour } from './words.ts'
 import type { ApiClient, Vm } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 import type { Cell } from '../text.ts'
 
-const HEAD = ['NAME', 'STATE', 'GENERATION', 'CPU', 'MEMORY', 'DISK', 'ADDRESSES', 'ERROR']
+const HEAD = ['NAME', 'STATE', 'GENERATION', 'CPU', 'MEMORY', 'DISK', 'SLEEP', 'ADDRESSES', 'ERROR']
 
 export const listCommand: Command = {
   words: ['vm', 'ls'],
   summary: 'list VMs',
   description:
     'Every VM of the host, or those with all of the labels and in the state that are given. GENERATION is "2 of 3" while ' +
-    'the host is on its way to what is desired; ERROR says what keeps it.',
+    'the host is on its way to what is desired; SLEEP is after how long without traffic it sleeps, or what is saved of it; ' +
+    'ERROR says what keeps it.',
   options: [
     { name: 'label', value: 'KEY=VALUE', many: true, help: 'only VMs with this label', check: parseLabel },
     {
@@ -29,6 +31,7 @@ export const listCommand: Command = {
   examples: [
     ['', 'all of them'],
     ['--label env=prod --state failed', 'what is broken in production'],
+    ['--state sleeping', 'what costs no memory now'],
     ["--json | jq -r '.items[].id'", 'names alone, for a program'],
   ],
   run: async (context) => {
@@ -76,6 +79,7 @@ function rowOf(vm: Vm): (string | Cell)[] {
     showCores(compute.cpu_millicores),
     showMib(compute.memory_mib),
     showMib(disk.size_mib),
+    sleepCell(vm),
     [network?.ipv4_address, network?.ipv6_address].filter((address) => address !== undefined).join(' '),
     { text: vm.observed.error ?? '', colour: 'red' },
   ]

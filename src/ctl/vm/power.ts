@@ -25,7 +25,11 @@ const powerCommand = ({ verb, state, summary, description }: PowerWords): Comman
   run: (context) =>
     eachVm(context, (id) => {
       const params = { path: { id }, query: dryRunQuery(context) }
-      return changeVm(context, context.client().PUT('/v1/vms/{id}/power', { params, body: { state } }))
+      return changeVm(
+        context,
+        context.client().PUT('/v1/vms/{id}/power', { params, body: { state } }),
+        state === 'running' ? { state } : 'settled',
+      )
     }),
 })
 
@@ -33,7 +37,8 @@ export const startCommand = powerCommand({
   verb: 'start',
   state: 'running',
   summary: 'start VMs',
-  description: 'From stopped it boots; from paused or asleep it goes on where it was.',
+  description:
+    'From stopped it boots; from paused or asleep it goes on where it was. --wait ends when its guest runs.',
 })
 
 export const stopCommand = powerCommand({
@@ -41,19 +46,21 @@ export const stopCommand = powerCommand({
   state: 'stopped',
   summary: 'stop VMs, hard',
   description:
-    'At once, as if the power went: the guest is not asked, and saved state is thrown away. The disk stays.',
+    'At once, as if the power went: the guest is not asked. The disk stays. What is saved of a VM that sleeps is thrown away; ' +
+    'where that cannot be used any more, this is the way out, and start then boots.',
 })
 
 export const pauseCommand = powerCommand({
   verb: 'pause',
   state: 'paused',
   summary: 'pause VMs',
-  description: 'The guest stands still with its memory kept. A stopped VM is started paused.',
+  description:
+    'The guest stands still with its memory kept. A stopped VM is started paused; one that sleeps is woken to that.',
 })
 
 export const resumeCommand = powerCommand({
   verb: 'resume',
   state: 'running',
   summary: 'let paused VMs go on',
-  description: 'The same as start, in the word that fits a paused VM.',
+  description: 'The same as start, in the word that fits a paused VM or one that sleeps.',
 })

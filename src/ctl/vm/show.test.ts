@@ -70,3 +70,46 @@ test('a VM is shown with everything that is not as it should be', () => {
 `,
   )
 })
+
+const {
+  partial_faults: _faults,
+  fault: _fault,
+  error: _error,
+  waiting_for: _waiting,
+  ...healthy
+} = vm.observed
+
+test('a VM that sleeps is shown with what is saved, what woke it last, and that it flaps', () => {
+  const asleep: Vm = {
+    ...vm,
+    observed: {
+      ...healthy,
+      state: 'sleeping',
+      saved_state: { saved_at: '2030-01-01T00:00:10.000Z', size_mib: 84, memory_mib: 512 },
+      last_traffic_at: '2029-12-31T23:50:00.000Z',
+      last_wake: {
+        at: '2029-12-31T23:49:58.000Z',
+        reason: 'traffic',
+        duration_ms: 180,
+        held_packets: 3,
+        dropped_packets: 1,
+      },
+      flapping: { short_sleeps: 5, sleeps_after_idle_seconds: 40 },
+    },
+  }
+  const text = renderVm(asleep, Date.UTC(2030, 0, 1, 0, 1), (word) => word)
+  assert.match(text, /^ {2}state +sleeping for 1 min$/m)
+  assert.match(text, /^ {2}saved +50 s ago, 84 MiB for 512 MiB of memory$/m)
+  assert.match(text, /^ {2}last traffic +11 min ago$/m)
+  assert.match(
+    text,
+    /^ {2}last wake +11 min 2 s ago, by traffic, in 180 ms, 3 packets held for it, 1 dropped$/m,
+  )
+  assert.match(text, /^ {2}flapping +5 short sleeps in a row: it sleeps after 40 s now$/m)
+})
+
+test('a VM that could never be woken is told to never sleep', () => {
+  const { network: _network, ...desired } = vm.desired
+  const text = renderVm({ ...vm, desired }, 0, (word) => word)
+  assert.match(text, /512 MiB, never sleeps, since without network nothing could wake it;/)
+})

@@ -2,6 +2,7 @@ import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
 import { renderFacts } from '../text.ts'
 import { showCores, showMib, showSpan } from '../units.ts'
+import { idleWords, sleepFacts } from './sleep.ts'
 import { errorWords, generationWords, stateColour } from './words.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
@@ -42,6 +43,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ['desired', desired.power],
       ['generation', generationWords(vm)],
       ['compute', computeWords(vm)],
+      ...sleepFacts(vm, nowMs),
       ['disk', diskWords(vm)],
       ['network', network === undefined ? 'none' : addressWords(network)],
       ['bandwidth', network?.bandwidth === undefined ? undefined : bandwidthWords(network.bandwidth)],
@@ -58,14 +60,14 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
 
 const since = (time: string, nowMs: number): string => showSpan(nowMs - Date.parse(time))
 
-function computeWords({ desired: { compute }, observed }: Vm): string {
+function computeWords(vm: Vm): string {
+  const { compute } = vm.desired
+
   const shape = ({ cpu_millicores: cpu, memory_mib: memory }: Vm['desired']['compute']): string =>
     `${showCores(cpu)} CPU, ${showMib(memory)}`
-  const idle = compute.sleep_after_idle_seconds
-  const sleep = idle === 0 ? '' : `, sleeps after ${showSpan(idle * 1000)} without traffic`
-  const now = observed.compute
+  const now = vm.observed.compute
   const differs = now !== undefined && shape(now) !== shape(compute) ? `; runs with ${shape(now)}` : ''
-  return `${shape(compute)}${sleep}${differs}`
+  return `${shape(compute)}${idleWords(vm)}${differs}`
 }
 
 function diskWords({ desired, observed }: Vm): string {

@@ -32,16 +32,24 @@ export const WAIT_OPTIONS: readonly Option[] = [
 /** Of the command whose business is waiting. */
 export const waitOnlyOptions = BOUND_OPTIONS
 
+/** What a wait is for: the generations meet; so do they, and the VM is in a state; or it is gone. */
+export type Goal = 'settled' | 'gone' | { readonly state: Vm['observed']['state'] }
+
+function isReached(vm: Vm, goal: Goal): boolean {
+  if (goal === 'gone' || !isSettled(vm)) return false
+  return goal === 'settled' || vm.observed.state === goal.state
+}
+
 /** How a wait ended well: the settled VM, or undefined where it is gone. */
 export type Waited = Vm | undefined
 
 const TIMED_OUT = Symbol('timed out')
 
 /**
- * Until the generations of a VM meet or it is gone. Throws CtlError with status 3 past the timeout, and with status 1 on
+ * Until a VM has come to its goal or is gone. Throws CtlError with status 3 past the timeout, and with status 1 on
  * an error where the caller asked for that.
  */
-export async function waitForVm(context: Context, id: string, goal: 'settled' | 'gone'): Promise<Waited> {
+export async function waitForVm(context: Context, id: string, goal: Goal): Promise<Waited> {
   const { shell, given, json } = context
   const timeoutMs =
     parseSeconds(given.text('timeout') ?? String(limits.ctlWaitSecondsDefault), '--timeout') * 1000
@@ -63,7 +71,7 @@ export async function waitForVm(context: Context, id: string, goal: 'settled' | 
       // The same again after an attempt is no news.
       lastError = error ?? lastError
       if (given.isSet('fail-on-error')) refuseError(last)
-      if (goal === 'settled' && isSettled(last)) return last
+      if (isReached(last, goal)) return last
     }
     return undefined
   } catch (error) {
@@ -109,11 +117,10 @@ function refuseError({ id, observed, generations }: Vm): void {
 function timedOut(
   id: string,
   vm: Vm | undefined,
-  { timeoutMs, goal }: { readonly timeoutMs: number; readonly goal: 'settled' | 'gone' },
+  { timeoutMs, goal }: { readonly timeoutMs: number; readonly goal: Goal },
 ): CtlError {
-  const what = goal === 'gone' ? 'is not gone' : 'is not as desired'
   const where = vm === undefined ? '' : `; ${progressWords(vm).slice(id.length + 2)}`
-  return new CtlError(`${id} ${what} after ${showSpan(timeoutMs)}${where}`, {
+  return new CtlError(`${id} is not ${goalWords(goal)} after ${showSpan(timeoutMs)}${where}`, {
     code: 'wait_timed_out',
     status: exitStatus.timedOut,
     advice: [
@@ -121,4 +128,9 @@ function timedOut(
       `the daemon goes on: vmhostctl vm wait ${id} waits on, vmhostctl vm plan ${id} tells what comes next`,
     ],
   })
+}
+
+function goalWords(goal: Goal): string {
+  if (typeof goal === 'object') return goal.state
+  return goal === 'settled' ? 'as desired' : goal
 }

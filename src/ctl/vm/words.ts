@@ -3,6 +3,10 @@ import type { Colour } from '../text.ts'
 
 export const isSettled = ({ generations }: Vm): boolean => generations.observed === generations.desired
 
+/** Its guest is saved, or on its way back from there; or something keeps it from that. */
+export const isAway = ({ observed: { state, saved_state: saved } }: Vm): boolean =>
+  state === 'sleeping' || state === 'waking' || saved !== undefined
+
 /** `3`, or `2 of 3` while the host is on its way. */
 export const generationWords = ({ generations: { desired, observed } }: Vm): string =>
   desired === observed ? String(desired) : `${observed} of ${desired}`
@@ -11,6 +15,7 @@ export function stateColour(vm: Vm): Colour | undefined {
   const { state, error } = vm.observed
   if (state === 'failed' || error !== undefined) return 'red'
   if (!isSettled(vm)) return 'yellow'
+  if (state === 'sleeping') return 'dim'
   return state === 'running' ? 'green' : undefined
 }
 

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { TLSSocket } from 'node:tls'
 import { createApiClient } from '../../../src/client/api-client.ts'
 import { createControllerApi } from '../../../src/api/controller/controller-api.ts'
+import { wakeVm } from '../../../src/commands/wake-vm.ts'
 import { readAsset } from '../../../src/daemon/assets.ts'
 import { createAuthority, issueCertificate } from '../../../src/daemon/setup/certificates.ts'
 import { createLog } from '../../../src/log/logger.ts'
@@ -146,7 +147,13 @@ export async function startControllerHost(
   }
   const state = { waitingFor: [] as string[], storeIsOpen: true }
   const log = createLog({ level: 'debug', priorityPrefix: false, write: (line) => logLines.push(line) })
-  const sessions = new SshSessions({ shells: shells ?? guests, store, clock, log })
+  const sessions = new SshSessions({
+    shells: shells ?? guests,
+    store,
+    clock,
+    wake: (id) => wakeVm(context, id, 'console'),
+    log,
+  })
   const rooms: ControllerRooms = {
     context: () => (state.storeIsOpen ? context : undefined),
     waits,

@@ -106,12 +106,13 @@ sends \`ConsoleFromDaemon\`, a viewer sends \`ConsoleFromViewer\`. A text messag
 \`error\`, and the session goes on. A message has at most ${limits.consoleMessageBytesMax / 1024} KiB, and a viewer sends at most
 ${limits.consoleMessagesPerSecond} a second (${limits.consoleMessagesBurst} at once), control frames included.
 
-**A serial console** is a session from the start of the VM to its stop, reboots of the guest and restarts of the daemon
-included. The newest ${limits.consoleHistoryBytes / 1024} KiB are kept. A cursor is an offset in its output: add the lengths of binary messages to
+**A serial console** is a session from the start of the VM to its stop, reboots and sleeps of the guest and restarts of the daemon
+included. What is typed while the guest sleeps reaches it when it wakes, and does not wake it. The newest ${limits.consoleHistoryBytes / 1024} KiB are kept. A cursor is an offset in its output: add the lengths of binary messages to
 \`attached.cursor\`, and come back with \`since\` and \`session\` to get exactly what was missed, or to be told how much is gone.
 Input of all viewers goes to the guest in the order of its arrival; while the guest does not read, viewers are not read.
 
-**A shell** is made for the connection with the daemon's own SSH key, and ends with it.
+**A shell** is made for the connection with the daemon's own SSH key, and ends with it. A VM that sleeps is woken for it, within
+${limits.sshWakeMs / 1000} s; the shell goes on over later sleeps.
 
 Each console has at most ${limits.consoleViewersMax} viewers in each mode. A viewer with more than ${limits.consoleViewerBehindBytesMax / 1024 / 1024} MiB on its way is closed. Pings come every
 ${limits.consolePingMs / 1000} s; a viewer that answers none until the next is cut off, one whose input is held back by the next but one. So is one that has not

@@ -66,7 +66,10 @@ function putPower(app: App, rooms: ControllerRooms): void {
     ...mutationSchema('not_found', 'vm_deleting', ...BODY_CODES),
     operationId: 'setVmPower',
     summary: 'Set the desired power state',
-    description: 'From any state to any other. From `stopped` to `paused` the VM is started paused.',
+    description:
+      'From any state to any other. From `stopped` to `paused` the VM is started paused. `running` wakes a VM that sleeps; ' +
+      'where that was desired already, the answer is 200 all the same. `stopped` throws saved state away, and is the way ' +
+      'out where it cannot be used.',
     body: ref('SetPower'),
   }
   app.put('/v1/vms/:id/power', { schema }, async (request, reply): Promise<VmWire> => {

@@ -29,7 +29,9 @@ function putCompute(app: App, rooms: ControllerRooms): void {
     ...shapeSchema('vm_not_stopped', ...CAPACITY_CODES),
     operationId: 'setVmCompute',
     summary: 'Set CPU, memory and idle timeout',
-    description: 'CPU and memory change only while the VM is stopped; the idle timeout in any state.',
+    description:
+      'CPU and memory change only while the VM is stopped: asleep is not stopped. The idle timeout changes in any state; 0 ' +
+      'wakes a VM that sleeps.',
     body: ref('SetCompute'),
   }
   app.put('/v1/vms/:id/compute', { schema }, async (request, reply): Promise<VmWire> =>

@@ -1,0 +1,141 @@
+import { Type } from 'typebox'
+import { limits } from '../../config/limits.ts'
+import { idleTimeoutMs, isFlapping } from '../../core/idle/idle-timeout.ts'
+import { time, timeSchema } from './time.ts'
+import type { Static } from 'typebox'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { LastWake, WakeReason } from '../../core/vm/wake.ts'
+
+const WAKE_REASONS = [
+  'traffic',
+  'power',
+  'console',
+  'sleep_disabled',
+  'change',
+] as const satisfies readonly WakeReason[]
+
+const savedStateSchema = Type.Object(
+  {
+    saved_at: timeSchema,
+    size_mib: Type.Integer({
+      minimum: 0,
+      description: 'MiB in the pool, rounded up. Memory that the guest did not use is not in it.',
+      examples: [84],
+    }),
+    memory_mib: Type.Integer({ minimum: 1, description: 'MiB of memory of the guest.', examples: [512] }),
+  },
+  {
+    description:
+      'What the VM wakes from. Absent while it runs. Thrown away by `stopped` and by deletion, and by nothing else.',
+  },
+)
+
+const lastWakeSchema = Type.Object(
+  {
+    at: Type.String({
+      format: 'date-time',
+      description: 'When the guest was wanted: the first packet came, or the request.',
+      examples: ['2030-01-01T12:00:00.000Z'],
+    }),
+    reason: Type.Enum(WAKE_REASONS, {
+      type: 'string',
+      description:
+        '`traffic`: a packet for it. `power`: it was asked to run, or to be paused. `console`: a shell over SSH. ' +
+        '`sleep_disabled`: its idle timeout became 0. `change`: something desired needs the guest.',
+    }),
+    duration_ms: Type.Integer({
+      minimum: 0,
+      description: 'Milliseconds from then until the guest ran and had every packet that was held for it.',
+      examples: [180],
+    }),
+    held_packets: Type.Integer({
+      minimum: 0,
+      description: 'Packets that came meanwhile and were given to the guest, in their order.',
+      examples: [1],
+    }),
+    dropped_packets: Type.Integer({
+      minimum: 0,
+      description: `Packets that came meanwhile and were dropped: past ${limits.heldFramesMax} packets or ${limits.heldBytesMax / 1024} KiB, or held for more than ${limits.heldFrameAgeMs / 1000} s.`,
+      examples: [0],
+    }),
+  },
+  { description: 'The last wake that is over. Absent before the first.' },
+)
+
+const flappingSchema = Type.Object(
+  {
+    short_sleeps: Type.Integer({
+      minimum: limits.shortSleepsFree + 1,
+      description: `Sleeps in a row that traffic ended within ${limits.shortSleepMs / 1000} s.`,
+      examples: [5],
+    }),
+    sleeps_after_idle_seconds: Type.Integer({
+      minimum: 1,
+      description: 'Seconds without traffic after which it sleeps now, rounded up.',
+      examples: [40],
+    }),
+  },
+  {
+    description:
+      `Only while a VM falls asleep in vain: from the ${limits.shortSleepsFree + 1}th short sleep in a row on each doubles its idle timeout, up ` +
+      `to ${limits.sleepBackoffMsMax / 60_000} minutes. A sleep that lasts longer, or ends for another reason, ends that.`,
+  },
+)
+
+/** Of `observed`: what sleeping is about. */
+export const sleepMembers = {
+  last_traffic_at: Type.Optional(
+    Type.String({
+      format: 'date-time',
+      description:
+        'When the last packet came for the guest that counts against its idle timeout. While the VM runs it may be ' +
+        `${limits.lastTrafficStepMs / 1000} s behind. Absent where there was none yet.`,
+      examples: ['2030-01-01T12:00:00.000Z'],
+    }),
+  ),
+  saved_state: Type.Optional(savedStateSchema),
+  last_wake: Type.Optional(lastWakeSchema),
+  flapping: Type.Optional(flappingSchema),
+}
+
+type SleepWire = {
+  last_traffic_at?: string
+  saved_state?: Static<typeof savedStateSchema>
+  last_wake?: Static<typeof lastWakeSchema>
+  flapping?: Static<typeof flappingSchema>
+}
+
+export function sleepToWire(record: VmRecord): SleepWire {
+  const { lastTrafficAtMs, savedState: saved, lastWake } = record.observed
+  const flapping = flappingToWire(record)
+  return {
+    ...(lastTrafficAtMs === undefined ? {} : { last_traffic_at: time(lastTrafficAtMs) }),
+    ...(saved === undefined
+      ? {}
+      : {
+          saved_state: {
+            saved_at: time(saved.savedAtMs),
+            size_mib: saved.sizeMib,
+            memory_mib: saved.memoryMib,
+          },
+        }),
+    ...(lastWake === undefined ? {} : { last_wake: lastWakeToWire(lastWake) }),
+    ...(flapping === undefined ? {} : { flapping }),
+  }
+}
+
+const lastWakeToWire = (wake: LastWake): Static<typeof lastWakeSchema> => ({
+  at: time(wake.atMs),
+  reason: wake.reason,
+  duration_ms: Math.round(wake.durationMs),
+  held_packets: wake.heldPackets,
+  dropped_packets: wake.droppedPackets,
+})
+
+/** A VM that never sleeps does not flap, whatever it did before. */
+function flappingToWire(record: VmRecord): SleepWire['flapping'] | undefined {
+  const timeoutMs = idleTimeoutMs(record)
+  if (timeoutMs === undefined || !isFlapping(record)) return undefined
+  const { shortSleeps = 0 } = record.observed
+  return { short_sleeps: shortSleeps, sleeps_after_idle_seconds: Math.ceil(timeoutMs / 1000) }
+}

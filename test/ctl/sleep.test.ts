@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { makePki, SHA } from '../daemon/support/controller-host.ts'
+import { eventually } from '../daemon/support/eventually.ts'
+import { startCtlStage } from './support/ctl-stage.ts'
+import type { TestContext } from 'node:test'
+import type { Generation, VmId } from '../../src/core/vm/ids.ts'
+import type { Observed } from '../../src/core/vm/record.ts'
+import type { Pki } from '../daemon/support/controller-host.ts'
+import type { CtlStage } from './support/ctl-stage.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const id = 'web-1' as VmId
+const savedState = { savedAtMs: 1, sizeMib: 84, memoryMib: 512 }
+
+/** With a VM that sleeps after ten minutes without traffic, and is as desired. */
+async function stageWithSleeper(t: TestContext): Promise<CtlStage> {
+  const stage = await startCtlStage(t, pki)
+  const images = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/k#sha256=${SHA}`
+  const { status, err } = await stage.run(`vm create ${id} ${images} --ipv4 192.0.2.10 --sleep-after 10m`)
+  assert.equal(status, 0, err)
+  see(stage, { state: 'sleeping', savedState })
+  return stage
+}
+
+/** As if a pass had found it so, with nothing left to do. */
+function see({ host: { store } }: CtlStage, observed: Omit<Observed, 'sinceMs'>): void {
+  const observedGeneration = store.vms.get(id)?.generations.desired
+  assert.ok(observedGeneration !== undefined)
+  store.vms.recordProgress(id, { observed: { sinceMs: 1, ...observed }, observedGeneration, nowMs: 1 })
+}
+
+/** Until the daemon holds a long poll of the wait. */
+const polling = ({ host }: CtlStage): Promise<void> => eventually(() => host.waits.size === 1)
+
+test('the list shows after how long VMs sleep, what is saved of those that do, and which of them flap', async (t) => {
+  const stage = await stageWithSleeper(t)
+  const row = async (): Promise<string> => (await stage.run('vm ls')).out.split('\n')[1] ?? ''
+  assert.match(await row(), /^web-1 +sleeping +1 +1 +512 MiB +2 GiB +84 MiB saved +192\.0\.2\.10 +-$/)
+  see(stage, { state: 'running' })
+  assert.match(await row(), /^web-1 +running .* after 10 min +192/)
+  see(stage, { state: 'running', shortSleeps: 5 })
+  assert.match(await row(), /^web-1 +running .* after 10 min, flaps +192/)
+})
+
+test('the host tells how many of its VMs are asleep', async (t) => {
+  const stage = await stageWithSleeper(t)
+  assert.match((await stage.run('sync')).out, /VMs +1, 1 as desired, 1 asleep\n/)
+})
+
+test('start wakes a VM that sleeps, and says how to see it through', async (t) => {
+  const stage = await stageWithSleeper(t)
+  const { status, out } = await stage.run(`vm start ${id}`)
+  assert.equal(status, 0)
+  assert.equal(
+    out,
+    'web-1: sleeping, and asked to wake. To see it through: vmhostctl vm wait web-1 --for running\n',
+  )
+  assert.equal(stage.host.store.vms.get(id)?.wake?.reason, 'power')
+})
+
+for (const verb of ['start', 'resume']) {
+  test(`${verb} --wait ends when the guest is back, though the generations met all the time`, async (t) => {
+    const stage = await stageWithSleeper(t)
+    const { result, printed } = stage.start(`vm ${verb} ${id} --wait`)
+    await polling(stage)
+    see(stage, { state: 'waking', savedState })
+    await eventually(() => printed().includes('waking'))
+    await polling(stage)
+    see(stage, { state: 'running' })
+    const { status, out, err } = await result
+    assert.equal(status, 0)
+    assert.equal(out, 'web-1: running, generation 1\n')
+    assert.equal(
+      err,
+      'web-1: sleeping, generation 1\nweb-1: waking, generation 1\nweb-1: running, generation 1\n',
+    )
+  })
+}
+
+test('any other change waits for the generations alone: a VM may sleep on', async (t) => {
+  const stage = await stageWithSleeper(t)
+  const { result } = stage.start(`vm resize ${id} --sleep-after 5m --wait`)
+  await polling(stage)
+  see(stage, { state: 'sleeping', savedState })
+  assert.equal((await result).out, 'web-1: sleeping, generation 2\n')
+})
+
+test('a wait can be for sleep, or for the end of it', async (t) => {
+  const stage = await stageWithSleeper(t)
+  see(stage, { state: 'running' })
+  const { result } = stage.start(`vm wait ${id} --for sleeping`)
+  await polling(stage)
+  see(stage, { state: 'sleeping', savedState })
+  assert.equal((await result).out, 'web-1: sleeping, generation 1\n')
+  const { status, err } = await stage.run(`vm wait ${id} --for running --timeout 0`)
+  assert.equal(status, 3)
+  assert.match(err, /web-1 is not running after 0 s; sleeping, generation 1/)
+})
+
+test('a state that no VM stays in is none to wait for', async (t) => {
+  const stage = await stageWithSleeper(t)
+  const { status, err } = await stage.run(`vm wait ${id} --for waking`)
+  assert.equal(status, 2)
+  assert.match(err, /running, sleeping, paused, stopped/)
+})
+
+/** As if it could not be woken. */
+const refuseWake = (stage: CtlStage): void =>
+  see(stage, {
+    state: 'failed',
+    savedState,
+    fault: {
+      code: 'saved_state_foreign',
+      step: 'monitor.ensure-restored',
+      message: 'the saved state is of another disk; PUT power stopped removes it',
+      generation: 1 as Generation,
+      sinceMs: 1,
+      attempt: 1,
+      nextAttemptAtMs: Date.now() + 30_000,
+    },
+  })
+
+test('a wake that fails is told while start waits, and waited out', async (t) => {
+  const stage = await stageWithSleeper(t)
+  const { result, printed } = stage.start(`vm start ${id} --wait`)
+  await polling(stage)
+  refuseWake(stage)
+  await eventually(() => printed().includes('is of another disk; PUT power stopped removes it'))
+  await polling(stage)
+  see(stage, { state: 'running' })
+  assert.equal((await result).status, 0)
+})
+
+test('a wake that fails ends the wait where that is asked; to start again asks again', async (t) => {
+  const stage = await stageWithSleeper(t)
+  refuseWake(stage)
+  const { status, err } = await stage.run(`vm start ${id} --wait --fail-on-error`)
+  assert.equal(status, 1)
+  assert.match(err, /is of another disk; PUT power stopped removes it/)
+  assert.match((await stage.run(`vm start ${id}`)).out, /^web-1: failed, and asked to wake\./)
+})

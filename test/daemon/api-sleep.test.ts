@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { makePki, startControllerHost, assertProblem } from './support/controller-host.ts'
+import { until } from '../contract/until.ts'
+import { typed, vmRequest } from './support/typed.ts'
+import { dial, refused, startConsole, TestViewer, watch, WEB } from './support/console-viewer.ts'
+import type { TestContext } from 'node:test'
+import type { Generation } from '../../src/core/vm/ids.ts'
+import type { Observed } from '../../src/core/vm/record.ts'
+import type { ControllerHost, Pki } from './support/controller-host.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const params = { path: { id: 'web-1' } }
+const compute = { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 10 }
+const NIGHT = Date.UTC(2030, 0, 1)
+const savedState = { savedAtMs: NIGHT, sizeMib: 84, memoryMib: 512 }
+
+/** A host with a VM that sleeps when it is idle, and does. */
+async function hostWithSleeper(t: TestContext): Promise<ControllerHost> {
+  const host = await startControllerHost(t, pki)
+  const created = await typed(host.api.PUT('/v1/vms/{id}', { params, body: vmRequest({ compute }) }))
+  assert.equal(created.status, 202, created.text)
+  observe(host, { state: 'sleeping', savedState })
+  host.pokes.length = 0
+  return host
+}
+
+function observe({ store }: ControllerHost, observed: Omit<Observed, 'sinceMs'>): void {
+  store.vms.recordProgress(WEB, {
+    observed: { sinceMs: NIGHT, ...observed },
+    observedGeneration: 1 as Generation,
+    nowMs: NIGHT,
+  })
+}
+
+const setPower = (host: ControllerHost, state: 'running' | 'stopped', dry = false) =>
+  typed(
+    host.api.PUT('/v1/vms/{id}/power', {
+      params: { ...params, ...(dry ? { query: { dry_run: true } } : {}) },
+      body: { state },
+    }),
+  )
+
+const get = async ({ api }: ControllerHost) => (await typed(api.GET('/v1/vms/{id}', { params }))).json
+
+test('a VM that sleeps tells what is saved of it; the list finds it by its state', async (t) => {
+  const host = await hostWithSleeper(t)
+  const { observed } = await get(host)
+  assert.equal(observed.state, 'sleeping')
+  assert.deepEqual(observed.saved_state, {
+    saved_at: '2030-01-01T00:00:00.000Z',
+    size_mib: 84,
+    memory_mib: 512,
+  })
+  const query = { state: 'sleeping' } as const
+  const { json } = await typed(host.api.GET('/v1/vms', { params: { query } }))
+  assert.deepEqual(
+    json.items.map(({ id }) => id),
+    ['web-1'],
+  )
+})
+
+test('a VM that was woken tells when, why, how fast, and what became of the packets', async (t) => {
+  const host = await hostWithSleeper(t)
+  observe(host, {
+    state: 'running',
+    lastTrafficAtMs: NIGHT + 5000,
+    lastWake: {
+      reason: 'traffic',
+      atMs: NIGHT + 5000,
+      durationMs: 180.4,
+      heldPackets: 2,
+      droppedPackets: 0,
+    },
+  })
+  const { observed } = await get(host)
+  assert.equal(observed.saved_state, undefined)
+  assert.equal(observed.last_traffic_at, '2030-01-01T00:00:05.000Z')
+  assert.deepEqual(observed.last_wake, {
+    at: '2030-01-01T00:00:05.000Z',
+    reason: 'traffic',
+    duration_ms: 180,
+    held_packets: 2,
+    dropped_packets: 0,
+  })
+})
+
+test('a VM that flaps says so, and after how long it sleeps instead; one that may not sleep does not', async (t) => {
+  const host = await hostWithSleeper(t)
+  observe(host, { state: 'running', shortSleeps: 3 })
+  assert.equal((await get(host)).observed.flapping, undefined)
+  observe(host, { state: 'running', shortSleeps: 5 })
+  assert.deepEqual((await get(host)).observed.flapping, { short_sleeps: 5, sleeps_after_idle_seconds: 40 })
+  const body = { ...compute, sleep_after_idle_seconds: 0 }
+  assert.equal((await typed(host.api.PUT('/v1/vms/{id}/compute', { params, body }))).status, 202)
+  assert.equal((await get(host)).observed.flapping, undefined)
+})
+
+test('power running wakes a VM that sleeps with 200: nothing that is desired changes', async (t) => {
+  const host = await hostWithSleeper(t)
+  const asleep = await get(host)
+  const { status, json } = await setPower(host, 'running')
+  assert.deepEqual([status, json], [200, asleep])
+  assert.equal(host.store.vms.get(WEB)?.wake?.reason, 'power')
+  assert.deepEqual(host.pokes, ['web-1: wake for power'])
+})
+
+test('a dry run of that wakes nobody', async (t) => {
+  const host = await hostWithSleeper(t)
+  const { status, json } = await setPower(host, 'running', true)
+  assert.deepEqual([status, json.dry_run?.changed, json.dry_run?.changes], [200, false, []])
+  assert.deepEqual([host.store.vms.get(WEB)?.wake, host.pokes], [undefined, []])
+})
+
+test('an idle timeout of 0 is a change like any other, by compute and by resize', async (t) => {
+  const host = await hostWithSleeper(t)
+  const body = { ...compute, sleep_after_idle_seconds: 0, disk_mib: 2048 }
+  const { status, json } = await typed(host.api.PUT('/v1/vms/{id}/resize', { params, body }))
+  assert.deepEqual([status, json.generations.desired], [202, 2])
+  assert.deepEqual(host.pokes, ['web-1: resize'])
+})
+
+test('memory of a VM that sleeps does not change', async (t) => {
+  const host = await hostWithSleeper(t)
+  const body = { ...compute, memory_mib: 256 }
+  assertProblem(await typed(host.api.PUT('/v1/vms/{id}/compute', { params, body })), 409, 'vm_not_stopped')
+})
+
+test('what a VM that sleeps was promised stays promised', async (t) => {
+  const host = await hostWithSleeper(t)
+  const { capacity, vms } = (await typed(host.api.GET('/v1/sync'))).json
+  assert.equal(capacity.memory.committed_mib, 512)
+  assert.equal(capacity.disks[0]?.committed_mib, 2048)
+  assert.equal(vms[0]?.state, 'sleeping')
+})
+
+test('a shell wakes the VM it is asked for, and is there when the guest is', async (t) => {
+  const host = await hostWithSleeper(t)
+  host.guests.guest('192.0.2.10')
+  const viewer = new TestViewer(dial(host, pki, { query: '?mode=ssh' }))
+  t.after(() => viewer.socket.terminate())
+  await until(
+    () => host.pokes,
+    ({ length }) => length === 1,
+  )
+  assert.equal(host.store.vms.get(WEB)?.wake?.reason, 'console')
+  observe(host, { state: 'waking' })
+  observe(host, { state: 'running' })
+  await until(
+    () => viewer.texts,
+    ({ length }) => length === 1,
+  )
+  assert.deepEqual(viewer.texts, [{ attached: { mode: 'ssh' } }])
+})
+
+test('a shell in a VM that cannot be woken is refused with the way to the reason', async (t) => {
+  const host = await hostWithSleeper(t)
+  const asked = refused(host, pki, { query: '?mode=ssh' })
+  await until(
+    () => host.pokes,
+    ({ length }) => length === 1,
+  )
+  const fault = {
+    code: 'saved_state_corrupt',
+    step: 'monitor.ensure-restored',
+    message: 'the saved state of web-1 is damaged',
+    generation: 1 as Generation,
+    sinceMs: NIGHT,
+    attempt: 1,
+    nextAttemptAtMs: NIGHT + 1000,
+  } as const
+  observe(host, { state: 'sleeping', savedState, fault })
+  const { status, code, detail } = (await asked).json
+  assert.deepEqual([status, code], [409, 'vm_not_running'])
+  assert.match(detail, /web-1 is sleeping: it was asked to wake and did not; observed\.error says why/)
+  const { observed } = await get(host)
+  assert.match(observed.error ?? '', /the saved state of web-1 is damaged/)
+  assert.ok(observed.saved_state !== undefined, 'and it is kept')
+})
+
+test('the serial console of a VM that sleeps goes on with its history, and wakes nobody', async (t) => {
+  const host = await hostWithSleeper(t)
+  const session = await startConsole(host)
+  session.say(Buffer.from('before it fell asleep'))
+  const viewer = await watch(t, host, pki)
+  await viewer.shows('before it fell asleep')
+  viewer.type('hello?')
+  await until(
+    () => session.terminal.typed,
+    (text) => text === 'hello?',
+  )
+  assert.deepEqual([host.pokes, host.store.vms.get(WEB)?.wake], [[], undefined])
+})
+
+test('where the host was booted since, the console of a VM that sleeps comes with its wake', async (t) => {
+  const host = await hostWithSleeper(t)
+  const { json } = await refused(host, pki)
+  assert.equal(json.code, 'vm_not_running')
+  assert.match(json.detail, /web-1 is sleeping: start it, or connect with follow=true to wait for its wake/)
+  const viewer = await watch(t, host, pki, { query: '?follow=true' })
+  assert.deepEqual(viewer.texts, [{ waiting: { for: 'start' } }])
+  await startConsole(host)
+  assert.equal((await viewer.message(1)).attached.mode, 'tty')
+})
