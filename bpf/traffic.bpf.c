@@ -321,7 +321,7 @@ static __always_inline void describe(struct event *event, struct __sk_buff *skb,
  * forgotten by then.
  *
  * The daemon is told of each: it leaves records in the ring buffer while they wait, and by itself the kernel tells only one
- * that has read all before.
+ * that has read all before. So too of one that is given up: until then those behind it could not be read.
  */
 #define COPY(SIZE)                                                                                    \
 	static __always_inline int copy_##SIZE(struct __sk_buff *skb, const struct guest *guest,       \
@@ -335,7 +335,7 @@ static __always_inline void describe(struct event *event, struct __sk_buff *skb,
 		asm volatile("" : "+r"(length));                                                       \
 		if (length < ETH_HLEN || length > SIZE ||                                              \
 		    bpf_skb_load_bytes(skb, 0, event->frame, length)) {                                \
-			bpf_ringbuf_discard(event, 0);                                                 \
+			bpf_ringbuf_discard(event, BPF_RB_FORCE_WAKEUP);                               \
 			return 0;                                                                      \
 		}                                                                                      \
 		event->length = length;                                                                \

@@ -33,8 +33,8 @@ export const limits = {
   waitSecondsMax: 60,
   sleepAfterIdleSecondsMax: 365 * 24 * 3600,
 
-  /** A VM runs at least this long before it sleeps again, whatever its timeout. */
-  awakeMsMin: 1000,
+  /** A VM that was woken runs at least this long before it sleeps again, whatever its timeout. */
+  awakeMsMin: 3000,
   /** A sleep that traffic ends sooner than this was not worth its save. */
   shortSleepMs: 10_000,
   /** Short sleeps in a row that cost nothing; each one more doubles the idle timeout, up to the longest. */
@@ -48,8 +48,6 @@ export const limits = {
   saveFlushesMax: 2,
   /** How long the space of a removed saved state waits to be freed; by then its guest is awake. */
   savedDiscardMs: 1000,
-  /** How soon a VM that could not be saved for that looks again. */
-  saveRecheckMs: 1000,
   /** The least time between two looks at a VM that is about to be idle for long enough. */
   sleepRecheckMs: 10,
   /** How old `last_traffic_at` may be while a VM runs. */
@@ -167,7 +165,7 @@ export const limits = {
   /** For a step that was told to stop at its deadline. */
   stepGraceMs: 5000,
   imageFetchMs: 3_600_000,
-  /** 1 GiB/s of guest memory at the slowest disk we would save to, a hundredth of that, for a guest of 64 GiB. */
+  /** A guest of 64 GiB on the slowest disk we would save to: about 10 MiB/s. */
   saveMs: 6_600_000,
   restoreMs: 600_000,
   diskCloneMs: 600_000,
@@ -178,7 +176,7 @@ export const limits = {
   qmpGreetingMs: 2000,
   /** One command. Pausing waits for the disk writes under way. */
   qmpCommandMs: 10_000,
-  /** From a wake until the agent in a guest took the time: it looks ten times a second at best, when it gets to run. */
+  /** From a wake until the agent in a guest took the time: some look only once or twice a second, when they get to run. */
   guestAgentMs: 10_000,
   guestAgentBytesMax: 64 * 1024,
   /** What a QEMU process may use besides the guest's memory: code, heap, I/O buffers, stacks. */

@@ -23,11 +23,6 @@ export interface SavedStates {
   publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<void>
   /** Reads the memory and compares its checksum. Throws `saved_state_corrupt`. */
   verify(id: VmId, signal: AbortSignal): Promise<void>
-  /**
-   * Begins to verify, while the host is busy with something else: the next `verify` waits for this reading, and makes none of
-   * its own. What is wrong is told there. On abort it is forgotten.
-   */
-  beginVerify(id: VmId, signal: AbortSignal): void
   /** Removes what is published and what is unfinished. Once it resolves no start can find it again. */
   remove(id: VmId): Promise<void>
 }

@@ -3,8 +3,8 @@ import type { UserId } from '../core/vm/ids.ts'
 
 /**
  * Traffic from host to guest: whether there is any, and what keeps it for a guest that is not there. What it knows and
- * holds is the kernel's and outlives the daemon, but for frames that were taken over to be delivered. Every method throws
- * HostFault `traffic_failed`.
+ * holds is the kernel's and outlives the daemon, each frame until it is sent; only where so much is held that the kernel has
+ * no room for more are frames in the daemon's memory. Every method throws HostFault `traffic_failed`.
  */
 export interface Traffic {
   inspect(subject: TrafficSubject): Promise<TrafficState>

@@ -49,7 +49,7 @@ async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedStat
   let first: Failure | undefined
   let done = 0
   for (const [index, step] of steps.entries()) {
-    if (signal.aborted || isSuperseded(pass)) return { kind: 'again' }
+    if (signal.aborted || isSuperseded(pass, steps.slice(0, index))) return { kind: 'again' }
     if (step.lane !== undefined && ended.has(step.lane)) continue
     const failure = await attempt(pass, step, { isFirst: index === 0, state })
     if (failure === 'aborted') return { kind: 'again' }
@@ -79,6 +79,10 @@ async function attempt(
   try {
     await runStep(step, { ...pass, notes, storeId: store.storeId })
   } catch (error) {
+    if (notes.delivery !== undefined) {
+      log.info({ step: step.kind, ...notes.delivery }, 'frames were delivered in a step that failed')
+      noteDelivery(pass, notes.delivery, state)
+    }
     if (signal.aborted) return 'aborted'
     if (!(error instanceof HostFault)) throw error
     return { step: step.kind, code: error.code, retry: error.retry, message: errorChain(error) }
@@ -93,7 +97,14 @@ async function attempt(
   if (notes.delivery !== undefined) noteDelivery(pass, notes.delivery, state)
   const launch = launchAfter(step, pass)
   if (launch !== undefined) write(pass, { observed: observed(pass, state), launch })
+  if (step.kind === 'monitor.ensure-saved' && notes.givenUp === undefined) noteSaved(pass, state)
   return undefined
+}
+
+/** What kept it from falling asleep is over, whether or not it stays asleep. */
+function noteSaved(pass: Pass, state: ObservedState): void {
+  const { fault: _mended, ...shown } = observed(pass, state)
+  write(pass, { observed: shown })
 }
 
 /** Belongs to the wake under way; of a save that was given up nobody was asleep yet. */
@@ -118,8 +129,12 @@ function launchAfter(step: Step, { record, host }: Pass): Launch | null | undefi
   return { bootId: host.bootId, atMs: host.clock.now(), compute: record.desired.compute }
 }
 
-/** By a change, or by who wants the guest: then it is not to be put to sleep any further. */
-function isSuperseded({ store, record }: Pass): boolean {
+/**
+ * By a change, or by who wants the guest: then it is not to be put to sleep any further. A guest that was read whole is
+ * brought back first, since to read it again would take as long again; an end of the VM aborts that.
+ */
+function isSuperseded({ store, record }: Pass, done: readonly Step[]): boolean {
+  if (done.some(({ kind }) => kind === 'monitor.ensure-restored')) return false
   const now = store.vms.get(record.id)
   if (now?.generations.desired !== record.generations.desired) return true
   return record.wake === undefined && now.wake !== undefined

@@ -1,5 +1,5 @@
 import { limits } from '../config/limits.ts'
-import { sleepDueMs } from '../core/plan/plan-sleep.ts'
+import { sleepDueMs, sleepFault, waitsForPlace } from '../core/plan/plan-sleep.ts'
 import { findLaunch } from '../core/vm/launch.ts'
 import { observedState } from '../core/vm/observed-state.ts'
 import { partialFaults } from '../core/vm/partial-faults.ts'
@@ -78,10 +78,15 @@ function noteWake({ store, host, log }: PassContext, record: VmRecord, world: Wo
     return { ...rest, observed: shown }
   }
   const { capabilities } = host.monitor
-  const wake = wakeThatBegins(record, world, { nowMs, capabilities })
+  // As it is on record now: who asked for the guest during the look came first.
+  const asked = record.wake ?? store.vms.get(record.id)?.wake
+  const known = asked === undefined ? record : { ...record, wake: asked }
+  const wake = wakeThatBegins(known, world, { nowMs, capabilities })
   if (wake === undefined) return record
   store.vms.recordProgress(record.id, { observed: record.observed, wake, nowMs })
-  log.info({ reason: wake.reason, waited_ms: nowMs - wake.atMs }, 'waking')
+  if (asked?.savedAtMs === undefined) {
+    log.info({ reason: wake.reason, waited_ms: nowMs - wake.atMs }, 'waking')
+  }
   return { ...record, wake }
 }
 
@@ -106,6 +111,9 @@ function noteLaunch(pass: Pass): Next | undefined {
   const finding = findLaunch(record, world, { nowMs: host.clock.now(), bootId: host.bootId })
   switch (finding.kind) {
     case 'as-recorded':
+      return undefined
+    case 'stopped':
+      write(pass, { observed: record.observed, launch: null })
       return undefined
     case 'adopted':
       write(pass, { observed: record.observed, launch: finding.launch })
@@ -164,7 +172,9 @@ function settle(pass: Pass, state: ObservedState): Next {
     log.info({ reasons: wake.reasons }, 'deleted')
     return { kind: 'gone' }
   }
-  const { fault: _mended, ...rest } = observed(pass, state)
+  const { fault: _mended, ...seen } = observed(pass, state)
+  const kept = state === 'running' ? sleepFault(record) : undefined
+  const rest = { ...seen, ...(kept === undefined ? {} : { fault: kept }) }
   const rises = record.generations.observed < record.generations.desired
   const streak = record.desired.power === 'stopped' ? { exitStreak: 0 } : {}
   write(pass, { ...streak, observed: rest, observedGeneration: record.generations.desired })
@@ -172,11 +182,16 @@ function settle(pass: Pass, state: ObservedState): Next {
   return { kind: 'after', ms: nextLookMs(pass, rest) }
 }
 
-/** A settled VM is looked at again when it may be due to sleep, and in any case once in a while. */
+/**
+ * A settled VM is looked at again when it may be due to sleep, where it waits for its turn to be saved when that comes, and
+ * in any case once in a while.
+ */
 function nextLookMs({ record, world, host, intent, saves }: Pass, shown: Observed): number {
   const { desired } = record.generations
   const settled = { ...record, observed: shown, generations: { desired, observed: desired } }
-  const dueMs = sleepDueMs(settled, world, factsOf(host, intent, saves.mayBegin))
+  const facts = factsOf(host, intent, saves.mayBegin)
+  const dueMs = sleepDueMs(settled, world, facts)
+  if (waitsForPlace(settled, world, facts)) saves.waitForPlace(record.id)
   const resyncMs = limits.resyncMs * (1 - limits.retryJitter * host.clock.random())
   return Math.ceil(Math.min(resyncMs, dueMs ?? resyncMs))
 }

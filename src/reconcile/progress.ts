@@ -59,7 +59,7 @@ export function fail(
   return { kind: 'after', ms: nextAttemptAtMs - nowMs }
 }
 
-/** What is shown besides the state, as seen in this pass; the fault stands until the VM is settled. */
+/** What is shown besides the state, as seen in this pass; the fault stands at least until the VM is settled. */
 export function observed({ record, world, host }: Pass, state: ObservedState): Observed {
   const { fault, state: before, sinceMs } = record.observed
   const nowMs = host.clock.now()

@@ -14,7 +14,8 @@ export class Reconciler {
   #stopping = false
 
   constructor(context: PassContext) {
-    this.#context = { ...context, saves: new Saves() }
+    const saves = new Saves((id) => this.#notice(id, 'a place to be saved is free'))
+    this.#context = { ...context, saves }
   }
 
   /** Starts a worker for every VM; resolves when each has looked at its host objects once. */
@@ -69,7 +70,10 @@ export class Reconciler {
   #worker(id: VmId): Worker {
     let worker = this.#workers.get(id)
     if (worker === undefined) {
-      const onGone = () => this.#workers.delete(id)
+      const onGone = (): void => {
+        this.#workers.delete(id)
+        this.#context.saves.forget(id)
+      }
       worker = new Worker(this.#context, id, { places: this.#places, onGone })
       this.#workers.set(id, worker)
     }

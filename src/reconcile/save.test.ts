@@ -103,7 +103,7 @@ test('a guest that cannot be saved runs on, says so, and is tried again', async 
   stage.receive('flows')
   assert.deepEqual(stage.given(), ['flows'])
   await stage.later(limits.retryBackoffMsMin)
-  assert.equal(stage.shown(), 'running', 'it is not idle any more, and the fault is over')
+  assert.equal(stage.shown(), 'running save_failed', 'it is not idle any more, and the fault stays')
   await stage.later(IDLE_MS)
   assert.equal(stage.shown(), 'sleeping')
 })
@@ -115,6 +115,21 @@ test('a fault of a save is not told for ever: the next save mends it', async (t)
   assert.equal(stage.shown(), 'running save_failed')
   await stage.later(limits.retryBackoffMsMin)
   assert.equal(stage.shown(), 'sleeping')
+})
+
+test('a save that succeeds ends the fault of the last, although a packet keeps the guest awake', async (t) => {
+  const stage = await sleepStage(t)
+  const { savedStates } = stage.host
+  savedStates.failNext('publish', new HostFault('save_failed', 'on purpose'))
+  await stage.later(IDLE_MS)
+  assert.equal(stage.shown(), 'running save_failed')
+  const publish = savedStates.publish.bind(savedStates)
+  savedStates.publish = async (...args) => {
+    await publish(...args)
+    stage.receive('late')
+  }
+  await stage.later(limits.retryBackoffMsMin)
+  isAwake(stage, ['late'])
 })
 
 test('a state that was published although its publication failed is gone before the guest goes on', async (t) => {
@@ -151,13 +166,100 @@ test('few guests are saved at a time, and the others take their turn', async (t)
     store.vms.ids().filter((id) => host.monitor.stateOf(id).kind === 'paused').length
   assert.equal(paused(), limits.savesMax)
   for (const release of releases) release()
-  await stage.idle()
+  await stage.turns()
   assert.equal(paused(), 0)
-  await stage.later(limits.saveRecheckMs)
   assert.deepEqual(
     store.vms.all().map(({ observed }) => observed.state),
     Array.from({ length: limits.savesMax + 1 }, () => 'sleeping'),
   )
+})
+
+test('who waits for a turn is not looked at meanwhile, and one that wants none any more passes it on', async (t) => {
+  const stage = await sleepStage(t)
+  const { host, store } = stage
+  for (let other = 2; other <= limits.savesMax + 2; other += 1) stage.createAnother(other)
+  await stage.idle()
+  const releases = Array.from({ length: limits.savesMax }, () => host.monitor.holdNext('save'))
+  await stage.beDue()
+  const waiting = store.vms.all().filter(({ id }) => host.monitor.stateOf(id).kind === 'running')
+  assert.equal(waiting.length, 2)
+  let looks = 0
+  const inspect = host.monitor.inspect.bind(host.monitor)
+  host.monitor.inspect = (id) => {
+    looks += 1
+    return inspect(id)
+  }
+  stage.clock.advance(limits.resyncMs / 2)
+  await stage.turns()
+  assert.equal(looks, 0)
+  const [first, second] = waiting.map(({ host: { device } }) => device)
+  assert.ok(first !== undefined && second !== undefined)
+  host.traffic.receive(first)
+  releases[0]?.()
+  await stage.turns()
+  const stateOf = (device: string | undefined): string | undefined =>
+    store.vms.all().find(({ host: of }) => of.device === device)?.observed.state
+  assert.deepEqual([stateOf(first), stateOf(second)], ['running', 'sleeping'])
+  for (const release of releases) release()
+  await stage.turns()
+})
+
+for (const [what, fail] of Object.entries({
+  'traffic.ensure-held': ({ host }: Stage, fault: HostFault) => {
+    host.traffic.ensureHeld = () => Promise.reject(fault)
+  },
+  'monitor.ensure-saved': ({ host }: Stage, fault: HostFault) => {
+    host.monitor.save = () => Promise.reject(fault)
+  },
+})) {
+  test(`a guest of whom ${what} always fails is tried less and less often, whatever comes for it`, async (t) => {
+    const stage = await sleepStage(t)
+    let tries = 0
+    fail(stage, new HostFault('save_failed', 'on purpose'))
+    const ensureHeld = stage.host.traffic.ensureHeld.bind(stage.host.traffic)
+    stage.host.traffic.ensureHeld = (subject) => {
+      tries += 1
+      return ensureHeld(subject)
+    }
+    await stage.later(IDLE_MS)
+    for (let ms = 0; ms < 300_000; ms += 500) {
+      await stage.later(500)
+      assert.equal(stage.shown(), 'running save_failed')
+    }
+    // 1 + 2 + 4 + 8 + 16 + 32 s, and then each minute, less the jitter.
+    assert.ok(tries > 8 && tries < 16, `${tries} tries`)
+    const { attempt = 0 } = stage.vm().observed.fault ?? {}
+    assert.equal(attempt, tries)
+    stage.receive('first')
+    await stage.noticed()
+    assert.equal(stage.shown(), 'running save_failed')
+    await stage.later(2 * IDLE_MS)
+    assert.ok((stage.vm().observed.fault?.attempt ?? 0) > attempt)
+    setCompute(stage.context, stage.id, { ...SLEEPER, sleepAfterIdleSeconds: 0 })
+    await stage.idle()
+    assert.equal(stage.shown(), 'running', 'it shall not sleep any more')
+  })
+}
+
+test('what cannot be undone of a save that failed hides neither its fault nor the rest', async (t) => {
+  const stage = await sleepStage(t)
+  const { host } = stage
+  host.monitor.failNext('save', new HostFault('save_failed', 'on purpose'), 'after')
+  host.traffic.failNext('ensureFlowing', new HostFault('traffic_failed', 'on purpose'))
+  const remove = host.savedStates.remove.bind(host.savedStates)
+  const atRemoval: unknown[] = []
+  host.savedStates.remove = (id) => {
+    atRemoval.push([stage.shown(), host.monitor.toldTime.length])
+    return remove(id)
+  }
+  const codes: (string | undefined)[] = []
+  stage.store.onVmChange((id) => codes.push(stage.store.vms.get(id)?.observed.fault?.code))
+  await stage.later(IDLE_MS)
+  assert.deepEqual([...new Set(codes)], ['save_failed'])
+  assert.deepEqual(atRemoval, [['running', 1]], 'it is removed at once, and the guest knows the time by then')
+  await stage.later(limits.unitRecheckMs)
+  stage.receive('flows')
+  assert.deepEqual(stage.given(), ['flows'])
 })
 
 function isAwakeDespite({ host, goesOn }: Stage): void {

@@ -162,6 +162,130 @@ test('a restore that fails is tried again, and never becomes a boot', async (t) 
   assert.deepEqual(given(), ['first'])
 })
 
+test('a start after a restore that failed and a stop is a boot, and no exit', async (t) => {
+  const { host, context, id, vm, idle, shown, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  host.monitor.failNext('ensureRestored', new HostFault('restore_failed', 'on purpose'))
+  setPower(context, id, 'running')
+  await idle()
+  assert.equal(shown(), 'failed restore_failed')
+  setPower(context, id, 'stopped')
+  await idle()
+  assert.deepEqual([shown(), vm().launch], ['stopped', undefined])
+  setPower(context, id, 'running')
+  await idle()
+  assert.deepEqual([shown(), vm().exitStreak], ['running', 0])
+})
+
+test('memory that is damaged ends a restore that would take long', async (t) => {
+  const { host, id, idle, shown, receive, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  host.savedFiles.damage(host.savedStates.paths(id).published)
+  host.monitor.holdNext('ensureRestored')
+  receive('first')
+  await idle()
+  assert.deepEqual([shown(), host.fakeUnits.stateOf(id).kind], ['failed saved_state_corrupt', 'absent'])
+})
+
+test('a restore that fails waits for no checksum', async (t) => {
+  const { host, id, idle, shown, receive, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  host.savedStates.holdNext('verify')
+  host.monitor.failNext('ensureRestored', new HostFault('restore_failed', 'on purpose'))
+  receive('first')
+  await idle()
+  assert.deepEqual([shown(), host.fakeUnits.stateOf(id).kind], ['failed restore_failed', 'absent'])
+})
+
+for (const [when, byMs] of [
+  ['back', -3_600_000],
+  ['forward', 3_600_000],
+] as const) {
+  test(`a clock that was set ${when} lets no guest go on from memory that nobody has checked`, async (t) => {
+    const { host, id, turns, idle, stop, start, shown, receive, goesOn, fallAsleep, clock } =
+      await sleepStage(t)
+    await fallAsleep()
+    clock.set(byMs)
+    const release = host.monitor.holdNext('ensureRestored')
+    receive('first')
+    await turns()
+    assert.equal(host.fakeUnits.stateOf(id).kind, 'active')
+    await stop()
+    release()
+    clock.set(byMs)
+    host.savedFiles.damage(host.savedStates.paths(id).published)
+    await start()
+    await idle()
+    assert.equal(shown(), 'failed saved_state_corrupt')
+    assert.deepEqual([host.fakeUnits.stateOf(id).kind, goesOn()], ['absent', false])
+    assert.notEqual(host.savedStates.metadataOf(id), undefined)
+  })
+}
+
+test('a change in the middle of a wake has its memory read once', async (t) => {
+  const { host, context, id, vm, turns, idle, shown, receive, fallAsleep, goesOn } = await sleepStage(t)
+  await fallAsleep()
+  let readings = 0
+  const verify = host.savedStates.verify.bind(host.savedStates)
+  host.savedStates.verify = (...args) => {
+    readings += 1
+    return verify(...args)
+  }
+  const release = host.savedStates.holdNext('verify')
+  receive('first')
+  await turns()
+  setCompute(context, id, { ...SLEEPER, sleepAfterIdleSeconds: 0 })
+  release()
+  await idle()
+  assert.deepEqual([readings, shown(), vm().generations], [1, 'running', { desired: 2, observed: 2 }])
+  assert.ok(goesOn())
+})
+
+test('a stop in the middle of a wake lets no guest go on', async (t) => {
+  const { host, context, id, turns, idle, shown, receive, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  const release = host.savedStates.holdNext('remove')
+  receive('first')
+  await turns()
+  assert.equal(host.monitor.stateOf(id).kind, 'paused')
+  let runs = 0
+  const ensureRunning = host.monitor.ensureRunning.bind(host.monitor)
+  host.monitor.ensureRunning = (...args) => {
+    runs += 1
+    return ensureRunning(...args)
+  }
+  setPower(context, id, 'stopped')
+  release()
+  await idle()
+  assert.deepEqual([shown(), runs, host.savedFiles.paths()], ['stopped', 0, []])
+})
+
+test('who asks for a guest during a look at it is told as the reason', async (t) => {
+  const { host, context, id, vm, turns, idle, receive, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  const release = host.savedStates.holdNext('inspect')
+  receive('first')
+  await turns()
+  setPower(context, id, 'running')
+  release()
+  await idle()
+  assert.equal(vm().observed.lastWake?.reason, 'power')
+})
+
+test('a guest that was woken stays up for a while, however short its timeout', async (t) => {
+  const { context, id, later, idle, shown, receive } = await sleepStage(t)
+  setCompute(context, id, { ...SLEEPER, sleepAfterIdleSeconds: 1 })
+  await idle()
+  await later(1000)
+  assert.equal(shown(), 'sleeping', 'it was never woken')
+  receive('first')
+  await idle()
+  await later(limits.awakeMsMin - 1)
+  assert.equal(shown(), 'running')
+  await later(1)
+  assert.equal(shown(), 'sleeping')
+})
+
 test('a pool out of sight changes nothing about a VM that sleeps, but for the fault', async (t) => {
   const { host, vm, noticed, later, shown, fallAsleep } = await sleepStage(t)
   await fallAsleep()

@@ -73,6 +73,7 @@ export class Worker {
         const wake = this.#takeWake()
         running.record = this.#context.store.vms.get(this.#id)
         this.#follow(await this.#pass(wake, running.abort.signal), wake)
+        this.#context.saves.passOver(this.#id)
         this.#first.resolve()
       })
     }

@@ -299,4 +299,25 @@ function daemonPromises(promise: Promise_): void {
     assert.deepEqual(await stage.given(guest), ['one', 'two', 'three'])
     assert.deepEqual(await stage.given(otherGuest), ['other one'], 'what was given is not given again')
   })
+
+  promise('the next daemon is told of a guest that sleeps again, when it is wanted', async (stage) => {
+    const before = stage.daemon()
+    const toldBefore = listen(before)
+    await before.ensureHeld(guest)
+    await stage.send(guest, 'waits all the while')
+    await before.ensureHeld(otherGuest)
+    await stage.send(otherGuest, 'one')
+    await until(() => toldBefore, has(2))
+    await before.ensureFlowing(otherGuest, { deliver: false })
+    await before.ensureHeld(otherGuest)
+
+    const after = stage.daemon()
+    const told = listen(after)
+    await until(() => told, has(1))
+    assert.deepEqual(told, [guest.userId])
+    assert.equal((await watched(after, otherGuest)).wantedSinceMs, undefined)
+    await stage.send(otherGuest, 'two')
+    await until(() => told, has(2))
+    assert.deepEqual(told, [guest.userId, otherGuest.userId])
+  })
 }

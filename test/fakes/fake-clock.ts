@@ -3,6 +3,8 @@ import type { Clock } from '../../src/ports/clock.ts'
 /** Time that stands still until told; timers fire in the order of their times. */
 export class FakeClock implements Clock {
   #nowMs: number
+  /** Of the time of day from the time that only goes on. */
+  #setByMs = 0
   #timers: { readonly atMs: number; readonly callback: () => void }[] = []
   readonly #random: () => number
 
@@ -12,7 +14,7 @@ export class FakeClock implements Clock {
   }
 
   now(): number {
-    return this.#nowMs
+    return this.#nowMs + this.#setByMs
   }
 
   monotonicMs(): number {
@@ -35,6 +37,11 @@ export class FakeClock implements Clock {
   nextMs(): number | undefined {
     const times = this.#timers.map(({ atMs }) => atMs)
     return times.length === 0 ? undefined : Math.max(0, Math.min(...times) - this.#nowMs)
+  }
+
+  /** Somebody sets the time of day, forward or back; no time passes by that. */
+  set(byMs: number): void {
+    this.#setByMs += byMs
   }
 
   /** Moves time on, and fires what is due on the way. */

@@ -100,8 +100,6 @@ export class FakeSavedStates implements SavedStates {
   }
 
   /** Here a reading takes no time. */
-  beginVerify(): void {}
-
   verify(id: VmId, signal: AbortSignal): Promise<void> {
     const check = (): void => {
       this.#look()

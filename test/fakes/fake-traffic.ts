@@ -89,9 +89,11 @@ export class FakeTraffic implements Traffic {
         frames: watched.frames,
         packets,
         idleMs: this.#now() - Math.max(lastAtMs ?? 0, restartedAtMs),
-        ...(lastAtMs === undefined ? {} : { lastTrafficAtMs: lastAtMs }),
+        ...(lastAtMs === undefined ? {} : { lastTrafficAtMs: this.#timeOfDayMs(lastAtMs) }),
         heldFrames: watched.held.length,
-        ...(watched.wantedSinceMs === undefined ? {} : { wantedSinceMs: watched.wantedSinceMs }),
+        ...(watched.wantedSinceMs === undefined
+          ? {}
+          : { wantedSinceMs: this.#timeOfDayMs(watched.wantedSinceMs) }),
       }
     })
   }
@@ -184,8 +186,13 @@ export class FakeTraffic implements Traffic {
     this.forgetWatchers()
   }
 
+  /** All times here are of a clock that is never set, as the kernel's are. */
   #now(): number {
-    return this.#options.clock.now()
+    return this.#options.clock.monotonicMs()
+  }
+
+  #timeOfDayMs(atMs: number): number {
+    return Math.round(this.#options.clock.now() - (this.#now() - atMs))
   }
 
   /** Holds what is within the bounds. What does not count wakes nobody, and is kept only for who is wanted. */

@@ -25,6 +25,8 @@ type Calls = Record<string, Call>
 /** The work that is counted now, if any. */
 let work: { readonly mayGoOn: () => boolean; readonly made: Promise<unknown>[] } | undefined
 
+let beforeRead = (): void => {}
+
 const handle = await fs.promises.open('/dev/null')
 patch(Object.getPrototypeOf(handle) as Calls, HANDLE_NAMES)
 await handle.close()
@@ -36,6 +38,7 @@ function patch(object: Calls, names: readonly string[]): void {
     const call = object[name]
     if (call === undefined) throw new Error(`there is no ${name}`)
     object[name] = function counted(this: unknown, ...args: unknown[]): Promise<unknown> {
+      if (name === 'read') beforeRead()
       if (work === undefined) return call.apply(this, args)
       if (!work.mayGoOn()) return new Promise(() => {})
       const answer = call.apply(this, args)
@@ -75,4 +78,15 @@ async function closeHandle(settled: PromiseSettledResult<unknown>): Promise<void
   const { value } = settled
   if (typeof value === 'object' && value !== null && 'fd' in value && value.fd !== -1)
     await (value as fs.promises.FileHandle).close()
+}
+
+/** Does something just before a file handle is read for the first time from now on. Answers whether it was done. */
+export function atFirstRead(act: () => void): () => boolean {
+  let isDone = false
+  beforeRead = () => {
+    beforeRead = () => {}
+    isDone = true
+    act()
+  }
+  return () => isDone
 }

@@ -8,12 +8,14 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { HostFault } from '../../src/core/errors.ts'
 import type { MachineSpec } from '../../src/core/unit/machine-spec.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { chooseAccelerator } from '../../src/host/qemu/choose-accelerator.ts'
 import { QemuMonitor } from '../../src/host/qemu/qemu-monitor.ts'
 import { qemuVersion } from '../../src/host/qemu/qemu-version.ts'
+import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
 import type { MonitorStage, StartOptions } from '../contract/monitor.contract.ts'
 import { DISK_MIB, monitorContract } from '../contract/monitor.contract.ts'
@@ -32,6 +34,8 @@ type QemuStage = MonitorStage & {
   /** Runs a command in the guest's shell and resolves to the first word of what it printed. */
   readonly ask: (id: VmId, command: string) => Promise<string>
   readonly startMachine: (id: VmId, options: StartOptions, changes: Partial<MachineSpec>) => Promise<void>
+  /** Starts a guest that lacks the devices of a name. */
+  readonly startWithout: (id: VmId, device: string) => Promise<void>
 }
 
 /** QEMU processes started from the very command that units get, in a run directory of the test's own. */
@@ -60,6 +64,7 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
     id: VmId,
     options: StartOptions,
     changes: Partial<MachineSpec>,
+    edit: (args: readonly string[]) => readonly string[] = (args) => args,
   ): Promise<void> => {
     const { paused, diskLimits = {}, smallPool = false, restorePath } = options
     const directory = join(runDirectory, id)
@@ -89,7 +94,7 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
       }),
     )
     const [program, ...args] = command
-    const child = spawn(program, args, { stdio: 'pipe' })
+    const child = spawn(program, edit(args), { stdio: 'pipe' })
     const output = createWriteStream(consoleFile(id))
     child.stdout.pipe(output, { end: false })
     child.stderr.pipe(output, { end: false })
@@ -108,7 +113,8 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
     if (!restored.has(id)) await said(id, /demo guest ready/)
     const number = ++asked
     processes.get(id)?.stdin?.write(`echo answer ${number} $(${command})\n`)
-    return said(id, new RegExp(`answer ${number} ([^$\\s]+)`))
+    // Up to what ends the word: the console is read while it is written.
+    return said(id, new RegExp(`answer ${number} ([^$\\s]+)\\s`))
   }
   t.after(async () => {
     monitor.close()
@@ -121,6 +127,10 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
     runDirectory,
     start: (id, options) => startMachine(id, options, {}),
     startMachine,
+    startWithout: (id, device) =>
+      startMachine(id, { paused: false }, {}, (args) =>
+        args.filter((arg, at) => !arg.startsWith(device) && args[at + 1]?.startsWith(device) !== true),
+      ),
     end,
     fillPool: async (id) => {
       await said(id, /demo guest ready/)
@@ -218,8 +228,11 @@ test('QEMU: a save is given up in its middle, by who began it or by a daemon aft
     'dd if=/dev/urandom of=/tmp/1 bs=1M count=16; for i in $(seq 20); do cat /tmp/1; done >/tmp/20; echo filled'
   assert.equal(await ask(id, `mount -o remount,size=90% /tmp; { ${fill}; } 2>/dev/null`), 'filled')
   await monitor.ensurePaused(id, never)
+  const beganAt = performance.now()
   await monitor.save(id, path, never)
+  const wholeMs = performance.now() - beganAt
   const wholeMib = await mib()
+  t.diagnostic(`a whole save takes ${wholeMs.toFixed(0)} ms`)
   const reason = new Error('a packet came')
   const begun = async (fault: object): Promise<{ saving: Promise<void>; aborting: AbortController }> => {
     await monitor.ensureRunning(id, never)
@@ -230,7 +243,8 @@ test('QEMU: a save is given up in its middle, by who began it or by a daemon aft
     await until(mib, (written) => written > 0)
     return { saving, aborting }
   }
-  for (const way of ['abort', 'another daemon'] as const) {
+  const abortMs: number[] = []
+  for (const way of ['abort', 'another daemon', 'abort', 'abort'] as const) {
     const { saving, aborting } = await begun(way === 'abort' ? reason : { code: 'monitor_unreachable' })
     const decidedAt = performance.now()
     if (way === 'abort') aborting.abort(reason)
@@ -242,17 +256,37 @@ test('QEMU: a save is given up in its middle, by who began it or by a daemon aft
     const figures = `${writtenMib.toFixed(0)} of ${wholeMib.toFixed(0)} MiB were written`
     t.diagnostic(`${way}: ${figures}; runs ${ms.toFixed(1)} ms after`)
     assert.ok(writtenMib < wholeMib - 16, figures)
-    assert.ok(ms < 1000)
+    if (way === 'abort') abortMs.push(ms)
     assert.equal(await ask(id, 'echo alive'), 'alive')
     // A save that still went on would have come to its end by now, and would stop the guest.
     assert.equal(await mib(), writtenMib)
     assert.equal((await monitor.inspect(id)).kind, 'running')
   }
+  // The best of a few, on a machine that others use too; whoever waited for the save to end would take longer.
+  assert.ok(
+    Math.min(...abortMs) < Math.min(50, wholeMs / 3),
+    `the guest went on ${abortMs.map((ms) => ms.toFixed(1)).join(', ')} ms after`,
+  )
   const { saving, aborting } = await begun(reason)
   aborting.abort(reason)
   await saving
   // It is over when its caller hears of it: another can begin.
   await monitor.save(id, path, never)
+})
+
+test('QEMU: a guest that was started without what saving needs is not saved, and goes on', async (t) => {
+  const { monitor, startWithout, saveFile } = await stageOf(t)
+  await startWithout(id, 'virtio-balloon-pci')
+  const kind = async (): Promise<string> => (await monitor.inspect(id)).kind
+  await until(kind, (now) => now === 'running')
+  await monitor.ensurePaused(id, never)
+  await assert.rejects(monitor.save(id, saveFile(id), never), (error: unknown) => {
+    assert.ok(error instanceof HostFault && error.code === 'save_failed')
+    assert.match(errorChain(error), /stop the VM and start it, once$/)
+    return true
+  })
+  await monitor.ensureRunning(id, never)
+  assert.equal(await kind(), 'running')
 })
 
 test('QEMU tells its version', async () => {

@@ -1,12 +1,15 @@
 /** A real pool with saved guests in it, and what the monitors of them would do. */
 import { spawnSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
+import assert from 'node:assert/strict'
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { Sha256, VmId } from '../../src/core/vm/ids.ts'
 import type { PoolSavedStates } from '../../src/host/pool/saved-states.ts'
+import { monitor, published } from '../contract/saved-states.contract.ts'
 import type { SavedStatesStage } from '../contract/saved-states.contract.ts'
+import { until } from '../contract/until.ts'
 import { poolOn } from './pool-on.ts'
 import type { FileSystem, PoolStage } from './pool-on.ts'
 
@@ -79,3 +82,23 @@ async function rootfsIn({ storage, offer }: PoolStage): Promise<Sha256> {
 
 /** The file that the pool's file system lies in. */
 export const backingFile = ({ mountPoint }: PoolStage): string => join(dirname(mountPoint), 'fs.img')
+
+export async function publishedOn(t: TestContext): Promise<SavedOnDisk> {
+  const stage = await savedOn('xfs', t)
+  await published(stage)
+  return stage
+}
+
+/** Until what was removed is gone for good. */
+export const tidied = ({ pool }: SavedOnDisk): Promise<unknown> =>
+  until(
+    () => fs.readdirSync(join(pool.directory, 'tmp')),
+    (names) => names.length === 0,
+  )
+
+export async function assertUnusable({ states }: SavedOnDisk, code: string, because: RegExp): Promise<void> {
+  const state = await states.inspect('web-1' as VmId, monitor)
+  assert.ok(state.kind === 'unusable', JSON.stringify(state))
+  assert.equal(state.code, code)
+  assert.match(state.because, because)
+}

@@ -4,7 +4,6 @@ import { copyFileSync, readdirSync, readFileSync, statSync, truncateSync, writeF
 import { mkdir, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import type { TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
 import { HostFault } from '../../src/core/errors.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
@@ -14,9 +13,16 @@ import { poolIdOf } from '../../src/host/pool/pool-marker.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { isFault, monitor, published, savedStatesContract, terms } from '../contract/saved-states.contract.ts'
-import { until } from '../contract/until.ts'
 import { cutOffAfter } from './file-calls.ts'
-import { backingFile, canAs, savedOn, writeAt } from './saved-states-stage.ts'
+import {
+  assertUnusable,
+  backingFile,
+  canAs,
+  publishedOn,
+  savedOn,
+  tidied,
+  writeAt,
+} from './saved-states-stage.ts'
 import type { SavedOnDisk } from './saved-states-stage.ts'
 
 savedStatesContract('saved states on XFS', (t) => savedOn('xfs', t), { skip })
@@ -27,26 +33,6 @@ const id = 'web-1' as VmId
 const other = 'web-2' as VmId
 const stranger = 200_002
 const never = new AbortController().signal
-
-async function publishedOn(t: TestContext): Promise<SavedOnDisk> {
-  const stage = await savedOn('xfs', t)
-  await published(stage)
-  return stage
-}
-
-/** Until what was removed is gone for good. */
-const tidied = ({ pool }: SavedOnDisk): Promise<unknown> =>
-  until(
-    () => readdirSync(join(pool.directory, 'tmp')),
-    (names) => names.length === 0,
-  )
-
-async function assertUnusable({ states }: SavedOnDisk, code: string, because: RegExp): Promise<void> {
-  const state = await states.inspect(id, monitor)
-  assert.ok(state.kind === 'unusable', JSON.stringify(state))
-  assert.equal(state.code, code)
-  assert.match(state.because, because)
-}
 
 test(
   'what is published takes no space where the guest used none, and says its CRC-32',
@@ -130,24 +116,6 @@ for (const [trap, set] of Object.entries({
     assert.equal(statSync(secret).mode & 0o777, 0o600)
   })
 }
-
-test('a byte anywhere in the memory, or a length, makes it another', { skip }, async (t) => {
-  const stage = await publishedOn(t)
-  const memory = stage.file(id, 'memory')
-  const whole = readFileSync(memory)
-  // In the first hole, at both ends of data, in the hole after it, and in the last byte.
-  for (const at of [0, MIB + 4096, 2 * MIB + 4095, 2 * MIB + 8192, whole.length - 1]) {
-    writeAt(memory, at, Buffer.of((whole[at] ?? 0) ^ 0x80))
-    await assert.rejects(stage.states.verify(id, never), isFault('saved_state_corrupt'), `byte ${at}`)
-    writeAt(memory, at, Buffer.of(whole[at] ?? 0))
-    await stage.states.verify(id, never)
-  }
-  for (const size of [whole.length - 1, 0, whole.length + 4096]) {
-    truncateSync(memory, size)
-    await assertUnusable(stage, 'saved_state_corrupt', new RegExp(`its memory has ${size} bytes`))
-    await assert.rejects(stage.states.verify(id, never), isFault('saved_state_corrupt'), `size ${size}`)
-  }
-})
 
 test(
   'metadata that is damaged, of later software or of another VM is refused with its reason',
@@ -292,23 +260,6 @@ test('a state that is found removed stays so, were the daemon cut off over it', 
     if (ended) break
   }
   assert.ok(found > 1)
-})
-
-test('the space of a removed state is free although a unit still has it bound', { skip }, async (t) => {
-  const stage = await publishedOn(t)
-  const bound = join(stage.pool.mountPoint, 'bound')
-  writeFileSync(bound, '')
-  await run(['mount', '--bind', stage.file(id, 'memory'), bound])
-  try {
-    await stage.states.remove(id)
-    await until(
-      () => statSync(bound).blocks,
-      (blocks) => blocks === 0,
-    )
-    await tidied(stage)
-  } finally {
-    await run(['umount', bound])
-  }
 })
 
 test(

@@ -1,9 +1,13 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
+import { NOTHING_IGNORED } from '../../src/host/ebpf/ignored-traffic.ts'
+import { RingBuffer } from '../../src/host/ebpf/ring-buffer.ts'
+import { ErrnoError } from '../../src/host/ffi/errno-error.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { LAYOUT } from '../../src/host/ebpf/traffic-maps.ts'
 import { TrafficProgram } from '../../src/host/ebpf/traffic-program.ts'
@@ -203,4 +207,45 @@ test('limits of a tap come and go beside the program', { skip }, async (t) => {
     await taps.ensure({ ...tapSpec, ...bandwidth })
     assert.equal(program.isAttached(ifindex), true)
   }
+})
+
+/** Descriptors of BPF objects, and their maps in memory, that this process has. */
+const opened = (): number =>
+  readdirSync('/proc/self/fd').filter((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`).includes('bpf')
+    } catch {
+      return false
+    }
+  }).length
+const mapped = (): number => readFileSync('/proc/self/maps', 'utf8').split('bpf-map').length - 1
+
+test('a program that cannot be taken over leaves no descriptor open', { skip }, () => {
+  const directory = bpfDirectory()
+  const whole = open(directory)
+  whole.guests()
+  const before = opened()
+  assert.ok(before > 0)
+  const settings = path.join(directory, LAYOUT, 'settings')
+  rmSync(settings)
+  assert.throws(() => open(directory).guests(), /settings is missing beside its program/)
+  assert.equal(opened(), before)
+})
+
+test('a program whose settings cannot be written leaves no descriptor open', { skip }, () => {
+  const directory = bpfDirectory()
+  open(directory).guests()
+  const before = opened()
+  const tooMany = Array.from({ length: 60_000 }, (_, at) => at + 1)
+  const ignored = { ...NOTHING_IGNORED, ignorePortsTcp: tooMany }
+  const program = new TrafficProgram({ object: () => original, directory, ignored })
+  assert.throws(() => program.guests(), { code: 'E2BIG' })
+  assert.equal(opened(), before)
+})
+
+test('a ring that is not of the size it was said to be leaves nothing mapped', { skip }, () => {
+  const { eventsFd } = open(bpfDirectory())
+  const before = mapped()
+  assert.throws(() => new RingBuffer(eventsFd, 2 * limits.trafficEventsBytes), ErrnoError)
+  assert.equal(mapped(), before)
 })

@@ -270,3 +270,23 @@ test('what a former daemon had in memory is told as dropped, and the rest is giv
   assert.deepEqual(await traffic.ensureFlowing(tapSpec, deliver), { delivered: 1, dropped: 1 })
   assert.deepEqual(datagramsOf(guest), ['last'])
 })
+
+test('a device that is down keeps nobody else from being held and given frames', { skip }, async (t) => {
+  const { stage, traffic } = await asleep(t)
+  await stage.send(tapSpec, 'one')
+  await heldFrames(traffic, 1)
+  await stage.makeDevice(otherSpec)
+  await traffic.ensureHeld(otherSpec)
+  await stage.send(otherSpec, 'other one')
+  // As left by a daemon that ended when it had just let frames flow again.
+  const program = stage.program()
+  const { ifindex } = program.guests().find(({ userId }) => userId === tapSpec.userId) ?? assert.fail()
+  program.setGuest(ifindex, { userId: tapSpec.userId, frames: 'flowing' })
+  await run(['ip', 'link', 'set', tapSpec.device, 'down'])
+
+  const after = stage.daemon()
+  const guest = await stage.attach(otherSpec)
+  assert.deepEqual(await after.ensureFlowing(otherSpec, deliver), { delivered: 1, dropped: 0 })
+  assert.deepEqual(datagramsOf(guest), ['other one'])
+  assert.deepEqual(program.taken(ifindex)?.frames, 1, 'what cannot be given is let go of')
+})

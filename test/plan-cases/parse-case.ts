@@ -120,8 +120,8 @@ function limitsOn(words: readonly string[]): Pick<TapSpec, 'bandwidth'> {
 
 /**
  * Of `recorded`: `no-disk` is a VM whose disk was never seen, `settled` one that was seen as it is desired,
- * `running=SECONDS` for how long it shows that state, `wake=REASON` a wake that was asked for, `restores=SECONDS` one that
- * has begun with what was saved so long ago, `may-be-saved` one of whom a save has begun, `fault=STEP` a fault, `short-sleeps=COUNT` those in a row.
+ * `running=SECONDS` for how long it shows that state, `woken=SECONDS` how long ago its last wake was over, `wake=REASON` a wake that was asked for, `begun=SECONDS` one that
+ * has begun with what was saved so long ago, `restores=SECONDS` one for which a unit was or will be started to read that, `may-be-saved` one of whom a save has begun, `fault=STEP` a fault, `short-sleeps=COUNT` those in a row.
  */
 function recordFor(power: DesiredPower, words: readonly string[], recorded: readonly string[]): VmRecord {
   const { network, ...desired } = recordOf().desired
@@ -158,7 +158,11 @@ function wakeOf(recorded: readonly string[]): Pick<VmRecord, 'wake'> {
   const reason = wordAfter(recorded, 'wake=') as WakeReason | undefined
   const restores = numberAfter(recorded, 'restores=')
   if (reason === undefined) return {}
-  const begun = restores === undefined ? {} : { savedAtMs: secondsAgo(restores) }
+  const savedSeconds = restores ?? numberAfter(recorded, 'begun=')
+  const begun = {
+    ...(savedSeconds === undefined ? {} : { savedAtMs: secondsAgo(savedSeconds) }),
+    ...(restores === undefined ? {} : { restores: true as const }),
+  }
   return { wake: { reason, atMs: NOW_MS, ...begun } }
 }
 
@@ -166,6 +170,7 @@ function shownOf(recorded: readonly string[]): Observed {
   const runs = numberAfter(recorded, 'running=')
   const step = wordAfter(recorded, 'fault=')
   const shortSleeps = numberAfter(recorded, 'short-sleeps=')
+  const woken = numberAfter(recorded, 'woken=')
   const fault: Fault | undefined = step === undefined ? undefined : { ...FAULT, step }
   return {
     ...(runs === undefined
@@ -173,8 +178,11 @@ function shownOf(recorded: readonly string[]): Observed {
       : { state: 'running', sinceMs: secondsAgo(runs) }),
     ...(fault === undefined ? {} : { fault }),
     ...(shortSleeps === undefined ? {} : { shortSleeps }),
+    ...(woken === undefined ? {} : { lastWake: { ...WAKE, atMs: secondsAgo(woken) - WAKE.durationMs } }),
   }
 }
+
+const WAKE = { reason: 'traffic', durationMs: 500, heldPackets: 1, droppedPackets: 0 } as const
 
 const FAULT: Omit<Fault, 'step'> = {
   code: 'save_failed',

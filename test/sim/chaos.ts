@@ -10,6 +10,8 @@ export type Odds = {
   readonly after: number
   /** Of the daemon dying at the call, before or after its effect. */
   readonly crash: number
+  /** The traffic of guests can't be known, as on a host without BPF; that does not heal. */
+  readonly withoutTraffic?: true
   /** The one moment at which it surely dies, counted from 1 over all calls; each call has two. */
   readonly dieAt?: number
 }
@@ -74,6 +76,7 @@ export class Chaos {
   async #call(name: string, code: FaultCode, effect: () => Promise<unknown>): Promise<unknown> {
     const fault = (when: string) => new HostFault(code, `${name} failed ${when} its effect`)
     await this.#mayDie()
+    if (code === 'traffic_failed' && this.odds.withoutTraffic === true) throw fault('before')
     if (this.#random() < this.odds.before) throw fault('before')
     const result = await effect()
     await this.#mayDie()

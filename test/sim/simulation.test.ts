@@ -17,7 +17,7 @@ const ACTS = [
   'fall asleep',
   'wake by a packet',
   'fall asleep again',
-  'wake by a request',
+  'wake by a request after the clock was set back',
   'fall asleep for the third time',
   'wake for a larger disk',
   'fall asleep for the fourth time',
@@ -37,6 +37,20 @@ const histories: Record<string, Odds> = {
   'a daemon that dies at any call': { before: 0, after: 0, crash: 0.01 },
   'a host that fails under a daemon that dies': { before: 0.03, after: 0.03, crash: 0.01 },
 }
+
+test('a host on which the traffic of guests is never known runs, stops and deletes them as desired', async () => {
+  for (let seed = 1; seed <= seeds; seed += 1) {
+    const simulation = new Simulation(seed, { before: 0.02, after: 0.02, crash: 0.005, withoutTraffic: true })
+    try {
+      await simulation.run(EDITS)
+      assert.equal(simulation.sleep.seen.saves, 0)
+    } catch (cause) {
+      throw new Error(`seed ${seed}`, { cause })
+    } finally {
+      simulation.close()
+    }
+  }
+})
 
 /** More than any act has; a search that gets here does not end. */
 const MOMENTS_MAX = 500

@@ -33,12 +33,17 @@ const SLEEPER = { ...COMPUTE, sleepAfterIdleSeconds: 5 }
 const SIZES_MIB: [number, ...number[]] = [64, 96, 128]
 const isCalm = ({ before, after, crash }: Odds): boolean => before + after + crash === 0
 const calm: Odds = { before: 0, after: 0, crash: 0 }
+const isSleeper = ({ desired: { power, compute } }: VmRecord): boolean =>
+  power !== 'stopped' && compute.sleepAfterIdleSeconds > 0
 /** Turns of the event loop after which a pass over fakes, which never wait for anything real, must have ended. */
 const TURNS_MAX = 5000
 /** Rounds that begin with something done behind the daemon's back. Never in mid-pass: what was seen shall be true. */
 const DISTURBANCES = 0.3
 /** Rounds after which the host loses its power. */
 const REBOOTS = 0.02
+/** Rounds after which somebody sets the clock, and by how much. */
+const CLOCK_SETS = 0.1
+const SETS_MS: [number, ...number[]] = [-3_600_000, -3000, 3000, 3_600_000]
 /** About what a pass over fakes takes. */
 const MICROTASKS_A_PASS = 60
 /** Longer than any back-off, resync or deadline that is not an hour. */
@@ -94,6 +99,7 @@ export class Simulation {
       for (let burst = 1 + Math.floor(this.#random() * 3); burst > 0; burst -= 1) await this.#edit()
       await this.#quiet()
       if (this.#random() < REBOOTS) await this.#reboot()
+      if (this.#random() < CLOCK_SETS) this.clock.set(pick(this.#random, SETS_MS))
       if (this.#life?.chaos.dead === true) {
         this.crashes += 1
         this.#excuse()
@@ -130,7 +136,7 @@ export class Simulation {
       () => this.clock.advance(5000),
       () => this.#receive(id),
       () => this.clock.advance(5000),
-      (context) => setPower(context, id, 'running'),
+      (context) => (this.clock.set(-3_600_000), setPower(context, id, 'running')),
       () => this.clock.advance(5000),
       (context) => setDisk(context, id, { sizeMib: 128 }),
       () => this.clock.advance(5000),
@@ -286,12 +292,13 @@ export class Simulation {
 
   /** Faults end, and time passes. */
   async #heal(ms = HEAL_MS): Promise<void> {
-    if (this.#life?.chaos.dead !== false) await this.#boot(calm)
-    else this.#life.chaos.odds = calm
-    const untilMs = this.clock.now() + ms
-    while (this.clock.now() < untilMs) {
+    const healed = this.#odds.withoutTraffic === true ? { ...calm, withoutTraffic: true as const } : calm
+    if (this.#life?.chaos.dead !== false) await this.#boot(healed)
+    else this.#life.chaos.odds = healed
+    const untilMs = this.clock.monotonicMs() + ms
+    while (this.clock.monotonicMs() < untilMs) {
       await this.#quiet()
-      this.clock.advance(Math.min(this.clock.nextMs() ?? ms, untilMs - this.clock.now()))
+      this.clock.advance(Math.min(this.clock.nextMs() ?? ms, untilMs - this.clock.monotonicMs()))
     }
     await this.#quiet()
   }
@@ -335,20 +342,34 @@ export class Simulation {
       assert.equal(this.host.storage.disks.has(id), false, `${id}: a disk of a deleted VM is left`)
       return
     }
-    assert.equal(record.observed.fault, undefined, `${id}: a fault outlived its cause`)
-    assert.equal(record.generations.observed, record.generations.desired, `${id}: not settled`)
+    const cannotSleep = this.#odds.withoutTraffic === true && isSleeper(record)
+    const fault = cannotSleep ? 'traffic_failed' : undefined
+    assert.equal(record.observed.fault?.code, fault, `${id}: a fault outlived its cause, or is missing`)
+    if (!cannotSleep)
+      assert.equal(record.generations.observed, record.generations.desired, `${id}: not settled`)
     const isAsleep = this.#isAsleep(id)
     assert.equal(record.observed.state, isAsleep ? 'sleeping' : record.desired.power)
     assert.equal(record.wake, undefined, `${id}: a wake is not over`)
     this.#checkHost(record)
+    this.#checkRemains(record)
+  }
+
+  /** A guest that is there has left nothing in the pool, and one that was stopped nothing on record. */
+  #checkRemains({ id, desired, launch }: VmRecord): void {
+    const { savedStates, savedFiles, fakeUnits } = this.host
+    if (desired.power === 'stopped') assert.equal(launch, undefined, `${id}: a stopped VM has a launch`)
+    if (fakeUnits.stateOf(id).kind !== 'active') return
+    const { writing, published } = savedStates.paths(id)
+    const left = savedFiles.paths().filter((path) => path === writing || path === published)
+    assert.deepEqual([left, savedStates.metadataOf(id)], [[], undefined], `${id}: saved beside its guest`)
   }
 
   /** After a long time without traffic. */
   #checkAsleepWhereIdle(id: VmId): void {
     const record = this.#store.vms.get(id)
     if (record === undefined) return
-    const { power, compute } = record.desired
-    const sleeps = power === 'running' && compute.sleepAfterIdleSeconds > 0
+    const isKnown = this.#odds.withoutTraffic !== true
+    const sleeps = isKnown && record.desired.power === 'running' && isSleeper(record)
     assert.equal(this.#isAsleep(id), sleeps, `${id}: asleep`)
   }
 

@@ -12,7 +12,7 @@ export function idleTimeoutMs({
   const { sleepAfterIdleSeconds } = desired.compute
   // Nothing could wake a guest without network but a request, and no traffic keeps it awake.
   if (sleepAfterIdleSeconds === 0 || desired.network === undefined) return undefined
-  const askedMs = Math.max(sleepAfterIdleSeconds * 1000, limits.awakeMsMin)
+  const askedMs = sleepAfterIdleSeconds * 1000
   const extra = (observed.shortSleeps ?? 0) - limits.shortSleepsFree
   if (extra <= 0) return askedMs
   // 2^20 times any timeout is beyond the cap; the bound keeps the power finite.

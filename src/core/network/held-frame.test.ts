@@ -151,6 +151,7 @@ for (const family of [4, 6] as const) {
 
   test(`a frame over IPv${family} that stands for many datagrams is cut into them`, () => {
     const payload = payloadOf(UDP, 2500)
+    payload.writeUInt16BE(0x1234, UDP.field)
     const segments = completed(frameOf({ family, protocol: 17, payload }), 1200)
     assert.deepEqual(
       segments.map((segment) => segment.readUInt16BE(start + 4)),
@@ -177,6 +178,15 @@ function assertSound(family: 4 | 6, frame: Buffer, index: number): void {
   )
   assert.equal((header & 0xffff) + (header >>> 16), 0xffff)
 }
+
+test('a frame that stands for segments of a tunnel is not cut as if it were TCP or UDP', () => {
+  const GRE = 47
+  const ofTunnel = { family: 4, protocol: GRE, payload: payloadOf(UDP, 3000) } as const
+  assert.deepEqual(completeFrames(frameOf(ofTunnel), 1448), [])
+  const ofVxlan = { family: 4, protocol: UDP.protocol, payload: payloadOf(UDP, 3000) } as const
+  ofVxlan.payload.writeUInt16BE(0, UDP.field)
+  assert.deepEqual(completeFrames(frameOf(ofVxlan), 1448), [])
+})
 
 test('a frame that stands for one segment is sent as it is, but for its checksum', () => {
   const kind = { family: 4, ...TCP } as const
@@ -225,7 +235,7 @@ test('whatever is cut short or is no IP is left alone', () => {
   const tcp = frameOf(sampleWith({ family: 6, ...TCP }, partial))
   for (let length = 0; length < tcp.length; length++) {
     const short = tcp.subarray(0, length)
-    assert.deepEqual(completeFrames(short, 1448), [short], `${length} bytes`)
+    assert.deepEqual(completeFrames(short, 0), [short], `${length} bytes`)
   }
   const arp = Buffer.from(tcp)
   arp.writeUInt16BE(0x0806, 12)

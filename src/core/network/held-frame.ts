@@ -30,24 +30,35 @@ type Packet = {
  * (CHECKSUM_PARTIAL in linux/skbuff.h). A field that is right as it is, is left alone, and so is one that is neither: it
  * came to the host wrong.
  *
+ * None, where it stands for segments of something else: those of a tunnel that begins on the host (GRE, IP in IP, VXLAN
+ * without outer checksums). A tunnel over UDP whose outer checksum is asked for cannot be told from UDP, and is cut as that:
+ * its other end refuses the segments. The sender repeats either, and the guest is awake by then.
+ *
  * @param gsoSize the payload of each segment that the frame stands for (gso_size of an skb); 0 where it is one
  */
 export function completeFrames(frame: Uint8Array, gsoSize: number): readonly Uint8Array[] {
   const packet = readPacket(frame, viewOf(frame))
-  if (packet === undefined) return [frame]
-  if (gsoSize > 0 && packet.end - packet.payload > gsoSize) return cut(frame, packet, gsoSize)
+  if (packet === undefined) return gsoSize > 0 ? [] : [frame]
+  if (gsoSize > 0 && packet.end - packet.payload > gsoSize)
+    return isWithoutChecksum(frame, packet) ? [] : cut(frame, packet, gsoSize)
   return [isPartial(frame, packet) ? withChecksum(Uint8Array.from(frame), packet) : frame]
 }
 
 function isPartial(frame: Uint8Array, packet: Packet): boolean {
-  const { family, protocol, start, end, field } = packet
+  const { start, end, field } = packet
   const found = viewOf(frame).getUint16(field)
-  // UDP over IPv4 may go without (RFC 768).
-  if (protocol === UDP && family === 4 && found === 0) return false
+  if (isWithoutChecksum(frame, packet)) return false
   const pseudo = pseudoSum(frame, packet)
   if (fold(pseudo + sum(frame.subarray(start, end))) === 0xffff) return false
   return found === fold(pseudo)
 }
+
+/**
+ * UDP over IPv4 may go without (RFC 768), and tunnels over IPv6 (RFC 6935). Linux cuts no datagrams of a socket that asked
+ * for that (udp_send_skb in net/ipv4/udp.c).
+ */
+const isWithoutChecksum = (frame: Uint8Array, { protocol, field }: Packet): boolean =>
+  protocol === UDP && viewOf(frame).getUint16(field) === 0
 
 /** Writes the checksum of a frame of our own. */
 function withChecksum(frame: Uint8Array, packet: Packet): Uint8Array {

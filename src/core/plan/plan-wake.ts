@@ -14,7 +14,8 @@ import type { UnitState, World } from './world.ts'
 /** What a unit could go on from is in the pool, fit for that or not. */
 export const isSaved = ({ kind }: SavedState): boolean => kind === 'present' || kind === 'unusable'
 
-const isInPool = ({ saved }: World): boolean => saved.known && isSaved(saved.value)
+/** Whether a guest is in the pool, whoever else has it. */
+export const isInPool = ({ saved }: World): boolean => saved.known && isSaved(saved.value)
 
 /** Whether a guest is in the pool and nowhere else: no unit has it. */
 export const isAsleep = (world: World): boolean =>
@@ -24,7 +25,9 @@ export const isAsleep = (world: World): boolean =>
 export const isSavedOutsideUnit = (world: World): boolean =>
   world.unit.known && world.unit.value.kind !== 'active' && isInPool(world)
 
-const isGone = ({ kind }: UnitState): boolean => kind === 'absent' || kind === 'failed' || kind === 'leftover'
+/** No process of the VM has its guest. */
+export const isGone = ({ kind }: UnitState): boolean =>
+  kind === 'absent' || kind === 'failed' || kind === 'leftover'
 
 /** Why a saved guest shall run again; undefined where it may sleep on. */
 export function wakeReason(
@@ -144,20 +147,27 @@ export function fallAsleepOrGoOn(record: VmRecord, world: World, facts: Facts): 
     if (kind === 'broken')
       return [{ kind: 'unit.ensure-stopped', because: 'its monitor broke, and the guest is saved' }]
     if (kind === 'stalled') return letGo(record, facts, 'the guest has gone on since it was saved')
-    const silentMs = kind === 'silent' ? facts.nowMs - startedAtMs : undefined
+    const seen = {
+      restores: kind === 'restoring' || record.wake?.restores === true,
+      silentMs: kind === 'silent' ? facts.nowMs - startedAtMs : undefined,
+    }
     return saved.value.kind === 'unusable'
-      ? ofUnusable(record, facts, { saved: saved.value, startedAtMs, silentMs })
-      : ofSaved(record, world, { facts, startedAtMs, silentMs })
+      ? ofUnusable(record, facts, { saved: saved.value, ...seen })
+      : ofSaved(record, world, { facts, ...seen })
   })
 }
 
-/** `silentMs`: for how long the monitor may have been started without an answer; undefined where it answers. */
-type Silence = { readonly startedAtMs: number; readonly silentMs: number | undefined }
+/**
+ * `restores`: the unit reads, or has read, what is saved; else it is the one whose guest was saved. No times are compared
+ * for that: the clock may have been set since. `silentMs`: for how long the monitor may have been started without an answer;
+ * undefined where it answers.
+ */
+type Seen = { readonly restores: boolean; readonly silentMs: number | undefined }
 
 function ofSaved(
   record: VmRecord,
   world: World,
-  { facts, startedAtMs, silentMs }: Silence & { readonly facts: Facts },
+  { facts, restores, silentMs }: Seen & { readonly facts: Facts },
 ): Facet {
   const reason = wakeReason(record, world, facts.capabilities)
   if (reason === undefined) return [{ kind: 'unit.ensure-stopped', because: 'the guest is saved' }]
@@ -166,25 +176,21 @@ function ofSaved(
     return silentMs < limits.monitorAnswerMs ? waitForMonitor : [{ kind: 'unit.ensure-stopped', because }]
   }
   const because = `the guest is saved, and ${WHY[reason]}`
-  if (hasSaved(record, startedAtMs)) return letGo(record, facts, because)
-  return [{ kind: 'monitor.ensure-restored', because }, ...letGo(record, facts, because)]
+  const goesOn = letGo(record, facts, because)
+  return restores ? [{ kind: 'monitor.ensure-restored', because }, ...goesOn] : goesOn
 }
 
 /** The guest is whole in the monitor that saved it; one that was read from what is unfit now is not trusted. */
 function ofUnusable(
   record: VmRecord,
   facts: Facts,
-  { saved, startedAtMs, silentMs }: Silence & { readonly saved: Unusable },
+  { saved, restores, silentMs }: Seen & { readonly saved: Unusable },
 ): Facet {
   const because = `what was saved is not fit to go on from: ${saved.because}`
-  if (!hasSaved(record, startedAtMs)) return [{ kind: 'unit.ensure-stopped', because }]
+  if (restores) return [{ kind: 'unit.ensure-stopped', because }]
   // Power is planned beside it: it waits for the answer.
   return silentMs === undefined ? letGo(record, facts, because) : []
 }
-
-/** Whether the unit is the one whose guest was saved, and not one that reads it: that is on record before it starts. */
-const hasSaved = ({ wake }: VmRecord, startedAtMs: number): boolean =>
-  wake?.savedAtMs === undefined || startedAtMs < wake.savedAtMs
 
 const waitForMonitor: Facet = {
   outcome: 'wait',

@@ -91,8 +91,8 @@ function planLive(record: VmRecord, world: World, facts: Facts): Plan {
     network: [
       () => ensureNetwork(world, facts),
       () => ensureAttached(world, facts),
-      () => ensureWatched(world, facts),
-      () => ensureFlowing(world, facts),
+      () => ensureWatched(record, world, facts),
+      () => ensureFlowing(record, world, facts),
     ],
   }
   const awake = inOrder(

@@ -5,7 +5,7 @@ import { renderKernelArguments } from './kernel-arguments.ts'
 import type { Architecture } from './kernel-arguments.ts'
 import type { MachineSpec } from './machine-spec.ts'
 import { DISK_NODE, throttleOf } from './qemu-disk.ts'
-import { agentArguments, balloonArguments, restoreArguments, savingOf } from './qemu-save.ts'
+import { agentArguments, balloonArguments, restoreArguments } from './qemu-save.ts'
 import type { UnitSpec } from './unit-spec.ts'
 
 export type Accelerator = 'kvm' | 'tcg'
@@ -20,8 +20,6 @@ export type QemuHost = {
   readonly runDirectory: string
   /** Of the host's time stamp counter, which an emulated x86 guest sees as its own; absent where it is not known. */
   readonly tscKhz?: number
-  /** Absent where it is not known. */
-  readonly version?: string
 }
 
 /** The control socket, in the unit's runtime directory. Under /run/vmhostd/vm it has 88 bytes; sun_path 108 (unix(7)). */
@@ -88,7 +86,7 @@ export function qemuArguments(machine: MachineSpec, host: QemuHost): readonly st
     ...['-object', 'rng-builtin,id=rng', '-device', 'virtio-rng-pci-non-transitional,rng=rng,rombar=0'],
     ...balloonArguments(),
     ...agentArguments(escaped(agentSocketPath(host.runDirectory, machine.id))),
-    ...restoreArguments(machine, savingOf(host.version).mappedRam),
+    ...restoreArguments(machine),
     ...['-qmp', `unix:${escaped(qmpSocketPath(host.runDirectory, machine.id))},server=on,wait=off`],
     ...(machine.startPaused || machine.restorePath !== undefined ? ['-S'] : []),
   ]

@@ -1,36 +1,24 @@
 import type { MachineSpec } from './machine-spec.ts'
 
-/** From this version on a page of memory has a place of its own in the file (QEMU 9.0, docs/devel/migration/mapped-ram). */
-const MAPPED_RAM_SINCE = 9
-/** The first that saves to a file by itself (QEMU 8.2, `migrate` with `file:`). */
-const FILE_SINCE = [8, 2] as const
+/**
+ * The first version that gives each page of memory a place of its own in the file (QEMU, docs/devel/migration/mapped-ram):
+ * what is free is a hole, and the rest is read in large pieces. One that writes a stream can read no such file, nor the other
+ * way round; so there is one form, and an upgrade of QEMU finds what it can read.
+ */
+const SAVES_SINCE_MAJOR = 9
 
-/** What a version of QEMU can do about saves. An unknown version counts as a new one, as all that are still maintained. */
-export type QemuSaving = {
-  readonly toFile: boolean
-  /** Whether memory lies at fixed places, so that what is free is a hole and the rest is read in large pieces. */
-  readonly mappedRam: boolean
-}
-
-export function savingOf(version: string | undefined): QemuSaving {
-  if (version === undefined) return { toFile: true, mappedRam: true }
-  const [major = 0, minor = 0] = version.split('.').map(Number)
-  const [fileMajor, fileMinor] = FILE_SINCE
-  return {
-    toFile: major > fileMajor || (major === fileMajor && minor >= fileMinor),
-    mappedRam: major >= MAPPED_RAM_SINCE,
-  }
-}
+/** Whether a version of QEMU saves guests. An unknown one counts as a new one, as all that are still maintained. */
+export const canSave = (version: string | undefined): boolean =>
+  version === undefined || Number(version.split('.')[0]) >= SAVES_SINCE_MAJOR
 
 /**
  * Restores from the command line, so that the memory is read before anybody has to ask. The vCPUs stand still: the saved
  * file must be gone before they run.
  */
-export function restoreArguments({ restorePath }: MachineSpec, mappedRam: boolean): string[] {
+export function restoreArguments({ restorePath }: MachineSpec): string[] {
   if (restorePath === undefined) return []
   return [
-    ...['-global', 'migration.x-events=on'],
-    ...(mappedRam ? ['-global', 'migration.mapped-ram=on'] : []),
+    ...['-global', 'migration.x-events=on', '-global', 'migration.mapped-ram=on'],
     ...['-incoming', `file:${restorePath}`],
   ]
 }

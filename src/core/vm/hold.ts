@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import type { Step } from '../plan/step.ts'
 import type { Fault } from './record.ts'
 
@@ -10,7 +11,9 @@ export type Hold = { readonly ms: number; readonly free: readonly Step[] }
  */
 export function holdSteps(steps: readonly Step[], fault: Fault | undefined, nowMs: number): Hold {
   const ms = (fault?.nextAttemptAtMs ?? nowMs) - nowMs
-  if (fault === undefined || ms <= 0) return { ms: 0, free: steps }
+  // No back-off is longer: the clock was set back since.
+  const isOver = ms <= 0 || ms > limits.retryBackoffMsMax
+  if (fault === undefined || isOver) return { ms: 0, free: steps }
   // A bug may be anywhere.
   if (fault.step === 'pass') return { ms, free: [] }
   const about = steps.find(

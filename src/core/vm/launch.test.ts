@@ -48,7 +48,11 @@ test('a VM that was never seen started did not exit', () => {
 
 test('a VM that shall be stopped or deleted does not exit, it ends', () => {
   const stopped = { ...launched, desired: { ...launched.desired, power: 'stopped' } } as const
-  assert.deepEqual(findLaunch(stopped, gone, now), { kind: 'as-recorded' })
+  assert.deepEqual(findLaunch(stopped, worldOf(), now), { kind: 'as-recorded' })
+  assert.deepEqual(findLaunch(stopped, gone, now), { kind: 'stopped' })
+  assert.deepEqual(findLaunch(stopped, gone, { ...now, bootId: 'next-boot' }), { kind: 'stopped' })
+  const { launch: _over, ...forgotten } = stopped
+  assert.deepEqual(findLaunch(forgotten, gone, now), { kind: 'as-recorded' })
   assert.deepEqual(findLaunch({ ...launched, deleting: true }, gone, now), { kind: 'as-recorded' })
 })
 
@@ -81,6 +85,13 @@ const outOfSight = {
 
 test('a guest that is saved did not exit: that is where it went', () => {
   assert.deepEqual(findLaunch(launched, { ...gone, saved }, now), { kind: 'as-recorded' })
+})
+
+test('nor did one whose monitor broke when it was saved', () => {
+  const broken = worldOf({ monitor: { known: true, value: { kind: 'broken', status: 'internal-error' } } })
+  assert.deepEqual(findLaunch(launched, { ...broken, saved }, now), { kind: 'as-recorded' })
+  const noted = { ...launched, mayBeSaved: true } as const
+  assert.deepEqual(findLaunch(noted, { ...broken, saved: outOfSight }, now), { kind: 'as-recorded' })
 })
 
 test('one that may be saved out of sight did not exit for all that is known', () => {

@@ -1,4 +1,4 @@
-import { isAsleep, mayBeSaved } from '../plan/plan-wake.ts'
+import { isInPool, mayBeSaved } from '../plan/plan-wake.ts'
 import type { World } from '../plan/world.ts'
 import type { Launch, VmRecord } from './record.ts'
 
@@ -7,6 +7,8 @@ export type LaunchFinding =
   | { readonly kind: 'as-recorded' }
   /** A unit of this VM is active and no launch is on record: the daemon died between the start and its record. */
   | { readonly kind: 'adopted'; readonly launch: Launch }
+  /** The VM is stopped as it shall be: the next start owes nothing to the last. */
+  | { readonly kind: 'stopped' }
   /** The VM was started in this boot, shall not be stopped, and is over. */
   | { readonly kind: 'exited'; readonly because: string; readonly ranMs: number }
 
@@ -19,6 +21,8 @@ export function findLaunch(
   const { launch } = record
   if (!world.unit.known) return { kind: 'as-recorded' }
   const unit = world.unit.value
+  const isStopped = record.desired.power === 'stopped' && !record.deleting && unit.kind === 'absent'
+  if (isStopped && launch !== undefined) return { kind: 'stopped' }
   const thisBoot = launch?.bootId === now.bootId
   if (!thisBoot) {
     // What is over was noted when it ended, and its unit is about to be removed.
@@ -28,15 +32,13 @@ export function findLaunch(
   }
   if (record.deleting || record.desired.power === 'stopped') return { kind: 'as-recorded' }
   // What is saved is not over, whatever became of the unit; and where that cannot be seen, nothing is known of an end.
-  if (isAsleep(world) || mayBeAsleep(record, world)) return { kind: 'as-recorded' }
+  const mayBeInPool = world.saved.known ? isInPool(world) : mayBeSaved(record)
+  if (mayBeInPool) return { kind: 'as-recorded' }
   const because = whyOver(world)
   return because === undefined
     ? { kind: 'as-recorded' }
     : { kind: 'exited', because, ranMs: Math.max(0, now.nowMs - launch.atMs) }
 }
-
-const mayBeAsleep = (record: VmRecord, { saved, unit }: World): boolean =>
-  !saved.known && mayBeSaved(record) && unit.known && unit.value.kind !== 'active'
 
 function whyOver({ unit, monitor }: World): string | undefined {
   if (!unit.known) return undefined

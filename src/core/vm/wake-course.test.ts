@@ -36,17 +36,27 @@ const asleep = (wantedSinceMs?: number): World =>
 
 test('a wake by traffic began when the first packet came', () => {
   const wake = wakeThatBegins(sleeper(), asleep(NOW_MS - 3), facts)
-  assert.deepEqual(wake, { reason: 'traffic', atMs: NOW_MS - 3, savedAtMs: 400_000 })
+  assert.deepEqual(wake, { reason: 'traffic', atMs: NOW_MS - 3, savedAtMs: 400_000, restores: true })
 })
 
 test('a wake that was asked for keeps its reason and its time, whoever else comes', () => {
   const asked: PendingWake = { reason: 'console', atMs: 5 }
   const wake = wakeThatBegins(sleeper({ wake: asked }), asleep(NOW_MS), facts)
-  assert.deepEqual(wake, { ...asked, savedAtMs: 400_000 })
+  assert.deepEqual(wake, { ...asked, savedAtMs: 400_000, restores: true })
+})
+
+const inItsUnit = (): World => ({ ...asleep(NOW_MS), unit: worldOf().unit })
+
+test('a wake restores where no unit has the guest, and that is noted when it is seen', () => {
+  const begun = wakeThatBegins(sleeper(), inItsUnit(), facts)
+  assert.deepEqual(begun, { reason: 'traffic', atMs: NOW_MS, savedAtMs: 400_000 })
+  assert.equal(wakeThatBegins(sleeper({ wake: begun }), inItsUnit(), facts), undefined)
+  const later = wakeThatBegins(sleeper({ wake: begun }), asleep(NOW_MS + 5), facts)
+  assert.deepEqual(later, { ...begun, restores: true })
 })
 
 test('a wake begins once', () => {
-  const wake: PendingWake = { reason: 'traffic', atMs: 5, savedAtMs: 400_000 }
+  const wake: PendingWake = { reason: 'traffic', atMs: 5, savedAtMs: 400_000, restores: true }
   assert.equal(wakeThatBegins(sleeper({ wake }), asleep(NOW_MS), facts), undefined)
 })
 
@@ -86,6 +96,21 @@ test('a stop takes a request with it', () => {
   const wake: PendingWake = { reason: 'power', atMs: 5 }
   const stopped = sleeper({ wake, desired: { ...sleeper().desired, power: 'stopped' } })
   assert.deepEqual(wakeThatEnds(stopped, asleep(), NOW_MS), {})
+})
+
+test('a stop takes a wake with it only when the unit is gone that was started for it', () => {
+  const wake: PendingWake = { reason: 'power', atMs: 5, savedAtMs: 1, restores: true }
+  const stopped = sleeper({ wake, desired: { ...sleeper().desired, power: 'stopped' } })
+  assert.equal(wakeThatEnds(stopped, inItsUnit(), NOW_MS), undefined)
+  assert.deepEqual(wakeThatEnds(stopped, asleep(), NOW_MS), {})
+})
+
+test('a request is over although nobody knows the traffic of the guest that was there; a wake is not', () => {
+  const unknown = { known: false, code: 'traffic_failed', retry: 'backoff', message: 'no BPF' } as const
+  const world = worldOf({ traffic: unknown })
+  assert.deepEqual(wakeThatEnds(sleeper({ wake: { reason: 'power', atMs: 5 } }), world, NOW_MS), {})
+  const begun = sleeper({ wake: { reason: 'power', atMs: 5, savedAtMs: 1, restores: true } })
+  assert.equal(wakeThatEnds(begun, world, NOW_MS), undefined)
 })
 
 test('only traffic soon after the guest fell asleep makes a short sleep; any other wake ends the row', () => {

@@ -12,6 +12,8 @@ export type PendingWake = {
   readonly atMs: number
   /** Of what is restored. Absent: it was asked for, and has not begun. */
   readonly savedAtMs?: number
+  /** From before a unit is started to restore it: until then the guest is still in the unit that saved it, if in any. */
+  readonly restores?: true
   /** What was given to the guest, and when. */
   readonly delivery?: Delivery & { readonly atMs: number }
 }

@@ -43,18 +43,22 @@ export class FrameSender {
   /**
    * @param gsoSize the payload of each segment that the frame stands for; 0 where it is one
    *
+   * False where the frame stands for segments that we cannot cut.
+   *
    * ENOBUFS: the device has no carrier, or the guest does not empty its queue. ENXIO: it is gone; ENETDOWN: it is down.
    */
-  send(ifindex: number, frame: Uint8Array, gsoSize: number): void {
+  send(ifindex: number, frame: Uint8Array, gsoSize: number): boolean {
     const address = Buffer.alloc(ADDRESS_BYTES)
     address.writeUInt16LE(AF_PACKET, 0)
     // The protocol, which is in network order in both.
     address.set(frame.subarray(ETHERNET_BYTES - 2, ETHERNET_BYTES), 2)
     address.writeInt32LE(ifindex, 4)
-    for (const bytes of completeFrames(frame, gsoSize)) {
+    const frames = completeFrames(frame, gsoSize)
+    for (const bytes of frames) {
       if (sendto(this.#fd, bytes, bytes.length, 0, address, ADDRESS_BYTES) >= 0) continue
       throw new ErrnoError(`send a frame of ${bytes.length} bytes to device ${ifindex}`, errno())
     }
+    return frames.length > 0
   }
 
   close(): void {

@@ -119,9 +119,20 @@ export class HeldTraffic {
     for (const ifindex of this.#frames.devices()) {
       const guest = this.#program.guest(ifindex)
       if (guest === undefined) this.forget(ifindex)
-      else if (guest.frames === 'flowing') this.settle(ifindex, { deliver: true })
+      else if (guest.frames === 'flowing') this.#giveLate(ifindex)
     }
     this.#letGo()
+  }
+
+  /** Where the device cannot take frames they are dropped: those of others must not wait for it. */
+  #giveLate(ifindex: number): void {
+    try {
+      this.settle(ifindex, { deliver: true })
+    } catch (error) {
+      if (!isOfDevice(error)) throw error
+      this.#options.onError(error)
+      this.settle(ifindex, { deliver: false })
+    }
   }
 
   #takeIn(): void {
@@ -154,6 +165,9 @@ export class HeldTraffic {
       this.#program.setTaken(ifindex, { frames: taken.frames + lost, bytes })
       this.#drop(ifindex, lost)
     }
+    // The ring has records of holds that are over. What comes from now on must be told of.
+    for (const ifindex of this.#told)
+      if (this.#program.held(ifindex)?.wantedAtNs === undefined) this.#told.delete(ifindex)
     this.catchUp()
   }
 
@@ -173,15 +187,14 @@ export class HeldTraffic {
   /** Whether it went to the guest. Throws where the device cannot take any. */
   #send({ ifindex, frame, gsoSize }: HeldFrame): boolean {
     try {
-      this.#sender.send(ifindex, frame, gsoSize)
-      return true
+      return this.#sender.send(ifindex, frame, gsoSize)
     } catch (error) {
-      if (hasErrno(error, 'ENXIO', 'ENODEV', 'ENETDOWN')) throw error
+      if (isOfDevice(error)) throw error
       return false
     }
   }
 
-  /** Written for each frame: where the daemon ends now, the next one sends no frame twice and none too few. */
+  /** Written for each frame: where the daemon ends now, the next one sends at most one frame twice and none too few. */
   #settleFirst(ifindex: number): void {
     const length = this.#frames.first(ifindex)?.frame.length ?? 0
     const held = this.#program.held(ifindex) ?? NOTHING
@@ -211,3 +224,6 @@ export class HeldTraffic {
     if (end !== undefined) this.#events.release(end)
   }
 }
+
+/** The device is down or gone, whatever the frame. */
+const isOfDevice = (error: unknown): boolean => hasErrno(error, 'ENXIO', 'ENODEV', 'ENETDOWN')

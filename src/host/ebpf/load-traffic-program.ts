@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { closeSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { assert } from '../../lib/assert.ts'
@@ -34,14 +34,29 @@ export function loadTrafficProgram(object: Uint8Array, directory: string): Loade
   if (pinned === undefined) loadAndPin({ object, pinDirectory, program: PROGRAM, programPath, maxEntries })
   const fd = pinned ?? openPin(programPath)
   assert(fd !== undefined, `${programPath} is pinned`)
-  // Those on devices live on until they are replaced.
-  for (const other of readdirSync(pinDirectory))
-    if (other.startsWith(PIN_PREFIX) && other !== name) rmSync(path.join(pinDirectory, other))
-  const maps = MAP_NAMES.map((map) => [map, openMap(path.join(pinDirectory, map), map)])
-  return {
-    program: { fd, id: programId(fd) },
-    maps: Object.fromEntries(maps) as LoadedTrafficProgram['maps'],
+  const opened = [fd]
+  try {
+    // Those on devices live on until they are replaced.
+    for (const other of readdirSync(pinDirectory))
+      if (other.startsWith(PIN_PREFIX) && other !== name) rmSync(path.join(pinDirectory, other))
+    const maps = MAP_NAMES.map((map) => {
+      const found = openMap(path.join(pinDirectory, map), map)
+      opened.push(found.fd)
+      return [map, found]
+    })
+    return {
+      program: { fd, id: programId(fd) },
+      maps: Object.fromEntries(maps) as LoadedTrafficProgram['maps'],
+    }
+  } catch (error) {
+    opened.forEach(closeSync)
+    throw error
   }
+}
+
+/** Lets go of what was loaded; it stays pinned, and on the devices. */
+export function closeTrafficProgram({ program, maps }: LoadedTrafficProgram): void {
+  for (const { fd } of [program, ...Object.values(maps)]) closeSync(fd)
 }
 
 function openMap(pin: string, name: MapName): BpfMap {

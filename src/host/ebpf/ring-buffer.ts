@@ -1,5 +1,6 @@
 import { mapFile } from '../ffi/map-file.ts'
 import { library } from '../ffi/koffi.ts'
+import type { FileMapping } from '../ffi/map-file.ts'
 
 /** linux/bpf.h: the flags in the length of a record, and the bytes before it. */
 const BUSY = 0x8000_0000
@@ -35,8 +36,7 @@ export class RingBuffer {
     this.bytes = bytes
     const page = Number(sysconf(SC_PAGESIZE))
     const consumer = mapFile(fd, page)
-    // The records are there twice, one after the other, so that each is whole wherever it begins.
-    const producer = mapFile(fd, page + 2 * bytes, { offset: page, readOnly: true })
+    const producer = this.#mapRecords(fd, page, consumer)
     this.#unmap = () => {
       consumer.unmap()
       producer.unmap()
@@ -74,6 +74,16 @@ export class RingBuffer {
   /** What was read must not be touched any more. */
   close(): void {
     this.#unmap()
+  }
+
+  /** The records are there twice, one after the other, so that each is whole wherever it begins. */
+  #mapRecords(fd: number, page: number, consumer: FileMapping): FileMapping {
+    try {
+      return mapFile(fd, page + 2 * this.bytes, { offset: page, readOnly: true })
+    } catch (error) {
+      consumer.unmap()
+      throw error
+    }
   }
 
   #releasedAt(): number {

@@ -118,6 +118,8 @@ export class TapTraffic implements Traffic {
 
   async remove({ device, userId }: TrafficSubject): Promise<void> {
     try {
+      // On a host without BPF, say: nothing was ever known of anybody.
+      if (!this.#program.isThere()) return
       this.#forget(userId)
       this.#program.deleteActivity(userId)
     } catch (error) {
@@ -169,7 +171,7 @@ export class TapTraffic implements Traffic {
       onWanted: (userId) => {
         for (const watcher of this.#watchers) watcher(userId)
       },
-      onError: (error) => this.#log.error({ err: error }, 'held frames could not be read'),
+      onError: (error) => this.#log.error({ err: error }, 'held frames could not be read or given'),
     })
     return this.#traffic
   }

@@ -1,8 +1,10 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { attachToEgress, egressProgramId } from './egress-hook.ts'
 import { NOTHING_IGNORED, writeSettings } from './ignored-traffic.ts'
 import * as bpf from './libbpf.ts'
-import { loadTrafficProgram } from './load-traffic-program.ts'
+import { closeTrafficProgram, loadTrafficProgram } from './load-traffic-program.ts'
 import * as codec from './traffic-maps.ts'
 import type { LoadedTrafficProgram } from './load-traffic-program.ts'
 import type { IgnoredTraffic } from './ignored-traffic.ts'
@@ -31,6 +33,11 @@ export class TrafficProgram {
 
   constructor(options: TrafficProgramOptions) {
     this.#options = options
+  }
+
+  /** Whether it was ever loaded since the host was started, by this daemon or one before. Loads nothing. */
+  isThere(): boolean {
+    return this.#loaded !== undefined || existsSync(path.join(this.#options.directory, codec.LAYOUT))
   }
 
   /** Puts the program on what leaves by the device, in place of an older build of it. Others' filters stay. */
@@ -131,7 +138,12 @@ export class TrafficProgram {
     try {
       const { object, directory, ignored } = this.#options
       const loaded = loadTrafficProgram(object(), directory)
-      writeSettings(loaded.maps, ignored ?? NOTHING_IGNORED)
+      try {
+        writeSettings(loaded.maps, ignored ?? NOTHING_IGNORED)
+      } catch (error) {
+        closeTrafficProgram(loaded)
+        throw error
+      }
       this.#loaded = loaded
       return loaded
     } catch (error) {

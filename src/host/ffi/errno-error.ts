@@ -5,12 +5,15 @@ export class ErrnoError extends Error {
   override readonly name = 'ErrnoError'
   /** The name of the errno, e.g. `ENODEV`. */
   readonly code: string
+  /** Below 0, as in Node's errors. */
+  readonly errno: number
 
   /** `doing` stands before the errno; `words` are what the kernel added to it, if anything. `errno` is positive. */
   constructor(doing: string, errno: number, words?: string) {
     const code = getSystemErrorName(-errno)
     super(`${doing}: ${code}${words === undefined ? '' : ` (${words})`}`)
     this.code = code
+    this.errno = -errno
   }
 }
 

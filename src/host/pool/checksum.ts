@@ -12,9 +12,15 @@ const READS_AHEAD = 1
 type Bytes = Buffer<ArrayBuffer>
 type Read = { readonly from: number; readonly buffer: Bytes; readonly done: Promise<Bytes> }
 
+/** A file that was promised to have so many bytes ends before. */
+export class FileCutShort extends Error {
+  override readonly name = 'FileCutShort'
+}
+
 /**
  * The CRC-32 of a file's first `lengthBytes` bytes. Holes are not read, and count as the zeros that they read as: so it
- * does not matter what the file system tells as holes. Throws what reading throws, and where the file is shorter.
+ * does not matter what the file system tells as holes. Throws what reading throws, and FileCutShort
+ * where data that was there is gone when it is read.
  */
 export async function checksumOf(
   handle: FileHandle,
@@ -66,7 +72,7 @@ async function readWhole(handle: FileHandle, buffer: Bytes, { from, to }: Extent
   let filled = 0
   while (filled < to - from) {
     const { bytesRead } = await handle.read(buffer, filled, to - from - filled, from + filled)
-    if (bytesRead === 0) throw new Error('the file was cut short while it was read')
+    if (bytesRead === 0) throw new FileCutShort('the file was cut short while it was read')
     filled += bytesRead
   }
   return buffer.subarray(0, filled)

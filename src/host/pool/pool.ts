@@ -12,6 +12,7 @@ import { assert } from '../../lib/assert.ts'
 import type { Log } from '../../log/log.ts'
 import type { DiskSpec, ImageRef, Storage, VmFiles } from '../../ports/storage.ts'
 import { BoundedLooks } from './bounded-looks.ts'
+import { DISCARDED_PREFIX, emptySaved } from './discard-saved.ts'
 import { sync } from './durable.ts'
 import type { FetchTerms } from './fetch-image.ts'
 import { Images } from './images.ts'
@@ -164,7 +165,9 @@ export class Pool implements Storage {
   async #sweep(): Promise<void> {
     try {
       for (const name of await readdir(this.#paths.tmp)) {
-        await rm(join(this.#paths.tmp, name), { recursive: true, force: true })
+        const path = join(this.#paths.tmp, name)
+        if (name.startsWith(DISCARDED_PREFIX)) await emptySaved(path)
+        await rm(path, { recursive: true, force: true })
       }
     } catch (error) {
       this.#swept = undefined

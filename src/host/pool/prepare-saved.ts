@@ -10,7 +10,7 @@ import type { SaveTerms } from '../../core/storage/saved-state.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import { writeOut } from '../ffi/sparse.ts'
-import { checksumOf } from './checksum.ts'
+import { checksumOf, FileCutShort } from './checksum.ts'
 import { sync } from './durable.ts'
 import { MEMORY, PASSAGE_MODE } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
@@ -45,7 +45,8 @@ export async function prepareSaved(preparation: Preparation): Promise<SavedMetad
     await own(handle, paths.save(id), doing)
     const { size } = await handle.stat()
     const crc32 = await flushed(handle, size, preparation)
-    const { blocks } = await handle.stat()
+    const { blocks, size: sizeAfter } = await handle.stat()
+    if (sizeAfter !== size) throw saveFailed(doing, 'what the monitor left is still being written')
     const disk = await flushedDisk(preparation)
     const metadata: SavedMetadata = {
       ...terms,
@@ -102,7 +103,7 @@ async function flushed(
   const either = AbortSignal.any([signal, failed.signal])
   const stopOther = (error: unknown): never => {
     failed.abort(error)
-    throw error
+    throw error instanceof FileCutShort ? saveFailed(doing, error.message) : error
   }
   const tasks = [
     checksumOf(handle, lengthBytes, either).catch(stopOther),

@@ -12,8 +12,8 @@ import { Semaphore } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
 import type { SavedStates } from '../../ports/saved-states.ts'
 import type { BoundedLooks } from './bounded-looks.ts'
-import { checksumOf } from './checksum.ts'
-import { discardSaved } from './discard-saved.ts'
+import { checksumOf, FileCutShort } from './checksum.ts'
+import { DISCARDED_PREFIX, discardSaved } from './discard-saved.ts'
 import { sync } from './durable.ts'
 import { lookForSaved, readSavedMetadata } from './look-for-saved.ts'
 import { sightPool } from './pool-marker.ts'
@@ -49,9 +49,6 @@ export class PoolSavedStates implements SavedStates {
   readonly #lasting = new Set<VmId>()
   /** Publications that are moving the monitor's file; also those that were given up meanwhile. */
   readonly #takingOver = new Map<VmId, Promise<unknown>>()
-
-  /** Checks that were begun, each for the next who asks for one. */
-  readonly #verifying = new Map<VmId, Promise<void>>()
 
   constructor({ paths, poolId, looks, ready, log }: PoolSavedStatesOptions) {
     this.#paths = paths
@@ -158,21 +155,6 @@ export class PoolSavedStates implements SavedStates {
   }
 
   async verify(id: VmId, signal: AbortSignal): Promise<void> {
-    const begun = this.#verifying.get(id)
-    this.#verifying.delete(id)
-    return begun === undefined ? this.#verify(id, signal) : abortable(begun, signal)
-  }
-
-  beginVerify(id: VmId, signal: AbortSignal): void {
-    const begun = this.#verify(id, signal)
-    begun.catch(() => {
-      // Nobody asked for it any more.
-      if (signal.aborted && this.#verifying.get(id) === begun) this.#verifying.delete(id)
-    })
-    this.#verifying.set(id, begun)
-  }
-
-  async #verify(id: VmId, signal: AbortSignal): Promise<void> {
     const doing = `checking the saved memory of VM ${id}`
     signal.throwIfAborted()
     try {
@@ -192,12 +174,12 @@ export class PoolSavedStates implements SavedStates {
       }
     } catch (error) {
       signal.throwIfAborted()
+      if (error instanceof FileCutShort) throw corruptFault(doing, error.message)
       throw storageFault(error, doing)
     }
   }
 
   async remove(id: VmId): Promise<void> {
-    this.#verifying.delete(id)
     await this.#ready()
     await this.#takingOver.get(id)?.catch(() => {})
     try {
@@ -220,7 +202,7 @@ export class PoolSavedStates implements SavedStates {
 
   /** Takes a directory out of the VM's in one step, and answers where it is; undefined where there is none. */
   async #retire(path: string): Promise<string | undefined> {
-    const retired = join(this.#paths.tmp, `saved-${randomUUID()}`)
+    const retired = join(this.#paths.tmp, `${DISCARDED_PREFIX}${randomUUID()}`)
     return ifThere(rename(path, retired).then(() => retired))
   }
 

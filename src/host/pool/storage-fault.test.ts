@@ -3,6 +3,7 @@ import { constants } from 'node:os'
 import { test } from 'node:test'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { ErrnoError } from '../ffi/errno-error.ts'
 import { ifThere, storageFault } from './storage-fault.ts'
 
 const failure = (code: keyof typeof constants.errno): NodeJS.ErrnoException =>
@@ -26,6 +27,18 @@ for (const [errno, code] of [
     assert.doesNotMatch(errorChain(fault), /secret-path/)
   })
 }
+
+test('a system call of our own that failed is a fault like one of Node', () => {
+  for (const [errno, code] of [
+    ['ENOSPC', 'storage_full'],
+    ['EIO', 'storage_failed'],
+  ] as const) {
+    const fault = storageFault(new ErrnoError('lseek SEEK_DATA', constants.errno[errno]), 'checking')
+    assert.ok(fault instanceof HostFault)
+    assert.equal(fault.code, code)
+    assert.match(errorChain(fault), new RegExp(`^checking: ${errno}: \\w`))
+  }
+})
 
 test('a fault, a bug and the reason of an abort pass as they are', () => {
   for (const error of [new HostFault('image_unavailable', 'x'), new TypeError('x'), 'reason', undefined]) {

@@ -15,7 +15,7 @@ import type { Accelerator, QemuHost } from '../../core/unit/qemu-command.ts'
 import { diskCountersIn, diskIn, resizeArguments, throttleArguments } from '../../core/unit/qemu-disk.ts'
 import type { QemuDisk } from '../../core/unit/qemu-disk.ts'
 import { monitorStateOf } from '../../core/unit/qemu-run-state.ts'
-import { savingOf } from '../../core/unit/qemu-save.ts'
+import { canSave } from '../../core/unit/qemu-save.ts'
 import { unitName } from '../../core/unit/unit-name.ts'
 import { knownTscKhz } from '../../core/unit/tsc-frequency.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
@@ -25,8 +25,8 @@ import { abortable } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
 import type { Monitor } from '../../ports/monitor.ts'
 import { tellGuestTime } from './guest-agent.ts'
-import { giveUpSave, saveGuest } from './qemu-saving.ts'
-import { greetedVersion, InstalledQemu } from './qemu-version.ts'
+import { checkSavable, giveUpSave, saveGuest } from './qemu-saving.ts'
+import { InstalledQemu } from './qemu-version.ts'
 import { QmpClients } from './qmp-clients.ts'
 import { QmpLost, QmpRefusal } from './qmp-error.ts'
 import type { QmpClient, QmpEvent } from './qmp.ts'
@@ -94,14 +94,13 @@ export class QemuMonitor implements Monitor {
       pause: true,
       startPaused: true,
       growDiskOnline: true,
-      save: savingOf(this.#installed.lastVersion).toFile,
+      save: canSave(this.#installed.lastVersion),
       vcpusMax: limits.cpuMillicoresMax / 1000,
     }
   }
 
   unitSpec(machine: MachineSpec): UnitSpec {
-    const version = this.#installed.lastVersion
-    return qemuUnitSpec(machine, { ...this.#host, ...(version === undefined ? {} : { version }) })
+    return qemuUnitSpec(machine, this.#host)
   }
 
   async inspect(id: VmId): Promise<MonitorState> {
@@ -156,9 +155,8 @@ export class QemuMonitor implements Monitor {
     return this.#talk({ id, doing: `saving VM ${id}`, signal, refused: 'save_failed' }, async (client) => {
       const { kind } = await stateOf(client, signal)
       if (kind !== 'paused') throw new QmpRefusal({ desc: `the guest is ${kind}` })
-      const version = greetedVersion(client.greeting)
-      if (version === undefined) throw new QmpRefusal({ desc: 'the monitor does not tell its version' })
-      await saveGuest(client, { path, mappedRam: savingOf(version).mappedRam }, signal)
+      const version = await checkSavable(client, signal)
+      await saveGuest(client, path, signal)
       return this.#program(version)
     })
   }

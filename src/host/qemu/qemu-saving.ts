@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
+import { canSave } from '../../core/unit/qemu-save.ts'
+import { greetedVersion } from './qemu-version.ts'
 import { QmpLost, QmpRefusal } from './qmp-error.ts'
 import type { QmpClient } from './qmp.ts'
-
-export type SaveOrder = { readonly path: string; readonly mappedRam: boolean }
 
 /** Of `query-migrate`, a save that is neither under way nor to be given up (QEMU QMP Reference Manual, MigrationStatus). */
 const OVER: ReadonlySet<unknown> = new Set([undefined, 'none', 'completed', 'failed', 'cancelled'])
@@ -12,20 +12,40 @@ const OVER: ReadonlySet<unknown> = new Set([undefined, 'none', 'completed', 'fai
 const UNBOUNDED_BYTES_PER_SECOND = 2 ** 40
 
 /**
+ * The version of a monitor that can save its guest so that a monitor of today can read it. Throws QmpRefusal: guests run on
+ * through upgrades, so its program or its devices may be older than those that are started now.
+ */
+export async function checkSavable(client: QmpClient, signal: AbortSignal): Promise<string> {
+  const version = greetedVersion(client.greeting)
+  if (version === undefined) throw new QmpRefusal({ desc: 'the monitor does not tell its version' })
+  if (!canSave(version)) throw tooOld(`by QEMU ${version}, and 9.0 is the first that saves guests`)
+  try {
+    // It came with saving, as did the directory that the unit may write to.
+    await client.execute('query-balloon', undefined, signal)
+  } catch (error) {
+    if (!(error instanceof QmpRefusal)) throw error
+    throw tooOld('by a version of vmhostd that could not save guests')
+  }
+  return version
+}
+
+const tooOld = (by: string): QmpRefusal =>
+  new QmpRefusal({ desc: `the guest was started ${by}; stop the VM and start it, once` })
+
+/**
  * Saves a guest that stands still, as a migration to a file: a guest that does not run dirties nothing, so each page is
  * written once. On abort the guest stands still as before.
  */
-export async function saveGuest(client: QmpClient, order: SaveOrder, signal: AbortSignal): Promise<void> {
-  const capabilities = { events: true, 'mapped-ram': order.mappedRam }
+export async function saveGuest(client: QmpClient, path: string, signal: AbortSignal): Promise<void> {
   await Promise.all([
     client.execute('migrate-set-capabilities', {
-      capabilities: Object.entries(capabilities).map(capability),
+      capabilities: ['events', 'mapped-ram'].map((capability) => ({ capability, state: true })),
     }),
     client.execute('migrate-set-parameters', { 'max-bandwidth': UNBOUNDED_BYTES_PER_SECOND }),
   ])
   signal.throwIfAborted()
   try {
-    await client.execute('migrate', { uri: `file:${order.path}` }, signal)
+    await client.execute('migrate', { uri: `file:${path}` }, signal)
     const { status, 'error-desc': why } = await untilOver(client, signal)
     if (status !== 'completed') throw new QmpRefusal({ desc: why ?? `the save is ${String(status)}` })
     await finalized(client)
@@ -36,16 +56,23 @@ export async function saveGuest(client: QmpClient, order: SaveOrder, signal: Abo
   }
 }
 
-const capability = ([name, state]: [string, boolean]): object => ({ capability: name, state })
-
-/** Ends a save that is under way, whoever began it; afterwards the guest can be told to go on. */
-export async function giveUpSave(client: QmpClient): Promise<void> {
+/**
+ * Ends a save that is under way, whoever began it; afterwards the guest can be told to go on. Throws QmpLost where it does
+ * not end.
+ */
+export async function giveUpSave(client: QmpClient, boundMs: number = limits.qmpCommandMs): Promise<void> {
   const { status } = await migration(client)
   if (!OVER.has(status)) {
     await client.execute('migrate_cancel')
-    await untilOver(client, AbortSignal.timeout(limits.qmpCommandMs))
+    const late = new AbortController()
+    const deadline = setTimeout(() => late.abort(unending()), boundMs)
+    try {
+      await untilOver(client, late.signal)
+    } finally {
+      clearTimeout(deadline)
+    }
   }
-  await finalized(client)
+  await finalized(client, boundMs)
 }
 
 type Migration = { readonly status?: unknown; readonly 'error-desc'?: unknown }
@@ -60,14 +87,16 @@ const untilOver = (client: QmpClient, signal: AbortSignal): Promise<Migration> =
   }, signal)
 
 /** The event that a save is complete comes a moment before its end, and nothing tells of that; `cont` is refused between. */
-async function finalized(client: QmpClient): Promise<void> {
-  const until = performance.now() + limits.qmpCommandMs
+async function finalized(client: QmpClient, boundMs: number = limits.qmpCommandMs): Promise<void> {
+  const until = performance.now() + boundMs
   while (performance.now() < until) {
     const { status } = (await client.execute('query-status')) as { status?: unknown }
     if (status !== 'finish-migrate') return
     await delay(1)
   }
-  throw new QmpLost('a save that does not end')
+  throw unending()
 }
+
+const unending = (): QmpLost => new QmpLost('a save that does not end')
 
 const ignored = (): void => {}

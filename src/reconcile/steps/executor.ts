@@ -2,6 +2,7 @@ import type { StepKind, StepOf } from '../../core/plan/step.ts'
 import type { Delivery, TrafficSubject } from '../../core/idle/traffic-state.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Host } from '../../ports/host.ts'
+import type { Log } from '../../log/log.ts'
 import type { VmInputs } from '../../store/vm-table.ts'
 import type { Intent } from '../intent.ts'
 
@@ -17,6 +18,7 @@ export type StepContext = {
   readonly inputs: VmInputs
   readonly intent: Intent
   readonly storeId: string
+  readonly log: Log
   readonly signal: AbortSignal
 }
 

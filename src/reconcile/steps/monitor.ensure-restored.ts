@@ -3,18 +3,29 @@ import type { Executor } from './executor.ts'
 
 /**
  * Afterwards the monitor has the saved guest whole, standing still, and its memory is what was written. The memory is
- * read a second time beside the monitor, which cannot tell whether it is damaged. A guest that is not as it was saved
- * ends with its unit: nothing shall ever tell it to go on.
+ * read a second time beside the monitor, which cannot tell whether it is damaged. Where one of
+ * both fails nobody waits for the other. A guest that is not as it was saved ends with its unit: nothing shall ever tell it to
+ * go on.
  */
 export const ensureRestored: Executor<'monitor.ensure-restored'> = async (_step, context) => {
   const { host, record, signal } = context
+  const failed = new AbortController()
+  const both = AbortSignal.any([signal, failed.signal])
+  const orFail = (doing: Promise<void>): Promise<void> =>
+    doing.catch((error: unknown) => {
+      failed.abort()
+      throw error
+    })
   const [restored, verified] = await Promise.allSettled([
-    host.monitor.ensureRestored(record.id, signal),
-    host.savedStates.verify(record.id, signal),
+    orFail(host.monitor.ensureRestored(record.id, both)),
+    orFail(host.savedStates.verify(record.id, both)),
   ])
-  const failed = [verified, restored].find(({ status }) => status === 'rejected')
-  if (failed?.status !== 'rejected') return
-  const error: unknown = failed.reason
+  const errors: unknown[] = [verified, restored].flatMap((one) =>
+    one.status === 'rejected' ? [one.reason] : [],
+  )
+  if (errors.length === 0) return
+  // The other was only told to stop.
+  const error = errors.find((one) => one instanceof HostFault) ?? errors[0]
   const isOver = error instanceof HostFault && ENDS.has(error.code)
   if (isOver) await host.units.ensureStopped(record.id, signal)
   throw error

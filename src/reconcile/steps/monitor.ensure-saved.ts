@@ -1,3 +1,4 @@
+import { errorChain } from '../../log/error-chain.ts'
 import { subjectOf } from './executor.ts'
 import type { TrafficSubject } from '../../core/idle/traffic-state.ts'
 import type { Executor, StepContext } from './executor.ts'
@@ -24,10 +25,14 @@ export const ensureSaved: Executor<'monitor.ensure-saved'> = async ({ packets },
     const isSaved = await save(context, { isIdle, signal: AbortSignal.any([signal, wanted.signal]), course })
     if (!isSaved) await goOn(context, subject, course)
   } catch (error) {
-    await goOn(context, subject, course)
+    const [wentOn] = await Promise.allSettled([goOn(context, subject, course)])
     // Whoever keeps it awake without a packet wants it for longer than until the next look.
     if (signal.aborted) await host.traffic.restart(subject)
-    // To be wanted is no failure.
+    // The first fault is the one to tell; what is left undone the next look finds. To be wanted is no failure.
+    if (wentOn.status === 'rejected') {
+      if (wanted.signal.aborted && !signal.aborted) throw wentOn.reason
+      context.log.warn({ error: errorChain(wentOn.reason) }, 'not all was undone of a save that failed')
+    }
     if (!wanted.signal.aborted || signal.aborted) throw error
   } finally {
     stopWatching()
@@ -71,6 +76,7 @@ async function countedPackets({ host }: StepContext, subject: TrafficSubject): P
 /**
  * The guest runs at once. Only where it may be published already, that goes before: a guest is never in the pool as it
  * was while it is somewhere else as it is. Where that cannot be removed the guest stands still, and the next look decides.
+ * What is unfinished goes whatever becomes of its frames.
  */
 async function goOn(
   context: StepContext,
@@ -80,10 +86,12 @@ async function goOn(
   const { host, record } = context
   const { id } = record
   if (mayBePublished) await host.savedStates.remove(id)
-  await host.monitor.ensureRunning(id, always)
-  const delivery = await host.traffic.ensureFlowing(subject, { deliver: true })
-  context.notes.delivery = delivery
   context.notes.givenUp = true
+  await host.monitor.ensureRunning(id, always)
   host.monitor.tellTime(id)
-  if (!mayBePublished) await host.savedStates.remove(id)
+  try {
+    context.notes.delivery = await host.traffic.ensureFlowing(subject, { deliver: true })
+  } finally {
+    if (!mayBePublished) await host.savedStates.remove(id)
+  }
 }

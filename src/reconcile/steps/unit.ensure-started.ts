@@ -11,8 +11,6 @@ export const ensureStarted: Executor<'unit.ensure-started'> = async (step, conte
   const { host, record, intent, signal } = context
   await host.savedStates.ensureDirectory(record.id, record.host.userId)
   const machine = await machineOf(context, step)
-  // Most of a start is systemd's: the memory is read meanwhile.
-  if (step.restore) host.savedStates.beginVerify(record.id, signal)
   await host.units.ensureStarted(record.id, host.monitor.unitSpec(machine), signal)
   if (intent.tap !== undefined) await restartIdleClock(context)
 }

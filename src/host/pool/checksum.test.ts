@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { truncateSync } from 'node:fs'
+import { mkdtemp, open, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { crc32 } from 'node:zlib'
+import { checksumOf, FileCutShort } from './checksum.ts'
+
+const MIB = 1024 * 1024
+const never = new AbortController().signal
+
+async function fileOf(t: TestContext, bytes: Uint8Array) {
+  const directory = await mkdtemp(join(tmpdir(), 'vmh-'))
+  const path = join(directory, 'memory')
+  const handle = await open(path, 'w+')
+  await handle.write(bytes)
+  t.after(async () => {
+    await handle.close()
+    await rm(directory, { recursive: true })
+  })
+  return { path, handle }
+}
+
+test('the checksum of a file is that of all its bytes, whatever of it is a hole', async (t) => {
+  const data = randomBytes(2 * MIB + 17)
+  const { handle } = await fileOf(t, data)
+  await handle.truncate(5 * MIB)
+  const whole = Buffer.concat([data, Buffer.alloc(5 * MIB - data.length)])
+  assert.equal(await checksumOf(handle, whole.length, never), crc32(whole))
+})
+
+test('a file that is cut short while it is read is told as that', async (t) => {
+  const { path, handle } = await fileOf(t, randomBytes(8 * MIB))
+  const reading = checksumOf(handle, 8 * MIB, never)
+  truncateSync(path, 0)
+  await assert.rejects(reading, FileCutShort)
+})

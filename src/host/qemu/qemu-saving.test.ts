@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { checkSavable, giveUpSave } from './qemu-saving.ts'
+import { QmpLost, QmpRefusal } from './qmp-error.ts'
+import { QmpClient } from './qmp.ts'
+
+const never = new AbortController().signal
+
+type Answers = Readonly<Record<string, unknown>>
+
+/** A monitor that answers each command with what is told here, and with nothing at all else; `error` refuses. */
+async function monitorOf(t: TestContext, answers: Answers, version = [10, 0, 2]): Promise<QmpClient> {
+  const directory = mkdtempSync(join(tmpdir(), 'vmh-'))
+  const path = join(directory, 'qmp.sock')
+  const [major, minor, micro] = version
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.write(`${JSON.stringify({ QMP: { version: { qemu: { major, minor, micro } } } })}\n`)
+    let text = ''
+    socket.setEncoding('utf8').on('data', (chunk: string) => {
+      const lines = (text + chunk).split('\n')
+      text = lines.pop() ?? ''
+      for (const line of lines) {
+        const { execute, id } = JSON.parse(line) as { execute: string; id: number }
+        const answer = answers[execute] ?? {}
+        const isRefusal = typeof answer === 'object' && answer !== null && 'error' in answer
+        socket.write(`${JSON.stringify({ id, ...(isRefusal ? answer : { return: answer }) })}\n`)
+      }
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(path, resolve))
+  const client = await QmpClient.connect(path)
+  t.after(() => {
+    client.close()
+    server.close()
+    rmSync(directory, { recursive: true })
+  })
+  return client
+}
+
+for (const [what, answers] of Object.entries<Answers>({
+  'is being cancelled for ever': { 'query-migrate': { status: 'cancelling' } },
+  'is cancelled, and never let go of its guest': {
+    'query-migrate': { status: 'cancelled' },
+    'query-status': { status: 'finish-migrate' },
+  },
+})) {
+  test(`a save that ${what} is a monitor that cannot be reached, not a bug`, async (t) => {
+    const client = await monitorOf(t, answers)
+    await assert.rejects(giveUpSave(client, 50), (error: unknown) => {
+      assert.ok(error instanceof QmpLost, String(error))
+      assert.equal(error.why, 'a save that does not end')
+      return true
+    })
+  })
+}
+
+test('giving up where nothing is saved is nothing to wait for', async (t) => {
+  await giveUpSave(await monitorOf(t, { 'query-status': { status: 'paused' } }))
+})
+
+const refused = (words: RegExp) => (error: unknown) =>
+  error instanceof QmpRefusal && words.test(error.message)
+
+test('a monitor that can save its guest tells its version', async (t) => {
+  assert.equal(await checkSavable(await monitorOf(t, { 'query-balloon': { actual: 1 } }), never), '10.0.2')
+})
+
+test('a guest that an older QEMU runs, or an older vmhostd started, is not saved, and what helps is said', async (t) => {
+  const older = await monitorOf(t, {}, [8, 2, 2])
+  await assert.rejects(
+    checkSavable(older, never),
+    refused(/by QEMU 8\.2\.2, .*; stop the VM and start it, once$/),
+  )
+  const error = { class: 'DeviceNotActive', desc: 'No balloon device has been activated' }
+  const bare = await monitorOf(t, { 'query-balloon': { error } })
+  await assert.rejects(
+    checkSavable(bare, never),
+    refused(/by a version of vmhostd .*; stop the VM and start it, once$/),
+  )
+})

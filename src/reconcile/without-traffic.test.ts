@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { SLEEPER } from '../../test/sleep-stage.ts'
+import { deleteVm } from '../commands/delete-vm.ts'
+import { setCompute } from '../commands/reshape.ts'
+import { setPower } from '../commands/set-power.ts'
+import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
+import type { TestContext } from 'node:test'
+
+/** A host on which the traffic of guests can't be known, as one without BPF. */
+async function withoutTraffic(t: TestContext) {
+  const stage = await reconcileStage(t)
+  const { traffic } = stage.host
+  const refused = (): Promise<never> => Promise.reject(new HostFault('traffic_failed', 'no BPF'))
+  for (const method of [
+    'inspect',
+    'ensureWatched',
+    'restart',
+    'ensureHeld',
+    'ensureFlowing',
+    'remove',
+  ] as const)
+    traffic[method] = refused
+  return stage
+}
+
+test('without traffic a VM that never sleeps is as desired, and says what is not known', async (t) => {
+  const { context, create, id, vm, idle, shown } = await withoutTraffic(t)
+  create({})
+  await idle()
+  assert.equal(shown(), 'running')
+  assert.deepEqual(vm().generations, { desired: 1, observed: 1 })
+  assert.deepEqual(
+    vm().observed.partialFaults?.map(({ step }) => step),
+    ['traffic.inspect'],
+  )
+  setPower(context, id, 'running')
+  await idle()
+  assert.equal(vm().wake, undefined)
+})
+
+test('one that shall sleep runs, is not as desired, and says why', async (t) => {
+  const { context, create, id, vm, idle, later, shown } = await withoutTraffic(t)
+  create({ compute: SLEEPER })
+  await idle()
+  assert.equal(shown(), 'running traffic_failed')
+  await later(limits.retryBackoffMsMax)
+  assert.equal(shown(), 'running traffic_failed')
+  assert.equal(vm().generations.observed, 0)
+  setCompute(context, id, { ...SLEEPER, sleepAfterIdleSeconds: 0 })
+  await idle()
+  assert.deepEqual([shown(), vm().generations.observed], ['running', 2])
+})
+
+test('a VM is stopped and deleted without it', async (t) => {
+  const { host, store, context, create, id, idle, shown } = await withoutTraffic(t)
+  create({ compute: SLEEPER })
+  await idle()
+  setPower(context, id, 'stopped')
+  await idle()
+  assert.equal(shown(), 'stopped')
+  deleteVm(context, id)
+  await idle()
+  assert.deepEqual([store.vms.get(id), [...host.taps.devices.keys()]], [undefined, []])
+})
