@@ -26,7 +26,27 @@ type Page = { readonly items: readonly Vm[] }
  * Writes this many stopped VMs into the daemon's store while it is down, more than this host could promise memory to, and
  * starts it again. Returns their ids once each has settled.
  */
-export async function fillStore(prefix: string, count: number): Promise<string[]> {
+export async function fillStore(
+  prefix: string,
+  count: number,
+  requestOf: (index: number) => object = () => guestRequest({ power: 'stopped' }),
+): Promise<string[]> {
+  const ids = numbered(prefix, count)
+  const { length: others } = (await list()).items
+  await inStore((context) => {
+    for (const [index, id] of ids.entries()) {
+      const request = createFromWire(requestOf(index) as CreateVmWire)
+      if (!request.ok) throw new Error('the guest of the lab is no valid request')
+      const created = createVm(context, id as VmId, request.value)
+      if (!created.ok) throw new Error(`${id}: ${JSON.stringify(created.error)}`)
+    }
+  })
+  await allSettled(others + count)
+  return ids
+}
+
+/** Works on the daemon's store while it is down, and starts it again. Capacity is no limit there. */
+export async function inStore(work: (context: CommandContext) => void | Promise<void>): Promise<void> {
   await sh('systemctl', 'stop', 'vmhostd')
   const store = new Store(STATE, USER_IDS)
   const context: CommandContext = {
@@ -43,18 +63,10 @@ export async function fillStore(prefix: string, count: number): Promise<string[]
     newOperationId,
     poke: () => {},
   }
-  const request = createFromWire(guestRequest({ power: 'stopped' }) as CreateVmWire)
-  if (!request.ok) throw new Error('the guest of the lab is no valid request')
-  const ids = numbered(prefix, count)
-  for (const id of ids) {
-    const created = createVm(context, id as VmId, request.value)
-    if (!created.ok) throw new Error(`${id}: ${JSON.stringify(created.error)}`)
-  }
+  await work(context)
   store.close()
   await sh('systemctl', 'start', 'vmhostd')
   await ready()
-  await allSettled(count)
-  return ids
 }
 
 /** Until the daemon has nothing left to do for any of its VMs, of which there are `count`. */

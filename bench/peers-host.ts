@@ -6,6 +6,9 @@ const TLS = '/etc/vmhostd/tls'
 const CLIENT_FILES = '/run/bench-peers'
 /** Beside our disks, so that both are on the same file system. */
 const POOL_FOLDER = '/var/lib/vmhostd/pool/bench-peers'
+const SAVES_FOLDER = `${POOL_FOLDER}-saves`
+/** Where libvirt puts what it saves. */
+const LIBVIRT_SAVES = '/var/lib/libvirt/qemu/save'
 /** Where libvirt's own user may look for them. */
 const IMAGES = '/var/lib/libvirt/images'
 
@@ -42,6 +45,8 @@ export async function prepareLibvirt(): Promise<void> {
   await sh('systemctl', 'start', 'libvirtd-tls.socket', 'libvirtd.service')
   mkdirSync(POOL_FOLDER)
   await sh('mount', '--bind', POOL_FOLDER, IMAGES)
+  mkdirSync(SAVES_FOLDER)
+  await sh('mount', '--bind', SAVES_FOLDER, LIBVIRT_SAVES)
 }
 
 /** As our daemon sets up a tap: the gateway on it, the guest routed to it, a permanent neighbour. */
@@ -63,7 +68,7 @@ export async function cloneFile(source: string, name: string, sizeMib?: number):
 }
 
 export async function takeAwayLibvirt(): Promise<void> {
-  await sh('umount', IMAGES)
-  rmSync(POOL_FOLDER, { recursive: true })
+  await sh('umount', IMAGES, LIBVIRT_SAVES)
+  for (const folder of [POOL_FOLDER, SAVES_FOLDER]) rmSync(folder, { recursive: true })
   await sh('ip', 'link', 'delete', 'dev', LIBVIRT_GUEST.tap.device)
 }

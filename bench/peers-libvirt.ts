@@ -26,6 +26,9 @@ export class Libvirt {
   readonly #undefine = this.#call<[Domain], number>('int virDomainUndefine(void *domain)')
   readonly #create = this.#call<[Domain], number>('int virDomainCreate(void *domain)')
   readonly #destroy = this.#call<[Domain], number>('int virDomainDestroy(void *domain)')
+  readonly #managedSave = this.#call<[Domain, number], number>(
+    'int virDomainManagedSave(void *domain, unsigned int flags)',
+  )
   readonly #isActive = this.#call<[Domain], number>('int virDomainIsActive(void *domain)')
   readonly #free = this.#call<[Domain], number>('int virDomainFree(void *domain)')
   readonly #stats = this.#call<[Pointer, number, [Pointer | null], number], number>(
@@ -78,6 +81,11 @@ export class Libvirt {
   /** Returns when the domain's process is gone. */
   destroy(domain: Domain): void {
     this.#counted(this.#destroy(domain), 'destroying a domain')
+  }
+
+  /** Returns when the guest is saved and its process gone; the next start goes on from there. */
+  managedSave(domain: Domain): void {
+    this.#counted(this.#managedSave(domain, 0), 'saving a domain')
   }
 
   isActive(domain: Domain): boolean {

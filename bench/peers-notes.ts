@@ -27,6 +27,21 @@ const NOTES: Readonly<Record<string, Notes>> = {
     ],
     behind: 'ours has systemd end the unit, and looks at the host once more before it says stopped',
   },
+  save_ms: {
+    covers: [
+      'ours: from the decision until the unit has ended; memory and directory are flushed to disk, and the checksum taken',
+      'libvirt: until virDomainManagedSave returns: its process is gone; to the same file system',
+    ],
+    behind: 'ours is durable and checksummed before the guest ends, and ends a unit instead of a process',
+  },
+  restore_ms: {
+    covers: [
+      'from the request until the first echo reply to a client that sends from then on',
+      'ours compares the checksum of what it reads; libvirt removes its file after the start',
+    ],
+    behind:
+      'ours looks at the host, has systemd make a sandboxed unit, compares a checksum and makes the removal durable first',
+  },
   list_100_ms: {
     covers: ['ours: the whole resource of each VM in one answer, parsed'],
     behind:

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { closeController, getVm, mutate, remove, setPower, settled } from '../lab/inside/controller.ts'
 import { GUEST_IMAGES, guestRequest } from '../lab/inside/guest.ts'
 import { mainPid } from '../lab/inside/shell.ts'
+import { sleeper } from '../lab/inside/sleepers.ts'
 import { firstPing } from './first-ping.ts'
 import { measurement, median, progress } from './measurement.ts'
 import { readTwin, renderDomain } from './peers-domain.ts'
@@ -20,6 +21,7 @@ import {
 } from './peers-host.ts'
 import { Libvirt } from './peers-libvirt.ts'
 import { peerNotes } from './peers-notes.ts'
+import { compareSleep } from './peers-sleep.ts'
 import { Wire } from './peers-wire.ts'
 import type { Measurement } from './measurement.ts'
 import type { Board, Twin } from './peers-domain.ts'
@@ -31,6 +33,7 @@ const DISK_MIB = 128
 const GUEST_ROUNDS = 8
 /** On a busy machine fewer rounds have to do. */
 const GUEST_BUDGET_MS = 150_000
+const SLEEP_ROUNDS = 8
 const DEFINE_ROUNDS = 60
 const LIST_ROUNDS = 60
 const LISTED = 100
@@ -52,7 +55,12 @@ const { twin, seedPath } = await learnTwin()
 await prepareTap()
 await libvirtGuest('microvm')
 await libvirtGuest('q35')
-const rows = [...(await compareGuests()), ...(await compareDefine()), ...(await compareList())]
+const rows = [
+  ...(await compareGuests()),
+  ...(await compareSleeps()),
+  ...(await compareDefine()),
+  ...(await compareList()),
+]
 libvirt.close()
 closeController()
 await takeAwayLibvirt()
@@ -181,6 +189,25 @@ async function libvirtGuest(board: Board): Promise<GuestSample> {
   assertGone(pid)
   libvirt.undefine(guest)
   return { firstPingMs, stopMs }
+}
+
+/** Ours of its own accord, theirs when told to; both from and to the same file system. */
+async function compareSleeps(): Promise<Measurement[]> {
+  const diskPath = await cloneFile(`${GUEST_IMAGES}/rootfs.raw`, 'disk', DISK_MIB)
+  const guest = libvirt.define(domain(VM, 'microvm', diskPath))
+  const { saveMs, restoreMs } = await compareSleep({
+    libvirt,
+    guest,
+    theirAddress: LIBVIRT_GUEST.ipv4Address,
+    ours: sleeper('bench-sleeps', 31),
+    memoryMib: MEMORY_MIB,
+    rounds: SLEEP_ROUNDS,
+  })
+  libvirt.undefine(guest)
+  return [
+    row('save_ms', saveMs, 'virDomainManagedSave'),
+    row('restore_ms', restoreMs, 'virDomainCreate from it'),
+  ]
 }
 
 function assertGone(pid: string): void {

@@ -13,7 +13,18 @@ const LAB = 'bench'
 const BENCH_BOUND_MS = 15 * 60_000
 
 /** A benchmark is a file of bench/ that says in its first line what it measures. */
-const NAMES = ['boot', 'action', 'accept', 'api', 'console', 'executable', 'peers'] as const
+const NAMES = [
+  'boot',
+  'action',
+  'accept',
+  'api',
+  'console',
+  'wake',
+  'save',
+  'watch',
+  'executable',
+  'peers',
+] as const
 type Name = (typeof NAMES)[number]
 
 /** What a benchmark compares with is in the lab of that one alone, where no other is disturbed by it. */

@@ -21,6 +21,15 @@ export type Vm = {
       readonly detail: string
     }[]
     readonly fault?: { readonly code: string; readonly step: string; readonly attempt: number }
+    readonly saved_state?: { readonly saved_at: string; readonly size_mib: number }
+    readonly last_traffic_at?: string
+    readonly last_wake?: {
+      readonly at: string
+      readonly reason: string
+      readonly duration_ms: number
+      readonly held_packets: number
+      readonly dropped_packets: number
+    }
   }
   readonly generations: { readonly desired: number; readonly observed: number }
   readonly operation_id?: string

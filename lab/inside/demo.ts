@@ -1,8 +1,11 @@
-/* The demo inside the lab: one VM from nothing to nothing, with the daemon killed in the middle. */
+/* The demo inside the lab: one VM from nothing to nothing; the daemon is killed in the middle, and the guest sleeps and wakes. */
 import { step, StepFailed } from '../../tools/step.ts'
 import { call, closeController, CURL_TLS, mutate, remove, settled } from './controller.ts'
+import { exchange } from './first-packets.ts'
+import { servedPage } from './guest-page.ts'
 import { guestRequest } from './guest.ts'
 import { installDaemon, mainPid, ready, sh } from './shell.ts'
+import { asleep, awake } from './sleepers.ts'
 import { until } from './until.ts'
 
 const VM = 'web-1'
@@ -13,7 +16,8 @@ const IPV6 = '2001:db8::10'
 const leftovers = {
   unit: `systemctl list-units --all --no-legend 'vmhost-*.service'`,
   tap: `ls /sys/class/net | grep '^vmt' || true`,
-  'nftables element': `nft list table inet vmhostd | grep -F -e '"vmt6' -e ${IPV4} || true`,
+  // What expires goes by itself: how often a guest asked for its neighbours.
+  'nftables element': `nft list table inet vmhostd | grep -v expires | grep -F -e '"vmt6' -e ${IPV4} || true`,
   disk: 'ls /var/lib/vmhostd/pool/disks',
   'stored descriptor': 'systemctl show --value --property=NFileDescriptorStore vmhostd',
 } as const
@@ -23,6 +27,7 @@ try {
   await create()
   await showGuest()
   await killDaemon()
+  await sleepAndWake()
   await takeAway()
   console.log(`
     curl ${CURL_TLS} \\
@@ -115,6 +120,50 @@ async function adoptionReport(): Promise<object> {
     throw new Error(`the console was not adopted: ${JSON.stringify(report)}`)
   }
   return report
+}
+
+/** The guest has no memory and no process while it sleeps, and is the same one when a packet has come for it. */
+async function sleepAndWake(): Promise<void> {
+  const before = await servedPage(IPV4)
+  const slept = await step('let it sleep after 1 s without traffic, and wait until it does', async () => {
+    await mutate('PUT', `/v1/vms/${VM}/compute`, {
+      cpu_millicores: 1000,
+      memory_mib: 256,
+      sleep_after_idle_seconds: 1,
+    })
+    return asleep(VM)
+  })
+  const state = await sh('systemctl', 'show', '--property=ActiveState,MainPID', `vmhost-${VM}`)
+  quote(
+    JSON.stringify({ state: slept.observed.state, saved_state: slept.observed.saved_state }),
+    state.trim().split('\n').join(' '),
+    `saved in ${await savedMs()} ms`,
+  )
+  const { firstByteMs, retransmitted } = await step('one TCP connection to the sleeping guest', () =>
+    exchange(IPV4),
+  )
+  const { last_wake } = (await awake(VM)).observed
+  quote(
+    `first byte after ${firstByteMs.toFixed(0)} ms; ${retransmitted} packets sent again`,
+    JSON.stringify({ last_wake }),
+  )
+  const after = await step('the guest is the one that fell asleep, and knows what time it is', async () => {
+    const page = await servedPage(IPV4)
+    if (page.bootId !== before.bootId) throw new Error('the guest was booted anew')
+    return page
+  })
+  for (const [when, page] of [
+    ['before', before],
+    ['after', after],
+  ] as const)
+    quote(`${when}: boot ${page.bootId}, its clock ${new Date(page.atMs).toISOString()}`)
+}
+
+/** As the daemon's log has it. */
+async function savedMs(): Promise<string> {
+  const log = await sh('journalctl', '--unit=vmhostd', '--output=cat')
+  const line = log.split('\n').findLast((text) => text.includes('"monitor.ensure-saved"'))
+  return (JSON.parse(line ?? '{}') as { elapsed_ms?: number }).elapsed_ms?.toFixed(0) ?? '?'
 }
 
 async function takeAway(): Promise<void> {

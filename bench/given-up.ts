@@ -1,0 +1,92 @@
+import { once } from 'node:events'
+import { watch } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { settled } from '../lab/inside/controller.ts'
+import { datagram, QUIET_NOT } from '../lab/inside/first-packets.ts'
+import { sh } from '../lab/inside/shell.ts'
+import { sleepAfter } from '../lab/inside/sleepers.ts'
+import { typeInto } from '../lab/inside/type-into.ts'
+import { until } from '../lab/inside/until.ts'
+import { measurement, median, progress } from './measurement.ts'
+import type { Sleeper } from '../lab/inside/sleepers.ts'
+import type { Measurement } from './measurement.ts'
+
+const RUNS = 20
+/** Packets come so much later in a save, from run to run. */
+const STAGGER_MS = 15
+const STAGGERS = 5
+/** What is promised to whoever wants a guest that is being saved. */
+const BOUND_MS = 50
+
+type LogLine = {
+  readonly time: string
+  readonly vm_id?: string
+  readonly step?: string
+  readonly given_up?: boolean
+}
+
+/** One datagram into a save: how long after it the guest went on, and answered. */
+type GivenUp = { readonly goesOnMs: number; readonly answerMs: number }
+
+/** What a packet costs its sender that comes while the guest is being saved. The VM runs, and stays awake afterwards. */
+export async function measureGivenUp(one: Sleeper, memoryMib: number): Promise<Measurement[]> {
+  await sleepAfter(one.id, 0, memoryMib)
+  await settled(one.id, 'running')
+  await typeInto(one.id, QUIET_NOT)
+  const running: number[] = []
+  for (let run = 0; run < RUNS; run += 1) running.push(await datagram(one.ipv4))
+  await sleepAfter(one.id, 1, memoryMib)
+  const samples: GivenUp[] = []
+  while (samples.length < RUNS) samples.push(await giveUp(one, (samples.length % STAGGERS) * STAGGER_MS))
+  await sleepAfter(one.id, 0, memoryMib)
+  const goesOn = samples.map(({ goesOnMs }) => goesOnMs)
+  const answers = median(samples.map(({ answerMs }) => answerMs))
+  progress(
+    `${RUNS} saves given up: the guest goes on in ${median(goesOn)} ms, at most ${Math.max(...goesOn)} ms`,
+  )
+  const row = (metric: string, ours: number): Measurement =>
+    measurement({
+      bench: 'save',
+      metric,
+      unit: 'ms',
+      ours,
+      reference: median(running),
+      reference_name: 'a datagram that the guest answers while it runs',
+      runs: RUNS,
+      limit: BOUND_MS,
+    })
+  return [
+    {
+      ...row('goes_on_p50_ms', median(goesOn)),
+      notes: [
+        'from a packet in the middle of a save until that is given up, the guest runs and has the packet, by the daemon’s log',
+        `the guest answers ${answers.toFixed(1)} ms after it`,
+      ],
+    },
+    row('goes_on_max_ms', Math.max(...goesOn)),
+  ]
+}
+
+async function giveUp({ id, ipv4 }: Sleeper, laterMs: number): Promise<GivenUp> {
+  const watcher = watch(`/var/lib/vmhostd/pool/disks/${id}/save`)
+  await once(watcher, 'change')
+  watcher.close()
+  await delay(laterMs)
+  const sentAtMs = Date.now()
+  const answerMs = await datagram(ipv4)
+  const { time } = await until('the daemon tells of a save that it gave up', async () => {
+    const log = await sh(
+      'journalctl',
+      '--unit=vmhostd',
+      '--output=cat',
+      '--since',
+      `@${Math.floor(sentAtMs / 1000) - 1}`,
+    )
+    return log
+      .split('\n')
+      .filter((text) => text.includes('"monitor.ensure-saved"') && text.includes('"step done"'))
+      .map((text) => JSON.parse(text) as LogLine)
+      .find((line) => line.vm_id === id && line.given_up === true && Date.parse(line.time) >= sentAtMs)
+  })
+  return { goesOnMs: Date.parse(time) - sentAtMs, answerMs }
+}

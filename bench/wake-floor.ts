@@ -1,0 +1,117 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { getVm, remove, setPower, settled } from '../lab/inside/controller.ts'
+import { exchange } from '../lab/inside/first-packets.ts'
+import { mainPid, sh } from '../lab/inside/shell.ts'
+import { asleep, makeSleeper } from '../lab/inside/sleepers.ts'
+import { HandQmp } from './hand-qmp.ts'
+import type { Sleeper } from '../lab/inside/sleepers.ts'
+
+const POOL = '/var/lib/vmhostd/pool'
+/** On the file system of the pool, so that both read from the same. */
+const FOLDER = `${POOL}/bench-wake`
+const SOCKET_FOLDER = '/run/bench-wake'
+
+/** Milliseconds from before the spawn. */
+export type FloorSample = {
+  readonly answersMs: number
+  readonly loadedMs: number
+  readonly runsMs: number
+  readonly firstByteMs: number
+}
+
+/**
+ * The least that a wake can take: the monitor's own restore, with the client's first packet sent when the vCPUs run. The
+ * guest is one that the daemon saved, and the command is the one by which the daemon restored it.
+ */
+export class WakeFloor {
+  readonly #argv: readonly string[]
+  readonly #one: Sleeper
+  readonly #copies: ReadonlyMap<string, string>
+
+  private constructor(one: Sleeper, argv: readonly string[], copies: ReadonlyMap<string, string>) {
+    this.#one = one
+    this.#argv = argv
+    this.#copies = copies
+  }
+
+  static async prepare(one: Sleeper): Promise<WakeFloor> {
+    const { id } = one
+    await makeSleeper(one)
+    await asleep(id)
+    mkdirSync(FOLDER, { recursive: true })
+    mkdirSync(SOCKET_FOLDER, { recursive: true })
+    const own = `${POOL}/disks/${id}`
+    const copies = new Map([
+      [`${own}/saved/memory`, `${FOLDER}/memory`],
+      [`${own}/disk.raw`, `${FOLDER}/disk.raw`],
+    ])
+    for (const [source, target] of copies) await sh('cp', '--reflink=auto', '--sparse=auto', source, target)
+    await sh('cp', `${FOLDER}/disk.raw`, `${FOLDER}/disk.kept`, '--reflink=auto')
+    await exchange(one.ipv4)
+    const command = commandOf(await mainPid(`vmhost-${id}`))
+    // The tap, its route and its rule stay, and the daemon has nothing more to do with it.
+    await setPower(id, 'stopped')
+    await settled(id, 'stopped')
+    return new WakeFloor(one, command, copies)
+  }
+
+  async restore(): Promise<FloorSample> {
+    await sh('cp', '--reflink=auto', `${FOLDER}/disk.kept`, `${FOLDER}/disk.raw`)
+    rmSync(`${SOCKET_FOLDER}/qmp.sock`, { force: true })
+    const [program = '', ...args] = this.#argv.map((word) => this.#byHand(word))
+    const startedAt = performance.now()
+    const since = (): number => performance.now() - startedAt
+    const monitor = spawn(program, args, { stdio: ['ignore', 'ignore', 'inherit'] })
+    const gone = once(monitor, 'exit')
+    const ended = gone.then(([code]) => Promise.reject(new Error(`the monitor ended with status ${code}`)))
+    ended.catch(() => {})
+    try {
+      const qmp = await Promise.race([HandQmp.open(`${SOCKET_FOLDER}/qmp.sock`), ended])
+      const answersMs = since()
+      if (args.includes('defer')) await this.#askForLoad(qmp)
+      await Promise.race([qmp.loaded(), ended])
+      const loadedMs = since()
+      await qmp.execute('cont')
+      const runsMs = since()
+      const { firstByteMs, retransmitted } = await exchange(this.#one.ipv4)
+      if (retransmitted > 0) throw new Error('the packet of the floor was not delivered at once')
+      qmp.close()
+      return { answersMs, loadedMs, runsMs, firstByteMs: runsMs + firstByteMs }
+    } finally {
+      monitor.kill('SIGKILL')
+      await gone
+    }
+  }
+
+  async takeAway(): Promise<void> {
+    await remove(this.#one.id)
+    rmSync(FOLDER, { recursive: true })
+    rmSync(SOCKET_FOLDER, { recursive: true })
+  }
+
+  async #askForLoad(qmp: HandQmp): Promise<void> {
+    const capabilities = ['mapped-ram', 'events'].map((capability) => ({ capability, state: true }))
+    await qmp.execute('migrate-set-capabilities', { capabilities })
+    await qmp.execute('migrate-incoming', { uri: `file:${FOLDER}/memory` })
+  }
+
+  #byHand(word: string): string {
+    const moved = [...this.#copies].reduce((text, [source, target]) => text.replace(source, target), word)
+    return moved.replace(`/run/vmhostd/vm/${this.#one.id}/`, `${SOCKET_FOLDER}/`)
+  }
+}
+
+/** Of a process, as it runs. */
+const commandOf = (pid: string): readonly string[] =>
+  readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+    .split('\0')
+    .filter((word) => word !== '')
+
+/** What the daemon says of a VM's last wake. */
+export async function lastWake(id: string): Promise<{ readonly at: string; readonly duration_ms: number }> {
+  const { last_wake } = (await getVm(id)).observed
+  if (last_wake === undefined) throw new Error(`nothing is told of a wake of ${id}`)
+  return last_wake
+}

@@ -1,0 +1,70 @@
+/** VMs of a lab that sleep when they are idle. */
+import { getVm, mutate, settled } from './controller.ts'
+import { guestRequest } from './guest.ts'
+import { sh } from './shell.ts'
+import { until } from './until.ts'
+import type { GuestOptions } from './guest.ts'
+import type { Vm } from './controller.ts'
+
+export type Sleeper = {
+  readonly id: string
+  readonly ipv4: string
+  readonly ipv6: string
+}
+
+/** The `number`th of a family of VMs. */
+export const sleeper = (prefix: string, number: number): Sleeper => ({
+  id: `${prefix}-${number}`,
+  ipv4: `198.51.100.${number}`,
+  ipv6: `2001:db8:5::${number}`,
+})
+
+export type SleeperOptions = Omit<GuestOptions, 'network'> & {
+  readonly memoryMib?: number
+  readonly sleepAfterIdleSeconds?: number
+}
+
+/** A create request of it. */
+export const sleeperRequest = (
+  { ipv4, ipv6 }: Sleeper,
+  { memoryMib = 128, sleepAfterIdleSeconds = 1, ...options }: SleeperOptions = {},
+): object => ({
+  ...guestRequest({ ...options, network: { ipv4_address: ipv4, ipv6_address: ipv6 } }),
+  compute: {
+    cpu_millicores: 1000,
+    memory_mib: memoryMib,
+    sleep_after_idle_seconds: sleepAfterIdleSeconds,
+  },
+})
+
+/**
+ * Creates it awake, waits until it serves, and lets it sleep from then on: a guest that slept while it boots would be a
+ * test of something else.
+ */
+export async function makeSleeper(one: Sleeper, options: SleeperOptions = {}): Promise<void> {
+  await mutate('PUT', `/v1/vms/${one.id}`, sleeperRequest(one, { ...options, sleepAfterIdleSeconds: 0 }))
+  await settled(one.id, 'running')
+  await until(`${one.id} serves its page`, () =>
+    sh('curl', '--silent', '--fail', '--location', '--max-time', '2', `http://${one.ipv4}/`),
+  )
+  await sleepAfter(one.id, options.sleepAfterIdleSeconds ?? 1, options.memoryMib)
+}
+
+/** Changes the timeout; 0 keeps it awake. */
+export const sleepAfter = (id: string, seconds: number, memoryMib = 128): Promise<Vm> =>
+  mutate('PUT', `/v1/vms/${id}/compute`, {
+    cpu_millicores: 1000,
+    memory_mib: memoryMib,
+    sleep_after_idle_seconds: seconds,
+  })
+
+/** Until it sleeps. */
+export const asleep = (id: string, boundMs?: number): Promise<Vm> => settled(id, 'sleeping', boundMs)
+
+/** Until it is up, and its wake is told of. `after`: the time of the wake before. */
+export const awake = (id: string, after?: string): Promise<Vm> =>
+  until(`${id} has been woken`, async () => {
+    const vm = await getVm(id)
+    const { state, last_wake } = vm.observed
+    return state === 'running' && last_wake !== undefined && last_wake.at !== after ? vm : undefined
+  })

@@ -1,0 +1,21 @@
+import { leave, view } from './console.ts'
+
+/** Types a line into the shell of a VM's serial console, and waits until the guest has done it. */
+export async function typeInto(id: string, line: string): Promise<string> {
+  const marker = `done-${Date.now().toString(36)}`
+  let text = ''
+  const done = Promise.withResolvers<void>()
+  const viewer = await view(id, {
+    onOutput: (chunk) => {
+      text += chunk.toString()
+      // The shell echoes what is typed, in which the marker is in two pieces.
+      if (text.includes(marker)) done.resolve()
+    },
+  })
+  viewer.socket.on('close', () => done.reject(new Error(`the console of ${id} closed`)))
+  const [head, tail] = [marker.slice(0, 6), marker.slice(6)]
+  viewer.socket.send(Buffer.from(`\r${line}; echo ${head}""${tail}\r`))
+  await done.promise
+  await leave(viewer)
+  return text
+}
