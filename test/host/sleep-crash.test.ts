@@ -1,0 +1,210 @@
+/** The installed daemon killed on the way to sleep, asleep, and on the way back; and what is not to be woken from. */
+import assert from 'node:assert/strict'
+import { openSync, closeSync, existsSync, truncateSync, watch, writeSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import { closeController, getVm, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { datagram, exchange } from '../../lab/inside/first-packets.ts'
+import { servedPage } from '../../lab/inside/guest-page.ts'
+import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { asleep, awake, makeSleeper, sleepAfter, sleeper } from '../../lab/inside/sleepers.ts'
+import { typeInto } from '../../lab/inside/type-into.ts'
+import { until } from '../../lab/inside/until.ts'
+
+const one = sleeper('crash', 11)
+const { id, ipv4, ipv6 } = one
+const DISK = `/var/lib/vmhostd/pool/disks/${id}`
+const MEMORY = `${DISK}/saved/memory`
+
+/** Longer than a guest that is emulated on a busy machine takes to answer: only what comes for it keeps it awake. */
+const IDLE_SECONDS = 2
+
+let bootId: string
+
+before(async () => {
+  await installDaemon()
+  await makeSleeper(one, { sleepAfterIdleSeconds: IDLE_SECONDS })
+  ;({ bootId } = await servedPage(ipv4))
+})
+
+after(async () => {
+  await remove(id)
+  closeController()
+})
+
+/** A VM that traffic wakes soon after it fell asleep, again and again, sleeps later and later; not one that is asked to run. */
+async function wakeByRequest(): Promise<void> {
+  const { observed } = await asleep(id)
+  await setPower(id, 'running')
+  await awake(id, observed.last_wake?.at)
+}
+
+async function assertSameLife(): Promise<void> {
+  assert.equal((await servedPage(ipv4)).bootId, bootId, 'the guest was booted anew')
+}
+
+const killDaemon = (): Promise<string> => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')
+
+/** Until another daemon than this one is ready. */
+async function anotherDaemon(earlier: string): Promise<void> {
+  await until('another daemon runs', async () =>
+    ['0', earlier].includes(await mainPid('vmhostd')) ? undefined : true,
+  )
+  await ready()
+  // Or systemd would start it later each time.
+  await sh('systemctl', 'reset-failed', 'vmhostd')
+}
+
+test('a packet that comes while the daemon is down is held, and delivered when it is back', async () => {
+  await asleep(id)
+  await sh('systemctl', 'stop', 'vmhostd')
+  const answers = Promise.all([datagram(ipv4), exchange(ipv6)])
+  await sh('systemctl', 'start', 'vmhostd')
+  await answers
+  await assertSameLife()
+})
+
+test('a VM that sleeps over a reboot of the host wakes from its memory, on the first packet', async () => {
+  const { observed } = await asleep(id)
+  await sh('systemctl', 'stop', 'vmhostd')
+  await forgetAsRebootDoes()
+  await sh('systemctl', 'start', 'vmhostd')
+  await ready()
+  await asleep(id)
+  assert.equal(await mainPid(`vmhost-${id}`), '0')
+  const { retransmitted } = await exchange(ipv4)
+  assert.equal(retransmitted, 0)
+  const { last_wake: wake } = (await awake(id, observed.last_wake?.at)).observed
+  assert.equal(wake?.reason, 'traffic')
+  assert.equal(wake?.dropped_packets, 0)
+  await assertSameLife()
+  assert.match(await typeInto(id, 'cat /proc/sys/kernel/random/boot_id'), new RegExp(bootId))
+})
+
+/** What a host that goes down takes with it of a VM that sleeps: all that is not on its disks. */
+async function forgetAsRebootDoes(): Promise<void> {
+  const tap = /dev (\S+)/.exec(await sh('ip', 'route', 'get', ipv4))?.[1] ?? ''
+  await sh('systemctl', 'clean', '--what=fdstore', 'vmhostd')
+  assert.equal(await unitProperty('vmhostd', 'NFileDescriptorStore'), '0')
+  await sh('umount', '/run/vmhostd/bpf')
+  await sh('rm', '-r', '/run/vmhostd')
+  await sh('ip', 'link', 'delete', tap)
+  await sh('nft', 'delete', 'table', 'inet', 'vmhostd')
+}
+
+test('the idle clock goes on over a restart of the daemon', async () => {
+  await exchange(ipv4)
+  await sh('systemctl', 'stop', 'vmhostd')
+  await sh('sleep', String(IDLE_SECONDS))
+  await sh('systemctl', 'start', 'vmhostd')
+  await ready()
+  const readyAtMs = Date.now()
+  const savedAtMs = Date.parse((await asleep(id)).observed.saved_state?.saved_at ?? '')
+  // One that was set to zero would have as long to go as it is told.
+  assert.ok(savedAtMs - readyAtMs < IDLE_SECONDS * 750, `slept ${savedAtMs - readyAtMs} ms after the start`)
+  await wakeByRequest()
+  await assertSameLife()
+})
+
+async function killAfter(ms: number, daemon: string): Promise<void> {
+  await sh('sleep', String(ms / 1000))
+  await killDaemon()
+  await anotherDaemon(daemon)
+}
+
+for (const ms of [0, 50, 120, 200]) {
+  test(`the daemon killed ${ms} ms after the first packet loses neither packet nor guest`, async () => {
+    await asleep(id)
+    const daemon = await mainPid('vmhostd')
+    // Sent once, and never again: it waits in the kernel from the one daemon to the next.
+    const answer = datagram(ipv4)
+    await Promise.all([answer, killAfter(ms, daemon)])
+    await assertSameLife()
+  })
+}
+
+/** Kills the daemon when a file system event matches, on the next way to sleep. */
+async function killAt(folder: string, name: string): Promise<void> {
+  await exchange(ipv4)
+  const daemon = await mainPid('vmhostd')
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const watcher = watch(folder, (_event, changed) => {
+    if (changed === name && existsSync(`${folder}/${name}`)) resolve()
+  })
+  await promise
+  watcher.close()
+  await killDaemon()
+  await anotherDaemon(daemon)
+}
+
+for (const [when, folder, name] of [
+  ['when the monitor begins to write', `${DISK}/save`, 'memory'],
+  ['before a save is published', DISK, 'saved.tmp'],
+  ['when a save has been published', DISK, 'saved'],
+] as const) {
+  test(`the daemon killed on the way to sleep, ${when}, keeps the guest`, async () => {
+    await killAt(folder, name)
+    await assertSameLife()
+    await asleep(id)
+    assert.equal(await mainPid(`vmhost-${id}`), '0')
+    await wakeByRequest()
+    await assertSameLife()
+  })
+}
+
+test('a packet during a save ends the save, and the guest answers in no time', async () => {
+  const big = sleeper('crash', 12)
+  await makeSleeper(big, { memoryMib: 512, sleepAfterIdleSeconds: 0 })
+  await typeInto(
+    big.id,
+    'mount -o remount,size=300M /tmp; dd if=/dev/urandom of=/tmp/fill bs=1M count=200 2>&1',
+  )
+  const pid = await mainPid(`vmhost-${big.id}`)
+  const folder = `/var/lib/vmhostd/pool/disks/${big.id}/save`
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const watcher = watch(folder, () => resolve())
+  await sleepAfter(big.id, IDLE_SECONDS, 512)
+  await promise
+  watcher.close()
+  const { firstByteMs } = await exchange(big.ipv4)
+  assert.ok(firstByteMs < 1000, `the guest answered after ${firstByteMs.toFixed(0)} ms`)
+  assert.equal(await mainPid(`vmhost-${big.id}`), pid, 'the guest was saved and woken')
+  assert.equal((await getVm(big.id)).observed.last_wake, undefined)
+  await asleep(big.id)
+  await remove(big.id)
+})
+
+type Damage = readonly [what: string, code: string, how: () => void]
+
+const damages: readonly Damage[] = [
+  [
+    'damaged',
+    'saved_state_corrupt',
+    () => {
+      const fd = openSync(MEMORY, 'r+')
+      // Past the header of the file, in what the guest had in its memory.
+      writeSync(fd, 'not what was saved', 4 * 1024 * 1024)
+      closeSync(fd)
+    },
+  ],
+  ['truncated', 'saved_state_corrupt', () => truncateSync(MEMORY, 1024 * 1024)],
+]
+
+for (const [what, code, damage] of damages) {
+  test(`a ${what} saved state is refused in words and kept; PUT power stopped is the way out`, async () => {
+    await asleep(id)
+    damage()
+    await setPower(id, 'running')
+    const { observed } = await until(`${id} shows ${code}`, async () => {
+      const vm = await getVm(id)
+      return vm.observed.fault?.code === code ? vm : undefined
+    })
+    assert.match(observed.error ?? '', /PUT power stopped|checksum|saved/)
+    assert.equal(await unitProperty(`vmhost-${id}`, 'MainPID'), '0')
+    assert.ok(existsSync(MEMORY))
+    await setPower(id, 'stopped')
+    await settled(id, 'stopped')
+    assert.ok(!existsSync(MEMORY))
+    await setPower(id, 'running')
+    ;({ bootId } = await servedPage(ipv4))
+  })
+}

@@ -1,0 +1,217 @@
+/** Sleep and wake of a VM by the installed daemon: who sleeps, who wakes it, and what it finds when it is back. */
+import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
+import { connect } from 'node:net'
+import { once } from 'node:events'
+import { after, before, test } from 'node:test'
+import {
+  call,
+  closeController,
+  getVm,
+  mutate,
+  remove,
+  setPower,
+  settled,
+} from '../../lab/inside/controller.ts'
+import { leave, view } from '../../lab/inside/console.ts'
+import { datagram, echo, exchange } from '../../lab/inside/first-packets.ts'
+import { servedPage } from '../../lab/inside/guest-page.ts'
+import { installDaemon, mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { asleep, awake, makeSleeper, sleepAfter, sleeper } from '../../lab/inside/sleepers.ts'
+import { typeInto } from '../../lab/inside/type-into.ts'
+import { until } from '../../lab/inside/until.ts'
+
+const one = sleeper('sleep', 1)
+const { id, ipv4, ipv6 } = one
+const UNIT = `vmhost-${id}`
+/** What its clock may be off by after a wake: it is read in whole seconds, and told to it after it goes on. */
+const CLOCK_MS_MAX = 2500
+
+/** Longer than a guest that is emulated on a busy machine takes to answer: only what comes for it keeps it awake. */
+const IDLE_SECONDS = 2
+
+let bootId: string
+
+before(async () => {
+  await installDaemon()
+  await makeSleeper(one, { sleepAfterIdleSeconds: IDLE_SECONDS })
+  ;({ bootId } = await servedPage(ipv4))
+})
+
+after(async () => {
+  await remove(id)
+  closeController()
+})
+
+const tapOf = async (): Promise<string> => /dev (\S+)/.exec(await sh('ip', 'route', 'get', ipv4))?.[1] ?? ''
+
+/** It is the guest that fell asleep, and not another boot of it. */
+async function assertSameLife(): Promise<void> {
+  assert.equal((await servedPage(ipv4)).bootId, bootId, 'the guest was booted anew')
+}
+
+type Sync = { readonly capacity: { readonly memory: { readonly committed_mib: number } } }
+
+const committedMib = async (): Promise<number> =>
+  ((await call('GET', '/v1/sync')).body as unknown as Sync).capacity.memory.committed_mib
+
+test('an idle VM sleeps: nothing of it runs, its tap stays, and its memory stays promised', async () => {
+  const promised = await committedMib()
+  const { observed, generations } = await asleep(id)
+  assert.equal(generations.observed, generations.desired)
+  assert.ok((observed.saved_state?.size_mib ?? 0) > 1)
+  assert.equal(await unitProperty(UNIT, 'ActiveState'), 'inactive')
+  assert.equal(await mainPid(UNIT), '0')
+  assert.match(await tapOf(), /^vmt/)
+  assert.ok(readdirSync('/sys/class/net').includes(await tapOf()))
+  assert.equal(await committedMib(), promised)
+})
+
+const firstPackets = [
+  ['TCP over IPv4', () => exchange(ipv4)],
+  ['TCP over IPv6', () => exchange(ipv6)],
+  ['UDP over IPv4', () => datagram(ipv4)],
+  ['UDP over IPv6', () => datagram(ipv6)],
+  ['ICMP echo over IPv4', () => echo(ipv4)],
+  ['ICMP echo over IPv6', () => echo(ipv6)],
+] as const
+
+/** A VM that is woken soon after it fell asleep, again and again, sleeps later and later: other wakes go in between. */
+function firstPacketTest(kind: string, send: () => Promise<unknown>): void {
+  test(`the first packet wakes the guest and reaches it: ${kind}`, async () => {
+    const { observed } = await asleep(id)
+    await send()
+    const { last_wake: wake } = (await awake(id, observed.last_wake?.at)).observed
+    assert.equal(wake?.reason, 'traffic')
+    assert.ok((wake?.held_packets ?? 0) >= 1)
+    assert.equal(wake?.dropped_packets, 0)
+    await assertSameLife()
+  })
+}
+
+for (const [kind, send] of firstPackets.slice(0, 3)) firstPacketTest(kind, send)
+
+test('PUT power running wakes a VM, and is no change', async () => {
+  const { generations, observed } = await asleep(id)
+  const { status, body } = await call('PUT', `/v1/vms/${id}/power`, { state: 'running' })
+  assert.equal(status, 200)
+  assert.deepEqual(body.generations, generations)
+  assert.equal((await awake(id, observed.last_wake?.at)).observed.last_wake?.reason, 'power')
+  await assertSameLife()
+})
+
+for (const [kind, send] of firstPackets.slice(3)) firstPacketTest(kind, send)
+
+test('a timeout of 0 wakes a VM, which stays awake', async () => {
+  const { observed } = await asleep(id)
+  await sleepAfter(id, 0)
+  const woken = await awake(id, observed.last_wake?.at)
+  assert.equal(woken.observed.last_wake?.reason, 'sleep_disabled')
+  await settled(id, 'running')
+  await assertSameLife()
+  await sleepAfter(id, IDLE_SECONDS)
+})
+
+test("the guest's own clock is right after a wake, and its page the same in both families", async () => {
+  await asleep(id)
+  const page = await servedPage(ipv6)
+  assert.equal(page.bootId, bootId)
+  await until('the clock is right', async () =>
+    Math.abs((await servedPage(ipv6)).atMs - Date.now()) < CLOCK_MS_MAX ? true : undefined,
+  )
+})
+
+test('many at once make one restore, and none of them is lost', async () => {
+  const { observed } = await asleep(id)
+  const power = setPower(id, 'running')
+  const answers = await Promise.all(firstPackets.map(([, send]) => send()))
+  await power
+  assert.equal(answers.length, firstPackets.length)
+  const woken = await awake(id, observed.last_wake?.at)
+  assert.equal(woken.observed.last_wake?.dropped_packets, 0)
+  await assertSameLife()
+})
+
+test('an ssh console wakes a VM, and opens when it is up', async () => {
+  const { observed } = await asleep(id)
+  let text = ''
+  const viewer = await view(id, { query: { mode: 'ssh' }, onOutput: (chunk) => (text += chunk.toString()) })
+  viewer.socket.send(Buffer.from('hostname\r'))
+  await until('the shell answers', async () => (text.includes(`\n${id}`) ? true : undefined))
+  await leave(viewer)
+  assert.equal((await awake(id, observed.last_wake?.at)).observed.last_wake?.reason, 'console')
+})
+
+test('a disk that grows wakes the guest, which sees it', async () => {
+  await asleep(id)
+  await mutate('PUT', `/v1/vms/${id}/disk`, { size_mib: 160 })
+  await until('the guest sees its disk', async () =>
+    (await getVm(id)).observed.disk?.guest_size_mib === 160 ? true : undefined,
+  )
+  await assertSameLife()
+})
+
+test('the serial console is one session over sleep and wake', async () => {
+  await sleepAfter(id, 0)
+  await settled(id, 'running')
+  const typed = await typeInto(id, 'echo before-""sleep; counter=42')
+  await sleepAfter(id, IDLE_SECONDS)
+  await asleep(id)
+  let text = ''
+  const viewer = await view(id, { onOutput: (chunk) => (text += chunk.toString()) })
+  await until('the history is there', async () => (text.includes('before-sleep') ? true : undefined))
+  await exchange(ipv4)
+  viewer.socket.send(Buffer.from('\recho after-""sleep $counter\r'))
+  await until('the same shell answers', async () => (text.includes('after-sleep 42') ? true : undefined))
+  await leave(viewer)
+  assert.match(typed, /before-sleep/)
+})
+
+test('what is no traffic for the guest wakes it not: address resolution, multicast, a reset', async () => {
+  const held = connect({ host: ipv4, port: 80 })
+  held.on('error', () => {})
+  await once(held, 'connect')
+  const { observed } = await asleep(id)
+  const tap = await tapOf()
+  held.resetAndDestroy()
+  const unanswered = (...args: readonly string[]) => assert.rejects(sh('ping', '-c', '1', '-W', '1', ...args))
+  await unanswered('-I', tap, '198.51.100.250')
+  await unanswered(`ff02::1%${tap}`)
+  const beforeMs = Date.now()
+  await exchange(ipv4)
+  const { last_wake: wake } = (await awake(id, observed.last_wake?.at)).observed
+  assert.ok(Date.parse(wake?.at ?? '') >= beforeMs - 1, 'something else had woken it before')
+})
+
+test('a paused VM does not sleep, however long another one of its kind has slept', async () => {
+  const other = sleeper('sleep', 2)
+  await setPower(id, 'running')
+  await awake(id)
+  await setPower(id, 'paused')
+  await settled(id, 'paused')
+  const pid = await mainPid(UNIT)
+  await makeSleeper(other, { sleepAfterIdleSeconds: IDLE_SECONDS })
+  await asleep(other.id)
+  await exchange(other.ipv4)
+  await asleep(other.id)
+  assert.equal((await getVm(id)).observed.state, 'paused')
+  assert.equal(await mainPid(UNIT), pid)
+  await remove(other.id)
+  await setPower(id, 'running')
+  await assertSameLife()
+})
+
+test('a VM that is stopped while it sleeps boots anew, and nothing of its sleep is left', async () => {
+  await asleep(id)
+  await setPower(id, 'stopped')
+  const { observed } = await settled(id, 'stopped')
+  assert.equal(observed.saved_state, undefined)
+  assert.deepEqual(
+    readdirSync(`/var/lib/vmhostd/pool/disks/${id}`).filter((name) => name.startsWith('saved')),
+    [],
+  )
+  await setPower(id, 'running')
+  const page = await servedPage(ipv4)
+  assert.notEqual(page.bootId, bootId)
+  ;({ bootId } = page)
+})
