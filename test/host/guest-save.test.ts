@@ -3,8 +3,10 @@ import assert from 'node:assert/strict'
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { guestRuleOf } from '../../src/core/network/tap.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { DeviceName, MacAddress } from '../../src/core/vm/ids.ts'
+import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { until } from '../contract/until.ts'
 import { skip } from './in-lab.ts'
@@ -37,7 +39,13 @@ async function page(): Promise<Page | undefined> {
   }
 }
 
+/** The table is there from the first daemon of this host on, and lets nothing through to a guest without a rule. */
+const policy = { guestToGuest: false, inboundDefault: 'accept', hostServices: [], masquerade: [] } as const
+
 async function networked(t: TestContext): Promise<SandboxStage> {
+  const firewall = new NftFirewall({ policy, guests: [] })
+  await firewall.ensureGuest(guestRuleOf(tap))
+  t.after(() => firewall.removeGuest(tap.device))
   const taps = new RoutedTaps({ storeId: 'test-store' })
   await taps.ensure(tap)
   t.after(() => taps.remove(tap.device, id))
