@@ -10,7 +10,7 @@ import type { Step } from '../core/plan/step.ts'
 import type { Launch, ObservedState } from '../core/vm/record.ts'
 import type { Failure } from '../core/vm/retry.ts'
 import type { StepNotes } from './steps/executor.ts'
-import type { Next, Pass, Wake } from './progress.ts'
+import type { Cause, Next, Pass } from './progress.ts'
 
 /** Acts on what no back-off holds. A change is held by none. */
 export async function act(
@@ -18,9 +18,9 @@ export async function act(
   steps: readonly [Step, ...Step[]],
   state: ObservedState,
 ): Promise<Next> {
-  const { record, host, wake } = pass
+  const { record, host, cause } = pass
   const hold =
-    wake.changedAtMs === undefined
+    cause.changedAtMs === undefined
       ? holdSteps(steps, record.observed.fault, host.clock.now())
       : { ms: 0, free: steps }
   const [first] = hold.free
@@ -28,7 +28,7 @@ export async function act(
     write(pass, { observed: observed(pass, record.observed.state) })
     return { kind: 'after', ms: hold.ms }
   }
-  if (wake.actingPasses >= limits.actingPassesMax) return fail(pass, notConverging(first))
+  if (cause.actingPasses >= limits.actingPassesMax) return fail(pass, notConverging(first))
   const saves = isSave(hold.free)
   const shown = observed(pass, hold.ms > 0 ? record.observed.state : state)
   write(pass, { observed: shown, ...(saves ? { mayBeSaved: true } : {}) })
@@ -73,7 +73,7 @@ async function attempt(
   step: Step,
   { isFirst, state }: { readonly isFirst: boolean; readonly state: ObservedState },
 ): Promise<Failure | 'aborted' | undefined> {
-  const { store, host, log, signal, wake } = pass
+  const { store, host, log, signal, cause } = pass
   const startedAtMs = host.clock.monotonicMs()
   const notes: StepNotes = {}
   try {
@@ -88,7 +88,7 @@ async function attempt(
     return { step: step.kind, code: error.code, retry: error.retry, message: errorChain(error) }
   }
   const elapsed_ms = rounded(host.clock.monotonicMs() - startedAtMs)
-  const since = isFirst ? firstAction(wake, startedAtMs) : {}
+  const since = isFirst ? firstAction(cause, startedAtMs) : {}
   const givenUp = notes.givenUp === undefined ? {} : { given_up: true }
   log.info(
     { step: step.kind, because: step.because, elapsed_ms, ...since, ...notes.delivery, ...givenUp },
@@ -116,7 +116,7 @@ function noteDelivery(pass: Pass, delivery: Delivery, state: ObservedState): voi
 }
 
 /** How long the host stood still after a change that this pass is the first to act on. */
-const firstAction = ({ changedAtMs, actingPasses }: Wake, startedAtMs: number): object =>
+const firstAction = ({ changedAtMs, actingPasses }: Cause, startedAtMs: number): object =>
   changedAtMs === undefined || actingPasses > 0 ? {} : { first_action_ms: rounded(startedAtMs - changedAtMs) }
 
 /** To a tenth of a millisecond. */

@@ -18,13 +18,13 @@ import type { World } from '../core/plan/world.ts'
 import type { Observed, ObservedState, VmRecord } from '../core/vm/record.ts'
 import type { LastWake } from '../core/vm/wake.ts'
 import type { Failure } from '../core/vm/retry.ts'
-import type { Next, Pass, PassContext, Wake, WorkerContext } from './progress.ts'
+import type { Cause, Next, Pass, PassContext, WorkerContext } from './progress.ts'
 
 /** Looks, plans, acts step by step, and writes down what it found. Throws only bugs. */
 export async function runPass(
   context: WorkerContext,
   id: VmId,
-  wake: Wake,
+  cause: Cause,
   signal: AbortSignal,
 ): Promise<Next> {
   const read = context.store.vms.get(id)
@@ -43,7 +43,7 @@ export async function runPass(
   const pass: Pass = {
     ...context,
     log,
-    wake,
+    cause,
     signal,
     record,
     inputs,
@@ -166,10 +166,10 @@ function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
 }
 
 function settle(pass: Pass, state: ObservedState): Next {
-  const { record, store, log, wake } = pass
+  const { record, store, log, cause } = pass
   if (record.deleting) {
     store.vms.forget(record.id)
-    log.info({ reasons: wake.reasons }, 'deleted')
+    log.info({ reasons: cause.reasons }, 'deleted')
     return { kind: 'gone' }
   }
   const { fault: _mended, ...seen } = observed(pass, state)
@@ -178,7 +178,7 @@ function settle(pass: Pass, state: ObservedState): Next {
   const rises = record.generations.observed < record.generations.desired
   const streak = record.desired.power === 'stopped' ? { exitStreak: 0 } : {}
   write(pass, { ...streak, observed: rest, observedGeneration: record.generations.desired })
-  if (rises) log.info({ reasons: wake.reasons, state }, 'reached the desired generation')
+  if (rises) log.info({ reasons: cause.reasons, state }, 'reached the desired generation')
   return { kind: 'after', ms: nextLookMs(pass, rest) }
 }
 

@@ -19,7 +19,7 @@ export type PassContext = { readonly store: Store; readonly host: Host; readonly
 export type WorkerContext = PassContext & { readonly saves: Saves }
 
 /** Why a pass runs. */
-export type Wake = {
+export type Cause = {
   readonly reasons: readonly string[]
   /** When (monotonic) desired state or its inputs changed; a change is not held by a back-off. */
   readonly changedAtMs?: number
@@ -33,7 +33,7 @@ export type Later = { readonly kind: 'after'; readonly ms: number }
 
 /** One pass over one VM: what it read at its start, and what it found. */
 export type Pass = WorkerContext & {
-  readonly wake: Wake
+  readonly cause: Cause
   readonly signal: AbortSignal
   /** Read once: desired state and its generation belong together, and the generation published is this one. */
   readonly record: VmRecord
@@ -49,13 +49,13 @@ export function fail(
   also: Partial<Progress> = {},
   state: ObservedState = failedState(pass.record, pass.world),
 ): Later {
-  const { record, host, log, wake } = pass
+  const { record, host, log, cause } = pass
   const nowMs = host.clock.now()
   const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
   const shown = record.deleting ? 'deleting' : state
   write(pass, { ...also, observed: { ...observed(pass, shown), fault } })
   const { code, step, attempt, nextAttemptAtMs } = fault
-  log.warn({ step, code, attempt, reasons: wake.reasons, error: failure.message }, 'pass failed')
+  log.warn({ step, code, attempt, reasons: cause.reasons, error: failure.message }, 'pass failed')
   return { kind: 'after', ms: nextAttemptAtMs - nowMs }
 }
 

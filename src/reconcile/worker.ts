@@ -3,7 +3,7 @@ import { runPass, quarantine } from './pass.ts'
 import type { VmId } from '../core/vm/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Semaphore } from '../lib/semaphore.ts'
-import type { Next, Wake, WorkerContext } from './progress.ts'
+import type { Cause, Next, WorkerContext } from './progress.ts'
 
 export type WorkerOptions = {
   /** Passes over all VMs that may run at once. */
@@ -70,9 +70,9 @@ export class Worker {
       const running = { record: undefined as VmRecord | undefined, abort: new AbortController() }
       this.#running = running
       await this.#options.places.run(async () => {
-        const wake = this.#takeWake()
+        const cause = this.#takeCause()
         running.record = this.#context.store.vms.get(this.#id)
-        this.#follow(await this.#pass(wake, running.abort.signal), wake)
+        this.#follow(await this.#pass(cause, running.abort.signal), cause)
         this.#context.saves.passOver(this.#id)
         this.#first.resolve()
       })
@@ -80,33 +80,33 @@ export class Worker {
     this.#running = undefined
   }
 
-  #takeWake(): Wake {
-    const wake = {
+  #takeCause(): Cause {
+    const cause = {
       reasons: [...this.#reasons],
       actingPasses: this.#actingPasses,
       ...(this.#changedAtMs === undefined ? {} : { changedAtMs: this.#changedAtMs }),
     }
     this.#reasons.clear()
     this.#changedAtMs = undefined
-    return wake
+    return cause
   }
 
-  async #pass(wake: Wake, signal: AbortSignal): Promise<Next> {
+  async #pass(cause: Cause, signal: AbortSignal): Promise<Next> {
     try {
-      return await runPass(this.#context, this.#id, wake, signal)
+      return await runPass(this.#context, this.#id, cause, signal)
     } catch (bug) {
       return quarantine(this.#context, this.#id, bug)
     }
   }
 
-  #follow(next: Next, wake: Wake): void {
+  #follow(next: Next, cause: Cause): void {
     // Passes that a change overtook say nothing about whether the host comes to be as desired.
     const overtaken = this.#changedAtMs !== undefined
-    this.#actingPasses = next.kind === 'again' && !overtaken ? wake.actingPasses + 1 : 0
+    this.#actingPasses = next.kind === 'again' && !overtaken ? cause.actingPasses + 1 : 0
     switch (next.kind) {
       case 'again':
         this.#reasons.add('look again')
-        this.#changedAtMs ??= wake.changedAtMs
+        this.#changedAtMs ??= cause.changedAtMs
         return
       case 'after':
         this.#cancelTimer = this.#context.host.clock.after(next.ms, () => this.poke('timer', false))
