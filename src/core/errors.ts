@@ -71,6 +71,7 @@ export const faults = {
   firewall_failed: { retry: 'backoff', title: 'nftables refused the ruleset' },
   traffic_failed: { retry: 'backoff', title: 'The traffic of the VM could not be watched or held' },
   save_failed: { retry: 'backoff', title: 'The guest could not be saved, and goes on' },
+  sleep_unsupported: { retry: 'backoff', title: 'The monitor cannot save guests, so the VM never sleeps' },
   restore_failed: { retry: 'backoff', title: 'The monitor could not restore the saved guest' },
   saved_state_corrupt: { retry: 'backoff', title: 'The saved state is damaged' },
   saved_state_foreign: { retry: 'backoff', title: 'The saved state is of another VM, disk or monitor' },

@@ -99,8 +99,9 @@ const wakeWords = ({ reason, durationMs, heldPackets, droppedPackets }: LastWake
 
 /** A partial fault may be mended by the very plan it leads to; the log keeps it. */
 function logNewFaults({ record, world, host, log }: Pass): void {
+  const found = { nowMs: host.clock.now(), capabilities: host.monitor.capabilities }
   const known = new Set((record.observed.partialFaults ?? []).map(({ message }) => message))
-  for (const { step, code, message } of partialFaults(record, world, host.clock.now())) {
+  for (const { step, code, message } of partialFaults(record, world, found)) {
     if (!known.has(message)) log.warn({ step, code, error: message }, 'an inspection found a fault')
   }
 }

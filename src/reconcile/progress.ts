@@ -63,7 +63,7 @@ export function fail(
 export function observed({ record, world, host }: Pass, state: ObservedState): Observed {
   const { fault, state: before, sinceMs } = record.observed
   const nowMs = host.clock.now()
-  const found = partialFaults(record, world, nowMs)
+  const found = partialFaults(record, world, { nowMs, capabilities: host.monitor.capabilities })
   const live = world.unit.known && world.unit.value.kind === 'active' ? world.unit.value : undefined
   const disk = observedDisk(record, world)
   const compute = computeOf(record)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
 import { limits } from '../config/limits.ts'
 import { setCompute } from '../commands/reshape.ts'
@@ -112,6 +113,19 @@ test('a request for a guest that is there wakes no later sleep', async (t) => {
   await idle()
   assert.deepEqual([vm().wake, vm().observed.lastWake], [undefined, undefined])
   await fallAsleep()
+})
+
+test('under a monitor that cannot save, a VM never sleeps, and says so', async (t) => {
+  const { host, create, idle, later, vm, shown } = await reconcileStage(t)
+  Object.assign(host.monitor, { capabilities: { ...host.monitor.capabilities, save: false } })
+  create({ compute: SLEEPER })
+  await idle()
+  await later(SLEEPER.sleepAfterIdleSeconds * 2000)
+  assert.equal(shown(), 'running')
+  assert.deepEqual(
+    vm().observed.partialFaults?.map(({ code }) => code),
+    ['sleep_unsupported'],
+  )
 })
 
 test('many reasons make one wake, told by the first', async (t) => {

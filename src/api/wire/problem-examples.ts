@@ -68,6 +68,8 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   network_failed: 'reading the addresses of this host: netlink does not answer',
   firewall_failed: 'replacing the nftables table inet vmhostd: nft ended with status 1',
   traffic_failed: 'holding frames for vmt600000: adding to the map guests: ENOSPC',
+  sleep_unsupported:
+    'the VM shall sleep when it is idle, and never does: the monitor that is installed cannot save a guest',
   save_failed: 'saving web-1: migrate: the pool has no room',
   restore_failed: 'restoring web-1: migrate-incoming: Unknown savevm section',
   saved_state_corrupt:

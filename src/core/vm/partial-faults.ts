@@ -1,6 +1,8 @@
 import { limits } from '../../config/limits.ts'
+import { idleTimeoutMs } from '../idle/idle-timeout.ts'
 import { isDiskMissing } from '../plan/plan-storage.ts'
 import { isLiveMonitor } from '../plan/world.ts'
+import type { Facts } from '../plan/facts.ts'
 import type { Probe, World } from '../plan/world.ts'
 import type { PartialFault, VmRecord } from './record.ts'
 
@@ -8,12 +10,24 @@ import type { PartialFault, VmRecord } from './record.ts'
  * Everything an inspection found to be wrong, whether or not it keeps the VM from what is desired: what could not be
  * looked at, and where the runtime and the unit disagree. A plan tells the first reason it stops for; this tells all.
  */
-export function partialFaults(record: VmRecord, world: World, nowMs: number): readonly PartialFault[] {
-  return [
-    ...failedLooks(world),
-    ...leftover(world),
-    ...(isLive(world) ? [...guestFaults(record, world, nowMs), ...deviceFaults(record, world)] : []),
+export function partialFaults(
+  record: VmRecord,
+  world: World,
+  { nowMs, capabilities }: Pick<Facts, 'nowMs' | 'capabilities'>,
+): readonly PartialFault[] {
+  const ofLive = () => [
+    ...guestFaults(record, world, nowMs),
+    ...deviceFaults(record, world),
+    ...(capabilities.save ? [] : neverSleeps(record)),
   ]
+  return [...failedLooks(world), ...leftover(world), ...(isLive(world) ? ofLive() : [])]
+}
+
+function neverSleeps(record: VmRecord): PartialFault[] {
+  if (idleTimeoutMs(record) === undefined) return []
+  const message =
+    'the VM shall sleep when it is idle, and never does: the monitor that is installed cannot save a guest'
+  return [{ code: 'sleep_unsupported', step: 'monitor.ensure-saved', message }]
 }
 
 const ROOM_OF = {
