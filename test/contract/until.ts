@@ -11,7 +11,7 @@ export async function until<T>(
     const answer = await ask()
     if (done(answer)) return answer
     if (performance.now() > giveUpAt) {
-      throw new Error(`still not so after ${boundMs} ms: …${String(JSON.stringify(answer)).slice(-2000)}`)
+      throw new Error(`still not so after ${boundMs} ms: …${JSON.stringify(answer ?? null).slice(-2000)}`)
     }
     await delay(10)
   }
