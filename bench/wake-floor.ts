@@ -12,6 +12,7 @@ const POOL = '/var/lib/vmhostd/pool'
 /** On the file system of the pool, so that both read from the same. */
 const FOLDER = `${POOL}/bench-wake`
 const SOCKET_FOLDER = '/run/bench-wake'
+const SETTLING_WAKES = 3
 
 /** Milliseconds from before the spawn. */
 export type FloorSample = {
@@ -39,6 +40,11 @@ export class WakeFloor {
   static async prepare(one: Sleeper): Promise<WakeFloor> {
     const { id } = one
     await makeSleeper(one)
+    // A guest that has just booted has work of its own to go on with; after some sleeps it is as idle as the others.
+    for (let wakes = 0; wakes < SETTLING_WAKES; wakes += 1) {
+      await asleep(id)
+      await exchange(one.ipv4)
+    }
     await asleep(id)
     mkdirSync(FOLDER, { recursive: true })
     mkdirSync(SOCKET_FOLDER, { recursive: true })

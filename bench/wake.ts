@@ -19,6 +19,7 @@ const WAKES = 100
 const RETRANSMITS = 20
 /** Ten first packets each. */
 const BURSTS = 100
+const SYN_AGAIN_MS = 1000
 
 const since = new Date().toISOString().replace('T', ' ').replace(/\..*/, ' UTC')
 const floor = await WakeFloor.prepare(sleeper('bench-floor', 200))
@@ -40,10 +41,10 @@ for (let run = 0; run < WAKES; run += 1) {
   const one = turn(run)
   await rested(one)
   const sentAtMs = wallClockMs()
-  const { firstByteMs, retransmitted } = await exchange(one.ipv4)
+  const { connectMs, firstByteMs } = await exchange(one.ipv4)
   seen.push({ id: one.id, sentAtMs, firstByteAtMs: sentAtMs + firstByteMs })
   ours.push(firstByteMs)
-  lost += retransmitted
+  lost += firstIsLost(connectMs)
   first += 1
   await asleep(one.id)
   const sample = await floor.restore()
@@ -108,6 +109,14 @@ console.log(
   ]),
 )
 
+/**
+ * 1 where the first packet had to be sent again, which TCP does after a second (RFC 6298, 2.1). What follows it is sent again
+ * sooner, where a guest whose memory is cold answers late: nothing is lost then.
+ */
+function firstIsLost(connectMs: number): number {
+  return connectMs < SYN_AGAIN_MS ? 0 : 1
+}
+
 function wallClockMs(): number {
   return performance.timeOrigin + performance.now()
 }
@@ -143,14 +152,14 @@ async function retransmitting(): Promise<number[]> {
 /** First packets of all kinds at once; each kind is the first of its burst in turn. */
 async function bursts(): Promise<void> {
   const kinds: ((one: Sleeper) => Promise<number>)[] = [
-    async ({ ipv4 }) => (await exchange(ipv4)).retransmitted,
-    async ({ ipv6 }) => (await exchange(ipv6)).retransmitted,
+    async ({ ipv4 }) => firstIsLost((await exchange(ipv4)).connectMs),
+    async ({ ipv6 }) => firstIsLost((await exchange(ipv6)).connectMs),
     async ({ ipv4 }) => answered(datagram(ipv4)),
     async ({ ipv6 }) => answered(datagram(ipv6)),
     async ({ ipv4 }) => answered(echo(ipv4)),
     async ({ ipv6 }) => answered(echo(ipv6)),
-    async ({ ipv4 }) => (await exchange(ipv4)).retransmitted,
-    async ({ ipv6 }) => (await exchange(ipv6)).retransmitted,
+    async ({ ipv4 }) => firstIsLost((await exchange(ipv4)).connectMs),
+    async ({ ipv6 }) => firstIsLost((await exchange(ipv6)).connectMs),
     async ({ ipv4 }) => answered(datagram(ipv4)),
     async ({ ipv6 }) => answered(datagram(ipv6)),
   ]
