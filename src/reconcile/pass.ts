@@ -49,6 +49,10 @@ export async function runPass(
     inputs,
     intent: intentOf(context.host, record, inputs),
     world,
+    found: partialFaults(record, world, {
+      nowMs: context.host.clock.now(),
+      capabilities: context.host.monitor.capabilities,
+    }),
   }
   logNewFaults(pass)
   return noteLaunch(pass) ?? (await pursue(pass))
@@ -98,10 +102,9 @@ const wakeWords = ({ reason, durationMs, heldPackets, droppedPackets }: LastWake
 })
 
 /** A partial fault may be mended by the very plan it leads to; the log keeps it. */
-function logNewFaults({ record, world, host, log }: Pass): void {
-  const found = { nowMs: host.clock.now(), capabilities: host.monitor.capabilities }
+function logNewFaults({ record, found, log }: Pass): void {
   const known = new Set((record.observed.partialFaults ?? []).map(({ message }) => message))
-  for (const { step, code, message } of partialFaults(record, world, found)) {
+  for (const { step, code, message } of found) {
     if (!known.has(message)) log.warn({ step, code, error: message }, 'an inspection found a fault')
   }
 }

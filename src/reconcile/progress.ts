@@ -1,10 +1,9 @@
 import { limits } from '../config/limits.ts'
 import { nextFault } from '../core/vm/retry.ts'
 import { failedState } from '../core/vm/observed-state.ts'
-import { partialFaults } from '../core/vm/partial-faults.ts'
 import type { World } from '../core/plan/world.ts'
 import type { Compute } from '../core/vm/desired.ts'
-import type { Observed, ObservedState, VmRecord } from '../core/vm/record.ts'
+import type { Observed, ObservedState, PartialFault, VmRecord } from '../core/vm/record.ts'
 import type { Failure } from '../core/vm/retry.ts'
 import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
@@ -40,6 +39,8 @@ export type Pass = WorkerContext & {
   readonly inputs: VmInputs
   readonly intent: Intent
   readonly world: World
+  /** What this look found to be wrong, all of it. */
+  readonly found: readonly PartialFault[]
 }
 
 /** Writes a failure down with its count, and says when to try again. */
@@ -60,10 +61,9 @@ export function fail(
 }
 
 /** What is shown besides the state, as seen in this pass; the fault stands at least until the VM is settled. */
-export function observed({ record, world, host }: Pass, state: ObservedState): Observed {
+export function observed({ record, world, found, host }: Pass, state: ObservedState): Observed {
   const { fault, state: before, sinceMs } = record.observed
   const nowMs = host.clock.now()
-  const found = partialFaults(record, world, { nowMs, capabilities: host.monitor.capabilities })
   const live = world.unit.known && world.unit.value.kind === 'active' ? world.unit.value : undefined
   const disk = observedDisk(record, world)
   const compute = computeOf(record)
