@@ -1,45 +1,27 @@
 /** The installed daemon killed on the way to sleep, asleep, and on the way back; and what is not to be woken from. */
 import assert from 'node:assert/strict'
 import { openSync, closeSync, existsSync, truncateSync, watch, writeSync } from 'node:fs'
-import { after, before, test } from 'node:test'
-import { closeController, getVm, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { test } from 'node:test'
+import { getVm, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { datagram, exchange } from '../../lab/inside/first-packets.ts'
 import { servedPage } from '../../lab/inside/guest-page.ts'
-import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { asleep, awake, makeSleeper, sleepAfter, sleeper } from '../../lab/inside/sleepers.ts'
 import { typeInto } from '../../lab/inside/type-into.ts'
 import { until } from '../../lab/inside/until.ts'
+import { IDLE_SECONDS, sleeperOfTests } from './sleeper-of-tests.ts'
 
 const one = sleeper('crash', 11)
 const { id, ipv4, ipv6 } = one
+const life = sleeperOfTests(one)
 const DISK = `/var/lib/vmhostd/pool/disks/${id}`
 const MEMORY = `${DISK}/saved/memory`
-
-/** Longer than a guest that is emulated on a busy machine takes to answer: only what comes for it keeps it awake. */
-const IDLE_SECONDS = 2
-
-let bootId: string
-
-before(async () => {
-  await installDaemon()
-  await makeSleeper(one, { sleepAfterIdleSeconds: IDLE_SECONDS })
-  ;({ bootId } = await servedPage(ipv4))
-})
-
-after(async () => {
-  await remove(id)
-  closeController()
-})
 
 /** A VM that traffic wakes soon after it fell asleep, again and again, sleeps later and later; not one that is asked to run. */
 async function wakeByRequest(): Promise<void> {
   const { observed } = await asleep(id)
   await setPower(id, 'running')
   await awake(id, observed.last_wake?.at)
-}
-
-async function assertSameLife(): Promise<void> {
-  assert.equal((await servedPage(ipv4)).bootId, bootId, 'the guest was booted anew')
 }
 
 const killDaemon = (): Promise<string> => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')
@@ -60,7 +42,7 @@ test('a packet that comes while the daemon is down is held, and delivered when i
   const answers = Promise.all([datagram(ipv4), exchange(ipv6)])
   await sh('systemctl', 'start', 'vmhostd')
   await answers
-  await assertSameLife()
+  await life.assertSame()
 })
 
 test('a VM that sleeps over a reboot of the host wakes from its memory, on the first packet', async () => {
@@ -76,8 +58,8 @@ test('a VM that sleeps over a reboot of the host wakes from its memory, on the f
   const { last_wake: wake } = (await awake(id, observed.last_wake?.at)).observed
   assert.equal(wake?.reason, 'traffic')
   assert.equal(wake?.dropped_packets, 0)
-  await assertSameLife()
-  assert.match(await typeInto(id, 'cat /proc/sys/kernel/random/boot_id'), new RegExp(bootId))
+  await life.assertSame()
+  assert.match(await typeInto(id, 'cat /proc/sys/kernel/random/boot_id'), new RegExp(life.bootId))
 })
 
 /** What a host that goes down takes with it of a VM that sleeps: all that is not on its disks. */
@@ -102,7 +84,7 @@ test('the idle clock goes on over a restart of the daemon', async () => {
   // One that was set to zero would have as long to go as it is told.
   assert.ok(savedAtMs - readyAtMs < IDLE_SECONDS * 750, `slept ${savedAtMs - readyAtMs} ms after the start`)
   await wakeByRequest()
-  await assertSameLife()
+  await life.assertSame()
 })
 
 async function killAfter(ms: number, daemon: string): Promise<void> {
@@ -118,7 +100,7 @@ for (const ms of [0, 50, 120, 200]) {
     // Sent once, and never again: it waits in the kernel from the one daemon to the next.
     const answer = datagram(ipv4)
     await Promise.all([answer, killAfter(ms, daemon)])
-    await assertSameLife()
+    await life.assertSame()
   })
 }
 
@@ -143,11 +125,11 @@ for (const [when, folder, name] of [
 ] as const) {
   test(`the daemon killed on the way to sleep, ${when}, keeps the guest`, async () => {
     await killAt(folder, name)
-    await assertSameLife()
+    await life.assertSame()
     await asleep(id)
     assert.equal(await mainPid(`vmhost-${id}`), '0')
     await wakeByRequest()
-    await assertSameLife()
+    await life.assertSame()
   })
 }
 
@@ -205,6 +187,6 @@ for (const [what, code, damage] of damages) {
     await settled(id, 'stopped')
     assert.ok(!existsSync(MEMORY))
     await setPower(id, 'running')
-    ;({ bootId } = await servedPage(ipv4))
+    life.bootId = (await servedPage(ipv4)).bootId
   })
 }

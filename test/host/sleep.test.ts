@@ -3,52 +3,25 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { connect } from 'node:net'
 import { once } from 'node:events'
-import { after, before, test } from 'node:test'
-import {
-  call,
-  closeController,
-  getVm,
-  mutate,
-  remove,
-  setPower,
-  settled,
-} from '../../lab/inside/controller.ts'
+import { test } from 'node:test'
+import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { leave, view } from '../../lab/inside/console.ts'
 import { datagram, echo, exchange } from '../../lab/inside/first-packets.ts'
 import { servedPage } from '../../lab/inside/guest-page.ts'
-import { installDaemon, mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { asleep, awake, makeSleeper, sleepAfter, sleeper } from '../../lab/inside/sleepers.ts'
 import { typeInto } from '../../lab/inside/type-into.ts'
 import { until } from '../../lab/inside/until.ts'
+import { IDLE_SECONDS, sleeperOfTests } from './sleeper-of-tests.ts'
 
 const one = sleeper('sleep', 1)
 const { id, ipv4, ipv6 } = one
+const life = sleeperOfTests(one)
 const UNIT = `vmhost-${id}`
 /** What its clock may be off by after a wake: it is read in whole seconds, and told to it after it goes on. */
 const CLOCK_MS_MAX = 2500
 
-/** Longer than a guest that is emulated on a busy machine takes to answer: only what comes for it keeps it awake. */
-const IDLE_SECONDS = 2
-
-let bootId: string
-
-before(async () => {
-  await installDaemon()
-  await makeSleeper(one, { sleepAfterIdleSeconds: IDLE_SECONDS })
-  ;({ bootId } = await servedPage(ipv4))
-})
-
-after(async () => {
-  await remove(id)
-  closeController()
-})
-
 const tapOf = async (): Promise<string> => /dev (\S+)/.exec(await sh('ip', 'route', 'get', ipv4))?.[1] ?? ''
-
-/** It is the guest that fell asleep, and not another boot of it. */
-async function assertSameLife(): Promise<void> {
-  assert.equal((await servedPage(ipv4)).bootId, bootId, 'the guest was booted anew')
-}
 
 type Sync = { readonly capacity: { readonly memory: { readonly committed_mib: number } } }
 
@@ -85,7 +58,7 @@ function firstPacketTest(kind: string, send: () => Promise<unknown>): void {
     assert.equal(wake?.reason, 'traffic')
     assert.ok((wake?.held_packets ?? 0) >= 1)
     assert.equal(wake?.dropped_packets, 0)
-    await assertSameLife()
+    await life.assertSame()
   })
 }
 
@@ -97,7 +70,7 @@ test('PUT power running wakes a VM, and is no change', async () => {
   assert.equal(status, 200)
   assert.deepEqual(body.generations, generations)
   assert.equal((await awake(id, observed.last_wake?.at)).observed.last_wake?.reason, 'power')
-  await assertSameLife()
+  await life.assertSame()
 })
 
 for (const [kind, send] of firstPackets.slice(3)) firstPacketTest(kind, send)
@@ -108,14 +81,14 @@ test('a timeout of 0 wakes a VM, which stays awake', async () => {
   const woken = await awake(id, observed.last_wake?.at)
   assert.equal(woken.observed.last_wake?.reason, 'sleep_disabled')
   await settled(id, 'running')
-  await assertSameLife()
+  await life.assertSame()
   await sleepAfter(id, IDLE_SECONDS)
 })
 
 test("the guest's own clock is right after a wake, and its page the same in both families", async () => {
   await asleep(id)
   const page = await servedPage(ipv6)
-  assert.equal(page.bootId, bootId)
+  assert.equal(page.bootId, life.bootId)
   await until('the clock is right', async () =>
     Math.abs((await servedPage(ipv6)).atMs - Date.now()) < CLOCK_MS_MAX ? true : undefined,
   )
@@ -129,7 +102,7 @@ test('many at once make one restore, and none of them is lost', async () => {
   assert.equal(answers.length, firstPackets.length)
   const woken = await awake(id, observed.last_wake?.at)
   assert.equal(woken.observed.last_wake?.dropped_packets, 0)
-  await assertSameLife()
+  await life.assertSame()
 })
 
 test('an ssh console wakes a VM, and opens when it is up', async () => {
@@ -148,7 +121,7 @@ test('a disk that grows wakes the guest, which sees it', async () => {
   await until('the guest sees its disk', async () =>
     (await getVm(id)).observed.disk?.guest_size_mib === 160 ? true : undefined,
   )
-  await assertSameLife()
+  await life.assertSame()
 })
 
 test('the serial console is one session over sleep and wake', async () => {
@@ -198,7 +171,7 @@ test('a paused VM does not sleep, however long another one of its kind has slept
   assert.equal(await mainPid(UNIT), pid)
   await remove(other.id)
   await setPower(id, 'running')
-  await assertSameLife()
+  await life.assertSame()
 })
 
 test('a VM that is stopped while it sleeps boots anew, and nothing of its sleep is left', async () => {
@@ -212,6 +185,6 @@ test('a VM that is stopped while it sleeps boots anew, and nothing of its sleep 
   )
   await setPower(id, 'running')
   const page = await servedPage(ipv4)
-  assert.notEqual(page.bootId, bootId)
-  ;({ bootId } = page)
+  assert.notEqual(page.bootId, life.bootId)
+  life.bootId = page.bootId
 })
