@@ -11,7 +11,7 @@ import { measurement, median, progress } from './measurement.ts'
 import type { Sleeper } from '../lab/inside/sleepers.ts'
 import type { Measurement } from './measurement.ts'
 
-const RUNS = 20
+const RUNS = 40
 /** Packets come so much later in a save, from run to run. */
 const STAGGER_MS = 50
 const STAGGERS = 5

@@ -21,8 +21,13 @@ export interface SavedStates {
    * itself, only a look tells.
    */
   publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<void>
-  /** Reads the memory and compares its checksum. Throws `saved_state_corrupt`. */
+  /**
+   * Compares the memory with its checksum, unless nothing can have happened to it since this process did so. Throws
+   * `saved_state_corrupt`.
+   */
   verify(id: VmId, signal: AbortSignal): Promise<void>
+  /** Removes what is published: once it resolves no start can find it again. What is unfinished is left to `remove`. */
+  removePublished(id: VmId): Promise<void>
   /** Removes what is published and what is unfinished. Once it resolves no start can find it again. */
   remove(id: VmId): Promise<void>
 }

@@ -140,11 +140,26 @@ test('a state that was published although its publication failed is gone before 
   isAwakeDespite(stage)
 })
 
+test('a guest that is wanted in the midst of its publication waits for no removal of what is unfinished', async (t) => {
+  const stage = await sleepStage(t)
+  const { host } = stage
+  host.savedStates.holdNext('publish')
+  const removed = host.savedStates.holdNext('remove')
+  await stage.beDue()
+  stage.receive('first')
+  await stage.turns()
+  const meanwhile = [stage.goesOn(), stage.given()]
+  removed()
+  await stage.idle()
+  assert.deepEqual(meanwhile, [true, ['first']])
+  isAwake(stage, ['first'])
+})
+
 test('a guest whose state may be published and cannot be removed stands still until that is known', async (t) => {
   const stage = await sleepStage(t)
   const { host, id } = stage
   host.savedStates.failNext('publish', new HostFault('save_failed', 'on purpose'), 'after')
-  host.savedStates.failNext('remove', new HostFault('storage_failed', 'on purpose'))
+  host.savedStates.failNext('removePublished', new HostFault('storage_failed', 'on purpose'))
   await stage.later(IDLE_MS)
   assert.equal(stage.shown(), 'sleeping', 'it is saved after all')
   assert.notEqual(host.savedFiles.at(host.savedStates.paths(id).published), undefined)

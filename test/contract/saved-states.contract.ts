@@ -210,6 +210,19 @@ function promiseRemoval(promise: Promising): void {
     await states.verify(other, never)
   })
 
+  promise('removing what is published leaves what is unfinished, and can be repeated', async (stage) => {
+    const { states } = stage
+    await published(stage)
+    await stage.save(id)
+    for (let round = 0; round < 2; round += 1) {
+      await states.removePublished(id)
+      assert.equal(await kindOf(states), 'unfinished')
+      assert.equal(await stage.isReadable(id), false)
+    }
+    await states.remove(id)
+    assert.equal(await kindOf(states), 'absent')
+  })
+
   promise('a damaged state is removed like any other', async (stage) => {
     const { states } = stage
     await published(stage)
@@ -226,6 +239,7 @@ function promiseRemoval(promise: Promising): void {
     for (const ask of [
       () => states.inspect(id, monitor),
       () => states.inspect(other, monitor),
+      () => states.removePublished(id),
       () => states.remove(id),
       () => states.ensureDirectory(id, stage.userId),
       () => states.publish(id, terms, never),

@@ -8,7 +8,13 @@ import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 import type { SavedFiles } from './saved-files.ts'
 
-export type SavedStatesMethod = 'inspect' | 'ensureDirectory' | 'publish' | 'verify' | 'remove'
+export type SavedStatesMethod =
+  | 'inspect'
+  | 'ensureDirectory'
+  | 'publish'
+  | 'verify'
+  | 'removePublished'
+  | 'remove'
 
 export type FakeSavedStatesOptions = {
   /** What monitors write to and read from. */
@@ -107,6 +113,14 @@ export class FakeSavedStates implements SavedStates {
       throw new HostFault('saved_state_corrupt', `checking the saved memory of VM ${id}`)
     }
     return this.#faults.run('verify', check, signal)
+  }
+
+  removePublished(id: VmId): Promise<void> {
+    return this.#faults.run('removePublished', () => {
+      this.#look()
+      this.#published.delete(id)
+      this.#files.remove(this.paths(id).published)
+    })
   }
 
   remove(id: VmId): Promise<void> {

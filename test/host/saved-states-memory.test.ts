@@ -1,7 +1,15 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { chownSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
@@ -32,6 +40,32 @@ test('a byte anywhere in the memory, or a length, makes it another', { skip }, a
     await assertUnusable(stage, 'saved_state_corrupt', new RegExp(`its memory has ${size} bytes`))
     await assert.rejects(stage.states.verify(id, never), isFault('saved_state_corrupt'), `size ${size}`)
   }
+})
+
+test(
+  'what was just saved is not read again for a wake; what was altered is, whatever its times say',
+  { skip },
+  async (t) => {
+    const stage = await publishedOn(t)
+    const memory = stage.file(id, 'memory')
+    const isRead = atFirstRead(() => {})
+    await stage.states.verify(id, never)
+    assert.equal(isRead(), false)
+    const { atime, mtime } = statSync(memory)
+    const byte = readFileSync(memory)[3 * MIB + 4711] ?? 0
+    writeAt(memory, 3 * MIB + 4711, Buffer.of(byte ^ 1))
+    utimesSync(memory, atime, mtime)
+    await assert.rejects(stage.states.verify(id, never), isFault('saved_state_corrupt'))
+    assert.equal(isRead(), true)
+  },
+)
+
+test('a daemon that did not save the memory itself reads it', { skip }, async (t) => {
+  const stage = await publishedOn(t)
+  const again = stage.reopen()
+  const isRead = atFirstRead(() => {})
+  await again.verify(id, never)
+  assert.equal(isRead(), true)
 })
 
 test('the space of a removed state is free although a unit still has it bound', { skip }, async (t) => {
@@ -86,7 +120,8 @@ test('memory whose length changes while it is read is damaged, or was not saved'
   write()
   await states.publish(id, terms, never)
   const isCut = atFirstRead(() => truncateSync(memory, 0))
-  await assert.rejects(states.verify(id, never), isFault('saved_state_corrupt'))
+  // One that did not just read it reads it.
+  await assert.rejects(stage.reopen().verify(id, never), isFault('saved_state_corrupt'))
   assert.ok(isCut())
   await states.remove(id)
   write()

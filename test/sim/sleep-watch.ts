@@ -31,7 +31,8 @@ export class SleepWatch {
     this.#options = options
     const { host } = options
     this.#before(host.units, 'ensureStopped', (id) => this.#onEnd(id))
-    this.#before(host.savedStates, 'remove', (id) => this.#onRemove(id))
+    for (const removal of ['removePublished', 'remove'] as const)
+      this.#before(host.savedStates, removal, (id) => this.#onRemove(id))
     this.#before(host.savedStates, 'publish', (id) => {
       this.seen.saves += 1
       // A save that a stop overtook is given up.

@@ -28,5 +28,5 @@ export async function emptySaved(directory: string): Promise<void> {
   const memory = join(directory, MEMORY)
   const found = await ifThere(lstat(memory))
   // Before it was checked it was the monitor's, and may be a link to anything.
-  if (found?.isFile() === true && found.nlink === 1) await truncate(memory)
+  if (found?.isFile() === true && found.nlink === 1) await ifThere(truncate(memory))
 }

@@ -10,6 +10,7 @@ import type { SaveTerms } from '../../core/storage/saved-state.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import { writeOut } from '../ffi/sparse.ts'
+import type { CheckedMemory } from './checked-memory.ts'
 import { checksumOf, FileCutShort } from './checksum.ts'
 import { sync } from './durable.ts'
 import { MEMORY, PASSAGE_MODE } from './pool-paths.ts'
@@ -29,6 +30,7 @@ export type Preparation = {
   readonly doing: string
   /** Turns of what holds a thread for long, over all saves. */
   readonly flushes: Semaphore
+  readonly checked: CheckedMemory
   readonly signal: AbortSignal
 }
 
@@ -43,8 +45,10 @@ export async function prepareSaved(preparation: Preparation): Promise<SavedMetad
   const handle = await open(memory, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {
     await own(handle, paths.save(id), doing)
-    const { size } = await handle.stat()
+    const before = await handle.stat({ bigint: true })
+    const size = Number(before.size)
     const crc32 = await flushed(handle, size, preparation)
+    preparation.checked.note(id, before, crc32)
     const { blocks, size: sizeAfter } = await handle.stat()
     if (sizeAfter !== size) throw saveFailed(doing, 'what the monitor left is still being written')
     const disk = await flushedDisk(preparation)

@@ -12,6 +12,7 @@ import { Semaphore } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
 import type { SavedStates } from '../../ports/saved-states.ts'
 import type { BoundedLooks } from './bounded-looks.ts'
+import { CheckedMemory } from './checked-memory.ts'
 import { checksumOf, FileCutShort } from './checksum.ts'
 import { DISCARDED_PREFIX, discardSaved } from './discard-saved.ts'
 import { sync } from './durable.ts'
@@ -32,6 +33,8 @@ export type PoolSavedStatesOptions = {
   /** Resolves when the pool is in sight and may be changed; throws HostFault. */
   readonly ready: () => Promise<void>
   readonly log: Log
+  /** {@link sync} where absent. */
+  readonly sync?: (path: string) => Promise<void>
 }
 
 /** Saved guests in the storage pool, each beside its disk. */
@@ -41,6 +44,7 @@ export class PoolSavedStates implements SavedStates {
   readonly #looks: BoundedLooks
   readonly #ready: () => Promise<void>
   readonly #log: Log
+  readonly #sync: (path: string) => Promise<void>
   readonly #flushes = new Semaphore(limits.saveFlushesMax)
   /**
    * Of whom no saved state can come back through a power failure. A daemon that died over a removal may have left one that
@@ -49,13 +53,15 @@ export class PoolSavedStates implements SavedStates {
   readonly #lasting = new Set<VmId>()
   /** Publications that are moving the monitor's file; also those that were given up meanwhile. */
   readonly #takingOver = new Map<VmId, Promise<unknown>>()
+  readonly #checked = new CheckedMemory(() => performance.now())
 
-  constructor({ paths, poolId, looks, ready, log }: PoolSavedStatesOptions) {
+  constructor({ paths, poolId, looks, ready, log, sync: syncPath = sync }: PoolSavedStatesOptions) {
     this.#paths = paths
     this.#poolId = poolId
     this.#looks = looks
     this.#ready = ready
     this.#log = log
+    this.#sync = syncPath
   }
 
   inspect(id: VmId, monitor: SavingMonitor): Promise<SavedState> {
@@ -73,12 +79,14 @@ export class PoolSavedStates implements SavedStates {
   }
 
   async #makeAbsenceLast(id: VmId): Promise<void> {
-    if (!this.#lasting.has(id)) {
-      const vm = await ifThere(sync(this.#paths.vm(id)).then(() => true))
-      if (vm === true) this.#lasting.add(id)
-    }
+    if (!this.#lasting.has(id)) await this.#makeLast(id)
     // As in Pool: what went out of sight meanwhile is not called absent.
     await sightPool(this.#paths, this.#poolId)
+  }
+
+  async #makeLast(id: VmId): Promise<void> {
+    const vm = await ifThere(this.#sync(this.#paths.vm(id)).then(() => true))
+    if (vm === true) this.#lasting.add(id)
   }
 
   async ensureDirectory(id: VmId, userId: UserId): Promise<void> {
@@ -90,7 +98,7 @@ export class PoolSavedStates implements SavedStates {
       if ((await ifThere(stat(path))) === undefined) {
         await makeVmDirectory(this.#paths, id)
         await mkdir(path, { mode: PRIVATE_MODE })
-        await sync(this.#paths.vm(id))
+        await this.#sync(this.#paths.vm(id))
       }
       const { uid, gid, mode } = await stat(path)
       if (uid !== userId || gid !== userId) await chown(path, userId, userId)
@@ -117,7 +125,7 @@ export class PoolSavedStates implements SavedStates {
       signal.throwIfAborted()
       tooLate = true
       await rename(this.#paths.savedUnfinished(id), this.#paths.saved(id))
-      await sync(this.#paths.vm(id))
+      await this.#sync(this.#paths.vm(id))
       this.#log.info(
         {
           vm_id: id,
@@ -133,8 +141,8 @@ export class PoolSavedStates implements SavedStates {
     }
   }
 
-  async #prepare(rest: Omit<Preparation, 'paths' | 'flushes'>): Promise<SavedMetadata> {
-    const preparation = { ...rest, paths: this.#paths, flushes: this.#flushes }
+  async #prepare(rest: Omit<Preparation, 'paths' | 'flushes' | 'checked'>): Promise<SavedMetadata> {
+    const preparation = { ...rest, paths: this.#paths, flushes: this.#flushes, checked: this.#checked }
     const { id } = rest
     const taking = this.#takeOver(preparation, this.#takingOver.get(id))
     this.#takingOver.set(id, taking)
@@ -166,8 +174,10 @@ export class PoolSavedStates implements SavedStates {
       const handle = await ifThere(open(path, constants.O_RDONLY | constants.O_NOFOLLOW))
       if (handle === undefined) throw corruptFault(doing, 'it is gone')
       try {
-        const { size } = await handle.stat()
-        const found = size === lengthBytes ? await checksumOf(handle, lengthBytes, signal) : undefined
+        const now = await handle.stat({ bigint: true })
+        const ofFile = (): Promise<number> => checksumOf(handle, lengthBytes, signal)
+        const isWhole = now.size === BigInt(lengthBytes)
+        const found = isWhole ? (this.#checked.crc32Of(id, now) ?? (await ofFile())) : undefined
         if (found !== crc32) throw corruptFault(doing, 'it is not as it was saved')
       } finally {
         await handle.close()
@@ -179,18 +189,29 @@ export class PoolSavedStates implements SavedStates {
     }
   }
 
-  async remove(id: VmId): Promise<void> {
+  async removePublished(id: VmId): Promise<void> {
     await this.#ready()
-    await this.#takingOver.get(id)?.catch(() => {})
     try {
-      // What was published goes first: the start of the guest waits for it.
+      // Until it is on the disk that it is gone, whoever asks makes sure of that, also where there is nothing to move away.
+      this.#lasting.delete(id)
       const retired = await this.#retire(this.#paths.saved(id))
-      if (retired !== undefined) await sync(this.#paths.vm(id))
+      this.#checked.forget(id)
+      await this.#makeLast(id)
       // Its space not at once: that is work for the disk, on which flushes wait, and for a core that the guest can use.
       setTimeout(() => this.#discard(retired), limits.savedDiscardMs).unref()
+    } catch (error) {
+      throw storageFault(error, `removing the published state of VM ${id}`)
+    }
+  }
+
+  async remove(id: VmId): Promise<void> {
+    // It goes first: the start of the guest waits for it.
+    await this.removePublished(id)
+    await this.#takingOver.get(id)?.catch(() => {})
+    try {
       await this.#removeUnfinished(id)
     } catch (error) {
-      throw storageFault(error, `removing the saved state of VM ${id}`)
+      throw storageFault(error, `removing the unfinished save of VM ${id}`)
     }
   }
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
-import { checkSavable, giveUpSave } from './qemu-saving.ts'
+import { checkSavable, giveUpSave, saveGuest } from './qemu-saving.ts'
 import { QmpLost, QmpRefusal } from './qmp-error.ts'
 import { QmpClient } from './qmp.ts'
 
@@ -13,8 +13,14 @@ const never = new AbortController().signal
 
 type Answers = Readonly<Record<string, unknown>>
 
+type MonitorOptions = { readonly version?: readonly number[]; readonly onCommand?: (command: string) => void }
+
 /** A monitor that answers each command with what is told here, and with nothing at all else; `error` refuses. */
-async function monitorOf(t: TestContext, answers: Answers, version = [10, 0, 2]): Promise<QmpClient> {
+async function monitorOf(
+  t: TestContext,
+  answers: Answers,
+  { version = [10, 0, 2], onCommand = () => {} }: MonitorOptions = {},
+): Promise<QmpClient> {
   const directory = mkdtempSync(join(tmpdir(), 'vmh-'))
   const path = join(directory, 'qmp.sock')
   const [major, minor, micro] = version
@@ -27,6 +33,7 @@ async function monitorOf(t: TestContext, answers: Answers, version = [10, 0, 2])
       text = lines.pop() ?? ''
       for (const line of lines) {
         const { execute, id } = JSON.parse(line) as { execute: string; id: number }
+        onCommand(execute)
         const answer = answers[execute] ?? {}
         const isRefusal = typeof answer === 'object' && answer !== null && 'error' in answer
         socket.write(`${JSON.stringify({ id, ...(isRefusal ? answer : { return: answer }) })}\n`)
@@ -64,6 +71,21 @@ test('giving up where nothing is saved is nothing to wait for', async (t) => {
   await giveUpSave(await monitorOf(t, { 'query-status': { status: 'paused' } }))
 })
 
+const COMPLETED = { 'query-migrate': { status: 'completed' }, 'query-status': { status: 'postmigrate' } }
+
+test('a guest that is saved has its disk back, before what was saved is flushed', async (t) => {
+  const said: string[] = []
+  const client = await monitorOf(t, COMPLETED, { onCommand: (command) => said.push(command) })
+  await saveGuest(client, '/pool/memory', never)
+  assert.deepEqual(said.slice(-2), ['query-status', 'blockdev-set-active'])
+})
+
+test('a QEMU that cannot be told to take its disk back has saved its guest all the same', async (t) => {
+  const error = { class: 'CommandNotFound', desc: 'The command blockdev-set-active has not been found' }
+  const client = await monitorOf(t, { ...COMPLETED, 'blockdev-set-active': { error } })
+  await saveGuest(client, '/pool/memory', never)
+})
+
 const refused = (words: RegExp) => (error: unknown) =>
   error instanceof QmpRefusal && words.test(error.message)
 
@@ -72,7 +94,7 @@ test('a monitor that can save its guest tells its version', async (t) => {
 })
 
 test('a guest that an older QEMU runs, or an older vmhostd started, is not saved, and what helps is said', async (t) => {
-  const older = await monitorOf(t, {}, [8, 2, 2])
+  const older = await monitorOf(t, {}, { version: [8, 2, 2] })
   await assert.rejects(
     checkSavable(older, never),
     refused(/by QEMU 8\.2\.2, .*; stop the VM and start it, once$/),

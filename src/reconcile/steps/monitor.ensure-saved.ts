@@ -85,13 +85,13 @@ async function goOn(
 ): Promise<void> {
   const { host, record } = context
   const { id } = record
-  if (mayBePublished) await host.savedStates.remove(id)
+  if (mayBePublished) await host.savedStates.removePublished(id)
   context.notes.givenUp = true
   await host.monitor.ensureRunning(id, always)
   host.monitor.tellTime(id)
   try {
     context.notes.delivery = await host.traffic.ensureFlowing(subject, { deliver: true })
   } finally {
-    if (!mayBePublished) await host.savedStates.remove(id)
+    await host.savedStates.remove(id)
   }
 }

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { constants, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import type { VmId } from '../../core/vm/ids.ts'
+import { silentLog } from '../../log/log.ts'
+import { BoundedLooks } from './bounded-looks.ts'
+import { sync } from './durable.ts'
+import { markPool } from './pool-marker.ts'
+import { poolPaths } from './pool-paths.ts'
+import { PoolSavedStates } from './saved-states.ts'
+
+const id = 'vm-1' as VmId
+const monitor = { kind: 'qemu', version: '10.0.0' } as unknown as Parameters<PoolSavedStates['inspect']>[1]
+
+/** Saved states on a disk that stops to take what shall last while `breaks` says so. */
+async function stage(t: TestContext) {
+  const base = mkdtempSync(join(tmpdir(), 'vmh-saved-'))
+  t.after(() => rmSync(base, { recursive: true }))
+  const directory = join(base, 'pool')
+  const { poolId } = await markPool(directory)
+  const paths = poolPaths(directory)
+  const disk = { breaks: false }
+  const states = new PoolSavedStates({
+    paths,
+    poolId,
+    looks: new BoundedLooks({ code: 'storage_inspection_failed', places: 1 }),
+    ready: async () => {},
+    log: silentLog,
+    sync: async (path) => {
+      if (disk.breaks) throw Object.assign(new Error('fsync'), { code: 'EIO', errno: -constants.errno.EIO })
+      await sync(path)
+    },
+  })
+  mkdirSync(paths.saved(id), { recursive: true })
+  return { states, paths, disk }
+}
+
+test('a removal that is not on the disk has failed, however often it is tried, until it is', async (t) => {
+  const { states, paths, disk } = await stage(t)
+  disk.breaks = true
+  await assert.rejects(states.removePublished(id), { code: 'storage_failed' })
+  assert.ok(!existsSync(paths.saved(id)))
+  await assert.rejects(states.removePublished(id), { code: 'storage_failed' })
+  await assert.rejects(states.inspect(id, monitor), { code: 'storage_inspection_failed' })
+  disk.breaks = false
+  await states.removePublished(id)
+  assert.deepEqual(await states.inspect(id, monitor), { kind: 'absent' })
+})
+
+test('that one is absent for good, and on the disk, says nothing of the next that is removed', async (t) => {
+  const { states, paths, disk } = await stage(t)
+  await states.removePublished(id)
+  mkdirSync(paths.saved(id))
+  disk.breaks = true
+  await assert.rejects(states.removePublished(id), { code: 'storage_failed' })
+  await assert.rejects(states.inspect(id, monitor), { code: 'storage_inspection_failed' })
+})
+
+test('what is gone, on the disk too, is not made so again by each look', async (t) => {
+  const { states, disk } = await stage(t)
+  await states.removePublished(id)
+  disk.breaks = true
+  assert.deepEqual(await states.inspect(id, monitor), { kind: 'absent' })
+})
+
+test('a VM without any directory has no saved state to remove', async (t) => {
+  const { states } = await stage(t)
+  await states.removePublished('vm-2' as VmId)
+})
