@@ -1,3 +1,4 @@
+import { ANYWHERE } from './fakes/outbound.ts'
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -55,6 +56,9 @@ export function commandStage(t: TestContext, userIds = 10) {
     store,
     capacity,
     guestRanges: [],
+    outbound: ANYWHERE,
+    stagingQuotaMib: 1024,
+    pokeSnapshot: () => {},
     now: () => 1000,
     newOperationId: () => `op-${(operations += 1)}` as OperationId,
     poke: (vm, reason) => pokes.push(`${vm}: ${reason}`),

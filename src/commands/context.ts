@@ -1,5 +1,7 @@
 import type { Rejection } from '../core/errors.ts'
 import type { Unknown } from '../core/plan/world.ts'
+import type { OutboundPolicy } from '../core/object-store/outbound-policy.ts'
+import type { SnapshotId } from '../core/snapshot/record.ts'
 import type { OperationId, VmId } from '../core/vm/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Result } from '../lib/result.ts'
@@ -12,10 +14,15 @@ export type CommandContext = {
   readonly capacity: Capacity
   /** Networks that guests' addresses must come from, in canonical form; any where empty. */
   readonly guestRanges: readonly string[]
+  /** Where snapshots may be sent to. */
+  readonly outbound: OutboundPolicy
+  readonly stagingQuotaMib: number
   readonly now: () => number
   readonly newOperationId: () => OperationId
   /** Wakes the VM's worker; carries no payload beyond the reason for the log. */
   readonly poke: (id: VmId, reason: string) => void
+  /** The same for a snapshot's owner. */
+  readonly pokeSnapshot: (id: SnapshotId, reason: string) => void
 }
 
 /** A mutation that was taken. `changed` is false where it asked for what is already desired. */

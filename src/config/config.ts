@@ -67,10 +67,11 @@ function fillHostId(file: unknown, machine: string): void {
 
 /** What the schema cannot see: keys that are right alone and wrong together. */
 function contradictionsIn(config: Config): Problem[] {
-  const { host, controller, vms, network, sleep, stateDirectory, runDirectory } = config
+  const { host, controller, vms, network, objectStore, sleep, stateDirectory, runDirectory } = config
   const problems = [
     ...wrongNetworks('network.guest_ranges', network.guestRanges),
     ...wrongNetworks('sleep.ignore_sources', sleep.ignoreSources),
+    ...wrongNetworks('object_store.allowed_networks', objectStore.allowedNetworks),
   ]
   if (isIP(bareAddress(controller.listenAddress)) === 0) {
     problems.push({ key: 'controller.listen_address', detail: 'must be an IPv4 or IPv6 address' })

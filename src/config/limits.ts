@@ -6,6 +6,8 @@ export const limits = {
   sshKeysMax: 64,
   sshKeyBytesMax: 8 * 1024,
   urlBytesMax: 8 * 1024,
+  /** Of what is wrong with a request, so much is told; the schema's checker stops there by itself. */
+  findingsTold: 8,
   kernelArgumentsBytesMax: 1024,
   listItemsDefault: 100,
   listItemsMax: 1000,
@@ -46,6 +48,8 @@ export const limits = {
   saveFlushBytes: 32 * 1024 * 1024,
   /** Such writes under way over all saves. Each holds one of Node's four threads for files. */
   saveFlushesMax: 2,
+  /** For so long what was saved counts as kept by the disk as it was given to it; later it is read before a wake. */
+  savedUncheckedMs: 10 * 60_000,
   /** How long the space of a removed saved state waits to be freed; by then its guest is awake. */
   savedDiscardMs: 1000,
   /** The least time between two looks at a VM that is about to be idle for long enough. */
@@ -198,6 +202,80 @@ export const limits = {
   /** A reflink takes milliseconds; where the file system has none, copies would fight for the disk. */
   diskClonesMax: 4,
 
+  /** A source of an image that sends less in this time is too slow: one byte every 29 s would keep others from fetching. */
+  fetchPaceBytesMin: 64 * 1024,
+  fetchPaceMs: 60_000,
+  /** Tries to go on with an image whose source broke off or is too slow, until `fetchPaceBytesMin` came; then they begin anew. */
+  imageResumesMax: 8,
+  /** Images that nobody uses are looked for this often. */
+  imageSweepMs: 600_000,
+  imageIdleHoursMax: 24 * 365,
+
+  /** Snapshots. S3 takes parts of 5 MiB to 5 GiB, and 10,000 of them (Amazon S3 User Guide, "multipart upload limits"). */
+  partMibMin: 5,
+  partMibMax: 5 * 1024,
+  partsMax: 10_000,
+  /** Numbers of parts without a URL that one answer tells. */
+  lackingPartsTold: 100,
+  /** All that are on record, ended ones included, until they are deleted. */
+  snapshotsMax: 10_000,
+  /** All URLs of all snapshots, as they are kept; some 500,000 of them. */
+  snapshotUrlsBytesMax: 256 * 1024 * 1024,
+  /** One frame of the image. Smaller compresses worse, larger costs each thread memory and a reader more for one byte. */
+  frameBytes: 4 * 1024 * 1024,
+  /** Threads that compress, for all snapshots, and no more than there are cores. Each snapshot has one more, for digests. */
+  packThreadsMax: 4,
+  /** What is packed beyond the oldest part that nobody has taken yet; then packing waits. */
+  packAheadBytes: 64 * 1024 * 1024,
+  /** Snapshots that are packed at the same time; one that waits for room in staging has no place. */
+  packsMax: 2,
+  /** The nice value of those threads: they have what guests leave over. */
+  packNice: 19,
+  /** Freezing flushes the guest's caches to its disk; a guest that takes longer is captured as it is. So long one thaw takes too. */
+  freezeMs: 5000,
+  /** Between two tries to thaw a guest that does not answer. */
+  thawRetryMs: 1000,
+  /** VMs that are held still at the same time for captures: they share the pool, and their guests stand still for it. */
+  capturesMax: 4,
+  /** Disks and clones that are flushed at the same time, each in one of Node's four threads for files, which captures need too. */
+  captureFlushesMax: 2,
+  /** Between two tries to capture a disk whose VM is in the middle of something. */
+  captureRetryMs: 1000,
+  /** Parts of one snapshot under way at once, and those of all by configuration. */
+  partsUnderWayMax: 4,
+  /** Tries of one part, or of the completion, before the snapshot has failed; with back-off about ten minutes. */
+  sendAttemptsMax: 16,
+  /** No longer wait is granted to a store that asks for one. */
+  retryAfterMsMax: 300_000,
+  /**
+   * A store that says nothing for this long, or takes none of the next `sendChunkBytes` whole, has stalled: 2 KiB/s is the
+   * least at which a part is sent.
+   */
+  sendStallMs: 30_000,
+  /** A store that says nothing about `Expect: 100-continue` for this long is sent the part all the same (RFC 9110, 10.1.1). */
+  sendContinueMs: 2000,
+  /** One part, however slowly it moves; 5 GiB at 1.5 MiB/s. */
+  sendPartMs: 3_600_000,
+  /** S3 may take minutes to complete an upload of many parts. */
+  completeMs: 900_000,
+  /** Answers of stores are short texts; what is longer is not read. */
+  storeAnswerBytesMax: 64 * 1024,
+  /** Connections that are kept for the next request, to any one host, and for how long. */
+  outboundIdleMax: 16,
+  outboundIdleMs: 15_000,
+  /** The bandwidth limit lets so much of a time go at once, so that timers need not be exact. */
+  sendBurstMs: 50,
+  /** How often a part that is under way tells what went out. */
+  sendTellMs: 250,
+  /** What is sent between two looks at the bandwidth limit. */
+  sendChunkBytes: 64 * 1024,
+  /** A part that is under way tells so, that it does not look stale. */
+  snapshotActivityMs: 10_000,
+  /** Staging that is stale or nobody's is looked for this often. */
+  stagingSweepMs: 600_000,
+  allowedHostsMax: 256,
+  allowedNetworksMax: 64,
+
   /** A program such as `ip` or `nft` answers in milliseconds; one that takes this long hangs. */
   toolMs: 10_000,
   /** Of standard output and standard error each; far more than any program that we run has to say. */
@@ -274,6 +352,12 @@ export const limits = {
 
   /** vmhostctl: a wait that is given no `--timeout`. The slowest part of a creation is fetching its images. */
   ctlWaitSecondsDefault: 900,
+  /** vmhostctl: the same for a snapshot, which may be of a large disk over a slow line. */
+  ctlSnapshotWaitSecondsDefault: 86_400,
+  /** vmhostctl: URLs of one request; a body has at most 1 MiB, and what does not fit is handed over in further ones. */
+  ctlUrlsBytesMax: 900 * 1024,
+  /** vmhostctl: the rate of an upload is that of the last while. */
+  ctlRateMs: 15_000,
   /** vmhostctl: a completion that takes longer is no help to the one who types. */
   ctlCompletionMs: 1500,
   /** vmhostctl: how often the line moves that shows a wait on a terminal. */

@@ -10,6 +10,8 @@ const PATH_PATTERN = '^/[^\\0]*$'
 const COMMON_NAME_PATTERN = '^[^\\x00-\\x1f\\x7f]{1,64}$'
 const HOST_ID_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$'
 const RANGE_PATTERN = '^[0-9A-Fa-f:.]+/[0-9]{1,3}$'
+/** A name, or `*.` and a name below which all are meant. */
+const HOST_NAME_PATTERN = '^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$'
 const ADDRESS_PATTERN = '^[0-9A-Fa-f:.]+$|^\\[[0-9A-Fa-f:.]+\\]$'
 
 /** What a value must be that does not match its pattern. */
@@ -18,6 +20,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [COMMON_NAME_PATTERN, 'must be 1 to 64 printable characters'],
   [HOST_ID_PATTERN, 'must be 1 to 64 letters, digits, inner dots and hyphens'],
   [RANGE_PATTERN, 'must be a network in CIDR form, e.g. 192.0.2.0/24'],
+  [HOST_NAME_PATTERN, 'must be a host name, or *. and a name for all below it'],
   [ADDRESS_PATTERN, 'must be an IPv4 or IPv6 address'],
 ])
 
@@ -53,8 +56,25 @@ export const configSchema = table({
   storage: table({
     pool_directory: path('/var/lib/vmhostd/pool'),
     local_images_directory: optionalPath(),
+    image_idle_hours: Type.Integer({ minimum: 0, maximum: limits.imageIdleHoursMax, default: 168 }),
+  }),
+  object_store: table({
     allow_http: Type.Boolean({ default: false }),
     extra_ca_file: optionalPath(),
+    allowed_hosts: Type.Array(Type.String({ pattern: HOST_NAME_PATTERN }), {
+      default: [],
+      maxItems: limits.allowedHostsMax,
+    }),
+    allowed_networks: ranges(limits.allowedNetworksMax),
+  }),
+  snapshots: table({
+    // zstd's own range, without the levels that take more than 64 MiB a thread (zstd(1), --ultra).
+    compression_level: Type.Integer({ minimum: 1, maximum: 19, default: 3 }),
+    uploads_max: Type.Integer({ minimum: 1, maximum: 64, default: 4 }),
+    // 0: no limit.
+    upload_mbit_per_second: Type.Integer({ minimum: 0, maximum: 100_000, default: 0 }),
+    staging_quota_mib: Type.Integer({ minimum: 64, maximum: limits.diskMibMax, default: 16_384 }),
+    staging_max_age_hours: Type.Integer({ minimum: 1, maximum: 24 * 30, default: 24 }),
   }),
   vms: table({
     // 65534 and 65535 are "nobody" and "no user" (systemd.io/UIDS-GIDS); the last 32-bit id means "no change".

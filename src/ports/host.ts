@@ -2,7 +2,9 @@ import type { Clock } from './clock.ts'
 import type { Consoles } from './consoles.ts'
 import type { Monitor } from './monitor.ts'
 import type { Firewall, Taps } from './network.ts'
+import type { ObjectStore } from './object-store.ts'
 import type { SavedStates } from './saved-states.ts'
+import type { Staging } from './staging.ts'
 import type { Storage } from './storage.ts'
 import type { Traffic } from './traffic.ts'
 import type { Units } from './units.ts'
@@ -17,6 +19,8 @@ export type Host = {
   readonly firewall: Firewall
   readonly traffic: Traffic
   readonly savedStates: SavedStates
+  readonly staging: Staging
+  readonly objectStore: ObjectStore
   readonly clock: Clock
   /** Of this boot of the host: /proc/sys/kernel/random/boot_id (random(4)). */
   readonly bootId: string

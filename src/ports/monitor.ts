@@ -7,6 +7,12 @@ import type { DiskCounters } from '../core/storage/disk-counters.ts'
 import type { DiskLimits } from '../core/vm/desired.ts'
 import type { VmId } from '../core/vm/ids.ts'
 
+/**
+ * What became of a freeze. `none`: nothing in the guest is frozen by it, surely. `unknown`: it was sent, and nobody knows: the
+ * guest may be frozen, or be so later.
+ */
+export type FreezeOutcome = 'frozen' | 'none' | 'unknown'
+
 /** The program that runs a guest, spoken to over its control socket. Throws HostFault. */
 export interface Monitor {
   readonly capabilities: MonitorCapabilities
@@ -36,6 +42,18 @@ export interface Monitor {
   ensureRestored(id: VmId, signal: AbortSignal): Promise<void>
   /** Tells a guest that was restored what time it is, where an agent in it listens; does not wait, and never fails. */
   tellTime(id: VmId): void
+  /**
+   * Asks an agent in the running guest to flush and freeze its file systems. Where none listens, it would not or could not
+   * within `freezeMs`, or on abort, it is asked to thaw what it froze. Who froze them thaws them: a guest that is not thawed
+   * waits for ever. Never fails.
+   */
+  freezeFileSystems(id: VmId, signal: AbortSignal): Promise<FreezeOutcome>
+  /**
+   * Whether none is frozen any more: an agent said so, or the guest is over. False where nobody listens, or says so within
+   * `freezeMs`, since the guest stands still or the agent is at something else, and on abort: ask again later. Harmless where
+   * none was frozen. Never fails.
+   */
+  thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean>
   diskCounters(id: VmId): Promise<DiskCounters>
   /** Calls back when a guest's run state changed. */
   watch(onChange: (id: VmId) => void): void

@@ -20,6 +20,10 @@ export interface Storage {
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState>
   /** Fetches, verifies while it streams, and publishes by rename. One download a digest, whoever asks. */
   ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void>
+  /** Every image in the pool. Fails where that is out of sight. */
+  images(): Promise<readonly StoredImage[]>
+  /** An image that is being fetched is left alone, and one that is not there is no failure. */
+  removeImage(sha256: Sha256): Promise<void>
   /** A clone of the rootfs image grown to `sizeMib`, owned by `userId`. An existing disk is only ever grown. */
   ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void>
   ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void>
@@ -28,6 +32,12 @@ export interface Storage {
   /** Ids that have a disk directory. */
   list(): Promise<readonly VmId[]>
   files(id: VmId, images: readonly ImageRef[]): VmFiles
+}
+
+export type StoredImage = {
+  readonly sha256: Sha256
+  readonly sizeBytes: number
+  readonly fetchedAtMs: number
 }
 
 export type DiskSpec = {

@@ -50,21 +50,80 @@ const migrations: readonly string[] = [
   ALTER TABLE vms ADD COLUMN wake TEXT;
   ALTER TABLE vms ADD COLUMN may_be_saved INTEGER NOT NULL DEFAULT 0;
   `,
+  `
+  CREATE TABLE snapshots (
+    id TEXT PRIMARY KEY,
+    -- No reference: a snapshot outlives its VM.
+    vm_id TEXT NOT NULL,
+    vm_created_at_ms INTEGER NOT NULL,
+    staging_id TEXT NOT NULL UNIQUE,
+    operation_id TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    part_mib INTEGER NOT NULL,
+    capture TEXT,
+    packed_image_bytes INTEGER NOT NULL DEFAULT 0,
+    packed_stored_bytes INTEGER NOT NULL DEFAULT 0,
+    -- Counters of its parts.
+    packed_parts INTEGER NOT NULL DEFAULT 0,
+    parts_bytes INTEGER NOT NULL DEFAULT 0,
+    sent_parts INTEGER NOT NULL DEFAULT 0,
+    sent_image_bytes INTEGER NOT NULL DEFAULT 0,
+    sha256 TEXT,
+    completion_sent INTEGER NOT NULL DEFAULT 0,
+    trouble TEXT,
+    resumable INTEGER NOT NULL DEFAULT 0,
+    revision INTEGER NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    updated_at_ms INTEGER NOT NULL,
+    last_activity_at_ms INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX snapshots_by_stage ON snapshots (stage, id);
+  CREATE TABLE snapshot_parts (
+    snapshot_id TEXT NOT NULL REFERENCES snapshots (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    offset_bytes INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    image_bytes INTEGER NOT NULL,
+    md5 TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    etag TEXT,
+    PRIMARY KEY (snapshot_id, number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX snapshot_parts_unsent ON snapshot_parts (snapshot_id, number) WHERE etag IS NULL;
+  -- Which URLs are at hand. The URLs themselves are in a table for each snapshot (snapshot-urls.ts).
+  CREATE TABLE snapshot_urls (
+    snapshot_id TEXT NOT NULL REFERENCES snapshots (id) ON DELETE CASCADE,
+    -- Of the part; 0 completes the upload, -1 asks for the object.
+    number INTEGER NOT NULL,
+    -- Of this snapshot, from 1.
+    hand_over INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (snapshot_id, number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE frozen_guests (vm_id TEXT PRIMARY KEY REFERENCES vms (id) ON DELETE CASCADE) STRICT;
+  CREATE TABLE image_uses (sha256 TEXT PRIMARY KEY, last_used_at_ms INTEGER NOT NULL) STRICT;
+  `,
 ]
 
-/** Brings the schema up to date in one transaction; refuses a store written by a newer version. */
-export function migrate(db: DatabaseSync): void {
+export const SCHEMA_VERSION = migrations.length
+
+/**
+ * Brings the schema up to date in one transaction; refuses a store written by a newer version.
+ *
+ * @param target an older version than this build's, for a test of what comes after it
+ */
+export function migrate(db: DatabaseSync, target: number = SCHEMA_VERSION): void {
   const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number }
-  if (version > migrations.length) {
+  if (version > SCHEMA_VERSION) {
     throw new Error(
-      `the store has schema version ${version}, this build knows up to ${migrations.length}: install the newer vmhostd again`,
+      `the store has schema version ${version}, this build knows up to ${SCHEMA_VERSION}: install the newer vmhostd again`,
     )
   }
-  if (version === migrations.length) return
+  if (version === target) return
   db.exec('BEGIN IMMEDIATE')
   try {
-    for (const sql of migrations.slice(version)) db.exec(sql)
-    db.exec(`PRAGMA user_version = ${migrations.length}`)
+    for (const sql of migrations.slice(version, target)) db.exec(sql)
+    db.exec(`PRAGMA user_version = ${target}`)
     db.exec('COMMIT')
   } catch (error) {
     db.exec('ROLLBACK')

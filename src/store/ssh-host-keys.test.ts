@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
-import { DatabaseSync } from 'node:sqlite'
 import { Store } from './store.ts'
 import type { MacAddress, OperationId, Sha256, UserId, VmId } from '../core/vm/ids.ts'
 
@@ -47,7 +46,7 @@ function insert(id: VmId): void {
 
 const remove = (id: VmId): void => {
   store.vms.changeDesired(id, { deleting: true, operationId: 'op-2' as OperationId, nowMs: 2000 })
-  store.vms.forget(id)
+  store.vms.forget(id, 0)
 }
 
 const reopen = (): void => {
@@ -88,18 +87,4 @@ test('a pin is no change of the VM: its revision stays', () => {
   const before = store.vms.get(web)
   store.sshHostKeys.pin(web, first, 1000)
   assert.deepEqual(store.vms.get(web), before)
-})
-
-test('a store of version 1 is lifted with all its VMs, and can pin', () => {
-  const before = store.vms.get(web)
-  store.close()
-  const db = new DatabaseSync(`${directory}/vmhostd.db`)
-  db.exec('ALTER TABLE vms DROP COLUMN wake; ALTER TABLE vms DROP COLUMN may_be_saved')
-  db.exec('DROP TABLE ssh_host_keys; PRAGMA user_version = 1')
-  db.close()
-  store = new Store(directory, range)
-  assert.deepEqual(store.vms.get(web), before)
-  store.sshHostKeys.pin(web, first, 1000)
-  reopen()
-  assert.equal(store.sshHostKeys.get(web), first)
 })

@@ -148,13 +148,13 @@ test('user ids go round the range, so that a freed one rests, and run out in the
   assert.deepEqual(ids, [600_000, 600_001, 600_002])
   assert.equal(store.vms.freeUserId(), undefined)
   store.vms.changeDesired('b' as VmId, { deleting: true, operationId: 'op-2' as OperationId, nowMs: 2 })
-  store.vms.forget('b' as VmId)
+  store.vms.forget('b' as VmId, 0)
   assert.equal(store.vms.freeUserId(), 600_001)
 })
 
 test('only a VM under deletion is forgotten', () => {
   const { id } = store.vms.insert(newVm('web-1'))
-  assert.throws(() => store.vms.forget(id), InvariantError)
+  assert.throws(() => store.vms.forget(id, 0), InvariantError)
   assert.notEqual(store.vms.get(id), undefined)
 })
 
@@ -208,7 +208,7 @@ test('a revision is given out once: not again to another VM of the same id, nor 
       store.vms.changeDesired('a' as VmId, { deleting: true, operationId: 'op-2' as OperationId, nowMs: 1 })
         .revision,
     )
-    store.vms.forget('a' as VmId)
+    store.vms.forget('a' as VmId, 0)
     if (life === 1) reopen()
   }
   assert.deepEqual(

@@ -1,19 +1,26 @@
 import { randomUUID } from 'node:crypto'
 import { chmodSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
+import { LogEmptying } from './log-emptying.ts'
 import { Revisions } from './revisions.ts'
 import { SshHostKeys } from './ssh-host-keys.ts'
 import { Transactions } from './transactions.ts'
-import { readImagesInUse, readSummaries } from './vm-summaries.ts'
+import { forgetImageUses, readImageUses } from './image-uses.ts'
+import { FrozenGuests } from './frozen-guests.ts'
+import { SnapshotTable } from './snapshot-table.ts'
+import { readSummaries } from './vm-summaries.ts'
 import { VmTable } from './vm-table.ts'
 import { lockStateDirectory } from './lock.ts'
 import { WalFlush } from './wal-flush.ts'
 import type { Datasync } from './wal-flush.ts'
 import { migrate } from './migrations.ts'
 import type { Sha256, VmId } from '../core/vm/ids.ts'
+import type { SnapshotId } from '../core/snapshot/record.ts'
+import type { ImageUse } from './image-uses.ts'
 import type { VmSummary } from './vm-summaries.ts'
 
 export type VmListener = (id: VmId) => void
+export type SnapshotListener = (id: SnapshotId) => void
 
 /** The numeric users that VMs may be given. */
 export type UserIdRange = { readonly first: number; readonly count: number }
@@ -24,7 +31,9 @@ export type UserIdRange = { readonly first: number; readonly count: number }
  */
 export class Store {
   readonly vms: VmTable
+  readonly snapshots: SnapshotTable
   readonly sshHostKeys: SshHostKeys
+  readonly frozenGuests: FrozenGuests
   /** Names this store; host objects carry it, so that no sweep takes what belongs to another. */
   readonly storeId: string
   readonly #db: DatabaseSync
@@ -32,6 +41,7 @@ export class Store {
   readonly #flush: WalFlush
   readonly #transactions: Transactions
   readonly #listeners = new Set<VmListener>()
+  readonly #snapshotListeners = new Set<SnapshotListener>()
 
   /** Opens or creates `<directory>/vmhostd.db`. Throws StateDirectoryInUse where another process has it. */
   constructor(directory: string, userIds: UserIdRange, datasync?: Datasync) {
@@ -44,9 +54,14 @@ export class Store {
       throw error
     }
     this.#flush = new WalFlush(path, datasync)
-    this.#transactions = new Transactions(this.#db, () => this.#flush.noteCommit())
+    const log = new LogEmptying(this.#db)
+    this.#transactions = new Transactions(this.#db, () => {
+      this.#flush.noteCommit()
+      log.emptyWhereDue()
+    })
     this.storeId = this.#ensureStoreId()
     this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
+    this.frozenGuests = new FrozenGuests(this.#db, this.#transactions)
     const revisions = new Revisions({
       reserved: () => Number(this.#meta('revisions') ?? 0),
       reserve: (upTo) => this.#setMeta('revisions', String(upTo)),
@@ -56,12 +71,25 @@ export class Store {
       revisions,
       changed: (id) => this.#changed(id),
     })
+    this.snapshots = new SnapshotTable(this.#db, this.#transactions, {
+      revisions,
+      log,
+      changed: (id) => {
+        for (const listener of this.#snapshotListeners) listener(id)
+      },
+    })
   }
 
   /** Calls `listener` after each committed change that a reader can see; returns the way to stop that. */
   onVmChange(listener: VmListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
+  }
+
+  /** The same for snapshots. */
+  onSnapshotChange(listener: SnapshotListener): () => void {
+    this.#snapshotListeners.add(listener)
+    return () => this.#snapshotListeners.delete(listener)
   }
 
   /** What `write` reads and writes is one transaction: all of it is committed when this returns, or nothing happened. */
@@ -97,9 +125,14 @@ export class Store {
     return readSummaries(this.#db)
   }
 
-  /** Digests of all images that a VM on record is made of. */
-  imagesInUse(): ReadonlySet<Sha256> {
-    return readImagesInUse(this.#db)
+  /** Every image that a VM on record is, or was, made of. */
+  imageUses(): ReadonlyMap<Sha256, ImageUse> {
+    return readImageUses(this.#db)
+  }
+
+  /** The image is gone from the pool. */
+  forgetImageUses(sha256: Sha256): void {
+    this.#transactions.commit(() => forgetImageUses(this.#db, sha256))
   }
 
   close(): void {
@@ -139,7 +172,9 @@ function openDatabase(path: string): DatabaseSync {
   try {
     // Signed URLs and user data are at rest in here; the write-ahead log takes its mode from this file.
     chmodSync(path, 0o600)
-    db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON')
+    db.exec(
+      'PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON',
+    )
     migrate(db)
     return db
   } catch (error) {

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { Generation, Sha256, VmId } from '../core/vm/ids.ts'
+import type { Generation, VmId } from '../core/vm/ids.ts'
 import type { Observed, ObservedState } from '../core/vm/record.ts'
 
 /** What tells where a VM stands, without all that it is. */
@@ -35,12 +35,4 @@ export function readSummaries(db: DatabaseSync): readonly VmSummary[] {
       ? {}
       : { partialFaults: JSON.parse(partialFaults) as NonNullable<Observed['partialFaults']> }),
   }))
-}
-
-/** Digests of all images that a VM on record is made of. */
-export function readImagesInUse(db: DatabaseSync): ReadonlySet<Sha256> {
-  const roles = ['rootfs', 'kernel', 'initrd']
-  const selects = roles.map((role) => `SELECT desired ->> '$.image.${role}Sha256' AS sha256 FROM vms`)
-  const rows = db.prepare(selects.join(' UNION ')).all() as { sha256: Sha256 | null }[]
-  return new Set(rows.map(({ sha256 }) => sha256).filter((sha256) => sha256 !== null))
 }

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { deviceName } from '../core/network/device-name.ts'
 import { SignedUrl } from '../core/storage/signed-url.ts'
 import { assert } from '../lib/assert.ts'
+import { noteImageUse } from './image-uses.ts'
 import { nextUserId } from './user-ids.ts'
 import { recordOf } from './vm-row.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
@@ -202,6 +203,7 @@ export class VmTable {
         vm.inputs.userData ?? null,
         JSON.stringify(vm.inputs.sshAuthorizedKeys),
       )
+      noteImageUse(this.#db, vm.id, vm.nowMs)
     })
     this.#transactions.afterCommit(() => {
       this.#lastUserId = vm.userId
@@ -323,9 +325,10 @@ export class VmTable {
   }
 
   /** Ends the record of a deleted VM whose host objects are gone. */
-  forget(id: VmId): void {
+  forget(id: VmId, nowMs: number): void {
     assert(this.get(id)?.deleting === true, `${id}: only a VM under deletion is forgotten`)
     this.#transactions.commit(() => {
+      noteImageUse(this.#db, id, nowMs)
       this.#sql('DELETE FROM vms WHERE id = ?').run(id)
     })
     this.#changed(id)

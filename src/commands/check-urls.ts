@@ -1,0 +1,26 @@
+import { limits } from '../config/limits.ts'
+import { refusedUrl } from '../core/object-store/outbound-policy.ts'
+import type { Rejection } from '../core/errors.ts'
+import type { OutboundPolicy } from '../core/object-store/outbound-policy.ts'
+import type { SnapshotUrls } from '../store/snapshot-urls.ts'
+
+/** Why a snapshot cannot be sent by these URLs, each with its place in the request, where they stand below `under`. */
+export function refuseUrls(policy: OutboundPolicy, urls: SnapshotUrls, under = ''): Rejection | undefined {
+  const named = [
+    ...urls.parts.map((url, index) => [`/part_urls/${index}`, url] as const),
+    ...(urls.complete === undefined ? [] : [['/complete_url', urls.complete] as const]),
+    ...(urls.head === undefined ? [] : [['/head_url', urls.head] as const]),
+  ]
+  const errors = named.flatMap(([pointer, url]) => {
+    const because = refusedUrl(url, policy)
+    if (because === undefined) return []
+    return [{ pointer: `${under}${pointer}`, code: 'not_allowed', detail: `it ${because}` }]
+  })
+  const [first] = errors
+  if (first === undefined) return undefined
+  return {
+    code: 'url_not_allowed',
+    detail: `${first.pointer.slice(1)}: ${first.detail}`,
+    errors: errors.slice(0, limits.findingsTold),
+  }
+}

@@ -1,0 +1,60 @@
+import { limits } from '../../config/limits.ts'
+import type { SnapshotPart, SnapshotRecord, UrlsAtHand } from './record.ts'
+
+/** What is to be done for a snapshot now, by what is on record; and which URLs it lacks for that. */
+export type SnapshotWork = {
+  readonly capture: boolean
+  readonly pack: boolean
+  /** Packed, not sent, with a URL; in the order of their numbers. */
+  readonly send: readonly SnapshotPart[]
+  readonly complete: boolean
+  readonly lacks: LackingUrls
+}
+
+/** Parts that are packed, and the end of the upload once they are all sent; each without a URL. */
+export type LackingUrls = { readonly parts: readonly number[]; readonly complete: boolean }
+
+/** @param parts all that are packed, or those of them that are not sent: others change nothing */
+export function workOf(
+  record: SnapshotRecord,
+  parts: readonly SnapshotPart[],
+  urls: UrlsAtHand,
+): SnapshotWork {
+  const { stage } = record
+  const uploading = stage === 'packing' || stage === 'sending'
+  const unsent = uploading ? parts.filter(({ etag }) => etag === undefined) : []
+  const toComplete = (stage === 'sending' && unsent.length === 0) || stage === 'completing'
+  return {
+    capture: stage === 'waiting' || stage === 'capturing',
+    pack: stage === 'packing',
+    send: unsent.filter(({ number }) => urls.parts.has(number)),
+    complete: toComplete && urls.complete,
+    lacks: {
+      parts: unsent.map(({ number }) => number).filter((number) => !urls.parts.has(number)),
+      complete: toComplete && !urls.complete,
+    },
+  }
+}
+
+export const needsUrls = ({ parts, complete }: LackingUrls): boolean => parts.length > 0 || complete
+
+/** What a snapshot is at, in one word. Parts are sent while others are still packed. */
+export type SnapshotPhase = SnapshotRecord['stage'] | 'awaiting_completion'
+
+export function phaseOf(record: SnapshotRecord, { lacks }: Pick<SnapshotWork, 'lacks'>): SnapshotPhase {
+  return lacks.complete ? 'awaiting_completion' : record.stage
+}
+
+/** What lies in staging of a snapshot by its record: packed, and not sent yet. */
+export const stagedBytes = (parts: readonly SnapshotPart[]): number =>
+  parts.filter(({ etag }) => etag === undefined).reduce((sum, { bytes }) => sum + bytes, 0)
+
+/**
+ * Milliseconds until another try after `attempts` that failed: doubled up to a cap and jittered, and not before the store
+ * wants it. `random` is from 0 up to 1.
+ */
+export function sendDelayMs(attempts: number, random: number, retryAfterMs: number = 0): number {
+  const doubled = limits.retryBackoffMsMin * 2 ** Math.min(attempts - 1, 20)
+  const own = Math.min(limits.retryBackoffMsMax, doubled) * (1 - limits.retryJitter * random)
+  return Math.round(Math.max(own, Math.min(retryAfterMs, limits.retryAfterMsMax)))
+}

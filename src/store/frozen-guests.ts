@@ -1,0 +1,45 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { VmId } from '../core/vm/ids.ts'
+import type { Transactions } from './transactions.ts'
+
+/**
+ * Guests whose file systems this host may have frozen, and not thawed since: a frozen guest waits for ever, whatever became of
+ * the snapshot that it was frozen for. Gone with their VM.
+ */
+export class FrozenGuests {
+  readonly #transactions: Transactions
+  readonly #all: StatementSync
+  readonly #get: StatementSync
+  readonly #note: StatementSync
+  readonly #forget: StatementSync
+
+  constructor(db: DatabaseSync, transactions: Transactions) {
+    this.#transactions = transactions
+    this.#all = db.prepare('SELECT vm_id FROM frozen_guests ORDER BY vm_id')
+    this.#get = db.prepare('SELECT vm_id FROM frozen_guests WHERE vm_id = ?')
+    this.#note = db.prepare('INSERT INTO frozen_guests (vm_id) VALUES (?) ON CONFLICT DO NOTHING')
+    this.#forget = db.prepare('DELETE FROM frozen_guests WHERE vm_id = ?')
+  }
+
+  all(): VmId[] {
+    return this.#all.all().map((row) => String(row['vm_id']) as VmId)
+  }
+
+  has(id: VmId): boolean {
+    return this.#get.get(id) !== undefined
+  }
+
+  /** It is about to be frozen. The VM must be on record. */
+  note(id: VmId): void {
+    this.#transactions.commit(() => {
+      this.#note.run(id)
+    })
+  }
+
+  /** It was thawed. */
+  forget(id: VmId): void {
+    this.#transactions.commit(() => {
+      this.#forget.run(id)
+    })
+  }
+}

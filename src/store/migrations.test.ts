@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { renameSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import { StoreStage, sha256Of } from '../../test/store-stage.ts'
+import { SCHEMA_VERSION, migrate } from './migrations.ts'
+
+/** Makes of a store one as a build of that schema would have written it: with the tables and columns that it had. */
+function age(directory: string, version: number): void {
+  const path = `${directory}/vmhostd.db`
+  renameSync(path, `${path}.new`)
+  const db = new DatabaseSync(path)
+  db.exec('PRAGMA journal_mode = WAL')
+  migrate(db, version)
+  db.exec(`ATTACH '${path}.new' AS new`)
+  const tables = db.prepare(`SELECT name FROM main.sqlite_schema WHERE type = 'table'`).all()
+  for (const table of tables.map(({ name }) => String(name))) {
+    const columns = db.prepare('SELECT name FROM pragma_table_info(?)').all(table)
+    const names = columns.map(({ name }) => String(name)).join(', ')
+    db.exec(`INSERT INTO main.${table} (${names}) SELECT ${names} FROM new.${table}`)
+  }
+  db.close()
+}
+
+for (let version = 1; version < SCHEMA_VERSION; version += 1) {
+  test(`a store of version ${version} is lifted with all its VMs, and has all that later ones have`, (t) => {
+    const stage = new StoreStage(t)
+    const vm = stage.insertVm('web-1', { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
+    const before = stage.store.vms.get(vm)
+    const seen = stage.store.imageUses().get(sha256Of('a'))
+    stage.reopen(() => age(stage.directory, version))
+    assert.deepEqual(stage.store.vms.get(vm), before)
+    stage.store.sshHostKeys.pin(vm, 'SHA256:a', 1000)
+    const snapshot = stage.insertSnapshot('s-1')
+    stage.reopen()
+    assert.equal(stage.store.sshHostKeys.get(vm), 'SHA256:a')
+    assert.equal(stage.store.snapshots.get(snapshot)?.vmId, vm)
+    // Of a VM that is older than the table of uses, only that it uses an image is known.
+    assert.deepEqual(stage.store.imageUses().get(sha256Of('a')), version < 4 ? { count: 1 } : seen)
+  })
+}

@@ -1,0 +1,319 @@
+import { isDeepStrictEqual } from 'node:util'
+import { isOver, statusOf } from '../core/snapshot/record.ts'
+import { assert } from '../lib/assert.ts'
+import { partOf, snapshotOf } from './snapshot-row.ts'
+import { SnapshotTallies } from './snapshot-tally.ts'
+import { SnapshotUrlTable } from './snapshot-urls.ts'
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type {
+  Capture,
+  PackedPart,
+  PackPoint,
+  SnapshotId,
+  SnapshotPart,
+  SnapshotRecord,
+  SnapshotStage,
+  SnapshotStatus,
+  StagingId,
+  Trouble,
+  UrlsAtHand,
+} from '../core/snapshot/record.ts'
+import type { SnapshotTally } from '../core/snapshot/standing.ts'
+import type { SignedUrl } from '../core/storage/signed-url.ts'
+import type { OperationId, Sha256, VmId } from '../core/vm/ids.ts'
+import type { LogEmptying } from './log-emptying.ts'
+import type { Revisions } from './revisions.ts'
+import type { PartRow, SnapshotRow } from './snapshot-row.ts'
+import type { SnapshotUrls, UrlPurpose } from './snapshot-urls.ts'
+import type { Transactions } from './transactions.ts'
+
+export type NewSnapshot = {
+  readonly id: SnapshotId
+  readonly vmId: VmId
+  /** Of the VM: another one may take its id. */
+  readonly vmCreatedAtMs: number
+  readonly stagingId: StagingId
+  readonly partMib: number
+  readonly urls: SnapshotUrls
+  readonly operationId: OperationId
+  readonly nowMs: number
+}
+
+/** What its owner writes back. Members that are absent stay as they are; `null` takes the trouble away. */
+export type SnapshotChange = {
+  readonly stage?: SnapshotStage
+  readonly capture?: Capture
+  readonly sha256?: Sha256
+  readonly completionSent?: true
+  readonly trouble?: Trouble | null
+  readonly resumable?: boolean
+  readonly nowMs: number
+}
+
+type WrittenSnapshot = Omit<SnapshotRecord, 'trouble'> & { readonly trouble?: Trouble | undefined }
+
+export type SnapshotQuery = {
+  readonly after?: SnapshotId
+  readonly limit: number
+  readonly status?: SnapshotStatus
+  readonly vmId?: VmId
+}
+
+export type SnapshotTableOptions = {
+  readonly revisions: Revisions
+  readonly log: LogEmptying
+  readonly changed: (id: SnapshotId) => void
+}
+
+const STATUS_STAGES: Readonly<Record<SnapshotStatus, readonly SnapshotStage[]>> = {
+  pending: ['waiting', 'capturing'],
+  uploading: ['packing', 'sending', 'completing'],
+  completed: ['completed'],
+  failed: ['failed'],
+}
+
+/** The snapshots. Every change of one raises its revision, and is flushed by {@link Store.flushed}. */
+export class SnapshotTable {
+  readonly #db: DatabaseSync
+  readonly #transactions: Transactions
+  readonly #revisions: Revisions
+  readonly #urls: SnapshotUrlTable
+  readonly #log: LogEmptying
+  readonly #tallies: SnapshotTallies
+  readonly #changed: (id: SnapshotId) => void
+  readonly #statements = new Map<string, StatementSync>()
+
+  constructor(db: DatabaseSync, transactions: Transactions, options: SnapshotTableOptions) {
+    this.#db = db
+    this.#transactions = transactions
+    this.#revisions = options.revisions
+    this.#urls = new SnapshotUrlTable(db)
+    this.#tallies = new SnapshotTallies(db)
+    this.#log = options.log
+    this.#changed = (id) => transactions.afterCommit(() => options.changed(id))
+  }
+
+  get(id: SnapshotId): SnapshotRecord | undefined {
+    const row = this.#sql('SELECT * FROM snapshots WHERE id = ?').get(id) as SnapshotRow | undefined
+    return row && snapshotOf(row)
+  }
+
+  /** In the order of ids, after `after`. */
+  list({ after, limit, status, vmId }: SnapshotQuery): SnapshotRecord[] {
+    const rows = this.#sql(
+      `SELECT * FROM snapshots WHERE id > ?1 AND (?2 IS NULL OR vm_id = ?2)
+         AND (?3 IS NULL OR stage IN (SELECT value FROM json_each(?3))) ORDER BY id LIMIT ?4`,
+    ).all(
+      after ?? '',
+      vmId ?? null,
+      status === undefined ? null : JSON.stringify(STATUS_STAGES[status]),
+      limit,
+    )
+    return (rows as SnapshotRow[]).map(snapshotOf)
+  }
+
+  /** All for which something is still to be done, the oldest first. */
+  unfinished(): SnapshotRecord[] {
+    const rows = this.#sql(
+      `SELECT * FROM snapshots WHERE stage NOT IN ('completed', 'failed') ORDER BY created_at_ms, id`,
+    ).all()
+    return (rows as SnapshotRow[]).map(snapshotOf)
+  }
+
+  /** All that are not over for good: those above, and the failed ones that fresh URLs let go on. What they staged is needed. */
+  open(): SnapshotRecord[] {
+    const rows = this.#sql(
+      `SELECT * FROM snapshots WHERE stage <> 'completed' AND (stage <> 'failed' OR resumable) ORDER BY id`,
+    ).all()
+    return (rows as SnapshotRow[]).map(snapshotOf)
+  }
+
+  count(): number {
+    return Number(this.#sql('SELECT count(*) AS count FROM snapshots').get()?.['count'])
+  }
+
+  /** In the order of their numbers. */
+  parts(id: SnapshotId): SnapshotPart[] {
+    const rows = this.#sql('SELECT * FROM snapshot_parts WHERE snapshot_id = ? ORDER BY number').all(id)
+    return (rows as PartRow[]).map(partOf)
+  }
+
+  /** What its parts and URLs come to; cheap, however many there are. */
+  tally({ id }: SnapshotRecord): SnapshotTally {
+    return this.#tallies.of(id)
+  }
+
+  /** Of the URLs of all snapshots on record. */
+  urlBytes(): number {
+    return this.#urls.bytes()
+  }
+
+  urlsAtHand(id: SnapshotId): UrlsAtHand {
+    return this.#urls.atHand(id)
+  }
+
+  url(id: SnapshotId, purpose: UrlPurpose): SignedUrl | undefined {
+    return this.#urls.get(id, purpose)
+  }
+
+  insert(snapshot: NewSnapshot): SnapshotRecord {
+    const { id, nowMs } = snapshot
+    this.#transactions.commit(() => {
+      this.#sql(
+        `INSERT INTO snapshots (id, vm_id, vm_created_at_ms, staging_id, operation_id, stage, part_mib, revision,
+           created_at_ms, updated_at_ms, last_activity_at_ms) VALUES (?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?, ?)`,
+      ).run(
+        id,
+        snapshot.vmId,
+        snapshot.vmCreatedAtMs,
+        snapshot.stagingId,
+        snapshot.operationId,
+        snapshot.partMib,
+        this.#revisions.next(),
+        nowMs,
+        nowMs,
+        nowMs,
+      )
+      this.#urls.put(id, snapshot.urls)
+    })
+    return this.#afterChange(id)
+  }
+
+  /** Fresh URLs. A snapshot that waited for them, or failed for want of them, goes on: its trouble is over. */
+  handOver(id: SnapshotId, urls: SnapshotUrls, nowMs: number): SnapshotRecord {
+    const before = this.#existing(id)
+    assert(before.stage !== 'completed', `${id}: URLs for a snapshot that is completed`)
+    assert(before.stage !== 'failed' || before.resumable, `${id}: URLs for a snapshot that failed for good`)
+    this.#transactions.commit(() => {
+      this.#urls.put(id, urls)
+      const stage = resumedStage(before)
+      this.#write({ ...before, stage, resumable: false, trouble: undefined }, nowMs)
+    })
+    return this.#afterChange(id)
+  }
+
+  /** The store took the one for `refused` no more; those that came with it, or before, are of no use either. */
+  dropUrls(id: SnapshotId, nowMs: number, refused?: UrlPurpose): SnapshotRecord {
+    this.#transactions.commit(() => {
+      this.#dropUrls(id, refused)
+      this.#write(this.#existing(id), nowMs)
+    })
+    return this.#afterChange(id)
+  }
+
+  /** Moves a snapshot on. One that has ended for good keeps no URL. */
+  advance(id: SnapshotId, { nowMs, trouble, ...change }: SnapshotChange): SnapshotRecord {
+    const before = this.#existing(id)
+    const after = { ...before, ...change }
+    this.#transactions.commit(() => {
+      if (isOver(after)) this.#dropUrls(id)
+      // Trouble is no activity: who waits for a store that is gone shall become stale.
+      const isActivity = !isDeepStrictEqual(after, before)
+      const still = trouble === undefined ? before.trouble : (trouble ?? undefined)
+      this.#write({ ...after, trouble: still }, nowMs, isActivity)
+    })
+    return this.#afterChange(id)
+  }
+
+  /** A part is whole and on the disk, together with all that is packed up to `next`. */
+  addPart(id: SnapshotId, part: PackedPart, next: PackPoint, nowMs: number): SnapshotRecord {
+    const before = this.#existing(id)
+    assert(next.imageBytes >= before.packed.imageBytes, `${id}: packing never goes back`)
+    this.#transactions.commit(() => {
+      this.#sql(
+        `INSERT INTO snapshot_parts (snapshot_id, number, offset_bytes, bytes, image_bytes, md5, sha256)
+           VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      ).run(id, part.number, part.offsetBytes, part.bytes, part.imageBytes, part.md5, part.sha256)
+      this.#sql('UPDATE snapshots SET packed_parts = packed_parts + 1, parts_bytes = ? WHERE id = ?').run(
+        part.offsetBytes + part.bytes,
+        id,
+      )
+      this.#write({ ...before, packed: next }, nowMs)
+    })
+    return this.#afterChange(id)
+  }
+
+  /** The store has the part. It is never sent again. */
+  setEtag(id: SnapshotId, number: number, etag: string, nowMs: number): SnapshotRecord {
+    this.#transactions.commit(() => {
+      const part = this.#sql(
+        'UPDATE snapshot_parts SET etag = ? WHERE snapshot_id = ? AND number = ? AND etag IS NULL RETURNING image_bytes',
+      ).get(etag, id, number)
+      assert(part !== undefined, `${id}: part ${number} is not on record as one that is to be sent`)
+      this.#sql(
+        'UPDATE snapshots SET sent_parts = sent_parts + 1, sent_image_bytes = sent_image_bytes + ? WHERE id = ?',
+      ).run(Number(part['image_bytes']), id)
+      this.#write(this.#existing(id), nowMs)
+    })
+    return this.#afterChange(id)
+  }
+
+  /** Something moves that is not done yet. */
+  touch(id: SnapshotId, nowMs: number): SnapshotRecord {
+    this.#transactions.commit(() => this.#write(this.#existing(id), nowMs))
+    return this.#afterChange(id)
+  }
+
+  /** Takes it off the record, with its URLs; whatever is staged of it is then nobody's. */
+  remove(id: SnapshotId): void {
+    this.#transactions.commit(() => {
+      this.#dropUrls(id)
+      this.#sql('DELETE FROM snapshots WHERE id = ?').run(id)
+    })
+    this.#changed(id)
+  }
+
+  /** Inside of a transaction; after its commit they are nowhere on the disk. */
+  #dropUrls(id: SnapshotId, refused?: UrlPurpose): void {
+    if (this.#urls.drop(id, refused)) this.#transactions.afterCommit(() => this.#log.empty())
+  }
+
+  #write(record: WrittenSnapshot, nowMs: number, isActivity: boolean = true): void {
+    this.#sql(
+      `UPDATE snapshots SET stage = ?, capture = ?, packed_image_bytes = ?, packed_stored_bytes = ?, sha256 = ?,
+         completion_sent = ?, trouble = ?, resumable = ?, revision = ?, updated_at_ms = ?, last_activity_at_ms = ?
+         WHERE id = ?`,
+    ).run(
+      record.stage,
+      record.capture === undefined ? null : JSON.stringify(record.capture),
+      record.packed.imageBytes,
+      record.packed.storedBytes,
+      record.sha256 ?? null,
+      record.completionSent ? 1 : 0,
+      record.trouble === undefined ? null : JSON.stringify(record.trouble),
+      record.resumable ? 1 : 0,
+      this.#revisions.next(),
+      nowMs,
+      isActivity ? nowMs : record.lastActivityAtMs,
+      record.id,
+    )
+  }
+
+  #existing(id: SnapshotId): SnapshotRecord {
+    const record = this.get(id)
+    assert(record !== undefined, `${id}: no such snapshot`)
+    return record
+  }
+
+  #afterChange(id: SnapshotId): SnapshotRecord {
+    const record = this.#existing(id)
+    this.#changed(id)
+    return record
+  }
+
+  #sql(text: string): StatementSync {
+    let statement = this.#statements.get(text)
+    if (statement === undefined) {
+      statement = this.#db.prepare(text)
+      this.#statements.set(text, statement)
+    }
+    return statement
+  }
+}
+
+/** Where one that failed goes on: what it has done stands in its record. */
+function resumedStage(record: SnapshotRecord): SnapshotStage {
+  if (statusOf(record) !== 'failed') return record.stage
+  if (record.capture === undefined) return 'waiting'
+  return record.sha256 === undefined ? 'packing' : 'sending'
+}
