@@ -26,6 +26,7 @@ import { run } from './process.ts'
 import { publish } from './publish.ts'
 import { step } from './step.ts'
 import type { StepLog } from './step.ts'
+import { ensureThreads, IMAGE_THREAD, PACK_THREAD } from './thread-bundle.ts'
 
 const NEEDS = [
   { name: 'binutils', probe: '/usr/bin/strip', why: 'strip takes 30 MB of symbols from the executable' },
@@ -58,6 +59,8 @@ const EXECUTABLES: readonly Executable[] = [
       'console.css': `${PAGES_FOLDER}/console.css`,
       'config.example.toml': 'src/config/config.example.toml',
       'traffic.bpf.o': BPF_OBJECT,
+      'pack-thread.js': PACK_THREAD,
+      'image-thread.js': IMAGE_THREAD,
     },
   },
 ]
@@ -76,6 +79,7 @@ export async function buildExecutables(): Promise<Build> {
   const pageInputs = await ensurePages()
   await ensureBpfObject()
   const info = { version: packageVersion(), commit: await commitOf(checkout) }
+  const threadInputs = await ensureThreads(info)
   const assets = EXECUTABLES.flatMap((executable) => Object.values(executable.assets))
   const inputs = [
     'src',
@@ -83,6 +87,7 @@ export async function buildExecutables(): Promise<Build> {
     'package.json',
     'tools/bundle.ts',
     'tools/page-bundle.ts',
+    'tools/thread-bundle.ts',
     'tools/build.ts',
     ...assets,
   ]
@@ -91,7 +96,8 @@ export async function buildExecutables(): Promise<Build> {
   const folder = path.join(cachePath('builds'), key)
   const finished = { key, folder, info, licences: path.join(folder, LICENCES) }
   await withLock('build', async () => {
-    if (!existsSync(folder)) await publish(folder, (building) => build(building, info, pageInputs))
+    if (!existsSync(folder))
+      await publish(folder, (building) => build(building, info, [...pageInputs, ...threadInputs]))
     keepNewest(folder)
   })
   copyToDist(folder)
@@ -105,9 +111,9 @@ async function commitOf(folder: string): Promise<string> {
   return result.code === 0 ? result.stdout.trim() : 'unknown'
 }
 
-async function build(building: string, info: BuildInfo, pageInputs: readonly string[]): Promise<void> {
+async function build(building: string, info: BuildInfo, otherInputs: readonly string[]): Promise<void> {
   await ensurePackages(NEEDS)
-  const bundled = new Set<string>(pageInputs)
+  const bundled = new Set<string>(otherInputs)
   for (const executable of EXECUTABLES) {
     await step(`build ${executable.name}`, async (log) => {
       for (const input of await buildOne(executable, building, info, log)) bundled.add(input)

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { getRawAsset, isSea } from 'node:sea'
+import { getAsset, getRawAsset, isSea } from 'node:sea'
 
 /** What the executable embeds, with its place when the daemon runs from its sources. */
 const SOURCES = {
@@ -18,3 +18,10 @@ export function readAsset(name: AssetName): Uint8Array {
   if (isSea()) return new Uint8Array(getRawAsset(name))
   return readFileSync(new URL(SOURCES[name], import.meta.url))
 }
+
+/** What threads run, those that pack and those that store an image: embedded in the executable, else the source. */
+export const packThreadSource = (): URL | string =>
+  isSea() ? getAsset('pack-thread.js', 'utf8') : new URL('../host/staging/pack-thread.ts', import.meta.url)
+
+export const imageThreadSource = (): URL | string =>
+  isSea() ? getAsset('image-thread.js', 'utf8') : new URL('../host/pool/image-thread.ts', import.meta.url)

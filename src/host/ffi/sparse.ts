@@ -5,31 +5,30 @@ import { errno, library } from './koffi.ts'
 
 /** linux/fs.h; the same on x86-64 and arm64. */
 const SEEK_DATA = 3
-const SEEK_HOLE = 4
 /** SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER (sync_file_range(2)). */
 const WRITE_AND_WAIT = 1 | 2 | 4
+/** FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE (fallocate(2)). */
+const PUNCH_HOLE = 1 | 2
 
 const libc = library('libc.so.6')
 const lseek = libc.func('int64_t lseek(int fd, int64_t offset, int whence)')
 const sync_file_range = libc.func(
   'int sync_file_range(int fd, int64_t offset, int64_t length, unsigned int flags)',
 )
-export type Extent = { readonly from: number; readonly to: number }
+const fallocate = libc.func('int fallocate(int fd, int mode, int64_t offset, int64_t length)')
 
 /**
- * The first stretch of data at or after an offset, undefined where there is only a hole from there to the end of the file
- * (lseek(2)). A file system may call zeros data, never data a hole. Moves the descriptor's offset. Throws ErrnoError.
+ * Where the next data is at or after an offset (lseek(2)); undefined where that is not told, as where there is none up to
+ * the end of the file. A file system may call zeros data, never data a hole. Moves the descriptor's offset. On a thread of
+ * its own: while the file is written to the disk, XFS lets it wait for that, a tenth of a second at a time.
  */
-export function dataFrom(fd: number, offset: number): Extent | undefined {
-  const from = Number(lseek(fd, offset, SEEK_DATA))
-  if (from < 0) {
-    if (errno() === constants.errno.ENXIO) return undefined
-    throw new ErrnoError('lseek SEEK_DATA', errno())
-  }
-  const to = Number(lseek(fd, from, SEEK_HOLE))
-  if (to < 0) throw new ErrnoError('lseek SEEK_HOLE', errno())
-  return { from, to }
-}
+export const dataFrom = (fd: number, offset: number): Promise<number | undefined> =>
+  new Promise((resolve, reject) => {
+    lseek.async(fd, offset, SEEK_DATA, (error: Error | null, at: number | bigint) => {
+      if (error === null) resolve(at < 0 ? undefined : Number(at))
+      else reject(error)
+    })
+  })
 
 /**
  * Writes what of a stretch of a file is not on the disk yet, and waits for it. That alone makes nothing last: fsync(2)
@@ -38,6 +37,25 @@ export function dataFrom(fd: number, offset: number): Extent | undefined {
 export const writeOut = (fd: number, offset: number, length: number): Promise<boolean> =>
   new Promise((resolve, reject) => {
     sync_file_range.async(fd, offset, length, WRITE_AND_WAIT, (error: Error | null, status: number) => {
+      if (error === null) resolve(status === 0)
+      else reject(error)
+    })
+  })
+
+/**
+ * Whether a file has no data from an offset up to its end: what `dataFrom` does not tell from a failure. On this thread, so
+ * of a file that nobody writes. Moves the descriptor's offset. Throws ErrnoError.
+ */
+export function isHoleToEnd(fd: number, offset: number): boolean {
+  if (Number(lseek(fd, offset, SEEK_DATA)) >= 0) return false
+  if (errno() === constants.errno.ENXIO) return true
+  throw new ErrnoError('lseek SEEK_DATA', errno())
+}
+
+/** Frees the space of a stretch of a file, which reads as zeros from then on. False where that failed. */
+export const punchHole = (fd: number, offset: number, length: number): Promise<boolean> =>
+  new Promise((resolve, reject) => {
+    fallocate.async(fd, PUNCH_HOLE, offset, length, (error: Error | null, status: number) => {
       if (error === null) resolve(status === 0)
       else reject(error)
     })

@@ -1,0 +1,72 @@
+import type { Sha256 } from '../../core/vm/ids.ts'
+import { framesOf } from './image-frames.ts'
+import type { PackThread } from './pack-threads.ts'
+
+/** What a thread is told to digest at once; then it may hear that it shall end. */
+const STEP_BYTES = 8 * 1024 * 1024
+/** Steps that the thread has before it, so that it need not wait for the next. */
+const STEPS_AHEAD = 2
+
+/** The SHA-256 of an image, from its first byte, as far as `upTo` said. Holes count as the zeros they read as. */
+export class ImageDigest {
+  readonly #thread: PackThread
+  readonly #fd: number
+  readonly #imageBytes: number
+  readonly #steps: Promise<void>[] = []
+  #target = 0
+  #onTarget: () => void = () => {}
+  readonly #course: Promise<Sha256>
+  #isOver = false
+
+  constructor(options: { readonly thread: PackThread; readonly fd: number; readonly imageBytes: number }) {
+    this.#thread = options.thread
+    this.#fd = options.fd
+    this.#imageBytes = options.imageBytes
+    this.#course = this.#run()
+    // Its failure is told to whom asks for the digest; others fail of the same.
+    this.#course.catch(() => {})
+  }
+
+  /** Lets it go on to this offset: no further than the image is packed, so that one reading of the disk serves both. */
+  upTo(offset: number): void {
+    this.#target = Math.max(this.#target, offset)
+    this.#onTarget()
+  }
+
+  /** Of the whole image. */
+  digest(): Promise<Sha256> {
+    this.upTo(this.#imageBytes)
+    return this.#course
+  }
+
+  /** Ends it where it is. It does nothing with the file any more when this resolves. */
+  async end(): Promise<void> {
+    this.#isOver = true
+    this.#onTarget()
+    await this.#course.catch(() => {})
+  }
+
+  async #run(): Promise<Sha256> {
+    const range = { from: 0, to: this.#imageBytes, frameBytes: STEP_BYTES }
+    for await (const { from, bytes, hole } of framesOf(this.#fd, range)) {
+      while (this.#target < from + bytes && !this.#isOver) await this.#nextTarget()
+      if (this.#steps.length > STEPS_AHEAD) await this.#steps.shift()
+      if (this.#isOver) break
+      const step = hole
+        ? this.#thread.digestZeros('image', bytes)
+        : this.#thread.digest('image', { fd: this.#fd, from, bytes })
+      step.catch(() => {})
+      this.#steps.push(step)
+    }
+    await Promise.all(this.#steps)
+    this.#steps.length = 0
+    const { sha256 } = await this.#thread.endDigest('image')
+    return sha256 as Sha256
+  }
+
+  #nextTarget(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onTarget = resolve
+    })
+  }
+}

@@ -1,0 +1,19 @@
+import { dataFrom, isHoleToEnd } from '../ffi/sparse.ts'
+
+export type ImageFrame = { readonly from: number; readonly bytes: number; readonly hole: boolean }
+
+/**
+ * A file that nobody writes, cut into frames, from an offset on. A frame that no data reaches into is a hole: it reads as
+ * zeros, and need not be read. Throws ErrnoError.
+ */
+export async function* framesOf(
+  fd: number,
+  range: { readonly from: number; readonly to: number; readonly frameBytes: number },
+): AsyncGenerator<ImageFrame, void> {
+  let data = -1
+  for (let from = range.from; from < range.to; from += range.frameBytes) {
+    const to = Math.min(from + range.frameBytes, range.to)
+    if (data < from) data = (await dataFrom(fd, from)) ?? (isHoleToEnd(fd, from) ? range.to : from)
+    yield { from, bytes: to - from, hole: data >= to }
+  }
+}

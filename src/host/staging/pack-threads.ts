@@ -1,0 +1,123 @@
+import type { Worker } from 'node:worker_threads'
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { ErrnoError } from '../ffi/errno-error.ts'
+import { startThread } from '../threads/start-thread.ts'
+import type { ThreadSource } from '../threads/start-thread.ts'
+import type { CompressTerms, Digests, DigestOf, Stretch } from './thread-tasks.ts'
+import type { ThreadAnswer, ThreadSetting, ThreadTask } from './thread-tasks.ts'
+
+export const threadBesideThis: ThreadSource = () => new URL('./pack-thread.ts', import.meta.url)
+
+/** A file ends before what a thread was told to read of it. */
+export class StretchCutShort extends Error {
+  override readonly name = 'StretchCutShort'
+}
+
+type Pending = {
+  readonly resolve: (answer: ThreadAnswer) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** One thread, which does what it is told in that order. */
+export class PackThread {
+  readonly #worker: Worker
+  readonly #pending: Pending[] = []
+  #ended: HostFault | undefined
+
+  constructor(source: ThreadSource) {
+    const setting: ThreadSetting = { nice: limits.packNice }
+    this.#worker = startThread(source, setting)
+    this.#worker.on('message', (answer: ThreadAnswer) => this.#pending.shift()?.resolve(answer))
+    this.#worker.on('error', (error: NodeJS.ErrnoException) => this.#fail(error.code ?? error.name))
+    this.#worker.on('exit', () => this.#fail('it ended by itself'))
+  }
+
+  /** Tasks that have no answer yet. */
+  get load(): number {
+    return this.#pending.length
+  }
+
+  get isOver(): boolean {
+    return this.#ended !== undefined
+  }
+
+  async compress(stretch: Stretch, terms: CompressTerms): Promise<Uint8Array<ArrayBuffer>> {
+    const answer = await this.#run({ kind: 'compress', ...terms, ...stretch })
+    if (answer.kind === 'unwanted') throw UNWANTED
+    return (answer as Extract<ThreadAnswer, { kind: 'frame' }>).frame
+  }
+
+  async digest(of: DigestOf, stretch: Stretch): Promise<void> {
+    await this.#run({ kind: 'digest', of, ...stretch })
+  }
+
+  async digestZeros(of: DigestOf, bytes: number): Promise<void> {
+    await this.#run({ kind: 'digest-zeros', of, bytes })
+  }
+
+  async endDigest(of: DigestOf): Promise<Digests> {
+    const answer = await this.#run({ kind: 'end-digest', of })
+    return (answer as Extract<ThreadAnswer, { kind: 'digests' }>).digests
+  }
+
+  /** Ends it, soon: what it was told and has not begun is dropped. It reads no file any more when this resolves. */
+  async end(): Promise<void> {
+    await this.#worker.terminate()
+  }
+
+  async #run(task: ThreadTask): Promise<ThreadAnswer> {
+    if (this.#ended !== undefined) throw this.#ended
+    const { promise, resolve, reject } = Promise.withResolvers<ThreadAnswer>()
+    this.#pending.push({ resolve, reject })
+    this.#worker.postMessage(task, [])
+    const answer = await promise
+    if (answer.kind === 'cut-short') throw new StretchCutShort('it ends before its time')
+    if (answer.kind !== 'failed') return answer
+    if (answer.errno !== undefined) throw new ErrnoError(answer.because, -answer.errno)
+    throw threadFault(answer.because)
+  }
+
+  #fail(because: string): void {
+    this.#ended ??= threadFault(because)
+    for (const { reject } of this.#pending.splice(0)) reject(this.#ended)
+  }
+}
+
+const UNWANTED = new Error('nobody wants it any more')
+
+const threadFault = (because: string): HostFault =>
+  new HostFault('storage_failed', 'compressing in a thread', { cause: new Error(because) })
+
+/** The threads that compress, for all who pack at the same time. They are there while somebody does. */
+export class CompressThreads {
+  readonly count: number
+  readonly #source: ThreadSource
+  #threads: PackThread[] = []
+  #users = 0
+
+  constructor(source: ThreadSource, count: number) {
+    this.#source = source
+    this.count = count
+  }
+
+  /** Lets `task` use the threads. None of its files is read any more once all its calls of `compress` have settled. */
+  async use<T>(task: () => Promise<T>): Promise<T> {
+    this.#users += 1
+    try {
+      return await task()
+    } finally {
+      this.#users -= 1
+      if (this.#users === 0) await Promise.all(this.#threads.splice(0).map((thread) => thread.end()))
+    }
+  }
+
+  compress(stretch: Stretch, terms: CompressTerms): Promise<Uint8Array<ArrayBuffer>> {
+    this.#threads = this.#threads.filter((thread) => !thread.isOver)
+    while (this.#threads.length < this.count) this.#threads.push(new PackThread(this.#source))
+    const [first, ...others] = this.#threads
+    let idlest = first as PackThread
+    for (const thread of others) if (thread.load < idlest.load) idlest = thread
+    return idlest.compress(stretch, terms)
+  }
+}

@@ -1,0 +1,161 @@
+import { open } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { PartCut } from '../../core/snapshot/part-cut.ts'
+import type { CutPart } from '../../core/snapshot/part-cut.ts'
+import type { PackPoint } from '../../core/snapshot/record.ts'
+import {
+  FRAME_ENTRY_BYTES,
+  parseFrameEntries,
+  renderFrameEntry,
+  renderSeekTableFoot,
+  renderSeekTableHead,
+  seekTableBytes,
+} from '../../core/snapshot/seek-table.ts'
+import { sync } from '../pool/durable.ts'
+import { AppendedFile } from './appended-file.ts'
+
+/** The files are not as the point says from which to go on. */
+export class NotAsSaid extends Error {
+  override readonly name = 'NotAsSaid'
+}
+
+export type TakenUp = {
+  readonly files: PackedFiles
+  /** What is whole of them, from the first on. */
+  readonly parts: readonly CutPart[]
+}
+
+const MODE = 0o600
+const READ_BYTES = 64 * 1024
+
+/** What is packed, and beside it the size of each frame: the entries of the seek table, which comes last. */
+export class PackedFiles {
+  readonly #packed: AppendedFile
+  readonly #entries: AppendedFile
+  readonly #cut: PartCut
+  readonly #directory: string
+  #areNamesSynced = false
+  #frames = 0
+  #framesEndBytes = 0
+
+  private constructor(packed: AppendedFile, entries: AppendedFile, at: { cut: PartCut; directory: string }) {
+    this.#packed = packed
+    this.#entries = entries
+    this.#cut = at.cut
+    this.#directory = at.directory
+  }
+
+  /** Cuts off what lies behind a point. Throws NotAsSaid where that does not lead to it. */
+  static async takeUp(
+    paths: { readonly packed: string; readonly entries: string },
+    from: PackPoint,
+    partBytes: number,
+  ): Promise<TakenUp> {
+    const flags = from.storedBytes === 0 ? 'w+' : 'r+'
+    const packed = await open(paths.packed, flags, MODE)
+    try {
+      const entries = await open(paths.entries, flags, MODE)
+      try {
+        const files = new PackedFiles(
+          new AppendedFile(packed, from.storedBytes),
+          new AppendedFile(entries, 0),
+          { cut: new PartCut(partBytes), directory: dirname(paths.packed) },
+        )
+        return { files, parts: await files.#replay(entries, packed, from) }
+      } catch (error) {
+        await entries.close()
+        throw error
+      }
+    } catch (error) {
+      await packed.close()
+      throw error
+    }
+  }
+
+  get point(): PackPoint {
+    return this.#cut.point
+  }
+
+  /** Of the packed file; what was appended behind it is not there for others yet. */
+  get writtenBytes(): number {
+    return this.#packed.writtenBytes
+  }
+
+  /** Where the part ends that is not whole yet. */
+  get partEndBytes(): number {
+    return this.#cut.partEndBytes
+  }
+
+  /** Of the packed file, to read what is written of it. */
+  get fd(): number {
+    return this.#packed.fd
+  }
+
+  /** Answers the parts that are whole with it. Some of it may not be written yet. */
+  async append(frame: Uint8Array, imageBytes: number): Promise<readonly CutPart[]> {
+    const storedBytes = frame.length
+    await this.#packed.append(frame)
+    await this.#entries.append(renderFrameEntry({ storedBytes, imageBytes }))
+    return this.#count(storedBytes, imageBytes)
+  }
+
+  /** After the last frame: the seek table. Answers the parts that were not whole before. */
+  async finish(): Promise<readonly CutPart[]> {
+    const bytes = seekTableBytes(this.#frames)
+    if (this.#packed.bytes === this.#framesEndBytes) {
+      await this.#entries.flush()
+      await this.#packed.append(renderSeekTableHead(this.#frames))
+      for await (const entries of this.#entries.read(READ_BYTES)) await this.#packed.append(entries)
+      await this.#packed.append(renderSeekTableFoot(this.#frames))
+    }
+    const parts = this.#cut.add(bytes, 0)
+    const last = this.#cut.end()
+    return last === undefined ? parts : [...parts, last]
+  }
+
+  /** Writes what was appended; others can read it then. */
+  async flush(): Promise<void> {
+    await this.#packed.flush()
+    await this.#entries.flush()
+  }
+
+  /** Makes what was written last through a power failure. */
+  async sync(): Promise<void> {
+    await Promise.all([this.#packed.sync(), this.#entries.sync()])
+    if (this.#areNamesSynced) return
+    // That of a file does not have to include its name (fsync(2)).
+    await sync(this.#directory)
+    this.#areNamesSynced = true
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#packed.close(), this.#entries.close()])
+  }
+
+  #count(storedBytes: number, imageBytes: number): readonly CutPart[] {
+    this.#frames += 1
+    this.#framesEndBytes += storedBytes
+    return this.#cut.add(storedBytes, imageBytes)
+  }
+
+  async #replay(entries: FileHandle, packed: FileHandle, from: PackPoint): Promise<CutPart[]> {
+    const parts: CutPart[] = []
+    replaying: for await (const bytes of this.#entries.read(READ_BYTES)) {
+      for (const { storedBytes, imageBytes } of parseFrameEntries(bytes)) {
+        if (this.point.imageBytes >= from.imageBytes) break replaying
+        parts.push(...this.#count(storedBytes, imageBytes))
+      }
+    }
+    const beyondFrames = from.storedBytes - this.#framesEndBytes
+    const whole = beyondFrames === 0 || beyondFrames === seekTableBytes(this.#frames)
+    if (this.point.imageBytes !== from.imageBytes || !whole)
+      throw new NotAsSaid('the sizes of the frames are of another snapshot')
+    const { size } = await packed.stat()
+    if (size < from.storedBytes) throw new NotAsSaid(`it has ${size} bytes, not ${from.storedBytes}`)
+    await packed.truncate(from.storedBytes)
+    await entries.truncate(this.#frames * FRAME_ENTRY_BYTES)
+    this.#entries.bytes = this.#frames * FRAME_ENTRY_BYTES
+    return parts
+  }
+}

@@ -1,0 +1,46 @@
+import { open } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
+import { limits } from '../../config/limits.ts'
+import type { PackedPart } from '../../core/snapshot/record.ts'
+import { NotAsSaid } from './packed-files.ts'
+
+export type Part = Pick<PackedPart, 'offsetBytes' | 'bytes'>
+
+/** The bytes of a part, one chunk read ahead. Each is good until the next is asked for. */
+export async function* chunksOf(
+  path: string,
+  { offsetBytes, bytes }: Part,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void> {
+  signal.throwIfAborted()
+  const file = await open(path, 'r')
+  try {
+    const end = offsetBytes + bytes
+    const chunkBytes = limits.sendChunkBytes
+    let [using, filling] = [Buffer.allocUnsafe(chunkBytes), Buffer.allocUnsafe(chunkBytes)]
+    let coming = readWhole(file, filling, offsetBytes, end)
+    for (let at = offsetBytes; at < end; at += chunkBytes) {
+      const chunk = await coming
+      signal.throwIfAborted()
+      ;[using, filling] = [filling, using]
+      coming = readWhole(file, filling, at + chunkBytes, end)
+      // Nobody may ask for it any more.
+      coming.catch(() => {})
+      yield chunk
+      signal.throwIfAborted()
+    }
+  } finally {
+    // Waits for what is still being read (fs, filehandle.close()).
+    await file.close()
+  }
+}
+
+async function readWhole(file: FileHandle, buffer: Buffer, from: number, end: number): Promise<Buffer> {
+  const length = Math.max(0, Math.min(buffer.length, end - from))
+  for (let filled = 0; filled < length;) {
+    const { bytesRead } = await file.read(buffer, filled, length - filled, from + filled)
+    if (bytesRead === 0) throw new NotAsSaid('what is packed ends before the part does')
+    filled += bytesRead
+  }
+  return buffer.subarray(0, length)
+}

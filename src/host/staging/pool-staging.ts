@@ -1,0 +1,245 @@
+import { randomUUID } from 'node:crypto'
+import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import type { StagingId } from '../../core/snapshot/record.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import { abortable } from '../../lib/abortable.ts'
+import type { PartBody } from '../../ports/object-store.ts'
+import type { PackJob, Staged, Staging } from '../../ports/staging.ts'
+import { punchHole } from '../ffi/sparse.ts'
+import type { BoundedLooks } from '../pool/bounded-looks.ts'
+import { reflink } from '../pool/clone-file.ts'
+import { sync } from '../pool/durable.ts'
+import { verifyPool } from '../pool/pool-marker.ts'
+import { PRIVATE_MODE } from '../pool/pool-paths.ts'
+import type { PoolPaths } from '../pool/pool-paths.ts'
+import { errnoOf, ifThere, storageFault } from '../pool/storage-fault.ts'
+import type { ThreadSource } from '../threads/start-thread.ts'
+import { pack } from './pack.ts'
+import type { Packed } from './pack.ts'
+import { CompressThreads, StretchCutShort, threadBesideThis } from './pack-threads.ts'
+import { NotAsSaid } from './packed-files.ts'
+import { chunksOf } from './part-body.ts'
+import type { Part } from './part-body.ts'
+
+/** How what is packed is packed. */
+export type PackTerms = {
+  /** zstd's, from 1 up to 19; 3 without it, as zstd itself has it. */
+  readonly level?: number
+  readonly frameBytes?: number
+  /** Where the script of a thread is; without it, beside the sources. */
+  readonly threadSource?: ThreadSource
+}
+
+export type PoolStagingOptions = {
+  readonly paths: PoolPaths
+  readonly poolId: string
+  /** Those of the pool's other looks: together they may hold so many threads and no more. */
+  readonly looks: BoundedLooks
+  /** Resolves when the pool is in sight and may be changed; throws HostFault. */
+  readonly ready: () => Promise<void>
+  readonly terms: PackTerms
+}
+
+/** Of directories that may be staging; there are others, e.g. lost+found, and files that nobody of us made. */
+const STAGING_ID = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
+
+/** st_blocks counts these (stat(2)). */
+const BLOCK_BYTES = 512
+
+/** Staging of snapshots in the storage pool, which must be able to share blocks. */
+export class PoolStaging implements Staging {
+  readonly #paths: PoolPaths
+  readonly #poolId: string
+  readonly #looks: BoundedLooks
+  readonly #ready: () => Promise<void>
+  readonly #terms: Required<PackTerms>
+  readonly #threads: CompressThreads
+
+  constructor({ paths, poolId, looks, ready, terms }: PoolStagingOptions) {
+    this.#paths = paths
+    this.#poolId = poolId
+    this.#looks = looks
+    this.#ready = ready
+    this.#terms = { level: 3, frameBytes: limits.frameBytes, threadSource: threadBesideThis, ...terms }
+    const count = Math.min(limits.packThreadsMax, availableParallelism())
+    this.#threads = new CompressThreads(this.#terms.threadSource, count)
+  }
+
+  async flushDisk(id: VmId, signal: AbortSignal): Promise<void> {
+    await this.#ready()
+    try {
+      await abortable(this.#flush(id), signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      throw storageFault(error, `flushing the disk of VM ${id}`, diskCode(error))
+    }
+  }
+
+  async #flush(id: VmId): Promise<void> {
+    const handle = await open(this.#paths.disk(id), 'r')
+    try {
+      await handle.datasync()
+    } finally {
+      await handle.close()
+    }
+  }
+
+  async clone(stagingId: StagingId, id: VmId): Promise<void> {
+    const doing = `capturing the disk of VM ${id}`
+    await this.#ready()
+    const cloned = this.#cloned(stagingId)
+    try {
+      // One that was not kept.
+      await rm(cloned, { force: true })
+      if (!(await reflink(this.#paths.disk(id), cloned))) throw new HostFault('snapshot_unsupported', doing)
+    } catch (error) {
+      await rm(cloned, { force: true }).catch(() => {})
+      throw storageFault(error, doing, diskCode(error))
+    }
+  }
+
+  async keep(stagingId: StagingId): Promise<{ readonly imageBytes: number }> {
+    await this.#ready()
+    const cloned = this.#cloned(stagingId)
+    try {
+      await sync(cloned)
+      await mkdir(this.#paths.staged(stagingId), { recursive: true, mode: PRIVATE_MODE })
+      for (const path of [this.#paths.stagedPacked(stagingId), this.#paths.stagedFrames(stagingId)])
+        await rm(path, { force: true })
+      await rename(cloned, this.#paths.stagedClone(stagingId))
+      await sync(this.#paths.staged(stagingId))
+      await sync(this.#paths.staging)
+      const { size } = await stat(this.#paths.stagedClone(stagingId))
+      return { imageBytes: size }
+    } catch (error) {
+      await rm(cloned, { force: true }).catch(() => {})
+      throw await this.#fault(error, `keeping the clone that is staged as ${stagingId}`)
+    }
+  }
+
+  /** Between `clone` and `keep`; what a death leaves of it goes with the rest of `tmp/`. */
+  #cloned(stagingId: StagingId): string {
+    return join(this.#paths.tmp, `clone-${stagingId}`)
+  }
+
+  async pack(job: PackJob, signal: AbortSignal): Promise<Packed> {
+    const { stagingId } = job
+    const { level, frameBytes, threadSource } = this.#terms
+    await this.#ready()
+    signal.throwIfAborted()
+    const paths = {
+      clone: this.#paths.stagedClone(stagingId),
+      packed: this.#paths.stagedPacked(stagingId),
+      entries: this.#paths.stagedFrames(stagingId),
+    }
+    const packing = { job, paths, threads: this.#threads, threadSource, level, frameBytes }
+    try {
+      return await pack(packing, signal)
+    } catch (error) {
+      if (error === signal.reason) throw error
+      throw await this.#fault(error, `packing what is staged as ${stagingId}`)
+    }
+  }
+
+  async removeClone(stagingId: StagingId): Promise<void> {
+    await this.#ready()
+    try {
+      await rm(this.#paths.stagedClone(stagingId), { force: true })
+    } catch (error) {
+      throw storageFault(error, `removing the clone that is staged as ${stagingId}`)
+    }
+  }
+
+  partBody(stagingId: StagingId, part: Part): PartBody {
+    const path = this.#paths.stagedPacked(stagingId)
+    const fault = (error: unknown): Promise<unknown> =>
+      this.#fault(error, `reading a part of what is staged as ${stagingId}`)
+    return {
+      bytes: part.bytes,
+      async *chunks(signal) {
+        try {
+          yield* chunksOf(path, part, signal)
+        } catch (error) {
+          throw signal.aborted ? signal.reason : await fault(error)
+        }
+      },
+    }
+  }
+
+  async discardPart(stagingId: StagingId, { offsetBytes, bytes }: Part): Promise<void> {
+    const doing = `freeing a part of what is staged as ${stagingId}`
+    await this.#ready()
+    try {
+      const handle = await ifThere(open(this.#paths.stagedPacked(stagingId), 'r+'))
+      if (handle === undefined) return
+      try {
+        if (!(await punchHole(handle.fd, offsetBytes, bytes))) throw new HostFault('storage_failed', doing)
+      } finally {
+        await handle.close()
+      }
+    } catch (error) {
+      throw storageFault(error, doing)
+    }
+  }
+
+  async remove(stagingId: StagingId): Promise<void> {
+    await this.#ready()
+    const removed = join(this.#paths.tmp, `removed-${randomUUID()}`)
+    try {
+      await rm(this.#cloned(stagingId), { force: true })
+      const there = await ifThere(rename(this.#paths.staged(stagingId), removed).then(() => true))
+      if (there === undefined) return
+      await sync(this.#paths.staging)
+      await rm(removed, { recursive: true, force: true })
+    } catch (error) {
+      throw storageFault(error, `removing what is staged as ${stagingId}`)
+    }
+  }
+
+  list(): Promise<readonly Staged[]> {
+    const doing = 'listing what is staged in the storage pool'
+    return this.#looks.take(doing, async () => {
+      try {
+        const entries = (await ifThere(readdir(this.#paths.staging, { withFileTypes: true }))) ?? []
+        const staged: Staged[] = []
+        for (const entry of entries) {
+          if (!entry.isDirectory() || !STAGING_ID.test(entry.name)) continue
+          const stagingId = entry.name as StagingId
+          staged.push({
+            stagingId,
+            packedBytes: await allocated(this.#paths.stagedPacked(stagingId)),
+            cloneBytes: await allocated(this.#paths.stagedClone(stagingId)),
+          })
+        }
+        await verifyPool(this.#paths, this.#poolId)
+        return staged
+      } catch (error) {
+        throw storageFault(error, doing, 'storage_inspection_failed')
+      }
+    })
+  }
+
+  /** What is not there, or not as it was, is lost; unless the whole pool is out of sight. */
+  async #fault(error: unknown, doing: string): Promise<unknown> {
+    const missing = errnoOf(error) === 'ENOENT'
+    const short = error instanceof NotAsSaid || error instanceof StretchCutShort
+    if (!missing && !short) return storageFault(error, doing)
+    try {
+      await verifyPool(this.#paths, this.#poolId)
+    } catch (outOfSight) {
+      return outOfSight
+    }
+    const cause = short ? error : new Error('a file of it is gone')
+    return new HostFault('staging_lost', doing, { cause })
+  }
+}
+
+const diskCode = (error: unknown): 'disk_missing' | undefined =>
+  errnoOf(error) === 'ENOENT' ? 'disk_missing' : undefined
+
+const allocated = async (path: string): Promise<number> =>
+  ((await ifThere(stat(path)))?.blocks ?? 0) * BLOCK_BYTES

@@ -1,0 +1,32 @@
+import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { bundle } from './bundle.ts'
+import type { BuildInfo } from './bundle.ts'
+import { checkout } from './paths.ts'
+
+/** What the executable gives its threads to run; a daemon that runs from its sources gives them the source. */
+export const PACK_THREAD = 'dist/thread/pack-thread.js'
+export const IMAGE_THREAD = 'dist/thread/image-thread.js'
+
+const ENTRIES = {
+  'src/host/staging/pack-thread.ts': PACK_THREAD,
+  'src/host/pool/image-thread.ts': IMAGE_THREAD,
+}
+
+/** Makes them anew, and answers which files went in. Safe while others do the same. */
+export async function ensureThreads(info: BuildInfo): Promise<string[]> {
+  const inputs = await Promise.all(
+    Object.entries(ENTRIES).map(([entry, target]) => ensureThread(entry, path.join(checkout, target), info)),
+  )
+  return [...new Set(inputs.flat())]
+}
+
+async function ensureThread(entry: string, target: string, info: BuildInfo): Promise<string[]> {
+  mkdirSync(path.dirname(target), { recursive: true })
+  const aside = mkdtempSync(`${target}.`)
+  const made = path.join(aside, path.basename(target))
+  const inputs = await bundle(entry, made, info)
+  renameSync(made, target)
+  rmSync(aside, { recursive: true })
+  return inputs
+}
