@@ -59,3 +59,16 @@ test("an abort after the turn has come is the task's own matter", async () => {
   only.end()
   await running
 })
+
+test('a place that was taken is free when it is given back, and not before', async () => {
+  const semaphore = new Semaphore(1)
+  const give = await semaphore.take()
+  let ran = false
+  const waiting = semaphore.run(async () => void (ran = true))
+  await Promise.resolve()
+  assert.equal(ran, false)
+  give()
+  await waiting
+  assert.equal(ran, true)
+  await assert.rejects(semaphore.take(AbortSignal.abort(new Error('no'))), /no/)
+})

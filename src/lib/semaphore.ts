@@ -10,7 +10,10 @@ export class Semaphore {
     this.#free = places
   }
 
-  /** Rejects with the signal's reason when that aborts before the task's turn has come; the task then never runs. */
+  /**
+   * Rejects with the signal's reason when that aborts before the task's turn has come; the task then never runs. Where a place
+   * is free it begins at once.
+   */
   async run<T>(task: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted()
     if (this.#free > 0) this.#free -= 1
@@ -18,10 +21,22 @@ export class Semaphore {
     try {
       return await task()
     } finally {
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#free += 1
-      else next()
+      this.#give()
     }
+  }
+
+  /** As {@link run}, for who gives its place back itself, once, by what is answered. */
+  async take(signal?: AbortSignal): Promise<() => void> {
+    signal?.throwIfAborted()
+    if (this.#free > 0) this.#free -= 1
+    else await this.#turn(signal)
+    return () => this.#give()
+  }
+
+  #give(): void {
+    const next = this.#waiting.shift()
+    if (next === undefined) this.#free += 1
+    else next()
   }
 
   async #turn(signal: AbortSignal | undefined): Promise<void> {

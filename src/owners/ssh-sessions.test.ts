@@ -76,7 +76,7 @@ class Stage {
 
   remove(): void {
     this.store.vms.changeDesired(web, { deleting: true, operationId: 'op-2' as OperationId, nowMs: 3000 })
-    this.store.vms.forget(web)
+    this.store.vms.forget(web, 0)
   }
 
   get record(): VmRecord {

@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { closeReason, closes, isFinal } from '../../core/console/close.ts'
-import { TokenBucket } from '../../core/console/token-bucket.ts'
+import { TokenBucket } from '../../lib/token-bucket.ts'
 import { daemonMessageToWire } from '../wire/console.ts'
 import { parseViewerMessage } from './viewer-message.ts'
 import type { WebSocket } from 'ws'

@@ -1,6 +1,6 @@
 import { closeSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
-import { TokenBucket } from '../../core/console/token-bucket.ts'
+import { TokenBucket } from '../../lib/token-bucket.ts'
 import { DEFAULT_WINDOW } from '../../core/console/window-size.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import { errorChain } from '../../log/error-chain.ts'

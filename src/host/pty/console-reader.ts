@@ -1,7 +1,7 @@
 import { readSync } from 'node:fs'
 import { ReadStream } from 'node:tty'
 import { limits } from '../../config/limits.ts'
-import { TokenBucket } from '../../core/console/token-bucket.ts'
+import { TokenBucket } from '../../lib/token-bucket.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { duplicate } from '../ffi/descriptor.ts'
 import { hasErrno } from '../ffi/errno-error.ts'

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { limits } from '../../config/limits.ts'
-import { TokenBucket } from '../../core/console/token-bucket.ts'
+import { TokenBucket } from '../../lib/token-bucket.ts'
 
 export type SocketWatch = {
   /** What is kept of the connection besides what the socket itself keeps, in bytes. */

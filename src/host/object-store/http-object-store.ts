@@ -1,0 +1,249 @@
+import type { ClientRequest } from 'node:http'
+import { limits } from '../../config/limits.ts'
+import {
+  errorCodeIn,
+  hidesContent,
+  judgeAnswer,
+  looksLikeMd5,
+  parseEtag,
+  parseRetryAfter,
+  renderCompletion,
+  rootElementOf,
+} from '../../core/object-store/judge-answer.ts'
+import type { SignedUrl } from '../../core/storage/signed-url.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type {
+  CompleteOutcome,
+  HeadOutcome,
+  ObjectStore,
+  PartOutcome,
+  PartToSend,
+  Unsent,
+} from '../../ports/object-store.ts'
+import type { BandwidthLimit } from './bandwidth-limit.ts'
+import { OutboundFailure } from './outbound-failure.ts'
+import type { Outbound, OutboundAnswer, OutboundRequest } from './outbound-request.ts'
+import { Patience } from './patience.ts'
+import type { Bounds } from './patience.ts'
+import { mayContinue, sendBody } from './send-body.ts'
+
+export type HttpObjectStoreOptions = {
+  readonly outbound: Outbound
+  /** Over all parts under way. */
+  readonly limit: BandwidthLimit
+  readonly clock: Clock
+  readonly bounds?: Partial<StoreBounds>
+}
+
+type StoreBounds = {
+  readonly stallMs: number
+  readonly continueMs: number
+  readonly partMs: number
+  readonly completeMs: number
+}
+
+/** An S3-compatible store, by signed URLs over HTTP. */
+export class HttpObjectStore implements ObjectStore {
+  readonly #outbound: Outbound
+  readonly #limit: BandwidthLimit
+  readonly #clock: Clock
+  readonly #bounds: StoreBounds
+
+  constructor({ outbound, limit, clock, bounds }: HttpObjectStoreOptions) {
+    this.#outbound = outbound
+    this.#limit = limit
+    this.#clock = clock
+    this.#bounds = {
+      stallMs: limits.sendStallMs,
+      continueMs: limits.sendContinueMs,
+      partMs: limits.sendPartMs,
+      completeMs: limits.completeMs,
+      ...bounds,
+    }
+  }
+
+  putPart(part: PartToSend, signal: AbortSignal): Promise<PartOutcome> {
+    const { stallMs, partMs: totalMs } = this.#bounds
+    return this.#try<PartOutcome>({ totalMs, stallMs }, signal, async (patience) => {
+      const told = activity(part.onSent, this.#clock)
+      try {
+        const outcome = await this.#put(part, patience, told.add, true)
+        // A store that knows of no expectations says so, and is asked without (RFC 9110, 15.5.18).
+        return outcome === 'unexpected' ? await this.#putPlainly(part, patience, told.add) : outcome
+      } finally {
+        told.flush()
+      }
+    })
+  }
+
+  async #putPlainly(
+    part: PartToSend,
+    patience: Patience,
+    onSent: (bytes: number) => void,
+  ): Promise<PartOutcome> {
+    const outcome = await this.#put(part, patience, onSent, false)
+    return outcome === 'unexpected' ? judgeAnswer({ status: 417 }) : outcome
+  }
+
+  async #put(
+    { url, body, md5 }: PartToSend,
+    patience: Patience,
+    onSent: (bytes: number) => void,
+    expect: boolean,
+  ): Promise<PartOutcome | 'unexpected'> {
+    let last: ClientRequest | undefined
+    const request = {
+      method: 'PUT',
+      headers: {
+        'content-length': body.bytes,
+        'content-type': 'application/octet-stream',
+        'content-md5': Buffer.from(md5, 'hex').toString('base64'),
+        ...(expect ? { expect: '100-continue' } : {}),
+      },
+      write: async (sent, stop) => {
+        last = sent
+        if (expect && !(await this.#mayContinue(sent, stop))) return
+        await sendBody(sent, { body, limit: this.#limit, patience, onSent }, stop)
+      },
+    } satisfies Omit<OutboundRequest, 'url' | 'signal'>
+    return this.#ask<PartOutcome | 'unexpected'>(url, request, patience, async (answer) => {
+      if (answer.status === 417) return 'unexpected'
+      if (answer.status !== 200) return this.#refusalIn(answer)
+      // Read to its end, so that the connection is kept.
+      await textOf(answer)
+      if (last?.writableEnded !== true)
+        return { kind: 'busy', because: 'it answered before it had the whole part' }
+      const etag = parseEtag(answer.headers.etag)
+      if (etag === undefined) return { kind: 'refused', because: 'it answered without an ETag' }
+      if (looksLikeMd5(etag) && etag.toLowerCase() !== md5 && !hidesContent(answer.headers))
+        return { kind: 'damaged', because: 'it stored something else than was sent' }
+      return { kind: 'stored', etag }
+    })
+  }
+
+  #mayContinue(sent: ClientRequest, stop: AbortSignal): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const cancel = this.#clock.after(this.#bounds.continueMs, resolve)
+    return mayContinue(sent, promise, stop).finally(cancel)
+  }
+
+  complete(
+    url: SignedUrl,
+    parts: readonly { readonly number: number; readonly etag: string }[],
+    signal: AbortSignal,
+  ): Promise<CompleteOutcome> {
+    const { stallMs, completeMs: totalMs } = this.#bounds
+    const body = Buffer.from(renderCompletion(parts))
+    return this.#try<CompleteOutcome>({ totalMs, stallMs }, signal, (patience) => {
+      const request = {
+        method: 'POST',
+        headers: { 'content-length': body.length, 'content-type': 'application/xml' },
+        write: async (sent) => {
+          await new Promise<void>((resolve) => sent.once('close', resolve).end(body, resolve))
+          // The store puts the object together: it says nothing, or white space, until that is done.
+          patience.rest()
+        },
+      } satisfies Omit<OutboundRequest, 'url' | 'signal'>
+      return this.#ask<CompleteOutcome>(url, request, patience, async (answer) => {
+        if (answer.status !== 200) return this.#refusalIn(answer)
+        const text = await textOf(answer)
+        const root = rootElementOf(text)
+        if (root === 'CompleteMultipartUploadResult') return { kind: 'completed' }
+        if (root === 'Error') return judgeAnswer({ status: answer.status, code: errorCodeIn(text) })
+        return { kind: 'busy', because: 'it answered neither with a result nor with an error' }
+      })
+    })
+  }
+
+  head(url: SignedUrl, signal: AbortSignal): Promise<HeadOutcome> {
+    const { stallMs } = this.#bounds
+    return this.#try<HeadOutcome>({ totalMs: stallMs, stallMs }, signal, (patience) =>
+      this.#ask<HeadOutcome>(url, { method: 'HEAD' }, patience, async (answer) => {
+        if (answer.status === 404) return { kind: 'absent' }
+        if (answer.status !== 200) return this.#refusalIn(answer)
+        await textOf(answer)
+        const { headers } = answer
+        const length = headers['content-length'] ?? ''
+        if (!/^\d{1,15}$/.test(length))
+          return { kind: 'refused', because: 'it does not say how long the object is' }
+        const etag = hidesContent(headers) ? undefined : parseEtag(headers.etag)
+        return { kind: 'present', bytes: Number(length), ...(etag !== undefined && { etag }) }
+      }),
+    )
+  }
+
+  /** One attempt: whatever comes of it, but an abort of the caller and what our own side throws, is an outcome. */
+  async #try<Outcome>(
+    bounds: Bounds,
+    signal: AbortSignal,
+    attempt: (patience: Patience) => Promise<Outcome>,
+  ): Promise<Outcome | Unsent> {
+    signal.throwIfAborted()
+    const patience = new Patience(bounds, this.#clock, signal)
+    try {
+      return await attempt(patience)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!(error instanceof OutboundFailure)) throw error
+      return { kind: error.kind === 'not_allowed' ? 'not_allowed' : 'busy', because: error.message }
+    } finally {
+      patience.end()
+    }
+  }
+
+  async #ask<Outcome>(
+    url: SignedUrl,
+    request: Omit<OutboundRequest, 'url' | 'signal'>,
+    patience: Patience,
+    judge: (answer: OutboundAnswer) => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const parsed = URL.parse(url.reveal())
+    if (parsed === null) throw new OutboundFailure('not_allowed', 'its URL is no absolute URL')
+    const answer = await this.#outbound.ask({ ...request, url: parsed, signal: patience.signal })
+    try {
+      // From here on the rest of the answer must come in the time of one stall, however it drips; a completion may take longer.
+      if (request.method !== 'POST') patience.moved()
+      return await judge(answer)
+    } finally {
+      await answer.close()
+    }
+  }
+
+  async #refusalIn(answer: OutboundAnswer): Promise<Unsent> {
+    const { status, headers } = answer
+    const retryAfterMs = parseRetryAfter(headers['retry-after'], this.#clock.now())
+    return judgeAnswer({ status, code: errorCodeIn(await textOf(answer)), retryAfterMs })
+  }
+}
+
+/** The body of an answer, up to a bound; what came of it where it broke off, took too long, or is longer. */
+async function textOf({ chunks }: OutboundAnswer): Promise<string> {
+  const received: Uint8Array[] = []
+  let bytes = 0
+  try {
+    for await (const chunk of chunks) {
+      received.push(chunk)
+      bytes += chunk.length
+      if (bytes >= limits.storeAnswerBytesMax) break
+    }
+  } catch (error) {
+    if (!(error instanceof OutboundFailure)) throw error
+  }
+  return Buffer.concat(received).subarray(0, limits.storeAnswerBytesMax).toString('utf8')
+}
+
+/** Adds up what went out, and tells it a few times a second. */
+function activity(onSent: PartToSend['onSent'], clock: Clock) {
+  let bytes = 0
+  let toldAtMs = clock.monotonicMs()
+  const flush = (): void => {
+    if (bytes > 0) onSent?.(bytes)
+    bytes = 0
+    toldAtMs = clock.monotonicMs()
+  }
+  const add = (more: number): void => {
+    bytes += more
+    if (clock.monotonicMs() - toldAtMs >= limits.sendTellMs) flush()
+  }
+  return { add, flush }
+}

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
+import type { ClientRequest } from 'node:http'
+import { test } from 'node:test'
+import { limits } from '../../config/limits.ts'
+import type { PartBody } from '../../ports/object-store.ts'
+import { FakeClock } from '../../../test/fakes/fake-clock.ts'
+import { BandwidthLimit } from './bandwidth-limit.ts'
+import { Patience } from './patience.ts'
+import { sendBody } from './send-body.ts'
+
+const never = new AbortController().signal
+const bytes = Buffer.alloc(4 * limits.sendChunkBytes)
+const body: PartBody = {
+  bytes: bytes.length,
+  async *chunks() {
+    yield bytes
+  },
+}
+
+type Written = (error?: Error | null) => void
+
+/** A request that does with each piece what the test wants. */
+function requestThat(takes: (piece: Uint8Array, written: Written) => void): ClientRequest {
+  return Object.assign(new EventEmitter(), { write: takes, end: takes }) as unknown as ClientRequest
+}
+
+function sendingOn(clock: FakeClock) {
+  const patience = new Patience({ totalMs: 3_600_000, stallMs: 30_000 }, clock, never)
+  return { body, limit: new BandwidthLimit(0, clock), patience, onSent: () => undefined }
+}
+
+test('between two pieces there is time to read an answer', async () => {
+  const turns: number[] = []
+  let turn = 0
+  const request = requestThat((_, written) => {
+    turns.push(turn)
+    setImmediate(() => turn++)
+    written()
+  })
+  await sendBody(request, sendingOn(new FakeClock()), never)
+  assert.deepEqual(turns, [0, 1, 2, 3])
+})
+
+test('an answer that comes while a piece goes out ends the sending, and is waited for with a bound', async () => {
+  const clock = new FakeClock()
+  const stop = new AbortController()
+  let pieces = 0
+  const request = requestThat((_, written) => {
+    pieces++
+    stop.abort()
+    written()
+  })
+  await sendBody(request, sendingOn(clock), stop.signal)
+  assert.equal(pieces, 1)
+  assert.equal(clock.nextMs(), 30_000)
+})
+
+test('a piece that nobody takes, on a connection that closes, ends the sending', async () => {
+  const request = requestThat(() => setImmediate(() => request.emit('close')))
+  await sendBody(request, sendingOn(new FakeClock()), never)
+  assert.equal(request.listenerCount('close'), 0)
+})

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer as createTcpServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
+import type { TlsOptions } from 'node:tls'
+import type { TestContext } from 'node:test'
+import { inspect } from 'node:util'
+import { errorChain } from '../src/log/error-chain.ts'
+
+/** Stands in path and query of every URL here, and nowhere else. */
+export const CANARY = 'c4n4ry'
+
+/** One request, as far as it is read: its head, and the connection to do with what no store should. */
+export type BrokenRequest = {
+  readonly socket: Socket
+  /** The request line and the headers. */
+  readonly head: string
+  /** From 0, over all connections. */
+  readonly index: number
+  /** Asks for the body (100), reads all of it, and resolves. */
+  readonly takeBody: () => Promise<void>
+  /** Writes an answer with a Content-Length. */
+  readonly answer: (status: number, headers?: Readonly<Record<string, string>>, body?: string) => void
+}
+
+export type BrokenStore = {
+  readonly origin: string
+  /** A signed URL of it. */
+  readonly url: string
+  readonly connections: () => number
+  /** Heads of the requests that came. */
+  readonly heads: readonly string[]
+  /** Bytes of bodies that came, as far as anybody read. */
+  readonly bodyBytes: () => number
+}
+
+/** A server on loopback that does with each request what the test wants, byte by byte. */
+export async function breakStore(
+  t: TestContext,
+  behave: (request: BrokenRequest) => Promise<void> | void,
+  tls?: TlsOptions,
+): Promise<BrokenStore> {
+  const sockets: Socket[] = []
+  const heads: string[] = []
+  let bodyBytes = 0
+  const serve = (socket: Socket): void => {
+    sockets.push(socket)
+    const reader = new RequestReader(socket, (bytes) => (bodyBytes += bytes))
+    socket.on('error', () => undefined)
+    void reader.each(async (head, takeBody) => {
+      const answer: BrokenRequest['answer'] = (status, headers = {}, body = '') => {
+        const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+        socket.write(`HTTP/1.1 ${status} X\r\ncontent-length: ${body.length}\r\n${lines.join('')}\r\n${body}`)
+      }
+      await behave({ socket, head, index: heads.push(head) - 1, takeBody, answer })
+    })
+  }
+  const server = tls === undefined ? createTcpServer(serve) : createTlsServer(tls, serve)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const origin = `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`
+  const url = `${origin}/${CANARY}/image?partNumber=1&X-Amz-Signature=${CANARY}`
+  return { origin, url, connections: () => sockets.length, heads, bodyBytes: () => bodyBytes }
+}
+
+/** Cuts what comes over one connection into heads and bodies. */
+class RequestReader {
+  readonly #socket: Socket
+  readonly #onBody: (bytes: number) => void
+  #waiting = Buffer.alloc(0)
+
+  constructor(socket: Socket, onBody: (bytes: number) => void) {
+    this.#socket = socket
+    this.#onBody = onBody
+  }
+
+  async each(use: (head: string, takeBody: () => Promise<void>) => Promise<void>): Promise<void> {
+    for (;;) {
+      while (!this.#waiting.includes('\r\n\r\n')) if (!(await this.#more())) return
+      const end = this.#waiting.indexOf('\r\n\r\n')
+      const head = this.#waiting.subarray(0, end).toString('latin1')
+      this.#waiting = this.#waiting.subarray(end + 4)
+      const bytes = Number(/^content-length: (\d+)/im.exec(head)?.[1] ?? 0)
+      let left = bytes
+      await use(head, async () => {
+        if (/^expect: 100-continue/im.test(head)) this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n')
+        left = await this.#takeBody(bytes)
+      })
+      // Who does not take the body has the connection to himself.
+      if (left > 0) return
+    }
+  }
+
+  /** Answers what is missing, where the other end went away. */
+  async #takeBody(bytesOfBody: number): Promise<number> {
+    let left = bytesOfBody
+    while (left > 0) {
+      if (this.#waiting.length === 0 && !(await this.#more())) return left
+      const bytes = Math.min(left, this.#waiting.length)
+      this.#onBody(bytes)
+      left -= bytes
+      this.#waiting = this.#waiting.subarray(bytes)
+    }
+    return 0
+  }
+
+  async #more(): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    const onData = (chunk: Buffer): void => {
+      this.#waiting = Buffer.concat([this.#waiting, chunk])
+      resolve(true)
+    }
+    const onClose = (): void => resolve(false)
+    this.#socket.once('data', onData).once('close', onClose).resume()
+    if (this.#socket.destroyed) onClose()
+    const more = await promise
+    this.#socket.off('data', onData).off('close', onClose).pause()
+    return more
+  }
+}
+
+/** Fails where anything of a URL shows in what was answered or thrown, however it is printed. */
+export function assertNoSecret(told: unknown): void {
+  const everything = [
+    inspect(told, { depth: Number.POSITIVE_INFINITY, showHidden: true, getters: true }),
+    errorChain(told),
+    JSON.stringify(told, Object.getOwnPropertyNames(told ?? {})),
+    told instanceof Error ? `${told.stack} ${told}` : '',
+  ]
+  assert.ok(!everything.join('\n').includes(CANARY), 'a part of a signed URL is told')
+}
