@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { test } from 'node:test'
+import { zstdCompressSync } from 'node:zlib'
 import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import type { ImageSource } from '../../src/core/storage/image-source.ts'
@@ -43,6 +44,7 @@ export function storageContract(
     test(`${name}: ${what}`, options, async (t) => body(await set(t)))
   }
   promiseImages(promise)
+  promiseListOfImages(promise)
   promiseDisks(promise)
   promiseSeeds(promise)
   promiseTheWhole(promise)
@@ -96,6 +98,59 @@ function promiseImages(promise: Promising): void {
       assert.deepEqual((await storage.inspect(id, [kernel])).missingImages, ['kernel'])
     },
   )
+}
+
+function promiseListOfImages(promise: Promising): void {
+  promise('an image that comes packed is the one that was packed', async ({ storage, offer }) => {
+    const content = Buffer.concat([Buffer.alloc(MIB), randomBytes(1000)])
+    const sha256 = sha256Of(content)
+    const source = await offer(zstdCompressSync(content))
+    const broken = await offer(zstdCompressSync(content).subarray(0, -1))
+    await assert.rejects(storage.ensureImage(sha256, broken, never), isFault('image_integrity_failed'))
+    assert.deepEqual(await storage.images(), [])
+    await storage.ensureImage(sha256, source, never)
+    const sizes = (await storage.images()).map((image) => [image.sha256, image.sizeBytes])
+    assert.deepEqual(sizes, [[sha256, content.length]])
+  })
+
+  promise('images are listed in the order of their digests, each with its size', async (stage) => {
+    const { storage, offer } = stage
+    assert.deepEqual(await storage.images(), [])
+    const contents = [randomBytes(10), randomBytes(2000), randomBytes(300)]
+    for (const content of contents) await storage.ensureImage(sha256Of(content), await offer(content), never)
+    const listed = await storage.images()
+    assert.deepEqual(
+      listed.map(({ sha256, sizeBytes }) => [sha256, sizeBytes]),
+      contents
+        .map((content) => [sha256Of(content), content.length])
+        .toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1)),
+    )
+    for (const { fetchedAtMs } of listed) assert.ok(Number.isInteger(fetchedAtMs))
+  })
+
+  promise('an image that is removed is gone, again too, and can be fetched again', async (stage) => {
+    const { storage, offer } = stage
+    const [content, kept] = [randomBytes(1000), randomBytes(1000)]
+    const sha256 = sha256Of(content)
+    for (const image of [content, kept]) await storage.ensureImage(sha256Of(image), await offer(image), never)
+    for (let round = 0; round < 2; round++) {
+      await storage.removeImage(sha256)
+      assert.deepEqual(
+        (await storage.images()).map((image) => image.sha256),
+        [sha256Of(kept)],
+      )
+    }
+    await storage.ensureImage(sha256, await offer(content), never)
+    assert.equal((await storage.images()).length, 2)
+  })
+
+  promise('a disk outlives the image that it was made of', async (stage) => {
+    const { storage, userId } = stage
+    const rootfsSha256 = await rootfsIn(stage)
+    await storage.ensureDisk({ id, userId, sizeMib: 5, rootfsSha256 }, never)
+    await storage.removeImage(rootfsSha256)
+    assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: 5 })
+  })
 }
 
 function promiseDisks(promise: Promising): void {
@@ -188,6 +243,8 @@ function promiseTheWhole(promise: Promising): void {
     const unknown = isFault('storage_inspection_failed')
     await assert.rejects(storage.inspect(id, []), unknown)
     await assert.rejects(storage.list(), unknown)
+    await assert.rejects(storage.images(), unknown)
+    await assert.rejects(storage.removeImage(rootfsSha256), unknown)
     await assert.rejects(storage.ensureDisk(disk, never), unknown)
     await assert.rejects(storage.ensureSeed(id, userId, seedOf('one')), unknown)
     await assert.rejects(storage.remove(id), unknown)

@@ -34,5 +34,5 @@ test('fake storage: a held call waits until it is released, or aborted', async (
   assert.deepEqual(before.missingImages, ['kernel'])
   release()
   await held
-  assert.ok(storage.images.has(sha256))
+  assert.ok(storage.imageFiles.has(sha256))
 })

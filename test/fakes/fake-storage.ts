@@ -1,26 +1,31 @@
 import { createHash } from 'node:crypto'
+import { zstdDecompressSync } from 'node:zlib'
 import { HostFault } from '../../src/core/errors.ts'
 import type { StorageState } from '../../src/core/plan/world.ts'
 import type { ImageSource } from '../../src/core/storage/image-source.ts'
 import type { Seed } from '../../src/core/storage/seed.ts'
 import { SignedUrl } from '../../src/core/storage/signed-url.ts'
 import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
-import type { DiskSpec, ImageRef, Storage, VmFiles } from '../../src/ports/storage.ts'
+import type { DiskSpec, ImageRef, Storage, StoredImage, VmFiles } from '../../src/ports/storage.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
-export type StorageMethod = 'inspect' | 'ensureImage' | 'ensureDisk' | 'ensureSeed' | 'remove' | 'list'
+export type StorageMethod = Exclude<keyof Storage, 'files'>
 
 type Disk = { readonly sizeMib: number; readonly userId: UserId }
 
 const MIB = 1024 * 1024
 
+type Image = { readonly content: Uint8Array; readonly fetchedAtMs: number }
+
 /** A storage pool in memory, with sources of images beside it. */
 export class FakeStorage implements Storage {
   /** What a pool on a disk keeps over a restart of the daemon. */
-  readonly images = new Map<Sha256, Uint8Array>()
+  readonly imageFiles = new Map<Sha256, Image>()
   readonly disks = new Map<VmId, Disk>()
   readonly seeds = new Map<VmId, Seed>()
+  /** Of the file system. */
+  now: () => number = () => 0
   /** The VM's directory goes, with what others keep in it. */
   onRemove: (id: VmId) => void = () => {}
   /** The pool is out of sight for others too, or back. */
@@ -58,7 +63,7 @@ export class FakeStorage implements Storage {
       return {
         disk: disk === undefined ? { kind: 'absent' } : { kind: 'present', sizeMib: disk.sizeMib },
         seed: seed === undefined ? { kind: 'absent' } : { kind: 'present', digest: seed.digest },
-        missingImages: images.filter(({ sha256 }) => !this.images.has(sha256)).map(({ role }) => role),
+        missingImages: images.filter(({ sha256 }) => !this.imageFiles.has(sha256)).map(({ role }) => role),
       }
     })
   }
@@ -66,15 +71,32 @@ export class FakeStorage implements Storage {
   ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void> {
     const fetch = (): void => {
       this.#look()
-      if (this.images.has(sha256)) return
+      if (this.imageFiles.has(sha256)) return
       const doing = `fetching image ${sha256}`
-      const content = this.#sources.get(source.url.reveal())
-      if (content === undefined) throw new HostFault('image_unavailable', doing)
+      const sent = this.#sources.get(source.url.reveal())
+      if (sent === undefined) throw new HostFault('image_unavailable', doing)
+      const content = decoded(sent, doing)
       const digest = createHash('sha256').update(content).digest('hex')
       if (digest !== sha256) throw new HostFault('image_integrity_failed', doing)
-      this.images.set(sha256, content)
+      this.imageFiles.set(sha256, { content, fetchedAtMs: this.now() })
     }
     return this.#faults.run('ensureImage', fetch, signal)
+  }
+
+  images(): Promise<readonly StoredImage[]> {
+    return this.#faults.run('images', () => {
+      this.#look()
+      return [...this.imageFiles]
+        .map(([sha256, { content, fetchedAtMs }]) => ({ sha256, sizeBytes: content.length, fetchedAtMs }))
+        .toSorted((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
+    })
+  }
+
+  removeImage(sha256: Sha256): Promise<void> {
+    return this.#faults.run('removeImage', () => {
+      this.#look()
+      this.imageFiles.delete(sha256)
+    })
   }
 
   ensureDisk({ id, userId, sizeMib, rootfsSha256 }: DiskSpec, signal: AbortSignal): Promise<void> {
@@ -82,10 +104,10 @@ export class FakeStorage implements Storage {
       this.#look()
       const doing = `making the disk of VM ${id}`
       const found = this.disks.get(id)
-      const image = this.images.get(rootfsSha256)
+      const image = this.imageFiles.get(rootfsSha256)
       if (found === undefined) {
         if (image === undefined) throw new HostFault('storage_failed', doing)
-        if (image.length > sizeMib * MIB) throw new HostFault('disk_smaller_than_image', doing)
+        if (image.content.length > sizeMib * MIB) throw new HostFault('disk_smaller_than_image', doing)
       }
       this.disks.set(id, { sizeMib: Math.max(found?.sizeMib ?? 0, sizeMib), userId: found?.userId ?? userId })
     }
@@ -131,5 +153,17 @@ export class FakeStorage implements Storage {
 
   #look(): void {
     if (!this.#inSight) throw new HostFault('storage_inspection_failed', 'looking for the storage pool')
+  }
+}
+
+/** The magic number of a zstd frame (RFC 8878, 3.1.1). */
+const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
+
+function decoded(sent: Uint8Array, doing: string): Uint8Array {
+  if (!ZSTD.equals(sent.subarray(0, ZSTD.length))) return sent
+  try {
+    return zstdDecompressSync(sent)
+  } catch {
+    throw new HostFault('image_integrity_failed', doing)
   }
 }

@@ -1,98 +1,32 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
-import { createHash, randomBytes } from 'node:crypto'
-import { getEventListeners, once } from 'node:events'
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { createHash } from 'node:crypto'
+import { getEventListeners } from 'node:events'
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer as createHttpServer } from 'node:http'
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { createServer as createHttpsServer } from 'node:https'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { TestContext } from 'node:test'
-import { inspect, promisify } from 'node:util'
-import { HostFault } from '../../src/core/errors.ts'
+import { promisify } from 'node:util'
 import { SignedUrl } from '../../src/core/storage/signed-url.ts'
 import type { Sha256 } from '../../src/core/vm/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
-import { Pool } from '../../src/host/pool/pool.ts'
-import type { PoolOptions } from '../../src/host/pool/pool.ts'
-import { markPool } from '../../src/host/pool/pool-marker.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
-import { silentLog } from '../../src/log/log.ts'
+import { ANYWHERE } from '../fakes/outbound.ts'
 import { until } from '../contract/until.ts'
-
-const never = new AbortController().signal
-const SECRET = 'X-Signature=5ecret'
-const content = randomBytes(300_000)
-const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
-
-type Stage = {
-  readonly pool: (options?: Partial<PoolOptions>) => Pool
-  readonly directory: string
-  readonly base: string
-  readonly temporaries: () => string[]
-  /** The image as it lies in the pool. */
-  readonly stored: () => Buffer
-}
-
-async function stageOf(t: TestContext): Promise<Stage> {
-  const base = mkdtempSync(join(tmpdir(), 'vmh-fetch-'))
-  t.after(() => rmSync(base, { recursive: true }))
-  const directory = join(base, 'pool')
-  const { poolId } = await markPool(directory)
-  return {
-    base,
-    directory,
-    pool: (options = {}) => new Pool({ directory, poolId, allowHttp: true, log: silentLog, ...options }),
-    temporaries: () => readdirSync(join(directory, 'tmp')),
-    stored: () => readFileSync(join(directory, 'images', sha256)),
-  }
-}
-
-/** Serves on the loopback device of this test's network; answers the URL of an image, signed. */
-async function serve(
-  t: TestContext,
-  answer: RequestListener,
-  server: Server = createHttpServer(),
-): Promise<string> {
-  server.on('request', answer).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const { port } = server.address() as AddressInfo
-  return `${server instanceof HttpsServer ? 'https' : 'http'}://127.0.0.1:${port}/images/secret-path?${SECRET}`
-}
-
-const ensure = (pool: Pool, url: string, signal = never): Promise<void> =>
-  pool.ensureImage(sha256, { url: new SignedUrl(url) }, signal)
-
-/** The fault, once it is sure that it tells no secret. */
-async function faultOf(promise: Promise<unknown>): Promise<HostFault> {
-  const error = await promise.then(
-    () => assert.fail('it should have failed'),
-    (reason: unknown) => reason,
-  )
-  assert.ok(error instanceof HostFault, inspect(error))
-  const everything = `${errorChain(error)} ${inspect(error, { depth: 20, showHidden: true })}`
-  assert.doesNotMatch(everything, /5ecret|secret-path/)
-  return error
-}
-
-const send = (_request: IncomingMessage, response: ServerResponse): void => {
-  response.end(content)
-}
+import {
+  content,
+  ensure,
+  faultOf,
+  never,
+  outboundOf,
+  SECRET,
+  send,
+  serve,
+  sha256,
+  stageOf,
+} from './image-fetch-stage.ts'
 
 for (const [what, answer, code, message] of [
   [
@@ -115,10 +49,10 @@ for (const [what, answer, code, message] of [
     /its SHA-256 is [0-9a-f]{64}$/,
   ],
   [
-    'promises more than it sends',
+    'promises more than it sends, each time',
     promiseLength(content.length + 1),
     'image_unavailable',
-    /broke off: ECONNRESET$/,
+    /begins anew again, instead of going on: the body broke off: ECONNRESET$/,
   ],
   ['promises less than it sends', promiseLength(content.length - 1), 'image_integrity_failed', /SHA-256/],
   ['hangs up before it answers', (request) => request.socket.destroy(), 'image_unavailable', /: ECONNRESET$/],
@@ -136,10 +70,10 @@ for (const [what, answer, code, message] of [
   ],
   ['never answers', () => {}, 'image_unavailable', /nothing came for 0\.2 s$/],
   [
-    'stalls in the body',
+    'stalls in the body, each time',
     (_, response) => response.write(content.subarray(0, 1000)),
     'image_unavailable',
-    /nothing came for 0\.2 s$/,
+    /begins anew again, instead of going on: nothing came for 0\.2 s$/,
   ],
   [
     'tells a size past the bound',
@@ -166,7 +100,8 @@ for (const [what, answer, code, message] of [
     const { pool, temporaries, directory } = await stageOf(t)
     const server = createHttpServer()
     const url = await serve(t, answer, server)
-    const bounds = { bytesMax: 1024 * 1024, stallMs: 200, totalMs: what === 'drips' ? 500 : 60_000 }
+    const totalMs = what === 'drips' ? 500 : 60_000
+    const bounds = { bytesMax: 1024 * 1024, stallMs: 200, totalMs, resumeDelayMs: () => 1 }
     const fault = await faultOf(ensure(pool({ bounds }), url))
     assert.equal(fault.code, code, errorChain(fault))
     assert.match(errorChain(fault), message)
@@ -230,7 +165,8 @@ test('http: is refused unless it is configured, before anything is sent', { skip
   const { pool } = await stageOf(t)
   let asked = 0
   const url = await serve(t, () => asked++)
-  assert.equal((await faultOf(ensure(pool({ allowHttp: false }), url))).code, 'image_source_refused')
+  const outbound = outboundOf(t, { policy: { ...ANYWHERE, allowedNetworks: ['127.0.0.1/32'] } })
+  assert.equal((await faultOf(ensure(pool({ outbound }), url))).code, 'image_source_refused')
   assert.equal(asked, 0)
 })
 
@@ -262,7 +198,7 @@ test(
     const url = await serve(t, send, createHttpsServer({ key: secret, cert }))
     const fault = await faultOf(ensure(pool(), url))
     assert.match(errorChain(fault), /asking 127\.0\.0\.1: DEPTH_ZERO_SELF_SIGNED_CERT$/)
-    await ensure(pool({ extraCa: [cert] }), url)
+    await ensure(pool({ outbound: outboundOf(t, { extraCa: [cert] }) }), url)
     assert.ok(stored().equals(content))
   },
 )
@@ -291,7 +227,7 @@ test(
     const storage = pool()
     const controller = new AbortController()
     const reason = new Error('the VM is being deleted')
-    const leaving = ensure(storage, url, controller.signal)
+    const leaving = ensure(storage, url, { signal: controller.signal })
     const staying = [ensure(storage, url), ensure(storage, `${url}&fresh=1`)]
     await until(asked, (count) => count === 1)
     controller.abort(reason)
@@ -310,7 +246,10 @@ test('when the last one leaves the fetch ends, and the next one starts anew', { 
   const storage = pool()
   const controller = new AbortController()
   const reason = new Error('the VM is being deleted')
-  const leaving = [ensure(storage, url, controller.signal), ensure(storage, url, controller.signal)]
+  const leaving = [
+    ensure(storage, url, { signal: controller.signal }),
+    ensure(storage, url, { signal: controller.signal }),
+  ]
   await until(
     () => temporaries().length,
     (count) => count === 1,
@@ -340,7 +279,7 @@ test('only so many fetches run at once, and one who waits for a place can leave'
   await until(asked, (count) => count === 4)
   const controller = new AbortController()
   const reason = new Error('the VM is being deleted')
-  const waiting = ensure(storage, url, controller.signal)
+  const waiting = ensure(storage, url, { signal: controller.signal })
   await until(
     () => getEventListeners(controller.signal, 'abort').length,
     (count) => count > 0,
@@ -350,6 +289,20 @@ test('only so many fetches run at once, and one who waits for a place can leave'
   open()
   await settled
   assert.equal(asked(), 4)
+})
+
+test('an image that is being fetched is not removed', { skip }, async (t) => {
+  const { pool, stored, images, temporaries } = await stageOf(t)
+  const { answer, open, asked } = gate()
+  const storage = pool()
+  const fetching = ensure(storage, await serve(t, answer))
+  await until(asked, (count) => count === 1)
+  await storage.removeImage(sha256)
+  open()
+  await fetching
+  assert.ok(stored().equals(content))
+  await storage.removeImage(sha256)
+  assert.deepEqual([images(), temporaries()], [[], []])
 })
 
 test('a local image is taken from inside its directory only', { skip }, async (t) => {

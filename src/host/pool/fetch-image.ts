@@ -1,22 +1,27 @@
 import { createHash } from 'node:crypto'
+import { open, rm } from 'node:fs/promises'
 import { HostFault } from '../../core/errors.ts'
 import { checkSource } from '../../core/storage/check-source.ts'
 import type { Sha256 } from '../../core/vm/ids.ts'
+import type { ThreadSource } from '../threads/start-thread.ts'
+import { contentOf } from './content.ts'
+import { BeginsAnew } from './image-body.ts'
 import type { ImageBody } from './image-body.ts'
+import { ImageWriter } from './image-writer.ts'
 import { openLocal } from './local-body.ts'
-import { openRemote } from './remote-body.ts'
-import { SparseFile } from './sparse-file.ts'
+import { RemoteBody } from './remote-body.ts'
+import type { RemoteTerms } from './remote-body.ts'
 import { storageFault } from './storage-fault.ts'
+import { tooLong } from './store-content.ts'
 
 /** What this host takes images from, and on which terms. */
-export type FetchTerms = {
-  readonly allowHttp: boolean
+export type FetchTerms = Omit<RemoteTerms, 'outbound'> & {
+  /** None come from elsewhere where absent. */
+  readonly outbound?: RemoteTerms['outbound']
   readonly localDirectory?: string
-  readonly ca?: readonly string[]
-  readonly bytesMax: number
-  readonly stallMs: number
   readonly totalMs: number
-  readonly redirectsMax: number
+  /** The script of the thread that stores an image. */
+  readonly thread: ThreadSource
 }
 
 export type Fetch = {
@@ -28,23 +33,20 @@ export type Fetch = {
   readonly signal: AbortSignal
 }
 
-/** Fetches an image into a new file and verifies it while it comes. The file is not yet synced. */
+/**
+ * Fetches an image into a new file, unpacks it where it is packed, and verifies it while it comes. The file is not yet
+ * synced.
+ */
 export async function fetchImage(fetch: Fetch, terms: FetchTerms): Promise<void> {
   const doing = `fetching image ${fetch.sha256}`
-  const stall = new AbortController()
   const total = AbortSignal.timeout(terms.totalMs)
-  const signal = AbortSignal.any([fetch.signal, stall.signal, total])
+  const signal = AbortSignal.any([fetch.signal, total])
   try {
-    const body = await patient(openBody(fetch.url, terms, signal), terms.stallMs, stall)
-    try {
-      if ((body.bytes ?? 0) > terms.bytesMax) throw tooLarge(terms.bytesMax)
-      await receive(body, { fetch, terms, stall, signal })
-    } finally {
-      await body.close()
+    if ((await receiveFrom(fetch, terms, signal, 'unpack')) === 'is_itself_packed') {
+      await receiveFrom(fetch, terms, signal, 'keep')
     }
   } catch (error) {
     fetch.signal.throwIfAborted()
-    if (stall.signal.aborted) throw unavailable(doing, `nothing came for ${terms.stallMs / 1000} s`)
     if (total.aborted) throw unavailable(doing, `it took longer than ${terms.totalMs / 1000} s`)
     throw error instanceof HostFault
       ? new HostFault(error.code, doing, { cause: error })
@@ -52,66 +54,96 @@ export async function fetchImage(fetch: Fetch, terms: FetchTerms): Promise<void>
   }
 }
 
+/** `keep` takes what is packed as it is. */
+type Packed = 'unpack' | 'keep'
+type Received = 'stored' | 'is_itself_packed'
+
+async function receiveFrom(
+  fetch: Fetch,
+  terms: FetchTerms,
+  signal: AbortSignal,
+  packed: Packed,
+): Promise<Received> {
+  const body = await openBody(fetch.url, terms, signal)
+  try {
+    for (;;) {
+      try {
+        return await receive(body, { fetch, terms, signal, packed })
+      } catch (error) {
+        if (!(error instanceof BeginsAnew)) throw error
+      }
+    }
+  } finally {
+    await body.close()
+  }
+}
+
 async function openBody(text: string, terms: FetchTerms, signal: AbortSignal): Promise<ImageBody> {
-  const { allowHttp, localDirectory, redirectsMax, ca } = terms
-  const policy = { allowHttp, allowFile: localDirectory !== undefined }
-  const checked = checkSource(text, policy)
-  if (!checked.ok)
-    throw new HostFault('image_source_refused', `checking its URL`, { cause: new Error(checked.error) })
+  const { localDirectory, outbound } = terms
+  const checked = checkSource(text, localDirectory !== undefined)
+  if (!checked.ok) throw refused(`its URL ${checked.error}`)
   const { kind, url } = checked.value
-  if (kind === 'remote') return openRemote({ url, policy, redirectsMax, signal, ...(ca && { ca }) })
-  return openLocal(url, localDirectory ?? '', 'reading it from the local image directory')
+  if (kind === 'local')
+    return openLocal(url, localDirectory ?? '', 'reading it from the local image directory')
+  if (outbound === undefined) throw refused('its URL is no file, and this host takes nothing else')
+  return new RemoteBody(url, { ...terms, outbound }, signal)
 }
 
 type Receiving = {
   readonly fetch: Fetch
   readonly terms: FetchTerms
-  readonly stall: AbortController
   readonly signal: AbortSignal
+  readonly packed: Packed
 }
 
-async function receive(body: ImageBody, { fetch, terms, stall, signal }: Receiving): Promise<void> {
-  const hash = createHash('sha256')
-  const file = await SparseFile.create(fetch.target)
-  let bytes = 0
+async function receive(body: ImageBody, receiving: Receiving): Promise<Received> {
+  const { fetch, terms, signal } = receiving
+  await rm(fetch.target, { force: true })
+  const file = await open(fetch.target, 'wx', 0o600)
   try {
-    const chunks = body.chunks[Symbol.asyncIterator]()
-    for (;;) {
-      const next = await patient(chunks.next(), terms.stallMs, stall)
-      signal.throwIfAborted()
-      if (next.done === true) break
-      bytes += next.value.length
-      if (bytes > terms.bytesMax) throw tooLarge(terms.bytesMax)
-      hash.update(next.value)
-      await file.write(next.value)
+    const stored = { sha256: fetch.sha256, bytesMax: terms.bytesMax }
+    // Begun now, so that it is there when the first bytes are.
+    const writer = new ImageWriter({ source: terms.thread, file, terms: stored, signal })
+    try {
+      return await handOver(body, writer, receiving)
+    } finally {
+      await writer.end()
     }
-    await file.finish()
   } finally {
     await file.close()
   }
-  if (body.bytes !== undefined && bytes !== body.bytes) {
-    throw unavailable('receiving it', `${bytes} bytes came of ${body.bytes}`)
+}
+
+/** What was asked for may be packed by itself, as an initrd often is: then what is sent has the digest. */
+async function handOver(body: ImageBody, writer: ImageWriter, receiving: Receiving): Promise<Received> {
+  const { fetch, terms, signal, packed } = receiving
+  const { kind, sent } = await contentOf(body.chunks())
+  const hash = kind === 'zstd' && packed === 'unpack' ? createHash('sha256') : undefined
+  writer.begin(hash !== undefined)
+  let bytes = 0
+  let wanted = true
+  for await (const chunk of sent) {
+    signal.throwIfAborted()
+    bytes += chunk.length
+    if (bytes > terms.bytesMax) throw tooLong(terms.bytesMax)
+    hash?.update(chunk)
+    wanted &&= await writer.put(chunk)
+    if (!wanted && !(hash !== undefined && isCorrupt(writer.failure))) break
   }
-  const digest = hash.digest('hex')
-  if (digest !== fetch.sha256) {
-    throw new HostFault('image_integrity_failed', 'verifying it', {
-      cause: new Error(`its SHA-256 is ${digest}`),
-    })
+  try {
+    await writer.finish()
+    return 'stored'
+  } catch (error) {
+    if (isCorrupt(error) && hash?.digest('hex') === fetch.sha256) return 'is_itself_packed'
+    throw error
   }
 }
 
-/** Aborts `stall` when the source keeps us waiting; time that our own disk takes does not count. */
-async function patient<T>(waiting: Promise<T>, stallMs: number, stall: AbortController): Promise<T> {
-  const timer = setTimeout(() => stall.abort(), stallMs)
-  try {
-    return await waiting
-  } finally {
-    clearTimeout(timer)
-  }
-}
+const isCorrupt = (error: unknown): boolean =>
+  error instanceof HostFault && error.code === 'image_integrity_failed'
 
 const unavailable = (doing: string, why: string): HostFault =>
   new HostFault('image_unavailable', doing, { cause: new Error(why) })
 
-const tooLarge = (bytesMax: number): HostFault =>
-  unavailable('receiving it', `it has more than the ${bytesMax / 1024 / 1024} MiB that this host takes`)
+const refused = (why: string): HostFault =>
+  new HostFault('image_source_refused', 'checking where it comes from', { cause: new Error(why) })

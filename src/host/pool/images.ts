@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, rm, stat } from 'node:fs/promises'
+import { chmod, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ImageSource } from '../../core/storage/image-source.ts'
 import type { Sha256 } from '../../core/vm/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
-import { publish } from './durable.ts'
+import { publish, sync } from './durable.ts'
 import { fetchImage } from './fetch-image.ts'
 import type { FetchTerms } from './fetch-image.ts'
 import type { PoolPaths } from './pool-paths.ts'
@@ -22,6 +22,8 @@ export class Images {
   readonly #terms: FetchTerms
   readonly #places: Semaphore
   readonly #fetches = new Map<Sha256, Shared>()
+  /** How many tasks read an image now. */
+  readonly #uses = new Map<Sha256, number>()
 
   constructor(paths: PoolPaths, terms: FetchTerms, fetchesMax: number) {
     this.#paths = paths
@@ -40,6 +42,32 @@ export class Images {
       shared.askers -= 1
       // The last to leave turns off the light, and waits until it is dark: no fetch runs on behind an abort.
       if (shared.askers === 0) await this.#end(sha256, shared)
+    }
+  }
+
+  /** Runs a task that reads the image; it is not removed meanwhile. */
+  async using<T>(sha256: Sha256, task: () => Promise<T>): Promise<T> {
+    this.#uses.set(sha256, (this.#uses.get(sha256) ?? 0) + 1)
+    try {
+      return await task()
+    } finally {
+      const left = (this.#uses.get(sha256) ?? 0) - 1
+      if (left > 0) this.#uses.set(sha256, left)
+      else this.#uses.delete(sha256)
+    }
+  }
+
+  /** Leaves alone what is being fetched or read. What is not there is no failure. */
+  async remove(sha256: Sha256): Promise<void> {
+    if (this.#fetches.has(sha256) || this.#uses.has(sha256)) return
+    const removed = join(this.#paths.tmp, `removed-image-${randomUUID()}`)
+    try {
+      // In one step, so that nobody finds half an image; what is left after a crash, start sweeps.
+      if ((await ifThere(rename(this.#paths.image(sha256), removed).then(() => true))) !== true) return
+      await sync(this.#paths.images)
+      await rm(removed)
+    } catch (error) {
+      throw storageFault(error, `removing image ${sha256}`)
     }
   }
 

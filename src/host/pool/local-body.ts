@@ -15,7 +15,7 @@ export async function openLocal(url: URL, directory: string, doing: string): Pro
     await checkInside(handle, directory, doing)
     const stats = await handle.stat()
     if (!stats.isFile()) throw refused(doing, 'it is no regular file')
-    return { bytes: stats.size, chunks: chunksOf(handle), close: () => handle.close() }
+    return { chunks: () => chunksOf(handle), close: () => handle.close() }
   } catch (error) {
     await handle.close()
     throw storageFault(error, doing, 'image_unavailable')
@@ -25,9 +25,10 @@ export async function openLocal(url: URL, directory: string, doing: string): Pro
 /** Each chunk is overwritten by the next. */
 async function* chunksOf(handle: FileHandle): AsyncGenerator<Uint8Array> {
   const buffer = Buffer.allocUnsafe(READ_BYTES)
-  for (;;) {
-    const { bytesRead } = await handle.read(buffer, 0, READ_BYTES)
+  for (let at = 0; ;) {
+    const { bytesRead } = await handle.read(buffer, 0, READ_BYTES, at)
     if (bytesRead === 0) return
+    at += bytesRead
     yield buffer.subarray(0, bytesRead)
   }
 }

@@ -1,7 +1,7 @@
-import { open, readdir, stat, statfs } from 'node:fs/promises'
-import { parseSha256 } from '../../core/vm/ids.ts'
+import { open, statfs } from 'node:fs/promises'
 import { verifyMarker, verifyPool } from './pool-marker.ts'
-import { ifThere, storageFault } from './storage-fault.ts'
+import { storageFault } from './storage-fault.ts'
+import { storedImages } from './stored-images.ts'
 import type { PoolFigures, PoolImage } from '../../ports/host-figures.ts'
 import type { PoolPaths } from './pool-paths.ts'
 
@@ -28,18 +28,6 @@ export async function poolFigures(paths: PoolPaths, poolId: string): Promise<Poo
 
 /** The published images of a pool by digest. Throws HostFault `storage_inspection_failed`. */
 export async function poolImages(paths: PoolPaths, poolId: string): Promise<readonly PoolImage[]> {
-  try {
-    const digests = (await readdir(paths.images)).map(parseSha256).filter((name) => name !== undefined)
-    const sizes = await Promise.all(digests.map((sha256) => ifThere(stat(paths.image(sha256)))))
-    // After looking: what is out of sight is not called absent.
-    await verifyPool(paths, poolId)
-    return digests
-      .flatMap((sha256, index) => {
-        const size = sizes[index]?.size
-        return size === undefined ? [] : [{ sha256, sizeMib: Math.ceil(size / MIB) }]
-      })
-      .toSorted((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
-  } catch (error) {
-    throw storageFault(error, 'listing the images of the storage pool', 'storage_inspection_failed')
-  }
+  const images = await storedImages(paths, poolId)
+  return images.map(({ sha256, sizeBytes }) => ({ sha256, sizeMib: Math.ceil(sizeBytes / MIB) }))
 }

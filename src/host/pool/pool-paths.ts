@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { StagingId } from '../../core/snapshot/record.ts'
 import type { Sha256, VmId } from '../../core/vm/ids.ts'
 
 /**
@@ -10,6 +11,8 @@ import type { Sha256, VmId } from '../../core/vm/ids.ts'
  *     disks/<vm id>/save/        the one place where the VM's monitor may write files of its own; `memory` is one
  *     disks/<vm id>/saved/       the guest's memory and metadata.json; saved.tmp/ while they are being made
  *     disks/<vm id>/seed.iso     a link to seed-<digest>.iso beside it, so that the digest can be read without the disk
+ *     staging/<staging id>/      of one snapshot, until it is sent: disk.raw, a clone of the VM's disk; packed.zst, its compressed
+ *                                form; frames, the entries of that one's seek table
  *     tmp/                       what is being made; emptied at start
  *
  * Monitors run as users of their own: they may pass through the directories and open their files, and list nothing.
@@ -19,6 +22,7 @@ export type PoolPaths = ReturnType<typeof poolPaths>
 export function poolPaths(directory: string) {
   const disks = join(directory, 'disks')
   const images = join(directory, 'images')
+  const staging = join(directory, 'staging')
   return {
     marker: join(directory, 'vmhostd-pool.json'),
     images,
@@ -31,6 +35,11 @@ export function poolPaths(directory: string) {
     save: (id: VmId): string => join(disks, id, SAVE),
     saved: (id: VmId): string => join(disks, id, SAVED),
     savedUnfinished: (id: VmId): string => join(disks, id, SAVED_UNFINISHED),
+    staging,
+    staged: (id: StagingId): string => join(staging, id),
+    stagedClone: (id: StagingId): string => join(staging, id, 'disk.raw'),
+    stagedPacked: (id: StagingId): string => join(staging, id, 'packed.zst'),
+    stagedFrames: (id: StagingId): string => join(staging, id, 'frames'),
   }
 }
 

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { readdir, readlink, rename, rm, stat } from 'node:fs/promises'
-import { getCACertificates } from 'node:tls'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import type { DiskState, SeedState, StorageState } from '../../core/plan/world.ts'
@@ -10,17 +9,23 @@ import type { Sha256, UserId, VmId } from '../../core/vm/ids.ts'
 import { parseVmId } from '../../core/vm/ids.ts'
 import { assert } from '../../lib/assert.ts'
 import type { Log } from '../../log/log.ts'
-import type { DiskSpec, ImageRef, Storage, VmFiles } from '../../ports/storage.ts'
+import type { DiskSpec, ImageRef, Storage, StoredImage, VmFiles } from '../../ports/storage.ts'
 import { BoundedLooks } from './bounded-looks.ts'
 import { DISCARDED_PREFIX, emptySaved } from './discard-saved.ts'
 import { sync } from './durable.ts'
+import type { Outbound } from '../object-store/outbound-request.ts'
 import type { FetchTerms } from './fetch-image.ts'
+import { imageThreadBesideThis } from './image-writer.ts'
 import { Images } from './images.ts'
 import { sightPool, verifyPool } from './pool-marker.ts'
 import { PoolSavedStates } from './saved-states.ts'
 import { poolPaths, seedDigestOf } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
+import type { ThreadSource } from '../threads/start-thread.ts'
+import { PoolStaging } from '../staging/pool-staging.ts'
+import type { PackTerms } from '../staging/pool-staging.ts'
 import { ifThere, storageFault } from './storage-fault.ts'
+import { storedImages } from './stored-images.ts'
 import { VmDisks } from './vm-disks.ts'
 
 export type PoolOptions = {
@@ -29,10 +34,13 @@ export type PoolOptions = {
   readonly poolId: string
   /** Where `file:` images may come from; without it none may. */
   readonly localImagesDirectory?: string
-  readonly allowHttp?: boolean
-  /** Certificate authorities to trust besides the usual ones, PEM. */
-  readonly extraCa?: readonly string[]
-  readonly bounds?: Partial<Pick<FetchTerms, 'bytesMax' | 'stallMs' | 'totalMs'>>
+  /** By which other images come; without it none do. */
+  readonly outbound?: Outbound
+  readonly bounds?: Partial<Pick<FetchTerms, 'bytesMax' | 'stallMs' | 'totalMs' | 'resumeDelayMs'>>
+  /** Where the script of the thread that stores an image is; without it, beside the sources. */
+  readonly imageThread?: ThreadSource
+  /** How snapshots are packed. */
+  readonly packing?: PackTerms
   readonly log: Log
 }
 
@@ -47,6 +55,8 @@ export class Pool implements Storage {
   readonly #looks: BoundedLooks
   /** What is saved of guests, beside their disks. */
   readonly savedStates: PoolSavedStates
+  /** Snapshots of disks, until they are sent. */
+  readonly staging: PoolStaging
   #swept: Promise<void> | undefined
 
   constructor(options: PoolOptions) {
@@ -55,13 +65,14 @@ export class Pool implements Storage {
     this.#images = new Images(this.#paths, termsOf(options), limits.imageFetchesMax)
     this.#disks = new VmDisks(this.#paths, options.log)
     this.#looks = new BoundedLooks({ code: 'storage_inspection_failed', places: limits.poolLooksMax })
-    this.savedStates = new PoolSavedStates({
+    const access = {
       paths: this.#paths,
       poolId: options.poolId,
       looks: this.#looks,
       ready: () => this.#ready(),
-      log: options.log,
-    })
+    }
+    this.savedStates = new PoolSavedStates({ ...access, log: options.log })
+    this.staging = new PoolStaging({ ...access, terms: options.packing ?? {} })
   }
 
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
@@ -91,9 +102,20 @@ export class Pool implements Storage {
     await this.#images.ensure(sha256, source, signal)
   }
 
+  images(): Promise<readonly StoredImage[]> {
+    return this.#looks.take('listing the images of the storage pool', () =>
+      storedImages(this.#paths, this.#poolId),
+    )
+  }
+
+  async removeImage(sha256: Sha256): Promise<void> {
+    await this.#ready()
+    await this.#images.remove(sha256)
+  }
+
   async ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
     await this.#ready()
-    await this.#disks.ensureDisk(disk, signal)
+    await this.#images.using(disk.rootfsSha256, () => this.#disks.ensureDisk(disk, signal))
   }
 
   async ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void> {
@@ -176,15 +198,19 @@ export class Pool implements Storage {
   }
 }
 
-function termsOf({ localImagesDirectory, allowHttp = false, extraCa, bounds }: PoolOptions): FetchTerms {
+function termsOf({
+  localImagesDirectory,
+  outbound,
+  bounds,
+  imageThread = imageThreadBesideThis,
+}: PoolOptions): FetchTerms {
   return {
-    allowHttp,
+    ...(outbound === undefined ? {} : { outbound }),
     ...(localImagesDirectory === undefined ? {} : { localDirectory: localImagesDirectory }),
-    ...(extraCa === undefined ? {} : { ca: [...getCACertificates('default'), ...extraCa] }),
     bytesMax: limits.imageBytesMax,
     stallMs: limits.imageStallMs,
     totalMs: limits.imageFetchMs,
-    redirectsMax: limits.imageRedirectsMax,
+    thread: imageThread,
     ...bounds,
   }
 }

@@ -1,102 +1,202 @@
-import { request as requestHttp } from 'node:http'
-import type { IncomingMessage } from 'node:http'
-import { request as requestHttps } from 'node:https'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import { checkRedirect } from '../../core/storage/check-source.ts'
-import type { SourcePolicy } from '../../core/storage/check-source.ts'
+import { judgeAnswer, parseRetryAfter } from '../../core/object-store/judge-answer.ts'
+import { sendDelayMs } from '../../core/snapshot/work.ts'
+import { judgeResumption, resumeFields, sentBy } from '../../core/storage/resume.ts'
+import { OutboundFailure } from '../object-store/outbound-failure.ts'
+import { BeginsAnew } from './image-body.ts'
+import type { FaultCode } from '../../core/errors.ts'
+import type { Sent } from '../../core/storage/resume.ts'
+import type { Outbound, OutboundAnswer } from '../object-store/outbound-request.ts'
 import type { ImageBody } from './image-body.ts'
 
-export type RemoteRequest = {
-  readonly url: URL
-  readonly policy: SourcePolicy
-  readonly redirectsMax: number
-  /** Certificate authorities to trust, PEM; Node's own list where absent. */
-  readonly ca?: readonly string[]
-  /** Aborts the request and the reading of its body. */
-  readonly signal: AbortSignal
+export type RemoteTerms = {
+  readonly outbound: Outbound
+  readonly bytesMax: number
+  readonly stallMs: number
+  /** What must come in so long a time of waiting for it; of the limits where absent. */
+  readonly pace?: Pace
+  /** How long to wait after so many tries that failed in a row, the store having asked for so long. */
+  readonly resumeDelayMs?: (failures: number, retryAfterMs: number) => number
 }
+
+export type Pace = { readonly bytes: number; readonly ms: number }
+
+const LEAST_PACE: Pace = { bytes: limits.fetchPaceBytesMin, ms: limits.fetchPaceMs }
+
+/** Packed with zstd is what an image may be anyhow. */
+const ENCODINGS: readonly string[] = ['identity', 'zstd']
 
 /**
- * Opens an image over HTTP. Nothing that it throws has more of the URL than the host's name: Node's errors are told by
- * their code alone, since their messages and properties are not ours to vouch for.
+ * An image over HTTP. What broke off is asked for again from where it stands, once something has come: a source that never
+ * sent a byte has failed, and whoever wants the image tries again later. One that sends a byte now and then is as good as one
+ * that sends none: it would keep others from fetching. Nothing that is thrown has more of the URL than
+ * the host's name.
  */
-export async function openRemote(request: RemoteRequest): Promise<ImageBody> {
-  const { policy, redirectsMax, signal } = request
-  let { url } = request
-  for (let redirects = 0; ; redirects++) {
-    const doing = `asking ${url.hostname}`
-    const response = await send(request, url, doing)
-    const { location } = response.headers
-    if (!isRedirect(response.statusCode) || location === undefined) return bodyOf(response, doing, signal)
-    response.destroy()
-    if (redirects === redirectsMax) throw unavailable(doing, `it redirects more than ${redirectsMax} times`)
-    const target = checkRedirect(url, location, policy)
-    if (!target.ok) throw new HostFault('image_source_refused', doing, { cause: new Error(target.error) })
-    url = target.value
+export class RemoteBody implements ImageBody {
+  readonly #url: URL
+  readonly #terms: RemoteTerms
+  readonly #signal: AbortSignal
+  /** What is read, or is to be read next. */
+  #answer: OutboundAnswer | undefined
+  #stall = new AbortController()
+  #sent: Sent = {}
+  #received = 0
+  #hasBegunAnew = false
+  /** How the last answer ended before its time. */
+  #broke: string | undefined
+  #retryAfterMs = 0
+
+  constructor(url: URL, terms: RemoteTerms, signal: AbortSignal) {
+    this.#url = url
+    this.#terms = terms
+    this.#signal = signal
+  }
+
+  async *chunks(): AsyncGenerator<Uint8Array> {
+    const pace = this.#terms.pace ?? LEAST_PACE
+    for (let failures = 0, sinceBytes = this.#received; ;) {
+      try {
+        this.#answer ??= await this.#ask()
+        for await (const chunk of this.#chunksOf(this.#answer, pace)) {
+          this.#received += chunk.length
+          if (this.#received - sinceBytes >= pace.bytes) {
+            failures = 0
+            sinceBytes = this.#received
+          }
+          yield chunk
+        }
+        if (this.#received >= (this.#sent.bytes ?? 0)) return
+        throw new OutboundFailure('unreachable', `${this.#received} bytes came of ${this.#sent.bytes}`)
+      } catch (error) {
+        failures += 1
+        await this.#settle(error, failures)
+      }
+    }
+  }
+
+  /** What comes of one answer. Only the time counts in which the source is waited for. */
+  async *#chunksOf({ chunks }: OutboundAnswer, { bytes, ms }: Pace): AsyncGenerator<Uint8Array> {
+    const reader = chunks[Symbol.asyncIterator]()
+    for (let cameBytes = 0, waitedMs = 0; ;) {
+      const askedAtMs = performance.now()
+      const next = await this.#patient(reader.next())
+      if (next.done === true) return
+      waitedMs += performance.now() - askedAtMs
+      cameBytes += next.value.length
+      if (waitedMs >= ms) {
+        if (cameBytes < bytes)
+          throw new OutboundFailure('unreachable', `less than ${bytes / 1024} KiB came in ${ms / 1000} s`)
+        cameBytes = 0
+        waitedMs = 0
+      }
+      yield next.value
+    }
+  }
+
+  async close(): Promise<void> {
+    const answer = this.#answer
+    this.#answer = undefined
+    await answer?.close()
+  }
+
+  async #ask(): Promise<OutboundAnswer> {
+    this.#stall = new AbortController()
+    const answer = await this.#patient(
+      this.#terms.outbound.ask({
+        method: 'GET',
+        url: this.#url,
+        // Nobody asks there again soon.
+        headers: {
+          connection: 'close',
+          ...(this.#received === 0 ? {} : resumeFields(this.#received, this.#sent)),
+        },
+        signal: AbortSignal.any([this.#signal, this.#stall.signal]),
+      }),
+    )
+    try {
+      this.#judge(answer)
+      return answer
+    } catch (error) {
+      if (this.#answer !== answer) await answer.close()
+      throw error
+    }
+  }
+
+  #judge(answer: OutboundAnswer): void {
+    const { status, headers } = answer
+    const refusal = judgeAnswer({ status })
+    if (status >= 300 && refusal.kind === 'busy') {
+      const asked = parseRetryAfter(headers['retry-after'], Date.now()) ?? 0
+      this.#retryAfterMs = Math.min(asked, limits.retryAfterMsMax)
+      throw new OutboundFailure('unreachable', refusal.because)
+    }
+    const encoding = headers['content-encoding'] ?? 'identity'
+    if (!ENCODINGS.includes(encoding)) throw this.#fault('it encoded the body, although asked not to')
+    if (this.#received > 0) this.#resume(answer)
+    else if (status === 200) this.#begin(answer)
+    else throw this.#fault(`it answered ${status}`)
+  }
+
+  #begin({ headers }: OutboundAnswer): void {
+    this.#sent = sentBy(headers)
+    const { bytesMax } = this.#terms
+    if ((this.#sent.bytes ?? 0) > bytesMax) {
+      throw this.#fault(`it has more than the ${bytesMax / 1024 / 1024} MiB that this host takes`)
+    }
+  }
+
+  /** Throws {@link BeginsAnew} where what came is of no use any more. */
+  #resume(answer: OutboundAnswer): void {
+    const judged = judgeResumption(answer.status, answer.headers, this.#received, this.#sent)
+    if (judged.kind === 'refused') throw this.#fault(`it ${judged.because}`)
+    if (judged.kind === 'goes_on') {
+      this.#sent = { ...this.#sent, ...(judged.bytes !== undefined && { bytes: judged.bytes }) }
+      return
+    }
+    if (this.#hasBegunAnew) throw this.#fault('it begins anew again, instead of going on')
+    this.#hasBegunAnew = true
+    this.#received = 0
+    if (judged.kind === 'begins_anew') {
+      this.#begin(answer)
+      this.#answer = answer
+    }
+    throw new BeginsAnew()
+  }
+
+  /** Waits until it is worth to ask again; throws where it is not. */
+  async #settle(error: unknown, failures: number): Promise<void> {
+    if (error instanceof BeginsAnew) throw error
+    await this.close()
+    if (!(error instanceof OutboundFailure)) throw error
+    if (error.kind === 'not_allowed') throw this.#fault(error.message, 'image_source_refused')
+    if (this.#received === 0 || failures > limits.imageResumesMax) throw this.#fault(error.message)
+    this.#broke = error.message
+    const { resumeDelayMs = backOff } = this.#terms
+    const delayMs = resumeDelayMs(failures, this.#retryAfterMs)
+    this.#retryAfterMs = 0
+    await sleep(delayMs, undefined, { signal: this.#signal })
+  }
+
+  /** Ends the exchange where the source keeps us waiting. */
+  async #patient<T>(waiting: Promise<T>): Promise<T> {
+    const { stallMs } = this.#terms
+    const timer = setTimeout(() => {
+      this.#stall.abort(new OutboundFailure('unreachable', `nothing came for ${stallMs / 1000} s`))
+    }, stallMs)
+    try {
+      return await waiting
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  #fault(why: string, code: FaultCode = 'image_unavailable'): HostFault {
+    const before = this.#broke === undefined || this.#broke === why ? {} : { cause: new Error(this.#broke) }
+    return new HostFault(code, `asking ${this.#url.hostname}`, { cause: new Error(why, before) })
   }
 }
 
-const isRedirect = (status: number | undefined): boolean => [301, 302, 303, 307, 308].includes(status ?? 0)
-
-function send({ ca, signal }: RemoteRequest, url: URL, doing: string): Promise<IncomingMessage> {
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
-  const request = url.protocol === 'https:' ? requestHttps : requestHttp
-  const options = {
-    signal,
-    agent: false,
-    // What is hashed is what is sent; whoever compresses on the way would change it.
-    headers: { 'accept-encoding': 'identity', 'user-agent': 'vmhostd' },
-    ...(ca === undefined ? {} : { ca: [...ca] }),
-  }
-  try {
-    const sent = request(url, options, resolve)
-    sent.on('error', (error) => reject(signal.aborted ? signal.reason : unavailable(doing, codeOf(error))))
-    sent.end()
-  } catch {
-    // A user name in the URL that cannot be decoded, for one.
-    reject(new HostFault('image_source_refused', doing, { cause: new Error('its URL cannot be used') }))
-  }
-  return promise
-}
-
-function bodyOf(response: IncomingMessage, doing: string, signal: AbortSignal): ImageBody {
-  const { statusCode, headers } = response
-  const encoding = headers['content-encoding'] ?? 'identity'
-  const refusal =
-    statusCode !== 200
-      ? `it answered ${statusCode}`
-      : encoding !== 'identity'
-        ? 'it encoded the body, although asked not to'
-        : undefined
-  if (refusal !== undefined) {
-    response.destroy()
-    throw unavailable(doing, refusal)
-  }
-  const length = headers['content-length']
-  return {
-    bytes: length === undefined ? undefined : Number(length),
-    chunks: chunksOf(response, doing, signal),
-    close: () => void response.destroy(),
-  }
-}
-
-async function* chunksOf(
-  response: IncomingMessage,
-  doing: string,
-  signal: AbortSignal,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* response
-  } catch (error) {
-    throw signal.aborted ? signal.reason : unavailable(doing, `the body broke off: ${codeOf(error)}`)
-  }
-}
-
-const unavailable = (doing: string, why: string): HostFault =>
-  new HostFault('image_unavailable', doing, { cause: new Error(why) })
-
-/** E.g. ECONNREFUSED, ENOTFOUND, CERT_HAS_EXPIRED; an `AggregateError` of many addresses has the first one's. */
-const codeOf = (error: unknown): string => {
-  const { code } = (error ?? {}) as { code?: unknown }
-  return typeof code === 'string' ? code : 'it failed'
-}
+const backOff = (failures: number, retryAfterMs: number): number =>
+  sendDelayMs(failures, Math.random(), retryAfterMs)

@@ -1,5 +1,7 @@
+import { ftruncate, write } from 'node:fs'
 import { open } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
+import { promisify } from 'node:util'
 
 /** What is written to the disk at once. */
 const BUFFER_BYTES = 1024 * 1024
@@ -7,22 +9,45 @@ const BUFFER_BYTES = 1024 * 1024
 const BLOCK_BYTES = 64 * 1024
 const ZEROS = Buffer.alloc(BLOCK_BYTES)
 
-/** A new file written from its start to its end, in which blocks of zeros become holes. */
+const writeAt = promisify(write)
+const setSize = promisify(ftruncate)
+
+/**
+ * A new file written from its start to its end, in which blocks of zeros become holes. One buffer is filled while another
+ * is written, so what fails is told by a later call, at the latest by `finish`.
+ */
 export class SparseFile {
-  readonly #handle: FileHandle
-  readonly #buffer = Buffer.allocUnsafe(BUFFER_BYTES)
+  readonly #fd: number
+  readonly #handle: FileHandle | undefined
+  #buffer = Buffer.allocUnsafe(BUFFER_BYTES)
+  #spare = Buffer.allocUnsafe(BUFFER_BYTES)
   #filled = 0
-  /** Bytes before the buffer. */
+  /** Bytes before the buffer: they are written or being written. */
+  #given = 0
+  #writing: Promise<void> = Promise.resolve()
   #written = 0
 
-  private constructor(handle: FileHandle) {
+  private constructor(fd: number, handle?: FileHandle) {
+    this.#fd = fd
     this.#handle = handle
   }
 
   static async create(path: string): Promise<SparseFile> {
-    return new SparseFile(await open(path, 'wx', 0o600))
+    const handle = await open(path, 'wx', 0o600)
+    return new SparseFile(handle.fd, handle)
   }
 
+  /** An empty file that somebody else has open, and closes. */
+  static on(fd: number): SparseFile {
+    return new SparseFile(fd)
+  }
+
+  /** Bytes from the start that nothing is written to any more. */
+  get writtenBytes(): number {
+    return this.#written
+  }
+
+  /** Does not keep what it is given. */
   async write(chunk: Uint8Array): Promise<void> {
     for (let at = 0; at < chunk.length;) {
       const part = chunk.subarray(at, at + BUFFER_BYTES - this.#filled)
@@ -36,32 +61,46 @@ export class SparseFile {
   /** Writes the rest, sets the size and closes; the file is not yet synced. */
   async finish(): Promise<void> {
     await this.#flush()
-    await this.#handle.truncate(this.#written)
-    await this.#handle.close()
+    await this.#writing
+    await setSize(this.#fd, this.#given)
+    await this.#handle?.close()
   }
 
-  /** Closes the file as it is; does nothing after `finish`. */
+  /** Closes the file as it is, once nothing is being written; does nothing after `finish`. */
   async close(): Promise<void> {
-    await this.#handle.close()
+    await this.#writing.catch(() => {})
+    await this.#handle?.close()
   }
 
+  /** Resolves when the buffer may be filled again. */
   async #flush(): Promise<void> {
+    await this.#writing
     const filled = this.#buffer.subarray(0, this.#filled)
+    this.#writing = this.#putData(filled, this.#given)
+    // It is waited for by who comes next.
+    this.#writing.catch(() => {})
+    this.#given += filled.length
+    this.#filled = 0
+    const buffer = this.#buffer
+    this.#buffer = this.#spare
+    this.#spare = buffer
+  }
+
+  async #putData(bytes: Buffer, position: number): Promise<void> {
     let dataFrom = 0
-    for (let at = 0; at < filled.length; at += BLOCK_BYTES) {
-      const block = filled.subarray(at, at + BLOCK_BYTES)
+    for (let at = 0; at < bytes.length; at += BLOCK_BYTES) {
+      const block = bytes.subarray(at, at + BLOCK_BYTES)
       if (!block.equals(ZEROS.subarray(0, block.length))) continue
-      await this.#put(filled.subarray(dataFrom, at), this.#written + dataFrom)
+      await this.#put(bytes.subarray(dataFrom, at), position + dataFrom)
       dataFrom = at + block.length
     }
-    await this.#put(filled.subarray(dataFrom), this.#written + dataFrom)
-    this.#written += filled.length
-    this.#filled = 0
+    await this.#put(bytes.subarray(dataFrom), position + dataFrom)
+    this.#written = position + bytes.length
   }
 
   async #put(bytes: Uint8Array, position: number): Promise<void> {
     for (let at = 0; at < bytes.length;) {
-      const { bytesWritten } = await this.#handle.write(bytes, at, bytes.length - at, position + at)
+      const { bytesWritten } = await writeAt(this.#fd, bytes, at, bytes.length - at, position + at)
       at += bytesWritten
     }
   }

@@ -1,0 +1,59 @@
+import { Type } from 'typebox'
+import { time, timeSchema } from './time.ts'
+import { sha256Schema } from './vm.ts'
+import type { Static } from 'typebox'
+import type { ShelvedImage } from '../../owners/image-shelf.ts'
+
+const exampleImage = {
+  sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+  size_mib: 700,
+  use_count: 2,
+  last_used_at: '2030-01-01T12:00:00.000Z',
+  fetched_at: '2030-01-01T11:58:12.000Z',
+}
+
+export const imageSchema = Type.Object(
+  {
+    sha256: {
+      ...sha256Schema,
+      description: 'Of the image as VMs have it: of what is unpacked, where it came packed.',
+    },
+    size_mib: Type.Integer({ minimum: 0, description: 'MiB. Length of the image, rounded up.' }),
+    use_count: Type.Integer({
+      minimum: 0,
+      description: 'VMs on this host that are made of it, those under deletion included.',
+    }),
+    last_used_at: Type.Optional({
+      ...timeSchema,
+      description: 'When a VM was last created of it or deleted. Absent where none ever was.',
+    }),
+    fetched_at: { ...timeSchema, description: 'When it came into the pool.' },
+  },
+  {
+    description: 'An image in the pool. VMs that are made of it share its blocks.',
+    examples: [exampleImage],
+  },
+)
+
+export const imageListSchema = Type.Object({
+  items: Type.Array(Type.Unsafe<ImageWire>({ $ref: 'Image#' }), {
+    description: 'In the order of their digests.',
+  }),
+  next_cursor: Type.Optional(
+    Type.String({ description: 'Pass it as `cursor` for the next page; absent on the last one.' }),
+  ),
+})
+
+export type ImageWire = Static<typeof imageSchema>
+export type ImageListWire = Static<typeof imageListSchema>
+
+const MIB = 1024 * 1024
+
+/** The only way from an image to a response. */
+export const imageToWire = (image: ShelvedImage): ImageWire => ({
+  sha256: image.sha256,
+  size_mib: Math.ceil(image.sizeBytes / MIB),
+  use_count: image.useCount,
+  ...(image.lastUsedAtMs === undefined ? {} : { last_used_at: time(image.lastUsedAtMs) }),
+  fetched_at: time(image.fetchedAtMs),
+})

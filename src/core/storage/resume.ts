@@ -1,0 +1,77 @@
+/** Header fields of an answer, their names in lower case. */
+export type Fields = Readonly<Record<string, string | readonly string[] | undefined>>
+
+/** What a source tells of the object that it sends, as far as it can be asked to go on with it. */
+export type Sent = {
+  /** Of the whole object. */
+  readonly bytes?: number
+  /** What `If-Range` takes: a strong entity tag, or a date that is as good as one. */
+  readonly validator?: string
+}
+
+/** What an answer of 200 sends. */
+export function sentBy(fields: Fields): Sent {
+  const bytes = numberIn(text(fields, 'content-length'))
+  const validator = validatorIn(fields)
+  return { ...(bytes !== undefined && { bytes }), ...(validator !== undefined && { validator }) }
+}
+
+/** Asks for what is missing, or for the whole where the object has changed meanwhile (RFC 9110, 13.1.5 and 14.2). */
+export const resumeFields = (received: number, { validator }: Sent): Readonly<Record<string, string>> => ({
+  range: `bytes=${received}-`,
+  ...(validator === undefined ? {} : { 'if-range': validator }),
+})
+
+export type Resumption =
+  /** What is missing comes; `bytes` is how long the whole is, where it is told. */
+  | { readonly kind: 'goes_on'; readonly bytes?: number }
+  /** The whole comes again with this answer. */
+  | { readonly kind: 'begins_anew' }
+  /** It is a part of another object; the whole has to be asked for. */
+  | { readonly kind: 'changed' }
+  /** The reason follows "it". */
+  | { readonly kind: 'refused'; readonly because: string }
+
+/** What the answer to {@link resumeFields} means. */
+export function judgeResumption(status: number, fields: Fields, received: number, sent: Sent): Resumption {
+  if (status === 200) return { kind: 'begins_anew' }
+  if (status !== 206) return { kind: 'refused', because: `answered ${status}` }
+  const range = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/.exec(text(fields, 'content-range') ?? '')
+  if (range === null) return { kind: 'refused', because: 'answered 206 without telling which part' }
+  const [first, last, bytes] = [Number(range[1]), Number(range[2]), numberIn(range[3])]
+  if (bytes !== undefined && sent.bytes !== undefined && bytes !== sent.bytes) return { kind: 'changed' }
+  if (isAnother(fields, sent)) return { kind: 'changed' }
+  if (first !== received || last < first || last >= (bytes ?? Infinity)) {
+    return { kind: 'refused', because: 'sends another part than it was asked for' }
+  }
+  return { kind: 'goes_on', ...(bytes !== undefined && { bytes }) }
+}
+
+/** Where an answer tells another validator than before. It may leave out the one that it was asked with. */
+function isAnother(fields: Fields, { validator }: Sent): boolean {
+  if (validator === undefined) return false
+  const told = text(fields, validator.startsWith('"') ? 'etag' : 'last-modified')
+  return told !== undefined && told !== validator
+}
+
+/**
+ * A weak tag is no good for parts (RFC 9110, 13.1.5), and neither is a date that may be of the second in which the object
+ * changed again (8.8.2.2).
+ */
+function validatorIn(fields: Fields): string | undefined {
+  const etag = text(fields, 'etag')
+  if (etag !== undefined) return /^"[\x21\x23-\x7e\x80-\xff]*"$/.test(etag) ? etag : undefined
+  const modified = text(fields, 'last-modified')
+  const [modifiedMs, dateMs] = [modified, text(fields, 'date')].map((date) => Date.parse(date ?? ''))
+  return dateMs !== undefined && modifiedMs !== undefined && dateMs - modifiedMs >= 1000
+    ? modified
+    : undefined
+}
+
+const text = (fields: Fields, name: string): string | undefined => {
+  const value = fields[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+const numberIn = (digits: string | undefined): number | undefined =>
+  digits !== undefined && /^\d{1,15}$/.test(digits) ? Number(digits) : undefined

@@ -1,0 +1,70 @@
+/** Stores one image, in a thread of its own. It is a bundle of its own too: what it imports, the executable has twice. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { HostFault } from '../../core/errors.ts'
+import type { FromImageThread, ImageOrder, ToImageThread } from './image-messages.ts'
+import { errnoOf } from './storage-fault.ts'
+import { storeContent } from './store-content.ts'
+
+/** How often it is told how far the file is written. */
+const WRITTEN_STEP_BYTES = 8 * 1024 * 1024
+
+const tell = (message: FromImageThread, handedOver: ArrayBuffer[] = []): void =>
+  parentPort?.postMessage(message, handedOver)
+
+const come: ToImageThread[] = []
+let onMessage: () => void = () => {}
+parentPort?.on('message', (message: ToImageThread) => {
+  come.push(message)
+  onMessage()
+})
+
+async function next(): Promise<ToImageThread> {
+  for (;;) {
+    const message = come.shift()
+    if (message !== undefined) return message
+    await new Promise<void>((resolve) => {
+      onMessage = resolve
+    })
+  }
+}
+
+async function* chunks(): AsyncGenerator<Uint8Array> {
+  for (;;) {
+    const message = await next()
+    if (message.kind !== 'chunk') return
+    yield message.chunk
+    const { buffer } = message.chunk
+    tell({ kind: 'used', buffer }, [buffer])
+  }
+}
+
+let told = 0
+const onWritten = (bytes: number): void => {
+  if (bytes - told < WRITTEN_STEP_BYTES) return
+  told = bytes
+  tell({ kind: 'written', bytes })
+}
+
+/** What is no fault and no refused system call is a bug, and passes: the thread ends with it. */
+function failure(error: unknown): FromImageThread {
+  if (error instanceof HostFault) {
+    const { code, message: doing, cause } = error
+    return { kind: 'fault', code, doing, why: cause instanceof Error ? cause.message : '' }
+  }
+  if (errnoOf(error) === undefined) throw error
+  const { errno = 0, syscall = 'a system call' } = error as NodeJS.ErrnoException
+  return { kind: 'errno', errno, doing: syscall }
+}
+
+const outcome = async (order: ImageOrder): Promise<FromImageThread> => {
+  try {
+    const begin = await next()
+    const unpacks = begin.kind === 'begin' && begin.unpacks
+    await storeContent(chunks(), { ...order, unpacks, onWritten })
+    return { kind: 'stored' }
+  } catch (error) {
+    return failure(error)
+  }
+}
+
+void outcome(workerData as ImageOrder).then(tell)

@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { zstdCompressSync } from 'node:zlib'
+import type { Sha256 } from '../../core/vm/ids.ts'
+import type { ThreadSource } from '../threads/start-thread.ts'
+import { ImageWriter, imageThreadBesideThis } from './image-writer.ts'
+
+const MIB = 1024 * 1024
+
+/** Data and zeros, neither of them whole blocks, more than one step of what a thread tells of. */
+const content = Buffer.concat([
+  randomBytes(1_300_007),
+  Buffer.alloc(9 * MIB + 5),
+  randomBytes(9 * MIB + 11),
+  Buffer.alloc(3),
+])
+const packed = Buffer.concat(
+  [0, 700_001, 5 * MIB].map((from, at, all) => zstdCompressSync(content.subarray(from, all[at + 1]))),
+)
+
+const sha256Of = (bytes: Uint8Array): Sha256 => createHash('sha256').update(bytes).digest('hex') as Sha256
+
+type Options = {
+  readonly source?: ThreadSource
+  readonly sha256?: Sha256
+  readonly bytesMax?: number
+  readonly signal?: AbortSignal
+  readonly flags?: string
+  /** An empty file of its own without it. */
+  readonly path?: string
+}
+
+async function stage(t: TestContext, options: Options = {}) {
+  const { source = imageThreadBesideThis, sha256 = sha256Of(content), bytesMax = 100 * MIB } = options
+  const { signal = new AbortController().signal, flags = 'r+' } = options
+  const directory = mkdtempSync(join(tmpdir(), 'image-writer-'))
+  const { path = join(directory, 'image') } = options
+  writeFileSync(path, '')
+  const file = await open(path, flags)
+  const writer = new ImageWriter({ source, file, terms: { sha256, bytesMax }, signal })
+  t.after(async () => {
+    await writer.end()
+    await file.close()
+    rmSync(directory, { recursive: true })
+  })
+  return { writer, path }
+}
+
+/** Answers whether all was wanted. The pieces are used again, as a source may. */
+async function putAll(writer: ImageWriter, bytes: Uint8Array, pieceBytes: number): Promise<boolean> {
+  const piece = Buffer.alloc(pieceBytes)
+  for (let at = 0; at < bytes.length; at += pieceBytes) {
+    const part = bytes.subarray(at, at + pieceBytes)
+    piece.set(part)
+    if (!(await writer.put(piece.subarray(0, part.length)))) return false
+    piece.fill(0xff)
+  }
+  return true
+}
+
+for (const [what, sent, unpacks] of [
+  ['as it is', content, false],
+  ['packed', packed, true],
+] as const) {
+  for (const pieceBytes of [65_537, 3 * MIB]) {
+    test(`what comes ${what} in pieces of ${pieceBytes} bytes is stored, its zeros as holes`, async (t) => {
+      const { writer, path } = await stage(t)
+      writer.begin(unpacks)
+      assert.ok(await putAll(writer, sent, pieceBytes))
+      await writer.finish()
+      assert.ok(readFileSync(path).equals(content))
+      assert.ok(statSync(path).blocks * 512 < content.length - 8 * MIB)
+    })
+  }
+}
+
+test('nothing at all is an image too', async (t) => {
+  const { writer, path } = await stage(t, { sha256: sha256Of(Buffer.alloc(0)) })
+  writer.begin(false)
+  await writer.finish()
+  assert.equal(statSync(path).size, 0)
+})
+
+for (const [what, options, bytes, unpacks, failure] of [
+  ['is another image', {}, content.subarray(1), false, { code: 'image_integrity_failed' }],
+  ['is cut', {}, packed.subarray(0, -5), true, { code: 'image_integrity_failed' }],
+  ['is no zstd', {}, content, true, { code: 'image_integrity_failed' }],
+  ['unpacks to too much', { bytesMax: MIB }, packed, true, { code: 'image_unavailable' }],
+  ['cannot be written', { flags: 'r' }, content, false, { code: 'EBADF', errno: -9 }],
+] as const) {
+  test(`what ${what} fails, and says why`, async (t) => {
+    const { writer } = await stage(t, options)
+    writer.begin(unpacks)
+    await putAll(writer, bytes, MIB)
+    await assert.rejects(writer.finish(), failure)
+    assert.equal(await writer.put(bytes), false)
+  })
+}
+
+test('what has failed wants nothing more, however much comes', async (t) => {
+  const { writer } = await stage(t, { flags: 'r' })
+  writer.begin(false)
+  const piece = randomBytes(MIB)
+  while (await writer.put(piece));
+  await assert.rejects(writer.finish(), { code: 'EBADF' })
+})
+
+test('a thread that ends by itself is storage_failed', async (t) => {
+  const { writer } = await stage(t, { source: () => 'process.exit(0)' })
+  writer.begin(false)
+  await assert.rejects(writer.finish(), { code: 'storage_failed' })
+})
+
+test('a mistake in a thread is told as what it is', async (t) => {
+  const { writer } = await stage(t, { source: () => 'throw new TypeError("a mistake")' })
+  writer.begin(false)
+  await assert.rejects(writer.finish(), new TypeError('a mistake'))
+})
+
+/** Hears what it is told, and does nothing of it. */
+const idle: ThreadSource = () => 'require("node:worker_threads").parentPort.on("message", () => {})'
+
+test('what a thread does not get to waits at its source, and both waits end when nobody wants it', async (t) => {
+  const leaving = new AbortController()
+  const { writer } = await stage(t, { source: idle, signal: leaving.signal })
+  writer.begin(false)
+  // As much as may be under way.
+  assert.ok(await putAll(writer, Buffer.alloc(2 * MIB), MIB))
+  const put = writer.put(Buffer.alloc(1))
+  const reason = new Error('nobody wants it any more')
+  leaving.abort(reason)
+  await assert.rejects(put, reason)
+  await assert.rejects(writer.finish(), reason)
+})
+
+test('what is written begins to go to the disk before the end, and where that fails it is storage_failed', async (t) => {
+  // A device has no stretches to write out: sync_file_range(2) refuses it.
+  const source: ThreadSource = () => `
+    const { parentPort } = require('node:worker_threads')
+    parentPort.postMessage({ kind: 'written', bytes: 8 })
+    parentPort.on('message', ({ kind }) => kind === 'end' && parentPort.postMessage({ kind: 'stored' }))`
+  const { writer } = await stage(t, { source, path: '/dev/null' })
+  writer.begin(false)
+  await assert.rejects(writer.finish(), { code: 'storage_failed' })
+})

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { imageThreadBesideThis } from './image-writer.ts'
+import { Images } from './images.ts'
+import { poolPaths } from './pool-paths.ts'
+import type { TestContext } from 'node:test'
+import type { Sha256 } from '../../core/vm/ids.ts'
+
+const sha256 = 'ab'.repeat(32) as Sha256
+
+function stage(t: TestContext) {
+  const directory = mkdtempSync(join(tmpdir(), 'images-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const paths = poolPaths(directory)
+  for (const path of [paths.images, paths.tmp]) mkdirSync(path)
+  writeFileSync(paths.image(sha256), 'image')
+  const terms = { bytesMax: 1, stallMs: 1, totalMs: 1, thread: imageThreadBesideThis }
+  const images = new Images(paths, terms, 1)
+  return { paths, images }
+}
+
+test('an image that a disk is being made of is not removed, and afterwards it is', async (t) => {
+  const { paths, images } = stage(t)
+  const ends = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const
+  const uses = ends.map(({ promise }) => images.using(sha256, () => promise))
+  await images.remove(sha256)
+  ends[0].resolve()
+  await uses[0]
+  await images.remove(sha256)
+  assert.ok(existsSync(paths.image(sha256)))
+  ends[1].reject(new Error('the disk is full'))
+  await assert.rejects(Promise.all(uses))
+  await images.remove(sha256)
+  assert.deepEqual([readdirSync(paths.images), readdirSync(paths.tmp)], [[], []])
+})
+
+test('an image that is not there is removed already', async (t) => {
+  const { images } = stage(t)
+  await images.remove('cd'.repeat(32) as Sha256)
+})

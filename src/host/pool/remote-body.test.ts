@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import type { RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { ANYWHERE } from '../../../test/fakes/outbound.ts'
+import { Outbound } from '../object-store/outbound-request.ts'
+import { RemoteBody } from './remote-body.ts'
+import type { RemoteTerms } from './remote-body.ts'
+
+const content = Buffer.alloc(4096, 'x')
+
+/** What comes of a source that answers so. */
+async function fetched(
+  t: TestContext,
+  answer: RequestListener,
+  terms: Partial<RemoteTerms>,
+): Promise<number> {
+  const server = createServer(answer).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const policy = { ...ANYWHERE, allowHttp: true, allowedNetworks: ['127.0.0.0/8'] }
+  const outbound = new Outbound({ policy })
+  t.after(() => {
+    outbound.close()
+    server.closeAllConnections()
+    server.close()
+  })
+  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+  const bounds = { bytesMax: 1e9, stallMs: 10_000, resumeDelayMs: () => 1 }
+  const body = new RemoteBody(url, { outbound, ...bounds, ...terms }, t.signal)
+  let bytes = 0
+  try {
+    for await (const chunk of body.chunks()) bytes += chunk.length
+  } finally {
+    await body.close()
+  }
+  return bytes
+}
+
+/** Answers with the rest of the content from where it is asked for. */
+function begin(...[request, response]: Parameters<RequestListener>): Buffer {
+  const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0)
+  const last = content.length - 1
+  response.writeHead(from === 0 ? 200 : 206, {
+    'content-length': content.length - from,
+    etag: '"v1"',
+    ...(from > 0 && { 'content-range': `bytes ${from}-${last}/${content.length}` }),
+  })
+  return content.subarray(from)
+}
+
+async function faultOf(job: Promise<unknown>): Promise<string> {
+  const error: unknown = await job.then(
+    () => assert.fail('it should have failed'),
+    (reason: unknown) => reason,
+  )
+  assert.ok(error instanceof HostFault, String(error))
+  assert.equal(error.code, 'image_unavailable')
+  return errorChain(error)
+}
+
+test('a source that sends a byte now and then is given up', async (t) => {
+  let asked = 0
+  const dripping: RequestListener = (request, response) => {
+    asked += 1
+    const rest = begin(request, response)
+    let sent = 0
+    const timer = setInterval(() => response.write(rest.subarray(sent, ++sent)), 2)
+    response.once('close', () => clearInterval(timer))
+  }
+  const fault = await faultOf(fetched(t, dripping, { pace: { bytes: 1024 * 1024, ms: 20 } }))
+  assert.match(fault, /less than 1024 KiB came in 0\.02 s/)
+  assert.equal(asked, 1 + limits.imageResumesMax)
+})
+
+test('a source that sends a byte and breaks off, each time, is given up', async (t) => {
+  let asked = 0
+  const breaking: RequestListener = (request, response) => {
+    asked += 1
+    response.write(begin(request, response).subarray(0, 1), () => response.destroy())
+  }
+  await faultOf(fetched(t, breaking, { pace: { bytes: 1024, ms: 60_000 } }))
+  assert.equal(asked, 1 + limits.imageResumesMax)
+})
+
+test('a source that breaks off often is gone on with as long as enough comes', async (t) => {
+  let asked = 0
+  const breaking: RequestListener = (request, response) => {
+    asked += 1
+    response.write(begin(request, response).subarray(0, 128), () => response.destroy())
+  }
+  assert.equal(await fetched(t, breaking, { pace: { bytes: 512, ms: 60_000 } }), content.length)
+  assert.ok(asked > limits.imageResumesMax, String(asked))
+})

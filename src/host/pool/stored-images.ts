@@ -1,0 +1,30 @@
+import { readdir, stat } from 'node:fs/promises'
+import { parseSha256 } from '../../core/vm/ids.ts'
+import { verifyPool } from './pool-marker.ts'
+import { ifThere, storageFault } from './storage-fault.ts'
+import type { StoredImage } from '../../ports/storage.ts'
+import type { PoolPaths } from './pool-paths.ts'
+
+/**
+ * The published images of a pool in the order of their digests. A file of another name is none, so nothing that is being
+ * made is. Throws HostFault `storage_inspection_failed`.
+ */
+export async function storedImages(paths: PoolPaths, poolId: string): Promise<readonly StoredImage[]> {
+  try {
+    const digests = (await readdir(paths.images)).map(parseSha256).filter((name) => name !== undefined)
+    const found = await Promise.all(digests.map((sha256) => ifThere(stat(paths.image(sha256)))))
+    // After looking: what is out of sight is not called absent.
+    await verifyPool(paths, poolId)
+    return digests
+      .flatMap((sha256, index) => {
+        const stats = found[index]
+        // It was last written as it came; a name, a mode and a clone change nothing of that (inode(7)).
+        return stats === undefined
+          ? []
+          : [{ sha256, sizeBytes: stats.size, fetchedAtMs: Math.round(stats.mtimeMs) }]
+      })
+      .toSorted((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
+  } catch (error) {
+    throw storageFault(error, 'listing the images of the storage pool', 'storage_inspection_failed')
+  }
+}

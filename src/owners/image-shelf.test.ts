@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import { mock, test } from 'node:test'
+import { createVm } from '../commands/create-vm.ts'
+import { deleteVm } from '../commands/delete-vm.ts'
+import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
+import { silentLog } from '../log/log.ts'
+import { Store } from '../store/store.ts'
+import { createRequest } from '../../test/command-stage.ts'
+import { FakeCapacity } from '../../test/fakes/fake-capacity.ts'
+import { FakeClock } from '../../test/fakes/fake-clock.ts'
+import { FakeStorage } from '../../test/fakes/fake-storage.ts'
+import { ANYWHERE } from '../../test/fakes/outbound.ts'
+import { ImageShelf } from './image-shelf.ts'
+import type { TestContext } from 'node:test'
+import type { CommandContext } from '../commands/context.ts'
+import type { OperationId, Sha256, VmId } from '../core/vm/ids.ts'
+
+const HOUR_MS = 3_600_000
+const TURNS = 50
+const web = 'web-1' as VmId
+
+function stage(t: TestContext, { idleHours = 24 } = {}) {
+  const directory = mkdtempSync(join(tmpdir(), 'image-shelf-'))
+  const store = new Store(directory, { first: 600_000, count: 3 }, async () => {})
+  const clock = new FakeClock()
+  const storage = new FakeStorage()
+  storage.now = () => clock.now()
+  const shelf = new ImageShelf({ storage, store, clock, idleHours, log: silentLog })
+  t.after(async () => {
+    await shelf.stop()
+    store.close()
+    rmSync(directory, { recursive: true })
+  })
+  const context: CommandContext = {
+    store,
+    capacity: new FakeCapacity(),
+    guestRanges: [],
+    outbound: ANYWHERE,
+    stagingQuotaMib: 1024,
+    pokeSnapshot: () => {},
+    now: () => clock.now(),
+    newOperationId: () => 'op-1' as OperationId,
+    poke: () => {},
+  }
+  const fetch = async (text: string): Promise<Sha256> => {
+    const content = Buffer.from(text)
+    const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
+    await storage.ensureImage(sha256, storage.offer(content), new AbortController().signal)
+    return sha256
+  }
+  /** A VM that is made of this image, as its kernel too. */
+  const make = (sha256: Sha256, id = web): void => {
+    const images = (['rootfs', 'kernel'] as const).map((role) => ({
+      role,
+      sha256,
+      source: storage.offer(Buffer.from(sha256)),
+    }))
+    const { network: _network, ...request } = createRequest()
+    const result = createVm(context, id, { ...request, image: { ...request.image, images } })
+    assert.ok(result.ok, JSON.stringify(result))
+  }
+  const forget = (id = web): void => {
+    assert.ok(deleteVm(context, id).ok)
+    store.vms.forget(id, clock.now())
+  }
+  /** Lets time pass, sweep by sweep. */
+  const pass = async (ms: number): Promise<void> => {
+    for (let left = ms; left > 0; left -= limits.imageSweepMs) {
+      clock.advance(Math.min(left, limits.imageSweepMs))
+      for (let turn = 0; turn < TURNS; turn++) await setImmediate()
+    }
+  }
+  const listed = async (): Promise<readonly string[]> => (await shelf.list()).map(({ sha256 }) => sha256)
+  return { store, clock, storage, shelf, fetch, make, forget, pass, listed }
+}
+
+test('an image is listed with how many VMs are made of it, and when one last was', async (t) => {
+  const { clock, shelf, fetch, make, forget } = stage(t)
+  const sha256 = await fetch('root')
+  const fetchedAtMs = clock.now()
+  assert.deepEqual(await shelf.list(), [{ sha256, sizeBytes: 4, fetchedAtMs, useCount: 0 }])
+  clock.advance(HOUR_MS)
+  make(sha256)
+  make(sha256, 'web-2' as VmId)
+  const used = { sha256, sizeBytes: 4, fetchedAtMs, useCount: 2, lastUsedAtMs: clock.now() }
+  assert.deepEqual(await shelf.list(), [used])
+  clock.advance(HOUR_MS)
+  forget()
+  assert.deepEqual(await shelf.list(), [{ ...used, useCount: 1, lastUsedAtMs: clock.now() }])
+})
+
+test('an image that a VM is made of is not removed, and one that none is goes, again too', async (t) => {
+  const { store, shelf, fetch, make, forget, listed } = stage(t)
+  const sha256 = await fetch('root')
+  make(sha256)
+  const refused = await shelf.remove(sha256)
+  assert.ok(!refused.ok && refused.error.code === 'image_in_use')
+  assert.match(refused.error.detail, /in use by a VM/)
+  make(sha256, 'web-2' as VmId)
+  const both = await shelf.remove(sha256)
+  assert.ok(!both.ok)
+  assert.match(both.error.detail, /in use by 2 VMs/)
+  forget()
+  forget('web-2' as VmId)
+  for (let round = 0; round < 2; round++) assert.ok((await shelf.remove(sha256)).ok)
+  assert.deepEqual(await listed(), [])
+  assert.equal(store.imageUses().has(sha256), false)
+})
+
+test('a VM that was made while the images were listed keeps its image from the sweep', async (t) => {
+  const { clock, storage, shelf, fetch, make, listed } = stage(t)
+  const [first, second] = [await fetch('root'), await fetch('other')].toSorted()
+  assert.ok(first !== undefined && second !== undefined)
+  clock.advance(25 * HOUR_MS)
+  const release = storage.holdNext('removeImage')
+  const sweeping = shelf.start()
+  for (let turn = 0; turn < TURNS; turn++) await setImmediate()
+  make(second)
+  release()
+  await sweeping
+  assert.deepEqual(await listed(), [second])
+})
+
+test('an image goes when nobody has used it for the configured time, and not before', async (t) => {
+  const { shelf, fetch, make, forget, pass, listed } = stage(t)
+  const used = await fetch('root')
+  const unused = await fetch('other')
+  make(used)
+  await shelf.start()
+  await pass(24 * HOUR_MS - 1)
+  assert.deepEqual(await listed(), [used, unused].toSorted())
+  await pass(limits.imageSweepMs)
+  assert.deepEqual(await listed(), [used])
+  forget()
+  await pass(24 * HOUR_MS - limits.imageSweepMs)
+  assert.deepEqual(await listed(), [used])
+  await pass(2 * limits.imageSweepMs)
+  assert.deepEqual(await listed(), [])
+})
+
+test('with an idle time of 0 images are kept', async (t) => {
+  const { shelf, fetch, pass, listed } = stage(t, { idleHours: 0 })
+  const sha256 = await fetch('root')
+  await shelf.start()
+  await pass(HOUR_MS)
+  assert.deepEqual(await listed(), [sha256])
+})
+
+test('a pool out of sight is told, keeps its images, and is swept when it is back', async (t) => {
+  const { clock, storage, shelf, fetch, pass, listed } = stage(t)
+  await fetch('root')
+  clock.advance(25 * HOUR_MS)
+  storage.setInSight(false)
+  await shelf.start()
+  const isOutOfSight = (error: unknown): boolean =>
+    error instanceof HostFault && error.code === 'storage_inspection_failed'
+  await assert.rejects(shelf.list(), isOutOfSight)
+  storage.setInSight(true)
+  assert.equal((await listed()).length, 1)
+  await pass(limits.imageSweepMs)
+  assert.deepEqual(await listed(), [])
+})
+
+for (const [what, error] of [
+  ['a fault', new HostFault('storage_failed', 'on purpose')],
+  ['a bug', new TypeError('on purpose')],
+] as const) {
+  test(`an image whose removal ends with ${what} keeps no other from going, and goes later`, async (t) => {
+    const { clock, storage, shelf, fetch, pass, listed } = stage(t)
+    for (const text of ['root', 'other', 'third']) await fetch(text)
+    const [first] = await listed()
+    clock.advance(25 * HOUR_MS)
+    mock.method(storage, 'removeImage').mock.mockImplementationOnce(async () => Promise.reject(error))
+    await shelf.start()
+    assert.deepEqual(await listed(), [first])
+    await pass(limits.imageSweepMs)
+    assert.deepEqual(await listed(), [])
+  })
+}
+
+test('after a stop nothing is removed any more', async (t) => {
+  const { clock, storage, shelf, fetch, pass, listed } = stage(t)
+  for (const text of ['root', 'other']) await fetch(text)
+  clock.advance(25 * HOUR_MS)
+  const release = storage.holdNext('removeImage')
+  const sweeping = shelf.start()
+  for (let turn = 0; turn < TURNS; turn++) await setImmediate()
+  const stopped = shelf.stop()
+  release()
+  await Promise.all([sweeping, stopped])
+  assert.equal((await listed()).length, 1)
+  await pass(2 * limits.imageSweepMs)
+  assert.equal((await listed()).length, 1)
+})

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { before, test } from 'node:test'
+import { createVm } from '../../src/commands/create-vm.ts'
+import { createRequest } from '../command-stage.ts'
+import { makePki } from '../daemon/support/controller-host.ts'
+import { ctl, startCtlStage } from './support/ctl-stage.ts'
+import type { Sha256, VmId } from '../../src/core/vm/ids.ts'
+import type { Pki } from '../daemon/support/controller-host.ts'
+import type { CtlStage } from './support/ctl-stage.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const HOUR_MS = 3_600_000
+
+/** An image that came two hours ago. */
+async function fetch({ host: { host } }: CtlStage, content: Uint8Array): Promise<Sha256> {
+  const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
+  host.storage.now = () => Date.now() - 2 * HOUR_MS
+  await host.storage.ensureImage(sha256, host.storage.offer(content), new AbortController().signal)
+  return sha256
+}
+
+function create({ host: { context, host } }: CtlStage, id: string, sha256: Sha256): void {
+  const source = host.storage.offer(Buffer.from('any'))
+  const images = (['rootfs', 'kernel'] as const).map((role) => ({ role, sha256, source }))
+  const request = createRequest()
+  const nowMs = Date.now() - HOUR_MS
+  const made = createVm({ ...context, now: () => nowMs }, id as VmId, {
+    ...request,
+    image: { ...request.image, images },
+  })
+  assert.ok(made.ok, JSON.stringify(made))
+}
+
+test('images are listed with their size, who uses them, and since when they are there', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  assert.deepEqual(await stage.run('image ls'), {
+    status: 0,
+    out: 'no images; they come when a VM needs them\n',
+    err: '',
+  })
+  const used = await fetch(stage, Buffer.alloc(3 * 1024 * 1024))
+  const unused = await fetch(stage, Buffer.from('other'))
+  create(stage, 'web-1', used)
+  const { status, out, err } = await stage.run('image ls')
+  assert.deepEqual([status, err], [0, ''])
+  const rows = out
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split(/ {2,}/))
+  assert.deepEqual(rows[0], ['IMAGE', 'SIZE', 'VMS', 'LAST USED', 'FETCHED'])
+  const expected = [
+    [used.slice(0, 12), '3 MiB', '1', '1 h ago', '2 h ago'],
+    [unused.slice(0, 12), '1 MiB', '0', '-', '2 h ago'],
+  ]
+  assert.deepEqual(
+    rows.slice(1),
+    expected.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1)),
+  )
+  const { items } = JSON.parse((await stage.run('image ls --json')).out)
+  assert.deepEqual(
+    items.map(({ sha256 }: { sha256: string }) => sha256),
+    [used, unused].toSorted(),
+  )
+})
+
+test('an image goes by its digest or by the beginning of it', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const [one, two] = [await fetch(stage, Buffer.from('one')), await fetch(stage, Buffer.from('two'))]
+  const { status, out, err } = await stage.run(`image rm ${one.slice(0, 8).toUpperCase()} ${two}`)
+  assert.deepEqual([status, err], [0, ''])
+  assert.equal(out, `${one.slice(0, 12)}: removed\n${two.slice(0, 12)}: removed\n`)
+  assert.equal(stage.host.host.storage.imageFiles.size, 0)
+  assert.equal((await stage.run(`image rm ${two}`)).status, 0)
+  const gone = await stage.run(`image rm ${two.slice(0, 8)}`)
+  assert.deepEqual([gone.status, gone.out], [1, ''])
+  assert.match(gone.err, /there is no image [0-9a-f]{8}\n {2}vmhostctl image ls/)
+})
+
+test('what names no image, or several, removes none', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const { imageFiles } = stage.host.host.storage
+  const twins = ['0', '1'].map((end) => `${'ab'.repeat(31)}a${end}` as Sha256)
+  for (const sha256 of twins) imageFiles.set(sha256, { content: Buffer.from('x'), fetchedAtMs: 0 })
+  const several = await stage.run('image rm abababababab')
+  assert.equal(several.status, 1)
+  for (const sha256 of twins) assert.ok(several.err.includes(sha256))
+  for (const name of ['ababab', 'nonsense', 'a'.repeat(65)]) {
+    const { status, err } = await stage.run(`image rm ${name}`)
+    assert.equal(status, 2)
+    assert.match(err, /names no image\n {2}write its SHA-256/)
+  }
+  assert.equal(imageFiles.size, 2)
+})
+
+test('an image in use stays, with what to look at, and the others that were named go', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const [used, unused] = [await fetch(stage, Buffer.from('used')), await fetch(stage, Buffer.from('unused'))]
+  create(stage, 'web-1', used)
+  const { status, out, err } = await stage.run(`image rm ${used.slice(0, 12)} ${unused.slice(0, 12)}`)
+  assert.equal(status, 1)
+  assert.equal(out, `${unused.slice(0, 12)}: removed\n`)
+  assert.match(
+    err,
+    new RegExp(`the image ${used.slice(0, 8)} is in use by a VM on this host.*\n  vmhostctl vm ls --json`),
+  )
+  assert.deepEqual([...stage.host.host.storage.imageFiles.keys()], [used])
+})
+
+test('the digests of images are completed from the daemon', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const sha256 = await fetch(stage, Buffer.from('one'))
+  const shell = { environment: { VMHOSTCTL_PROFILE: stage.profile } }
+  const { out } = await ctl(['__complete', 'image', 'rm', sha256.slice(0, 4)], { shell })
+  assert.equal(out.split('\t', 1)[0], sha256)
+})
