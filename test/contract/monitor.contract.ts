@@ -6,6 +6,7 @@ import type { MonitorState } from '../../src/core/plan/world.ts'
 import type { DiskLimits } from '../../src/core/vm/desired.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
+import { freezePromises } from './monitor-freezes.contract.ts'
 import { restorePromises, savePromises } from './monitor-saves.contract.ts'
 import { until } from './until.ts'
 
@@ -25,6 +26,10 @@ export type MonitorStage = {
   readonly memory: (id: VmId) => Promise<string> | string
   /** Alters what was saved, or cuts it short. */
   readonly damage: (path: string, how: Damage) => Promise<void> | void
+  /** Gives a guest that runs a file system on its disk, and an agent that knows how to freeze it. */
+  readonly useDisk: (id: VmId) => Promise<void> | void
+  /** Writes to that file system, now or as soon as it is let. */
+  readonly write: (id: VmId) => Promise<'written' | 'waits'> | 'written' | 'waits'
   /** Ends that process the hard way. */
   readonly end: (id: VmId) => Promise<void> | void
 }
@@ -232,6 +237,7 @@ export function monitorContract(
 
   savePromises({ disk, promise, reaches })
   restorePromises({ disk, promise, reaches })
+  freezePromises({ promise, reaches })
 
   promise('a guest that does nothing has read and written nothing', async ({ monitor, start }) => {
     await start(id, { paused: true })

@@ -21,6 +21,10 @@ monitorContract('fake monitor', async () => {
     makeRoom: (id) => monitor.makeRoom(id),
     saveFile: (id) => `/pool/disks/${id}/save/memory`,
     memory: (id) => String(monitor.memoryOf(id).life),
+    useDisk: (id) => {
+      monitor.agents.add(id)
+    },
+    write: (id) => (monitor.frozen.has(id) ? 'waits' : 'written'),
     damage: (path) => monitor.files.damage(path),
     end: (id) => monitor.ended(id),
   }

@@ -7,7 +7,7 @@ import type { MachineSpec } from '../../src/core/unit/machine-spec.ts'
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
 import type { DiskLimits } from '../../src/core/vm/desired.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
-import type { Monitor } from '../../src/ports/monitor.ts'
+import type { FreezeOutcome, Monitor } from '../../src/ports/monitor.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import { SavedFiles } from './saved-files.ts'
 import type { FaultMoment } from './fault-switch.ts'
@@ -23,6 +23,8 @@ export type MonitorMethod =
   | 'installed'
   | 'save'
   | 'ensureRestored'
+  | 'freezeFileSystems'
+  | 'thawFileSystems'
 
 const PROGRAM = '/usr/bin/fake-monitor'
 const RESTORE = 'restore='
@@ -47,6 +49,12 @@ export class FakeMonitor implements Monitor {
   readonly files: SavedFiles
   /** Guests that were told the time, in order. */
   readonly toldTime: VmId[] = []
+  /** Guests with an agent that can freeze their file systems, whenever they run; and those whose are frozen. */
+  readonly agents = new Set<VmId>()
+  readonly frozen = new Set<VmId>()
+  /** Guests whose agent does what it is told, and says nothing; and those whose agent is at something else, and does nothing. */
+  readonly mute = new Set<VmId>()
+  readonly busy = new Set<VmId>()
   /** Guests that ran on from a past that they had left behind: each is a loss of what they did since. */
   readonly relived: VmId[] = []
   /** A process ended by itself, since it could not restore its guest. */
@@ -57,6 +65,8 @@ export class FakeMonitor implements Monitor {
   /** The furthest that each life came. */
   readonly #furthest = new Map<number, number>()
   #lives = 0
+  /** Lives that were saved with file systems that were frozen. */
+  readonly #savedFrozen = new Set<number>()
   readonly #withoutRoom = new Set<VmId>()
   readonly #faults = new FaultSwitch<MonitorMethod>()
   #onChange: (id: VmId) => void = () => {}
@@ -158,7 +168,10 @@ export class FakeMonitor implements Monitor {
     const write = (): SavingMonitor => {
       const { kind } = this.#live(id)
       if (kind !== 'paused') throw new HostFault('save_failed', `saving VM ${id}: the guest is ${kind}`)
-      this.files.write(path, { id, memory: this.memoryOf(id), whole: true })
+      const memory = this.memoryOf(id)
+      this.files.write(path, { id, memory, whole: true })
+      if (this.frozen.has(id)) this.#savedFrozen.add(memory.life)
+      else this.#savedFrozen.delete(memory.life)
       return this.#program()
     }
     return this.#faults.run('save', write, signal)
@@ -176,6 +189,39 @@ export class FakeMonitor implements Monitor {
 
   tellTime(id: VmId): void {
     this.toldTime.push(id)
+  }
+
+  async freezeFileSystems(id: VmId, signal: AbortSignal): Promise<FreezeOutcome> {
+    const freeze = (): FreezeOutcome => {
+      if (!this.#hears(id)) return 'none'
+      this.frozen.add(id)
+      return this.mute.has(id) ? 'unknown' : 'frozen'
+    }
+    try {
+      return await this.#faults.run('freezeFileSystems', freeze, signal)
+    } catch (error) {
+      if (!signal.aborted && !(error instanceof HostFault)) throw error
+      // It is frozen where nobody heard of it, and so thawed again, by who says so.
+      if (this.mute.has(id)) return 'unknown'
+      this.frozen.delete(id)
+      return 'none'
+    }
+  }
+
+  async thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean> {
+    const thaw = (): boolean => {
+      if (this.stateOf(id).kind === 'silent') return true
+      if (!this.#hears(id)) return false
+      this.frozen.delete(id)
+      return !this.mute.has(id)
+    }
+    // A fault is an answer that is lost.
+    return this.#faults.run('thawFileSystems', thaw, signal).catch(() => false)
+  }
+
+  /** There is an agent that does what it is told: never in a guest that stands still. */
+  #hears(id: VmId): boolean {
+    return this.agents.has(id) && !this.busy.has(id) && this.stateOf(id).kind === 'running'
   }
 
   watch(onChange: (id: VmId) => void): void {
@@ -230,6 +276,7 @@ export class FakeMonitor implements Monitor {
     this.#withoutRoom.delete(id)
     this.#restoring.delete(id)
     this.#memories.delete(id)
+    this.frozen.delete(id)
     if (this.#states.delete(id)) this.#onChange(id)
   }
 
@@ -255,6 +302,7 @@ export class FakeMonitor implements Monitor {
       return this.onExit(id)
     }
     this.#memories.set(id, file.memory)
+    if (this.#savedFrozen.has(file.memory.life)) this.frozen.add(id)
     this.become(id, { kind: 'paused', disk })
   }
 

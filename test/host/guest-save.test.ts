@@ -99,12 +99,18 @@ test(
   },
 )
 
-test('a guest that nobody in it listens for the time is not disturbed by it', { skip }, async (t) => {
+test('a guest in which nobody listens is not disturbed by the time, and not frozen', { skip }, async (t) => {
   const { monitor, start, said, ask } = await stageOf(t)
   await start()
   await until(said, (text) => text.includes('demo guest ready'), BOOT_MS)
-  await ask('kill $(pidof -x demo-agent) 2>/dev/null; echo gone')
+  const kill = 'until kill $(pidof demo-agent) 2>/dev/null; do sleep 0.1; done'
+  // What it had started has the port too, for a moment.
+  const closed = "while ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q '/dev/vport'; do sleep 0.1; done"
+  assert.equal(await ask(`${kill}; ${closed}; echo gone`), 'gone')
   for (const _ of [1, 2, 3]) monitor.tellTime(id)
+  const beganAt = performance.now()
+  assert.equal(await monitor.freezeFileSystems(id, never), 'none')
+  t.diagnostic(`that nobody would freeze it was known after ${(performance.now() - beganAt).toFixed(1)} ms`)
   assert.equal((await monitor.inspect(id)).kind, 'running')
   assert.equal(await ask('echo alive'), 'alive')
 })

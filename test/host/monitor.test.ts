@@ -141,6 +141,19 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
     saveFile: (id) => join(runDirectory, id, 'memory'),
     memory: (id) => ask(id, 'cat /proc/sys/kernel/random/boot_id'),
     ask,
+    useDisk: async (id) => {
+      const make = 'mke2fs /dev/vda && mkdir /disk && mount -t ext4 /dev/vda /disk'
+      assert.equal(await ask(id, `{ ${make}; } >/dev/null 2>&1 && echo mounted`), 'mounted')
+      // The agent is started after the guest has said that it is ready.
+      const hasPort = "ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q '/dev/vport'"
+      await ask(id, `until ${hasPort}; do sleep 0.1; done; echo there`)
+    },
+    write: async (id) => {
+      const touch = 'touch /disk/$RANDOM </dev/null >/dev/null 2>&1 &'
+      const look = 'kill -0 $! 2>/dev/null || { echo written; exit; }; sleep 0.1'
+      const answer = await ask(id, `${touch} for i in $(seq 20); do ${look}; done; echo waits`)
+      return answer === 'waits' ? 'waits' : 'written'
+    },
     damage: async (path, how) => {
       if (how !== 'altered') return truncate(path, how === 'emptied' ? 0 : 512)
       const file = await open(path, 'r+')

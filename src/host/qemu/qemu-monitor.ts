@@ -23,8 +23,8 @@ import type { DiskLimits } from '../../core/vm/desired.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
-import type { Monitor } from '../../ports/monitor.ts'
-import { tellGuestTime } from './guest-agent.ts'
+import type { FreezeOutcome, Monitor } from '../../ports/monitor.ts'
+import { GuestAgents } from './guest-agents.ts'
 import { checkSavable, giveUpSave, saveGuest } from './qemu-saving.ts'
 import { InstalledQemu } from './qemu-version.ts'
 import { QmpClients } from './qmp-clients.ts'
@@ -66,7 +66,7 @@ export class QemuMonitor implements Monitor {
   readonly #log: Log
   readonly #clients: QmpClients
   readonly #installed: InstalledQemu
-  readonly #telling = new Map<VmId, AbortController>()
+  readonly #agents: GuestAgents
   #onChange: (id: VmId) => void = () => {}
 
   constructor({ program, accelerator, architecture, runDirectory, greetingMs, log }: QemuMonitorOptions) {
@@ -85,6 +85,11 @@ export class QemuMonitor implements Monitor {
       greetingMs: greetingMs ?? limits.qmpGreetingMs,
       onEvent: (id, event) => this.#take(id, event),
       onClose: (id) => this.#onChange(id),
+    })
+    this.#agents = new GuestAgents({
+      socketPath: (id) => agentSocketPath(this.#host.runDirectory, id),
+      listens: async (id) => agentListens(await (await this.#clients.of(id)).execute('query-chardev')),
+      log,
     })
   }
 
@@ -181,10 +186,15 @@ export class QemuMonitor implements Monitor {
   }
 
   tellTime(id: VmId): void {
-    this.#telling.get(id)?.abort()
-    const telling = new AbortController()
-    this.#telling.set(id, telling)
-    void this.#tellTime(id, telling)
+    void this.#agents.tellTime(id)
+  }
+
+  async freezeFileSystems(id: VmId, signal: AbortSignal): Promise<FreezeOutcome> {
+    return this.#agents.freeze(id, signal)
+  }
+
+  async thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean> {
+    return this.#agents.thaw(id, signal)
   }
 
   async diskCounters(id: VmId): Promise<DiskCounters> {
@@ -203,15 +213,8 @@ export class QemuMonitor implements Monitor {
 
   /** Drops all connections; guests go on. */
   close(): void {
-    for (const telling of this.#telling.values()) telling.abort()
+    this.#agents.close()
     this.#clients.close()
-  }
-
-  async #tellTime(id: VmId, telling: AbortController): Promise<void> {
-    const signal = AbortSignal.any([telling.signal, AbortSignal.timeout(limits.guestAgentMs)])
-    const told = await tellGuestTime(agentSocketPath(this.#host.runDirectory, id), Date.now, signal)
-    if (this.#telling.get(id) === telling) this.#telling.delete(id)
-    if (told) this.#log.debug({ vm_id: id }, 'the agent in the guest took the time')
   }
 
   #program(version: string): SavingMonitor {
@@ -275,6 +278,12 @@ async function stateOf(client: QmpClient, signal?: AbortSignal): Promise<Monitor
 
 const diskOf = async (client: QmpClient, signal?: AbortSignal): Promise<QemuDisk> =>
   diskIn(await client.execute('query-block', undefined, signal)) ?? missingDisk()
+
+/** Whether the guest has the agent's port open: `frontend-open` (QEMU QMP Reference Manual, query-chardev). */
+const agentListens = (devices: unknown): boolean =>
+  (devices as readonly { label?: unknown; 'frontend-open'?: unknown }[]).some(
+    (device) => device.label === 'agent' && device['frontend-open'] === true,
+  )
 
 /** We put it into every command, and a guest cannot take it out. */
 function missingDisk(): never {
