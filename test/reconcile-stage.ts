@@ -1,3 +1,4 @@
+import { ANYWHERE } from './fakes/outbound.ts'
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -28,6 +29,14 @@ const imagesOn = (host: FakeHost): CreateVm['image']['images'] =>
     return { role, sha256, source: host.storage.offer(content) }
   })
 
+const shownOf = ({ observed: { state, fault } }: VmRecord): string =>
+  fault === undefined ? state : `${state} ${fault.code}`
+
+/** Turns of the event loop that give anything which does not wait for time the chance to go on. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < TURNS; turn += 1) await setImmediate()
+}
+
 /** A reconciler at work on a fake host, whose time stands still unless the test moves it. */
 export async function reconcileStage(t: TestContext) {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-reconcile-'))
@@ -37,8 +46,9 @@ export async function reconcileStage(t: TestContext) {
   const host = new FakeHost(clock, store.storeId)
   const begin = (): Reconciler => new Reconciler({ store, host, log: silentLog })
   let reconciler = begin()
+  const alsoStop: (() => Promise<void>)[] = []
   t.after(async () => {
-    await reconciler.stop()
+    await Promise.all([reconciler.stop(), ...alsoStop.map((stop) => stop())])
     store.close()
     rmSync(directory, { recursive: true })
   })
@@ -47,6 +57,9 @@ export async function reconcileStage(t: TestContext) {
     store,
     capacity: new FakeCapacity(),
     guestRanges: [],
+    outbound: ANYWHERE,
+    stagingQuotaMib: 1024,
+    pokeSnapshot: () => {},
     now: () => clock.now(),
     newOperationId: () => `op-${(operations += 1)}` as OperationId,
     poke: (vm, reason) => reconciler.poke(vm, reason),
@@ -69,10 +82,10 @@ export async function reconcileStage(t: TestContext) {
       createVm(context, as, createRequest({ image: { images: imagesOn(host) }, ...changes }))
     },
     /** What is shown of the VM in short: its state, and the code of its fault. */
-    shown: (): string => {
-      const { state, fault } = vm().observed
-      return fault === undefined ? state : `${state} ${fault.code}`
-    },
+    shown: () => shownOf(vm()),
+    holdStill: <T>(as: VmId, task: (signal: AbortSignal) => Promise<T>) => reconciler.holdStill(as, task),
+    /** What else ends together with the reconciler, before the store. */
+    alsoStop,
     /** Until no worker has anything to do before a timer or a poke. */
     idle: () => reconciler.idle(),
     pokeAll: (reason: string) => reconciler.pokeAll(reason),
@@ -82,10 +95,7 @@ export async function reconcileStage(t: TestContext) {
       reconciler = begin()
       await reconciler.start()
     },
-    /** Turns of the event loop that give anything which does not wait for time the chance to go on. */
-    turns: async (): Promise<void> => {
-      for (let turn = 0; turn < TURNS; turn += 1) await setImmediate()
-    },
+    turns,
     /** Passes over, after time went by. */
     later: async (ms: number): Promise<void> => {
       clock.advance(ms)

@@ -5,6 +5,9 @@ import { TapTraffic } from '../host/ebpf/tap-traffic.ts'
 import { TrafficProgram } from '../host/ebpf/traffic-program.ts'
 import { LinuxFigures } from '../host/figures/linux-figures.ts'
 import { NftFirewall } from '../host/nftables/nft-firewall.ts'
+import { BandwidthLimit } from '../host/object-store/bandwidth-limit.ts'
+import { HttpObjectStore } from '../host/object-store/http-object-store.ts'
+import { Outbound } from '../host/object-store/outbound-request.ts'
 import { Pool } from '../host/pool/pool.ts'
 import { ConsoleMasters } from '../host/pty/console-masters.ts'
 import { chooseAccelerator } from '../host/qemu/choose-accelerator.ts'
@@ -17,7 +20,8 @@ import { SystemdBus } from '../host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../host/systemd/systemd-units.ts'
 import { RoutedTaps } from '../host/tap/routed-taps.ts'
 import { tapSpecOf } from '../reconcile/intent.ts'
-import { readAsset } from './assets.ts'
+import { imageThreadSource, packThreadSource, readAsset } from './assets.ts'
+import type { OutboundPolicy } from '../core/object-store/outbound-policy.ts'
 import type { Accelerator } from '../core/unit/qemu-command.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
@@ -32,6 +36,7 @@ export type BuiltHost = {
   readonly consoles: ConsoleMasters
   readonly descriptorStore: SystemdDescriptorStore
   readonly traffic: TapTraffic
+  readonly outbound: Outbound
   readonly shells: SshShells
 }
 
@@ -47,7 +52,8 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   const { monitor, ...program } = await buildMonitor(config, log)
   // Made here too: an installation that was set up by an older version has none.
   const keyPair = ensureKeyPair(config.stateDirectory, config.host.id)
-  const pool = buildPool(config, poolId, log)
+  const outbound = buildOutbound(config, store)
+  const pool = buildPool(config, { poolId, outbound, log })
   const traffic = buildTraffic(config, log)
   const host: Host = {
     units: new SystemdUnits({ bus, log, runDirectory: config.runDirectory }),
@@ -55,6 +61,8 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
     monitor,
     storage: pool,
     savedStates: pool.savedStates,
+    staging: pool.staging,
+    objectStore: buildObjectStore(config, outbound),
     taps: new RoutedTaps({ storeId: store.storeId }),
     firewall: buildFirewall(config, store),
     traffic,
@@ -64,7 +72,8 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   }
   const { poolDirectory } = config.storage
   const figures = new LinuxFigures({ poolDirectory, poolId, monitor: program })
-  return { host, figures, bus, consoles, descriptorStore, traffic, shells: new SshShells(keyPair) }
+  const shells = new SshShells(keyPair)
+  return { host, figures, bus, consoles, descriptorStore, traffic, outbound, shells }
 }
 
 type BuiltMonitor = {
@@ -98,15 +107,18 @@ function isExecutable(path: string): boolean {
   }
 }
 
-function buildPool({ storage }: Config, poolId: string, log: Log): Pool {
+type PoolNeeds = { readonly poolId: string; readonly outbound: Outbound; readonly log: Log }
+
+function buildPool({ storage, snapshots }: Config, { poolId, outbound, log }: PoolNeeds): Pool {
   return new Pool({
     directory: storage.poolDirectory,
     poolId,
-    allowHttp: storage.allowHttp,
+    outbound,
     ...(storage.localImagesDirectory === undefined
       ? {}
       : { localImagesDirectory: storage.localImagesDirectory }),
-    ...(storage.extraCaFile === undefined ? {} : { extraCa: [readFileSync(storage.extraCaFile, 'utf8')] }),
+    imageThread: imageThreadSource,
+    packing: { level: snapshots.compressionLevel, threadSource: packThreadSource },
     log,
   })
 }
@@ -138,3 +150,26 @@ function buildFirewall({ network }: Config, store: Store): NftFirewall {
       .map(guestRuleOf),
   })
 }
+
+/** The one way out: images come by it, and snapshots go. */
+function buildOutbound(config: Config, store: Store): Outbound {
+  const { extraCaFile } = config.objectStore
+  return new Outbound({
+    policy: outboundPolicyOf(config),
+    isGuest: (address) => store.vms.addressHolder(address) !== undefined,
+    ...(extraCaFile === undefined ? {} : { extraCa: [readFileSync(extraCaFile, 'utf8')] }),
+  })
+}
+
+function buildObjectStore({ snapshots }: Config, outbound: Outbound): HttpObjectStore {
+  const limit = new BandwidthLimit(snapshots.uploadMbitPerSecond, systemClock)
+  return new HttpObjectStore({ outbound, limit, clock: systemClock })
+}
+
+/** Where this host may speak to at the word of its controller. */
+export const outboundPolicyOf = ({ objectStore, network }: Config): OutboundPolicy => ({
+  allowHttp: objectStore.allowHttp,
+  allowedHosts: objectStore.allowedHosts.map((host) => host.toLowerCase()),
+  allowedNetworks: objectStore.allowedNetworks,
+  guestRanges: network.guestRanges,
+})

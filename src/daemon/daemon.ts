@@ -1,5 +1,5 @@
 import { createControllerApi } from '../api/controller/controller-api.ts'
-import { VmWaits } from '../api/controller/vm-waits.ts'
+import { Waits } from '../api/controller/waits.ts'
 import { bareAddress } from '../config/config.ts'
 import { wakeVm } from '../commands/wake-vm.ts'
 import { HostFault } from '../core/errors.ts'
@@ -12,6 +12,8 @@ import { ConsoleHub } from '../owners/console-hub.ts'
 import { takeConsoleCensus } from '../owners/console-census.ts'
 import { HostInspector } from '../owners/host-inspector.ts'
 import { HostReport } from '../owners/host-report.ts'
+import { ImageShelf } from '../owners/image-shelf.ts'
+import { Snapshots } from '../owners/snapshots/snapshots.ts'
 import { SshSessions } from '../owners/ssh-sessions.ts'
 import { Reconciler } from '../reconcile/reconciler.ts'
 import { sweepOrphans } from '../reconcile/sweep-orphans.ts'
@@ -20,7 +22,7 @@ import { openAdminSocket } from './admin-socket.ts'
 import { reportAdoption } from './adoption-report.ts'
 import { readAsset } from './assets.ts'
 import { build } from './build.ts'
-import { buildHost } from './build-host.ts'
+import { buildHost, outboundPolicyOf } from './build-host.ts'
 import type { Server } from 'node:http'
 import type { ControllerApi } from '../api/controller/controller-api.ts'
 import type { CommandContext } from '../commands/context.ts'
@@ -42,6 +44,8 @@ export class Daemon {
   readonly #built: BuiltHost
   readonly #reconciler: Reconciler
   readonly #inspector: HostInspector
+  readonly #images: ImageShelf
+  readonly #snapshots: Snapshots
   readonly #shells: SshSessions
   readonly #ending = new AbortController()
   readonly #waitingFor = new Set([CONSOLES, FIRST_LOOK])
@@ -55,6 +59,8 @@ export class Daemon {
     this.#built = made.built
     this.#reconciler = new Reconciler(this.#passContext)
     this.#inspector = this.#buildInspector()
+    this.#images = this.#buildImages()
+    this.#snapshots = this.#buildSnapshots()
     const { shells, host } = made.built
     const wake = (id: VmId): void => wakeVm(this.#commandContext, id, 'console')
     this.#shells = new SshSessions({ shells, store: made.store, clock: host.clock, wake, log })
@@ -89,10 +95,13 @@ export class Daemon {
       store: this.#store,
       capacity: this.#inspector,
       guestRanges: this.#config.network.guestRanges,
+      outbound: outboundPolicyOf(this.#config),
+      stagingQuotaMib: this.#config.snapshots.stagingQuotaMib,
       now: () => this.#built.host.clock.now(),
       newOperationId,
       // A disk that cannot flush ends the daemon, as a rejection that nobody handles. Guests live on.
       poke: (id, reason) => void this.#store.flushed().then(() => this.#reconciler.poke(id, reason)),
+      pokeSnapshot: (id) => void this.#store.flushed().then(() => this.#snapshots.poke(id)),
     }
   }
 
@@ -102,12 +111,14 @@ export class Daemon {
     const report = this.#buildReport()
     this.#api = await createControllerApi({
       rooms: {
-        waits: new VmWaits((listener) => this.#store.onVmChange(listener)),
+        waits: new Waits((listener) => this.#store.onVmChange(listener)),
+        snapshotWaits: new Waits((listener) => this.#store.onSnapshotChange(listener)),
         plan: (record, inputs) => planFor(this.#passContext, record, inputs),
         hostView: () => report.take(),
         counters: (record) => readCounters(this.#built.host, record),
         // Before that a VM's stored console would look like none.
         context: () => (this.#waitingFor.has(CONSOLES) ? undefined : context),
+        images: this.#images,
         consoles: new ConsoleHub({ consoles: this.#built.host.consoles, store: this.#store }),
         shells: this.#shells,
         time: this.#built.host.clock,
@@ -142,6 +153,25 @@ export class Daemon {
     })
   }
 
+  #buildImages(): ImageShelf {
+    const { storage, clock } = this.#built.host
+    const { imageIdleHours: idleHours } = this.#config.storage
+    return new ImageShelf({ storage, store: this.#store, clock, idleHours, log: this.#log })
+  }
+
+  #buildSnapshots(): Snapshots {
+    const { uploadsMax, stagingQuotaMib, stagingMaxAgeHours } = this.#config.snapshots
+    return new Snapshots({
+      store: this.#store,
+      host: this.#built.host,
+      holdStill: (id, task) => this.#reconciler.holdStill(id, task),
+      uploadsMax,
+      stagingQuotaMib,
+      stagingMaxAgeHours,
+      log: this.#log,
+    })
+  }
+
   #buildReport(): HostReport {
     const { figures, host, descriptorStore } = this.#built
     return new HostReport({
@@ -155,6 +185,8 @@ export class Daemon {
       figures,
       units: host.units,
       consoles: host.consoles,
+      staging: host.staging,
+      stagingQuotaMib: this.#config.snapshots.stagingQuotaMib,
       isDescriptorStoreAvailable: async () => (await descriptorStore.check()).available,
       store: this.#store,
       clock: host.clock,
@@ -171,6 +203,8 @@ export class Daemon {
     await this.#report(adopted)
     await this.#reconciler.start()
     this.#waitingFor.delete(FIRST_LOOK)
+    this.#snapshots.start()
+    void this.#images.start()
     await sweepOrphans(this.#passContext, this.#ending.signal)
   }
 
@@ -196,7 +230,12 @@ export class Daemon {
     this.#inspector.stop()
     this.#shells.end()
     this.#admin?.close()
-    const work = Promise.all([this.#api?.close(boundMs), this.#reconciler.stop()]).then(() => true)
+    const work = Promise.all([
+      this.#api?.close(boundMs),
+      this.#images.stop(),
+      this.#snapshots.stop(),
+      this.#reconciler.stop(),
+    ]).then(() => true)
     const late = Promise.withResolvers<false>()
     const timer = setTimeout(() => late.resolve(false), boundMs)
     const inTime = await Promise.race([work, late.promise])
@@ -204,6 +243,7 @@ export class Daemon {
     if (!inTime)
       this.#log.warn({}, 'the shutdown bound passed with work under way; the next start goes on from there')
     this.#built.traffic.close()
+    this.#built.outbound.close()
     this.#built.consoles.close()
     this.#built.figures.close()
     this.#built.bus.close()

@@ -172,7 +172,7 @@ function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
 function settle(pass: Pass, state: ObservedState): Next {
   const { record, store, log, cause } = pass
   if (record.deleting) {
-    store.vms.forget(record.id)
+    store.vms.forget(record.id, pass.host.clock.now())
     log.info({ reasons: cause.reasons }, 'deleted')
     return { kind: 'gone' }
   }

@@ -45,6 +45,15 @@ export class Reconciler {
     for (const worker of this.#workers.values()) worker.poke(reason, true)
   }
 
+  /**
+   * Runs a task while no pass of the VM does, and lets none begin meanwhile; pokes are kept. One task of a VM at a time, in the
+   * order in which they came. The signal aborts when a hard stop or a deletion is asked for, and when the worker stops; the
+   * task had better end soon then. Undefined where nobody acts for the VM, or not any more.
+   */
+  async holdStill<T>(id: VmId, task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
+    return this.#workers.get(id)?.holdStill(task)
+  }
+
   /** Stops all workers; resolves when no pass runs. Guests are left alone. */
   async stop(): Promise<void> {
     this.#stopping = true

@@ -1,8 +1,8 @@
 import { unreachable } from '../lib/assert.ts'
+import { Semaphore } from '../lib/semaphore.ts'
 import { runPass, quarantine } from './pass.ts'
 import type { VmId } from '../core/vm/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
-import type { Semaphore } from '../lib/semaphore.ts'
 import type { Cause, Next, WorkerContext } from './progress.ts'
 
 export type WorkerOptions = {
@@ -24,6 +24,9 @@ export class Worker {
   readonly #reasons = new Set<string>()
   #changedAtMs: number | undefined
   #running: { record: VmRecord | undefined; readonly abort: AbortController } | undefined
+  /** A pass, or a task that wants the VM to hold still. */
+  readonly #turn = new Semaphore(1)
+  #still: { readonly record: VmRecord; readonly abort: AbortController } | undefined
   #cancelTimer = (): void => {}
   #stopping = false
   #actingPasses = 0
@@ -42,7 +45,23 @@ export class Worker {
     this.#reasons.add(reason)
     if (change) this.#changedAtMs ??= this.#context.host.clock.monotonicMs()
     if (change && this.#isPreempted()) this.#running?.abort.abort()
+    if (change && this.#endsStill()) this.#still?.abort.abort()
     if (this.#running === undefined) this.#idle = this.#run()
+  }
+
+  /** As {@link Reconciler.holdStill}. */
+  async holdStill<T>(task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
+    return this.#turn.run(async () => {
+      const record = this.#context.store.vms.get(this.#id)
+      if (this.#stopping || record === undefined) return undefined
+      const still = { record, abort: new AbortController() }
+      this.#still = still
+      try {
+        return await task(still.abort.signal)
+      } finally {
+        this.#still = undefined
+      }
+    })
   }
 
   /** Resolves after the first pass, whatever it found. */
@@ -55,12 +74,14 @@ export class Worker {
     return this.#idle
   }
 
-  /** Takes no more pokes, aborts the running step, and resolves when the pass is over. The guest is left alone. */
+  /** Takes no more pokes, aborts the running step, and resolves when nothing runs. The guest is left alone. */
   async stop(): Promise<void> {
     this.#stopping = true
     this.#cancelTimer()
     this.#running?.abort.abort()
+    this.#still?.abort.abort()
     await this.#idle
+    await this.#turn.run(async () => {})
     this.#first.resolve()
   }
 
@@ -69,13 +90,15 @@ export class Worker {
       this.#cancelTimer()
       const running = { record: undefined as VmRecord | undefined, abort: new AbortController() }
       this.#running = running
-      await this.#options.places.run(async () => {
+      const pass = async (): Promise<void> => {
         const cause = this.#takeCause()
         running.record = this.#context.store.vms.get(this.#id)
         this.#follow(await this.#pass(cause, running.abort.signal), cause)
         this.#context.saves.passOver(this.#id)
         this.#first.resolve()
-      })
+      }
+      // One that waits for a VM to move again takes no other's place.
+      await this.#turn.run(() => this.#options.places.run(pass))
     }
     this.#running = undefined
   }
@@ -127,6 +150,12 @@ export class Worker {
     if (started === undefined || now === undefined) return false
     if (this.#context.saves.has(this.#id)) return isWanted(started, now)
     return endsVm(now) && !endsVm(started)
+  }
+
+  /** What is stored now ends the VM, and it was not to end when it was told to hold still. */
+  #endsStill(): boolean {
+    const now = this.#context.store.vms.get(this.#id)
+    return this.#still !== undefined && now !== undefined && endsVm(now) && !endsVm(this.#still.record)
   }
 }
 

@@ -1,6 +1,8 @@
 import { FakeConsoles } from './fake-consoles.ts'
 import { FakeFirewall } from './fake-firewall.ts'
 import { FakeMonitor } from './fake-monitor.ts'
+import { FakeObjectStore } from './fake-object-store.ts'
+import { FakeStaging } from './fake-staging.ts'
 import { FakeStorage } from './fake-storage.ts'
 import { FakeTaps } from './fake-taps.ts'
 import { FakeUnits } from './fake-units.ts'
@@ -10,7 +12,10 @@ import { SavedFiles } from './saved-files.ts'
 import type { UserId, VmId } from '../../src/core/vm/ids.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { Host } from '../../src/ports/host.ts'
+import type { FakeDisk } from './fake-staging.ts'
 import type { Units } from '../../src/ports/units.ts'
+
+const diskOf = (id: VmId): FakeDisk => ({ content: Buffer.from(`the disk of ${id}`), sizeBytes: 64 * 1024 })
 
 /** A whole host in memory, whose parts know of each other what they do on a real one: a unit runs its monitor. */
 export class FakeHost implements Host {
@@ -24,6 +29,12 @@ export class FakeHost implements Host {
     files: this.savedFiles,
     diskOf: (id) => this.storage.disks.get(id)?.sizeMib,
   })
+  /** What is on the disks of VMs; a few bytes where nothing is said. */
+  readonly diskContents = new Map<VmId, FakeDisk>()
+  readonly staging = new FakeStaging({
+    diskOf: (id) => (this.storage.disks.has(id) ? (this.diskContents.get(id) ?? diskOf(id)) : undefined),
+  })
+  readonly objectStore: FakeObjectStore
   readonly traffic: FakeTraffic
   readonly taps: FakeTaps
   readonly firewall = new FakeFirewall()
@@ -37,8 +48,9 @@ export class FakeHost implements Host {
   readonly units: Units
 
   /** @param storeId marks taps as of this store */
-  constructor(clock: Clock, storeId: string) {
+  constructor(clock: Clock, storeId: string, { objectStore = new FakeObjectStore() } = {}) {
     this.clock = clock
+    this.objectStore = objectStore
     this.fakeUnits = new FakeUnits({ now: () => clock.now() })
     const monitorOf = (id: VmId): number | undefined => {
       const unit = this.fakeUnits.stateOf(id)
@@ -49,7 +61,10 @@ export class FakeHost implements Host {
       [...this.storage.disks].some(([id, disk]) => disk.userId === userId && monitorOf(id) !== undefined)
     this.traffic = new FakeTraffic({ clock, devices: this.taps.devices, takes })
     this.storage.onRemove = (id) => this.savedStates.forget(id)
-    this.storage.onSight = (inSight) => this.savedStates.setInSight(inSight)
+    this.storage.onSight = (inSight) => {
+      this.savedStates.setInSight(inSight)
+      this.staging.setInSight(inSight)
+    }
     // It could not restore its guest.
     this.monitor.onExit = (id) => this.fakeUnits.exit(id, 1)
     const { fakeUnits, monitor, storage, ended } = this

@@ -2,6 +2,9 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { Host } from '../../src/ports/host.ts'
+import type { Monitor } from '../../src/ports/monitor.ts'
+import type { ObjectStore, Unsent } from '../../src/ports/object-store.ts'
+import type { Staging } from '../../src/ports/staging.ts'
 
 export type Odds = {
   /** Of a fault in place of the call's effect. */
@@ -10,6 +13,8 @@ export type Odds = {
   readonly after: number
   /** Of the daemon dying at the call, before or after its effect. */
   readonly crash: number
+  /** Of an agent in a guest that does nothing of what it is asked, and of one whose answer is lost. */
+  readonly silence?: number
   /** The traffic of guests can't be known, as on a host without BPF; that does not heal. */
   readonly withoutTraffic?: true
   /** The one moment at which it surely dies, counted from 1 over all calls; each call has two. */
@@ -34,8 +39,10 @@ export class Chaos {
       ...host,
       units: this.#around(host.units, 'systemd_unavailable'),
       consoles: this.#around(host.consoles, 'console_unprotected'),
-      monitor: this.#around(host.monitor, 'monitor_refused'),
+      monitor: this.#aroundMonitor(host.monitor),
       storage: this.#around(host.storage, 'storage_failed'),
+      staging: this.#aroundStaging(host.staging),
+      objectStore: this.#aroundStore(host.objectStore),
       taps: this.#around(host.taps, 'network_failed'),
       firewall: this.#around(host.firewall, 'firewall_failed'),
       traffic: this.#around(host.traffic, 'traffic_failed'),
@@ -48,6 +55,73 @@ export class Chaos {
   restart(odds: Odds): void {
     this.odds = odds
     this.#moments = 0
+  }
+
+  /** Whether the daemon dies at this moment, or has died. */
+  moment(): boolean {
+    this.#moments += 1
+    if (this.#random() < this.odds.crash || this.#moments === this.odds.dieAt) this.dead = true
+    return this.dead
+  }
+
+  /** All that there were yet. */
+  get moments(): number {
+    return this.#moments
+  }
+
+  /** Nothing comes back from packing to a daemon that died meanwhile. */
+  #aroundStaging(staging: Staging): Staging {
+    const around = this.#around(staging, 'storage_failed')
+    const pack: Staging['pack'] = (job, signal) => {
+      const onPart: typeof job.onPart = async (part, next) => {
+        await this.#mayDie()
+        await job.onPart(part, next)
+        await this.#mayDie()
+      }
+      return around.pack({ ...job, onPart }, signal)
+    }
+    return new Proxy(around, {
+      get: (target, name) => (name === 'pack' ? pack : Reflect.get(target, name)),
+    })
+  }
+
+  /** A store that cannot be spoken to is busy, and throws nothing. */
+  #aroundStore(store: ObjectStore): ObjectStore {
+    const ask = async <T>(request: () => Promise<T>): Promise<T | Unsent> => {
+      const busy = (when: string): Unsent => ({ kind: 'busy', because: `it broke off ${when} the request` })
+      await this.#mayDie()
+      if (this.#random() < this.odds.before) return busy('before')
+      const answer = await request()
+      await this.#mayDie()
+      return this.#random() < this.odds.after ? busy('after') : answer
+    }
+    return {
+      putPart: ({ onSent, ...part }, signal) => {
+        const told = (bytes: number): void => void (this.dead || onSent?.(bytes))
+        return ask(() => store.putPart({ ...part, onSent: told }, signal))
+      },
+      complete: (url, parts, signal) => ask(() => store.complete(url, parts, signal)),
+      head: (url, signal) => ask(() => store.head(url, signal)),
+    }
+  }
+
+  /** An agent that is not heard is no fault: nobody knows what it did. */
+  #aroundMonitor(monitor: Monitor): Monitor {
+    const ask = async <T>(request: () => Promise<T>, unheard: T): Promise<T> => {
+      await this.#mayDie()
+      const { silence = 0 } = this.odds
+      if (this.#random() < silence) return unheard
+      const answer = await request()
+      await this.#mayDie()
+      return this.#random() < silence ? unheard : answer
+    }
+    const agents: Pick<Monitor, 'freezeFileSystems' | 'thawFileSystems'> = {
+      freezeFileSystems: (id, signal) => ask(() => monitor.freezeFileSystems(id, signal), 'unknown'),
+      thawFileSystems: (id, signal) => ask(() => monitor.thawFileSystems(id, signal), false),
+    }
+    return new Proxy(this.#around(monitor, 'monitor_refused'), {
+      get: (target, name) => Reflect.get(name in agents ? agents : target, name),
+    })
   }
 
   #around<P extends object>(port: P, code: FaultCode): P {
@@ -85,10 +159,9 @@ export class Chaos {
   }
 
   async #mayDie(): Promise<void> {
-    this.#moments += 1
-    if (this.#random() < this.odds.crash || this.#moments === this.odds.dieAt) this.dead = true
-    if (this.dead) await new Promise(() => {})
+    if (this.moment()) await new Promise(() => {})
   }
 }
 
-const asynchronous = /^(inspect|ensure|remove|list|restart|installed|save|publish|verify)/
+const asynchronous =
+  /^(inspect|ensure|remove|list|restart|installed|save|publish|verify|flushDisk|clone|keep|pack|discard)/

@@ -1,3 +1,4 @@
+import { ANYWHERE } from '../fakes/outbound.ts'
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -185,6 +186,9 @@ export class Simulation {
       store: this.#store,
       capacity: new FakeCapacity(),
       guestRanges: [],
+      outbound: ANYWHERE,
+      stagingQuotaMib: 1024,
+      pokeSnapshot: () => {},
       now: () => this.clock.now(),
       newOperationId: () => `op-${(this.#operations += 1)}` as OperationId,
       poke: (id, reason) => reconciler.poke(id, reason),

@@ -1,0 +1,156 @@
+import { HostFault } from '../../core/errors.ts'
+import { captureMoment } from '../../core/snapshot/capture-moment.ts'
+import { abortable } from '../../lib/abortable.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { thaw } from './guest-freeze.ts'
+import { done, failed } from './outcome.ts'
+import { mibOf } from './pack.ts'
+import type { Capture, SnapshotRecord } from '../../core/snapshot/record.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { FreezeOutcome } from '../../ports/monitor.ts'
+import type { Task } from './context.ts'
+import type { Outcome } from './outcome.ts'
+
+/** Of a capture whose clone is not kept yet. */
+type Cloned = Omit<Capture, 'imageBytes'>
+
+/**
+ * Clones the disk of the VM, at a moment when nothing is on the move there; a running guest stands still for that alone. What
+ * takes longer comes before, and after its worker may act again.
+ */
+export async function capture(task: Task): Promise<Outcome> {
+  const { entry, host, flushes, captures, signal, log } = task
+  const { vmId } = entry.record
+  if (vmOf(task) === undefined) return gone(entry.record)
+  await flushes.run(() => host.staging.flushDisk(vmId, signal), signal)
+  // Its place comes first: who holds a worker still waits for nobody else's capture.
+  const cloned = await captures.run(() => cloneInTurn(task), signal)
+  if ('kind' in cloned) return cloned
+  const { imageBytes } = await flushes.run(() => host.staging.keep(entry.stagingId), signal)
+  signal.throwIfAborted()
+  entry.advance({ stage: 'packing', capture: { ...cloned, imageBytes }, trouble: null })
+  const { consistency, pausedMs } = cloned
+  log.info({ consistency, paused_ms: pausedMs, image_mib: mibOf(imageBytes) }, 'snapshot captured')
+  return done
+}
+
+async function cloneInTurn(task: Task): Promise<Cloned | Outcome> {
+  const { entry, holdStill, signal } = task
+  let begun = false
+  const held = holdStill(entry.record.vmId, (still) => {
+    begun = true
+    return cloneHeld(task, still)
+  })
+  // A pass may take long, and who was deleted need not wait for its end; what has begun comes to an end by itself.
+  const outcome = await abortable(held, signal).catch((error: unknown) => {
+    if (begun) return held
+    throw error
+  })
+  if (outcome !== undefined) return outcome
+  return vmOf(task) === undefined ? gone(entry.record) : later('nobody acts for the VM')
+}
+
+/** The VM that the snapshot was asked of; not another of its id, nor one that is being deleted. */
+function vmOf({ store, entry }: Task): VmRecord | undefined {
+  const { vmId, vmCreatedAtMs } = entry.record
+  const vm = store.vms.get(vmId)
+  return vm?.createdAtMs === vmCreatedAtMs && !vm.deleting ? vm : undefined
+}
+
+const gone = ({ vmId }: SnapshotRecord): Outcome =>
+  failed('vm_gone', `VM ${vmId} was deleted before its disk was captured`)
+
+const later = (because: string): Outcome => ({ kind: 'later', because })
+
+/** `still` aborts when somebody wants the VM to move again. */
+async function cloneHeld(task: Task, still: AbortSignal): Promise<Cloned | Outcome> {
+  try {
+    return await cloneStill(task, still)
+  } catch (error) {
+    if (still.aborted && error === still.reason) return later('the VM shall move')
+    throw error
+  }
+}
+
+async function cloneStill(task: Task, still: AbortSignal): Promise<Cloned | Outcome> {
+  const { host, entry } = task
+  const until = AbortSignal.any([still, task.signal])
+  until.throwIfAborted()
+  const vm = vmOf(task)
+  if (vm === undefined) return gone(entry.record)
+  const unit = await host.units.inspect(vm.id)
+  const monitor = unit.kind === 'active' ? await host.monitor.inspect(vm.id) : undefined
+  until.throwIfAborted()
+  const moment = captureMoment(unit, monitor, vm.desired.power)
+  if (moment.kind === 'not_now') return later(moment.because)
+  return moment.kind === 'still' ? clone(task, vm.id) : cloneRunning(task, vm.id, { still, until })
+}
+
+async function clone({ host, entry }: Task, id: VmId): Promise<Cloned> {
+  await host.staging.clone(entry.stagingId, id)
+  return { atMs: host.clock.now(), consistency: 'crash', pausedMs: 0 }
+}
+
+type Bounds = { readonly still: AbortSignal; readonly until: AbortSignal }
+
+/** Whatever happens, the guest runs afterwards, and its file systems are thawed. */
+async function cloneRunning(task: Task, id: VmId, { still, until }: Bounds): Promise<Cloned> {
+  const { store, host, entry } = task
+  const wasNoted = store.frozenGuests.has(id)
+  let freeze: FreezeOutcome = 'none'
+  store.transaction(() => {
+    entry.advance({ stage: 'capturing' })
+    store.frozenGuests.note(id)
+  })
+  await store.flushed()
+  try {
+    freeze = await host.monitor.freezeFileSystems(id, until)
+    until.throwIfAborted()
+    const cloned = await cloneStanding(task, id, until)
+    return { ...cloned, consistency: freeze === 'frozen' ? 'file_system' : 'crash' }
+  } finally {
+    // What an earlier capture may have frozen is another matter.
+    if (freeze === 'none' && !wasNoted) store.frozenGuests.forget(id)
+    else await thawNow(task, id, still)
+  }
+}
+
+/** One that is about to be ended is not waited for. Its note stays: it may run on all the same. */
+async function thawNow(task: Task, id: VmId, still: AbortSignal): Promise<void> {
+  const ending = new AbortController()
+  const look = (): void => {
+    const { deleting, desired } = task.store.vms.get(id) ?? { deleting: true }
+    if (deleting || desired?.power === 'stopped') ending.abort()
+  }
+  look()
+  still.addEventListener('abort', look, { once: true })
+  if (ending.signal.aborted || (await thaw(task, id, ending.signal)) === 'not_yet') task.thawLater(id)
+  still.removeEventListener('abort', look)
+}
+
+async function cloneStanding(task: Task, id: VmId, until: AbortSignal): Promise<Cloned> {
+  const { clock, monitor } = task.host
+  const beganMs = clock.monotonicMs()
+  let cloned: Cloned
+  try {
+    await monitor.ensurePaused(id, until)
+    cloned = await clone(task, id)
+  } finally {
+    await letRun(task, id)
+  }
+  return { ...cloned, pausedMs: Math.round((clock.monotonicMs() - beganMs) * 10) / 10 }
+}
+
+/** Where it fails, the worker of the VM lets the guest go on: it looks as soon as this is over. */
+async function letRun({ host, log }: Task, id: VmId): Promise<void> {
+  try {
+    await host.monitor.ensureRunning(id, new AbortController().signal)
+  } catch (error) {
+    if (!(error instanceof HostFault)) throw error
+    log.warn(
+      { code: error.code, error: errorChain(error) },
+      'the guest did not go on at once after its capture',
+    )
+  }
+}

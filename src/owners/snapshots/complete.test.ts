@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import { bigDisk, imageIn, imageOf, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
+import { limits } from '../../config/limits.ts'
+import { SignedUrl } from '../../core/storage/signed-url.ts'
+
+const never = new AbortController().signal
+const busy = { kind: 'busy', because: 'it answered 503 (SlowDown)' } as const
+
+/** The object is the disk at its capture. */
+function isComplete({ host, shown, upload }: Awaited<ReturnType<typeof snapshotStage>>): void {
+  assert.equal(shown(), 'completed')
+  const object = host.objectStore.objects.get(upload.key)
+  assert.ok(object !== undefined, 'there is no object')
+  assert.deepEqual(imageIn(object), imageOf(bigDisk('the disk')))
+}
+
+test('a completion whose answer was lost is asked for again', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, upload, take, quiet, shown, after } = stage
+  host.objectStore.answerNext('complete', busy, 'after')
+  take(urlsOf(upload))
+  await quiet()
+  assert.equal(shown(), 'completing upload_busy')
+  await after(limits.retryBackoffMsMin)
+  isComplete(stage)
+})
+
+const GONE = { kind: 'gone', because: 'it answered 404 (NoSuchUpload)' } as const
+
+test('where the store has forgotten the upload since, the object itself tells that it was completed', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, upload, take, quiet, after } = stage
+  host.objectStore.answerNext('complete', busy, 'after')
+  host.objectStore.answerNext('complete', GONE)
+  host.objectStore.answerNext('head', busy)
+  host.objectStore.answerNext('complete', GONE)
+  take(urlsOf(upload))
+  await quiet()
+  await after(4 * limits.retryBackoffMsMin)
+  isComplete(stage)
+  assert.equal(host.objectStore.requests.filter(({ method }) => method === 'head').length, 2)
+})
+
+test('an upload that is gone, and no object in its place, fails the snapshot', async (t) => {
+  const { host, upload, take, quiet, shown, snap, after } = await snapshotStage(t)
+  host.objectStore.answerNext('complete', busy)
+  take(urlsOf(upload))
+  await quiet()
+  upload.abort()
+  await after(limits.retryBackoffMsMin)
+  assert.equal(shown(), 'failed upload_gone')
+  assert.match(snap().trouble?.message ?? '', /no object/)
+})
+
+test('an object of another size is not this snapshot', async (t) => {
+  const { host, upload, take, quiet, shown, snap, after } = await snapshotStage(t)
+  host.objectStore.answerNext('complete', busy)
+  take(urlsOf(upload))
+  await quiet()
+  upload.abort()
+  host.objectStore.objects.set('image-1', Buffer.from('something else'))
+  await after(limits.retryBackoffMsMin)
+  assert.equal(shown(), 'failed upload_gone')
+  assert.match(snap().trouble?.message ?? '', /14 bytes/)
+})
+
+test('without a head URL nobody knows what became of a lost completion, until one is handed over', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, upload, take, handOver, quiet, shown, snap, after } = stage
+  host.objectStore.answerNext('complete', busy, 'after')
+  host.objectStore.answerNext('complete', GONE)
+  const { head, ...rest } = urlsOf(upload)
+  take(rest)
+  await quiet()
+  await after(limits.retryBackoffMsMin)
+  assert.equal(shown(), 'failed upload_gone')
+  assert.match(snap().trouble?.message ?? '', /nobody knows/)
+  host.objectStore.answerNext('complete', GONE)
+  handOver({ firstPart: 1, parts: [], ...(head && { head }) })
+  await quiet()
+  isComplete(stage)
+})
+
+test('an object of the same size and of other parts is not this snapshot', async (t) => {
+  const { host, upload, take, quiet, shown, snap, after, store, id } = await snapshotStage(t)
+  host.objectStore.answerNext('complete', busy)
+  take(urlsOf(upload))
+  await quiet()
+  const other = host.objectStore.openUpload(upload.key)
+  const parts = store.snapshots.parts(id).map(({ number, bytes }) => {
+    const body = Buffer.alloc(bytes, 'other')
+    const etag = createHash('md5').update(body).digest('hex')
+    other.put(number, body, etag)
+    return { number, etag }
+  })
+  await host.objectStore.complete(new SignedUrl(other.completeUrl), parts, never)
+  upload.abort()
+  await after(limits.retryBackoffMsMin)
+  assert.equal(shown(), 'failed upload_gone')
+  assert.match(snap().trouble?.message ?? '', /an object of other parts/)
+})

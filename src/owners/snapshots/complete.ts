@@ -1,0 +1,72 @@
+import { createHash } from 'node:crypto'
+import { looksLikeMd5OfParts } from '../../core/object-store/judge-answer.ts'
+import { assert } from '../../lib/assert.ts'
+import { done, failed } from './outcome.ts'
+import { afterRefusal } from './send.ts'
+import { mibOf } from './pack.ts'
+import type { Task } from './context.ts'
+import type { Outcome } from './outcome.ts'
+
+/** Tells the store to make the object of its parts; asked again, where an answer may have been lost. */
+export async function complete(task: Task): Promise<Outcome> {
+  const { entry, host, store, signal } = task
+  const url = entry.url('complete')
+  if (url === undefined) return done
+  const { completionSent: mayBeCompleted } = entry.record
+  entry.advance({ stage: 'completing', completionSent: true })
+  // From here on nobody knows, if the answer is lost, whether the object is there.
+  await store.flushed()
+  const parts = entry.parts.map(({ number, etag }) => {
+    assert(etag !== undefined, `${entry.id}: part ${number} was not sent`)
+    return { number, etag }
+  })
+  const outcome = await host.objectStore.complete(url, parts, signal)
+  if (outcome.kind === 'completed') return succeed(task)
+  if (outcome.kind === 'gone' && mayBeCompleted) return lookForObject(task)
+  return afterRefusal(task, outcome, { purpose: 'complete', url })
+}
+
+/** The store has forgotten the upload: whether by a completion, only the object tells. */
+async function lookForObject(task: Task): Promise<Outcome> {
+  const { entry, host, signal } = task
+  const url = entry.url('head')
+  if (url === undefined) {
+    const message =
+      'the store does not know the upload any more; whether it was completed nobody knows without a head_url'
+    return failed('upload_gone', message, true)
+  }
+  const outcome = await host.objectStore.head(url, signal)
+  if (outcome.kind === 'absent') return failed('upload_gone', 'the upload is gone, and no object came of it')
+  if (outcome.kind !== 'present') return afterRefusal(task, outcome, { purpose: 'head', url })
+  const { bytes, etag } = outcome
+  if (bytes !== storedBytes(task))
+    return failed('upload_gone', `the upload is gone, and an object of ${bytes} bytes is in its place`)
+  if (isOfOtherParts(task, etag))
+    return failed('upload_gone', 'the upload is gone, and an object of other parts is in its place')
+  return succeed(task)
+}
+
+/** Whether the ETag is one of an object of parts, and not of these. Where theirs are no MD5s, it tells nothing. */
+function isOfOtherParts({ entry: { parts } }: Task, etag: string | undefined): boolean {
+  if (etag === undefined || !looksLikeMd5OfParts(etag)) return false
+  if (parts.some((part) => part.etag?.toLowerCase() !== part.md5)) return false
+  const md5 = createHash('md5')
+  for (const part of parts) md5.update(part.md5, 'hex')
+  return etag.toLowerCase() !== `${md5.digest('hex')}-${parts.length}`
+}
+
+const storedBytes = ({ entry }: Task): number => entry.parts.reduce((sum, { bytes }) => sum + bytes, 0)
+
+async function succeed(task: Task): Promise<Outcome> {
+  const { entry, host, log } = task
+  const { createdAtMs, capture } = entry.record
+  entry.advance({ stage: 'completed', trouble: null })
+  const words = {
+    image_mib: mibOf(capture?.imageBytes ?? 0),
+    stored_mib: mibOf(storedBytes(task)),
+    part_count: entry.parts.length,
+    elapsed_ms: host.clock.now() - createdAtMs,
+  }
+  log.info(words, 'snapshot completed')
+  return done
+}

@@ -1,0 +1,140 @@
+import { assert } from '../../lib/assert.ts'
+import type {
+  PackedPart,
+  PackPoint,
+  SnapshotId,
+  SnapshotPart,
+  SnapshotRecord,
+  StagingId,
+  UrlsAtHand,
+} from '../../core/snapshot/record.ts'
+import type { SignedUrl } from '../../core/storage/signed-url.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { SnapshotChange } from '../../store/snapshot-table.ts'
+import type { UrlPurpose } from '../../store/snapshot-urls.ts'
+import type { Store } from '../../store/store.ts'
+import type { StagingRoom } from './staging-room.ts'
+
+/** The snapshot was deleted; another may have its id. */
+export class SnapshotGone extends Error {
+  override readonly name = 'SnapshotGone'
+
+  constructor() {
+    super('the snapshot was deleted')
+  }
+}
+
+export type EntryOptions = {
+  readonly store: Pick<Store, 'snapshots'>
+  readonly clock: Pick<Clock, 'now'>
+  readonly room: StagingRoom
+}
+
+/**
+ * One snapshot on record, as its course sees it and writes to it. Parts and URLs are kept in memory, for there may be ten
+ * thousand. Every method but `find` throws {@link SnapshotGone} once the record is gone, so nothing is ever written to another
+ * snapshot of the same id.
+ */
+export class SnapshotEntry {
+  readonly id: SnapshotId
+  readonly stagingId: StagingId
+  readonly #store: Pick<Store, 'snapshots'>
+  readonly #clock: Pick<Clock, 'now'>
+  readonly #room: StagingRoom
+  readonly #parts: SnapshotPart[]
+  /** By their numbers, and in that order. */
+  readonly #unsent = new Map<number, SnapshotPart>()
+  #stagedBytes = 0
+  #urls: UrlsAtHand
+
+  constructor({ id, stagingId }: SnapshotRecord, { store, clock, room }: EntryOptions) {
+    this.id = id
+    this.stagingId = stagingId
+    this.#store = store
+    this.#clock = clock
+    this.#room = room
+    this.#parts = store.snapshots.parts(id)
+    this.#urls = store.snapshots.urlsAtHand(id)
+    for (const part of this.#parts) if (part.etag === undefined) this.#addUnsent(part)
+    this.#room.set(stagingId, this.#stagedBytes)
+  }
+
+  /** Undefined where it was deleted. */
+  find(): SnapshotRecord | undefined {
+    const record = this.#store.snapshots.get(this.id)
+    return record?.stagingId === this.stagingId ? record : undefined
+  }
+
+  get record(): SnapshotRecord {
+    const record = this.find()
+    if (record === undefined) throw new SnapshotGone()
+    return record
+  }
+
+  /** In the order of their numbers. */
+  get parts(): readonly SnapshotPart[] {
+    return this.#parts
+  }
+
+  /** Those that are not sent; in the same order. */
+  get unsent(): readonly SnapshotPart[] {
+    return [...this.#unsent.values()]
+  }
+
+  get urls(): UrlsAtHand {
+    return this.#urls
+  }
+
+  /** Others may have handed over URLs. */
+  readUrls(): void {
+    if (this.find() !== undefined) this.#urls = this.#store.snapshots.urlsAtHand(this.id)
+  }
+
+  url(purpose: UrlPurpose): SignedUrl | undefined {
+    return this.find() && this.#store.snapshots.url(this.id, purpose)
+  }
+
+  advance(change: Omit<SnapshotChange, 'nowMs'>): SnapshotRecord {
+    void this.record
+    return this.#store.snapshots.advance(this.id, { ...change, nowMs: this.#clock.now() })
+  }
+
+  addPart(part: PackedPart, next: PackPoint): void {
+    void this.record
+    this.#store.snapshots.addPart(this.id, part, next, this.#clock.now())
+    this.#parts.push(part)
+    this.#addUnsent(part)
+    this.#room.set(this.stagingId, this.#stagedBytes)
+  }
+
+  setEtag(number: number, etag: string): void {
+    void this.record
+    this.#store.snapshots.setEtag(this.id, number, etag, this.#clock.now())
+    const part = this.#unsent.get(number)
+    assert(part !== undefined, `${this.id}: part ${number} was sent twice`)
+    // Their numbers begin with 1, and none is left out.
+    this.#parts[number - 1] = { ...part, etag }
+    this.#unsent.delete(number)
+    this.#stagedBytes -= part.bytes
+    this.#room.set(this.stagingId, this.#stagedBytes)
+  }
+
+  /** The store took this one no more. False where fresh ones have come since, which it says nothing about. */
+  dropUrls(purpose: UrlPurpose, used: SignedUrl): boolean {
+    void this.record
+    if (this.url(purpose)?.equals(used) !== true) return false
+    this.#store.snapshots.dropUrls(this.id, this.#clock.now(), purpose)
+    this.readUrls()
+    return true
+  }
+
+  touch(): void {
+    void this.record
+    this.#store.snapshots.touch(this.id, this.#clock.now())
+  }
+
+  #addUnsent(part: SnapshotPart): void {
+    this.#unsent.set(part.number, part)
+    this.#stagedBytes += part.bytes
+  }
+}

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
+import { IDLE_MS, SLEEPER } from '../../../test/sleep-stage.ts'
+import { setCompute } from '../../commands/reshape.ts'
+import { setPower } from '../../commands/set-power.ts'
+import { limits } from '../../config/limits.ts'
+
+type Stage = Awaited<ReturnType<typeof snapshotStage>>
+
+/** Longer than any back-off, as often as it takes. */
+const LONG_MS = 2 * limits.retryBackoffMsMax
+
+const isThawed = ({ host, store, vmId }: Stage): void => {
+  assert.equal(host.monitor.stateOf(vmId).kind, 'running')
+  assert.equal(host.monitor.frozen.has(vmId), false, 'the guest is frozen')
+  assert.deepEqual(store.frozenGuests.all(), [])
+}
+
+const isFrozen = ({ host, store, vmId }: Stage): void => {
+  assert.equal(host.monitor.frozen.has(vmId), true, 'the guest is not frozen')
+  assert.deepEqual(store.frozenGuests.all(), [vmId])
+}
+
+/** As an earlier life of the daemon left it. */
+const leaveFrozen = ({ host, store, vmId }: Stage): void => {
+  store.frozenGuests.note(vmId)
+  host.monitor.frozen.add(vmId)
+}
+
+test('a guest that was left frozen is thawed, though its snapshot is gone and it was paused meanwhile', async (t) => {
+  const stage = await snapshotStage(t)
+  const { context, vmId, quiet, restart } = stage
+  setPower(context, vmId, 'paused')
+  await quiet()
+  leaveFrozen(stage)
+  await restart()
+  isFrozen(stage)
+  setPower(context, vmId, 'running')
+  await quiet()
+  isThawed(stage)
+})
+
+test('a guest whose agent is at something else after its capture is thawed as soon as that does what it is told', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, vmId, upload, take, quiet, shown, after } = stage
+  const captured = host.staging.holdNext('clone')
+  take(urlsOf(upload))
+  await quiet()
+  host.monitor.busy.add(vmId)
+  captured()
+  await quiet()
+  assert.equal(shown(), 'completed')
+  isFrozen(stage)
+  await after(LONG_MS)
+  isFrozen(stage)
+  host.monitor.busy.delete(vmId)
+  await after(limits.retryBackoffMsMax)
+  isThawed(stage)
+})
+
+test('a freeze and a thaw of which nobody heard are told from thawed ones', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, store, vmId, upload, take, quiet, snap, after } = stage
+  host.monitor.mute.add(vmId)
+  take(urlsOf(upload))
+  await quiet()
+  assert.equal(snap().capture?.consistency, 'crash')
+  assert.deepEqual(store.frozenGuests.all(), [vmId])
+  host.monitor.mute.delete(vmId)
+  await after(limits.retryBackoffMsMax)
+  isThawed(stage)
+})
+
+test('a guest is not forgotten by a daemon that stops before its agent has answered', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, vmId, quiet, restart } = stage
+  leaveFrozen(stage)
+  host.monitor.busy.add(vmId)
+  await restart()
+  isFrozen(stage)
+  host.monitor.busy.delete(vmId)
+  await restart()
+  await quiet()
+  isThawed(stage)
+})
+
+test('an agent that is frozen from before, and does not answer, is not forgotten by another capture', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, vmId, upload, take, quiet, shown, after } = stage
+  leaveFrozen(stage)
+  host.monitor.busy.add(vmId)
+  take(urlsOf(upload))
+  await quiet()
+  assert.equal(shown(), 'completed')
+  isFrozen(stage)
+  host.monitor.busy.delete(vmId)
+  await after(limits.retryBackoffMsMax)
+  isThawed(stage)
+})
+
+test('a guest that goes to sleep frozen is thawed after it wakes', async (t) => {
+  const stage = await snapshotStage(t)
+  const { context, clock, host, vmId, vm, idle, quiet } = stage
+  setCompute(context, vmId, SLEEPER)
+  await quiet()
+  leaveFrozen(stage)
+  clock.advance(IDLE_MS)
+  await idle()
+  await quiet()
+  assert.equal(vm().observed.state, 'sleeping')
+  assert.deepEqual(stage.store.frozenGuests.all(), [vmId])
+  host.traffic.receive(vm().host.device, { name: 'for the guest' })
+  await idle()
+  await quiet()
+  isThawed(stage)
+})
+
+test('a guest that is over is nobody to thaw', async (t) => {
+  const stage = await snapshotStage(t)
+  const { context, store, host, vmId, quiet } = stage
+  host.monitor.busy.add(vmId)
+  leaveFrozen(stage)
+  setPower(context, vmId, 'stopped')
+  await quiet()
+  assert.deepEqual(store.frozenGuests.all(), [])
+})
+
+test('where no agent listens a capture leaves nothing to thaw', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, vmId, upload, take, quiet, shown } = stage
+  host.monitor.agents.delete(vmId)
+  take(urlsOf(upload))
+  await quiet()
+  assert.equal(shown(), 'completed')
+  isThawed(stage)
+})
+
+test('a hard stop does not wait for a thaw that nobody answers', async (t) => {
+  const stage = await snapshotStage(t)
+  const { context, host, vmId, vm, upload, take, quiet } = stage
+  host.monitor.holdNext('thawFileSystems')
+  take(urlsOf(upload))
+  await quiet()
+  assert.equal(vm().observed.state, 'running')
+  setPower(context, vmId, 'stopped')
+  await quiet()
+  assert.equal(vm().observed.state, 'stopped')
+})

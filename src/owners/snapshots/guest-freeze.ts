@@ -1,0 +1,125 @@
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import type { SnapshotsContext } from './context.ts'
+
+type Thawing = Pick<SnapshotsContext, 'store' | 'host' | 'log'>
+
+/** `none`: it was not on record, or is over. `not_yet`: it stands still, or nobody in it said that it is thawed; ask again later. */
+export type ThawOutcome = 'thawed' | 'none' | 'not_yet'
+
+/**
+ * Thaws a guest that may be frozen, if it runs. Its note goes only when an agent said that it is thawed, or the guest is over:
+ * one that sleeps is saved as it was. Whoever calls sees to it that nobody freezes it or starts it meanwhile.
+ */
+export async function thaw(
+  { store, host, log }: Thawing,
+  id: VmId,
+  signal: AbortSignal,
+): Promise<ThawOutcome> {
+  try {
+    if (!store.frozenGuests.has(id)) return 'none'
+    const { kind } = await host.units.inspect(id)
+    if (kind === 'absent' || kind === 'failed') {
+      if (await isSaved(host, id)) return 'not_yet'
+      store.frozenGuests.forget(id)
+      return 'none'
+    }
+    if (kind !== 'active' || (await host.monitor.inspect(id)).kind !== 'running') return 'not_yet'
+    if (!(await host.monitor.thawFileSystems(id, signal))) {
+      log.warn(
+        { vm_id: id },
+        'no agent in the guest says that it is thawed, and it may have file systems frozen',
+      )
+      return 'not_yet'
+    }
+    store.frozenGuests.forget(id)
+    return 'thawed'
+  } catch (error) {
+    if (!(error instanceof HostFault)) throw error
+    log.warn({ vm_id: id, code: error.code, error: errorChain(error) }, 'a guest could not be thawed yet')
+    return 'not_yet'
+  }
+}
+
+/** Whatever is wrong with it, a guest may be made of it one day. */
+async function isSaved({ monitor, savedStates }: Thawing['host'], id: VmId): Promise<boolean> {
+  const { kind } = await savedStates.inspect(id, await monitor.installed())
+  return kind === 'present' || kind === 'unusable'
+}
+
+/**
+ * Thaws what an earlier life of the daemon, or a capture, may have left frozen: guests on record, each as soon as it runs, and
+ * again and again until an agent says so.
+ */
+export class Thaws {
+  readonly #context: Thawing & Pick<SnapshotsContext, 'holdStill'>
+  readonly #underWay = new Map<VmId, Promise<void>>()
+  /** Those that changed while they were being thawed. */
+  readonly #changed = new Set<VmId>()
+  readonly #attempts = new Map<VmId, number>()
+  /** The way to wait no longer. */
+  readonly #waiting = new Map<VmId, () => void>()
+  #stopping = false
+
+  constructor(context: Thawing & Pick<SnapshotsContext, 'holdStill'>) {
+    this.#context = context
+  }
+
+  /** Looks at all that are on record. */
+  look(): void {
+    for (const id of this.#context.store.frozenGuests.all()) this.notice(id)
+  }
+
+  /** Something changed about this VM. */
+  notice(id: VmId): void {
+    if (this.#underWay.has(id)) this.#changed.add(id)
+    else if (!this.#stopping && this.#context.store.frozenGuests.has(id)) this.#begin(id)
+  }
+
+  /** It may be frozen, and was not to be thawed just now. */
+  later(id: VmId): void {
+    if (this.#stopping) return
+    const attempt = (this.#attempts.get(id) ?? 0) + 1
+    this.#attempts.set(id, attempt)
+    const ms = Math.min(limits.retryBackoffMsMin * 2 ** (attempt - 1), limits.retryBackoffMsMax)
+    this.#waiting.get(id)?.()
+    this.#waiting.set(
+      id,
+      this.#context.host.clock.after(ms, () => this.notice(id)),
+    )
+  }
+
+  /** Resolves when none is under way. The next start goes on. */
+  async stop(): Promise<void> {
+    this.#stopping = true
+    for (const cancel of this.#waiting.values()) cancel()
+    this.#waiting.clear()
+    await Promise.all(this.#underWay.values())
+  }
+
+  #begin(id: VmId): void {
+    this.#waiting.get(id)?.()
+    this.#waiting.delete(id)
+    this.#underWay.set(id, this.#thaw(id))
+  }
+
+  async #thaw(id: VmId): Promise<void> {
+    const { holdStill, log } = this.#context
+    let outcome: ThawOutcome | undefined
+    try {
+      // Behind a capture that is under way, and thaws it itself.
+      outcome = await holdStill(id, (still) => thaw(this.#context, id, still))
+      if (outcome === 'thawed') log.info({ vm_id: id }, 'thawed a guest that a capture may have left frozen')
+    } catch (error) {
+      log.error({ vm_id: id, error }, 'a bug while a guest was to be thawed')
+      outcome = 'not_yet'
+    }
+    this.#underWay.delete(id)
+    const changed = this.#changed.delete(id)
+    if (outcome !== 'not_yet') this.#attempts.delete(id)
+    else if (changed) this.notice(id)
+    else this.later(id)
+  }
+}

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { noise, MIB, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import type { SnapshotId } from '../../core/snapshot/record.ts'
+
+const NO_URLS = { firstPart: 1, parts: [] }
+
+test('a pack that fails while it waits for room gives back the room that comes', async (t) => {
+  const stage = await snapshotStage(t, { stagingQuotaMib: 1 })
+  const { host, upload, take, handOver, quiet, shown, after } = stage
+  const { staging } = host
+  const pack = staging.pack.bind(staging)
+  const failing = new AbortController()
+  // As a file system that fails beside the part that waits to be taken.
+  staging.pack = (job, signal) => pack(job, AbortSignal.any([signal, failing.signal]))
+  take(NO_URLS)
+  await quiet()
+  assert.equal(shown(), 'packing')
+  staging.pack = pack
+  failing.abort(new HostFault('storage_failed', 'on purpose'))
+  await quiet()
+  assert.equal(shown(), 'packing storage_failed')
+  handOver(urlsOf(upload))
+  await after(limits.retryBackoffMsMax)
+  assert.equal(shown(), 'completed')
+})
+
+test('who waits for room in staging does not keep others from packing', async (t) => {
+  const stage = await snapshotStage(t, { stagingQuotaMib: 3 })
+  const { host, store, vmId, upload, take, drop, quiet, shown } = stage
+  host.diskContents.set(vmId, { content: noise('three parts', 2.5 * MIB), sizeBytes: 3 * MIB })
+  take(NO_URLS)
+  await quiet()
+  assert.equal(shown(), 'sending')
+  const abandoned = ['snap-2', 'snap-3'] as SnapshotId[]
+  for (const id of abandoned) {
+    take(NO_URLS, id)
+    await quiet()
+  }
+  const kept = 'snap-4' as SnapshotId
+  const release = host.objectStore.holdNext('putPart')
+  take(urlsOf(upload), kept)
+  await quiet()
+  assert.equal(limits.packsMax, abandoned.length)
+  assert.deepEqual(
+    [...abandoned, kept].map((id) => store.snapshots.parts(id).length),
+    [0, 0, 0],
+  )
+  drop()
+  await quiet()
+  assert.deepEqual(
+    [...abandoned, kept].map((id) => store.snapshots.parts(id).length),
+    [1, 1, 1],
+  )
+  release()
+  await quiet()
+  assert.notEqual(store.snapshots.parts(kept)[0]?.etag, undefined)
+})

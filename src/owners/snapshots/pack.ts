@@ -1,0 +1,116 @@
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { CourseEnd, done, failed } from './outcome.ts'
+import type { PackedPart, PackPoint } from '../../core/snapshot/record.ts'
+import type { Task } from './context.ts'
+import type { Outcome } from './outcome.ts'
+
+const MIB = 1024 * 1024
+
+/** What a pack needs for a part: a place among those who pack, and room in staging. */
+class PartTurn {
+  readonly #task: Task
+  readonly #partBytes: number
+  readonly #ended = new AbortController()
+  readonly #signal: AbortSignal
+  #givePlace: (() => void) | undefined
+  #giveRoom: (() => void) | undefined
+
+  constructor(task: Task, partBytes: number) {
+    this.#task = task
+    this.#partBytes = partBytes
+    this.#signal = AbortSignal.any([task.signal, this.#ended.signal])
+  }
+
+  /** Resolves when there is both. While there is no room the place is others', who may wait for none. */
+  async take(): Promise<void> {
+    const { room, packs } = this.#task
+    this.#givePlace ??= this.#held(await packs.take(this.#signal))
+    this.#giveRoom = room.takeNow(this.#partBytes)
+    if (this.#giveRoom !== undefined) return
+    this.#returnPlace()
+    this.#giveRoom = this.#held(await room.take(this.#partBytes, this.#signal))
+    this.#givePlace = this.#held(await packs.take(this.#signal))
+  }
+
+  /** The part is on record, and counts as what is packed. */
+  returnRoom(): void {
+    this.#giveRoom?.()
+    this.#giveRoom = undefined
+  }
+
+  /** Gives all back, also what somebody waits for yet. */
+  end(): void {
+    this.#ended.abort(new Error('the pack has ended'))
+    this.returnRoom()
+    this.#returnPlace()
+  }
+
+  #returnPlace(): void {
+    this.#givePlace?.()
+    this.#givePlace = undefined
+  }
+
+  /** What came in the moment that all ended is nobody's. */
+  #held(give: () => void): () => void {
+    if (this.#signal.aborted) give()
+    this.#signal.throwIfAborted()
+    return give
+  }
+}
+
+/** Packs the clone into parts, from where that stands. Waits for its turn, and after each part for room for the next. */
+export async function pack(task: Task): Promise<Outcome> {
+  const turn = new PartTurn(task, task.entry.record.partMib * MIB)
+  try {
+    await turn.take()
+    await packNow(task, turn)
+  } finally {
+    turn.end()
+  }
+  await removeClone(task)
+  return done
+}
+
+async function packNow(task: Task, turn: PartTurn): Promise<void> {
+  const { entry, host, store, signal, log } = task
+  const { partMib, packed: from, stagingId } = entry.record
+  const partBytes = partMib * MIB
+  const beganMs = host.clock.monotonicMs()
+  // That it was captured is on the disk before anything is made of it.
+  await store.flushed()
+  const onPart = async (part: PackedPart, next: PackPoint): Promise<void> => {
+    signal.throwIfAborted()
+    if (part.number > limits.partsMax) throw new CourseEnd(tooManyParts(partMib))
+    entry.addPart(part, next)
+    turn.returnRoom()
+    await store.flushed()
+    task.look()
+    if (next.imageBytes < (entry.record.capture?.imageBytes ?? 0)) await turn.take()
+  }
+  const job = { stagingId, from, parts: entry.parts.length, partBytes, onPart }
+  const { storedBytes, sha256 } = await host.staging.pack(job, signal)
+  signal.throwIfAborted()
+  entry.advance({ stage: 'sending', sha256 })
+  const elapsedMs = Math.round(host.clock.monotonicMs() - beganMs)
+  log.info({ stored_mib: mibOf(storedBytes), sha256, elapsed_ms: elapsedMs }, 'snapshot packed')
+  // Without the clone nothing is packed again: that all is packed is on the disk first.
+  await store.flushed()
+}
+
+const tooManyParts = (partMib: number): Outcome =>
+  failed('upload_too_many_parts', `more than ${limits.partsMax} parts of ${partMib} MiB: choose larger ones`)
+
+/** A clone that stays goes with the rest of the staging. */
+async function removeClone({ entry, host, log }: Task): Promise<void> {
+  try {
+    await host.staging.removeClone(entry.stagingId)
+  } catch (error) {
+    if (!(error instanceof HostFault)) throw error
+    log.warn({ code: error.code, error: errorChain(error) }, 'the clone of a packed snapshot stays for now')
+  }
+}
+
+/** To a tenth. */
+export const mibOf = (bytes: number): number => Math.round((bytes / MIB) * 10) / 10

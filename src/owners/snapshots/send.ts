@@ -1,0 +1,118 @@
+import { createHash } from 'node:crypto'
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { unreachable } from '../../lib/assert.ts'
+import { done, failed } from './outcome.ts'
+import type { SnapshotPart } from '../../core/snapshot/record.ts'
+import type { SignedUrl } from '../../core/storage/signed-url.ts'
+import type { PartBody, Unsent } from '../../ports/object-store.ts'
+import type { UrlPurpose } from '../../store/snapshot-urls.ts'
+import type { Task } from './context.ts'
+import type { Outcome } from './outcome.ts'
+
+/** Sends one part, when its turn has come among those of all snapshots. */
+export async function sendPart(task: Task, part: SnapshotPart): Promise<Outcome> {
+  return task.uploads.run(task.entry.stagingId, () => sendNow(task, part), task.signal)
+}
+
+async function sendNow(task: Task, part: SnapshotPart): Promise<Outcome> {
+  const { entry, host, store, signal, log } = task
+  const { number, md5, bytes } = part
+  // It may have been used up while this part waited for its turn.
+  const url = entry.url(number)
+  if (url === undefined) return done
+  const beganMs = host.clock.monotonicMs()
+  // That there is this part is on the disk before the store hears of it.
+  await store.flushed()
+  const body = host.staging.partBody(entry.stagingId, part)
+  const outcome = await host.objectStore.putPart({ url, body, md5, onSent: activityOf(task) }, signal)
+  if (outcome.kind === 'damaged' && !(await isWhole(body, part, signal)))
+    return failed('staging_lost', `part ${number} is damaged in staging: ${outcome.because}`)
+  if (outcome.kind !== 'stored') return afterRefusal(task, outcome, { purpose: number, url })
+  entry.setEtag(number, outcome.etag)
+  await store.flushed()
+  const elapsedMs = Math.round(host.clock.monotonicMs() - beganMs)
+  log.debug({ part: number, bytes, elapsed_ms: elapsedMs }, 'part sent')
+  await discard(task, [part])
+  return done
+}
+
+/** Whether what would be sent is still what was packed. */
+async function isWhole(
+  body: PartBody,
+  { sha256, md5 }: Pick<SnapshotPart, 'sha256' | 'md5'>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const hashes = { sha256: createHash('sha256'), md5: createHash('md5') }
+  for await (const chunk of body.chunks(signal)) {
+    signal.throwIfAborted()
+    hashes.sha256.update(chunk)
+    hashes.md5.update(chunk)
+  }
+  return hashes.sha256.digest('hex') === sha256 && hashes.md5.digest('hex') === md5
+}
+
+/** A part that is under way is activity, told now and then. */
+function activityOf({ entry, host }: Task): () => void {
+  let toldMs = host.clock.monotonicMs()
+  return () => {
+    const nowMs = host.clock.monotonicMs()
+    if (nowMs - toldMs < limits.snapshotActivityMs || entry.find() === undefined) return
+    toldMs = nowMs
+    entry.touch()
+  }
+}
+
+/** Frees the space of parts that were sent; neighbours at once. What stays of it goes with the rest of the staging. */
+export async function discard(
+  { entry, host, log }: Pick<Task, 'entry' | 'host' | 'log'>,
+  sent: readonly SnapshotPart[],
+): Promise<void> {
+  const runs: { offsetBytes: number; bytes: number }[] = []
+  for (const { offsetBytes, bytes } of sent) {
+    const last = runs.at(-1)
+    if (last !== undefined && last.offsetBytes + last.bytes === offsetBytes) last.bytes += bytes
+    else runs.push({ offsetBytes, bytes })
+  }
+  try {
+    for (const run of runs) await host.staging.discardPart(entry.stagingId, run)
+  } catch (error) {
+    if (!(error instanceof HostFault)) throw error
+    log.warn(
+      { code: error.code, error: errorChain(error) },
+      'the space of parts that were sent is not free yet',
+    )
+  }
+}
+
+/** What follows from a request that the store did not grant. */
+export function afterRefusal(
+  { entry }: Task,
+  unsent: Unsent,
+  { purpose, url }: { readonly purpose: UrlPurpose; readonly url: SignedUrl },
+): Outcome {
+  const { kind } = unsent
+  const what = typeof purpose === 'number' ? `part ${purpose}` : 'the completion'
+  const message = `${what}: ${unsent.because}`
+  switch (kind) {
+    case 'damaged':
+    case 'busy': {
+      const { retryAfterMs } = { retryAfterMs: undefined, ...unsent }
+      const attemptsMax = limits.sendAttemptsMax
+      const wish = retryAfterMs === undefined ? {} : { retryAfterMs }
+      return { kind: 'again', code: 'upload_busy', message, attemptsMax, ...wish }
+    }
+    case 'expired':
+      // The old one was good no more; fresh ones, which may have come meanwhile, are tried at once.
+      return entry.dropUrls(purpose, url) ? { kind: 'expired', message } : done
+    case 'gone':
+      return failed('upload_gone', message)
+    case 'refused':
+      return failed('upload_refused', message)
+    case 'not_allowed':
+      return failed('upload_url_not_allowed', message, true)
+    default:
+      return unreachable(kind)
+  }
+}

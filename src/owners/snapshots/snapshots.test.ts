@@ -1,0 +1,240 @@
+import assert from 'node:assert/strict'
+import { mock, test } from 'node:test'
+import { snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
+import { deleteSnapshot, startSnapshot } from '../../commands/snapshots.ts'
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import type { SnapshotId, StagingId } from '../../core/snapshot/record.ts'
+
+const DAY_MS = 24 * 3_600_000
+const NO_URLS = { firstPart: 1, parts: [] }
+const other = 'snap-2' as SnapshotId
+
+test('a snapshot that is deleted ends where it is, and its staging goes', async (t) => {
+  const { host, upload, take, drop, quiet, find, staged } = await snapshotStage(t)
+  host.objectStore.holdNext('putPart')
+  take(urlsOf(upload))
+  await quiet()
+  drop()
+  await quiet()
+  assert.deepEqual([find(), await staged()], [undefined, 0])
+  drop()
+})
+
+test('one that had failed and may go on keeps its staging, until it is deleted', async (t) => {
+  const { host, upload, take, drop, quiet, shown, staged } = await snapshotStage(t)
+  host.objectStore.answerNext('putPart', { kind: 'not_allowed', because: 'its URL names a loopback address' })
+  take(urlsOf(upload))
+  await quiet()
+  assert.deepEqual([shown(), await staged()], ['failed upload_url_not_allowed', 1])
+  drop()
+  await quiet()
+  assert.equal(await staged(), 0)
+})
+
+test('a snapshot of the same id is another one, whatever the first was at', async (t) => {
+  const { host, upload, take, drop, quiet, shown, snap, staged } = await snapshotStage(t)
+  const sent = host.objectStore.holdNext('putPart')
+  take(urlsOf(upload))
+  await quiet()
+  const { stagingId } = snap()
+  drop()
+  take(urlsOf(host.objectStore.openUpload('image-2')))
+  sent()
+  await quiet()
+  assert.notEqual(snap().stagingId, stagingId)
+  assert.deepEqual([shown(), await staged()], ['completed', 0])
+  assert.ok(host.objectStore.objects.has('image-2') && !host.objectStore.objects.has('image-1'))
+})
+
+test('staging without activity is given up once it is too old, and nothing else is', async (t) => {
+  const { host, upload, take, quiet, shown, snap, after, clock, staged, store, id } = await snapshotStage(t)
+  take(NO_URLS)
+  host.staging.setReflink(false)
+  await quiet()
+  host.staging.setReflink(true)
+  await after(limits.retryBackoffMsMin)
+  assert.equal(shown(), 'sending')
+  host.staging.setReflink(false)
+  take(urlsOf(upload), other)
+  clock.advance(DAY_MS - limits.stagingSweepMs)
+  await quiet()
+  assert.equal(shown(), 'sending')
+  clock.advance(2 * limits.stagingSweepMs)
+  await quiet()
+  assert.deepEqual([shown(), snap().resumable, await staged()], ['failed staging_stale', false, 0])
+  assert.equal(store.snapshots.urlsAtHand(id).complete, false)
+  assert.equal(
+    shown(other),
+    'capturing snapshot_unsupported',
+    'it waits for its capture, and has nothing staged',
+  )
+})
+
+test('one that failed and may go on is given up as well', async (t) => {
+  const { host, upload, take, quiet, shown, clock, staged } = await snapshotStage(t)
+  host.objectStore.answerNext('putPart', { kind: 'not_allowed', because: 'its URL names a loopback address' })
+  take(urlsOf(upload))
+  await quiet()
+  clock.advance(DAY_MS)
+  await quiet()
+  clock.advance(limits.stagingSweepMs)
+  await quiet()
+  assert.deepEqual([shown(), await staged()], ['failed staging_stale', 0])
+})
+
+test('what looks stale when the daemon comes back has a while to move', async (t) => {
+  const { host, clock, upload, take, handOver, quiet, shown, restart, after } = await snapshotStage(t)
+  take(NO_URLS)
+  await quiet()
+  clock.set(2 * DAY_MS)
+  await restart()
+  assert.equal(shown(), 'sending')
+  host.objectStore.holdNext('putPart')
+  handOver(urlsOf(upload))
+  await quiet()
+  await after(limits.stagingSweepMs)
+  assert.equal(shown(), 'sending')
+})
+
+test('a deletion after a long downtime gives nothing up that the controller could not move meanwhile', async (t) => {
+  const { upload, clock, take, drop, handOver, quiet, shown, restart } = await snapshotStage(t)
+  take(NO_URLS)
+  take(NO_URLS, other)
+  await quiet()
+  clock.set(3 * DAY_MS)
+  await restart()
+  drop(other)
+  await quiet()
+  assert.equal(shown(), 'sending')
+  handOver(urlsOf(upload))
+  await quiet()
+  assert.equal(shown(), 'completed')
+})
+
+test('staging that is nobody’s is removed, at the start and later; but not while the pool is out of sight', async (t) => {
+  const { host, vmId, quiet, restart, after, staged } = await snapshotStage(t)
+  await host.staging.clone('nobody.op-1' as StagingId, vmId)
+  await host.staging.keep('nobody.op-1' as StagingId)
+  host.storage.setInSight(false)
+  await restart()
+  host.storage.setInSight(true)
+  assert.equal(await staged(), 1)
+  await after(limits.stagingSweepMs)
+  assert.equal(await staged(), 0)
+  await host.staging.clone('nobody.op-2' as StagingId, vmId)
+  await host.staging.keep('nobody.op-2' as StagingId)
+  await restart()
+  await quiet()
+  assert.equal(await staged(), 0)
+})
+
+test('staging that could not be removed with its snapshot is found by the next sweep', async (t) => {
+  const { host, upload, take, quiet, shown, after, staged } = await snapshotStage(t)
+  host.staging.failNext('remove', new HostFault('storage_failed', 'on purpose'))
+  take(urlsOf(upload))
+  await quiet()
+  assert.deepEqual([shown(), await staged()], ['completed', 1])
+  await after(limits.stagingSweepMs)
+  assert.equal(await staged(), 0)
+})
+
+test('a snapshot that was deleted unheard writes nothing to another of its id', async (t) => {
+  const { context, host, upload, vmId, id, take, quiet, shown, lines, staged } = await snapshotStage(t)
+  const sent = host.objectStore.holdNext('putPart')
+  take(urlsOf(upload))
+  await quiet()
+  // As while the deletion is on its way to the disk.
+  const unheard = { ...context, pokeSnapshot: () => {} }
+  deleteSnapshot(unheard, id)
+  const urls = urlsOf(host.objectStore.openUpload('image-2'))
+  assert.ok(startSnapshot(unheard, id, { vmId, partMib: 1, urls }).ok)
+  sent()
+  await quiet()
+  assert.deepEqual([shown(), await staged()], ['completed', 0])
+  assert.deepEqual([...host.objectStore.objects.keys()], ['image-2'])
+  assert.deepEqual(
+    lines.filter(({ level }) => level === 'error'),
+    [],
+  )
+})
+
+test('a sweep takes no staging of a deleted snapshot before all that works with it has ended', async (t) => {
+  const { host, take, drop, quiet, after, staged } = await snapshotStage(t)
+  const removed = host.staging.holdNext('removeClone')
+  take(NO_URLS)
+  await quiet()
+  drop()
+  await after(2 * limits.stagingSweepMs)
+  assert.equal(await staged(), 1)
+  removed()
+  await quiet()
+  assert.equal(await staged(), 0)
+})
+
+test('a sweep takes nothing that a snapshot is at work with', async (t) => {
+  const { host, upload, take, quiet, shown, after } = await snapshotStage(t)
+  const captured = host.staging.holdNext('removeClone')
+  take(urlsOf(upload))
+  await quiet()
+  await after(2 * limits.stagingSweepMs)
+  captured()
+  await quiet()
+  assert.equal(shown(), 'completed')
+})
+
+test('a bug in the course of one snapshot shows, and keeps neither itself nor others from going on', async (t) => {
+  const { host, upload, take, quiet, shown, lines, after } = await snapshotStage(t)
+  const flushDisk = mock.method(host.staging, 'flushDisk')
+  flushDisk.mock.mockImplementationOnce(() => {
+    throw new TypeError('on purpose')
+  })
+  take(urlsOf(upload))
+  take(urlsOf(host.objectStore.openUpload('image-2')), other)
+  await quiet()
+  assert.deepEqual([shown(), shown(other)], ['waiting bug', 'completed'])
+  assert.ok(lines.some(({ level, message }) => level === 'error' && message.includes('bug')))
+  await after(limits.retryBackoffMsMax)
+  assert.equal(shown(), 'completed')
+})
+
+test('a record that cannot be written for a while holds its snapshot up, and no longer', async (t) => {
+  const { store, upload, take, quiet, shown, after } = await snapshotStage(t)
+  const setEtag = mock.method(store.snapshots, 'setEtag')
+  setEtag.mock.mockImplementationOnce(() => {
+    const advance = mock.method(store.snapshots, 'advance')
+    const fails = (): never => {
+      throw new Error('disk I/O error')
+    }
+    advance.mock.mockImplementationOnce(fails)
+    return fails()
+  })
+  take(urlsOf(upload))
+  await quiet()
+  await after(limits.retryBackoffMsMax)
+  assert.equal(shown(), 'completed')
+})
+
+test('a daemon that stops leaves nothing running, and the next goes on from there', async (t) => {
+  const { host, upload, take, quiet, shown, restart } = await snapshotStage(t)
+  host.objectStore.holdNext('putPart')
+  take(urlsOf(upload))
+  await quiet()
+  await restart()
+  assert.equal(shown(), 'completed')
+  const again = host.objectStore.requests.filter(({ told }) => told === 'stored')
+  assert.equal(new Set(again.map(({ number }) => number)).size, again.length)
+})
+
+test('space of parts that were sent is freed, also where the daemon died before that', async (t) => {
+  const { host, upload, take, quiet, restart, staged } = await snapshotStage(t, { uploadsMax: 1 })
+  const { complete: _complete, ...parts } = urlsOf(upload)
+  for (let part = 0; part < 3; part += 1)
+    host.staging.failNext('discardPart', new HostFault('storage_failed', 'on purpose'))
+  take(parts)
+  await quiet()
+  const packed = async (): Promise<number | undefined> => (await host.staging.list())[0]?.packedBytes
+  assert.ok(((await packed()) ?? 0) > 0)
+  await restart()
+  assert.deepEqual([await staged(), await packed()], [1, 0])
+})

@@ -1,0 +1,172 @@
+import { limits } from '../../config/limits.ts'
+import { statusOf } from '../../core/snapshot/record.ts'
+import { stagedBytes } from '../../core/snapshot/work.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
+import { Course } from './course.ts'
+import { Thaws } from './guest-freeze.ts'
+import { StagingRoom } from './staging-room.ts'
+import { sweepStaging } from './sweep.ts'
+import { UploadPlaces } from './upload-places.ts'
+import type { SnapshotId } from '../../core/snapshot/record.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import type { Store } from '../../store/store.ts'
+import type { SnapshotsContext } from './context.ts'
+
+export type SnapshotsOptions = Pick<SnapshotsContext, 'host' | 'holdStill' | 'log'> & {
+  readonly store: SnapshotsContext['store'] & Pick<Store, 'onVmChange'>
+  /** Parts of all snapshots that are sent at the same time. */
+  readonly uploadsMax: number
+  readonly stagingQuotaMib: number
+  readonly stagingMaxAgeHours: number
+}
+
+const MIB = 1024 * 1024
+const HOUR_MS = 3_600_000
+
+/** The owner of snapshots: a course for each that is not at its end, and a broom for what is left in staging. */
+export class Snapshots {
+  readonly #options: SnapshotsOptions
+  readonly #context: SnapshotsContext
+  readonly #thaws: Thaws
+  readonly #courses = new Map<SnapshotId, Course>()
+  #stopWatching = (): void => {}
+  #cancelSweep = (): void => {}
+  #sweeping: Promise<void> | undefined
+  #sweepAgain = false
+  #startedAtMs: number | undefined
+  #stopping = false
+
+  constructor(options: SnapshotsOptions) {
+    this.#options = options
+    this.#context = {
+      store: options.store,
+      host: options.host,
+      holdStill: options.holdStill,
+      log: options.log,
+      flushes: new Semaphore(limits.captureFlushesMax),
+      captures: new Semaphore(limits.capturesMax),
+      thawLater: (id) => this.#thaws.later(id),
+      packs: new Semaphore(limits.packsMax),
+      uploads: new UploadPlaces(options.uploadsMax),
+      room: new StagingRoom(options.stagingQuotaMib * MIB),
+    }
+    this.#thaws = new Thaws(this.#context)
+  }
+
+  /** Goes on with all that is not at its end. Each VM has been looked at once: what a crash left standing still runs again. */
+  start(): void {
+    if (this.#stopping) return
+    const { store } = this.#options
+    this.#startedAtMs = this.#options.host.clock.now()
+    this.#stopWatching = store.onVmChange((id) => this.#noticeVm(id))
+    this.#thaws.look()
+    // What lies in staging counts, also of one that failed and may go on; and before any course packs more.
+    for (const { id, stagingId } of store.snapshots.open())
+      this.#context.room.set(stagingId, stagedBytes(store.snapshots.parts(id)))
+    for (const { id } of store.snapshots.unfinished()) this.#course(id)
+    this.#sweepSoon()
+  }
+
+  /** A snapshot was asked for, given fresh URLs, or deleted. */
+  poke(id: SnapshotId): void {
+    // What comes earlier is on record when it starts.
+    if (this.#startedAtMs === undefined || this.#stopping) return
+    this.#guard(() => {
+      const course = this.#courses.get(id)
+      if (course !== undefined) return course.poke()
+      // One that had failed may have left something in staging.
+      if (this.#options.store.snapshots.get(id) === undefined) return this.#sweepSoon()
+      this.#course(id)
+    })
+  }
+
+  /** Ends what is under way, and resolves when nothing is: guests run and are thawed. The next start goes on from there. */
+  async stop(): Promise<void> {
+    this.#stopping = true
+    this.#stopWatching()
+    this.#cancelSweep()
+    await Promise.all([...this.#courses.values()].map((course) => course.stop()))
+    await this.#thaws.stop()
+    await this.#sweeping
+  }
+
+  #course(id: SnapshotId): void {
+    const record = this.#options.store.snapshots.get(id)
+    if (record === undefined || statusOf(record) === 'completed' || statusOf(record) === 'failed') return
+    const onOver = (): void => {
+      this.#courses.delete(id)
+      // Another may have its id by now, or fresh URLs have come for one that failed.
+      if (!this.#stopping) this.#guard(() => this.#course(id))
+    }
+    const course = new Course({ context: this.#context, record, onOver })
+    this.#courses.set(id, course)
+    course.begin()
+  }
+
+  /** Called in the middle of somebody else's change. */
+  #noticeVm(id: VmId): void {
+    queueMicrotask(() => {
+      if (this.#stopping) return
+      this.#guard(() => {
+        this.#thaws.notice(id)
+        for (const course of this.#courses.values()) if (course.vmId === id) course.noticeVm()
+      })
+    })
+  }
+
+  /** What goes wrong for one snapshot ends neither the daemon nor the others. */
+  #guard(act: () => void): void {
+    try {
+      act()
+    } catch (error) {
+      this.#options.log.error({ error }, 'a bug in the owner of snapshots')
+    }
+  }
+
+  /** One sweep at a time; what comes meanwhile asks for another. */
+  #sweepSoon(): void {
+    this.#sweepAgain = this.#sweeping !== undefined
+    this.#sweeping ??= this.#sweep()
+  }
+
+  async #sweep(): Promise<void> {
+    this.#cancelSweep()
+    const { stagingMaxAgeHours, host } = this.#options
+    this.#thaws.look()
+    try {
+      // Should one have been missed.
+      for (const { id } of this.#options.store.snapshots.unfinished())
+        if (!this.#courses.has(id)) this.#course(id)
+      await sweepStaging({
+        ...this.#context,
+        maxAgeMs: stagingMaxAgeHours * HOUR_MS,
+        startedAtMs: this.#startedAtMs ?? host.clock.now(),
+        isInUse: (stagingId) =>
+          [...this.#courses.values()].some(({ entry }) => entry.stagingId === stagingId),
+        fail: (id, message) => this.#failStale(id, message),
+      })
+    } catch (error) {
+      this.#options.log.error({ error }, 'a bug in the sweep of staging')
+    }
+    this.#sweeping = undefined
+    if (this.#stopping) return
+    if (this.#sweepAgain) return this.#sweepSoon()
+    this.#cancelSweep = this.#options.host.clock.after(limits.stagingSweepMs, () => this.#sweepSoon())
+  }
+
+  #failStale(id: SnapshotId, message: string): void {
+    const course = this.#courses.get(id)
+    if (course !== undefined) return course.fail('staging_stale', message)
+    const { store, host, log } = this.#options
+    const nowMs = host.clock.now()
+    const trouble = { code: 'staging_stale', message, sinceMs: nowMs, attempt: 1 } as const
+    const { operationId, vmId } = store.snapshots.advance(id, {
+      stage: 'failed',
+      resumable: false,
+      trouble,
+      nowMs,
+    })
+    const words = { snapshot_id: id, vm_id: vmId, operation_id: operationId }
+    log.error({ ...words, code: trouble.code, resumable: false, error: message }, 'snapshot failed')
+  }
+}

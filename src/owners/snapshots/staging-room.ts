@@ -1,0 +1,80 @@
+import { abortable } from '../../lib/abortable.ts'
+import type { StagingId } from '../../core/snapshot/record.ts'
+
+type Waiting = { readonly bytes: number; readonly come: () => void }
+
+/**
+ * The quota of staging: what is packed and not sent, of all snapshots, and the parts that are being made. Who finds no room
+ * waits for it, in the order of coming.
+ */
+export class StagingRoom {
+  readonly #quotaBytes: number
+  readonly #staged = new Map<StagingId, number>()
+  #usedBytes = 0
+  #waiting: Waiting[] = []
+
+  constructor(quotaBytes: number) {
+    this.#quotaBytes = quotaBytes
+  }
+
+  /** What is packed of a snapshot and not sent. */
+  set(stagingId: StagingId, bytes: number): void {
+    this.#usedBytes += bytes - (this.#staged.get(stagingId) ?? 0)
+    if (bytes === 0) this.#staged.delete(stagingId)
+    else this.#staged.set(stagingId, bytes)
+    this.#admit()
+  }
+
+  /** Of all others nothing is staged any more. */
+  keep(isKept: (stagingId: StagingId) => boolean): void {
+    for (const stagingId of this.#staged.keys()) if (!isKept(stagingId)) this.set(stagingId, 0)
+  }
+
+  /** Room for a part, where there is some and nobody waits for it; the answer gives it back. */
+  takeNow(partBytes: number): (() => void) | undefined {
+    const bytes = this.#bytesOf(partBytes)
+    if (this.#waiting.length > 0 || this.#usedBytes + bytes > this.#quotaBytes) return undefined
+    this.#usedBytes += bytes
+    return () => this.#give(bytes)
+  }
+
+  /** Resolves when there is room for a part; the answer gives it back. Rejects with the signal's reason on abort. */
+  async take(partBytes: number, signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted()
+    const bytes = this.#bytesOf(partBytes)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const waiting: Waiting = { bytes, come: resolve }
+    this.#waiting.push(waiting)
+    this.#admit()
+    const give = (): void => this.#give(bytes)
+    try {
+      await abortable(promise, signal)
+    } catch (error) {
+      if (this.#waiting.includes(waiting)) this.#waiting = this.#waiting.filter((other) => other !== waiting)
+      else give()
+      this.#admit()
+      throw error
+    }
+    return give
+  }
+
+  /** A quota that was made smaller since is no reason to wait for ever. */
+  #bytesOf(partBytes: number): number {
+    return Math.min(partBytes, this.#quotaBytes)
+  }
+
+  #give(bytes: number): void {
+    this.#usedBytes -= bytes
+    this.#admit()
+  }
+
+  #admit(): void {
+    for (;;) {
+      const [next] = this.#waiting
+      if (next === undefined || this.#usedBytes + next.bytes > this.#quotaBytes) return
+      this.#waiting.shift()
+      this.#usedBytes += next.bytes
+      next.come()
+    }
+  }
+}

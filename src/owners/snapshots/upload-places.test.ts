@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { setImmediate } from 'node:timers/promises'
+import { test } from 'node:test'
+import { UploadPlaces } from './upload-places.ts'
+import type { StagingId } from '../../core/snapshot/record.ts'
+
+/** Tasks that run until they are told to end; each is named by its snapshot and a number. */
+function stage(count: number) {
+  const places = new UploadPlaces(count)
+  const running = new Map<string, () => void>()
+  return {
+    begin: (name: string, signal = new AbortController().signal): Promise<void> => {
+      const task = async (): Promise<void> => {
+        const { promise, resolve } = Promise.withResolvers<void>()
+        running.set(name, resolve)
+        await promise
+        running.delete(name)
+      }
+      return places.run(name.charAt(0) as StagingId, task, signal)
+    },
+    end: (name: string): void => running.get(name)?.(),
+    running: async (): Promise<string> => {
+      await setImmediate()
+      return [...running.keys()].toSorted().join(' ')
+    },
+  }
+}
+
+test('the last free place is for a snapshot that has none', async () => {
+  const { begin, running } = stage(4)
+  for (const name of ['a1', 'a2', 'a3', 'a4']) void begin(name)
+  assert.equal(await running(), 'a1 a2 a3')
+  void begin('b1')
+  assert.equal(await running(), 'a1 a2 a3 b1')
+})
+
+test('a place that becomes free is for who has the fewest, and of those for who came first', async () => {
+  const { begin, end, running } = stage(3)
+  for (const name of ['a1', 'a2', 'b1', 'a3', 'c1', 'b2']) void begin(name)
+  assert.equal(await running(), 'a1 a2 b1')
+  end('a1')
+  assert.equal(await running(), 'a2 b1 c1')
+  end('a2')
+  end('b1')
+  assert.equal(await running(), 'a3 b2 c1')
+})
+
+test('of one place there is none to keep free', async () => {
+  const { begin, end, running } = stage(1)
+  for (const name of ['a1', 'a2']) void begin(name)
+  assert.equal(await running(), 'a1')
+  end('a1')
+  assert.equal(await running(), 'a2')
+})
+
+test('who is aborted while it waits never runs, and leaves its place to others', async () => {
+  const { begin, end, running } = stage(1)
+  const abort = new AbortController()
+  void begin('a1')
+  const waits = begin('b1', abort.signal)
+  void begin('c1')
+  const rejected = assert.rejects(waits, /on purpose/)
+  abort.abort(new Error('on purpose'))
+  await rejected
+  end('a1')
+  assert.equal(await running(), 'c1')
+  await assert.rejects(begin('b2', abort.signal), /on purpose/)
+})
+
+test('a place that was given in the moment of an abort is given back', async () => {
+  const { begin, end, running } = stage(1)
+  const abort = new AbortController()
+  const given = begin('a1')
+  const waits = assert.rejects(begin('b1', abort.signal), /on purpose/)
+  void begin('c1')
+  assert.equal(await running(), 'a1')
+  end('a1')
+  void given.then(() => abort.abort(new Error('on purpose')))
+  abort.abort(new Error('on purpose'))
+  await waits
+  assert.equal(await running(), 'c1')
+})
+
+test('a task that fails gives its place back', async () => {
+  const places = new UploadPlaces(1)
+  const { signal } = new AbortController()
+  const fails = async (): Promise<never> => Promise.reject(new Error('on purpose'))
+  await assert.rejects(places.run('a' as StagingId, fails, signal), /on purpose/)
+  assert.equal(await places.run('b' as StagingId, async () => 'ran', signal), 'ran')
+})

@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import { createVm } from '../../src/commands/create-vm.ts'
+import { deleteSnapshot, handOverUrls, startSnapshot } from '../../src/commands/snapshots.ts'
+import { needsUrls, workOf } from '../../src/core/snapshot/work.ts'
+import { silentLog } from '../../src/log/log.ts'
+import { Snapshots } from '../../src/owners/snapshots/snapshots.ts'
+import { Reconciler } from '../../src/reconcile/reconciler.ts'
+import { Store } from '../../src/store/store.ts'
+import { FakeCapacity } from '../fakes/fake-capacity.ts'
+import { FakeClock } from '../fakes/fake-clock.ts'
+import { FakeHost } from '../fakes/fake-host.ts'
+import { FakeObjectStore } from '../fakes/fake-object-store.ts'
+import { ANYWHERE } from '../fakes/outbound.ts'
+import { imageIn, imageOf, MIB, noise, urlsOf } from '../snapshot-stage.ts'
+import { Chaos } from './chaos.ts'
+import { mortalStore } from './mortal-store.ts'
+import { randomFrom } from './random.ts'
+import { requestOn } from './requests.ts'
+import type { CommandContext } from '../../src/commands/context.ts'
+import type { SnapshotId, SnapshotRecord, StagingId } from '../../src/core/snapshot/record.ts'
+import type { OperationId, VmId } from '../../src/core/vm/ids.ts'
+import type { FakeUpload } from '../fakes/fake-object-store.ts'
+import type { Odds } from './chaos.ts'
+
+export const calm: Odds = { before: 0, after: 0, crash: 0 }
+const TURNS_MAX = 5000
+/** Turns of the event loop without a call or a write after which nothing waits for anything but time. */
+const QUIET_TURNS = 12
+const CONTENT = noise('what no compression makes smaller', Math.round(2.2 * MIB))
+const busy = { kind: 'busy', because: 'it answered 503 (SlowDown)' } as const
+
+type Life = { readonly chaos: Chaos; readonly reconciler: Reconciler; readonly snapshots: Snapshots }
+
+/** Workers and the owner of snapshots on a fake host with guests that write, a store, and a controller beside them. */
+export class SnapshotSimulation {
+  readonly random: () => number
+  readonly clock: FakeClock
+  readonly store: Store
+  readonly host: FakeHost
+  readonly uploads = new Map<SnapshotId, FakeUpload>()
+  readonly #directory: string
+  readonly #captured = new Map<StagingId, Buffer>()
+  #life: Life | undefined
+  #violation: unknown
+  #operations = 0
+  #writes = 0
+  deaths = 0
+
+  constructor(seed: number, forgetsCompleted: boolean) {
+    this.random = randomFrom(seed)
+    this.clock = new FakeClock({ random: this.random })
+    this.#directory = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'vmhostd-snap-'))
+    this.store = new Store(this.#directory, { first: 600_000, count: 100 }, async () => {})
+    const objectStore = new FakeObjectStore({ forgetsCompleted })
+    this.host = new FakeHost(this.clock, this.store.storeId, { objectStore })
+    this.#watchCaptures()
+    this.#watchParts()
+  }
+
+  get life(): Life {
+    assert.ok(this.#life !== undefined)
+    return this.#life
+  }
+
+  get context(): CommandContext {
+    const { reconciler, snapshots } = this.life
+    return {
+      store: this.store,
+      capacity: new FakeCapacity(),
+      guestRanges: [],
+      outbound: ANYWHERE,
+      stagingQuotaMib: 2,
+      now: () => this.clock.now(),
+      newOperationId: () => `op-${(this.#operations += 1)}` as OperationId,
+      poke: (id, reason) => reconciler.poke(id, reason),
+      pokeSnapshot: (id) => snapshots.poke(id),
+    }
+  }
+
+  /** A daemon starts; one that dies meanwhile is followed by another. */
+  async boot(odds: Odds): Promise<void> {
+    const chaos = new Chaos(this.host, odds, this.random)
+    const reconciler = new Reconciler({ store: this.store, host: chaos.host, log: silentLog })
+    const snapshots = new Snapshots({
+      store: mortalStore(this.store, chaos),
+      host: chaos.host,
+      holdStill: (id, task) => reconciler.holdStill(id, task),
+      uploadsMax: 2,
+      stagingQuotaMib: 2,
+      stagingMaxAgeHours: 24,
+      log: silentLog,
+    })
+    this.#life = { chaos, reconciler, snapshots }
+    const started = reconciler.start()
+    await this.quiet()
+    if (chaos.dead) return this.#reboot(odds)
+    await started
+    snapshots.start()
+    await this.quiet()
+    if (chaos.dead) await this.#reboot(odds)
+  }
+
+  create(vm: VmId, index: number): void {
+    createVm(this.context, vm, requestOn(this.host, index))
+  }
+
+  start(id: SnapshotId, vmId: VmId, urls = urlsOf(this.upload(id))): void {
+    startSnapshot(this.context, id, { vmId, partMib: 1, urls })
+  }
+
+  /** The upload of this snapshot, made where there is none. */
+  upload(id: SnapshotId): FakeUpload {
+    const upload = this.uploads.get(id) ?? this.host.objectStore.openUpload()
+    this.uploads.set(id, upload)
+    return upload
+  }
+
+  drop(id: SnapshotId): void {
+    deleteSnapshot(this.context, id)
+    this.uploads.delete(id)
+  }
+
+  busyOnce(method: 'putPart' | 'complete', moment: 'before' | 'after'): void {
+    this.host.objectStore.answerNext(method, busy, moment)
+  }
+
+  /** What is not waited for goes on, and a daemon that died comes back. */
+  async round(odds: Odds): Promise<void> {
+    await this.quiet()
+    this.check()
+    if (this.life.chaos.dead) await this.#reboot(odds)
+    this.guestsWrite()
+  }
+
+  /** Guests that run and are not frozen write to their disks. */
+  guestsWrite(): void {
+    const { monitor } = this.host
+    for (const vm of this.store.vms.ids()) {
+      monitor.agents.add(vm)
+      if (monitor.stateOf(vm).kind === 'running' && !monitor.frozen.has(vm)) this.#write(vm)
+    }
+  }
+
+  /** Nothing fails any more. */
+  heal(): void {
+    this.life.chaos.odds = calm
+  }
+
+  /** A controller that keeps its uploads going. */
+  supply(): void {
+    for (const record of this.store.snapshots.open()) {
+      const { id } = record
+      const work = workOf(record, this.store.snapshots.parts(id), this.store.snapshots.urlsAtHand(id))
+      if (needsUrls(work.lacks) || record.stage === 'failed')
+        handOverUrls(this.context, id, urlsOf(this.upload(id)))
+    }
+  }
+
+  async quiet(): Promise<void> {
+    const { chaos } = this.life
+    let before = chaos.moments
+    let still = 0
+    for (let turn = 0; turn < TURNS_MAX; turn += 1) {
+      await setImmediate()
+      still = chaos.moments === before ? still + 1 : 0
+      before = chaos.moments
+      if (still >= QUIET_TURNS || chaos.dead) return
+    }
+    assert.fail(`there was no rest within ${TURNS_MAX} turns`)
+  }
+
+  /** What always holds, whatever happened. */
+  check(): void {
+    if (this.#violation !== undefined) throw this.#violation
+    for (const vm of this.host.monitor.frozen)
+      assert.ok(this.store.frozenGuests.has(vm), `${vm}: is frozen, and nobody knows`)
+  }
+
+  /** The object is the disk as it was captured. */
+  checkObject({ id, stagingId, sha256 }: SnapshotRecord): void {
+    const image = this.#captured.get(stagingId)
+    const object = this.uploads.get(id)?.object
+    assert.ok(image !== undefined && object !== undefined, `${id}: there is no object`)
+    assert.ok(imageIn(object).equals(image), `${id}: the object is not the disk at the capture`)
+    assert.equal(createHash('sha256').update(image).digest('hex'), sha256, `${id}: its digest`)
+  }
+
+  /** No guest waits for anything, and nothing lies about that nobody needs. */
+  async checkRest(): Promise<void> {
+    this.check()
+    for (const vm of this.store.vms.ids()) {
+      const { desired } = this.store.vms.get(vm) ?? assert.fail()
+      const sleeps = this.host.savedStates.metadataOf(vm) !== undefined
+      const kind = desired.power === 'stopped' || sleeps ? 'silent' : desired.power
+      assert.equal(this.host.monitor.stateOf(vm).kind, kind, `${vm}: does not do as desired`)
+      if (kind === 'running') assert.equal(this.host.monitor.frozen.has(vm), false, `${vm}: is frozen`)
+    }
+    const needed = this.store.snapshots.open().map(({ stagingId }) => stagingId)
+    const left = (await this.host.staging.list()).map(({ stagingId }) => stagingId)
+    assert.deepEqual(
+      left.filter((stagingId) => !needed.includes(stagingId)),
+      [],
+      'staging of nobody is left',
+    )
+  }
+
+  close(): void {
+    this.store.close()
+    rmSync(this.#directory, { recursive: true })
+  }
+
+  /** After a death; every second one takes what was not flushed with it. */
+  async #reboot(odds: Odds): Promise<void> {
+    this.deaths += 1
+    if (this.deaths % 2 === 1) this.host.staging.losePower()
+    this.host.staging.restart()
+    const { dieAt: _once, ...rest } = odds
+    await this.boot(rest)
+  }
+
+  #write(vm: VmId): void {
+    const content = Buffer.from(CONTENT)
+    content.write(`${vm} ${(this.#writes += 1)}`)
+    this.host.diskContents.set(vm, { content, sizeBytes: 3 * MIB })
+  }
+
+  #watchCaptures(): void {
+    const { staging, monitor, diskContents } = this.host
+    const clone = staging.clone.bind(staging)
+    staging.clone = async (stagingId, vm) => {
+      // One that no guest has written to yet has some content as well.
+      if (!diskContents.has(vm)) this.#write(vm)
+      const disk = diskContents.get(vm)
+      if (monitor.stateOf(vm).kind === 'running')
+        this.#violation ??= new Error(`${vm}: captured while it runs`)
+      await clone(stagingId, vm)
+      if (disk !== undefined) this.#captured.set(stagingId, imageOf(disk))
+    }
+  }
+
+  #watchParts(): void {
+    const { objectStore } = this.host
+    const putPart = objectStore.putPart.bind(objectStore)
+    objectStore.putPart = (part, signal) => {
+      const { snapshots } = this.store
+      for (const { id } of snapshots.open()) {
+        for (const { number, etag } of snapshots.parts(id)) {
+          if (etag === undefined || snapshots.url(id, number)?.equals(part.url) !== true) continue
+          this.#violation ??= new Error(`${id}: part ${number} is sent again`)
+        }
+      }
+      return putPart(part, signal)
+    }
+  }
+}
