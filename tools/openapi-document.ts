@@ -1,9 +1,11 @@
 import { createControllerApp } from '../src/api/controller/app.ts'
 import { plainTransport } from '../src/api/controller/transports.ts'
-import { VmWaits } from '../src/api/controller/vm-waits.ts'
+import { Waits } from '../src/api/controller/waits.ts'
 import { silentLog } from '../src/log/log.ts'
 import { ConsoleHub } from '../src/owners/console-hub.ts'
 import { packageVersion } from './bundle.ts'
+import type { SnapshotId } from '../src/core/snapshot/record.ts'
+import type { VmId } from '../src/core/vm/ids.ts'
 
 /** The OpenAPI document as the daemon serves it under /docs/swagger.json: made of the schemas that validate requests. */
 export async function openapiDocument(): Promise<object> {
@@ -12,7 +14,8 @@ export async function openapiDocument(): Promise<object> {
   }
   const rooms = {
     context: () => undefined,
-    waits: new VmWaits(() => () => {}),
+    waits: new Waits<VmId>(() => () => {}),
+    snapshotWaits: new Waits<SnapshotId>(() => () => {}),
     plan: unused,
     counters: unused,
     hostView: unused,
@@ -20,6 +23,7 @@ export async function openapiDocument(): Promise<object> {
       consoles: { session: () => undefined, onSession: () => () => {} },
       store: { vms: { get: () => undefined }, onVmChange: () => () => {} },
     }),
+    images: { list: unused, remove: unused },
     shells: { open: unused },
     time: { monotonicMs: unused, after: unused },
     waitingFor: () => [],

@@ -7,6 +7,8 @@ import type { components, paths } from './schema.d.ts'
 
 export type Vm = components['schemas']['Vm']
 export type CreateVm = components['schemas']['CreateVm']
+export type Snapshot = components['schemas']['Snapshot']
+export type Image = components['schemas']['Image']
 
 /** The controller API, typed by its own OpenAPI document. */
 export type ApiClient = Client<paths> & {
@@ -30,6 +32,15 @@ export type Answered<T> = {
 }
 
 type Call<T> = Promise<{ readonly data?: T; readonly error?: unknown; readonly response: Response }>
+
+/** Waits for a call whose good answer has no body. Throws as {@link answered}. */
+export async function done(
+  call: Promise<{ readonly error?: unknown; readonly response: Response }>,
+): Promise<void> {
+  const { error, response } = await call
+  if (isProblem(error)) throw new ApiProblem(error)
+  if (!response.ok) throw new UnexpectedAnswer(response.status)
+}
 
 /**
  * Waits for a call of the client and answers its data. Throws {@link ApiProblem} where the daemon refused and

@@ -6,7 +6,14 @@ import type { Shell } from './shell.ts'
 import type { Paint } from './text.ts'
 
 /** What completion offers for a value. */
-export type Completes = 'vm' | 'file' | readonly string[]
+export type Completes = 'vm' | 'image' | 'snapshot' | 'file' | readonly string[]
+
+/** The kinds of things that commands are about. */
+export type Kind = 'vm' | 'snapshot' | 'image'
+
+/** Of the words of a command; those that begin otherwise are about a VM, if about anything. */
+export const kindOf = ({ words: [first] }: Pick<Command, 'words'>): Kind =>
+  first === 'snapshot' || first === 'image' ? first : 'vm'
 
 export type Option = {
   readonly name: string
@@ -53,7 +60,7 @@ export type Context = {
   /** Of a VM, through the same profile. Connects when its events are read. Throws CtlError. */
   readonly openConsole: (request: ConsoleRequest) => ConsoleConnection
   /** Tells a failure on standard error, with what to do next, and answers the status it means. */
-  readonly fail: (error: unknown, vm: string) => ExitStatus
+  readonly fail: (error: unknown, name: string) => ExitStatus
   /** One line, for people. */
   readonly say: (line: string) => void
   /** A value, for programs. */

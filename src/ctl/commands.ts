@@ -1,5 +1,13 @@
 import { completionCommand } from './completion/completion-command.ts'
 import { consoleCommand } from './console/console-command.ts'
+import { imageListCommand } from './image/list.ts'
+import { imageRemoveCommand } from './image/remove.ts'
+import { createCommand as createSnapshotCommand } from './snapshot/create.ts'
+import { listCommand as listSnapshotsCommand } from './snapshot/list.ts'
+import { removeCommand as removeSnapshotCommand } from './snapshot/remove.ts'
+import { getCommand as getSnapshotCommand } from './snapshot/show.ts'
+import { completeCommand as completeSnapshotCommand, urlsCommand } from './snapshot/urls.ts'
+import { waitCommand as waitSnapshotCommand } from './snapshot/wait-command.ts'
 import { syncCommand } from './sync.ts'
 import { versionCommand } from './version.ts'
 import { createCommand } from './vm/create.ts'
@@ -28,6 +36,15 @@ export const commands: readonly Command[] = [
   waitCommand,
   planCommand,
   consoleCommand,
+  listSnapshotsCommand,
+  createSnapshotCommand,
+  getSnapshotCommand,
+  urlsCommand,
+  completeSnapshotCommand,
+  removeSnapshotCommand,
+  waitSnapshotCommand,
+  imageListCommand,
+  imageRemoveCommand,
   syncCommand,
   completionCommand,
   versionCommand,

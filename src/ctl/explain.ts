@@ -5,6 +5,7 @@ import { unreachable } from '../lib/assert.ts'
 import { certificateFaults, commonNameOf } from './certificate-faults.ts'
 import { CtlError } from './ctl-error.ts'
 import { exitStatus } from './exit-status.ts'
+import type { Kind } from './command.ts'
 import type { ExitStatus } from './exit-status.ts'
 import type { Problem } from '../client/api-problem.ts'
 import type { Profile } from './profile.ts'
@@ -19,10 +20,13 @@ export type Explanation = {
   readonly problem?: Problem
 }
 
+const KIND_WORDS: Readonly<Record<Kind, string>> = { vm: 'VMs', snapshot: 'snapshots', image: 'images' }
+
 export type Circumstances = {
   readonly profile: Profile | undefined
-  /** The VM it was about; a stand-in where there was none. */
-  readonly vm: string
+  /** What it was about, with a stand-in where that has no name. */
+  readonly kind: Kind
+  readonly name: string
   readonly nowMs: number
 }
 
@@ -81,13 +85,19 @@ function explainProblem({ problem }: ApiProblem, circumstances: Circumstances): 
 
 function problemAdvice(
   { code, detail }: Pick<Problem, 'code' | 'detail'>,
-  { profile, vm }: Circumstances,
+  { profile, kind, name }: Circumstances,
 ): string[] {
+  // Codes that only a VM has are answered to commands about one.
+  const vm = name
   switch (code) {
     case 'not_found':
-      return ['vmhostctl vm ls shows the VMs there are']
+      return kind === 'snapshot'
+        ? ['vmhostctl snapshot ls and vmhostctl vm ls show what there is']
+        : [`vmhostctl ${kind} ls shows the ${KIND_WORDS[kind]} there are`]
     case 'conflict':
-      return [`vmhostctl vm get ${vm} shows what is there; take another name, or delete that one first`]
+      return [
+        `vmhostctl ${kind} get ${name} shows what is there; take another name, or delete that one first`,
+      ]
     case 'vm_not_stopped':
       return [`vmhostctl vm stop ${vm} --wait, then the same again`]
     case 'vm_not_running':
@@ -105,7 +115,15 @@ function problemAdvice(
     case 'capacity_unknown':
       return ['vmhostctl sync shows what the host has left']
     case 'vm_deleting':
-      return [`vmhostctl vm wait ${vm} ends when it is gone; then the name is free`]
+      return kind === 'vm' ? [`vmhostctl vm wait ${vm} ends when it is gone; then the name is free`] : []
+    case 'image_in_use':
+      return ['vmhostctl vm ls --json tells under desired.image what each VM is made of']
+    case 'snapshot_failed':
+      return [`vmhostctl snapshot rm ${name}, and take another one`]
+    case 'snapshots_full':
+      return ['vmhostctl snapshot ls --status completed shows what can go']
+    case 'url_not_allowed':
+      return ["the host's configuration says in object_store where it may speak to"]
     case 'starting_up':
       return ['the daemon has just been started: the same again in a moment']
     case 'forbidden':

@@ -2,6 +2,7 @@ import { createApiClient } from '../client/api-client.ts'
 import { ConsoleConnection } from '../client/console-connection.ts'
 import { nearest } from '../lib/nearest.ts'
 import { parseArguments } from './arguments.ts'
+import { kindOf } from './command.ts'
 import { commands } from './commands.ts'
 import { complete } from './completion/complete.ts'
 import { CtlError, usageError } from './ctl-error.ts'
@@ -12,7 +13,7 @@ import { loadProfile } from './profile.ts'
 import { paintFor, printable } from './text.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import type { Arguments } from './arguments.ts'
-import type { Command, Context } from './command.ts'
+import type { Command, Context, Kind } from './command.ts'
 import type { Explanation } from './explain.ts'
 import type { ExitStatus } from './exit-status.ts'
 import type { Profile } from './profile.ts'
@@ -33,6 +34,7 @@ export async function runCtl(argv: readonly string[], shell: Shell): Promise<Exi
   try {
     const command = find(argv, shell)
     if (command === undefined) return exitStatus.done
+    failures.kind = kindOf(command)
     const given = parseArguments(command, argv.slice(command.words.length))
     if (!given.isSet('help')) return await runCommand(command, given, { shell, failures })
     shell.stdout.write(renderHelp(command))
@@ -82,7 +84,7 @@ async function runCommand(
     paint: paintFor(shell.stdout, shell.environment['NO_COLOR']),
     client: () => (client ??= open(createApiClient)),
     openConsole: (request) => open((profile) => new ConsoleConnection(profile, request, shell)),
-    fail: (error, vm) => failures.tell(error, vm),
+    fail: (error, name) => failures.tell(error, name),
     say: (line) => shell.stdout.write(`${line}\n`),
     answer: (value) => shell.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`),
   }
@@ -116,16 +118,18 @@ class Failures {
   readonly #json: boolean
   /** Known from the moment the daemon is asked. */
   profile: Profile | undefined
+  kind: Kind = 'vm'
 
   constructor(shell: Shell, json: boolean) {
     this.#shell = shell
     this.#json = json
   }
 
-  tell(error: unknown, vm: string | undefined): ExitStatus {
+  tell(error: unknown, name: string | undefined): ExitStatus {
     const nowMs = this.#shell.nowMs()
-    const explanation = explain(error, { profile: this.profile, vm: vm ?? 'NAME', nowMs })
-    this.#shell.stderr.write(this.#json ? asJson(explanation, vm) : this.#asText(explanation))
+    const { profile, kind } = this
+    const explanation = explain(error, { profile, kind, name: name ?? 'NAME', nowMs })
+    this.#shell.stderr.write(this.#json ? asJson(explanation, { [kind]: name }) : this.#asText(explanation))
     return explanation.status
   }
 
@@ -138,5 +142,8 @@ class Failures {
 }
 
 /** One line, which a program can tell from anything else on standard error. */
-const asJson = ({ message, code, status, advice, problem }: Explanation, vm: string | undefined): string =>
-  `${JSON.stringify({ error: { message, code, exit_status: status, vm, advice, problem } })}\n`
+const asJson = (
+  { message, code, status, advice, problem }: Explanation,
+  about: { readonly [K in Kind]?: string | undefined },
+): string =>
+  `${JSON.stringify({ error: { message, code, exit_status: status, ...about, advice, problem } })}\n`

@@ -29,12 +29,17 @@ export const syncCommand: Command = {
 }
 
 function renderSync(sync: Sync, context: Context): string {
-  return [renderHost(sync, context), renderCapacity(sync, context), renderFailing(sync, context)]
+  return [
+    renderHost(sync, context),
+    renderCapacity(sync, context),
+    renderFailing(sync, context),
+    renderWaiting(sync, context),
+  ]
     .filter((part) => part !== '')
     .join('\n')
 }
 
-function renderHost({ host, vms, images, snapshots, consoles }: Sync, { paint }: Context): string {
+function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, { paint }: Context): string {
   const { program, version = 'not to be run', accelerator } = host.monitor
   const settled = vms.filter(({ generations }) => generations.observed === generations.desired).length
   const asleep = vms.filter(({ state }) => state === 'sleeping').length
@@ -48,13 +53,32 @@ function renderHost({ host, vms, images, snapshots, consoles }: Sync, { paint }:
       ['SSH key', host.ssh_public_key],
       ['VMs', `${vms.length}, ${settled} as desired${asleep === 0 ? '' : `, ${asleep} asleep`}`],
       ['images', `${images.length}, ${images.filter((image) => image.in_use).length} in use`],
-      ['snapshots', String(snapshots.length)],
+      ['snapshots', snapshotWords(snapshots)],
+      ['staging', stagingWords(staging)],
       ['consoles', `${safe} of ${running} running VMs protected`, safe === running ? undefined : 'red'],
       ['unprotected', unprotected.length === 0 ? undefined : unprotected.join(' '), 'red'],
     ],
     paint,
   )
   return `${paint(host.id, 'bold')}\n${facts}`
+}
+
+function snapshotWords(snapshots: Sync['snapshots']): string {
+  const count = (status: Sync['snapshots'][number]['status']): number =>
+    snapshots.filter((snapshot) => snapshot.status === status).length
+  const parts = (['pending', 'uploading', 'failed'] as const)
+    .map((status) => [count(status), status] as const)
+    .filter(([number]) => number > 0)
+  return [String(snapshots.length), ...parts.map(([number, status]) => `${number} ${status}`)].join(', ')
+}
+
+function stagingWords({
+  packed_mib: packed,
+  clones_mib_max: clones,
+  quota_mib: quota,
+}: Sync['staging']): string {
+  const captured = clones === 0 ? '' : `, captured disks of up to ${showMib(clones)}`
+  return `${showMib(packed)} of ${showMib(quota)} to be sent${captured}`
 }
 
 function renderCapacity({ capacity: { cpu, memory, disks } }: Sync, { shell, paint }: Context): string {
@@ -89,4 +113,20 @@ function renderFailing({ vms }: Sync, { shell, paint }: Context): string {
     ])
   if (rows.length === 0) return ''
   return renderTable(['NOT AS DESIRED', 'STATE', 'GENERATION', 'ERROR'], rows, { sink: shell.stdout, paint })
+}
+
+/** Snapshots that stand still, or have failed. */
+function renderWaiting({ snapshots }: Sync, { shell, paint }: Context): string {
+  const rows = snapshots
+    .filter(({ error, needs_urls: needsUrls }) => error !== undefined || needsUrls)
+    .map(({ id, vm_id: vm, status, percent, error }) => [
+      id,
+      vm,
+      status,
+      `${percent} %`,
+      { text: error ?? `needs URLs: vmhostctl snapshot get ${id}`, colour: 'yellow' as const },
+    ])
+  if (rows.length === 0) return ''
+  const head = ['SNAPSHOTS THAT WAIT', 'VM', 'STATUS', 'DONE', 'WHY']
+  return renderTable(head, rows, { sink: shell.stdout, paint })
 }

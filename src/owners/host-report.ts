@@ -1,12 +1,17 @@
+import { limits } from '../config/limits.ts'
 import { takeConsoleCensus } from './console-census.ts'
 import { SharedLook } from './shared-look.ts'
 import type { Allocatable } from '../core/capacity/capacity.ts'
 import type { HostFault } from '../core/errors.ts'
+import type { SnapshotRecord } from '../core/snapshot/record.ts'
+import type { SnapshotTally } from '../core/snapshot/standing.ts'
 import type { Result } from '../lib/result.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Consoles } from '../ports/consoles.ts'
 import type { HostFigures, Machine, MemoryFigures, PoolFigures, PoolImage } from '../ports/host-figures.ts'
+import type { Staging } from '../ports/staging.ts'
 import type { Units } from '../ports/units.ts'
+import type { ImageUse } from '../store/image-uses.ts'
 import type { Store } from '../store/store.ts'
 import type { VmSummary } from '../store/vm-summaries.ts'
 import type { Committed } from '../store/vm-table.ts'
@@ -31,7 +36,15 @@ export type HostView = {
   readonly committed: Committed
   readonly allocatable: Allocatable
   readonly vms: readonly VmSummary[]
-  readonly images: readonly (PoolImage & { readonly inUse: boolean })[]
+  readonly images: readonly (PoolImage & { readonly use: ImageUse })[]
+  /** With what parts come to of those that are not completed: most are, and nothing of theirs is open. */
+  readonly snapshots: readonly { readonly record: SnapshotRecord; readonly tally?: SnapshotTally }[]
+  /** Of all snapshots together; `cloneBytes` is the most that captured disks can come to. */
+  readonly staging: {
+    readonly packedBytes: number
+    readonly cloneBytes: number
+    readonly quotaMib: number
+  }
   /** `descriptorStoreAvailable`: what is stored outlives a stop of the daemon. */
   readonly consoles: ConsoleCensus & { readonly descriptorStoreAvailable: boolean }
 }
@@ -42,6 +55,8 @@ export type HostReportOptions = {
   readonly figures: HostFigures
   readonly units: Pick<Units, 'active'>
   readonly consoles: Pick<Consoles, 'stored'>
+  readonly staging: Pick<Staging, 'list'>
+  readonly stagingQuotaMib: number
   /** Whether what is stored outlives a stop of the daemon. Throws HostFault. */
   readonly isDescriptorStoreAvailable: () => Promise<boolean>
   readonly store: Store
@@ -66,13 +81,14 @@ export class HostReport {
     const { names, inspector, figures, store, clock } = this.#options
     const look = await inspector.look()
     const [pool, memory, cpus] = [orThrow(look.pool), orThrow(look.memory), orThrow(look.cpus)]
-    const [machine, images, consoles] = await Promise.all([
+    const [machine, images, staging, consoles] = await Promise.all([
       figures.machine(),
       figures.images(),
+      this.#staging(),
       this.#census(),
     ])
     // From here on in one turn of the event loop, so that what is told of the store belongs together.
-    const inUse = store.imagesInUse()
+    const uses = store.imageUses()
     return {
       host: { ...names, machine, nowMs: clock.now() },
       cpus,
@@ -84,8 +100,28 @@ export class HostReport {
         diskMib: inspector.allocatableDiskMib(pool),
       },
       vms: store.summaries(),
-      images: images.map((image) => ({ ...image, inUse: inUse.has(image.sha256) })),
+      images: images.map((image) => ({ ...image, use: uses.get(image.sha256) ?? { count: 0 } })),
+      snapshots: this.#snapshots(),
+      staging,
       consoles,
+    }
+  }
+
+  #snapshots(): HostView['snapshots'] {
+    const { snapshots } = this.#options.store
+    const records = snapshots.list({ limit: limits.snapshotsMax })
+    return records.map((record) =>
+      record.stage === 'completed' ? { record } : { record, tally: snapshots.tally(record) },
+    )
+  }
+
+  async #staging(): Promise<HostView['staging']> {
+    const { staging, stagingQuotaMib: quotaMib } = this.#options
+    const all = await staging.list()
+    return {
+      packedBytes: all.reduce((sum, { packedBytes }) => sum + packedBytes, 0),
+      cloneBytes: all.reduce((sum, { cloneBytes }) => sum + cloneBytes, 0),
+      quotaMib,
     }
   }
 

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import { before, test } from 'node:test'
 import { text } from 'node:stream/consumers'
 import { makePki, SHA } from '../daemon/support/controller-host.ts'
+import { createVm, start, startBody } from '../daemon/support/snapshots.ts'
 import { ctl, startCtlStage } from './support/ctl-stage.ts'
 import type { TestContext } from 'node:test'
 import type { Shell } from '../../src/ctl/shell.ts'
@@ -28,8 +29,16 @@ async function candidates(words: readonly string[], shell: Partial<Shell> = {}):
 }
 
 test('commands, options and values are completed from what stands before them', async () => {
-  assert.deepEqual(await candidates(['']), ['vm', 'console', 'sync', 'completion', 'version'])
-  assert.deepEqual(await candidates(['s']), ['sync'])
+  assert.deepEqual(await candidates(['']), [
+    'vm',
+    'console',
+    'snapshot',
+    'image',
+    'sync',
+    'completion',
+    'version',
+  ])
+  assert.deepEqual(await candidates(['sy']), ['sync'])
   assert.deepEqual(await candidates(['vm', 'st']), ['start', 'stop'])
   assert.deepEqual(await candidates(['vm', 'ls', '--']), [
     '--label',
@@ -56,6 +65,17 @@ test('the names of VMs come from the daemon; those given already are not offered
   assert.deepEqual(await candidates(['vm', 'stop', 'web-1', ''], shell), ['web-2'])
   assert.deepEqual(await candidates(['vm', 'get', 'web-1', ''], shell), [])
   assert.deepEqual(await candidates(['vm', 'wait', '--profile', stage.profile, 'web-2', 'w']), ['web-1'])
+})
+
+test('the names of snapshots come from the daemon too', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await createVm(stage.host)
+  for (const id of ['nightly-1', 'nightly-2']) await start(stage.host, startBody(), id)
+  const shell = { environment: { VMHOSTCTL_PROFILE: stage.profile } }
+  assert.deepEqual(await candidates(['snapshot', 'rm', 'nightly-1', ''], shell), ['nightly-2'])
+  assert.deepEqual(await candidates(['snapshot', 'ls', '--vm', ''], shell), ['web-1'])
+  assert.deepEqual(await candidates(['snapshot', 'ls', '--status', 'p'], shell), ['pending'])
+  assert.deepEqual(await candidates(['snapshot', 'create', 'x', '--upload', ''], shell), [':files'])
 })
 
 test('without a daemon there are no names, and no complaint', async () => {

@@ -10,7 +10,7 @@ import { ctl } from './support/ctl-stage.ts'
 const page = readFileSync(join(import.meta.dirname, '../../docs/vmhostctl.md'), 'utf8')
 
 test('the overview, a group and each command have a help that fits a terminal', async () => {
-  const calls = [[], ['vm'], ...commands.map(({ words }) => words)]
+  const calls = [[], ['vm'], ['snapshot'], ...commands.map(({ words }) => words)]
   for (const words of calls) {
     const { status, out, err } = await ctl([...words, '--help'])
     assert.deepEqual({ words, status, err }, { words, status: 0, err: '' })

@@ -25,7 +25,10 @@ const IMAGES = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i
 
 test('a wrong command line is status 2, says what was meant and where the help is', async () => {
   const cases: readonly (readonly [line: string, says: RegExp])[] = [
-    ['frob', /there is no command frob\n {2}there are vm, console, sync, completion, version/],
+    [
+      'frob',
+      /there is no command frob\n {2}there are vm, console, snapshot, image, sync, completion, version/,
+    ],
     ['vm lss', /there is no command vm lss\n {2}did you mean vmhostctl vm ls\?/],
     ['vm ls --jsn', /there is no option --jsn\n {2}did you mean --json\?\n {2}see vmhostctl vm ls --help/],
     ['vm ls extra', /extra is one word too many/],

@@ -142,7 +142,7 @@ test('a wait for a VM under deletion ends when it is gone, and so does rm --wait
   await polling(stage)
   const second = stage.start(`vm wait ${id}`)
   await eventually(() => stage.host.waits.size === 2)
-  stage.host.store.vms.forget(id)
+  stage.host.store.vms.forget(id, 0)
   assert.deepEqual(await result, {
     status: 0,
     out: 'web-1: gone\n',

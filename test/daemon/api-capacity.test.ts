@@ -45,7 +45,7 @@ function obey(host: ControllerHost): void {
   host.store.onVmChange((id: VmId) => {
     const record = host.store.vms.get(id)
     if (record === undefined) return
-    if (record.deleting) host.store.vms.forget(id)
+    if (record.deleting) host.store.vms.forget(id, 0)
     else if (record.observed.state !== 'stopped') {
       host.store.vms.recordProgress(id, { observed: { state: 'stopped', sinceMs: 1 }, nowMs: 1 })
     }

@@ -50,7 +50,7 @@ test('a long poll over a VM that goes is answered with 404', async (t) => {
   await host.call({ method: 'DELETE', path })
   const { headers } = await host.call({ path })
   const { answer } = await held(host, headers.etag ?? etag)
-  host.store.vms.forget('web-1' as VmId)
+  host.store.vms.forget('web-1' as VmId, 0)
   assertProblem(await answer, 404, 'not_found')
 })
 

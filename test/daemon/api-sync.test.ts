@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { before, test } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
+import { Course, MIB, start, startBody } from './support/snapshots.ts'
 import { unitSpecOf } from '../fakes/unit-spec.ts'
 import { assertProblem, createBody, makePki, SHA, startControllerHost } from './support/controller-host.ts'
+import type { SnapshotId, StagingId } from '../../src/core/snapshot/record.ts'
 import type { Generation, Sha256, VmId } from '../../src/core/vm/ids.ts'
 import type { Fault, Observed, PartialFault } from '../../src/core/vm/record.ts'
-import type { Answer, ControllerHost, Pki } from './support/controller-host.ts'
+import type { Answer, ControllerHost, Json, Pki } from './support/controller-host.ts'
 
 let pki: Pki
 before(async () => {
@@ -56,6 +59,7 @@ test('an empty host tells what it is and what it has, each figure as it was look
     },
     vms: [],
     snapshots: [],
+    staging: { packed_mib: 0, clones_mib_max: 0, quota_mib: 1024 },
     images: [],
     consoles: { protected: 0, running_units: 0, descriptor_store_available: true, unprotected: [] },
   })
@@ -72,7 +76,7 @@ test('what VMs have been promised is committed until they are gone', async (t) =
   assert.deepEqual(await committed(), [3000, 1024, 2148])
   await host.call({ method: 'DELETE', path: '/v1/vms/web-1' })
   assert.deepEqual(await committed(), [3000, 1024, 2148])
-  host.store.vms.forget('web-1' as VmId)
+  host.store.vms.forget('web-1' as VmId, 0)
   assert.deepEqual(await committed(), [1500, 512, 100])
 })
 
@@ -102,7 +106,7 @@ test('every VM is told in few words, its error as the VM itself tells it', async
   ])
 })
 
-test('images of the pool are told with their size, and whether a VM is made of them', async (t) => {
+test('images of the pool are told with their size, how many VMs are made of them, and when one last was', async (t) => {
   const host = await startControllerHost(t, pki)
   const [other, initrd] = ['c', 'd'].map((digit) => digit.repeat(64) as Sha256) as [Sha256, Sha256]
   const { kernel, rootfs } = createBody().image
@@ -112,13 +116,75 @@ test('images of the pool are told with their size, and whether a VM is made of t
     .set(kernel.sha256 as Sha256, 9)
     .set(SHA as Sha256, 1024)
   const url = 'https://images.example.net/initrd'
-  await create(host, 'web-1', { ...bare, image: { rootfs, kernel, initrd: { url, sha256: initrd } } })
+  await create(host, 'web-2', bare)
+  const created = await create(host, 'web-1', {
+    ...bare,
+    image: { rootfs, kernel, initrd: { url, sha256: initrd } },
+  })
+  const createdAt = created.json.created_at
   assert.deepEqual((await sync(host)).json.images, [
-    { sha256: SHA, size_mib: 1024, in_use: true },
-    { sha256: kernel.sha256, size_mib: 9, in_use: true },
-    { sha256: other, size_mib: 7, in_use: false },
-    { sha256: initrd, size_mib: 3, in_use: true },
+    { sha256: SHA, size_mib: 1024, in_use: true, use_count: 2, last_used_at: createdAt },
+    { sha256: kernel.sha256, size_mib: 9, in_use: true, use_count: 2, last_used_at: createdAt },
+    { sha256: other, size_mib: 7, in_use: false, use_count: 0 },
+    { sha256: initrd, size_mib: 3, in_use: true, use_count: 1, last_used_at: createdAt },
   ])
+  for (const id of ['web-1', 'web-2']) {
+    await host.call({ method: 'DELETE', path: `/v1/vms/${id}` })
+    host.store.vms.forget(id as VmId, 1000)
+  }
+  const used = (await sync(host)).json.images.map((image: Json) => [image.use_count, image.last_used_at])
+  const lastUsedAt = '1970-01-01T00:00:01.000Z'
+  assert.deepEqual(used, [
+    [0, lastUsedAt],
+    [0, lastUsedAt],
+    [0, undefined],
+    [0, lastUsedAt],
+  ])
+})
+
+test('every snapshot is told in few words, as it tells itself', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host, 'web-1')
+  for (const id of ['b', 'c', 'a']) await start(host, startBody({ part_urls: [] }), id)
+  const [a, b] = ['a', 'b'].map((id) => new Course(host, id as SnapshotId)) as [Course, Course]
+  a.sendAll()
+  a.complete()
+  b.capture(300)
+  b.pack(1)
+  b.fail({ resumable: true })
+  const expected = []
+  for (const id of ['a', 'b', 'c']) {
+    const { json } = await host.call({ path: `/v1/snapshots/${id}` })
+    const { vm_id, status, needs_urls, last_activity_at, error, progress } = json
+    const told = { id, vm_id, status, percent: progress.percent, needs_urls, last_activity_at }
+    expected.push(error === undefined ? told : { ...told, error })
+  }
+  const { snapshots } = (await sync(host)).json
+  assert.deepEqual(snapshots, expected)
+  assert.deepEqual(
+    snapshots.map(({ status }: Json) => status),
+    ['completed', 'failed', 'pending'],
+  )
+})
+
+test('what lies in staging is told, and where it cannot be seen, nothing is', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const { staging } = host.host
+  // What cannot be compressed takes its own length, and a little more.
+  const content = randomBytes(2 * MIB)
+  staging.disks.set('web-1' as VmId, { content, sizeBytes: 2 * MIB })
+  const [a, b] = ['a.op-1' as StagingId, 'b.op-2' as StagingId]
+  for (const id of [a, b]) {
+    await staging.clone(id, 'web-1' as VmId)
+    await staging.keep(id)
+  }
+  const from = { imageBytes: 0, storedBytes: 0 }
+  await staging.pack({ stagingId: a, from, parts: 0, partBytes: 5 * MIB, onPart: async () => {} }, never)
+  assert.deepEqual((await sync(host)).json.staging, { packed_mib: 3, clones_mib_max: 4, quota_mib: 1024 })
+  const fault = new HostFault('storage_inspection_failed', 'listing staging: the pool is out of sight')
+  staging.failNext('list', fault)
+  const problem = assertProblem(await sync(host), 503, 'storage_inspection_failed')
+  assert.ok(!('staging' in problem))
 })
 
 test('running VMs are counted by whether their console outlives the daemon, and those without are named', async (t) => {

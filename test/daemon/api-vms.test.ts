@@ -124,7 +124,7 @@ test('deletion is accepted, then repeated without effect, and takes no further c
   assert.equal((await remove(host)).status, 200)
   assertProblem(await setPower(host, 'running'), 409, 'vm_deleting')
   assertProblem(await create(host), 409, 'vm_deleting')
-  host.store.vms.forget('web-1' as VmId)
+  host.store.vms.forget('web-1' as VmId, 0)
   assertProblem(await get(host), 404, 'not_found')
 })
 

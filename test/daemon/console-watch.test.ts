@@ -278,7 +278,7 @@ test('who waits for a start of a VM that is forgotten hears of it', async (t) =>
   await createVm(host)
   const viewer = await watch(t, host, pki, { query: '?follow=true' })
   await host.call({ method: 'DELETE', path: `/v1/vms/${WEB}` })
-  host.store.vms.forget(WEB)
+  host.store.vms.forget(WEB, 0)
   assert.deepEqual(await viewer.ended(), { status: 1000, reason: 'vm_deleted' })
   assertProblem(await refused(host, pki), 404, 'not_found')
 })

@@ -34,12 +34,11 @@ function levelOf(method: string, status: number): 'debug' | 'info' | 'error' {
 
 function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
   const route = request.is404 ? undefined : request.routeOptions.url
-  const vmId = vmIdOf(request.params)
   return {
     request_id: request.id,
     method: request.method,
     ...(route === undefined ? { path: shortPath(request.raw.url) } : { route }),
-    ...(vmId === undefined ? {} : { vm_id: vmId }),
+    ...idOf(route, request.params),
     ...(request.operationId === undefined ? {} : { operation_id: request.operationId }),
     status: reply.statusCode,
     ...(request.problemCode === undefined ? {} : { code: request.problemCode }),
@@ -47,9 +46,12 @@ function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
   }
 }
 
-function vmIdOf(params: unknown): string | undefined {
-  const id: unknown = typeof params === 'object' && params !== null ? Reflect.get(params, 'id') : undefined
-  return typeof id === 'string' ? parseVmId(id) : undefined
+/** What the request is about. Ids of VMs and of snapshots have the same form; whatever has another is not repeated. */
+function idOf(route: string | undefined, params: unknown): { vm_id?: string; snapshot_id?: string } {
+  const given: unknown = typeof params === 'object' && params !== null ? Reflect.get(params, 'id') : undefined
+  const id = typeof given === 'string' ? parseVmId(given) : undefined
+  if (id === undefined) return {}
+  return route?.startsWith('/v1/snapshots/') ? { snapshot_id: id } : { vm_id: id }
 }
 
 function shortPath(url: string | undefined): string {

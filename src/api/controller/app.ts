@@ -11,6 +11,9 @@ import { consolePageRoutes } from './routes/console-page.ts'
 import { consoleRoute } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { healthRoutes } from './routes/health.ts'
+import { imageRoutes } from './routes/images.ts'
+import { snapshotChangeRoutes } from './routes/snapshot-changes.ts'
+import { snapshotReadRoutes } from './routes/snapshot-reads.ts'
 import { syncRoutes } from './routes/sync.ts'
 import { vmChangeRoutes } from './routes/vm-changes.ts'
 import { vmShapeRoutes } from './routes/vm-shape.ts'
@@ -71,6 +74,9 @@ export async function createControllerApp(rooms: ControllerRooms, transport: Tra
     vmReadRoutes(typed, rooms)
     vmChangeRoutes(typed, rooms)
     vmShapeRoutes(typed, rooms)
+    snapshotReadRoutes(typed, rooms)
+    snapshotChangeRoutes(typed, rooms)
+    imageRoutes(typed, rooms)
     consoleRoute(typed, rooms)
     consolePageRoutes(typed, rooms)
     docsRoutes(typed, rooms)

@@ -1,6 +1,7 @@
 import swagger from '@fastify/swagger'
 import { exampleOf, problemHead } from '../wire/problem-examples.ts'
 import { EXAMPLES_PATH } from './routes/answers.ts'
+import { SNAPSHOTS_DESCRIPTION } from './routes/snapshot-parts.ts'
 import type { ProblemCode } from '../wire/problem-examples.ts'
 import type { App } from './app.ts'
 
@@ -12,7 +13,8 @@ they stop moving apart, \`observed.error\` says why; the daemon keeps trying.
 
 A mutation that changes something answers 202 and raises the desired generation; one that changes nothing answers 200.
 Repeating any request is safe. Send \`If-Match\` with the \`ETag\` of an earlier answer to change only what you have seen, and
-\`?dry_run=true\` to learn what a mutation would do. \`If-None-Match\` with \`Prefer: wait=N\` makes reading a VM a long poll.
+\`?dry_run=true\` to learn what a mutation would do. \`If-None-Match\` with \`Prefer: wait=N\` makes reading a VM or a
+snapshot a long poll.
 
 Errors are \`application/problem+json\`; decide on \`code\`, and see [all codes](/docs/errors). Unknown members, wrong types and
 unknown query parameters are refused. Bodies have at most 1 MiB. Times are RFC 3339 in UTC.
@@ -39,6 +41,11 @@ export async function describeApi(app: App, version: string): Promise<void> {
       servers: [{ url: '/' }],
       tags: [
         { name: 'VMs', description: 'Virtual machines.' },
+        { name: 'Snapshots', description: SNAPSHOTS_DESCRIPTION },
+        {
+          name: 'Images',
+          description: 'What VMs are made of. They come into the pool when a VM needs them.',
+        },
         { name: 'Host', description: 'The host as a whole.' },
         { name: 'Health', description: 'Of the daemon itself.' },
         { name: 'Documentation', description: 'Of this API.' },

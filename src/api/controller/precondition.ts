@@ -1,26 +1,28 @@
 import { Refused } from './refused.ts'
-import type { VmRecord } from '../../core/vm/record.ts'
 
-export const etagOf = (record: VmRecord): string => `"${record.revision}"`
+/** What every change of a resource raises. */
+type Revised = { readonly revision: number }
+
+export const etagOf = (record: Revised): string => `"${record.revision}"`
 
 /**
- * Refuses a mutation whose `If-Match` does not name the revision that is stored (RFC 9110, 13.1.1). Reading, this check
- * and the command run in one turn of the event loop, so nothing comes between.
+ * Refuses a mutation whose `If-Match` does not name the revision that is stored (RFC 9110, 13.1.1); `what` is the word for
+ * the resource. Reading, this check and the command run in one turn of the event loop, so nothing comes between.
  */
-export function checkIfMatch(header: string | undefined, record: VmRecord | undefined): void {
+export function checkIfMatch(header: string | undefined, record: Revised | undefined, what: string): void {
   if (header === undefined) return
   if (record !== undefined && namesRevision(tagsOf(header), record)) return
   throw new Refused({
     code: 'precondition_failed',
     detail:
       record === undefined
-        ? 'If-Match was given, but there is no such VM yet'
-        : `the VM is at revision ${record.revision}: read it again and decide anew`,
+        ? `If-Match was given, but there is no such ${what} yet`
+        : `the ${what} is at revision ${record.revision}: read it again and decide anew`,
   })
 }
 
 /** Whether `If-None-Match` names this revision: the reader has it already. Compared weakly (RFC 9110, 13.1.2). */
-export const isKnown = (header: string | undefined, record: VmRecord): boolean =>
+export const isKnown = (header: string | undefined, record: Revised): boolean =>
   header !== undefined &&
   namesRevision(
     tagsOf(header).map((tag) => tag.replace(/^W\//, '')),
@@ -29,5 +31,5 @@ export const isKnown = (header: string | undefined, record: VmRecord): boolean =
 
 const tagsOf = (header: string): readonly string[] => header.split(',').map((tag) => tag.trim())
 
-const namesRevision = (tags: readonly string[], record: VmRecord): boolean =>
+const namesRevision = (tags: readonly string[], record: Revised): boolean =>
   tags.includes('*') || tags.includes(etagOf(record))

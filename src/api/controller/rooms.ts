@@ -1,14 +1,17 @@
 import type { CommandContext } from '../../commands/context.ts'
 import type { Plan } from '../../core/plan/step.ts'
+import type { SnapshotId } from '../../core/snapshot/record.ts'
+import type { VmId } from '../../core/vm/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { VmCounters } from '../../core/vm/vm-counters.ts'
 import type { Log } from '../../log/log.ts'
 import type { ConsoleHub } from '../../owners/console-hub.ts'
+import type { ImageShelf } from '../../owners/image-shelf.ts'
 import type { HostView } from '../../owners/host-report.ts'
 import type { SshSessions } from '../../owners/ssh-sessions.ts'
 import type { VmInputs } from '../../store/vm-table.ts'
 import type { SocketTime } from '../console/console-socket.ts'
-import type { VmWaits } from './vm-waits.ts'
+import type { Waits } from './waits.ts'
 
 /** What is embedded in the executable and served, or read beside the sources when run from them. */
 export type PageAsset = 'scalar.js' | 'errors.md' | 'console.js' | 'console.css'
@@ -17,14 +20,17 @@ export type PageAsset = 'scalar.js' | 'errors.md' | 'console.js' | 'console.css'
 export type ControllerRooms = {
   /** Undefined until the store is open; until then routes that need it answer 503 `starting_up`. */
   readonly context: () => CommandContext | undefined
-  /** Long polls. */
-  readonly waits: VmWaits
+  /** Long polls of VMs. */
+  readonly waits: Waits<VmId>
+  readonly snapshotWaits: Waits<SnapshotId>
   /** What a pass would do for this record now, on a fresh look at the host. Changes nothing. */
   readonly plan: (record: VmRecord, inputs: VmInputs) => Promise<Plan>
   /** Throws HostFault. */
   readonly counters: (record: VmRecord) => Promise<VmCounters>
   /** All of this host, from a fresh look. Throws HostFault. */
   readonly hostView: () => Promise<HostView>
+  /** Images in the pool. */
+  readonly images: Pick<ImageShelf, 'list' | 'remove'>
   /** Viewers of serial consoles. */
   readonly consoles: ConsoleHub
   /** Shells in guests. */

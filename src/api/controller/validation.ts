@@ -9,6 +9,9 @@ import type { App } from './app.ts'
 /** What a part of the request is called in an answer. */
 const PART_WORDS: Readonly<Record<string, string>> = { body: 'body', querystring: 'query', params: 'path' }
 
+/** A name that a client may have chosen is repeated only where it looks like one: a secret in its place may be a URL. */
+const PLAIN_NAME = /^[A-Za-z0-9_.-]{1,64}$/
+
 /** Requests are held against their schemas without removing or coercing anything; only numbers and booleans of a query are read as such. */
 export function validateBySchema(app: App): void {
   for (const [name, schema] of Object.entries(namedSchemas)) app.addSchema({ ...schema, $id: name })
@@ -29,12 +32,20 @@ export function validateBySchema(app: App): void {
 }
 
 /** The refusal of a request whose `part` (body, query, path) has these faults. */
-export function invalidRequest(part: string, complaints: readonly Complaint[]): Refused {
+export function invalidRequest(part: string, given: readonly Complaint[]): Refused {
+  const complaints = given.map((complaint) => ({ ...complaint, pointer: plainPointer(complaint.pointer) }))
   const [first] = complaints
   const more = complaints.length > 1 ? ` (and ${complaints.length - 1} more)` : ''
   const detail = `the ${part} is not valid: ${first?.pointer || 'it'} ${first?.detail}${more}`
   return new Refused({ code: 'invalid_request', detail, errors: complaints })
 }
+
+/** With an ellipsis for every name that is not repeated. */
+const plainPointer = (pointer: string): string =>
+  pointer
+    .split('/')
+    .map((name) => (name === '' || PLAIN_NAME.test(name) ? name : '…'))
+    .join('/')
 
 /** A query has only strings. Where the schema wants an integer or a boolean, its plain text becomes one. */
 function withPlainValues(schema: TSchema, query: unknown): unknown {

@@ -3,6 +3,7 @@ import { SignedUrl } from '../../core/storage/signed-url.ts'
 import { err, ok } from '../../lib/result.ts'
 import { computeFromWire, diskFromWire } from './shape-from-wire.ts'
 import { networkFromWire } from './network-from-wire.ts'
+import { tooLong, urlComplaints } from './url-from-wire.ts'
 import type { CreateVm } from '../../core/vm/create.ts'
 import type { ImageRole } from '../../core/vm/desired.ts'
 import type { Sha256 } from '../../core/vm/ids.ts'
@@ -17,7 +18,10 @@ type ImageWire = CreateVmWire['image']['rootfs']
  * {@link SignedUrl} and cannot be printed.
  */
 export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Complaint[]> {
-  const complaints = [...sizeComplaints(body), ...imagesOf(body).flatMap(urlComplaints)]
+  const complaints = [
+    ...sizeComplaints(body),
+    ...imagesOf(body).flatMap(([role, { url }]) => urlComplaints(`/image/${role}/url`, url)),
+  ]
   const network =
     body.network === undefined ? undefined : networkFromWire(body.network, '/network', complaints)
   if (complaints.length > 0) return err(complaints)
@@ -50,27 +54,11 @@ function imagesOf({ image }: CreateVmWire): (readonly [ImageRole, ImageWire])[] 
   return images
 }
 
-function urlComplaints([role, { url }]: readonly [ImageRole, ImageWire]): Complaint[] {
-  const complain = (detail: string): Complaint[] => [
-    { pointer: `/image/${role}/url`, code: 'malformed', detail },
-  ]
-  if (!URL.canParse(url)) return complain('must be a valid URL')
-  const { username, password } = new URL(url)
-  // fetch() refuses such a URL, hours later and in other words.
-  return username === '' && password === '' ? [] : complain('must not carry a user name or password')
-}
-
-/** The schema counts characters; the limits are bytes. */
 function sizeComplaints(body: CreateVmWire): Complaint[] {
-  const tooLong = (pointer: string, text: string, bytesMax: number): Complaint[] =>
-    Buffer.byteLength(text) <= bytesMax
-      ? []
-      : [{ pointer, code: 'wrong_length', detail: `must have at most ${bytesMax} bytes as UTF-8` }]
   return [
     ...tooLong('/user_data', body.user_data ?? '', limits.userDataBytesMax),
     ...(body.ssh_authorized_keys ?? []).flatMap((key, index) =>
       tooLong(`/ssh_authorized_keys/${index}`, key, limits.sshKeyBytesMax),
     ),
-    ...imagesOf(body).flatMap(([role, { url }]) => tooLong(`/image/${role}/url`, url, limits.urlBytesMax)),
   ]
 }

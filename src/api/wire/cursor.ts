@@ -1,14 +1,18 @@
-import { parseVmId } from '../../core/vm/ids.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import { parseSha256, parseVmId } from '../../core/vm/ids.ts'
 
-/** Names the kind of list, so that a cursor of another list is noticed. */
-const PREFIX = 'vms:'
+/** The lists that have pages. A cursor names its own, so that one of another list is noticed. */
+export type ListName = 'vms' | 'snapshots' | 'images'
 
 /** Where a page ended. Opaque to the client: how a page is continued may change. */
-export const cursorAfter = (id: VmId): string => Buffer.from(PREFIX + id).toString('base64url')
+export const cursorAfter = (list: ListName, id: string): string =>
+  Buffer.from(`${list}:${id}`).toString('base64url')
 
-/** The id a page ended with, or undefined where the text is no cursor of ours. */
-export function parseCursor(cursor: string): VmId | undefined {
+/** The id a page ended with, or undefined where the text is no cursor of that list. */
+export function parseCursor(list: ListName, cursor: string): string | undefined {
   const text = Buffer.from(cursor, 'base64url').toString()
-  return text.startsWith(PREFIX) ? parseVmId(text.slice(PREFIX.length)) : undefined
+  const prefix = `${list}:`
+  if (!text.startsWith(prefix)) return undefined
+  const id = text.slice(prefix.length)
+  // All ids that a controller chooses have the same form.
+  return list === 'images' ? parseSha256(id) : parseVmId(id)
 }

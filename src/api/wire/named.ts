@@ -12,6 +12,9 @@ import {
   setPowerSchema,
 } from './requests.ts'
 import { countersSchema } from './counters.ts'
+import { completeSnapshotSchema, snapshotUrlsSchema, startSnapshotSchema } from './snapshot-requests.ts'
+import { snapshotListSchema, snapshotSchema } from './snapshot.ts'
+import { imageListSchema, imageSchema } from './images.ts'
 import { syncSchema } from './sync.ts'
 import { vmListSchema, vmSchema } from './vm.ts'
 import type { Static } from 'typebox'
@@ -29,6 +32,13 @@ export const namedSchemas = {
   SetMetadata: setMetadataSchema,
   Plan: planSchema,
   Counters: countersSchema,
+  Snapshot: snapshotSchema,
+  SnapshotList: snapshotListSchema,
+  StartSnapshot: startSnapshotSchema,
+  SnapshotUrls: snapshotUrlsSchema,
+  CompleteSnapshot: completeSnapshotSchema,
+  Image: imageSchema,
+  ImageList: imageListSchema,
   Sync: syncSchema,
   ConsoleFromDaemon: consoleFromDaemonSchema,
   ConsoleFromViewer: consoleFromViewerSchema,

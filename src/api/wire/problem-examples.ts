@@ -27,6 +27,9 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   ssh_host_key_changed:
     'the guest of web-1 has the host key SHA256:uNiVztksCsDhcc0u9e8BrSJ5/HQWNwW1Vp5oRDHbFcE, not the one it had: find out ' +
     'why; to accept it, connect with accept_host_key=SHA256:uNiVztksCsDhcc0u9e8BrSJ5/HQWNwW1Vp5oRDHbFcE',
+  snapshot_failed: 'nightly-1 has failed for good: the VM was deleted before its disk was captured',
+  snapshots_full: 'this host has 10000 snapshots on record: delete those that have ended',
+  image_in_use: 'the image 9f86d081 is in use by 2 VMs on this host: delete them first',
   insufficient_capacity:
     'the host is short of memory by 512 MiB (1024 MiB more asked for, 512 MiB free of 8192 MiB)',
   user_ids_exhausted:
@@ -35,6 +38,7 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   body_too_large: 'a request body has at most 1 MiB',
   unsupported_media_type: 'send the body as application/json',
   disk_shrink: 'the disk of web-1 has 2048 MiB and never shrinks: ask for that or more',
+  url_not_allowed: 'part_urls/0: it names a loopback address, where this host may not speak to',
   upgrade_required: 'connect with a WebSocket client, e.g. vmhostctl console',
   headers_too_large: 'request line and headers have at most 16 KiB together',
   internal: 'this is a bug in vmhostd; its log has the details under the request id',
@@ -77,6 +81,18 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   saved_state_foreign: 'the saved state is foreign: the disk was written after the guest was saved',
   saved_state_too_new:
     'the saved state is too new: it was written by qemu-system-x86_64 10.1.0 with kvm, and here is 10.0.13',
+  snapshot_unsupported: 'capturing the disk of web-1: the storage pool cannot share blocks: EOPNOTSUPP',
+  vm_gone: 'web-1 was deleted before its disk was captured',
+  vm_unsettled: 'waiting for VM web-1: its unit is deactivating',
+  staging_lost: 'going on with packing: the packed file is shorter than its record says',
+  staging_stale: 'nothing moved for 24 h, and its staging was removed',
+  upload_urls_expired: 'sending part 3: the store answered 403 AccessDenied: hand over fresh URLs',
+  upload_busy: 'sending part 3: the store answered 503 SlowDown',
+  upload_refused: 'sending part 3: the store answered 400 InvalidDigest',
+  upload_gone: 'completing the upload: the store answered 404 NoSuchUpload',
+  upload_url_not_allowed:
+    'sending part 3: the store is at a loopback address, where this host may not speak to',
+  upload_too_many_parts: 'packing comes to more than 10000 parts of 8 MiB: choose a larger part_size_mib',
   step_deadline: 'network.ensure-tap took longer than 30 s and was abandoned',
   not_converging: '16 passes in a row took steps, and the host is not as desired',
   tool_missing: 'running nft: spawn nft ENOENT',

@@ -30,7 +30,10 @@ export const createVmSchema = Type.Object(
     disk: Type.Object(diskMembers, closed),
     image: Type.Object(
       {
-        rootfs: { ...imageSchema, description: 'A raw disk image.' },
+        rootfs: {
+          ...imageSchema,
+          description: 'A disk image, raw or compressed by zstd; `sha256` is of the raw one.',
+        },
         kernel: { ...imageSchema, description: 'An uncompressed kernel (vmlinux) or bzImage.' },
         initrd: Type.Optional(imageSchema),
         kernel_arguments: Type.Optional(

@@ -24,12 +24,24 @@ export const exampleSync = {
     ],
   },
   vms: [{ id: 'web-1', generations: { desired: 1, observed: 1 }, state: 'running' }],
-  snapshots: [],
+  snapshots: [
+    {
+      id: 'nightly-1',
+      vm_id: 'web-1',
+      status: 'uploading',
+      percent: 15,
+      needs_urls: false,
+      last_activity_at: '2030-01-01T12:00:00.000Z',
+    },
+  ],
+  staging: { packed_mib: 128, clones_mib_max: 2048, quota_mib: 16_384 },
   images: [
     {
       sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
       size_mib: 1024,
       in_use: true,
+      use_count: 1,
+      last_used_at: '2030-01-01T12:00:00.000Z',
     },
   ],
   consoles: { protected: 1, running_units: 1, descriptor_store_available: true, unprotected: [] },

@@ -1,3 +1,5 @@
+import { snapshotSummaryToWire } from './snapshot-to-wire.ts'
+import { time } from './time.ts'
 import { errorToWire } from './vm-to-wire.ts'
 import type { HostView } from '../../owners/host-report.ts'
 import type { VmSummary } from '../../store/vm-summaries.ts'
@@ -22,14 +24,34 @@ export function syncToWire(view: HostView): SyncWire {
     },
     capacity: capacityToWire(view),
     vms: view.vms.map(summaryToWire),
-    snapshots: [],
-    images: images.map(({ sha256, sizeMib, inUse }) => ({ sha256, size_mib: sizeMib, in_use: inUse })),
+    snapshots: view.snapshots.map(snapshotSummaryToWire),
+    staging: stagingToWire(view.staging),
+    images: images.map(imageToWire),
     consoles: {
       protected: consoles.protected,
       running_units: consoles.runningUnits,
       descriptor_store_available: consoles.descriptorStoreAvailable,
       unprotected: [...consoles.unprotected],
     },
+  }
+}
+
+const MIB = 1024 * 1024
+
+const stagingToWire = ({ packedBytes, cloneBytes, quotaMib }: HostView['staging']): SyncWire['staging'] => ({
+  packed_mib: Math.ceil(packedBytes / MIB),
+  clones_mib_max: Math.ceil(cloneBytes / MIB),
+  quota_mib: quotaMib,
+})
+
+function imageToWire({ sha256, sizeMib, use }: HostView['images'][number]): SyncWire['images'][number] {
+  const { count, lastUsedAtMs } = use
+  return {
+    sha256,
+    size_mib: sizeMib,
+    in_use: count > 0,
+    use_count: count,
+    ...(lastUsedAtMs === undefined ? {} : { last_used_at: time(lastUsedAtMs) }),
   }
 }
 

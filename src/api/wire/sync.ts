@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
 import { exampleSync } from './sync-example.ts'
+import { snapshotSchema } from './snapshot.ts'
+import { timeSchema } from './time.ts'
 import { OBSERVED_STATES, sha256Schema, vmIdSchema, vmSchema } from './vm.ts'
 import type { Static } from 'typebox'
 
@@ -83,7 +85,33 @@ const imageSchema = Type.Object({
   sha256: sha256Schema,
   size_mib: mib('Length of the image, rounded up.'),
   in_use: Type.Boolean({ description: 'Whether a VM on this host is made of it.' }),
+  use_count: count('VMs on this host that are made of it.'),
+  last_used_at: Type.Optional({
+    ...timeSchema,
+    description: 'When a VM was last created of it or deleted. Absent where none ever was.',
+  }),
 })
+
+const snapshotSummarySchema = Type.Object({
+  id: snapshotSchema.properties.id,
+  vm_id: vmIdSchema,
+  status: snapshotSchema.properties.status,
+  percent: snapshotSchema.properties.progress.properties.percent,
+  needs_urls: snapshotSchema.properties.needs_urls,
+  last_activity_at: snapshotSchema.properties.last_activity_at,
+  error: Type.Optional(Type.String({ description: 'As `error` of the snapshot; absent when all is well.' })),
+})
+
+const stagingSchema = Type.Object(
+  {
+    packed_mib: mib('Compressed and not sent yet, of all snapshots.'),
+    clones_mib_max: mib(
+      'Captured disks that are still compressed. They share their blocks with the disks of their VMs until those are written: this is the most that they can come to.',
+    ),
+    quota_mib: mib('`packed_mib` goes no further: compressing waits for sending.'),
+  },
+  { description: 'Where snapshots are made, in the pool.' },
+)
 
 const consolesSchema = Type.Object(
   {
@@ -104,7 +132,10 @@ export const syncSchema = Type.Object(
     host: hostSchema,
     capacity: capacitySchema,
     vms: Type.Array(vmSummarySchema, { description: 'Every VM, in the order of their ids.' }),
-    snapshots: Type.Array(Type.Object({ id: Type.String() }), { description: 'Every snapshot.' }),
+    snapshots: Type.Array(snapshotSummarySchema, {
+      description: 'Every snapshot, in the order of their ids.',
+    }),
+    staging: stagingSchema,
     images: Type.Array(imageSchema, {
       description: 'Every image in the pool, in the order of their digests.',
     }),

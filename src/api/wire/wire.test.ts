@@ -4,7 +4,6 @@ import { test } from 'node:test'
 import { createFromWire } from './create-from-wire.ts'
 import { cursorAfter, parseCursor } from './cursor.ts'
 import { exampleCreateVm } from './examples.ts'
-import type { VmId } from '../../core/vm/ids.ts'
 import type { CreateVmWire } from './requests.ts'
 
 test('a create request becomes the domain value with every optional member absent where it was absent', () => {
@@ -35,13 +34,17 @@ test('beyond the border a URL can be revealed, but not printed', () => {
 })
 
 test('a cursor leads back to its id and nothing else does', () => {
-  assert.equal(parseCursor(cursorAfter('web-1' as VmId)), 'web-1')
+  assert.equal(parseCursor('vms', cursorAfter('vms', 'web-1')), 'web-1')
+  const digest = 'a'.repeat(64)
+  assert.equal(parseCursor('images', cursorAfter('images', digest)), digest)
+  assert.equal(parseCursor('images', cursorAfter('images', 'web-1')), undefined)
   for (const text of [
     '',
     'd2ViLTE',
     Buffer.from('vms:WEB').toString('base64url'),
     Buffer.from('vms:').toString('base64url'),
+    cursorAfter('snapshots', 'web-1'),
   ]) {
-    assert.equal(parseCursor(text), undefined)
+    assert.equal(parseCursor('vms', text), undefined)
   }
 })

@@ -8,6 +8,8 @@ export const SSH_KEY_PATTERN = '^[^\\x00-\\x1f\\x7f]+$'
 /** Every string but one with half a surrogate pair, which has no UTF-8 form. */
 export const UNICODE_PATTERN = '^\\P{Cs}*$'
 export const URL_PATTERN = '^(https?|file)://\\P{Cs}+$'
+/** Of an object store. */
+export const STORE_URL_PATTERN = '^https?://\\P{Cs}+$'
 /** Their meaning is checked later, by `parseNetwork`. */
 export const CIDR_PATTERN = '^[0-9A-Fa-f:.]+/[0-9]{1,3}$'
 export const PORTS_PATTERN = '^[1-9][0-9]{0,4}(-[1-9][0-9]{0,4})?$'
@@ -26,6 +28,7 @@ export const FINGERPRINT_PATTERN = '^SHA256:[A-Za-z0-9+/]{43}$'
 
 /** What a value must be that does not match its pattern. */
 export const patternWords: ReadonlyMap<string, string> = new Map([
+  // Snapshots have ids of the same form.
   [VM_ID_PATTERN, 'must be 1 to 63 lower-case letters, digits and inner hyphens'],
   [SHA256_PATTERN, 'must be a SHA-256 digest: 64 lower-case hexadecimal digits'],
   [MAC_ADDRESS_PATTERN, 'must be a unicast MAC address in lower case, as in 02:00:5e:10:00:01'],
@@ -33,6 +36,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [SSH_KEY_PATTERN, 'must be one line of an authorized_keys file'],
   [UNICODE_PATTERN, 'must be text that has a UTF-8 form'],
   [URL_PATTERN, 'must be an https:, http: or file: URL'],
+  [STORE_URL_PATTERN, 'must be an https: or http: URL'],
   [CIDR_PATTERN, 'must be a network in CIDR form, e.g. 192.0.2.0/24'],
   [PORTS_PATTERN, 'must be a port or a range of ports, e.g. "443" or "8000-8100"'],
   [LABEL_KEY_PATTERN, 'must be 1 to 128 letters, digits, inner dots, hyphens, underscores and slashes'],

@@ -3,6 +3,8 @@ import { limits } from '../../config/limits.ts'
 import { GLOBAL_OPTIONS } from '../command.ts'
 import { exitStatus } from '../exit-status.ts'
 import { loadProfile } from '../profile.ts'
+import { showMib } from '../units.ts'
+import type { ApiClient } from '../../client/api-client.ts'
 import type { Command, Completes, Option } from '../command.ts'
 import type { ExitStatus } from '../exit-status.ts'
 import type { Shell } from '../shell.ts'
@@ -107,24 +109,44 @@ async function valuesOf(
 ): Promise<readonly Candidate[]> {
   if (completes === undefined) return []
   if (completes === 'file') return [{ word: FILES }]
-  if (completes === 'vm') return vmNames(args, shell)
+  if (completes === 'vm') return namesOf(args, shell, vmNames)
+  if (completes === 'snapshot') return namesOf(args, shell, snapshotNames)
+  if (completes === 'image') return namesOf(args, shell, imageNames)
   return completes.map((word) => ({ word }))
 }
 
 /** A page of the names there are; none where there is no answer at once. */
-async function vmNames(args: readonly string[], shell: Shell): Promise<readonly Candidate[]> {
+async function namesOf(
+  args: readonly string[],
+  shell: Shell,
+  read: (client: ApiClient, signal: AbortSignal) => Promise<readonly Candidate[]>,
+): Promise<readonly Candidate[]> {
   const at = args.findIndex((word) => word === '--profile')
   try {
     const client = createApiClient(loadProfile(at === -1 ? undefined : args[at + 1], shell))
     try {
-      const signal = AbortSignal.timeout(limits.ctlCompletionMs)
-      const params = { query: { limit: limits.listItemsMax } }
-      const { data } = await client.GET('/v1/vms', { params, signal })
-      return (data?.items ?? []).map(({ id, observed }) => ({ word: id, help: observed.state }))
+      return await read(client, AbortSignal.timeout(limits.ctlCompletionMs))
     } finally {
       client.close()
     }
   } catch {
     return []
   }
+}
+
+const PAGE = { query: { limit: limits.listItemsMax } }
+
+async function vmNames(client: ApiClient, signal: AbortSignal): Promise<readonly Candidate[]> {
+  const { data } = await client.GET('/v1/vms', { params: PAGE, signal })
+  return (data?.items ?? []).map(({ id, observed }) => ({ word: id, help: observed.state }))
+}
+
+async function snapshotNames(client: ApiClient, signal: AbortSignal): Promise<readonly Candidate[]> {
+  const { data } = await client.GET('/v1/snapshots', { params: PAGE, signal })
+  return (data?.items ?? []).map(({ id, vm_id: vm, status }) => ({ word: id, help: `${status}, of ${vm}` }))
+}
+
+async function imageNames(client: ApiClient, signal: AbortSignal): Promise<readonly Candidate[]> {
+  const { data } = await client.GET('/v1/images', { params: PAGE, signal })
+  return (data?.items ?? []).map(({ sha256, size_mib: size }) => ({ word: sha256, help: showMib(size) }))
 }

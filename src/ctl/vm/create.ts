@@ -3,7 +3,7 @@ import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { parseImage } from './image-argument.ts'
 import { parseLabel } from './label.ts'
 import { givenShape, SHAPE_OPTIONS } from './resize.ts'
-import { readOptionFile, readSpec } from './spec-file.ts'
+import { readJsonFile, readOptionFile } from '../json-file.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { CreateVm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
@@ -50,6 +50,8 @@ const CREATE_OPTIONS: readonly Option[] = [
   },
 ]
 
+const FILE_ADVICE = 'the file is the JSON body of PUT /v1/vms/{id}; "vmhostctl vm create --help" shows one'
+
 /** Of a VM that is created without --file. */
 const DEFAULTS = { cpu_millicores: 1000, memory_mib: 512, disk_mib: 2048, sleep_after_idle_seconds: 0 }
 
@@ -83,6 +85,9 @@ export const createCommand: Command = {
     return changeVm(context, context.client().PUT('/v1/vms/{id}', { params, body }))
   },
 }
+
+const readSpec = (path: string, context: Context): Promise<Record<string, unknown>> =>
+  readJsonFile({ path, option: '--file', advice: FILE_ADVICE }, context)
 
 /** A request as far as it is known here: with a file it may lack anything, and the daemon says what. */
 type Draft = { [K in keyof CreateVm]?: CreateVm[K] | undefined }

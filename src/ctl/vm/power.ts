@@ -1,5 +1,5 @@
 import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
-import { eachVm } from './each.ts'
+import { eachNamed } from '../each.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
@@ -23,7 +23,7 @@ const powerCommand = ({ verb, state, summary, description }: PowerWords): Comman
     ['web-1 --dry-run', 'shows the steps that this would take'],
   ],
   run: (context) =>
-    eachVm(context, (id) => {
+    eachNamed(context, (id) => {
       const params = { path: { id }, query: dryRunQuery(context) }
       return changeVm(
         context,

@@ -1,5 +1,5 @@
 import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
-import { eachVm } from './each.ts'
+import { eachNamed } from '../each.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { Command } from '../command.ts'
 
@@ -14,7 +14,7 @@ export const removeCommand: Command = {
     ['web-1 web-2', 'returns at once; the host follows'],
   ],
   run: (context) =>
-    eachVm(context, (id) => {
+    eachNamed(context, (id) => {
       const params = { path: { id }, query: dryRunQuery(context) }
       return changeVm(context, context.client().DELETE('/v1/vms/{id}', { params }), 'gone')
     }),

@@ -1,6 +1,6 @@
 import { exitStatus } from '../exit-status.ts'
 import { settledWords } from './change.ts'
-import { eachVm } from './each.ts'
+import { eachNamed } from '../each.ts'
 import { waitForVm, waitOnlyOptions } from './wait.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
@@ -37,7 +37,7 @@ export const waitCommand: Command = {
     ['web-1 --timeout 0', 'whether it is as desired now: status 0 or 3'],
   ],
   run: (context) =>
-    eachVm(context, async (id) => {
+    eachNamed(context, async (id) => {
       const state = RESTS.find((name) => name === context.given.text('for'))
       const vm = await waitForVm(context, id, state === undefined ? 'settled' : { state })
       if (context.json) context.answer(vm ?? { id, gone: true })

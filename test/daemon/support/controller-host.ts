@@ -1,3 +1,4 @@
+import { ANYWHERE } from '../../fakes/outbound.ts'
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request as httpsRequest } from 'node:https'
@@ -13,8 +14,9 @@ import { createLog } from '../../../src/log/logger.ts'
 import { newOperationId } from '../../../src/log/operation-id.ts'
 import { Store } from '../../../src/store/store.ts'
 import { ConsoleHub } from '../../../src/owners/console-hub.ts'
+import { ImageShelf } from '../../../src/owners/image-shelf.ts'
 import { SshSessions } from '../../../src/owners/ssh-sessions.ts'
-import { VmWaits } from '../../../src/api/controller/vm-waits.ts'
+import { Waits } from '../../../src/api/controller/waits.ts'
 import { planFor } from '../../../src/reconcile/explain.ts'
 import { readCounters } from '../../../src/reconcile/observe/read-counters.ts'
 import { FakeCapacity } from '../../fakes/fake-capacity.ts'
@@ -30,6 +32,8 @@ import type { TestContext } from 'node:test'
 import type { ApiClient } from '../../../src/client/api-client.ts'
 import type { GuestShells } from '../../../src/ports/guest-shells.ts'
 import type { ControllerRooms } from '../../../src/api/controller/rooms.ts'
+import type { SnapshotId } from '../../../src/core/snapshot/record.ts'
+import type { VmId } from '../../../src/core/vm/ids.ts'
 import type { CommandContext } from '../../../src/commands/context.ts'
 import type { CertificatePair, LeafRequest } from '../../../src/daemon/setup/certificates.ts'
 
@@ -87,7 +91,8 @@ export type ControllerHost = {
   readonly directory: string
   readonly store: Store
   readonly capacity: FakeCapacity
-  readonly waits: VmWaits
+  readonly waits: Waits<VmId>
+  readonly snapshotWaits: Waits<SnapshotId>
   /** What plans and counters are read from. Nothing reconciles it. */
   readonly host: FakeHost
   /** Viewers of the fake host's consoles. */
@@ -130,7 +135,8 @@ export async function startControllerHost(
   const pokes: string[] = []
   const logLines: string[] = []
   const capacity = new FakeCapacity()
-  const waits = new VmWaits((listener) => store.onVmChange(listener))
+  const waits = new Waits<VmId>((listener) => store.onVmChange(listener))
+  const snapshotWaits = new Waits<SnapshotId>((listener) => store.onSnapshotChange(listener))
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
   const hub = new ConsoleHub({ consoles: host.consoles, store })
@@ -141,6 +147,9 @@ export async function startControllerHost(
     store,
     capacity,
     guestRanges: [],
+    outbound: ANYWHERE,
+    stagingQuotaMib: 1024,
+    pokeSnapshot: (id, reason) => pokes.push(`snapshot ${id}: ${reason}`),
     now: () => Date.now(),
     newOperationId,
     poke: (id, reason) => pokes.push(`${id}: ${reason}`),
@@ -157,9 +166,11 @@ export async function startControllerHost(
   const rooms: ControllerRooms = {
     context: () => (state.storeIsOpen ? context : undefined),
     waits,
+    snapshotWaits,
     plan: (record, inputs) => planFor({ host }, record, inputs),
     counters: (record) => readCounters(host, record),
     hostView: () => report.take(),
+    images: new ImageShelf({ storage: host.storage, store, clock, idleHours: 0, log }),
     consoles: hub,
     shells: sessions,
     time: clock,
@@ -208,6 +219,7 @@ export async function startControllerHost(
     store,
     capacity,
     waits,
+    snapshotWaits,
     host,
     hub,
     guests,

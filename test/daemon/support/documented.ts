@@ -3,7 +3,7 @@ import { Compile } from 'typebox/schema'
 import { createControllerApp } from '../../../src/api/controller/app.ts'
 import { plainTransport } from '../../../src/api/controller/transports.ts'
 import { ConsoleHub } from '../../../src/owners/console-hub.ts'
-import { VmWaits } from '../../../src/api/controller/vm-waits.ts'
+import { Waits } from '../../../src/api/controller/waits.ts'
 import { readAsset } from '../../../src/daemon/assets.ts'
 import { silentLog } from '../../../src/log/log.ts'
 import { FakeClock } from '../../fakes/fake-clock.ts'
@@ -25,11 +25,13 @@ export const describedApp = (): Promise<App> =>
   createControllerApp(
     {
       context: () => undefined,
-      waits: new VmWaits(() => () => {}),
+      waits: new Waits(() => () => {}),
+      snapshotWaits: new Waits(() => () => {}),
       plan: nothingBehind,
       counters: nothingBehind,
       hostView: nothingBehind,
       consoles: new ConsoleHub({ consoles: new FakeConsoles(), store: noStore }),
+      images: { list: nothingBehind, remove: nothingBehind },
       shells: { open: nothingBehind },
       time: new FakeClock(),
       waitingFor: () => [],

@@ -73,7 +73,7 @@ export async function mutate(
   const context = contextOf(rooms)
   const id = request.params.id as VmId
   const before = context.store.vms.get(id)
-  if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before)
+  if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before, 'VM')
   if (request.query.dry_run === true) return rehearse(rooms, context, { id, before, command })
   const { record, changed, operationId = record.operationId } = acceptedOf(command(context, id))
   await context.store.flushed()

@@ -1,16 +1,14 @@
 import { Type } from 'typebox'
 import { limits } from '../../../config/limits.ts'
-import { cursorAfter, parseCursor } from '../../wire/cursor.ts'
 import { ref } from '../../wire/named.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
 import { OBSERVED_STATES } from '../../wire/vm.ts'
 import { countersToWire } from '../../wire/counters.ts'
 import { planToWire } from '../../wire/plan.ts'
-import { CURSOR_PATTERN, LABEL_QUERY_PATTERN } from '../../wire/words.ts'
-import { etagOf, isKnown } from '../precondition.ts'
-import { preferredWaitSeconds } from '../prefer.ts'
-import { invalidRequest } from '../validation.ts'
+import { LABEL_QUERY_PATTERN } from '../../wire/words.ts'
 import { problems } from './answers.ts'
+import { conditionalHeaders, readConditionally, unchangedAnswer } from './conditional-read.ts'
+import { afterCursor, pageMembers, pageOf } from './page.ts'
 import { closed, contextOf, noQuery, params, tags, vmAnswer, vmOf } from './vm-parts.ts'
 import type { VmId } from '../../../core/vm/ids.ts'
 import type { CountersWire } from '../../wire/counters.ts'
@@ -35,12 +33,7 @@ function listVms(app: App, rooms: ControllerRooms): void {
     description: 'In the order of their ids, a page at a time.',
     querystring: Type.Object(
       {
-        limit: Type.Optional(
-          Type.Integer({ minimum: 1, maximum: limits.listItemsMax, default: limits.listItemsDefault }),
-        ),
-        cursor: Type.Optional(
-          Type.String({ pattern: CURSOR_PATTERN, description: 'The `next_cursor` of the page before.' }),
-        ),
+        ...pageMembers,
         state: Type.Optional(
           Type.Enum(OBSERVED_STATES, { type: 'string', description: 'Only VMs in this observed state.' }),
         ),
@@ -58,23 +51,18 @@ function listVms(app: App, rooms: ControllerRooms): void {
   }
   app.get('/v1/vms', { schema }, async (request): Promise<VmListWire> => {
     const { limit = limits.listItemsDefault, cursor, state, label } = request.query
-    const after = cursor === undefined ? undefined : afterCursor(cursor)
+    const after = afterCursor('vms', cursor)
     // One more than asked for tells whether there is a next page.
     const { store } = contextOf(rooms)
     const records = store.vms.list({
       limit: limit + 1,
-      ...(after === undefined ? {} : { after }),
+      ...(after === undefined ? {} : { after: after as VmId }),
       ...(state === undefined ? {} : { state }),
       ...(label === undefined ? {} : { labels: labelsOf(label) }),
     })
     // What is shown is on the disk.
     await store.flushed()
-    const page = records.slice(0, limit)
-    const last = page.at(-1)
-    return {
-      items: page.map((record) => vmToWire(record)),
-      ...(records.length > limit && last !== undefined ? { next_cursor: cursorAfter(last.id) } : {}),
-    }
+    return pageOf('vms', records, { limit, show: (record) => vmToWire(record) })
   })
 }
 
@@ -89,36 +77,23 @@ function getVm(app: App, rooms: ControllerRooms): void {
       'is a long poll: the answer comes when the VM has changed, or as 304 after N seconds.',
     params,
     querystring: noQuery,
-    headers: Type.Object({
-      'if-none-match': Type.Optional(
-        Type.String({ description: 'The ETag of an earlier answer: 304 where the VM is still the same.' }),
-      ),
-      prefer: Type.Optional(
-        Type.String({
-          description: `\`wait=N\`: wait up to N seconds for a change, at most ${limits.waitSecondsMax} (RFC 7240).`,
-          examples: ['wait=30'],
-        }),
-      ),
-    }),
+    headers: conditionalHeaders('the VM'),
     response: {
       200: vmAnswer('The VM.'),
-      304: { type: 'null', description: 'The VM is as `If-None-Match` says.' },
+      304: unchangedAnswer('The VM'),
       ...problems('not_found', 'starting_up'),
     },
   }
   app.get('/v1/vms/:id', { schema }, async (request, reply) => {
     const id = request.params.id as VmId
     const context = contextOf(rooms)
-    const known = request.headers['if-none-match']
-    const waitSeconds = preferredWaitSeconds(request.headers.prefer)
-    if (waitSeconds !== undefined) {
-      reply.header('preference-applied', `wait=${waitSeconds}`)
-      if (isKnown(known, vmOf(context, id))) await rooms.waits.change(id, waitSeconds * 1000, request.signal)
-    }
-    const record = vmOf(context, id)
-    await context.store.flushed()
-    reply.header('etag', etagOf(record))
-    return isKnown(known, record) ? reply.code(304).send() : vmToWire(record)
+    const record = await readConditionally(request, reply, {
+      id,
+      waits: rooms.waits,
+      find: () => vmOf(context, id),
+      flushed: () => context.store.flushed(),
+    })
+    return record === undefined ? reply.code(304).send() : vmToWire(record)
   })
 }
 
@@ -170,10 +145,3 @@ function getCounters(app: App, rooms: ControllerRooms): void {
 /** `env=prod,tier=web`; the schema has seen that it is of that form. */
 const labelsOf = (text: string): Record<string, string> =>
   Object.fromEntries(text.split(',').map((pair) => pair.split('=') as [string, string]))
-
-function afterCursor(cursor: string): VmId {
-  const after = parseCursor(cursor)
-  if (after !== undefined) return after
-  const detail = 'must be the next_cursor of an earlier answer'
-  throw invalidRequest('query', [{ pointer: '/cursor', code: 'malformed', detail }])
-}

@@ -1,9 +1,9 @@
-import { exitStatus } from '../exit-status.ts'
-import type { Context } from '../command.ts'
-import type { ExitStatus } from '../exit-status.ts'
+import { exitStatus } from './exit-status.ts'
+import type { Context } from './command.ts'
+import type { ExitStatus } from './exit-status.ts'
 
-/** Does the same to each VM that was named. One that is refused keeps none of the others from it; the worst status counts. */
-export async function eachVm(
+/** Does the same to each that was named. One that is refused keeps none of the others from it; the worst status counts. */
+export async function eachNamed(
   context: Context,
   act: (id: string) => Promise<ExitStatus>,
 ): Promise<ExitStatus> {

@@ -1,16 +1,13 @@
-import type { VmId } from '../../core/vm/ids.ts'
-import type { VmListener } from '../../store/store.ts'
-
 /**
- * Requests that wait for a VM to change. One subscription for all of them, a set a VM, and a timer a request: while
- * nothing changes, nothing runs.
+ * Requests that wait for a resource of one kind to change. One subscription for all of them, a set a resource, and a timer
+ * a request: while nothing changes, nothing runs.
  */
-export class VmWaits {
-  readonly #waiting = new Map<VmId, Set<() => void>>()
+export class Waits<Id extends string> {
+  readonly #waiting = new Map<Id, Set<() => void>>()
   readonly #unsubscribe: () => void
   #ended = false
 
-  constructor(subscribe: (listener: VmListener) => () => void) {
+  constructor(subscribe: (listener: (id: Id) => void) => () => void) {
     this.#unsubscribe = subscribe((id) => this.#wake(id))
   }
 
@@ -19,8 +16,8 @@ export class VmWaits {
     return [...this.#waiting.values()].reduce((sum, waiting) => sum + waiting.size, 0)
   }
 
-  /** Resolves when the VM changed or is gone, after `ms`, on the signal, or when the listener closes: then look again. */
-  async change(id: VmId, ms: number, signal: AbortSignal): Promise<void> {
+  /** Resolves when the resource changed or is gone, after `ms`, on the signal, or when the listener closes: then look again. */
+  async change(id: Id, ms: number, signal: AbortSignal): Promise<void> {
     if (this.#ended || signal.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
     const waiting = this.#waiting.get(id) ?? new Set()
@@ -40,7 +37,7 @@ export class VmWaits {
     for (const id of this.#waiting.keys()) this.#wake(id)
   }
 
-  #wake(id: VmId): void {
+  #wake(id: Id): void {
     for (const resolve of this.#waiting.get(id) ?? []) resolve()
   }
 }

@@ -1,0 +1,63 @@
+import { Type } from 'typebox'
+import { limits } from '../../../config/limits.ts'
+import { etagOf, isKnown } from '../precondition.ts'
+import { preferredWaitSeconds } from '../prefer.ts'
+import type { FastifyReply } from 'fastify'
+import type { Waits } from '../waits.ts'
+
+/** The request headers of a read that can be a long poll of `what`, such as "the VM". */
+export const conditionalHeaders = (what: string) =>
+  Type.Object({
+    'if-none-match': Type.Optional(
+      Type.String({ description: `The ETag of an earlier answer: 304 where ${what} is still the same.` }),
+    ),
+    prefer: Type.Optional(
+      Type.String({
+        description: `\`wait=N\`: wait up to N seconds for a change, at most ${limits.waitSecondsMax} (RFC 7240).`,
+        examples: ['wait=30'],
+      }),
+    ),
+  })
+
+export const unchangedAnswer = (what: string) => ({
+  type: 'null',
+  description: `${what} is as \`If-None-Match\` says.`,
+})
+
+type ConditionalRequest = {
+  readonly headers: {
+    readonly 'if-none-match'?: string | undefined
+    readonly prefer?: string | undefined
+  }
+  readonly signal: AbortSignal
+}
+
+export type Resource<Id extends string, Found> = {
+  readonly id: Id
+  readonly waits: Waits<Id>
+  /** As it is now. Throws where there is none. */
+  readonly find: () => Found
+  /** Resolves when what was found is on the disk. */
+  readonly flushed: () => Promise<void>
+}
+
+/**
+ * A resource, once it is another than the reader knows, where the request asks to wait for that; undefined where it is
+ * still that one, which is then answered.
+ */
+export async function readConditionally<Id extends string, Found extends { readonly revision: number }>(
+  request: ConditionalRequest,
+  reply: FastifyReply,
+  { id, waits, find, flushed }: Resource<Id, Found>,
+): Promise<Found | undefined> {
+  const known = request.headers['if-none-match']
+  const waitSeconds = preferredWaitSeconds(request.headers.prefer)
+  if (waitSeconds !== undefined) {
+    reply.header('preference-applied', `wait=${waitSeconds}`)
+    if (isKnown(known, find())) await waits.change(id, waitSeconds * 1000, request.signal)
+  }
+  const record = find()
+  await flushed()
+  reply.header('etag', etagOf(record))
+  return isKnown(known, record) ? undefined : record
+}

@@ -1,0 +1,39 @@
+import { Type } from 'typebox'
+import { limits } from '../../../config/limits.ts'
+import { cursorAfter, parseCursor } from '../../wire/cursor.ts'
+import { CURSOR_PATTERN } from '../../wire/words.ts'
+import { invalidRequest } from '../validation.ts'
+import type { ListName } from '../../wire/cursor.ts'
+
+/** Of the query of every list. */
+export const pageMembers = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: limits.listItemsMax, default: limits.listItemsDefault }),
+  ),
+  cursor: Type.Optional(
+    Type.String({ pattern: CURSOR_PATTERN, description: 'The `next_cursor` of the page before.' }),
+  ),
+}
+
+/** The id after which a page begins. Refuses what is no cursor of this list. */
+export function afterCursor(list: ListName, cursor: string | undefined): string | undefined {
+  if (cursor === undefined) return undefined
+  const after = parseCursor(list, cursor)
+  if (after !== undefined) return after
+  const detail = 'must be the next_cursor of an earlier answer'
+  throw invalidRequest('query', [{ pointer: '/cursor', code: 'malformed', detail }])
+}
+
+/** The first `limit` of the records, of which there is one more where another page follows. */
+export function pageOf<Found extends { readonly id: string }, Shown>(
+  list: ListName,
+  records: readonly Found[],
+  { limit, show }: { readonly limit: number; readonly show: (record: Found) => Shown },
+): { items: Shown[]; next_cursor?: string } {
+  const page = records.slice(0, limit)
+  const last = page.at(-1)
+  return {
+    items: page.map(show),
+    ...(records.length > limit && last !== undefined ? { next_cursor: cursorAfter(list, last.id) } : {}),
+  }
+}

@@ -1,0 +1,64 @@
+import { Type } from 'typebox'
+import { snapshotToWire } from '../../wire/snapshot-to-wire.ts'
+import { checkIfMatch, etagOf } from '../precondition.ts'
+import { Refused } from '../refused.ts'
+import { problems } from './answers.ts'
+import { params, sightOf, snapshotAnswer, tags } from './snapshot-parts.ts'
+import { contextOf, noQuery } from './vm-parts.ts'
+import type { FastifyReply } from 'fastify'
+import type { CommandContext } from '../../../commands/context.ts'
+import type { SnapshotResult } from '../../../commands/snapshots.ts'
+import type { SnapshotId } from '../../../core/snapshot/record.ts'
+import type { ProblemCode } from '../../wire/problem-examples.ts'
+import type { SnapshotWire } from '../../wire/snapshot.ts'
+import type { ControllerRooms } from '../rooms.ts'
+
+export const ifMatch = Type.Object({
+  'if-match': Type.Optional(
+    Type.String({ description: 'Only if the snapshot is at this revision: the ETag of an earlier answer.' }),
+  ),
+})
+
+/** What mutations of a snapshot have in common in the description; `codes` are the refusals beyond those of every one. */
+export const snapshotMutationSchema = (...codes: readonly ProblemCode[]) => ({
+  tags,
+  params,
+  querystring: noQuery,
+  headers: ifMatch,
+  response: {
+    200: snapshotAnswer('Nothing changed: it is so already.'),
+    202: snapshotAnswer('Stored. The host follows; watch `status`.'),
+    ...problems('starting_up', 'precondition_failed', ...codes),
+  },
+})
+
+export type SnapshotMutation = {
+  readonly request: {
+    readonly params: { readonly id: string }
+    readonly headers: { readonly 'if-match'?: string | undefined }
+    operationId?: string | undefined
+  }
+  readonly reply: FastifyReply
+  readonly rooms: ControllerRooms
+  /** The snapshot may be missing: then a precondition cannot hold. Elsewhere the command says so in better words. */
+  readonly creates?: true
+}
+
+/** Runs a command and answers: 202 with what was stored, or 200 where nothing changed. */
+export async function mutateSnapshot(
+  { request, reply, rooms, creates }: SnapshotMutation,
+  command: (context: CommandContext, id: SnapshotId) => SnapshotResult,
+): Promise<SnapshotWire> {
+  const context = contextOf(rooms)
+  const id = request.params.id as SnapshotId
+  const before = context.store.snapshots.get(id)
+  if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before, 'snapshot')
+  const result = command(context, id)
+  if (!result.ok) throw new Refused(result.error)
+  const { record, changed, operationId } = result.value
+  const sight = sightOf(context, record)
+  await context.store.flushed()
+  reply.code(changed ? 202 : 200).header('etag', etagOf(record))
+  request.operationId = operationId
+  return snapshotToWire(sight, operationId)
+}

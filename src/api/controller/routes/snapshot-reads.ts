@@ -1,0 +1,96 @@
+import { Type } from 'typebox'
+import { limits } from '../../../config/limits.ts'
+import { ref } from '../../wire/named.ts'
+import { snapshotToWire } from '../../wire/snapshot-to-wire.ts'
+import { SNAPSHOT_STATUSES } from '../../wire/snapshot.ts'
+import { vmIdSchema } from '../../wire/vm.ts'
+import { problems } from './answers.ts'
+import { conditionalHeaders, readConditionally, unchangedAnswer } from './conditional-read.ts'
+import { afterCursor, pageMembers, pageOf } from './page.ts'
+import { params, sightOf, snapshotAnswer, snapshotOf, tags } from './snapshot-parts.ts'
+import { closed, contextOf, noQuery } from './vm-parts.ts'
+import type { SnapshotId } from '../../../core/snapshot/record.ts'
+import type { VmId } from '../../../core/vm/ids.ts'
+import type { SnapshotListWire } from '../../wire/snapshot.ts'
+import type { App } from '../app.ts'
+import type { ControllerRooms } from '../rooms.ts'
+
+/** Reading snapshots: one, or a page of them. */
+export function snapshotReadRoutes(app: App, rooms: ControllerRooms): void {
+  listSnapshots(app, rooms)
+  getSnapshot(app, rooms)
+}
+
+function listSnapshots(app: App, rooms: ControllerRooms): void {
+  const schema = {
+    operationId: 'listSnapshots',
+    tags,
+    summary: 'List snapshots',
+    description:
+      'In the order of their ids, a page at a time. Those that have ended are listed until they are deleted.',
+    querystring: Type.Object(
+      {
+        ...pageMembers,
+        status: Type.Optional(
+          Type.Enum(SNAPSHOT_STATUSES, { type: 'string', description: 'Only snapshots with this status.' }),
+        ),
+        vm_id: Type.Optional({
+          ...vmIdSchema,
+          description: 'Only snapshots of this VM, also where it is gone.',
+        }),
+      },
+      closed,
+    ),
+    response: {
+      200: { ...ref('SnapshotList'), description: 'A page of snapshots.' },
+      ...problems('starting_up'),
+    },
+  }
+  app.get('/v1/snapshots', { schema }, async (request): Promise<SnapshotListWire> => {
+    const { limit = limits.listItemsDefault, cursor, status, vm_id: vmId } = request.query
+    const after = afterCursor('snapshots', cursor)
+    const context = contextOf(rooms)
+    // One more than asked for tells whether there is a next page.
+    const records = context.store.snapshots.list({
+      limit: limit + 1,
+      ...(after === undefined ? {} : { after: after as SnapshotId }),
+      ...(status === undefined ? {} : { status }),
+      ...(vmId === undefined ? {} : { vmId: vmId as VmId }),
+    })
+    const sights = records.map((record) => sightOf(context, record))
+    // What is shown is on the disk.
+    await context.store.flushed()
+    return pageOf('snapshots', sights, { limit, show: (sight) => snapshotToWire(sight) })
+  })
+}
+
+function getSnapshot(app: App, rooms: ControllerRooms): void {
+  app.addHook('preClose', async () => rooms.snapshotWaits.end())
+  const schema = {
+    operationId: 'getSnapshot',
+    tags,
+    summary: 'Get a snapshot',
+    description:
+      'How far it is, and what it waits for. With `If-None-Match` and `Prefer: wait=N` it is a long poll: the answer comes ' +
+      'when the snapshot has changed, or as 304 after N seconds.',
+    params,
+    querystring: noQuery,
+    headers: conditionalHeaders('the snapshot'),
+    response: {
+      200: snapshotAnswer('The snapshot.'),
+      304: unchangedAnswer('The snapshot'),
+      ...problems('not_found', 'starting_up'),
+    },
+  }
+  app.get('/v1/snapshots/:id', { schema }, async (request, reply) => {
+    const id = request.params.id as SnapshotId
+    const context = contextOf(rooms)
+    const sight = await readConditionally(request, reply, {
+      id,
+      waits: rooms.snapshotWaits,
+      find: () => snapshotOf(context, id),
+      flushed: () => context.store.flushed(),
+    })
+    return sight === undefined ? reply.code(304).send() : snapshotToWire(sight)
+  })
+}

@@ -1,0 +1,85 @@
+import { statusOf } from '../../core/snapshot/record.ts'
+import { percentOf, standingOf } from '../../core/snapshot/standing.ts'
+import { needsUrls } from '../../core/snapshot/work.ts'
+import { scrub } from '../../log/scrub.ts'
+import { time } from './time.ts'
+import type { Capture, SnapshotRecord, Trouble } from '../../core/snapshot/record.ts'
+import type { SnapshotTally } from '../../core/snapshot/standing.ts'
+import type { OperationId } from '../../core/vm/ids.ts'
+import type { HostView } from '../../owners/host-report.ts'
+import type { SnapshotWire } from './snapshot.ts'
+import type { SyncWire } from './sync.ts'
+
+/** A record with what its parts come to, read at the same time. */
+export type SnapshotSight = { readonly record: SnapshotRecord; readonly tally: SnapshotTally }
+
+/** The only way from a record to a response. `operationId` is that of the mutation being answered, if it changed something. */
+export function snapshotToWire({ record, tally }: SnapshotSight, operationId?: OperationId): SnapshotWire {
+  const { capture, sha256 } = record
+  const standing = standingOf(record, tally)
+  const { lacks, doneBytes, totalBytes } = standing
+  const lacking = needsUrls(lacks)
+  return {
+    id: record.id,
+    vm_id: record.vmId,
+    status: statusOf(record),
+    progress: {
+      phase: standing.phase,
+      done_mib: Math.floor(mib(doneBytes)),
+      ...(totalBytes === undefined ? {} : { total_mib: Math.ceil(mib(totalBytes)) }),
+      percent: percentOf(standing),
+    },
+    needs_urls: lacking,
+    ...(lacking ? { lacking_urls: { parts: [...lacks.parts], complete: lacks.complete } } : {}),
+    ...(record.stage === 'failed' ? { resumable: record.resumable } : {}),
+    parts: { size_mib: record.partMib, packed: tally.packed, sent: tally.sent },
+    ...(sha256 === undefined ? {} : { stored_size_mib: Math.ceil(mib(tally.storedBytes)), sha256 }),
+    ...(capture === undefined ? {} : captureToWire(capture)),
+    ...troubleToWire(record.trouble),
+    last_activity_at: time(record.lastActivityAtMs),
+    revision: record.revision,
+    created_at: time(record.createdAtMs),
+    updated_at: time(record.updatedAtMs),
+    ...(operationId === undefined ? {} : { operation_id: operationId }),
+  }
+}
+
+export function snapshotSummaryToWire({
+  record,
+  tally,
+}: HostView['snapshots'][number]): SyncWire['snapshots'][number] {
+  const standing = tally === undefined ? undefined : standingOf(record, tally)
+  return {
+    id: record.id,
+    vm_id: record.vmId,
+    status: statusOf(record),
+    percent: standing === undefined ? 100 : percentOf(standing),
+    needs_urls: standing !== undefined && needsUrls(standing.lacks),
+    last_activity_at: time(record.lastActivityAtMs),
+    ...(record.trouble === undefined ? {} : { error: scrub(record.trouble.message) }),
+  }
+}
+
+const mib = (bytes: number): number => bytes / (1024 * 1024)
+
+const captureToWire = ({ atMs, imageBytes, consistency, pausedMs }: Capture) => ({
+  size_mib: Math.ceil(mib(imageBytes)),
+  consistency,
+  captured_at: time(atMs),
+  paused_ms: Math.round(pausedMs),
+})
+
+/** Messages quote what stores said, so they pass the scrubber like log lines. */
+function troubleToWire(trouble: Trouble | undefined): Pick<SnapshotWire, 'error' | 'fault'> {
+  if (trouble === undefined) return {}
+  const { code, message, sinceMs, attempt, nextAttemptAtMs } = trouble
+  return {
+    error: scrub(message),
+    fault: {
+      code,
+      since: time(sinceMs),
+      attempt,
+      ...(nextAttemptAtMs === undefined ? {} : { next_attempt_at: time(nextAttemptAtMs) }),
+    },
+  }
+}

@@ -1,0 +1,19 @@
+import { limits } from '../../config/limits.ts'
+import type { Complaint } from '../../lib/schema-check.ts'
+
+/** What the schema could not see to be wrong with a URL. */
+export function urlComplaints(pointer: string, url: string): Complaint[] {
+  const complain = (detail: string): Complaint[] => [{ pointer, code: 'malformed', detail }]
+  const parsed = URL.parse(url)
+  if (parsed === null) return complain('must be a valid URL')
+  // fetch() refuses such a URL, hours later and in other words.
+  if (parsed.username !== '' || parsed.password !== '')
+    return complain('must not carry a user name or password')
+  return tooLong(pointer, url, limits.urlBytesMax)
+}
+
+/** The schema counts characters; the limits are bytes. */
+export const tooLong = (pointer: string, text: string, bytesMax: number): Complaint[] =>
+  Buffer.byteLength(text) <= bytesMax
+    ? []
+    : [{ pointer, code: 'wrong_length', detail: `must have at most ${bytesMax} bytes as UTF-8` }]

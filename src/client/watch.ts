@@ -1,0 +1,87 @@
+import { limits } from '../config/limits.ts'
+import { answeredUnlessUnchanged } from './api-client.ts'
+import { ApiProblem } from './api-problem.ts'
+import { ConnectionFailed } from './connection-failed.ts'
+import type { Answered, ApiClient, Snapshot, Vm } from './api-client.ts'
+
+/** What a look at a resource shows; `silent` is a daemon that was there before and does not answer now, as during an upgrade. */
+export type Sight<T> =
+  | { readonly kind: 'there'; readonly seen: T; readonly etag: string }
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'silent'; readonly because: ConnectionFailed | ApiProblem }
+
+export type WatchOptions = {
+  /** Ends the watch: it throws the signal's reason. */
+  readonly signal: AbortSignal
+  /** Resolves after so many milliseconds, or rejects when the signal is raised. */
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
+  /** Milliseconds of a clock that never goes back. */
+  readonly monotonicMs: () => number
+}
+
+/** Asks for the resource with these headers; undefined where it is still what they say. */
+type Ask<T> = (
+  headers: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+) => Promise<Answered<T> | undefined>
+
+export const watchVm = (client: ApiClient, id: string, options: WatchOptions): AsyncGenerator<Sight<Vm>> =>
+  watch((headers, signal) => {
+    const params = { path: { id } }
+    return answeredUnlessUnchanged<Vm>(client.GET('/v1/vms/{id}', { params, headers, signal }))
+  }, options)
+
+export const watchSnapshot = (
+  client: ApiClient,
+  id: string,
+  options: WatchOptions,
+): AsyncGenerator<Sight<Snapshot>> =>
+  watch((headers, signal) => {
+    const params = { path: { id } }
+    return answeredUnlessUnchanged<Snapshot>(client.GET('/v1/snapshots/{id}', { params, headers, signal }))
+  }, options)
+
+/**
+ * What a resource looks like now and after each change, until it is gone, by long polls (RFC 7240, `Prefer: wait`); where the
+ * daemon answers those at once, by plain polling. Throws what the first look ran into; later ones wait for the daemon.
+ */
+async function* watch<T>(ask: Ask<T>, options: WatchOptions): AsyncGenerator<Sight<T>> {
+  const { signal, sleep, monotonicMs } = options
+  let etag = ''
+  let first = true
+  for (;;) {
+    signal.throwIfAborted()
+    const askedMs = monotonicMs()
+    const sight = await look(ask, etag, signal).catch((error: unknown) => silence(error, first))
+    if (sight !== undefined) yield sight
+    if (sight?.kind === 'gone') return
+    if (sight?.kind === 'there') {
+      etag = sight.etag
+      first = false
+      continue
+    }
+    const tookMs = monotonicMs() - askedMs
+    if (tookMs < limits.clientPollMs) await sleep(limits.clientPollMs - tookMs, signal)
+  }
+}
+
+async function look<T>(ask: Ask<T>, etag: string, signal: AbortSignal): Promise<Sight<T> | undefined> {
+  const headers: Record<string, string> =
+    etag === '' ? {} : { 'if-none-match': etag, prefer: `wait=${limits.clientLongPollSeconds}` }
+  try {
+    const answer = await ask(headers, signal)
+    // A daemon that knows no If-None-Match answers the same again.
+    if (answer === undefined || answer.etag === etag) return undefined
+    return { kind: 'there', seen: answer.data, etag: answer.etag }
+  } catch (error) {
+    if (etag !== '' && error instanceof ApiProblem && error.code === 'not_found') return { kind: 'gone' }
+    throw error
+  }
+}
+
+function silence(error: unknown, first: boolean): { kind: 'silent'; because: ConnectionFailed | ApiProblem } {
+  const passing =
+    error instanceof ConnectionFailed || (error instanceof ApiProblem && error.problem.retryable)
+  if (first || !passing) throw error
+  return { kind: 'silent', because: error }
+}

@@ -1,0 +1,26 @@
+import { Rate } from './rate.ts'
+import { doneWords, phaseWords } from './words.ts'
+import type { Snapshot } from '../../client/api-client.ts'
+import type { Shell } from '../shell.ts'
+
+const BAR_CELLS = 24
+
+/** The line that shows how far a snapshot is: a bar with a rate on a terminal, elsewhere a line for each phase and ten percent. */
+export function progressWriter(shell: Shell): (snapshot: Snapshot) => string {
+  const rate = new Rate()
+  return (snapshot) => {
+    const { id, progress } = snapshot
+    const { percent, done_mib: done, total_mib: total } = progress
+    const perSecond = rate.at(shell.monotonicMs(), done)
+    const head = `${id}: ${phaseWords(snapshot)}`
+    if (total === undefined) return head
+    if (!shell.stderr.isTty) return `${head}, ${percent - (percent % 10)} %`
+    const speed = perSecond === undefined ? '' : `  ${perSecond.toFixed(1)} MiB/s`
+    return `${head}  ${bar(percent)} ${String(percent).padStart(3)} %  ${doneWords(snapshot)}${speed}`
+  }
+}
+
+function bar(percent: number): string {
+  const full = Math.floor((BAR_CELLS * percent) / 100)
+  return `[${'#'.repeat(full)}${'-'.repeat(BAR_CELLS - full)}]`
+}

@@ -1,0 +1,21 @@
+import { done } from '../../client/api-client.ts'
+import { eachNamed } from '../each.ts'
+import { exitStatus } from '../exit-status.ts'
+import type { Command } from '../command.ts'
+
+export const removeCommand: Command = {
+  words: ['snapshot', 'rm'],
+  summary: 'delete snapshots',
+  description:
+    'What the host has of them. An object that is completed stays in the store; an upload that is not ends, and is to be aborted there.',
+  operand: { placeholder: 'ID', many: true, completes: 'snapshot' },
+  options: [],
+  examples: [['nightly-1 nightly-2', 'also where they are gone already']],
+  run: (context) =>
+    eachNamed(context, async (id) => {
+      await done(context.client().DELETE('/v1/snapshots/{id}', { params: { path: { id } } }))
+      if (context.json) context.answer({ id, gone: true })
+      else context.say(`${id}: gone`)
+      return exitStatus.done
+    }),
+}

@@ -1,0 +1,64 @@
+import { answered } from '../../client/api-client.ts'
+import { exitStatus } from '../exit-status.ts'
+import { renderFacts } from '../text.ts'
+import { showMib, showSpan } from '../units.ts'
+import { doneWords, errorWords, lackingWords, phaseWords, statusColour, urlsAdvice } from './words.ts'
+import type { Snapshot } from '../../client/api-client.ts'
+import type { Command } from '../command.ts'
+import type { Paint } from '../text.ts'
+
+export const getCommand: Command = {
+  words: ['snapshot', 'get'],
+  summary: 'show one snapshot',
+  description:
+    'How far it is, what it waits for, and what was captured. --json is the whole resource as the API has it.',
+  operand: { placeholder: 'ID', completes: 'snapshot' },
+  options: [],
+  examples: [
+    ['nightly-1', 'for reading'],
+    ['nightly-1 --json | jq -r .sha256', 'the digest to create a VM with'],
+  ],
+  run: async ({ client, given, json, answer, paint, shell }) => {
+    const path = { id: given.operand }
+    const { data } = await answered(client().GET('/v1/snapshots/{id}', { params: { path } }))
+    if (json) answer(data)
+    else shell.stdout.write(renderSnapshot(data, shell.nowMs(), paint))
+    return exitStatus.done
+  },
+}
+
+const CONSISTENCY_WORDS: Readonly<Record<NonNullable<Snapshot['consistency']>, string>> = {
+  file_system: 'file systems were flushed and frozen by an agent in the guest',
+  crash: 'as a loss of power would have left it',
+}
+
+/** A snapshot as people read it. */
+function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint): string {
+  const { size_mib: size, stored_size_mib: stored, consistency, captured_at: captured } = snapshot
+  const lacking = lackingWords(snapshot)
+  const since = (time: string): string => `${time}, ${showSpan(nowMs - Date.parse(time))} ago`
+  const facts = renderFacts(
+    [
+      ['VM', snapshot.vm_id],
+      ['status', `${snapshot.status}: ${phaseWords(snapshot)}`, statusColour(snapshot)],
+      ['done', `${doneWords(snapshot)}, ${snapshot.progress.percent} %`],
+      ['parts', partsWords(snapshot)],
+      ['needs URLs', lacking, 'yellow'],
+      ['', lacking === undefined ? undefined : urlsAdvice(snapshot), 'yellow'],
+      ['error', errorWords(snapshot, nowMs), snapshot.status === 'failed' ? 'red' : 'yellow'],
+      ['size', size === undefined ? undefined : showMib(size)],
+      ['stored', stored === undefined ? undefined : showMib(stored)],
+      ['sha256', snapshot.sha256],
+      ['captured', captured === undefined ? undefined : since(captured)],
+      ['stood still', snapshot.paused_ms === undefined ? undefined : `${snapshot.paused_ms} ms`],
+      ['consistency', consistency === undefined ? undefined : CONSISTENCY_WORDS[consistency]],
+      ['activity', since(snapshot.last_activity_at)],
+      ['created', since(snapshot.created_at)],
+    ],
+    paint,
+  )
+  return `${paint(snapshot.id, 'bold')}\n${facts}`
+}
+
+const partsWords = ({ parts: { size_mib: size, packed, sent } }: Snapshot): string =>
+  `of ${showMib(size)}: ${packed} compressed, ${sent} sent`

@@ -1,0 +1,108 @@
+import { errorChain } from '../log/error-chain.ts'
+import { CtlError } from './ctl-error.ts'
+import { exitStatus } from './exit-status.ts'
+import { Progress, silentProgress } from './progress.ts'
+import { parseSeconds, showSpan } from './units.ts'
+import type { Sight, WatchOptions } from '../client/watch.ts'
+import type { ApiClient } from '../client/api-client.ts'
+import type { Context, Option } from './command.ts'
+
+/** How long a wait may take, and whether an error ends it. */
+export const boundOptions = (defaultSeconds: number): readonly Option[] => [
+  {
+    name: 'timeout',
+    value: 'TIME',
+    help: `give up after so long, as 90s, 10m or 0 to look once (${showSpan(defaultSeconds * 1000)})`,
+    check: parseSeconds,
+  },
+  {
+    name: 'fail-on-error',
+    help: 'give up as soon as the daemon reports an error; without it the wait goes on, as the daemon does',
+  },
+]
+
+/** What shall stay to be read, told when it is other news than the last about the same. Without a text it only ends the old news. */
+export type Note = { readonly about: string; readonly news: string; readonly text?: string }
+
+/** A wait for something of the API. */
+export type Wait<T> = {
+  readonly id: string
+  readonly watch: (client: ApiClient, id: string, options: WatchOptions) => AsyncGenerator<Sight<T>>
+  readonly defaultSeconds: number
+  /** One line on where it is. */
+  readonly words: (seen: T) => string
+  readonly notes: (seen: T) => readonly Note[]
+  /** Whether what is waited for has come. Throws CtlError where it never will, or was told to give up. */
+  readonly isOver: (seen: T) => boolean
+  /** What was not reached, as "is not as desired". */
+  readonly missed: string
+  /** Where it was when the time was up. */
+  readonly standing: (seen: T) => { readonly words: string; readonly advice: readonly string[] }
+  /** What to do when the time is up. */
+  readonly onwards: string
+}
+
+const TIMED_OUT = Symbol('timed out')
+
+/**
+ * Until what is waited for has come, or is gone, which is undefined. Throws CtlError with status 3 past the timeout, and what
+ * `isOver` throws.
+ */
+export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | undefined> {
+  const { shell, given, json } = context
+  const timeoutMs = parseSeconds(given.text('timeout') ?? String(wait.defaultSeconds), '--timeout') * 1000
+  const progress = json ? silentProgress : new Progress(shell)
+  const over = new AbortController()
+  const options = { signal: over.signal, sleep: shell.sleep, monotonicMs: shell.monotonicMs }
+  const told = new Map<string, string>()
+  let last: T | undefined
+  try {
+    for await (const sight of wait.watch(context.client(), wait.id, options)) {
+      if (last === undefined) void raiseAfter(over, timeoutMs, context)
+      progress.status(sightWords(wait, sight))
+      if (sight.kind === 'gone') return undefined
+      if (sight.kind === 'silent') continue
+      last = sight.seen
+      for (const { about, news, text } of wait.notes(last)) {
+        if (text !== undefined && told.get(about) !== news) progress.note(`${wait.id}: ${text}`)
+        told.set(about, news)
+      }
+      if (wait.isOver(last)) return last
+    }
+    return undefined
+  } catch (error) {
+    if (error !== TIMED_OUT) throw error
+    throw timedOut(wait, last, timeoutMs)
+  } finally {
+    over.abort()
+    progress.end()
+  }
+}
+
+/** The bound begins with the first answer: no answer at all is another failure. */
+async function raiseAfter(over: AbortController, ms: number, { shell }: Context): Promise<void> {
+  try {
+    await shell.sleep(ms, over.signal)
+  } catch {
+    // The wait ended first.
+    return
+  }
+  over.abort(TIMED_OUT)
+}
+
+function sightWords<T>({ id, words }: Wait<T>, sight: Sight<T>): string {
+  if (sight.kind === 'there') return words(sight.seen)
+  return sight.kind === 'gone'
+    ? `${id}: gone`
+    : `${id}: no answer, trying again: ${errorChain(sight.because)}`
+}
+
+function timedOut<T>(wait: Wait<T>, last: T | undefined, timeoutMs: number): CtlError {
+  const { words = '', advice = [] } = last === undefined ? {} : wait.standing(last)
+  const where = words === '' ? '' : `; ${words}`
+  return new CtlError(`${wait.id} ${wait.missed} after ${showSpan(timeoutMs)}${where}`, {
+    code: 'wait_timed_out',
+    status: exitStatus.timedOut,
+    advice: [...advice, wait.onwards],
+  })
+}

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { before, test } from 'node:test'
+import { zstdDecompressSync } from 'node:zlib'
+import { silentLog } from '../../src/log/log.ts'
+import { Snapshots } from '../../src/owners/snapshots/snapshots.ts'
+import { createBody, makePki, startControllerHost } from './support/controller-host.ts'
+import { complete, get, handOver, MIB, start, startBody } from './support/snapshots.ts'
+import type { TestContext } from 'node:test'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import type { Answer, ControllerHost, Json, Pki } from './support/controller-host.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+/** A host on which snapshots are really taken, of a stopped VM whose disk comes to three parts. */
+async function working(t: TestContext) {
+  const host = await startControllerHost(t, pki)
+  const body = createBody({ network: undefined, power: 'stopped' })
+  await host.call({ method: 'PUT', path: '/v1/vms/web-1', body })
+  const content = randomBytes(12 * MIB)
+  host.host.staging.disks.set('web-1' as VmId, { content, sizeBytes: 20 * MIB })
+  const snapshots = new Snapshots({
+    store: host.store,
+    host: host.host,
+    holdStill: (_id, task) => task(new AbortController().signal),
+    log: silentLog,
+    uploadsMax: 2,
+    stagingQuotaMib: 64,
+    stagingMaxAgeHours: 24,
+  })
+  host.store.onSnapshotChange((id) => queueMicrotask(() => snapshots.poke(id)))
+  snapshots.start()
+  t.after(() => snapshots.stop())
+  const image = Buffer.alloc(20 * MIB)
+  image.set(content)
+  return { host, upload: host.host.objectStore.openUpload(), image }
+}
+
+/** The snapshot once it is so, by long polls alone. */
+async function once(host: ControllerHost, isSo: (snapshot: Json) => boolean): Promise<Json> {
+  let answer: Answer = await get(host)
+  for (let looks = 0; !isSo(answer.json); looks += 1) {
+    assert.ok(looks < 100 && answer.status === 200, answer.text)
+    const headers = { 'if-none-match': answer.headers.etag ?? '', prefer: 'wait=10' }
+    answer = await host.call({ path: '/v1/snapshots/nightly-1', headers })
+  }
+  return answer.json
+}
+
+test('a controller takes a snapshot by the API alone: too few URLs, then expired ones, then the end', async (t) => {
+  const { host, upload, image } = await working(t)
+  await start(host, startBody({ part_size_mib: 5, part_urls: upload.partUrls(1) }))
+  const lacking = await once(host, ({ parts, sha256 }) => parts.sent === 1 && sha256 !== undefined)
+  assert.deepEqual(lacking.lacking_urls, { parts: [2, 3], complete: false })
+
+  const expired = upload.partUrls(2, 2)
+  upload.expireUrls()
+  await handOver(host, { first_part: 2, part_urls: expired })
+  const refused = await once(host, ({ fault, needs_urls: needs }) => needs && fault !== undefined)
+  assert.equal(refused.fault.code, 'upload_urls_expired')
+  assert.equal(refused.parts.sent, 1)
+
+  await handOver(host, { first_part: 2, part_urls: upload.partUrls(2, 2) })
+  const sent = await once(host, ({ progress }) => progress.phase === 'awaiting_completion')
+  assert.deepEqual([sent.progress.percent, sent.error], [100, undefined])
+  assert.equal(upload.state, 'open')
+
+  await complete(host, { complete_url: upload.completeUrl, head_url: upload.headUrl })
+  const {
+    sha256,
+    consistency,
+    stored_size_mib: stored,
+  } = await once(host, ({ status }) => status === 'completed')
+  const object = upload.object ?? assert.fail('there is no object')
+  assert.deepEqual([consistency, stored], ['crash', Math.ceil(object.length / MIB)])
+  assert.equal(sha256, createHash('sha256').update(image).digest('hex'))
+  assert.ok(zstdDecompressSync(object).equals(image))
+  const parts = host.host.objectStore.requests.filter(({ told }) => told === 'stored')
+  assert.equal(parts.length, 3)
+  assert.deepEqual(new Set(parts.map(({ number }) => number)), new Set([1, 2, 3]))
+})
