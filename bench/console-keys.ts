@@ -1,4 +1,5 @@
 import { closeSync, writeSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
 import { ReadStream } from 'node:tty'
 import { duplicate } from '../src/host/ffi/descriptor.ts'
 import { makeRaw, openMaster, openSlave, slavePath } from '../src/host/pty/open-pty.ts'
@@ -8,10 +9,11 @@ import type { Viewer } from '../lab/inside/console.ts'
 const KEYS = 300
 const KEY = Buffer.from('k')
 
-/** From a key to its echo, for each key, ms. */
-export async function consoleEcho(viewer: Viewer): Promise<number[]> {
+/** From a key to its echo, for each key, ms. `paceMs` is between two keys: a viewer that types faster for long is closed. */
+export async function consoleEcho(viewer: Viewer, keys = KEYS, paceMs = 0): Promise<number[]> {
   const samples: number[] = []
-  for (let key = 0; key < KEYS; key += 1) {
+  for (let key = 0; key < keys; key += 1) {
+    if (paceMs > 0) await delay(paceMs)
     const startedAt = performance.now()
     const echoed = viewer.reached(viewer.received() + 1)
     viewer.socket.send(KEY)

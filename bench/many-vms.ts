@@ -1,3 +1,4 @@
+import { ANYWHERE } from '../test/fakes/outbound.ts'
 import { newOperationId } from '../src/log/operation-id.ts'
 import { createFromWire } from '../src/api/wire/create-from-wire.ts'
 import { createVm } from '../src/commands/create-vm.ts'
@@ -59,6 +60,9 @@ export async function inStore(work: (context: CommandContext) => void | Promise<
       isOwnAddress: () => ({ known: true, value: false }),
     },
     guestRanges: [],
+    outbound: ANYWHERE,
+    stagingQuotaMib: 1024,
+    pokeSnapshot: () => {},
     now: () => Date.now(),
     newOperationId,
     poke: () => {},

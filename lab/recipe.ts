@@ -36,6 +36,9 @@ const PACKAGES = [
   'iputils-ping',
   'less',
   'tmux',
+  'zstd',
+  // an object store: its servers are modules of one package, run by themselves
+  'python3-swift',
   // what guests are made of
   'busybox-static',
   'dropbear-bin',

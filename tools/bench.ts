@@ -21,6 +21,8 @@ const NAMES = [
   'console',
   'wake',
   'save',
+  'snapshot',
+  'image',
   'watch',
   'executable',
   'peers',

@@ -1,4 +1,4 @@
-/* `./dev demo`: one VM from nothing to nothing, on a real host, with the daemon killed in the middle, and a sleep and a wake. */
+/* `./dev demo`: one VM from nothing to nothing, on a real host, with the daemon killed in the middle, a sleep and a wake, and a snapshot. */
 import { attachTo, LAB_NODE, labDown, labUp } from '../lab/lab.ts'
 import { buildDeb } from './deb.ts'
 
@@ -8,7 +8,7 @@ const LAB = 'demo'
 export async function main(args: readonly string[]): Promise<number> {
   if (args.length > 0) {
     console.log(
-      './dev demo: boots a microVM through the API in a lab, kills the daemon, sees the VM live on, and lets it sleep and wake.',
+      './dev demo: boots a microVM through the API in a lab, kills the daemon, sees the VM live on, lets it sleep and wake, and boots another of its snapshot.',
     )
     return args.includes('--help') ? 0 : 2
   }

@@ -1,16 +1,25 @@
-/* The demo inside the lab: one VM from nothing to nothing; the daemon is killed in the middle, and the guest sleeps and wakes. */
+/*
+ * The demo inside the lab: one VM from nothing to nothing; the daemon is killed in the middle, the guest sleeps and wakes,
+ * and a snapshot of it goes to an object store and becomes a second VM.
+ */
 import { step, StepFailed } from '../../tools/step.ts'
 import { call, closeController, CURL_TLS, mutate, remove, settled } from './controller.ts'
 import { exchange } from './first-packets.ts'
 import { servedPage } from './guest-page.ts'
 import { guestRequest } from './guest.ts'
+import { startObjectStore, trustObjectStore } from './object-store.ts'
+import { bucketOf } from './presign.ts'
 import { installDaemon, mainPid, ready, sh } from './shell.ts'
-import { asleep, awake } from './sleepers.ts'
+import { asleep, awake, sleepAfter } from './sleepers.ts'
+import { completed, deleteSnapshot, startSnapshot } from './snapshots.ts'
 import { until } from './until.ts'
 
 const VM = 'web-1'
 const IPV4 = '192.0.2.10'
 const IPV6 = '2001:db8::10'
+const SNAPSHOT = 'nightly-1'
+const COPY = 'web-2'
+const COPY_IPV4 = '192.0.2.11'
 
 /** Each prints nothing, or 0, where nothing is left of a VM. */
 const leftovers = {
@@ -19,6 +28,7 @@ const leftovers = {
   // What expires goes by itself: how often a guest asked for its neighbours.
   'nftables element': `nft list table inet vmhostd | grep -v expires | grep -F -e '"vmt6' -e ${IPV4} || true`,
   disk: 'ls /var/lib/vmhostd/pool/disks',
+  'staged snapshot': 'ls /var/lib/vmhostd/pool/staging',
   'stored descriptor': 'systemctl show --value --property=NFileDescriptorStore vmhostd',
 } as const
 
@@ -28,6 +38,7 @@ try {
   await showGuest()
   await killDaemon()
   await sleepAndWake()
+  await snapshotAndBoot()
   await takeAway()
   console.log(`
     curl ${CURL_TLS} \\
@@ -164,6 +175,43 @@ async function savedMs(): Promise<string> {
   const log = await sh('journalctl', '--unit=vmhostd', '--output=cat')
   const line = log.split('\n').findLast((text) => text.includes('"monitor.ensure-saved"'))
   return (JSON.parse(line ?? '{}') as { elapsed_ms?: number }).elapsed_ms?.toFixed(0) ?? '?'
+}
+
+/** The daemon has nothing but signed URLs; the second VM is what anybody would boot from the bucket. */
+async function snapshotAndBoot(): Promise<void> {
+  const access = await step('start an S3-compatible object store (OpenStack Swift)', startObjectStore)
+  await trustObjectStore()
+  const bucket = bucketOf(access)
+  const upload = await bucket.createUpload('web-1.img.zst', 16)
+  bucket.close()
+  let startedAt = 0
+  const snapshot = await step(
+    `PUT /v1/snapshots/${SNAPSHOT} of ${VM}, by signed URLs, until it is completed`,
+    async () => {
+      await sleepAfter(VM, 0, 256)
+      await settled(VM, 'running')
+      startedAt = performance.now()
+      await startSnapshot(SNAPSHOT, VM, upload)
+      return completed(SNAPSHOT)
+    },
+  )
+  const { size_mib, stored_size_mib, consistency, paused_ms } = snapshot
+  quote(
+    JSON.stringify({ size_mib, stored_size_mib, consistency, paused_ms }),
+    `in ${(performance.now() - startedAt).toFixed(0)} ms; sha256 ${snapshot.sha256 ?? ''}`,
+  )
+  const page = await step(`a second VM boots from the object: http://${COPY_IPV4}/`, async () => {
+    const rootfs = { url: upload.getUrl, sha256: snapshot.sha256 ?? '' }
+    const request = guestRequest({ network: { ipv4_address: COPY_IPV4 }, image: { rootfs } })
+    await mutate('PUT', `/v1/vms/${COPY}`, request)
+    await settled(COPY, 'running')
+    return until('the guest serves its page', () => fetchPage(COPY_IPV4))
+  })
+  quote(page)
+  await step(`DELETE /v1/snapshots/${SNAPSHOT} and ${COPY}`, async () => {
+    await deleteSnapshot(SNAPSHOT)
+    await remove(COPY)
+  })
 }
 
 async function takeAway(): Promise<void> {

@@ -1,0 +1,207 @@
+/** Snapshots whose daemon, store, URLs, pool or VM goes in the middle: they go on from where they were, or leave nothing. */
+import assert from 'node:assert/strict'
+import { rmSync } from 'node:fs'
+import { afterEach, test } from 'node:test'
+import { configure } from '../../lab/inside/configure.ts'
+import { call, remove, settled } from '../../lab/inside/controller.ts'
+import { accessLog, holdObjectStore } from '../../lab/inside/object-store.ts'
+import {
+  completed,
+  completeSnapshot,
+  deleteSnapshot,
+  downloadedSha256,
+  findSnapshot,
+  handOver,
+  PART_SIZE_MIB,
+  sha256Of,
+  snapshotIs,
+  startSnapshot,
+} from '../../lab/inside/snapshots.ts'
+import { until } from '../../lab/inside/until.ts'
+import { fillPool } from './fill-pool.ts'
+import {
+  diskOf,
+  killDaemon,
+  makeStopped,
+  POOL,
+  snapshotStage,
+  staged,
+  stagingEmpty,
+} from './snapshot-stage.ts'
+import type { Upload } from '../../lab/inside/presign.ts'
+
+const stage = snapshotStage()
+const VM = 'crashed'
+const COPY = `${POOL}/downloaded.raw`
+const MIB = 1024 * 1024
+/** More than the smallest staging, so that packing waits for a store that says nothing. */
+const RANDOM_MIB = 90
+const STAGING_MIB_MIN = 64
+
+/** Lets go on what a test holds, however it ends. */
+let release: () => Promise<void> = async () => {}
+afterEach(async () => {
+  await release()
+  release = async () => {}
+})
+
+async function hold(): Promise<void> {
+  release = await holdObjectStore()
+}
+
+async function letGoOn(): Promise<void> {
+  await release()
+  release = async () => {}
+}
+
+/** The object is whole, and every part in it was taken once. */
+async function assertWhole(id: string, upload: Upload): Promise<void> {
+  const snapshot = await completed(id)
+  assert.equal(await downloadedSha256(upload.getUrl, COPY), snapshot.sha256)
+  assert.equal(snapshot.sha256, await sha256Of(diskOf(VM)))
+  rmSync(COPY)
+  await deleteSnapshot(id)
+  await stagingEmpty()
+}
+
+/** How often the store took each part of an upload, by number. */
+async function timesTaken(upload: Upload, sinceMs: number): Promise<ReadonlyMap<number, number>> {
+  const times = new Map<number, number>()
+  for (const { method, path, status } of await accessLog(sinceMs)) {
+    if (method !== 'PUT' || status !== 200 || !path.includes(upload.uploadId)) continue
+    const number = Number(/[?&]partNumber=(\d+)/.exec(path)?.[1])
+    times.set(number, (times.get(number) ?? 0) + 1)
+  }
+  return times
+}
+
+test('a daemon that is killed as soon as it has taken a snapshot completes it', async () => {
+  await makeStopped(VM, 256, RANDOM_MIB)
+  const upload = await stage.begin('at-once.img.zst')
+  await startSnapshot('at-once', VM, upload)
+  const back = await killDaemon()
+  await back()
+  await assertWhole('at-once', upload)
+})
+
+test('a daemon that is killed while it packs goes on from the parts that it has', async () => {
+  await configure('snapshots', { staging_quota_mib: STAGING_MIB_MIN })
+  const upload = await stage.begin('packing.img.zst')
+  await hold()
+  await startSnapshot('packing', VM, upload)
+  const stuck = await snapshotIs('packing', 'fills its staging', ({ progress, parts }) => {
+    return (
+      progress.phase === 'packing' && (parts.packed + 1) * PART_SIZE_MIB > STAGING_MIB_MIN - PART_SIZE_MIB
+    )
+  })
+  const back = await killDaemon()
+  await back()
+  const found = await findSnapshot('packing')
+  assert.ok((found?.parts.packed ?? 0) >= stuck.parts.packed)
+  assert.equal(found?.progress.phase, 'packing')
+  await letGoOn()
+  await assertWhole('packing', upload)
+  await configure('snapshots', { staging_quota_mib: undefined })
+})
+
+test('a daemon that is killed while it sends goes on with what was not sent', async () => {
+  await configure('snapshots', { upload_mbit_per_second: 100 })
+  const sinceMs = Date.now()
+  const upload = await stage.begin('sending.img.zst')
+  await startSnapshot('sending', VM, upload)
+  const { parts } = await snapshotIs('sending', 'has sent some', (one) => one.parts.sent >= 4)
+  const back = await killDaemon()
+  const before = await timesTaken(upload, sinceMs)
+  await back()
+  await configure('snapshots', { upload_mbit_per_second: undefined })
+  await completed('sending')
+  assert.ok(before.size >= parts.sent)
+  const again = await timesTaken(upload, sinceMs)
+  // Those that were under way when it was killed may have been taken without its knowing.
+  const twice = [...again].filter(([, times]) => times > 1).map(([number]) => number)
+  assert.ok(twice.length <= 4, `sent twice: ${twice.join()}`)
+  assert.ok(again.size > before.size)
+  await assertWhole('sending', upload)
+})
+
+test('a daemon that is killed while the store completes finds it complete', async () => {
+  const upload = await stage.begin('completing.img.zst')
+  await startSnapshot('completing', VM, upload, { complete: false })
+  await snapshotIs('completing', 'waits for its completion', (one) => one.lacking_urls?.complete === true)
+  await hold()
+  await completeSnapshot('completing', upload)
+  await snapshotIs('completing', 'is being completed', ({ progress }) => progress.phase === 'completing')
+  const back = await killDaemon()
+  // It does what it was asked for by one who is gone.
+  await letGoOn()
+  await back()
+  await assertWhole('completing', upload)
+})
+
+test('URLs that expire in the middle are asked for, and what was sent is not sent again', async () => {
+  await configure('snapshots', { upload_mbit_per_second: 40 })
+  const sinceMs = Date.now()
+  const upload = await stage.begin('expired.img.zst', { expiresSeconds: 6 })
+  await startSnapshot('expired', VM, upload)
+  const waiting = await snapshotIs('expired', 'needs URLs', ({ needs_urls }) => needs_urls)
+  assert.equal(waiting.status, 'uploading')
+  assert.ok(waiting.parts.sent > 0, 'no part came in time')
+  assert.ok((waiting.lacking_urls?.parts.length ?? 0) > 0)
+  await configure('snapshots', { upload_mbit_per_second: undefined })
+  const fresh = await stage.bucket.signAgain(upload)
+  await handOver('expired', fresh)
+  await completed('expired')
+  const times = await timesTaken(upload, sinceMs)
+  assert.equal(Math.max(...times.values()), 1, `parts were sent again: ${JSON.stringify([...times])}`)
+  await assertWhole('expired', fresh)
+})
+
+test('a snapshot that is deleted in the middle leaves nothing in staging', async () => {
+  const upload = await stage.begin('deleted.img.zst')
+  await hold()
+  await startSnapshot('deleted', VM, upload)
+  await snapshotIs('deleted', 'is staged', ({ parts }) => parts.packed > 4)
+  assert.equal(staged().length, 1)
+  await deleteSnapshot('deleted')
+  await stagingEmpty()
+  assert.equal((await call('GET', '/v1/snapshots/deleted')).status, 404)
+  await letGoOn()
+  await stage.bucket.abort(upload)
+})
+
+test('a full pool fails a snapshot in clear words, and leaves nothing of it', async () => {
+  const upload = await stage.begin('full.img.zst')
+  const makeRoom = await fillPool(POOL)
+  try {
+    await startSnapshot('full', VM, upload)
+    const { error, fault } = await snapshotIs('full', 'has failed', ({ status }) => status === 'failed')
+    assert.match(error ?? '', /no space|no room|full/i)
+    assert.equal(fault?.code, 'storage_full')
+    await stagingEmpty()
+  } finally {
+    await makeRoom()
+  }
+  await deleteSnapshot('full')
+  await settled(VM, 'stopped')
+  await stage.bucket.abort(upload)
+})
+
+test('a snapshot whose VM is deleted goes on to its end', async () => {
+  const sha256 = await sha256Of(diskOf(VM))
+  const upload = await stage.begin('orphan.img.zst')
+  await hold()
+  await startSnapshot('orphan', VM, upload)
+  await snapshotIs('orphan', 'is captured', ({ parts }) => parts.packed > 0)
+  await remove(VM)
+  await letGoOn()
+  const snapshot = await completed('orphan')
+  assert.equal(snapshot.sha256, sha256)
+  assert.equal(await downloadedSha256(upload.getUrl, COPY), sha256)
+  rmSync(COPY)
+  await deleteSnapshot('orphan')
+  await stagingEmpty()
+  const objectMib = ((await stage.bucket.sizeOf('orphan.img.zst')) ?? 0) / MIB
+  assert.ok(Math.abs(objectMib - (snapshot.stored_size_mib ?? 0)) <= 1)
+  assert.ok(!(await stage.bucket.listUploads()).includes(upload.uploadId))
+  await until('nothing is staged', async () => (staged().length === 0 ? true : undefined))
+})

@@ -1,0 +1,86 @@
+import { readdirSync } from 'node:fs'
+import { after, before } from 'node:test'
+import { closeController, mutate, settled } from '../../lab/inside/controller.ts'
+import { guestRequest } from '../../lab/inside/guest.ts'
+import { startObjectStore, storeAccess, trustObjectStore } from '../../lab/inside/object-store.ts'
+import { bucketOf } from '../../lab/inside/presign.ts'
+import { installDaemon, mainPid, ready, sh } from '../../lab/inside/shell.ts'
+import { until } from '../../lab/inside/until.ts'
+import type { GuestOptions } from '../../lab/inside/guest.ts'
+import type { Bucket, SignOptions, Upload } from '../../lab/inside/presign.ts'
+
+export const POOL = '/var/lib/vmhostd/pool'
+export const diskOf = (id: string): string => `${POOL}/disks/${id}/disk.raw`
+
+/** More than any disk of these tests has. */
+const PARTS = 64
+
+export type SnapshotStage = {
+  /** Set before the tests. */
+  readonly bucket: Bucket
+  begin(key: string, options?: SignOptions): Promise<Upload>
+}
+
+/** An object store and the installed daemon, which trusts its certificate; before the tests of a file, and gone after them. */
+export function snapshotStage(canary?: string): SnapshotStage {
+  let bucket: Bucket | undefined
+  before(async () => {
+    await installDaemon()
+    bucket = bucketOf(await startObjectStore(), canary)
+    await trustObjectStore()
+  })
+  after(() => {
+    bucket?.close()
+    closeController()
+  })
+  return {
+    get bucket() {
+      if (bucket === undefined) throw new Error(`${storeAccess.endpoint} is not up yet`)
+      return bucket
+    },
+    begin: (key, options) => {
+      if (bucket === undefined) throw new Error(`${storeAccess.endpoint} is not up yet`)
+      return bucket.createUpload(key, PARTS, options)
+    },
+  }
+}
+
+/** A VM that never ran, with a disk whose last `randomMib` cannot be compressed; the rest is the demo guest and a hole. */
+export async function makeStopped(id: string, sizeMib: number, randomMib: number): Promise<void> {
+  await mutate('PUT', `/v1/vms/${id}`, { ...guestRequest({ power: 'stopped' }), disk: { size_mib: sizeMib } })
+  await settled(id, 'stopped')
+  const seek = String(sizeMib - randomMib)
+  const place = [`of=${diskOf(id)}`, 'bs=1M', `seek=${seek}`, `count=${randomMib}`]
+  await sh('dd', 'if=/dev/urandom', ...place, 'conv=notrunc,fsync', 'status=none')
+}
+
+/** A VM that runs, with its guest up. */
+export async function makeRunning(id: string, ipv4: string, options: GuestOptions = {}): Promise<void> {
+  await mutate('PUT', `/v1/vms/${id}`, guestRequest({ network: { ipv4_address: ipv4 }, ...options }))
+  await settled(id, 'running')
+  await until(`${id} serves its page`, () =>
+    sh('curl', '--silent', '--fail', '--location', '--max-time', '2', `http://${ipv4}/`),
+  )
+}
+
+/** What lies in staging, by name. */
+export const staged = (): readonly string[] => readdirSync(`${POOL}/staging`)
+
+export const stagingEmpty = (): Promise<true> =>
+  until<true>('staging is empty', async () => {
+    const left = staged()
+    if (left.length > 0) throw new Error(`staging has ${left.join()}`)
+    return true
+  })
+
+/** Kills the daemon, as a crash would; resolves when it is gone. `back` waits until another one is ready. */
+export async function killDaemon(): Promise<() => Promise<void>> {
+  const killed = await mainPid('vmhostd')
+  await sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')
+  return async () => {
+    await until('another daemon runs', async () =>
+      ['0', killed].includes(await mainPid('vmhostd')) ? undefined : true,
+    )
+    await ready()
+  }
+}
