@@ -45,9 +45,10 @@ const progressSchema = Type.Object(
     phase: Type.Enum(PHASES, {
       type: 'string',
       description:
-        '`waiting`: for a moment in which the disk can be captured. `capturing`: the guest stands still. `packing`: parts are ' +
-        'compressed, and sent as they are made. `sending`: all is compressed. `awaiting_completion`: the store has every ' +
-        'part, and there is no `complete_url`. `completing`: the store puts them together.',
+        '`waiting`: for a moment in which the disk can be captured. `capturing`: the guest stands still for a moment, or ' +
+        'will again. `packing`: parts are compressed, and sent as they are made. `sending`: all is compressed. ' +
+        '`awaiting_completion`: the store has every part, and there is no `complete_url`. `completing`: the store puts ' +
+        'them together.',
     }),
     done_mib: mib('Of the disk, what the store has. Counted part by part.', 310),
     total_mib: Type.Optional(mib('Length of the disk; absent until it is captured.', 2048)),
