@@ -4,6 +4,7 @@ import { assert } from '../lib/assert.ts'
 import { partOf, snapshotOf } from './snapshot-row.ts'
 import { SnapshotTallies } from './snapshot-tally.ts'
 import { SnapshotUrlTable } from './snapshot-urls.ts'
+import { Statements } from './statements.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type {
   Capture,
@@ -74,17 +75,16 @@ const STATUS_STAGES: Readonly<Record<SnapshotStatus, readonly SnapshotStage[]>> 
 
 /** The snapshots. Every change of one raises its revision, and is flushed by {@link Store.flushed}. */
 export class SnapshotTable {
-  readonly #db: DatabaseSync
   readonly #transactions: Transactions
   readonly #revisions: Revisions
   readonly #urls: SnapshotUrlTable
   readonly #log: LogEmptying
   readonly #tallies: SnapshotTallies
   readonly #changed: (id: SnapshotId) => void
-  readonly #statements = new Map<string, StatementSync>()
+  readonly #statements: Statements
 
   constructor(db: DatabaseSync, transactions: Transactions, options: SnapshotTableOptions) {
-    this.#db = db
+    this.#statements = new Statements(db)
     this.#transactions = transactions
     this.#revisions = options.revisions
     this.#urls = new SnapshotUrlTable(db)
@@ -302,12 +302,7 @@ export class SnapshotTable {
   }
 
   #sql(text: string): StatementSync {
-    let statement = this.#statements.get(text)
-    if (statement === undefined) {
-      statement = this.#db.prepare(text)
-      this.#statements.set(text, statement)
-    }
-    return statement
+    return this.#statements.of(text)
   }
 }
 

@@ -5,6 +5,7 @@ import { assert } from '../lib/assert.ts'
 import { noteImageUse } from './image-uses.ts'
 import { nextUserId } from './user-ids.ts'
 import { recordOf } from './vm-row.ts'
+import { Statements } from './statements.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Commitment } from '../core/capacity/capacity.ts'
 import type { ImageSource } from '../core/storage/image-source.ts'
@@ -73,7 +74,7 @@ export class VmTable {
   readonly #userIds: UserIdRange
   readonly #revisions: Revisions
   readonly #changed: (id: VmId) => void
-  readonly #statements = new Map<string, StatementSync>()
+  readonly #statements: Statements
   #lastUserId: UserId | undefined
 
   constructor(
@@ -86,6 +87,7 @@ export class VmTable {
     },
   ) {
     this.#db = db
+    this.#statements = new Statements(db)
     this.#transactions = transactions
     this.#userIds = options.userIds
     this.#revisions = options.revisions
@@ -342,12 +344,7 @@ export class VmTable {
   }
 
   #sql(text: string): StatementSync {
-    let statement = this.#statements.get(text)
-    if (statement === undefined) {
-      statement = this.#db.prepare(text)
-      this.#statements.set(text, statement)
-    }
-    return statement
+    return this.#statements.of(text)
   }
 }
 
