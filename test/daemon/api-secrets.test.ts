@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { createBody, makePki, SHA, startControllerHost } from './support/controller-host.ts'
+import { answersWithout } from './support/answers-without.ts'
 import { eventually } from './support/eventually.ts'
 import type { Call, Pki } from './support/controller-host.ts'
 
@@ -54,17 +55,7 @@ test('URLs, user data, keys and bearer tokens are in no answer and in no line of
     { path: `/nowhere/https://h/?sig=${CANARY}` },
     { method: 'DELETE', path: '/v1/vms/web-1' },
   ]
-  const statuses = new Set<number>()
-  for (const call of calls) {
-    const answer = await host.call(call)
-    statuses.add(answer.status)
-    assert.ok(!answer.text.includes(CANARY), `${JSON.stringify(call)} was answered ${answer.text}`)
-    assert.ok(!JSON.stringify(answer.headers).includes(CANARY))
-  }
-  assert.deepEqual(
-    [...statuses].toSorted((a, b) => a - b),
-    [200, 202, 400, 404, 409, 412, 415],
-  )
+  assert.deepEqual(await answersWithout(CANARY, host, calls), [200, 202, 400, 404, 409, 412, 415])
   await eventually(() => host.logLines.length >= calls.length)
   const logged = host.logLines.filter((line) => line.includes(CANARY))
   assert.deepEqual(logged, [])

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { assertProblem, makePki, startControllerHost } from './support/controller-host.ts'
+import { answersWithout } from './support/answers-without.ts'
 import { eventually } from './support/eventually.ts'
 import { complete, createVm, handOver, partUrl, partUrls, start, startBody } from './support/snapshots.ts'
 import type { Call, Pki } from './support/controller-host.ts'
@@ -195,17 +196,7 @@ test('no part of a URL but its host is in an answer or in a line of the log, wha
     { method: 'DELETE', path },
   ]
   host.logLines.length = 0
-  const statuses = new Set<number>()
-  for (const call of calls) {
-    const answer = await host.call(call)
-    statuses.add(answer.status)
-    assert.ok(!answer.text.includes(CANARY), `${JSON.stringify(call)} was answered ${answer.text}`)
-    assert.ok(!JSON.stringify(answer.headers).includes(CANARY))
-  }
-  assert.deepEqual(
-    [...statuses].toSorted((a, b) => a - b),
-    [200, 202, 204, 400, 409, 412, 422],
-  )
+  assert.deepEqual(await answersWithout(CANARY, host, calls), [200, 202, 204, 400, 409, 412, 422])
   await eventually(() => host.logLines.length >= calls.length)
   assert.deepEqual(
     host.logLines.filter((line) => line.includes(CANARY)),

@@ -1,3 +1,4 @@
+import { Type } from 'typebox'
 import { parseSha256, parseVmId } from '../../core/vm/ids.ts'
 
 /** The lists that have pages. A cursor names its own, so that one of another list is noticed. */
@@ -15,4 +16,11 @@ export function parseCursor(list: ListName, cursor: string): string | undefined 
   const id = text.slice(prefix.length)
   // All ids that a controller chooses have the same form.
   return list === 'images' ? parseSha256(id) : parseVmId(id)
+}
+
+/** Of every list, beside its items. */
+export const nextPageMembers = {
+  next_cursor: Type.Optional(
+    Type.String({ description: 'Pass it as `cursor` for the next page; absent on the last one.' }),
+  ),
 }

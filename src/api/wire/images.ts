@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { nextPageMembers } from './cursor.ts'
 import { time, timeSchema } from './time.ts'
 import { sha256Schema } from './vm.ts'
 import type { Static } from 'typebox'
@@ -39,9 +40,7 @@ export const imageListSchema = Type.Object({
   items: Type.Array(Type.Unsafe<ImageWire>({ $ref: 'Image#' }), {
     description: 'In the order of their digests.',
   }),
-  next_cursor: Type.Optional(
-    Type.String({ description: 'Pass it as `cursor` for the next page; absent on the last one.' }),
-  ),
+  ...nextPageMembers,
 })
 
 export type ImageWire = Static<typeof imageSchema>

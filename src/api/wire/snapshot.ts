@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { nextPageMembers } from './cursor.ts'
 import { limits } from '../../config/limits.ts'
 import { exampleSnapshot } from './snapshot-examples.ts'
 import { timeSchema } from './time.ts'
@@ -180,9 +181,7 @@ export const snapshotListSchema = Type.Object({
   items: Type.Array(Type.Unsafe<SnapshotWire>({ $ref: 'Snapshot#' }), {
     description: 'In the order of their ids.',
   }),
-  next_cursor: Type.Optional(
-    Type.String({ description: 'Pass it as `cursor` for the next page; absent on the last one.' }),
-  ),
+  ...nextPageMembers,
 })
 
 export type SnapshotWire = Static<typeof snapshotSchema>

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { nextPageMembers } from './cursor.ts'
 import { limits } from '../../config/limits.ts'
 import { exampleVm } from './examples.ts'
 import { SHA256_PATTERN, VM_ID_PATTERN } from '../../core/vm/ids.ts'
@@ -244,9 +245,7 @@ export const vmSchema = Type.Object(
 
 export const vmListSchema = Type.Object({
   items: Type.Array(Type.Unsafe<VmWire>({ $ref: 'Vm#' }), { description: 'In the order of their ids.' }),
-  next_cursor: Type.Optional(
-    Type.String({ description: 'Pass it as `cursor` for the next page; absent on the last one.' }),
-  ),
+  ...nextPageMembers,
 })
 
 export type VmWire = Static<typeof vmSchema>

@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { retryDelayMs } from '../vm/retry.ts'
 import type { SnapshotPart, SnapshotRecord, UrlsAtHand } from './record.ts'
 
 /** What is to be done for a snapshot now, by what is on record; and which URLs it lacks for that. */
@@ -54,7 +55,6 @@ export const stagedBytes = (parts: readonly SnapshotPart[]): number =>
  * wants it. `random` is from 0 up to 1.
  */
 export function sendDelayMs(attempts: number, random: number, retryAfterMs: number = 0): number {
-  const doubled = limits.retryBackoffMsMin * 2 ** Math.min(attempts - 1, 20)
-  const own = Math.min(limits.retryBackoffMsMax, doubled) * (1 - limits.retryJitter * random)
-  return Math.round(Math.max(own, Math.min(retryAfterMs, limits.retryAfterMsMax)))
+  const granted = Math.round(Math.min(retryAfterMs, limits.retryAfterMsMax))
+  return Math.max(retryDelayMs('backoff', attempts, random), granted)
 }

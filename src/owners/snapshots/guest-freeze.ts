@@ -1,4 +1,4 @@
-import { limits } from '../../config/limits.ts'
+import { retryDelayMs } from '../../core/vm/retry.ts'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import type { VmId } from '../../core/vm/ids.ts'
@@ -83,7 +83,7 @@ export class Thaws {
     if (this.#stopping) return
     const attempt = (this.#attempts.get(id) ?? 0) + 1
     this.#attempts.set(id, attempt)
-    const ms = Math.min(limits.retryBackoffMsMin * 2 ** (attempt - 1), limits.retryBackoffMsMax)
+    const ms = retryDelayMs('backoff', attempt, 0)
     this.#waiting.get(id)?.()
     this.#waiting.set(
       id,
