@@ -71,7 +71,7 @@ export async function datagram(host: string): Promise<number> {
 
 /** Typed in the guest: has its kernel answer every datagram that nobody wants (ip-sysctl.rst). */
 export const QUIET_NOT =
-  'echo 0 >/proc/sys/net/ipv4/icmp_ratelimit; echo 0 >/proc/sys/net/ipv6/icmp/ratelimit; echo 100000 >/proc/sys/net/ipv4/icmp_msgs_per_sec'
+  'echo 0 >/proc/sys/net/ipv4/icmp_ratelimit; echo 0 >/proc/sys/net/ipv6/icmp/ratelimit; echo 100000 >/proc/sys/net/ipv4/icmp_msgs_per_sec; echo 100000 >/proc/sys/net/ipv4/icmp_msgs_burst'
 
 /** One echo request; answers the milliseconds until ping(8) has its reply and has ended. */
 export async function echo(host: string): Promise<number> {
