@@ -66,6 +66,14 @@ test('what is gone, on the disk too, is not made so again by each look', async (
   assert.deepEqual(await states.inspect(id, monitor), { kind: 'absent' })
 })
 
+test('where nothing was published, its removal asks nothing of the disk', async (t) => {
+  const { states, disk } = await stage(t)
+  await states.removePublished(id)
+  disk.breaks = true
+  await states.removePublished(id)
+  await states.removePublished(id)
+})
+
 test('a VM without any directory has no saved state to remove', async (t) => {
   const { states } = await stage(t)
   await states.removePublished('vm-2' as VmId)

@@ -124,6 +124,7 @@ export class PoolSavedStates implements SavedStates {
       const { memory } = await abortable(this.#prepare({ id, terms, doing, signal }), signal)
       signal.throwIfAborted()
       tooLate = true
+      this.#lasting.delete(id)
       await rename(this.#paths.savedUnfinished(id), this.#paths.saved(id))
       await this.#sync(this.#paths.vm(id))
       this.#log.info(
@@ -193,9 +194,14 @@ export class PoolSavedStates implements SavedStates {
     await this.#ready()
     try {
       // Until it is on the disk that it is gone, whoever asks makes sure of that, also where there is nothing to move away.
-      this.#lasting.delete(id)
+      const isGoneForGood = this.#lasting.delete(id)
       const retired = await this.#retire(this.#paths.saved(id))
       this.#checked.forget(id)
+      if (isGoneForGood && retired === undefined) {
+        // Of a save that is given up before its publication: a flush of what it has written would hold the guest up.
+        this.#lasting.add(id)
+        return
+      }
       await this.#makeLast(id)
       // Its space not at once: that is work for the disk, on which flushes wait, and for a core that the guest can use.
       setTimeout(() => this.#discard(retired), limits.savedDiscardMs).unref()
