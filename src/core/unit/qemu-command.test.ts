@@ -136,7 +136,10 @@ const restored: MachineSpec = { ...machine, restorePath: '/pool/disks/web-1/save
 test('a saved guest is read as the monitor starts, and stands still', () => {
   const args = qemuArguments(restored, emulated)
   const line = args.join(' ')
-  assert.match(line, / -global migration\.mapped-ram=on -incoming file:\/pool\/disks\/web-1\/saved\/memory /)
+  assert.match(
+    line,
+    / -global migration\.mapped-ram=on -global migration\.x-multifd=on -incoming file:\/pool\/disks\/web-1\/saved\/memory /,
+  )
   assert.equal(args.at(-1), '-S')
   assert.deepEqual(qemuUnitSpec(restored, emulated).readOnlyPaths, [machine.seedPath, restored.restorePath])
 })

@@ -12,13 +12,13 @@ export const canSave = (version: string | undefined): boolean =>
   version === undefined || Number(version.split('.')[0]) >= SAVES_SINCE_MAJOR
 
 /**
- * Restores from the command line, so that the memory is read before anybody has to ask. The vCPUs stand still: the saved
- * file must be gone before they run.
+ * Restores from the command line, so that the memory is read before anybody has to ask, by two threads (`multifd`). The vCPUs
+ * stand still: the saved file must be gone before they run.
  */
 export function restoreArguments({ restorePath }: MachineSpec): string[] {
   if (restorePath === undefined) return []
   return [
-    ...['-global', 'migration.x-events=on', '-global', 'migration.mapped-ram=on'],
+    ...['x-events', 'mapped-ram', 'x-multifd'].flatMap((name) => ['-global', `migration.${name}=on`]),
     ...['-incoming', `file:${restorePath}`],
   ]
 }
