@@ -26,7 +26,10 @@ export class Reconciler {
     host.taps.watch((device) => this.#noticeDevice(device))
     this.#stopTraffic = host.traffic.watch((userId) => {
       const id = store.vms.withUserId(userId)
-      if (id !== undefined) this.#notice(id, 'traffic')
+      if (id === undefined) return
+      // What a start waits for passes while the host is looked at.
+      if (store.vms.get(id)?.observed.state === 'sleeping') host.units.expectStart()
+      this.#notice(id, 'traffic')
     })
     host.firewall.watch(() => this.#notice(undefined, 'firewall changed'))
     const ids = store.vms.ids()

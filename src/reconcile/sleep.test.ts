@@ -38,6 +38,18 @@ test('a VM sleeps when it was idle, and wakes with its memory and every packet',
   assert.deepEqual(host.savedFiles.paths(), [])
 })
 
+test('what a start waits for begins with the first packet to a VM that sleeps, and with no other', async (t) => {
+  const { host, idle, receive, fallAsleep } = await sleepStage(t)
+  receive('to a guest that runs')
+  await fallAsleep()
+  assert.equal(host.fakeUnits.expectedStarts, 0)
+  receive('wakes it')
+  assert.equal(host.fakeUnits.expectedStarts, 1)
+  await idle()
+  receive('to a guest that runs again')
+  assert.equal(host.fakeUnits.expectedStarts, 1)
+})
+
 test('a request for power wakes it, and changes nothing that is desired', async (t) => {
   const { context, id, vm, idle, shown, fallAsleep } = await sleepStage(t)
   await fallAsleep()

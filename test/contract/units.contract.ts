@@ -57,6 +57,13 @@ export function unitsContract(
     assert.deepEqual(await units.active(), [])
   })
 
+  promise('a start that was likely and does not come leaves nothing', async ({ units }) => {
+    units.expectStart()
+    units.expectStart()
+    assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+    assert.deepEqual(await units.list(), [])
+  })
+
   promise('a started unit is active and listed with its store', async (stage) => {
     const state = await start(stage, web)
     assert.equal(state.kind, 'active')

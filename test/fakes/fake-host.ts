@@ -73,6 +73,7 @@ export class FakeHost implements Host {
       list: () => fakeUnits.list(),
       active: () => fakeUnits.active(),
       watch: (onChange) => fakeUnits.watch(onChange),
+      expectStart: () => fakeUnits.expectStart(),
       async ensureStarted(id, spec, signal) {
         const { kind } = await fakeUnits.inspect(id)
         await fakeUnits.ensureStarted(id, spec, signal)

@@ -15,6 +15,8 @@ type FakeUnit = { readonly spec: UnitSpec; state: UnitState }
 export class FakeUnits implements Units {
   /** Programs that are not installed. */
   readonly missingPrograms = new Set<string>()
+  /** Starts that were told to be likely. */
+  expectedStarts = 0
   readonly #faults = new FaultSwitch<UnitsMethod>()
   readonly #units = new Map<VmId, FakeUnit>()
   readonly #leftovers = new Map<VmId, readonly number[]>()
@@ -87,6 +89,10 @@ export class FakeUnits implements Units {
       this.#tell(id)
       if (missing) throw new HostFault('monitor_missing', `starting ${unitName(id)}: exit-code, status 203`)
     })
+  }
+
+  expectStart(): void {
+    this.expectedStarts += 1
   }
 
   ensureStopped(id: VmId, signal: AbortSignal): Promise<void> {

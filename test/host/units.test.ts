@@ -113,6 +113,25 @@ const property = async (id: VmId, ...names: string[]): Promise<Record<string, st
   )
 }
 
+test('a service moves to where it is, and stays there', { skip }, async () => {
+  const script = `
+    import { readFileSync } from 'node:fs'
+    import { EarlyMove } from '${import.meta.resolve('../../src/host/systemd/early-move.ts')}'
+    const group = () => readFileSync('/proc/self/cgroup', 'utf8')
+    const before = group()
+    console.log(await new EarlyMove().make(), before === group())`
+  const said = await sh(
+    'systemd-run',
+    '--quiet',
+    '--pipe',
+    process.execPath,
+    '--input-type=module',
+    '--eval',
+    script,
+  )
+  assert.equal(said, 'true true')
+})
+
 test('a unit has the bounds of its spec', { skip }, async (t) => {
   const { units, shell } = stageOf(t)
   await units.ensureStarted(web, shell(web, untilExit), never)

@@ -10,6 +10,7 @@ import type { Log } from '../../log/log.ts'
 import type { Units } from '../../ports/units.ts'
 import { BusError, MANAGER, MANAGER_PATH, PROPERTIES, valueOf, variant } from './bus.ts'
 import type { BusSignal } from './bus.ts'
+import { EarlyMove } from './early-move.ts'
 import { describeExit, EXIT_EXEC } from './exit-status.ts'
 import { runJob } from './run-job.ts'
 import type { SystemdBus } from './systemd-bus.ts'
@@ -41,6 +42,7 @@ export class SystemdUnits implements Units {
   readonly #log: Log
   readonly #rootDirectory: string
   readonly #groups: UnitGroups
+  readonly #earlyMove = new EarlyMove()
 
   constructor({ bus, log, runDirectory }: SystemdUnitsOptions) {
     this.#bus = bus
@@ -74,6 +76,10 @@ export class SystemdUnits implements Units {
     const code = missing ? 'monitor_missing' : 'unit_start_failed'
     const program = missing ? ` (${spec.command[0]})` : ''
     throw new HostFault(code, `${doing}: ${describeExit(state.result, state.status)}${program}`)
+  }
+
+  expectStart(): void {
+    void this.#earlyMove.make()
   }
 
   async ensureStopped(id: VmId, signal: AbortSignal): Promise<void> {
@@ -138,6 +144,7 @@ export class SystemdUnits implements Units {
 
   async #start(id: VmId, spec: UnitSpec, signal: AbortSignal): Promise<string> {
     const name = unitName(id)
+    void this.#earlyMove.make()
     await mkdir(this.#rootDirectory, { recursive: true, mode: 0o755 })
     await writeUserRecord(id, spec.userId)
     const properties = unitProperties(id, spec, this.#rootDirectory).map(([property, signature, value]) => [

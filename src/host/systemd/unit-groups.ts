@@ -4,7 +4,7 @@ import { parseUnitName, UNIT_SLICE, unitName } from '../../core/unit/unit-name.t
 import type { VmId } from '../../core/vm/ids.ts'
 
 /** Where systemd keeps track of processes: cgroup v2 alone, beside v1 (hybrid), or v1 alone (systemd 257 is the last). */
-const TREES = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified', '/sys/fs/cgroup/systemd']
+export const CONTROL_GROUP_TREES = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified', '/sys/fs/cgroup/systemd']
 
 /** Where the control groups of VM units are, whether systemd knows of the units or not. */
 export class UnitGroups {
@@ -42,7 +42,7 @@ export class UnitGroups {
 }
 
 function treeOf(): string {
-  const found = TREES.find((tree) => existsSync(`${tree}/cgroup.procs`))
-  if (found === undefined) throw new Error(`no control groups in ${TREES.join(', ')}`)
+  const found = CONTROL_GROUP_TREES.find((tree) => existsSync(`${tree}/cgroup.procs`))
+  if (found === undefined) throw new Error(`no control groups in ${CONTROL_GROUP_TREES.join(', ')}`)
   return found
 }

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { open, readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { EarlyMove } from './early-move.ts'
+
+type Stage = { readonly move: EarlyMove; readonly tell: (groups: string) => void; readonly tree: string }
+
+/** A tree of control groups with one group, and a process that is told where it is. */
+function stage(t: TestContext): Stage {
+  const directory = mkdtempSync(join(tmpdir(), 'early-move-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const tree = join(directory, 'unified')
+  mkdirSync(join(tree, 'system.slice/own.service'), { recursive: true })
+  const ownGroups = join(directory, 'cgroup')
+  const trees = [join(directory, 'missing'), tree]
+  return {
+    move: new EarlyMove({ ownGroups, trees }),
+    tell: (groups) => writeFileSync(ownGroups, groups),
+    tree,
+  }
+}
+
+const V1 = '4:memory:/\n1:name=systemd:/system.slice/own.service\n'
+
+for (const [kind, groups] of [
+  ['v2', '0::/system.slice/own.service\n'],
+  ['v2 beside v1', `4:memory:/\n1:name=systemd:/elsewhere\n0::/system.slice/own.service\n`],
+  ['v1', V1],
+] as const) {
+  test(`a process moves to where it is, with control groups of ${kind}`, async (t) => {
+    const { move, tell, tree } = stage(t)
+    const processes = join(tree, 'system.slice/own.service/cgroup.procs')
+    writeFileSync(processes, '')
+    tell(groups)
+    assert.equal(await move.make(), true)
+    assert.equal(readFileSync(processes, 'utf8'), '0')
+  })
+}
+
+test('one move at a time, and then the next', async (t) => {
+  const { move, tell, tree } = stage(t)
+  const processes = join(tree, 'system.slice/own.service/cgroup.procs')
+  execFileSync('mkfifo', [processes])
+  tell(V1)
+  // A pipe keeps what is written until it is read.
+  const pipe = await open(processes, 'r+')
+  t.after(() => pipe.close())
+  const written = async (): Promise<string> => {
+    const { bytesRead, buffer } = await pipe.read(Buffer.alloc(16))
+    return buffer.toString('latin1', 0, bytesRead)
+  }
+  assert.deepEqual(await Promise.all([move.make(), move.make()]), [true, true])
+  assert.equal(await written(), '0')
+  assert.equal(await move.make(), true)
+  assert.equal(await written(), '0')
+})
+
+test('where there is no group, nothing is written and nothing fails', async (t) => {
+  const { move, tell, tree } = stage(t)
+  const other = join(tree, 'system.slice/cgroup.procs')
+  writeFileSync(other, '')
+  for (const groups of [
+    '',
+    '4:memory:/\n',
+    '0::/gone.service\n',
+    '0::/../unified/system.slice\n',
+    '0::/system.slice/own.service\n',
+  ]) {
+    tell(groups)
+    assert.equal(await move.make(), false)
+  }
+  assert.equal(readFileSync(other, 'utf8'), '')
+  await assert.rejects(readFile(join(tree, 'system.slice/own.service/cgroup.procs')), { code: 'ENOENT' })
+})
