@@ -13,7 +13,12 @@ const never = new AbortController().signal
 
 type Answers = Readonly<Record<string, unknown>>
 
-type MonitorOptions = { readonly version?: readonly number[]; readonly onCommand?: (command: string) => void }
+type Command = { readonly execute: string; readonly id: number; readonly arguments?: unknown }
+
+type MonitorOptions = {
+  readonly version?: readonly number[]
+  readonly onCommand?: (command: string, args: unknown) => void
+}
 
 /** A monitor that answers each command with what is told here, and with nothing at all else; `error` refuses. */
 async function monitorOf(
@@ -32,8 +37,8 @@ async function monitorOf(
       const lines = (text + chunk).split('\n')
       text = lines.pop() ?? ''
       for (const line of lines) {
-        const { execute, id } = JSON.parse(line) as { execute: string; id: number }
-        onCommand(execute)
+        const { execute, id, arguments: args } = JSON.parse(line) as Command
+        onCommand(execute, args)
         const answer = answers[execute] ?? {}
         const isRefusal = typeof answer === 'object' && answer !== null && 'error' in answer
         socket.write(`${JSON.stringify({ id, ...(isRefusal ? answer : { return: answer }) })}\n`)
@@ -78,6 +83,20 @@ test('a guest that is saved has its disk back, before what was saved is flushed'
   const client = await monitorOf(t, COMPLETED, { onCommand: (command) => said.push(command) })
   await saveGuest(client, '/pool/memory', never)
   assert.deepEqual(said.slice(-2), ['query-status', 'blockdev-set-active'])
+})
+
+test('a monitor that restored its guest with several threads saves it with one', async (t) => {
+  const said: unknown[] = []
+  const onCommand = (command: string, args: unknown): void => {
+    if (command === 'migrate-set-capabilities') said.push(args)
+  }
+  await saveGuest(await monitorOf(t, COMPLETED, { onCommand }), '/pool/memory', never)
+  const capabilities = [
+    { capability: 'events', state: true },
+    { capability: 'mapped-ram', state: true },
+    { capability: 'multifd', state: false },
+  ]
+  assert.deepEqual(said, [{ capabilities }])
 })
 
 test('a QEMU that cannot be told to take its disk back has saved its guest all the same', async (t) => {

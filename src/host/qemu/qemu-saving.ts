@@ -8,6 +8,16 @@ import type { QmpClient } from './qmp.ts'
 /** Of `query-migrate`, a save that is neither under way nor to be given up (QEMU QMP Reference Manual, MigrationStatus). */
 const OVER: ReadonlySet<unknown> = new Set([undefined, 'none', 'completed', 'failed', 'cancelled'])
 
+/**
+ * Not by several threads, which a monitor that restored its guest would take for this too: QEMU 10.0.13 now and then dies
+ * when such a save is given up.
+ */
+const SAVE_CAPABILITIES = [
+  { capability: 'events', state: true },
+  { capability: 'mapped-ram', state: true },
+  { capability: 'multifd', state: false },
+]
+
 /** No bound of its own: the disk is the bound. Far above any, and below what QEMU can count. */
 const UNBOUNDED_BYTES_PER_SECOND = 2 ** 40
 
@@ -39,7 +49,7 @@ const tooOld = (by: string): QmpRefusal =>
 export async function saveGuest(client: QmpClient, path: string, signal: AbortSignal): Promise<void> {
   await Promise.all([
     client.execute('migrate-set-capabilities', {
-      capabilities: ['events', 'mapped-ram'].map((capability) => ({ capability, state: true })),
+      capabilities: SAVE_CAPABILITIES,
     }),
     client.execute('migrate-set-parameters', { 'max-bandwidth': UNBOUNDED_BYTES_PER_SECOND }),
   ])
