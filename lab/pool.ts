@@ -20,7 +20,11 @@ export async function furnish(state: LabState): Promise<void> {
     `mkdir -p ${POOL_FILE.replace(/\/[^/]*$/, '')} ${LAB_POOL}`,
     `truncate -s ${POOL_SIZE} ${POOL_FILE}`,
     `mkfs.xfs -q -m reflink=1 ${POOL_FILE}`,
-    `mount -o loop ${POOL_FILE} ${LAB_POOL}`,
+    // Past the page cache of this machine: else each flush of one file would write out all that was written to any, as no disk does.
+    `device=$(losetup --find --show --direct-io=on ${POOL_FILE})`,
+    `mount "$device" ${LAB_POOL}`,
+    // It goes with the last mount.
+    'losetup --detach "$device"',
     'for f in /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding; do echo 1 >$f; done',
   ]
   const result = await execIn(state, ['sh', '-c', script.join('\n')], { timeoutMs: 60_000 })
