@@ -17,9 +17,8 @@ function stage(t: TestContext): Stage {
   const tree = join(directory, 'unified')
   mkdirSync(join(tree, 'system.slice/own.service'), { recursive: true })
   const ownGroups = join(directory, 'cgroup')
-  const trees = [join(directory, 'missing'), tree]
   return {
-    move: new EarlyMove({ ownGroups, trees }),
+    move: new EarlyMove({ ownGroups, tree: () => tree }),
     tell: (groups) => writeFileSync(ownGroups, groups),
     tree,
   }

@@ -1,10 +1,11 @@
 import { readFile, writeFile } from 'node:fs/promises'
-import { CONTROL_GROUP_TREES } from './unit-groups.ts'
+import { systemdTree } from './unit-groups.ts'
 
 export type EarlyMoveOptions = {
   /** Tells the groups of this process (cgroups(7), "/proc/pid/cgroup"). */
   readonly ownGroups?: string
-  readonly trees?: readonly string[]
+  /** Tells where systemd's control groups are; may throw. */
+  readonly tree?: () => string
 }
 
 /** Of cgroup v2, and of v1 where systemd keeps track of processes there. */
@@ -19,12 +20,12 @@ const GROUPS = [/^0::(.*)$/m, /^\d+:name=systemd:(.*)$/m]
  */
 export class EarlyMove {
   readonly #ownGroups: string
-  readonly #trees: readonly string[]
+  readonly #tree: () => string
   #moving: Promise<boolean> | undefined
 
-  constructor({ ownGroups = '/proc/self/cgroup', trees = CONTROL_GROUP_TREES }: EarlyMoveOptions = {}) {
+  constructor({ ownGroups = '/proc/self/cgroup', tree = systemdTree }: EarlyMoveOptions = {}) {
     this.#ownGroups = ownGroups
-    this.#trees = trees
+    this.#tree = tree
   }
 
   /** Moves, or joins the move that is under way. False where that cannot be: the wait that it saves is then not saved. */
@@ -41,13 +42,11 @@ export class EarlyMove {
     const group = GROUPS.map((pattern) => pattern.exec(groups)?.[1]).find((path) => path !== undefined)
     // One that leads out is outside what this process sees of the tree (cgroup_namespaces(7)).
     if (group === undefined || group.startsWith('/..')) return false
-    for (const tree of this.#trees) {
-      const isMoved = await writeFile(`${tree}${group}/cgroup.procs`, '0', { flag: 'r+' }).then(
-        () => true,
-        () => false,
-      )
-      if (isMoved) return true
+    try {
+      await writeFile(`${this.#tree()}${group}/cgroup.procs`, '0', { flag: 'r+' })
+      return true
+    } catch {
+      return false
     }
-    return false
   }
 }

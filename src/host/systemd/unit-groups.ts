@@ -4,7 +4,7 @@ import { parseUnitName, UNIT_SLICE, unitName } from '../../core/unit/unit-name.t
 import type { VmId } from '../../core/vm/ids.ts'
 
 /** Where systemd keeps track of processes: cgroup v2 alone, beside v1 (hybrid), or v1 alone (systemd 257 is the last). */
-export const CONTROL_GROUP_TREES = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified', '/sys/fs/cgroup/systemd']
+const TREES = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified', '/sys/fs/cgroup/systemd']
 
 /** Where the control groups of VM units are, whether systemd knows of the units or not. */
 export class UnitGroups {
@@ -32,7 +32,9 @@ export class UnitGroups {
   /** Asked once, since systemd never moves. */
   #find(): Promise<string> {
     if (this.#slice !== undefined) return this.#slice
-    const asking = this.#rootGroup().then((root) => `${treeOf()}${root.replace(/\/$/, '')}/${UNIT_SLICE}`)
+    const asking = this.#rootGroup().then(
+      (root) => `${systemdTree()}${root.replace(/\/$/, '')}/${UNIT_SLICE}`,
+    )
     this.#slice = asking
     asking.catch(() => {
       this.#slice = undefined
@@ -41,8 +43,9 @@ export class UnitGroups {
   }
 }
 
-function treeOf(): string {
-  const found = CONTROL_GROUP_TREES.find((tree) => existsSync(`${tree}/cgroup.procs`))
-  if (found === undefined) throw new Error(`no control groups in ${CONTROL_GROUP_TREES.join(', ')}`)
+/** Throws where there is none. */
+export function systemdTree(): string {
+  const found = TREES.find((tree) => existsSync(`${tree}/cgroup.procs`))
+  if (found === undefined) throw new Error(`no control groups in ${TREES.join(', ')}`)
   return found
 }
