@@ -170,6 +170,7 @@ test(
     done
     unshare --user true 2> /dev/null || echo "no namespaces"
     chmod u+s ${directory}/disk 2> /dev/null || echo "no set-user-id"
+    chown "$(id -u)" ${directory}/disk 2>&1 | grep -o "Function not implemented"
     echo end`
     const spec = shell(web, `${command}; ${untilExit}`, {
       devices: ['/dev/net/tun rw'],
@@ -188,6 +189,7 @@ can write ${directory}/disk
 can write ${runDirectory}/socket
 no namespaces
 no set-user-id
+Function not implemented
 end
 `,
     )

@@ -81,7 +81,7 @@ const resources = (spec: UnitSpec): UnitProperty[] => [
 ]
 
 const SIGKILL = 9
-const EPERM = 1
+const ENOSYS = 38
 const MS_REC = 16_384n
 
 /** Programs, their libraries and the cache of where those are; nothing else of the host is of use to a monitor. */
@@ -124,16 +124,29 @@ const PRIVILEGES: readonly UnitProperty[] = [
   ['LockPersonality', 'b', true],
 ]
 
+/** Groups of system calls (systemd.exec(5), "System Call Filtering") that a monitor lives by. */
+const SYSTEM_CALL_GROUPS = [
+  ...['@default', '@process', '@signal', '@timer', '@memlock'],
+  ...['@basic-io', '@file-system', '@io-event', '@network-io', '@sync'],
+]
+
+/** Those that are in none of these groups, or not in those of each systemd. */
+const SYSTEM_CALLS_BESIDE = [
+  ...['copy_file_range', 'fadvise64', 'flock', 'ioctl', 'madvise', 'memfd_create', 'mremap'],
+  ...['pipe', 'pipe2', 'prlimit64', 'seccomp', 'sysinfo', 'umask', 'uname'],
+  ...['get_mempolicy', 'getcpu', 'sched_get_priority_max', 'sched_get_priority_min', 'sched_getaffinity'],
+  ...['sched_getattr', 'sched_getparam', 'sched_getscheduler'],
+]
+
 /**
- * MemoryDenyWriteExecute= is left out: an emulator writes the code it runs. Denied calls answer EPERM rather than end
- * the program, since monitors try newer calls first and fall back. io_uring is a large part of recent kernel attack
- * surface and no monitor depends on it.
+ * Less than `@system-service`, which is meant for services of all kinds: no change of owners, users, keys or priorities, no
+ * System V IPC, and no io_uring, a large part of recent kernel attack surface. Monitors try newer calls first and fall back,
+ * and ENOSYS is what they fall back from. MemoryDenyWriteExecute= is left out: an emulator writes the code it runs.
  */
 const SYSTEM_CALLS: readonly UnitProperty[] = [
   ['SystemCallArchitectures', 'as', ['native']],
-  ['SystemCallFilter', '(bas)', [true, ['@system-service']]],
-  ['SystemCallFilter', '(bas)', [false, ['io_uring_enter', 'io_uring_register', 'io_uring_setup']]],
-  ['SystemCallErrorNumber', 'i', EPERM],
+  ['SystemCallFilter', '(bas)', [true, [...SYSTEM_CALL_GROUPS, ...SYSTEM_CALLS_BESIDE]]],
+  ['SystemCallErrorNumber', 'i', ENOSYS],
   // Opening a tap takes an ioctl on /dev/net/tun, no socket.
   ['RestrictAddressFamilies', '(bas)', [true, ['AF_UNIX']]],
 ]
