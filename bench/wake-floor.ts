@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
 import { getVm, remove, setPower, settled } from '../lab/inside/controller.ts'
 import { exchange } from '../lab/inside/first-packets.ts'
 import { mainPid, sh } from '../lab/inside/shell.ts'
@@ -13,6 +14,17 @@ const POOL = '/var/lib/vmhostd/pool'
 const FOLDER = `${POOL}/bench-wake`
 const SOCKET_FOLDER = '/run/bench-wake'
 const SETTLING_WAKES = 3
+/** As long as the daemon's guests are idle before they are saved. */
+const IDLE_MS = 1000
+
+/** A guest that has just booted has work of its own to go on with; after some sleeps it has none. It is asleep then. */
+export async function settle({ id, ipv4 }: Sleeper): Promise<void> {
+  for (let wakes = 0; wakes < SETTLING_WAKES; wakes += 1) {
+    await asleep(id)
+    await exchange(ipv4)
+  }
+  await asleep(id)
+}
 
 /** Milliseconds from before the spawn. */
 export type FloorSample = {
@@ -24,7 +36,9 @@ export type FloorSample = {
 
 /**
  * The least that a wake can take: the monitor's own restore, with the client's first packet sent when the vCPUs run. The
- * guest is one that the daemon saved, and the command is the one by which the daemon restored it.
+ * guest is one that the daemon saved, and the command is the one by which the daemon restored it. After each restore it is
+ * saved again, by its monitor: what is read is as fresh, and lies in the page cache in pieces as small, as what the daemon's
+ * guests are restored from.
  */
 export class WakeFloor {
   readonly #argv: readonly string[]
@@ -40,12 +54,7 @@ export class WakeFloor {
   static async prepare(one: Sleeper): Promise<WakeFloor> {
     const { id } = one
     await makeSleeper(one)
-    // A guest that has just booted has work of its own to go on with; after some sleeps it is as idle as the others.
-    for (let wakes = 0; wakes < SETTLING_WAKES; wakes += 1) {
-      await asleep(id)
-      await exchange(one.ipv4)
-    }
-    await asleep(id)
+    await settle(one)
     mkdirSync(FOLDER, { recursive: true })
     mkdirSync(SOCKET_FOLDER, { recursive: true })
     const own = `${POOL}/disks/${id}`
@@ -54,7 +63,6 @@ export class WakeFloor {
       [`${own}/disk.raw`, `${FOLDER}/disk.raw`],
     ])
     for (const [source, target] of copies) await sh('cp', '--reflink=auto', '--sparse=auto', source, target)
-    await sh('cp', `${FOLDER}/disk.raw`, `${FOLDER}/disk.kept`, '--reflink=auto')
     await exchange(one.ipv4)
     const command = commandOf(await mainPid(`vmhost-${id}`))
     // The tap, its route and its rule stay, and the daemon has nothing more to do with it.
@@ -64,7 +72,6 @@ export class WakeFloor {
   }
 
   async restore(): Promise<FloorSample> {
-    await sh('cp', '--reflink=auto', `${FOLDER}/disk.kept`, `${FOLDER}/disk.raw`)
     rmSync(`${SOCKET_FOLDER}/qmp.sock`, { force: true })
     const [program = '', ...args] = this.#argv.map((word) => this.#byHand(word))
     const startedAt = performance.now()
@@ -83,6 +90,8 @@ export class WakeFloor {
       const runsMs = since()
       const { firstByteMs, retransmitted } = await exchange(this.#one.ipv4)
       if (retransmitted > 0) throw new Error('the packet of the floor was not delivered at once')
+      await delay(IDLE_MS)
+      await saveAgain(qmp)
       qmp.close()
       return { answersMs, loadedMs, runsMs, firstByteMs: runsMs + firstByteMs }
     } finally {
@@ -107,6 +116,13 @@ export class WakeFloor {
     const moved = [...this.#copies].reduce((text, [source, target]) => text.replace(source, target), word)
     return moved.replace(`/run/vmhostd/vm/${this.#one.id}/`, `${SOCKET_FOLDER}/`)
   }
+}
+
+async function saveAgain(qmp: HandQmp): Promise<void> {
+  await qmp.save(`${FOLDER}/memory.next`)
+  // Or it would be written while the next one is measured.
+  await sh('sync', `${FOLDER}/memory.next`)
+  renameSync(`${FOLDER}/memory.next`, `${FOLDER}/memory`)
 }
 
 /** Of a process, as it runs. */

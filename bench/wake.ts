@@ -1,4 +1,5 @@
 /** wake: from a client's first packet to the guest's first byte, beside the monitor's own restore by hand. */
+import { setTimeout as delay } from 'node:timers/promises'
 import { closeController } from '../lab/inside/controller.ts'
 import { datagram, echo, exchange, QUIET_NOT } from '../lab/inside/first-packets.ts'
 import { sh } from '../lab/inside/shell.ts'
@@ -7,7 +8,7 @@ import { removeAll } from './many-vms.ts'
 import { limits } from '../src/config/limits.ts'
 import { measurement, median, percentile, progress } from './measurement.ts'
 import { typeInto } from '../lab/inside/type-into.ts'
-import { WakeFloor } from './wake-floor.ts'
+import { settle, WakeFloor } from './wake-floor.ts'
 import { wakeStages } from './wake-stages.ts'
 import type { FloorSample } from './wake-floor.ts'
 import type { SeenWake } from './wake-stages.ts'
@@ -20,6 +21,12 @@ const RETRANSMITS = 20
 /** Ten first packets each. */
 const BURSTS = 100
 const SYN_AGAIN_MS = 1000
+/**
+ * Before what is measured: the daemon looks again where a guest has just been saved or ended. No longer, so that the memory which
+ * that guest had is what the next one gets: hosts that are VMs themselves give free memory back, and then take 3 ms for each
+ * MiB that is touched first.
+ */
+const QUIET_MS = 30
 
 const since = new Date().toISOString().replace('T', ' ').replace(/\..*/, ' UTC')
 const floor = await WakeFloor.prepare(sleeper('bench-floor', 200))
@@ -29,6 +36,7 @@ for (const one of sleepers) {
   await makeSleeper(one)
   await typeInto(one.id, QUIET_NOT)
 }
+await Promise.all(sleepers.map(settle))
 progress(`${VMS} VMs are made`)
 const turn = (run: number): Sleeper => sleepers[run % VMS] as Sleeper
 
@@ -40,6 +48,7 @@ let first = 0
 for (let run = 0; run < WAKES; run += 1) {
   const one = turn(run)
   await rested(one)
+  await delay(QUIET_MS)
   const sentAtMs = wallClockMs()
   const { connectMs, firstByteMs } = await exchange(one.ipv4)
   seen.push({ id: one.id, sentAtMs, firstByteAtMs: sentAtMs + firstByteMs })
@@ -47,6 +56,7 @@ for (let run = 0; run < WAKES; run += 1) {
   lost += firstIsLost(connectMs)
   first += 1
   await asleep(one.id)
+  await delay(QUIET_MS)
   const sample = await floor.restore()
   floors.push(sample)
   if ((run + 1) % 10 === 0)
@@ -126,7 +136,7 @@ async function rested(one: Sleeper): Promise<void> {
   const { observed } = await asleep(one.id)
   const savedAt = Date.parse(observed.saved_state?.saved_at ?? '')
   const leftMs = savedAt + limits.shortSleepMs - Date.now()
-  if (leftMs > 0) await new Promise((resolve) => setTimeout(resolve, leftMs))
+  if (leftMs > 0) await delay(leftMs)
 }
 
 /** The same wake where the client's first packet is dropped on the way: a datagram wakes the guest instead. */
