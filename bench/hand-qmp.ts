@@ -13,9 +13,6 @@ type Line = {
   readonly data?: { readonly status?: string }
 }
 
-/** Above what any disk takes. */
-const UNBOUNDED_BYTES_PER_SECOND = 2 ** 40
-
 /** A QMP connection as short as it can be, for what is measured by hand. It is told by inotify when the socket is there. */
 export class HandQmp {
   readonly #socket: Socket
@@ -48,32 +45,16 @@ export class HandQmp {
 
   /** Until the guest that is read is there, standing still. */
   async loaded(): Promise<void> {
-    while ((await this.#status()) === 'inmigrate')
-      await this.#untilMigrated('the monitor could not read the saved guest')
-  }
-
-  /** Stops the guest and writes it to a file, which is new, as the daemon has it written. */
-  async save(file: string): Promise<void> {
-    await this.execute('stop')
-    const capabilities = { events: true, 'mapped-ram': true, multifd: false }
-    await this.execute('migrate-set-capabilities', {
-      capabilities: Object.entries(capabilities).map(([capability, state]) => ({ capability, state })),
-    })
-    await this.execute('migrate-set-parameters', { 'max-bandwidth': UNBOUNDED_BYTES_PER_SECOND })
-    this.migration = undefined
-    await this.execute('migrate', { uri: `file:${file}` })
-    await this.#untilMigrated('the monitor could not save the guest')
+    while ((await this.#status()) === 'inmigrate') {
+      while (this.migration !== 'completed') {
+        if (this.migration === 'failed') throw new Error('the monitor could not read the saved guest')
+        await this.#next()
+      }
+    }
   }
 
   close(): void {
     this.#socket.destroy()
-  }
-
-  async #untilMigrated(otherwise: string): Promise<void> {
-    while (this.migration !== 'completed') {
-      if (this.migration === 'failed') throw new Error(otherwise)
-      await this.#next()
-    }
   }
 
   async #status(): Promise<string> {

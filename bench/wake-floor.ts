@@ -2,10 +2,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { getVm, remove, setPower, settled } from '../lab/inside/controller.ts'
+import { remove, setPower, settled } from '../lab/inside/controller.ts'
 import { exchange } from '../lab/inside/first-packets.ts'
 import { mainPid, sh } from '../lab/inside/shell.ts'
 import { asleep, makeSleeper } from '../lab/inside/sleepers.ts'
+import { saveGuest } from '../src/host/qemu/qemu-saving.ts'
+import { QmpClient } from '../src/host/qemu/qmp.ts'
 import { HandQmp } from './hand-qmp.ts'
 import type { Sleeper } from '../lab/inside/sleepers.ts'
 
@@ -16,6 +18,7 @@ const SOCKET_FOLDER = '/run/bench-wake'
 const SETTLING_WAKES = 3
 /** As long as the daemon's guests are idle before they are saved. */
 const IDLE_MS = 1000
+const never = new AbortController().signal
 
 /** A guest that has just booted has work of its own to go on with; after some sleeps it has none. It is asleep then. */
 export async function settle({ id, ipv4 }: Sleeper): Promise<void> {
@@ -37,7 +40,7 @@ export type FloorSample = {
 /**
  * The least that a wake can take: the monitor's own restore, with the client's first packet sent when the vCPUs run. The
  * guest is one that the daemon saved, and the command is the one by which the daemon restored it. After each restore it is
- * saved again, by its monitor: what is read is as fresh, and lies in the page cache in pieces as small, as what the daemon's
+ * saved again, as the daemon saves: what is read is as fresh, and lies in the page cache in pieces as small, as what the daemon's
  * guests are restored from.
  */
 export class WakeFloor {
@@ -83,16 +86,15 @@ export class WakeFloor {
     try {
       const qmp = await Promise.race([HandQmp.open(`${SOCKET_FOLDER}/qmp.sock`), ended])
       const answersMs = since()
-      if (args.includes('defer')) await this.#askForLoad(qmp)
       await Promise.race([qmp.loaded(), ended])
       const loadedMs = since()
       await qmp.execute('cont')
       const runsMs = since()
       const { firstByteMs, retransmitted } = await exchange(this.#one.ipv4)
       if (retransmitted > 0) throw new Error('the packet of the floor was not delivered at once')
-      await delay(IDLE_MS)
-      await saveAgain(qmp)
       qmp.close()
+      await delay(IDLE_MS)
+      await saveAgain()
       return { answersMs, loadedMs, runsMs, firstByteMs: runsMs + firstByteMs }
     } finally {
       monitor.kill('SIGKILL')
@@ -106,20 +108,17 @@ export class WakeFloor {
     rmSync(SOCKET_FOLDER, { recursive: true })
   }
 
-  async #askForLoad(qmp: HandQmp): Promise<void> {
-    const capabilities = ['mapped-ram', 'events'].map((capability) => ({ capability, state: true }))
-    await qmp.execute('migrate-set-capabilities', { capabilities })
-    await qmp.execute('migrate-incoming', { uri: `file:${FOLDER}/memory` })
-  }
-
   #byHand(word: string): string {
     const moved = [...this.#copies].reduce((text, [source, target]) => text.replace(source, target), word)
     return moved.replace(`/run/vmhostd/vm/${this.#one.id}/`, `${SOCKET_FOLDER}/`)
   }
 }
 
-async function saveAgain(qmp: HandQmp): Promise<void> {
-  await qmp.save(`${FOLDER}/memory.next`)
+async function saveAgain(): Promise<void> {
+  const monitor = await QmpClient.connect(`${SOCKET_FOLDER}/qmp.sock`)
+  await monitor.execute('stop')
+  await saveGuest(monitor, `${FOLDER}/memory.next`, never)
+  monitor.close()
   // Or it would be written while the next one is measured.
   await sh('sync', `${FOLDER}/memory.next`)
   renameSync(`${FOLDER}/memory.next`, `${FOLDER}/memory`)
@@ -130,10 +129,3 @@ const commandOf = (pid: string): readonly string[] =>
   readFileSync(`/proc/${pid}/cmdline`, 'utf8')
     .split('\0')
     .filter((word) => word !== '')
-
-/** What the daemon says of a VM's last wake. */
-export async function lastWake(id: string): Promise<{ readonly at: string; readonly duration_ms: number }> {
-  const { last_wake } = (await getVm(id)).observed
-  if (last_wake === undefined) throw new Error(`nothing is told of a wake of ${id}`)
-  return last_wake
-}

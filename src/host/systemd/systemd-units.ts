@@ -144,7 +144,7 @@ export class SystemdUnits implements Units {
 
   async #start(id: VmId, spec: UnitSpec, signal: AbortSignal): Promise<string> {
     const name = unitName(id)
-    void this.#earlyMove.make()
+    this.expectStart()
     await mkdir(this.#rootDirectory, { recursive: true, mode: 0o755 })
     await writeUserRecord(id, spec.userId)
     const properties = unitProperties(id, spec, this.#rootDirectory).map(([property, signature, value]) => [
