@@ -182,7 +182,11 @@ export const limits = {
   qmpCommandMs: 10_000,
   /** From a wake until the agent in a guest took the time: some look only once or twice a second, when they get to run. */
   guestAgentMs: 10_000,
+  /** What is read of an agent for one question. Its longest answer to us is below 4 KiB; the rest are answers that came too late. */
   guestAgentBytesMax: 64 * 1024,
+  guestAgentLineBytesMax: 4 * 1024,
+  /** Lines parsed for one question until the agent has answered the question of this time. */
+  guestAgentLinesMax: 32,
   /** What a QEMU process may use besides the guest's memory: code, heap, I/O buffers, stacks. */
   qemuOverheadMib: 128,
   /** Code that emulation keeps translated; QEMU's own default grows to 1 GiB a guest. */

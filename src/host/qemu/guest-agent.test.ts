@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { scriptedAgent, synced } from '../../../test/fakes/scripted-agent.ts'
 import { limits } from '../../config/limits.ts'
 import { askAgent } from './guest-agent.ts'
+import type { TestContext } from 'node:test'
 
 const never = new AbortController().signal
 const ping = () => ({ name: 'guest-ping' })
@@ -50,3 +55,53 @@ test('an agent that talks without end is left', async (t) => {
   assert.deepEqual(await askAgent(path, ping, never), { kind: 'silent' })
   assert.equal(heard.length, 1)
 })
+
+/** A guest that writes one text without end to whoever connects, as fast as the socket takes it. */
+async function floodingAgent(
+  t: TestContext,
+  text: string,
+): Promise<{ path: string; taken: () => number; closed: Promise<unknown> }> {
+  const directory = mkdtempSync(join(tmpdir(), 'vmh-'))
+  const path = join(directory, 'agent.sock')
+  const closed = Promise.withResolvers<unknown>()
+  let taken = 0
+  const server = createServer((socket) => {
+    const flood = (): void =>
+      socket.write(text, 'latin1', (error) => {
+        if (error) return
+        taken += text.length
+        setImmediate(flood)
+      }) as unknown as void
+    socket.on('error', () => {})
+    socket.on('close', closed.resolve)
+    flood()
+  }).listen(path)
+  await once(server, 'listening')
+  t.after(() => {
+    server.close()
+    rmSync(directory, { recursive: true })
+  })
+  return { path, taken: () => taken, closed: closed.promise }
+}
+
+/** What a Unix socket and the streams at both of its ends hold (net.core.wmem_max, and Node's high water marks). */
+const BUFFERED_BYTES_MAX = 1024 * 1024
+
+for (const [what, text] of [
+  ['empty lines', '\n'.repeat(65_536)],
+  ['short lines', 'x\n'.repeat(32_768)],
+  ['lines with a sentinel', '\xff1\n'.repeat(20_000)],
+  ['a line without an end', 'x'.repeat(65_536)],
+  ['deep JSON', `\xff${'['.repeat(65_536)}`],
+] as const) {
+  test(
+    `an agent that floods with ${what} is left at once, and its socket closed`,
+    { timeout: 30_000 },
+    async (t) => {
+      const { path, taken, closed } = await floodingAgent(t, text)
+      assert.deepEqual(await askAgent(path, ping, never), { kind: 'silent' })
+      await closed
+      assert.ok(taken() <= limits.guestAgentBytesMax + BUFFERED_BYTES_MAX, `it was rid of ${taken()} bytes`)
+    },
+  )
+}

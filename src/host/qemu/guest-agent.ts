@@ -1,5 +1,6 @@
 import { connect } from 'node:net'
-import { limits } from '../../config/limits.ts'
+import { AgentAnswers } from './agent-answers.ts'
+import type { AgentLine } from './agent-answers.ts'
 
 /** A command of QEMU's guest agent (QEMU, docs/interop/qemu-ga-ref), with its arguments as JSON. */
 export type AgentCommand = { readonly name: string; readonly args?: string }
@@ -8,18 +9,16 @@ export type AgentCommand = { readonly name: string; readonly args?: string }
  * What came of a command.
  *
  * - `absent`: nobody has the socket, so there is no such guest;
- * - `silent`: nobody in the guest answers, so the command was never sent;
+ * - `silent`: no agent answers, or it says more than an honest one, so the command was never sent;
  * - `unsupported`: the agent has no such command, or was told not to do it;
- * - `unknown`: it was sent, and nobody knows how it went: it may still be done later.
+ * - `unknown`: it was sent and not answered; the agent may still do it later.
  */
-export type AgentAnswer =
-  | { readonly kind: 'returned'; readonly value: unknown }
-  | { readonly kind: 'absent' | 'silent' | 'unsupported' | 'refused' | 'unknown' }
+export type AgentAnswer = AgentLine | { readonly kind: 'absent' | 'silent' | 'unknown' }
 
 /**
  * Asks the agent in a guest one thing. It never fails: most guests have no agent. The command is sent only to an agent that has
- * just answered (guest-sync-delimited): what is sent where nobody listens waits in the device, and would be done one day.
- * The socket takes one client at a time, so that of two who ask the second waits.
+ * just answered (guest-sync-delimited): without a listener it would wait in the device and be done one day. The socket takes
+ * one client at a time, so the second of two questions waits. A guest that floods costs no more than {@link AgentAnswers} reads.
  *
  * @param command asked for when it is sent
  */
@@ -33,23 +32,18 @@ export async function askAgent(
   // A byte that is in no JSON makes an agent forget what it had read before (its section on guest-sync-delimited).
   const sync = requestOf({ name: 'guest-sync-delimited', args: `{"id":${id}}` })
   socket.write(Buffer.from(`\xff${sync}`, 'latin1'))
+  const answers = new AgentAnswers(id)
   let isThere = false
-  let text = ''
   try {
     for await (const chunk of socket) {
-      text += (chunk as Buffer).toString('latin1')
-      if (text.length > limits.guestAgentBytesMax) break
-      const lines = text.split('\n')
-      text = lines.pop() ?? ''
-      for (const line of lines) {
-        const answer = answerIn(line)
-        if (isThere) return answer
-        const value = answer.kind === 'returned' ? answer.value : undefined
-        // What it answers to others' questions, or to one of before, comes first.
-        if (value !== id) continue
+      let reading = answers.take(chunk as Buffer)
+      if (reading === 'synced') {
         isThere = true
         socket.write(requestOf(command()))
+        reading = answers.next()
       }
+      if (reading === 'excess') break
+      if (typeof reading === 'object') return reading
     }
   } catch (error) {
     if (!isThere && NOBODY.has((error as NodeJS.ErrnoException).code ?? '')) return { kind: 'absent' }
@@ -65,16 +59,3 @@ const NOBODY: ReadonlySet<string> = new Set(['ENOENT', 'ECONNREFUSED'])
 
 const requestOf = ({ name, args }: AgentCommand): string =>
   `{"execute":"${name}"${args === undefined ? '' : `,"arguments":${args}`}}\n`
-
-type AgentLine = { readonly return?: unknown; readonly error?: { readonly class?: unknown } } | null
-
-/** What an agent said; whatever is no value is a refusal. */
-function answerIn(line: string): AgentAnswer {
-  try {
-    const said = JSON.parse(line.replaceAll('\xff', '')) as AgentLine
-    if (said?.return !== undefined) return { kind: 'returned', value: said.return }
-    return { kind: said?.error?.class === 'CommandNotFound' ? 'unsupported' : 'refused' }
-  } catch {
-    return { kind: 'refused' }
-  }
-}
