@@ -10,6 +10,7 @@ import { mainPid } from '../lab/inside/shell.ts'
 import { sleeper } from '../lab/inside/sleepers.ts'
 import { firstPing } from './first-ping.ts'
 import { measurement, median, progress } from './measurement.ts'
+import { commandOf } from './monitor-command.ts'
 import { readTwin, renderDomain } from './peers-domain.ts'
 import {
   cloneFile,
@@ -98,7 +99,7 @@ async function learnTwin(): Promise<{ twin: Twin; seedPath: string }> {
   await mutate('PUT', `/v1/vms/${VM}`, { ...requestAt(LIBVIRT_GUEST.ipv4Address), power: 'running' })
   await settled(VM, 'running')
   const pid = await mainPid(`vmhost-${VM}`)
-  const learnt = readTwin(readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0'))
+  const learnt = readTwin(commandOf(pid))
   const seed = await cloneFile(learnt.seedPath, 'seed')
   await remove(VM)
   return { twin: learnt, seedPath: seed }

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { mkdirSync, renameSync, rmSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { remove, setPower, settled } from '../lab/inside/controller.ts'
 import { exchange } from '../lab/inside/first-packets.ts'
@@ -9,6 +9,7 @@ import { asleep, makeSleeper } from '../lab/inside/sleepers.ts'
 import { saveGuest } from '../src/host/qemu/qemu-saving.ts'
 import { QmpClient } from '../src/host/qemu/qmp.ts'
 import { HandQmp } from './hand-qmp.ts'
+import { commandOf } from './monitor-command.ts'
 import type { Sleeper } from '../lab/inside/sleepers.ts'
 
 const POOL = '/var/lib/vmhostd/pool'
@@ -123,9 +124,3 @@ async function saveAgain(): Promise<void> {
   await sh('sync', `${FOLDER}/memory.next`)
   renameSync(`${FOLDER}/memory.next`, `${FOLDER}/memory`)
 }
-
-/** Of a process, as it runs. */
-const commandOf = (pid: string): readonly string[] =>
-  readFileSync(`/proc/${pid}/cmdline`, 'utf8')
-    .split('\0')
-    .filter((word) => word !== '')
