@@ -305,6 +305,9 @@ export const limits = {
 
   shutdownBoundMs: 10_000,
 
+  /** After a start at which systemd did not answer, the consoles that were taken over are counted again this often. */
+  adoptionRecheckMs: 5000,
+
   /** The host's figures are looked at this often: a pool that went or came back is noticed within it, for a few system calls. */
   figuresEveryMs: 5000,
   /** A mounted pool answers in microseconds, a busy disk within a second or two; past this it does not answer. */

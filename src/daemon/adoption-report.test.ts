@@ -1,54 +1,111 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { silentLog } from '../log/log.ts'
+import { FakeClock } from '../../test/fakes/fake-clock.ts'
+import { recordingLog } from '../../test/recording-log.ts'
+import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
 import { reportAdoption } from './adoption-report.ts'
+import type { LogLine } from '../../test/recording-log.ts'
 import type { VmId } from '../core/vm/ids.ts'
-import type { Log } from '../log/log.ts'
-import type { Adoption } from './adoption-report.ts'
+import type { AdoptionOptions } from './adoption-report.ts'
 
-type Line = { level: string; fields: object; message: string }
+function stage(changes: Partial<AdoptionOptions> = {}) {
+  const { log, lines } = recordingLog()
+  const clock = new FakeClock()
+  const ending = new AbortController()
+  const options: AdoptionOptions = {
+    adopted: 2,
+    check: async () => ({ available: true }),
+    census: async () => ({ runningUnits: 2, protected: 2, unprotected: [] }),
+    clock,
+    log,
+    ...changes,
+  }
+  return { lines, clock, ending, report: () => reportAdoption(options, ending.signal) }
+}
 
-function report(changes: Partial<Adoption>): Line[] {
-  const lines: Line[] = []
-  const at =
-    (level: string) =>
-    (fields: object, message: string): void =>
-      void lines.push({ level, fields, message })
-  const log: Log = { ...silentLog, info: at('info'), warn: at('warn'), error: at('error') }
-  const census = { runningUnits: 2, protected: 2, unprotected: [] }
-  reportAdoption({ adopted: 2, check: { available: true }, census, ...changes }, log)
+async function reported(changes: Partial<AdoptionOptions>): Promise<readonly LogLine[]> {
+  const { report, lines } = stage(changes)
+  await report()
   return lines
 }
 
-test('a start that took over everything is one line', () => {
-  assert.deepEqual(report({}), [
+test('a start that took over everything is one line', async () => {
+  assert.deepEqual(await reported({}), [
     {
       level: 'info',
-      fields: { descriptor_store_available: true, adopted_console_count: 2, running_unit_count: 2 },
       message: 'consoles adopted',
+      descriptor_store_available: true,
+      adopted_console_count: 2,
+      running_unit_count: 2,
+      inherited_console_count: 2,
     },
   ])
 })
 
-test('running VMs whose console is not stored are named, with what to do', () => {
-  const unprotected = ['old-1', 'old-2'] as VmId[]
-  const [, line] = report({ census: { runningUnits: 4, protected: 2, unprotected } })
-  assert.equal(line?.level, 'warn')
-  assert.deepEqual(line.fields, {
-    vm_ids: ['old-1', 'old-2'],
-    mend: 'stop each of them and start it again, through the API',
-  })
+test('the master of a VM that does not run now makes the two counts no different', async () => {
+  const [line] = await reported({ adopted: 3 })
+  assert.equal(line?.['adopted_console_count'], line?.['running_unit_count'])
+  assert.equal(line?.['inherited_console_count'], 3)
 })
 
-test('a store that keeps nothing is an error, with what to do', () => {
-  const check = { available: false, because: 'it is off', mend: 'switch it on' } as const
-  const [line] = report({ check })
-  assert.equal(line?.level, 'error')
-  assert.deepEqual(line.fields, {
-    descriptor_store_available: false,
-    adopted_console_count: 2,
-    running_unit_count: 2,
-    because: 'it is off',
-    mend: 'switch it on',
+test('running VMs whose console is not stored are named, with what to do', async () => {
+  const unprotected = ['old-1', 'old-2'] as VmId[]
+  const [first, line] = await reported({
+    census: async () => ({ runningUnits: 4, protected: 2, unprotected }),
   })
+  assert.notEqual(first?.['adopted_console_count'], first?.['running_unit_count'])
+  assert.equal(line?.level, 'warn')
+  assert.deepEqual(line['vm_ids'], ['old-1', 'old-2'])
+  assert.equal(line['mend'], 'stop each of them and start it again, through the API')
+})
+
+test('a store that keeps nothing is an error, with what to do', async () => {
+  const check = { available: false, because: 'it is off', mend: 'switch it on' } as const
+  const [line] = await reported({ check: async () => check })
+  assert.equal(line?.level, 'error')
+  assert.equal(line['descriptor_store_available'], false)
+  assert.equal(line['because'], 'it is off')
+  assert.equal(line['mend'], 'switch it on')
+})
+
+/** The report of a start during which systemd is silent for two looks. */
+async function silentStart() {
+  const silent = new HostFault('systemd_unavailable', 'asking systemd for its units')
+  let looks = 0
+  const staged = stage({
+    census: async () => {
+      looks += 1
+      if (looks <= 2) throw silent
+      return { runningUnits: 2, protected: 2, unprotected: [] }
+    },
+  })
+  await staged.report()
+  const recheck = async (): Promise<void> => {
+    staged.clock.advance(limits.adoptionRecheckMs)
+    await new Promise(setImmediate)
+  }
+  return { ...staged, recheck, looks: () => looks, silent }
+}
+
+test('when systemd does not answer, the report tells what is known, and comes again once it does', async () => {
+  const { lines, recheck, silent, clock } = await silentStart()
+  const known = { descriptor_store_available: false, adopted_console_count: 2 }
+  const message = 'the descriptor store could not be checked'
+  assert.deepEqual([...lines], [{ level: 'error', message, ...known, error: silent }])
+  await recheck()
+  assert.equal(lines.length, 1)
+  await recheck()
+  assert.equal(lines.length, 2)
+  assert.equal(lines[1]?.['descriptor_store_available'], true)
+  assert.equal(lines[1]?.['adopted_console_count'], lines[1]?.['running_unit_count'])
+  assert.equal(clock.nextMs(), undefined)
+})
+
+test('a daemon that stops looks no more', async () => {
+  const { ending, clock, recheck, looks } = await silentStart()
+  ending.abort()
+  assert.equal(clock.nextMs(), undefined)
+  await recheck()
+  assert.equal(looks(), 1)
 })

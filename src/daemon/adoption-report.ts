@@ -1,25 +1,71 @@
+import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
 import type { StoreCheck } from '../host/systemd/descriptor-store.ts'
 import type { Log } from '../log/log.ts'
 import type { ConsoleCensus } from '../owners/console-census.ts'
+import type { Clock } from '../ports/clock.ts'
 
-export type Adoption = {
+export type AdoptionOptions = {
+  /** Console masters that an earlier daemon stored and this one took over. */
   readonly adopted: number
-  readonly check: StoreCheck
-  readonly census: ConsoleCensus
+  /** Both throw HostFault when systemd does not answer. */
+  readonly check: () => Promise<StoreCheck>
+  readonly census: () => Promise<ConsoleCensus>
+  readonly clock: Pick<Clock, 'after'>
+  readonly log: Log
 }
 
-/** What an operator looks for after every start: whether all that runs was taken over, and what to do where it was not. */
-export function reportAdoption({ adopted, check, census }: Adoption, log: Log): void {
-  const report = {
-    descriptor_store_available: check.available,
-    adopted_console_count: adopted,
-    running_unit_count: census.runningUnits,
+/**
+ * Logs what an operator looks for after every start: whether all that runs was taken over, and what to do if it was not.
+ * Resolves after the first report. When systemd does not answer, that one tells what is known without it, and a second
+ * one follows once it does, unless the signal aborts before.
+ */
+export async function reportAdoption(options: AdoptionOptions, signal: AbortSignal): Promise<void> {
+  const fault = await report(options)
+  if (fault === undefined) return
+  const { adopted, log } = options
+  const known = { descriptor_store_available: false, adopted_console_count: adopted }
+  log.error({ ...known, error: fault }, 'the descriptor store could not be checked')
+  repeat(options, signal)
+}
+
+function repeat(options: AdoptionOptions, signal: AbortSignal): void {
+  const again = async (): Promise<void> => {
+    const fault = await report(options)
+    if (fault !== undefined && !signal.aborted) repeat(options, signal)
   }
-  if (check.available) log.info(report, 'consoles adopted')
-  else log.error({ ...report, because: check.because, mend: check.mend }, 'no VM can be started')
-  if (census.unprotected.length === 0) return
+  const cancel = options.clock.after(limits.adoptionRecheckMs, () => void again())
+  signal.addEventListener('abort', cancel, { once: true })
+}
+
+/** Returns the fault of a look that failed; nothing is logged then. */
+async function report({ adopted, check, census, log }: AdoptionOptions): Promise<HostFault | undefined> {
+  try {
+    const [store, seen] = await Promise.all([check(), census()])
+    tell({ adopted, store, seen }, log)
+    return undefined
+  } catch (error) {
+    if (error instanceof HostFault) return error
+    throw error
+  }
+}
+
+type Seen = { readonly adopted: number; readonly store: StoreCheck; readonly seen: ConsoleCensus }
+
+function tell({ adopted, store, seen }: Seen, log: Log): void {
+  const { runningUnits, protected: kept, unprotected } = seen
+  // A VM that is about to start again after an exit has a master and no unit: it counts on neither side.
+  const counts = {
+    descriptor_store_available: store.available,
+    adopted_console_count: kept,
+    running_unit_count: runningUnits,
+    inherited_console_count: adopted,
+  }
+  if (store.available) log.info(counts, 'consoles adopted')
+  else log.error({ ...counts, because: store.because, mend: store.mend }, 'no VM can be started')
+  if (unprotected.length === 0) return
   log.warn(
-    { vm_ids: census.unprotected, mend: 'stop each of them and start it again, through the API' },
+    { vm_ids: unprotected, mend: 'stop each of them and start it again, through the API' },
     'running VMs have no stored console: it cannot be watched, and they may end with the daemon',
   )
 }

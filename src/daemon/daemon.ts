@@ -2,7 +2,6 @@ import { createControllerApi } from '../api/controller/controller-api.ts'
 import { Waits } from '../api/controller/waits.ts'
 import { bareAddress } from '../config/config.ts'
 import { wakeVm } from '../commands/wake-vm.ts'
-import { HostFault } from '../core/errors.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
 import { notifyReady, notifyStopping } from '../host/systemd/notify.ts'
 import { newOperationId } from '../log/operation-id.ts'
@@ -208,17 +207,18 @@ export class Daemon {
     await sweepOrphans(this.#passContext, this.#ending.signal)
   }
 
-  async #report(adopted: number): Promise<void> {
-    try {
-      const [check, census] = await Promise.all([
-        this.#built.descriptorStore.check(),
-        takeConsoleCensus(this.#built.host),
-      ])
-      reportAdoption({ adopted, check, census }, this.#log)
-    } catch (error) {
-      if (!(error instanceof HostFault)) throw error
-      this.#log.error({ error, adopted_console_count: adopted }, 'the descriptor store could not be checked')
-    }
+  #report(adopted: number): Promise<void> {
+    const { descriptorStore, host } = this.#built
+    return reportAdoption(
+      {
+        adopted,
+        check: () => descriptorStore.check(),
+        census: () => takeConsoleCensus(host),
+        clock: host.clock,
+        log: this.#log,
+      },
+      this.#ending.signal,
+    )
   }
 
   /** Ends the daemon's own work within the configured bound. Guests, and what keeps them, are left alone. */
