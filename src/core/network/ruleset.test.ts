@@ -62,12 +62,33 @@ test('a packet of a guest is judged before connection tracking: its hardware add
   ])
   assert.deepEqual(block(ruleset, 'chain from_guest'), [
     'iifname . ether saddr != @guest_mac update @spoofed_drops { iifname counter } counter drop comment "not the MAC address of the guest"',
-    'iifname . ip saddr @guest_ipv4 return',
-    'iifname . ip6 saddr @guest_ipv6 return',
+    'iifname . ip saddr @guest_ipv4 goto guest_destination',
+    'iifname . ip6 saddr @guest_ipv6 goto guest_destination',
     'ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 saddr { ::, fe80::/10 } goto discovery',
     'ip6 saddr { ::, fe80::/10 } counter drop comment "from a link-local address"',
     'ip saddr 0.0.0.0 counter drop comment "from no address"',
     'update @spoofed_drops { iifname counter } counter drop comment "not an address of the guest"',
+  ])
+})
+
+test('a guest sends to no link-local address but its gateway, and to no metadata service', () => {
+  assert.deepEqual(block(compileRuleset(closed, []), 'chain guest_destination'), [
+    'ip daddr 169.254.0.1 return',
+    'ip6 daddr fe80::1 return',
+    'ip daddr { 169.254.0.0/16, 168.63.129.16/32, 100.100.100.200/32, 192.0.0.192/32 } counter drop comment "to a closed IPv4 address"',
+    'ip6 daddr { fe80::/10, fd00:ec2::/32, fd20:ce::/32, 64:ff9b::169.254.0.0/112, 64:ff9b::168.63.129.16/128, 64:ff9b::100.100.100.200/128, 64:ff9b::192.0.0.192/128 } counter drop comment "to a closed IPv6 address"',
+  ])
+})
+
+test('what a guest opens to an address of the host is judged before another table can redirect it', () => {
+  const ruleset = compileRuleset(closed, [])
+  assert.deepEqual(block(ruleset, 'chain before_redirects'), [
+    'type filter hook prerouting priority mangle; policy accept;',
+    'iifname "vmt*" jump guest_opens',
+  ])
+  assert.deepEqual(block(ruleset, 'chain guest_opens'), [
+    'ct state established,related return',
+    'fib daddr type { local, broadcast, anycast } jump guest_to_host',
   ])
 })
 
@@ -122,10 +143,10 @@ test('the counters of the guests go on where they were, and those of others are 
 
 test('a guest may find and ping its gateway, answer the host, and nothing else', () => {
   assert.deepEqual(block(compileRuleset(closed, []), 'chain guest_to_host'), [
-    'ct state established,related accept',
-    'ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept',
-    'ip daddr 169.254.0.1 icmp type echo-request accept',
-    'ip6 daddr fe80::1 icmpv6 type echo-request accept',
+    'ct state established,related return',
+    'ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } return',
+    'ip daddr 169.254.0.1 icmp type echo-request return',
+    'ip6 daddr fe80::1 icmpv6 type echo-request return',
     'counter drop comment "from guest to host"',
   ])
 })
@@ -137,8 +158,8 @@ test('services that the operator offers are at the gateway only', () => {
   ] as const
   const chain = block(compileRuleset({ ...closed, hostServices }, []), 'chain guest_to_host')
   assert.deepEqual(chain.slice(-3, -1), [
-    'ip daddr 169.254.0.1 meta l4proto . th dport { udp . 53, tcp . 853 } accept',
-    'ip6 daddr fe80::1 meta l4proto . th dport { udp . 53, tcp . 853 } accept',
+    'ip daddr 169.254.0.1 meta l4proto . th dport { udp . 53, tcp . 853 } return',
+    'ip6 daddr fe80::1 meta l4proto . th dport { udp . 53, tcp . 853 } return',
   ])
 })
 

@@ -1,4 +1,5 @@
 import { GATEWAY_IPV4, GATEWAY_IPV6 } from './tap.ts'
+import { closedNetworks } from './closed-networks.ts'
 import { DEVICE_PREFIX } from './device-name.ts'
 import { inboundChain, inboundChains, REFUSED } from './inbound-chains.ts'
 import type { GuestRule } from './guest-rule.ts'
@@ -68,7 +69,7 @@ export function compileRuleset(policy: FirewallPolicy, guests: Iterable<GuestRul
   return `table inet vmhostd
 delete table inet vmhostd
 table inet vmhostd {
-${[...sets, ...counts, inbound].join('')}${ANTI_SPOOFING}${toGuests(policy)}${hostGuard(policy)}${masquerade(policy)}${rules.flatMap(inboundChains).map(chainText).join('')}}
+${[...sets, ...counts, inbound].join('')}${ANTI_SPOOFING}${GUEST_DESTINATION}${BEFORE_REDIRECTS}${toGuests(policy)}${hostGuard(policy)}${masquerade(policy)}${rules.flatMap(inboundChains).map(chainText).join('')}}
 `
 }
 
@@ -105,7 +106,7 @@ const TO_GUEST = `oifname "${DEVICE_PREFIX}*"`
 /**
  * Before connection tracking (priority -200), so that a made-up packet leaves no trace in its table.
  *
- * A guest sends from its own addresses alone. Neighbour discovery also comes from a link-local address of the guest's
+ * A guest sends from its own addresses alone, and to no closed one. Neighbour discovery also comes from a link-local address of the guest's
  * choice, or from none while it tests an address (RFC 4862, 5.4.2); hop limit 255 says that no router passed it on
  * (RFC 4861, 7.1). The host remembers each such sender, so their rate is bounded. What else an honest guest says from
  * such addresses, as multicast groups that it joins or a call for a DHCP server, is dropped and not held against it.
@@ -122,8 +123,8 @@ const ANTI_SPOOFING = `  set discovery_rate {
   }
   chain from_guest {
     iifname . ether saddr != @guest_mac ${count('spoofed_drops', 'iifname')} counter drop comment "not the MAC address of the guest"
-    iifname . ip saddr @guest_ipv4 return
-    iifname . ip6 saddr @guest_ipv6 return
+    iifname . ip saddr @guest_ipv4 goto guest_destination
+    iifname . ip6 saddr @guest_ipv6 goto guest_destination
     ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 saddr { ::, fe80::/10 } goto discovery
     ip6 saddr { ::, fe80::/10 } counter drop comment "from a link-local address"
     ip saddr 0.0.0.0 counter drop comment "from no address"
@@ -131,6 +132,31 @@ const ANTI_SPOOFING = `  set discovery_rate {
   }
   chain discovery {
     update @discovery_rate { iifname limit rate over 5/second burst 20 packets } counter drop comment "too many neighbours"
+  }
+`
+
+const closed = (family: 'ipv4' | 'ipv6'): string => `{ ${closedNetworks(family).join(', ')} }`
+
+/** Judged for every packet: a connection that was opened before these rules were in force ends with them. */
+const GUEST_DESTINATION = `  chain guest_destination {
+    ip daddr ${GATEWAY_IPV4} return
+    ip6 daddr ${GATEWAY_IPV6} return
+    ip daddr ${closed('ipv4')} counter drop comment "to a closed IPv4 address"
+    ip6 daddr ${closed('ipv6')} counter drop comment "to a closed IPv6 address"
+  }
+`
+
+/**
+ * The host guard of what a guest opens, before a table of somebody else may send it on to another address (dstnat, -100):
+ * from there it would be forwarded, and never reach the input hook.
+ */
+const BEFORE_REDIRECTS = `  chain before_redirects {
+    type filter hook prerouting priority mangle; policy accept;
+    ${FROM_GUEST} jump guest_opens
+  }
+  chain guest_opens {
+    ct state established,related return
+    fib daddr type { local, broadcast, anycast } jump guest_to_host
   }
 `
 
@@ -156,20 +182,20 @@ ${block('chain to_guest', [
 `
 }
 
-/** A guest has no business with the host beyond finding its gateway, and what the operator offers. */
+/** A guest gets nothing of the host but its gateway, and what the operator offers. What passes returns. */
 function hostGuard({ hostServices }: FirewallPolicy): string {
   const services = hostServices.map(({ protocol, port }) => `${protocol} . ${port}`).join(', ')
   const offered = (family: 'ip' | 'ip6', gateway: string): string =>
-    `    ${family} daddr ${gateway} meta l4proto . th dport { ${services} } accept\n`
+    `    ${family} daddr ${gateway} meta l4proto . th dport { ${services} } return\n`
   return `  chain host_guard {
     type filter hook input priority filter; policy accept;
     ${FROM_GUEST} jump guest_to_host
   }
   chain guest_to_host {
-    ct state established,related accept
-    ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept
-    ip daddr ${GATEWAY_IPV4} icmp type echo-request accept
-    ip6 daddr ${GATEWAY_IPV6} icmpv6 type echo-request accept
+    ct state established,related return
+    ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } return
+    ip daddr ${GATEWAY_IPV4} icmp type echo-request return
+    ip6 daddr ${GATEWAY_IPV6} icmpv6 type echo-request return
 ${services === '' ? '' : offered('ip', GATEWAY_IPV4) + offered('ip6', GATEWAY_IPV6)}    counter drop comment "from guest to host"
   }
 `

@@ -1,6 +1,7 @@
 import { err, ok } from '../../lib/result.ts'
 import { canonicalAddress, formatAddress, parseAddress } from '../network/address.ts'
 import { networkContains } from '../network/cidr.ts'
+import { LINK_LOCAL_NETWORKS, METADATA_NETWORKS } from '../network/closed-networks.ts'
 import type { Result } from '../../lib/result.ts'
 import type { SignedUrl } from '../storage/signed-url.ts'
 
@@ -19,20 +20,14 @@ export type OutboundPolicy = {
 const REFUSED: readonly (readonly [network: string, word: string])[] = [
   ['0.0.0.0/8', 'an unspecified address'],
   ['127.0.0.0/8', 'a loopback address'],
-  ['169.254.0.0/16', 'a link-local address'],
+  ...LINK_LOCAL_NETWORKS.map((network) => [network, 'a link-local address'] as const),
+  ...METADATA_NETWORKS.map((network) => [network, "a cloud's metadata service"] as const),
   ['224.0.0.0/4', 'a multicast address'],
   ['240.0.0.0/4', 'a broadcast or reserved address'],
   ['::/128', 'an unspecified address'],
   ['::1/128', 'a loopback address'],
-  ['fe80::/10', 'a link-local address'],
   ['ff00::/8', 'a multicast address'],
   ['fec0::/10', 'a site-local address'],
-  // Where clouds answer with metadata besides link-local addresses: AWS and Google over IPv6, Azure's wire server, Alibaba.
-  ['fd00:ec2::/32', "a cloud's metadata service"],
-  ['fd20:ce::/32', "a cloud's metadata service"],
-  ['168.63.129.16/32', "a cloud's metadata service"],
-  ['100.100.100.200/32', "a cloud's metadata service"],
-  // Kept for protocols, and where Oracle's cloud answers with metadata (192.0.0.192).
   ['192.0.0.0/24', 'a reserved address'],
   // Other ways to an IPv4 address, whose form a network chooses for itself (RFC 8215) or nobody uses (RFC 4291, 2.5.5.1; RFC 7526).
   ['64:ff9b:1::/48', 'a NAT64 address of a local network'],

@@ -1,0 +1,33 @@
+import { networkFamily } from './cidr.ts'
+import type { AddressFamily } from './guest-address.ts'
+
+/** Addresses of one link alone (RFC 3927; RFC 4291, 2.5.6). Most clouds answer with metadata at 169.254.169.254. */
+export const LINK_LOCAL_NETWORKS = ['169.254.0.0/16', 'fe80::/10'] as const
+
+/**
+ * Where clouds answer with metadata besides link-local addresses: AWS and Google over IPv6, Azure's wire server, Alibaba,
+ * Oracle. They answer every machine with its own credentials, and take a guest for the host that passes its packets on.
+ */
+export const METADATA_NETWORKS = [
+  'fd00:ec2::/32',
+  'fd20:ce::/32',
+  '168.63.129.16/32',
+  '100.100.100.200/32',
+  '192.0.0.192/32',
+] as const
+
+/** The prefix by which a translator gives IPv6 guests the IPv4 Internet (RFC 6052). */
+const NAT64_PREFIX = '64:ff9b::'
+const NAT64_PREFIX_BITS = 96
+
+/** What guests never reach, but for their gateway. IPv4 networks stand among those of IPv6 as a translator names them. */
+export function closedNetworks(family: AddressFamily): readonly string[] {
+  const all = [...LINK_LOCAL_NETWORKS, ...METADATA_NETWORKS]
+  const own = all.filter((network) => networkFamily(network) === family)
+  return family === 'ipv4' ? own : [...own, ...closedNetworks('ipv4').map(translated)]
+}
+
+function translated(network: string): string {
+  const [address, bits] = network.split('/')
+  return `${NAT64_PREFIX}${address}/${NAT64_PREFIX_BITS + Number(bits)}`
+}
