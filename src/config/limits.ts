@@ -174,8 +174,10 @@ export const limits = {
   restoreMs: 600_000,
   diskCloneMs: 600_000,
 
-  /** The control protocol of a monitor. Its longest answers to us are below 8 KiB; a line past this is no monitor's. */
-  qmpLineBytesMax: 1024 * 1024,
+  /** The control protocol of a monitor. Its longest answers to us are below 8 KiB; a longer line is not a monitor's. */
+  qmpLineBytesMax: 128 * 1024,
+  /** What is kept of one text that a monitor says: its errors, states and events. */
+  monitorTextCharactersMax: 300,
   /** From the connection to the monitor's greeting: it accepts before its main loop runs, on a busy host for long. */
   qmpGreetingMs: 2000,
   /** One command. Pausing waits for the disk writes under way. */

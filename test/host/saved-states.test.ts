@@ -100,6 +100,7 @@ for (const [trap, set] of Object.entries({
   'a symbolic link': (path: string, secret: string) => run(['ln', '-s', secret, path]),
   'a hard link': (path: string, secret: string) => run(['ln', secret, path]),
   'a directory': (path: string) => run(['mkdir', path]),
+  'a FIFO': (path: string) => run(['mkfifo', path]),
 })) {
   test(`${trap} in place of the memory is not followed, opened or emptied`, { skip }, async (t) => {
     const stage = await savedOn('xfs', t)

@@ -42,7 +42,8 @@ export async function prepareSaved(preparation: Preparation): Promise<SavedMetad
   const directory = paths.savedUnfinished(id)
   const memory = join(directory, MEMORY)
   // Opened again by its name in root's directory: whatever the monitor did to the name before, this is what is published.
-  const handle = await open(memory, constants.O_RDONLY | constants.O_NOFOLLOW)
+  // Without O_NONBLOCK a FIFO would hold a thread until somebody writes to it (open(2)).
+  const handle = await open(memory, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   try {
     await own(handle, paths.save(id), doing)
     const before = await handle.stat({ bigint: true })
@@ -89,7 +90,7 @@ async function own(handle: FileHandle, writerDirectory: string, doing: string): 
   const found = await handle.stat()
   // A second name would be a way for its owner to keep it.
   if (!found.isFile() || found.nlink !== 1)
-    throw saveFailed(doing, 'what the monitor left is no file of its own')
+    throw saveFailed(doing, 'what the monitor left is not a file of its own')
   const { uid } = await stat(writerDirectory)
   await handle.chmod(MEMORY_MODE)
   await handle.chown(0, uid)

@@ -105,12 +105,15 @@ export class GuestAgents {
     signal: AbortSignal,
   ): Promise<AgentAnswer> {
     const bounded = AbortSignal.any([signal, AbortSignal.timeout(withinMs)])
-    return askAgent(this.#options.socketPath(id), command, bounded)
+    const answer = await askAgent(this.#options.socketPath(id), command, bounded)
+    if (answer.kind === 'foreign')
+      this.#log.warn({ vm_id: id, reason: answer.because }, 'socket of a guest agent refused')
+    return answer
   }
 }
 
 /** Nothing was done of a command with such an answer. */
-const UNSENT: ReadonlySet<AgentAnswer['kind']> = new Set(['absent', 'silent', 'unsupported'])
+const UNSENT: ReadonlySet<AgentAnswer['kind']> = new Set(['absent', 'foreign', 'silent', 'unsupported'])
 
 /** A JSON number of nanoseconds, which a number of JavaScript cannot hold. */
 const setTime = (nowMs: number): AgentCommand => ({

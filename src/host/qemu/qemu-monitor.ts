@@ -28,7 +28,7 @@ import { GuestAgents } from './guest-agents.ts'
 import { checkSavable, giveUpSave, saveGuest } from './qemu-saving.ts'
 import { InstalledQemu } from './qemu-version.ts'
 import { QmpClients } from './qmp-clients.ts'
-import { QmpLost, QmpRefusal } from './qmp-error.ts'
+import { monitorText, QmpLost, QmpRefusal } from './qmp-error.ts'
 import type { QmpClient, QmpEvent } from './qmp.ts'
 
 export type QemuMonitorOptions = {
@@ -229,9 +229,9 @@ export class QemuMonitor implements Monitor {
     }
   }
 
-  #take(id: VmId, { event, data }: QmpEvent): void {
+  #take(id: VmId, { event }: QmpEvent): void {
     if (!STATE_EVENTS.has(event)) return
-    this.#log.debug({ vm_id: id, event, data }, 'the monitor reports a change of state')
+    this.#log.debug({ vm_id: id, event }, 'the monitor reports a change of state')
     this.#onChange(id)
   }
 }
@@ -273,7 +273,7 @@ async function stateOf(client: QmpClient, signal?: AbortSignal): Promise<Monitor
     client.execute('query-status', undefined, signal) as Promise<{ status?: unknown }>,
     diskOf(client, signal),
   ])
-  return monitorStateOf(String(status), disk)
+  return monitorStateOf(monitorText(status), disk)
 }
 
 const diskOf = async (client: QmpClient, signal?: AbortSignal): Promise<QemuDisk> =>

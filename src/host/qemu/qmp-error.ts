@@ -1,14 +1,24 @@
+import { limits } from '../../config/limits.ts'
+
+/** What a monitor says, cut to what a fault or a log line has room for: a monitor that its guest took over says anything. */
+export function monitorText(said: unknown): string {
+  const text = typeof said === 'string' ? said : 'no text'
+  return text.length <= limits.monitorTextCharactersMax
+    ? text
+    : `${text.slice(0, limits.monitorTextCharactersMax)}…`
+}
+
 /** The monitor answered, but refused the command or left out what was asked for. */
 export class QmpRefusal extends Error {
   override readonly name = 'QmpRefusal'
 
   constructor(error: unknown) {
     const { desc } = (error ?? {}) as { desc?: unknown }
-    super(typeof desc === 'string' ? desc : 'refused without a reason')
+    super(typeof desc === 'string' ? monitorText(desc) : 'refused without a reason')
   }
 }
 
-/** The connection is over, or was never made; `why` is an errno name such as `ENOENT`, or our own word. */
+/** The connection is over, or was never made; `why` is an errno name such as `ENOENT`, or our own words. */
 export class QmpLost extends Error {
   override readonly name = 'QmpLost'
   readonly why: string
@@ -17,4 +27,10 @@ export class QmpLost extends Error {
     super(`control connection lost: ${why}`)
     this.why = why
   }
+}
+
+/** The loss of a connection that an error ended. Anything but an errno is told in its own words. */
+export const lostBy = (error: unknown): QmpLost => {
+  const { code, message } = error as NodeJS.ErrnoException
+  return new QmpLost(code ?? message)
 }

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { limits } from '../../config/limits.ts'
 import { QmpLost, QmpRefusal } from './qmp-error.ts'
 import { QmpClient } from './qmp.ts'
 import type { QmpOptions } from './qmp.ts'
@@ -232,6 +233,17 @@ for (const [what, text, why] of [
     await peer.gone()
   })
 }
+
+test('a refusal is told in a bounded number of characters', async (t) => {
+  const { client, peer } = await connected(t)
+  const asked = client.execute('stop')
+  const { id } = await peer.hear()
+  peer.say(`${JSON.stringify({ error: { desc: 'a-'.repeat(30_000) }, id })}\n`)
+  await assert.rejects(asked, (error: Error) => {
+    assert.ok(error instanceof QmpRefusal)
+    return error.message.length <= limits.monitorTextCharactersMax + 1
+  })
+})
 
 test('something else than a monitor is never spoken to', async (t) => {
   const { path, peer } = await listen(t)

@@ -1,8 +1,8 @@
-import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { limits } from '../../config/limits.ts'
 import { abortable } from '../../lib/abortable.ts'
-import { QmpLost, QmpRefusal } from './qmp-error.ts'
+import { connectToMonitor } from './monitor-socket.ts'
+import { lostBy, QmpLost, QmpRefusal } from './qmp-error.ts'
 
 export type QmpEvent = { readonly event: string; readonly data?: unknown }
 
@@ -43,11 +43,11 @@ export class QmpClient {
   /** Set when the connection is over; all that comes later is told this. */
   #lost: QmpLost | undefined
 
-  private constructor(path: string, options: QmpOptions) {
+  private constructor(socket: Socket, options: QmpOptions) {
     this.#options = options
-    this.#socket = connect(path)
+    this.#socket = socket
     this.#socket.on('data', (chunk: Buffer) => this.#read(chunk))
-    this.#socket.on('error', (error: NodeJS.ErrnoException) => this.#lose(new QmpLost(error.code ?? 'error')))
+    this.#socket.on('error', (error) => this.#lose(lostBy(error)))
     this.#socket.on('close', () => this.#lose(new QmpLost('closed')))
     // Nobody may wait for them, or no longer.
     for (const { promise } of [this.#greeted, this.#event]) promise.catch(() => {})
@@ -55,12 +55,11 @@ export class QmpClient {
 
   /** Connects, waits for the greeting and leaves the negotiation mode. */
   static async connect(path: string, options: QmpOptions = {}): Promise<QmpClient> {
-    const client = new QmpClient(path, options)
+    const client = new QmpClient(dialled(path), options)
     const { greetingMs = limits.qmpGreetingMs } = options
     const deadline = setTimeout(() => client.#lose(new QmpLost('no greeting')), greetingMs)
     try {
-      // Nothing is sent before the greeting: the socket lies in a directory of the guest's user, who could have put
-      // another in its place.
+      // Nothing is sent before the greeting: QEMU serves one client at a time, and greets the one that it listens to.
       await client.#greeted.promise
     } finally {
       clearTimeout(deadline)
@@ -170,6 +169,14 @@ export class QmpClient {
     this.#line = []
     this.#socket.destroy()
     if (this.#isReady) this.#options.onClose?.()
+  }
+}
+
+function dialled(path: string): Socket {
+  try {
+    return connectToMonitor(path)
+  } catch (error) {
+    throw lostBy(error)
   }
 }
 

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { HostFault } from '../../core/errors.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { silentLog } from '../../log/log.ts'
+import { askAgent } from './guest-agent.ts'
+import { connectToMonitor } from './monitor-socket.ts'
+import { QemuMonitor } from './qemu-monitor.ts'
+import type { TestContext } from 'node:test'
+
+const id = 'web-1' as VmId
+const other = 'web-2' as VmId
+const never = new AbortController().signal
+const STRANGER = 65_534
+const asRoot = process.getuid?.() === 0 ? {} : { skip: 'needs root' }
+
+type Stage = {
+  readonly runDirectory: string
+  readonly path: (of: VmId, name: string) => string
+  /** Listens in a VM's directory, and tells how many bytes came. */
+  readonly listen: (of: VmId, name: string) => Promise<() => { connections: number; bytes: number }>
+}
+
+function stageOf(t: TestContext): Stage {
+  const runDirectory = mkdtempSync(join(tmpdir(), 'vmh-'))
+  t.after(() => rmSync(runDirectory, { recursive: true }))
+  for (const vm of [id, other]) mkdirSync(join(runDirectory, vm))
+  const path = (of: VmId, name: string): string => join(runDirectory, of, name)
+  const listen: Stage['listen'] = async (of, name) => {
+    const seen = { connections: 0, bytes: 0 }
+    const server = createServer((socket) => {
+      seen.connections += 1
+      socket.on('data', (chunk) => (seen.bytes += chunk.length)).on('error', () => {})
+      socket.write('hello')
+    }).listen(path(of, name))
+    await once(server, 'listening')
+    t.after(() => server.close())
+    return () => seen
+  }
+  return { runDirectory, path, listen }
+}
+
+/** Asks a monitor for its state, and answers the fault that it throws. */
+async function faultOfInspect(stage: Stage): Promise<HostFault> {
+  const monitor = new QemuMonitor({
+    program: '/nonexistent/qemu',
+    accelerator: 'tcg',
+    runDirectory: stage.runDirectory,
+    log: silentLog,
+  })
+  const fault: unknown = await monitor.inspect(id).then(
+    (state) => assert.fail(`the monitor is ${state.kind}`),
+    (error: unknown) => error,
+  )
+  monitor.close()
+  assert.ok(fault instanceof HostFault)
+  return fault
+}
+
+test('a socket of the VM itself is connected to', async (t) => {
+  const stage = stageOf(t)
+  await stage.listen(id, 'qmp.sock')
+  const socket = connectToMonitor(stage.path(id, 'qmp.sock'))
+  const [said] = (await once(socket, 'data')) as [Buffer]
+  assert.equal(said.toString(), 'hello')
+  socket.destroy()
+})
+
+test('a link to the control socket of another VM is a fault, and the other VM hears nothing', async (t) => {
+  const stage = stageOf(t)
+  const heard = await stage.listen(other, 'qmp.sock')
+  symlinkSync(stage.path(other, 'qmp.sock'), stage.path(id, 'qmp.sock'))
+  const fault = await faultOfInspect(stage)
+  assert.equal(fault.code, 'monitor_unreachable')
+  assert.match(errorChain(fault), /web-1\/qmp\.sock is not a socket/)
+  assert.deepEqual(heard(), { connections: 0, bytes: 0 })
+})
+
+test('a link to the agent of another VM is told as foreign, and the other VM hears nothing', async (t) => {
+  const stage = stageOf(t)
+  const heard = await stage.listen(other, 'agent.sock')
+  symlinkSync(stage.path(other, 'agent.sock'), stage.path(id, 'agent.sock'))
+  const answer = await askAgent(stage.path(id, 'agent.sock'), () => ({ name: 'guest-ping' }), never)
+  assert.equal(answer.kind, 'foreign')
+  assert.deepEqual(heard(), { connections: 0, bytes: 0 })
+})
+
+test(
+  'a socket on which another user listens gets no byte, and the fault names both users',
+  asRoot,
+  async (t) => {
+    const stage = stageOf(t)
+    const heard = await stage.listen(id, 'qmp.sock')
+    chownSync(join(stage.runDirectory, id), STRANGER, STRANGER)
+    const fault = await faultOfInspect(stage)
+    assert.match(errorChain(fault), /a process of user 0 listens on .*qmp\.sock, which is for user 65534/)
+    const path = stage.path(id, 'qmp.sock')
+    assert.equal((await askAgent(path, () => ({ name: 'guest-ping' }), never)).kind, 'foreign')
+    assert.equal(heard().bytes, 0)
+  },
+)
+
+test('a file in place of a socket is a fault', async (t) => {
+  const stage = stageOf(t)
+  writeFileSync(stage.path(id, 'qmp.sock'), '')
+  assert.match(errorChain(await faultOfInspect(stage)), /is not a socket/)
+})
