@@ -6,6 +6,10 @@ export const limits = {
   sshKeysMax: 64,
   sshKeyBytesMax: 8 * 1024,
   urlBytesMax: 8 * 1024,
+  /** Of the host in a URL: the longest name in DNS (RFC 1035, 2.3.4). */
+  urlHostCharactersMax: 253,
+  /** Of each message in the chain of a fault. */
+  faultCharactersMax: 2000,
   /** Of what is wrong with a request, so much is told; the schema's checker stops there by itself. */
   findingsTold: 8,
   kernelArgumentsBytesMax: 1024,

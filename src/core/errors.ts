@@ -1,3 +1,6 @@
+import { limits } from '../config/limits.ts'
+import { cutText } from '../lib/cut-text.ts'
+
 /**
  * The catalogue: every code the product can answer or show, once. `docs/errors.md` is tested against it both ways.
  *
@@ -118,7 +121,7 @@ export type Rejection = {
 
 /**
  * The host could not do or tell something. Only drivers throw it. The message says what this level was doing and to
- * which object; the cause is chained, never pasted.
+ * which object; the cause is chained, never pasted. A longer message than `limits.faultCharactersMax` is cut.
  */
 export class HostFault extends Error {
   override readonly name = 'HostFault'
@@ -126,7 +129,10 @@ export class HostFault extends Error {
   readonly retry: RetryClass
 
   constructor(code: FaultCode, message: string, options: { cause?: unknown; retry?: RetryClass } = {}) {
-    super(message, options.cause === undefined ? {} : { cause: options.cause })
+    super(
+      cutText(message, limits.faultCharactersMax),
+      options.cause === undefined ? {} : { cause: options.cause },
+    )
     this.code = code
     this.retry = options.retry ?? faults[code].retry
   }

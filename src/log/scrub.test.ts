@@ -16,6 +16,10 @@ const cases: readonly (readonly [string, string])[] = [
   ['authorization: Bearer abcdefgh.ijkl', 'authorization: Bearer [redacted]'],
   ['X-Auth-Token: abc', 'X-Auth-Token: [redacted]'],
   ['auth_token=abc', 'auth_token=[redacted]'],
+  ['my_auth_token=abc', 'my_auth_token=[redacted]'],
+  ['db_password=abc', 'db_password=[redacted]'],
+  [`${'a-'.repeat(5000)}signature=abc`, `${'a-'.repeat(5000)}signature=[redacted]`],
+  ['x-amz-security-token: abc', 'x-amz-security-token: [redacted]'],
   ['tok\u0000en=abc', 'token=[redacted]'],
   ['token=ab\u200bcd', 'token=[redacted]'],
   ['X-Amz-Sig\u001b\u0007nature=abc', 'X-Amz-Signature=[redacted]'],
@@ -28,6 +32,32 @@ const cases: readonly (readonly [string, string])[] = [
 for (const [text, expected] of cases) {
   test(`scrubbing ${JSON.stringify(text)} leaves ${JSON.stringify(expected)}`, () => {
     assert.equal(scrub(text), expected)
+  })
+}
+
+const HOSTILE_BYTES = 64 * 1024
+/** A hundred times what the texts below take; a pattern that looks at each word again from each of its parts takes seconds. */
+const CPU_MS_MAX = 2000
+
+for (const unit of [
+  'a-',
+  'x-',
+  '_a',
+  'a.',
+  'token',
+  'cookie: ',
+  ' ',
+  'ab://',
+  '-----BEGIN ',
+  '"token":[',
+  '\\u00',
+]) {
+  test(`the time to scrub ${JSON.stringify(unit)} again and again grows with its length alone`, () => {
+    const before = process.cpuUsage()
+    for (const start of ['', 'https://', '-----BEGIN PRIVATE KEY-----'])
+      for (const scrubbed of [scrub, scrubLine]) scrubbed(start + unit.repeat(HOSTILE_BYTES / unit.length))
+    const { user, system } = process.cpuUsage(before)
+    assert.ok((user + system) / 1000 < CPU_MS_MAX, `it took ${(user + system) / 1000} ms`)
   })
 }
 

@@ -11,9 +11,12 @@ const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\
 const URL_SECRETS =
   /\b([a-z][a-z0-9+.-]{1,15}:\/\/)(?:[^\s/?#"'<>\\@]*@)?([^\s?#"'<>\\]*)([?#][^\s"'<>\\]*)?/gi
 
-/** A parameter or header that grants access, also where its URL was cut off or percent-encoded. */
+/**
+ * A parameter or header that grants access, also where its URL was cut off or percent-encoded. Only the end of its name is
+ * matched: a pattern for what may stand before it looks at a long word again from each of its parts.
+ */
 const PARAMETER =
-  /\b((?:(?:[a-z0-9_-]*(?:signature|credential|security-token)|sig|temp_url_sig|(?:[a-z]+[_-])?token|password|passwd|secret|api[_-]?key)(?:=|%3d))|(?:x-[a-z-]+-token|cookie):\s*)[^\s&"'<>\\]+/gi
+  /((?:(?:signature|credential|security-token|(?<![a-z0-9])(?:sig|token|password|passwd|secret|api[_-]?key))(?:=|%3d))|(?:-token|(?<![a-z0-9])cookie):\s*)[^\s&"'<>\\]+/gi
 
 const BEARER = /\b(bearer|authorization:\s*basic)(\s+)[a-z0-9._~+/-]{8,}=*/gi
 
@@ -22,7 +25,8 @@ const PRIVATE_KEY =
 
 /**
  * Takes out whatever looks like a secret. The second wall: the first is that secrets are values without a printable
- * form. It is coarse on purpose, since no line of a log needs the query of a URL.
+ * form. It is coarse on purpose, since no line of a log needs the query of a URL. The time it takes grows with the length of
+ * the text and not faster: others decide what is in it.
  */
 export function scrub(text: string): string {
   return text
@@ -40,7 +44,7 @@ const JSON_ESCAPE = /\\(?:u00[01][0-9a-f]|[bfnrt]|(.))/gi
 
 /** Members that are never logged, whatever is in them. */
 const SECRET_MEMBER =
-  /"((?:user_?data|ssh_?authorized_?keys|authorization|password|token|private_?key)\w*)":(?:"(?:[^"\\]|\\.)*"|\[[^\]]*\])/gi
+  /"((?:user_?data|ssh_?authorized_?keys|authorization|password|token|private_?key)\w*)":(?:"(?:[^"\\]|\\.)*"|\[[^\]]*(?:\]|$))/gi
 
 /** {@link scrub} for a finished line of JSON, which stays valid JSON. */
 export function scrubLine(line: string): string {

@@ -107,6 +107,11 @@ const bodies: readonly (readonly [string, unknown, Findings])[] = [
     [['/image/rootfs/url', 'malformed', /URL/]],
   ],
   [
+    'a URL with a host that is too long',
+    createBody({ image: image(`https://${'a-'.repeat(150)}.example/`) }),
+    [['/image/rootfs/url', 'malformed', /host of at most 253 characters/]],
+  ],
+  [
     'a URL with a password',
     createBody({ image: image('https://me:CANARY@x.example/') }),
     [['/image/rootfs/url', 'malformed', /user name or password/]],

@@ -9,6 +9,8 @@ export function urlComplaints(pointer: string, url: string): Complaint[] {
   // fetch() refuses such a URL, hours later and in other words.
   if (parsed.username !== '' || parsed.password !== '')
     return complain('must not carry a user name or password')
+  if (parsed.hostname.length > limits.urlHostCharactersMax)
+    return complain(`must name a host of at most ${limits.urlHostCharactersMax} characters`)
   return tooLong(pointer, url, limits.urlBytesMax)
 }
 

@@ -44,6 +44,15 @@ test('URLs are https:, and http: where that is allowed, and nothing else', () =>
   }
 })
 
+test('a host that no name in DNS can have is refused, in a URL and in a redirect, and not repeated', () => {
+  const long = `https://${'secret-'.repeat(40)}.example/`
+  assert.match(refusal(long), /^names a host of more than 253 characters$/)
+  const redirect = checkRedirect(new URL('https://store.example/'), long, strict)
+  assert.ok(!redirect.ok)
+  assert.match(redirect.error, /more than 253/)
+  assert.ok(allows(`https://${'a'.repeat(245)}.example/`, strict))
+})
+
 test('an allow-list names hosts as they are, or with "*." all below a name and not the name itself', () => {
   const policy = hosted('store.example', '*.images.example')
   for (const url of [

@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
 import { canonicalAddress, formatAddress, parseAddress } from '../network/address.ts'
 import { networkContains } from '../network/cidr.ts'
@@ -49,6 +50,7 @@ export function checkUrl(text: string, policy: OutboundPolicy): Result<URL, stri
     return err('has http:, which is not allowed on this host')
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return err('has a scheme other than https:')
   const host = hostOf(url)
+  if (host.length > limits.urlHostCharactersMax) return err(LONG_HOST)
   if (!isAllowedHost(host, policy.allowedHosts)) {
     return err(`names ${host}, which is not among the allowed hosts of this host`)
   }
@@ -99,6 +101,9 @@ export type TakenAddresses = {
 }
 
 const FREE: TakenAddresses = { isGuest: () => false, isHost: () => false }
+
+/** Why {@link checkUrl} refuses a host that no name in DNS can have. */
+const LONG_HOST = `names a host of more than ${limits.urlHostCharactersMax} characters`
 
 /** Without the brackets of an IPv6 address, and without the dot that ends an absolute name. */
 const hostOf = (url: URL): string => url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')

@@ -1,12 +1,9 @@
 import { limits } from '../../config/limits.ts'
+import { cutText } from '../../lib/cut-text.ts'
 
 /** What a monitor says, cut to what a fault or a log line has room for: a monitor that its guest took over says anything. */
-export function monitorText(said: unknown): string {
-  const text = typeof said === 'string' ? said : 'no text'
-  return text.length <= limits.monitorTextCharactersMax
-    ? text
-    : `${text.slice(0, limits.monitorTextCharactersMax)}…`
-}
+export const monitorText = (said: unknown): string =>
+  cutText(typeof said === 'string' ? said : 'no text', limits.monitorTextCharactersMax)
 
 /** The monitor answered, but refused the command or left out what was asked for. */
 export class QmpRefusal extends Error {

@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
+import { errorChain } from './error-chain.ts'
+
+test('causes follow what they caused, in one line', () => {
+  const cause = new Error('it said:\n  no such file', { cause: 'ENOENT' })
+  const fault = new HostFault('storage_failed', 'making a disk', { cause })
+  assert.equal(errorChain(fault), 'making a disk: it said: no such file: ENOENT')
+})
+
+test('what others put into a message does not make it longer than its bound', () => {
+  const long = 'a-'.repeat(limits.faultCharactersMax)
+  const fault = new HostFault('image_unavailable', `asking ${long}`, { cause: new Error(long) })
+  assert.equal(fault.message.length, limits.faultCharactersMax)
+  assert.match(errorChain(fault), /^asking a-[a-]*…: a-[a-]*…$/)
+  assert.ok(errorChain(fault).length <= 2 * limits.faultCharactersMax + 2)
+})
