@@ -17,6 +17,8 @@ export type WatchOptions = {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
   /** Milliseconds of a clock that never goes back. */
   readonly monotonicMs: () => number
+  /** Whether the daemon is known to have had it: a first look that finds nothing then shows that it is gone. */
+  readonly wasThere?: boolean
 }
 
 /** Asks for the resource with these headers; undefined where it is still what they say. */
@@ -46,13 +48,15 @@ export const watchSnapshot = (
  * daemon answers those at once, by plain polling. Throws what the first look ran into; later ones wait for the daemon.
  */
 async function* watch<T>(ask: Ask<T>, options: WatchOptions): AsyncGenerator<Sight<T>> {
-  const { signal, sleep, monotonicMs } = options
+  const { signal, sleep, monotonicMs, wasThere = false } = options
   let etag = ''
   let first = true
   for (;;) {
     signal.throwIfAborted()
     const askedMs = monotonicMs()
-    const sight = await look(ask, etag, signal).catch((error: unknown) => silence(error, first))
+    const sight = await look(ask, etag, signal).catch((error: unknown) =>
+      isGone(error) && (wasThere || !first) ? ({ kind: 'gone' } as const) : silence(error, first),
+    )
     if (sight !== undefined) yield sight
     if (sight?.kind === 'gone') return
     if (sight?.kind === 'there') {
@@ -68,16 +72,13 @@ async function* watch<T>(ask: Ask<T>, options: WatchOptions): AsyncGenerator<Sig
 async function look<T>(ask: Ask<T>, etag: string, signal: AbortSignal): Promise<Sight<T> | undefined> {
   const headers: Record<string, string> =
     etag === '' ? {} : { 'if-none-match': etag, prefer: `wait=${limits.clientLongPollSeconds}` }
-  try {
-    const answer = await ask(headers, signal)
-    // A daemon that knows no If-None-Match answers the same again.
-    if (answer === undefined || answer.etag === etag) return undefined
-    return { kind: 'there', seen: answer.data, etag: answer.etag }
-  } catch (error) {
-    if (etag !== '' && error instanceof ApiProblem && error.code === 'not_found') return { kind: 'gone' }
-    throw error
-  }
+  const answer = await ask(headers, signal)
+  // A daemon that knows no If-None-Match answers the same again.
+  if (answer === undefined || answer.etag === etag) return undefined
+  return { kind: 'there', seen: answer.data, etag: answer.etag }
 }
+
+const isGone = (error: unknown): boolean => error instanceof ApiProblem && error.code === 'not_found'
 
 function silence(error: unknown, first: boolean): { kind: 'silent'; because: ConnectionFailed | ApiProblem } {
   const passing =

@@ -115,7 +115,9 @@ function problemAdvice(
     case 'capacity_unknown':
       return ['vmhostctl sync shows what the host has left']
     case 'vm_deleting':
-      return kind === 'vm' ? [`vmhostctl vm wait ${vm} ends when it is gone; then the name is free`] : []
+      return kind === 'vm'
+        ? [`vmhostctl vm wait ${vm} --for gone ends when it is gone; then the name is free`]
+        : []
     case 'image_in_use':
       return ['vmhostctl vm ls --json tells under desired.image what each VM is made of']
     case 'snapshot_failed':

@@ -29,6 +29,8 @@ export type Wait<T> = {
   readonly id: string
   readonly watch: (client: ApiClient, id: string, options: WatchOptions) => AsyncGenerator<Sight<T>>
   readonly defaultSeconds: number
+  /** Whether the daemon is known to have had it; else a first look that finds nothing is an error. */
+  readonly wasThere?: boolean
   /** One line on where it is. */
   readonly words: (seen: T) => string
   readonly notes: (seen: T) => readonly Note[]
@@ -53,7 +55,8 @@ export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | u
   const timeoutMs = parseSeconds(given.text('timeout') ?? String(wait.defaultSeconds), '--timeout') * 1000
   const progress = json ? silentProgress : new Progress(shell)
   const over = new AbortController()
-  const options = { signal: over.signal, sleep: shell.sleep, monotonicMs: shell.monotonicMs }
+  const { wasThere = false } = wait
+  const options = { signal: over.signal, sleep: shell.sleep, monotonicMs: shell.monotonicMs, wasThere }
   const told = new Map<string, string>()
   let last: T | undefined
   try {

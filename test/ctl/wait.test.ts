@@ -154,6 +154,32 @@ test('a wait for a VM under deletion ends when it is gone, and so does rm --wait
   assert.match(missing.err, /there is no VM web-1/)
 })
 
+test('a deletion that is done before anyone looks ends a wait well', async (t) => {
+  const stage = await stageWithVm(t)
+  const { host } = stage
+  // The host is as fast as it can be: nothing of the VM is left when the deletion is answered.
+  Object.assign(host.context, { poke: () => host.store.vms.forget(id, 0) })
+  assert.deepEqual(await stage.run(`vm rm ${id} --wait`), {
+    status: 0,
+    out: 'web-1: gone\n',
+    err: 'web-1: gone\n',
+  })
+  assert.equal((await stage.run(`vm wait ${id} --for gone --timeout 0`)).out, 'web-1: gone\n')
+})
+
+test('a deletion says what waits for its end, and that does not end before it', async (t) => {
+  const stage = await stageWithVm(t)
+  const { out } = await stage.run(`vm rm ${id}`)
+  const [, advised = ''] = /vmhostctl (vm wait .*)\n/.exec(out) ?? []
+  assert.equal(advised, `vm wait ${id} --for gone`)
+  assert.equal((await stage.run(`${advised} --timeout 0`)).status, 3)
+  const { result } = stage.start(advised)
+  await polling(stage)
+  stage.host.store.vms.forget(id, 0)
+  assert.equal((await result).status, 0)
+  assert.equal((await stage.run(advised)).out, 'web-1: gone\n')
+})
+
 test('a mutation with --wait returns what the host has reached; for a program that alone', async (t) => {
   const stage = await stageWithVm(t)
   const { result } = stage.start(`vm stop ${id} --wait --json`)

@@ -24,18 +24,21 @@ export async function changeVm(context: Context, call: VmCall, goal: Goal = 'set
   const answer = await answered<Vm>(call)
   const { id } = answer.data
   if (answer.data.dry_run !== undefined) showDryRun(context, answer.data)
-  else if (context.given.isSet('wait')) showWaited(context, id, await waitForVm(context, id, goal))
+  else if (context.given.isSet('wait'))
+    showWaited(context, id, await waitForVm(context, id, goal, { wasThere: true }))
   else if (answer.status === 200 && typeof goal === 'object' && isAway(answer.data))
     showAsked(context, answer.data)
-  else showTaken(context, answer)
+  else showTaken(context, answer, goal)
   return exitStatus.done
 }
 
-function showTaken({ json, answer, say }: Context, { data: vm, status }: Answered<Vm>): void {
+function showTaken({ json, answer, say }: Context, { data: vm, status }: Answered<Vm>, goal: Goal): void {
   if (json) answer(vm)
   else if (status === 200) say(`${vm.id}: nothing to change`)
-  else
-    say(`${vm.id}: taken; generation ${generationWords(vm)}. To see it through: vmhostctl vm wait ${vm.id}`)
+  else {
+    const wait = `vmhostctl vm wait ${vm.id}${goal === 'gone' ? ' --for gone' : ''}`
+    say(`${vm.id}: taken; generation ${generationWords(vm)}. To see it through: ${wait}`)
+  }
 }
 
 /** A wake is no change of what is desired, so there are no generations to meet. */

@@ -4,6 +4,7 @@ import { eachNamed } from '../each.ts'
 import { waitForVm, waitOnlyOptions } from './wait.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
+import type { Goal } from './wait.ts'
 
 /** States that a VM stays in. */
 const RESTS = [
@@ -13,20 +14,22 @@ const RESTS = [
   'stopped',
 ] as const satisfies readonly Vm['observed']['state'][]
 
+const GOALS = [...RESTS, 'gone']
+
 export const waitCommand: Command = {
   words: ['vm', 'wait'],
   summary: 'wait until VMs are as desired, showing how they get there',
   description:
     'Ends when the two generations meet, or when a VM under deletion is gone. To sleep and to wake changes nothing that is ' +
-    'desired: --for waits for that. An error of the daemon is shown and waited ' +
-    'out, since the daemon goes on trying; --fail-on-error ends there.',
+    'desired: --for waits for that. After a deletion use --for gone: it ends well also if the VM is gone already. An error of ' +
+    'the daemon is shown and waited out, since the daemon goes on trying; --fail-on-error ends there.',
   operand: { placeholder: 'NAME', many: true, completes: 'vm' },
   options: [
     {
       name: 'for',
       value: 'STATE',
-      help: `until it is as desired and in this state: ${RESTS.join(', ')}`,
-      completes: RESTS,
+      help: `until it is as desired and in this state: ${RESTS.join(', ')}; or until it is gone`,
+      completes: GOALS,
     },
     ...waitOnlyOptions,
   ],
@@ -34,14 +37,21 @@ export const waitCommand: Command = {
     ['web-1', 'until it is as desired, fifteen minutes at most'],
     ['web-1 --timeout 2m --fail-on-error', 'in a script: status 3 after two minutes, 1 at the first error'],
     ['web-1 --for sleeping', 'until it is idle for long enough, and saved'],
+    ['web-1 --for gone', 'after vmhostctl vm rm: until nothing of it is left'],
     ['web-1 --timeout 0', 'whether it is as desired now: status 0 or 3'],
   ],
   run: (context) =>
     eachNamed(context, async (id) => {
-      const state = RESTS.find((name) => name === context.given.text('for'))
-      const vm = await waitForVm(context, id, state === undefined ? 'settled' : { state })
+      const goal = goalOf(context.given.text('for'))
+      const vm = await waitForVm(context, id, goal, { wasThere: goal === 'gone' })
       if (context.json) context.answer(vm ?? { id, gone: true })
       else context.say(vm === undefined ? `${id}: gone` : settledWords(vm))
       return exitStatus.done
     }),
+}
+
+function goalOf(text: string | undefined): Goal {
+  if (text === 'gone') return 'gone'
+  const state = RESTS.find((name) => name === text)
+  return state === undefined ? 'settled' : { state }
 }

@@ -17,7 +17,7 @@ export const WAIT_OPTIONS: readonly Option[] = [
   ...waitOnlyOptions,
 ]
 
-/** What a wait is for: the generations meet; so do they, and the VM is in a state; or it is gone. */
+/** What a wait is for: the generations meet; they meet and the VM is in a state; or the VM is gone. */
 export type Goal = 'settled' | 'gone' | { readonly state: Vm['observed']['state'] }
 
 function isReached(vm: Vm, goal: Goal): boolean {
@@ -29,14 +29,20 @@ function isReached(vm: Vm, goal: Goal): boolean {
 export type Waited = Vm | undefined
 
 /**
- * Until a VM has come to its goal or is gone. Throws CtlError with status 3 past the timeout, and with status 1 on
- * an error where the caller asked for that.
+ * Waits until a VM has come to its goal or is gone. `wasThere`: the daemon has just answered with it. Throws CtlError with
+ * status 3 past the timeout, and with status 1 on an error if the caller asked for that.
  */
-export function waitForVm(context: Context, id: string, goal: Goal): Promise<Waited> {
+export function waitForVm(
+  context: Context,
+  id: string,
+  goal: Goal,
+  { wasThere }: { readonly wasThere: boolean },
+): Promise<Waited> {
   const { shell, given } = context
   return waitFor<Vm>(context, {
     id,
     watch: watchVm,
+    wasThere,
     defaultSeconds: limits.ctlWaitSecondsDefault,
     words: progressWords,
     notes: (vm) => errorNotes(vm, shell.nowMs()),
