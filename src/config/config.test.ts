@@ -62,7 +62,7 @@ test('all mistakes are told at once, with the path of each key and the nearest k
   const text =
     'state_dir = "/x"\n[controller]\nprot = 1\nport = 0\nca_file = "ca.crt"\n[monitor]\nkind = "xen"\n[vm]\n'
   assert.deepEqual(problemsOf(text).toSorted(), [
-    'controller.ca_file must be an absolute path',
+    'controller.ca_file must be an absolute path without spaces and quotation marks',
     'controller.port must be between 1 and 65535',
     'controller.prot is not known here; did you mean port?',
     'monitor.kind must be one of qemu',

@@ -6,7 +6,8 @@ import type { Static, TProperties } from 'typebox'
 const table = <P extends TProperties>(properties: P) =>
   Type.Object(properties, { additionalProperties: false, default: {} })
 
-const PATH_PATTERN = '^/[^\\0]*$'
+/** A blank or a quotation mark ends a path in a message: what follows it would not be known as a part of the path. */
+const PATH_PATTERN = '^/[^\\x00-\\x20\\x7f\'"`]*$'
 const COMMON_NAME_PATTERN = '^[^\\x00-\\x1f\\x7f]{1,64}$'
 const HOST_ID_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$'
 const RANGE_PATTERN = '^[0-9A-Fa-f:.]+/[0-9]{1,3}$'
@@ -16,7 +17,7 @@ const ADDRESS_PATTERN = '^[0-9A-Fa-f:.]+$|^\\[[0-9A-Fa-f:.]+\\]$'
 
 /** What a value must be that does not match its pattern. */
 export const patternWords: ReadonlyMap<string, string> = new Map([
-  [PATH_PATTERN, 'must be an absolute path'],
+  [PATH_PATTERN, 'must be an absolute path without spaces and quotation marks'],
   [COMMON_NAME_PATTERN, 'must be 1 to 64 printable characters'],
   [HOST_ID_PATTERN, 'must be 1 to 64 letters, digits, inner dots and hyphens'],
   [RANGE_PATTERN, 'must be a network in CIDR form, e.g. 192.0.2.0/24'],

@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { closeReason, closes, isFinal } from '../../core/console/close.ts'
 import { TokenBucket } from '../../lib/token-bucket.ts'
 import { daemonMessageToWire } from '../wire/console.ts'
+import { shownText } from '../wire/shown-text.ts'
 import { parseViewerMessage } from './viewer-message.ts'
 import type { WebSocket } from 'ws'
 import type { CloseCode } from '../../core/console/close.ts'
@@ -110,7 +111,8 @@ export class ConsoleSocket implements ConsoleViewer {
     }
     this.#closedWith = code
     this.#cancelTimer()
-    this.#sayClose = () => this.#socket.close(closes[code].status, closeReason(code, words))
+    const shown = words === undefined ? undefined : shownText(words)
+    this.#sayClose = () => this.#socket.close(closes[code].status, closeReason(code, shown))
     // The answer to a close must be read.
     this.#isHeldBack = false
     this.#socket.resume()

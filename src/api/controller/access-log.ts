@@ -1,6 +1,7 @@
 import { parseVmId } from '../../core/vm/ids.ts'
 import { scrub } from '../../log/scrub.ts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { HostFault } from '../../core/errors.ts'
 import type { Log } from '../../log/log.ts'
 import type { App } from './app.ts'
 
@@ -10,6 +11,8 @@ declare module 'fastify' {
     operationId: string | undefined
     /** The code of the problem that this request was answered with. */
     problemCode: string | undefined
+    /** The fault of the host behind that problem, with the paths that the answer leaves out. */
+    hostFault: HostFault | string | undefined
   }
 }
 
@@ -20,6 +23,7 @@ const PATH_CHARACTERS_MAX = 100
 export function logAccess(app: App, log: Log): void {
   app.decorateRequest('operationId', undefined)
   app.decorateRequest('problemCode', undefined)
+  app.decorateRequest('hostFault', undefined)
   app.addHook('onResponse', async (request, reply) => {
     const level = levelOf(request.method, reply.statusCode)
     log[level](fieldsOf(request, reply), 'request')
@@ -42,6 +46,7 @@ function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
     ...(request.operationId === undefined ? {} : { operation_id: request.operationId }),
     status: reply.statusCode,
     ...(request.problemCode === undefined ? {} : { code: request.problemCode }),
+    ...(request.hostFault === undefined ? {} : { error: request.hostFault }),
     duration_ms: Math.round(reply.elapsedTime * 10) / 10,
   }
 }

@@ -15,6 +15,8 @@ export function answerErrors(app: App, log: Log): void {
       log.error({ request_id: request.id, route: request.routeOptions.url, error }, 'a request met a bug')
     }
     request.problemCode = problem.code
+    if (error instanceof HostFault) request.hostFault = error
+    if (error instanceof Undecided) request.hostFault = error.message
     if (error instanceof Refused) reply.headers(error.headers)
     // What was to be upgraded speaks HTTP no more.
     if (request.ws) reply.header('connection', 'close')

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { renderPlan } from '../../core/plan/render-plan.ts'
-import { scrub } from '../../log/scrub.ts'
+import { shownText } from './shown-text.ts'
 import type { Static } from 'typebox'
 import type { Plan, Step } from '../../core/plan/step.ts'
 
@@ -52,8 +52,11 @@ export type PlanWire = Static<typeof planSchema>
 
 export const planToWire = (plan: Plan): PlanWire => ({
   ...outcomeToWire(plan),
-  // A line at a time: a line break is one of the characters that scrubbing takes out.
-  text: renderPlan(plan).split('\n').map(scrub).join('\n'),
+  // A line at a time: a line break is one of the characters that are taken out.
+  text: renderPlan(plan)
+    .split('\n')
+    .map((line) => shownText(line))
+    .join('\n'),
 })
 
 function outcomeToWire(plan: Plan): Omit<PlanWire, 'text'> {
@@ -67,7 +70,7 @@ function outcomeToWire(plan: Plan): Omit<PlanWire, 'text'> {
       return { outcome, waiting_for: plan.for, deadline_seconds: plan.deadlineMs / 1000 }
     case 'blocked': {
       const { step, code, because } = plan
-      return { outcome, blocked: { step, code, because: scrub(because) } }
+      return { outcome, blocked: { step, code, because: shownText(because) } }
     }
     default:
       return outcome
@@ -75,7 +78,7 @@ function outcomeToWire(plan: Plan): Omit<PlanWire, 'text'> {
 }
 
 function stepToWire({ kind, because, lane: _lane, ...args }: Step): NonNullable<PlanWire['steps']>[number] {
-  return { step: kind, because: scrub(because), arguments: snakeKeys(args) }
+  return { step: kind, because: shownText(because), arguments: snakeKeys(args) }
 }
 
 const snakeKeys = (value: object): Record<string, unknown> =>

@@ -44,7 +44,7 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   internal: 'this is a bug in vmhostd; its log has the details under the request id',
   starting_up: 'waiting for the store to open',
 
-  systemd_unavailable: 'asking systemd for vmhost-web-1.service: connect ENOENT /run/dbus/system_bus_socket',
+  systemd_unavailable: 'asking systemd for vmhost-web-1.service: its socket does not answer: ECONNREFUSED',
   unit_start_failed: 'starting vmhost-web-1.service: the job ended as failed',
   unit_stop_failed: 'stopping vmhost-web-1.service: the job ended as timeout',
   vm_exited: 'the monitor of web-1 ended with status 0',

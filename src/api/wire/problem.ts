@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { faults, HostFault, rejections } from '../../core/errors.ts'
-import { exampleProblem } from './examples.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import { scrub } from '../../log/scrub.ts'
+import { exampleProblem } from './examples.ts'
+import { shownText } from './shown-text.ts'
 import type { Static } from 'typebox'
 import type { Unknown } from '../../core/plan/world.ts'
 import type { FaultCode, Rejection, RejectionCode } from '../../core/errors.ts'
@@ -39,16 +39,17 @@ export type Problem = Static<typeof problemSchema>
 /** A rejection as the client sees it. */
 export function problemOf(rejection: Rejection, requestId: string): Problem {
   const { status, title } = rejections[rejection.code]
+  const pointers = (rejection.errors ?? []).map(({ pointer }) => pointer)
   return {
     type: typeOf(rejection.code),
     title,
     status,
-    detail: scrub(rejection.detail),
+    detail: shownText(rejection.detail, pointers),
     code: rejection.code,
     // The two answers that say: nothing is wrong with the request itself.
     retryable: status === 503 || status === 408,
     request_id: requestId,
-    ...(rejection.errors === undefined ? {} : { errors: rejection.errors.map(scrubbed) }),
+    ...(rejection.errors === undefined ? {} : { errors: rejection.errors.map(shownError) }),
   }
 }
 
@@ -65,7 +66,7 @@ export function problemOfUnknown(
     type: typeOf(code),
     title: faults[code].title,
     status: 503,
-    detail: scrub(message),
+    detail: shownText(message),
     code,
     retryable: retry !== 'on-change',
     request_id: requestId,
@@ -75,7 +76,8 @@ export function problemOfUnknown(
 export const typeOf = (code: RejectionCode | FaultCode): string => `/docs/errors#${code}`
 
 /** The pointer repeats names from the request; a URL pasted in the place of a name must not come back. */
-const scrubbed = (error: { pointer: string; code: string; detail: string }) => ({
-  ...error,
-  pointer: scrub(error.pointer),
+const shownError = ({ pointer, code, detail }: NonNullable<Rejection['errors']>[number]) => ({
+  pointer: shownText(pointer, [pointer]),
+  code,
+  detail: shownText(detail),
 })

@@ -1,7 +1,7 @@
 import { statusOf } from '../../core/snapshot/record.ts'
 import { percentOf, standingOf } from '../../core/snapshot/standing.ts'
 import { needsUrls } from '../../core/snapshot/work.ts'
-import { scrub } from '../../log/scrub.ts'
+import { shownText } from './shown-text.ts'
 import { time } from './time.ts'
 import type { Capture, SnapshotRecord, Trouble } from '../../core/snapshot/record.ts'
 import type { SnapshotTally } from '../../core/snapshot/standing.ts'
@@ -56,7 +56,7 @@ export function snapshotSummaryToWire({
     percent: standing === undefined ? 100 : percentOf(standing),
     needs_urls: standing !== undefined && needsUrls(standing.lacks),
     last_activity_at: time(record.lastActivityAtMs),
-    ...(record.trouble === undefined ? {} : { error: scrub(record.trouble.message) }),
+    ...(record.trouble === undefined ? {} : { error: shownText(record.trouble.message) }),
   }
 }
 
@@ -69,12 +69,11 @@ const captureToWire = ({ atMs, imageBytes, consistency, pausedMs }: Capture) => 
   paused_ms: Math.round(pausedMs),
 })
 
-/** Messages quote what stores said, so they pass the scrubber like log lines. */
 function troubleToWire(trouble: Trouble | undefined): Pick<SnapshotWire, 'error' | 'fault'> {
   if (trouble === undefined) return {}
   const { code, message, sinceMs, attempt, nextAttemptAtMs } = trouble
   return {
-    error: scrub(message),
+    error: shownText(message),
     fault: {
       code,
       since: time(sinceMs),

@@ -1,4 +1,4 @@
-import { scrub } from '../../log/scrub.ts'
+import { shownText } from './shown-text.ts'
 import { sleepToWire } from './sleep.ts'
 import { time } from './time.ts'
 import type { InboundRule } from '../../core/network/inbound-rule.ts'
@@ -92,15 +92,16 @@ const computeToWire = (compute: Compute): VmWire['desired']['compute'] => ({
 })
 
 /**
- * Tells the fault that keeps the VM back, then what else the last inspection found; undefined for a healthy VM. Messages
- * quote what tools and servers said, so they pass the scrubber like log lines.
+ * Tells the fault that keeps the VM back, then what else the last inspection found; undefined for a healthy VM.
  */
 export function errorToWire({ fault, partialFaults = [] }: Faults): string | undefined {
-  const others = partialFaults.filter(({ code }) => code !== fault?.code)
+  const others = partialFaults.filter(
+    ({ step, message }) => step !== fault?.step || message !== fault.message,
+  )
   const told = [...(fault === undefined ? [] : [fault]), ...others]
   return told.length === 0
     ? undefined
-    : scrub(told.map(({ step, message }) => `${step}: ${message}`).join('; '))
+    : told.map(({ step, message }) => `${step}: ${shownText(message)}`).join('; ')
 }
 
 type Faults = Pick<Observed, 'fault' | 'partialFaults'>
@@ -117,7 +118,7 @@ function faultsToWire({ fault, partialFaults = [] }: Faults): Partial<VmWire['ob
           partial_faults: partialFaults.map(({ code, step, message }) => ({
             code,
             step,
-            detail: scrub(message),
+            detail: shownText(message),
           })),
         }),
   }

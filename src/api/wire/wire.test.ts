@@ -4,6 +4,8 @@ import { test } from 'node:test'
 import { createFromWire } from './create-from-wire.ts'
 import { cursorAfter, parseCursor } from './cursor.ts'
 import { exampleCreateVm } from './examples.ts'
+import { errorToWire } from './vm-to-wire.ts'
+import type { Fault, PartialFault } from '../../core/vm/record.ts'
 import type { CreateVmWire } from './requests.ts'
 
 test('a create request becomes the domain value with every optional member absent where it was absent', () => {
@@ -31,6 +33,28 @@ test('beyond the border a URL can be revealed, but not printed', () => {
   assert.equal(created.value.image.images[0]?.source.url.reveal(), exampleCreateVm.image.rootfs.url)
   for (const text of [JSON.stringify(created), inspect(created, { depth: 9 })])
     assert.ok(!text.includes('example.net/root'))
+})
+
+test('the error of a VM names every partial fault but the one that is the fault itself', () => {
+  const fault = {
+    ...{ code: 'firewall_failed', step: 'network.inspect', message: 'netlink does not answer' },
+    ...{ generation: 1, sinceMs: 1, attempt: 1, nextAttemptAtMs: 1 },
+  } as Fault
+  const partial = (step: string, message: string): PartialFault => ({
+    code: 'firewall_failed',
+    step,
+    message,
+  })
+  const partialFaults = [
+    partial(fault.step, fault.message),
+    partial(fault.step, 'the table inet vmhostd is altered'),
+    partial('network.ensure-firewall', fault.message),
+  ]
+  assert.equal(
+    errorToWire({ fault, partialFaults }),
+    'network.inspect: netlink does not answer; network.inspect: the table inet vmhostd is altered; ' +
+      'network.ensure-firewall: netlink does not answer',
+  )
 })
 
 test('a cursor leads back to its id and nothing else does', () => {

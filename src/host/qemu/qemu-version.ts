@@ -1,10 +1,11 @@
 import { stat } from 'node:fs/promises'
+import { basename } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import { run } from '../exec/exec.ts'
 
 /** The version of a QEMU program, e.g. `10.0.2`. Throws HostFault `monitor_missing` where it cannot be run. */
 export async function qemuVersion(program: string): Promise<string> {
-  const doing = `asking ${program} for its version`
+  const doing = `asking ${basename(program)} for its version`
   try {
     const { stdout } = await run([program, '--version'])
     const version = /\bversion (\d+(?:\.\d+)+)/.exec(stdout)?.[1]
@@ -58,7 +59,7 @@ export class InstalledQemu {
       const { dev, ino, mtimeNs, size } = await stat(this.#program, { bigint: true })
       return [dev, ino, mtimeNs, size].join(' ')
     } catch (error) {
-      throw new HostFault('monitor_missing', `looking for ${this.#program}`, { cause: error })
+      throw new HostFault('monitor_missing', `looking for ${basename(this.#program)}`, { cause: error })
     }
   }
 }

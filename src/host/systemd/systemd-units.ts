@@ -1,4 +1,5 @@
 import { mkdir } from 'node:fs/promises'
+import { basename } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import type { FaultCode, RetryClass } from '../../core/errors.ts'
 import type { UnitState } from '../../core/plan/world.ts'
@@ -74,7 +75,7 @@ export class SystemdUnits implements Units {
       throw new HostFault('unit_start_failed', `${doing}: the job ended as ${result}`)
     const missing = state.result === 'exit-code' && state.status === EXIT_EXEC
     const code = missing ? 'monitor_missing' : 'unit_start_failed'
-    const program = missing ? ` (${spec.command[0]})` : ''
+    const program = missing ? ` (${basename(spec.command[0] ?? '')})` : ''
     throw new HostFault(code, `${doing}: ${describeExit(state.result, state.status)}${program}`)
   }
 

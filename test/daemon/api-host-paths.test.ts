@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict'
+import { accessSync } from 'node:fs'
+import { createConnection } from 'node:net'
+import { before, test } from 'node:test'
+import { createControllerApp } from '../../src/api/controller/app.ts'
+import { plainTransport } from '../../src/api/controller/transports.ts'
+import { exampleDetails } from '../../src/api/wire/problem-examples.ts'
+import { faults, HostFault } from '../../src/core/errors.ts'
+import { errorChain } from '../../src/log/error-chain.ts'
+import { createBody, makePki, SHA, startControllerHost } from './support/controller-host.ts'
+import { completeUrl, createVm, NIGHTLY, partUrls, start, startBody } from './support/snapshots.ts'
+import type { App } from '../../src/api/controller/app.ts'
+import type { FaultCode } from '../../src/core/errors.ts'
+import type { Generation, VmId } from '../../src/core/vm/ids.ts'
+import type { ControllerHost, Pki } from './support/controller-host.ts'
+import type { OpenApi } from './support/documented.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const CANARY = 'Canary41c8'
+const id = 'web-1' as VmId
+const codes = Object.keys(faults) as FaultCode[]
+
+/** A directory or file of each kind that the daemon works in. */
+const paths: readonly string[] = [
+  `/var/lib/${CANARY}-state/vmhostd.db`,
+  `/run/${CANARY}-run/vm/web-1/qmp.sock`,
+  `/srv/${CANARY}-pool/vms/web-1/disk.raw`,
+  `/opt/${CANARY}-program/qemu-system-x86_64`,
+  `/run/${CANARY}-run/console/web-1`,
+  `/etc/${CANARY}-config/config.toml`,
+  `/srv/${CANARY} with a space/disk.raw`,
+]
+
+const thrownBy = (call: () => void): unknown => {
+  try {
+    call()
+  } catch (error) {
+    return error
+  }
+  return undefined
+}
+
+const refusedConnection = (path: string): Promise<unknown> =>
+  new Promise((resolve) => createConnection(path).on('error', resolve))
+
+/** What drivers chain to their faults: true errors of Node, and words of programs. */
+async function causesOf(path: string): Promise<readonly unknown[]> {
+  const program = path.replaceAll(' ', '')
+  return [
+    thrownBy(() => accessSync(path)),
+    await refusedConnection(program),
+    new Error(`spawn ${program} ENOENT`),
+    new Error(`Could not open '${path}': Permission denied`),
+    new Error(`-drive file=${program},format=raw: Could not open "${path}"`),
+    new Error(`the unit's program (${program}) is not there`),
+    `${program}: Permission denied`,
+  ]
+}
+
+async function messageOf(code: FaultCode): Promise<string> {
+  const causes = (await Promise.all(paths.map(causesOf))).flat()
+  return causes.map((cause) => errorChain(new HostFault(code, exampleDetails[code], { cause }))).join('; ')
+}
+
+/** Everything of the daemon whose words are answered now says `message`. */
+function sayEverywhere(host: ControllerHost, code: FaultCode, message: string): void {
+  const fault = {
+    ...{ code, message, step: 'storage.inspect', generation: 1 as Generation },
+    ...{ sinceMs: 1, attempt: 1, nextAttemptAtMs: 1 },
+  }
+  const partialFaults = [{ step: 'console.inspect', code, message: `it is not whole: ${message}` }]
+  host.store.vms.recordProgress(id, {
+    observed: { state: 'failed', sinceMs: 1, fault, partialFaults },
+    nowMs: 1,
+  })
+  host.store.snapshots.advance(NIGHTLY, {
+    trouble: { code, message, sinceMs: 1, attempt: 1, nextAttemptAtMs: 1 },
+    nowMs: 1,
+  })
+  const refuse = (): never => {
+    throw new HostFault(code, message)
+  }
+  const { capacity } = host
+  for (const look of ['allocatableMemoryMib', 'allocatableDiskMib', 'isOwnAddress'] as const)
+    Object.assign(capacity, { [look]: () => ({ known: false, code, retry: 'backoff', message }) })
+  Object.assign(host.rooms, {
+    counters: refuse,
+    hostView: refuse,
+    images: { list: refuse, remove: refuse },
+    plan: async () => ({ outcome: 'blocked', step: 'storage.inspect', code, because: message }),
+  })
+}
+
+const bodies: Readonly<Record<string, unknown>> = {
+  'put /v1/vms/{id}': createBody(),
+  'put /v1/vms/{id}/power': { state: 'stopped' },
+  'put /v1/vms/{id}/compute': { cpu_millicores: 1000, memory_mib: 1024, sleep_after_idle_seconds: 0 },
+  'put /v1/vms/{id}/resize': {
+    ...{ cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 0 },
+    disk_mib: 9000,
+  },
+  'put /v1/vms/{id}/disk': { size_mib: 9000 },
+  'put /v1/vms/{id}/network': { ipv4_address: '192.0.2.77' },
+  'put /v1/vms/{id}/metadata': { labels: {}, protected: false },
+  'put /v1/snapshots/{id}': startBody(),
+  'put /v1/snapshots/{id}/upload': { part_urls: partUrls(1) },
+  'post /v1/snapshots/{id}/complete': { complete_url: completeUrl() },
+}
+
+/** Every route of the document, on a VM and a snapshot that are there; mutations as dry runs where they can be. */
+function callsOf({ paths: routes }: OpenApi) {
+  return Object.entries(routes).flatMap(([path, operations]) =>
+    Object.keys(operations).map((method) => {
+      const target = path.includes('snapshots') ? NIGHTLY : id
+      const dry = method !== 'get' && path.startsWith('/v1/vms') ? '?dry_run=true' : ''
+      const url = path.replace('{id}', target).replace('{sha256}', SHA) + dry
+      const payload = bodies[`${method} ${path}`]
+      assert.ok(
+        payload !== undefined || ['get', 'head', 'delete'].includes(method),
+        `${method} ${path} has no body here`,
+      )
+      return { method: method.toUpperCase(), url, ...(payload === undefined ? {} : { payload }) }
+    }),
+  )
+}
+
+async function answersOf(app: App, document: OpenApi): Promise<readonly string[]> {
+  // One after the other: the deletion of the snapshot comes last.
+  const calls = callsOf(document).toSorted(
+    (a, b) => Number(a.method === 'DELETE') - Number(b.method === 'DELETE'),
+  )
+  const texts: string[] = []
+  for (const call of calls) {
+    if (call.method === 'DELETE' && call.url.includes('snapshots')) continue
+    const { statusCode, body, headers } = await app.inject(call as object)
+    texts.push(`${call.method} ${call.url}: ${statusCode} ${body} ${JSON.stringify(headers)}`)
+  }
+  return texts
+}
+
+test('no answer of any route has a path of the host, whatever fault says one', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const app = await createControllerApp(host.rooms, plainTransport)
+  t.after(() => app.close())
+  await createVm(host)
+  await start(host)
+  const document: OpenApi = (await app.inject('/docs/swagger.json')).json()
+  const seen = new Map<string, number>()
+  for (const code of codes) {
+    sayEverywhere(host, code, await messageOf(code))
+    for (const text of await answersOf(app, document)) {
+      assert.ok(!text.includes(CANARY), text.slice(0, 4000))
+      if (!text.includes('[path]')) continue
+      const route = text.slice(0, text.indexOf(':'))
+      seen.set(route, (seen.get(route) ?? 0) + 1)
+    }
+  }
+  // The routes that do say what is wrong with the host; the rest of what was said is still there.
+  for (const route of [
+    ...['GET /v1/sync', 'GET /v1/vms', `GET /v1/vms/${id}`, `GET /v1/vms/${id}/plan`],
+    ...[`GET /v1/vms/${id}/counters`, 'GET /v1/images', `DELETE /v1/images/${SHA}`],
+    ...['GET /v1/snapshots', `GET /v1/snapshots/${NIGHTLY}`, `PUT /v1/vms/${id}/power?dry_run=true`],
+    `PUT /v1/vms/${id}/disk?dry_run=true`,
+  ])
+    assert.equal(seen.get(route), codes.length, route)
+})
+
+test('the log keeps the path that a 503 leaves out', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const cause = await refusedConnection(`/run/${CANARY}`)
+  host.figures.break(
+    'pool',
+    new HostFault('storage_inspection_failed', 'measuring the storage pool', { cause }),
+  )
+  const answer = await host.call({ path: '/v1/sync' })
+  assert.equal(answer.status, 503)
+  assert.equal(answer.json.detail, 'measuring the storage pool: connect ENOENT [path]')
+  const line = host.logLines.find((text) => text.includes(answer.json.request_id)) ?? ''
+  assert.equal(JSON.parse(line).error.message, `measuring the storage pool: connect ENOENT /run/${CANARY}`)
+})
+
+test('no published example has a path of the host', () => {
+  for (const [code, detail] of Object.entries(exampleDetails))
+    assert.doesNotMatch(detail, /\s\/(?!v1|docs|compute)/, code)
+})
