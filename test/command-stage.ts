@@ -71,9 +71,12 @@ export function commandStage(t: TestContext, userIds = 10) {
     context,
     create: (changes: Partial<CreateVm> = {}, name: string = id) =>
       createVm(context, name as VmId, createRequest(changes)),
-    /** As if a pass had found the VM so. */
-    seenAs: (state: ObservedState) =>
-      store.vms.recordProgress(id, { observed: { state, sinceMs: 1000 }, nowMs: 1000 }),
+    /** As if a pass had found the VM so; one that is seen as stopped has carried its stop out. */
+    seenAs: (state: ObservedState) => {
+      const { accepted = 0 } = (state === 'stopped' ? store.vms.get(id)?.stops : undefined) ?? {}
+      const stops = accepted === 0 ? {} : { stopCarriedOut: accepted }
+      return store.vms.recordProgress(id, { observed: { state, sinceMs: 1000 }, ...stops, nowMs: 1000 })
+    },
     accepted: (result: CommandResult): Accepted => {
       assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.error))
       return result.value

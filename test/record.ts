@@ -25,6 +25,7 @@ export const recordOf = (changes: Partial<VmRecord> = {}): VmRecord => ({
   deleting: false,
   generations: { desired: 2 as Generation, observed: 1 as Generation },
   powerGeneration: 2 as Generation,
+  stops: { accepted: 0, carriedOut: 0 },
   operationId: 'op-1' as OperationId,
   observed: { state: 'running', sinceMs: 1500 },
   exitStreak: 0,

@@ -1,4 +1,5 @@
 import { err } from '../lib/result.ts'
+import { owesStop } from '../core/vm/stops.ts'
 import { existingVm } from './existing-vm.ts'
 import type { Rejection } from '../core/errors.ts'
 import type { VmId } from '../core/vm/ids.ts'
@@ -13,9 +14,12 @@ export function changeableVm(store: Store, id: VmId): Result<VmRecord, Rejection
   return err({ code: 'vm_deleting', detail: `${id} is being deleted and takes no further changes` })
 }
 
-/** Stopped means that it shall be and that it is. */
-export const isStopped = ({ desired, observed }: VmRecord): boolean =>
-  desired.power === 'stopped' && observed.state === 'stopped'
+/**
+ * Stopped means that it is desired, and that a look found nothing left of the guest: neither a unit nor anything saved. The
+ * word that is shown does not count: a VM that was created as `stopped` and cannot be made ready is `failed`.
+ */
+export const isStopped = (record: VmRecord): boolean =>
+  record.desired.power === 'stopped' && !owesStop(record)
 
 /** The refusal of a change to what a guest was started with. */
 export const notStopped = ({ id, desired, observed }: VmRecord, what: string): Rejection => ({

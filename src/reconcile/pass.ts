@@ -1,5 +1,6 @@
 import { limits } from '../config/limits.ts'
 import { sleepDueMs, sleepFault, waitsForPlace } from '../core/plan/plan-sleep.ts'
+import { isStopCarriedOut } from '../core/plan/plan-stop.ts'
 import { findLaunch } from '../core/vm/launch.ts'
 import { observedState } from '../core/vm/observed-state.ts'
 import { partialFaults } from '../core/vm/partial-faults.ts'
@@ -39,7 +40,8 @@ export async function runPass(
     operation_id: read.operationId,
     generation: read.generations.desired,
   })
-  const record = noteWake({ ...context, log }, noteUnsaved(context, read, world), world)
+  const unsaved = noteUnsaved(context, read, world)
+  const record = noteWake({ ...context, log }, noteStop({ ...context, log }, unsaved, world), world)
   const pass: Pass = {
     ...context,
     log,
@@ -68,6 +70,26 @@ function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: 
     nowMs: host.clock.now(),
   })
   return rest
+}
+
+/**
+ * The record, with the stop as carried out when this look finds nothing left of the guest. The next start owes nothing to
+ * the last. A host that loses its power before this is flushed comes back without a guest, and it is found again.
+ */
+function noteStop({ store, host, log }: PassContext, record: VmRecord, world: World): VmRecord {
+  if (!isStopCarriedOut(record, world)) return record
+  const { launch: _ended, wake: _over, ...rest } = record
+  const { accepted } = record.stops
+  store.vms.recordProgress(record.id, {
+    observed: record.observed,
+    stopCarriedOut: accepted,
+    launch: null,
+    wake: null,
+    exitStreak: 0,
+    nowMs: host.clock.now(),
+  })
+  log.info({ stop_generation: accepted }, 'stopped')
+  return { ...rest, exitStreak: 0, stops: { accepted, carriedOut: accepted } }
 }
 
 /** The record, with the wake that begins or is over as this look shows it; that is on record before anything is done. */
@@ -115,9 +137,6 @@ function noteLaunch(pass: Pass): Next | undefined {
   const finding = findLaunch(record, world, { nowMs: host.clock.now(), bootId: host.bootId })
   switch (finding.kind) {
     case 'as-recorded':
-      return undefined
-    case 'stopped':
-      write(pass, { observed: record.observed, launch: null })
       return undefined
     case 'adopted':
       write(pass, { observed: record.observed, launch: finding.launch })
@@ -180,8 +199,7 @@ function settle(pass: Pass, state: ObservedState): Next {
   const kept = state === 'running' ? sleepFault(record) : undefined
   const rest = { ...seen, ...(kept === undefined ? {} : { fault: kept }) }
   const rises = record.generations.observed < record.generations.desired
-  const streak = record.desired.power === 'stopped' ? { exitStreak: 0 } : {}
-  write(pass, { ...streak, observed: rest, observedGeneration: record.generations.desired })
+  write(pass, { observed: rest, observedGeneration: record.generations.desired })
   if (rises) log.info({ reasons: cause.reasons, state }, 'reached the desired generation')
   return { kind: 'after', ms: nextLookMs(pass, rest) }
 }

@@ -1,3 +1,4 @@
+import { mustEnd } from '../core/vm/stops.ts'
 import { unreachable } from '../lib/assert.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import { runPass, quarantine } from './pass.ts'
@@ -149,17 +150,19 @@ export class Worker {
     const now = this.#context.store.vms.get(this.#id)
     if (started === undefined || now === undefined) return false
     if (this.#context.saves.has(this.#id)) return isWanted(started, now)
-    return endsVm(now) && !endsVm(started)
+    return endsVm(started, now)
   }
 
   /** What is stored now ends the VM, and it was not to end when it was told to hold still. */
   #endsStill(): boolean {
     const now = this.#context.store.vms.get(this.#id)
-    return this.#still !== undefined && now !== undefined && endsVm(now) && !endsVm(this.#still.record)
+    return this.#still !== undefined && now !== undefined && endsVm(this.#still.record, now)
   }
 }
 
 const isWanted = (started: VmRecord, now: VmRecord): boolean =>
   now.generations.desired !== started.generations.desired || now.wake !== undefined
 
-const endsVm = (record: VmRecord): boolean => record.deleting || record.desired.power === 'stopped'
+/** A stop was accepted since `started`, whatever power was asked for after that, or a deletion of a VM that was to go on. */
+const endsVm = (started: VmRecord, now: VmRecord): boolean =>
+  now.stops.accepted > started.stops.accepted || (now.deleting && !mustEnd(started))

@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { StoreStage, sha256Of } from '../../test/store-stage.ts'
 import { SCHEMA_VERSION, migrate } from './migrations.ts'
+import type { OperationId } from '../core/vm/ids.ts'
 
 /** Makes of a store one as a build of that schema would have written it: with the tables and columns that it had. */
 function age(directory: string, version: number): void {
@@ -39,3 +40,14 @@ for (let version = 1; version < SCHEMA_VERSION; version += 1) {
     assert.deepEqual(stage.store.imageUses().get(sha256Of('a')), version < 4 ? { count: 1 } : seen)
   })
 }
+
+test('a VM that is to be stopped owes that stop after its store was lifted, until a look finds it carried out', (t) => {
+  const stage = new StoreStage(t)
+  const id = stage.insertVm('web-1', { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
+  const { desired } = stage.store.vms.get(id) ?? {}
+  assert.ok(desired !== undefined)
+  const stopped = { ...desired, power: 'stopped' } as const
+  stage.store.vms.changeDesired(id, { desired: stopped, operationId: 'op-2' as OperationId, nowMs: 2 })
+  stage.reopen(() => age(stage.directory, 4))
+  assert.deepEqual(stage.store.vms.get(id)?.stops, { accepted: 2, carriedOut: 0 })
+})

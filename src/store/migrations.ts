@@ -103,6 +103,12 @@ const migrations: readonly string[] = [
   CREATE TABLE frozen_guests (vm_id TEXT PRIMARY KEY REFERENCES vms (id) ON DELETE CASCADE) STRICT;
   CREATE TABLE image_uses (sha256 TEXT PRIMARY KEY, last_used_at_ms INTEGER NOT NULL) STRICT;
   `,
+  `
+  ALTER TABLE vms ADD COLUMN stop_accepted INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE vms ADD COLUMN stop_carried_out INTEGER NOT NULL DEFAULT 0;
+  -- The next look at each of these VMs finds whether its stop is carried out.
+  UPDATE vms SET stop_accepted = power_generation WHERE json_extract(desired, '$.power') = 'stopped';
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

@@ -8,7 +8,7 @@ import { SignedUrl } from '../core/storage/signed-url.ts'
 import { InvariantError } from '../lib/assert.ts'
 import { StateDirectoryInUse } from './lock.ts'
 import { Store } from './store.ts'
-import type { Desired } from '../core/vm/desired.ts'
+import type { Desired, DesiredPower } from '../core/vm/desired.ts'
 import type { Generation, MacAddress, OperationId, Sha256, UserId, VmId } from '../core/vm/ids.ts'
 import type { NewVm } from './vm-table.ts'
 
@@ -94,6 +94,23 @@ test('a generation does not rise without a change', () => {
     InvariantError,
   )
   assert.equal(store.vms.get(id)?.generations.desired, 1)
+})
+
+test('the newest stop stays on record whatever power follows, until a look finds it carried out', () => {
+  const { id } = store.vms.insert(newVm('web-1'))
+  const set = (power: DesiredPower) =>
+    store.vms.changeDesired(id, {
+      desired: { ...desired, power },
+      operationId: 'op-2' as OperationId,
+      nowMs: 2,
+    })
+  const observed = { state: 'pending', sinceMs: 1000 } as const
+  assert.deepEqual(set('stopped').stops, { accepted: 2, carriedOut: 0 })
+  assert.deepEqual(set('running').stops, { accepted: 2, carriedOut: 0 })
+  assert.deepEqual(set('stopped').stops, { accepted: 4, carriedOut: 0 })
+  const { revision } = store.vms.recordProgress(id, { observed, nowMs: 2 }) ?? {}
+  const done = store.vms.recordProgress(id, { observed, stopCarriedOut: 4, nowMs: 3 })
+  assert.deepEqual([done?.stops, done?.revision], [{ accepted: 4, carriedOut: 4 }, revision])
 })
 
 test('an observed generation neither falls nor passes the desired one', () => {

@@ -16,6 +16,8 @@ export type VmRow = {
   desired_generation: number
   observed_generation: number
   power_generation: number
+  stop_accepted: number
+  stop_carried_out: number
   operation_id: string
   observed: string
   launch: string | null
@@ -46,6 +48,7 @@ export function recordOf(row: VmRow): VmRecord {
       observed: row.observed_generation as Generation,
     },
     powerGeneration: row.power_generation as Generation,
+    stops: { accepted: row.stop_accepted, carriedOut: row.stop_carried_out },
     operationId: row.operation_id as OperationId,
     observed: JSON.parse(row.observed) as Observed,
     ...(row.launch === null ? {} : { launch: JSON.parse(row.launch) as Launch }),

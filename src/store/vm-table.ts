@@ -49,6 +49,8 @@ export type Progress = {
   readonly observed: Observed
   readonly observedGeneration?: Generation
   readonly launch?: Launch | null
+  /** Raised by a look that finds nothing left of the guest. */
+  readonly stopCarriedOut?: number
   readonly wake?: PendingWake | null
   /** Raised before a save, and flushed then. */
   readonly mayBeSaved?: boolean
@@ -175,9 +177,9 @@ export class VmTable {
       const { network } = vm.desired
       this.#sql(
         `INSERT INTO vms (id, user_id, device, ipv4_address, ipv6_address, desired, cpu_millicores, memory_mib,
-           disk_mib, labels, protected, desired_generation, power_generation, observed_generation, operation_id, state,
-           observed, revision, created_at_ms, updated_at_ms)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, 0, ?, 'pending', ?, ?, ?, ?)`,
+           disk_mib, labels, protected, desired_generation, power_generation, stop_accepted, observed_generation,
+           operation_id, state, observed, revision, created_at_ms, updated_at_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, 0, ?, 'pending', ?, ?, ?, ?)`,
       ).run(
         vm.id,
         vm.userId,
@@ -190,6 +192,7 @@ export class VmTable {
         vm.desired.disk.sizeMib,
         JSON.stringify(vm.metadata.labels),
         vm.metadata.protected ? 1 : 0,
+        vm.desired.power === 'stopped' ? 1 : 0,
         vm.operationId,
         JSON.stringify({ state: 'pending', sinceMs: vm.nowMs } satisfies Observed),
         this.#revisions.next(),
@@ -227,6 +230,7 @@ export class VmTable {
     const desired = change.desired ?? before.desired
     const deleting = before.deleting || change.deleting === true
     const generation = before.generations.desired + 1
+    const setsPower = desired.power !== before.desired.power
     assert(
       deleting !== before.deleting || !isDeepStrictEqual(desired, before.desired),
       `${id}: a generation may not rise without a change`,
@@ -234,14 +238,15 @@ export class VmTable {
     this.#transactions.commit(() => {
       this.#sql(
         `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = ?, power_generation = ?,
-           ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?, disk_mib = ?, revision = ?,
+           stop_accepted = ?, ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?, disk_mib = ?, revision = ?,
            updated_at_ms = ? WHERE id = ?`,
       ).run(
         JSON.stringify(desired),
         deleting ? 1 : 0,
         change.operationId,
         generation,
-        desired.power === before.desired.power ? before.powerGeneration : generation,
+        setsPower ? generation : before.powerGeneration,
+        setsPower && desired.power === 'stopped' ? generation : before.stops.accepted,
         desired.network?.ipv4Address ?? null,
         desired.network?.ipv6Address ?? null,
         desired.compute.cpuMillicores,
@@ -296,19 +301,20 @@ export class VmTable {
     )
     const launch = progress.launch === undefined ? before.launch : (progress.launch ?? undefined)
     const wake = progress.wake === undefined ? before.wake : (progress.wake ?? undefined)
+    const stopCarriedOut = progress.stopCarriedOut ?? before.stops.carriedOut
     const exitStreak = progress.exitStreak ?? before.exitStreak
     const rises = observedGeneration > before.generations.observed
     const visible = rises || !isDeepStrictEqual(progress.observed, before.observed)
     const mayBeSaved = progress.mayBeSaved ?? before.mayBeSaved === true
     const kept =
       isDeepStrictEqual([launch, wake], [before.launch, before.wake]) &&
+      stopCarriedOut === before.stops.carriedOut &&
       mayBeSaved === (before.mayBeSaved === true)
     if (!visible && exitStreak === before.exitStreak && kept) return before
     const write = () =>
       this.#sql(
         `UPDATE vms SET observed = ?, state = ?, observed_generation = ?, launch = ?, wake = ?, may_be_saved = ?,
-           exit_streak = ?,
-           revision = ?, updated_at_ms = ? WHERE id = ?`,
+           stop_carried_out = ?, exit_streak = ?, revision = ?, updated_at_ms = ? WHERE id = ?`,
       ).run(
         JSON.stringify(progress.observed),
         progress.observed.state,
@@ -316,6 +322,7 @@ export class VmTable {
         launch === undefined ? null : JSON.stringify(launch),
         wake === undefined ? null : JSON.stringify(wake),
         mayBeSaved ? 1 : 0,
+        stopCarriedOut,
         exitStreak,
         visible ? this.#revisions.next() : before.revision,
         visible ? progress.nowMs : before.updatedAtMs,

@@ -121,7 +121,7 @@ function limitsOn(words: readonly string[]): Pick<TapSpec, 'bandwidth'> {
 /**
  * Of `recorded`: `no-disk` is a VM whose disk was never seen, `settled` one that was seen as it is desired,
  * `running=SECONDS` for how long it shows that state, `woken=SECONDS` how long ago its last wake was over, `wake=REASON` a wake that was asked for, `begun=SECONDS` one that
- * has begun with what was saved so long ago, `restores=SECONDS` one for which a unit was or will be started to read that, `may-be-saved` one of whom a save has begun, `fault=STEP` a fault, `short-sleeps=COUNT` those in a row.
+ * has begun with what was saved so long ago, `restores=SECONDS` one for which a unit was or will be started to read that, `may-be-saved` one of whom a save has begun, `stop-accepted` one whose newest stop is not carried out, `fault=STEP` a fault, `short-sleeps=COUNT` those in a row.
  */
 function recordFor(power: DesiredPower, words: readonly string[], recorded: readonly string[]): VmRecord {
   const { network, ...desired } = recordOf().desired
@@ -144,6 +144,7 @@ function recordFor(power: DesiredPower, words: readonly string[], recorded: read
       ? { desired: 1 as Generation, observed: 0 as Generation }
       : { desired: 2 as Generation, observed: (settled ? 2 : 1) as Generation },
     ...wakeOf(recorded),
+    stops: { accepted: recorded.includes('stop-accepted') ? 1 : 0, carriedOut: 0 },
     ...(recorded.includes('may-be-saved') ? { mayBeSaved: true } : {}),
     observed: {
       ...shownOf(recorded),
@@ -199,7 +200,13 @@ function savedOf([kind = 'absent', ...words]: string[]): SavedState {
     case 'unfinished':
       return { kind }
     case 'present':
-      return { kind, savedAtMs: secondsAgo(numberAfter(words, 'seconds=') ?? 1), sizeMib: 84, memoryMib: 256 }
+      return {
+        kind,
+        savedAtMs: secondsAgo(numberAfter(words, 'seconds=') ?? 1),
+        sizeMib: 84,
+        memoryMib: 256,
+        vcpus: 1,
+      }
     case 'unusable':
       return { kind, code: words[0] as FaultCode, because: 'it is not as it was written' }
     default:

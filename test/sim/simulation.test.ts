@@ -88,6 +88,6 @@ for (const [name, odds] of Object.entries(histories)) {
       }
     }
     // Guests that never slept would show nothing.
-    assert.ok(Math.min(seen.saves, seen.restores, seen.held) > seeds, JSON.stringify(seen))
+    assert.ok(Math.min(seen.saves, seen.restores, seen.held) > seeds / 2, JSON.stringify(seen))
   })
 }

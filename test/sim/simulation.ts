@@ -10,7 +10,6 @@ import { setCompute, setDisk } from '../../src/commands/reshape.ts'
 import { setNetwork } from '../../src/commands/set-network.ts'
 import { deleteVm } from '../../src/commands/delete-vm.ts'
 import { setPower } from '../../src/commands/set-power.ts'
-import { isLiveMonitor } from '../../src/core/plan/world.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { Reconciler } from '../../src/reconcile/reconciler.ts'
 import { sweepOrphans } from '../../src/reconcile/sweep-orphans.ts'
@@ -20,6 +19,7 @@ import { FakeClock } from '../fakes/fake-clock.ts'
 import { FakeHost } from '../fakes/fake-host.ts'
 import { SleepWatch } from './sleep-watch.ts'
 import { Chaos } from './chaos.ts'
+import { disturb } from './disturb.ts'
 import { pick, randomFrom } from './random.ts'
 import { COMPUTE, networkOf, requestOn, TIMEOUTS_SECONDS } from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
@@ -44,6 +44,8 @@ const DISTURBANCES = 0.3
 const REBOOTS = 0.02
 /** Rounds after which somebody sets the clock, and by how much. */
 const CLOCK_SETS = 0.1
+/** Rounds during which the pool is out of sight. */
+const OUTAGES = 0.05
 const SETS_MS: [number, ...number[]] = [-3_600_000, -3000, 3000, 3_600_000]
 /** About what a pass over fakes takes. */
 const MICROTASKS_A_PASS = 60
@@ -95,7 +97,9 @@ export class Simulation {
   async run(edits: number): Promise<void> {
     await this.#boot(this.#odds)
     for (let edit = 0; edit < edits; edit += 1) {
-      if (this.#random() < DISTURBANCES) this.#disturb(this.#store.vms.get(pick(this.#random, ids)))
+      if (this.#random() < DISTURBANCES) this.#disturb(pick(this.#random, ids))
+      const outage = this.#random() < OUTAGES
+      if (outage) this.#losePool()
       // Edits of one burst come while the passes of the earlier ones are at any point.
       for (let burst = 1 + Math.floor(this.#random() * 3); burst > 0; burst -= 1) await this.#edit()
       await this.#quiet()
@@ -107,6 +111,9 @@ export class Simulation {
         await this.#boot(this.#odds)
       }
       this.clock.advance(Math.floor(this.#random() * 5000))
+      if (!outage) continue
+      await this.#quiet()
+      this.host.storage.setInSight(true)
     }
     // Twice as long as the longest wait of a VM that flaps.
     await this.#heal()
@@ -221,6 +228,8 @@ export class Simulation {
         void setCompute(context, id, { ...COMPUTE, memoryMib, sleepAfterIdleSeconds })
       },
       () => void setPower(context, id, 'running'),
+      () => void (this.#random() < 0.5 && this.#stopAndGoOn(context, id)),
+      () => this.clock.advance(2000),
       () => void setDisk(context, id, { sizeMib: pick(this.#random, SIZES_MIB) }),
       () => void setDisk(context, id, { sizeMib: 128, iopsMax: pick(this.#random, [100, 200]) }),
       () => void setCompute(context, id, { ...COMPUTE, memoryMib: pick(this.#random, [256, 512]) }),
@@ -232,28 +241,11 @@ export class Simulation {
       await Promise.resolve()
   }
 
-  /** What happens to a host behind the daemon's back. */
-  #disturb(record: VmRecord | undefined): void {
+  #disturb(id: VmId): void {
+    const record = this.#store.vms.get(id)
     if (record === undefined) return
-    const { id, host } = record
     this.sleep.excuse(id)
-    pick(this.#random, [
-      () => {
-        this.host.fakeUnits.exit(id, this.#random() < 0.5 ? 0 : 1)
-        this.host.monitor.ended(id)
-      },
-      (): void => {
-        if (this.host.fakeUnits.stateOf(id).kind !== 'active') return
-        this.host.monitor.become(id, { kind: 'broken', status: 'internal-error' })
-      },
-      (): void => {
-        const monitor = this.host.monitor.stateOf(id)
-        if (!isLiveMonitor(monitor)) return
-        this.host.monitor.become(id, { kind: 'stalled', status: 'io-error', disk: monitor.disk })
-      },
-      (): void => void this.host.taps.devices.delete(host.device),
-      (): void => this.host.firewall.flush(),
-    ])()
+    disturb(this.host, record, this.#random)
   }
 
   #setPower(context: CommandContext, id: VmId, power: DesiredPower): void {
@@ -265,6 +257,12 @@ export class Simulation {
     if (setPower(context, id, 'stopped').ok) this.sleep.giveUp(id)
   }
 
+  /** Another power overtakes the stop, mostly before any pass has seen it. */
+  #stopAndGoOn(context: CommandContext, id: VmId): void {
+    this.#stop(context, id)
+    void setPower(context, id, pick(this.#random, ['running', 'paused']))
+  }
+
   #delete(context: CommandContext, id: VmId): void {
     if (deleteVm(context, id).ok) this.sleep.giveUp(id)
   }
@@ -272,6 +270,12 @@ export class Simulation {
   #receive(id: VmId): void {
     const record = this.#store.vms.get(id)
     if (record !== undefined) this.sleep.receive(record)
+  }
+
+  /** What comes meanwhile for a guest that sleeps may wait too long for it. */
+  #losePool(): void {
+    this.#excuse()
+    this.host.storage.setInSight(false)
   }
 
   #excuse(): void {
@@ -323,6 +327,7 @@ export class Simulation {
   }
 
   #checkHost({ id, host, desired }: VmRecord): void {
+    this.sleep.checkEnded(id)
     if (this.#isAsleep(id)) return
     const unit = this.host.fakeUnits.stateOf(id)
     const guest = this.host.monitor.stateOf(id)

@@ -21,6 +21,8 @@ export class SleepWatch {
   readonly #options: SleepWatchOptions
   /** VMs that somebody stopped or deleted since their guest was last started or saved: what is saved of them may go. */
   readonly #given = new Set<VmId>()
+  /** The last life of each VM that somebody ended: no guest of it may be there once the stop is carried out. */
+  readonly #ended = new Map<VmId, number>()
   /** Packets that were held for a guest, and that it shall have got in the end. */
   readonly #held = new Map<VmId, Sent[]>()
   #packets = 0
@@ -52,6 +54,13 @@ export class SleepWatch {
   giveUp(id: VmId): void {
     this.#given.add(id)
     this.#held.delete(id)
+    this.#ended.set(id, Math.max(this.#ended.get(id) ?? 0, ...this.#lives(id)))
+  }
+
+  /** A guest that was stopped before is neither there nor saved: it was booted since. */
+  checkEnded(id: VmId): void {
+    for (const life of this.#lives(id))
+      assert.ok(life > (this.#ended.get(id) ?? 0), `${id}: a guest outlived a stop that was accepted`)
   }
 
   /** What happened to the host or the daemon may have cost packets, and guests that ran. */
@@ -124,6 +133,14 @@ export class SleepWatch {
       undefined,
       `${id}: a guest runs beside what was saved of it`,
     )
+  }
+
+  /** Of the guest in its monitor, and of the one in the pool. */
+  #lives(id: VmId): number[] {
+    const { monitor, savedFiles, savedStates } = this.#options.host
+    const there = isLiveMonitor(monitor.stateOf(id)) ? monitor.memoryOf(id) : undefined
+    const saved = savedFiles.at(savedStates.paths(id).published)?.memory
+    return [there, saved].flatMap((memory) => (memory === undefined ? [] : [memory.life]))
   }
 
   #onBoot(id: VmId): void {

@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
+import { mustEnd } from '../vm/stops.ts'
 import { when } from './facet.ts'
 import { isSaved } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'
@@ -22,7 +23,7 @@ function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: Wo
     return `the unit is gone, yet processes are left in its control group: ${unit.pids.join(', ')}`
   }
   if (record.deleting) return 'the VM is being deleted'
-  if (record.desired.power === 'stopped') return 'power shall be stopped'
+  if (mustEnd(record)) return whyStop(record)
   if (unit.kind === 'failed') return 'a failed unit is in the way of a start'
   if (unit.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
     return `the guest is over: its monitor says ${monitor.value.status}`
@@ -33,6 +34,10 @@ function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: Wo
   }
   return undefined
 }
+
+/** Why whatever is left of a guest that must end goes. */
+export const whyStop = ({ desired }: VmRecord): string =>
+  desired.power === 'stopped' ? 'power shall be stopped' : 'a stop was accepted and comes before any start'
 
 /** A console session ends with the VM; asked only where the unit is gone or goes in the same plan. */
 export function removeConsole(world: World): Facet {

@@ -3,7 +3,7 @@ import { idleTimeoutMs } from '../idle/idle-timeout.ts'
 import { areHeld } from '../idle/traffic-state.ts'
 import { when } from './facet.ts'
 import { isLiveMonitor } from './world.ts'
-import { isSaved, mayBeSaved, wakeReason } from './plan-wake.ts'
+import { isSaved, wakeReason } from './plan-wake.ts'
 import type { WatchedTraffic } from '../idle/traffic-state.ts'
 import type { Fault, VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
@@ -77,14 +77,6 @@ export function removeRemains({ saved, monitor }: World): Facet {
   // Of a guest that stands still it is decided before, strictly in order.
   if (!monitor.known || monitor.value.kind !== 'running') return []
   return [{ kind: 'storage.remove-saved', because: 'the guest runs, and what was saved is of the past' }]
-}
-
-/** What was saved is removed by a stop; a pool out of sight holds that up only where something may be there. */
-export function removeSaved(record: VmRecord, { saved }: World): Facet {
-  if (!saved.known && !mayBeSaved(record)) return []
-  return when('storage', saved, ({ kind }) =>
-    kind === 'absent' ? [] : [{ kind: 'storage.remove-saved', because: 'power shall be stopped' }],
-  )
 }
 
 /** Saves a guest that was idle for long enough. Asked only where nothing else is to be done. */

@@ -8,10 +8,11 @@ import {
   ensureHeld,
   ensureWatched,
   removeRemains,
-  removeSaved,
   removeUnfinished,
   sleepWhenIdle,
 } from './plan-sleep.ts'
+import { removeGuest } from './plan-stop.ts'
+import { owesStop } from '../vm/stops.ts'
 import { fallAsleepOrGoOn, isSavedOutsideUnit, wakeGuest } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facts } from './facts.ts'
@@ -21,7 +22,7 @@ import type { World } from './world.ts'
 /**
  * The way from what the host shows to what is desired. Synchronous, total, the same for the same arguments.
  *
- * The order tells the story. What must go goes first. A live guest's power is set before its surroundings are mended,
+ * The order tells the story. What must go goes first, and a stop that was accepted comes before any later start. A live guest's power is set before its surroundings are mended,
  * and a stop needs no look at storage or network, so neither waits for a fault there; nor does one of its surroundings
  * wait for another. A guest that does not live yet is started last, on a disk, a tap and a firewall that are seen to be
  * there.
@@ -36,13 +37,17 @@ export function plan(record: VmRecord, world: World, facts: Facts): Plan {
     )
   }
   if (record.desired.power === 'stopped') return planStopped(record, world, facts)
+  if (owesStop(record)) {
+    const stop = inOrder(...removeGuest(record, world))
+    if (stop.outcome !== 'settled') return stop
+  }
   const live = world.unit.known && world.unit.value.kind === 'active'
   if (live) return planLive(record, world, facts)
   return isSavedOutsideUnit(world) ? planAsleep(record, world, facts) : planStart(record, world, facts)
 }
 
 function planStopped(record: VmRecord, world: World, facts: Facts): Plan {
-  const stop = [() => removeUnit(record, world), () => removeConsole(world), () => removeSaved(record, world)]
+  const stop = removeGuest(record, world)
   if (isCreation(record)) {
     return inOrder(
       ...stop,

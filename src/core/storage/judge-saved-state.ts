@@ -1,3 +1,5 @@
+import { vcpusOf } from '../vm/desired.ts'
+import type { Compute } from '../vm/desired.ts'
 import type { VmId } from '../vm/ids.ts'
 import { corrupt, unusable } from './saved-metadata.ts'
 import type { DiskIdentity, SavedMetadata, UnusableState } from './saved-metadata.ts'
@@ -25,9 +27,24 @@ export function judgeSavedState(saved: SavedMetadata, now: SavedSurroundings): S
       savedAtMs: saved.savedAtMs,
       sizeMib: Math.ceil(saved.memory.storedBytes / MIB),
       memoryMib: saved.compute.memoryMib,
+      vcpus: vcpusOf(saved.compute),
     }
   )
 }
+
+/**
+ * Whether a saved guest fits the machine that would be started for it. Memory and vCPUs change only after a stop, which
+ * removes what is saved; so another shape is never restored.
+ */
+export function judgeShape(saved: SavedState, desired: Compute): SavedState {
+  if (saved.kind !== 'present') return saved
+  const vcpus = vcpusOf(desired)
+  if (saved.memoryMib === desired.memoryMib && saved.vcpus === vcpus) return saved
+  const had = shapeInWords(saved.memoryMib, saved.vcpus)
+  return foreign(`it was saved with ${had}, and the VM has ${shapeInWords(desired.memoryMib, vcpus)}`)
+}
+
+const shapeInWords = (memoryMib: number, vcpus: number): string => `${memoryMib} MiB and ${vcpus} vCPUs`
 
 function judgeMemory(
   { memory }: SavedMetadata,

@@ -17,6 +17,7 @@ export type SavedGuest = {
   readonly sizeMib: number
   /** The guest's memory. */
   readonly memoryMib: number
+  readonly vcpus: number
 }
 
 /** The program that wrote a saved state, as it must be to read it. */

@@ -65,4 +65,5 @@ export function imagesOf(image: Image): readonly { readonly role: ImageRole; rea
 }
 
 /** Guest vCPUs for a CPU share: one a started core. */
-export const vcpusOf = (compute: Compute): number => Math.ceil(compute.cpuMillicores / 1000)
+export const vcpusOf = (compute: Pick<Compute, 'cpuMillicores'>): number =>
+  Math.ceil(compute.cpuMillicores / 1000)

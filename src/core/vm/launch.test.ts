@@ -49,8 +49,9 @@ test('a VM that was never seen started did not exit', () => {
 test('a VM that shall be stopped or deleted does not exit, it ends', () => {
   const stopped = { ...launched, desired: { ...launched.desired, power: 'stopped' } } as const
   assert.deepEqual(findLaunch(stopped, worldOf(), now), { kind: 'as-recorded' })
-  assert.deepEqual(findLaunch(stopped, gone, now), { kind: 'stopped' })
-  assert.deepEqual(findLaunch(stopped, gone, { ...now, bootId: 'next-boot' }), { kind: 'stopped' })
+  assert.deepEqual(findLaunch(stopped, gone, now), { kind: 'as-recorded' })
+  const stoppedBefore = { ...launched, stops: { accepted: 1, carriedOut: 0 } }
+  assert.deepEqual(findLaunch(stoppedBefore, gone, now), { kind: 'as-recorded' })
   const { launch: _over, ...forgotten } = stopped
   assert.deepEqual(findLaunch(forgotten, gone, now), { kind: 'as-recorded' })
   assert.deepEqual(findLaunch({ ...launched, deleting: true }, gone, now), { kind: 'as-recorded' })
@@ -75,7 +76,10 @@ test('a running unit without a launch on record is adopted with its own start ti
   })
 })
 
-const saved = { known: true, value: { kind: 'present', savedAtMs: 1, sizeMib: 84, memoryMib: 256 } } as const
+const saved = {
+  known: true,
+  value: { kind: 'present', savedAtMs: 1, sizeMib: 84, memoryMib: 256, vcpus: 1 },
+} as const
 const outOfSight = {
   known: false,
   code: 'storage_inspection_failed',

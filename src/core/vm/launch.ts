@@ -1,4 +1,5 @@
 import { isInPool, mayBeSaved } from '../plan/plan-wake.ts'
+import { mustEnd } from './stops.ts'
 import type { World } from '../plan/world.ts'
 import type { Launch, VmRecord } from './record.ts'
 
@@ -7,9 +8,7 @@ export type LaunchFinding =
   | { readonly kind: 'as-recorded' }
   /** A unit of this VM is active and no launch is on record: the daemon died between the start and its record. */
   | { readonly kind: 'adopted'; readonly launch: Launch }
-  /** The VM is stopped as it shall be: the next start owes nothing to the last. */
-  | { readonly kind: 'stopped' }
-  /** The VM was started in this boot, shall not be stopped, and is over. */
+  /** The VM was started in this boot, was not told to stop, and is over. */
   | { readonly kind: 'exited'; readonly because: string; readonly ranMs: number }
 
 /** Decides whether a VM ended by itself. An inspection that failed says nothing. */
@@ -21,8 +20,6 @@ export function findLaunch(
   const { launch } = record
   if (!world.unit.known) return { kind: 'as-recorded' }
   const unit = world.unit.value
-  const isStopped = record.desired.power === 'stopped' && !record.deleting && unit.kind === 'absent'
-  if (isStopped && launch !== undefined) return { kind: 'stopped' }
   const thisBoot = launch?.bootId === now.bootId
   if (!thisBoot) {
     // What is over was noted when it ended, and its unit is about to be removed.
@@ -30,7 +27,7 @@ export function findLaunch(
     const adopted = { bootId: now.bootId, atMs: unit.startedAtMs, compute: record.desired.compute }
     return { kind: 'adopted', launch: adopted }
   }
-  if (record.deleting || record.desired.power === 'stopped') return { kind: 'as-recorded' }
+  if (mustEnd(record)) return { kind: 'as-recorded' }
   // What is saved is not over, whatever became of the unit; and where that cannot be seen, nothing is known of an end.
   const mayBeInPool = world.saved.known ? isInPool(world) : mayBeSaved(record)
   if (mayBeInPool) return { kind: 'as-recorded' }

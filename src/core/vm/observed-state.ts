@@ -1,5 +1,6 @@
 import { unreachable } from '../../lib/assert.ts'
 import { isAsleep, isSaved } from '../plan/plan-wake.ts'
+import { owesStop } from './stops.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { World } from '../plan/world.ts'
 import type { ObservedState, VmRecord } from './record.ts'
@@ -30,21 +31,25 @@ function whileBlocked(record: VmRecord, world: World, { step }: Blocked): Observ
   const seen = seenState(world)
   const looked = step.endsWith('.inspect')
   // What is saved outlives an outage of what it is looked at through.
-  if (seen === 'stopped' && looked && isAway(record)) return record.observed.state
+  if (seen === 'stopped' && looked && isAway(record) && !owesStop(record)) return record.observed.state
   if (seen === 'stopped') return failedState(record, world)
   return looked ? (seen ?? record.observed.state) : 'failed'
 }
 
-/** The state after a step failed. A VM that was stopped does not fail for what it needs only when it starts again. */
+/**
+ * The state after a step failed. A VM that was stopped does not fail for what it needs only when it starts again; one of
+ * which something is left is not stopped yet.
+ */
 export function failedState(record: VmRecord, world: World): ObservedState {
-  const isStopped = record.desired.power === 'stopped' && seenState(world) === 'stopped'
-  return isStopped && record.observed.disk !== undefined ? 'stopped' : 'failed'
+  if (seenState(world) !== 'stopped' || record.observed.disk === undefined) return 'failed'
+  if (owesStop(record)) return 'stopping'
+  return record.desired.power === 'stopped' ? 'stopped' : 'failed'
 }
 
 function whileActing(record: VmRecord, world: World, steps: readonly Step[]): ObservedState {
   const kinds = new Set(steps.map((step) => step.kind))
-  const { power } = record.desired
-  if (kinds.has('unit.ensure-stopped') && power === 'stopped') return 'stopping'
+  if (owesStop(record)) return 'stopping'
+  if (kinds.has('unit.ensure-stopped') && record.desired.power === 'stopped') return 'stopping'
   // To save a guest and to end its unit takes nothing from who wants it: it is back where a packet comes.
   if (kinds.has('monitor.ensure-saved')) return 'running'
   if (isWaking(record)) return 'waking'

@@ -74,6 +74,17 @@ export type Metadata = {
   readonly protected: boolean
 }
 
+/**
+ * Generations of stops; 0 where there is none. A creation as `stopped` is one too. A stop that is accepted and not yet
+ * carried out outlives any later power.
+ */
+export type Stops = {
+  /** Of the newest stop that was accepted. */
+  readonly accepted: number
+  /** Up to which a look found that nothing was left of the guest: no unit, no console, nothing saved. */
+  readonly carriedOut: number
+}
+
 export type VmRecord = {
   readonly id: VmId
   readonly host: HostIdentity
@@ -85,6 +96,7 @@ export type VmRecord = {
   readonly generations: { readonly desired: Generation; readonly observed: Generation }
   /** The generation that set the present power; 1 is the creation. */
   readonly powerGeneration: Generation
+  readonly stops: Stops
   /** The mutation that made the present desired generation. */
   readonly operationId: OperationId
   readonly observed: Observed

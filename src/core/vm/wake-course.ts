@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { areHeld } from '../idle/traffic-state.ts'
 import { isAsleep, isGone, isSaved, wakeReason } from '../plan/plan-wake.ts'
+import { mustEnd } from './stops.ts'
 import type { Delivery } from '../idle/traffic-state.ts'
 import type { Facts } from '../plan/facts.ts'
 import type { World } from '../plan/world.ts'
@@ -17,7 +18,7 @@ export function wakeThatBegins(
   { nowMs, capabilities }: Pick<Facts, 'nowMs' | 'capabilities'>,
 ): PendingWake | undefined {
   const { saved, traffic } = world
-  if (record.deleting || record.desired.power === 'stopped') return undefined
+  if (mustEnd(record)) return undefined
   if (!saved.known || saved.value.kind !== 'present') return undefined
   const hasBegun = record.wake?.savedAtMs !== undefined
   const restores = isAsleep(world) ? { restores: true as const } : {}
@@ -51,9 +52,9 @@ export function wakeThatEnds(
   world: World,
   nowMs: number,
 ): Pick<Observed, 'lastWake' | 'shortSleeps'> | undefined {
-  const { wake, desired, observed } = record
+  const { wake, observed } = record
   if (wake === undefined) return undefined
-  if (record.deleting || desired.power === 'stopped') {
+  if (mustEnd(record)) {
     // What the unit is that is still there must be known for as long as it is.
     const isKnownGone = world.unit.known && isGone(world.unit.value)
     return wake.restores === true && !isKnownGone ? undefined : {}

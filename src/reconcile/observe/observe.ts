@@ -1,5 +1,6 @@
 import { HostFault } from '../../core/errors.ts'
 import { imagesOf } from '../../core/vm/desired.ts'
+import { judgeShape } from '../../core/storage/judge-saved-state.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import type { TrafficState } from '../../core/idle/traffic-state.ts'
 import type { MonitorState, Probe, UnitState, World } from '../../core/plan/world.ts'
@@ -35,9 +36,11 @@ async function inspectMonitor(host: Host, record: VmRecord, unit: Probe<UnitStat
 const WITHOUT_TRAFFIC: Promise<TrafficState> = Promise.resolve({ kind: 'unwatched' })
 
 /** Without a program to restore it nothing that is saved can be used, and it is still known whether something is. */
-async function inspectSaved(host: Host, { id }: VmRecord): Promise<SavedState> {
+async function inspectSaved(host: Host, { id, desired }: VmRecord): Promise<SavedState> {
   const installed = await probe(host.monitor.installed())
-  if (installed.known) return host.savedStates.inspect(id, installed.value)
+  if (installed.known) {
+    return judgeShape(await host.savedStates.inspect(id, installed.value), desired.compute)
+  }
   const seen = await host.savedStates.inspect(id, { program: '', version: '', accelerator: '' })
   if (seen.kind === 'absent' || seen.kind === 'unfinished') return seen
   return { kind: 'unusable', code: installed.code, because: installed.message }

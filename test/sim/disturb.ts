@@ -1,0 +1,25 @@
+import { isLiveMonitor } from '../../src/core/plan/world.ts'
+import { pick } from './random.ts'
+import type { VmRecord } from '../../src/core/vm/record.ts'
+import type { FakeHost } from '../fakes/fake-host.ts'
+
+/** Does one thing to a VM's objects behind the daemon's back. */
+export function disturb(host: FakeHost, { id, host: { device } }: VmRecord, random: () => number): void {
+  pick(random, [
+    () => {
+      host.fakeUnits.exit(id, random() < 0.5 ? 0 : 1)
+      host.monitor.ended(id)
+    },
+    (): void => {
+      if (host.fakeUnits.stateOf(id).kind !== 'active') return
+      host.monitor.become(id, { kind: 'broken', status: 'internal-error' })
+    },
+    (): void => {
+      const monitor = host.monitor.stateOf(id)
+      if (!isLiveMonitor(monitor)) return
+      host.monitor.become(id, { kind: 'stalled', status: 'io-error', disk: monitor.disk })
+    },
+    (): void => void host.taps.devices.delete(device),
+    (): void => host.firewall.flush(),
+  ])()
+}
