@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { createVm } from '../src/commands/create-vm.ts'
-import { silentLog } from '../src/log/log.ts'
+import { recordingLog } from './recording-log.ts'
 import { Reconciler } from '../src/reconcile/reconciler.ts'
 import { Store } from '../src/store/store.ts'
 import { createRequest } from './command-stage.ts'
@@ -32,6 +32,12 @@ const imagesOn = (host: FakeHost): CreateVm['image']['images'] =>
 const shownOf = ({ observed: { state, fault } }: VmRecord): string =>
   fault === undefined ? state : `${state} ${fault.code}`
 
+function onRecord({ vms }: Store, id: VmId): VmRecord {
+  const record = vms.get(id)
+  assert.ok(record !== undefined, 'the VM is gone')
+  return record
+}
+
 /** Turns of the event loop that give anything which does not wait for time the chance to go on. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < TURNS; turn += 1) await setImmediate()
@@ -44,7 +50,8 @@ export async function reconcileStage(t: TestContext) {
   const store = new Store(directory, { first: 600_000, count: 10 }, async () => {})
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
-  const begin = (): Reconciler => new Reconciler({ store, host, log: silentLog })
+  const { log, lines } = recordingLog()
+  const begin = (): Reconciler => new Reconciler({ store, host, log })
   let reconciler = begin()
   const alsoStop: (() => Promise<void>)[] = []
   t.after(async () => {
@@ -66,12 +73,9 @@ export async function reconcileStage(t: TestContext) {
   }
   await reconciler.start()
   const id = 'web-1' as VmId
-  const vm = (): VmRecord => {
-    const record = store.vms.get(id)
-    assert.ok(record !== undefined, 'the VM is gone')
-    return record
-  }
+  const vm = (): VmRecord => onRecord(store, id)
   return {
+    lines,
     store,
     clock,
     host,

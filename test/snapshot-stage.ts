@@ -58,7 +58,10 @@ export async function snapshotStage(
   let snapshots = new Snapshots(options)
   stage.alsoStop.push(() => snapshots.stop())
   snapshots.start()
-  const context: CommandContext = { ...stage.context, pokeSnapshot: (id) => snapshots.poke(id) }
+  const context: CommandContext = {
+    ...stage.context,
+    pokeSnapshot: (of, request) => snapshots.poke(of, request),
+  }
   stage.create()
   await stage.idle()
   host.diskContents.set(vmId, bigDisk('the disk'))
@@ -105,7 +108,7 @@ export async function snapshotStage(
       const result = handOverUrls(context, of, urls)
       assert.ok(result.ok, JSON.stringify(result))
     },
-    drop: (of: SnapshotId = id): void => deleteSnapshot(context, of),
+    drop: (of: SnapshotId = id): void => void deleteSnapshot(context, of),
     staged: async (): Promise<number> => (await host.staging.list()).length,
     /** Time goes by, timer by timer. */
     after: async (ms: number): Promise<void> => {

@@ -1,7 +1,7 @@
 import type { Rejection } from '../core/errors.ts'
 import type { Unknown } from '../core/plan/world.ts'
 import type { OutboundPolicy } from '../core/object-store/outbound-policy.ts'
-import type { SnapshotId } from '../core/snapshot/record.ts'
+import type { SnapshotId, SnapshotRequest } from '../core/snapshot/record.ts'
 import type { OperationId, VmId } from '../core/vm/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Result } from '../lib/result.ts'
@@ -21,8 +21,8 @@ export type CommandContext = {
   readonly newOperationId: () => OperationId
   /** Wakes the VM's worker; carries no payload beyond the reason for the log. */
   readonly poke: (id: VmId, reason: string) => void
-  /** The same for a snapshot's owner. */
-  readonly pokeSnapshot: (id: SnapshotId, reason: string) => void
+  /** The same for a snapshot's owner; besides the id, all of it is for the log. */
+  readonly pokeSnapshot: (id: SnapshotId, request: SnapshotRequest) => void
 }
 
 /** A mutation that was taken. `changed` is false where it asked for what is already desired. */

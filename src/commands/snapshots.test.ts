@@ -30,7 +30,7 @@ function stage(t: TestContext) {
   const { context, store, id } = commandStage(t)
   createVm(context, id, createRequest({}, '1'))
   const woken: string[] = []
-  context.pokeSnapshot = (snapshot, reason) => woken.push(`${snapshot}: ${reason}`)
+  context.pokeSnapshot = (snapshot, { reason }) => woken.push(`${snapshot}: ${reason}`)
   const request = (changes: Partial<StartSnapshot> = {}): StartSnapshot => ({
     vmId: id,
     partMib: 5,

@@ -58,15 +58,18 @@ export const completeSnapshot = (
   urls: CompleteSnapshot,
 ): SnapshotResult => handOverUrls(context, id, { firstPart: 1, parts: [], ...urls })
 
-/** Takes the snapshot off the record; its staging goes after it. Nothing to do where there is none. */
-export function deleteSnapshot(context: CommandContext, id: SnapshotId): void {
+/** Takes the snapshot off the record; its staging goes after it. Answers undefined if there is none. */
+export function deleteSnapshot(context: CommandContext, id: SnapshotId): OperationId | undefined {
   const { store } = context
   const removed = store.transaction(() => {
-    if (store.snapshots.get(id) === undefined) return false
-    store.snapshots.remove(id)
-    return true
+    const record = store.snapshots.get(id)
+    if (record !== undefined) store.snapshots.remove(id)
+    return record
   })
-  if (removed) context.pokeSnapshot(id, 'deleted')
+  if (removed === undefined) return undefined
+  const operationId = context.newOperationId()
+  context.pokeSnapshot(id, { reason: 'deleted', vmId: removed.vmId, operationId })
+  return operationId
 }
 
 /** The snapshot, or why there is none. */
@@ -138,8 +141,9 @@ function takeUrls(context: CommandContext, before: SnapshotRecord, urls: Snapsho
   if (before.stage !== 'failed' && !isFresh(context, id, urls)) return ok({ record: before, changed: false })
   const full = refuseMoreUrls(context)
   if (full !== undefined) return err(full)
-  const record = snapshots.handOver(id, urls, context.now())
-  return ok({ record, changed: true, operationId: context.newOperationId() })
+  const operationId = context.newOperationId()
+  const record = snapshots.handOver(id, urls, { operationId, nowMs: context.now() })
+  return ok({ record, changed: true, operationId })
 }
 
 /** Whether any of the URLs is another than the stored one. Those of parts that were sent do not count. */
@@ -175,6 +179,9 @@ function refuseSize({ stagingQuotaMib }: CommandContext, partMib: number): Rejec
 }
 
 function poked(context: CommandContext, result: SnapshotResult, reason: string): SnapshotResult {
-  if (result.ok && result.value.changed) context.pokeSnapshot(result.value.record.id, reason)
+  if (result.ok && result.value.changed) {
+    const { id, vmId, operationId } = result.value.record
+    context.pokeSnapshot(id, { reason, vmId, operationId })
+  }
   return result
 }

@@ -100,7 +100,7 @@ export class Daemon {
       newOperationId,
       // A disk that cannot flush ends the daemon, as a rejection that nobody handles. Guests live on.
       poke: (id, reason) => void this.#store.flushed().then(() => this.#reconciler.poke(id, reason)),
-      pokeSnapshot: (id) => void this.#store.flushed().then(() => this.#snapshots.poke(id)),
+      pokeSnapshot: (id, asked) => void this.#store.flushed().then(() => this.#snapshots.poke(id, asked)),
     }
   }
 

@@ -18,9 +18,9 @@ export interface SavedStates {
   /**
    * Flushes and checksums what the monitor wrote, ties it to the disk as it is now, and publishes it. Until this resolves,
    * nothing is saved; abort it and nothing will be, unless it resolves all the same: it was too late then. Where it fails by
-   * itself, only a look tells.
+   * itself, only a look tells. Resolves to the space that the memory takes in the pool, in bytes.
    */
-  publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<void>
+  publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<{ readonly storedBytes: number }>
   /**
    * Compares the memory with its checksum, unless nothing can have happened to it since this process did so. Throws
    * `saved_state_corrupt`.

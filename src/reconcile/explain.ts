@@ -22,11 +22,12 @@ export async function planFor(
 export async function explain({ store, host }: PassContext, id: VmId): Promise<string | undefined> {
   const record = store.vms.get(id)
   if (record === undefined) return undefined
-  const { generations, desired, observed, deleting, wake } = record
+  const { generations, desired, observed, deleting, wake, operationId } = record
   const { fault, partialFaults = [], savedState } = observed
   const lines = [
     `vm          ${id}`,
     `desired     ${deleting ? 'deleted' : desired.power}, generation ${generations.desired}`,
+    `operation   ${operationId}`,
     `observed    ${observed.state}, generation ${generations.observed}, since ${time(observed.sinceMs)}`,
     ...(observed.waitingFor === undefined ? [] : [`waiting for ${observed.waitingFor}`]),
     ...(savedState === undefined

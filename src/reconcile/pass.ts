@@ -220,8 +220,9 @@ function nextLookMs({ record, world, host, intent, saves }: Pass, shown: Observe
 
 /** A bug in the pass of one VM: say so, leave that VM alone for a while, and let the others go on. */
 export function quarantine({ store, host, log }: PassContext, id: VmId, bug: unknown): Next {
-  log.error({ vm_id: id, error: bug }, 'a bug stopped the pass of this VM')
   const record = store.vms.get(id)
+  const operation = record === undefined ? {} : { operation_id: record.operationId }
+  log.error({ vm_id: id, ...operation, error: bug }, 'a bug stopped the pass of this VM')
   if (record === undefined) return { kind: 'gone' }
   const nowMs = host.clock.now()
   const failure: Failure = { step: 'pass', code: 'bug', retry: 'on-change', message: errorChain(bug) }

@@ -198,10 +198,12 @@ test('a pool out of sight shows why, changes no state, and heals', async (t) => 
 })
 
 test('a bug in the pass of one VM is shown on it and does not end the daemon', async (t) => {
-  const { host, context, id, vm, create, idle } = await reconcileStage(t)
+  const { host, context, id, vm, create, idle, lines } = await reconcileStage(t)
   const looked = mock.method(host.taps, 'inspect', () => Promise.reject(new TypeError('a bug')))
   create()
   await idle()
+  const bug = lines.find(({ level }) => level === 'error')
+  assert.deepEqual([bug?.['vm_id'], bug?.['operation_id']], [id, vm().operationId])
   assert.deepEqual([vm().observed.state, vm().observed.fault?.code], ['failed', 'bug'])
   looked.mock.restore()
   setPower(context, id, 'stopped')

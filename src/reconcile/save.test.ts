@@ -125,8 +125,9 @@ test('a save that succeeds ends the fault of the last, although a packet keeps t
   assert.equal(stage.shown(), 'running save_failed')
   const publish = savedStates.publish.bind(savedStates)
   savedStates.publish = async (...args) => {
-    await publish(...args)
+    const published = await publish(...args)
     stage.receive('late')
+    return published
   }
   await stage.later(limits.retryBackoffMsMin)
   isAwake(stage, ['late'])

@@ -3,8 +3,10 @@ import { test } from 'node:test'
 import { StoreStage, packed, sha256Of, urlOf } from '../../test/store-stage.ts'
 import { InvariantError } from '../lib/assert.ts'
 import type { SnapshotId, SnapshotRecord, Trouble } from '../core/snapshot/record.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { OperationId, VmId } from '../core/vm/ids.ts'
 import type { SnapshotChange } from './snapshot-table.ts'
+
+const operationId = 'op-2' as OperationId
 
 const capture = { atMs: 1500, imageBytes: 100, consistency: 'file_system', pausedMs: 12 } as const
 const trouble: Trouble = { code: 'upload_busy', message: 'the store is busy', sinceMs: 1, attempt: 1 }
@@ -83,7 +85,9 @@ test('every change raises the revision, and is told once it is committed', (t) =
   raises('addPart', () => snapshots.addPart(id, ...packed(1), 2))
   raises('setEtag', () => snapshots.setEtag(id, 1, 'e', 2))
   raises('touch', () => snapshots.touch(id, 2))
-  raises('handOver', () => snapshots.handOver(id, { firstPart: 1, parts: [urlOf('1')] }, 2))
+  raises('handOver', () =>
+    snapshots.handOver(id, { firstPart: 1, parts: [urlOf('1')] }, { operationId, nowMs: 2 }),
+  )
   raises('dropUrls', () => snapshots.dropUrls(id, 2))
   told.length = 0
   snapshots.remove(id)
@@ -144,7 +148,7 @@ test('trouble stays until it is taken away or fresh URLs come, and is no activit
   assert.deepEqual(seen({ stage: 'capturing', nowMs: 3000 }), ['capturing', trouble, 3000])
   assert.deepEqual(seen({ trouble: null, nowMs: 4000 }), ['capturing', undefined, 3000])
   seen({ trouble, nowMs: 5000 })
-  const handed = snapshots.handOver(id, { firstPart: 1, parts: [] }, 6000)
+  const handed = snapshots.handOver(id, { firstPart: 1, parts: [] }, { operationId, nowMs: 6000 })
   assert.deepEqual([handed.stage, handed.trouble, handed.lastActivityAtMs], ['capturing', undefined, 6000])
   assert.equal(snapshots.get(id)?.trouble, undefined)
 })
@@ -161,7 +165,7 @@ for (const [where, changes, stage] of [
     const id = store.insertSnapshot('s-1')
     snapshots.addPart(id, ...packed(1), 1500)
     snapshots.advance(id, { stage: 'failed', resumable: true, trouble, nowMs: 2000, ...changes })
-    const record = snapshots.handOver(id, { firstPart: 1, parts: [urlOf('1')] }, 3000)
+    const record = snapshots.handOver(id, { firstPart: 1, parts: [urlOf('1')] }, { operationId, nowMs: 3000 })
     assert.deepEqual([record.stage, record.resumable, record.trouble], [stage, false, undefined])
     assert.deepEqual(record.capture, 'capture' in changes ? capture : undefined)
     assert.equal(record.completionSent, 'completionSent' in changes)
@@ -179,7 +183,10 @@ test('URLs for one that has ended, parts that go back and etags of no part are b
   assert.throws(() => snapshots.setEtag(id, 7, 'e', 1500), InvariantError)
   for (const ended of ['failed', 'completed'] as const) {
     snapshots.advance(id, { stage: ended, nowMs: 2000 })
-    assert.throws(() => snapshots.handOver(id, { firstPart: 1, parts: [] }, 3000), InvariantError)
+    assert.throws(
+      () => snapshots.handOver(id, { firstPart: 1, parts: [] }, { operationId, nowMs: 3000 }),
+      InvariantError,
+    )
   }
   assert.throws(() => snapshots.touch('none' as SnapshotId, 1), InvariantError)
   assert.deepEqual(snapshots.parts(id), [packed(2)[0]])

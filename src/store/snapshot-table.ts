@@ -180,13 +180,18 @@ export class SnapshotTable {
   }
 
   /** Fresh URLs. A snapshot that waited for them, or failed for want of them, goes on: its trouble is over. */
-  handOver(id: SnapshotId, urls: SnapshotUrls, nowMs: number): SnapshotRecord {
+  handOver(
+    id: SnapshotId,
+    urls: SnapshotUrls,
+    { operationId, nowMs }: { readonly operationId: OperationId; readonly nowMs: number },
+  ): SnapshotRecord {
     const before = this.#existing(id)
     assert(before.stage !== 'completed', `${id}: URLs for a snapshot that is completed`)
     assert(before.stage !== 'failed' || before.resumable, `${id}: URLs for a snapshot that failed for good`)
     this.#transactions.commit(() => {
       this.#urls.put(id, urls)
       const stage = resumedStage(before)
+      this.#sql('UPDATE snapshots SET operation_id = ? WHERE id = ?').run(operationId, id)
       this.#write({ ...before, stage, resumable: false, trouble: undefined }, nowMs)
     })
     return this.#afterChange(id)

@@ -9,6 +9,9 @@ import { Store } from './store.ts'
 import type { TestContext } from 'node:test'
 import type { SnapshotId } from '../core/snapshot/record.ts'
 import type { SnapshotTally } from '../core/snapshot/standing.ts'
+import type { OperationId } from '../core/vm/ids.ts'
+
+const operationId = 'op-2' as OperationId
 
 const ID = 'nightly-1' as SnapshotId
 const PART_BYTES = 1000
@@ -73,7 +76,11 @@ test('parts are counted with what is sent of them, and those without a URL are n
   for (const number of [1, 2, 3]) pack(number)
   pack(4, 10)
   snapshots.setEtag(ID, 2, '"e"', 2)
-  snapshots.handOver(ID, { ...urls(3, 1), complete: new SignedUrl('https://b.example/') }, 2)
+  snapshots.handOver(
+    ID,
+    { ...urls(3, 1), complete: new SignedUrl('https://b.example/') },
+    { operationId, nowMs: 2 },
+  )
   assert.deepEqual(tally(), {
     packed: 4,
     sent: 1,

@@ -7,6 +7,9 @@ import { StoreStage, packed, urlOf } from '../../test/store-stage.ts'
 import type { SnapshotId } from '../core/snapshot/record.ts'
 import type { SignedUrl } from '../core/storage/signed-url.ts'
 import type { SnapshotUrls } from './snapshot-urls.ts'
+import type { OperationId } from '../core/vm/ids.ts'
+
+const operationId = 'op-2' as OperationId
 
 /** Files of the state directory in which a word stands, wherever and however often. */
 const filesWith = ({ directory }: StoreStage, word: string): string[] =>
@@ -57,7 +60,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
         const name = `s-${step}`
         alive.add(stage.insertSnapshot(name, { urls: urlsOf(name) }))
       } else if (what < 7) {
-        snapshots.handOver(id, urlsOf(id), 1500)
+        snapshots.handOver(id, urlsOf(id), { operationId, nowMs: 1500 })
       } else {
         ends[random(ends.length)]?.(id)
         alive.delete(id)
@@ -117,7 +120,11 @@ test('fresh URLs replace those for the same parts, and leave the others', (t) =>
   const stage = new StoreStage(t)
   const { snapshots } = stage.store
   const id = stage.insertSnapshot('s-1', { urls: { firstPart: 1, parts: [urlOf('1'), urlOf('2')] } })
-  snapshots.handOver(id, { firstPart: 2, parts: [urlOf('2b')], complete: urlOf('c') }, 3000)
+  snapshots.handOver(
+    id,
+    { firstPart: 2, parts: [urlOf('2b')], complete: urlOf('c') },
+    { operationId, nowMs: 3000 },
+  )
   assert.deepEqual(snapshots.urlsAtHand(id), { parts: new Set([1, 2]), complete: true, head: false })
   assert.ok(snapshots.url(id, 1)?.equals(urlOf('1')))
   assert.ok(snapshots.url(id, 2)?.equals(urlOf('2b')))
@@ -131,7 +138,11 @@ test('what came with a URL that is refused, or before, goes; what came since sta
     urls: { firstPart: 1, parts: [urlOf(old), urlOf(old)], complete: urlOf(old) },
   })
   // The same one again is as old as it was.
-  snapshots.handOver(id, { firstPart: 2, parts: [urlOf(old), urlOf(fresh)], complete: urlOf(fresh) }, 1500)
+  snapshots.handOver(
+    id,
+    { firstPart: 2, parts: [urlOf(old), urlOf(fresh)], complete: urlOf(fresh) },
+    { operationId, nowMs: 1500 },
+  )
   snapshots.dropUrls(id, 2000, 1)
   assert.deepEqual(snapshots.urlsAtHand(id), { parts: new Set([3]), complete: true, head: false })
   assert.ok(snapshots.url(id, 3)?.equals(urlOf(fresh)) && snapshots.url(id, 'complete')?.equals(urlOf(fresh)))
@@ -149,7 +160,11 @@ test('a URL for a part that was sent is not kept', (t) => {
   const id = stage.insertSnapshot('s-1')
   snapshots.addPart(id, ...packed(1), 1500)
   snapshots.setEtag(id, 1, '"e"', 1600)
-  snapshots.handOver(id, { firstPart: 1, parts: [urlOf('canary-sent'), urlOf('2')] }, 2000)
+  snapshots.handOver(
+    id,
+    { firstPart: 1, parts: [urlOf('canary-sent'), urlOf('2')] },
+    { operationId, nowMs: 2000 },
+  )
   assert.deepEqual(snapshots.urlsAtHand(id).parts, new Set([2]))
   assert.deepEqual(filesWith(stage, 'canary-sent'), [])
 })
@@ -160,7 +175,7 @@ test('URLs on record are counted in bytes, over all snapshots', (t) => {
   const bytes = Buffer.byteLength('https://store.example/key?1')
   const urls = { firstPart: 1, parts: [urlOf('1'), urlOf('2')] }
   const [id] = [stage.insertSnapshot('s-1', { urls }), stage.insertSnapshot('s-2', { urls })]
-  snapshots.handOver(id, { firstPart: 2, parts: [urlOf('2222')] }, 2000)
+  snapshots.handOver(id, { firstPart: 2, parts: [urlOf('2222')] }, { operationId, nowMs: 2000 })
   assert.equal(snapshots.urlBytes(), 4 * bytes + 3)
   snapshots.remove(id)
   assert.equal(snapshots.urlBytes(), 2 * bytes)
@@ -173,12 +188,12 @@ test('URLs that a transaction took back can be handed over again', (t) => {
   const urls = { firstPart: 1, parts: [urlOf('1')] }
   const attempt = (): void =>
     store.transaction(() => {
-      store.snapshots.handOver(id, urls, 2000)
+      store.snapshots.handOver(id, urls, { operationId, nowMs: 2000 })
       throw new Error('on purpose')
     })
   assert.throws(attempt, /on purpose/)
   assert.equal(store.snapshots.url(id, 1), undefined)
-  store.snapshots.handOver(id, urls, 2000)
+  store.snapshots.handOver(id, urls, { operationId, nowMs: 2000 })
   assert.ok(store.snapshots.url(id, 1)?.equals(urlOf('1')))
 })
 

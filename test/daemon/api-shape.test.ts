@@ -238,6 +238,7 @@ test('a plan tells every step with its reason', async (t) => {
   assert.deepEqual(steps.slice(0, 2), ['image.ensure-fetched', 'image.ensure-fetched'])
   assert.equal(steps.at(-1), 'unit.ensure-started')
   for (const { because } of json.steps) assert.notEqual(because, '')
+  assert.equal(json.operation_id, host.store.vms.get('web-1' as VmId)?.operationId)
   assertProblem(await host.call({ path: '/v1/vms/none/plan' }), 404, 'not_found')
 })
 

@@ -204,17 +204,26 @@ test('no part of a URL but its host is in an answer or in a line of the log, wha
   )
 })
 
-test('a line of the access log names the snapshot as one, and a VM as one', async (t) => {
+test('a line of the access log names the snapshot with its VM, a VM as one, and the operation', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   await start(host)
   await host.call({ method: 'DELETE', path: '/v1/snapshots/nightly-1' })
-  type Line = { msg?: string; message?: string; route?: string; vm_id?: string; snapshot_id?: string }
+  type Line = {
+    msg?: string
+    message?: string
+    route?: string
+    vm_id?: string
+    snapshot_id?: string
+    operation_id?: string
+  }
   const lines = (): Line[] => host.logLines.map((line) => JSON.parse(line) as Line)
   const about = (route: string): Line[] => lines().filter((line) => line.route === route)
   await eventually(() => about('/v1/snapshots/:id').length === 2)
-  for (const line of about('/v1/snapshots/:id'))
-    assert.deepEqual([line.snapshot_id, line.vm_id], ['nightly-1', undefined])
+  for (const line of about('/v1/snapshots/:id')) {
+    assert.deepEqual([line.snapshot_id, line.vm_id], ['nightly-1', 'web-1'])
+    assert.match(line.operation_id ?? '', /^op-/)
+  }
   for (const line of about('/v1/vms/:id'))
     assert.deepEqual([line.snapshot_id, line.vm_id], [undefined, 'web-1'])
   assert.equal(about('/v1/vms/:id').length, 1)

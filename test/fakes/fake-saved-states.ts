@@ -90,8 +90,8 @@ export class FakeSavedStates implements SavedStates {
     return { directory, writing: `${directory}/memory`, published: `/pool/disks/${id}/saved/memory` }
   }
 
-  publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<void> {
-    const move = (): void => {
+  publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<{ readonly storedBytes: number }> {
+    const move = (): { readonly storedBytes: number } => {
       this.#look()
       const { writing, published } = this.paths(id)
       const disk = this.#disk(id)
@@ -101,6 +101,7 @@ export class FakeSavedStates implements SavedStates {
       const lengthBytes = terms.compute.memoryMib * MIB
       const memory = { lengthBytes, storedBytes: STORED_MIB * MIB, crc32: 0 }
       this.#published.set(id, { ...terms, vmId: id, memory, disk })
+      return { storedBytes: memory.storedBytes }
     }
     return this.#faults.run('publish', move, signal)
   }

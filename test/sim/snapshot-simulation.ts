@@ -78,7 +78,7 @@ export class SnapshotSimulation {
       now: () => this.clock.now(),
       newOperationId: () => `op-${(this.#operations += 1)}` as OperationId,
       poke: (id, reason) => reconciler.poke(id, reason),
-      pokeSnapshot: (id) => snapshots.poke(id),
+      pokeSnapshot: (id, request) => snapshots.poke(id, request),
     }
   }
 

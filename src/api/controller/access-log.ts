@@ -9,6 +9,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The mutation that this request made, for the access log. */
     operationId: string | undefined
+    /** The VM of the snapshot that the request is about. */
+    vmId: string | undefined
     /** The code of the problem that this request was answered with. */
     problemCode: string | undefined
     /** The fault of the host behind that problem, with the paths that the answer leaves out. */
@@ -22,6 +24,7 @@ const PATH_CHARACTERS_MAX = 100
 /** One line a request: reads that went well at debug, everything else at info, bugs at error. Never bodies or queries. */
 export function logAccess(app: App, log: Log): void {
   app.decorateRequest('operationId', undefined)
+  app.decorateRequest('vmId', undefined)
   app.decorateRequest('problemCode', undefined)
   app.decorateRequest('hostFault', undefined)
   app.addHook('onResponse', async (request, reply) => {
@@ -43,6 +46,7 @@ function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
     method: request.method,
     ...(route === undefined ? { path: shortPath(request.raw.url) } : { route }),
     ...idOf(route, request.params),
+    ...(request.vmId === undefined ? {} : { vm_id: request.vmId }),
     ...(request.operationId === undefined ? {} : { operation_id: request.operationId }),
     status: reply.statusCode,
     ...(request.problemCode === undefined ? {} : { code: request.problemCode }),

@@ -3,6 +3,7 @@ import { renderPlan } from '../../core/plan/render-plan.ts'
 import { shownText } from './shown-text.ts'
 import type { Static } from 'typebox'
 import type { Plan, Step } from '../../core/plan/step.ts'
+import type { OperationId } from '../../core/vm/ids.ts'
 
 const outcomes = ['settled', 'act', 'wait', 'blocked'] as const satisfies readonly Plan['outcome'][]
 
@@ -35,6 +36,13 @@ export const planSchema = Type.Object(
       }),
     ),
     text: Type.String({ description: 'All of it as people read it.' }),
+    operation_id: Type.Optional(
+      Type.String({
+        description:
+          'Of the newest mutation of the VM: lines of the log carry it. Absent from the plan of a dry run.',
+        examples: ['op-01b21dd2138040a1b2c3d4e5'],
+      }),
+    ),
   },
   {
     description: 'The whole way from what the host shows to what is desired.',
@@ -50,16 +58,18 @@ export const planSchema = Type.Object(
 
 export type PlanWire = Static<typeof planSchema>
 
-export const planToWire = (plan: Plan): PlanWire => ({
+/** `operationId` is that of the record that the plan is for. */
+export const planToWire = (plan: Plan, operationId?: OperationId): PlanWire => ({
   ...outcomeToWire(plan),
   // A line at a time: a line break is one of the characters that are taken out.
   text: renderPlan(plan)
     .split('\n')
     .map((line) => shownText(line))
     .join('\n'),
+  ...(operationId === undefined ? {} : { operation_id: operationId }),
 })
 
-function outcomeToWire(plan: Plan): Omit<PlanWire, 'text'> {
+function outcomeToWire(plan: Plan): Omit<PlanWire, 'text' | 'operation_id'> {
   const { outcome } = plan
   switch (outcome) {
     case 'settled':

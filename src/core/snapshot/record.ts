@@ -77,6 +77,7 @@ export type SnapshotRecord = {
   /** Of the VM: another one may have taken its id since. */
   readonly vmCreatedAtMs: number
   readonly stagingId: StagingId
+  /** Of the newest request that changed it. */
   readonly operationId: OperationId
   readonly stage: SnapshotStage
   readonly partMib: number
@@ -93,6 +94,13 @@ export type SnapshotRecord = {
   readonly createdAtMs: number
   readonly updatedAtMs: number
   readonly lastActivityAtMs: number
+}
+
+/** A request that changed a snapshot, as its owner logs it. */
+export type SnapshotRequest = {
+  readonly reason: string
+  readonly vmId: VmId
+  readonly operationId: OperationId
 }
 
 /** Which URLs a snapshot has that were not used up: numbers of parts, and the two for its end. Never the URLs. */

@@ -104,7 +104,7 @@ export class PoolSavedStates implements SavedStates {
       if (uid !== userId || gid !== userId) await chown(path, userId, userId)
       if ((mode & 0o7777) !== PRIVATE_MODE) await chmod(path, PRIVATE_MODE)
       for (const name of await readdir(path)) await removeEntry(join(path, name))
-      this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
+      this.#discard(id, await this.#retire(this.#paths.savedUnfinished(id)))
     } catch (error) {
       throw storageFault(error, doing)
     }
@@ -115,10 +115,9 @@ export class PoolSavedStates implements SavedStates {
     return { directory, writing: join(directory, MEMORY), published: join(this.#paths.saved(id), MEMORY) }
   }
 
-  async publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<void> {
+  async publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<{ readonly storedBytes: number }> {
     const doing = `publishing the saved state of VM ${id}`
     signal.throwIfAborted()
-    const startedAt = performance.now()
     let tooLate = false
     try {
       const { memory } = await abortable(this.#prepare({ id, terms, doing, signal }), signal)
@@ -127,15 +126,7 @@ export class PoolSavedStates implements SavedStates {
       this.#lasting.delete(id)
       await rename(this.#paths.savedUnfinished(id), this.#paths.saved(id))
       await this.#sync(this.#paths.vm(id))
-      this.#log.info(
-        {
-          vm_id: id,
-          memory_mib: terms.compute.memoryMib,
-          written_bytes: memory.storedBytes,
-          ms: Math.round(performance.now() - startedAt),
-        },
-        'saved state published',
-      )
+      return { storedBytes: memory.storedBytes }
     } catch (error) {
       if (!tooLate) signal.throwIfAborted()
       throw storageFault(error, doing)
@@ -159,7 +150,8 @@ export class PoolSavedStates implements SavedStates {
     await this.#ready()
     await before?.catch(() => {})
     preparation.signal.throwIfAborted()
-    this.#discard(await this.#retire(this.#paths.savedUnfinished(preparation.id)))
+    const { id } = preparation
+    this.#discard(id, await this.#retire(this.#paths.savedUnfinished(id)))
     await takeOver(preparation)
   }
 
@@ -204,7 +196,7 @@ export class PoolSavedStates implements SavedStates {
       }
       await this.#makeLast(id)
       // Its space not at once: that is work for the disk, on which flushes wait, and for a core that the guest can use.
-      setTimeout(() => this.#discard(retired), limits.savedDiscardMs).unref()
+      setTimeout(() => this.#discard(id, retired), limits.savedDiscardMs).unref()
     } catch (error) {
       throw storageFault(error, `removing the published state of VM ${id}`)
     }
@@ -222,7 +214,7 @@ export class PoolSavedStates implements SavedStates {
   }
 
   async #removeUnfinished(id: VmId): Promise<void> {
-    this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
+    this.#discard(id, await this.#retire(this.#paths.savedUnfinished(id)))
     const { writing } = this.paths(id)
     if ((await ifThere(lstat(writing)))?.isFile() === true) await rm(writing, { force: true })
   }
@@ -233,11 +225,11 @@ export class PoolSavedStates implements SavedStates {
     return ifThere(rename(path, retired).then(() => retired))
   }
 
-  #discard(retired: string | undefined): void {
+  #discard(id: VmId, retired: string | undefined): void {
     if (retired === undefined) return
     discardSaved(retired).catch((error: unknown) => {
       // The next start of the daemon sweeps it.
-      this.#log.warn({ error }, 'what is left of a saved state could not be removed')
+      this.#log.warn({ vm_id: id, error }, 'what is left of a saved state could not be removed')
     })
   }
 }

@@ -354,6 +354,7 @@ test('what the log says of a snapshot names it, its VM and its operation', async
   await quiet()
   const messages = lines.filter(({ level }) => level === 'info').map(({ message }) => message)
   assert.deepEqual(messages, [
+    'snapshot request taken',
     'snapshot under way',
     'snapshot captured',
     'snapshot packed',

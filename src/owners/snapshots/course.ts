@@ -13,6 +13,7 @@ import { discard, sendPart } from './send.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { SnapshotRecord } from '../../core/snapshot/record.ts'
 import type { VmId } from '../../core/vm/ids.ts'
+import type { Log } from '../../log/log.ts'
 import type { SnapshotsContext, Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 
@@ -23,6 +24,11 @@ type Doing = 'capture' | 'pack' | 'complete' | 'discard' | `part ${number}`
 const OF_VM: ReadonlySet<FaultCode> = new Set(['disk_missing', 'vm_unsettled'])
 
 const BUG = 'a bug in the course of a snapshot'
+
+const logOf = (
+  { log }: SnapshotsContext,
+  { id: snapshot_id, vmId: vm_id, operationId: operation_id }: SnapshotRecord,
+): Log => log.child({ snapshot_id, vm_id, operation_id })
 
 export type CourseOptions = {
   readonly context: SnapshotsContext
@@ -38,7 +44,9 @@ export type CourseOptions = {
 export class Course {
   readonly entry: SnapshotEntry
   readonly vmId: VmId
+  readonly #context: SnapshotsContext
   readonly #task: Task
+  #log: Log
   readonly #onOver: () => void
   readonly #abort = new AbortController()
   readonly #underWay = new Map<Doing, Promise<void>>()
@@ -52,12 +60,22 @@ export class Course {
   #toldSent = false
 
   constructor({ context, record, onOver }: CourseOptions) {
-    const { id: snapshot_id, vmId: vm_id, operationId: operation_id } = record
-    const log = context.log.child({ snapshot_id, vm_id, operation_id })
+    this.#context = context
+    this.#log = logOf(context, record)
     this.entry = new SnapshotEntry(record, { ...context, clock: context.host.clock })
     const { signal } = this.#abort
-    this.#task = { ...context, log, entry: this.entry, signal, look: () => this.#look() }
-    this.vmId = vm_id
+    const logNow = (): Log => this.#log
+    this.#task = {
+      ...context,
+      // Of the newest request: what begins from now on follows from that.
+      get log() {
+        return logNow()
+      },
+      entry: this.entry,
+      signal,
+      look: () => this.#look(),
+    }
+    this.vmId = record.vmId
     this.#onOver = onOver
   }
 
@@ -78,6 +96,8 @@ export class Course {
 
   /** Somebody changed what is on record: nothing that failed before holds it back. */
   poke(): void {
+    const record = this.entry.find()
+    if (record !== undefined) this.#log = logOf(this.#context, record)
     this.entry.readUrls()
     for (const cancel of this.#held.values()) cancel()
     this.#held.clear()

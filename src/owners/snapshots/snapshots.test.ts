@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
-import { deleteSnapshot, startSnapshot } from '../../commands/snapshots.ts'
+import { completeSnapshot, deleteSnapshot, handOverUrls, startSnapshot } from '../../commands/snapshots.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import type { SnapshotId, StagingId } from '../../core/snapshot/record.ts'
@@ -137,6 +137,34 @@ test('staging that could not be removed with its snapshot is found by the next s
   assert.deepEqual([shown(), await staged()], ['completed', 1])
   await after(limits.stagingSweepMs)
   assert.equal(await staged(), 0)
+})
+
+test('each request that changes a snapshot has its id in the lines that follow from it', async (t) => {
+  const { context, upload, vmId, id, quiet, shown, lines, snap } = await snapshotStage(t)
+  const { complete, ...parts } = urlsOf(upload)
+  const idsSince = (count: number): unknown[] => lines.slice(count).map(({ operation_id }) => operation_id)
+  const started = startSnapshot(context, id, { vmId, partMib: 1, urls: NO_URLS })
+  await quiet()
+  assert.ok(started.ok && complete !== undefined)
+  assert.deepEqual(new Set(idsSince(0)), new Set([started.value.operationId]))
+  const before = lines.length
+  const handed = handOverUrls(context, id, parts)
+  await quiet()
+  assert.ok(handed.ok)
+  assert.equal(snap().operationId, handed.value.operationId)
+  assert.deepEqual(new Set(idsSince(before)), new Set([handed.value.operationId]))
+  assert.ok(lines.slice(before).some(({ message }) => message === 'snapshot sent'))
+  const sent = lines.length
+  const completed = completeSnapshot(context, id, { complete })
+  await quiet()
+  assert.ok(completed.ok)
+  assert.equal(shown(), 'completed')
+  assert.deepEqual(new Set(idsSince(sent)), new Set([completed.value.operationId]))
+  const ended = lines.length
+  const deleted = deleteSnapshot(context, id)
+  await quiet()
+  assert.deepEqual(idsSince(ended), [deleted])
+  for (const line of lines) assert.deepEqual([line['vm_id'], line['snapshot_id']], [vmId, id])
 })
 
 test('a snapshot that was deleted unheard writes nothing to another of its id', async (t) => {

@@ -7,7 +7,7 @@ import { Thaws } from './guest-freeze.ts'
 import { StagingRoom } from './staging-room.ts'
 import { sweepStaging } from './sweep.ts'
 import { UploadPlaces } from './upload-places.ts'
-import type { SnapshotId } from '../../core/snapshot/record.ts'
+import type { SnapshotId, SnapshotRequest } from '../../core/snapshot/record.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import type { Store } from '../../store/store.ts'
 import type { SnapshotsContext } from './context.ts'
@@ -67,8 +67,12 @@ export class Snapshots {
     this.#sweepSoon()
   }
 
-  /** A snapshot was asked for, given fresh URLs, or deleted. */
-  poke(id: SnapshotId): void {
+  /** A snapshot was asked for, given fresh URLs, or deleted. What is on record decides; `request` is for the log. */
+  poke(id: SnapshotId, request?: SnapshotRequest): void {
+    if (request !== undefined) {
+      const { reason, vmId: vm_id, operationId: operation_id } = request
+      this.#options.log.info({ snapshot_id: id, vm_id, operation_id, reason }, 'snapshot request taken')
+    }
     // What comes earlier is on record when it starts.
     if (this.#startedAtMs === undefined || this.#stopping) return
     this.#guard(() => {

@@ -64,7 +64,16 @@ async function save(context: StepContext, { isIdle, signal, course }: Saving): P
   const { cpuMillicores, memoryMib } = record.launch?.compute ?? record.desired.compute
   const terms = { savedAtMs: host.clock.now(), monitor, compute: { cpuMillicores, memoryMib } }
   course.mayBePublished = true
-  await host.savedStates.publish(id, terms, signal)
+  const beganMs = host.clock.monotonicMs()
+  const { storedBytes } = await host.savedStates.publish(id, terms, signal)
+  context.log.info(
+    {
+      memory_mib: memoryMib,
+      written_bytes: storedBytes,
+      ms: Math.round(host.clock.monotonicMs() - beganMs),
+    },
+    'saved state published',
+  )
   return true
 }
 

@@ -149,7 +149,7 @@ export async function startControllerHost(
     guestRanges: [],
     outbound: ANYWHERE,
     stagingQuotaMib: 1024,
-    pokeSnapshot: (id, reason) => pokes.push(`snapshot ${id}: ${reason}`),
+    pokeSnapshot: (id, { reason }) => pokes.push(`snapshot ${id}: ${reason}`),
     now: () => Date.now(),
     newOperationId,
     poke: (id, reason) => pokes.push(`${id}: ${reason}`),

@@ -103,7 +103,8 @@ function removeSnapshot(app: App, rooms: ControllerRooms): void {
     const id = request.params.id as SnapshotId
     const before = context.store.snapshots.get(id)
     if (before !== undefined) checkIfMatch(request.headers['if-match'], before, 'snapshot')
-    deleteSnapshot(context, id)
+    request.vmId = before?.vmId
+    request.operationId = deleteSnapshot(context, id)
     await context.store.flushed()
     return reply.code(204).send()
   })

@@ -37,6 +37,7 @@ export type SnapshotMutation = {
     readonly params: { readonly id: string }
     readonly headers: { readonly 'if-match'?: string | undefined }
     operationId?: string | undefined
+    vmId?: string | undefined
   }
   readonly reply: FastifyReply
   readonly rooms: ControllerRooms
@@ -53,6 +54,7 @@ export async function mutateSnapshot(
   const id = request.params.id as SnapshotId
   const before = context.store.snapshots.get(id)
   if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before, 'snapshot')
+  request.vmId = before?.vmId
   const result = command(context, id)
   if (!result.ok) throw new Refused(result.error)
   const { record, changed, operationId } = result.value
@@ -60,5 +62,6 @@ export async function mutateSnapshot(
   await context.store.flushed()
   reply.code(changed ? 202 : 200).header('etag', etagOf(record))
   request.operationId = operationId
+  request.vmId = record.vmId
   return snapshotToWire(sight, operationId)
 }

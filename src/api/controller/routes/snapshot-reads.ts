@@ -91,6 +91,7 @@ function getSnapshot(app: App, rooms: ControllerRooms): void {
       find: () => snapshotOf(context, id),
       flushed: () => context.store.flushed(),
     })
+    request.vmId = (sight?.record ?? context.store.snapshots.get(id))?.vmId
     return sight === undefined ? reply.code(304).send() : snapshotToWire(sight)
   })
 }

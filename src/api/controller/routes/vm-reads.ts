@@ -111,7 +111,7 @@ function getPlan(app: App, rooms: ControllerRooms): void {
   app.get('/v1/vms/:id/plan', { schema }, async (request): Promise<PlanWire> => {
     const context = contextOf(rooms)
     const record = vmOf(context, request.params.id as VmId)
-    return planToWire(await rooms.plan(record, context.store.vms.inputs(record.id)))
+    return planToWire(await rooms.plan(record, context.store.vms.inputs(record.id)), record.operationId)
   })
 }
 
