@@ -38,7 +38,8 @@ const ARCHITECTURES = {
   arm64: { deb: 'arm64', qemu: 'qemu-system-arm' },
 }
 
-const UNITS = 'usr/lib/systemd/system'
+/** Where `systemctl mask` finds them in its way, and refuses; packaging/vmhostd.service says why it must. */
+const UNITS = 'etc/systemd/system'
 const DOC = 'usr/share/doc/vmhostd'
 
 export interface DebOptions {
@@ -83,13 +84,15 @@ async function assemble({ built, arch, version, target }: Assembly): Promise<voi
     // One file under two names: the name tells which program it is.
     symlinkSync('vmhostd', path.join(tree, 'usr/bin/vmhostctl'))
     await installCompletions(tree)
-    for (const unit of ['vmhostd.service', 'vmhost.slice']) install(packaging(unit), tree, `${UNITS}/${unit}`)
+    const units = ['vmhostd.service', 'vmhost.slice']
+    for (const unit of units) install(packaging(unit), tree, `${UNITS}/${unit}`)
     install(packaging('copyright'), tree, `${DOC}/copyright`)
     install(built.licences, tree, `${DOC}/third-party-licences.txt`)
     install(path.join(checkout, 'src/config/config.example.toml'), tree, `${DOC}/config.example.toml`)
     mkdirSync(path.join(tree, 'etc/vmhostd'), { recursive: true })
-    for (const script of ['postinst', 'prerm', 'postrm'])
+    for (const script of ['preinst', 'postinst', 'prerm', 'postrm'])
       install(packaging(script), tree, `DEBIAN/${script}`, 0o755)
+    writeFileSync(path.join(tree, 'DEBIAN/conffiles'), units.map((unit) => `/${UNITS}/${unit}\n`).join(''))
     writeFileSync(path.join(tree, 'DEBIAN/control'), renderControl(version, arch, await installedKib(tree)))
     // zstd, since xz takes most of a minute for an executable of this size.
     const aside = `${target}.${process.pid}.new`

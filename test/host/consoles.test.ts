@@ -129,6 +129,7 @@ test('a VM whose console systemd lost ends with the daemon', { skip }, async (t)
 
 const wrong: readonly [why: string, setting: Setting, enabled: boolean, because: RegExp, mend: RegExp][] = [
   ['is not enabled', {}, false, /nothing refers to .* \(disabled|static\)/, /^systemctl enable/],
+  ['may not speak to systemd', { NotifyAccess: 'none' }, true, /NotifyAccess=none/, /NotifyAccess=main/],
   [
     'has no store',
     { FileDescriptorStoreMax: '0' },

@@ -120,6 +120,13 @@ test('the daemon reports after a start what it adopted', async () => {
   assert.equal(report['adopted_console_count'], report['running_unit_count'])
 })
 
+test("the installed unit is set up as the daemon's check of the descriptor store wants it", async () => {
+  const names = ['NotifyAccess', 'FileDescriptorStoreMax', 'FileDescriptorStorePreserve']
+  const values = await Promise.all(names.map((name) => unitProperty('vmhostd', name)))
+  assert.deepEqual(values, ['main', '4096', 'yes'])
+  assert.match(await unitProperty('vmhostd', 'WantedBy'), /\bvmhost\.slice\b/)
+})
+
 test('D-Bus may go and come back', async () => {
   await sh('systemctl', 'stop', 'dbus.socket', 'dbus.service')
   try {

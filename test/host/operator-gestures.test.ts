@@ -1,0 +1,164 @@
+/** What an operator may type about the daemon's unit and its package, and that no guest ends of it. */
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import { call, closeController, mutate, remove, settled } from '../../lab/inside/controller.ts'
+import { guestRequest } from '../../lab/inside/guest.ts'
+import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { until } from '../../lab/inside/until.ts'
+
+/** Two, as the store must keep each console by its name. */
+const GUESTS = { one: '192.0.2.61', two: '192.0.2.62' } as const
+const UNIT_FILE = '/etc/systemd/system/vmhostd.service'
+const pids = new Map<string, string>()
+
+/** What is read of `consoles` in GET /v1/sync. */
+type Consoles = {
+  readonly protected: number
+  readonly unprotected: readonly string[]
+  readonly descriptor_store_available: boolean
+}
+
+before(async () => {
+  await installDaemon()
+  for (const [id, address] of Object.entries(GUESTS))
+    await mutate('PUT', `/v1/vms/${id}`, guestRequest({ network: { ipv4_address: address } }))
+  for (const [id, address] of Object.entries(GUESTS)) {
+    await settled(id, 'running')
+    await until(`${id} answers`, () => answers(address))
+    pids.set(id, await mainPid(`vmhost-${id}`))
+  }
+})
+
+after(async () => {
+  for (const id of Object.keys(GUESTS)) await remove(id)
+  closeController()
+})
+
+const systemctl = (...words: readonly string[]): Promise<string> => sh('systemctl', ...words)
+
+const answers = async (address: string): Promise<true> => {
+  await sh('ping', '-c', '1', '-W', '1', address)
+  return true
+}
+
+/** The guests run as the same processes, and systemd still keeps their consoles once it has loaded all units again. */
+async function assertGuestsLive(): Promise<void> {
+  await systemctl('daemon-reload')
+  assert.equal(await unitProperty('vmhostd', 'NFileDescriptorStore'), String(pids.size))
+  for (const [id, address] of Object.entries(GUESTS)) {
+    assert.equal(await mainPid(`vmhost-${id}`), pids.get(id), `${id} was ended`)
+    await answers(address)
+  }
+}
+
+/** A daemon that is started now takes the guests over, with their consoles. */
+async function assertAdopted(): Promise<void> {
+  closeController()
+  await ready()
+  await assertGuestsLive()
+  const { consoles } = (await call('GET', '/v1/sync')).body as unknown as { consoles: Consoles }
+  assert.equal(consoles.descriptor_store_available, true)
+  assert.deepEqual([consoles.protected, consoles.unprotected], [pids.size, []])
+  for (const id of Object.keys(GUESTS)) assert.match(await sh('vmhostd', 'plan', id), /settled/)
+}
+
+/** Back to how the package is set up: enabled and running, with nothing of a gesture left. */
+async function putBack(): Promise<void> {
+  await systemctl('unmask', '--runtime', 'vmhostd')
+  await systemctl('revert', 'vmhostd')
+  await systemctl('enable', 'vmhostd')
+  await systemctl('start', 'vmhostd')
+  await assertAdopted()
+}
+
+const isStopped = async (): Promise<boolean> => (await mainPid('vmhostd')) === '0'
+
+/** Gestures that systemd carries out, each with whether the daemon is stopped by it. */
+const CARRIED_OUT: readonly [gesture: string, lines: readonly string[], stops: boolean][] = [
+  ['stop, then disable', ['stop vmhostd', 'disable vmhostd'], true],
+  ['disable, then stop', ['disable vmhostd', 'daemon-reload', 'stop vmhostd'], true],
+  ['disable --now', ['disable --now vmhostd'], true],
+  ['disable of a daemon that runs', ['disable vmhostd', 'restart vmhostd'], false],
+  ['disable, and a re-execution of systemd', ['disable --now vmhostd', 'daemon-reexec'], true],
+  ['preset', ['preset vmhostd', 'stop vmhostd'], true],
+  ['mask --runtime', ['mask --runtime vmhostd', 'stop vmhostd'], true],
+  ['disable and mask --runtime', ['disable vmhostd', 'mask --runtime --now vmhostd'], true],
+  ['revert', ['revert vmhostd', 'stop vmhostd'], true],
+  ['revert of a stopped and disabled daemon', ['disable --now vmhostd', 'revert vmhostd'], true],
+  ['kill', ['disable vmhostd', 'kill --signal=KILL vmhostd'], false],
+]
+
+for (const [gesture, lines, stops] of CARRIED_OUT) {
+  test(`guests live through: ${gesture}`, async () => {
+    const earlier = await mainPid('vmhostd')
+    for (const line of lines) await systemctl(...line.split(' '))
+    if (!stops)
+      await until('another daemon', async () =>
+        [earlier, '0'].includes(await mainPid('vmhostd')) ? undefined : true,
+      )
+    await assertGuestsLive()
+    assert.equal(await isStopped(), stops)
+    await putBack()
+  })
+}
+
+const MASKS = ['mask vmhostd', 'mask --now vmhostd', 'mask --force vmhostd'] as const
+
+for (const mask of MASKS) {
+  test(`${mask} is refused, whether the daemon runs or not, and changes nothing`, async () => {
+    const refused = (error: Error & { stderr?: string }): true => {
+      assert.match(error.stderr ?? '', /vmhostd\.service' already exists/)
+      return true
+    }
+    await assert.rejects(systemctl(...mask.split(' ')), refused)
+    assert.equal(await isStopped(), false)
+    await assertGuestsLive()
+    await systemctl('disable', '--now', 'vmhostd')
+    await assert.rejects(systemctl(...mask.split(' ')), refused)
+    await assertGuestsLive()
+    await putBack()
+  })
+}
+
+/** `systemctl edit`, with the text that an editor would leave. */
+async function edit(content: string, how: string): Promise<void> {
+  writeFileSync('/tmp/edited', content)
+  await sh('sh', '-c', `systemctl edit ${how} --stdin vmhostd </tmp/edited`)
+}
+
+test('guests live through an edit of the whole unit and through a drop-in', async () => {
+  const kept = await sh('cat', UNIT_FILE)
+  try {
+    const edited = kept.replace(/^RestartSec=.*$/m, 'RestartSec=1s')
+    await edit(edited, '--full')
+    await edit('[Service]\nNice=1\n', '--drop-in=nice.conf')
+    await systemctl('disable', '--now', 'vmhostd')
+    await assertGuestsLive()
+    await systemctl('start', 'vmhostd')
+    assert.equal(await unitProperty('vmhostd', 'RestartUSec'), '1s')
+    await assertAdopted()
+  } finally {
+    await edit(kept, '--full')
+    await putBack()
+  }
+})
+
+for (const disabled of [false, true]) {
+  for (const removal of ['--remove', '--purge']) {
+    test(`guests live through dpkg ${removal} of ${disabled ? 'a disabled' : 'an enabled'} daemon`, async () => {
+      if (disabled) await systemctl('disable', 'vmhostd')
+      await sh('dpkg', removal, 'vmhostd')
+      assert.equal(await isStopped(), true)
+      await assertGuestsLive()
+      await systemctl('daemon-reexec')
+      await assertGuestsLive()
+      // Without its program the daemon is not started, rather than failing again and again.
+      await systemctl('start', 'vmhostd')
+      assert.equal(await unitProperty('vmhostd', 'ActiveState'), 'inactive')
+      await assertGuestsLive()
+      await installDaemon()
+      await putBack()
+    })
+  }
+}
