@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createConnection } from 'node:net'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -6,6 +6,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import type { Consoles } from '../../src/ports/consoles.ts'
+import { until } from '../contract/until.ts'
 import type { AskedConsoles, ConsolesStage, SessionView } from '../contract/consoles-stage.ts'
 import type { AgentAnswer, AgentMethod } from './console-agent.ts'
 
@@ -17,7 +18,7 @@ const STORE_MAX = 8
 
 /** How the unit of a daemon may be set up; the whole of what consoles need unless told otherwise. */
 export type Setting = Partial<
-  Record<'NotifyAccess' | 'FileDescriptorStoreMax' | 'FileDescriptorStorePreserve', string>
+  Record<'Type' | 'NotifyAccess' | 'FileDescriptorStoreMax' | 'FileDescriptorStorePreserve', string>
 >
 
 export const systemctl = async (...words: string[]): Promise<string> =>
@@ -36,10 +37,17 @@ export class ConsoleService {
     if (this.#installed !== wanted) await this.#write(setting, enabled)
     this.#installed = wanted
     await systemctl('start', NAME)
+    // A service that cannot tell systemd when it is ready.
+    if (setting.Type !== undefined)
+      await until(
+        () => existsSync(SOCKET),
+        (exists) => exists,
+      )
   }
 
   async #write(setting: Setting, enabled: boolean): Promise<void> {
     const lines = Object.entries({
+      Type: 'notify',
       NotifyAccess: 'main',
       FileDescriptorStoreMax: String(STORE_MAX),
       FileDescriptorStorePreserve: 'yes',
@@ -51,7 +59,6 @@ export class ConsoleService {
       '[Unit]',
       'StartLimitIntervalSec=0',
       '[Service]',
-      'Type=notify',
       `ExecStart=${command}`,
       'Restart=always',
       'RestartSec=0',
@@ -72,6 +79,7 @@ export class ConsoleService {
     await systemctl('stop', NAME)
     await systemctl('clean', '--what=fdstore', NAME).catch(() => {})
     rmSync(join(UNITS, NAME))
+    rmSync(SOCKET, { force: true })
     rmSync(RUN_DIRECTORY, { recursive: true, force: true })
     rmSync(join(UNITS, 'multi-user.target.wants', NAME), { force: true })
     await systemctl('daemon-reload')

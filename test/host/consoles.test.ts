@@ -129,7 +129,14 @@ test('a VM whose console systemd lost ends with the daemon', { skip }, async (t)
 
 const wrong: readonly [why: string, setting: Setting, enabled: boolean, because: RegExp, mend: RegExp][] = [
   ['is not enabled', {}, false, /nothing refers to .* \(disabled|static\)/, /^systemctl enable/],
-  ['may not speak to systemd', { NotifyAccess: 'none' }, true, /NotifyAccess=none/, /NotifyAccess=main/],
+  [
+    // systemd sets `main` for any service that has Type=notify or a store.
+    'may not speak to systemd',
+    { Type: 'exec', NotifyAccess: 'none', FileDescriptorStoreMax: '0' },
+    true,
+    /NotifyAccess=none/,
+    /NotifyAccess=main/,
+  ],
   [
     'has no store',
     { FileDescriptorStoreMax: '0' },
