@@ -1,0 +1,73 @@
+/** What the installed executable serves without the sources that it was built from. */
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, readlinkSync } from 'node:fs'
+import { get } from 'node:https'
+import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { after, before, test } from 'node:test'
+import { closeController, controllerIdentity } from '../../lab/inside/controller.ts'
+import { installDaemon, mainPid } from '../../lab/inside/shell.ts'
+
+const EXECUTABLE = '/usr/bin/vmhostd'
+const checkout = new URL('../..', import.meta.url).pathname
+
+before(installDaemon)
+after(closeController)
+
+type Page = { readonly status: number | undefined; readonly type: string | undefined; readonly body: string }
+
+async function page(path: string): Promise<Page> {
+  const { promise, resolve, reject } = Promise.withResolvers<Page>()
+  get({ host: 'localhost', port: 9000, path, agent: false, ...controllerIdentity() }, (response) => {
+    const { statusCode: status, headers } = response
+    text(response).then((body) => resolve({ status, type: headers['content-type'], body }), reject)
+  }).on('error', reject)
+  return promise
+}
+
+/** Every directory in which Node would look for packages of a program at `file`. */
+function* packageFolders(file: string): Generator<string> {
+  for (let folder = dirname(file); ; folder = dirname(folder)) {
+    yield join(folder, 'node_modules')
+    if (folder === '/') return
+  }
+}
+
+test('no packages are in reach of the installed executable', async () => {
+  const pid = await mainPid('vmhostd')
+  assert.equal(readlinkSync(`/proc/${pid}/exe`), EXECUTABLE)
+  assert.equal(readlinkSync(`/proc/${pid}/cwd`), '/')
+  assert.deepEqual([...packageFolders(EXECUTABLE)].filter(existsSync), [])
+})
+
+test('the installed daemon serves its reference', async () => {
+  const { status, type, body } = await page('/docs')
+  assert.deepEqual([status, type], [200, 'text/html; charset=utf-8'])
+  assert.match(body, /src="\/docs\/scalar\.js"/)
+})
+
+test('the installed daemon serves the script of its reference as it was built in', async () => {
+  const { status, type, body } = await page('/docs/scalar.js')
+  assert.equal(status, 200)
+  assert.match(type ?? '', /^text\/javascript/)
+  const source = join(checkout, 'node_modules/@scalar/api-reference/dist/browser/standalone.js')
+  assert.ok(body === readFileSync(source, 'utf8'), 'it is another script')
+})
+
+test('the installed daemon serves all of its error codes', async () => {
+  const { status, type, body } = await page('/docs/errors')
+  assert.deepEqual([status, type], [200, 'text/html; charset=utf-8'])
+  const codes = readFileSync(join(checkout, 'docs/errors.md'), 'utf8').matchAll(/^\| `([a-z0-9_]+)` \|/gm)
+  const missing = [...codes].map(([, code]) => code).filter((code) => !body.includes(`id="${code}"`))
+  assert.deepEqual(missing, [])
+})
+
+test('the installed daemon serves its OpenAPI document', async () => {
+  const { status, type, body } = await page('/docs/swagger.json')
+  assert.equal(status, 200)
+  assert.match(type ?? '', /^application\/json/)
+  const document = JSON.parse(body) as { openapi: string; paths: Record<string, unknown> }
+  assert.match(document.openapi, /^3\.1\./)
+  for (const path of ['/v1/vms/{id}', '/v1/vms/{id}/power', '/v1/sync', '/docs/swagger.json'])
+    assert.ok(path in document.paths, `${path} is not described`)
+})
