@@ -310,6 +310,8 @@ export const limits = {
   bandwidthQueueBytesMax: 4 * 1024 * 1024,
 
   shutdownBoundMs: 10_000,
+  /** What a stop of the daemon may take beyond its bound: the store and the drivers are closed in it. */
+  shutdownMarginMs: 5_000,
 
   /** After a start at which systemd did not answer, the consoles that were taken over are counted again this often. */
   adoptionRecheckMs: 5000,

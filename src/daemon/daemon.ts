@@ -1,6 +1,7 @@
 import { createControllerApi } from '../api/controller/controller-api.ts'
 import { Waits } from '../api/controller/waits.ts'
 import { bareAddress } from '../config/config.ts'
+import { limits } from '../config/limits.ts'
 import { wakeVm } from '../commands/wake-vm.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
 import { notifyReady, notifyStopping } from '../host/systemd/notify.ts'
@@ -21,6 +22,7 @@ import { openAdminSocket } from './admin-socket.ts'
 import { reportAdoption } from './adoption-report.ts'
 import { readAsset } from './assets.ts'
 import { build } from './build.ts'
+import { endWork } from './end-work.ts'
 import { buildHost, outboundPolicyOf } from './build-host.ts'
 import type { Server } from 'node:http'
 import type { ControllerApi } from '../api/controller/controller-api.ts'
@@ -225,23 +227,18 @@ export class Daemon {
   async stop(reason: string): Promise<void> {
     const boundMs = this.#config.shutdownBoundSeconds * 1000
     this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stops; guests keep running')
-    notifyStopping()
+    notifyStopping(boundMs + limits.shutdownMarginMs)
     this.#ending.abort()
     this.#inspector.stop()
     this.#shells.end()
     this.#admin?.close()
-    const work = Promise.all([
-      this.#api?.close(boundMs),
-      this.#images.stop(),
-      this.#snapshots.stop(),
-      this.#reconciler.stop(),
-    ]).then(() => true)
-    const late = Promise.withResolvers<false>()
-    const timer = setTimeout(() => late.resolve(false), boundMs)
-    const inTime = await Promise.race([work, late.promise])
-    clearTimeout(timer)
-    if (!inTime)
-      this.#log.warn({}, 'the shutdown bound passed with work under way; the next start goes on from there')
+    const work = {
+      listener: this.#api?.close(boundMs),
+      images: this.#images.stop(),
+      snapshots: this.#snapshots.stop(),
+      workers: this.#reconciler.stop(),
+    }
+    await endWork(work, boundMs, this.#log)
     this.#built.traffic.close()
     this.#built.outbound.close()
     this.#built.consoles.close()

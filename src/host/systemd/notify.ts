@@ -46,7 +46,10 @@ export function notify(state: string, fds: readonly number[] = []): boolean {
 }
 
 export const notifyReady = (): boolean => notify('READY=1')
-export const notifyStopping = (): boolean => notify('STOPPING=1')
+
+/** Says that the process ends, and keeps systemd from killing it within `withinMs` (sd_notify(3), EXTEND_TIMEOUT_USEC). */
+export const notifyStopping = (withinMs: number): boolean =>
+  notify(`STOPPING=1\nEXTEND_TIMEOUT_USEC=${withinMs * 1000}`)
 
 /**
  * Resolves when systemd has dealt with everything that this process told it before: it closes the descriptor that comes

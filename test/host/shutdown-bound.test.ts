@@ -1,0 +1,49 @@
+/** A stop of the installed daemon waits as long as it is configured to, and systemd lets it. */
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:tls'
+import { after, before, test } from 'node:test'
+import { closeController, controllerIdentity } from '../../lab/inside/controller.ts'
+import { installDaemon, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+
+const CONFIG = '/etc/vmhostd/config.toml'
+/** Longer than TimeoutStopSec= of the unit, and shorter than the time that a request may take (`limits.requestMs`). */
+const BOUND_SECONDS = 24
+
+before(async () => {
+  await installDaemon()
+  const text = readFileSync(CONFIG, 'utf8')
+  writeFileSync(
+    CONFIG,
+    text.replace(/^#?shutdown_bound_seconds = .*$/m, `shutdown_bound_seconds = ${BOUND_SECONDS}`),
+  )
+  await sh('systemctl', 'restart', 'vmhostd')
+  await ready()
+})
+
+after(closeController)
+
+/** A request that never ends, as of a controller that hangs: its body does not come. */
+async function hangingRequest(): Promise<void> {
+  const socket = connect({ host: 'localhost', port: 9000, ...controllerIdentity() })
+  socket.on('error', () => {})
+  const answered = Promise.withResolvers<void>()
+  socket.on('data', () => answered.resolve())
+  // That the daemon asks for the body shows that the request is under way.
+  socket.write(
+    'PUT /v1/vms/never HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9\r\n',
+  )
+  socket.write('Content-Type: application/json\r\n\r\n')
+  await answered.promise
+}
+
+test('a stop with work that does not end takes the configured bound, and systemd does not kill the daemon', async () => {
+  await hangingRequest()
+  closeController()
+  const startedAt = performance.now()
+  await sh('systemctl', 'stop', 'vmhostd')
+  const seconds = (performance.now() - startedAt) / 1000
+  assert.equal(await unitProperty('vmhostd', 'Result'), 'success', `systemd killed it after ${seconds} s`)
+  assert.ok(seconds >= BOUND_SECONDS - 0.1, `it ended after ${seconds} s`)
+  assert.ok(seconds < BOUND_SECONDS + 3, `it ended after ${seconds} s`)
+})
