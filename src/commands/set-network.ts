@@ -3,23 +3,23 @@ import { err, ok } from '../lib/result.ts'
 import { isStopped, notStopped } from './changeable-vm.ts'
 import { refuseAddresses } from './check-addresses.ts'
 import { storeDesired } from './store-desired.ts'
-import type { CreateNetwork } from '../core/vm/create.ts'
+import type { SetNetwork } from '../core/vm/create.ts'
 import type { Network } from '../core/vm/desired.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { MacAddress, VmId } from '../core/vm/ids.ts'
 import type { Addresses } from './check-addresses.ts'
 import type { CommandContext, CommandResult } from './context.ts'
 
 /**
- * Stores the network as a whole. Bandwidth and firewall are the host's side and change under a running guest; the
- * addresses are known inside the guest too, and change only while it is stopped. Without a MAC address the present one stays.
+ * Changes the members of the network that are given. Bandwidth and firewall are the host's side and change under a running
+ * guest; the addresses are known inside the guest too, and change only while it is stopped.
  */
-export const setNetwork = (context: CommandContext, id: VmId, network: CreateNetwork): CommandResult =>
+export const setNetwork = (context: CommandContext, id: VmId, network: SetNetwork): CommandResult =>
   storeDesired(context, id, {
     reason: 'network',
     decide: (before) => {
       const { desired, host } = before
-      const macAddress = network.macAddress ?? desired.network?.macAddress ?? guestMac(host.userId)
-      const after: Network = { ...network, macAddress }
+      const after = changedNetwork(desired.network, network, guestMac(host.userId))
+      if (after === undefined) return ok(desired)
       if (!sameForGuest(desired.network, after) && !isStopped(before)) {
         return err(notStopped(before, 'The addresses'))
       }
@@ -27,6 +27,17 @@ export const setNetwork = (context: CommandContext, id: VmId, network: CreateNet
       return refusal === undefined ? ok({ ...desired, network: after }) : err(refusal)
     },
   })
+
+/** The network after a change, with the host's choice of a MAC address where none is left; undefined if there is none still. */
+function changedNetwork(
+  before: Network | undefined,
+  change: SetNetwork,
+  hostsChoice: MacAddress,
+): Network | undefined {
+  const entries = Object.entries({ ...before, ...change }).filter(([, value]) => value !== null)
+  if (before === undefined && entries.length === 0) return undefined
+  return { macAddress: hostsChoice, ...Object.fromEntries(entries) }
+}
 
 /** An address it has already is not judged again: the ranges may have changed since, and what is there stays. */
 const changedAddresses = (before: Network | undefined, after: Network): Addresses => ({

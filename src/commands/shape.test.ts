@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { commandStage } from '../../test/command-stage.ts'
+import { commandStage, createRequest } from '../../test/command-stage.ts'
+import { createVm } from './create-vm.ts'
 import { deleteVm } from './delete-vm.ts'
 import { resize, setCompute, setDisk } from './reshape.ts'
 import { setMetadata } from './set-metadata.ts'
 import { setNetwork } from './set-network.ts'
 import { setPower } from './set-power.ts'
+import type { SetNetwork } from '../core/vm/create.ts'
+import type { MacAddress } from '../core/vm/ids.ts'
 
 const compute = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
 
@@ -115,12 +118,44 @@ test('bandwidth and firewall change under a running guest, its addresses do not'
   const { record } = accepted(setNetwork(context, id, { ipv4Address, bandwidth }))
   assert.deepEqual(record.desired.network?.bandwidth, bandwidth)
   assert.match(record.desired.network?.macAddress ?? '', /^02:/, 'the address it had stays')
-  accepted(setNetwork(context, id, { ipv4Address, firewall: { inbound: [] } }))
+  const { record: closed } = accepted(setNetwork(context, id, { firewall: { inbound: [] } }))
+  assert.deepEqual(closed.desired.network, { ...record.desired.network, firewall: { inbound: [] } })
   const moved = { ipv4Address: '192.0.2.11' }
   assert.equal(refusal(setNetwork(context, id, moved)).code, 'vm_not_stopped')
   accepted(setPower(context, id, 'stopped'))
   seenAs('stopped')
   assert.equal(accepted(setNetwork(context, id, moved)).record.desired.network?.ipv4Address, '192.0.2.11')
+})
+
+test('a member of a network that is absent stays, and one that is null goes', (t) => {
+  const { context, id, create, accepted, seenAs } = commandStage(t)
+  create()
+  accepted(setPower(context, id, 'stopped'))
+  seenAs('stopped')
+  const network = (change: SetNetwork) =>
+    accepted(setNetwork(context, id, change)).record.desired.network ?? assert.fail('no network')
+  const macAddress = '02:00:5e:10:00:01' as MacAddress
+  const whole = {
+    macAddress,
+    ipv4Address: '192.0.2.10',
+    ipv6Address: '2001:db8::10',
+    bandwidth: { receiveMbitPerSecond: 10 },
+    firewall: { inbound: [] },
+  }
+  assert.deepEqual(network(whole), whole)
+  assert.equal(accepted(setNetwork(context, id, {})).changed, false)
+  const { ipv6Address: _, ...ipv4Only } = whole
+  assert.deepEqual(network({ ipv6Address: null }), ipv4Only)
+  assert.deepEqual(network({ ipv4Address: null, bandwidth: null, firewall: null }), { macAddress })
+  assert.notEqual(network({ macAddress: null }).macAddress, macAddress)
+})
+
+test('a change without anything in it gives no network to a VM that has none', (t) => {
+  const { context, id, accepted } = commandStage(t)
+  const { network: _, ...without } = createRequest()
+  accepted(createVm(context, id, without))
+  assert.equal(accepted(setNetwork(context, id, {})).changed, false)
+  assert.equal(accepted(setNetwork(context, id, { ipv4Address: null, firewall: null })).changed, false)
 })
 
 test('an address of another VM, of the host, or outside the ranges for guests is refused', (t) => {

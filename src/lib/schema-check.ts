@@ -34,7 +34,7 @@ type Failure = {
 
 /** The keywords of a schema that the words below come from. */
 type Rules = {
-  readonly type?: string
+  readonly type?: string | readonly string[]
   readonly minimum?: number
   readonly maximum?: number
   readonly minLength?: number
@@ -85,7 +85,7 @@ function complaintsOf(
         unknownMember(pointer, rulesAt(schema, failure.schemaPath.replace(/\/additionalProperties$/, ''))),
       ]
     case 'type':
-      return one('wrong_type', `must be ${TYPE_WORDS.get(rules.type) ?? 'of a different type'}`)
+      return one('wrong_type', `must be ${typeWords(rules)}`)
     case 'minimum':
     case 'maximum':
       return one('out_of_range', rangeWords(rules))
@@ -123,7 +123,15 @@ const TYPE_WORDS: ReadonlyMap<string | undefined, string> = new Map([
   ['boolean', 'true or false'],
   ['object', 'an object'],
   ['array', 'a list'],
+  ['null', 'null'],
 ])
+
+/** Of several types that a value may have, all are named. */
+const typeWords = ({ type }: Rules): string =>
+  [type ?? []]
+    .flat()
+    .map((name) => TYPE_WORDS.get(name) ?? name)
+    .join(' or ') || 'of a different type'
 
 const FORMAT_WORDS: ReadonlyMap<string | undefined, string> = new Map([
   ['ipv4', 'must be an IPv4 address'],

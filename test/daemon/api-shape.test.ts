@@ -123,6 +123,34 @@ test('a network with bandwidth and firewall comes back as it was put, in canonic
   assert.equal(again.status, 200)
 })
 
+test('a member of a network that is left out stays, null removes it, and a dry run shows which', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const limited = { bandwidth: { receive_mbit_per_second: 200 }, firewall: { inbound: [] } }
+  const { json } = await put(host, '/network', limited)
+  const { network } = json.desired
+  assert.deepEqual((await put(host, '/network', { bandwidth: { receive_mbit_per_second: 200 } })).status, 200)
+
+  const tried = await put(host, '/network?dry_run=true', { firewall: null })
+  assert.deepEqual(tried.json.dry_run.changes, [
+    { pointer: '/desired/network/firewall', from: { inbound: [] } },
+  ])
+  const answer = await put(host, '/network', { firewall: null, bandwidth: {} })
+  const { firewall: _firewall, bandwidth: _bandwidth, ...addresses } = network
+  assert.deepEqual(answer.json.desired.network, addresses)
+})
+
+test('null in the network of a request to create a VM is refused', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const network = { ipv4_address: '192.0.2.10', firewall: null, mac_address: null }
+  const answer = await host.call({ method: 'PUT', path, body: createBody({ network }) })
+  assertProblem(answer, 400, 'invalid_request')
+  assert.deepEqual(answer.json.errors.map(({ pointer }: { pointer: string }) => pointer).toSorted(), [
+    '/network/firewall',
+    '/network/mac_address',
+  ])
+})
+
 test('a network that cannot be is refused with every finding', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)

@@ -2,10 +2,10 @@ import { parseNetwork } from '../../core/network/cidr.ts'
 import { parseGuestAddress } from '../../core/network/guest-address.ts'
 import type { AddressFamily } from '../../core/network/guest-address.ts'
 import type { InboundRule, PortRange } from '../../core/network/inbound-rule.ts'
-import type { CreateNetwork } from '../../core/vm/create.ts'
+import type { CreateNetwork, SetNetwork } from '../../core/vm/create.ts'
 import type { MacAddress } from '../../core/vm/ids.ts'
 import type { Complaint } from '../../lib/schema-check.ts'
-import type { CreateNetworkWire } from './network.ts'
+import type { CreateNetworkWire, SetNetworkWire } from './network.ts'
 
 type InboundRuleWire = NonNullable<CreateNetworkWire['firewall']>['inbound'][number]
 
@@ -36,6 +36,24 @@ export function networkFromWire(
     ...(inbound === undefined ? {} : { firewall: { inbound } }),
   }
 }
+
+/** A change of a network, likewise. */
+export function networkChangeFromWire(body: SetNetworkWire, complaints: Complaint[]): SetNetwork {
+  const given = Object.fromEntries(
+    Object.entries(body).filter(([, value]) => value !== null),
+  ) as CreateNetworkWire
+  return {
+    ...networkFromWire(given, '', complaints),
+    ...(body.mac_address === null ? { macAddress: null } : {}),
+    ...(body.ipv4_address === null ? { ipv4Address: null } : {}),
+    ...(body.ipv6_address === null ? { ipv6Address: null } : {}),
+    ...(isNoLimit(body.bandwidth) ? { bandwidth: null } : {}),
+    ...(body.firewall === null ? { firewall: null } : {}),
+  }
+}
+
+const isNoLimit = (bandwidth: SetNetworkWire['bandwidth']): boolean =>
+  bandwidth !== undefined && bandwidthFromWire(bandwidth ?? undefined) === undefined
 
 /** No limit at all is one value, however it is written. */
 function bandwidthFromWire(bandwidth: CreateNetworkWire['bandwidth']): CreateNetwork['bandwidth'] {

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { MAC_ADDRESS_PATTERN } from '../../core/vm/ids.ts'
 import { CIDR_PATTERN, PORTS_PATTERN } from './words.ts'
-import type { Static } from 'typebox'
+import type { Static, TSchema } from 'typebox'
 
 const closed = { additionalProperties: false } as const
 
@@ -43,40 +43,39 @@ const inboundRuleSchema = Type.Object(
   { ...closed, description: 'Connections that others may open to the guest.' },
 )
 
-/** Members of a network that a request and an answer have in common. */
+const bandwidthsSchema = (otherwise: string) =>
+  Type.Object(
+    {
+      receive_mbit_per_second: bandwidthSchema(
+        'To the guest, at most, Ethernet headers included; what comes faster queues, then drops.',
+      ),
+      transmit_mbit_per_second: bandwidthSchema('From the guest, likewise.'),
+    },
+    { ...closed, description: `Enforced by the kernel. ${otherwise} Takes effect on a running VM.` },
+  )
+
+const firewallSchema = (otherwise: string) =>
+  Type.Object(
+    {
+      inbound: Type.Array(inboundRuleSchema, {
+        maxItems: limits.inboundRulesMax,
+        description: 'What one of these allows may be opened to the guest, and nothing else.',
+      }),
+    },
+    {
+      ...closed,
+      description:
+        `${otherwise} Replies to what the guest opened always pass, and so does the host itself. Takes effect on a ` +
+        'running VM.',
+    },
+  )
+
+/** Members of a network that a VM is created with, and that an answer has. */
 const networkMembers = {
   ipv4_address: Type.Optional(ipv4Schema),
   ipv6_address: Type.Optional(ipv6Schema),
-  bandwidth: Type.Optional(
-    Type.Object(
-      {
-        receive_mbit_per_second: bandwidthSchema(
-          'To the guest, at most, Ethernet headers included; what comes faster queues, then drops.',
-        ),
-        transmit_mbit_per_second: bandwidthSchema('From the guest, likewise.'),
-      },
-      {
-        ...closed,
-        description: 'Enforced by the kernel. Not limited where absent. Takes effect on a running VM.',
-      },
-    ),
-  ),
-  firewall: Type.Optional(
-    Type.Object(
-      {
-        inbound: Type.Array(inboundRuleSchema, {
-          maxItems: limits.inboundRulesMax,
-          description: 'What one of these allows may be opened to the guest, and nothing else.',
-        }),
-      },
-      {
-        ...closed,
-        description:
-          'As the host is configured where absent. Replies to what the guest opened always pass, and so does the host ' +
-          'itself. Takes effect on a running VM.',
-      },
-    ),
-  ),
+  bandwidth: Type.Optional(bandwidthsSchema('Not limited if absent.')),
+  firewall: Type.Optional(firewallSchema('As the host is configured if absent.')),
 }
 
 export const networkSchema = Type.Object(
@@ -92,20 +91,34 @@ export const createNetworkSchema = Type.Object(
   { ...closed, description: 'Where absent, the VM has no network device.' },
 )
 
+/** The same schema with `null` besides. In this form, a value that fits neither is still refused for what is wrong with it. */
+const orNull = <S extends TSchema & { readonly type: string }>(schema: S, description?: string) =>
+  Type.Optional(
+    Type.Unsafe<Static<S> | null>({
+      ...schema,
+      type: [schema.type, 'null'],
+      ...(description === undefined ? {} : { description }),
+    }),
+  )
+
 export const setNetworkSchema = Type.Object(
   {
-    mac_address: Type.Optional({ ...macAddressSchema, description: 'The present one where absent.' }),
-    ...networkMembers,
+    mac_address: orNull(macAddressSchema, 'The host chooses one if `null`.'),
+    ipv4_address: orNull(ipv4Schema, 'The guest has none if `null`.'),
+    ipv6_address: orNull(ipv6Schema, 'The guest has none if `null`.'),
+    bandwidth: orNull(bandwidthsSchema('Not limited if `null`.')),
+    firewall: orNull(firewallSchema('As the host is configured if `null`.')),
   },
   {
     ...closed,
     description:
-      'The network as a whole: a member that is left out is gone. `bandwidth` and `firewall` change under a running ' +
-      'guest; the addresses, which the guest knows too, only while the VM is stopped.',
+      'What to change of the network: a member that is absent stays as it is stored, and `null` removes it. `bandwidth` and ' +
+      '`firewall` are each replaced as a whole, and change under a running guest. The addresses, which the guest knows too, ' +
+      'change only while the VM is stopped.',
     examples: [
       {
         ipv4_address: '192.0.2.10',
-        ipv6_address: '2001:db8::10',
+        ipv6_address: null,
         bandwidth: { receive_mbit_per_second: 200, transmit_mbit_per_second: 50 },
         firewall: {
           inbound: [
@@ -119,4 +132,5 @@ export const setNetworkSchema = Type.Object(
 )
 
 export type NetworkWire = Static<typeof networkSchema>
+export type SetNetworkWire = Static<typeof setNetworkSchema>
 export type CreateNetworkWire = Static<typeof createNetworkSchema>

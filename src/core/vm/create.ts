@@ -6,6 +6,9 @@ import type { Metadata } from './record.ts'
 /** A network as it is asked for; the host chooses a MAC address where it is absent. */
 export type CreateNetwork = Omit<Network, 'macAddress'> & { readonly macAddress?: MacAddress }
 
+/** A change of a network: what is absent stays as it is, and `null` removes it. */
+export type SetNetwork = { readonly [Name in keyof Network]?: Network[Name] | null }
+
 /** A request to create a VM, validated in shape. The sources are no part of what makes two requests the same. */
 export type CreateVm = {
   readonly power: DesiredPower

@@ -1,7 +1,7 @@
 import { resize, setCompute, setDisk } from '../../../commands/reshape.ts'
 import { setNetwork } from '../../../commands/set-network.ts'
 import { ref } from '../../wire/named.ts'
-import { networkFromWire } from '../../wire/network-from-wire.ts'
+import { networkChangeFromWire } from '../../wire/network-from-wire.ts'
 import { computeFromWire, diskFromWire } from '../../wire/shape-from-wire.ts'
 import { invalidRequest } from '../validation.ts'
 import { BODY_CODES, mutate, mutationSchema } from './mutation.ts'
@@ -83,12 +83,13 @@ function putNetwork(app: App, rooms: ControllerRooms): void {
     operationId: 'setVmNetwork',
     summary: 'Set addresses, bandwidth and firewall',
     description:
-      'Bandwidth and firewall change under a running guest; the addresses only while the VM is stopped.',
+      'A member that is absent stays as it is stored; `null` removes it. Bandwidth and firewall change under a running ' +
+      'guest; the addresses only while the VM is stopped.',
     body: ref('SetNetwork'),
   }
   app.put('/v1/vms/:id/network', { schema }, async (request, reply): Promise<VmWire> => {
     const complaints: Complaint[] = []
-    const network = networkFromWire(request.body, '', complaints)
+    const network = networkChangeFromWire(request.body, complaints)
     if (complaints.length > 0) throw invalidRequest('body', complaints)
     return mutate({ request, reply, rooms }, (context, id) => setNetwork(context, id, network))
   })
