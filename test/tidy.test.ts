@@ -182,6 +182,11 @@ const bans: readonly Ban[] = [
     instead: 'faults are made by drivers',
     except: /^src\/(host|reconcile\/run-step|reconcile\/steps\/unit\.ensure-started)/,
   },
+  {
+    pattern: /from 'node:fs\/promises'/,
+    instead: 'files of the pool are used through src/host/pool/pool-files.ts, whose calls are bounded',
+    except: /^src\/(?!host\/(pool|staging)\/)|^src\/host\/pool\/gated-files?\.ts$/,
+  },
   { pattern: /@ts-(ignore|expect-error|nocheck)|\bas any\b|: any\b/, instead: 'types that hold' },
   {
     // Only what a viewer or a client sent is scrubbed of secrets alone.

@@ -26,7 +26,7 @@ import { run } from './process.ts'
 import { publish } from './publish.ts'
 import { step } from './step.ts'
 import type { StepLog } from './step.ts'
-import { ensureThreads, IMAGE_THREAD, PACK_THREAD } from './thread-bundle.ts'
+import { ensureThreads, FLUSH_THREAD, IMAGE_THREAD, PACK_THREAD } from './thread-bundle.ts'
 
 const NEEDS = [
   { name: 'binutils', probe: '/usr/bin/strip', why: 'strip takes 30 MB of symbols from the executable' },
@@ -61,6 +61,7 @@ const EXECUTABLES: readonly Executable[] = [
       'traffic.bpf.o': BPF_OBJECT,
       'pack-thread.js': PACK_THREAD,
       'image-thread.js': IMAGE_THREAD,
+      'flush-thread.js': FLUSH_THREAD,
     },
   },
 ]

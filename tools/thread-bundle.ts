@@ -7,10 +7,12 @@ import { checkout } from './paths.ts'
 /** What the executable gives its threads to run; a daemon that runs from its sources gives them the source. */
 export const PACK_THREAD = 'dist/thread/pack-thread.js'
 export const IMAGE_THREAD = 'dist/thread/image-thread.js'
+export const FLUSH_THREAD = 'dist/thread/flush-thread.js'
 
 const ENTRIES = {
   'src/host/staging/pack-thread.ts': PACK_THREAD,
   'src/host/pool/image-thread.ts': IMAGE_THREAD,
+  'src/host/threads/flush-thread.ts': FLUSH_THREAD,
 }
 
 /** Makes them anew, and answers which files went in. Safe while others do the same. */

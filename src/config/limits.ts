@@ -320,8 +320,23 @@ export const limits = {
   figuresEveryMs: 5000,
   /** A mounted pool answers in microseconds, a busy disk within a second or two; past this it does not answer. */
   hostLookMs: 3000,
-  /** Looks of VMs at their storage that run at once. Node has four threads for files; a pool that hangs may not hold all. */
-  poolLooksMax: 2,
+  /** Looks of VMs at their storage that run at once. */
+  poolLooksMax: 4,
+  /**
+   * Threads that Node has for calls that block: files, names, compression (libuv's UV_THREADPOOL_SIZE, set in the unit). What
+   * may hang has places below; names have half of the threads at most (libuv, "Thread pool work scheduling"). A test
+   * checks that some are left for everything else.
+   */
+  blockingThreads: 48,
+  /** Calls on the storage pool that may run at once; one that hangs keeps its place. */
+  poolCallsMax: 8,
+  /** The longest that one takes on a disk that is merely busy. */
+  poolCallMs: 60_000,
+  /** The same for calls that wait until the disk has what was written. */
+  poolFlushesMax: 4,
+  poolFlushMs: 600_000,
+  /** The same for the directory of local images, which may be on another file system. */
+  localImageCallsMax: 4,
   /** Figures older than this are unknown. Two looks, each as long as it may take, and the pause between them fit in. */
   figuresAgeMsMax: 15_000,
 

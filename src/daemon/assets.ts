@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { getAsset, getRawAsset, isSea } from 'node:sea'
+import { flushThreadBesideThis } from '../host/threads/file-flusher.ts'
 
 /** What the executable embeds, with its place when the daemon runs from its sources. */
 const SOURCES = {
@@ -19,9 +20,12 @@ export function readAsset(name: AssetName): Uint8Array {
   return readFileSync(new URL(SOURCES[name], import.meta.url))
 }
 
-/** What threads run, those that pack and those that store an image: embedded in the executable, else the source. */
+/** What threads run: embedded in the executable, else the source. The first packs, the second stores an image, the third flushes. */
 export const packThreadSource = (): URL | string =>
   isSea() ? getAsset('pack-thread.js', 'utf8') : new URL('../host/staging/pack-thread.ts', import.meta.url)
 
 export const imageThreadSource = (): URL | string =>
   isSea() ? getAsset('image-thread.js', 'utf8') : new URL('../host/pool/image-thread.ts', import.meta.url)
+
+export const flushThreadSource = (): URL | string =>
+  isSea() ? getAsset('flush-thread.js', 'utf8') : flushThreadBesideThis()

@@ -5,6 +5,7 @@ import { limits } from '../config/limits.ts'
 import { wakeVm } from '../commands/wake-vm.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
 import { notifyReady, notifyStopping } from '../host/systemd/notify.ts'
+import { FileFlusher } from '../host/threads/file-flusher.ts'
 import { newOperationId } from '../log/operation-id.ts'
 import { explain, planFor } from '../reconcile/explain.ts'
 import { readCounters } from '../reconcile/observe/read-counters.ts'
@@ -20,9 +21,10 @@ import { sweepOrphans } from '../reconcile/sweep-orphans.ts'
 import { Store } from '../store/store.ts'
 import { openAdminSocket } from './admin-socket.ts'
 import { reportAdoption } from './adoption-report.ts'
-import { readAsset } from './assets.ts'
+import { flushThreadSource, readAsset } from './assets.ts'
 import { build } from './build.ts'
 import { endWork } from './end-work.ts'
+import { checkThreads } from './check-threads.ts'
 import { buildHost, outboundPolicyOf } from './build-host.ts'
 import type { Server } from 'node:http'
 import type { ControllerApi } from '../api/controller/controller-api.ts'
@@ -70,10 +72,10 @@ export class Daemon {
   /** Resolves when the listener answers; adoption goes on after that. Throws what an operator can mend, in words. */
   static async start(config: Config, log: Log): Promise<Daemon> {
     log.info({ version: build.version, commit: build.commit, node: process.version }, 'vmhostd starts')
-    const store = new Store(config.stateDirectory, {
-      first: config.vms.userIdFirst,
-      count: config.vms.userIdCount,
-    })
+    checkThreads(log)
+    const flusher = new FileFlusher(flushThreadSource)
+    const userIds = { first: config.vms.userIdFirst, count: config.vms.userIdCount }
+    const store = new Store(config.stateDirectory, userIds, (fd) => flusher.datasync(fd))
     try {
       const poolId = await knownPool(store, config)
       await store.flushed()

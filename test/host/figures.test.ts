@@ -125,9 +125,9 @@ test(
       const [first = '', ...others] = await Promise.all(asked)
       assert.match(first, /no answer for 0\.1 s/)
       for (const fault of others)
-        assert.match(fault, /no answer for 0\.1 s|an earlier look still has no answer/)
+        assert.match(fault, /no answer for 0\.1 s|an earlier call still has no answer/)
       // It is known to hang, so nobody waits for it again.
-      assert.match(await faultOf(figures.images()), /an earlier look still has no answer/)
+      assert.match(await faultOf(figures.images()), /an earlier call still has no answer/)
       // Node has four threads for files; were they all taken, this would wait for ever.
       assert.equal((await figures.machine()).monitor.program, 'qemu-system-x86_64')
       assert.ok((await figures.memory()).totalMib > 0)

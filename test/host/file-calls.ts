@@ -1,6 +1,7 @@
 /** Cuts a driver off in the midst of its work with files, as the end of its process would. */
 import * as fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
+import { freePoolGate, poolGate } from '../../src/host/pool/pool-files.ts'
 
 const NAMES = [
   'chmod',
@@ -11,7 +12,6 @@ const NAMES = [
   'readdir',
   'readFile',
   'rename',
-  'rm',
   'rmdir',
   'stat',
   'truncate',
@@ -69,6 +69,8 @@ export async function cutOffAfter(passes: number, begin: () => Promise<unknown>)
     return ended
   } finally {
     work = undefined
+    // A process that has ended holds no thread.
+    Object.assign(poolGate, freePoolGate())
   }
 }
 

@@ -251,8 +251,8 @@ test('when the last one leaves the fetch ends, and the next one starts anew', { 
     ensure(storage, url, { signal: controller.signal }),
   ]
   await until(
-    () => temporaries().length,
-    (count) => count === 1,
+    () => [temporaries().length, asked()],
+    ([files, requests]) => files === 1 && requests === 1,
   )
   controller.abort(reason)
   // Heard at once: which of them rejects first is not decided.

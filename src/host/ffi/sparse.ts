@@ -1,10 +1,9 @@
 /** What node:fs does not offer of files with holes. */
-import { constants } from 'node:os'
-import { ErrnoError } from './errno-error.ts'
-import { errno, library } from './koffi.ts'
+import { library } from './koffi.ts'
 
 /** linux/fs.h; the same on x86-64 and arm64. */
 const SEEK_DATA = 3
+const SEEK_HOLE = 4
 /** SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER (sync_file_range(2)). */
 const WRITE_AND_WAIT = 1 | 2 | 4
 /** FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE (fallocate(2)). */
@@ -23,8 +22,11 @@ const fallocate = libc.func('int fallocate(int fd, int mode, int64_t offset, int
  * its own: while the file is written to the disk, XFS lets it wait for that, a tenth of a second at a time.
  */
 export const dataFrom = (fd: number, offset: number): Promise<number | undefined> =>
+  seek(fd, offset, SEEK_DATA)
+
+const seek = (fd: number, offset: number, whence: number): Promise<number | undefined> =>
   new Promise((resolve, reject) => {
-    lseek.async(fd, offset, SEEK_DATA, (error: Error | null, at: number | bigint) => {
+    lseek.async(fd, offset, whence, (error: Error | null, at: number | bigint) => {
       if (error === null) resolve(at < 0 ? undefined : Number(at))
       else reject(error)
     })
@@ -43,14 +45,11 @@ export const writeOut = (fd: number, offset: number, length: number): Promise<bo
   })
 
 /**
- * Whether a file has no data from an offset up to its end: what `dataFrom` does not tell from a failure. On this thread, so
- * of a file that nobody writes. Moves the descriptor's offset. Throws ErrnoError.
+ * Whether a hole begins at an offset of a file for which `dataFrom` told nothing: then it reaches to the end. Where that
+ * call failed this one does too, and answers false. Moves the descriptor's offset.
  */
-export function isHoleToEnd(fd: number, offset: number): boolean {
-  if (Number(lseek(fd, offset, SEEK_DATA)) >= 0) return false
-  if (errno() === constants.errno.ENXIO) return true
-  throw new ErrnoError('lseek SEEK_DATA', errno())
-}
+export const isHoleToEnd = async (fd: number, offset: number): Promise<boolean> =>
+  (await seek(fd, offset, SEEK_HOLE)) === offset
 
 /** Frees the space of a stretch of a file, which reads as zeros from then on. False where that failed. */
 export const punchHole = (fd: number, offset: number, length: number): Promise<boolean> =>

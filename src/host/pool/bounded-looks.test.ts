@@ -40,7 +40,7 @@ const isFault =
     return true
   }
 const isOverdue = isFault(/^measuring the pool: no answer for 0\.05 s$/)
-const isRefused = isFault(/^measuring the pool: an earlier look still has no answer$/)
+const isRefused = isFault(/^measuring the pool: an earlier call still has no answer$/)
 
 test('looks that hang are given up, no more than the places begin, and who waits is told so', async (t) => {
   const looks = looksWith(2)

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { truncateSync } from 'node:fs'
-import { mkdtemp, open, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
 import { checksumOf, FileCutShort } from './checksum.ts'
+import { open } from './pool-files.ts'
 
 const MIB = 1024 * 1024
 const never = new AbortController().signal
@@ -16,7 +17,7 @@ async function fileOf(t: TestContext, bytes: Uint8Array) {
   const directory = await mkdtemp(join(tmpdir(), 'vmh-'))
   const path = join(directory, 'memory')
   const handle = await open(path, 'w+')
-  await handle.write(bytes)
+  await handle.write(bytes, 0, bytes.length, 0)
   t.after(async () => {
     await handle.close()
     await rm(directory, { recursive: true })

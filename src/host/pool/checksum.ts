@@ -1,7 +1,6 @@
-import type { FileHandle } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 import { crc32AfterZeros } from '../../core/storage/crc32-zeros.ts'
-import { dataFrom } from '../ffi/sparse.ts'
+import type { GatedFile } from './gated-file.ts'
 
 /** One read, and one turn of the event loop: an eighth of a millisecond of checksum. Holes within are read as zeros. */
 const READ_BYTES = 512 * 1024
@@ -21,16 +20,16 @@ export class FileCutShort extends Error {
  * where data that was there is gone when it is read.
  */
 export async function checksumOf(
-  handle: FileHandle,
+  handle: GatedFile,
   lengthBytes: number,
   signal: AbortSignal,
 ): Promise<number> {
-  const pieces = piecesOf(handle.fd, lengthBytes)
+  const pieces = piecesOf(handle, lengthBytes)
   const readOn = async (buffer: Bytes): Promise<Read | undefined> => {
     const { value: piece } = await pieces.next()
     return piece && { from: piece.from, bytes: await readWhole(handle, buffer, piece) }
   }
-  // One read ahead. More win nothing, and Node has only four threads for files.
+  // One read ahead. More win nothing.
   let [free, next] = [Buffer.allocUnsafe(READ_BYTES), Buffer.allocUnsafe(READ_BYTES)]
   let reading = readOn(free)
   let crc = 0
@@ -52,10 +51,10 @@ export async function checksumOf(
 }
 
 /** What of a file may be data, in pieces to be read at once. */
-async function* piecesOf(fd: number, lengthBytes: number): AsyncGenerator<Extent, undefined> {
+async function* piecesOf(handle: GatedFile, lengthBytes: number): AsyncGenerator<Extent, undefined> {
   let areToldHoles = true
   for (let at = 0; at < lengthBytes;) {
-    const data: number | undefined = areToldHoles ? await dataFrom(fd, at) : undefined
+    const data: number | undefined = areToldHoles ? await handle.dataFrom(at) : undefined
     areToldHoles = data !== undefined
     const from = Math.min(data ?? at, lengthBytes)
     at = Math.min(from + READ_BYTES, lengthBytes)
@@ -64,7 +63,7 @@ async function* piecesOf(fd: number, lengthBytes: number): AsyncGenerator<Extent
   return undefined
 }
 
-async function readWhole(handle: FileHandle, buffer: Bytes, { from, to }: Extent): Promise<Bytes> {
+async function readWhole(handle: GatedFile, buffer: Bytes, { from, to }: Extent): Promise<Bytes> {
   let filled = 0
   while (filled < to - from) {
     const { bytesRead } = await handle.read(buffer, filled, to - from - filled, from + filled)

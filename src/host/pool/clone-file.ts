@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { copyFile, open } from 'node:fs/promises'
+import { copyFile, open } from './pool-files.ts'
 import { SparseFile } from './sparse-file.ts'
 import { errnoOf } from './storage-fault.ts'
 
@@ -34,18 +34,21 @@ const READ_BYTES = 1024 * 1024
 export async function copySparsely(from: string, to: string, signal: AbortSignal): Promise<void> {
   const source = await open(from, 'r')
   try {
-    const target = await SparseFile.create(to)
+    const file = await open(to, 'wx', 0o600)
+    const target = new SparseFile(file)
     try {
       const buffer = Buffer.allocUnsafe(READ_BYTES)
-      for (;;) {
+      for (let at = 0; ;) {
         signal.throwIfAborted()
-        const { bytesRead } = await source.read(buffer, 0, READ_BYTES)
+        const { bytesRead } = await source.read(buffer, 0, READ_BYTES, at)
         if (bytesRead === 0) break
         await target.write(buffer.subarray(0, bytesRead))
+        at += bytesRead
       }
       await target.finish()
     } finally {
-      await target.close()
+      await target.settle()
+      await file.close()
     }
   } finally {
     await source.close()

@@ -1,5 +1,5 @@
-import { lstat, rm, rmdir, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
+import { lstat, removeFile, rmdir, truncate } from './pool-files.ts'
 import { MEMORY } from './pool-paths.ts'
 import { metadataPath } from './prepare-saved.ts'
 import { errnoOf, ifThere } from './storage-fault.ts'
@@ -14,7 +14,7 @@ export const DISCARDED_PREFIX = 'saved-'
 export async function discardSaved(directory: string): Promise<void> {
   const memory = join(directory, MEMORY)
   await emptySaved(directory)
-  for (const path of [memory, metadataPath(directory)]) await rm(path, { force: true })
+  for (const path of [memory, metadataPath(directory)]) await removeFile(path)
   try {
     await rmdir(directory)
   } catch (error) {

@@ -1,5 +1,5 @@
-import { open, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { open, rename } from './pool-files.ts'
 
 /** Makes the content of a file, or the names in a directory, last through a power failure (fsync(2)). */
 export async function sync(path: string): Promise<void> {

@@ -1,14 +1,15 @@
 import { createHash } from 'node:crypto'
-import { open, rm } from 'node:fs/promises'
 import { HostFault } from '../../core/errors.ts'
 import { checkSource } from '../../core/storage/check-source.ts'
 import type { Sha256 } from '../../core/vm/ids.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
 import { contentOf } from './content.ts'
 import { BeginsAnew } from './image-body.ts'
+import type { StoringThread } from './fetch-places.ts'
 import type { ImageBody } from './image-body.ts'
 import { ImageWriter } from './image-writer.ts'
 import { openLocal } from './local-body.ts'
+import { open, removeFile } from './pool-files.ts'
 import { RemoteBody } from './remote-body.ts'
 import type { RemoteTerms } from './remote-body.ts'
 import { storageFault } from './storage-fault.ts'
@@ -31,6 +32,8 @@ export type Fetch = {
   /** A path where nothing is yet; what is left there after a failure is the caller's to remove. */
   readonly target: string
   readonly signal: AbortSignal
+  /** Told of each thread that stores some of it. */
+  readonly onThread: (thread: StoringThread) => void
 }
 
 /**
@@ -98,19 +101,16 @@ type Receiving = {
 
 async function receive(body: ImageBody, receiving: Receiving): Promise<Received> {
   const { fetch, terms, signal } = receiving
-  await rm(fetch.target, { force: true })
+  await removeFile(fetch.target)
   const file = await open(fetch.target, 'wx', 0o600)
+  const stored = { sha256: fetch.sha256, bytesMax: terms.bytesMax }
+  // Begun now, so that it is there when the first bytes are.
+  const writer = new ImageWriter({ source: terms.thread, file, terms: stored, signal })
+  fetch.onThread(writer)
   try {
-    const stored = { sha256: fetch.sha256, bytesMax: terms.bytesMax }
-    // Begun now, so that it is there when the first bytes are.
-    const writer = new ImageWriter({ source: terms.thread, file, terms: stored, signal })
-    try {
-      return await handOver(body, writer, receiving)
-    } finally {
-      await writer.end()
-    }
+    return await handOver(body, writer, receiving)
   } finally {
-    await file.close()
+    await writer.end()
   }
 }
 

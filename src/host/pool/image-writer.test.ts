@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -9,7 +8,11 @@ import type { TestContext } from 'node:test'
 import { zstdCompressSync } from 'node:zlib'
 import type { Sha256 } from '../../core/vm/ids.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
+import { hungPath } from '../../../test/hung-open.ts'
+import { NoAnswer } from './bounded-calls.ts'
+import { FetchPlaces } from './fetch-places.ts'
 import { ImageWriter, imageThreadBesideThis } from './image-writer.ts'
+import { open } from './pool-files.ts'
 
 const MIB = 1024 * 1024
 
@@ -31,6 +34,7 @@ type Options = {
   readonly sha256?: Sha256
   readonly bytesMax?: number
   readonly signal?: AbortSignal
+  readonly boundMs?: number
   readonly flags?: string
   /** An empty file of its own without it. */
   readonly path?: string
@@ -38,18 +42,17 @@ type Options = {
 
 async function stage(t: TestContext, options: Options = {}) {
   const { source = imageThreadBesideThis, sha256 = sha256Of(content), bytesMax = 100 * MIB } = options
-  const { signal = new AbortController().signal, flags = 'r+' } = options
+  const { signal = new AbortController().signal, flags = 'r+', boundMs = 60_000 } = options
   const directory = mkdtempSync(join(tmpdir(), 'image-writer-'))
   const { path = join(directory, 'image') } = options
   writeFileSync(path, '')
   const file = await open(path, flags)
-  const writer = new ImageWriter({ source, file, terms: { sha256, bytesMax }, signal })
+  const writer = new ImageWriter({ source, file, terms: { sha256, bytesMax }, signal, boundMs })
   t.after(async () => {
     await writer.end()
-    await file.close()
     rmSync(directory, { recursive: true })
   })
-  return { writer, path }
+  return { writer, path, file }
 }
 
 /** Answers whether all was wanted. The pieces are used again, as a source may. */
@@ -148,4 +151,44 @@ test('what is written begins to go to the disk before the end, and where that fa
   const { writer } = await stage(t, { source, path: '/dev/null' })
   writer.begin(false)
   await assert.rejects(writer.finish(), { code: 'storage_failed' })
+})
+
+test('a source that is slower than the bound of a write is waited for', async (t) => {
+  const { writer } = await stage(t, { boundMs: 20 })
+  writer.begin(false)
+  for (let at = 0; at < 5; at += 1) {
+    assert.ok(await writer.put(content.subarray(at, at + 1)))
+    await new Promise((resolve) => setTimeout(resolve, 30))
+  }
+  assert.equal(writer.failure, undefined)
+})
+
+test('a write that hangs fails the fetch, keeps its place until it ends, and the file open so long', async (t) => {
+  const hung = hungPath(t)
+  const source: ThreadSource = () => `require('node:fs').openSync(${JSON.stringify(hung.path)})`
+  const places = new FetchPlaces(1)
+  const { signal } = new AbortController()
+  const { writer, file } = await stage(t, { source, boundMs: 50 })
+  const storing = places.run(async (onThread) => {
+    onThread(writer)
+    writer.begin(false)
+    try {
+      await writer.finish()
+    } finally {
+      await writer.end()
+    }
+  }, signal)
+  const waiting = places.run(async () => assert.fail('it has no place'), signal)
+  await assert.rejects(storing, NoAnswer)
+  await assert.rejects(waiting, NoAnswer)
+  await assert.rejects(
+    places.run(async () => assert.fail('it has no place'), signal),
+    NoAnswer,
+  )
+  assert.ok((await file.stat()).isFile())
+  hung.release()
+  await writer.ended
+  await new Promise(setImmediate)
+  await places.run(async () => {}, signal)
+  await assert.rejects(file.stat(), { code: 'EBADF' })
 })

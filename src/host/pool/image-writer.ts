@@ -1,11 +1,12 @@
-import type { FileHandle } from 'node:fs/promises'
 import type { Worker } from 'node:worker_threads'
+import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
-import { writeOut } from '../ffi/sparse.ts'
 import { startThread } from '../threads/start-thread.ts'
+import { NoAnswer } from './bounded-calls.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
+import type { GatedFile } from './gated-file.ts'
 import type { FromImageThread, ToImageThread } from './image-messages.ts'
 import type { StoreTerms } from './store-content.ts'
 
@@ -17,10 +18,12 @@ const CHUNKS_MAX = 4
 
 export type ImageWriterOptions = {
   readonly source: ThreadSource
-  /** A new file. It must stay open until `end` has resolved. */
-  readonly file: FileHandle
+  /** A new file, which the writer closes. */
+  readonly file: GatedFile
   readonly terms: StoreTerms
   readonly signal: AbortSignal
+  /** How long a write may take; `limits.poolCallMs` where absent. */
+  readonly boundMs?: number
 }
 
 /**
@@ -29,11 +32,15 @@ export type ImageWriterOptions = {
  */
 export class ImageWriter {
   readonly #thread: Worker
-  readonly #fd: number
+  readonly #file: GatedFile
   readonly #signal: AbortSignal
   readonly #outcome = Promise.withResolvers<void>()
   /** Why it wants nothing more. */
   failure: unknown
+  /** Chunks that the thread has. */
+  #atThread = 0
+  /** All was handed over. */
+  #isWhole = false
   /** Nothing that is handed over is of use any more. */
   #isOver = false
   readonly #unused = Array.from({ length: CHUNKS_MAX }, () => new ArrayBuffer(CHUNK_BYTES))
@@ -43,14 +50,24 @@ export class ImageWriter {
   #written = 0
   #writtenOut = 0
   #writingOut: Promise<void> | undefined
+  readonly #ended = Promise.withResolvers<void>()
+  #hasEnded = false
+  /** Whether the thread said something since the last look at that. */
+  #wasHeard = true
+  readonly #watch: NodeJS.Timeout
 
-  constructor({ source, file, terms, signal }: ImageWriterOptions) {
-    this.#fd = file.fd
+  constructor({ source, file, terms, signal, boundMs = limits.poolCallMs }: ImageWriterOptions) {
+    this.#file = file
     this.#signal = signal
     this.#thread = startThread(source, { ...terms, fd: file.fd })
     this.#thread.on('message', (message: FromImageThread) => this.#hear(message))
     this.#thread.on('error', (error) => this.#fail(endedBy(error)))
-    this.#thread.on('exit', () => this.#fail(threadFault('it ended by itself')))
+    this.#thread.on('exit', () => {
+      this.#hasEnded = true
+      this.#ended.resolve()
+      this.#fail(threadFault('it ended by itself'))
+    })
+    this.#watch = setInterval(() => this.#look(boundMs), boundMs)
     // Told to whom asks for it.
     this.#outcome.promise.catch(() => {})
   }
@@ -77,16 +94,45 @@ export class ImageWriter {
   /** All has come. Throws HostFault, ErrnoError and the signal's reason. */
   async finish(): Promise<void> {
     this.#handOver()
+    this.#isWhole = true
     this.#tell({ kind: 'end' })
     await abortable(this.#outcome.promise, this.#signal)
     await this.#writingOut
   }
 
-  /** Ends it where it is. Nothing is done with the file any more when this resolves. */
+  /** Nothing is done with the file any more. */
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
+  get ended(): Promise<void> {
+    return this.#ended.promise
+  }
+
+  /** Ends it where it is, and closes the file. A write that hangs is not waited for: both are done when it ends. */
   async end(): Promise<void> {
     this.#isOver = true
+    clearInterval(this.#watch)
+    const late = Promise.withResolvers<void>()
+    const timer = setTimeout(late.resolve, limits.hostLookMs)
+    try {
+      await Promise.race([this.#end(), late.promise])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  async #end(): Promise<void> {
     await this.#thread.terminate()
     await this.#writingOut?.catch(() => {})
+    await this.#file.close()
+  }
+
+  /** What is handed over is worked at, and the thread tells of that. One that says nothing hangs in a write. */
+  #look(boundMs: number): void {
+    const isIdle = this.#isOver || (this.#atThread === 0 && !this.#isWhole)
+    if (!this.#wasHeard && !isIdle) this.#fail(new NoAnswer(`no answer for ${boundMs / 1000} s`))
+    this.#wasHeard = isIdle
   }
 
   #handOver(): void {
@@ -94,6 +140,7 @@ export class ImageWriter {
     const chunk = this.#chunk.subarray(0, this.#filled)
     this.#chunk = undefined
     this.#filled = 0
+    this.#atThread += 1
     this.#tell({ kind: 'chunk', chunk }, [chunk.buffer])
   }
 
@@ -112,8 +159,10 @@ export class ImageWriter {
   }
 
   #hear(message: FromImageThread): void {
+    this.#wasHeard = true
     switch (message.kind) {
       case 'used':
+        this.#atThread -= 1
         this.#unused.push(message.buffer)
         this.#onUnused()
         return
@@ -143,7 +192,7 @@ export class ImageWriter {
     while (this.#writtenOut < this.#written && !this.#isOver) {
       const from = this.#writtenOut
       this.#writtenOut = this.#written
-      if (!(await writeOut(this.#fd, from, this.#written - from)))
+      if (!(await this.#file.writeOut(from, this.#written - from)))
         throw new HostFault('storage_failed', 'writing it to the disk')
     }
     this.#writingOut = undefined

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ImageSource } from '../../core/storage/image-source.ts'
 import type { Sha256 } from '../../core/vm/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
-import { Semaphore } from '../../lib/semaphore.ts'
 import { publish, sync } from './durable.ts'
 import { fetchImage } from './fetch-image.ts'
+import { FetchPlaces } from './fetch-places.ts'
+import type { PlacedFetch, StoringThread } from './fetch-places.ts'
 import type { FetchTerms } from './fetch-image.ts'
+import { chmod, removeFile, rename, stat } from './pool-files.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import { ifThere, storageFault } from './storage-fault.ts'
 
@@ -16,11 +17,16 @@ const READ_ONLY_MODE = 0o444
 /** One fetch, and how many are waiting for it. */
 type Shared = { readonly done: Promise<void>; readonly controller: AbortController; askers: number }
 
+type Fetching = {
+  readonly signal: AbortSignal
+  readonly onThread: (thread: StoringThread) => void
+}
+
 /** The images of a pool. A digest is fetched once at a time, whoever asks, and only while somebody still does. */
 export class Images {
   readonly #paths: PoolPaths
   readonly #terms: FetchTerms
-  readonly #places: Semaphore
+  readonly #places: FetchPlaces
   readonly #fetches = new Map<Sha256, Shared>()
   /** How many tasks read an image now. */
   readonly #uses = new Map<Sha256, number>()
@@ -28,7 +34,7 @@ export class Images {
   constructor(paths: PoolPaths, terms: FetchTerms, fetchesMax: number) {
     this.#paths = paths
     this.#terms = terms
-    this.#places = new Semaphore(fetchesMax)
+    this.#places = new FetchPlaces(fetchesMax)
   }
 
   async ensure(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void> {
@@ -65,7 +71,7 @@ export class Images {
       // In one step, so that nobody finds half an image; what is left after a crash, start sweeps.
       if ((await ifThere(rename(this.#paths.image(sha256), removed).then(() => true))) !== true) return
       await sync(this.#paths.images)
-      await rm(removed)
+      await removeFile(removed)
     } catch (error) {
       throw storageFault(error, `removing image ${sha256}`)
     }
@@ -82,7 +88,8 @@ export class Images {
   #begin(sha256: Sha256, source: ImageSource): Shared {
     const controller = new AbortController()
     const { signal } = controller
-    const done = this.#places.run(() => this.#fetch(sha256, source, signal), signal)
+    const fetch: PlacedFetch = (onThread) => this.#fetch(sha256, source, { signal, onThread })
+    const done = this.#places.run(fetch, signal)
     const shared = { done, controller, askers: 0 }
     this.#fetches.set(sha256, shared)
     return shared
@@ -94,16 +101,16 @@ export class Images {
     await done.catch(() => {})
   }
 
-  async #fetch(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void> {
+  async #fetch(sha256: Sha256, source: ImageSource, { signal, onThread }: Fetching): Promise<void> {
     const target = join(this.#paths.tmp, `image-${randomUUID()}`)
     try {
-      await fetchImage({ sha256, url: source.url.reveal(), target, signal }, this.#terms)
+      await fetchImage({ sha256, url: source.url.reveal(), target, signal, onThread }, this.#terms)
       await chmod(target, READ_ONLY_MODE)
       await publish(target, this.#paths.image(sha256))
     } catch (error) {
       throw storageFault(error, `storing image ${sha256}`)
     } finally {
-      await rm(target, { force: true })
+      await removeFile(target)
     }
   }
 }

@@ -1,12 +1,18 @@
 import { constants } from 'node:fs'
-import { open, readlink, realpath } from 'node:fs/promises'
-import type { FileHandle } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { HostFault } from '../../core/errors.ts'
+import { limits } from '../../config/limits.ts'
+import { BoundedCalls, NoAnswer } from './bounded-calls.ts'
+import { gatedFiles } from './gated-files.ts'
+import type { GatedFile } from './gated-file.ts'
 import type { ImageBody } from './image-body.ts'
 import { errnoOf, storageFault } from './storage-fault.ts'
 
 const READ_BYTES = 1024 * 1024
+
+/** The directory may be on a file system of its own, which may hang where the pool does not. One gate a process, as of the pool. */
+const calls = new BoundedCalls({ places: limits.localImageCallsMax, boundMs: limits.poolCallMs })
+const { open, readlink, realpath } = gatedFiles({ calls, flushes: calls })
 
 /** Opens an image in the local directory. Throws HostFault `image_source_refused` for what is not a file inside it. */
 export async function openLocal(url: URL, directory: string, doing: string): Promise<ImageBody> {
@@ -23,7 +29,7 @@ export async function openLocal(url: URL, directory: string, doing: string): Pro
 }
 
 /** Each chunk is overwritten by the next. */
-async function* chunksOf(handle: FileHandle): AsyncGenerator<Uint8Array> {
+async function* chunksOf(handle: GatedFile): AsyncGenerator<Uint8Array> {
   const buffer = Buffer.allocUnsafe(READ_BYTES)
   for (let at = 0; ;) {
     const { bytesRead } = await handle.read(buffer, 0, READ_BYTES, at)
@@ -41,12 +47,13 @@ function pathOf(url: URL, doing: string): string {
   }
 }
 
-async function openFile(path: string, doing: string): Promise<FileHandle> {
+async function openFile(path: string, doing: string): Promise<GatedFile> {
   try {
     // Without O_NONBLOCK a FIFO would block the open until somebody writes to it (open(2)).
     return await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch (error) {
-    if (errnoOf(error) === undefined) throw refused(doing, 'its path is malformed')
+    if (errnoOf(error) === undefined && !(error instanceof NoAnswer))
+      throw refused(doing, 'its path is malformed')
     throw storageFault(error, doing, 'image_unavailable')
   }
 }
@@ -55,7 +62,7 @@ async function openFile(path: string, doing: string): Promise<FileHandle> {
  * Asks the kernel where the file that was opened really is (proc_pid_fd(5)), so that neither `..` nor a symbolic link
  * leads out of the directory, not even one that is changed meanwhile.
  */
-async function checkInside(handle: FileHandle, directory: string, doing: string): Promise<void> {
+async function checkInside(handle: GatedFile, directory: string, doing: string): Promise<void> {
   const [path, inside] = await Promise.all([readlink(`/proc/self/fd/${handle.fd}`), realpath(directory)])
   if (!path.startsWith(`${inside}/`)) throw refused(doing, 'it is outside of the local image directory')
 }

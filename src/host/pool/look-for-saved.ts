@@ -1,4 +1,3 @@
-import { lstat, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { judgeSavedState } from '../../core/storage/judge-saved-state.ts'
 import { corrupt, parseSavedMetadata } from '../../core/storage/saved-metadata.ts'
@@ -7,6 +6,7 @@ import type { SavedState, SavingMonitor } from '../../core/storage/saved-state.t
 import type { VmId } from '../../core/vm/ids.ts'
 import { err } from '../../lib/result.ts'
 import type { Result } from '../../lib/result.ts'
+import { lstat, readdir, readFile } from './pool-files.ts'
 import { MEMORY, SAVE, SAVED, SAVED_UNFINISHED } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import { diskIdentity, metadataPath } from './prepare-saved.ts'

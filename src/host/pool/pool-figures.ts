@@ -1,4 +1,4 @@
-import { open, statfs } from 'node:fs/promises'
+import { open, statfs } from './pool-files.ts'
 import { verifyMarker, verifyPool } from './pool-marker.ts'
 import { storageFault } from './storage-fault.ts'
 import { storedImages } from './stored-images.ts'
@@ -10,7 +10,7 @@ const MIB = 1024 * 1024
 /** Sizes of the file system that the pool's marker lies on. Throws HostFault `storage_inspection_failed`. */
 export async function poolFigures(paths: PoolPaths, poolId: string): Promise<PoolFigures> {
   try {
-    const marker = await open(paths.marker)
+    const marker = await open(paths.marker, 'r')
     try {
       // Through the open marker, so that a mount or an unmount meanwhile cannot put another file system in its place.
       const { frsize, blocks, bavail } = await statfs(`/proc/self/fd/${marker.fd}`)

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import { reflink } from './clone-file.ts'
 import { publish } from './durable.ts'
+import { chmod, mkdir, readFile, removeFile, stat, writeFile } from './pool-files.ts'
 import { PASSAGE_MODE, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
-import type { FileHandle } from 'node:fs/promises'
+import type { GatedFile } from './gated-file.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import { ifThere, storageFault } from './storage-fault.ts'
 
@@ -35,18 +35,15 @@ export async function markPool(directory: string): Promise<MarkedPool> {
 /** Throws HostFault `storage_inspection_failed` unless this is the pool, whole and in sight. */
 export async function verifyPool(paths: PoolPaths, poolId: string): Promise<void> {
   try {
-    await Promise.all([
-      verifyMarker(paths.marker, poolId),
-      stat(paths.images),
-      stat(paths.disks),
-      stat(paths.tmp),
-    ])
+    // The mark first and alone: where the pool hangs, one thread hangs with it.
+    await verifyMarker(paths.marker, poolId)
+    for (const path of [paths.images, paths.disks, paths.tmp]) await stat(path)
   } catch (error) {
     throw outOfSight(error)
   }
 }
 
-/** The same but for what is in it. One question after another: where the pool hangs, one thread hangs with it. */
+/** The same but for what is in it. */
 export async function sightPool(paths: PoolPaths, poolId: string): Promise<void> {
   try {
     await verifyMarker(paths.marker, poolId)
@@ -59,7 +56,7 @@ const outOfSight = (error: unknown): unknown =>
   storageFault(error, 'looking for the storage pool', 'storage_inspection_failed')
 
 /** Throws unless this is the marker of that pool. */
-export async function verifyMarker(marker: string | FileHandle, poolId: string): Promise<void> {
+export async function verifyMarker(marker: string | GatedFile, poolId: string): Promise<void> {
   const found = await readMarker(marker)
   if (found === poolId) return
   throw inspectionFault('reading the pool marker', `the pool there is ${found}, not ${poolId}`)
@@ -82,8 +79,8 @@ async function makeDirectories(directory: string, paths: PoolPaths): Promise<voi
 export const poolIdOf = (directory: string): Promise<string> => readMarker(poolPaths(directory).marker)
 
 /** The pool's id. */
-async function readMarker(marker: string | FileHandle): Promise<string> {
-  const text = await readFile(marker, 'utf8')
+async function readMarker(marker: string | GatedFile): Promise<string> {
+  const text = typeof marker === 'string' ? await readFile(marker, 'utf8') : await marker.readText()
   const { pool_id, version } = parseObject(text)
   if (typeof pool_id !== 'string' || pool_id === '')
     throw inspectionFault('reading the pool marker', 'it has no pool id')
@@ -110,7 +107,7 @@ async function canReflink(tmp: string): Promise<boolean> {
     await writeFile(from, 'probe')
     return await reflink(from, to)
   } finally {
-    await Promise.all([from, to].map((path) => rm(path, { force: true })))
+    await Promise.all([from, to].map(removeFile))
   }
 }
 

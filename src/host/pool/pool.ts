@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { readdir, readlink, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import type { DiskState, SeedState, StorageState } from '../../core/plan/world.ts'
@@ -17,6 +16,7 @@ import type { Outbound } from '../object-store/outbound-request.ts'
 import type { FetchTerms } from './fetch-image.ts'
 import { imageThreadBesideThis } from './image-writer.ts'
 import { Images } from './images.ts'
+import { readdir, readlink, removeTree, rename, stat } from './pool-files.ts'
 import { sightPool, verifyPool } from './pool-marker.ts'
 import { PoolSavedStates } from './saved-states.ts'
 import { poolPaths, seedDigestOf } from './pool-paths.ts'
@@ -81,7 +81,7 @@ export class Pool implements Storage {
 
   async #inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
     try {
-      // First and alone, so that a pool that hangs holds one thread and not one a question.
+      // First and alone: where the pool hangs, one thread hangs with it.
       await sightPool(this.#paths, this.#poolId)
       const [disk, seed, there] = await Promise.all([
         this.#inspectDisk(id),
@@ -131,7 +131,7 @@ export class Pool implements Storage {
       // Out of the way in one step, so that half a removal is never seen; what is left after a crash, start sweeps.
       await rename(this.#paths.vm(id), removed)
       await sync(this.#paths.disks)
-      await rm(removed, { recursive: true, force: true })
+      await removeTree(removed)
     } catch (error) {
       throw storageFault(error, `removing the disks of VM ${id}`)
     }
@@ -179,7 +179,7 @@ export class Pool implements Storage {
 
   /** Before anything is made: the pool is in sight, and what an earlier run left half-made is gone. */
   async #ready(): Promise<void> {
-    await verifyPool(this.#paths, this.#poolId)
+    await this.#looks.take('looking for the storage pool', () => verifyPool(this.#paths, this.#poolId))
     this.#swept ??= this.#sweep()
     await this.#swept
   }
@@ -189,7 +189,7 @@ export class Pool implements Storage {
       for (const name of await readdir(this.#paths.tmp)) {
         const path = join(this.#paths.tmp, name)
         if (name.startsWith(DISCARDED_PREFIX)) await emptySaved(path)
-        await rm(path, { recursive: true, force: true })
+        await removeTree(path)
       }
     } catch (error) {
       this.#swept = undefined

@@ -1,6 +1,4 @@
 import { constants } from 'node:fs'
-import { lstat, mkdir, open, rename, stat } from 'node:fs/promises'
-import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
@@ -9,10 +7,11 @@ import type { DiskIdentity, SavedMetadata } from '../../core/storage/saved-metad
 import type { SaveTerms } from '../../core/storage/saved-state.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
-import { writeOut } from '../ffi/sparse.ts'
 import type { CheckedMemory } from './checked-memory.ts'
 import { checksumOf, FileCutShort } from './checksum.ts'
 import { sync } from './durable.ts'
+import type { GatedFile } from './gated-file.ts'
+import { lstat, mkdir, open, rename, stat } from './pool-files.ts'
 import { MEMORY, PASSAGE_MODE } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import { ifThere } from './storage-fault.ts'
@@ -86,7 +85,7 @@ export async function takeOver({ paths, id, doing, signal }: Preparation): Promi
   await rename(written, join(directory, MEMORY))
 }
 
-async function own(handle: FileHandle, writerDirectory: string, doing: string): Promise<void> {
+async function own(handle: GatedFile, writerDirectory: string, doing: string): Promise<void> {
   const found = await handle.stat()
   // A second name would be a way for its owner to keep it.
   if (!found.isFile() || found.nlink !== 1)
@@ -100,7 +99,7 @@ type Flushing = Pick<Preparation, 'doing' | 'flushes' | 'signal'>
 
 /** Brings a file to the disk, and answers its checksum. Both go on beside each other; where one fails, both stop. */
 async function flushed(
-  handle: FileHandle,
+  handle: GatedFile,
   lengthBytes: number,
   { doing, flushes, signal }: Flushing,
 ): Promise<number> {
@@ -124,12 +123,12 @@ async function flushed(
  * threads it needs to others in between.
  */
 async function writeAllOut(
-  handle: FileHandle,
+  handle: GatedFile,
   lengthBytes: number,
   { doing, flushes, signal }: Flushing,
 ): Promise<void> {
   for (let at = 0; at < lengthBytes; at += limits.saveFlushBytes) {
-    const whole = await flushes.run(() => writeOut(handle.fd, at, limits.saveFlushBytes), signal)
+    const whole = await flushes.run(() => handle.writeOut(at, limits.saveFlushBytes), signal)
     if (!whole) throw new HostFault('storage_failed', `${doing}: the pool did not take what was written`)
     signal.throwIfAborted()
   }

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
-import { chmod, chown, lstat, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
@@ -17,6 +16,7 @@ import { checksumOf, FileCutShort } from './checksum.ts'
 import { DISCARDED_PREFIX, discardSaved } from './discard-saved.ts'
 import { sync } from './durable.ts'
 import { lookForSaved, readSavedMetadata } from './look-for-saved.ts'
+import { chmod, chown, lstat, mkdir, open, readdir, removeFile, rename, stat, unlink } from './pool-files.ts'
 import { sightPool } from './pool-marker.ts'
 import { MEMORY, PRIVATE_MODE } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
@@ -159,7 +159,7 @@ export class PoolSavedStates implements SavedStates {
     const doing = `checking the saved memory of VM ${id}`
     signal.throwIfAborted()
     try {
-      await sightPool(this.#paths, this.#poolId)
+      await this.#looks.take(doing, () => sightPool(this.#paths, this.#poolId))
       const metadata = await readSavedMetadata(this.#paths, id)
       if (!metadata.ok) throw corruptFault(doing, metadata.error.because)
       const { lengthBytes, crc32 } = metadata.value.memory
@@ -216,7 +216,7 @@ export class PoolSavedStates implements SavedStates {
   async #removeUnfinished(id: VmId): Promise<void> {
     this.#discard(id, await this.#retire(this.#paths.savedUnfinished(id)))
     const { writing } = this.paths(id)
-    if ((await ifThere(lstat(writing)))?.isFile() === true) await rm(writing, { force: true })
+    if ((await ifThere(lstat(writing)))?.isFile() === true) await removeFile(writing)
   }
 
   /** Takes a directory out of the VM's in one step, and answers where it is; undefined where there is none. */

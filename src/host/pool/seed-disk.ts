@@ -1,10 +1,10 @@
-import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import type { Seed } from '../../core/storage/seed.ts'
 import type { Log } from '../../log/log.ts'
 import { ExitError } from '../exec/exit-error.ts'
 import { run } from '../exec/exec.ts'
+import { mkdir, removeTree, writeFile } from './pool-files.ts'
 
 /** Any fixed time does: with it the same seed always makes the same bytes. */
 const DATE = '2000010100000000'
@@ -40,7 +40,7 @@ export async function writeSeedDisk(
   } catch (error) {
     throw seedFault(error, doing, log)
   } finally {
-    await rm(files, { recursive: true, force: true })
+    await removeTree(files)
   }
 }
 

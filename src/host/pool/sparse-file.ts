@@ -1,24 +1,26 @@
-import { ftruncate, write } from 'node:fs'
-import { open } from 'node:fs/promises'
-import type { FileHandle } from 'node:fs/promises'
-import { promisify } from 'node:util'
-
 /** What is written to the disk at once. */
 const BUFFER_BYTES = 1024 * 1024
 /** Zeros are left out in pieces of this size, a multiple of any file system's block. */
 const BLOCK_BYTES = 64 * 1024
 const ZEROS = Buffer.alloc(BLOCK_BYTES)
 
-const writeAt = promisify(write)
-const setSize = promisify(ftruncate)
+/** An empty file that is open to write. */
+export type SparseTarget = {
+  write(
+    bytes: Uint8Array,
+    offset: number,
+    length: number,
+    position: number,
+  ): Promise<{ readonly bytesWritten: number }>
+  truncate(bytes: number): Promise<void>
+}
 
 /**
  * A new file written from its start to its end, in which blocks of zeros become holes. One buffer is filled while another
  * is written, so what fails is told by a later call, at the latest by `finish`.
  */
 export class SparseFile {
-  readonly #fd: number
-  readonly #handle: FileHandle | undefined
+  readonly #target: SparseTarget
   #buffer = Buffer.allocUnsafe(BUFFER_BYTES)
   #spare = Buffer.allocUnsafe(BUFFER_BYTES)
   #filled = 0
@@ -27,19 +29,8 @@ export class SparseFile {
   #writing: Promise<void> = Promise.resolve()
   #written = 0
 
-  private constructor(fd: number, handle?: FileHandle) {
-    this.#fd = fd
-    this.#handle = handle
-  }
-
-  static async create(path: string): Promise<SparseFile> {
-    const handle = await open(path, 'wx', 0o600)
-    return new SparseFile(handle.fd, handle)
-  }
-
-  /** An empty file that somebody else has open, and closes. */
-  static on(fd: number): SparseFile {
-    return new SparseFile(fd)
+  constructor(target: SparseTarget) {
+    this.#target = target
   }
 
   /** Bytes from the start that nothing is written to any more. */
@@ -58,18 +49,16 @@ export class SparseFile {
     }
   }
 
-  /** Writes the rest, sets the size and closes; the file is not yet synced. */
+  /** Writes the rest and sets the size; the file is not yet synced. */
   async finish(): Promise<void> {
     await this.#flush()
     await this.#writing
-    await setSize(this.#fd, this.#given)
-    await this.#handle?.close()
+    await this.#target.truncate(this.#given)
   }
 
-  /** Closes the file as it is, once nothing is being written; does nothing after `finish`. */
-  async close(): Promise<void> {
+  /** Resolves when nothing is being written. */
+  async settle(): Promise<void> {
     await this.#writing.catch(() => {})
-    await this.#handle?.close()
   }
 
   /** Resolves when the buffer may be filled again. */
@@ -100,7 +89,7 @@ export class SparseFile {
 
   async #put(bytes: Uint8Array, position: number): Promise<void> {
     for (let at = 0; at < bytes.length;) {
-      const { bytesWritten } = await writeAt(this.#fd, bytes, at, bytes.length - at, position + at)
+      const { bytesWritten } = await this.#target.write(bytes, at, bytes.length - at, position + at)
       at += bytesWritten
     }
   }

@@ -1,6 +1,7 @@
 import { constants } from 'node:os'
 import { getSystemErrorMessage } from 'node:util'
 import { HostFault } from '../../core/errors.ts'
+import { NoAnswer } from './bounded-calls.ts'
 import type { FaultCode } from '../../core/errors.ts'
 
 /** The errno name of a failed system call; undefined for any other error. */
@@ -24,6 +25,7 @@ const CODES: Readonly<Record<string, FaultCode>> = {
  * told without the path that Node puts into its message: faults are shown to the controller, and host paths are not.
  */
 export function storageFault(error: unknown, doing: string, code?: FaultCode): unknown {
+  if (error instanceof NoAnswer) return new HostFault(code ?? 'storage_failed', doing, { cause: error.cause })
   const name = errnoOf(error)
   if (name === undefined) return error
   const { errno = 0 } = error as NodeJS.ErrnoException

@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto'
+import { ftruncate, write } from 'node:fs'
+import { promisify } from 'node:util'
 import { HostFault } from '../../core/errors.ts'
 import type { Sha256 } from '../../core/vm/ids.ts'
 import { unpacked } from './content.ts'
 import { SparseFile } from './sparse-file.ts'
+import type { SparseTarget } from './sparse-file.ts'
 
 export type StoreTerms = {
   /** Of what is stored. */
@@ -23,7 +26,7 @@ export type Storing = StoreTerms & {
 /** Stores what comes in a file, and verifies it on the way. Each chunk must be good until the next is asked for. */
 export async function storeContent(chunks: AsyncIterator<Uint8Array>, storing: Storing): Promise<void> {
   const { fd, sha256, unpacks, bytesMax, onWritten } = storing
-  const file = SparseFile.on(fd)
+  const file = new SparseFile(openTarget(fd))
   try {
     const hash = createHash('sha256')
     let bytes = 0
@@ -39,9 +42,20 @@ export async function storeContent(chunks: AsyncIterator<Uint8Array>, storing: S
     if (digest === sha256) return
     throw integrity(`${unpacks ? 'the SHA-256 of what it unpacks to' : 'its SHA-256'} is ${digest}`)
   } finally {
-    await file.close()
+    await file.settle()
   }
 }
+
+/** A file that the other thread has open, and closes. What hangs here has the place of a fetch (`limits.imageFetchesMax`). */
+const openTarget = (fd: number): SparseTarget => ({
+  write: async (bytes, offset, length, position) => ({
+    bytesWritten: (await writeAt(fd, bytes, offset, length, position)).bytesWritten,
+  }),
+  truncate: (bytes) => setSize(fd, bytes),
+})
+
+const writeAt = promisify(write)
+const setSize = promisify(ftruncate)
 
 const all = (chunks: AsyncIterator<Uint8Array>): AsyncIterable<Uint8Array> => ({
   [Symbol.asyncIterator]: () => chunks,

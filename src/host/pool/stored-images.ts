@@ -1,5 +1,5 @@
-import { readdir, stat } from 'node:fs/promises'
 import { parseSha256 } from '../../core/vm/ids.ts'
+import { readdir, stat } from './pool-files.ts'
 import { verifyPool } from './pool-marker.ts'
 import { ifThere, storageFault } from './storage-fault.ts'
 import type { StoredImage } from '../../ports/storage.ts'

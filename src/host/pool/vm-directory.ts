@@ -1,6 +1,6 @@
-import { chmod, mkdir } from 'node:fs/promises'
 import type { VmId } from '../../core/vm/ids.ts'
 import { sync } from './durable.ts'
+import { chmod, mkdir } from './pool-files.ts'
 import { PASSAGE_MODE } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, chown, open, readdir, rename, rm, stat, symlink, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
@@ -11,6 +10,7 @@ import type { Log } from '../../log/log.ts'
 import type { DiskSpec } from '../../ports/storage.ts'
 import { cloneFile } from './clone-file.ts'
 import { publish, sync } from './durable.ts'
+import { chmod, chown, open, readdir, removeFile, rename, stat, symlink, truncate } from './pool-files.ts'
 import { seedDigestOf, seedName } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import { makeVmDirectory } from './vm-directory.ts'
@@ -58,7 +58,7 @@ export class VmDisks {
     } catch (error) {
       throw storageFault(error, doing)
     } finally {
-      await rm(temporary, { force: true })
+      await removeFile(temporary)
     }
   }
 
@@ -83,7 +83,7 @@ export class VmDisks {
       await publish(temporary, this.#paths.disk(id))
       this.#log.debug({ vm_id: id, method }, 'disk made')
     } finally {
-      await rm(temporary, { force: true })
+      await removeFile(temporary)
     }
   }
 
@@ -107,7 +107,7 @@ export class VmDisks {
     await sync(directory)
     for (const name of await readdir(directory)) {
       const other = seedDigestOf(name)
-      if (other !== undefined && other !== digest) await rm(join(directory, name), { force: true })
+      if (other !== undefined && other !== digest) await removeFile(join(directory, name))
     }
   }
 }

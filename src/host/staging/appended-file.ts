@@ -1,17 +1,17 @@
-import type { FileHandle } from 'node:fs/promises'
+import type { GatedFile } from '../pool/gated-file.ts'
 
 /** Smaller pieces are gathered, so that a hole of the image is no write of its own. */
 const BUFFER_BYTES = 256 * 1024
 
 /** A file that grows at its end, one call at a time. */
 export class AppendedFile {
-  readonly #handle: FileHandle
+  readonly #handle: GatedFile
   readonly #buffer = Buffer.allocUnsafe(BUFFER_BYTES)
   #filled = 0
   #written: number
 
   /** @param bytes what it has */
-  constructor(handle: FileHandle, bytes: number) {
+  constructor(handle: GatedFile, bytes: number) {
     this.#handle = handle
     this.#written = bytes
   }

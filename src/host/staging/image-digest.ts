@@ -1,4 +1,5 @@
 import type { Sha256 } from '../../core/vm/ids.ts'
+import type { GatedFile } from '../pool/gated-file.ts'
 import { framesOf } from './image-frames.ts'
 import type { PackThread } from './pack-threads.ts'
 
@@ -10,7 +11,7 @@ const STEPS_AHEAD = 2
 /** The SHA-256 of an image, from its first byte, as far as `upTo` said. Holes count as the zeros they read as. */
 export class ImageDigest {
   readonly #thread: PackThread
-  readonly #fd: number
+  readonly #file: GatedFile
   readonly #imageBytes: number
   readonly #steps: Promise<void>[] = []
   #target = 0
@@ -18,9 +19,13 @@ export class ImageDigest {
   readonly #course: Promise<Sha256>
   #isOver = false
 
-  constructor(options: { readonly thread: PackThread; readonly fd: number; readonly imageBytes: number }) {
+  constructor(options: {
+    readonly thread: PackThread
+    readonly file: GatedFile
+    readonly imageBytes: number
+  }) {
     this.#thread = options.thread
-    this.#fd = options.fd
+    this.#file = options.file
     this.#imageBytes = options.imageBytes
     this.#course = this.#run()
     // Its failure is told to whom asks for the digest; others fail of the same.
@@ -48,13 +53,13 @@ export class ImageDigest {
 
   async #run(): Promise<Sha256> {
     const range = { from: 0, to: this.#imageBytes, frameBytes: STEP_BYTES }
-    for await (const { from, bytes, hole } of framesOf(this.#fd, range)) {
+    for await (const { from, bytes, hole } of framesOf(this.#file, range)) {
       while (this.#target < from + bytes && !this.#isOver) await this.#nextTarget()
       if (this.#steps.length > STEPS_AHEAD) await this.#steps.shift()
       if (this.#isOver) break
       const step = hole
         ? this.#thread.digestZeros('image', bytes)
-        : this.#thread.digest('image', { fd: this.#fd, from, bytes })
+        : this.#thread.digest('image', { fd: this.#file.fd, from, bytes })
       step.catch(() => {})
       this.#steps.push(step)
     }

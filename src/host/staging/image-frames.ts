@@ -1,4 +1,4 @@
-import { dataFrom, isHoleToEnd } from '../ffi/sparse.ts'
+import type { GatedFile } from '../pool/gated-file.ts'
 
 export type ImageFrame = { readonly from: number; readonly bytes: number; readonly hole: boolean }
 
@@ -7,13 +7,13 @@ export type ImageFrame = { readonly from: number; readonly bytes: number; readon
  * zeros, and need not be read. Throws ErrnoError.
  */
 export async function* framesOf(
-  fd: number,
+  file: GatedFile,
   range: { readonly from: number; readonly to: number; readonly frameBytes: number },
 ): AsyncGenerator<ImageFrame, void> {
   let data = -1
   for (let from = range.from; from < range.to; from += range.frameBytes) {
     const to = Math.min(from + range.frameBytes, range.to)
-    if (data < from) data = (await dataFrom(fd, from)) ?? (isHoleToEnd(fd, from) ? range.to : from)
+    if (data < from) data = (await file.dataFrom(from)) ?? ((await file.isHoleToEnd(from)) ? range.to : from)
     yield { from, bytes: to - from, hole: data >= to }
   }
 }

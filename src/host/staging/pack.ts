@@ -1,11 +1,11 @@
-import { open } from 'node:fs/promises'
-import type { FileHandle } from 'node:fs/promises'
 import { limits } from '../../config/limits.ts'
 import type { CutPart } from '../../core/snapshot/part-cut.ts'
 import type { PackPoint } from '../../core/snapshot/record.ts'
 import type { Sha256 } from '../../core/vm/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { PackJob } from '../../ports/staging.ts'
+import { open } from '../pool/pool-files.ts'
+import type { GatedFile } from '../pool/gated-file.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
 import { ImageDigest } from './image-digest.ts'
 import { framesOf } from './image-frames.ts'
@@ -59,7 +59,7 @@ export async function pack(packing: Packing, signal: AbortSignal): Promise<Packe
 }
 
 type Opened = {
-  readonly clone: FileHandle
+  readonly clone: GatedFile
   readonly imageBytes: number
   readonly files: PackedFiles
   readonly hasher: PackThread
@@ -69,7 +69,7 @@ type Coming = { readonly frame: ImageFrame; readonly packed: Promise<Uint8Array<
 
 class PackCourse {
   readonly #packing: Packing
-  readonly #clone: FileHandle
+  readonly #clone: GatedFile
   readonly #imageBytes: number
   readonly #files: PackedFiles
   readonly #imageDigest: ImageDigest
@@ -88,7 +88,7 @@ class PackCourse {
     this.#clone = clone
     this.#imageBytes = imageBytes
     this.#files = files
-    this.#imageDigest = new ImageDigest({ thread: hasher, fd: clone.fd, imageBytes })
+    this.#imageDigest = new ImageDigest({ thread: hasher, file: clone, imageBytes })
     this.#partDigest = new PartDigest({ thread: hasher, fd: files.fd, from: job.parts * job.partBytes })
     this.#toTake = new PartsToTake(job.onPart, () => files.sync(), signal)
     this.#signal = this.#toTake.signal
@@ -118,7 +118,7 @@ class PackCourse {
     const range = { from: this.#files.point.imageBytes, to: this.#imageBytes, frameBytes }
     const compressingMax = this.#packing.threads.count * FRAMES_PER_THREAD
     this.#imageDigest.upTo(range.from)
-    for await (const frame of framesOf(this.#clone.fd, range)) {
+    for await (const frame of framesOf(this.#clone, range)) {
       while (this.#compressing >= compressingMax || this.#coming.length >= FRAMES_WAITING_MAX)
         await this.#takeFrame()
       const packed = this.#compress(frame)

@@ -1,5 +1,3 @@
-import { open } from 'node:fs/promises'
-import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { PartCut } from '../../core/snapshot/part-cut.ts'
 import type { CutPart } from '../../core/snapshot/part-cut.ts'
@@ -13,6 +11,8 @@ import {
   seekTableBytes,
 } from '../../core/snapshot/seek-table.ts'
 import { sync } from '../pool/durable.ts'
+import { open } from '../pool/pool-files.ts'
+import type { GatedFile } from '../pool/gated-file.ts'
 import { AppendedFile } from './appended-file.ts'
 
 /** The files are not as the point says from which to go on. */
@@ -139,7 +139,7 @@ export class PackedFiles {
     return this.#cut.add(storedBytes, imageBytes)
   }
 
-  async #replay(entries: FileHandle, packed: FileHandle, from: PackPoint): Promise<CutPart[]> {
+  async #replay(entries: GatedFile, packed: GatedFile, from: PackPoint): Promise<CutPart[]> {
     const parts: CutPart[] = []
     replaying: for await (const bytes of this.#entries.read(READ_BYTES)) {
       for (const { storedBytes, imageBytes } of parseFrameEntries(bytes)) {

@@ -1,7 +1,7 @@
-import { open } from 'node:fs/promises'
-import type { FileHandle } from 'node:fs/promises'
 import { limits } from '../../config/limits.ts'
 import type { PackedPart } from '../../core/snapshot/record.ts'
+import { open } from '../pool/pool-files.ts'
+import type { GatedFile } from '../pool/gated-file.ts'
 import { NotAsSaid } from './packed-files.ts'
 
 export type Part = Pick<PackedPart, 'offsetBytes' | 'bytes'>
@@ -30,12 +30,12 @@ export async function* chunksOf(
       signal.throwIfAborted()
     }
   } finally {
-    // Waits for what is still being read (fs, filehandle.close()).
+    // Waits for what is still being read.
     await file.close()
   }
 }
 
-async function readWhole(file: FileHandle, buffer: Buffer, from: number, end: number): Promise<Buffer> {
+async function readWhole(file: GatedFile, buffer: Buffer, from: number, end: number): Promise<Buffer> {
   const length = Math.max(0, Math.min(buffer.length, end - from))
   for (let filled = 0; filled < length;) {
     const { bytesRead } = await file.read(buffer, filled, length - filled, from + filled)

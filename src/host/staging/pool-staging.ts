@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
@@ -9,10 +8,10 @@ import type { VmId } from '../../core/vm/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { PartBody } from '../../ports/object-store.ts'
 import type { PackJob, Staged, Staging } from '../../ports/staging.ts'
-import { punchHole } from '../ffi/sparse.ts'
 import type { BoundedLooks } from '../pool/bounded-looks.ts'
 import { reflink } from '../pool/clone-file.ts'
 import { sync } from '../pool/durable.ts'
+import { mkdir, open, readdir, removeFile, removeTree, rename, stat } from '../pool/pool-files.ts'
 import { verifyPool } from '../pool/pool-marker.ts'
 import { PRIVATE_MODE } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
@@ -58,6 +57,8 @@ export class PoolStaging implements Staging {
   readonly #ready: () => Promise<void>
   readonly #terms: Required<PackTerms>
   readonly #threads: CompressThreads
+  /** Clones under way, those included that nobody waits for. */
+  readonly #cloning = new Map<StagingId, Promise<void>>()
 
   constructor({ paths, poolId, looks, ready, terms }: PoolStagingOptions) {
     this.#paths = paths
@@ -89,15 +90,26 @@ export class PoolStaging implements Staging {
   }
 
   async clone(stagingId: StagingId, id: VmId): Promise<void> {
+    await this.#cloning.get(stagingId)?.catch(() => {})
+    const cloning = this.#clone(stagingId, id)
+    this.#cloning.set(stagingId, cloning)
+    try {
+      await cloning
+    } finally {
+      if (this.#cloning.get(stagingId) === cloning) this.#cloning.delete(stagingId)
+    }
+  }
+
+  async #clone(stagingId: StagingId, id: VmId): Promise<void> {
     const doing = `capturing the disk of VM ${id}`
     await this.#ready()
     const cloned = this.#cloned(stagingId)
     try {
       // One that was not kept.
-      await rm(cloned, { force: true })
+      await removeFile(cloned)
       if (!(await reflink(this.#paths.disk(id), cloned))) throw new HostFault('snapshot_unsupported', doing)
     } catch (error) {
-      await rm(cloned, { force: true }).catch(() => {})
+      await removeFile(cloned).catch(() => {})
       throw storageFault(error, doing, diskCode(error))
     }
   }
@@ -109,14 +121,14 @@ export class PoolStaging implements Staging {
       await sync(cloned)
       await mkdir(this.#paths.staged(stagingId), { recursive: true, mode: PRIVATE_MODE })
       for (const path of [this.#paths.stagedPacked(stagingId), this.#paths.stagedFrames(stagingId)])
-        await rm(path, { force: true })
+        await removeFile(path)
       await rename(cloned, this.#paths.stagedClone(stagingId))
       await sync(this.#paths.staged(stagingId))
       await sync(this.#paths.staging)
       const { size } = await stat(this.#paths.stagedClone(stagingId))
       return { imageBytes: size }
     } catch (error) {
-      await rm(cloned, { force: true }).catch(() => {})
+      await removeFile(cloned).catch(() => {})
       throw await this.#fault(error, `keeping the clone that is staged as ${stagingId}`)
     }
   }
@@ -148,7 +160,7 @@ export class PoolStaging implements Staging {
   async removeClone(stagingId: StagingId): Promise<void> {
     await this.#ready()
     try {
-      await rm(this.#paths.stagedClone(stagingId), { force: true })
+      await removeFile(this.#paths.stagedClone(stagingId))
     } catch (error) {
       throw storageFault(error, `removing the clone that is staged as ${stagingId}`)
     }
@@ -177,7 +189,7 @@ export class PoolStaging implements Staging {
       const handle = await ifThere(open(this.#paths.stagedPacked(stagingId), 'r+'))
       if (handle === undefined) return
       try {
-        if (!(await punchHole(handle.fd, offsetBytes, bytes))) throw new HostFault('storage_failed', doing)
+        if (!(await handle.punchHole(offsetBytes, bytes))) throw new HostFault('storage_failed', doing)
       } finally {
         await handle.close()
       }
@@ -188,13 +200,14 @@ export class PoolStaging implements Staging {
 
   async remove(stagingId: StagingId): Promise<void> {
     await this.#ready()
+    await this.#cloning.get(stagingId)?.catch(() => {})
     const removed = join(this.#paths.tmp, `removed-${randomUUID()}`)
     try {
-      await rm(this.#cloned(stagingId), { force: true })
+      await removeFile(this.#cloned(stagingId))
       const there = await ifThere(rename(this.#paths.staged(stagingId), removed).then(() => true))
       if (there === undefined) return
       await sync(this.#paths.staging)
-      await rm(removed, { recursive: true, force: true })
+      await removeTree(removed)
     } catch (error) {
       throw storageFault(error, `removing what is staged as ${stagingId}`)
     }
@@ -229,7 +242,7 @@ export class PoolStaging implements Staging {
     const short = error instanceof NotAsSaid || error instanceof StretchCutShort
     if (!missing && !short) return storageFault(error, doing)
     try {
-      await verifyPool(this.#paths, this.#poolId)
+      await this.#looks.take(doing, () => verifyPool(this.#paths, this.#poolId))
     } catch (outOfSight) {
       return outOfSight
     }

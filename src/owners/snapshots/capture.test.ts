@@ -230,6 +230,19 @@ test('a hard stop does not wait for a capture, which is taken of the stopped VM 
   assert.deepEqual([shown(), snap().capture?.pausedMs], ['completed', 0])
 })
 
+test('a hard stop does not wait for a clone that takes long', async (t) => {
+  const { context, host, vmId, upload, take, quiet, vm, shown, after } = await snapshotStage(t)
+  const cloned = host.staging.holdNext('clone')
+  take(urlsOf(upload))
+  await quiet()
+  setPower(context, vmId, 'stopped')
+  await quiet()
+  assert.equal(vm().observed.state, 'stopped')
+  cloned()
+  await after(limits.captureRetryMs)
+  assert.equal(shown(), 'completed')
+})
+
 test('a snapshot that is deleted in the middle of its capture leaves a running guest and no staging', async (t) => {
   const stage = await snapshotStage(t)
   const { host, find, upload, take, drop, quiet, staged } = stage

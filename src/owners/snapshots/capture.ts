@@ -84,11 +84,12 @@ async function cloneStill(task: Task, still: AbortSignal): Promise<Cloned | Outc
   until.throwIfAborted()
   const moment = captureMoment(unit, monitor, vm.desired.power)
   if (moment.kind === 'not_now') return later(moment.because)
-  return moment.kind === 'still' ? clone(task, vm.id) : cloneRunning(task, vm.id, { still, until })
+  return moment.kind === 'still' ? clone(task, vm.id, until) : cloneRunning(task, vm.id, { still, until })
 }
 
-async function clone({ host, entry }: Task, id: VmId): Promise<Cloned> {
-  await host.staging.clone(entry.stagingId, id)
+/** A pool that hangs keeps no VM from its stop: the clone is left behind then, and the next one removes it. */
+async function clone({ host, entry }: Task, id: VmId, until: AbortSignal): Promise<Cloned> {
+  await abortable(host.staging.clone(entry.stagingId, id), until)
   return { atMs: host.clock.now(), consistency: 'crash', pausedMs: 0 }
 }
 
@@ -135,7 +136,7 @@ async function cloneStanding(task: Task, id: VmId, until: AbortSignal): Promise<
   let cloned: Cloned
   try {
     await monitor.ensurePaused(id, until)
-    cloned = await clone(task, id)
+    cloned = await clone(task, id, until)
   } finally {
     await letRun(task, id)
   }

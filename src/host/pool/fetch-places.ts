@@ -1,0 +1,51 @@
+import { Semaphore } from '../../lib/semaphore.ts'
+import { NoAnswer } from './bounded-calls.ts'
+import type { ImageWriter } from './image-writer.ts'
+
+/** Of a fetch: whether the thread that stored it still has a call under way. */
+export type StoringThread = Pick<ImageWriter, 'hasEnded' | 'ended'>
+
+/** Runs a fetch, which tells of each thread that it starts. */
+export type PlacedFetch = (onThread: (thread: StoringThread) => void) => Promise<void>
+
+/** Places of fetches. A fetch whose thread hangs in a write keeps its place until the write ends. */
+export class FetchPlaces {
+  readonly #places: number
+  readonly #turn: Semaphore
+  #hanging = 0
+  /** Aborted when every place hangs: then no turn comes. */
+  #stuck = new AbortController()
+
+  constructor(places: number) {
+    this.#places = places
+    this.#turn = new Semaphore(places)
+  }
+
+  /** Throws NoAnswer when a fetch hangs in every place, and the signal's reason. */
+  async run(fetch: PlacedFetch, signal: AbortSignal): Promise<void> {
+    if (this.#hanging >= this.#places) throw refused()
+    const release = await this.#turn.take(AbortSignal.any([signal, this.#stuck.signal]))
+    const threads: StoringThread[] = []
+    try {
+      await fetch((thread) => threads.push(thread))
+    } finally {
+      const hanging = threads.filter(({ hasEnded }) => !hasEnded)
+      if (hanging.length === 0) release()
+      else this.#keep(release, Promise.all(hanging.map(({ ended }) => ended)))
+    }
+  }
+
+  #keep(release: () => void, ended: Promise<unknown>): void {
+    this.#hanging += 1
+    if (this.#hanging >= this.#places) this.#stuck.abort(refused())
+    void ended.then(() => this.#free(release))
+  }
+
+  #free(release: () => void): void {
+    this.#hanging -= 1
+    if (this.#stuck.signal.aborted) this.#stuck = new AbortController()
+    release()
+  }
+}
+
+const refused = (): NoAnswer => new NoAnswer('earlier fetches still have no answer from the storage pool')

@@ -1,0 +1,138 @@
+import { open } from 'node:fs/promises'
+import { dataFrom, isHoleToEnd, punchHole, writeOut } from '../ffi/sparse.ts'
+import type { FileHandle } from 'node:fs/promises'
+import type { BoundedCalls } from './bounded-calls.ts'
+
+/** Where calls on one file system take their places. */
+export type FileGate = {
+  readonly calls: BoundedCalls
+  /** Of what waits until the disk has it, which may take minutes. */
+  readonly flushes: BoundedCalls
+}
+
+/** An open file, each call on which takes one place of a gate. All of them throw NoAnswer besides what Node throws. */
+export class GatedFile {
+  readonly #gate: FileGate
+  readonly #handle: FileHandle
+  /** Calls as they were taken: none takes longer than its bound. */
+  readonly #taken = new Set<Promise<unknown>>()
+  /** The same calls until they have ended, those included that were given up. */
+  readonly #running = new Set<Promise<unknown>>()
+  #closing: Promise<void> | undefined
+
+  private constructor(gate: FileGate, handle: FileHandle) {
+    this.#gate = gate
+    this.#handle = handle
+  }
+
+  static async open(gate: FileGate, path: string, flags: string | number, mode?: number): Promise<GatedFile> {
+    let isWanted = true
+    const opening = async (): Promise<FileHandle> => {
+      const handle = await open(path, flags, mode)
+      if (!isWanted) await handle.close()
+      return handle
+    }
+    try {
+      return new GatedFile(gate, await gate.calls.take(opening, { about: [path] }))
+    } finally {
+      isWanted = false
+    }
+  }
+
+  get fd(): number {
+    return this.#handle.fd
+  }
+
+  read(
+    buffer: Buffer,
+    offset: number,
+    length: number,
+    position: number,
+  ): Promise<{ readonly bytesRead: number }> {
+    return this.#call(() => this.#handle.read(buffer, offset, length, position))
+  }
+
+  write(
+    bytes: Uint8Array,
+    offset: number,
+    length: number,
+    position: number,
+  ): Promise<{ readonly bytesWritten: number }> {
+    return this.#call(() => this.#handle.write(bytes, offset, length, position))
+  }
+
+  readonly stat = ((options) => this.#call(() => this.#handle.stat(options))) as FileHandle['stat']
+
+  readText(): Promise<string> {
+    return this.#call(() => this.#handle.readFile('utf8'))
+  }
+
+  writeFile(content: string): Promise<void> {
+    return this.#call(() => this.#handle.writeFile(content))
+  }
+
+  chmod(mode: number): Promise<void> {
+    return this.#call(() => this.#handle.chmod(mode))
+  }
+
+  chown(uid: number, gid: number): Promise<void> {
+    return this.#call(() => this.#handle.chown(uid, gid))
+  }
+
+  truncate(bytes: number): Promise<void> {
+    return this.#call(() => this.#handle.truncate(bytes))
+  }
+
+  dataFrom(offset: number): Promise<number | undefined> {
+    return this.#call(() => dataFrom(this.fd, offset))
+  }
+
+  isHoleToEnd(offset: number): Promise<boolean> {
+    return this.#call(() => isHoleToEnd(this.fd, offset))
+  }
+
+  punchHole(offset: number, length: number): Promise<boolean> {
+    return this.#call(() => punchHole(this.fd, offset, length))
+  }
+
+  sync(): Promise<void> {
+    return this.#call(() => this.#handle.sync(), this.#gate.flushes)
+  }
+
+  datasync(): Promise<void> {
+    return this.#call(() => this.#handle.datasync(), this.#gate.flushes)
+  }
+
+  writeOut(offset: number, length: number): Promise<boolean> {
+    return this.#call(() => writeOut(this.fd, offset, length), this.#gate.flushes)
+  }
+
+  /** Waits for calls under way. Where one was given up, the file is closed when that ends, and it is not waited for. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    await Promise.allSettled(this.#taken)
+    const close = (): Promise<void> => this.#gate.calls.take(() => this.#handle.close())
+    if (this.#running.size === 0) return close()
+    Promise.allSettled(this.#running)
+      .then(close)
+      .catch(() => {})
+    return undefined
+  }
+
+  #call<T>(call: () => Promise<T>, calls = this.#gate.calls): Promise<T> {
+    const taken = calls.take(() => noted(this.#running, call()))
+    return noted(this.#taken, taken)
+  }
+}
+
+/** Keeps a promise in a set until it settles. */
+function noted<T>(set: Set<Promise<unknown>>, promise: Promise<T>): Promise<T> {
+  const forget = (): void => void set.delete(promise)
+  set.add(promise)
+  promise.then(forget, forget)
+  return promise
+}

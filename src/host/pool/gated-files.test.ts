@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { hungPath } from '../../../test/hung-open.ts'
+import { BoundedCalls, NoAnswer } from './bounded-calls.ts'
+import { gatedFiles } from './gated-files.ts'
+import type { TestContext } from 'node:test'
+
+function stage(t: TestContext, places = 2) {
+  const directory = mkdtempSync(join(tmpdir(), 'gated-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const calls = new BoundedCalls({ places, boundMs: 50 })
+  return { directory, calls, files: gatedFiles({ calls, flushes: calls }) }
+}
+
+/** Of this process, open now. */
+const openFiles = (): number => readdirSync('/proc/self/fd').length
+
+test('an open that is given up leaves no file open when it ends after all', async (t) => {
+  const { files, calls } = stage(t)
+  const hung = hungPath(t)
+  const before = openFiles()
+  await assert.rejects(files.open(hung.path, 'r'), NoAnswer)
+  await assert.rejects(files.open(hung.path, 'r'), NoAnswer)
+  hung.release()
+  const free = (): Promise<boolean> => calls.take(async () => true, { about: [hung.path] })
+  while (!(await free().catch(() => false))) await new Promise(setImmediate)
+  // The writer's end, which the test has open itself.
+  assert.equal(openFiles(), before + 1)
+})
+
+test('a file is closed when a call on it that was given up ends, and close does not wait for that', async (t) => {
+  const { files } = stage(t)
+  const hung = hungPath(t)
+  hung.release()
+  const file = await files.open(hung.path, 'r')
+  await assert.rejects(file.readText(), NoAnswer)
+  const before = openFiles()
+  await file.close()
+  assert.equal(openFiles(), before)
+  hung.end()
+  // That of the writer, and the file itself.
+  while (openFiles() > before - 2) await new Promise(setImmediate)
+})
+
+test('a tree is removed with all that is in it, and nothing that a link leads to', async (t) => {
+  const { directory, files } = stage(t)
+  const [tree, other] = [join(directory, 'tree'), join(directory, 'other')]
+  for (const path of [join(tree, 'a', 'b'), other]) mkdirSync(path, { recursive: true })
+  for (const path of [join(tree, 'a', 'file'), join(other, 'file')]) writeFileSync(path, '')
+  symlinkSync(other, join(tree, 'link'))
+  for (let round = 0; round < 2; round += 1) await files.removeTree(tree)
+  assert.deepEqual([existsSync(tree), existsSync(join(other, 'file'))], [false, true])
+  for (let round = 0; round < 2; round += 1) await files.removeFile(join(other, 'file'))
+})

@@ -1,0 +1,95 @@
+import * as fs from 'node:fs/promises'
+import { GatedFile } from './gated-file.ts'
+import { errnoOf } from './storage-fault.ts'
+import type { FileGate } from './gated-file.ts'
+
+/** Functions of node:fs/promises that make no more than one system call at once. */
+type Plain = Pick<
+  typeof fs,
+  | 'chmod'
+  | 'chown'
+  | 'copyFile'
+  | 'lstat'
+  | 'mkdir'
+  | 'readdir'
+  | 'readFile'
+  | 'readlink'
+  | 'realpath'
+  | 'rename'
+  | 'rmdir'
+  | 'stat'
+  | 'statfs'
+  | 'symlink'
+  | 'truncate'
+  | 'unlink'
+  | 'writeFile'
+>
+
+/** The same, each call taking one place of a gate. All of them throw NoAnswer besides what Node throws. */
+export type GatedFiles = Plain & {
+  readonly open: (path: string, flags: string | number, mode?: number) => Promise<GatedFile>
+  /** Removes a name; does nothing where there is none. */
+  readonly removeFile: (path: string) => Promise<void>
+  /** Removes a name with all that is below it; does nothing where there is none. */
+  readonly removeTree: (path: string) => Promise<void>
+}
+
+export function gatedFiles(gate: FileGate): GatedFiles {
+  const plain: Plain = {
+    chmod: gated(gate, 'chmod'),
+    chown: gated(gate, 'chown'),
+    copyFile: gated(gate, 'copyFile', 2),
+    lstat: gated(gate, 'lstat'),
+    mkdir: gated(gate, 'mkdir'),
+    readdir: gated(gate, 'readdir'),
+    readFile: gated(gate, 'readFile'),
+    readlink: gated(gate, 'readlink'),
+    realpath: gated(gate, 'realpath'),
+    rename: gated(gate, 'rename', 2),
+    rmdir: gated(gate, 'rmdir'),
+    stat: gated(gate, 'stat'),
+    statfs: gated(gate, 'statfs'),
+    symlink: gated(gate, 'symlink', 2),
+    truncate: gated(gate, 'truncate'),
+    unlink: gated(gate, 'unlink'),
+    writeFile: gated(gate, 'writeFile'),
+  }
+  return {
+    ...plain,
+    open: (path, flags, mode) => GatedFile.open(gate, path, flags, mode),
+    removeFile: (path) => unlessGone(plain.unlink(path)),
+    removeTree: (path) => removeTree(plain, path),
+  }
+}
+
+/** @param paths how many of the arguments, from the first on, are paths that the call is about */
+function gated<N extends keyof Plain>(gate: FileGate, name: N, paths = 1): Plain[N] {
+  const call = (...args: unknown[]): Promise<unknown> =>
+    (fs[name] as (...args: unknown[]) => Promise<unknown>)(...args)
+  const take = (...args: unknown[]): Promise<unknown> =>
+    gate.calls.take(() => call(...args), { about: args.slice(0, paths).map(String) })
+  return take as Plain[N]
+}
+
+/** One call after another: `rm` of Node makes as many at once as a directory has entries. */
+async function removeTree(files: Plain, path: string): Promise<void> {
+  try {
+    await files.unlink(path)
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return
+    if (!OF_DIRECTORY.has(errnoOf(error))) throw error
+    for (const name of await files.readdir(path)) await removeTree(files, `${path}/${name}`)
+    await unlessGone(files.rmdir(path))
+  }
+}
+
+/** How unlink(2) refuses a directory on Linux, and by POSIX. */
+const OF_DIRECTORY: ReadonlySet<string | undefined> = new Set(['EISDIR', 'EPERM'])
+
+async function unlessGone(removing: Promise<void>): Promise<void> {
+  try {
+    await removing
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+  }
+}
