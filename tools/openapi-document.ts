@@ -23,7 +23,7 @@ export async function openapiDocument(): Promise<object> {
       consoles: { session: () => undefined, onSession: () => () => {} },
       store: { vms: { get: () => undefined }, onVmChange: () => () => {} },
     }),
-    images: { list: unused, remove: unused },
+    images: { list: unused, requestRemoval: unused },
     shells: { open: unused },
     time: { monotonicMs: unused, after: unused },
     waitingFor: () => [],

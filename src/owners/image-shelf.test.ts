@@ -31,9 +31,15 @@ function stage(t: TestContext, { idleHours = 24 } = {}) {
   const clock = new FakeClock()
   const storage = new FakeStorage()
   storage.now = () => clock.now()
-  const shelf = new ImageShelf({ storage, store, clock, idleHours, log: silentLog })
+  const shelves: ImageShelf[] = []
+  const another = (): ImageShelf => {
+    const made = new ImageShelf({ storage, store, clock, idleHours, log: silentLog })
+    shelves.push(made)
+    return made
+  }
+  const shelf = another()
   t.after(async () => {
-    await shelf.stop()
+    await Promise.all(shelves.map((each) => each.stop()))
     store.close()
     rmSync(directory, { recursive: true })
   })
@@ -76,8 +82,11 @@ function stage(t: TestContext, { idleHours = 24 } = {}) {
       for (let turn = 0; turn < TURNS; turn++) await setImmediate()
     }
   }
+  const turns = async (): Promise<void> => {
+    for (let turn = 0; turn < TURNS; turn++) await setImmediate()
+  }
   const listed = async (): Promise<readonly string[]> => (await shelf.list()).map(({ sha256 }) => sha256)
-  return { store, clock, storage, shelf, fetch, make, forget, pass, listed }
+  return { store, clock, storage, shelf, another, fetch, make, forget, pass, listed, turns }
 }
 
 test('an image is listed with how many VMs are made of it, and when one last was', async (t) => {
@@ -96,21 +105,78 @@ test('an image is listed with how many VMs are made of it, and when one last was
 })
 
 test('an image that a VM is made of is not removed, and one that none is goes, again too', async (t) => {
-  const { store, shelf, fetch, make, forget, listed } = stage(t)
+  const { store, shelf, fetch, make, forget, listed, turns } = stage(t)
   const sha256 = await fetch('root')
   make(sha256)
-  const refused = await shelf.remove(sha256)
+  const refused = shelf.requestRemoval(sha256)
   assert.ok(!refused.ok && refused.error.code === 'image_in_use')
   assert.match(refused.error.detail, /in use by a VM/)
   make(sha256, 'web-2' as VmId)
-  const both = await shelf.remove(sha256)
+  const both = shelf.requestRemoval(sha256)
   assert.ok(!both.ok)
   assert.match(both.error.detail, /in use by 2 VMs/)
   forget()
   forget('web-2' as VmId)
-  for (let round = 0; round < 2; round++) assert.ok((await shelf.remove(sha256)).ok)
+  for (let round = 0; round < 2; round++) {
+    assert.ok(shelf.requestRemoval(sha256).ok)
+    await turns()
+  }
   assert.deepEqual(await listed(), [])
   assert.equal(store.imageUses().has(sha256), false)
+  assert.deepEqual(store.imageRemovals.all(), [])
+})
+
+test('an image whose removal the pool holds up is shown so, and goes when the pool is back, by another daemon too', async (t) => {
+  const { clock, store, storage, shelf, another, fetch, listed, turns } = stage(t)
+  const sha256 = await fetch('root')
+  storage.setInSight(false)
+  assert.ok(shelf.requestRemoval(sha256).ok)
+  await turns()
+  await shelf.stop()
+  storage.setInSight(true)
+  assert.deepEqual(
+    (await shelf.list()).map(({ isRemoving }) => isRemoving),
+    [true],
+  )
+  storage.setInSight(false)
+  await another().start()
+  await turns()
+  storage.setInSight(true)
+  assert.equal((await listed()).length, 1)
+  clock.advance(limits.retryBackoffMsMin)
+  await turns()
+  assert.deepEqual(await listed(), [])
+  assert.deepEqual(store.imageRemovals.all(), [])
+})
+
+test('a VM that is created of an image before it is gone keeps the image, and when it was used', async (t) => {
+  const { clock, store, storage, shelf, fetch, make, listed, turns } = stage(t)
+  const sha256 = await fetch('root')
+  storage.setInSight(false)
+  assert.ok(shelf.requestRemoval(sha256).ok)
+  await turns()
+  make(sha256)
+  storage.setInSight(true)
+  clock.advance(limits.retryBackoffMsMax)
+  await turns()
+  assert.deepEqual(await listed(), [sha256])
+  assert.deepEqual([store.imageRemovals.all(), store.imageUses().get(sha256)?.count], [[], 1])
+})
+
+test('an image that the pool keeps is asked for again, however often', async (t) => {
+  const { clock, storage, shelf, fetch, listed, turns } = stage(t)
+  const sha256 = await fetch('root')
+  const kept = mock.method(storage, 'removeImage', async () => {})
+  assert.ok(shelf.requestRemoval(sha256).ok)
+  for (let round = 1; round <= 3; round += 1) {
+    await turns()
+    assert.equal(kept.mock.callCount(), round)
+    if (round < 3) clock.advance(limits.retryBackoffMsMax)
+  }
+  kept.mock.restore()
+  clock.advance(limits.retryBackoffMsMax)
+  await turns()
+  assert.deepEqual(await listed(), [])
 })
 
 test('a VM that was made while the images were listed keeps its image from the sweep', async (t) => {

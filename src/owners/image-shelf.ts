@@ -2,6 +2,7 @@ import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import { err, ok } from '../lib/result.ts'
 import { errorChain } from '../log/error-chain.ts'
+import { ImageRemoval } from './image-removal.ts'
 import type { Rejection } from '../core/errors.ts'
 import type { Sha256 } from '../core/vm/ids.ts'
 import type { Result } from '../lib/result.ts'
@@ -16,11 +17,13 @@ export type ShelvedImage = StoredImage & {
   readonly useCount: number
   /** When one last was; absent where none ever was. */
   readonly lastUsedAtMs?: number
+  /** It is on record to be removed. */
+  readonly isRemoving?: true
 }
 
 export type ImageShelfOptions = {
   readonly storage: Pick<Storage, 'images' | 'removeImage'>
-  readonly store: Pick<Store, 'imageUses' | 'forgetImageUses'>
+  readonly store: Pick<Store, 'imageUses' | 'forgetImageUses' | 'imageRemovals' | 'transaction' | 'flushed'>
   readonly clock: Clock
   /** An image that nobody used for so long is removed; 0 keeps it. */
   readonly idleHours: number
@@ -29,20 +32,23 @@ export type ImageShelfOptions = {
 
 const HOUR_MS = 3_600_000
 
-/** The images of the pool: shown, removed when asked for, and removed when nobody has used them for long. */
+/** The images of the pool: shown, removed on request, and removed when no VM has used them for long. */
 export class ImageShelf {
   readonly #options: ImageShelfOptions
+  readonly #removal: ImageRemoval
   #sweeping: Promise<void> | undefined
   #cancelTimer = (): void => {}
   #stopped = false
 
   constructor(options: ImageShelfOptions) {
     this.#options = options
+    this.#removal = new ImageRemoval(options)
   }
 
-  /** Begins to look for idle images, again and again; resolves after the first time. */
+  /** Goes on with removals, and begins to look for idle images, again and again; resolves after the first look. */
   async start(): Promise<void> {
     if (this.#stopped) return
+    this.#removal.poke()
     this.#sweeping = this.#sweep()
     await this.#sweeping
     if (this.#stopped) return
@@ -53,7 +59,7 @@ export class ImageShelf {
   async stop(): Promise<void> {
     this.#stopped = true
     this.#cancelTimer()
-    await this.#sweeping
+    await Promise.all([this.#sweeping, this.#removal.stop()])
   }
 
   /** In the order of their digests. Throws HostFault `storage_inspection_failed`. */
@@ -61,22 +67,36 @@ export class ImageShelf {
     const { storage, store } = this.#options
     const images = await storage.images()
     const uses = store.imageUses()
+    const removals = new Set(store.imageRemovals.all())
     return images.map((image) => {
       const { count = 0, lastUsedAtMs } = uses.get(image.sha256) ?? {}
-      return { ...image, useCount: count, ...(lastUsedAtMs !== undefined && { lastUsedAtMs }) }
+      return {
+        ...image,
+        useCount: count,
+        ...(lastUsedAtMs !== undefined && { lastUsedAtMs }),
+        ...(removals.has(image.sha256) && { isRemoving: true }),
+      }
     })
   }
 
-  /** Removes an image, or finds that there is none. Throws HostFault. */
-  async remove(sha256: Sha256): Promise<Result<void, Rejection>> {
-    const { storage, store, log } = this.#options
-    // Asked of the store and not of a list: a VM may have been made of it since.
-    const count = store.imageUses().get(sha256)?.count ?? 0
-    if (count > 0) return err(inUse(sha256, count))
-    await storage.removeImage(sha256)
-    store.forgetImageUses(sha256)
-    log.info({ sha256 }, 'image removed')
-    return ok(undefined)
+  /**
+   * Puts on record that an image is to be removed, whether it is there or not, and begins with it once that is flushed.
+   * Refused while a VM on record is made of it. Waits for nothing.
+   */
+  requestRemoval(sha256: Sha256): Result<void, Rejection> {
+    const { store, clock } = this.#options
+    const result = store.transaction((): Result<void, Rejection> => {
+      const count = this.#useCount(sha256)
+      if (count > 0) return err(inUse(sha256, count))
+      store.imageRemovals.note(sha256, clock.now())
+      return ok(undefined)
+    })
+    if (result.ok) void store.flushed().then(() => this.#removal.poke())
+    return result
+  }
+
+  #useCount(sha256: Sha256): number {
+    return this.#options.store.imageUses().get(sha256)?.count ?? 0
   }
 
   async #sweep(): Promise<void> {
@@ -88,8 +108,17 @@ export class ImageShelf {
       const idleMs = clock.now() - Math.max(fetchedAtMs, lastUsedAtMs)
       if (useCount > 0 || idleMs < idleHours * HOUR_MS) continue
       log.info({ sha256, idle_hours: Math.floor(idleMs / HOUR_MS) }, 'image is idle')
-      await this.#orTell({ sha256 }, () => this.remove(sha256))
+      await this.#orTell({ sha256 }, () => this.#removeIdle(sha256))
     }
+  }
+
+  async #removeIdle(sha256: Sha256): Promise<void> {
+    const { storage, store, log } = this.#options
+    // Asked of the store and not of a list: a VM may have been made of it since.
+    if (this.#useCount(sha256) > 0) return
+    await storage.removeImage(sha256)
+    store.forgetImageUses(sha256)
+    log.info({ sha256 }, 'image removed')
   }
 
   /** Nobody waits for a sweep: what goes wrong with one image is told, and keeps neither the next one nor the next sweep away. */

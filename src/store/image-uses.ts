@@ -7,7 +7,7 @@ export type ImageUse = { readonly count: number; readonly lastUsedAtMs?: number 
 const DIGESTS = ['rootfs', 'kernel', 'initrd'].map((role) => `$.image.${role}Sha256`)
 
 /**
- * Notes that a VM is, or was until now, made of its images. Called in the transaction that stores it, and in the one that
+ * Notes that a VM is, or was until now, made of its images, which are not to be removed then. Called in the transaction that stores it, and in the one that
  * forgets it.
  */
 export function noteImageUse(db: DatabaseSync, vmId: string, nowMs: number): void {
@@ -17,6 +17,9 @@ export function noteImageUse(db: DatabaseSync, vmId: string, nowMs: number): voi
          SELECT desired ->> ?1, ?2 FROM vms WHERE id = ?3 AND desired ->> ?1 IS NOT NULL
          ON CONFLICT DO UPDATE SET last_used_at_ms = ?2`,
     ).run(path, nowMs, vmId)
+    db.prepare(
+      'DELETE FROM image_removals WHERE sha256 = (SELECT desired ->> ?1 FROM vms WHERE id = ?2)',
+    ).run(path, vmId)
   }
 }
 

@@ -109,6 +109,9 @@ const migrations: readonly string[] = [
   -- The next look at each of these VMs finds whether its stop is carried out.
   UPDATE vms SET stop_accepted = power_generation WHERE json_extract(desired, '$.power') = 'stopped';
   `,
+  `
+  CREATE TABLE image_removals (sha256 TEXT PRIMARY KEY, asked_at_ms INTEGER NOT NULL) STRICT;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

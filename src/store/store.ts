@@ -7,6 +7,7 @@ import { SshHostKeys } from './ssh-host-keys.ts'
 import { Transactions } from './transactions.ts'
 import { forgetImageUses, readImageUses } from './image-uses.ts'
 import { FrozenGuests } from './frozen-guests.ts'
+import { ImageRemovals } from './image-removals.ts'
 import { SnapshotTable } from './snapshot-table.ts'
 import { readSummaries } from './vm-summaries.ts'
 import { VmTable } from './vm-table.ts'
@@ -34,6 +35,7 @@ export class Store {
   readonly snapshots: SnapshotTable
   readonly sshHostKeys: SshHostKeys
   readonly frozenGuests: FrozenGuests
+  readonly imageRemovals: ImageRemovals
   /** Names this store; host objects carry it, so that no sweep takes what belongs to another. */
   readonly storeId: string
   readonly #db: DatabaseSync
@@ -62,6 +64,7 @@ export class Store {
     this.storeId = this.#ensureStoreId()
     this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
     this.frozenGuests = new FrozenGuests(this.#db, this.#transactions)
+    this.imageRemovals = new ImageRemovals(this.#db, this.#transactions)
     const revisions = new Revisions({
       reserved: () => Number(this.#meta('revisions') ?? 0),
       reserve: (upTo) => this.#setMeta('revisions', String(upTo)),

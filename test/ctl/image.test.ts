@@ -4,6 +4,7 @@ import { before, test } from 'node:test'
 import { createVm } from '../../src/commands/create-vm.ts'
 import { createRequest } from '../command-stage.ts'
 import { makePki } from '../daemon/support/controller-host.ts'
+import { until } from '../contract/until.ts'
 import { ctl, startCtlStage } from './support/ctl-stage.ts'
 import type { Sha256, VmId } from '../../src/core/vm/ids.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
@@ -73,8 +74,12 @@ test('an image goes by its digest or by the beginning of it', async (t) => {
   const [one, two] = [await fetch(stage, Buffer.from('one')), await fetch(stage, Buffer.from('two'))]
   const { status, out, err } = await stage.run(`image rm ${one.slice(0, 8).toUpperCase()} ${two}`)
   assert.deepEqual([status, err], [0, ''])
-  assert.equal(out, `${one.slice(0, 12)}: removed\n${two.slice(0, 12)}: removed\n`)
-  assert.equal(stage.host.host.storage.imageFiles.size, 0)
+  assert.equal(out, `${one.slice(0, 12)}: is being removed\n${two.slice(0, 12)}: is being removed\n`)
+  const { imageFiles } = stage.host.host.storage
+  await until(
+    () => imageFiles.size,
+    (size) => size === 0,
+  )
   assert.equal((await stage.run(`image rm ${two}`)).status, 0)
   const gone = await stage.run(`image rm ${two.slice(0, 8)}`)
   assert.deepEqual([gone.status, gone.out], [1, ''])
@@ -103,12 +108,15 @@ test('an image in use stays, with what to look at, and the others that were name
   create(stage, 'web-1', used)
   const { status, out, err } = await stage.run(`image rm ${used.slice(0, 12)} ${unused.slice(0, 12)}`)
   assert.equal(status, 1)
-  assert.equal(out, `${unused.slice(0, 12)}: removed\n`)
+  assert.equal(out, `${unused.slice(0, 12)}: is being removed\n`)
   assert.match(
     err,
     new RegExp(`the image ${used.slice(0, 8)} is in use by a VM on this host.*\n  vmhostctl vm ls --json`),
   )
-  assert.deepEqual([...stage.host.host.storage.imageFiles.keys()], [used])
+  await until(
+    () => [...stage.host.host.storage.imageFiles.keys()],
+    (digests) => digests.length === 1 && digests[0] === used,
+  )
 })
 
 test('the digests of images are completed from the daemon', async (t) => {

@@ -30,7 +30,7 @@ export type ControllerRooms = {
   /** All of this host, from a fresh look. Throws HostFault. */
   readonly hostView: () => Promise<HostView>
   /** Images in the pool. */
-  readonly images: Pick<ImageShelf, 'list' | 'remove'>
+  readonly images: Pick<ImageShelf, 'list' | 'requestRemoval'>
   /** Viewers of serial consoles. */
   readonly consoles: ConsoleHub
   /** Shells in guests. */

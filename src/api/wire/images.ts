@@ -29,10 +29,28 @@ export const imageSchema = Type.Object(
       description: 'When a VM was last created of it or deleted. Absent where none ever was.',
     }),
     fetched_at: { ...timeSchema, description: 'When it came into the pool.' },
+    removing: Type.Optional(
+      Type.Literal(true, {
+        description:
+          'It was deleted, and goes as soon as the host gets to it. A VM that is created of it keeps it.',
+      }),
+    ),
   },
   {
     description: 'An image in the pool. VMs that are made of it share its blocks.',
     examples: [exampleImage],
+  },
+)
+
+export const imageRemovalSchema = Type.Object(
+  {
+    sha256: { ...sha256Schema, description: 'Of the image that was deleted.' },
+    removing: Type.Literal(true),
+  },
+  {
+    description:
+      'A deletion of an image, as it is stored. It is over when the list of images does not have it any more.',
+    examples: [{ sha256: exampleImage.sha256, removing: true }],
   },
 )
 
@@ -44,6 +62,7 @@ export const imageListSchema = Type.Object({
 })
 
 export type ImageWire = Static<typeof imageSchema>
+export type ImageRemovalWire = Static<typeof imageRemovalSchema>
 export type ImageListWire = Static<typeof imageListSchema>
 
 const MIB = 1024 * 1024
@@ -55,4 +74,5 @@ export const imageToWire = (image: ShelvedImage): ImageWire => ({
   use_count: image.useCount,
   ...(image.lastUsedAtMs === undefined ? {} : { last_used_at: time(image.lastUsedAtMs) }),
   fetched_at: time(image.fetchedAtMs),
+  ...(image.isRemoving === true ? { removing: true } : {}),
 })

@@ -14,7 +14,7 @@ import {
 import { countersSchema } from './counters.ts'
 import { completeSnapshotSchema, snapshotUrlsSchema, startSnapshotSchema } from './snapshot-requests.ts'
 import { snapshotListSchema, snapshotSchema } from './snapshot.ts'
-import { imageListSchema, imageSchema } from './images.ts'
+import { imageListSchema, imageRemovalSchema, imageSchema } from './images.ts'
 import { syncSchema } from './sync.ts'
 import { vmListSchema, vmSchema } from './vm.ts'
 import type { Static } from 'typebox'
@@ -39,6 +39,7 @@ export const namedSchemas = {
   CompleteSnapshot: completeSnapshotSchema,
   Image: imageSchema,
   ImageList: imageListSchema,
+  ImageRemoval: imageRemovalSchema,
   Sync: syncSchema,
   ConsoleFromDaemon: consoleFromDaemonSchema,
   ConsoleFromViewer: consoleFromViewerSchema,

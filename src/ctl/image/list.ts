@@ -50,13 +50,13 @@ export async function listImages(client: ApiClient): Promise<Image[]> {
 }
 
 function rowOf(image: Image, nowMs: number): string[] {
-  const { sha256, size_mib: size, use_count: uses, last_used_at: used, fetched_at: fetched } = image
+  const { sha256, size_mib: size, use_count: uses, last_used_at: used, fetched_at: fetched, removing } = image
   const ago = (time: string): string => `${showSpan(nowMs - Date.parse(time))} ago`
   return [
     sha256.slice(0, DIGEST_SHOWN),
     showMib(size),
     String(uses),
     used === undefined ? '' : ago(used),
-    ago(fetched),
+    removing === true ? 'being removed' : ago(fetched),
   ]
 }

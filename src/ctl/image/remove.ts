@@ -1,4 +1,4 @@
-import { done } from '../../client/api-client.ts'
+import { answered } from '../../client/api-client.ts'
 import { CtlError, usageError } from '../ctl-error.ts'
 import { eachNamed } from '../each.ts'
 import { exitStatus } from '../exit-status.ts'
@@ -12,8 +12,8 @@ export const imageRemoveCommand: Command = {
   words: ['image', 'rm'],
   summary: 'remove images that no VM is made of',
   description:
-    'An image is named by its SHA-256, or by the first 8 characters of it or more. One that a VM is made of is refused. Images that ' +
-    'nobody has used for long go by themselves: storage.image_idle_hours in the configuration of the host.',
+    'An image is named by its SHA-256, or by the first 8 characters of it or more. One that a VM is made of is refused. The ' +
+    'host removes it as soon as it can; vmhostctl image ls shows it until then. Images that nobody has used for long go by themselves: storage.image_idle_hours in the configuration of the host.',
   operand: { placeholder: 'SHA256', many: true, completes: 'image' },
   options: [],
   examples: [
@@ -23,9 +23,10 @@ export const imageRemoveCommand: Command = {
   run: (context) =>
     eachNamed(context, async (name) => {
       const sha256 = await digestOf(context, name)
-      await done(context.client().DELETE('/v1/images/{sha256}', { params: { path: { sha256 } } }))
-      if (context.json) context.answer({ sha256, removed: true })
-      else context.say(`${sha256.slice(0, DIGEST_SHOWN)}: removed`)
+      const deleting = context.client().DELETE('/v1/images/{sha256}', { params: { path: { sha256 } } })
+      const { data } = await answered(deleting)
+      if (context.json) context.answer(data)
+      else context.say(`${sha256.slice(0, DIGEST_SHOWN)}: is being removed`)
       return exitStatus.done
     }),
 }

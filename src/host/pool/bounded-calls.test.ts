@@ -10,7 +10,7 @@ import type { TestContext } from 'node:test'
 /** A call that ends when it is told to, and how many began. */
 function hangingCall(t: TestContext) {
   const { promise, resolve: end } = Promise.withResolvers<string>()
-  // The timer of a bound keeps the process alive; the call itself does not.
+  // The timer of a bound does not keep a process alive; what hangs in the kernel does.
   const alive = setInterval(() => {}, 1000)
   t.after(() => clearInterval(alive))
   const state = { begun: 0, end: () => end('late'), call: () => ((state.begun += 1), promise) }

@@ -64,6 +64,8 @@ export class BoundedCalls {
       this.#note(about, 1)
       giveUp()
     }, boundMs)
+    // A call that hangs in the kernel keeps the process alive by itself.
+    timer.unref()
     try {
       return await call()
     } finally {

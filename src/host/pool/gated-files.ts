@@ -1,6 +1,6 @@
 import * as fs from 'node:fs/promises'
 import { GatedFile } from './gated-file.ts'
-import { errnoOf } from './storage-fault.ts'
+import { ifThere } from './storage-fault.ts'
 import type { FileGate } from './gated-file.ts'
 
 /** Functions of node:fs/promises that make no more than one system call at once. */
@@ -57,7 +57,7 @@ export function gatedFiles(gate: FileGate): GatedFiles {
   return {
     ...plain,
     open: (path, flags, mode) => GatedFile.open(gate, path, flags, mode),
-    removeFile: (path) => unlessGone(plain.unlink(path)),
+    removeFile: (path) => removeFile(plain, path),
     removeTree: (path) => removeTree(plain, path),
   }
 }
@@ -73,23 +73,17 @@ function gated<N extends keyof Plain>(gate: FileGate, name: N, paths = 1): Plain
 
 /** One call after another: `rm` of Node makes as many at once as a directory has entries. */
 async function removeTree(files: Plain, path: string): Promise<void> {
-  try {
-    await files.unlink(path)
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return
-    if (!OF_DIRECTORY.has(errnoOf(error))) throw error
-    for (const name of await files.readdir(path)) await removeTree(files, `${path}/${name}`)
-    await unlessGone(files.rmdir(path))
+  // Looked at first: a read-only file system refuses to remove even a name that is not there.
+  const found = await ifThere(files.lstat(path))
+  if (found === undefined) return
+  if (!found.isDirectory()) {
+    await ifThere(files.unlink(path))
+    return
   }
+  for (const name of await files.readdir(path)) await removeTree(files, `${path}/${name}`)
+  await ifThere(files.rmdir(path))
 }
 
-/** How unlink(2) refuses a directory on Linux, and by POSIX. */
-const OF_DIRECTORY: ReadonlySet<string | undefined> = new Set(['EISDIR', 'EPERM'])
-
-async function unlessGone(removing: Promise<void>): Promise<void> {
-  try {
-    await removing
-  } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw error
-  }
+async function removeFile(files: Plain, path: string): Promise<void> {
+  if ((await ifThere(files.lstat(path))) !== undefined) await ifThere(files.unlink(path))
 }

@@ -31,7 +31,7 @@ export const describedApp = (): Promise<App> =>
       counters: nothingBehind,
       hostView: nothingBehind,
       consoles: new ConsoleHub({ consoles: new FakeConsoles(), store: noStore }),
-      images: { list: nothingBehind, remove: nothingBehind },
+      images: { list: nothingBehind, requestRemoval: nothingBehind },
       shells: { open: nothingBehind },
       time: new FakeClock(),
       waitingFor: () => [],

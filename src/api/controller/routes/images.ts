@@ -8,7 +8,7 @@ import { problems, requestIdHeader } from './answers.ts'
 import { afterCursor, pageMembers, pageOf } from './page.ts'
 import { closed, contextOf, noQuery } from './vm-parts.ts'
 import type { Sha256 } from '../../../core/vm/ids.ts'
-import type { ImageListWire } from '../../wire/images.ts'
+import type { ImageListWire, ImageRemovalWire } from '../../wire/images.ts'
 import type { App } from '../app.ts'
 import type { ControllerRooms } from '../rooms.ts'
 
@@ -54,26 +54,28 @@ function deleteImage(app: App, rooms: ControllerRooms): void {
     tags,
     summary: 'Delete an image',
     description:
-      'Removes it from the pool. Refused while a VM is made of it, one that is stopped or sleeps included. Images that nobody has used ' +
-      'for `storage.image_idle_hours` go by themselves. Where there is no such image the answer is 204 all the same.',
+      'Stores that it is to be removed from the pool; the host follows, also where its pool is out of sight now. Refused while a VM ' +
+      'is made of it, one that is stopped or sleeps included; one that is created of it before it is gone keeps it. Images that no ' +
+      'VM has used for `storage.image_idle_hours` go by themselves. Safe to repeat: where there is no such image the answer is ' +
+      'the same.',
     params,
     querystring: noQuery,
     response: {
-      204: { type: 'null', description: 'There is no such image any more.', headers: requestIdHeader },
-      ...problems(
-        'starting_up',
-        'image_in_use',
-        'storage_inspection_failed',
-        'storage_failed',
-        'storage_read_only',
-      ),
+      202: {
+        ...ref('ImageRemoval'),
+        description: 'Stored. The image is gone when the list of images does not have it any more.',
+        headers: requestIdHeader,
+      },
+      ...problems('starting_up', 'image_in_use'),
     },
   }
-  app.delete('/v1/images/:sha256', { schema }, async (request, reply) => {
+  app.delete('/v1/images/:sha256', { schema }, async (request, reply): Promise<ImageRemovalWire> => {
     const { store } = contextOf(rooms)
-    const removed = await rooms.images.remove(request.params.sha256 as Sha256)
-    if (!removed.ok) throw new Refused(removed.error)
+    const { sha256 } = request.params
+    const requested = rooms.images.requestRemoval(sha256 as Sha256)
+    if (!requested.ok) throw new Refused(requested.error)
     await store.flushed()
-    return reply.code(204).send()
+    reply.code(202)
+    return { sha256, removing: true }
   })
 }
