@@ -58,6 +58,7 @@ export async function inStore(work: (context: CommandContext) => void | Promise<
         diskMib: { known: true, value: PLENTY_MIB },
       }),
       isOwnAddress: () => ({ known: true, value: false }),
+      imageMib: () => undefined,
     },
     guestRanges: [],
     outbound: ANYWHERE,

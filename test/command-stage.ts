@@ -9,6 +9,7 @@ import { Store } from '../src/store/store.ts'
 import { FakeCapacity } from './fakes/fake-capacity.ts'
 import type { TestContext } from 'node:test'
 import type { Accepted, CommandContext, CommandResult } from '../src/commands/context.ts'
+import type { Rejection } from '../src/core/errors.ts'
 import type { CreateVm } from '../src/core/vm/create.ts'
 import type { OperationId, Sha256, VmId } from '../src/core/vm/ids.ts'
 import type { ObservedState } from '../src/core/vm/record.ts'
@@ -81,10 +82,11 @@ export function commandStage(t: TestContext, userIds = 10) {
       assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.error))
       return result.value
     },
-    refusal: (result: CommandResult): { code: string; text: string } => {
+    refusal: (result: CommandResult): { code: string; text: string; errors: Rejection['errors'] } => {
       assert.ok(!result.ok, 'it was accepted')
       const { error } = result
-      return { code: error.code, text: 'known' in error ? error.message : error.detail }
+      if ('known' in error) return { code: error.code, text: error.message, errors: undefined }
+      return { code: error.code, text: error.detail, errors: error.errors }
     },
   }
 }

@@ -139,7 +139,7 @@ const bans: readonly Ban[] = [
     pattern: /\.reveal\(\)/,
     instead: 'a secret is revealed only where it is used or stored',
     except:
-      /^src\/(store|host\/(pool|object-store)|commands\/check-urls|core\/(storage\/signed-url|object-store\/outbound-policy))/,
+      /^src\/(store|host\/(pool|object-store)|commands\/check-urls|core\/(storage\/(signed-url|check-source)|object-store\/outbound-policy))/,
   },
   {
     pattern: /\bprocess\.env\b/,

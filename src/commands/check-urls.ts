@@ -1,8 +1,11 @@
 import { limits } from '../config/limits.ts'
 import { refusedUrl } from '../core/object-store/outbound-policy.ts'
+import { refusedSource } from '../core/storage/check-source.ts'
 import type { Rejection } from '../core/errors.ts'
 import type { OutboundPolicy } from '../core/object-store/outbound-policy.ts'
+import type { CreateVm } from '../core/vm/create.ts'
 import type { SnapshotUrls } from '../store/snapshot-urls.ts'
+import type { CommandContext } from './context.ts'
 
 /** Why a snapshot cannot be sent by these URLs, each with its place in the request, where they stand below `under`. */
 export function refuseUrls(policy: OutboundPolicy, urls: SnapshotUrls, under = ''): Rejection | undefined {
@@ -16,6 +19,23 @@ export function refuseUrls(policy: OutboundPolicy, urls: SnapshotUrls, under = '
     if (because === undefined) return []
     return [{ pointer: `${under}${pointer}`, code: 'not_allowed', detail: `it ${because}` }]
   })
+  return refusalOf(errors)
+}
+
+/** Why the images of a VM cannot come from these URLs, each with its place in the request. */
+export function refuseImageUrls(
+  { outbound, localImagesDirectory }: Pick<CommandContext, 'outbound' | 'localImagesDirectory'>,
+  images: CreateVm['image']['images'],
+): Rejection | undefined {
+  const errors = images.flatMap(({ role, source }) => {
+    const because = refusedSource(source.url, outbound, localImagesDirectory)
+    if (because === undefined) return []
+    return [{ pointer: `/image/${role}/url`, code: 'not_allowed', detail: `it ${because}` }]
+  })
+  return refusalOf(errors)
+}
+
+function refusalOf(errors: NonNullable<Rejection['errors']>): Rejection | undefined {
   const [first] = errors
   if (first === undefined) return undefined
   return {

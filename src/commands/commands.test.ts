@@ -4,6 +4,8 @@ import { commandStage, createRequest } from '../../test/command-stage.ts'
 import { createVm } from './create-vm.ts'
 import { deleteVm } from './delete-vm.ts'
 import { setPower } from './set-power.ts'
+import { SignedUrl } from '../core/storage/signed-url.ts'
+import type { CreateVm } from '../core/vm/create.ts'
 import type { Sha256, VmId } from '../core/vm/ids.ts'
 
 const kernel = 'b'.repeat(64) as Sha256
@@ -36,6 +38,69 @@ test('fresh URLs in a repeat replace the stored ones and raise no generation', (
   assert.deepEqual([changed, record.generations.desired], [false, 1])
   assert.equal(store.vms.inputs(id).sources.get(kernel)?.url.reveal(), 'https://i.example/b?signature=new')
   assert.deepEqual(pokes, ['web-1: fresh image URLs'])
+})
+
+/** The images of a request, of which the kernel comes from `url`. */
+const kernelFrom = (url: string): Partial<CreateVm> => ({
+  image: {
+    images: createRequest().image.images.map((image) =>
+      image.role === 'kernel' ? { ...image, source: { url: new SignedUrl(url) } } : image,
+    ),
+  },
+})
+
+for (const [url, because] of [
+  ['http://i.example/b', /^it has http:, which is not allowed/],
+  ['https://127.0.0.1/b', /^it names a loopback address/],
+  ['file:///etc/passwd', /^it names a file outside of the local image directory/],
+  ['file:///srv/images/../../etc/passwd', /outside/],
+  ['file:///srv/images/..%2f..%2fetc/passwd', /outside/],
+  ['file:///srv/imagesandmore/b', /outside/],
+  ['file://elsewhere/srv/images/b', /another host/],
+] as const) {
+  test(`an image from ${url} is refused at the request`, (t) => {
+    const { context, id, store, refusal } = commandStage(t)
+    context.localImagesDirectory = '/srv/images'
+    const { code, errors } = refusal(createVm(context, id, createRequest(kernelFrom(url))))
+    assert.equal(code, 'url_not_allowed')
+    assert.deepEqual(
+      errors?.map(({ pointer }) => pointer),
+      ['/image/kernel/url'],
+    )
+    assert.match(errors?.[0]?.detail ?? '', because)
+    assert.equal(store.vms.get(id), undefined)
+  })
+}
+
+test('a file below the local image directory is taken; without such a directory none is', (t) => {
+  const { context, id, accepted, refusal } = commandStage(t)
+  const request = createRequest(kernelFrom('file:///srv/images/a%20kernel'))
+  assert.match(refusal(createVm(context, id, request)).text, /no local image directory is configured/)
+  context.localImagesDirectory = '/srv/images/'
+  assert.equal(accepted(createVm(context, id, request)).changed, true)
+})
+
+test('a repeat is not held against a policy that has changed, unless it brings fresh URLs', (t) => {
+  const { context, id, accepted, refusal } = commandStage(t)
+  createVm(context, id, createRequest({}, 'old'))
+  context.outbound = { ...context.outbound, allowedHosts: ['other.example'] }
+  assert.equal(accepted(createVm(context, id, createRequest({}, 'old'))).changed, false)
+  assert.equal(refusal(createVm(context, id, createRequest({}, 'new'))).code, 'url_not_allowed')
+})
+
+test('a disk smaller than an image that is in the pool is refused, and no other', (t) => {
+  const { context, id, capacity, refusal, accepted } = commandStage(t)
+  const rootfs = 'a'.repeat(64) as Sha256
+  capacity.imagesMib.set(rootfs, 65).set(kernel, 1000)
+  const { code, text, errors } = refusal(createVm(context, id, createRequest()))
+  assert.equal(code, 'disk_too_small')
+  assert.match(text, /the disk has 64 MiB and its image 65 MiB/)
+  assert.deepEqual(
+    errors?.map(({ pointer }) => pointer),
+    ['/disk/size_mib'],
+  )
+  capacity.imagesMib.set(rootfs, 64)
+  assert.equal(accepted(createVm(context, id, createRequest())).changed, true)
 })
 
 test('a different request for the same id is a conflict, and changes nothing', (t) => {

@@ -14,8 +14,10 @@ export type CommandContext = {
   readonly capacity: Capacity
   /** Networks that guests' addresses must come from, in canonical form; any where empty. */
   readonly guestRanges: readonly string[]
-  /** Where snapshots may be sent to. */
+  /** Where snapshots may be sent to, and images fetched from. */
   readonly outbound: OutboundPolicy
+  /** Absolute; below it files may become images. None may if it is absent. */
+  readonly localImagesDirectory?: string
   readonly stagingQuotaMib: number
   readonly now: () => number
   readonly newOperationId: () => OperationId

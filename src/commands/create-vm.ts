@@ -3,6 +3,8 @@ import { err, ok } from '../lib/result.ts'
 import { refuseIncrease } from './admit.ts'
 import { canonicalJson } from './canonical-json.ts'
 import { refuseAddresses } from './check-addresses.ts'
+import { refuseImageUrls } from './check-urls.ts'
+import type { Rejection } from '../core/errors.ts'
 import type { CreateVm } from '../core/vm/create.ts'
 import type { Desired, Image, ImageRole } from '../core/vm/desired.ts'
 import type { Sha256, UserId, VmId } from '../core/vm/ids.ts'
@@ -15,7 +17,7 @@ export function createVm(context: CommandContext, id: VmId, request: CreateVm): 
   const { store } = context
   const inputs = inputsOf(request)
   const existing = store.vms.get(id)
-  if (existing !== undefined) return repeatCreate(context, existing, inputs)
+  if (existing !== undefined) return repeatCreate(context, existing, { request, inputs })
   const result = store.transaction(() => insert(context, id, { request, inputs }))
   if (result.ok) context.poke(id, 'created')
   return result
@@ -29,6 +31,8 @@ function insert(
   const { store } = context
   const { memoryMib } = request.compute
   const refusal =
+    refuseImageUrls(context, request.image.images) ??
+    refuseSmallDisk(context, request) ??
     refuseAddresses(context, id, request.network ?? {}) ??
     refuseIncrease(context, { memoryMib, diskMib: request.disk.sizeMib })
   if (refusal !== undefined) return err(refusal)
@@ -51,7 +55,11 @@ function insert(
   return ok({ record, changed: true })
 }
 
-function repeatCreate(context: CommandContext, existing: VmRecord, inputs: VmInputs): CommandResult {
+function repeatCreate(
+  context: CommandContext,
+  existing: VmRecord,
+  { request, inputs }: { readonly request: CreateVm; readonly inputs: VmInputs },
+): CommandResult {
   const { vms } = context.store
   const stored = vms.inputs(existing.id)
   if (existing.deleting) {
@@ -67,10 +75,22 @@ function repeatCreate(context: CommandContext, existing: VmRecord, inputs: VmInp
     ([sha256, source]) => stored.sources.get(sha256)?.url.equals(source.url) !== true,
   )
   if (fresh) {
+    const refusal = refuseImageUrls(context, request.image.images)
+    if (refusal !== undefined) return err(refusal)
     vms.replaceSources(existing.id, inputs.sources)
     context.poke(existing.id, 'fresh image URLs')
   }
   return ok({ record: existing, changed: false })
+}
+
+/** Of an image that was never in the pool nothing is known yet. */
+function refuseSmallDisk({ capacity }: CommandContext, { disk, image }: CreateVm): Rejection | undefined {
+  const rootfs = image.images.find(({ role }) => role === 'rootfs')
+  const imageMib = rootfs === undefined ? undefined : capacity.imageMib(rootfs.sha256)
+  if (imageMib === undefined || imageMib <= disk.sizeMib) return undefined
+  const detail = `the disk has ${disk.sizeMib} MiB and its image ${imageMib} MiB: ask for a disk of that or more`
+  const errors = [{ pointer: '/disk/size_mib', code: 'out_of_range', detail: `must be at least ${imageMib}` }]
+  return { code: 'disk_too_small', detail, errors }
 }
 
 function desiredOf(request: CreateVm, userId: UserId): Desired {

@@ -318,6 +318,8 @@ export const limits = {
 
   /** The host's figures are looked at this often: a pool that went or came back is noticed within it, for a few system calls. */
   figuresEveryMs: 5000,
+  /** The lengths of the images in the pool, which requests are held against; a call to the pool for each image. */
+  imageSizesEveryMs: 60_000,
   /** A mounted pool answers in microseconds, a busy disk within a second or two; past this it does not answer. */
   hostLookMs: 3000,
   /** Looks of VMs at their storage that run at once. */

@@ -33,6 +33,7 @@ export const rejections = {
   body_too_large: { status: 413, title: 'The request body is too large' },
   unsupported_media_type: { status: 415, title: 'The request body is not JSON' },
   disk_shrink: { status: 422, title: 'A disk never shrinks' },
+  disk_too_small: { status: 422, title: 'The disk is smaller than its image' },
   address_not_allowed: { status: 422, title: 'The address is outside the ranges of this host' },
   url_not_allowed: { status: 422, title: 'This host may not speak to where the URL points' },
   upgrade_required: { status: 426, title: 'The route speaks WebSocket' },

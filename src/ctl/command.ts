@@ -63,6 +63,8 @@ export type Context = {
   readonly fail: (error: unknown, name: string) => ExitStatus
   /** One line, for people. */
   readonly say: (line: string) => void
+  /** What is done all the same, and may not be meant: one line on standard error, for people. */
+  readonly warn: (line: string) => void
   /** A value, for programs. */
   readonly answer: (value: unknown) => void
 }

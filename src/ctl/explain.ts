@@ -124,8 +124,12 @@ function problemAdvice(
       return [`vmhostctl snapshot rm ${name}, and take another one`]
     case 'snapshots_full':
       return ['vmhostctl snapshot ls --status completed shows what can go']
+    case 'disk_too_small':
+      return ['--disk gives a larger one']
     case 'url_not_allowed':
-      return ["the host's configuration says in object_store where it may speak to"]
+      return [
+        "the host's configuration says in object_store where it may speak to, and in storage.local_images_directory which files it takes",
+      ]
     case 'starting_up':
       return ['the daemon has just been started: the same again in a moment']
     case 'forbidden':

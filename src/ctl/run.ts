@@ -86,6 +86,9 @@ async function runCommand(
     openConsole: (request) => open((profile) => new ConsoleConnection(profile, request, shell)),
     fail: (error, name) => failures.tell(error, name),
     say: (line) => shell.stdout.write(`${line}\n`),
+    warn: (line) => {
+      if (!given.isSet('json')) shell.stderr.write(`${printable(`warning: ${line}`)}\n`)
+    },
     answer: (value) => shell.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`),
   }
   try {

@@ -94,11 +94,13 @@ export class Daemon {
   }
 
   get #commandContext(): CommandContext {
+    const { localImagesDirectory } = this.#config.storage
     return {
       store: this.#store,
       capacity: this.#inspector,
       guestRanges: this.#config.network.guestRanges,
       outbound: outboundPolicyOf(this.#config),
+      ...(localImagesDirectory === undefined ? {} : { localImagesDirectory }),
       stagingQuotaMib: this.#config.snapshots.stagingQuotaMib,
       now: () => this.#built.host.clock.now(),
       newOperationId,

@@ -7,6 +7,7 @@ import { HostFault } from '../core/errors.ts'
 import { silentLog } from '../log/log.ts'
 import { HostInspector } from './host-inspector.ts'
 import type { Probe } from '../core/plan/world.ts'
+import type { Sha256 } from '../core/vm/ids.ts'
 import type { HostChange } from './host-inspector.ts'
 
 const policy = { memoryReserveMib: 1000, diskReserveMib: 500, diskOvercommit: 1.5 }
@@ -55,6 +56,19 @@ test("the host's own addresses are known as such", async () => {
   await inspector.start()
   assert.deepEqual(inspector.isOwnAddress('192.0.2.1'), { known: true, value: true })
   assert.deepEqual(inspector.isOwnAddress('192.0.2.10'), { known: true, value: false })
+})
+
+test('the lengths of images are known from the looks that found them, which are not every one', async () => {
+  const { inspector, figures, nextLook } = stage()
+  const sha256 = 'a'.repeat(64) as Sha256
+  await inspector.start()
+  assert.equal(inspector.imageMib(sha256), undefined)
+  figures.poolImages.set(sha256, 65)
+  const looks = Math.ceil(limits.imageSizesEveryMs / limits.figuresEveryMs)
+  for (let look = 0; look < looks; look += 1) await nextLook()
+  assert.equal(inspector.imageMib(sha256), 65)
+  assert.equal(figures.looks.images, 2)
+  inspector.stop()
 })
 
 test('every look replaces the one before', async () => {

@@ -5,6 +5,7 @@ import { err, ok } from '../lib/result.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { SharedLook } from './shared-look.ts'
 import type { Probe } from '../core/plan/world.ts'
+import type { Sha256 } from '../core/vm/ids.ts'
 import type { Result } from '../lib/result.ts'
 import type { Log } from '../log/log.ts'
 import type { Capacity } from '../ports/capacity.ts'
@@ -47,6 +48,8 @@ export class HostInspector implements Capacity {
   readonly #options: HostInspectorOptions
   readonly #looks: SharedLook<Look>
   #last: Look | undefined
+  #imagesMib: ReadonlyMap<Sha256, number> = new Map()
+  #imagesDueMs = 0
   #cancelTimer = (): void => {}
   #stopped = false
 
@@ -101,6 +104,10 @@ export class HostInspector implements Capacity {
     return addresses.ok ? { known: true, value: addresses.value.has(address) } : unknown(addresses.error)
   }
 
+  imageMib(sha256: Sha256): number | undefined {
+    return this.#imagesMib.get(sha256)
+  }
+
   #fresh(): Probe<Look> {
     const last = this.#last
     if (last === undefined) return nothingKnown('the host was not looked at yet')
@@ -121,8 +128,17 @@ export class HostInspector implements Capacity {
     const look = { beganMs, cpus, memory, pool, addresses }
     const before = this.#last
     this.#last = look
+    if (pool.ok && beganMs >= this.#imagesDueMs) await this.#learnImages(beganMs)
     this.#tell(before, look)
     return look
+  }
+
+  /** A pool out of sight takes nothing away from what is known: a digest has one length. */
+  async #learnImages(nowMs: number): Promise<void> {
+    const images = await settle(this.#options.figures.images())
+    if (!images.ok) return
+    this.#imagesDueMs = nowMs + limits.imageSizesEveryMs
+    this.#imagesMib = new Map(images.value.map(({ sha256, sizeMib }) => [sha256, sizeMib]))
   }
 
   /** Says what changed since the last look. Where there was none, nobody waits for a change. */

@@ -156,12 +156,22 @@ const bodies: readonly (readonly [string, unknown, Findings])[] = [
   ],
   [
     'a key on two lines',
-    createBody({ ssh_authorized_keys: ['ssh-ed25519 A', 'a\nb'] }),
+    createBody({ ssh_authorized_keys: ['ssh-ed25519 AAAAB', 'ssh-ed25519 AAAA\nssh-ed25519 AAAA'] }),
     [['/ssh_authorized_keys/1', 'malformed', /one line/]],
   ],
   [
+    'what is not a public key',
+    createBody({
+      ssh_authorized_keys: ['PRETTY_NAME="Debian GNU/Linux 13"', '-----BEGIN OPENSSH PRIVATE KEY-----'],
+    }),
+    [
+      ['/ssh_authorized_keys/0', 'malformed', /public SSH key/],
+      ['/ssh_authorized_keys/1', 'malformed', /public SSH key/],
+    ],
+  ],
+  [
     'too many keys',
-    createBody({ ssh_authorized_keys: Array.from({ length: 65 }, () => 'k') }),
+    createBody({ ssh_authorized_keys: Array.from({ length: 65 }, () => 'ssh-ed25519 AAAA') }),
     [['/ssh_authorized_keys', 'wrong_length', /at most 64 items/]],
   ],
 ]

@@ -33,6 +33,26 @@ test('the OpenAPI document is valid OpenAPI 3.1', async () => {
   assert.equal(document.info.version, '1.2.3')
 })
 
+/** What ECMA-262, RE2 and Python read alike: no look-around, no Unicode classes, and none of `\\d`, `\\w`, `\\s`, `\\b`. */
+const PORTABLE = /^(?:\\x[0-9a-f]{2}|\\[.*+?()[\]{}|^$/\\-]|\((?!\?)|[^\\(])*$/
+const REPETITIONS_MAX = 1000
+
+test('every pattern of the document is one that any language reads alike', () => {
+  const patterns = new Set<string>()
+  JSON.stringify(document, (name, value: unknown) => {
+    if (name === 'pattern' && typeof value === 'string') patterns.add(value)
+    return value
+  })
+  assert.ok(patterns.size > 10)
+  for (const pattern of patterns) {
+    assert.match(pattern, PORTABLE)
+    assert.ok(pattern.startsWith('^') && pattern.endsWith('$'), pattern)
+    assert.doesNotThrow(() => new RegExp(pattern, 'u'), pattern)
+    for (const [, most = ''] of pattern.matchAll(/\{\d*,?(\d*)\}/g))
+      assert.ok(Number(most) <= REPETITIONS_MAX, pattern)
+  }
+})
+
 test('the document has exactly the routes there are', () => {
   assert.deepEqual(
     operations()

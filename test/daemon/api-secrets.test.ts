@@ -18,7 +18,7 @@ const secretBody = (changes: object = {}) =>
   createBody({
     image: { rootfs: { url, sha256: SHA }, kernel: { url: `file:///srv/${CANARY}`, sha256: SHA } },
     user_data: `#cloud-config\npassword: ${CANARY}\n`,
-    ssh_authorized_keys: [`ssh-ed25519 ${CANARY}`],
+    ssh_authorized_keys: [`ssh-ed25519 AAAA${CANARY}`],
     ...changes,
   })
 

@@ -1,4 +1,5 @@
 import type { Probe, Unknown } from '../../src/core/plan/world.ts'
+import type { Sha256 } from '../../src/core/vm/ids.ts'
 import type { Capacity } from '../../src/ports/capacity.ts'
 
 /** A host whose figures a test sets. It starts out with room for anything. */
@@ -16,6 +17,12 @@ export class FakeCapacity implements Capacity {
       memoryMib: this.fault ?? { known: true, value: memoryMib },
       diskMib: this.fault ?? this.poolFault ?? { known: true, value: diskMib },
     }
+  }
+
+  readonly imagesMib = new Map<Sha256, number>()
+
+  imageMib(sha256: Sha256): number | undefined {
+    return this.imagesMib.get(sha256)
   }
 
   isOwnAddress(address: string): Probe<boolean> {

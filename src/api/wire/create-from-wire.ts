@@ -3,7 +3,7 @@ import { SignedUrl } from '../../core/storage/signed-url.ts'
 import { err, ok } from '../../lib/result.ts'
 import { computeFromWire, diskFromWire } from './shape-from-wire.ts'
 import { networkFromWire } from './network-from-wire.ts'
-import { tooLong, urlComplaints } from './url-from-wire.ts'
+import { textComplaints, urlComplaints } from './url-from-wire.ts'
 import type { CreateVm } from '../../core/vm/create.ts'
 import type { ImageRole } from '../../core/vm/desired.ts'
 import type { Sha256 } from '../../core/vm/ids.ts'
@@ -19,7 +19,7 @@ type ImageWire = CreateVmWire['image']['rootfs']
  */
 export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Complaint[]> {
   const complaints = [
-    ...sizeComplaints(body),
+    ...freeTextComplaints(body),
     ...imagesOf(body).flatMap(([role, { url }]) => urlComplaints(`/image/${role}/url`, url)),
   ]
   const network =
@@ -54,11 +54,11 @@ function imagesOf({ image }: CreateVmWire): (readonly [ImageRole, ImageWire])[] 
   return images
 }
 
-function sizeComplaints(body: CreateVmWire): Complaint[] {
+function freeTextComplaints(body: CreateVmWire): Complaint[] {
   return [
-    ...tooLong('/user_data', body.user_data ?? '', limits.userDataBytesMax),
+    ...textComplaints('/user_data', body.user_data ?? '', limits.userDataBytesMax),
     ...(body.ssh_authorized_keys ?? []).flatMap((key, index) =>
-      tooLong(`/ssh_authorized_keys/${index}`, key, limits.sshKeyBytesMax),
+      textComplaints(`/ssh_authorized_keys/${index}`, key, limits.sshKeyBytesMax),
     ),
   ]
 }

@@ -17,7 +17,9 @@ export const exampleCreateVm = {
   network: { ipv4_address: '192.0.2.10', ipv6_address: '2001:db8::10' },
   labels,
   user_data: '#cloud-config\nhostname: web-1\n',
-  ssh_authorized_keys: ['ssh-ed25519 AAAAC3Nza… ops@example.net'],
+  ssh_authorized_keys: [
+    'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2YbSXk0PlsXYbqLwH2uVrkZ6ptuQyPIUJxQnZWLk3A ops@example.net',
+  ],
 }
 
 export const exampleVm = {

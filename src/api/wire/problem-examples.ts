@@ -38,6 +38,7 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   body_too_large: 'a request body has at most 1 MiB',
   unsupported_media_type: 'send the body as application/json',
   disk_shrink: 'the disk of web-1 has 2048 MiB and never shrinks: ask for that or more',
+  disk_too_small: 'the disk has 1024 MiB and its image 2048 MiB: ask for a disk of that or more',
   url_not_allowed: 'part_urls/0: it names a loopback address, where this host may not speak to',
   upgrade_required: 'connect with a WebSocket client, e.g. vmhostctl console',
   headers_too_large: 'request line and headers have at most 16 KiB together',

@@ -3,7 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { exampleCreateVm } from './examples.ts'
 import { createNetworkSchema } from './network.ts'
 import { computeMembers, diskMembers, metadataMembers, powerSchema, sha256Schema } from './vm.ts'
-import { KERNEL_ARGUMENTS_PATTERN, SSH_KEY_PATTERN, UNICODE_PATTERN, URL_PATTERN } from './words.ts'
+import { KERNEL_ARGUMENTS_PATTERN, SSH_KEY_PATTERN, URL_PATTERN } from './words.ts'
 import type { Static } from 'typebox'
 
 const closed = { additionalProperties: false } as const
@@ -51,7 +51,6 @@ export const createVmSchema = Type.Object(
     protected: Type.Optional(metadataMembers.protected),
     user_data: Type.Optional(
       Type.String({
-        pattern: UNICODE_PATTERN,
         maxLength: limits.userDataBytesMax,
         description: 'Given to the guest on a NoCloud seed disk as it is, e.g. cloud-config. Never returned.',
         examples: ['#cloud-config\nhostname: web-1\n'],
@@ -61,7 +60,11 @@ export const createVmSchema = Type.Object(
       Type.Array(Type.String({ pattern: SSH_KEY_PATTERN, maxLength: limits.sshKeyBytesMax }), {
         maxItems: limits.sshKeysMax,
         description: 'Given to the guest on the seed disk. Never returned.',
-        examples: [['ssh-ed25519 AAAAC3Nza… ops@example.net']],
+        examples: [
+          [
+            'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2YbSXk0PlsXYbqLwH2uVrkZ6ptuQyPIUJxQnZWLk3A ops@example.net',
+          ],
+        ],
       }),
     ),
   },

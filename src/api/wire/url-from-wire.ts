@@ -11,11 +11,16 @@ export function urlComplaints(pointer: string, url: string): Complaint[] {
     return complain('must not carry a user name or password')
   if (parsed.hostname.length > limits.urlHostCharactersMax)
     return complain(`must name a host of at most ${limits.urlHostCharactersMax} characters`)
-  return tooLong(pointer, url, limits.urlBytesMax)
+  return textComplaints(pointer, url, limits.urlBytesMax)
 }
 
-/** The schema counts characters; the limits are bytes. */
-export const tooLong = (pointer: string, text: string, bytesMax: number): Complaint[] =>
-  Buffer.byteLength(text) <= bytesMax
-    ? []
-    : [{ pointer, code: 'wrong_length', detail: `must have at most ${bytesMax} bytes as UTF-8` }]
+/**
+ * What the schema could not see to be wrong with any text: half a surrogate pair, which has no UTF-8 form and no portable
+ * pattern, and its length in bytes, where the schema counts characters.
+ */
+export function textComplaints(pointer: string, text: string, bytesMax: number): Complaint[] {
+  if (!text.isWellFormed())
+    return [{ pointer, code: 'malformed', detail: 'must be text that has a UTF-8 form' }]
+  if (Buffer.byteLength(text) <= bytesMax) return []
+  return [{ pointer, code: 'wrong_length', detail: `must have at most ${bytesMax} bytes as UTF-8` }]
+}

@@ -138,6 +138,7 @@ const observedSchema = Type.Object(
     state: Type.Enum(OBSERVED_STATES, {
       type: 'string',
       description:
+        '`running`: its monitor answers and its vCPUs run; whether the guest has booted, or ever will, is not looked at. ' +
         '`sleeping`: it was idle, its memory is saved in the pool, and no unit runs; traffic or a request wakes it. ' +
         '`waking`: it is on its way back from there, and packets for it are held.',
     }),

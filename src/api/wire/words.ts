@@ -3,13 +3,15 @@ import { MAC_ADDRESS_PATTERN, SHA256_PATTERN, VM_ID_PATTERN } from '../../core/v
 
 /** Printable ASCII: what a kernel command line is made of. */
 export const KERNEL_ARGUMENTS_PATTERN = '^[\\x20-\\x7e]*$'
-/** One line of an authorized_keys file (sshd(8)). */
-export const SSH_KEY_PATTERN = '^[^\\x00-\\x1f\\x7f]+$'
-/** Every string but one with half a surrogate pair, which has no UTF-8 form. */
-export const UNICODE_PATTERN = '^\\P{Cs}*$'
-export const URL_PATTERN = '^(https?|file)://\\P{Cs}+$'
+/**
+ * One line of an authorized_keys file (sshd(8)): options, type, key and comment. The key begins with the length of its type, so
+ * its Base64 begins with `AAAA`.
+ */
+export const SSH_KEY_PATTERN =
+  '^([^\\x00-\\x1f\\x7f]+ )?(ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ +AAAA[A-Za-z0-9+/]*=*( [^\\x00-\\x1f\\x7f]*)?$'
+export const URL_PATTERN = '^(https?|file)://[^\\x00-\\x20\\x7f]+$'
 /** Of an object store. */
-export const STORE_URL_PATTERN = '^https?://\\P{Cs}+$'
+export const STORE_URL_PATTERN = '^https?://[^\\x00-\\x20\\x7f]+$'
 /** Their meaning is checked later, by `parseNetwork`. */
 export const CIDR_PATTERN = '^[0-9A-Fa-f:.]+/[0-9]{1,3}$'
 export const PORTS_PATTERN = '^[1-9][0-9]{0,4}(-[1-9][0-9]{0,4})?$'
@@ -33,8 +35,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [SHA256_PATTERN, 'must be a SHA-256 digest: 64 lower-case hexadecimal digits'],
   [MAC_ADDRESS_PATTERN, 'must be a unicast MAC address in lower case, as in 02:00:5e:10:00:01'],
   [KERNEL_ARGUMENTS_PATTERN, 'must be printable ASCII on one line'],
-  [SSH_KEY_PATTERN, 'must be one line of an authorized_keys file'],
-  [UNICODE_PATTERN, 'must be text that has a UTF-8 form'],
+  [SSH_KEY_PATTERN, 'must be a public SSH key on one line, as in a file that ends in .pub'],
   [URL_PATTERN, 'must be an https:, http: or file: URL'],
   [STORE_URL_PATTERN, 'must be an https: or http: URL'],
   [CIDR_PATTERN, 'must be a network in CIDR form, e.g. 192.0.2.0/24'],

@@ -1,11 +1,42 @@
 import { err, ok } from '../../lib/result.ts'
+import { refusedUrl } from '../object-store/outbound-policy.ts'
 import type { Result } from '../../lib/result.ts'
+import type { OutboundPolicy } from '../object-store/outbound-policy.ts'
+import type { SignedUrl } from './signed-url.ts'
 
 export type CheckedSource =
   /** Whether this host may speak to it is judged where it does (core/object-store/outbound-policy.ts). */
   | { readonly kind: 'remote'; readonly url: URL }
   /** Whether the file lies inside the local directory only the host can tell. */
   | { readonly kind: 'local'; readonly url: URL }
+
+/**
+ * Tells why no image may come from this URL, as a phrase that follows "it"; undefined if it may. Never repeats the URL: it may
+ * be signed. Where a name resolves to, and where a symbolic link leads, is judged when the image is fetched.
+ */
+export function refusedSource(
+  source: SignedUrl,
+  policy: OutboundPolicy,
+  localDirectory: string | undefined,
+): string | undefined {
+  const checked = checkSource(source.reveal(), localDirectory !== undefined)
+  if (!checked.ok) return checked.error
+  const { kind, url } = checked.value
+  if (kind === 'remote') return refusedUrl(source, policy)
+  return isBelow(url, localDirectory ?? '')
+    ? undefined
+    : 'names a file outside of the local image directory of this host'
+}
+
+function isBelow({ pathname }: URL, directory: string): boolean {
+  try {
+    // The URL has no dot segments any more (url.spec.whatwg.org, "path state"), unless they were made of encoded slashes.
+    const path = decodeURIComponent(pathname)
+    return path.startsWith(`${directory.replace(/\/+$/, '')}/`) && !path.split('/').includes('..')
+  } catch {
+    return false
+  }
+}
 
 /**
  * Checks the URL of an image; `allowFile`: a local image directory is configured. The reason of a refusal follows "its URL",

@@ -2,6 +2,7 @@ import { usageError } from '../ctl-error.ts'
 import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { parseImage } from './image-argument.ts'
 import { parseLabel } from './label.ts'
+import { whyIgnored } from './user-data.ts'
 import { givenShape, SHAPE_OPTIONS } from './resize.ts'
 import { readJsonFile, readOptionFile } from '../json-file.ts'
 import { WAIT_OPTIONS } from './wait.ts'
@@ -165,11 +166,14 @@ async function givenAccess(context: Context): Promise<Pick<Draft, 'user_data' | 
   const { given } = context
   const userData = given.text('user-data')
   const files = given.texts('ssh-key')
+  const text = userData === undefined ? undefined : await readOptionFile(userData, '--user-data', context)
+  const ignored = text === undefined ? undefined : whyIgnored(text)
+  if (ignored !== undefined) context.warn(`${context.given.operand}: ${ignored}`)
   const texts = await Promise.all(files.map((file) => readOptionFile(file, '--ssh-key', context)))
   const keys = texts.flatMap(keysIn)
   if (files.length > 0 && keys.length === 0) throw usageError(`there is no key in ${files.join(', ')}`)
   return {
-    ...(userData === undefined ? {} : { user_data: await readOptionFile(userData, '--user-data', context) }),
+    ...(text === undefined ? {} : { user_data: text }),
     ...(keys.length === 0 ? {} : { ssh_authorized_keys: keys }),
   }
 }

@@ -148,6 +148,7 @@ export async function startControllerHost(
     capacity,
     guestRanges: [],
     outbound: ANYWHERE,
+    localImagesDirectory: '/',
     stagingQuotaMib: 1024,
     pokeSnapshot: (id, { reason }) => pokes.push(`snapshot ${id}: ${reason}`),
     now: () => Date.now(),

@@ -25,6 +25,8 @@ function putVm(app: App, rooms: ControllerRooms): void {
       'vm_deleting',
       'address_in_use',
       'address_not_allowed',
+      'url_not_allowed',
+      'disk_too_small',
       'insufficient_capacity',
       'user_ids_exhausted',
       'capacity_unknown',
