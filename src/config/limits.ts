@@ -2,6 +2,9 @@
 export const limits = {
   /** Request bodies. */
   bodyBytesMax: 1024 * 1024,
+  /** Of a body that is too large, read and thrown away after the answer, for clients that read it only when they have written all. */
+  refusedBodyBytesMax: 32 * 1024 * 1024,
+  refusedBodyMs: 10_000,
   userDataBytesMax: 256 * 1024,
   sshKeysMax: 64,
   sshKeyBytesMax: 8 * 1024,
@@ -344,6 +347,18 @@ export const limits = {
 
   /** The controller listener. A client that holds a connection must speak within these. */
   handshakeMs: 10_000,
+  /**
+   * Connections whose handshake is not over. Of one peer: as many as a controller opens at once that comes back with a long poll
+   * for each of its VMs. Of all: below `connectionsMax`, so that they never keep a controller out; past it the oldest is closed.
+   */
+  handshakesPerPeerMax: 1024,
+  handshakesMax: 2048,
+  /** Failed handshakes of one peer that it is let to make besides those at once; past them its connections are refused. */
+  handshakeFailuresPerSecond: 10,
+  /** Peers whose failures are remembered; the one that was quiet longest is forgotten first. */
+  handshakePeersMax: 4096,
+  /** Between two log lines about refused handshakes of one reason. */
+  handshakeLogMs: 10_000,
   requestHeadersMs: 10_000,
   requestMs: 30_000,
   /** Longer than the minute between two polls of a calm controller, so that it keeps its connection. */

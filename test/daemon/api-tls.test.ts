@@ -55,7 +55,7 @@ test('without a client certificate the handshake fails, and the log says why', a
   await assert.rejects(send(host.port, { path: '/healthz', client }), {
     code: 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED',
   })
-  await eventually(() => host.logLines.some((line) => line.includes('refused in its TLS handshake')))
+  await eventually(() => host.logLines.some((line) => line.includes('refused in their TLS handshake')))
 })
 
 test('a certificate of another authority, of a server, or past its end gets no answer at all', async (t) => {

@@ -1,5 +1,6 @@
 import { HostFault } from '../../core/errors.ts'
 import { PROBLEM_MEDIA_TYPE, problemOf, problemOfFault, problemOfUnknown } from '../wire/problem.ts'
+import { answerBeforeBodyEnds } from './refused-body.ts'
 import { Refused, Undecided } from './refused.ts'
 import type { FastifyError } from 'fastify'
 import type { Rejection } from '../../core/errors.ts'
@@ -21,7 +22,12 @@ export function answerErrors(app: App, log: Log): void {
     // What was to be upgraded speaks HTTP no more.
     if (request.ws) reply.header('connection', 'close')
     if (problem.code === 'starting_up') reply.header('retry-after', '1')
-    return reply.code(problem.status).type(PROBLEM_MEDIA_TYPE).serializer(JSON.stringify).send(problem)
+    reply.code(problem.status).type(PROBLEM_MEDIA_TYPE)
+    if (problem.code !== 'body_too_large') return reply.serializer(JSON.stringify).send(problem)
+    const answer = JSON.stringify(problem)
+    return reply
+      .headers({ connection: 'close', 'content-length': Buffer.byteLength(answer) })
+      .send(answerBeforeBodyEnds(request.raw, answer))
   })
 }
 

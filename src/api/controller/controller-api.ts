@@ -30,7 +30,8 @@ export type ControllerApi = {
 export async function createControllerApi(options: ControllerApiOptions): Promise<ControllerApi> {
   const { rooms, tlsFiles, commonName } = options
   const tls = readTlsFiles(tlsFiles)
-  const app = await createControllerApp(rooms, tlsTransport(tls.options, commonName, rooms.log))
+  const transport = tlsTransport(tls.options, commonName, rooms.log)
+  const app = await createControllerApp(rooms, transport)
   await app.listen({ host: options.address, port: options.port })
   const { server } = app
   const upgraded = upgradedSockets(server)
@@ -47,7 +48,9 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
     port: (server.address() as AddressInfo).port,
     async close(boundMs) {
       stopWatching()
+      transport.endHandshakes()
       const bound = setTimeout(() => {
+        transport.endHandshakes()
         server.closeAllConnections()
         for (const socket of upgraded) socket.destroy()
       }, boundMs)

@@ -1,10 +1,12 @@
 import { createServer as createPlainServer } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { limits } from '../../config/limits.ts'
-import { errorChain } from '../../log/error-chain.ts'
+import { HandshakeGate } from './handshake-gate.ts'
 import { authorizeCommonName } from './peer-name.ts'
+import { RefusedHandshakes } from './refused-handshakes.ts'
 import { beginsUpgrade } from './upgrade.ts'
 import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
 import type { SecureContextOptions, TLSSocket } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 import type { Transport } from './app.ts'
@@ -24,12 +26,19 @@ export const plainTransport: Transport = {
   authorize: () => undefined,
 }
 
+export type TlsTransport = Transport & {
+  /** Closes connections whose handshake is not over; the server itself would wait for them when it closes. */
+  readonly endHandshakes: () => void
+}
+
 /**
  * TLS 1.3 with a client certificate: without a valid one the handshake fails, and a valid one with another common name
  * is answered 403.
  */
-export function tlsTransport(secure: SecureContextOptions, commonName: string, log: Log): Transport {
+export function tlsTransport(secure: SecureContextOptions, commonName: string, log: Log): TlsTransport {
+  const gate = new HandshakeGate()
   return {
+    endHandshakes: () => gate.endAll(),
     authorize: authorizeCommonName(commonName),
     createServer: (handler) => {
       const server = createTlsServer(
@@ -44,15 +53,29 @@ export function tlsTransport(secure: SecureContextOptions, commonName: string, l
         handler,
       )
       server.maxConnections = limits.connectionsMax
+      const refused = new RefusedHandshakes(log)
+      guardHandshakes(server, gate, refused)
       server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) => {
-        log.info(
-          { peer: socket.remoteAddress, code: error.code, reason: refusalOf(socket) ?? errorChain(error) },
-          'a connection was refused in its TLS handshake',
-        )
+        const reason = refusalOf(socket) ?? error.code ?? error.name
+        refused.note({ peer: socket.remoteAddress, reason })
       })
       return server satisfies Server
     },
   }
+}
+
+/** Puts a gate before the TLS of a server: what it does not admit is closed before a handshake begins. */
+function guardHandshakes(server: Server, gate: HandshakeGate, refused: RefusedHandshakes): void {
+  const listeners = server.listeners('connection')
+  server.removeAllListeners('connection')
+  server.on('connection', (socket: Socket) => {
+    if (gate.admit(socket)) for (const listener of listeners) listener.call(server, socket)
+    else {
+      refused.note({ peer: socket.remoteAddress, reason: 'too_many_handshakes' })
+      socket.destroy()
+    }
+  })
+  server.on('secureConnection', (socket: TLSSocket) => gate.letIn(socket))
 }
 
 /** Why the client's certificate was not accepted; OpenSSL's own code, such as `CERT_HAS_EXPIRED`. */

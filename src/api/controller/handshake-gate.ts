@@ -1,0 +1,108 @@
+import { limits } from '../../config/limits.ts'
+import { parseAddress } from '../../core/network/address.ts'
+import { TokenBucket } from '../../lib/token-bucket.ts'
+import type { Socket } from 'node:net'
+
+type Peer = {
+  /** Connections that have not finished their handshake. */
+  pending: number
+  /** Paid with when a handshake begins, and paid back when it succeeds. */
+  readonly credit: TokenBucket
+}
+
+type Address = Pick<Socket, 'remoteAddress' | 'remotePort'>
+
+/** What the gate needs of an accepted connection. */
+export type HandshakeSocket = Address & {
+  once(event: 'close', listener: () => void): unknown
+  destroy(): unknown
+}
+
+/**
+ * Bounds what peers cost that have not shown a valid certificate: connections whose handshake is not over, of one peer and of all,
+ * and failed handshakes of one peer, each of which costs the event loop a signature. A peer is an IPv4 address, or an IPv6
+ * network of 64 bits, which is what one host can choose from. Connections that were let in are not counted.
+ */
+export class HandshakeGate {
+  readonly #peers = new Map<string, Peer>()
+  /** Oldest first. */
+  readonly #pending = new Map<string, { readonly socket: HandshakeSocket; readonly peer: Peer }>()
+
+  readonly #now: () => number
+
+  /** @param now milliseconds of a clock that is never set */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now
+  }
+
+  /** Whether a connection may begin its handshake; the caller closes one that may not. */
+  admit(socket: HandshakeSocket): boolean {
+    const nowMs = this.#now()
+    const peer = this.#peer(peerOf(socket.remoteAddress ?? ''), nowMs)
+    if (peer.pending >= limits.handshakesPerPeerMax || !peer.credit.take(nowMs)) return false
+    // A handshake takes milliseconds, so the oldest is the one that is least likely to be the controller's.
+    if (this.#pending.size >= limits.handshakesMax) this.#oldest()?.destroy()
+    peer.pending += 1
+    const key = keyOf(socket)
+    this.#pending.set(key, { socket, peer })
+    socket.once('close', () => this.#over(key, socket, true))
+    return true
+  }
+
+  /** A connection has finished its handshake with a valid certificate. */
+  letIn(socket: Address): void {
+    this.#over(keyOf(socket), undefined, false)
+  }
+
+  /** Closes all connections whose handshake is not over. */
+  endAll(): void {
+    for (const { socket } of this.#pending.values()) socket.destroy()
+  }
+
+  #over(key: string, socket: HandshakeSocket | undefined, failed: boolean): void {
+    const entry = this.#pending.get(key)
+    if (entry === undefined || (socket !== undefined && entry.socket !== socket)) return
+    this.#pending.delete(key)
+    entry.peer.pending -= 1
+    if (!failed) entry.peer.credit.spend(this.#now(), -1)
+  }
+
+  #oldest(): HandshakeSocket | undefined {
+    const [oldest] = this.#pending.values()
+    if (oldest !== undefined) this.#over(keyOf(oldest.socket), oldest.socket, true)
+    return oldest?.socket
+  }
+
+  #peer(name: string, nowMs: number): Peer {
+    const known = this.#peers.get(name)
+    // The least recently seen goes first.
+    if (known !== undefined) this.#peers.delete(name)
+    const { handshakeFailuresPerSecond: perSecond, handshakesPerPeerMax: burst } = limits
+    const peer = known ?? { pending: 0, credit: new TokenBucket({ perSecond, burst, nowMs }) }
+    this.#peers.set(name, peer)
+    if (this.#peers.size > limits.handshakePeersMax) this.#forgetOne()
+    return peer
+  }
+
+  #forgetOne(): void {
+    for (const [name, { pending }] of this.#peers) {
+      if (pending > 0) continue
+      this.#peers.delete(name)
+      return
+    }
+  }
+}
+
+const keyOf = ({ remoteAddress, remotePort }: Address): string => `${remoteAddress} ${remotePort}`
+
+const IPV6_NETWORK_BYTES = 8
+/** Of an IPv4-mapped address (RFC 4291, 2.5.5.2), which a listener on `::` sees for IPv4. */
+const MAPPED = /^::ffff:(?=\d+\.)/i
+
+/** Who a connection is counted for. */
+export function peerOf(remoteAddress: string): string {
+  const address = remoteAddress.replace(MAPPED, '').replace(/%.*$/, '')
+  const bytes = parseAddress(address)
+  if (bytes === undefined || bytes.length <= IPV6_NETWORK_BYTES) return address
+  return Buffer.from(bytes.subarray(0, IPV6_NETWORK_BYTES)).toString('hex')
+}

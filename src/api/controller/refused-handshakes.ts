@@ -1,0 +1,56 @@
+import { limits } from '../../config/limits.ts'
+import type { Log } from '../../log/log.ts'
+
+export type RefusedHandshake = {
+  /** Absent where the connection is already gone. */
+  readonly peer: string | undefined
+  /** A code of OpenSSL, Node or our own. */
+  readonly reason: string
+}
+
+type Sample = { count: number; peer: string | undefined; timer: NodeJS.Timeout }
+
+/**
+ * Logs connections that end before or in their TLS handshake: the first of each reason at once, and those that follow within
+ * `limits.handshakeLogMs` in one line with their number. Anybody can make them, so each in a line of its own would fill the
+ * journal and use up its rate limit.
+ */
+export class RefusedHandshakes {
+  readonly #log: Log
+  readonly #everyMs: number
+  readonly #samples = new Map<string, Sample>()
+
+  constructor(log: Log, everyMs: number = limits.handshakeLogMs) {
+    this.#log = log
+    this.#everyMs = everyMs
+  }
+
+  note({ peer, reason }: RefusedHandshake): void {
+    const key = this.#samples.has(reason) || this.#samples.size < REASONS_MAX ? reason : 'other'
+    const sample = this.#samples.get(key)
+    if (sample === undefined) {
+      this.#tell(1, { peer, reason })
+      this.#samples.set(key, {
+        count: 0,
+        peer,
+        timer: setTimeout(() => this.#end(key), this.#everyMs).unref(),
+      })
+      return
+    }
+    sample.count += 1
+    sample.peer = peer
+  }
+
+  #end(reason: string): void {
+    const sample = this.#samples.get(reason)
+    this.#samples.delete(reason)
+    if (sample !== undefined && sample.count > 0) this.#tell(sample.count, { peer: sample.peer, reason })
+  }
+
+  #tell(count: number, { peer, reason }: RefusedHandshake): void {
+    this.#log.info({ peer, reason, count }, 'connections refused in their TLS handshake')
+  }
+}
+
+/** Reasons that are counted apart at a time. */
+const REASONS_MAX = 16
