@@ -231,7 +231,9 @@ test('every step has the executor file of its name, and every executor file a st
 })
 
 test('every limit is used', () => {
-  const { text } = product.find(({ path }) => path === 'src/config/limits.ts') as Source
+  const files = product.filter(({ path }) => /^src\/config\/(client-)?limits\.ts$/.test(path))
+  assert.equal(files.length, 2)
+  const text = files.map((file) => file.text).join('')
   for (const [, name = ''] of text.matchAll(/^ {2}(\w+):/gm)) {
     const used = sources.some((source) => source.text.includes(`limits.${name}`))
     assert.ok(used, `limits.${name} bounds nothing: use it or remove it`)
