@@ -1,19 +1,29 @@
 import { ok } from '../lib/result.ts'
 import { storeDesired } from './store-desired.ts'
-import { wakeVm } from './wake-vm.ts'
+import { isSeenAway, requestWake, wakeVm } from './wake-vm.ts'
 import type { DesiredPower } from '../core/vm/desired.ts'
 import type { VmId } from '../core/vm/ids.ts'
+import type { VmRecord } from '../core/vm/record.ts'
 import type { CommandContext, CommandResult } from './context.ts'
 
 /**
- * Stores the desired power state. `stopped` is always a hard stop. `running` also wakes a VM that shall run and sleeps,
- * which changes nothing that is desired.
+ * Stores the desired power state. `stopped` is always a hard stop. `running` for a guest that is away is a change, although
+ * `running` was desired before: its generation is reached when the guest is back.
  */
 export function setPower(context: CommandContext, id: VmId, power: DesiredPower): CommandResult {
-  const reason = `power ${power}`
-  const result = storeDesired(context, id, { reason, decide: ({ desired }) => ok({ ...desired, power }) })
+  const result = storeDesired(context, id, {
+    reason: `power ${power}`,
+    decide: ({ desired }) => ok({ ...desired, power }),
+    setsPowerAnew: (before) => power === 'running' && asksForWake(before),
+  })
   if (!result.ok || power !== 'running') return result
-  wakeVm(context, id, 'power')
-  // As it is now: the plan of a rehearsal goes by it.
+  // A change has poked the worker, and a second poke would cut short the back-off of what it leads to.
+  if (result.value.changed) requestWake(context, id, 'power')
+  else wakeVm(context, id, 'power')
+  // The record as it is now: a rehearsal plans with it.
   return ok({ ...result.value, record: context.store.vms.get(id) ?? result.value.record })
 }
+
+/** A power that is not reached yet is the same request, and still under way. */
+const asksForWake = (before: VmRecord): boolean =>
+  isSeenAway(before) && before.powerGeneration <= before.generations.observed

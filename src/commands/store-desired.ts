@@ -12,6 +12,8 @@ export type Change = {
   readonly reason: string
   /** What shall be desired, or why it may not be. Called with the record as it is in the transaction. */
   readonly decide: (before: VmRecord) => Result<Desired, Refusal>
+  /** Whether a request for the power that is desired already is a change: it asks for a guest that is away. */
+  readonly setsPowerAnew?: (before: VmRecord) => boolean
 }
 
 /** Checks and stores a change of desired state in one transaction, and wakes the VM's worker where something changed. */
@@ -23,9 +25,16 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     const before = found.value
     const desired = change.decide(before)
     if (!desired.ok) return err(desired.error)
-    if (isDeepStrictEqual(desired.value, before.desired)) return ok({ record: before, changed: false })
+    const setsPowerAnew = change.setsPowerAnew?.(before) === true
+    if (!setsPowerAnew && isDeepStrictEqual(desired.value, before.desired))
+      return ok({ record: before, changed: false })
     const operationId = context.newOperationId()
-    const record = store.vms.changeDesired(id, { desired: desired.value, operationId, nowMs: context.now() })
+    const record = store.vms.changeDesired(id, {
+      desired: desired.value,
+      setsPowerAnew,
+      operationId,
+      nowMs: context.now(),
+    })
     return ok({ record, changed: true })
   })
   if (result.ok && result.value.changed) context.poke(id, change.reason)

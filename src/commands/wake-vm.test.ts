@@ -5,6 +5,7 @@ import { setCompute } from './reshape.ts'
 import { setPower } from './set-power.ts'
 import { wakeVm } from './wake-vm.ts'
 import type { TestContext } from 'node:test'
+import type { Generation } from '../core/vm/ids.ts'
 import type { ObservedState } from '../core/vm/record.ts'
 
 const idle = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 60 }
@@ -16,6 +17,7 @@ function sleeper(t: TestContext) {
   stage.create({ compute: idle })
   stage.store.vms.recordProgress(stage.id, {
     observed: { state: 'sleeping', sinceMs: 900, savedState },
+    observedGeneration: 1 as Generation,
     nowMs: 900,
   })
   stage.pokes.length = 0
@@ -23,14 +25,33 @@ function sleeper(t: TestContext) {
   return { ...stage, wake }
 }
 
-test('power running wakes a VM that sleeps, and raises neither generation nor revision', (t) => {
-  const { context, id, accepted, pokes, wake, store } = sleeper(t)
-  const before = store.vms.get(id)
+test('power running for a VM that sleeps raises a generation, and the same again nothing', (t) => {
+  const { context, id, accepted, pokes, wake } = sleeper(t)
   const { record, changed } = accepted(setPower(context, id, 'running'))
-  assert.equal(changed, false)
+  assert.equal(changed, true)
   assert.deepEqual(wake(), { reason: 'power', atMs: 1000 })
-  assert.deepEqual(record, { ...before, wake: wake() })
-  assert.deepEqual(pokes, ['web-1: wake for power'])
+  assert.deepEqual(record.wake, wake())
+  assert.deepEqual(record.generations, { desired: 2, observed: 1 })
+  assert.equal(record.powerGeneration, 2)
+  assert.deepEqual(pokes, ['web-1: power running'])
+  const again = accepted(setPower(context, id, 'running'))
+  assert.deepEqual([again.changed, again.record], [false, record])
+})
+
+for (const state of ['waking', 'failed'] as const satisfies readonly ObservedState[]) {
+  test(`power running for a guest that is saved and ${state} raises a generation: it is not back yet`, (t) => {
+    const { context, id, accepted, store } = sleeper(t)
+    store.vms.recordProgress(id, { observed: { state, sinceMs: 900, savedState }, nowMs: 900 })
+    assert.equal(accepted(setPower(context, id, 'running')).changed, true)
+    assert.equal(accepted(setPower(context, id, 'running')).changed, false)
+  })
+}
+
+test('a shell that wakes a VM raises no generation', (t) => {
+  const { context, id, store } = sleeper(t)
+  const before = store.vms.get(id)
+  wakeVm(context, id, 'console')
+  assert.deepEqual(store.vms.get(id), { ...before, wake: { reason: 'console', atMs: 1000 } })
 })
 
 test('of several who ask, the first is the reason', (t) => {
@@ -44,7 +65,7 @@ test('of several who ask, the first is the reason', (t) => {
 test('also a VM that was seen running is asked, since it may be on its way to sleep', (t) => {
   const { context, id, accepted, seenAs, wake } = sleeper(t)
   seenAs('running')
-  accepted(setPower(context, id, 'running'))
+  assert.equal(accepted(setPower(context, id, 'running')).changed, false)
   assert.deepEqual(wake(), { reason: 'power', atMs: 1000 })
 })
 

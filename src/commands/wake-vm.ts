@@ -1,3 +1,4 @@
+import { mustEnd } from '../core/vm/stops.ts'
 import { idleTimeoutMs } from '../core/idle/idle-timeout.ts'
 import type { VmId } from '../core/vm/ids.ts'
 import type { ObservedState, VmRecord } from '../core/vm/record.ts'
@@ -5,24 +6,31 @@ import type { WakeReason } from '../core/vm/wake.ts'
 import type { CommandContext } from './context.ts'
 
 /**
- * Asks for the guest of a VM that sleeps, or is about to: that is stored, raises no generation, and makes one wake with
- * whatever else asks for it. Elsewhere it does nothing.
+ * Asks for the guest of a VM that sleeps, or is about to. The request is stored, raises no generation, and makes one wake
+ * with whatever else asks for the guest. It does nothing for any other VM.
  */
 export function wakeVm(context: CommandContext, id: VmId, reason: WakeReason): void {
-  const { store } = context
-  const asked = store.transaction(() => {
+  if (requestWake(context, id, reason)) context.poke(id, `wake for ${reason}`)
+}
+
+/** As {@link wakeVm}, for a caller that pokes the worker itself. False when nothing was stored. */
+export function requestWake({ store, now }: CommandContext, id: VmId, reason: WakeReason): boolean {
+  return store.transaction(() => {
     const record = store.vms.get(id)
     if (record === undefined || !mayBeAway(record)) return false
-    store.vms.requestWake(id, { reason, atMs: context.now() })
+    store.vms.requestWake(id, { reason, atMs: now() })
     return true
   })
-  if (asked) context.poke(id, `wake for ${reason}`)
 }
+
+/** The guest was last seen asleep or on its way back; or it is saved, and something keeps it from coming back. */
+export const isSeenAway = ({ observed: { state, savedState } }: VmRecord): boolean =>
+  state === 'sleeping' || state === 'waking' || savedState !== undefined
 
 /** Also of one that was seen running: its guest may be on its way to sleep since. */
 function mayBeAway(record: VmRecord): boolean {
-  const { deleting, desired, observed } = record
-  if (deleting || desired.power === 'stopped' || observed.state === 'stopped') return false
+  const { observed } = record
+  if (mustEnd(record) || observed.state === 'stopped') return false
   return (
     observed.savedState !== undefined || (seenThere(observed.state) && idleTimeoutMs(record) !== undefined)
   )

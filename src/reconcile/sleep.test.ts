@@ -50,14 +50,17 @@ test('what a start waits for begins with the first packet to a VM that sleeps, a
   assert.equal(host.fakeUnits.expectedStarts, 1)
 })
 
-test('a request for power wakes it, and changes nothing that is desired', async (t) => {
-  const { context, id, vm, idle, shown, fallAsleep } = await sleepStage(t)
+test('a request for power wakes it, and its generation is reached when the guest is back', async (t) => {
+  const { context, host, id, vm, idle, turns, shown, fallAsleep } = await sleepStage(t)
   await fallAsleep()
-  const { desired } = vm().generations
+  const release = host.monitor.holdNext('ensureRestored')
   setPower(context, id, 'running')
+  await turns()
+  assert.deepEqual([shown(), vm().generations], ['waking', { desired: 2, observed: 1 }])
+  release()
   await idle()
   assert.equal(shown(), 'running')
-  assert.equal(vm().generations.desired, desired)
+  assert.deepEqual(vm().generations, { desired: 2, observed: 2 })
   assert.equal(vm().observed.lastWake?.reason, 'power')
 })
 

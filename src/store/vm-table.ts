@@ -39,6 +39,8 @@ export type NewVm = {
 
 export type DesiredChange = {
   readonly desired?: Desired
+  /** The power counts as set by this change although it was desired before: a guest that sleeps is asked for. */
+  readonly setsPowerAnew?: boolean
   readonly deleting?: true
   readonly operationId: OperationId
   readonly nowMs: number
@@ -230,9 +232,9 @@ export class VmTable {
     const desired = change.desired ?? before.desired
     const deleting = before.deleting || change.deleting === true
     const generation = before.generations.desired + 1
-    const setsPower = desired.power !== before.desired.power
+    const setsPower = change.setsPowerAnew === true || desired.power !== before.desired.power
     assert(
-      deleting !== before.deleting || !isDeepStrictEqual(desired, before.desired),
+      setsPower || deleting !== before.deleting || !isDeepStrictEqual(desired, before.desired),
       `${id}: a generation may not rise without a change`,
     )
     this.#transactions.commit(() => {

@@ -28,10 +28,19 @@ async function stageWithSleeper(t: TestContext): Promise<CtlStage> {
 }
 
 /** As if a pass had found it so, with nothing left to do. */
-function see({ host: { store } }: CtlStage, observed: Omit<Observed, 'sinceMs'>): void {
-  const observedGeneration = store.vms.get(id)?.generations.desired
+function see(stage: CtlStage, observed: Omit<Observed, 'sinceMs'>): void {
+  const observedGeneration = stage.host.store.vms.get(id)?.generations.desired
   assert.ok(observedGeneration !== undefined)
-  store.vms.recordProgress(id, { observed: { sinceMs: 1, ...observed }, observedGeneration, nowMs: 1 })
+  glimpse(stage, observed, { observedGeneration })
+}
+
+/** As if a pass had found it so, and was not done. */
+function glimpse(
+  { host: { store } }: CtlStage,
+  observed: Omit<Observed, 'sinceMs'>,
+  also: { readonly observedGeneration?: Generation } = {},
+): void {
+  store.vms.recordProgress(id, { observed: { sinceMs: 1, ...observed }, ...also, nowMs: 1 })
 }
 
 /** Until the daemon holds a long poll of the wait. */
@@ -52,32 +61,34 @@ test('the host tells how many of its VMs are asleep', async (t) => {
   assert.match((await stage.run('sync')).out, /VMs +1, 1 as desired, 1 asleep\n/)
 })
 
-test('start wakes a VM that sleeps, and says how to see it through', async (t) => {
+test('start wakes a VM that sleeps, and says how to see it through; so does a start while it wakes', async (t) => {
   const stage = await stageWithSleeper(t)
   const { status, out } = await stage.run(`vm start ${id}`)
   assert.equal(status, 0)
-  assert.equal(
-    out,
-    'web-1: sleeping, and asked to wake. To see it through: vmhostctl vm wait web-1 --for running\n',
-  )
+  assert.equal(out, 'web-1: taken; generation 1 of 2. To see it through: vmhostctl vm wait web-1\n')
   assert.equal(stage.host.store.vms.get(id)?.wake?.reason, 'power')
+  glimpse(stage, { state: 'waking', savedState })
+  assert.equal(
+    (await stage.run(`vm start ${id}`)).out,
+    'web-1: waking, and asked to wake. To see it through: vmhostctl vm wait web-1 --for running\n',
+  )
 })
 
 for (const verb of ['start', 'resume']) {
-  test(`${verb} --wait ends when the guest is back, though the generations met all the time`, async (t) => {
+  test(`${verb} --wait ends when the guest is back`, async (t) => {
     const stage = await stageWithSleeper(t)
     const { result, printed } = stage.start(`vm ${verb} ${id} --wait`)
     await polling(stage)
-    see(stage, { state: 'waking', savedState })
+    glimpse(stage, { state: 'waking', savedState })
     await eventually(() => printed().includes('waking'))
     await polling(stage)
     see(stage, { state: 'running' })
     const { status, out, err } = await result
     assert.equal(status, 0)
-    assert.equal(out, 'web-1: running, generation 1\n')
+    assert.equal(out, 'web-1: running, generation 2\n')
     assert.equal(
       err,
-      'web-1: sleeping, generation 1\nweb-1: waking, generation 1\nweb-1: running, generation 1\n',
+      'web-1: sleeping, generation 1 of 2\nweb-1: waking, generation 1 of 2\nweb-1: running, generation 2\n',
     )
   })
 }
@@ -110,15 +121,15 @@ test('a state that no VM stays in is none to wait for', async (t) => {
 })
 
 /** As if it could not be woken. */
-const refuseWake = (stage: CtlStage): void =>
-  see(stage, {
+const refuseWake = (stage: CtlStage, generation: number): void =>
+  glimpse(stage, {
     state: 'failed',
     savedState,
     fault: {
       code: 'saved_state_foreign',
       step: 'monitor.ensure-restored',
       message: 'the saved state is of another disk; PUT power stopped removes it',
-      generation: 1 as Generation,
+      generation: generation as Generation,
       sinceMs: 1,
       attempt: 1,
       nextAttemptAtMs: Date.now() + 30_000,
@@ -129,7 +140,7 @@ test('a wake that fails is told while start waits, and waited out', async (t) =>
   const stage = await stageWithSleeper(t)
   const { result, printed } = stage.start(`vm start ${id} --wait`)
   await polling(stage)
-  refuseWake(stage)
+  refuseWake(stage, 2)
   await eventually(() => printed().includes('is of another disk; PUT power stopped removes it'))
   await polling(stage)
   see(stage, { state: 'running' })
@@ -138,8 +149,10 @@ test('a wake that fails is told while start waits, and waited out', async (t) =>
 
 test('a wake that fails ends the wait where that is asked; to start again asks again', async (t) => {
   const stage = await stageWithSleeper(t)
-  refuseWake(stage)
-  const { status, err } = await stage.run(`vm start ${id} --wait --fail-on-error`)
+  const { result } = stage.start(`vm start ${id} --wait --fail-on-error`)
+  await polling(stage)
+  refuseWake(stage, 2)
+  const { status, err } = await result
   assert.equal(status, 1)
   assert.match(err, /is of another disk; PUT power stopped removes it/)
   assert.match((await stage.run(`vm start ${id}`)).out, /^web-1: failed, and asked to wake\./)

@@ -100,19 +100,30 @@ test('a VM that flaps says so, and after how long it sleeps instead; one that ma
   assert.equal((await get(host)).observed.flapping, undefined)
 })
 
-test('power running wakes a VM that sleeps with 200: nothing that is desired changes', async (t) => {
+test('power running wakes a VM that sleeps: 202 and a generation; the same again 200 and none', async (t) => {
   const host = await hostWithSleeper(t)
-  const asleep = await get(host)
+  const { generations } = await get(host)
   const { status, json } = await setPower(host, 'running')
-  assert.deepEqual([status, json], [200, asleep])
+  assert.deepEqual([status, json.desired.power], [202, 'running'])
+  assert.deepEqual(json.generations, { desired: generations.desired + 1, observed: generations.observed })
   assert.equal(host.store.vms.get(WEB)?.wake?.reason, 'power')
-  assert.deepEqual(host.pokes, ['web-1: wake for power'])
+  assert.deepEqual(host.pokes, ['web-1: power running'])
+  const again = await setPower(host, 'running')
+  assert.deepEqual([again.status, again.json.generations], [200, json.generations])
+})
+
+test('power running for a VM that runs changes nothing', async (t) => {
+  const host = await hostWithSleeper(t)
+  observe(host, { state: 'running' })
+  const running = await get(host)
+  const { status, json } = await setPower(host, 'running')
+  assert.deepEqual([status, json], [200, running])
 })
 
 test('a dry run of that wakes nobody', async (t) => {
   const host = await hostWithSleeper(t)
   const { status, json } = await setPower(host, 'running', true)
-  assert.deepEqual([status, json.dry_run?.changed, json.dry_run?.changes], [200, false, []])
+  assert.deepEqual([status, json.dry_run?.changed, json.dry_run?.changes], [200, true, []])
   assert.deepEqual([host.store.vms.get(WEB)?.wake, host.pokes], [undefined, []])
 })
 

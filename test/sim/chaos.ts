@@ -21,6 +21,10 @@ export type Odds = {
   readonly dieAt?: number
 }
 
+/** Nothing fails. */
+export const calm: Odds = { before: 0, after: 0, crash: 0 }
+export const isCalm = ({ before, after, crash }: Odds): boolean => before + after + crash === 0
+
 /**
  * One life of the daemon on a host that misbehaves: port calls fail before or after their effect, and the daemon dies at
  * any of them. From its death on no call returns, so that nothing of that life goes on.

@@ -5,6 +5,8 @@ import type { Sha256 } from '../../src/core/vm/ids.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
 
 export const COMPUTE = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
+export const SLEEPER = { ...COMPUTE, sleepAfterIdleSeconds: 5 }
+export const SIZES_MIB: [number, ...number[]] = [64, 96, 128]
 export const TIMEOUTS_SECONDS: [number, ...number[]] = [0, 2, 2, 10]
 
 /** What the `index`th VM is created with: a repeat is the same request. */

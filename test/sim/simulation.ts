@@ -18,10 +18,10 @@ import { FakeCapacity } from '../fakes/fake-capacity.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { FakeHost } from '../fakes/fake-host.ts'
 import { SleepWatch } from './sleep-watch.ts'
-import { Chaos } from './chaos.ts'
+import { calm, Chaos, isCalm } from './chaos.ts'
 import { disturb } from './disturb.ts'
 import { pick, randomFrom } from './random.ts'
-import { COMPUTE, networkOf, requestOn, TIMEOUTS_SECONDS } from './requests.ts'
+import { COMPUTE, networkOf, requestOn, SIZES_MIB, SLEEPER, TIMEOUTS_SECONDS } from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
 import type { DesiredPower } from '../../src/core/vm/desired.ts'
 import type { OperationId, VmId } from '../../src/core/vm/ids.ts'
@@ -30,10 +30,6 @@ import type { Odds } from './chaos.ts'
 
 const ids = ['a', 'b', 'c'] as string[] as [VmId, ...VmId[]]
 const powers = ['running', 'paused', 'stopped'] as [DesiredPower, ...DesiredPower[]]
-const SLEEPER = { ...COMPUTE, sleepAfterIdleSeconds: 5 }
-const SIZES_MIB: [number, ...number[]] = [64, 96, 128]
-const isCalm = ({ before, after, crash }: Odds): boolean => before + after + crash === 0
-const calm: Odds = { before: 0, after: 0, crash: 0 }
 const isSleeper = ({ desired: { power, compute } }: VmRecord): boolean =>
   power !== 'stopped' && compute.sleepAfterIdleSeconds > 0
 /** Turns of the event loop after which a pass over fakes, which never wait for anything real, must have ended. */
@@ -243,9 +239,8 @@ export class Simulation {
 
   #disturb(id: VmId): void {
     const record = this.#store.vms.get(id)
-    if (record === undefined) return
     this.sleep.excuse(id)
-    disturb(this.host, record, this.#random)
+    if (record !== undefined) disturb(this.host, record, this.#random)
   }
 
   #setPower(context: CommandContext, id: VmId, power: DesiredPower): void {
@@ -257,7 +252,7 @@ export class Simulation {
     if (setPower(context, id, 'stopped').ok) this.sleep.giveUp(id)
   }
 
-  /** Another power overtakes the stop, mostly before any pass has seen it. */
+  /** Mostly before any pass has seen the stop. */
   #stopAndGoOn(context: CommandContext, id: VmId): void {
     this.#stop(context, id)
     void setPower(context, id, pick(this.#random, ['running', 'paused']))
@@ -318,12 +313,16 @@ export class Simulation {
       this.#published.delete(id)
       return
     }
-    const { observed, desired } = record.generations
+    const { generations, powerGeneration } = record
+    const { observed, desired } = generations
     const last = this.#published.get(id) ?? 0
     assert.ok(observed >= last, `${id}: the observed generation fell from ${last} to ${observed}`)
     assert.ok(observed <= desired, `${id}: observed ${observed} passed desired ${desired}`)
     this.#published.set(id, observed)
-    if (observed > last && observed === desired) this.#checkHost(record)
+    if (observed <= last) return
+    // The generation tells who asked for a guest that sleeps that it is back.
+    assert.ok(powerGeneration <= last || !this.#isAsleep(id), `${id}: a guest that was asked for sleeps`)
+    if (observed === desired) this.#checkHost(record)
   }
 
   #checkHost({ id, host, desired }: VmRecord): void {

@@ -41,7 +41,7 @@ function showTaken({ json, answer, say }: Context, { data: vm, status }: Answere
   }
 }
 
-/** A wake is no change of what is desired, so there are no generations to meet. */
+/** The wake was asked for before, and the guest is not back yet. */
 function showAsked({ json, answer, say }: Context, vm: Vm): void {
   if (json) answer(vm)
   else

@@ -69,9 +69,10 @@ function putPower(app: App, rooms: ControllerRooms): void {
     operationId: 'setVmPower',
     summary: 'Set the desired power state',
     description:
-      'From any state to any other. From `stopped` to `paused` the VM is started paused. `running` wakes a VM that sleeps; ' +
-      'where that was desired already, the answer is 200 all the same. `stopped` throws saved state away, and is the way ' +
-      'out where it cannot be used.',
+      'From any state to any other. From `stopped` to `paused` the VM is started paused. `running` wakes a VM that sleeps. ' +
+      'That is a change although `running` was desired before: it raises a generation, which is reached when the guest is ' +
+      'back. The same request again while the wake is under way changes nothing. `stopped` throws saved state away, and ' +
+      'is the way out if it cannot be used. A stop that was accepted is carried out before any later start.',
     body: ref('SetPower'),
   }
   app.put('/v1/vms/:id/power', { schema }, async (request, reply): Promise<VmWire> => {
