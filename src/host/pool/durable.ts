@@ -1,5 +1,6 @@
 import { dirname } from 'node:path'
-import { open, rename } from './pool-files.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
+import { link, open, removeFile, rename } from './pool-files.ts'
 
 /** Makes the content of a file, or the names in a directory, last through a power failure (fsync(2)). */
 export async function sync(path: string): Promise<void> {
@@ -16,4 +17,38 @@ export async function publish(temporary: string, path: string): Promise<void> {
   await sync(temporary)
   await rename(temporary, path)
   await sync(dirname(path))
+}
+
+/** As {@link sync}; a test may let it wait. */
+export type Sync = (path: string) => Promise<void>
+
+export type FirstPublication = {
+  readonly temporary: string
+  readonly path: string
+  readonly signal: AbortSignal
+  readonly sync: Sync
+}
+
+/**
+ * Gives a finished file its name as {@link publish} does, but never replaces a file that has that name: rename(2) would,
+ * link(2) fails with EEXIST. Returns false if there is such a file. The signal counts until the name is given, since a
+ * sync may take minutes.
+ */
+export async function publishFirst({
+  temporary,
+  path,
+  signal,
+  sync: syncFile,
+}: FirstPublication): Promise<boolean> {
+  await syncFile(temporary)
+  signal.throwIfAborted()
+  try {
+    await link(temporary, path)
+  } catch (error) {
+    if (hasErrno(error, 'EEXIST')) return false
+    throw error
+  }
+  await removeFile(temporary)
+  await sync(dirname(path))
+  return true
 }

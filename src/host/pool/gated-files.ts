@@ -9,6 +9,7 @@ type Plain = Pick<
   | 'chmod'
   | 'chown'
   | 'copyFile'
+  | 'link'
   | 'lstat'
   | 'mkdir'
   | 'readdir'
@@ -39,6 +40,7 @@ export function gatedFiles(gate: FileGate): GatedFiles {
     chmod: gated(gate, 'chmod'),
     chown: gated(gate, 'chown'),
     copyFile: gated(gate, 'copyFile', 2),
+    link: gated(gate, 'link', 2),
     lstat: gated(gate, 'lstat'),
     mkdir: gated(gate, 'mkdir'),
     readdir: gated(gate, 'readdir'),

@@ -20,6 +20,7 @@ export const {
   chmod,
   chown,
   copyFile,
+  link,
   lstat,
   mkdir,
   open,

@@ -6,10 +6,12 @@ import type { Seed } from '../../core/storage/seed.ts'
 import type { UserId, VmId } from '../../core/vm/ids.ts'
 import { assert } from '../../lib/assert.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
+import { Turns } from '../../lib/turns.ts'
 import type { Log } from '../../log/log.ts'
 import type { DiskSpec } from '../../ports/storage.ts'
 import { cloneFile } from './clone-file.ts'
-import { publish, sync } from './durable.ts'
+import { publish, publishFirst, sync } from './durable.ts'
+import type { Sync } from './durable.ts'
 import { chmod, chown, open, readdir, removeFile, rename, stat, symlink, truncate } from './pool-files.ts'
 import { seedDigestOf, seedName } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
@@ -26,23 +28,33 @@ export class VmDisks {
   readonly #paths: PoolPaths
   readonly #log: Log
   readonly #places = new Semaphore(limits.diskClonesMax)
+  readonly #turns = new Turns<VmId>()
+  readonly #sync: Sync
 
-  constructor(paths: PoolPaths, log: Log) {
+  constructor(paths: PoolPaths, log: Log, syncDisk: Sync = sync) {
     this.#paths = paths
     this.#log = log
+    this.#sync = syncDisk
   }
 
+  /** One call at a time for each VM. A call whose step was left behind may still be at work. */
   async ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     const doing = `making the disk of VM ${disk.id}`
     try {
-      const found = await ifThere(stat(this.#paths.disk(disk.id)))
-      if (found === undefined) await this.#places.run(() => this.#clone(disk, doing, signal), signal)
-      else if (found.size < disk.sizeMib * MIB) await this.#grow(disk)
+      await this.#turns.run(disk.id, () => this.#ensureDisk(disk, doing, signal), signal)
     } catch (error) {
       signal.throwIfAborted()
       throw storageFault(error, doing)
     }
+  }
+
+  async #ensureDisk(disk: DiskSpec, doing: string, signal: AbortSignal): Promise<void> {
+    const path = this.#paths.disk(disk.id)
+    if ((await ifThere(stat(path))) === undefined)
+      await this.#places.run(() => this.#clone(disk, doing, signal), signal)
+    const { size } = await stat(path)
+    if (size < disk.sizeMib * MIB) await this.#grow(disk)
   }
 
   async ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void> {
@@ -78,10 +90,10 @@ export class VmDisks {
       const method = await cloneFile(image, temporary, signal)
       await own(temporary, userId, DISK_MODE)
       await truncate(temporary, sizeMib * MIB)
-      signal.throwIfAborted()
       await makeVmDirectory(this.#paths, id)
-      await publish(temporary, this.#paths.disk(id))
-      this.#log.debug({ vm_id: id, method }, 'disk made')
+      const path = this.#paths.disk(id)
+      const isMade = await publishFirst({ temporary, path, signal, sync: this.#sync })
+      this.#log.debug({ vm_id: id, method }, isMade ? 'disk made' : 'another disk was there first')
     } finally {
       await removeFile(temporary)
     }

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { open, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import type { Sha256, UserId, VmId } from '../../core/vm/ids.ts'
+import { silentLog } from '../../log/log.ts'
+import { markPool } from './pool-marker.ts'
+import { poolPaths } from './pool-paths.ts'
+import type { PoolPaths } from './pool-paths.ts'
+import { VmDisks } from './vm-disks.ts'
+
+const MIB = 1024 * 1024
+const id = 'web-1' as VmId
+const rootfsSha256 = 'ab'.repeat(32) as Sha256
+const disk = { id, userId: (process.getuid?.() ?? 0) as UserId, sizeMib: 8, rootfsSha256 }
+const never = new AbortController().signal
+const written = Buffer.from('written by the guest')
+
+async function poolWithImage(t: TestContext): Promise<PoolPaths> {
+  const directory = mkdtempSync(join(tmpdir(), 'vmh-disks-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  await markPool(directory)
+  const paths = poolPaths(directory)
+  await writeFile(paths.image(rootfsSha256), Buffer.alloc(4 * MIB, 'x'))
+  return paths
+}
+
+/** Disks whose file system takes its time: a sync is over when it is told to be. */
+function slowDisks(paths: PoolPaths) {
+  const begun = Promise.withResolvers<void>()
+  const release = Promise.withResolvers<void>()
+  const disks = new VmDisks(paths, silentLog, () => {
+    begun.resolve()
+    return release.promise
+  })
+  return { disks, begun: begun.promise, release: release.resolve }
+}
+
+test('a disk that was made meanwhile is not replaced, and what was written to it stays', async (t) => {
+  const paths = await poolWithImage(t)
+  const slow = slowDisks(paths)
+  const late = slow.disks.ensureDisk(disk, never)
+  await slow.begun
+  await new VmDisks(paths, silentLog).ensureDisk(disk, never)
+  const guest = await open(paths.disk(id), 'r+')
+  await guest.write(written, 0, written.length, 0)
+  const { ino } = await guest.stat()
+  await guest.close()
+  slow.release()
+  await late
+  assert.equal(statSync(paths.disk(id)).ino, ino)
+  assert.equal(statSync(paths.disk(id)).nlink, 1)
+  assert.deepEqual(readFileSync(paths.disk(id)).subarray(0, written.length), written)
+  assert.deepEqual(readdirSync(paths.tmp), [])
+})
+
+test('a disk that was made meanwhile still becomes as large as it should be', async (t) => {
+  const paths = await poolWithImage(t)
+  const slow = slowDisks(paths)
+  const late = slow.disks.ensureDisk({ ...disk, sizeMib: 9 }, never)
+  await slow.begun
+  await new VmDisks(paths, silentLog).ensureDisk(disk, never)
+  slow.release()
+  await late
+  assert.equal(statSync(paths.disk(id)).size, 9 * MIB)
+})
+
+test('a disk whose making is aborted during the sync gets no name, and the next call makes it', async (t) => {
+  const paths = await poolWithImage(t)
+  const slow = slowDisks(paths)
+  const controller = new AbortController()
+  const reason = new Error('the step took too long')
+  const leftBehind = slow.disks.ensureDisk(disk, controller.signal)
+  await slow.begun
+  controller.abort(reason)
+  const next = slow.disks.ensureDisk(disk, never)
+  const unlucky = slow.disks.ensureDisk(disk, AbortSignal.timeout(20))
+  await assert.rejects(unlucky, { name: 'TimeoutError' })
+  assert.equal(readdirSync(paths.tmp).length, 1, 'one disk at a time is made for a VM')
+  slow.release()
+  await assert.rejects(leftBehind, reason)
+  await next
+  assert.equal(statSync(paths.disk(id)).size, disk.sizeMib * MIB)
+  assert.deepEqual(readdirSync(paths.tmp), [])
+})
