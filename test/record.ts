@@ -8,7 +8,11 @@ import type {
   UserId,
   VmId,
 } from '../src/core/vm/ids.ts'
+import type { VmMark } from '../src/core/vm/vm-mark.ts'
 import type { VmRecord } from '../src/core/vm/record.ts'
+
+/** Of that VM, in the store of tests. */
+export const markOfTests: VmMark = { storeId: 'store-1', createdAtMs: 1000 }
 
 /** A running VM as the store has it, for tests to vary. */
 export const recordOf = (changes: Partial<VmRecord> = {}): VmRecord => ({
@@ -37,14 +41,19 @@ export const recordOf = (changes: Partial<VmRecord> = {}): VmRecord => ({
 
 /** A host on which that VM runs and all is well. */
 export const worldOf = (changes: Partial<World> = {}): World => ({
-  unit: { known: true, value: { kind: 'active', mainPid: 42, startedAtMs: 1500 } },
+  unit: { known: true, value: { kind: 'active', mainPid: 42, startedAtMs: 1500, mark: markOfTests } },
   console: { known: true, value: { kind: 'stored', ptsPath: '/dev/pts/3' } },
   monitor: { known: true, value: { kind: 'running', disk: { sizeMib: 64 } } },
   storage: {
     known: true,
     value: {
-      disk: { kind: 'present', sizeMib: 64 },
-      seed: { kind: 'present', digest: 'seed' },
+      disk: {
+        kind: 'present',
+        sizeMib: 64,
+        note: { mark: markOfTests, rootfsSha256: 'a'.repeat(64) as Sha256 },
+        usableBy: 600_000 as UserId,
+      },
+      seed: { kind: 'present', digest: 'seed', usableBy: 600_000 as UserId },
       missingImages: [],
     },
   },

@@ -67,6 +67,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
     firewall: buildFirewall(config, store),
     traffic,
     clock: systemClock,
+    storeId: store.storeId,
     bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
     sshPublicKey: keyPair.publicKey,
   }

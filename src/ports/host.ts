@@ -22,6 +22,8 @@ export type Host = {
   readonly staging: Staging
   readonly objectStore: ObjectStore
   readonly clock: Clock
+  /** Names the store whose host objects are this daemon's; units, disks and taps carry it. */
+  readonly storeId: string
   /** Of this boot of the host: /proc/sys/kernel/random/boot_id (random(4)). */
   readonly bootId: string
   /** Of the daemon, as a line of authorized_keys (sshd(8)); guests are told it by their seed disks. */

@@ -3,6 +3,7 @@ import type { ImageSource } from '../core/storage/image-source.ts'
 import type { Seed } from '../core/storage/seed.ts'
 import type { ImageRole } from '../core/vm/desired.ts'
 import type { Sha256, UserId, VmId } from '../core/vm/ids.ts'
+import type { VmMark } from '../core/vm/vm-mark.ts'
 
 /** Where a VM's files are, for the monitor's command line. */
 export type VmFiles = {
@@ -24,7 +25,10 @@ export interface Storage {
   images(): Promise<readonly StoredImage[]>
   /** An image that is being fetched is left alone, and one that is not there is no failure. */
   removeImage(sha256: Sha256): Promise<void>
-  /** A clone of the rootfs image grown to `sizeMib`, owned by `userId`. An existing disk is only ever grown. */
+  /**
+   * Afterwards there is a clone of the rootfs image, of at least `sizeMib`, that `userId` can use, and a note of whose it is.
+   * An existing disk is never replaced or made smaller; one that is another VM's is `disk_foreign`.
+   */
   ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void>
   ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void>
   /** Removes disk and seed. */
@@ -45,4 +49,8 @@ export type DiskSpec = {
   readonly userId: UserId
   readonly sizeMib: number
   readonly rootfsSha256: Sha256
+  /** Written beside the disk before the disk is there. */
+  readonly mark: VmMark
+  /** Whether a disk without a note is this VM's. */
+  readonly adopts?: boolean
 }

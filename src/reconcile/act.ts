@@ -73,11 +73,11 @@ async function attempt(
   step: Step,
   { isFirst, state }: { readonly isFirst: boolean; readonly state: ObservedState },
 ): Promise<Failure | 'aborted' | undefined> {
-  const { store, host, log, signal, cause } = pass
+  const { host, log, signal, cause } = pass
   const startedAtMs = host.clock.monotonicMs()
   const notes: StepNotes = {}
   try {
-    await runStep(step, { ...pass, notes, storeId: store.storeId })
+    await runStep(step, { ...pass, notes })
   } catch (error) {
     if (notes.delivery !== undefined) {
       log.info({ step: step.kind, ...notes.delivery }, 'frames were delivered in a step that failed')

@@ -5,6 +5,7 @@ import { deleteVm } from '../commands/delete-vm.ts'
 import { setPower } from '../commands/set-power.ts'
 import { HostFault } from '../core/errors.ts'
 import { silentLog } from '../log/log.ts'
+import { recordingLog } from '../../test/recording-log.ts'
 import { sweepOrphans } from './sweep-orphans.ts'
 import type { FakeHost } from '../../test/fakes/fake-host.ts'
 import type { VmId } from '../core/vm/ids.ts'
@@ -217,7 +218,7 @@ async function startUnit(host: FakeHost, like: VmId, name: string, storeId?: str
   assert.ok(spec !== undefined)
   await host.fakeUnits.ensureStarted(
     name as VmId,
-    { ...spec, ...(storeId === undefined ? {} : { storeId }) },
+    { ...spec, mark: { ...spec.mark, ...(storeId === undefined ? {} : { storeId }) } },
     new AbortController().signal,
   )
 }
@@ -234,6 +235,24 @@ test('a sweep ends orphans of this store and leaves those of another alone', asy
   const left = (await host.units.list()).map((unit) => unit.id)
   assert.deepEqual(left.toSorted(), ['foreign', id])
   assert.deepEqual([...(await host.consoles.list())].toSorted(), ['foreign', id])
+})
+
+test('a sweep leaves a VM alone that has a disk, as after an older state directory was put back', async (t) => {
+  const { store, host, id, create, idle } = await reconcileStage(t)
+  const younger = 'younger' as VmId
+  create()
+  await idle()
+  await startUnit(host, id, younger)
+  await host.consoles.ensureMaster(younger)
+  const disk = host.storage.disks.get(id)
+  assert.ok(disk !== undefined)
+  host.storage.disks.set(younger, disk)
+  const { log, lines } = recordingLog()
+  await sweepOrphans({ store, host, log }, new AbortController().signal)
+  assert.equal(host.fakeUnits.stateOf(younger).kind, 'active')
+  assert.deepEqual([...(await host.consoles.list())].toSorted(), [id, younger])
+  const told = lines.filter(({ level, vm_id }) => level === 'error' && vm_id === younger)
+  assert.match(told.map(({ message }) => message).join(), /^a VM runs that is not on record/)
 })
 
 test('a sweep removes nothing when a listing fails', async (t) => {

@@ -7,9 +7,9 @@ import type { PassContext } from './progress.ts'
  * Removes host objects of our naming whose VM is not on record: units, consoles and taps that carry the mark of this
  * store. Runs only after every recorded VM was looked at once, and never on a listing that failed.
  *
- * What carries the mark of another store is reported and left alone: that is another daemon's, or this host's state
- * directory was replaced under running VMs, and neither is a reason to end anybody's machine. Disks are only ever
- * reported: no sweep deletes data.
+ * A VM is left alone and reported if its unit carries the mark of another store, or if it has a disk. A deletion removes
+ * the disk before it forgets the VM. So a VM with a disk was not deleted: this host's state directory is older than the
+ * VM, or another one. No sweep deletes a disk.
  */
 export async function sweepOrphans({ store, host, log }: PassContext, signal: AbortSignal): Promise<void> {
   try {
@@ -22,28 +22,32 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
     const known = new Set<VmId>(store.vms.ids())
     const isOrphan = ({ id }: { id: VmId }): boolean => !known.has(id)
     const isOurs = ({ storeId }: { storeId: string | undefined }): boolean => storeId === store.storeId
-    const foreign = new Set(units.filter((unit) => isOrphan(unit) && !isOurs(unit)).map(({ id }) => id))
+    const foreign = units.filter((unit) => isOrphan(unit) && !isOurs(unit)).map(({ id }) => id)
+    const unknown = disks.filter((id) => !known.has(id))
+    const kept = new Set([...foreign, ...unknown])
+    const isSwept = (object: { id: VmId }): boolean => isOrphan(object) && !kept.has(object.id)
 
-    for (const unit of units.filter(isOrphan).filter(isOurs)) {
+    for (const unit of units.filter(isSwept)) {
       log.warn({ vm_id: unit.id }, 'orphan: ending a unit whose VM is not on record')
       await host.units.ensureStopped(unit.id, signal)
     }
-    for (const id of consoles.filter((console) => !known.has(console) && !foreign.has(console))) {
+    for (const id of consoles.filter((console) => isSwept({ id: console }))) {
       log.warn({ vm_id: id }, 'orphan: dropping a console master whose VM is not on record')
       await host.consoles.removeMaster(id)
     }
-    for (const tap of taps.filter(isOrphan).filter(isOurs)) {
+    for (const tap of taps.filter(isSwept).filter(isOurs)) {
       log.warn({ vm_id: tap.id, device: tap.device }, 'orphan: removing a tap whose VM is not on record')
       await host.taps.remove(tap.device, tap.id)
     }
     for (const id of foreign) {
       log.error({ vm_id: id }, 'a unit of our naming belongs to another state directory; it is left alone')
     }
-    for (const id of disks.filter((disk) => !known.has(disk))) {
-      log.error(
-        { vm_id: id },
-        'the pool has a disk whose VM is not on record; remove it by hand if nobody needs it',
-      )
+    const active = new Set(units.map(({ id }) => id))
+    for (const id of unknown) {
+      const what = active.has(id)
+        ? 'a VM runs that is not on record, and its disk is in the pool; it is left alone. Put a newer copy of the state directory back, or stop its unit by hand'
+        : 'the pool has a disk whose VM is not on record; remove it by hand if nobody needs it'
+      log.error({ vm_id: id }, what)
     }
   } catch (error) {
     if (!(error instanceof HostFault)) throw error

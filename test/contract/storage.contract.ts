@@ -7,6 +7,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { ImageSource } from '../../src/core/storage/image-source.ts'
 import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
 import type { ImageRef, Storage } from '../../src/ports/storage.ts'
+import { markOfTests } from '../record.ts'
 
 /** A pool under test, and the world around it. */
 export type StorageStage = {
@@ -46,11 +47,17 @@ export function storageContract(
   promiseImages(promise)
   promiseListOfImages(promise)
   promiseDisks(promise)
+  promiseOwners(promise)
   promiseSeeds(promise)
   promiseTheWhole(promise)
 }
 
 type Promising = (what: string, body: (stage: StorageStage) => Promise<void>) => void
+
+async function sizeMibOf(storage: Storage): Promise<number | undefined> {
+  const { disk } = await storage.inspect(id, [])
+  return disk.kind === 'present' ? disk.sizeMib : undefined
+}
 
 /** An image of somewhat more than 1 MiB in the pool. */
 async function rootfsIn({ storage, offer }: StorageStage): Promise<Sha256> {
@@ -147,9 +154,9 @@ function promiseListOfImages(promise: Promising): void {
   promise('a disk outlives the image that it was made of', async (stage) => {
     const { storage, userId } = stage
     const rootfsSha256 = await rootfsIn(stage)
-    await storage.ensureDisk({ id, userId, sizeMib: 5, rootfsSha256 }, never)
+    await storage.ensureDisk({ id, userId, sizeMib: 5, rootfsSha256, mark: markOfTests }, never)
     await storage.removeImage(rootfsSha256)
-    assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: 5 })
+    assert.equal(await sizeMibOf(storage), 5)
   })
 }
 
@@ -158,8 +165,8 @@ function promiseDisks(promise: Promising): void {
     const { storage, userId } = stage
     const rootfsSha256 = await rootfsIn(stage)
     for (let round = 0; round < 2; round++) {
-      await storage.ensureDisk({ id, userId, sizeMib: 5, rootfsSha256 }, never)
-      assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: 5 })
+      await storage.ensureDisk({ id, userId, sizeMib: 5, rootfsSha256, mark: markOfTests }, never)
+      assert.equal(await sizeMibOf(storage), 5)
     }
     assert.deepEqual((await storage.inspect(other, [])).disk, { kind: 'absent' })
   })
@@ -172,21 +179,21 @@ function promiseDisks(promise: Promising): void {
       [9, 9],
       [4, 9],
     ] as const) {
-      await storage.ensureDisk({ id, userId, sizeMib: asked, rootfsSha256 }, never)
-      assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: size })
+      await storage.ensureDisk({ id, userId, sizeMib: asked, rootfsSha256, mark: markOfTests }, never)
+      assert.equal(await sizeMibOf(storage), size)
     }
   })
 
   promise('a disk smaller than its image is not made', async (stage) => {
     const { storage, userId } = stage
     const rootfsSha256 = await rootfsIn(stage)
-    const disk = { id, userId, sizeMib: 1, rootfsSha256 }
+    const disk = { id, userId, sizeMib: 1, rootfsSha256, mark: markOfTests }
     await assert.rejects(storage.ensureDisk(disk, never), isFault('disk_smaller_than_image'))
     assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'absent' })
   })
 
   promise('a disk without its image is a fault', async ({ storage, userId }) => {
-    const disk = { id, userId, sizeMib: 1, rootfsSha256: sha256Of(Buffer.from('missing')) }
+    const disk = { id, userId, sizeMib: 1, rootfsSha256: sha256Of(Buffer.from('missing')), mark: markOfTests }
     await assert.rejects(storage.ensureDisk(disk, never), isFault('storage_failed'))
   })
 
@@ -194,9 +201,39 @@ function promiseDisks(promise: Promising): void {
     const { storage, userId } = stage
     const rootfsSha256 = await rootfsIn(stage)
     const reason = new Error('the VM is being deleted')
-    const disk = { id, userId, sizeMib: 5, rootfsSha256 }
+    const disk = { id, userId, sizeMib: 5, rootfsSha256, mark: markOfTests }
     await assert.rejects(storage.ensureDisk(disk, AbortSignal.abort(reason)), reason)
     assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'absent' })
+  })
+}
+
+function promiseOwners(promise: Promising): void {
+  promise('a disk says whose it is, what it was made of, and who may use it', async (stage) => {
+    const { storage, userId } = stage
+    const rootfsSha256 = await rootfsIn(stage)
+    await storage.ensureDisk({ id, userId, sizeMib: 5, rootfsSha256, mark: markOfTests }, never)
+    assert.deepEqual((await storage.inspect(id, [])).disk, {
+      kind: 'present',
+      sizeMib: 5,
+      note: { mark: markOfTests, rootfsSha256 },
+      usableBy: userId,
+    })
+  })
+
+  promise('the disk of another VM of that id is neither taken nor changed', async (stage) => {
+    const { storage, userId } = stage
+    const rootfsSha256 = await rootfsIn(stage)
+    const disk = { id, userId, sizeMib: 5, rootfsSha256, mark: markOfTests }
+    await storage.ensureDisk(disk, never)
+    const before = await storage.inspect(id, [])
+    for (const mark of [
+      { ...markOfTests, createdAtMs: 2000 },
+      { ...markOfTests, storeId: 'store-2' },
+    ]) {
+      const taking = storage.ensureDisk({ ...disk, sizeMib: 9, mark, adopts: true }, never)
+      await assert.rejects(taking, isFault('disk_foreign'))
+    }
+    assert.deepEqual(await storage.inspect(id, []), before)
   })
 }
 
@@ -206,7 +243,8 @@ function promiseSeeds(promise: Promising): void {
     for (const text of ['one', 'one', 'two', 'one']) {
       const seed = seedOf(text)
       await storage.ensureSeed(id, userId, seed)
-      assert.deepEqual((await storage.inspect(id, [])).seed, { kind: 'present', digest: seed.digest })
+      const expected = { kind: 'present', digest: seed.digest, usableBy: userId }
+      assert.deepEqual((await storage.inspect(id, [])).seed, expected)
     }
     assert.deepEqual((await storage.inspect(other, [])).seed, { kind: 'absent' })
   })
@@ -220,7 +258,7 @@ function promiseTheWhole(promise: Promising): void {
       const rootfsSha256 = await rootfsIn(stage)
       const images: ImageRef[] = [{ role: 'rootfs', sha256: rootfsSha256 }]
       for (const vm of [id, other]) {
-        await storage.ensureDisk({ id: vm, userId, sizeMib: 2, rootfsSha256 }, never)
+        await storage.ensureDisk({ id: vm, userId, sizeMib: 2, rootfsSha256, mark: markOfTests }, never)
         await storage.ensureSeed(vm, userId, seedOf('one'))
       }
       assert.deepEqual((await storage.list()).toSorted(), [id, other])
@@ -237,7 +275,7 @@ function promiseTheWhole(promise: Promising): void {
   promise('a pool out of sight is unknown, never empty, and back in sight it is as before', async (stage) => {
     const { storage, userId, setInSight } = stage
     const rootfsSha256 = await rootfsIn(stage)
-    const disk = { id, userId, sizeMib: 2, rootfsSha256 }
+    const disk = { id, userId, sizeMib: 2, rootfsSha256, mark: markOfTests }
     await storage.ensureDisk(disk, never)
     await setInSight(false)
     const unknown = isFault('storage_inspection_failed')
@@ -249,7 +287,7 @@ function promiseTheWhole(promise: Promising): void {
     await assert.rejects(storage.ensureSeed(id, userId, seedOf('one')), unknown)
     await assert.rejects(storage.remove(id), unknown)
     await setInSight(true)
-    assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: 2 })
+    assert.equal(await sizeMibOf(storage), 2)
   })
 
   promise('each VM has paths of its own, and shares its images', async ({ storage }) => {

@@ -39,6 +39,7 @@ export class FakeHost implements Host {
   readonly taps: FakeTaps
   readonly firewall = new FakeFirewall()
   readonly clock: Clock
+  readonly storeId: string
   bootId = 'boot-1'
   sshPublicKey = 'ssh-ed25519 AAAA vmhostd@host-1'
   /** Whether stored consoles outlive a stop of the daemon. */
@@ -50,6 +51,7 @@ export class FakeHost implements Host {
   /** @param storeId marks taps as of this store */
   constructor(clock: Clock, storeId: string, { objectStore = new FakeObjectStore() } = {}) {
     this.clock = clock
+    this.storeId = storeId
     this.objectStore = objectStore
     this.fakeUnits = new FakeUnits({ now: () => clock.now() })
     const monitorOf = (id: VmId): number | undefined => {

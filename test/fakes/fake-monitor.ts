@@ -114,7 +114,7 @@ export class FakeMonitor implements Monitor {
         ...(machine.restorePath === undefined ? [] : [machine.restorePath]),
       ],
       readWritePaths: [machine.diskPath, machine.saveDirectory],
-      storeId: machine.storeId,
+      mark: machine.mark,
     }
   }
 

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto'
 import { zstdDecompressSync } from 'node:zlib'
 import { HostFault } from '../../src/core/errors.ts'
-import type { StorageState } from '../../src/core/plan/world.ts'
+import type { DiskState, StorageState } from '../../src/core/plan/world.ts'
 import type { ImageSource } from '../../src/core/storage/image-source.ts'
 import type { Seed } from '../../src/core/storage/seed.ts'
 import { SignedUrl } from '../../src/core/storage/signed-url.ts'
+import { whyForeign } from '../../src/core/vm/vm-mark.ts'
+import type { DiskNote } from '../../src/core/storage/disk-note.ts'
 import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
 import type { DiskSpec, ImageRef, Storage, StoredImage, VmFiles } from '../../src/ports/storage.ts'
 import { FaultSwitch } from './fault-switch.ts'
@@ -12,7 +14,8 @@ import type { FaultMoment } from './fault-switch.ts'
 
 export type StorageMethod = Exclude<keyof Storage, 'files'>
 
-type Disk = { readonly sizeMib: number; readonly userId: UserId }
+/** Without a note it was made by an older daemon, or put there by a person. */
+type Disk = { readonly sizeMib: number; readonly userId: UserId; readonly note?: DiskNote }
 
 const MIB = 1024 * 1024
 
@@ -23,7 +26,7 @@ export class FakeStorage implements Storage {
   /** What a pool on a disk keeps over a restart of the daemon. */
   readonly imageFiles = new Map<Sha256, Image>()
   readonly disks = new Map<VmId, Disk>()
-  readonly seeds = new Map<VmId, Seed>()
+  readonly seeds = new Map<VmId, Seed & { readonly usableBy: UserId }>()
   /** Of the file system. */
   now: () => number = () => 0
   /** The VM's directory goes, with what others keep in it. */
@@ -61,8 +64,11 @@ export class FakeStorage implements Storage {
       const disk = this.disks.get(id)
       const seed = this.seeds.get(id)
       return {
-        disk: disk === undefined ? { kind: 'absent' } : { kind: 'present', sizeMib: disk.sizeMib },
-        seed: seed === undefined ? { kind: 'absent' } : { kind: 'present', digest: seed.digest },
+        disk: disk === undefined ? { kind: 'absent' } : stateOf(disk),
+        seed:
+          seed === undefined
+            ? { kind: 'absent' }
+            : { kind: 'present', digest: seed.digest, usableBy: seed.usableBy },
         missingImages: images.filter(({ sha256 }) => !this.imageFiles.has(sha256)).map(({ role }) => role),
       }
     })
@@ -99,7 +105,8 @@ export class FakeStorage implements Storage {
     })
   }
 
-  ensureDisk({ id, userId, sizeMib, rootfsSha256 }: DiskSpec, signal: AbortSignal): Promise<void> {
+  ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
+    const { id, userId, sizeMib, rootfsSha256, mark, adopts = false } = disk
     const make = (): void => {
       this.#look()
       const doing = `making the disk of VM ${id}`
@@ -109,15 +116,19 @@ export class FakeStorage implements Storage {
         if (image === undefined) throw new HostFault('storage_failed', doing)
         if (image.content.length > sizeMib * MIB) throw new HostFault('disk_smaller_than_image', doing)
       }
-      this.disks.set(id, { sizeMib: Math.max(found?.sizeMib ?? 0, sizeMib), userId: found?.userId ?? userId })
+      const note = found === undefined ? { mark, rootfsSha256 } : (found.note ?? { mark })
+      const isAnothers = whyForeign(note.mark, { id, ...mark }, mark.storeId) !== undefined
+      const isNobodys = found !== undefined && found.note === undefined && !adopts
+      if (isAnothers || isNobodys) throw new HostFault('disk_foreign', doing)
+      this.disks.set(id, { sizeMib: Math.max(found?.sizeMib ?? 0, sizeMib), userId, note })
     }
     return this.#faults.run('ensureDisk', make, signal)
   }
 
-  ensureSeed(id: VmId, _userId: UserId, seed: Seed): Promise<void> {
+  ensureSeed(id: VmId, usableBy: UserId, seed: Seed): Promise<void> {
     return this.#faults.run('ensureSeed', () => {
       this.#look()
-      this.seeds.set(id, seed)
+      this.seeds.set(id, { ...seed, usableBy })
     })
   }
 
@@ -155,6 +166,13 @@ export class FakeStorage implements Storage {
     if (!this.#inSight) throw new HostFault('storage_inspection_failed', 'looking for the storage pool')
   }
 }
+
+const stateOf = ({ sizeMib, userId, note }: Disk): DiskState => ({
+  kind: 'present',
+  sizeMib,
+  ...(note === undefined ? {} : { note: { rootfsSha256: undefined, ...note } }),
+  usableBy: userId,
+})
 
 /** The magic number of a zstd frame (RFC 8878, 3.1.1). */
 const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])

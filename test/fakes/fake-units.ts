@@ -2,6 +2,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { UnitState } from '../../src/core/plan/world.ts'
 import { unitName } from '../../src/core/unit/unit-name.ts'
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
+import type { VmMark } from '../../src/core/vm/vm-mark.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Units } from '../../src/ports/units.ts'
 import { FaultSwitch } from './fault-switch.ts'
@@ -35,6 +36,12 @@ export class FakeUnits implements Units {
   /** What the unit was last started with. */
   specOf(id: VmId): UnitSpec | undefined {
     return this.#units.get(id)?.spec
+  }
+
+  /** The unit is another VM's from now on. */
+  setMark(id: VmId, mark: VmMark): void {
+    const unit = this.#units.get(id)
+    if (unit?.state.kind === 'active') unit.state = { ...unit.state, mark }
   }
 
   /** The unit's program ends by itself; with status 0 and no result that is a clean end. */
@@ -84,7 +91,7 @@ export class FakeUnits implements Units {
         spec,
         state: missing
           ? { kind: 'failed', result: 'exit-code', status: 203 }
-          : { kind: 'active', mainPid: ++this.#pids, startedAtMs: this.#now() },
+          : { kind: 'active', mainPid: ++this.#pids, startedAtMs: this.#now(), mark: spec.mark },
       })
       this.#tell(id)
       if (missing) throw new HostFault('monitor_missing', `starting ${unitName(id)}: exit-code, status 203`)
@@ -108,7 +115,7 @@ export class FakeUnits implements Units {
       [...new Set([...this.#units.keys(), ...this.#leftovers.keys()])].map((id) => ({
         id,
         state: this.stateOf(id),
-        storeId: this.#units.get(id)?.spec.storeId,
+        storeId: this.#units.get(id)?.spec.mark.storeId,
       })),
     )
   }

@@ -14,6 +14,6 @@ export const machineOf = (id: VmId, changes: Partial<MachineSpec> = {}): Machine
   ptsPath: '/dev/pts/3',
   startPaused: false,
   saveDirectory: `/pool/disks/${id}/save`,
-  storeId: 'test-store',
+  mark: { storeId: 'test-store', createdAtMs: 1000 },
   ...changes,
 })

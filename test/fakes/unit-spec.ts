@@ -16,6 +16,6 @@ export const unitSpecOf = (id: VmId, changes: Partial<UnitSpec> = {}): UnitSpec 
   devices: [],
   readOnlyPaths: [],
   readWritePaths: [],
-  storeId: 'test-store',
+  mark: { storeId: 'test-store', createdAtMs: 1000 },
   ...changes,
 })

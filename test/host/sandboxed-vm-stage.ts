@@ -4,6 +4,7 @@ import { createReadStream, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { TestContext } from 'node:test'
+import { markOfTests } from '../record.ts'
 import { renderSeed } from '../../src/core/storage/render-seed.ts'
 import { SignedUrl } from '../../src/core/storage/signed-url.ts'
 import type { MachineSpec } from '../../src/core/unit/machine-spec.ts'
@@ -45,7 +46,7 @@ async function machineIn(pool: Pool, ptsPath: string, changes: Partial<MachineSp
     fetched(pool, 'rootfs.raw'),
   ])
   const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
-  await pool.ensureDisk({ id, userId, sizeMib: DISK_MIB, rootfsSha256 }, never)
+  await pool.ensureDisk({ id, userId, sizeMib: DISK_MIB, rootfsSha256, mark: markOfTests }, never)
   const content = { id, instanceId: 'i-1', sshAuthorizedKeys: [], daemonSshKey: 'ssh-ed25519 AAAA' }
   await pool.ensureSeed(id, userId, renderSeed(content, sha256))
   await pool.savedStates.ensureDirectory(id, userId)
@@ -114,7 +115,7 @@ export async function stageOf(t: TestContext): Promise<SandboxStage> {
     },
     growFile: async (sizeMib) => {
       rootfsSha256 ??= await fetched(pool, 'rootfs.raw')
-      await pool.ensureDisk({ id, userId, sizeMib, rootfsSha256 }, never)
+      await pool.ensureDisk({ id, userId, sizeMib, rootfsSha256, mark: markOfTests }, never)
     },
     said,
     ask: async (command, boundMs = BOOT_MS) => {

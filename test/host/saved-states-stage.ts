@@ -11,6 +11,7 @@ import { monitor, published } from '../contract/saved-states.contract.ts'
 import type { SavedStatesStage } from '../contract/saved-states.contract.ts'
 import { until } from '../contract/until.ts'
 import { poolOn } from './pool-on.ts'
+import { markOfTests } from '../record.ts'
 import type { FileSystem, PoolStage } from './pool-on.ts'
 
 const MIB = 1024 * 1024
@@ -37,7 +38,7 @@ export async function savedOn(fileSystem: FileSystem, t: TestContext): Promise<S
     makeDisk: async (id) => {
       if (fs.existsSync(disk(id))) return
       const rootfsSha256 = await rootfsIn(pool)
-      await pool.storage.ensureDisk({ id, userId, sizeMib: 4, rootfsSha256 }, never)
+      await pool.storage.ensureDisk({ id, userId, sizeMib: 4, rootfsSha256, mark: markOfTests }, never)
     },
     save: (id) => writeMemory(states.paths(id).writing, userId),
     isReadable: (id) => canAs(userId, 'head', '-c1', states.paths(id).published),

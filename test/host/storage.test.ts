@@ -11,6 +11,7 @@ import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { storageContract } from '../contract/storage.contract.ts'
+import { markOfTests } from '../record.ts'
 import { poolOn } from './pool-on.ts'
 import type { PoolStage } from './pool-on.ts'
 
@@ -63,7 +64,10 @@ test('pool on XFS: a disk shares the blocks of its image', { skip }, async (t) =
   assert.equal(stage.reflink, true)
   const rootfsSha256 = await fetched(stage, randomBytes(64 * MIB))
   const before = usedMib(stage.mountPoint)
-  await stage.storage.ensureDisk({ id, userId: stage.userId, sizeMib: 1000, rootfsSha256 }, never)
+  await stage.storage.ensureDisk(
+    { id, userId: stage.userId, sizeMib: 1000, rootfsSha256, mark: markOfTests },
+    never,
+  )
   assert.ok(usedMib(stage.mountPoint) - before < 4)
 })
 
@@ -73,7 +77,10 @@ test('pool on ext4: a disk is copied, holes stay holes, and set-up says so', { s
   const content = Buffer.alloc(64 * MIB)
   randomBytes(MIB).copy(content, 20 * MIB)
   const rootfsSha256 = await fetched(stage, content)
-  await stage.storage.ensureDisk({ id, userId: stage.userId, sizeMib: 100, rootfsSha256 }, never)
+  await stage.storage.ensureDisk(
+    { id, userId: stage.userId, sizeMib: 100, rootfsSha256, mark: markOfTests },
+    never,
+  )
   const { disk, kernel } = stage.storage.files(id, [{ role: 'kernel', sha256: rootfsSha256 }])
   for (const path of [disk, kernel])
     assert.ok(statSync(path).blocks * 512 < 2 * MIB, `${path} is no sparse file`)
@@ -91,7 +98,7 @@ test('a monitor reaches its own files and what all share, and nothing else', { s
     [id, mine],
     [other, theirs],
   ] as const) {
-    await storage.ensureDisk({ id: vm, userId, sizeMib: 2, rootfsSha256 }, never)
+    await storage.ensureDisk({ id: vm, userId, sizeMib: 2, rootfsSha256, mark: markOfTests }, never)
     await storage.ensureSeed(vm, userId, seed)
   }
   const images: ImageRef[] = [{ role: 'kernel', sha256: rootfsSha256 }]
@@ -138,13 +145,13 @@ test('an unmounted pool is unknown, and is itself again when it is mounted', { s
   const stage = await poolOn('xfs', t)
   const { storage, userId } = stage
   const rootfsSha256 = await fetched(stage, randomBytes(MIB))
-  await storage.ensureDisk({ id, userId, sizeMib: 2, rootfsSha256 }, never)
+  await storage.ensureDisk({ id, userId, sizeMib: 2, rootfsSha256, mark: markOfTests }, never)
   await stage.unmount()
   for (const look of [() => storage.inspect(id, []), () => storage.list(), () => storage.remove(id)]) {
     assert.equal((await faultOf(look())).code, 'storage_inspection_failed')
   }
   await stage.mount()
-  assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: 2 })
+  assert.partialDeepStrictEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: 2 })
 })
 
 test('another pool in its place is not taken for it', { skip }, async (t) => {
@@ -159,13 +166,13 @@ test('a read-only pool can be inspected, and says so when it shall be written', 
   const rootfsSha256 = await fetched(stage, randomBytes(MIB))
   const content = randomBytes(1000)
   const source = await stage.offer(content)
-  await storage.ensureDisk({ id, userId, sizeMib: 2, rootfsSha256 }, never)
+  await storage.ensureDisk({ id, userId, sizeMib: 2, rootfsSha256, mark: markOfTests }, never)
   await stage.mount('remount', 'ro')
-  assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: 2 })
+  assert.partialDeepStrictEqual((await storage.inspect(id, [])).disk, { kind: 'present', sizeMib: 2 })
   for (const write of [
     () => storage.ensureImage(sha256Of(content), source, never),
-    () => storage.ensureDisk({ id, userId, sizeMib: 3, rootfsSha256 }, never),
-    () => storage.ensureDisk({ id: other, userId, sizeMib: 2, rootfsSha256 }, never),
+    () => storage.ensureDisk({ id, userId, sizeMib: 3, rootfsSha256, mark: markOfTests }, never),
+    () => storage.ensureDisk({ id: other, userId, sizeMib: 2, rootfsSha256, mark: markOfTests }, never),
     () => storage.ensureSeed(id, userId, seed),
     () => storage.remove(id),
   ]) {
@@ -184,7 +191,7 @@ test('a full pool says so, nothing half-made stays, and it works again with room
   await run(['fallocate', '-l', String(bavail * bsize - 3 * MIB), filler])
   const image = storage.ensureImage(sha256Of(content), source, never)
   assert.equal((await faultOf(image)).code, 'storage_full')
-  const disk = { id, userId, sizeMib: 8, rootfsSha256 }
+  const disk = { id, userId, sizeMib: 8, rootfsSha256, mark: markOfTests }
   assert.equal((await faultOf(storage.ensureDisk(disk, never))).code, 'storage_full')
   // Room for its files, and then not for the image of them.
   const large = { ...seed, files: [{ name: 'user-data', content: 'x'.repeat(2 * MIB) }] }
@@ -210,7 +217,10 @@ test('a copy that is aborted stops at once and leaves nothing', { skip }, async 
   const rootfsSha256 = await fetched(stage, randomBytes(100 * MIB))
   const controller = new AbortController()
   const reason = new Error('the VM is being deleted')
-  const making = storage.ensureDisk({ id, userId, sizeMib: 100, rootfsSha256 }, controller.signal)
+  const making = storage.ensureDisk(
+    { id, userId, sizeMib: 100, rootfsSha256, mark: markOfTests },
+    controller.signal,
+  )
   while (temporaries(stage).length === 0) await new Promise(setImmediate)
   controller.abort(reason)
   await assert.rejects(making, reason)
@@ -225,7 +235,12 @@ test('no fault tells a host path', { skip }, async (t) => {
   const faults = [await faultOf(storage.inspect(id, [])), await faultOf(storage.remove(id))]
   await stage.mount()
   faults.push(
-    await faultOf(storage.ensureDisk({ id, userId, sizeMib: 1, rootfsSha256: digest as Sha256 }, never)),
+    await faultOf(
+      storage.ensureDisk(
+        { id, userId, sizeMib: 1, rootfsSha256: digest as Sha256, mark: markOfTests },
+        never,
+      ),
+    ),
   )
   for (const fault of faults) assert.ok(!errorChain(fault).includes(mountPoint), errorChain(fault))
 })

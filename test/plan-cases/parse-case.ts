@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { GATEWAY_IPV4, GATEWAY_IPV6, guestRuleOf } from '../../src/core/network/tap.ts'
 import { limits } from '../../src/config/limits.ts'
-import { recordOf } from '../record.ts'
+import { markOfTests, recordOf } from '../record.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
 import type { TapFacts, TapSpec, TapState } from '../../src/core/network/tap.ts'
 import type { TrafficState } from '../../src/core/idle/traffic-state.ts'
@@ -9,6 +9,7 @@ import type { SavedState } from '../../src/core/storage/saved-state.ts'
 import type { Facts } from '../../src/core/plan/facts.ts'
 import type {
   ConsoleState,
+  DiskState,
   FirewallState,
   MonitorDisk,
   MonitorState,
@@ -238,11 +239,13 @@ function unitOf([kind = 'active', ...words]: string[]): UnitState {
     case 'active':
     case 'activating': {
       const ageMs = (numberAfter(words, 'seconds=') ?? limits.stableAfterMs / 1000) * 1000
-      return { kind, mainPid: 4242, startedAtMs: NOW_MS - ageMs }
+      return { kind, mainPid: 4242, startedAtMs: NOW_MS - ageMs, mark: markOfTests }
     }
     case 'absent':
     case 'deactivating':
       return { kind }
+    case 'foreign':
+      return { kind, because: 'it is not its own' }
     case 'failed':
       return { kind, result: 'exit-code', status: numberAfter(words, 'status=') ?? 1 }
     case 'leftover':
@@ -303,12 +306,25 @@ function bandwidthOf(words: readonly string[]): Bandwidth {
 function storageOf(words: string[]): StorageState {
   const missing = words.find((word) => word.startsWith('missing='))?.slice('missing='.length)
   const seed = words.find((word) => word.startsWith('seed='))?.slice('seed='.length)
+  const usable = words.includes('unusable-seed') ? {} : { usableBy: recordOf().host.userId }
   return {
-    disk: words.includes('disk=absent')
-      ? { kind: 'absent' }
-      : { kind: 'present', sizeMib: numberAfter(words, 'disk=') ?? 64 },
-    seed: seed === 'absent' ? { kind: 'absent' } : { kind: 'present', digest: seed ?? 'seed-as-rendered' },
+    disk: poolDiskOf(words),
+    seed:
+      seed === 'absent'
+        ? { kind: 'absent' }
+        : { kind: 'present', digest: seed ?? 'seed-as-rendered', ...usable },
     missingImages: missing === undefined ? [] : (missing.split(',') as ImageRole[]),
+  }
+}
+
+function poolDiskOf(words: string[]): DiskState {
+  if (words.includes('disk=absent')) return { kind: 'absent' }
+  if (words.includes('disk=foreign')) return { kind: 'foreign', because: 'it is not its own' }
+  return {
+    kind: 'present',
+    sizeMib: numberAfter(words, 'disk=') ?? 64,
+    ...(words.includes('no-note') ? {} : { note: { mark: markOfTests, rootfsSha256: undefined } }),
+    ...(words.includes('unusable') ? {} : { usableBy: recordOf().host.userId }),
   }
 }
 

@@ -61,6 +61,10 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   console_unprotected: 'storing console-web-1 with systemd: its descriptor store is full',
   storage_inspection_failed: 'inspecting the storage pool: its mark is missing; is it mounted?',
   capacity_unknown: 'the last look at the host is 20 s old, and nothing is promised on one older than 15 s',
+  disk_foreign:
+    'a disk of the name of web-1 is in the pool, and it belongs to a VM web-1 of 2026-03-01T09:00:00.000Z',
+  unit_foreign:
+    'a unit of the name of web-1 is there, and it belongs to a VM web-1 of 2026-03-01T09:00:00.000Z',
   disk_missing: 'the disk of web-1 is gone from the pool',
   storage_read_only: 'cloning the disk of web-1: EROFS: read-only file system',
   storage_full: 'cloning the disk of web-1: ENOSPC: no space left on device',

@@ -18,7 +18,7 @@ export function removeUnit(record: VmRecord, world: World): Facet {
 }
 
 function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: World): string | undefined {
-  if (unit.kind === 'absent') return undefined
+  if (unit.kind === 'absent' || unit.kind === 'foreign') return undefined
   if (unit.kind === 'leftover') {
     return `the unit is gone, yet processes are left in its control group: ${unit.pids.join(', ')}`
   }
@@ -56,6 +56,8 @@ export function ensurePower(record: VmRecord, world: World, facts: Facts): Facet
       case 'failed':
       case 'leftover':
         return start(record, world, facts)
+      case 'foreign':
+        return []
       case 'activating':
         return waitForUnit('the unit to start')
       case 'deactivating':

@@ -6,27 +6,30 @@ import type { VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
 import type { Blocked, Step } from './step.ts'
-import type { MonitorDisk, StorageState, World } from './world.ts'
+import type { DiskState, MonitorDisk, StorageState, World } from './world.ts'
 
 /** Images in the pool, the disk at its size, the seed as rendered. */
 export function ensureStorage(record: VmRecord, world: World, facts: Facts): Facet {
   const gone = isGone(world)
   const mayGrow = gone || facts.capabilities.growDiskOnline
   return when('storage', world.storage, (storage) => {
-    if (isDiskMissing(record, storage)) return diskMissing(record)
+    const unfit = unfitDisk(record, storage)
+    if (unfit !== undefined) return unfit
     return [
       // A guest that lives has read its kernel; an image that is gone matters to its next start.
       ...(gone ? fetchImages(record, storage) : []),
       ...ensureDisk(record, storage, mayGrow),
-      ...ensureSeed(storage, facts, gone),
+      ...ensureSeed(record, storage, { seedDigest: facts.seedDigest, gone }),
     ]
   })
 }
 
 /** What a monitor reads at its start even where it restores a guest. Disk and seed are as the guest left them. */
 export function ensureBootable(record: VmRecord, world: World): Facet {
-  return when('storage', world.storage, (storage) =>
-    isDiskMissing(record, storage) ? diskMissing(record) : fetchImages(record, storage),
+  return when(
+    'storage',
+    world.storage,
+    (storage) => unfitDisk(record, storage) ?? fetchImages(record, storage),
   )
 }
 
@@ -34,8 +37,10 @@ export function ensureBootable(record: VmRecord, world: World): Facet {
 export function growStoppedDisk(record: VmRecord, world: World): Facet {
   const { disk: known } = record.observed
   if (known === undefined || known.sizeMib >= record.desired.disk.sizeMib) return []
-  return when('storage', world.storage, (storage) =>
-    isDiskMissing(record, storage) ? diskMissing(record) : ensureDisk(record, storage, true),
+  return when(
+    'storage',
+    world.storage,
+    (storage) => unfitDisk(record, storage) ?? ensureDisk(record, storage, true),
   )
 }
 
@@ -64,6 +69,25 @@ export function limitDisk(record: VmRecord, { monitor }: World): Facet {
 export const isDiskMissing = (record: VmRecord, { disk }: StorageState): boolean =>
   disk.kind === 'absent' && record.observed.disk !== undefined
 
+/** Why there is no disk that the VM could use. */
+function unfitDisk(record: VmRecord, storage: StorageState): Blocked | undefined {
+  if (storage.disk.kind === 'foreign') return diskForeign(record, storage.disk)
+  return isDiskMissing(record, storage) ? diskMissing(record) : undefined
+}
+
+export const hasForeignDisk = ({ storage }: World): boolean =>
+  storage.known && storage.value.disk.kind === 'foreign'
+
+type ForeignDisk = Extract<DiskState, { readonly kind: 'foreign' }>
+
+export const diskForeign = ({ id }: VmRecord, { because }: ForeignDisk): Blocked => ({
+  outcome: 'blocked',
+  step: 'storage.ensure-disk',
+  code: 'disk_foreign',
+  retry: 'backoff',
+  because: `a disk of the name of ${id} is in the pool, and ${because}; move it out of the pool, or delete VM ${id}`,
+})
+
 const diskMissing = (record: VmRecord): Blocked => ({
   outcome: 'blocked',
   step: 'storage.ensure-disk',
@@ -88,20 +112,35 @@ function ensureDisk(record: VmRecord, { disk }: StorageState, mayGrow: boolean):
   const { sizeMib } = record.desired.disk
   if (disk.kind === 'absent')
     return [{ kind: 'storage.ensure-disk', sizeMib, because: 'there is no disk yet' }]
-  if (disk.sizeMib >= sizeMib || !mayGrow) return []
-  return [
-    {
-      kind: 'storage.ensure-disk',
-      sizeMib,
-      because: `the disk has ${disk.sizeMib} MiB and shall have ${sizeMib}`,
-    },
-  ]
+  if (disk.kind === 'foreign') return []
+  if (disk.sizeMib < sizeMib && mayGrow) {
+    const because = `the disk has ${disk.sizeMib} MiB and shall have ${sizeMib}`
+    return [{ kind: 'storage.ensure-disk', sizeMib, because }]
+  }
+  const because = whyRepair(record, disk)
+  return because === undefined ? [] : [{ kind: 'storage.ensure-disk', sizeMib: disk.sizeMib, because }]
+}
+
+/** What to put right of a disk that is the VM's, as after it was put back from a backup. */
+function whyRepair(
+  { host }: VmRecord,
+  { note, usableBy }: Extract<DiskState, { kind: 'present' }>,
+): string | undefined {
+  if (note === undefined) return 'no note beside the disk says whose it is'
+  if (usableBy === host.userId) return undefined
+  return `owner and mode of the disk do not let user ${host.userId} use it`
 }
 
 /** A seed is never replaced under a guest that reads it. */
-function ensureSeed({ seed }: StorageState, { seedDigest }: Facts, gone: boolean): Step[] {
-  if (seed.kind === 'present' && (seed.digest === seedDigest || !gone)) return []
-  const because = seed.kind === 'absent' ? 'there is no seed disk yet' : 'the seed disk is not as it shall be'
+function ensureSeed(
+  { host }: VmRecord,
+  { seed }: StorageState,
+  { seedDigest, gone }: { readonly seedDigest: string; readonly gone: boolean },
+): Step[] {
+  const isAsRendered = seed.kind === 'present' && seed.digest === seedDigest && seed.usableBy === host.userId
+  if (isAsRendered || (seed.kind === 'present' && !gone)) return []
+  const because =
+    seed.kind === 'absent' ? 'there is no seed disk yet' : 'the seed disk is not as it should be'
   return [{ kind: 'storage.ensure-seed', digest: seedDigest, because }]
 }
 
@@ -109,6 +148,7 @@ function ensureSeed({ seed }: StorageState, { seedDigest }: Facts, gone: boolean
 export function removeDisk({ storage, saved }: World): Facet {
   const gone: Facet = [{ kind: 'storage.remove-disk', because: 'the VM is being deleted' }]
   return when('storage', storage, ({ disk, seed }) => {
+    if (disk.kind === 'foreign') return []
     if (disk.kind !== 'absent' || seed.kind !== 'absent') return gone
     return when('storage', saved, ({ kind }) => (kind === 'absent' ? [] : gone))
   })

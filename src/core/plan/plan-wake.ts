@@ -61,6 +61,7 @@ export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
         case 'deactivating':
           return waitForUnit('the unit to stop')
         case 'active':
+        case 'foreign':
           return []
         case 'absent':
         case 'failed':

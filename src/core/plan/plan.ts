@@ -1,6 +1,14 @@
 import { beside, inOrder } from './facet.ts'
+import { planForeign } from './plan-foreign.ts'
 import { ensureAttached, ensureNetwork, leaveFormerAddresses, removeNetwork } from './plan-network.ts'
-import { ensureStorage, growStoppedDisk, limitDisk, removeDisk, showGrowth } from './plan-storage.ts'
+import {
+  ensureStorage,
+  growStoppedDisk,
+  hasForeignDisk,
+  limitDisk,
+  removeDisk,
+  showGrowth,
+} from './plan-storage.ts'
 import { ensurePower, removeConsole, removeUnit } from './plan-power.ts'
 import {
   dropFrames,
@@ -28,6 +36,8 @@ import type { World } from './world.ts'
  * there.
  */
 export function plan(record: VmRecord, world: World, facts: Facts): Plan {
+  const foreign = planForeign(record, world)
+  if (foreign !== undefined) return foreign
   if (record.deleting) {
     return inOrder(
       () => removeUnit(record, world),
@@ -84,12 +94,13 @@ function planStart(record: VmRecord, world: World, facts: Facts): Plan {
 }
 
 function planLive(record: VmRecord, world: World, facts: Facts): Plan {
-  const saved = inOrder(() => fallAsleepOrGoOn(record, world, facts))
+  const isOwn = !hasForeignDisk(world)
+  const saved = inOrder(() => (isOwn ? fallAsleepOrGoOn(record, world, facts) : []))
   if (saved.outcome !== 'settled') return saved
   const lanes = {
     power: [() => ensurePower(record, world, facts), () => limitDisk(record, world)],
     storage: [
-      () => removeRemains(world),
+      () => (isOwn ? removeRemains(world) : []),
       () => ensureStorage(record, world, facts),
       () => showGrowth(record, world, facts),
     ],

@@ -4,6 +4,9 @@ import type { TapState } from '../network/tap.ts'
 import type { SavedState } from '../storage/saved-state.ts'
 import type { TrafficState } from '../idle/traffic-state.ts'
 import type { DiskLimits, ImageRole } from '../vm/desired.ts'
+import type { FoundNote } from '../storage/disk-note.ts'
+import type { UserId } from '../vm/ids.ts'
+import type { FoundMark } from '../vm/vm-mark.ts'
 
 /** What one inspection found. `known: false` is neither absent nor present: nothing is removed or made on it. */
 export type Probe<T> = { readonly known: true; readonly value: T } | Unknown
@@ -18,7 +21,14 @@ export type Unknown = {
 /** The unit of a VM as systemd tells it. `absent`: not loaded, or inactive after a clean exit. */
 export type UnitState =
   | { readonly kind: 'absent' }
-  | { readonly kind: 'activating' | 'active'; readonly mainPid: number; readonly startedAtMs: number }
+  | {
+      readonly kind: 'activating' | 'active'
+      readonly mainPid: number
+      readonly startedAtMs: number
+      readonly mark: FoundMark
+    }
+  /** It carries the mark of another VM of that id: core/vm/judge-owner.ts says so, no driver. */
+  | { readonly kind: 'foreign'; readonly because: string }
   | { readonly kind: 'deactivating' }
   /** `result`, `status` as in org.freedesktop.systemd1(5): Result and ExecMainStatus. */
   | { readonly kind: 'failed'; readonly result: string; readonly status: number }
@@ -52,8 +62,22 @@ export const isLiveMonitor = (monitor: MonitorState): monitor is LiveMonitor => 
 /** The disk as a monitor shows it to its guest, with the limits in force. */
 export type MonitorDisk = DiskLimits & { readonly sizeMib: number }
 
-export type DiskState = { readonly kind: 'absent' } | { readonly kind: 'present'; readonly sizeMib: number }
-export type SeedState = { readonly kind: 'absent' } | { readonly kind: 'present'; readonly digest: string }
+export type DiskState =
+  | { readonly kind: 'absent' }
+  /** It is another VM's of that id: core/vm/judge-owner.ts says so, no driver. */
+  | { readonly kind: 'foreign'; readonly because: string }
+  | {
+      readonly kind: 'present'
+      readonly sizeMib: number
+      /** Absent if none stands beside the disk. */
+      readonly note?: FoundNote
+      /** The one user whose monitor may open it; absent if owner, group or a mode is not as it was made. */
+      readonly usableBy?: UserId
+    }
+export type SeedState =
+  | { readonly kind: 'absent' }
+  /** `usableBy` as of a disk. */
+  | { readonly kind: 'present'; readonly digest: string; readonly usableBy?: UserId }
 
 export type StorageState = {
   readonly disk: DiskState

@@ -1,18 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { markOfTests } from '../../../test/record.ts'
 import { captureMoment } from './capture-moment.ts'
 import type { MonitorState, UnitState } from '../plan/world.ts'
 import type { DesiredPower } from '../vm/desired.ts'
 
 const disk = { sizeMib: 64 }
-const active: UnitState = { kind: 'active', mainPid: 42, startedAtMs: 1000 }
+const active: UnitState = { kind: 'active', mainPid: 42, startedAtMs: 1000, mark: markOfTests }
 
 const units: readonly [UnitState, string][] = [
   [{ kind: 'absent' }, 'still'],
   [{ kind: 'failed', result: 'exit-code', status: 1 }, 'still'],
-  [{ kind: 'activating', mainPid: 42, startedAtMs: 1000 }, 'not_now'],
+  [{ kind: 'activating', mainPid: 42, startedAtMs: 1000, mark: markOfTests }, 'not_now'],
   [{ kind: 'deactivating' }, 'not_now'],
   [{ kind: 'leftover', pids: [42] }, 'not_now'],
+  [{ kind: 'foreign', because: 'it belongs to another' }, 'not_now'],
 ]
 
 const guests: readonly [MonitorState | undefined, DesiredPower, string][] = [

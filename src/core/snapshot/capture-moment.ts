@@ -24,6 +24,8 @@ export function captureMoment(
     case 'activating':
     case 'deactivating':
       return notNow(`its unit is ${unit.kind}`)
+    case 'foreign':
+      return notNow(`a unit of its name is there, and ${unit.because}`)
     case 'leftover':
       return notNow('processes are left of it, which may write to its disk')
     case 'active':

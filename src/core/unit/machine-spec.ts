@@ -1,6 +1,7 @@
 import type { TapSpec } from '../network/tap.ts'
 import type { Compute, DiskLimits } from '../vm/desired.ts'
 import type { UserId, VmId } from '../vm/ids.ts'
+import type { VmMark } from '../vm/vm-mark.ts'
 
 /** One guest machine, complete: what a monitor needs to know to start it. Paths are absolute. */
 export type MachineSpec = {
@@ -21,5 +22,6 @@ export type MachineSpec = {
   readonly saveDirectory: string
   /** The file of a saved guest, to go on from. */
   readonly restorePath?: string
-  readonly storeId: string
+  /** For the unit to carry. */
+  readonly mark: VmMark
 }

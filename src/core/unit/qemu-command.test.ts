@@ -36,7 +36,7 @@ const machine: MachineSpec = {
   ptsPath: '/dev/pts/3',
   startPaused: false,
   saveDirectory: '/pool/disks/web-1/save',
-  storeId: 'store-1',
+  mark: { storeId: 'store-1', createdAtMs: 1000 },
 }
 
 /** One option with its value a line, as a person would read it. */
@@ -188,7 +188,7 @@ test('the sandbox of an emulated guest opens the tap and its own files, nothing 
   assert.deepEqual(spec.readWritePaths, [machine.diskPath, machine.saveDirectory])
   assert.equal(spec.runtimeDirectory, 'vmhostd/vm/web-1')
   assert.equal(spec.ttyPath, '/dev/pts/3')
-  assert.equal(spec.storeId, 'store-1')
+  assert.deepEqual(spec.mark, { storeId: 'store-1', createdAtMs: 1000 })
 })
 
 test('with KVM the guest may open /dev/kvm, by device list and by group, and needs no translation cache', () => {

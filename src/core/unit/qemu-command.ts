@@ -55,7 +55,7 @@ export function qemuUnitSpec(machine: MachineSpec, host: QemuHost): UnitSpec {
     devices,
     readOnlyPaths,
     readWritePaths: [machine.diskPath, machine.saveDirectory],
-    storeId: machine.storeId,
+    mark: machine.mark,
   }
 }
 

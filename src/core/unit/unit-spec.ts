@@ -1,4 +1,5 @@
 import type { UserId } from '../vm/ids.ts'
+import type { VmMark } from '../vm/vm-mark.ts'
 
 /** A unit in terms of the host, free of D-Bus: the driver translates it to properties (systemd.exec(5)). */
 export type UnitSpec = {
@@ -18,6 +19,6 @@ export type UnitSpec = {
   readonly devices: readonly string[]
   readonly readOnlyPaths: readonly string[]
   readonly readWritePaths: readonly string[]
-  /** Marks the unit as of this store, so that a sweep never takes another daemon's. */
-  readonly storeId: string
+  /** Says whose the unit is, so that nobody takes another VM's for it. */
+  readonly mark: VmMark
 }

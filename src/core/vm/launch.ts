@@ -20,6 +20,7 @@ export function findLaunch(
   const { launch } = record
   if (!world.unit.known) return { kind: 'as-recorded' }
   const unit = world.unit.value
+  if (unit.kind === 'foreign') return { kind: 'as-recorded' }
   const thisBoot = launch?.bootId === now.bootId
   if (!thisBoot) {
     // What is over was noted when it ended, and its unit is about to be removed.

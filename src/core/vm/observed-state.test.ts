@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { recordOf, worldOf } from '../../../test/record.ts'
+import { markOfTests, recordOf, worldOf } from '../../../test/record.ts'
 import { observedState } from './observed-state.ts'
 import type { Plan } from '../plan/step.ts'
 import type { MonitorState } from '../plan/world.ts'
@@ -10,7 +10,7 @@ const mending: Plan = { outcome: 'act', steps: [{ kind: 'network.ensure-tap', be
 
 const shown = (monitor: MonitorState): string => {
   const world = worldOf({
-    unit: { known: true, value: { kind: 'active', mainPid: 1, startedAtMs: 0 } },
+    unit: { known: true, value: { kind: 'active', mainPid: 1, mark: markOfTests, startedAtMs: 0 } },
     monitor: { known: true, value: monitor },
     storage: {
       known: true,

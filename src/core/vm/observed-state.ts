@@ -81,6 +81,7 @@ function seenState({ unit, monitor }: World): 'running' | 'paused' | 'stopped' |
     case 'absent':
     case 'failed':
     case 'leftover':
+    case 'foreign':
       return 'stopped'
     case 'activating':
     case 'deactivating':

@@ -20,7 +20,12 @@ export function partialFaults(
     ...deviceFaults(record, world),
     ...(capabilities.save ? [] : neverSleeps(record)),
   ]
-  return [...failedLooks(world), ...leftover(world), ...(isLive(world) ? ofLive() : [])]
+  return [
+    ...failedLooks(world),
+    ...leftover(world),
+    ...foreign(record, world),
+    ...(isLive(world) ? ofLive() : []),
+  ]
 }
 
 function neverSleeps(record: VmRecord): PartialFault[] {
@@ -54,6 +59,20 @@ function leftover({ unit }: World): PartialFault[] {
   if (!unit.known || unit.value.kind !== 'leftover') return []
   const message = `the unit is gone, yet processes are left in its control group: ${unit.value.pids.join(', ')}`
   return [{ code: 'processes_left', step: 'unit.inspect', message }]
+}
+
+/** A deletion leaves what is another VM's, and ends; so the log has to say it. */
+function foreign({ id }: VmRecord, { unit, storage }: World): PartialFault[] {
+  const found: PartialFault[] = []
+  if (unit.known && unit.value.kind === 'foreign') {
+    const message = `a unit of the name of ${id} is left alone: ${unit.value.because}`
+    found.push({ code: 'unit_foreign', step: 'unit.inspect', message })
+  }
+  if (storage.known && storage.value.disk.kind === 'foreign') {
+    const message = `a disk of the name of ${id} is left alone: ${storage.value.disk.because}`
+    found.push({ code: 'disk_foreign', step: 'storage.inspect', message })
+  }
+  return found
 }
 
 const isLive = ({ unit }: World): boolean => unit.known && unit.value.kind === 'active'

@@ -8,6 +8,7 @@ import type { Sha256, VmId } from '../../core/vm/ids.ts'
  *     vmhostd-pool.json          the marker
  *     images/<sha256>            verified, read-only, shared by all
  *     disks/<vm id>/disk.raw     the VM's, a clone of its rootfs image
+ *     disks/<vm id>/disk.json    whose disk that is, and what it was made of; written before it
  *     disks/<vm id>/save/        the one place where the VM's monitor may write files of its own; `memory` is one
  *     disks/<vm id>/saved/       the guest's memory and metadata.json; saved.tmp/ while they are being made
  *     disks/<vm id>/seed.iso     a link to seed-<digest>.iso beside it, so that the digest can be read without the disk
@@ -31,6 +32,7 @@ export function poolPaths(directory: string) {
     image: (sha256: Sha256): string => join(images, sha256),
     vm: (id: VmId): string => join(disks, id),
     disk: (id: VmId): string => join(disks, id, 'disk.raw'),
+    diskNote: (id: VmId): string => join(disks, id, 'disk.json'),
     seed: (id: VmId): string => join(disks, id, 'seed.iso'),
     save: (id: VmId): string => join(disks, id, SAVE),
     saved: (id: VmId): string => join(disks, id, SAVED),
@@ -52,6 +54,9 @@ export const MEMORY = 'memory'
 /** Others may pass through a directory to a path they know. */
 export const PASSAGE_MODE = 0o711
 export const PRIVATE_MODE = 0o700
+/** Of a VM's disk, which is its monitor's user's. */
+export const DISK_MODE = 0o600
+export const SEED_MODE = 0o400
 
 export const seedName = (digest: string): string => `seed-${digest}.iso`
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
-import type { DiskState, SeedState, StorageState } from '../../core/plan/world.ts'
+import type { SeedState, StorageState } from '../../core/plan/world.ts'
 import type { ImageSource } from '../../core/storage/image-source.ts'
 import type { Seed } from '../../core/storage/seed.ts'
 import type { Sha256, UserId, VmId } from '../../core/vm/ids.ts'
@@ -16,10 +16,11 @@ import type { Outbound } from '../object-store/outbound-request.ts'
 import type { FetchTerms } from './fetch-image.ts'
 import { imageThreadBesideThis } from './image-writer.ts'
 import { Images } from './images.ts'
+import { lookAtDisk, onlyUser } from './look-at-disk.ts'
 import { readdir, readlink, removeTree, rename, stat } from './pool-files.ts'
 import { sightPool, verifyPool } from './pool-marker.ts'
 import { PoolSavedStates } from './saved-states.ts'
-import { poolPaths, seedDigestOf } from './pool-paths.ts'
+import { poolPaths, SEED_MODE, seedDigestOf } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
 import { PoolStaging } from '../staging/pool-staging.ts'
@@ -43,8 +44,6 @@ export type PoolOptions = {
   readonly packing?: PackTerms
   readonly log: Log
 }
-
-const MIB = 1024 * 1024
 
 /** The storage pool: a directory on a file system, best one with reflinks (XFS, btrfs). */
 export class Pool implements Storage {
@@ -84,7 +83,7 @@ export class Pool implements Storage {
       // First and alone: where the pool hangs, one thread hangs with it.
       await sightPool(this.#paths, this.#poolId)
       const [disk, seed, there] = await Promise.all([
-        this.#inspectDisk(id),
+        lookAtDisk(this.#paths, id),
         this.#inspectSeed(id),
         Promise.all(images.map(({ sha256 }) => ifThere(stat(this.#paths.image(sha256))))),
       ])
@@ -163,18 +162,13 @@ export class Pool implements Storage {
     }
   }
 
-  async #inspectDisk(id: VmId): Promise<DiskState> {
-    const found = await ifThere(stat(this.#paths.disk(id)))
-    return found === undefined
-      ? { kind: 'absent' }
-      : { kind: 'present', sizeMib: Math.floor(found.size / MIB) }
-  }
-
   async #inspectSeed(id: VmId): Promise<SeedState> {
     const path = this.#paths.seed(id)
     const [name, target] = await Promise.all([ifThere(readlink(path)), ifThere(stat(path))])
     const digest = seedDigestOf(name ?? '')
-    return digest === undefined || target === undefined ? { kind: 'absent' } : { kind: 'present', digest }
+    if (digest === undefined || target === undefined) return { kind: 'absent' }
+    const usableBy = onlyUser(target, SEED_MODE)
+    return { kind: 'present', digest, ...(usableBy === undefined ? {} : { usableBy }) }
   }
 
   /** Before anything is made: the pool is in sight, and what an earlier run left half-made is gone. */

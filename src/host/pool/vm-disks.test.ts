@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { markOfTests } from '../../../test/record.ts'
 import type { Sha256, UserId, VmId } from '../../core/vm/ids.ts'
 import { silentLog } from '../../log/log.ts'
 import { markPool } from './pool-marker.ts'
@@ -15,7 +16,7 @@ import { VmDisks } from './vm-disks.ts'
 const MIB = 1024 * 1024
 const id = 'web-1' as VmId
 const rootfsSha256 = 'ab'.repeat(32) as Sha256
-const disk = { id, userId: (process.getuid?.() ?? 0) as UserId, sizeMib: 8, rootfsSha256 }
+const disk = { id, userId: (process.getuid?.() ?? 0) as UserId, sizeMib: 8, rootfsSha256, mark: markOfTests }
 const never = new AbortController().signal
 const written = Buffer.from('written by the guest')
 

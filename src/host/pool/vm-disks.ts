@@ -2,8 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
+import { renderDiskNote } from '../../core/storage/disk-note.ts'
+import type { DiskNote } from '../../core/storage/disk-note.ts'
 import type { Seed } from '../../core/storage/seed.ts'
 import type { UserId, VmId } from '../../core/vm/ids.ts'
+import { whyForeign } from '../../core/vm/vm-mark.ts'
 import { assert } from '../../lib/assert.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { Turns } from '../../lib/turns.ts'
@@ -12,16 +15,27 @@ import type { DiskSpec } from '../../ports/storage.ts'
 import { cloneFile } from './clone-file.ts'
 import { publish, publishFirst, sync } from './durable.ts'
 import type { Sync } from './durable.ts'
-import { chmod, chown, open, readdir, removeFile, rename, stat, symlink, truncate } from './pool-files.ts'
-import { seedDigestOf, seedName } from './pool-paths.ts'
+import { lookAtDisk, readNote } from './look-at-disk.ts'
+import {
+  chmod,
+  chown,
+  open,
+  readdir,
+  removeFile,
+  rename,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from './pool-files.ts'
+import { DISK_MODE, SEED_MODE, seedDigestOf, seedName } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import { makeVmDirectory } from './vm-directory.ts'
 import { writeSeedDisk } from './seed-disk.ts'
 import { ifThere, storageFault } from './storage-fault.ts'
 
 const MIB = 1024 * 1024
-const DISK_MODE = 0o600
-const SEED_MODE = 0o400
+const NOTE_MODE = 0o600
 
 /** Each VM's own files. Their directory is root's: a monitor may use its files, but put nothing in their place. */
 export class VmDisks {
@@ -53,8 +67,40 @@ export class VmDisks {
     const path = this.#paths.disk(disk.id)
     if ((await ifThere(stat(path))) === undefined)
       await this.#places.run(() => this.#clone(disk, doing, signal), signal)
+    await this.#ensureOwn(disk, doing)
     const { size } = await stat(path)
     if (size < disk.sizeMib * MIB) await this.#grow(disk)
+  }
+
+  /** Lets the VM's user use a disk that is the VM's, and notes whose it is. Throws `disk_foreign` for any other disk. */
+  async #ensureOwn(disk: DiskSpec, doing: string): Promise<void> {
+    const { id, userId, mark, adopts = false } = disk
+    const note = await readNote(this.#paths, id)
+    const isOwn =
+      note === undefined ? adopts : whyForeign(note.mark, { id, ...mark }, mark.storeId) === undefined
+    if (!isOwn) {
+      const cause = new Error('the note beside it does not name this VM')
+      throw new HostFault('disk_foreign', doing, { cause })
+    }
+    const found = await lookAtDisk(this.#paths, id)
+    if (found.kind === 'present' && found.usableBy !== userId) {
+      await makeVmDirectory(this.#paths, id)
+      await own(this.#paths.disk(id), userId, DISK_MODE)
+      this.#log.info({ vm_id: id, user_id: userId }, 'owner and mode of a disk repaired')
+    }
+    if (note !== undefined) return
+    await this.#writeNote(id, { mark })
+    this.#log.info({ vm_id: id }, 'disk without a note adopted')
+  }
+
+  async #writeNote(id: VmId, note: DiskNote): Promise<void> {
+    const temporary = join(this.#paths.tmp, `note-${randomUUID()}`)
+    try {
+      await writeFile(temporary, renderDiskNote(note), { mode: NOTE_MODE })
+      await publish(temporary, this.#paths.diskNote(id))
+    } finally {
+      await removeFile(temporary)
+    }
   }
 
   async ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void> {
@@ -75,7 +121,7 @@ export class VmDisks {
   }
 
   async #clone(
-    { id, userId, sizeMib, rootfsSha256 }: DiskSpec,
+    { id, userId, sizeMib, rootfsSha256, mark }: DiskSpec,
     doing: string,
     signal: AbortSignal,
   ): Promise<void> {
@@ -91,6 +137,8 @@ export class VmDisks {
       await own(temporary, userId, DISK_MODE)
       await truncate(temporary, sizeMib * MIB)
       await makeVmDirectory(this.#paths, id)
+      // First, so that a disk never stands there without its note.
+      await this.#writeNote(id, { mark, rootfsSha256 })
       const path = this.#paths.disk(id)
       const isMade = await publishFirst({ temporary, path, signal, sync: this.#sync })
       this.#log.debug({ vm_id: id, method }, isMade ? 'disk made' : 'another disk was there first')

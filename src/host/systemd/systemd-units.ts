@@ -18,7 +18,7 @@ import type { SystemdBus } from './systemd-bus.ts'
 import { UnitGroups } from './unit-groups.ts'
 import { unitOfPath, unitPath } from './unit-path.ts'
 import { endProcesses, processesIn } from './unit-processes.ts'
-import { storeIdOf, unitProperties } from './unit-properties.ts'
+import { markIn, unitProperties } from './unit-properties.ts'
 import { removeUserRecord, writeUserRecord } from './user-record.ts'
 
 const UNIT = 'org.freedesktop.systemd1.Unit'
@@ -106,7 +106,7 @@ export class SystemdUnits implements Units {
             this.#inspect(id),
             this.#get(unitPath(unitName(id)), SERVICE, 'Environment'),
           ])
-          return { id, state, storeId: storeIdOf(environment as string[]) }
+          return { id, state, storeId: markIn(environment as string[]).storeId }
         }),
         ...forgotten.map(async (id) => ({ id, state: await this.#inspect(id), storeId: undefined })),
       ])
@@ -202,14 +202,19 @@ export class SystemdUnits implements Units {
     })
     if (path === undefined) return (await this.#leftover(id)) ?? { kind: 'absent' }
     // Sent in one go. A unit that changes in between is seen again, as its change comes as a signal.
-    const [activeState, mainPid, startedAt, result, status] = await Promise.all([
+    const [activeState, mainPid, startedAt, result, status, environment] = await Promise.all([
       this.#get(String(path[0]), UNIT, 'ActiveState'),
       this.#get(String(path[0]), SERVICE, 'MainPID'),
       this.#get(String(path[0]), SERVICE, 'ExecMainStartTimestamp'),
       this.#get(String(path[0]), SERVICE, 'Result'),
       this.#get(String(path[0]), SERVICE, 'ExecMainStatus'),
+      this.#get(String(path[0]), SERVICE, 'Environment'),
     ])
-    const running = { mainPid: Number(mainPid), startedAtMs: Math.floor(Number(startedAt) / 1000) }
+    const running = {
+      mainPid: Number(mainPid),
+      startedAtMs: Math.floor(Number(startedAt) / 1000),
+      mark: markIn(environment as string[]),
+    }
     switch (activeState) {
       case 'active':
       case 'reloading':

@@ -4,7 +4,7 @@ import { unitSpecOf } from '../../../test/fakes/unit-spec.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import { InvariantError } from '../../lib/assert.ts'
-import { storeIdOf, unitProperties } from './unit-properties.ts'
+import { markIn, unitProperties } from './unit-properties.ts'
 
 const web = 'web-1' as VmId
 
@@ -25,9 +25,11 @@ test('a share of a CPU is the time that a unit gets of each second', () => {
 })
 
 test('the store that a unit belongs to is read back from its environment', () => {
-  const environment = propertiesOf({ storeId: 'a=b' }).get('Environment') as string[]
-  assert.equal(storeIdOf(environment), 'a=b')
-  assert.equal(storeIdOf(['PATH=/usr/bin', 'VMHOSTD_STORE_OTHER=x']), undefined)
+  const mark = { storeId: 'a=b', createdAtMs: 1_750_000_000_000 }
+  assert.deepEqual(markIn(propertiesOf({ mark }).get('Environment') as string[]), mark)
+  const none = { storeId: undefined, createdAtMs: undefined }
+  assert.deepEqual(markIn(['PATH=/usr/bin', 'VMHOSTD_STORE_OTHER=x', 'VMHOSTD_CREATED_AT_MS=soon']), none)
+  assert.deepEqual(markIn(['VMHOSTD_STORE=a']), { ...none, storeId: 'a' })
 })
 
 test('a device is let in with the access that is asked for, and is there', () => {

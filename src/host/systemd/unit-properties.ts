@@ -2,17 +2,30 @@ import { isAbsolute } from 'node:path'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import { UNIT_SLICE } from '../../core/unit/unit-name.ts'
 import type { VmId } from '../../core/vm/ids.ts'
+import type { FoundMark, VmMark } from '../../core/vm/vm-mark.ts'
 import { assert } from '../../lib/assert.ts'
 
 /** A property as StartTransientUnit takes it: name, D-Bus signature, value (org.freedesktop.systemd1(5)). */
 export type UnitProperty = readonly [name: string, signature: string, value: unknown]
 
-/** Carries the store's id in the environment of a unit, which is where {@link storeIdOf} finds it. */
+/** Carry the mark of a VM in the environment of its unit, which is where {@link markIn} finds it. */
 const STORE_VARIABLE = 'VMHOSTD_STORE'
+const CREATED_VARIABLE = 'VMHOSTD_CREATED_AT_MS'
 
-export function storeIdOf(environment: readonly string[]): string | undefined {
-  const prefix = `${STORE_VARIABLE}=`
-  return environment.find((assignment) => assignment.startsWith(prefix))?.slice(prefix.length)
+const environmentOf = ({ storeId, createdAtMs }: VmMark): readonly string[] => [
+  `${STORE_VARIABLE}=${storeId}`,
+  `${CREATED_VARIABLE}=${createdAtMs}`,
+]
+
+/** The mark in the environment of a unit. */
+export function markIn(environment: readonly string[]): FoundMark {
+  const valueOf = (name: string): string | undefined =>
+    environment.find((assignment) => assignment.startsWith(`${name}=`))?.slice(name.length + 1)
+  const created = valueOf(CREATED_VARIABLE)
+  return {
+    storeId: valueOf(STORE_VARIABLE),
+    createdAtMs: created !== undefined && /^\d+$/.test(created) ? Number(created) : undefined,
+  }
 }
 
 /** What systemd waits for processes that SIGKILL does not end, being stuck in the kernel. */
@@ -41,7 +54,7 @@ function process(spec: UnitSpec): UnitProperty[] {
     // Started means executed: a program that is missing fails the start (systemd.service(5)).
     ['Type', 's', 'exec'],
     ['ExecStart', 'a(sasb)', [[program, [...spec.command], false]]],
-    ['Environment', 'as', [`${STORE_VARIABLE}=${spec.storeId}`]],
+    ['Environment', 'as', [...environmentOf(spec.mark)]],
     ['User', 's', String(spec.userId)],
     ['SupplementaryGroups', 'as', [...spec.supplementaryGroups]],
     ['UMask', 'u', 0o077],

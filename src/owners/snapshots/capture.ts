@@ -1,5 +1,6 @@
 import { HostFault } from '../../core/errors.ts'
 import { captureMoment } from '../../core/snapshot/capture-moment.ts'
+import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { thaw } from './guest-freeze.ts'
@@ -79,11 +80,15 @@ async function cloneStill(task: Task, still: AbortSignal): Promise<Cloned | Outc
   until.throwIfAborted()
   const vm = vmOf(task)
   if (vm === undefined) return gone(entry.record)
-  const unit = await host.units.inspect(vm.id)
+  const unit = judgeUnit(await host.units.inspect(vm.id), vm, host.storeId)
   const monitor = unit.kind === 'active' ? await host.monitor.inspect(vm.id) : undefined
   until.throwIfAborted()
   const moment = captureMoment(unit, monitor, vm.desired.power)
   if (moment.kind === 'not_now') return later(moment.because)
+  const { disk } = await host.storage.inspect(vm.id, [])
+  until.throwIfAborted()
+  const seen = judgeDisk(disk, vm, host.storeId)
+  if (seen.kind === 'foreign') return later(`the disk of its name is another VM's: ${seen.because}`)
   return moment.kind === 'still' ? clone(task, vm.id, until) : cloneRunning(task, vm.id, { still, until })
 }
 

@@ -13,7 +13,10 @@ export type HoldStill = <T>(id: VmId, task: (signal: AbortSignal) => Promise<T>)
 /** What the courses of all snapshots share. */
 export type SnapshotsContext = {
   readonly store: Pick<Store, 'snapshots' | 'vms' | 'frozenGuests' | 'transaction' | 'flushed'>
-  readonly host: Pick<Host, 'units' | 'monitor' | 'savedStates' | 'staging' | 'objectStore' | 'clock'>
+  readonly host: Pick<
+    Host,
+    'units' | 'monitor' | 'storage' | 'savedStates' | 'staging' | 'objectStore' | 'clock' | 'storeId'
+  >
   readonly holdStill: HoldStill
   /** What is flushed to the pool at the same time before and after captures. */
   readonly flushes: Semaphore

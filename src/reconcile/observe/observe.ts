@@ -1,9 +1,10 @@
 import { HostFault } from '../../core/errors.ts'
 import { imagesOf } from '../../core/vm/desired.ts'
 import { judgeShape } from '../../core/storage/judge-saved-state.ts'
+import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import type { TrafficState } from '../../core/idle/traffic-state.ts'
-import type { MonitorState, Probe, UnitState, World } from '../../core/plan/world.ts'
+import type { MonitorState, Probe, StorageState, UnitState, World } from '../../core/plan/world.ts'
 import type { SavedState } from '../../core/storage/saved-state.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Host } from '../../ports/host.ts'
@@ -12,13 +13,14 @@ import type { Host } from '../../ports/host.ts'
 export async function observe(host: Host, record: VmRecord): Promise<World> {
   const { id, desired } = record
   const { device, userId } = record.host
-  const unit = probe(host.units.inspect(id))
+  const { storeId } = host
+  const unit = probe(host.units.inspect(id).then((seen) => judgeUnit(seen, record, storeId)))
   const monitor = unit.then((seen) => probe(inspectMonitor(host, record, seen)))
   const [unitSeen, monitorSeen, console, storage, tap, firewall, saved, traffic] = await Promise.all([
     unit,
     monitor,
     probe(host.consoles.inspect(id)),
-    probe(host.storage.inspect(id, imagesOf(desired.image))),
+    probe(inspectStorage(host, record)),
     // A monitor that answers holds its device already; a look before that would see a device that nobody holds.
     monitor.then(() => probe(host.taps.inspect(device, id, userId))),
     probe(host.firewall.inspect(device)),
@@ -26,6 +28,11 @@ export async function observe(host: Host, record: VmRecord): Promise<World> {
     probe(desired.network === undefined ? WITHOUT_TRAFFIC : host.traffic.inspect({ device, userId })),
   ])
   return { unit: unitSeen, monitor: monitorSeen, console, storage, tap, firewall, saved, traffic }
+}
+
+async function inspectStorage(host: Host, record: VmRecord): Promise<StorageState> {
+  const seen = await host.storage.inspect(record.id, imagesOf(record.desired.image))
+  return { ...seen, disk: judgeDisk(seen.disk, record, host.storeId) }
 }
 
 /** A monitor is asked only while its unit is active: a socket file without a process tells nothing. */

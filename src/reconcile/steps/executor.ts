@@ -1,6 +1,7 @@
 import type { StepKind, StepOf } from '../../core/plan/step.ts'
 import type { Delivery, TrafficSubject } from '../../core/idle/traffic-state.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
+import type { VmMark } from '../../core/vm/vm-mark.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Log } from '../../log/log.ts'
 import type { VmInputs } from '../../store/vm-table.ts'
@@ -17,12 +18,14 @@ export type StepContext = {
   readonly record: VmRecord
   readonly inputs: VmInputs
   readonly intent: Intent
-  readonly storeId: string
   readonly log: Log
   readonly signal: AbortSignal
 }
 
 export type Executor<K extends StepKind> = (step: StepOf<K>, context: StepContext) => Promise<void>
+
+/** What the objects of this VM carry. */
+export const markOf = ({ storeId }: Host, { createdAtMs }: VmRecord): VmMark => ({ storeId, createdAtMs })
 
 /** Whose traffic; asked only of a VM with network. */
 export const subjectOf = ({ record: { host } }: Pick<StepContext, 'record'>): TrafficSubject => host

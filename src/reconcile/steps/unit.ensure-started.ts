@@ -1,5 +1,5 @@
 import { HostFault } from '../../core/errors.ts'
-import { subjectOf } from './executor.ts'
+import { markOf, subjectOf } from './executor.ts'
 import { imagesOf } from '../../core/vm/desired.ts'
 import type { StepOf } from '../../core/plan/step.ts'
 import type { Disk, DiskLimits } from '../../core/vm/desired.ts'
@@ -27,7 +27,7 @@ async function restartIdleClock(context: StepContext): Promise<void> {
 const diskLimitsOf = ({ sizeMib: _size, ...limits }: Disk): DiskLimits => limits
 
 async function machineOf(
-  { host, record, intent, storeId }: StepContext,
+  { host, record, intent }: StepContext,
   { paused, restore }: StepOf<'unit.ensure-started'>,
 ): Promise<MachineSpec> {
   const { id, desired } = record
@@ -55,6 +55,6 @@ async function machineOf(
     startPaused: paused,
     saveDirectory: saved.directory,
     ...(restore ? { restorePath: saved.published } : {}),
-    storeId,
+    mark: markOf(host, record),
   }
 }

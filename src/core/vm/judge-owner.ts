@@ -1,0 +1,35 @@
+import { whyForeign } from './vm-mark.ts'
+import type { DiskState, UnitState } from '../plan/world.ts'
+import type { VmRecord } from './record.ts'
+
+/** The unit as it concerns this VM: one that carries the mark of another VM is `foreign`. */
+export function judgeUnit(unit: UnitState, record: VmRecord, storeId: string): UnitState {
+  if (unit.kind !== 'active' && unit.kind !== 'activating') return unit
+  const because = whyForeign(unit.mark, record, storeId)
+  return because === undefined ? unit : { kind: 'foreign', because }
+}
+
+/**
+ * The disk as it concerns this VM. A disk without a note was made by an older daemon, or put there by a person: it is this
+ * VM's if the VM was seen with a disk before, else it is `foreign`.
+ */
+export function judgeDisk(disk: DiskState, record: VmRecord, storeId: string): DiskState {
+  if (disk.kind !== 'present') return disk
+  const because = whyForeignDisk(disk, record, storeId)
+  return because === undefined ? disk : { kind: 'foreign', because }
+}
+
+type PresentDisk = Extract<DiskState, { readonly kind: 'present' }>
+
+function whyForeignDisk({ note }: PresentDisk, record: VmRecord, storeId: string): string | undefined {
+  if (note === undefined) {
+    return record.observed.disk === undefined
+      ? `it has no note of whose it is, and VM ${record.id} never had a disk`
+      : undefined
+  }
+  const { rootfsSha256 } = record.desired.image
+  const foreign = whyForeign(note.mark, record, storeId)
+  if (foreign !== undefined || note.rootfsSha256 === undefined || note.rootfsSha256 === rootfsSha256)
+    return foreign
+  return `it was made of image ${note.rootfsSha256}, and VM ${record.id} is made of ${rootfsSha256}`
+}

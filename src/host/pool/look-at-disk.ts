@@ -1,0 +1,43 @@
+import type { Stats } from 'node:fs'
+import type { DiskState } from '../../core/plan/world.ts'
+import { parseDiskNote } from '../../core/storage/disk-note.ts'
+import type { FoundNote } from '../../core/storage/disk-note.ts'
+import type { UserId, VmId } from '../../core/vm/ids.ts'
+import { readFile, stat } from './pool-files.ts'
+import { DISK_MODE, PASSAGE_MODE } from './pool-paths.ts'
+import type { PoolPaths } from './pool-paths.ts'
+import { ifThere } from './storage-fault.ts'
+
+const MIB = 1024 * 1024
+
+/** The disk of a VM as it lies in the pool, with what the note beside it says. */
+export async function lookAtDisk(paths: PoolPaths, id: VmId): Promise<DiskState> {
+  const [disk, directory, note] = await Promise.all([
+    ifThere(stat(paths.disk(id))),
+    ifThere(stat(paths.vm(id))),
+    readNote(paths, id),
+  ])
+  if (disk === undefined || directory === undefined) return { kind: 'absent' }
+  const usableBy = isReachable(directory) ? onlyUser(disk, DISK_MODE) : undefined
+  return {
+    kind: 'present',
+    sizeMib: Math.floor(disk.size / MIB),
+    ...(note === undefined ? {} : { note }),
+    ...(usableBy === undefined ? {} : { usableBy }),
+  }
+}
+
+export async function readNote(paths: PoolPaths, id: VmId): Promise<FoundNote | undefined> {
+  const text = await ifThere(readFile(paths.diskNote(id), 'utf8'))
+  return text === undefined ? undefined : parseDiskNote(text)
+}
+
+const PERMISSIONS = 0o777
+
+/** A monitor can pass through the directory, and put nothing into it. */
+const isReachable = ({ mode, uid }: Stats): boolean =>
+  (mode & PERMISSIONS) === PASSAGE_MODE && uid === process.geteuid?.()
+
+/** The one user that a file of this mode is for; undefined if owner, group or mode are not as they were made. */
+export const onlyUser = ({ mode, uid, gid }: Stats, made: number): UserId | undefined =>
+  (mode & PERMISSIONS) === made && uid === gid ? (uid as UserId) : undefined
