@@ -57,18 +57,24 @@ export class Store {
     }
     this.#flush = new WalFlush(path, datasync)
     const log = new LogEmptying(this.#db)
-    this.#transactions = new Transactions(this.#db, () => {
-      this.#flush.noteCommit()
-      log.emptyWhereDue()
+    const revisions = new Revisions({
+      reserved: () => Number(this.#meta('revisions') ?? 0),
+      reserve: (upTo) => {
+        this.#writeMeta('revisions', String(upTo))
+        this.#flush.noteCommit()
+      },
+    })
+    this.#transactions = new Transactions(this.#db, {
+      prepare: () => revisions.prepare(),
+      onCommit: () => {
+        this.#flush.noteCommit()
+        log.emptyWhereDue()
+      },
     })
     this.storeId = this.#ensureStoreId()
     this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
     this.frozenGuests = new FrozenGuests(this.#db, this.#transactions)
     this.imageRemovals = new ImageRemovals(this.#db, this.#transactions)
-    const revisions = new Revisions({
-      reserved: () => Number(this.#meta('revisions') ?? 0),
-      reserve: (upTo) => this.#setMeta('revisions', String(upTo)),
-    })
     this.vms = new VmTable(this.#db, this.#transactions, {
       userIds,
       revisions,
@@ -81,6 +87,7 @@ export class Store {
         for (const listener of this.#snapshotListeners) listener(id)
       },
     })
+    log.emptyWhereDue()
   }
 
   /** Calls `listener` after each committed change that a reader can see; returns the way to stop that. */
@@ -154,11 +161,13 @@ export class Store {
   }
 
   #setMeta(key: string, value: string): void {
-    this.#transactions.commit(() => {
-      this.#db
-        .prepare('INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2')
-        .run(key, value)
-    })
+    this.#transactions.commit(() => this.#writeMeta(key, value))
+  }
+
+  #writeMeta(key: string, value: string): void {
+    this.#db
+      .prepare('INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2')
+      .run(key, value)
   }
 
   #ensureStoreId(): string {

@@ -4,13 +4,21 @@ import type { DatabaseSync } from 'node:sqlite'
 /** Transactions on the one connection. They run in one turn of the event loop, so nothing comes between check and write. */
 export class Transactions {
   readonly #db: DatabaseSync
+  readonly #prepare: () => void
   readonly #onCommit: () => void
   #open = false
   #afterCommit: (() => void)[] = []
 
-  /** @param onCommit called after each commit that somebody may be promised */
-  constructor(db: DatabaseSync, onCommit: () => void) {
+  /**
+   * `prepare` is called before each transaction and each lone write, and may write itself: no rollback takes that back.
+   * `onCommit` is called after each commit that somebody may be promised.
+   */
+  constructor(
+    db: DatabaseSync,
+    { prepare, onCommit }: { readonly prepare: () => void; readonly onCommit: () => void },
+  ) {
     this.#db = db
+    this.#prepare = prepare
     this.#onCommit = onCommit
   }
 
@@ -21,6 +29,12 @@ export class Transactions {
     this.#onCommit()
     for (const callback of this.#afterCommit.splice(0)) callback()
     return result
+  }
+
+  /** One statement that is committed by itself, and that nobody is promised. Inside a transaction it is a part of that. */
+  writeAlone<T>(write: () => T): T {
+    if (!this.#open) this.#prepare()
+    return write()
   }
 
   /** What `write` would do and answer; then all of it is taken back. */
@@ -40,6 +54,7 @@ export class Transactions {
   }
 
   #within<T>(write: () => T, end: 'COMMIT' | 'ROLLBACK'): T {
+    this.#prepare()
     this.#db.exec('BEGIN IMMEDIATE')
     this.#open = true
     try {

@@ -331,7 +331,7 @@ export class VmTable {
         id,
       )
     if (rises || (mayBeSaved && before.mayBeSaved !== true)) this.#transactions.commit(write)
-    else write()
+    else this.#transactions.writeAlone(write)
     return visible ? this.#afterChange(id) : this.get(id)
   }
 
