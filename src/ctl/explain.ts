@@ -111,6 +111,13 @@ function problemAdvice(
       return hostKeyAdvice(detail, vm)
     case 'vm_protected':
       return [`vmhostctl vm set ${vm} --protected no, then the same again`]
+    case 'storage_inspection_failed':
+      return [
+        'on that host: is the pool there and mounted? the configuration has it as storage.pool_directory',
+        'guests go on meanwhile, and the daemon looks again every few seconds',
+      ]
+    case 'systemd_unavailable':
+      return ['on that host: systemctl status dbus; the daemon connects again by itself']
     case 'insufficient_capacity':
     case 'capacity_unknown':
       return ['vmhostctl sync shows what the host has left']

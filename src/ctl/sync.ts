@@ -1,7 +1,10 @@
 import { answered } from '../client/api-client.ts'
+import { ApiProblem } from '../client/api-problem.ts'
+import { causeFirst } from './cause-first.ts'
 import { exitStatus } from './exit-status.ts'
 import { renderFacts, renderTable } from './text.ts'
 import { showCores, showMib } from './units.ts'
+import { listVms } from './vm/list.ts'
 import type { components } from '../client/schema.d.ts'
 import type { Command, Context } from './command.ts'
 
@@ -11,7 +14,7 @@ export const syncCommand: Command = {
   words: ['sync'],
   summary: 'show the host: version, capacity, and what does not stand well',
   description:
-    'Figures are true when they are shown; where the host cannot be inspected there are none, but the reason.',
+    'Figures are true when they are shown. If the host cannot be inspected there are none, but the reason and how its VMs stand.',
   options: [],
   examples: [
     ['', 'what the host has left'],
@@ -21,18 +24,49 @@ export const syncCommand: Command = {
     ],
   ],
   run: async (context) => {
-    const { data: sync } = await answered(context.client().GET('/v1/sync', {}))
+    const call = answered(context.client().GET('/v1/sync', {}))
+    const { data: sync } = await call.catch((error: unknown) => failWithRest(error, context))
     if (context.json) context.answer(sync)
     else context.shell.stdout.write(renderSync(sync, context))
     return exitStatus.done
   },
 }
 
+/** A host that cannot be inspected still says which version it runs, and how its VMs stand. Throws the error. */
+async function failWithRest(error: unknown, context: Context): Promise<never> {
+  const uninspected =
+    error instanceof ApiProblem && error.problem.status === 503 && error.code !== 'starting_up'
+  if (uninspected && !context.json) {
+    const client = context.client()
+    const { data: health } = await answered(client.GET('/healthz', {}))
+    const vms = await listVms(client)
+    const summaries = vms.map(({ observed, ...rest }) => ({
+      ...rest,
+      state: observed.state,
+      error: observed.error,
+    }))
+    const facts = [['vmhostd', health.version] as const, ['VMs', vmWords(summaries)] as const]
+    const parts = [renderFacts(facts, context.paint), renderFailing(summaries, context)]
+    context.shell.stdout.write(parts.filter((part) => part !== '').join('\n'))
+  }
+  throw error
+}
+
+type Standing = Pick<Sync['vms'][number], 'id' | 'generations' | 'state'> & {
+  readonly error?: string | undefined
+}
+
+function vmWords(vms: readonly Standing[]): string {
+  const settled = vms.filter(({ generations }) => generations.observed === generations.desired).length
+  const asleep = vms.filter(({ state }) => state === 'sleeping').length
+  return `${vms.length}, ${settled} as desired${asleep === 0 ? '' : `, ${asleep} asleep`}`
+}
+
 function renderSync(sync: Sync, context: Context): string {
   return [
     renderHost(sync, context),
     renderCapacity(sync, context),
-    renderFailing(sync, context),
+    renderFailing(sync.vms, context),
     renderWaiting(sync, context),
   ]
     .filter((part) => part !== '')
@@ -41,8 +75,6 @@ function renderSync(sync: Sync, context: Context): string {
 
 function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, { paint }: Context): string {
   const { program, version = 'not to be run', accelerator } = host.monitor
-  const settled = vms.filter(({ generations }) => generations.observed === generations.desired).length
-  const asleep = vms.filter(({ state }) => state === 'sleeping').length
   const { protected: safe, running_units: running, unprotected } = consoles
   const facts = renderFacts(
     [
@@ -51,7 +83,7 @@ function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, {
       ['kernel', `${host.kernel}, ${host.architecture}`],
       ['clock', host.clock],
       ['SSH key', host.ssh_public_key],
-      ['VMs', `${vms.length}, ${settled} as desired${asleep === 0 ? '' : `, ${asleep} asleep`}`],
+      ['VMs', vmWords(vms)],
       ['images', `${images.length}, ${images.filter((image) => image.in_use).length} in use`],
       ['snapshots', snapshotWords(snapshots)],
       ['staging', stagingWords(staging)],
@@ -85,11 +117,17 @@ function renderCapacity({ capacity: { cpu, memory, disks } }: Sync, { shell, pai
   const rows = [
     ['CPU', showCores(cpu.total_millicores), '', showCores(cpu.committed_millicores), '', ''],
     ['memory', ...figures(memory)],
-    ...disks.map((disk) => [`disk ${disk.pool}`, ...figures(disk)]),
+    ...disks.map((disk) => [`disk ${shortId(disk.pool)}`, ...figures(disk)]),
   ]
   const head = ['CAPACITY', 'TOTAL', 'AVAILABLE', 'COMMITTED', 'ALLOCATABLE', 'LEFT']
   return renderTable(head, rows, { sink: shell.stdout, paint })
 }
+
+/** The id of a pool may be long, and what is left of it matters more. */
+const shortId = (id: string): string =>
+  id.length <= POOL_CHARACTERS ? id : `${id.slice(0, POOL_CHARACTERS - 1)}…`
+
+const POOL_CHARACTERS = 9
 
 const figures = (of: Sync['capacity']['memory']): string[] => [
   showMib(of.total_mib),
@@ -102,17 +140,18 @@ const figures = (of: Sync['capacity']['memory']): string[] => [
 ]
 
 /** VMs that are not as desired; the others are what vm ls is for. */
-function renderFailing({ vms }: Sync, { shell, paint }: Context): string {
+function renderFailing(vms: readonly Standing[], { shell, paint }: Context): string {
   const rows = vms
     .filter(({ error, generations: { desired, observed } }) => error !== undefined || desired !== observed)
     .map(({ id, state, error, generations: { desired, observed } }) => [
       id,
       state,
       desired === observed ? String(desired) : `${observed} of ${desired}`,
-      { text: error ?? '', colour: 'red' as const },
+      { text: causeFirst(error ?? ''), colour: 'red' as const },
     ])
   if (rows.length === 0) return ''
-  return renderTable(['NOT AS DESIRED', 'STATE', 'GENERATION', 'ERROR'], rows, { sink: shell.stdout, paint })
+  const head = ['NOT AS DESIRED', 'STATE', 'GENERATION', 'ERROR']
+  return renderTable(head, rows, { sink: shell.stdout, paint, lastBelow: true })
 }
 
 /** Snapshots that stand still, or have failed. */
@@ -124,9 +163,12 @@ function renderWaiting({ snapshots }: Sync, { shell, paint }: Context): string {
       vm,
       status,
       `${percent} %`,
-      { text: error ?? `needs URLs: vmhostctl snapshot get ${id}`, colour: 'yellow' as const },
+      {
+        text: error === undefined ? `needs URLs: vmhostctl snapshot get ${id}` : causeFirst(error),
+        colour: 'yellow' as const,
+      },
     ])
   if (rows.length === 0) return ''
   const head = ['SNAPSHOTS THAT WAIT', 'VM', 'STATUS', 'DONE', 'WHY']
-  return renderTable(head, rows, { sink: shell.stdout, paint })
+  return renderTable(head, rows, { sink: shell.stdout, paint, lastBelow: true })
 }

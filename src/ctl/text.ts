@@ -19,26 +19,67 @@ export const printable = (text: string): string =>
 
 export type Cell = { readonly text: string; readonly colour?: Colour }
 
+type TableOptions = {
+  readonly sink: Sink
+  readonly paint: Paint
+  /** The last column says what is wrong: on a terminal it stands whole below its row, and nothing where it is empty. */
+  readonly lastBelow?: boolean
+}
+
 /** Columns as wide as their widest cell. On a terminal a line is cut at its edge; in a pipe it is whole. */
 export function renderTable(
   head: readonly string[],
   rows: readonly (readonly (string | Cell)[])[],
-  { sink, paint }: { readonly sink: Sink; readonly paint: Paint },
+  { sink, paint, lastBelow = false }: TableOptions,
 ): string {
   const cells = rows.map((row) => row.map((cell) => clean(typeof cell === 'string' ? { text: cell } : cell)))
+  if (lastBelow && sink.isTty) {
+    const upper = cells.map((row) => row.slice(0, -1))
+    const lines = renderTable(head.slice(0, -1), upper, { sink, paint }).trimEnd().split('\n')
+    return lines
+      .map((line, index) => `${line}\n${noteBelow(cells[index - 1]?.at(-1), { sink, paint })}`)
+      .join('')
+  }
   const table: (readonly Cell[])[] = [head.map((text): Cell => ({ text, colour: 'bold' })), ...cells]
   const widths = head.map((_, column) => Math.max(...table.map((row) => row[column]?.text.length ?? 0)))
   return table.map((row) => `${renderRow(row, widths, { sink, paint })}\n`).join('')
 }
 
-const clean = ({ text, ...rest }: Cell): Cell => ({ ...rest, text: text === '' ? '-' : printable(text) })
+const EMPTY = '-'
 
-function renderRow(
-  row: readonly Cell[],
-  widths: readonly number[],
-  { sink, paint }: { readonly sink: Sink; readonly paint: Paint },
-): string {
-  let left = sink.isTty ? Math.max(sink.columns, 40) : Number.POSITIVE_INFINITY
+const clean = ({ text, ...rest }: Cell): Cell =>
+  text === '' ? { text: EMPTY } : { ...rest, text: printable(text) }
+
+/** A cell on lines of its own, broken between words. */
+function noteBelow(cell: Cell | undefined, { sink, paint }: TableOptions): string {
+  if (cell === undefined || cell.text === EMPTY) return ''
+  const lines = wrapped(cell.text, columnsOf(sink) - INDENT.length)
+  return lines.map((line) => `${INDENT}${paint(line, cell.colour)}\n`).join('')
+}
+
+const INDENT = '  '
+
+/** Of a terminal; narrower ones break lines by themselves. */
+const columnsOf = ({ columns }: Sink): number => Math.max(columns, 40)
+
+/** Lines of at most `width` characters. A word that is longer has a line of its own. */
+function wrapped(text: string, width: number): readonly string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(' ')) {
+    const longer = line === '' ? word : `${line} ${word}`
+    if (longer.length <= width || line === '') {
+      line = longer
+      continue
+    }
+    lines.push(line)
+    line = word
+  }
+  return [...lines, line]
+}
+
+function renderRow(row: readonly Cell[], widths: readonly number[], { sink, paint }: TableOptions): string {
+  let left = sink.isTty ? columnsOf(sink) : Number.POSITIVE_INFINITY
   const parts = row.map(({ text, colour }, column) => {
     const last = column === row.length - 1
     const padded = last ? text : text.padEnd((widths[column] ?? 0) + 2)

@@ -4,37 +4,20 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
-import { stripVTControlCharacters } from 'node:util'
 import { createVm } from '../../src/commands/create-vm.ts'
 import { limits } from '../../src/config/limits.ts'
 import { createRequest } from '../command-stage.ts'
 import { createBody, makePki, SHA } from '../daemon/support/controller-host.ts'
 import { ctl, startCtlStage } from './support/ctl-stage.ts'
+import { create, settle } from './support/vms.ts'
 import type { TestContext } from 'node:test'
 import type { Generation, Sha256, VmId } from '../../src/core/vm/ids.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
-import type { CtlStage } from './support/ctl-stage.ts'
 
 let pki: Pki
 before(async () => {
   pki = await makePki()
 })
-
-const IMAGES = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/vmlinux#sha256=${SHA}`
-
-const create = (stage: CtlStage, id: string, more = '') => stage.run(`vm create ${id} ${IMAGES} ${more}`)
-
-/** As if the host had reached what is desired of the VM. */
-function settle({ host: { store } }: CtlStage, id: string): void {
-  const record = store.vms.get(id as VmId)
-  assert.ok(record)
-  const { power, compute, disk } = record.desired
-  store.vms.recordProgress(id as VmId, {
-    observed: { state: power, sinceMs: 1, compute, disk: { sizeMib: disk.sizeMib } },
-    observedGeneration: record.generations.desired,
-    nowMs: 1,
-  })
-}
 
 function folder(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), 'ctl-'))
@@ -154,7 +137,7 @@ test('the list is an aligned table for people and the API’s items for programs
     out,
     [
       'NAME   STATE    GENERATION  CPU  MEMORY   DISK    SLEEP  ADDRESSES                ERROR',
-      'a      failed   0 of 1      1    512 MiB  10 GiB  -      -                        storage.ensure-disk: cloning the image: no space left',
+      'a      failed   0 of 1      1    512 MiB  10 GiB  -      -                        no space left (cloning the image), in storage.ensure-disk',
       'web-1  running  1           1.5  512 MiB  2 GiB   -      192.0.2.10 2001:db8::10  -',
       '',
     ].join('\n'),
@@ -166,6 +149,11 @@ test('the list is an aligned table for people and the API’s items for programs
   )
   assert.match((await stage.run('vm ls --label env=prod')).out, /^NAME.*\nweb-1 .*\n$/)
   assert.match((await stage.run('vm ls --state failed')).out, /^NAME.*\na .*\n$/)
+  const nothing = await stage.run('vm ls --state paused --label env=test')
+  assert.equal(nothing.out, 'no VM matches --label env=test --state paused\n')
+  const snapshots = await stage.run('snapshot ls --vm nope')
+  assert.equal(snapshots.out, 'no snapshot matches --vm nope; there is no VM nope on this host either\n')
+  assert.equal((await stage.run('snapshot ls --vm a')).out, 'no snapshot matches --vm a\n')
 })
 
 test('a list goes over all pages', async (t) => {
@@ -177,19 +165,6 @@ test('a list goes over all pages', async (t) => {
   }
   const { out } = await stage.run('vm ls --json')
   assert.equal(JSON.parse(out).items.length, count)
-})
-
-test('on a terminal the table has colours and ends at its edge; NO_COLOR takes the colours', async (t) => {
-  const stage = await startCtlStage(t, pki)
-  await create(stage, 'web-1', '--ipv6 2001:db8::10')
-  settle(stage, 'web-1')
-  const coloured = await stage.run('vm ls', { terminalColumns: 48 })
-  assert.ok(coloured.out.includes('\u001B[32mrunning'))
-  const plain = stripVTControlCharacters(coloured.out)
-  for (const line of plain.trimEnd().split('\n')) assert.ok(line.length <= 48, line)
-  const environment = { NO_COLOR: '1' }
-  const { out } = await stage.run('vm ls', { terminalColumns: 48, shell: { environment } })
-  assert.equal(out, plain)
 })
 
 test('power goes through its states, by the command of each', async (t) => {
@@ -339,15 +314,6 @@ test('the host is shown with its capacity, what is left of it, and what is not a
   const { data } = await stage.host.api.GET('/v1/sync')
   const json = JSON.parse((await stage.run('sync --json')).out)
   assert.deepEqual(json.capacity, data?.capacity)
-})
-
-test('a host that cannot be inspected is told as that, and no figure is shown', async (t) => {
-  const stage = await startCtlStage(t, pki)
-  stage.host.figures.setInSight(false)
-  const { status, out, err } = await stage.run('sync')
-  assert.equal(status, 1)
-  assert.equal(out, '')
-  assert.match(err, /code storage_inspection_failed/)
 })
 
 test('the version needs no daemon', async () => {

@@ -169,7 +169,7 @@ test('snapshots are listed with how far they are and what they need', async (t) 
         '1970-01-01T00:00:02.000Z',
         'needs URLs for parts 1, 3',
       ],
-      ['c', 'web-1', 'failed', '0 %', '-', '-', '-', 'sending part 1: the store answered 503 SlowDown'],
+      ['c', 'web-1', 'failed', '0 %', '-', '-', '-', 'the store answered 503 SlowDown (sending part 1)'],
       ['d', 'web-1', 'pending', '0 %', '-', '-', '-', '-'],
     ],
   )
@@ -237,6 +237,6 @@ test('the host is shown with its snapshots, and with those that wait', async (t)
   assert.match(out, /^ {2}staging +0 MiB of 1 GiB to be sent$/m)
   assert.match(
     out,
-    /^SNAPSHOTS THAT WAIT .*\na +web-1 +failed .*503 SlowDown\nb +web-1 +uploading +0 % +needs URLs/m,
+    /^SNAPSHOTS THAT WAIT .*\na +web-1 +failed .*503 SlowDown \(.*\nb +web-1 +uploading +0 % +needs URLs/m,
   )
 })

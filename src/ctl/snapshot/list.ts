@@ -1,5 +1,7 @@
 import { answered } from '../../client/api-client.ts'
+import { causeFirst } from '../cause-first.ts'
 import { exitStatus } from '../exit-status.ts'
+import { noneMatch } from '../none-match.ts'
 import { renderTable } from '../text.ts'
 import { showMib } from '../units.ts'
 import { STATUSES } from './statuses.ts'
@@ -35,10 +37,24 @@ export const listCommand: Command = {
     const { shell, paint } = context
     if (context.json) context.answer({ items: snapshots })
     else if (snapshots.length === 0)
-      context.say('no snapshots; vmhostctl snapshot create --help tells how to take one')
-    else shell.stdout.write(renderTable(HEAD, snapshots.map(rowOf), { sink: shell.stdout, paint }))
+      context.say(
+        (await withoutVm(context, noneMatch('snapshot', context, ['vm', 'status']))) ??
+          'no snapshots; vmhostctl snapshot create --help tells how to take one',
+      )
+    else
+      shell.stdout.write(
+        renderTable(HEAD, snapshots.map(rowOf), { sink: shell.stdout, paint, lastBelow: true }),
+      )
     return exitStatus.done
   },
+}
+
+/** Also says if there is no such VM: its name may be misspelt. */
+async function withoutVm({ client, given }: Context, words: string | undefined): Promise<string | undefined> {
+  const id = given.text('vm')
+  if (words === undefined || id === undefined) return words
+  const { response } = await client().GET('/v1/vms/{id}', { params: { path: { id } } })
+  return response.status === 404 ? `${words}; there is no VM ${id} on this host either` : words
 }
 
 type Query = { vm_id?: string; status?: Snapshot['status'] }
@@ -77,7 +93,7 @@ function rowOf(snapshot: Snapshot): (string | Cell)[] {
     stored === undefined ? '' : showMib(stored),
     snapshot.captured_at ?? '',
     {
-      text: error ?? (lacking === undefined ? '' : `needs URLs ${lacking}`),
+      text: error === undefined ? (lacking === undefined ? '' : `needs URLs ${lacking}`) : causeFirst(error),
       colour: status === 'failed' ? 'red' : 'yellow',
     },
   ]

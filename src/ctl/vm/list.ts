@@ -1,5 +1,7 @@
 import { answered } from '../../client/api-client.ts'
+import { causeFirst } from '../cause-first.ts'
 import { exitStatus } from '../exit-status.ts'
+import { noneMatch } from '../none-match.ts'
 import { renderTable } from '../text.ts'
 import { showCores, showMib } from '../units.ts'
 import { parseLabel } from './label.ts'
@@ -37,10 +39,18 @@ export const listCommand: Command = {
   run: async (context) => {
     const vms = await listVms(context.client(), queryOf(context))
     if (context.json) context.answer({ items: vms })
-    else if (vms.length === 0) context.say('no VMs; vmhostctl vm create --help tells how to make one')
+    else if (vms.length === 0)
+      context.say(
+        noneMatch('VM', context, ['label', 'state']) ??
+          'no VMs; vmhostctl vm create --help tells how to make one',
+      )
     else
       context.shell.stdout.write(
-        renderTable(HEAD, vms.map(rowOf), { sink: context.shell.stdout, paint: context.paint }),
+        renderTable(HEAD, vms.map(rowOf), {
+          sink: context.shell.stdout,
+          paint: context.paint,
+          lastBelow: true,
+        }),
       )
     return exitStatus.done
   },
@@ -81,6 +91,6 @@ function rowOf(vm: Vm): (string | Cell)[] {
     showMib(disk.size_mib),
     sleepCell(vm),
     [network?.ipv4_address, network?.ipv6_address].filter((address) => address !== undefined).join(' '),
-    { text: vm.observed.error ?? '', colour: 'red' },
+    { text: causeFirst(vm.observed.error ?? ''), colour: 'red' },
   ]
 }

@@ -1,14 +1,17 @@
 import { Type } from 'typebox'
 import { Refused } from '../refused.ts'
 import { problems } from './answers.ts'
+import type { TProperties } from 'typebox'
 import type { App } from '../app.ts'
 import type { ControllerRooms } from '../rooms.ts'
 
-const statusSchema = <S extends string>(status: S, description: string) =>
+const statusSchema = <S extends string, P extends TProperties>(status: S, description: string, more: P) =>
   Type.Object(
-    { status: Type.Literal(status, { type: 'string' }) },
+    { status: Type.Literal(status, { type: 'string' }), ...more },
     { additionalProperties: false, description },
   )
+
+const version = Type.String({ description: 'Of vmhostd.', examples: ['1.2.3'] })
 
 const noQuery = Type.Object({}, { additionalProperties: false })
 
@@ -23,10 +26,10 @@ export function healthRoutes(app: App, rooms: ControllerRooms): void {
         summary: 'Whether the daemon is alive',
         description: 'Answers as soon as the listener is up, also while the daemon is starting.',
         querystring: noQuery,
-        response: { 200: statusSchema('alive', 'The daemon is alive.'), ...problems() },
+        response: { 200: statusSchema('alive', 'The daemon is alive.', { version }), ...problems() },
       },
     },
-    async () => ({ status: 'alive' as const }),
+    async () => ({ status: 'alive' as const, version: rooms.version }),
   )
   app.get(
     '/readyz',
@@ -37,7 +40,7 @@ export function healthRoutes(app: App, rooms: ControllerRooms): void {
         summary: 'Whether the daemon is ready',
         description: 'Ready when the store is open and the guests that were running have been adopted.',
         querystring: noQuery,
-        response: { 200: statusSchema('ready', 'The daemon is ready.'), ...problems('starting_up') },
+        response: { 200: statusSchema('ready', 'The daemon is ready.', {}), ...problems('starting_up') },
       },
     },
     async () => {

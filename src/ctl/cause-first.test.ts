@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { causeFirst } from './cause-first.ts'
+
+const digest = '8f8cfe3a12ab'.padEnd(64, '0')
+
+for (const [error, told] of [
+  [
+    `image.ensure-fetched: fetching image ${digest}: asking example.net: connection refused`,
+    'connection refused (fetching image 8f8cfe3a12ab…: asking example.net), in image.ensure-fetched',
+  ],
+  [
+    'storage.ensure-disk: cloning the disk of web-1: ENOSPC: no space left on device',
+    'ENOSPC: no space left on device (cloning the disk of web-1), in storage.ensure-disk',
+  ],
+  ['unit.run: the monitor ended', 'the monitor ended, in unit.run'],
+  [
+    'network.ensure-tap: no device; console.inspect: the unit is active, but: lost',
+    'no device, in network.ensure-tap; lost (the unit is active, but), in console.inspect',
+  ],
+  [
+    'sending part 3: the store answered 503; again later',
+    'the store answered 503; again later (sending part 3)',
+  ],
+  ['nothing to turn', 'nothing to turn'],
+] as const) {
+  test(`"${error}" is told with its cause first`, () => {
+    assert.equal(causeFirst(error), told)
+  })
+}

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict'
+import { SHA } from '../../daemon/support/controller-host.ts'
+import type { VmId } from '../../../src/core/vm/ids.ts'
+import type { CtlStage, Ran } from './ctl-stage.ts'
+
+export const IMAGES = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/vmlinux#sha256=${SHA}`
+
+/** Creates a VM with the smallest command line and `more`. */
+export const create = (stage: CtlStage, id: string, more = ''): Promise<Ran> =>
+  stage.run(`vm create ${id} ${IMAGES} ${more}`)
+
+/** As if the host had reached what is desired of the VM. */
+export function settle({ host: { store } }: CtlStage, id: string): void {
+  const record = store.vms.get(id as VmId)
+  assert.ok(record)
+  const { power, compute, disk } = record.desired
+  store.vms.recordProgress(id as VmId, {
+    observed: { state: power, sinceMs: 1, compute, disk: { sizeMib: disk.sizeMib } },
+    observedGeneration: record.generations.desired,
+    ...(power === 'stopped' ? { stopCarriedOut: record.stops.accepted } : {}),
+    nowMs: 1,
+  })
+}
