@@ -6,7 +6,8 @@ import { setPower } from '../commands/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 
-const fault = (code: 'network_failed' | 'storage_read_only') => new HostFault(code, 'on purpose')
+const fault = (code: 'network_failed' | 'firewall_failed' | 'storage_read_only') =>
+  new HostFault(code, 'on purpose')
 
 test('a wait says what for, is a fault past its deadline, and ends when the host moves', async (t) => {
   const { host, vm, create, shown, idle, later, noticed } = await reconcileStage(t)
@@ -107,6 +108,32 @@ test('beside an inspection that fails the state is what unit and guest show', as
   setPower(context, id, 'stopped')
   await idle()
   assert.equal(shown(), 'stopped')
+})
+
+test('a network that cannot be looked at twice in a row fails the VM, and one failed look does not', async (t) => {
+  const { host, id, vm, create, shown, idle, noticed, later, lines } = await reconcileStage(t)
+  create()
+  await idle()
+  const unseen = fault('firewall_failed')
+  host.firewall.failNext('inspect', unseen)
+  await noticed()
+  assert.equal(shown(), 'running firewall_failed')
+  await later(limits.retryBackoffMsMax)
+  assert.equal(shown(), 'running', 'the next look is a good one')
+
+  const blind = mock.method(host.firewall, 'inspect', () => Promise.reject(unseen))
+  await noticed()
+  await later(limits.retryBackoffMsMax)
+  assert.equal(shown(), 'failed firewall_failed')
+  assert.deepEqual(host.ended, [], 'the guest runs on')
+  const line = lines.findLast(({ message }) => message === 'pass failed')
+  assert.deepEqual(
+    [line?.['vm_id'], line?.['step'], line?.['operation_id']],
+    [id, 'network.inspect', vm().operationId],
+  )
+  blind.mock.restore()
+  await later(limits.retryBackoffMsMax)
+  assert.equal(shown(), 'running')
 })
 
 test('changes in quick succession are no failure to converge', async (t) => {

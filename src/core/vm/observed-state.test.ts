@@ -25,6 +25,54 @@ test('while its surroundings are mended a guest is shown as it is seen', () => {
   assert.equal(shown({ kind: 'paused', disk }), 'paused')
 })
 
+const blockedAtNetwork: Plan = {
+  outcome: 'blocked',
+  step: 'network.inspect',
+  code: 'firewall_failed',
+  retry: 'backoff',
+  because: 'no look',
+}
+
+const stateAfter = (step: string | undefined, power: 'running' | 'stopped' = 'running'): string => {
+  const record = recordOf()
+  const fault = {
+    code: 'firewall_failed',
+    generation: recordOf().generations.desired,
+    sinceMs: 0,
+    attempt: 1,
+    nextAttemptAtMs: 0,
+  } as const
+  const observed = step === undefined ? {} : { fault: { ...fault, step, message: 'no look' } }
+  const active = power === 'running'
+  return observedState(
+    {
+      ...record,
+      desired: { ...record.desired, power },
+      observed: { ...record.observed, ...observed, state: power, disk },
+    },
+    worldOf({
+      unit: {
+        known: true,
+        value: active
+          ? { kind: 'active', mainPid: 1, mark: markOfTests, startedAtMs: 0 }
+          : { kind: 'absent' },
+      },
+      monitor: { known: true, value: active ? { kind: 'running', disk } : { kind: 'silent' } },
+    }),
+    blockedAtNetwork,
+  )
+}
+
+test('a guest that runs is failed when its network could not be looked at twice in a row', () => {
+  assert.equal(stateAfter(undefined), 'running', 'once')
+  assert.equal(stateAfter('network.inspect'), 'failed', 'twice')
+  assert.equal(stateAfter('storage.inspect'), 'running', 'something else failed before')
+})
+
+test('a VM that should be stopped and is, stays stopped beside a network that cannot be looked at', () => {
+  assert.equal(stateAfter('network.inspect', 'stopped'), 'stopped')
+})
+
 test('a guest that stands still since its disk failed is not shown as running', () => {
   assert.equal(shown({ kind: 'stalled', status: 'io-error', disk }), 'paused')
 })

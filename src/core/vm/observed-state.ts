@@ -25,9 +25,11 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
 
 /**
  * The state beside a fault. A guest that is seen shows what it is where only a look failed, and a VM that shall be
- * stopped and is, is stopped. Where unit or guest could not be seen, the last state stands.
+ * stopped and is, is stopped. Where unit or guest could not be seen, the last state stands. A second failed look at the
+ * network in a row is a failure like that of a step.
  */
 function whileBlocked(record: VmRecord, world: World, { step }: Blocked): ObservedState {
+  if (isNetworkLost(record, step)) return failedState(record, world)
   const seen = seenState(world)
   const looked = step.endsWith('.inspect')
   // What is saved outlives an outage of what it is looked at through.
@@ -35,6 +37,10 @@ function whileBlocked(record: VmRecord, world: World, { step }: Blocked): Observ
   if (seen === 'stopped') return failedState(record, world)
   return looked ? (seen ?? record.observed.state) : 'failed'
 }
+
+/** The network could not be looked at, and no better the time before: nothing holds it to what is desired. */
+const isNetworkLost = ({ observed }: VmRecord, step: string): boolean =>
+  step === 'network.inspect' && observed.fault?.step === step
 
 /**
  * The state after a step failed. A VM that was stopped does not fail for what it needs only when it starts again; one of
