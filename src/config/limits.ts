@@ -290,6 +290,13 @@ export const limits = {
   stagingSweepMs: 600_000,
   allowedHostsMax: 256,
   allowedNetworksMax: 64,
+  /**
+   * Connections that the kernel keeps track of for one guest, in each direction: those that it opens, and those opened to it.
+   * A host of 4 GiB or more keeps track of 262,144 (nf_conntrack_max).
+   */
+  guestConnectionsMax: 16_384,
+  /** More than any host keeps track of. */
+  hostConnectionsMax: 16_777_216,
 
   /** A program such as `ip` or `nft` answers in milliseconds; one that takes this long hangs. */
   toolMs: 10_000,
@@ -303,6 +310,8 @@ export const limits = {
   netlinkEventsBytes: 4 * 1024 * 1024,
   /** Read in one turn of the event loop; the rest waits for the next. */
   netlinkEventsPerTurn: 256,
+  /** Connections that are removed before others may run; some microseconds each. */
+  connectionsPerTurn: 256,
   /** Chains of the firewall table that are read before others may run; some ten microseconds each. */
   nftChainsPerTurn: 64,
 

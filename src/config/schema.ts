@@ -96,6 +96,11 @@ export const configSchema = table({
     masquerade: Type.Boolean({ default: false }),
     isolate_guests: Type.Boolean({ default: true }),
     guest_ranges: ranges(64),
+    guest_connections_max: Type.Integer({
+      minimum: 1,
+      maximum: limits.hostConnectionsMax,
+      default: limits.guestConnectionsMax,
+    }),
     inbound_default: Type.Enum(['accept', 'drop'], { default: 'accept' }),
     host_ports_tcp: ports(),
     host_ports_udp: ports(),

@@ -34,6 +34,7 @@ export type BuiltHost = {
   readonly figures: LinuxFigures
   readonly bus: SystemdBus
   readonly consoles: ConsoleMasters
+  readonly firewall: NftFirewall
   readonly descriptorStore: SystemdDescriptorStore
   readonly traffic: TapTraffic
   readonly outbound: Outbound
@@ -55,6 +56,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   const outbound = buildOutbound(config, store)
   const pool = buildPool(config, { poolId, outbound, log })
   const traffic = buildTraffic(config, log)
+  const firewall = buildFirewall(config, store)
   const host: Host = {
     units: new SystemdUnits({ bus, log, runDirectory: config.runDirectory }),
     consoles,
@@ -64,7 +66,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
     staging: pool.staging,
     objectStore: buildObjectStore(config, outbound),
     taps: new RoutedTaps({ storeId: store.storeId }),
-    firewall: buildFirewall(config, store),
+    firewall,
     traffic,
     clock: systemClock,
     storeId: store.storeId,
@@ -74,7 +76,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   const { poolDirectory } = config.storage
   const figures = new LinuxFigures({ poolDirectory, poolId, monitor: program })
   const shells = new SshShells(keyPair)
-  return { host, figures, bus, consoles, descriptorStore, traffic, outbound, shells }
+  return { host, figures, bus, consoles, firewall, descriptorStore, traffic, outbound, shells }
 }
 
 type BuiltMonitor = {
@@ -134,7 +136,7 @@ function buildTraffic({ runDirectory, sleep }: Config, log: Log): TapTraffic {
   return new TapTraffic({ program, log })
 }
 
-function buildFirewall({ network }: Config, store: Store): NftFirewall {
+function buildFirewall({ network, runDirectory }: Config, store: Store): NftFirewall {
   const services = (protocol: 'tcp' | 'udp', ports: readonly number[]) =>
     ports.map((port) => ({ protocol, port }))
   return new NftFirewall({
@@ -143,7 +145,9 @@ function buildFirewall({ network }: Config, store: Store): NftFirewall {
       inboundDefault: network.inboundDefault,
       hostServices: [...services('tcp', network.hostPortsTcp), ...services('udp', network.hostPortsUdp)],
       masquerade: network.masquerade ? ['ipv4', 'ipv6'] : [],
+      connectionsMax: network.guestConnectionsMax,
     },
+    recordFile: `${runDirectory}/firewall.json`,
     guests: store.vms
       .all()
       .map(tapSpecOf)

@@ -246,6 +246,7 @@ export class Daemon {
     this.#built.traffic.close()
     this.#built.outbound.close()
     this.#built.consoles.close()
+    this.#built.firewall.close()
     this.#built.figures.close()
     this.#built.bus.close()
     this.#store.close()

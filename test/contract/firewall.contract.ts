@@ -12,6 +12,8 @@ import { until } from './until.ts'
 export type FirewallStage = {
   /** The firewall of a daemon that starts now and knows these guests from its store. */
   daemon(guests: readonly GuestRule[]): Firewall
+  /** Ends the last of these daemons in order; the others are as good as killed. */
+  stop(): void
   /** Devices whose guest is let through, as the host itself tells. */
   letThrough(): Promise<readonly string[]> | readonly string[]
   flush(): Promise<void> | void
@@ -56,10 +58,15 @@ export function firewallContract(
   }
   const { device } = guest
 
-  promise('before anything was written there is no table', async (stage) => {
-    assert.deepEqual(await stage.daemon([guest]).inspect(device), { kind: 'absent' })
-    assert.deepEqual(await stage.letThrough(), [])
-  })
+  promise(
+    'before anything was written there is no table, and it is known what will be in it',
+    async (stage) => {
+      const firewall = stage.daemon([guest])
+      assert.deepEqual(await firewall.inspect(device), { kind: 'absent', rule: guest })
+      assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'absent' })
+      assert.deepEqual(await stage.letThrough(), [])
+    },
+  )
 
   promise('a guest is let through, with all the others that there are', async (stage) => {
     const firewall = stage.daemon([otherGuest])
@@ -104,9 +111,12 @@ export function firewallContract(
     },
   )
 
-  promise('removing a guest writes the table where there was none', async (stage) => {
+  promise('a guest that is removed while there is no table does not come back with it', async (stage) => {
     const firewall = stage.daemon([guest, otherGuest])
     await firewall.removeGuest(device)
+    assert.deepEqual(await firewall.inspect(device), { kind: 'absent' })
+    assert.deepEqual(await stage.letThrough(), [])
+    await firewall.ensureGuest(otherGuest)
     assert.deepEqual(await stage.letThrough(), [otherGuest.device])
   })
 
@@ -135,7 +145,7 @@ export function firewallContract(
       const firewall = stage.daemon([otherGuest])
       await firewall.ensureGuest(guest)
       await stage.flush()
-      assert.deepEqual(await firewall.inspect(device), { kind: 'absent' })
+      assert.deepEqual(await firewall.inspect(device), { kind: 'absent', rule: guest })
       await firewall.ensureGuest(guest)
       assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: guest })
       assert.deepEqual(await stage.letThrough(), [device, otherGuest.device])
@@ -163,13 +173,50 @@ export function firewallContract(
     assert.deepEqual(await stage.letThrough(), [device, otherGuest.device])
   })
 
-  promise('a daemon that starts anew trusts no table before it wrote it', async (stage) => {
-    await stage.daemon([]).ensureGuest(guest)
-    const successor = stage.daemon([guest])
-    assert.deepEqual(await successor.inspect(device), { kind: 'altered' })
-    await successor.ensureGuest(guest)
+  promise('a daemon that starts knows the table again that the one before left', async (stage) => {
+    const firewall = stage.daemon([guest])
+    await firewall.ensureGuest({ ...otherGuest, inbound })
+    stage.stop()
+    const changed = { ...guest, ipv4Address: '192.0.2.20' }
+    const successor = stage.daemon([changed, { ...otherGuest, inbound }])
     assert.deepEqual(await successor.inspect(device), { kind: 'intact', rule: guest })
+    assert.deepEqual(await successor.inspect(otherGuest.device), {
+      kind: 'intact',
+      rule: { ...otherGuest, inbound },
+    })
+    await successor.ensureGuest(changed)
+    assert.deepEqual(await successor.inspect(device), { kind: 'intact', rule: changed })
+    await stage.alter()
+    assert.deepEqual(await successor.inspect(device), { kind: 'altered' })
   })
+
+  promise(
+    'a daemon that starts sees that the table was altered since the one before stopped',
+    async (stage) => {
+      await stage.daemon([]).ensureGuest(guest)
+      stage.stop()
+      await stage.alter()
+      const successor = stage.daemon([guest])
+      assert.deepEqual(await successor.inspect(device), { kind: 'altered' })
+      await successor.ensureGuest(guest)
+      assert.deepEqual(await successor.inspect(device), { kind: 'intact', rule: guest })
+    },
+  )
+
+  promise(
+    'a daemon that starts after one that was killed knows no table before it wrote it',
+    async (stage) => {
+      await stage.daemon([]).ensureGuest(guest)
+      stage.stop()
+      await stage.daemon([guest]).ensureGuest(otherGuest)
+      for (const guests of [[guest, otherGuest], [guest]]) {
+        const successor = stage.daemon(guests)
+        assert.deepEqual(await successor.inspect(device), { kind: 'unverified' })
+        await successor.ensureGuest(guest)
+        assert.deepEqual(await successor.inspect(device), { kind: 'intact', rule: guest })
+      }
+    },
+  )
 
   promise('what could not be brought into force comes with the next call', async (stage) => {
     const firewall = stage.daemon([])

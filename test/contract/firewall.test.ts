@@ -15,6 +15,7 @@ firewallContract('fake firewall', () => {
       daemons.push(new FakeFirewall({ guests, table }))
       return last()
     },
+    stop: () => last().stop(),
     letThrough: () => [...table.guests.keys()].toSorted((a, b) => (a < b ? -1 : 1)),
     flush: () => last().flush(),
     alter: () => last().alter(),
@@ -31,7 +32,7 @@ test('fake firewall: a planned fault is met once, before or after the effect', a
   const firewall = new FakeFirewall()
   firewall.failNext('ensureGuest', fault, 'before')
   await assert.rejects(firewall.ensureGuest(guest), fault)
-  assert.deepEqual(await firewall.inspect(guest.device), { kind: 'absent' })
+  assert.deepEqual(await firewall.inspect(guest.device), { kind: 'absent', rule: guest })
   firewall.failNext('ensureGuest', fault, 'after')
   await assert.rejects(firewall.ensureGuest(guest), fault)
   assert.deepEqual(await firewall.inspect(guest.device), { kind: 'intact', rule: guest })

@@ -16,16 +16,20 @@ export type FakeTable = {
   /** The daemon that wrote the table as it is now; undefined after somebody changed it. */
   writer: FakeFirewall | undefined
   drops: Map<DeviceName, GuestDrops>
+  /** The daemon that stopped in order, and left a record of the table that it wrote. */
+  left: FakeFirewall | undefined
 }
 
 const NO_DROPS: GuestDrops = { spoofedPackets: 0, inboundPackets: 0 }
 
-/** The table `inet vmhostd` in memory. Like the driver it trusts only what it wrote itself since it started. */
+/** The table `inet vmhostd` in memory. Like the driver it trusts what it wrote, or what a daemon that stopped left on record. */
 export class FakeFirewall implements Firewall {
   readonly table: FakeTable
   readonly #wanted: Map<DeviceName, GuestRule>
   readonly #faults = new FaultSwitch<FirewallMethod>()
   readonly #watchers: (() => void)[] = []
+  /** Knows what should be in the table, so that it can say that somebody altered it. */
+  #judges = false
 
   constructor(options: { guests?: Iterable<GuestRule>; table?: FakeTable } = {}) {
     this.#wanted = new Map([...(options.guests ?? [])].map((rule) => [rule.device, rule]))
@@ -47,7 +51,9 @@ export class FakeFirewall implements Firewall {
 
   removeGuest(device: DeviceName): Promise<void> {
     this.#wanted.delete(device)
-    return this.#faults.run('removeGuest', () => this.#replace())
+    return this.#faults.run('removeGuest', () => {
+      if (this.table.kind === 'present') this.#replace()
+    })
   }
 
   counters(device: DeviceName): Promise<GuestDrops> {
@@ -76,6 +82,11 @@ export class FakeFirewall implements Firewall {
     this.#tell()
   }
 
+  /** Ends this daemon in order. */
+  stop(): void {
+    if (this.#judges) this.table.left = this
+  }
+
   /** Packets of a guest that the table drops. */
   drop(device: DeviceName, packets: GuestDrops): void {
     const { spoofedPackets, inboundPackets } = this.table.drops.get(device) ?? NO_DROPS
@@ -86,14 +97,26 @@ export class FakeFirewall implements Firewall {
   }
 
   #state(device: DeviceName): FirewallState {
-    if (this.table.kind === 'absent') return { kind: 'absent' }
-    if (this.table.writer !== this) return { kind: 'altered' }
-    const rule = this.table.guests.get(device)
-    return rule === undefined ? { kind: 'intact' } : { kind: 'intact', rule }
+    if (!this.#judges) this.#takeRecord()
+    const { kind, writer, guests } = this.table
+    if (kind === 'present' && writer !== this) return { kind: this.#judges ? 'altered' : 'unverified' }
+    const rule = kind === 'present' ? guests.get(device) : this.#wanted.get(device)
+    return { kind: kind === 'present' ? 'intact' : 'absent', ...(rule === undefined ? {} : { rule }) }
+  }
+
+  /** What the daemon before left on record is this daemon's too, as far as it is still there. */
+  #takeRecord(): void {
+    const { left, writer } = this.table
+    this.table.left = undefined
+    if (left === undefined) return
+    this.#judges = true
+    if (left === writer) this.table.writer = this
   }
 
   #replace(): void {
     const drops = new Map([...this.table.drops].filter(([device]) => this.#wanted.has(device)))
+    this.#judges = true
+    this.table.left = undefined
     Object.assign(this.table, { kind: 'present', guests: new Map(this.#wanted), writer: this, drops })
   }
 
@@ -108,4 +131,5 @@ export const emptyTable = (): FakeTable => ({
   guests: new Map(),
   writer: undefined,
   drops: new Map(),
+  left: undefined,
 })

@@ -209,7 +209,7 @@ test(
       () => notices.count,
       (count) => count > 0,
     )
-    assert.deepEqual(await all.firewall.inspect(tapSpec.device), { kind: 'absent' })
+    assert.deepEqual(await all.firewall.inspect(tapSpec.device), { kind: 'absent', rule: rules[0] })
     assert.equal(await all.world.canPing(guest), true)
     await all.firewall.ensureGuest(guestRuleOf(open()))
     for (const rule of rules) {

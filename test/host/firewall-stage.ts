@@ -19,7 +19,11 @@ export const closed: FirewallPolicy = {
   inboundDefault: 'accept',
   hostServices: [],
   masquerade: [],
+  connectionsMax: 1000,
 }
+
+/** Where a daemon leaves its record of the table: in the mount namespace of the test file. */
+export const recordFile = '/run/netns/.firewall.json'
 
 export const families = [
   {
@@ -42,6 +46,7 @@ export type Stage = {
   readonly firewall: NftFirewall
   readonly world: Place
   readonly guests: readonly Guest[]
+  readonly taps: RoutedTaps
 }
 
 /** Guests behind taps, let through by a firewall, on a host with a world behind it. */
@@ -52,7 +57,7 @@ export async function stage(
 ): Promise<Stage> {
   const world = await makeWorld(t)
   const taps = new RoutedTaps({ storeId: 'store-1' })
-  const firewall = new NftFirewall({ policy, guests: specs.map(guestRuleOf) })
+  const firewall = new NftFirewall({ policy, guests: specs.map(guestRuleOf), recordFile })
   t.after(async () => {
     for (const { device, vmId } of specs) await taps.remove(device, vmId)
     taps.close()
@@ -67,7 +72,7 @@ export async function stage(
     writeFileSync(`/proc/sys/net/ipv4/conf/${spec.device}/rp_filter`, '0')
     guests.push(await makeGuest(t, spec))
   }
-  return { firewall, world, guests }
+  return { firewall, world, guests, taps }
 }
 
 export const only = ({ guests }: Stage): Guest => guests[0] ?? assert.fail('no guest')
@@ -95,20 +100,60 @@ export async function openConnection(
   t: TestContext,
   place: Place,
   to: { readonly host: string; readonly port: number },
-): Promise<(line: string) => Promise<string>> {
+): Promise<Conversation['say']> {
   const script = `const peer = require('node:net').connect(${JSON.stringify(to)}, () => console.log('ready'))
     process.stdin.pipe(peer).pipe(process.stdout)`
+  return (await converse(t, place, script)).say
+}
+
+/** A flow of datagrams from one port to another, of which a line can be sent and comes back, or is lost. */
+export async function openFlow(
+  t: TestContext,
+  place: Place,
+  { host, port, localAddress }: Address,
+): Promise<Conversation> {
+  const script = `const socket = require('node:dgram').createSocket('${host.includes(':') ? 'udp6' : 'udp4'}')
+    socket.on('error', () => {}).on('message', (text) => process.stdout.write(text))
+    socket.bind(5000, ${JSON.stringify(localAddress)}, () => console.log('ready'))
+    process.stdin.on('data', (text) => socket.send(text, ${port}, '${host}'))`
   return converse(t, place, script)
+}
+
+/** Tries to open connections at the same time, and holds them until the test ends. Gives how many are open, and what ends them. */
+export async function openMany(
+  t: TestContext,
+  place: Place,
+  { count, ...to }: Address & { readonly count: number },
+): Promise<{ readonly open: number; readonly end: () => Promise<void> }> {
+  const script = `let open = 0
+    for (let i = 0; i < ${count}; i++)
+      require('node:net').connect(${JSON.stringify(to)}, () => open++).on('error', () => {})
+    setTimeout(() => console.log(open), 1500)`
+  const [program, ...args] = place.argv([process.execPath, '-e', script])
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.after(() => child.kill())
+  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
+  return {
+    open: Number(line),
+    end: async () => {
+      const exit = once(child, 'exit')
+      child.kill()
+      await exit
+    },
+  }
 }
 
 const ANSWER_MS = 20_000
 
-/** Runs a script that prints `ready`, until the test ends. Gives the line that answers a line. */
-async function converse(
-  t: TestContext,
-  place: Place,
-  script: string,
-): Promise<(line: string) => Promise<string>> {
+type Conversation = {
+  /** Sends a line. Gives the line that answers it. */
+  readonly say: (line: string) => Promise<string>
+  /** Sends a line, and does not wait for an answer. */
+  readonly tell: (line: string) => void
+}
+
+/** Runs a script that prints `ready`, until the test ends. */
+async function converse(t: TestContext, place: Place, script: string): Promise<Conversation> {
   const [program, ...args] = place.argv([process.execPath, '-e', script])
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   t.after(async () => {
@@ -122,11 +167,13 @@ async function converse(
     return line
   }
   assert.equal(await next(), 'ready')
-  return async (line) => {
+  const tell = (line: string): void => void child.stdin.write(`${line}\n`)
+  const say = (line: string): Promise<string> => {
     const answer = next()
-    child.stdin.write(`${line}\n`)
+    tell(line)
     return answer
   }
+  return { say, tell }
 }
 
 type Address = { readonly host: string; readonly port: number; readonly localAddress?: string }

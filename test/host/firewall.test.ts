@@ -1,14 +1,15 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
-import { copyFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { InboundRule } from '../../src/core/network/inbound-rule.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
 import { firewallContract, guest, otherGuest } from '../contract/firewall.contract.ts'
+import { closed, recordFile } from './firewall-stage.ts'
 
-const policy = { guestToGuest: false, inboundDefault: 'accept', hostServices: [], masquerade: [] } as const
+const policy = closed
 const nft = (...args: string[]) => run(['nft', ...args])
 
 /** Transactions that are no business of ours. */
@@ -41,14 +42,16 @@ firewallContract(
     const daemons: NftFirewall[] = []
     t.after(async () => {
       for (const daemon of daemons) daemon.close()
+      rmSync(recordFile, { force: true })
       await nft('flush', 'ruleset')
     })
     return {
       daemon: (guests) => {
-        const daemon = new NftFirewall({ policy, guests })
+        const daemon = new NftFirewall({ policy, guests, recordFile })
         daemons.push(daemon)
         return daemon
       },
+      stop: () => daemons.pop()?.close(),
       letThrough: async () => {
         const { code, stdout } = await run(['nft', '-j', 'list', 'set', 'inet', 'vmhostd', 'guest_mac'], {
           okCodes: [0, 1],
@@ -117,7 +120,7 @@ const alterations: Record<string, string[]> = {
 }
 for (const [what, command] of Object.entries(alterations)) {
   test(`nft firewall: it is seen when ${what}`, { skip }, async (t) => {
-    const firewall = new NftFirewall({ policy, guests: [guest] })
+    const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
     t.after(async () => {
       firewall.close()
       await nft('flush', 'ruleset')
@@ -134,7 +137,7 @@ for (const [what, command] of Object.entries(alterations)) {
 }
 
 test('nft firewall: a table that was altered and put right by hand is intact again', { skip }, async (t) => {
-  const firewall = new NftFirewall({ policy, guests: [guest] })
+  const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
   t.after(async () => {
     firewall.close()
     await nft('flush', 'ruleset')
@@ -147,7 +150,7 @@ test('nft firewall: a table that was altered and put right by hand is intact aga
 
 for (const when of ['just before', 'just after']) {
   test(`nft firewall: an alteration ${when} a transaction of our own is not missed`, { skip }, async (t) => {
-    const firewall = new NftFirewall({ policy, guests: [guest] })
+    const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
     t.after(async () => {
       firewall.close()
       await nft('flush', 'ruleset')
@@ -169,7 +172,7 @@ test(
   'nft firewall: the widest rules are taken, and the chains of a removed guest are gone',
   { skip },
   async (t) => {
-    const firewall = new NftFirewall({ policy, guests: [guest] })
+    const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
     t.after(async () => {
       firewall.close()
       await nft('flush', 'ruleset')
@@ -218,9 +221,9 @@ test(
 test('nft firewall: watching ends with closing, and keeps no process alive', { skip }, async () => {
   const script = `
     import { NftFirewall } from '${import.meta.dirname}/../../src/host/nftables/nft-firewall.ts'
-    const policy = { guestToGuest: false, inboundDefault: 'accept', hostServices: [], masquerade: [] }
+    const policy = ${JSON.stringify(policy)}
     for (const closes of [true, false]) {
-      const firewall = new NftFirewall({ policy, guests: [] })
+      const firewall = new NftFirewall({ policy, guests: [], recordFile: '${recordFile}' })
       firewall.watch(() => console.log('noticed'))
       if (closes) firewall.close()
     }
@@ -230,7 +233,7 @@ test('nft firewall: watching ends with closing, and keeps no process alive', { s
 })
 
 test('nft firewall: after a change that nft refused the table is written as a whole', { skip }, async (t) => {
-  const firewall = new NftFirewall({ policy, guests: [guest] })
+  const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
   await firewall.start()
   const heal = await interceptNft(
     `input=$(cat); echo "$input" | grep -q '^delete table' && echo "$input" | "$nft" "$@"`,
@@ -248,7 +251,7 @@ test('nft firewall: after a change that nft refused the table is written as a wh
 })
 
 test('nft firewall: a host without nft is told so', { skip }, async (t) => {
-  const firewall = new NftFirewall({ policy, guests: [] })
+  const firewall = new NftFirewall({ policy, guests: [], recordFile })
   const heal = await replaceNft('/etc/passwd')
   t.after(async () => {
     await heal()

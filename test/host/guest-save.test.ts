@@ -40,10 +40,16 @@ async function page(): Promise<Page | undefined> {
 }
 
 /** The table is there from the first daemon of this host on, and lets nothing through to a guest without a rule. */
-const policy = { guestToGuest: false, inboundDefault: 'accept', hostServices: [], masquerade: [] } as const
+const policy = {
+  guestToGuest: false,
+  inboundDefault: 'accept',
+  hostServices: [],
+  masquerade: [],
+  connectionsMax: 1000,
+} as const
 
 async function networked(t: TestContext): Promise<SandboxStage> {
-  const firewall = new NftFirewall({ policy, guests: [] })
+  const firewall = new NftFirewall({ policy, guests: [], recordFile: '/run/vmhostd-test-firewall.json' })
   await firewall.ensureGuest(guestRuleOf(tap))
   t.after(() => firewall.removeGuest(tap.device))
   const taps = new RoutedTaps({ storeId: 'test-store' })

@@ -84,6 +84,48 @@ test('a table that is flushed by hand is whole again', async () => {
   await assertMended()
 })
 
+/** What the log says of the table since a start, after a pass that looked at the network. */
+async function saidOfTable(start: () => Promise<unknown>): Promise<string> {
+  const since = (await sh('date', '+%s.%N')).trim()
+  const log = async (): Promise<string> =>
+    sh('journalctl', '--unit=vmhostd', '--output=cat', `--since=@${since}`)
+  await start()
+  await until('the daemon is back', async () =>
+    (await log()).includes('adopted_console_count') ? true : undefined,
+  )
+  await sh('ip', 'link', 'set', device, 'down')
+  await assertMended()
+  return (await log())
+    .split('\n')
+    .filter((line) => line.includes('table inet vmhostd'))
+    .join('\n')
+}
+
+const handleOfTable = async (): Promise<string | undefined> =>
+  /inet vmhostd.* handle (\d+)/.exec(await sh('nft', '-a', 'list', 'tables'))?.[1]
+
+test('a daemon that starts knows its table again, and says nothing of it', async () => {
+  const handle = await handleOfTable()
+  assert.equal(await saidOfTable(() => sh('systemctl', 'restart', 'vmhostd')), '')
+  assert.equal(await handleOfTable(), handle, 'the table was written again')
+})
+
+test('a daemon that starts after a crash writes its table again, and warns of nothing', async () => {
+  const said = await saidOfTable(() => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd'))
+  assert.match(said, /"level":"info".*has not written the table inet vmhostd yet/)
+  assert.doesNotMatch(said, /"level":"(warn|error)"/)
+})
+
+test('a table that was altered while no daemon ran is warned of, and is whole again', async () => {
+  const said = await saidOfTable(async () => {
+    await sh('systemctl', 'stop', 'vmhostd')
+    await sh('nft', 'flush', 'chain', 'inet', 'vmhostd', 'from_guest')
+    await sh('systemctl', 'start', 'vmhostd')
+  })
+  assert.match(said, /"level":"warn".*the table inet vmhostd is altered/)
+  assert.match(await sh('nft', 'list', 'chain', 'inet', 'vmhostd', 'from_guest'), /guest_mac/)
+})
+
 test('where nft fails, state, fault and log say so, and all heals when it works again', async () => {
   renameSync(NFT, `${NFT}.away`)
   try {

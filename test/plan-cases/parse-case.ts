@@ -349,11 +349,13 @@ function tapOf(words: string[]): TapState {
 }
 
 function firewallOf([kind = 'intact', rule]: string[]): FirewallState {
-  assert.ok(kind === 'intact' || kind === 'absent' || kind === 'altered', `no such firewall state: ${kind}`)
-  if (kind !== 'intact') return { kind }
-  if (rule === 'without-rule') return { kind }
+  const kinds = ['intact', 'absent', 'altered', 'unverified'] as const
+  const found = kinds.find((known) => known === kind) ?? assert.fail(`no such firewall state: ${kind}`)
+  if (found === 'altered' || found === 'unverified') return { kind: found }
+  if (found === 'absent' && rule !== 'with-rule') return { kind: found }
+  if (rule === 'without-rule') return { kind: found }
   const ours = guestRuleOf(spec)
-  return { kind, rule: rule === 'other-rule' ? { ...ours, ipv4Address: '192.0.2.99' } : ours }
+  return { kind: found, rule: rule === 'other-rule' ? { ...ours, ipv4Address: '192.0.2.99' } : ours }
 }
 
 function numberAfter(words: readonly string[], prefix: string): number | undefined {

@@ -47,7 +47,7 @@ test('a guest that goes takes all of its own with it, its counters too', () => {
   assert.deepEqual(change([ruled], []), [
     ...added.map((line) => line.replace('add', 'delete')),
     ...chainDeleted,
-    ...['spoofed_drops', 'inbound_drops'].flatMap((set) => [
+    ...['spoofed_drops', 'inbound_drops', 'connections_out', 'connections_in'].flatMap((set) => [
       `add element inet vmhostd ${set} { "vmt1" }`,
       `delete element inet vmhostd ${set} { "vmt1" }`,
     ]),

@@ -1,6 +1,14 @@
 import { inboundChains } from './inbound-chains.ts'
 import { sameInbound } from './inbound-rule.ts'
-import { chainText, DROP_SETS, element, GUEST_SETS, INBOUND_MAP, inboundElement } from './ruleset.ts'
+import {
+  chainText,
+  CONNECTION_SETS,
+  DROP_SETS,
+  element,
+  GUEST_SETS,
+  INBOUND_MAP,
+  inboundElement,
+} from './ruleset.ts'
 import type { GuestRule } from './guest-rule.ts'
 
 /** Rules that go out of force and rules that come into force; a guest with one in each is changed. */
@@ -28,7 +36,7 @@ export function compileChange({ gone, come }: RulesetChange): string {
         .toReversed()
         .map(({ name }) => `delete chain inet vmhostd ${name}\n`),
     ),
-    ...gone.filter(({ device }) => !after.has(device)).map(forgetDrops),
+    ...gone.filter(({ device }) => !after.has(device)).map(forgetCounts),
     ...sets.map(({ name, old, now }) => elementText('add', name, [...now.difference(old)])),
     addChains(entered),
     elementText('add', INBOUND_MAP, entered.flatMap(inboundElement)),
@@ -45,10 +53,10 @@ const elementText = (verb: 'add' | 'delete', set: string, elements: readonly str
   elements.length === 0 ? '' : `${verb} element inet vmhostd ${set} { ${elements.join(', ')} }\n`
 
 /** Only an element that is there can be deleted, and adding one that is there changes nothing. */
-const forgetDrops = ({ device }: GuestRule): string =>
-  DROP_SETS.flatMap((set) =>
-    (['add', 'delete'] as const).map((verb) => elementText(verb, set, [`"${device}"`])),
-  ).join('')
+const forgetCounts = ({ device }: GuestRule): string =>
+  [...DROP_SETS, ...CONNECTION_SETS]
+    .flatMap((set) => (['add', 'delete'] as const).map((verb) => elementText(verb, set, [`"${device}"`])))
+    .join('')
 
 function addChains(guests: readonly GuestRule[]): string {
   const chains = guests.flatMap(inboundChains)

@@ -4,7 +4,13 @@ import { compileRuleset } from './ruleset.ts'
 import type { DeviceName, MacAddress } from '../vm/ids.ts'
 import type { GuestRule } from './guest-rule.ts'
 
-const closed = { guestToGuest: false, inboundDefault: 'accept', hostServices: [], masquerade: [] } as const
+const closed = {
+  guestToGuest: false,
+  inboundDefault: 'accept',
+  hostServices: [],
+  masquerade: [],
+  connectionsMax: 1000,
+} as const
 const both: GuestRule = {
   device: 'vmt100001' as DeviceName,
   macAddress: '02:76:00:01:86:a1' as MacAddress,
@@ -89,6 +95,14 @@ test('what a guest opens to an address of the host is judged before another tabl
   assert.deepEqual(block(ruleset, 'chain guest_opens'), [
     'ct state established,related return',
     'fib daddr type { local, broadcast, anycast } jump guest_to_host',
+    'ct state new add @connections_out { iifname ct count over 1000 } counter drop comment "over the bound of connections_out"',
+  ])
+})
+
+test('what is let in to a guest counts as open to it, after all else was judged', () => {
+  assert.deepEqual(block(compileRuleset(closed, []), 'chain passed_to_guests'), [
+    'type filter hook forward priority filter + 10; policy accept;',
+    'oifname "vmt*" ct state new add @connections_in { oifname ct count over 1000 } counter drop comment "over the bound of connections_in"',
   ])
 })
 

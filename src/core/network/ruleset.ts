@@ -15,6 +15,8 @@ export type FirewallPolicy = {
   readonly hostServices: readonly { readonly protocol: 'tcp' | 'udp'; readonly port: number }[]
   /** Families whose guests take the host's address when they leave by a device that is no guest's. */
   readonly masquerade: readonly ('ipv4' | 'ipv6')[]
+  /** Connections that a guest may have open, and as many that others may have open to it. */
+  readonly connectionsMax: number
 }
 
 /** The sets that say which addresses may come out of which device. */
@@ -32,6 +34,10 @@ export const DROP_SETS = ['spoofed_drops', 'inbound_drops'] as const
 export type DropSet = (typeof DROP_SETS)[number]
 export type DropCount = { readonly packets: number; readonly bytes: number }
 export type Drops = Readonly<Record<DropSet, ReadonlyMap<string, DropCount>>>
+
+/** The sets in which the kernel counts a guest's connections, by device: those that it opens, and those opened to it. */
+export const CONNECTION_SETS = ['connections_out', 'connections_in'] as const
+type ConnectionSet = (typeof CONNECTION_SETS)[number]
 
 /**
  * The text for `nft -f` (nft(8)) that replaces the whole table `inet vmhostd` in one transaction: declared, so that it
@@ -54,11 +60,10 @@ export function compileRuleset(policy: FirewallPolicy, guests: Iterable<GuestRul
       ...elements(rules.flatMap((rule) => element(name, rule))),
     ]),
   )
+  const connections = CONNECTION_SETS.map((name) => block(`set ${name}`, PACKET_SET))
   const counts = DROP_SETS.map((name) =>
     block(`set ${name}`, [
-      'type ifname',
-      `size ${DROP_SET_SIZE}`,
-      'flags dynamic',
+      ...PACKET_SET,
       ...elements(rules.flatMap(({ device }) => countText(device, drops?.[name].get(device)))),
     ]),
   )
@@ -69,12 +74,12 @@ export function compileRuleset(policy: FirewallPolicy, guests: Iterable<GuestRul
   return `table inet vmhostd
 delete table inet vmhostd
 table inet vmhostd {
-${[...sets, ...counts, inbound].join('')}${ANTI_SPOOFING}${GUEST_DESTINATION}${BEFORE_REDIRECTS}${toGuests(policy)}${hostGuard(policy)}${masquerade(policy)}${rules.flatMap(inboundChains).map(chainText).join('')}}
+${[...sets, ...counts, ...connections, inbound].join('')}${ANTI_SPOOFING}${GUEST_DESTINATION}${guestOpens(policy)}${toGuests(policy)}${hostGuard(policy)}${masquerade(policy)}${rules.flatMap(inboundChains).map(chainText).join('')}}
 `
 }
 
-/** More devices than a host can have guests; a set that packets fill must have an end. */
-const DROP_SET_SIZE = 65_535
+/** A set that packets put devices in. Such a set must have an end: more than a host can have guests. */
+const PACKET_SET = ['type ifname', 'size 65535', 'flags dynamic']
 
 const block = (head: string, lines: readonly string[]): string =>
   `  ${head} {\n${lines.map((line) => `    ${line}\n`).join('')}  }\n`
@@ -99,6 +104,13 @@ const countText = (device: string, count: DropCount | undefined): readonly strin
   count === undefined ? [] : [`"${device}" counter packets ${count.packets} bytes ${count.bytes}`]
 
 const count = (set: DropSet, key: 'iifname' | 'oifname'): string => `update @${set} { ${key} counter }`
+
+/**
+ * Drops the first packet of a connection for which the guest has no place left. The kernel forgets what ended whenever it
+ * counts. It counts from zero after the table was written as a whole.
+ */
+const bound = (set: ConnectionSet, key: 'iifname' | 'oifname', max: number): string =>
+  `ct state new add @${set} { ${key} ct count over ${max} } counter drop comment "over the bound of ${set}"`
 
 const FROM_GUEST = `iifname "${DEVICE_PREFIX}*"`
 const TO_GUEST = `oifname "${DEVICE_PREFIX}*"`
@@ -150,22 +162,23 @@ const GUEST_DESTINATION = `  chain guest_destination {
  * The host guard of what a guest opens, before a table of somebody else may send it on to another address (dstnat, -100):
  * from there it would be forwarded, and never reach the input hook.
  */
-const BEFORE_REDIRECTS = `  chain before_redirects {
+const guestOpens = ({ connectionsMax }: FirewallPolicy): string => `  chain before_redirects {
     type filter hook prerouting priority mangle; policy accept;
     ${FROM_GUEST} jump guest_opens
   }
   chain guest_opens {
     ct state established,related return
     fib daddr type { local, broadcast, anycast } jump guest_to_host
+    ${bound('connections_out', 'iifname', connectionsMax)}
   }
 `
 
 /**
  * What is passed on to a guest. What the host itself sends is not: it never comes here. Neither does neighbour discovery,
  * which is not passed on. Replies to what the guest opened pass, and the ICMP errors that belong to them; so does what
- * was open when the guest's rules were replaced.
+ * was open when the guest's rules were replaced. What is let in counts as open to the guest.
  */
-function toGuests({ guestToGuest, inboundDefault }: FirewallPolicy): string {
+function toGuests({ guestToGuest, inboundDefault, connectionsMax }: FirewallPolicy): string {
   const apart = `${FROM_GUEST} counter drop comment "from guest to guest"`
   return `  chain to_guests {
     type filter hook forward priority filter; policy accept;
@@ -176,7 +189,11 @@ ${block('chain to_guest', [
   'ct state established,related accept',
   `oifname vmap @${INBOUND_MAP}`,
   ...(inboundDefault === 'drop' ? [`goto ${REFUSED}`] : []),
-])}  chain ${REFUSED} {
+])}  chain passed_to_guests {
+    type filter hook forward priority filter + 10; policy accept;
+    ${TO_GUEST} ${bound('connections_in', 'oifname', connectionsMax)}
+  }
+  chain ${REFUSED} {
     ${count('inbound_drops', 'oifname')} counter drop comment "not open to others"
   }
 `

@@ -45,6 +45,8 @@ function firewallDrift(firewall: FirewallState, spec: TapSpec): string | undefin
       return 'there is no table inet vmhostd'
     case 'altered':
       return 'the table inet vmhostd is not as it was written'
+    case 'unverified':
+      return 'this daemon has not written the table inet vmhostd yet'
     case 'intact':
       if (firewall.rule === undefined) return `no rule for ${spec.device}`
       return sameGuestRule(firewall.rule, guestRuleOf(spec)) ? undefined : `another rule for ${spec.device}`
@@ -71,16 +73,18 @@ export function ensureAttached(world: World, { tap: spec }: Facts): Facet {
   return [{ kind: 'network.ensure-attached', mainPid: unit.value.mainPid, because }]
 }
 
+/** In force, in a table that has to be written again to tell, or to be written with the next one. */
+const mayHaveRule = (firewall: FirewallState): boolean =>
+  firewall.kind === 'altered' || firewall.kind === 'unverified' || firewall.rule !== undefined
+
 /** The device goes before the rule that guards it; a foreign device is left alone. */
 export function removeNetwork(world: World): Facet {
   return when('network', world.tap, (tap) =>
     when('network', world.firewall, (firewall) => {
       const because = 'the VM is being deleted'
-      const guarded =
-        firewall.kind === 'altered' || (firewall.kind === 'intact' && firewall.rule !== undefined)
       return [
         ...(tap.kind === 'present' ? [{ kind: 'network.remove-tap', because } as const] : []),
-        ...(guarded ? [{ kind: 'network.remove-firewall', because } as const] : []),
+        ...(mayHaveRule(firewall) ? [{ kind: 'network.remove-firewall', because } as const] : []),
       ]
     }),
   )

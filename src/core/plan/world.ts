@@ -87,9 +87,12 @@ export type StorageState = {
 }
 
 export type FirewallState =
-  | { readonly kind: 'absent' }
+  /** The rule comes back with the table, when it is written again. */
+  | { readonly kind: 'absent'; readonly rule?: GuestRule }
   /** Somebody changed the table since we wrote it. */
   | { readonly kind: 'altered' }
+  /** Nothing tells whether the table is as this daemon would write it: it has not written it yet. */
+  | { readonly kind: 'unverified' }
   | { readonly kind: 'intact'; readonly rule?: GuestRule }
 
 /** Everything of one VM on the host, inspected after the last action. */

@@ -119,7 +119,7 @@ function deviceFaults(record: VmRecord, { monitor, storage, tap, firewall }: Wor
   } else if (tap.known && tap.value.kind === 'present' && !tap.value.facts.attached && answers) {
     found.push({ code: 'monitor_detached', step, message: `the guest runs, but no monitor holds ${device}` })
   }
-  if (firewall.known && firewall.value.kind !== 'intact') {
+  if (firewall.known && (firewall.value.kind === 'absent' || firewall.value.kind === 'altered')) {
     const message = `the unit is active, but the table inet vmhostd is ${firewall.value.kind}`
     found.push({ code: 'firewall_failed', step, message })
   }

@@ -1,4 +1,4 @@
-import { parseAddress } from '../../core/network/address.ts'
+import { formatAddress, parseAddress } from '../../core/network/address.ts'
 import { inboundChain } from '../../core/network/inbound-chains.ts'
 import { GUEST_SETS, INBOUND_MAP } from '../../core/network/ruleset.ts'
 import type { GuestRule } from '../../core/network/guest-rule.ts'
@@ -27,7 +27,23 @@ export function guestElements(guests: Iterable<GuestRule>): ReadonlySet<string> 
 
 export const elementText = (set: string, { key, chain = '' }: Element): string => `${set} ${key} ${chain}`
 
+/** An address of a guest, and the device that it may come out of. */
+export type DeviceAddress = { readonly device: string; readonly address: string }
+
+export const addressesOf = ({ device, ipv4Address, ipv6Address }: GuestRule): readonly DeviceAddress[] =>
+  [ipv4Address, ipv6Address].flatMap((address) => (address === undefined ? [] : [{ device, address }]))
+
 const DEVICE_BYTES = 16
+
+/** What a key says, in hexadecimal, of the sets that hold addresses. */
+export function parseAddressKey(key: string): DeviceAddress {
+  const bytes = Buffer.from(key, 'hex')
+  return { device: deviceOfKey(key), address: formatAddress(bytes.subarray(DEVICE_BYTES)) }
+}
+
+/** The device that a key, in hexadecimal, begins with. */
+export const deviceOfKey = (key: string): string =>
+  Buffer.from(key, 'hex').toString('latin1', 0, DEVICE_BYTES).replace(/\0+$/, '')
 
 /** The name of a device as it stands in a key: IFNAMSIZ bytes. */
 export function deviceKey(device: string): Buffer {

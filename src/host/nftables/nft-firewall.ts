@@ -2,7 +2,10 @@ import { HostFault } from '../../core/errors.ts'
 import { compileChange } from '../../core/network/ruleset-change.ts'
 import { compileRuleset } from '../../core/network/ruleset.ts'
 import { run } from '../exec/exec.ts'
+import { Connections } from './connections.ts'
+import { addressesOf } from './guest-elements.ts'
 import { NftNetlink } from './nft-netlink.ts'
+import { TableRecordFile } from './table-record.ts'
 import { TableWatch } from './table-watch.ts'
 import { WrittenTable } from './written-table.ts'
 import type { GuestDrops } from '../../core/network/counters.ts'
@@ -10,10 +13,19 @@ import type { GuestRule } from '../../core/network/guest-rule.ts'
 import type { FirewallPolicy } from '../../core/network/ruleset.ts'
 import type { FirewallState } from '../../core/plan/world.ts'
 import type { DeviceName } from '../../core/vm/ids.ts'
+import type { RulesetChange } from '../../core/network/ruleset-change.ts'
 import type { Firewall } from '../../ports/network.ts'
+import type { DeviceAddress } from './guest-elements.ts'
 import type { Guests } from './written-table.ts'
 
 const TABLE = 'vmhostd'
+
+export type NftFirewallOptions = {
+  readonly policy: FirewallPolicy
+  readonly guests: Iterable<GuestRule>
+  /** Where the record of the table is left for the next daemon; below the run directory. */
+  readonly recordFile: string
+}
 
 /**
  * The one writer of the table `inet vmhostd`. Calls that come while a transaction runs share the next one, and each
@@ -26,14 +38,22 @@ const TABLE = 'vmhostd'
  * Counters begin when a guest comes into the table, and end when it is removed or the table is taken away. They go on when
  * its rule is changed. They go on as well, but for what is dropped in the few milliseconds between, when the table is
  * written as a whole, be it by a daemon that starts.
+ *
+ * An address that leaves a guest leaves its connections behind: they are removed from the kernel's table before the rule
+ * changes, so that the guest which has the address next is opened by its own rules alone.
  */
 export class NftFirewall implements Firewall {
   readonly #policy: FirewallPolicy
   readonly #netlink = new NftNetlink(TABLE)
-  readonly #written = new WrittenTable(this.#netlink)
+  readonly #written: WrittenTable
+  readonly #connections = new Connections()
   readonly #watch = new TableWatch(TABLE, () => this.#notice())
-  /** What shall be in force. */
+  /** What should be in force. */
   readonly #wanted: Map<DeviceName, GuestRule>
+  /** Rules of removed guests, until their connections are removed too. */
+  readonly #leaving = new Map<DeviceName, GuestRule>()
+  /** A guest should come into force, which also writes a table that is absent. A removal does not. */
+  #comes = false
   /** The last transaction failed: what it was to change is written as a whole. */
   #failed = false
   #closed = false
@@ -46,22 +66,28 @@ export class NftFirewall implements Firewall {
   readonly #watchers: (() => void)[] = []
 
   /** Changes nothing on the host yet. `guests` are all that there are, so that the first transaction drops none. */
-  constructor({ policy, guests }: { readonly policy: FirewallPolicy; readonly guests: Iterable<GuestRule> }) {
+  constructor({ policy, guests, recordFile }: NftFirewallOptions) {
     this.#policy = policy
+    const file = new TableRecordFile(recordFile)
+    this.#written = new WrittenTable({ netlink: this.#netlink, policy, file })
     this.#wanted = new Map([...guests].map((rule) => [rule.device, rule]))
   }
 
   /** Puts the table in force with the guests given at construction. */
   async start(): Promise<void> {
+    this.#comes = true
     await this.#enforce(`writing the table inet ${TABLE}`)
   }
 
   async ensureGuest(rule: GuestRule): Promise<void> {
+    this.#comes = true
     this.#wanted.set(rule.device, rule)
     await this.#enforce(`letting the guest of ${rule.device} through the table inet ${TABLE}`)
   }
 
   async removeGuest(device: DeviceName): Promise<void> {
+    const rule = this.#wanted.get(device)
+    if (rule !== undefined) this.#leaving.set(device, rule)
     this.#wanted.delete(device)
     await this.#enforce(`taking the guest of ${device} out of the table inet ${TABLE}`)
   }
@@ -69,8 +95,11 @@ export class NftFirewall implements Firewall {
   async inspect(device: DeviceName): Promise<FirewallState> {
     try {
       const kind = this.#written.isUntouched() ? 'intact' : await this.#compare()
-      if (kind !== 'intact') return { kind }
-      const rule = this.#written.rule(device)
+      if (kind !== 'intact' && kind !== 'absent') return { kind }
+      const rule =
+        kind === 'intact'
+          ? this.#written.rule(device)
+          : (this.#wanted.get(device) ?? this.#leaving.get(device))
       return rule === undefined ? { kind } : { kind, rule }
     } catch (error) {
       throw failed(`inspecting the table inet ${TABLE}`, error)
@@ -102,9 +131,13 @@ export class NftFirewall implements Firewall {
 
   close(): void {
     this.#closed = true
+    if (!this.#failed) this.#written.leaveRecord()
     this.#watch.close()
     // What runs still reads.
-    void this.#idle.then(() => this.#netlink.close())
+    void this.#idle.finally(() => {
+      this.#netlink.close()
+      this.#connections.close()
+    })
   }
 
   async #enforce(doing: string): Promise<void> {
@@ -121,8 +154,30 @@ export class NftFirewall implements Firewall {
 
   async #transact(): Promise<void> {
     const guests: Guests = new Map(this.#wanted)
-    const whole = this.#failed || (await this.#written.state()) !== 'intact'
-    const change = whole ? undefined : this.#written.changeTo(guests)
+    const leaving = [...this.#leaving.values()]
+    const comes = this.#comes || this.#failed
+    this.#comes = false
+    const kind = await this.#written.state()
+    const change = this.#failed || kind !== 'intact' ? undefined : this.#written.changeTo(guests)
+    const before = change?.gone.flatMap(addressesOf) ?? this.#written.addressesInForce()
+    await this.#forgetFormer([...leaving.flatMap(addressesOf), ...before], guests)
+    if (kind !== 'absent' || comes) await this.#write(guests, change)
+    for (const rule of leaving) {
+      if (this.#leaving.get(rule.device) === rule) this.#leaving.delete(rule.device)
+    }
+  }
+
+  /** Removes the connections of addresses that their guest has no more. */
+  async #forgetFormer(former: readonly DeviceAddress[], guests: Guests): Promise<void> {
+    const left = former.filter(({ device, address }) => {
+      const rule = guests.get(device as DeviceName)
+      return rule?.ipv4Address !== address && rule?.ipv6Address !== address
+    })
+    await this.#connections.forget(new Set(left.map(({ address }) => address)))
+  }
+
+  /** Makes a change, or writes the whole table. */
+  async #write(guests: Guests, change: RulesetChange | undefined): Promise<void> {
     if (change?.gone.length === 0 && change.come.length === 0) return
     this.#failed = true
     if (change === undefined) {

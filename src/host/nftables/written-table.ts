@@ -1,19 +1,37 @@
 import { sameGuestRule } from '../../core/network/guest-rule.ts'
 import { inboundChains } from '../../core/network/inbound-chains.ts'
 import { DROP_SETS } from '../../core/network/ruleset.ts'
-import { deviceKey, ELEMENT_SETS, elementText, guestElements } from './guest-elements.ts'
+import {
+  addressesOf,
+  deviceKey,
+  deviceOfKey,
+  ELEMENT_SETS,
+  elementText,
+  guestElements,
+  parseAddressKey,
+} from './guest-elements.ts'
 import { chainIdentity, chainKey, readIdentity, sameIdentity } from './table-identity.ts'
+import { judgeTable, recordTable } from './table-record.ts'
 import type { GuestRule } from '../../core/network/guest-rule.ts'
-import type { Drops, DropSet } from '../../core/network/ruleset.ts'
+import type { Drops, DropSet, FirewallPolicy } from '../../core/network/ruleset.ts'
 import type { RulesetChange } from '../../core/network/ruleset-change.ts'
 import type { FirewallState } from '../../core/plan/world.ts'
 import type { DeviceName } from '../../core/vm/ids.ts'
+import type { DeviceAddress } from './guest-elements.ts'
 import type { NftNetlink } from './nft-netlink.ts'
 import type { Identity } from './table-identity.ts'
+import type { FoundTable, TableRecord, TableRecordFile } from './table-record.ts'
 
 export type Guests = ReadonlyMap<DeviceName, GuestRule>
 
-/** The identity of no table. */
+export type WrittenTableOptions = {
+  readonly netlink: NftNetlink
+  /** What this daemon writes. */
+  readonly policy: FirewallPolicy
+  readonly file: TableRecordFile
+}
+
+/** The identity of no table: after our last transaction it could not be learned. */
 const UNKNOWN: Identity = new Map()
 
 /**
@@ -21,7 +39,8 @@ const UNKNOWN: Identity = new Map()
  *
  * nftables counts the transactions on its tables. As long as that generation is the one our last transaction made, the
  * table is as we wrote it, at the price of one small system call. Otherwise the table is read and compared: what stands of
- * the guests in sets with what we know, all else by its identity, learned right after we wrote it.
+ * the guests in sets with what we know, all else by its identity, learned right after we wrote it. A table that this
+ * daemon did not write is compared with the record that the daemon before left of it.
  *
  * Methods throw ErrnoError.
  */
@@ -30,10 +49,16 @@ export class WrittenTable {
   #guests: Guests = new Map()
   /** The generation that our last transaction made, or the last that a comparison vouched for. */
   #generation: number | undefined
-  #identity = UNKNOWN
+  /** Undefined before our first transaction, unless the table was found as the daemon before left it. */
+  #identity: Identity | undefined
+  readonly #policy: FirewallPolicy
+  readonly #file: TableRecordFile
+  #left: TableRecord | undefined
 
-  constructor(netlink: NftNetlink) {
+  constructor({ netlink, policy, file }: WrittenTableOptions) {
     this.#netlink = netlink
+    this.#policy = policy
+    this.#file = file
   }
 
   /** The rule that our last transaction left in force. */
@@ -48,16 +73,50 @@ export class WrittenTable {
   /** Takes milliseconds where it has to look, and lets others run in between. */
   async state(): Promise<FirewallState['kind']> {
     if (this.isUntouched()) return 'intact'
+    // At the first look, whatever it finds: a record that stays behind would be compared with a later table.
+    if (this.#identity === undefined) this.#left ??= this.#file.take()
     const generation = this.#netlink.generation()
     const identity = await readIdentity(this.#netlink)
     if (identity === undefined) return 'absent'
-    if (!sameIdentity(identity, this.#identity)) return 'altered'
-    const found = new Set(
+    const elements = new Set(
       ELEMENT_SETS.flatMap((set) => this.#netlink.elements(set).map((element) => elementText(set, element))),
     )
-    if (found.symmetricDifference(guestElements(this.#guests.values())).size > 0) return 'altered'
-    if (this.#netlink.generation() === generation) this.#generation = generation
+    const kind = this.#judge({ identity, elements })
+    if (kind === 'intact' && this.#netlink.generation() === generation) this.#generation = generation
+    return kind
+  }
+
+  #judge(found: FoundTable): FirewallState['kind'] {
+    if (this.#identity === undefined) return this.#judgeFirst(found)
+    if (!sameIdentity(found.identity, this.#identity)) return 'altered'
+    const expected = guestElements(this.#guests.values())
+    return found.elements.symmetricDifference(expected).size > 0 ? 'altered' : 'intact'
+  }
+
+  /** A table that this daemon has not written. */
+  #judgeFirst(found: FoundTable): FirewallState['kind'] {
+    if (this.#left === undefined) return 'unverified'
+    const judged = judgeTable(this.#left, this.#policy, found)
+    if (judged !== 'same') return judged === 'altered' ? 'altered' : 'unverified'
+    this.#guests = new Map(this.#left.guests.map((rule) => [rule.device, rule]))
+    this.#identity = found.identity
     return 'intact'
+  }
+
+  /** Leaves the next daemon what it needs to know the table again, if this one knows it. */
+  leaveRecord(): void {
+    const identity = this.#identity
+    if (identity === undefined || identity === UNKNOWN) return
+    const guests = [...this.#guests.values()]
+    this.#file.leave(recordTable(this.#policy, guests, { identity, elements: guestElements(guests) }))
+  }
+
+  /** Which addresses guests have: by the rules that this daemon knows to be in force, and by the sets of the table. */
+  addressesInForce(): readonly DeviceAddress[] {
+    const shown = (['guest_ipv4', 'guest_ipv6'] as const).flatMap((set) =>
+      this.#netlink.elements(set).map(({ key }) => parseAddressKey(key)),
+    )
+    return [...[...this.#guests.values()].flatMap(addressesOf), ...shown]
   }
 
   /** What makes of the guests in force those that are wanted. */
@@ -113,7 +172,7 @@ export class WrittenTable {
   }
 
   #learnChange({ gone, come }: RulesetChange): Identity {
-    const identity = new Map(this.#identity)
+    const identity = new Map(this.#identity ?? UNKNOWN)
     const chains = (guests: readonly GuestRule[]): readonly string[] =>
       guests.flatMap(inboundChains).map(({ name }) => name)
     for (const name of chains(gone)) identity.delete(chainKey(name))
@@ -123,5 +182,3 @@ export class WrittenTable {
     return identity
   }
 }
-
-const deviceOfKey = (key: string): string => Buffer.from(key, 'hex').toString().replace(/\0+$/, '')

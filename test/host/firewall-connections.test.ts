@@ -1,0 +1,126 @@
+/** What the kernel remembers of guests' connections: it ends with a guest's address, and has a bound for each guest. */
+import { skip } from './own-netns.ts'
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { guestRuleOf } from '../../src/core/network/tap.ts'
+import { run } from '../../src/host/exec/exec.ts'
+import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
+import { until } from '../contract/until.ts'
+import {
+  canConnect,
+  closed,
+  families,
+  listenOn,
+  only,
+  openConnection,
+  openFlow,
+  openMany,
+  stage,
+} from './firewall-stage.ts'
+import { makeGuest, Place } from './network-stage.ts'
+
+const host = new Place()
+const CONNECTIONS = 40
+const bounded = { ...closed, connectionsMax: CONNECTIONS }
+
+/** Another VM, which gets the addresses of the first and lets nobody in. */
+const nextSpec = {
+  ...otherSpec,
+  ipv4Address: families[0].guest,
+  ipv6Address: families[1].guest,
+  inbound: [],
+}
+
+for (const { guest, world } of families) {
+  test(
+    `a flow to ${guest} does not pass the firewall of the next VM at that address`,
+    { skip },
+    async (t) => {
+      const all = await stage(t)
+      await listenOn(t, only(all), 7777, 'udp')
+      const flow = await openFlow(t, all.world, { host: guest, port: 7777, localAddress: world })
+      assert.equal(await flow.say('to the first'), 'to the first')
+
+      await all.taps.remove(tapSpec.device, tapSpec.vmId)
+      flow.tell('to nobody')
+      await all.firewall.removeGuest(tapSpec.device)
+      flow.tell('to nobody')
+      t.after(() => run(['ip', 'link', 'del', nextSpec.device], { okCodes: [0, 1] }))
+      await all.firewall.ensureGuest(guestRuleOf(nextSpec))
+      await all.taps.ensure(nextSpec)
+      const next = await makeGuest(t, nextSpec)
+      await next.listen()
+      flow.tell('to the next')
+      await until(
+        () => all.firewall.counters(nextSpec.device),
+        ({ inboundPackets }) => inboundPackets > 0,
+      )
+      assert.ok(!(await next.heard()).includes(world))
+    },
+  )
+}
+
+test(
+  'a guest that gets another address leaves its connections behind, and no others',
+  { skip },
+  async (t) => {
+    const all = await stage(t)
+    const [ipv4, ipv6] = families
+    await listenOn(t, only(all), 7777, 'udp')
+    await listenOn(t, all.world, 7777)
+    const kept = await openConnection(t, only(all), { host: ipv6.world, port: 7777 })
+    assert.equal(await kept('before'), 'before')
+    const flow = await openFlow(t, all.world, { host: ipv4.guest, port: 7777, localAddress: ipv4.world })
+    assert.equal(await flow.say('before'), 'before')
+
+    const changed = { ...tapSpec, ipv4Address: ipv4.stranger, inbound: [] }
+    await all.firewall.ensureGuest(guestRuleOf(changed))
+    flow.tell('after')
+    await until(
+      () => all.firewall.counters(tapSpec.device),
+      ({ inboundPackets }) => inboundPackets > 0,
+    )
+    assert.equal(await kept('after'), 'after')
+  },
+)
+
+test(
+  'a guest at its bound of connections opens no more, and others connect as before',
+  { skip },
+  async (t) => {
+    const all = await stage(t, bounded, [tapSpec, otherSpec])
+    const [first = assert.fail(), second = assert.fail()] = all.guests
+    for (const place of [all.world, first]) await listenOn(t, place, 7777)
+    for (const { guest, neighbour, world } of families) {
+      const kept = await openConnection(t, second, { host: world, port: 7777 })
+      const to = { host: world, port: 7777, localAddress: guest }
+      const many = await openMany(t, first, { ...to, count: 2 * CONNECTIONS })
+      assert.equal(many.open, CONNECTIONS)
+      assert.equal(await canConnect(first, world, 7777, guest), false)
+
+      assert.equal(await kept('still here'), 'still here')
+      assert.equal(await canConnect(second, world, 7777, neighbour), true, 'another guest')
+      assert.equal(await canConnect(host, world, 7777), true, 'the host')
+      assert.equal(await canConnect(host, guest, 7777), true, 'the host to the guest')
+      assert.equal(await canConnect(all.world, guest, 7777, world), true, 'others to the guest')
+
+      await many.end()
+      await until(() => canConnect(first, world, 7777, guest), Boolean)
+    }
+  },
+)
+
+test('others at the bound of connections to a guest keep it from nothing of its own', { skip }, async (t) => {
+  const all = await stage(t, bounded, [tapSpec, otherSpec])
+  const [first = assert.fail(), second = assert.fail()] = all.guests
+  for (const place of [all.world, first, second]) await listenOn(t, place, 7777)
+  for (const { guest, neighbour, world } of families) {
+    const to = { host: guest, port: 7777, localAddress: world }
+    const many = await openMany(t, all.world, { ...to, count: 2 * CONNECTIONS })
+    assert.equal(many.open, CONNECTIONS)
+    assert.equal(await canConnect(first, world, 7777, guest), true, 'the guest')
+    assert.equal(await canConnect(all.world, neighbour, 7777, world), true, 'others to another guest')
+    await many.end()
+    await until(() => canConnect(all.world, guest, 7777, world), Boolean)
+  }
+})
