@@ -383,6 +383,8 @@ export const limits = {
   certificateRecheckMs: 10_000,
   /** A certificate that ends sooner than this is warned of. */
   certificateWarningDays: 21,
+  /** How often, as long as it is not replaced. */
+  certificateWarnEveryMs: 24 * 3_600_000,
   /** "vmhostd setup": long, since replacing an authority means touching every host. */
   authorityValidityDays: 3650,
   /** "vmhostd setup": the longest that common TLS clients accept of a server. */

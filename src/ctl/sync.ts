@@ -1,3 +1,4 @@
+import { limits } from '../config/limits.ts'
 import { answered } from '../client/api-client.ts'
 import { ApiProblem } from '../client/api-problem.ts'
 import { causeFirst } from './cause-first.ts'
@@ -7,6 +8,7 @@ import { showCores, showMib } from './units.ts'
 import { listVms } from './vm/list.ts'
 import type { components } from '../client/schema.d.ts'
 import type { Command, Context } from './command.ts'
+import type { Colour } from './text.ts'
 
 type Sync = components['schemas']['Sync']
 
@@ -83,6 +85,7 @@ function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, {
       ['kernel', `${host.kernel}, ${host.architecture}`],
       ['clock', host.clock],
       ['SSH key', host.ssh_public_key],
+      ...certificateFacts(host),
       ['VMs', vmWords(vms)],
       ['images', `${images.length}, ${images.filter((image) => image.in_use).length} in use`],
       ['snapshots', snapshotWords(snapshots)],
@@ -93,6 +96,18 @@ function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, {
     paint,
   )
   return `${paint(host.id, 'bold')}\n${facts}`
+}
+
+/** Days before the end of a certificate from which on it is shown in red, as the log of the host warns of it. */
+const SOON_DAYS = limits.certificateWarningDays
+
+/** The certificate that ends first, by the clock of the host, which decides what is valid there. */
+function certificateFacts({ certificates, clock }: Sync['host']): [string, string, Colour | undefined][] {
+  const [first] = certificates.toSorted((a, b) => Date.parse(a.not_after) - Date.parse(b.not_after))
+  if (first === undefined) return []
+  const days = Math.floor((Date.parse(first.not_after) - Date.parse(clock)) / 86_400_000)
+  const words = `${first.not_after.slice(0, 10)}, the certificate of the ${first.name}`
+  return [[days < 0 ? 'TLS ended' : 'TLS until', words, days <= SOON_DAYS ? 'red' : undefined]]
 }
 
 function snapshotWords(snapshots: Sync['snapshots']): string {

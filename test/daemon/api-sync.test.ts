@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
 import { randomBytes } from 'node:crypto'
 import { before, test } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
@@ -34,6 +35,11 @@ test('an empty host tells what it is and what it has, each figure as it was look
   assert.equal(status, 200)
   assert.match(json.host.clock, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   delete json.host.clock
+  const ends = new Map([
+    ['authority', new X509Certificate(pki.authority.certificate)],
+    ['controller', new X509Certificate(pki.controller.certificate)],
+    ['server', new X509Certificate(pki.server.certificate)],
+  ])
   assert.deepEqual(json, {
     host: {
       id: 'host-1',
@@ -43,6 +49,10 @@ test('an empty host tells what it is and what it has, each figure as it was look
       monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'tcg' },
       kernel: '6.12.41',
       architecture: 'x86_64',
+      certificates: [...ends].map(([name, { validToDate }]) => ({
+        name,
+        not_after: validToDate.toISOString(),
+      })),
     },
     capacity: {
       cpu: { total_millicores: 4000, committed_millicores: 0 },

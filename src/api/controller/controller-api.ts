@@ -1,10 +1,12 @@
 import { Server as TlsServer } from 'node:https'
 import { createControllerApp } from './app.ts'
+import { CertificateEnds } from './certificate-ends.ts'
 import { readTlsFiles, watchTlsFiles } from './tls-files.ts'
 import { tlsTransport } from './transports.ts'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
+import type { TLSSocket } from 'node:tls'
 import type { ControllerRooms } from './rooms.ts'
 import type { TlsFiles } from './tls-files.ts'
 
@@ -31,14 +33,17 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
   const { rooms, tlsFiles, commonName } = options
   const tls = readTlsFiles(tlsFiles)
   const transport = tlsTransport(tls.options, commonName, rooms.log)
-  const app = await createControllerApp(rooms, transport)
+  const ends = new CertificateEnds(rooms.log)
+  const app = await createControllerApp({ ...rooms, certificates: () => ends.list() }, transport)
   await app.listen({ host: options.address, port: options.port })
   const { server } = app
   const upgraded = upgradedSockets(server)
+  noteControllers(server, ends)
   const stopWatching = watchTlsFiles({
     files: tlsFiles,
     current: tls,
     log: rooms.log,
+    ends,
     onChange: (material) => {
       if (server instanceof TlsServer) server.setSecureContext(material.options)
     },
@@ -58,6 +63,15 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
       clearTimeout(bound)
     },
   }
+}
+
+/** The certificate of who connects ends too, and may be renewed on another schedule. */
+function noteControllers(server: Server, ends: CertificateEnds): void {
+  server.on('secureConnection', (socket: TLSSocket) => {
+    const end = socket.getPeerX509Certificate()?.validToDate.getTime()
+    // A session that is resumed may come without one.
+    if (socket.authorized && end !== undefined) ends.set('controller', end)
+  })
 }
 
 /** The connections that the server gave up to an upgrade, and does not close by itself any more. */

@@ -11,6 +11,7 @@ import type { HostView } from '../../owners/host-report.ts'
 import type { SshSessions } from '../../owners/ssh-sessions.ts'
 import type { VmInputs } from '../../store/vm-table.ts'
 import type { SocketTime } from '../console/console-socket.ts'
+import type { CertificateEnd } from './certificate-ends.ts'
 import type { Waits } from './waits.ts'
 
 /** What is embedded in the executable and served, or read beside the sources when run from them. */
@@ -29,6 +30,8 @@ export type ControllerRooms = {
   readonly counters: (record: VmRecord) => Promise<VmCounters>
   /** All of this host, from a fresh look. Throws HostFault. */
   readonly hostView: () => Promise<HostView>
+  /** When the certificates of this API end; absent without TLS. */
+  readonly certificates?: () => readonly CertificateEnd[]
   /** Images in the pool. */
   readonly images: Pick<ImageShelf, 'list' | 'requestRemoval'>
   /** Viewers of serial consoles. */

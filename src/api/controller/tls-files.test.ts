@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { createAuthority, issueCertificate } from '../../daemon/setup/certificates.ts'
 import { createLog } from '../../log/logger.ts'
+import { recordingLog } from '../../../test/recording-log.ts'
+import { CertificateEnds } from './certificate-ends.ts'
 import { readTlsFiles, TlsFilesUnusable, watchTlsFiles } from './tls-files.ts'
 import type { TestContext } from 'node:test'
 
@@ -47,6 +49,42 @@ test('a certificate that ends soon is warned of when the watch begins', async (t
   const { files } = await tlsFiles(t, Date.now() - 820 * 86_400_000)
   const lines: string[] = []
   const log = createLog({ level: 'info', write: (line) => lines.push(line) })
-  watchTlsFiles({ files, current: readTlsFiles(files), onChange: () => {}, log })()
+  const ends = new CertificateEnds(log)
+  watchTlsFiles({ files, current: readTlsFiles(files), onChange: () => {}, log, ends })()
   assert.match(lines.join(''), /"days_left":[45],.*ends soon/)
+})
+
+test('every certificate that ends soon is warned of once a day, until it is replaced', () => {
+  const dayMs = 86_400_000
+  const { log, lines } = recordingLog()
+  let nowMs = Date.UTC(2030, 0, 1)
+  const ends = new CertificateEnds(log, () => nowMs)
+  const names = (['server', 'authority', 'node', 'controller'] as const).map((name, index) => {
+    ends.set(name, nowMs + (22 + index) * dayMs)
+    return name
+  })
+  const warned = (): unknown[] => {
+    ends.check()
+    return lines.splice(0).map(({ certificate, days_left }) => [certificate, days_left])
+  }
+  assert.deepEqual(warned(), [])
+  nowMs += dayMs
+  assert.deepEqual(warned(), [['server', 21]])
+  assert.deepEqual(warned(), [])
+  nowMs += dayMs
+  assert.deepEqual(warned(), [
+    ['server', 20],
+    ['authority', 21],
+  ])
+  ends.set('server', nowMs + 800 * dayMs)
+  ends.set('node', undefined)
+  nowMs += 30 * dayMs
+  assert.deepEqual(warned(), [
+    ['authority', -9],
+    ['controller', -7],
+  ])
+  assert.deepEqual(
+    ends.list().map(({ name }) => name),
+    names.filter((name) => name !== 'node').toSorted(),
+  )
 })

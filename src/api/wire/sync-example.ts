@@ -9,6 +9,11 @@ export const exampleSync = {
     kernel: '6.12.41-cloud-amd64',
     architecture: 'x86_64',
     clock: '2030-01-01T12:00:00.000Z',
+    certificates: [
+      { name: 'authority', not_after: '2039-12-30T00:00:00.000Z' },
+      { name: 'controller', not_after: '2032-04-05T00:00:00.000Z' },
+      { name: 'server', not_after: '2032-04-05T00:00:00.000Z' },
+    ],
   },
   capacity: {
     cpu: { total_millicores: 16_000, committed_millicores: 1500 },

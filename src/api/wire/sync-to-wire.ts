@@ -3,12 +3,15 @@ import { time } from './time.ts'
 import { errorToWire } from './vm-to-wire.ts'
 import type { HostView } from '../../owners/host-report.ts'
 import type { VmSummary } from '../../store/vm-summaries.ts'
-import type { SyncWire } from './sync.ts'
+import type { CertificateName, SyncWire } from './sync.ts'
 
 const MILLICORES_A_CPU = 1000
 
+/** A certificate, and when it ends. */
+type CertificateSight = { readonly name: CertificateName; readonly notAfterMs: number }
+
 /** The only way from what is known of the host to a response. */
-export function syncToWire(view: HostView): SyncWire {
+export function syncToWire(view: HostView, certificates: readonly CertificateSight[]): SyncWire {
   const { host, images, consoles } = view
   const { kernel, architecture, monitor } = host.machine
   return {
@@ -21,6 +24,7 @@ export function syncToWire(view: HostView): SyncWire {
       kernel,
       architecture,
       clock: new Date(host.nowMs).toISOString(),
+      certificates: certificates.map(({ name, notAfterMs }) => ({ name, not_after: time(notAfterMs) })),
     },
     capacity: capacityToWire(view),
     vms: view.vms.map(summaryToWire),

@@ -12,6 +12,10 @@ const COMMITTED =
   'Promised to all VMs that exist, stopped and sleeping ones and those under deletion included.'
 const ALLOCATABLE = 'What VMs may commit together'
 
+const CERTIFICATE_NAMES = ['authority', 'controller', 'node', 'server'] as const
+
+export type CertificateName = (typeof CERTIFICATE_NAMES)[number]
+
 const hostSchema = Type.Object(
   {
     id: Type.String({ description: 'As configured; the host name by default.', examples: ['host-1'] }),
@@ -38,6 +42,18 @@ const hostSchema = Type.Object(
     kernel: Type.String({ description: 'Release of the running kernel.', examples: ['6.12.41-cloud-amd64'] }),
     architecture: Type.String({ description: 'As `uname -m` prints it.', examples: ['x86_64'] }),
     clock: Type.String({ format: 'date-time', description: "The host's time when this answer was made." }),
+    certificates: Type.Array(
+      Type.Object({
+        name: Type.Enum(CERTIFICATE_NAMES, {
+          type: 'string',
+          description:
+            '`server`: of this API. `authority`: what signs clients; the first of several to end. `node`: of the host towards ' +
+            'other hosts. `controller`: of the last client that connected.',
+        }),
+        not_after: Type.String({ format: 'date-time', description: 'When it ends.' }),
+      }),
+      { description: 'The certificates that this API depends on, as far as the host has seen them.' },
+    ),
   },
   { description: 'Which host this is.' },
 )

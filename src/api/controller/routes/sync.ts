@@ -27,6 +27,6 @@ export function syncRoutes(app: App, rooms: ControllerRooms): void {
     const view = await rooms.hostView()
     // What is shown is on the disk.
     await store.flushed()
-    return syncToWire(view)
+    return syncToWire(view, rooms.certificates?.() ?? [])
   })
 }

@@ -1,0 +1,54 @@
+import { limits } from '../../config/limits.ts'
+import type { Log } from '../../log/log.ts'
+import type { CertificateName } from '../wire/sync.ts'
+
+export type CertificateEnd = { readonly name: CertificateName; readonly notAfterMs: number }
+
+const DAY_MS = 86_400_000
+
+const ADVICE: Readonly<Record<CertificateName, string>> = {
+  server: 'replace its files, no restart is needed',
+  authority: 'replace it together with all that it has signed',
+  node: 'replace its files',
+  controller: 'give the controller a new one',
+}
+
+/** When the certificates that this host depends on end. Warns of each that ends soon, once a day. */
+export class CertificateEnds {
+  readonly #log: Log
+  readonly #now: () => number
+  readonly #ends = new Map<CertificateName, { readonly notAfterMs: number; warnDueMs: number }>()
+
+  /** @param now time of day in milliseconds */
+  constructor(log: Log, now: () => number = Date.now) {
+    this.#log = log
+    this.#now = now
+  }
+
+  /** Undefined: there is none. Another end than before is warned of at the next check. */
+  set(name: CertificateName, notAfterMs: number | undefined): void {
+    if (notAfterMs === undefined) this.#ends.delete(name)
+    else if (this.#ends.get(name)?.notAfterMs !== notAfterMs)
+      this.#ends.set(name, { notAfterMs, warnDueMs: 0 })
+  }
+
+  /** In the order of their names. */
+  list(): readonly CertificateEnd[] {
+    return [...this.#ends]
+      .map(([name, { notAfterMs }]) => ({ name, notAfterMs }))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  check(): void {
+    const nowMs = this.#now()
+    for (const [name, end] of this.#ends) {
+      const daysLeft = Math.floor((end.notAfterMs - nowMs) / DAY_MS)
+      if (daysLeft > limits.certificateWarningDays || nowMs < end.warnDueMs) continue
+      end.warnDueMs = nowMs + limits.certificateWarnEveryMs
+      this.#log.warn(
+        { certificate: name, expires_at: new Date(end.notAfterMs).toISOString(), days_left: daysLeft },
+        `certificate ${daysLeft < 0 ? 'has ended' : 'ends soon'}: ${ADVICE[name]}`,
+      )
+    }
+  }
+}
