@@ -37,6 +37,37 @@ test(
   },
 )
 
+test('the monitor gets the kernel arguments as they were given', { skip }, async (t) => {
+  const { units, start } = await stageOf(t)
+  const kernelArguments = 'a=${PATH} b=$PATH c=$$ d=%n%% e=${INVOCATION_ID} f="\\x41"'
+  await start({ kernelArguments, startPaused: true })
+  const unit = await units.inspect(id)
+  assert.ok(unit.kind === 'active')
+  const words = readFileSync(`/proc/${unit.mainPid}/cmdline`, 'utf8').split('\0')
+  const line = words[words.indexOf('-append') + 1] ?? ''
+  assert.ok(line.endsWith(` ${kernelArguments}`), line)
+})
+
+test('no core dump has the memory of a guest', { skip }, async (t) => {
+  const { monitor, units, start } = await stageOf(t)
+  const machine = await start({ startPaused: true })
+  await until(
+    () => monitor.inspect(id),
+    (state) => state.kind === 'paused',
+  )
+  const unit = await units.inspect(id)
+  assert.ok(unit.kind === 'active')
+  const memory = mappings(unit.mainPid).find(({ kib }) => kib === machine.compute.memoryMib * 1024)
+  // "dd": left out of core dumps (proc_pid_smaps(5)).
+  assert.ok(memory?.flags.includes('dd'), `flags of the guest's memory: ${memory?.flags.join(' ')}`)
+})
+
+/** What a process has mapped: sizes and kernel flags, from proc_pid_smaps(5). */
+const mappings = (pid: number): { readonly kib: number; readonly flags: readonly string[] }[] =>
+  [...readFileSync(`/proc/${pid}/smaps`, 'utf8').matchAll(/^Size: +(\d+) kB$[^]*?^VmFlags: (.*)$/gm)].map(
+    ([, kib, flags = '']) => ({ kib: Number(kib), flags: flags.trim().split(' ') }),
+  )
+
 test('a guest whose kernel panics is over, and so is its unit', { skip }, async (t) => {
   const { units, start, said } = await stageOf(t)
   await start({ kernelArguments: 'init=/nonexistent rdinit=/nonexistent root=/dev/none' })

@@ -74,7 +74,7 @@ const PREAMBLE = `-name guest=web-1,debug-threads=on
 test('an emulated x86 guest', () => {
   assert.equal(
     printed(qemuArguments(machine, emulated)),
-    `${PREAMBLE}-M microvm,pcie=on,acpi=on
+    `${PREAMBLE}-M microvm,pcie=on,acpi=on,dump-guest-core=off
 -accel tcg,thread=multi,tb-size=128
 -cpu max
 -smp 2
@@ -90,7 +90,7 @@ test('an arm64 guest under KVM', () => {
   const host: QemuHost = { ...accelerated, program: '/usr/bin/qemu-system-aarch64', architecture: 'arm64' }
   assert.equal(
     printed(qemuArguments(machine, host)),
-    `${PREAMBLE}-M virt,gic-version=max
+    `${PREAMBLE}-M virt,gic-version=max,dump-guest-core=off
 -accel kvm
 -cpu host
 -smp 2

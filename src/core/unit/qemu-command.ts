@@ -95,9 +95,11 @@ export function qemuArguments(machine: MachineSpec, host: QemuHost): readonly st
 function machineArguments({ compute }: MachineSpec, { accelerator, architecture }: QemuHost): string[] {
   // Without pit, pic or rtc an emulated x86 guest hangs when it calibrates its clock, so microvm keeps its defaults.
   const board = architecture === 'x64' ? 'microvm,pcie=on,acpi=on' : 'virt,gic-version=max'
+  // LimitCORE=0 does not bind a program that the host pipes core dumps to (core(5)).
+  const withoutDump = `${board},dump-guest-core=off`
   const kvm = accelerator === 'kvm'
   return [
-    ...['-M', board],
+    ...['-M', withoutDump],
     ...['-accel', kvm ? 'kvm' : `tcg,thread=multi,tb-size=${limits.qemuTcgCacheMib}`],
     ...['-cpu', kvm ? 'host' : 'max'],
     ...['-smp', String(vcpusOf(compute)), '-m', `${compute.memoryMib}M`],

@@ -53,7 +53,8 @@ function process(spec: UnitSpec): UnitProperty[] {
     ['Slice', 's', UNIT_SLICE],
     // Started means executed: a program that is missing fails the start (systemd.service(5)).
     ['Type', 's', 'exec'],
-    ['ExecStart', 'a(sasb)', [[program, [...spec.command], false]]],
+    // Kernel arguments may have a `$`, which systemd would expand (systemd.service(5), "Command lines").
+    ['ExecStartEx', 'a(sasas)', [[program, [...spec.command], ['no-env-expand']]]],
     ['Environment', 'as', [...environmentOf(spec.mark)]],
     ['User', 's', String(spec.userId)],
     ['SupplementaryGroups', 'as', [...spec.supplementaryGroups]],
