@@ -1,5 +1,6 @@
 import { limits } from '../config/limits.ts'
-import { printable, paintFor } from './text.ts'
+import { printable } from '../lib/printable.ts'
+import { paintFor } from './text.ts'
 import { showSpan } from './units.ts'
 import type { Shell } from './shell.ts'
 

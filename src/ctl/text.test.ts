@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { paintFor, printable, renderTable } from './text.ts'
+import { paintFor, renderTable } from './text.ts'
 import type { Sink } from './shell.ts'
 
 const sinkOf = (isTty: boolean, columns = 80): Sink => ({ write() {}, isTty, columns })
 const pipe = { sink: sinkOf(false), paint: paintFor(sinkOf(false), undefined) }
-
-test('text from elsewhere cannot steer the terminal', () => {
-  assert.equal(printable('a\u001B[2Jb\u0007c\nd\u009B31me'), 'ab c de')
-  assert.equal(printable('\u001B]0;title\u0007\u009B1mx'), 'x')
-})
 
 test('columns are as wide as their widest cell, and an empty cell is a dash', () => {
   const text = renderTable(['A', 'LONG', 'C'], [['wide cell', '', 'x']], pipe)

@@ -1,4 +1,4 @@
-import { stripVTControlCharacters } from 'node:util'
+import { printable } from '../lib/printable.ts'
 import type { Sink } from './shell.ts'
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33 } as const
@@ -11,11 +11,6 @@ export function paintFor(sink: Sink, noColor: string | undefined): Paint {
   if (!sink.isTty || (noColor ?? '') !== '') return (text) => text
   return (text, colour) => (colour === undefined ? text : `\u001B[${CODES[colour]}m${text}\u001B[0m`)
 }
-
-/** One line of text from elsewhere: nothing in it can move the cursor or colour what follows. */
-export const printable = (text: string): string =>
-  // oxlint-disable-next-line no-control-regex -- control characters are what it takes out
-  stripVTControlCharacters(text).replaceAll(/[\u0000-\u001F\u007F-\u009F]+/g, ' ')
 
 export type Cell = { readonly text: string; readonly colour?: Colour }
 

@@ -1,4 +1,5 @@
 import { renderPlan } from '../core/plan/render-plan.ts'
+import { scrub } from '../log/scrub.ts'
 import { decide } from './decide.ts'
 import { intentOf } from './intent.ts'
 import { observe } from './observe/observe.ts'
@@ -36,10 +37,9 @@ export async function explain({ store, host }: PassContext, id: VmId): Promise<s
     ...(wake === undefined ? [] : [`wanted      for ${wake.reason}, since ${time(wake.atMs)}`]),
     ...(fault === undefined ? [] : [`error       ${fault.step}: ${fault.message}`, retryLine(fault)]),
     ...partialFaults.map(({ step, message }) => `found       ${step}: ${message}`),
-    '',
-    renderPlan(await planFor({ host }, record, store.vms.inputs(id))),
   ]
-  return `${lines.join('\n')}\n`
+  const plan = renderPlan(await planFor({ host }, record, store.vms.inputs(id)))
+  return `${[...lines, '', ...plan.split('\n')].map(scrub).join('\n')}\n`
 }
 
 const retryLine = (fault: { attempt: number; nextAttemptAtMs: number }): string =>

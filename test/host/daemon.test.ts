@@ -61,7 +61,7 @@ async function assertKept(): Promise<void> {
   assert.match(await sh('vmhostd', 'plan', KEEPER), /settled/)
   const stored = Number(await unitProperty('vmhostd', 'NFileDescriptorStore'))
   assert.ok(stored >= 1, 'the console master is not stored')
-  const said = await sh('vmhostd', 'console', KEEPER)
+  const said = await sh('vmhostd', 'console', KEEPER, '--raw')
   assert.ok(said.length > 0 && said.startsWith(keeperSaid), 'the history of the console is gone')
   keeperSaid = said
 }

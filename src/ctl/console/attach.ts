@@ -1,4 +1,5 @@
-import { printable, paintFor } from '../text.ts'
+import { printable } from '../../lib/printable.ts'
+import { paintFor } from '../text.ts'
 import { exitStatus } from '../exit-status.ts'
 import { endingOf } from './ending.ts'
 import { Escapes } from './escapes.ts'

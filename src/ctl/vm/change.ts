@@ -1,6 +1,6 @@
 import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
-import { printable } from '../text.ts'
+import { printable } from '../../lib/printable.ts'
 import { waitForVm } from './wait.ts'
 import { generationWords, isAway, isSettled } from './words.ts'
 import type { Answered, Vm } from '../../client/api-client.ts'

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { promisify } from 'node:util'
+import { openAdminSocket } from './admin-socket.ts'
+import type { AdminAnswers } from './admin-socket.ts'
+
+const MAIN = new URL('../main.ts', import.meta.url).pathname
+
+/** Runs `vmhostd` beside a daemon that answers like this; resolves with what it printed. */
+async function vmhostd(t: TestContext, answers: Partial<AdminAnswers>, ...args: string[]): Promise<string> {
+  // Short, since the path of a socket is.
+  const directory = mkdtempSync('/tmp/vh-')
+  const nothing = async () => undefined
+  const server = await openAdminSocket(directory, { plan: nothing, console: nothing, ...answers })
+  t.after(() => {
+    server.close()
+    rmSync(directory, { recursive: true })
+  })
+  const config = join(directory, 'config.toml')
+  writeFileSync(config, `run_directory = "${directory}"\n[host]\nid = "host-1"\n`)
+  const argv = ['--no-warnings', MAIN, ...args, '--config', config]
+  return (await promisify(execFile)(process.execPath, argv)).stdout
+}
+
+/** Sets the title of a terminal, writes to its clipboard, and clears it. */
+const HOSTILE = '\u001B]0;root\u0007\u001B]52;c;cm0gLXJm\u0007\u001B[2Jlogin: \r\n\u009B31mred\u001B[0m\r\n'
+
+test("a guest's output cannot steer the terminal of who prints it", async (t) => {
+  const console = async () => Buffer.from(HOSTILE)
+  assert.equal(await vmhostd(t, { console }, 'console', 'web-1'), 'login: \nred\n')
+})
+
+test('--raw prints what the guest wrote, byte for byte', async (t) => {
+  const console = async () => Buffer.from(HOSTILE)
+  assert.equal(await vmhostd(t, { console }, 'console', 'web-1', '--raw'), HOSTILE)
+})
+
+test('a plan cannot steer the terminal either, and has no --raw', async (t) => {
+  const plan = async () => 'error  said \u001B[2Jx\nsettled\n'
+  assert.equal(await vmhostd(t, { plan }, 'plan', 'web-1'), 'error  said x\nsettled\n')
+  await assert.rejects(vmhostd(t, { plan }, 'plan', 'web-1', '--raw'), /Unknown option '--raw'/)
+})

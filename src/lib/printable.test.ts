@@ -1,0 +1,13 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { printable, printableLines } from './printable.ts'
+
+test('text from elsewhere cannot steer the terminal', () => {
+  assert.equal(printable('a\u001B[2Jb\u0007c\nd\u009B31me'), 'ab c de')
+  assert.equal(printable('\u001B]0;title\u0007\u009B1mx'), 'x')
+})
+
+test('lines from elsewhere stay lines, and steer nothing either', () => {
+  assert.equal(printableLines('one\r\n\u001B[31mtwo\u001B[0m\r\r\nthree\r50%\u0007'), 'one\ntwo\nthree 50% ')
+  assert.equal(printableLines('\u001B]52;c;cm0gLXJmIC8K\u0007$ \n'), '$ \n')
+})
