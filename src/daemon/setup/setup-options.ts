@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { parseArgs } from 'node:util'
 import { CONFIG_PATH } from '../../config/config.ts'
 import { SetupError } from './setup-error.ts'
@@ -67,9 +68,21 @@ export function parseSetupOptions(argv: readonly string[]): SetupOptions {
   return {
     help: values['help'] === true,
     configPath: typeof values['config'] === 'string' ? values['config'] : CONFIG_PATH,
-    extraNames: Array.isArray(values['san']) ? values['san'].map(String) : [],
+    extraNames: (Array.isArray(values['san']) ? values['san'].map(String) : []).map(checkName),
     settings,
   }
+}
+
+/** A name as certificates take it (RFC 5280, 4.2.1.6), with `*` for a first label, or an address. */
+const DNS_NAME =
+  /^(?=.{1,253}$)(\*\.)?[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i
+
+function checkName(name: string): string {
+  // A certificate cannot hold a zone, as in fe80::1%eth0.
+  if (DNS_NAME.test(name) || (isIP(name) !== 0 && !name.includes('%'))) return name
+  throw new SetupError(
+    `--san ${JSON.stringify(name)} is neither a host name nor an IP address\nTry: vmhostd setup --help`,
+  )
 }
 
 function parse(argv: readonly string[]): Readonly<Record<string, unknown>> {

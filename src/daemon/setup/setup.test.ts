@@ -82,6 +82,37 @@ test('a bare host gets directories, a marked pool, a configuration and certifica
   )
 })
 
+const WRONG_NAMES = [
+  'bad name',
+  '',
+  'a_b',
+  '-a',
+  'a..b',
+  'a*.example.net',
+  '192.0.2.7/32',
+  'fe80::1%eth0',
+  'a\n',
+  `${'a'.repeat(64)}.net`,
+]
+
+for (const name of WRONG_NAMES) {
+  test(`no certificate is made for the name ${JSON.stringify(name)}`, async (t) => {
+    const { options, run, at } = machine(t)
+    const { status, text } = await run([...options, '--san', 'good.example.net', `--san=${name}`])
+    assert.equal(status, 2)
+    assert.ok(text.includes(`--san ${JSON.stringify(name)} is neither a host name nor an IP address`), text)
+    assert.ok(!existsSync(at('tls')))
+  })
+}
+
+test('a name with a wildcard, and addresses, are taken', async (t) => {
+  const { options, run, certificate } = machine(t)
+  const { status } = await run([...options, '--san', '*.example.net', '--san', '2001:db8::7'])
+  assert.equal(status, 0)
+  assert.ok(certificate('server').checkHost('a.example.net'))
+  assert.ok(certificate('server').checkIP('2001:db8::7'))
+})
+
 test('the certificates chain to the authority and say what they are for', async (t) => {
   const { options, run, certificate } = machine(t)
   await run([
