@@ -8,6 +8,7 @@ const commands = new Map<string, () => Promise<Command>>([
   ['plan', async () => (await import('./vm-commands.ts')).planCommand],
   ['console', async () => (await import('./vm-commands.ts')).consoleCommand],
   ['version', async () => (await import('./version-command.ts')).versionCommand],
+  ['--version', async () => (await import('./version-command.ts')).versionCommand],
 ])
 
 const usage = `vmhostd runs microVMs on this host and serves an HTTP API over mutual TLS.

@@ -5,6 +5,7 @@ import { exitNow } from '../host/ffi/exit-now.ts'
 import { createLog } from '../log/logger.ts'
 import { Daemon } from './daemon.ts'
 import { isJournal } from './journal.ts'
+import { logWhatNodeSays } from './log-what-node-says.ts'
 import type { Command } from './command-line.ts'
 
 const HELP = `Usage: vmhostd serve [--config FILE]
@@ -25,12 +26,17 @@ export const serveCommand: Command = async (args) => {
   }
   const stopped = Promise.withResolvers<string>()
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stopped.resolve(signal))
+  const inJournal = isJournal()
+  if (inJournal) logWhatNodeSays(createLog({ level: 'info', priorityPrefix: true }))
   let daemon: Daemon
   try {
     const config = loadConfig(values.config)
-    daemon = await Daemon.start(config, createLog({ level: config.log.level, priorityPrefix: isJournal() }))
+    daemon = await Daemon.start(config, createLog({ level: config.log.level, priorityPrefix: inJournal }))
   } catch (error) {
-    console.error(error instanceof ConfigError ? error.message : `vmhostd cannot start: ${errorChain(error)}`)
+    const reason = error instanceof ConfigError ? error.message : errorChain(error)
+    if (inJournal)
+      createLog({ level: 'error', priorityPrefix: true }).error({ reason }, 'vmhostd cannot start')
+    else console.error(error instanceof ConfigError ? reason : `vmhostd cannot start: ${reason}`)
     return 1
   }
   await daemon.stop(await stopped.promise)

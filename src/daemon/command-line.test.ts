@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+
+const MAIN = new URL('../main.ts', import.meta.url).pathname
+
+const vmhostd = (...args: string[]) =>
+  spawnSync(process.execPath, ['--no-warnings', MAIN, ...args], { encoding: 'utf8' })
+
+test('--version says what version says', () => {
+  const [option, command] = [vmhostd('--version'), vmhostd('version')]
+  assert.match(command.stdout, /^vmhostd \d/)
+  assert.deepEqual([option.stdout, option.status], [command.stdout, command.status])
+})
+
+test('a command that is not there is refused with the usage', () => {
+  const { status, stderr } = vmhostd('--versions')
+  assert.equal(status, 2)
+  assert.match(stderr, /^vmhostd: there is no command --versions\n/)
+})
+
+/** What `vmhostd serve` writes where its output is the journal, as systemd tells it by JOURNAL_STREAM. */
+function served(
+  t: TestContext,
+  config: string,
+): { readonly status: number | null; readonly journal: string } {
+  const directory = mkdtempSync(join(tmpdir(), 'vmhostd-serve-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const [path, file] = [join(directory, 'journal'), join(directory, 'config.toml')]
+  writeFileSync(file, config)
+  const journal = openSync(path, 'w')
+  const { dev, ino } = statSync(path)
+  const { status } = spawnSync(process.execPath, [MAIN, 'serve', '--config', file], {
+    stdio: ['ignore', journal, journal],
+    env: { ...process.env, JOURNAL_STREAM: `${dev}:${ino}` },
+  })
+  return { status, journal: readFileSync(path, 'utf8') }
+}
+
+const CONFIGS = {
+  'that cannot be read': ['[controller\n', /config\.toml/],
+  'with a key that is not there': ['no_such_key = 1\n', /no_such_key/],
+  'that leads to no state directory': [
+    'state_directory = "/proc/vmhostd"\nrun_directory = "/run/vh"\n',
+    /unable to open/,
+  ],
+} as const
+
+for (const [which, [config, reason]] of Object.entries(CONFIGS)) {
+  test(`in the journal, a daemon with a configuration ${which} says in JSON why it cannot start`, (t) => {
+    const { status, journal } = served(t, config)
+    assert.equal(status, 1)
+    const lines = journal
+      .trimEnd()
+      .split('\n')
+      .map((line) => {
+        assert.match(line, /^<\d>\{/)
+        return JSON.parse(line.slice(3)) as Record<string, unknown>
+      })
+    const last = lines.at(-1) ?? {}
+    assert.deepEqual([last['level'], last['message']], ['error', 'vmhostd cannot start'])
+    assert.match(String(last['reason']), reason)
+  })
+}
