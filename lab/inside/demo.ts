@@ -26,7 +26,7 @@ const leftovers = {
   unit: `systemctl list-units --all --no-legend 'vmhost-*.service'`,
   tap: `ls /sys/class/net | grep '^vmt' || true`,
   // What expires goes by itself: how often a guest asked for its neighbours.
-  'nftables element': `nft list table inet vmhostd | grep -v expires | grep -F -e '"vmt6' -e ${IPV4} || true`,
+  'nftables element': `nft list table inet vmhostd | grep -v expires | grep -F -e '"vmt2' -e ${IPV4} || true`,
   disk: 'ls /var/lib/vmhostd/pool/disks',
   'staged snapshot': 'ls /var/lib/vmhostd/pool/staging',
   'stored descriptor': 'systemctl show --value --property=NFileDescriptorStore vmhostd',

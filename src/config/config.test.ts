@@ -37,6 +37,23 @@ test('an empty file gives every default and the host name as id', () => {
   assert.equal(config.monitor.program, undefined)
 })
 
+/** What others give out user ids from, first and last (the comment of `USER_ID_FIRST` has the sources). */
+const USER_IDS_OF_OTHERS = {
+  'users of the host': [0, 65_535],
+  'subordinate ids of useradd': [100_000, 600_100_000],
+  'containers of systemd': [524_288, 1_879_048_191],
+  'accounts of SSSD': [200_000, 2_000_200_000],
+  'images of systemd': [2_147_352_576, 2_147_418_111],
+} as const
+
+for (const [others, [first, last]] of Object.entries(USER_IDS_OF_OTHERS)) {
+  test(`by default no VM gets a user id of ${others}`, () => {
+    const { vms } = parseConfig('', source)
+    const lastOfVms = vms.userIdFirst + vms.userIdCount - 1
+    assert.ok(lastOfVms < first || vms.userIdFirst > last, `${vms.userIdFirst} to ${lastOfVms}`)
+  })
+}
+
 test('values of the file win over defaults', () => {
   const config = parseConfig(
     'shutdown_bound_seconds = 3\n[host]\nid = "a"\n[network]\nhost_ports_udp = [53]',

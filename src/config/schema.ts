@@ -34,6 +34,12 @@ const ranges = (maxItems: number) =>
 /** A packet's mark has 32 bits. */
 const mark = () => Type.Integer({ minimum: 0, maximum: 0xffff_ffff, default: 0 })
 
+/**
+ * Free of systemd's ranges (systemd.io/UIDS-GIDS: 1879048192 to 2147352575 is unused), of the subordinate ids of useradd
+ * (login.defs(5), SUB_UID_MAX 600100000), and of SSSD's accounts (sssd-ldap(5), ldap_idmap_range_max 2000200000).
+ */
+const USER_ID_FIRST = 2_100_000_000
+
 /** The configuration file, key by key. What each key does stands in `config.example.toml`. */
 export const configSchema = table({
   state_directory: path('/var/lib/vmhostd'),
@@ -79,7 +85,7 @@ export const configSchema = table({
   }),
   vms: table({
     // 65534 and 65535 are "nobody" and "no user" (systemd.io/UIDS-GIDS); the last 32-bit id means "no change".
-    user_id_first: Type.Integer({ minimum: 65_536, maximum: 4_294_967_293, default: 600_000 }),
+    user_id_first: Type.Integer({ minimum: 65_536, maximum: 4_294_967_293, default: USER_ID_FIRST }),
     user_id_count: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 50_000 }),
   }),
   capacity: table({

@@ -151,6 +151,15 @@ test('a launch is host bookkeeping: it raises no revision', () => {
   assert.equal(store.vms.get(id)?.launch, undefined)
 })
 
+test('with another range of user ids, VMs keep theirs and new ones come from the new range', () => {
+  const { host: before } = store.vms.insert(newVm('web-1'))
+  store.close()
+  store = new Store(directory, { first: 2_100_000_000, count: 3 })
+  assert.deepEqual(store.vms.get('web-1' as VmId)?.host, before)
+  const ids = ['web-2', 'web-3', 'web-4'].map((id) => store.vms.insert(withoutNetwork(id)).host.userId)
+  assert.deepEqual(new Set(ids), new Set([2_100_000_000, 2_100_000_001, 2_100_000_002]))
+})
+
 test('two VMs never share an address, a user id or a device', () => {
   const first = store.vms.insert(newVm('web-1'))
   assert.equal(store.vms.addressHolder('192.0.2.10'), 'web-1')

@@ -18,7 +18,7 @@ export const planSchema = Type.Object(
       Type.Array(
         Type.Object({
           step: Type.String({ examples: ['network.ensure-tap'] }),
-          because: Type.String({ examples: ['there is no device vmt600000'] }),
+          because: Type.String({ examples: ['there is no device vmt2100000000'] }),
           arguments: Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: true }),
         }),
         { description: 'In order, up to the first wait.' },
@@ -49,8 +49,8 @@ export const planSchema = Type.Object(
     examples: [
       {
         outcome: 'act',
-        steps: [{ step: 'network.ensure-tap', because: 'there is no device vmt600000', arguments: {} }],
-        text: 'act\n  network.ensure-tap because there is no device vmt600000',
+        steps: [{ step: 'network.ensure-tap', because: 'there is no device vmt2100000000', arguments: {} }],
+        text: 'act\n  network.ensure-tap because there is no device vmt2100000000',
       },
     ],
   },

@@ -52,7 +52,7 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   monitor_missing: 'asking qemu-system-x86_64 for its version: spawn ENOENT',
   monitor_unreachable: 'pausing web-1: connect ECONNREFUSED',
   monitor_refused: 'resuming web-1: cont: Resetting the Virtual Machine is required',
-  monitor_detached: 'the monitor of web-1 has lost tap vmt600000',
+  monitor_detached: 'the monitor of web-1 has lost tap vmt2100000000',
   processes_left: 'vmhost-web-1.service is gone, and 1 process is left of it',
   guest_over: 'the guest of web-1 is over, and its monitor still runs',
   disk_io_error:
@@ -73,10 +73,10 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   image_source_refused: 'fetching image 9f86d081: plain http: URLs are not allowed',
   image_unavailable: 'fetching image 9f86d081: the answer was 403',
   image_integrity_failed: 'fetching image 9f86d081: verifying it: its SHA-256 is 60303ae2',
-  tap_name_taken: 'setting up tap vmt600000 of VM web-1: a device of that name is not ours',
+  tap_name_taken: 'setting up tap vmt2100000000 of VM web-1: a device of that name is not ours',
   network_failed: 'reading the addresses of this host: netlink does not answer',
   firewall_failed: 'replacing the nftables table inet vmhostd: nft ended with status 1',
-  traffic_failed: 'holding frames for vmt600000: adding to the map guests: ENOSPC',
+  traffic_failed: 'holding frames for vmt2100000000: adding to the map guests: ENOSPC',
   sleep_unsupported:
     'the VM shall sleep when it is idle, and never does: the monitor that is installed cannot save a guest',
   save_failed: 'saving web-1: migrate: the pool has no room',

@@ -155,7 +155,7 @@ const observedSchema = Type.Object(
     error: Type.Optional(
       Type.String({
         description: 'Why the state stands still: the step and its chain of causes. Absent when healthy.',
-        examples: ['network.ensure-tap: making tap vmt600000: device or resource busy'],
+        examples: ['network.ensure-tap: making tap vmt2100000000: device or resource busy'],
       }),
     ),
     fault: Type.Optional(faultSchema),
