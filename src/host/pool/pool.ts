@@ -126,6 +126,7 @@ export class Pool implements Storage {
     await this.#ready()
     const removed = join(this.#paths.tmp, `removed-${randomUUID()}`)
     try {
+      this.savedStates.forget(id)
       if ((await ifThere(stat(this.#paths.vm(id)))) === undefined) return
       // Out of the way in one step, so that half a removal is never seen; what is left after a crash, start sweeps.
       await rename(this.#paths.vm(id), removed)

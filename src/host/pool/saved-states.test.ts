@@ -78,3 +78,11 @@ test('a VM without any directory has no saved state to remove', async (t) => {
   const { states } = await stage(t)
   await states.removePublished('vm-2' as VmId)
 })
+
+test('of a VM that was deleted nothing is remembered for the next of its name', async (t) => {
+  const { states, disk } = await stage(t)
+  await states.removePublished(id)
+  states.forget(id)
+  disk.breaks = true
+  await assert.rejects(states.inspect(id, monitor), { code: 'storage_inspection_failed' })
+})

@@ -64,6 +64,12 @@ export class PoolSavedStates implements SavedStates {
     this.#sync = syncPath
   }
 
+  /** To be called when the directory of a VM goes: nothing of it is kept in memory. */
+  forget(id: VmId): void {
+    this.#lasting.delete(id)
+    this.#checked.forget(id)
+  }
+
   inspect(id: VmId, monitor: SavingMonitor): Promise<SavedState> {
     const doing = `inspecting the saved state of VM ${id}`
     return this.#looks.take(doing, async () => {
