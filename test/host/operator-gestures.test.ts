@@ -99,6 +99,8 @@ for (const [gesture, lines, stops] of CARRIED_OUT) {
       )
     await assertGuestsLive()
     assert.equal(await isStopped(), stops)
+    // A disabled daemon says of its own store that it lasts.
+    if (!stops) await assertAdopted()
     await putBack()
   })
 }
