@@ -20,7 +20,7 @@ export async function openapiDocument(): Promise<object> {
     counters: unused,
     hostView: unused,
     consoles: new ConsoleHub({
-      consoles: { session: () => undefined, onSession: () => () => {} },
+      consoles: { session: () => undefined, lastSession: () => undefined, onSession: () => () => {} },
       store: { vms: { get: () => undefined }, onVmChange: () => () => {} },
     }),
     images: { list: unused, requestRemoval: unused },

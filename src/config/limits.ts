@@ -78,6 +78,11 @@ export const limits = {
   ignoredSourcesMax: 1024,
   ignoredPortsMax: 64,
 
+  /**
+   * VMs whose console masters systemd keeps. It hands over their names in one variable, of 128 KiB at most (MAX_ARG_STRLEN,
+   * execve(2)): past 1,820 names of the longest ids no daemon starts. Stores under way may pass this by `passesMax`.
+   */
+  consolePlacesMax: 1750,
   /** Console output kept for each VM. */
   consoleHistoryBytes: 256 * 1024,
   /**

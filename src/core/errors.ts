@@ -62,6 +62,7 @@ export const faults = {
     retry: 'backoff',
     title: 'The console of the VM could not be made to outlive the daemon',
   },
+  no_console_place: { retry: 'backoff', title: 'The descriptor store has no place for another console' },
   storage_inspection_failed: { retry: 'backoff', title: 'The storage pool could not be inspected' },
   capacity_unknown: {
     retry: 'backoff',

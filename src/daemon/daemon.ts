@@ -141,7 +141,7 @@ export class Daemon {
       plan: (id) => explain(this.#passContext, id),
       console: async (id) => {
         if (this.#store.vms.get(id) === undefined) return undefined
-        return this.#built.consoles.session(id)?.output.since(0).bytes ?? ''
+        return this.#built.consoles.lastSession(id)?.output.since(0).bytes ?? ''
       },
     })
     this.#log.info({ address: controller.listenAddress, port: this.#api.port }, 'listening')

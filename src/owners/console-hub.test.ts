@@ -121,7 +121,7 @@ test('waiting input holds all back, also who comes then, until there is room; th
   session.readInput(false)
   late.type(Buffer.alloc(limits.consoleInputBytesMax + 1))
   assert.ok(other.isHeld)
-  await consoles.removeMaster(web)
+  await consoles.endSession(web)
   assert.ok(!typing.isHeld && !other.isHeld && !late.isHeld)
 })
 
@@ -129,7 +129,7 @@ test('the end of a session sends what is left, then closes or waits', async () =
   const { consoles, session, watch } = await stage()
   const [once, following] = [watch(), watch(true)]
   say(session, 'bye')
-  await consoles.removeMaster(web)
+  await consoles.endSession(web)
   assert.deepEqual([once.text, once.closedWith], ['bye', 'vm_stopped'])
   assert.deepEqual([following.text, following.closedWith], ['bye', undefined])
   assert.deepEqual(following.told.at(-1), { kind: 'waiting', for: 'start' })
@@ -139,11 +139,11 @@ test('the end of a VM under deletion closes all; so does its record going while 
   const ending = await stage()
   const viewers = [ending.watch(), ending.watch(true)]
   ending.store.deleting = true
-  await ending.consoles.removeMaster(web)
+  await ending.consoles.endSession(web)
   for (const { closedWith } of viewers) assert.equal(closedWith, 'vm_deleted')
 
   const going = await stage()
-  await going.consoles.removeMaster(web)
+  await going.consoles.endSession(web)
   const waiting = going.watch(true)
   going.store.changed(web)
   assert.equal(waiting.closedWith, undefined)
@@ -154,6 +154,35 @@ test('the end of a VM under deletion closes all; so does its record going while 
 
 test('one who does not follow and comes when the session has just ended is told so', async () => {
   const { consoles, watch } = await stage()
-  await consoles.removeMaster(web)
+  await consoles.endSession(web)
   assert.equal(watch().closedWith, 'vm_stopped')
+})
+
+test('one who comes after the end is shown what the last session said, from where it stopped', async () => {
+  const { consoles, hub, session, watch } = await stage()
+  say(session, 'panic: all is lost')
+  await consoles.endSession(web)
+  assert.equal(hub.standing(web), 'over')
+  const late = watch()
+  assert.deepEqual([late.text, late.closedWith], ['panic: all is lost', 'vm_stopped'])
+  const back = new FakeViewer()
+  hub.watch(web, back, { follow: false, stoppedAt: { cursor: 7, session: session.id } })
+  assert.equal(back.text, 'all is lost')
+  const following = watch(true)
+  assert.deepEqual([following.text, following.closedWith], ['', undefined])
+})
+
+test('a viewer stays attached over a sleep and a wake, without a seam', async () => {
+  const { consoles, session, watch } = await stage()
+  const viewer = watch()
+  say(session, 'before, ')
+  await consoles.removeMaster(web)
+  assert.equal(viewer.text, 'before, ')
+  viewer.type(Buffer.from('typed'))
+  await consoles.ensureMaster(web)
+  assert.equal(session.terminal.typed, 'typed')
+  say(session, 'after')
+  await turns()
+  assert.equal(viewer.text, 'before, after')
+  assert.equal(viewer.told.length, 1)
 })

@@ -8,7 +8,7 @@ import type { Consoles } from '../ports/consoles.ts'
 import type { Watching } from './watched-console.ts'
 
 export type ConsoleHubOptions = {
-  readonly consoles: Pick<Consoles, 'session' | 'onSession'>
+  readonly consoles: Pick<Consoles, 'session' | 'lastSession' | 'onSession'>
   /** The records of VMs, as far as their consoles depend on them. */
   readonly store: {
     readonly vms: { get(id: VmId): Pick<VmRecord, 'deleting'> | undefined }
@@ -29,8 +29,11 @@ export class ConsoleHub {
     options.store.onVmChange((id) => this.#changed(id))
   }
 
-  hasSession(id: VmId): boolean {
-    return this.#options.consoles.session(id) !== undefined
+  /** What there is to watch: a session with a terminal or without one, the output of the last session, or nothing. */
+  standing(id: VmId): 'attached' | 'detached' | 'over' | 'none' {
+    const session = this.#options.consoles.session(id)
+    if (session !== undefined) return session.isAttached ? 'attached' : 'detached'
+    return this.#options.consoles.lastSession(id) === undefined ? 'none' : 'over'
   }
 
   /** Viewers of this VM, and those who are about to be. */
@@ -52,6 +55,7 @@ export class ConsoleHub {
   #newWatched(id: VmId): WatchedConsole {
     const watched = new WatchedConsole({
       endsWith: () => (this.#isGone(id) ? 'vm_deleted' : undefined),
+      lastSession: () => this.#options.consoles.lastSession(id),
       onEmpty: () => this.#watched.delete(id),
     })
     this.#watched.set(id, watched)

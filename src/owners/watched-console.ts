@@ -4,7 +4,7 @@ import type { CloseCode } from '../core/console/close.ts'
 import type { ConsoleViewer } from '../core/console/console-viewer.ts'
 import type { StoppedAt } from '../core/console/replay.ts'
 import type { WindowSize } from '../core/console/window-size.ts'
-import type { ConsoleSession } from '../ports/consoles.ts'
+import type { ConsoleSession, SessionOutput } from '../ports/consoles.ts'
 
 /** How a viewer wants to watch. */
 export type Watching = {
@@ -17,9 +17,13 @@ export type Watching = {
 export type WatchedConsoleOptions = {
   /** What an end of the session means for all its viewers; undefined where those who follow stay. */
   readonly endsWith: () => CloseCode | undefined
+  /** What the newest session said, when it is over. */
+  readonly lastSession: () => SessionOutput | undefined
   /** The last viewer has gone. */
   readonly onEmpty: () => void
 }
+
+const LAST_OUTPUT = 'this was its last output'
 
 type Watcher = { readonly viewer: ConsoleViewer; readonly follow: boolean }
 
@@ -55,7 +59,7 @@ export class WatchedConsole {
     if (this.#inputPaused) viewer.pauseInput()
     if (this.#session !== undefined) this.#attach(viewer, this.#session, stoppedAt)
     else if (follow) viewer.tell({ kind: 'waiting', for: 'start' })
-    else viewer.close('vm_stopped')
+    else this.#showLast(viewer, stoppedAt)
   }
 
   begin(session: ConsoleSession): void {
@@ -82,8 +86,21 @@ export class WatchedConsole {
     }
   }
 
+  /** To one who does not wait for the next session. */
+  #showLast(viewer: ConsoleViewer, stoppedAt: StoppedAt | undefined): void {
+    const last = this.#options.lastSession()
+    if (last === undefined) return viewer.close('vm_stopped')
+    this.#replay(viewer, last, stoppedAt)
+    viewer.close('vm_stopped', LAST_OUTPUT)
+  }
+
   #attach(viewer: ConsoleViewer, session: ConsoleSession, stoppedAt: StoppedAt | undefined): void {
-    if (!viewer.isOpen) return
+    session.spend(this.#replay(viewer, session, stoppedAt))
+  }
+
+  /** Returns how many bytes were sent. */
+  #replay(viewer: ConsoleViewer, session: SessionOutput, stoppedAt: StoppedAt | undefined): number {
+    if (!viewer.isOpen) return 0
     const { start, end } = session.output
     const { from, lostBytes } = planReplay({ id: session.id, start, end }, stoppedAt)
     const { bytes } = session.output.since(from)
@@ -95,9 +112,8 @@ export class WatchedConsole {
       replayBytes: bytes.length,
       lostBytes,
     })
-    if (bytes.length === 0) return
-    viewer.output(bytes)
-    session.spend(bytes.length)
+    if (bytes.length > 0) viewer.output(bytes)
+    return bytes.length
   }
 
   #flush(): void {

@@ -31,6 +31,8 @@ export class Reconciler {
       if (store.vms.get(id)?.observed.state === 'sleeping') host.units.expectStart()
       this.#notice(id, 'traffic')
     })
+    // A change: what it was refused for is over, and with it the back-off.
+    host.consoles.onPlace((id) => this.#workers.get(id)?.poke('a console place is free', true))
     host.firewall.watch(() => this.#notice(undefined, 'firewall changed'))
     const ids = store.vms.ids()
     const workers = ids.map((id) => this.#worker(id))

@@ -32,8 +32,8 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
       await host.units.ensureStopped(unit.id, signal)
     }
     for (const id of consoles.filter((console) => isSwept({ id: console }))) {
-      log.warn({ vm_id: id }, 'orphan: dropping a console master whose VM is not on record')
-      await host.consoles.removeMaster(id)
+      log.warn({ vm_id: id }, 'orphan: removing a console whose VM is not on record')
+      await host.consoles.remove(id)
     }
     for (const tap of taps.filter(isSwept).filter(isOurs)) {
       log.warn({ vm_id: tap.id, device: tap.device }, 'orphan: removing a tap whose VM is not on record')

@@ -129,7 +129,7 @@ test('a VM that stops is waited for, and its next session is told apart', { skip
   host.host.consoles.say(VM, 'zero\r\nthe first')
   const tab = await openConsole(visited, VM)
   await tab.shows('the first')
-  await host.host.consoles.removeMaster(VM)
+  await host.host.consoles.endSession(VM)
   await tab.isIn('waiting')
   assert.equal(await visited.page.title(), `${VM} · VM stopped`)
   await tab.type('lost')

@@ -1,5 +1,5 @@
 import type { VmId } from '../../src/core/vm/ids.ts'
-import type { ConsoleSession, Consoles } from '../../src/ports/consoles.ts'
+import type { ConsoleSession, Consoles, SessionOutput } from '../../src/ports/consoles.ts'
 import type { SessionView } from './consoles-stage.ts'
 
 /** A session as it is, with its output from `since` on. */
@@ -9,6 +9,10 @@ export function viewSession(session: ConsoleSession | undefined, since: number):
   const text = Buffer.from(bytes).toString('latin1')
   return { session: session.id, start, end: session.output.end, text, inputWaiting: session.inputWaiting }
 }
+
+/** All that is kept of a session. */
+export const textOf = (session: SessionOutput | undefined): string | undefined =>
+  session && Buffer.from(session.output.since(0).bytes).toString('latin1')
 
 /** What one listener heard of one session. */
 export type Heard = {

@@ -4,7 +4,7 @@ import { until } from './until.ts'
 import { heardOf, history, other, viewOf, web } from './consoles-stage.ts'
 import type { ConsolesStage } from './consoles-stage.ts'
 
-type Promised = (what: string, body: (stage: ConsolesStage) => Promise<void>) => void
+export type Promised = (what: string, body: (stage: ConsolesStage) => Promise<void>) => void
 
 /** Lines that are all different, so that a lost, doubled or moved one is seen. */
 const lines = (count: number, from = 0): string =>
@@ -124,11 +124,15 @@ function lifeContract(promise: Promised): void {
     await stage.consoles().ensureMaster(web)
     const { session } = await viewOf(stage, web)
     await stage.say(web, 'goodbye')
-    await stage.consoles().removeMaster(web)
+    await stage.consoles().endSession(web)
+    await stage.consoles().endSession(web)
     const heard = await heardOf(stage, web, ({ unreadAtEnd }) => unreadAtEnd !== undefined)
     assert.deepEqual(heard, { session, from: 0, text: 'goodbye', unreadAtEnd: 0, rooms: 0 })
     assert.equal(await stage.view(web, 0), undefined)
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'ended' })
+    assert.equal(await stage.last(web), 'goodbye')
     await stage.consoles().ensureMaster(web)
+    assert.equal(await stage.last(web), '')
     const next = await viewOf(stage, web)
     assert.notEqual(next.session, session)
     assert.equal(next.end, 0)

@@ -6,7 +6,7 @@ import type { Consoles } from '../../src/ports/consoles.ts'
 import type { Heard } from './console-follower.ts'
 
 /** What of consoles may be asked from another process. */
-export type AskedConsoles = Pick<Consoles, 'inspect' | 'ensureMaster' | 'removeMaster' | 'list' | 'stored'>
+export type AskedConsoles = Omit<Consoles, 'session' | 'lastSession' | 'onSession' | 'onPlace'>
 
 /** A session as it is, with its output from an offset on. */
 export type SessionView = {
@@ -24,6 +24,8 @@ export type ConsolesStage = {
   /** Of the daemon's present life. */
   consoles(): AskedConsoles
   view(id: VmId, since: number): Soon<SessionView | undefined>
+  /** What the newest session said, over or not. */
+  last(id: VmId): Soon<string | undefined>
   /** What a follower heard of each session of a VM in the daemon's present life. */
   heard(id: VmId): Soon<readonly Heard[]>
   type(id: VmId, text: string): Soon<void>
@@ -37,6 +39,8 @@ export type ConsolesStage = {
   drop(id: VmId): Soon<void>
   /** systemd keeps nothing more, until told otherwise. */
   refuse(refusing: boolean): Soon<void>
+  /** systemd has so many places from now on. */
+  limit(places: number): Soon<void>
   /** The daemon dies without a word, and the next one adopts what is stored; resolves with how many that were. */
   restart(): Soon<number>
 }

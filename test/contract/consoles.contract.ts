@@ -3,13 +3,14 @@ import { test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { sessionsContract } from './console-sessions.contract.ts'
+import { sleepContract } from './console-sleeps.contract.ts'
 import { history, other, viewOf, web } from './consoles-stage.ts'
 import type { TestContext } from 'node:test'
 import type { ConsolesStage } from './consoles-stage.ts'
 import type { ConsoleState } from '../../src/core/plan/world.ts'
 
 const isUnprotected = (error: unknown): boolean =>
-  error instanceof HostFault && error.code === 'console_unprotected'
+  error instanceof HostFault && (error.code === 'console_unprotected' || error.code === 'no_console_place')
 
 const pathOf = (state: ConsoleState): string | undefined =>
   state.kind === 'stored' ? state.ptsPath : undefined
@@ -25,6 +26,7 @@ export function consolesContract(
   }
 
   sessionsContract(promise)
+  sleepContract(promise)
 
   promise('a console that was never made is absent', async (stage) => {
     assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })
@@ -71,10 +73,11 @@ export function consolesContract(
     await stage.consoles().ensureMaster(other)
     await stage.say(web, 'hello')
     await history(stage, web, (text) => text === 'hello')
-    await stage.consoles().removeMaster(web)
-    await stage.consoles().removeMaster(web)
+    await stage.consoles().remove(web)
+    await stage.consoles().remove(web)
     assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })
     assert.equal(await stage.view(web, 0), undefined)
+    assert.equal(await stage.last(web), undefined)
     assert.deepEqual(await stage.consoles().list(), [other])
     await stage.consoles().ensureMaster(web)
     assert.equal((await stage.consoles().inspect(web)).kind, 'stored')
@@ -116,13 +119,13 @@ export function consolesContract(
     assert.deepEqual(after.map(pathOf), before)
     await stage.say(web, 'still here')
     await history(stage, web, (text) => text === 'still here')
-    await stage.consoles().removeMaster(web)
+    await stage.consoles().remove(web)
     assert.deepEqual(await stage.consoles().list(), [other])
   })
 
   promise('a removed console does not come back in the next life', async (stage) => {
     await stage.consoles().ensureMaster(web)
-    await stage.consoles().removeMaster(web)
+    await stage.consoles().remove(web)
     assert.equal(await stage.restart(), 0)
     assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })
   })

@@ -11,7 +11,7 @@ import { ConsoleMasters } from '../../src/host/pty/console-masters.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { FakeConsoles, fakeDescriptorStore } from '../fakes/fake-consoles.ts'
 import { MemoryDescriptorStore } from '../fakes/memory-descriptor-store.ts'
-import { ConsoleFollower, viewSession } from './console-follower.ts'
+import { ConsoleFollower, textOf, viewSession } from './console-follower.ts'
 import { consolesContract } from './consoles.contract.ts'
 import { realTerminals } from './real-terminals.ts'
 import type { Consoles } from '../../src/ports/consoles.ts'
@@ -22,10 +22,11 @@ const web = 'web-1' as VmId
 type Life = { readonly consoles: Consoles; readonly follower: ConsoleFollower }
 
 /** The viewers' side, where that is this process. */
-function sessionsOf(life: () => Life): Pick<ConsolesStage, 'view' | 'heard' | 'type' | 'resize'> {
+function sessionsOf(life: () => Life): Pick<ConsolesStage, 'view' | 'last' | 'heard' | 'type' | 'resize'> {
   const session = (id: VmId) => life().consoles.session(id)
   return {
     view: (id, since) => viewSession(session(id), since),
+    last: (id) => textOf(life().consoles.lastSession(id)),
     heard: (id) => life().follower.of(id),
     type: (id, text) => session(id)?.write(Buffer.from(text)),
     resize: (id, size) => session(id)?.resize(size),
@@ -49,6 +50,9 @@ consolesContract('fake consoles', () => {
     drop: (id) => void store.terminals.delete(id),
     refuse: (refusing) => {
       store.refusing = refusing
+    },
+    limit: (places) => {
+      store.places = places
     },
     restart: () => {
       life.consoles.close()
@@ -92,6 +96,9 @@ consolesContract('console masters', (t) => {
     drop: (id) => store.remove(consoleName(id)),
     refuse: (refusing) => {
       store.refusing = refusing
+    },
+    limit: (places) => {
+      store.max = places
     },
     restart: () => {
       life.consoles.close()

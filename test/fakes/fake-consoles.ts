@@ -7,17 +7,22 @@ import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Consoles } from '../../src/ports/consoles.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
-export type ConsolesMethod = 'inspect' | 'ensureMaster' | 'removeMaster' | 'list' | 'stored'
+export type ConsolesMethod = Exclude<keyof Consoles, 'session' | 'lastSession' | 'onSession' | 'onPlace'>
 
-/** What outlives a daemon: the pty masters that systemd keeps, by VM. */
+/** What outlives a daemon, by VM: the pty masters that systemd keeps, and the newest sessions. */
 export type FakeDescriptorStore = {
   readonly terminals: Map<VmId, FakeTerminal>
+  readonly sessions: Map<VmId, FakeTerminal>
+  /** How many masters may be stored. */
+  places: number
   refusing: boolean
   made: number
 }
 
 export const fakeDescriptorStore = (): FakeDescriptorStore => ({
   terminals: new Map(),
+  sessions: new Map(),
+  places: Infinity,
   refusing: false,
   made: 0,
 })
@@ -25,7 +30,10 @@ export const fakeDescriptorStore = (): FakeDescriptorStore => ({
 /** Consoles in memory. A new one on the same `store` is the daemon's next life, once it has adopted. */
 export class FakeConsoles implements Consoles {
   readonly #faults = new FaultSwitch<ConsolesMethod>()
-  readonly #open = new Map<VmId, FakeSession>()
+  /** The newest session of each VM, over or not. */
+  readonly #sessions = new Map<VmId, FakeSession>()
+  readonly #refused = new Set<VmId>()
+  readonly #places = new Listeners<[VmId]>()
   readonly #begins = new Listeners<[VmId, FakeSession]>()
   readonly #store: FakeDescriptorStore
 
@@ -35,21 +43,38 @@ export class FakeConsoles implements Consoles {
 
   /** Takes over what an earlier life stored; returns how many consoles. */
   adopt(): number {
-    for (const [id, terminal] of this.#store.terminals) this.#begin(id, terminal)
-    return this.#open.size
+    for (const [id, terminal] of this.#store.sessions) {
+      const session = this.#begin(id, terminal)
+      if (this.#store.terminals.has(id)) session.attach(true)
+    }
+    return this.#store.terminals.size
   }
 
   failNext(method: ConsolesMethod, fault: HostFault, moment?: FaultMoment): void {
     this.#faults.failNext(method, fault, moment)
   }
 
+  /** systemd has so many places from now on. */
+  limit(places: number): void {
+    this.#store.places = places
+  }
+
   /** The guest writes to its console. */
   say(id: VmId, text: string | Uint8Array): void {
-    this.#open.get(id)?.say(Buffer.from(text))
+    this.session(id)?.say(Buffer.from(text))
   }
 
   session(id: VmId): FakeSession | undefined {
-    return this.#open.get(id)
+    const session = this.#sessions.get(id)
+    return session?.terminal.isOver === true ? undefined : session
+  }
+
+  lastSession(id: VmId): FakeSession | undefined {
+    return this.#sessions.get(id)
+  }
+
+  onPlace(listener: (id: VmId) => void): () => void {
+    return this.#places.add(listener)
   }
 
   onSession(listener: (id: VmId, session: FakeSession) => void): () => void {
@@ -58,54 +83,96 @@ export class FakeConsoles implements Consoles {
 
   inspect(id: VmId): Promise<ConsoleState> {
     return this.#faults.run('inspect', () => {
-      const [stored, open] = [this.#store.terminals.get(id), this.#open.has(id)]
-      if (stored !== undefined && open) return { kind: 'stored', ptsPath: stored.path }
-      return { kind: stored !== undefined || open ? 'unprotected' : 'absent' }
+      const [stored, session] = [this.#store.terminals.get(id), this.#sessions.get(id)]
+      if (session?.isAttached === true)
+        return stored === undefined ? { kind: 'unprotected' } : { kind: 'stored', ptsPath: stored.path }
+      if (stored !== undefined) return { kind: 'unprotected' }
+      if (session === undefined) return { kind: 'absent' }
+      return { kind: session.terminal.isOver ? 'ended' : 'detached' }
     })
   }
 
   ensureMaster(id: VmId): Promise<string> {
     return this.#faults.run('ensureMaster', () => {
-      if (this.#store.refusing)
-        throw new HostFault('console_unprotected', `storing console-${id} with systemd`)
-      const open = this.#open.get(id)
+      const { terminals, sessions, places, refusing } = this.#store
+      if (refusing) throw new HostFault('console_unprotected', `storing console-${id} with systemd`)
+      if (!terminals.has(id) && terminals.size >= places) {
+        this.#refused.add(id)
+        throw new HostFault('no_console_place', `storing console-${id} with systemd`)
+      }
+      const open = this.session(id)
       const terminal = open?.terminal ?? new FakeTerminal(++this.#store.made)
-      this.#store.terminals.set(id, terminal)
-      if (open === undefined) this.#begin(id, terminal)
+      if (open?.isAttached !== true) terminal.path = `/dev/pts/${++this.#store.made}`
+      terminals.set(id, terminal)
+      sessions.set(id, terminal)
+      ;(open ?? this.#begin(id, terminal)).attach(true)
       return terminal.path
     })
   }
 
   removeMaster(id: VmId): Promise<void> {
     return this.#faults.run('removeMaster', () => {
-      const open = this.#open.get(id)
-      this.#store.terminals.delete(id)
-      this.#open.delete(id)
-      open?.end()
+      this.#sessions.get(id)?.attach(false)
+      this.#free(id)
     })
+  }
+
+  endSession(id: VmId): Promise<void> {
+    return this.#faults.run('endSession', () => {
+      this.#sessions.get(id)?.end()
+      this.#free(id)
+    })
+  }
+
+  remove(id: VmId): Promise<void> {
+    return this.#faults.run('remove', () => {
+      this.#sessions.get(id)?.end()
+      this.#sessions.delete(id)
+      this.#store.sessions.delete(id)
+      this.#free(id)
+    })
+  }
+
+  /** The host was booted again: neither a process nor a file in /run is left. */
+  reboot(): void {
+    this.#store.terminals.clear()
+    this.#store.sessions.clear()
+    this.#sessions.clear()
   }
 
   list(): Promise<readonly VmId[]> {
     return this.#faults.run('list', () => [
-      ...new Set([...this.#store.terminals.keys(), ...this.#open.keys()]),
+      ...new Set([...this.#store.terminals.keys(), ...this.#sessions.keys()]),
     ])
   }
 
   stored(): Promise<readonly VmId[]> {
     return this.#faults.run('stored', () =>
-      [...this.#open.keys()].filter((id) => this.#store.terminals.has(id)),
+      [...this.#sessions].flatMap(([id, { isAttached }]) =>
+        isAttached && this.#store.terminals.has(id) ? [id] : [],
+      ),
     )
   }
 
   /** For the end of this life: what is stored stays stored. */
   close(): void {
-    for (const session of this.#open.values()) session.forget()
-    this.#open.clear()
+    for (const session of this.#sessions.values()) session.forget()
+    this.#sessions.clear()
   }
 
-  #begin(id: VmId, terminal: FakeTerminal): void {
+  #begin(id: VmId, terminal: FakeTerminal): FakeSession {
     const session = new FakeSession(terminal)
-    this.#open.set(id, session)
-    this.#begins.tell(id, session)
+    this.#sessions.set(id, session)
+    if (!terminal.isOver) this.#begins.tell(id, session)
+    return session
+  }
+
+  #free(id: VmId): void {
+    this.#store.terminals.delete(id)
+    this.#refused.delete(id)
+    const [next] = this.#refused
+    if (next === undefined) return
+    this.#refused.delete(next)
+    this.#places.tell(next)
   }
 }

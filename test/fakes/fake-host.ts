@@ -96,8 +96,8 @@ export class FakeHost implements Host {
     for (const id of this.storage.disks.keys()) {
       await this.fakeUnits.ensureStopped(id, new AbortController().signal)
       this.monitor.ended(id)
-      await this.consoles.removeMaster(id)
     }
+    this.consoles.reboot()
     for (const device of [...this.taps.devices.keys()]) this.taps.devices.delete(device)
     this.firewall.flush()
     this.traffic.reboot()

@@ -6,9 +6,13 @@ import type { Ring } from '../../src/core/console/ring.ts'
 import type { WindowSize } from '../../src/core/console/window-size.ts'
 import type { ConsoleSession } from '../../src/ports/consoles.ts'
 
-/** A terminal in memory, which outlives the daemon: what was said on it and typed into it since its VM's start. */
+/** A session in memory, which outlives the daemon: what was said and typed since its VM's start, and its terminal's path. */
 export class FakeTerminal {
-  readonly path: string
+  /** Another one each time that the session gets a terminal. */
+  path: string
+  isOver = false
+  /** Typed while the session had no terminal. */
+  readonly unread: Uint8Array[] = []
   readonly sessionId: string
   readonly history: Ring = ringInMemory(limits.consoleHistoryBytes, limits.consoleReadBytes)
   readonly #typed: Uint8Array[] = []
@@ -41,6 +45,7 @@ export class FakeSession implements ConsoleSession {
   readonly #rooms = new Listeners()
   readonly #waiting: Uint8Array[] = []
   #reading = true
+  #attached = false
   #told = true
   #over = false
 
@@ -62,13 +67,26 @@ export class FakeSession implements ConsoleSession {
     return this.#rooms.add(listener)
   }
 
+  get isAttached(): boolean {
+    return this.#attached
+  }
+
+  /** Gets a terminal; or loses it, and what its guest had not read waits for the next. */
+  attach(attached: boolean): void {
+    this.#attached = attached
+    if (attached) for (const bytes of this.terminal.unread.splice(0)) this.write(bytes)
+    else this.terminal.unread.push(...this.#waiting.splice(0))
+    this.#tell()
+  }
+
   get inputWaiting(): number {
-    return this.#waiting.reduce((sum, { length }) => sum + length, 0)
+    return [...this.#waiting, ...this.terminal.unread].reduce((sum, { length }) => sum + length, 0)
   }
 
   write(bytes: Uint8Array): void {
     if (this.#over) return
-    if (this.#reading) this.terminal.type(bytes)
+    if (!this.#attached) this.terminal.unread.push(bytes.slice())
+    else if (this.#reading) this.terminal.type(bytes)
     else this.#waiting.push(bytes.slice())
   }
 
@@ -100,8 +118,10 @@ export class FakeSession implements ConsoleSession {
   /** What the end of the VM does to it. */
   end(): void {
     if (this.#over) return
-    this.#tell()
+    this.attach(false)
     this.#over = true
+    this.terminal.isOver = true
+    this.terminal.unread.length = 0
     this.#ends.tell()
   }
 

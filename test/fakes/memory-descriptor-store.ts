@@ -7,6 +7,8 @@ import type { InheritedDescriptor } from '../../src/host/systemd/inherited-descr
 /** Keeps duplicates of descriptors in this very process, as systemd would in its own. */
 export class MemoryDescriptorStore implements DescriptorStore {
   refusing = false
+  /** How many may be stored. */
+  max = Infinity
   readonly #entries: { readonly name: string; readonly fd: number }[] = []
 
   takeInherited(): readonly InheritedDescriptor[] {
@@ -15,6 +17,7 @@ export class MemoryDescriptorStore implements DescriptorStore {
 
   async store(name: string, fd: number): Promise<void> {
     if (this.refusing) throw new HostFault('console_unprotected', `storing ${name}`)
+    if (this.#entries.length >= this.max) throw new HostFault('no_console_place', `storing ${name}`)
     this.#entries.push({ name, fd: duplicate(fd) })
   }
 
@@ -28,6 +31,10 @@ export class MemoryDescriptorStore implements DescriptorStore {
 
   async names(): Promise<ReadonlySet<string>> {
     return new Set(this.#entries.map(({ name }) => name))
+  }
+
+  async places(): Promise<number> {
+    return this.max
   }
 
   close(): void {

@@ -15,7 +15,7 @@ import { notify, notifyBarrier, notifyReady } from '../../src/host/systemd/notif
 import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
-import { ConsoleFollower, viewSession } from '../contract/console-follower.ts'
+import { ConsoleFollower, textOf, viewSession } from '../contract/console-follower.ts'
 import type { WindowSize } from '../../src/core/console/window-size.ts'
 
 export type AgentRequest = { readonly method: AgentMethod; readonly id: VmId; readonly argument?: unknown }
@@ -35,6 +35,9 @@ const methods = {
   inspect: (id: VmId) => consoles.inspect(id),
   ensureMaster: (id: VmId) => consoles.ensureMaster(id),
   removeMaster: (id: VmId) => consoles.removeMaster(id),
+  endSession: (id: VmId) => consoles.endSession(id),
+  remove: (id: VmId) => consoles.remove(id),
+  last: (id: VmId) => textOf(consoles.lastSession(id)),
   list: () => consoles.list(),
   stored: () => consoles.stored(),
   view: (id: VmId, since: unknown) => viewSession(consoles.session(id), Number(since)),
@@ -50,9 +53,9 @@ const methods = {
     notify(`FDSTOREREMOVE=1\nFDNAME=${consoleName(id)}`)
     return notifyBarrier()
   },
-  /** systemd's store is full, until it is emptied. */
-  fill: () => {
-    for (let file = 0; file < Number(fillers); file++) {
+  /** systemd's store is full but for so many places, until it is emptied. */
+  fill: (_id: VmId, places: unknown) => {
+    for (let file = 0; file < Number(fillers) - Number(places ?? 0); file++) {
       notify('FDSTORE=1\nFDNAME=filler', [openSync('/dev/null', 'r')])
     }
     return notifyBarrier()

@@ -26,7 +26,7 @@ async function consoleFor(t: TestContext): Promise<string> {
   await service.install({}, true)
   t.after(async () => {
     await systemctl('start', service.name)
-    await service.consoles.removeMaster(web)
+    await service.consoles.remove(web)
   })
   return service.consoles.ensureMaster(web)
 }

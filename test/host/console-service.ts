@@ -108,6 +108,8 @@ export class ConsoleService {
     inspect: (id) => this.ask('inspect', id) as ReturnType<Consoles['inspect']>,
     ensureMaster: (id) => this.ask('ensureMaster', id) as Promise<string>,
     removeMaster: (id) => this.ask('removeMaster', id) as Promise<never>,
+    endSession: (id) => this.ask('endSession', id) as Promise<never>,
+    remove: (id) => this.ask('remove', id) as Promise<never>,
     list: () => this.ask('list') as Promise<VmId[]>,
     stored: () => this.ask('stored') as Promise<VmId[]>,
   }
@@ -116,8 +118,9 @@ export class ConsoleService {
     return ((await this.ask('view', id, since)) ?? undefined) as SessionView | undefined
   }
 
-  readonly sessions: Pick<ConsolesStage, 'view' | 'heard' | 'type' | 'resize'> = {
+  readonly sessions: Pick<ConsolesStage, 'view' | 'last' | 'heard' | 'type' | 'resize'> = {
     view: (id, since) => this.view(id, since),
+    last: async (id) => ((await this.ask('last', id)) ?? undefined) as string | undefined,
     heard: (id) => this.ask('heard', id) as ReturnType<ConsolesStage['heard']>,
     type: async (id, typed) => void (await this.ask('type', id, typed)),
     resize: async (id, size) => void (await this.ask('resize', id, size)),

@@ -26,7 +26,7 @@ async function serviceFor(t: TestContext, setting: Setting = {}, enabled = true)
   t.after(async () => {
     await systemctl('start', service.name)
     await service.ask('empty')
-    for (const id of await service.consoles.list()) await service.consoles.removeMaster(id)
+    for (const id of await service.consoles.list()) await service.consoles.remove(id)
     await service.ask('forget')
   })
   return service
@@ -43,6 +43,7 @@ consolesContract(
       ...terminals,
       consoles: () => consoles,
       drop: async (id) => void (await service.ask('drop', id)),
+      limit: async (places) => void (await service.ask('fill', web, places)),
       refuse: async (refusing) => void (await service.ask(refusing ? 'fill' : 'empty')),
       restart: async () => {
         await service.crash()

@@ -14,6 +14,7 @@ import {
 import { guestImage, guestRequest } from '../../lab/inside/guest.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty, upgradeDaemon } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import { adoptionReport } from './adoption-report.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
 
 const KEEPER = 'keeper'
@@ -113,9 +114,7 @@ test('an executable that cannot use the descriptor store says why, and its statu
 
 test('the daemon reports after a start what it adopted', async () => {
   await restarted(() => sh('systemctl', 'restart', 'vmhostd'))
-  const log = await sh('journalctl', '--unit=vmhostd', '--output=cat')
-  const line = log.split('\n').findLast((text) => text.includes('adopted_console_count')) ?? '{}'
-  const report = JSON.parse(line) as Record<string, unknown>
+  const report = await adoptionReport()
   assert.equal(report['descriptor_store_available'], true)
   assert.equal(report['adopted_console_count'], report['running_unit_count'])
 })

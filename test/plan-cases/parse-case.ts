@@ -256,11 +256,17 @@ function unitOf([kind = 'active', ...words]: string[]): UnitState {
 }
 
 function consoleOf([kind = 'stored']: string[]): ConsoleState {
-  assert.ok(
-    kind === 'stored' || kind === 'absent' || kind === 'unprotected',
-    `no such console state: ${kind}`,
-  )
-  return kind === 'stored' ? { kind, ptsPath: '/dev/pts/7' } : { kind }
+  switch (kind) {
+    case 'stored':
+      return { kind, ptsPath: '/dev/pts/7' }
+    case 'absent':
+    case 'detached':
+    case 'ended':
+    case 'unprotected':
+      return { kind }
+    default:
+      return assert.fail(`no such console state: ${kind}`)
+  }
 }
 
 function monitorOf([kind = 'running', ...words]: string[]): MonitorState {

@@ -13,11 +13,12 @@ export function openTty(
   { id, deleting, observed }: VmRecord,
   watching: Watching,
 ): Result<OpenedConsole, Rejection> {
-  if (!hub.hasSession(id)) {
-    if (deleting)
-      return err({ code: 'vm_deleting', detail: `${id} is being deleted, and its console is gone` })
-    if (!watching.follow) return err({ code: 'vm_not_running', detail: notRunning(id, observed.state) })
-  }
+  const standing = hub.standing(id)
+  const isLost = standing === 'detached' && HAS_GUEST.includes(observed.state)
+  if (deleting && standing !== 'attached' && standing !== 'detached')
+    return err({ code: 'vm_deleting', detail: `${id} is being deleted, and its console is gone` })
+  if (!watching.follow && (standing === 'none' || isLost))
+    return err({ code: 'vm_not_running', detail: notRunning(id, observed.state) })
   const release = hub.reserve(id)
   if (release === undefined) {
     const detail = `${limits.consoleViewersMax} viewers watch the console of ${id} already`

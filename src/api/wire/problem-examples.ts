@@ -58,6 +58,8 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   disk_io_error:
     'resuming VM web-1: the guest stands still again: the pool has no room for what it writes; it goes on by itself when there is room again',
   wait_overdue: 'web-1 has been stopping for 40 s, and should have stopped in 30 s',
+  no_console_place:
+    'storing console-web-1 with systemd: all 1750 places are taken by VMs that run; it is tried again when one is free',
   console_unprotected: 'storing console-web-1 with systemd: its descriptor store is full',
   storage_inspection_failed: 'inspecting the storage pool: its mark is missing; is it mounted?',
   capacity_unknown: 'the last look at the host is 20 s old, and nothing is promised on one older than 15 s',

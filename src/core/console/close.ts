@@ -3,7 +3,7 @@
  * over the wire is the code, then where there is more to say a colon and words.
  */
 export const closes = {
-  vm_stopped: { status: 1000, title: 'The VM has stopped, and its console with it' },
+  vm_stopped: { status: 1000, title: 'The VM has stopped, and its console session with it' },
   vm_deleted: { status: 1000, title: 'The VM is gone' },
   shell_ended: { status: 1000, title: 'The shell has ended' },
   daemon_stops: {

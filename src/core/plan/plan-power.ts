@@ -39,12 +39,18 @@ function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: Wo
 export const whyStop = ({ desired }: VmRecord): string =>
   desired.power === 'stopped' ? 'power shall be stopped' : 'a stop was accepted and comes before any start'
 
-/** A console session ends with the VM; asked only where the unit is gone or goes in the same plan. */
+/** A console session ends with a stop, and its output stays; asked only if the unit is gone or goes in the same plan. */
+export function endConsole(world: World): Facet {
+  return when('console', world.console, ({ kind }) =>
+    kind === 'absent' || kind === 'ended'
+      ? []
+      : [{ kind: 'console.end-session', because: 'the console session ends with the VM' }],
+  )
+}
+
 export function removeConsole(world: World): Facet {
   return when('console', world.console, ({ kind }) =>
-    kind === 'absent'
-      ? []
-      : [{ kind: 'console.remove-master', because: 'the console session ends with the VM' }],
+    kind === 'absent' ? [] : [{ kind: 'console.remove', because: 'the VM is being deleted' }],
   )
 }
 
@@ -83,7 +89,7 @@ function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
   return when('console', world.console, (console) => {
     const steps: Step[] = []
     if (console.kind !== 'stored') {
-      steps.push({ kind: 'console.ensure-master', because: `the console master is ${console.kind}` })
+      steps.push({ kind: 'console.ensure-master', because: `the console is ${console.kind}` })
     }
     const paused = record.desired.power === 'paused' && capabilities.startPaused
     steps.push({

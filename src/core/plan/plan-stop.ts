@@ -1,5 +1,5 @@
 import { inOrder, when } from './facet.ts'
-import { removeConsole, removeUnit, whyStop } from './plan-power.ts'
+import { endConsole, removeUnit, whyStop } from './plan-power.ts'
 import { mayBeSaved } from './plan-wake.ts'
 import { owesStop } from '../vm/stops.ts'
 import type { VmRecord } from '../vm/record.ts'
@@ -9,7 +9,7 @@ import type { World } from './world.ts'
 /** What a stop removes, in this order: the unit, the console session, and what was saved of the guest. */
 export const removeGuest = (record: VmRecord, world: World): readonly (() => Facet)[] => [
   () => removeUnit(record, world),
-  () => removeConsole(world),
+  () => endConsole(world),
   () => removeSaved(record, world),
 ]
 

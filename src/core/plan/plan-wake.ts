@@ -48,6 +48,17 @@ export function wakeReason(
   return growDiskOnline && disk !== undefined && disk.sizeMib < desired.disk.sizeMib ? 'change' : undefined
 }
 
+/** A guest that sleeps needs no terminal: its place in the descriptor store is for one that runs. */
+export function giveUpPlace(record: VmRecord, world: World, { capabilities }: Facts): Facet {
+  const { unit, console, saved } = world
+  if (!unit.known || !isGone(unit.value) || !saved.known || !console.known) return []
+  if (console.value.kind !== 'stored' && console.value.kind !== 'unprotected') return []
+  const wakes = saved.value.kind === 'present' && wakeReason(record, world, capabilities) !== undefined
+  return wakes
+    ? []
+    : [{ kind: 'console.remove-master', because: 'the guest is saved, and needs no terminal until it wakes' }]
+}
+
 /** Brings a guest back that no unit has, where something wants it; else it sleeps on. */
 export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
   return when('unit', world.unit, (unit) =>
@@ -108,7 +119,7 @@ function startRestoring(record: VmRecord, world: World, { facts, reason }: Wante
     const because = `the guest is saved, and ${WHY[reason]}`
     const steps: Step[] = [...images]
     if (kind !== 'stored') {
-      steps.push({ kind: 'console.ensure-master', because: `the console master is ${kind}` })
+      steps.push({ kind: 'console.ensure-master', because: `the console is ${kind}` })
     }
     steps.push({ kind: 'unit.ensure-started', paused: true, restore: true, because })
     steps.push({ kind: 'monitor.ensure-restored', because })

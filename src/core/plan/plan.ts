@@ -21,7 +21,7 @@ import {
 } from './plan-sleep.ts'
 import { removeGuest } from './plan-stop.ts'
 import { owesStop } from '../vm/stops.ts'
-import { fallAsleepOrGoOn, isSavedOutsideUnit, wakeGuest } from './plan-wake.ts'
+import { fallAsleepOrGoOn, giveUpPlace, isSavedOutsideUnit, wakeGuest } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facts } from './facts.ts'
 import type { Plan } from './step.ts'
@@ -78,6 +78,7 @@ function planAsleep(record: VmRecord, world: World, facts: Facts): Plan {
     () => removeUnit(record, world),
     () => ensureNetwork(world, facts),
     () => ensureHeld(record, world, facts),
+    () => giveUpPlace(record, world, facts),
     () => wakeGuest(record, world, facts),
   )
 }

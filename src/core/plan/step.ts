@@ -22,6 +22,8 @@ export type StepArguments = {
   'network.remove-firewall': NoArguments
   'console.ensure-master': NoArguments
   'console.remove-master': NoArguments
+  'console.end-session': NoArguments
+  'console.remove': NoArguments
   /** `restore`: from what was saved; the vCPUs stand still then. */
   'unit.ensure-started': { readonly paused: boolean; readonly restore: boolean }
   'unit.ensure-stopped': NoArguments

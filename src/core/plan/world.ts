@@ -35,9 +35,12 @@ export type UnitState =
   /** The unit is gone or failed, yet processes are left in its control group: what they hold open, nobody else may open. */
   | { readonly kind: 'leftover'; readonly pids: readonly number[] }
 
-/** The pty of a VM. `stored`: its master is in the descriptor store, as read back from systemd. */
+/**
+ * The console of a VM. `stored`: its master is in the descriptor store, as read back from systemd. `detached`: its session
+ * goes on without a terminal. `ended`: the session is over, and its output is kept.
+ */
 export type ConsoleState =
-  | { readonly kind: 'absent' }
+  | { readonly kind: 'absent' | 'detached' | 'ended' }
   | { readonly kind: 'stored'; readonly ptsPath: string }
   | { readonly kind: 'unprotected' }
 

@@ -61,8 +61,10 @@ const FAILURES: Readonly<Record<string, (vm: string) => Failure>> = {
 /** What the end of a console means. Throws CtlError where it ended otherwise than well. */
 export function endingOf(close: ConsoleClose, vm: string): Ending {
   const { code, words } = close
-  if (code === 'vm_stopped')
-    return { status: exitStatus.done, words: `${vm} has stopped, and its console with it` }
+  if (code === 'vm_stopped') {
+    const after = words === '' ? 'has stopped, and its console with it' : `has stopped: ${words}`
+    return { status: exitStatus.done, words: `${vm} ${after}` }
+  }
   if (code === 'vm_deleted') return { status: exitStatus.done, words: `${vm} is gone` }
   if (code === 'shell_ended') {
     const [, digits] = /^exit status (\d+)$/.exec(words) ?? []

@@ -2,8 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, rmSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { Ring } from '../../core/console/ring.ts'
+import { DEFAULT_WINDOW } from '../../core/console/window-size.ts'
 import { allocate, mapFile } from '../ffi/map-file.ts'
 import type { RingMemory } from '../../core/console/ring.ts'
+import type { WindowSize } from '../../core/console/window-size.ts'
 import type { FileMapping } from '../ffi/map-file.ts'
 
 /**
@@ -14,11 +16,13 @@ import type { FileMapping } from '../ffi/map-file.ts'
  *     12  32 bits   bytes of a guard of the ring
  *     16  64 bits   end of the output
  *     24  16 bytes  id of the session
+ *     40  16 bits   columns of the terminal's window, 16 bits rows; zero until somebody sets them
+ *     44  32 bits   1 when the session is over
  *     64            the ring
  */
 const MAGIC = 'vmhostcs'
 const VERSION = 1
-const AT = { version: 8, guard: 12, end: 16, session: 24, ring: 64 }
+const AT = { version: 8, guard: 12, end: 16, session: 24, window: 40, over: 44, ring: 64 }
 const SESSION_BYTES = 16
 
 const GUARD = limits.consoleReadBytes
@@ -27,17 +31,44 @@ const FILE_BYTES = AT.ring + RING_BYTES
 
 const newSessionId = (): string => randomBytes(SESSION_BYTES / 2).toString('hex')
 
-/** What a console said, since its session began: in a file, which outlives the daemon with all that was read of the pty. */
+/**
+ * What a console said since its session began, and what the session is without its terminal: in a file, which outlives
+ * the daemon with all that was read of the pty.
+ */
 export class ConsoleHistory {
   /** 16 lower-case hexadecimal digits. */
   readonly session: string
   readonly ring: Ring
   readonly #memory: HistoryMemory | undefined
+  #window: WindowSize
+  #isOver: boolean
 
   private constructor(session: string, ring: Ring, memory?: HistoryMemory) {
     this.session = session
     this.ring = ring
     this.#memory = memory
+    this.#window = memory?.window ?? DEFAULT_WINDOW
+    this.#isOver = memory?.isOver ?? false
+  }
+
+  /** The size of the terminal's window, for the next terminal of the session. */
+  get window(): WindowSize {
+    return this.#window
+  }
+
+  set window(size: WindowSize) {
+    this.#window = size
+    if (this.#memory !== undefined) this.#memory.window = size
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  /** Ends the session; its output stays. */
+  end(): void {
+    this.#isOver = true
+    this.#memory?.markOver()
   }
 
   /**
@@ -128,6 +159,27 @@ class HistoryMemory implements RingMemory {
     this.#header.writeUInt32LE(GUARD, AT.guard)
     this.#header.write(session, AT.session, 'latin1')
     this.#header.write(MAGIC, 'latin1')
+  }
+
+  /** Undefined until somebody set it. */
+  get window(): WindowSize | undefined {
+    const cols = this.#header.readUInt16LE(AT.window)
+    const rows = this.#header.readUInt16LE(AT.window + 2)
+    return cols === 0 || rows === 0 ? undefined : { cols, rows }
+  }
+
+  set window({ cols, rows }: WindowSize) {
+    if (this.#mapping === undefined) return
+    this.#header.writeUInt16LE(cols, AT.window)
+    this.#header.writeUInt16LE(rows, AT.window + 2)
+  }
+
+  get isOver(): boolean {
+    return this.#header.readUInt32LE(AT.over) !== 0
+  }
+
+  markOver(): void {
+    if (this.#mapping !== undefined) this.#header.writeUInt32LE(1, AT.over)
   }
 
   /** The session's id. Throws an error that says what is wrong with the file. */

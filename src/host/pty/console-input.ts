@@ -43,6 +43,16 @@ export class ConsoleInput {
     this.#retryLater()
   }
 
+  /** Returns what waits, in order; it waits here no more. */
+  takeWaiting(): Uint8Array {
+    const pieces: Uint8Array[] = []
+    for (let head = this.#waiting.head(); head.length > 0; head = this.#waiting.head()) {
+      pieces.push(head.slice())
+      this.#waiting.drop(head.length)
+    }
+    return Buffer.concat(pieces)
+  }
+
   /** Whatever waits is given up. */
   close(): void {
     this.#closed = true

@@ -213,24 +213,31 @@ test('listeners hear of much output once for many reads', async (t) => {
   assert.ok(told < 1.5 * rounds, `told ${told} times`)
 })
 
-test('what a guest said in its last moment is told before the end, though reading paused', (t) => {
+test('what a guest said in its last moment is told before its terminal goes, though reading paused', (t) => {
   const terminal = openConsole(t)
   terminal.spend(10 * limits.consoleMovedBytesPerSecond)
   const heard: string[] = []
   terminal.onOutput(() => heard.push(output(terminal)))
-  terminal.onEnd(() => heard.push('end'))
   writeOnce(terminal.path, 'goodbye')
-  terminal.end()
-  terminal.end()
-  assert.deepEqual(heard, ['goodbye', 'end'])
+  terminal.takeLeave()
+  terminal.takeLeave()
+  assert.deepEqual(heard, ['goodbye'])
 })
 
-test('nothing happens to a console that has ended', async (t) => {
+test('a terminal that goes gives back what no program has read, in order', (t) => {
+  const terminal = openConsole(t)
+  const typed = Array.from({ length: 20_000 }, (_, line) => `line ${line}\n`).join('')
+  terminal.write(Buffer.from(typed))
+  assert.ok(terminal.inputWaiting > 0, 'the terminal took all of it')
+  assert.equal(Buffer.from(terminal.takeLeave()).toString(), typed)
+})
+
+test('nothing happens to a terminal that is gone', async (t) => {
   const terminal = openConsole(t)
   const guest = openSlave(terminal.path)
   t.after(() => closeSync(guest))
   writeOnce(terminal.path, 'said')
-  terminal.end()
+  terminal.takeLeave()
   terminal.write(Buffer.from('typed'))
   terminal.resize({ cols: 1, rows: 1 })
   terminal.spend(1)

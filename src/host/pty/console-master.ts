@@ -1,16 +1,16 @@
-import { closeSync } from 'node:fs'
+import { closeSync, readSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { TokenBucket } from '../../lib/token-bucket.ts'
-import { DEFAULT_WINDOW } from '../../core/console/window-size.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { setNonBlocking } from '../ffi/descriptor.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
 import { ConsoleInput } from './console-input.ts'
 import { ConsoleReader } from './console-reader.ts'
 import { makeRaw, openMaster, openSlave, setWindowSize, slavePath } from './open-pty.ts'
 import type { WindowSize } from '../../core/console/window-size.ts'
 import type { Log } from '../../log/log.ts'
-import type { ConsoleOutput, ConsoleSession } from '../../ports/consoles.ts'
+import type { ConsoleOutput } from '../../ports/consoles.ts'
 import type { ConsoleHistory } from './console-history.ts'
 
 export type MasterOptions = {
@@ -29,15 +29,15 @@ export const sharedBudget = (): TokenBucket =>
   })
 
 /**
- * The daemon's end of one console: the master, read always.
+ * The daemon's end of one terminal of a session: the master, read always.
  *
- * The slave is held open as well, without being anybody's controlling terminal for it. A master whose last slave closed
+ * The slave is held open as well, and is not this process's controlling terminal. A master whose last slave closed
  * answers every read with EIO, and its poll with hang-up, until a slave is opened again; while one is open here there is
  * no such time, and reading goes on from one run of the VM to the next. It does not keep a VM from ending: hang-up
  * (SIGHUP) comes of closing the last master, and the end of a session leader does not touch other openings of a pty
  * slave (disassociate_ctty in drivers/tty/tty_jobctrl.c).
  */
-export class ConsoleMaster implements ConsoleSession {
+export class ConsoleMaster {
   readonly fd: number
   readonly path: string
   readonly #history: ConsoleHistory
@@ -46,7 +46,7 @@ export class ConsoleMaster implements ConsoleSession {
   readonly #input: ConsoleInput
   readonly #reader: ConsoleReader
   readonly #outputs = new Listeners()
-  readonly #ends = new Listeners()
+  readonly #closing = Promise.withResolvers<void>()
   #closed = false
 
   private constructor(
@@ -77,12 +77,12 @@ export class ConsoleMaster implements ConsoleSession {
     }
   }
 
-  /** A new pty. Throws ErrnoError; nothing is left behind then, but the history is still the caller's. */
+  /** A new pty with the window of its session. Throws ErrnoError; nothing is left behind then, but the history is still the caller's. */
   static open(options: MasterOptions): ConsoleMaster {
     const fd = openMaster()
     return this.#make(fd, options, (slave) => {
       makeRaw(slave)
-      setWindowSize(fd, DEFAULT_WINDOW)
+      setWindowSize(fd, options.history.window)
     })
   }
 
@@ -100,20 +100,17 @@ export class ConsoleMaster implements ConsoleSession {
     }
   }
 
-  get id(): string {
-    return this.#history.session
-  }
-
   get output(): ConsoleOutput {
     return this.#history.ring
   }
 
-  onOutput(listener: () => void): () => void {
-    return this.#outputs.add(listener)
+  /** Resolves when nothing reads into the history any more. */
+  get closed(): Promise<void> {
+    return this.#closing.promise
   }
 
-  onEnd(listener: () => void): () => void {
-    return this.#ends.add(listener)
+  onOutput(listener: () => void): () => void {
+    return this.#outputs.add(listener)
   }
 
   write(bytes: Uint8Array): void {
@@ -141,33 +138,58 @@ export class ConsoleMaster implements ConsoleSession {
     this.#reader.spend(bytes)
   }
 
-  /** Ends the session, after its last output, and closes this process's ends. */
-  end(): void {
-    if (this.#closed) return
+  /**
+   * Reads the last output, and closes this process's ends. Returns the input that no program has read. Asked once the VM's
+   * unit has ended.
+   */
+  takeLeave(): Uint8Array {
+    if (this.#closed) return new Uint8Array(0)
     try {
       this.#reader.readRest()
     } catch (error) {
       this.#log.error({ reason: errorChain(error) }, 'the last output of a console could not be read')
     }
-    this.#ends.tell()
-    void this.#shut().then(() => this.#history.release())
+    const unread = this.#unreadInput()
+    this.#shut()
+    return unread
   }
 
-  /**
-   * Closes this process's ends, for its own end; the pty lives on where the master is stored, and the session with it.
-   * The history stays mapped until then: to copy those of all consoles is work that a stop does not wait for.
-   */
+  /** Closes this process's ends; the pty lives on where the master is stored. */
   close(): void {
-    if (!this.#closed) void this.#shut()
+    if (!this.#closed) this.#shut()
   }
 
-  /** Resolves when nothing reads any more. */
-  #shut(): Promise<void> {
+  /** The kernel's part of it comes first: that was typed before. */
+  #unreadInput(): Uint8Array {
+    const inKernel: Uint8Array[] = []
+    try {
+      setNonBlocking(this.#slave)
+      inKernel.push(...readAll(this.#slave))
+    } catch (error) {
+      this.#log.error({ reason: errorChain(error) }, 'the unread input of a console could not be taken back')
+    }
+    return Buffer.concat([...inKernel, this.#input.takeWaiting()])
+  }
+
+  #shut(): void {
     this.#closed = true
     this.#input.close()
-    const reading = this.#reader.close()
+    this.#closing.resolve(this.#reader.close())
     closeSync(this.#slave)
     closeSync(this.fd)
-    return reading
+  }
+}
+
+/** What a non-blocking terminal has to read now. */
+function* readAll(fd: number): Generator<Uint8Array> {
+  try {
+    for (;;) {
+      const piece = Buffer.alloc(limits.consoleReadBytes)
+      const length = readSync(fd, piece)
+      if (length === 0) return
+      yield piece.subarray(0, length)
+    }
+  } catch (error) {
+    if (!hasErrno(error, 'EAGAIN', 'EIO')) throw error
   }
 }

@@ -79,7 +79,7 @@ for (const inUse of ['first', 'second'] as const) {
     const consoles = newLife(t, store)
     assert.equal(consoles.adopt(), 1)
     assert.deepEqual(await consoles.inspect(web), { kind: 'stored', ptsPath: paths[inUse] })
-    await consoles.removeMaster(web)
+    await consoles.remove(web)
     assert.deepEqual(await consoles.list(), [])
   })
 }
@@ -164,21 +164,46 @@ test('where no history can be kept no console is made', async (t) => {
   assert.equal(readdirSync('/proc/self/fd').length, files)
 })
 
-test('a history lives as long as its console; what is left of others goes at adoption', async (t) => {
+test('a history lives until its console is removed; what is no history goes at adoption', async (t) => {
   const store = new MemoryDescriptorStore()
   const runDirectory = runDirectoryOf(t)
   const histories = (): string[] => readdirSync(`${runDirectory}/console`)
   const first = newLife(t, store, { runDirectory })
-  await first.ensureMaster(web)
-  await first.ensureMaster('web-2' as VmId)
-  assert.deepEqual(histories(), ['web-1', 'web-2'])
+  for (const id of ['web-1', 'web-2', 'web-3', 'web-4'] as VmId[]) await first.ensureMaster(id)
   assert.equal(statSync(`${runDirectory}/console`).mode & 0o777, 0o700)
   await first.removeMaster('web-2' as VmId)
-  assert.deepEqual(histories(), ['web-1'])
+  await first.endSession('web-3' as VmId)
+  await first.remove('web-4' as VmId)
+  assert.deepEqual(histories(), ['web-1', 'web-2', 'web-3'])
   first.close()
   writeFileSync(`${runDirectory}/console/gone-1`, '')
-  newLife(t, store, { runDirectory }).adopt()
-  assert.deepEqual(histories(), ['web-1'])
+  writeFileSync(`${runDirectory}/console/web-9.new`, '')
+  const second = newLife(t, store, { runDirectory })
+  assert.equal(second.adopt(), 1)
+  assert.deepEqual(histories(), ['web-1', 'web-2', 'web-3'])
+  assert.deepEqual(await second.inspect('web-2' as VmId), { kind: 'detached' })
+  assert.deepEqual(await second.inspect('web-3' as VmId), { kind: 'ended' })
+})
+
+test('a console without a terminal holds no file open', async (t) => {
+  const consoles = newLife(t, new MemoryDescriptorStore())
+  const openFiles = (): number => readdirSync('/proc/self/fd').length
+  const before = openFiles()
+  await consoles.ensureMaster(web)
+  await consoles.removeMaster(web)
+  assert.equal(await until(openFiles, (count) => count === before, 5000), before)
+})
+
+test('the last session stays until the next one can be used', async (t) => {
+  const store = new MemoryDescriptorStore()
+  const consoles = newLife(t, store)
+  await consoles.ensureMaster(web)
+  await consoles.endSession(web)
+  const last = consoles.lastSession(web)
+  store.refusing = true
+  await assert.rejects(consoles.ensureMaster(web), HostFault)
+  assert.equal(consoles.lastSession(web), last)
+  assert.deepEqual(await consoles.inspect(web), { kind: 'ended' })
 })
 
 class StickyStore extends MemoryDescriptorStore {
@@ -195,9 +220,12 @@ test('a console that systemd does not give up goes on with its session', async (
   const consoles = newLife(t, store)
   await consoles.ensureMaster(web)
   const before = consoles.session(web)
-  await assert.rejects(consoles.removeMaster(web), HostFault)
-  assert.equal(consoles.session(web), before)
+  for (const leave of ['removeMaster', 'endSession', 'remove'] as const) {
+    await assert.rejects(consoles[leave](web), HostFault)
+    assert.equal(consoles.session(web), before)
+    assert.equal(before?.isAttached, true)
+  }
   store.sticky = false
-  await consoles.removeMaster(web)
+  await consoles.remove(web)
   assert.equal(consoles.session(web), undefined)
 })

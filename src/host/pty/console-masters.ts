@@ -8,11 +8,11 @@ import { ConsoleHistory } from './console-history.ts'
 import { ConsoleMaster, sharedBudget } from './console-master.ts'
 import { HistoryFiles } from './history-files.ts'
 import { hasSession } from './open-pty.ts'
+import { PtySession } from './pty-session.ts'
 import type { ConsoleState } from '../../core/plan/world.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import type { Log } from '../../log/log.ts'
-import type { MasterOptions } from './console-master.ts'
-import type { ConsoleSession, Consoles } from '../../ports/consoles.ts'
+import type { ConsoleSession, Consoles, SessionOutput } from '../../ports/consoles.ts'
 import type { DescriptorStore } from '../systemd/descriptor-store.ts'
 
 export type ConsoleMastersOptions = {
@@ -28,8 +28,12 @@ export class ConsoleMasters implements Consoles {
   readonly #files: HistoryFiles
   readonly #log: Log
   readonly #shared = sharedBudget()
-  readonly #masters = new Map<VmId, ConsoleMaster>()
+  /** The newest session of each VM, over or not. */
+  readonly #sessions = new Map<VmId, PtySession>()
   readonly #begins = new Listeners<[VmId, ConsoleSession]>()
+  /** VMs that found no place in the store, the longest waiting first. */
+  readonly #refused = new Set<VmId>()
+  readonly #places = new Listeners<[VmId]>()
 
   constructor({ store, runDirectory, log }: ConsoleMastersOptions) {
     this.#store = store
@@ -37,7 +41,7 @@ export class ConsoleMasters implements Consoles {
     this.#log = log
   }
 
-  /** Takes over what an earlier process stored, at start and before anything else; returns how many consoles. */
+  /** Takes over what an earlier process left, at start and before anything else; returns how many masters. */
   adopt(): number {
     const stored = new Map<VmId, number[]>()
     for (const { name, fd } of this.#store.takeInherited()) {
@@ -46,102 +50,192 @@ export class ConsoleMasters implements Consoles {
       else stored.set(id, [...(stored.get(id) ?? []), fd])
     }
     for (const [id, fds] of stored) this.#adopt(id, fds)
-    this.#removeLeftFiles()
-    return this.#masters.size
+    const masters = this.#sessions.size
+    this.#adoptHistories()
+    return masters
   }
 
   async inspect(id: VmId): Promise<ConsoleState> {
-    const stored = (await this.#store.names()).has(consoleName(id))
-    const master = this.#masters.get(id)
-    if (master === undefined) return { kind: stored ? 'unprotected' : 'absent' }
-    return stored ? { kind: 'stored', ptsPath: master.path } : { kind: 'unprotected' }
+    const isStored = (await this.#store.names()).has(consoleName(id))
+    const session = this.#sessions.get(id)
+    if (session?.master !== undefined)
+      return isStored ? { kind: 'stored', ptsPath: session.master.path } : { kind: 'unprotected' }
+    if (isStored) return { kind: 'unprotected' }
+    if (session === undefined) return { kind: 'absent' }
+    return { kind: session.isOver ? 'ended' : 'detached' }
   }
 
   async ensureMaster(id: VmId): Promise<string> {
-    const name = consoleName(id)
-    const open = this.#masters.get(id)
-    if (open !== undefined) {
+    const session = this.#sessions.get(id)
+    if (session?.master !== undefined) {
       // It may be a running VM's: should this fail, the console stays as it was.
-      await this.#store.store(name, open.fd)
-      return open.path
+      await this.#storeMaster(id, session.master)
+      return session.master.path
     }
+    const name = consoleName(id)
     // What is stored under the name and not open here is of no use to anybody.
     if ((await this.#store.names()).has(name)) await this.#store.remove(name)
-    const made = this.#open(id)
-    try {
-      await this.#store.store(name, made.fd)
-    } catch (error) {
-      made.end()
-      this.#files.remove(id)
-      await this.#store.remove(name).catch(() => {})
-      throw error
-    }
-    this.#begin(id, made)
-    return made.path
+    return session === undefined || session.isOver ? this.#beginSession(id) : this.#goOn(id, session)
   }
 
   async removeMaster(id: VmId): Promise<void> {
-    // First, for it may fail, and the console is then as it was.
-    await this.#store.remove(consoleName(id))
-    const master = this.#masters.get(id)
-    this.#masters.delete(id)
-    master?.end()
+    await this.#release(id)
+    await this.#sessions.get(id)?.detach()
+    this.#offerPlace()
+  }
+
+  async endSession(id: VmId): Promise<void> {
+    await this.#release(id)
+    await this.#sessions.get(id)?.end()
+    this.#offerPlace()
+  }
+
+  async remove(id: VmId): Promise<void> {
+    await this.endSession(id)
+    this.#forget(id)
     this.#files.remove(id)
   }
 
   async list(): Promise<readonly VmId[]> {
     const stored = [...(await this.#store.names())].map(parseConsoleName).filter((id) => id !== undefined)
-    return [...new Set([...stored, ...this.#masters.keys()])]
+    return [...new Set([...stored, ...this.#sessions.keys()])]
   }
 
   async stored(): Promise<readonly VmId[]> {
     const names = await this.#store.names()
-    return [...this.#masters.keys()].filter((id) => names.has(consoleName(id)))
+    return [...this.#sessions].flatMap(([id, { isAttached }]) =>
+      isAttached && names.has(consoleName(id)) ? [id] : [],
+    )
   }
 
   session(id: VmId): ConsoleSession | undefined {
-    return this.#masters.get(id)
+    const session = this.#sessions.get(id)
+    return session?.isOver === true ? undefined : session
+  }
+
+  lastSession(id: VmId): SessionOutput | undefined {
+    return this.#sessions.get(id)
   }
 
   onSession(listener: (id: VmId, session: ConsoleSession) => void): () => void {
     return this.#begins.add(listener)
   }
 
-  /** For the end of this process: what is stored stays stored, and the VMs live on. */
-  close(): void {
-    for (const master of this.#masters.values()) master.close()
-    this.#masters.clear()
+  onPlace(listener: (id: VmId) => void): () => void {
+    return this.#places.add(listener)
   }
 
-  #open(id: VmId): ConsoleMaster {
+  /** For the end of this process: what is stored stays stored, and the VMs live on. */
+  close(): void {
+    for (const session of this.#sessions.values()) session.close()
+    this.#sessions.clear()
+  }
+
+  /** Before anything is closed here: it may fail, and the console is then as it was. */
+  async #release(id: VmId): Promise<void> {
+    this.#refused.delete(id)
+    await this.#store.remove(consoleName(id))
+  }
+
+  /** Whoever was refused longest is told: it may be its turn. */
+  #offerPlace(): void {
+    const [next] = this.#refused
+    if (next === undefined) return
+    this.#refused.delete(next)
+    this.#places.tell(next)
+  }
+
+  async #storeMaster(id: VmId, { fd }: ConsoleMaster): Promise<void> {
     try {
-      const history = this.#files.create(id)
-      try {
-        return ConsoleMaster.open(this.#optionsOf(id, history))
-      } catch (error) {
-        history.release()
-        this.#files.remove(id)
-        throw error
-      }
+      await this.#store.store(consoleName(id), fd)
+      this.#refused.delete(id)
+    } catch (error) {
+      if (error instanceof HostFault && error.code === 'no_console_place') this.#refused.add(id)
+      throw error
+    }
+  }
+
+  /** The earlier session of the VM, and its output, stay until the new one can be used. */
+  async #beginSession(id: VmId): Promise<string> {
+    const { history, master } = this.#open(id)
+    try {
+      await this.#storeMaster(id, master)
+      this.#files.keep(id)
+    } catch (error) {
+      master.close()
+      await master.closed
+      history.release()
+      this.#files.discard(id)
+      await this.#store.remove(consoleName(id)).catch(() => {})
+      throw error
+    }
+    this.#forget(id)
+    this.#begin(id, history, master)
+    return master.path
+  }
+
+  async #goOn(id: VmId, session: PtySession): Promise<string> {
+    const master = this.#openPty(id, session.history)
+    try {
+      await this.#storeMaster(id, master)
+    } catch (error) {
+      master.close()
+      await master.closed
+      await this.#store.remove(consoleName(id)).catch(() => {})
+      throw error
+    }
+    session.attach(master)
+    return master.path
+  }
+
+  #open(id: VmId): { history: ConsoleHistory; master: ConsoleMaster } {
+    let history
+    try {
+      history = this.#files.create(id)
+    } catch (error) {
+      throw new HostFault('console_unprotected', `making a history for the console of VM ${id}`, {
+        cause: error,
+      })
+    }
+    try {
+      return { history, master: this.#openPty(id, history) }
+    } catch (error) {
+      history.release()
+      this.#files.discard(id)
+      throw error
+    }
+  }
+
+  #openPty(id: VmId, history: ConsoleHistory): ConsoleMaster {
+    try {
+      return ConsoleMaster.open({ history, log: this.#logOf(id), shared: this.#shared })
     } catch (error) {
       throw new HostFault('console_unprotected', `making a pty for VM ${id}`, { cause: error })
     }
   }
 
-  #optionsOf(id: VmId, history: ConsoleHistory): MasterOptions {
-    return { history, log: this.#log.child({ vm_id: id }), shared: this.#shared }
+  #logOf(id: VmId): Log {
+    return this.#log.child({ vm_id: id })
   }
 
-  #begin(id: VmId, master: ConsoleMaster): void {
-    this.#masters.set(id, master)
-    this.#begins.tell(id, master)
+  #begin(id: VmId, history: ConsoleHistory, master?: ConsoleMaster): void {
+    const session = new PtySession({ id, history, files: this.#files, log: this.#logOf(id) })
+    this.#sessions.set(id, session)
+    if (master !== undefined) session.attach(master)
+    if (!session.isOver) this.#begins.tell(id, session)
+  }
+
+  /** Nothing reads into the history any more. */
+  #forget(id: VmId): void {
+    this.#sessions.get(id)?.history.release()
+    this.#sessions.delete(id)
   }
 
   /** A crash may have come between two masters of one name: the one in use is the console; the others go with it. */
   #adopt(id: VmId, fds: readonly number[]): void {
     const byUse = fds.toReversed().toSorted((a, b) => Number(hasSession(b)) - Number(hasSession(a)))
     for (const fd of byUse) {
-      if (this.#masters.has(id)) closeSync(fd)
+      if (this.#sessions.has(id)) closeSync(fd)
       else this.#adoptMaster(id, fd)
     }
   }
@@ -150,28 +244,33 @@ export class ConsoleMasters implements Consoles {
     const history = this.#adoptHistory(id)
     let master
     try {
-      master = ConsoleMaster.adopt(fd, this.#optionsOf(id, history))
+      master = ConsoleMaster.adopt(fd, { history, log: this.#logOf(id), shared: this.#shared })
     } catch (error) {
       history.release()
       this.#log.error({ vm_id: id, reason: errorChain(error) }, 'a stored console cannot be used')
       return
     }
-    this.#begin(id, master)
+    this.#begin(id, history, master)
   }
 
   /** A VM runs on this console: whatever is wrong with its history, it gets one. */
   #adoptHistory(id: VmId): ConsoleHistory {
     try {
-      return this.#files.open(id)
+      const history = this.#files.open(id)
+      if (!history.isOver) return history
+      // The daemon ended between two sessions.
+      history.release()
     } catch (error) {
-      // A VM that an earlier version started has none.
-      if (!hasErrno(error, 'ENOENT')) {
+      // Where there is none, an earlier version made the console.
+      if (!hasErrno(error, 'ENOENT', 'ENOTDIR')) {
         const reason = errorChain(error)
         this.#log.warn({ vm_id: id, reason }, 'the history of a console cannot be used; a new session begins')
       }
     }
     try {
-      return this.#files.create(id)
+      const history = this.#files.create(id)
+      this.#files.keep(id)
+      return history
     } catch (error) {
       const reason = errorChain(error)
       this.#log.warn({ vm_id: id, reason }, 'the history of a console does not outlive this process')
@@ -179,14 +278,21 @@ export class ConsoleMasters implements Consoles {
     }
   }
 
-  #removeLeftFiles(): void {
+  /** Sessions without a terminal: of VMs that sleep, and the last ones of VMs that are stopped. */
+  #adoptHistories(): void {
     try {
-      this.#files.removeAllBut(new Set(this.#masters.keys()))
+      for (const id of this.#files.list()) if (!this.#sessions.has(id)) this.#adoptAlone(id)
     } catch (error) {
-      this.#log.warn(
-        { reason: errorChain(error) },
-        'histories of consoles that are gone could not be removed',
-      )
+      this.#log.warn({ reason: errorChain(error) }, 'histories of consoles could not be listed')
+    }
+  }
+
+  #adoptAlone(id: VmId): void {
+    try {
+      this.#begin(id, this.#files.open(id))
+    } catch (error) {
+      this.#log.warn({ vm_id: id, reason: errorChain(error) }, 'the history of a console cannot be used')
+      this.#files.remove(id)
     }
   }
 }

@@ -1,4 +1,5 @@
 import { fstatSync } from 'node:fs'
+import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { BusError } from './bus.ts'
 import { checkDescriptorStore } from './descriptor-store-check.ts'
@@ -20,12 +21,17 @@ const STORE_DISABLED = 'org.freedesktop.systemd1.FileDescriptorStoreDisabled'
 export interface DescriptorStore {
   /** What an earlier process left; given once. */
   takeInherited(): readonly InheritedDescriptor[]
-  /** Resolves when the descriptor is seen to be stored, and throws HostFault where it may not be. Safe to repeat. */
+  /**
+   * Resolves when the descriptor is seen to be stored, and throws HostFault when it may not be, `no_console_place` when all
+   * places are taken. Safe to repeat.
+   */
   store(name: string, fd: number): Promise<void>
   /** Resolves when no descriptor of that name is stored. Throws HostFault. */
   remove(name: string): Promise<void>
   /** Names of what is stored, as seen. Throws HostFault. */
   names(): Promise<ReadonlySet<string>>
+  /** How many descriptors may be stored. Throws HostFault. */
+  places(): Promise<number>
 }
 
 /** The store that systemd keeps for the daemon's own unit (systemd.io/FILE_DESCRIPTOR_STORE). */
@@ -34,6 +40,9 @@ export class SystemdDescriptorStore implements DescriptorStore {
   #ownUnit: OwnUnit | undefined
   /** The newest reading; it holds while the number of entries does, since nobody else changes them. */
   #entries: readonly Entry[] | undefined
+
+  /** Stores under way. */
+  #storing = 0
 
   /** Taken at once, so that no program that is run later gets them. */
   #inherited = takeInheritedDescriptors()
@@ -54,20 +63,27 @@ export class SystemdDescriptorStore implements DescriptorStore {
   }
 
   async store(name: string, fd: number): Promise<void> {
+    this.#storing += 1
     try {
-      const check = await this.check()
-      if (!check.available) throw new Error(`${check.because}; to mend it: ${check.mend}`)
+      const [check, entries, places] = await Promise.all([this.check(), this.#now(), this.places()])
+      if (!check.available) throw new Error(`${check.because}; to fix it: ${check.mend}`)
+      // Those under way may be counted twice: the last place is then given out a moment later.
+      const isStored = entries.some((entry) => entry.name === name)
+      if (!isStored && entries.length + this.#storing > places) throw noPlace(name, places)
       // Without FDPOLL=0 systemd drops a pty master as soon as no slave is open (sd_notify(3)).
       notify(`FDSTORE=1\nFDNAME=${name}\nFDPOLL=0`, [fd])
       await notifyBarrier()
-      const entries = await this.#read()
-      if (!entries.some((entry) => entry.name === name && isSameFile(entry, fd))) {
+      const kept = await this.#read()
+      if (!kept.some((entry) => entry.name === name && isSameFile(entry, fd))) {
         throw new Error(
-          `systemd did not keep it beside ${entries.length} others: is FileDescriptorStoreMax= used up?`,
+          `systemd did not keep it beside ${kept.length} others: is FileDescriptorStoreMax= used up?`,
         )
       }
     } catch (error) {
+      if (error instanceof HostFault && error.code === 'no_console_place') throw error
       throw new HostFault('console_unprotected', `storing ${name} with systemd`, { cause: error })
+    } finally {
+      this.#storing -= 1
     }
   }
 
@@ -86,13 +102,27 @@ export class SystemdDescriptorStore implements DescriptorStore {
 
   async names(): Promise<ReadonlySet<string>> {
     try {
-      const unit = await this.#findUnit()
-      const [count] = unit === undefined ? [0] : await unit.properties('Service', 'NFileDescriptorStore')
-      const entries = this.#entries?.length === count ? this.#entries : await this.#read()
-      return new Set(entries?.map(({ name }) => name))
+      return new Set((await this.#now()).map(({ name }) => name))
     } catch (error) {
       throw new HostFault('systemd_unavailable', 'reading what systemd has stored', { cause: error })
     }
+  }
+
+  async places(): Promise<number> {
+    try {
+      const unit = await this.#findUnit()
+      const [max] = unit === undefined ? [0] : await unit.properties('Service', 'FileDescriptorStoreMax')
+      return Math.min(Number(max ?? 0), limits.consolePlacesMax)
+    } catch (error) {
+      throw new HostFault('systemd_unavailable', 'reading how much systemd may store', { cause: error })
+    }
+  }
+
+  async #now(): Promise<readonly Entry[]> {
+    const unit = await this.#findUnit()
+    const [count] = unit === undefined ? [0] : await unit.properties('Service', 'NFileDescriptorStore')
+    const known: readonly Entry[] | undefined = this.#entries
+    return known !== undefined && known.length === count ? known : this.#read()
   }
 
   async #read(): Promise<readonly Entry[]> {
@@ -114,6 +144,12 @@ export class SystemdDescriptorStore implements DescriptorStore {
     return this.#ownUnit
   }
 }
+
+const noPlace = (name: string, places: number): HostFault =>
+  new HostFault(
+    'no_console_place',
+    `storing ${name} with systemd: all ${places} places are taken by VMs that run; it is tried again when one is free`,
+  )
 
 /** A stored descriptor: its name, and what fstat(2) says of it. */
 type Entry = { readonly name: string; readonly inode: bigint; readonly major: number; readonly minor: number }

@@ -1,6 +1,8 @@
 import { limits } from '../../config/limits.ts'
 import { ensureMaster } from './console.ensure-master.ts'
+import { endSession } from './console.end-session.ts'
 import { removeMaster } from './console.remove-master.ts'
+import { removeConsole } from './console.remove.ts'
 import { ensureFetched } from './image.ensure-fetched.ts'
 import { ensureDiskLimits } from './monitor.ensure-disk-limits.ts'
 import { ensureDiskSize } from './monitor.ensure-disk-size.ts'
@@ -44,6 +46,8 @@ const table: Table = {
   'traffic.ensure-flowing': { execute: ensureFlowing, deadlineMs: limits.stepMs },
   'console.ensure-master': { execute: ensureMaster, deadlineMs: limits.stepMs },
   'console.remove-master': { execute: removeMaster, deadlineMs: limits.stepMs },
+  'console.end-session': { execute: endSession, deadlineMs: limits.stepMs },
+  'console.remove': { execute: removeConsole, deadlineMs: limits.stepMs },
   'unit.ensure-started': { execute: ensureStarted, deadlineMs: limits.stepMs },
   'unit.ensure-stopped': { execute: ensureStopped, deadlineMs: limits.stepMs },
   'monitor.ensure-running': { execute: ensureRunning, deadlineMs: limits.stepMs },

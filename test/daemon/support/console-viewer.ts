@@ -27,7 +27,7 @@ export async function startConsole(host: ControllerHost, id: VmId = WEB): Promis
 }
 
 export const stopConsole = (host: ControllerHost, id: VmId = WEB): Promise<void> =>
-  host.host.consoles.removeMaster(id)
+  host.host.consoles.endSession(id)
 
 export type End = { readonly status: number; readonly reason: string }
 

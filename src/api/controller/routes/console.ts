@@ -107,7 +107,8 @@ sends \`ConsoleFromDaemon\`, a viewer sends \`ConsoleFromViewer\`. A text messag
 ${limits.consoleMessagesPerSecond} a second (${limits.consoleMessagesBurst} at once), control frames included.
 
 **A serial console** is a session from the start of the VM to its stop, reboots and sleeps of the guest and restarts of the daemon
-included. What is typed while the guest sleeps reaches it when it wakes, and does not wake it. The newest ${limits.consoleHistoryBytes / 1024} KiB are kept. A cursor is an offset in its output: add the lengths of binary messages to
+included. Of a stopped VM the last session is shown, then the connection ends with \`vm_stopped\`; \`follow=true\` waits for the next
+session instead. What is typed while the guest sleeps reaches it when it wakes, and does not wake it. The newest ${limits.consoleHistoryBytes / 1024} KiB are kept. A cursor is an offset in its output: add the lengths of binary messages to
 \`attached.cursor\`, and come back with \`since\` and \`session\` to get exactly what was missed, or to be told how much is gone.
 Input of all viewers goes to the guest in the order of its arrival; while the guest does not read, viewers are not read.
 

@@ -1,0 +1,153 @@
+import { limits } from '../../config/limits.ts'
+import { ByteQueue } from '../../core/console/byte-queue.ts'
+import { Listeners } from '../../lib/listeners.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import type { WindowSize } from '../../core/console/window-size.ts'
+import type { VmId } from '../../core/vm/ids.ts'
+import type { Log } from '../../log/log.ts'
+import type { ConsoleOutput, ConsoleSession } from '../../ports/consoles.ts'
+import type { ConsoleHistory } from './console-history.ts'
+import type { ConsoleMaster } from './console-master.ts'
+import type { HistoryFiles } from './history-files.ts'
+
+export type PtySessionOptions = {
+  readonly id: VmId
+  readonly history: ConsoleHistory
+  readonly files: HistoryFiles
+  readonly log: Log
+}
+
+/**
+ * One VM's console from its start to its stop. It has a terminal while the VM may run. While the VM sleeps it has none:
+ * then its output stands still, and input waits for the next terminal, in a file too, so that a next daemon has it.
+ */
+export class PtySession implements ConsoleSession {
+  readonly #vm: VmId
+  readonly #history: ConsoleHistory
+  readonly #files: HistoryFiles
+  readonly #log: Log
+  readonly #waiting = new ByteQueue()
+  readonly #outputs = new Listeners()
+  readonly #rooms = new Listeners()
+  readonly #ends = new Listeners()
+  #master: ConsoleMaster | undefined
+
+  constructor({ id, history, files, log }: PtySessionOptions) {
+    this.#vm = id
+    this.#history = history
+    this.#files = files
+    this.#log = log
+    this.#tryFile('read', () => this.#waiting.push(files.input(id)))
+  }
+
+  get id(): string {
+    return this.#history.session
+  }
+
+  get output(): ConsoleOutput {
+    return this.#history.ring
+  }
+
+  get history(): ConsoleHistory {
+    return this.#history
+  }
+
+  get master(): ConsoleMaster | undefined {
+    return this.#master
+  }
+
+  get isAttached(): boolean {
+    return this.#master !== undefined
+  }
+
+  get isOver(): boolean {
+    return this.#history.isOver
+  }
+
+  onOutput(listener: () => void): () => void {
+    return this.#outputs.add(listener)
+  }
+
+  onInputRoom(listener: () => void): () => void {
+    return this.#rooms.add(listener)
+  }
+
+  onEnd(listener: () => void): () => void {
+    return this.#ends.add(listener)
+  }
+
+  get inputWaiting(): number {
+    return this.#master?.inputWaiting ?? this.#waiting.length
+  }
+
+  write(bytes: Uint8Array): void {
+    if (this.isOver) return
+    if (this.#master === undefined) this.#wait(bytes)
+    else this.#master.write(bytes)
+  }
+
+  resize(size: WindowSize): void {
+    if (this.isOver) return
+    this.#history.window = size
+    this.#master?.resize(size)
+  }
+
+  spend(bytes: number): void {
+    this.#master?.spend(bytes)
+  }
+
+  /** Goes on with a terminal, which reads into the history of this session. Input that waited goes to it. */
+  attach(master: ConsoleMaster): void {
+    this.#master = master
+    master.onOutput(() => this.#outputs.tell())
+    master.onInputRoom(() => this.#rooms.tell())
+    const wasFull = this.#waiting.length > limits.consoleInputBytesMax
+    if (this.#waiting.length === 0) return
+    for (let head = this.#waiting.head(); head.length > 0; head = this.#waiting.head()) {
+      master.write(head)
+      this.#waiting.drop(head.length)
+    }
+    this.#tryFile('removed', () => this.#files.removeInput(this.#vm))
+    if (wasFull && master.inputWaiting <= limits.consoleInputBytesMax) this.#rooms.tell()
+  }
+
+  /** Lets the terminal go after its last output; the session goes on. Resolves when nothing reads into the history. */
+  async detach(): Promise<void> {
+    const master = this.#master
+    if (master === undefined) return
+    const unread = master.takeLeave()
+    this.#master = undefined
+    if (unread.length > 0 && !this.isOver) this.#wait(unread)
+    await master.closed
+  }
+
+  /** Ends the session after its last output, which stays. */
+  async end(): Promise<void> {
+    if (this.isOver) return
+    this.#history.end()
+    const detached = this.detach()
+    this.#waiting.clear()
+    this.#tryFile('removed', () => this.#files.removeInput(this.#vm))
+    this.#ends.tell()
+    await detached
+  }
+
+  /** Closes this process's ends for its own end. The session, and the pty where its master is stored, live on. */
+  close(): void {
+    this.#master?.close()
+  }
+
+  #wait(bytes: Uint8Array): void {
+    this.#waiting.push(bytes)
+    this.#tryFile('kept', () => this.#files.addInput(this.#vm, bytes))
+  }
+
+  /** Input that could not be kept in its file still waits in memory. */
+  #tryFile(done: 'kept' | 'read' | 'removed', act: () => void): void {
+    try {
+      act()
+    } catch (error) {
+      this.#log.warn({ reason: errorChain(error) }, `the waiting input of a console could not be ${done}`)
+    }
+  }
+}

@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict'
+import { HostFault } from '../../src/core/errors.ts'
+import { until } from './until.ts'
+import { heardOf, history, other, viewOf, web } from './consoles-stage.ts'
+import type { Promised } from './console-sessions.contract.ts'
+
+/** What every implementation of consoles promises of sessions whose VM sleeps, and of places in the store. */
+export function sleepContract(promise: Promised): void {
+  outputContract(promise)
+  endContract(promise)
+  terminalContract(promise)
+}
+
+function outputContract(promise: Promised): void {
+  promise('a session goes on without a terminal, and no byte of it is lost or doubled', async (stage) => {
+    const consoles = stage.consoles()
+    await consoles.ensureMaster(web)
+    await stage.say(web, 'before, ')
+    await consoles.removeMaster(web)
+    await consoles.removeMaster(web)
+    assert.deepEqual(await consoles.inspect(web), { kind: 'detached' })
+    assert.deepEqual(await consoles.stored(), [])
+    assert.deepEqual(await consoles.list(), [web])
+    const { session, text } = await viewOf(stage, web)
+    assert.equal(text, 'before, ')
+    await consoles.ensureMaster(web)
+    assert.equal((await consoles.inspect(web)).kind, 'stored')
+    await stage.say(web, 'after')
+    const heard = await heardOf(stage, web, (all) => all.text.endsWith('after'))
+    assert.deepEqual(heard, { session, from: 0, text: 'before, after', rooms: 0 })
+  })
+
+  promise('a session without a terminal goes on in the next life of the daemon', async (stage) => {
+    await stage.consoles().ensureMaster(web)
+    await stage.say(web, 'before, ')
+    await stage.consoles().removeMaster(web)
+    const { session } = await viewOf(stage, web)
+    assert.equal(await stage.restart(), 0)
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'detached' })
+    assert.equal((await viewOf(stage, web)).text, 'before, ')
+    await stage.consoles().ensureMaster(web)
+    await stage.say(web, 'after')
+    await history(stage, web, (text) => text === 'before, after')
+    assert.equal((await viewOf(stage, web)).session, session)
+  })
+}
+
+function endContract(promise: Promised): void {
+  promise('what the last session said is there in the next life of the daemon', async (stage) => {
+    await stage.consoles().ensureMaster(web)
+    await stage.say(web, 'panic')
+    await stage.consoles().endSession(web)
+    await stage.restart()
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'ended' })
+    assert.equal(await stage.view(web, 0), undefined)
+    assert.equal(await stage.last(web), 'panic')
+    await stage.consoles().ensureMaster(web)
+    assert.equal(await stage.last(web), '')
+  })
+
+  promise('a session that has no terminal can end, and its output stays', async (stage) => {
+    await stage.consoles().ensureMaster(web)
+    await stage.say(web, 'asleep')
+    await stage.consoles().removeMaster(web)
+    await stage.consoles().endSession(web)
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'ended' })
+    const { unreadAtEnd } = await heardOf(stage, web, (heard) => heard.unreadAtEnd !== undefined)
+    assert.equal(unreadAtEnd, 0)
+    assert.equal(await stage.last(web), 'asleep')
+  })
+}
+
+function terminalContract(promise: Promised): void {
+  promise('what is typed without a terminal reaches the next one, with all before it', async (stage) => {
+    await stage.consoles().ensureMaster(web)
+    await stage.readInput(web, false)
+    await stage.type(web, 'one ')
+    await stage.consoles().removeMaster(web)
+    await stage.type(web, 'two ')
+    assert.equal((await viewOf(stage, web)).inputWaiting, 'one two '.length)
+    await stage.restart()
+    assert.equal((await viewOf(stage, web)).inputWaiting, 'one two '.length)
+    await stage.type(web, 'three ')
+    await stage.consoles().ensureMaster(web)
+    await stage.readInput(web, true)
+    await stage.type(web, 'four')
+    await until(
+      () => stage.typed(web),
+      (typed) => typed === 'one two three four',
+      5000,
+    )
+    await stage.consoles().removeMaster(web)
+    assert.equal((await viewOf(stage, web)).inputWaiting, 0)
+  })
+
+  promise('the next terminal has the size that the session was given last', async (stage) => {
+    await stage.consoles().ensureMaster(web)
+    await stage.resize(web, { cols: 132, rows: 50 })
+    await stage.consoles().removeMaster(web)
+    await stage.restart()
+    await stage.consoles().ensureMaster(web)
+    assert.deepEqual(await stage.window(web), { cols: 132, rows: 50 })
+    await stage.consoles().removeMaster(web)
+    await stage.resize(web, { cols: 100, rows: 40 })
+    await stage.consoles().ensureMaster(web)
+    assert.deepEqual(await stage.window(web), { cols: 100, rows: 40 })
+  })
+
+  promise(
+    'a VM that finds no place is told apart, and a place that is given up is for others',
+    async (stage) => {
+      await stage.limit(1)
+      const consoles = stage.consoles()
+      await consoles.ensureMaster(web)
+      await assert.rejects(consoles.ensureMaster(other), (error) => {
+        assert.ok(error instanceof HostFault)
+        assert.equal(error.code, 'no_console_place')
+        return true
+      })
+      assert.deepEqual(await consoles.list(), [web])
+      await consoles.removeMaster(web)
+      await consoles.ensureMaster(other)
+      const before = await viewOf(stage, web)
+      await assert.rejects(consoles.ensureMaster(web), HostFault)
+      assert.deepEqual(await consoles.inspect(web), { kind: 'detached' })
+      assert.deepEqual(await viewOf(stage, web), before)
+    },
+  )
+}
