@@ -235,7 +235,10 @@ test('until the store is open VM routes answer 503, while liveness answers 200',
   host.waitingFor.push('the store', 'console adoption')
   const problem = assertProblem(await typed(host.api.GET('/v1/vms')), 503, 'starting_up')
   assert.equal(problem.retryable, true)
-  assert.deepEqual((await typed(host.api.GET('/healthz'))).json, { status: 'alive' })
+  assert.deepEqual((await typed(host.api.GET('/healthz'))).json, {
+    status: 'alive',
+    version: '1.2.3',
+  })
   const waiting = await typed(host.api.GET('/readyz'))
   assert.match(
     assertProblem(waiting, 503, 'starting_up').detail,
