@@ -24,6 +24,7 @@ const NAMES = [
   'snapshot',
   'image',
   'watch',
+  'hostile',
   'executable',
   'peers',
 ] as const
