@@ -90,7 +90,7 @@ function sayEverywhere(host: ControllerHost, code: FaultCode, message: string): 
   Object.assign(host.rooms, {
     counters: refuse,
     hostView: refuse,
-    images: { list: refuse, remove: refuse },
+    images: { list: refuse, requestRemoval: refuse },
     plan: async () => ({ outcome: 'blocked', step: 'storage.inspect', code, because: message }),
   })
 }
