@@ -36,5 +36,6 @@ function refuseAddress(context: CommandContext, id: VmId, address: string): Refu
   const own = capacity.isOwnAddress(address)
   if (!own.known) return own
   if (!own.value) return undefined
-  return { code: 'address_in_use', detail: `${address} belongs to the host itself: choose another address` }
+  const detail = `${address} belongs to the host itself, or is its router, resolver or broadcast address: choose another address`
+  return { code: 'address_in_use', detail }
 }

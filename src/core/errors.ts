@@ -18,7 +18,7 @@ export const rejections = {
   request_timeout: { status: 408, title: 'The request did not arrive in time' },
   conflict: { status: 409, title: 'The id is taken by a different resource' },
   vm_deleting: { status: 409, title: 'The VM is being deleted' },
-  address_in_use: { status: 409, title: 'Another VM on this host has the address' },
+  address_in_use: { status: 409, title: 'The address is taken on this host' },
   vm_not_stopped: { status: 409, title: 'The VM must be stopped for this change' },
   vm_protected: { status: 409, title: 'The VM is protected against deletion' },
   vm_not_running: { status: 409, title: 'The VM does not run, so it has no console' },

@@ -9,7 +9,7 @@ import type { Sha256 } from '../core/vm/ids.ts'
 export interface Capacity {
   /** What all VMs together may commit, each part for itself: memory is known also where the pool is not. */
   allocatable(): { readonly [K in keyof Commitment]: Probe<number> }
-  /** Whether the host itself has this address (canonical text). */
+  /** Whether the host itself has this address (canonical text), or relies on it, as on its routers and resolvers. */
   isOwnAddress(address: string): Probe<boolean>
   /** The length of an image, in MiB rounded up; undefined if the last look at the pool did not find it. */
   imageMib(sha256: Sha256): number | undefined

@@ -44,7 +44,10 @@ export interface HostFigures {
   pool(): Promise<PoolFigures>
   /** In the order of their digests. Throws `storage_inspection_failed`. */
   images(): Promise<readonly PoolImage[]>
-  /** Canonical texts of all addresses in the host's network namespace, on links that are down too. Throws `network_failed`. */
+  /**
+   * Canonical texts of all addresses in the host's network namespace, on links that are down too; and of those that the host
+   * relies on: broadcast addresses of its networks, its routers and its resolvers. Throws `network_failed`.
+   */
   addresses(): Promise<ReadonlySet<string>>
   machine(): Promise<Machine>
 }

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import { run } from '../../src/host/exec/exec.ts'
+import { HostAddresses } from '../../src/host/figures/host-addresses.ts'
 import { LinuxFigures } from '../../src/host/figures/linux-figures.ts'
 import { poolIdOf } from '../../src/host/pool/pool-marker.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
@@ -52,6 +53,42 @@ figuresContract(
     }
   },
   { skip },
+)
+
+test(
+  'what the host relies on counts among its addresses: routers, resolvers, broadcast',
+  { skip },
+  async (t) => {
+    await ip('link', 'add', 'up0', 'type', 'veth', 'peer', 'name', 'up1')
+    t.after(() => ip('link', 'del', 'up0'))
+    for (const device of ['up0', 'up1']) await ip('link', 'set', device, 'up')
+    await ip('addr', 'add', '203.0.113.9/24', 'broadcast', '+', 'dev', 'up0')
+    await ip('addr', 'add', '2001:db8:9::9/64', 'dev', 'up0', 'nodad')
+    await ip('route', 'add', 'default', 'via', '203.0.113.1')
+    await ip('route', 'add', '198.51.100.0/24', 'table', '100', 'via', '203.0.113.2')
+    await ip('route', 'add', '192.0.2.0/24', 'nexthop', 'via', '203.0.113.3', 'nexthop', 'via', '203.0.113.4')
+    await ip('-6', 'route', 'add', 'default', 'via', '2001:db8:9::1')
+    const directory = mkdtempSync(join(tmpdir(), 'resolvers-'))
+    t.after(() => rmSync(directory, { recursive: true }))
+    const file = join(directory, 'resolv.conf')
+    writeFileSync(
+      file,
+      '# nameserver 203.0.113.70\nsearch example.org\n nameserver  203.0.113.71\nnameserver 2001:DB8::71%up0',
+    )
+    const addresses = new HostAddresses([join(directory, 'missing'), file])
+    t.after(() => addresses.close())
+    const read = await addresses.read()
+    for (const address of [
+      ...['203.0.113.9', '2001:db8:9::9', '203.0.113.255'],
+      ...['203.0.113.1', '203.0.113.2', '203.0.113.3', '203.0.113.4', '2001:db8:9::1'],
+      ...['203.0.113.71', '2001:db8::71'],
+    ]) {
+      assert.ok(read.has(address), address)
+    }
+    for (const address of ['203.0.113.70', '203.0.113.5', '198.51.100.1', '0.0.0.0']) {
+      assert.ok(!read.has(address), address)
+    }
+  },
 )
 
 async function faultOf(promise: Promise<unknown>): Promise<string> {

@@ -63,9 +63,10 @@ async function prepare(options: SetupOptions, machine: SetupMachine, report: Set
     report,
   })
   ensureProfile(options.configPath, config, { paths, report })
-  machine.print(
-    `${report.text}\n\n${report.complete ? nextSteps(config, paths) : 'Add what is missing, then run this again.'}\n`,
-  )
+  const next = report.complete
+    ? nextSteps(options.configPath, config, paths)
+    : 'Add what is missing, then run this again.'
+  machine.print(`${report.text}\n\n${next}\n`)
 }
 
 async function ensurePool(pool: string, machine: SetupMachine, report: SetupReport): Promise<void> {
@@ -97,10 +98,15 @@ function ensureConfig(options: SetupOptions, machine: SetupMachine, report: Setu
   return config
 }
 
-function nextSteps({ controller }: Config, { authority, controller: client }: CertificatePaths): string {
+function nextSteps(
+  configPath: string,
+  { controller }: Config,
+  { authority, controller: client }: CertificatePaths,
+): string {
   const { certificate, key } = client
   return `Next:
-  1. Start the daemon:
+  1. Set network.guest_ranges in ${configPath} to the networks of your guests, so that none
+     gets an address of somebody else; without it any address is taken. Then start the daemon:
        systemctl enable --now vmhostd
   2. Ask it something, as the controller would:
        vmhostctl sync

@@ -27,6 +27,7 @@ test('requests are the bytes that the kernel expects', () => {
   assertRequest(codec.dumpAddresses(7), 22, '0000000007000000')
   assertRequest(codec.dumpRoutes(codec.AF_INET, 7), 26, '02000000fe00000000000000 0800040007000000')
   assertRequest(codec.dumpRoutes(codec.AF_INET6, 7), 26, '0a000000fe00000000000000 0800040007000000')
+  assertRequest(codec.dumpUnicastRoutes(codec.AF_INET), 26, '020000000000000100000000')
   assertRequest(codec.dumpNeighbours(7), 30, '000000000000000000000000 0800080007000000')
 })
 
@@ -128,6 +129,24 @@ test('a route is its destination, and the default route has none', () => {
     '0.0.0.0/0',
   )
   assert.equal(codec.decodeRoute(bytes('0a000000fe03fd0110000000 08000f00fe000000 0800040002000000')), '::/0')
+})
+
+test('the routers of a route are read, whatever form it has', () => {
+  const header = '02000000fe03000100000000'
+  const nextHops = (attributes: string): readonly string[] =>
+    codec.decodeNextHops(bytes(`${header} ${attributes}`))
+  assert.deepEqual(nextHops('08000400 07000000'), [], 'on the link')
+  assert.deepEqual(nextHops('08000500 cb007101 08000400 07000000'), ['203.0.113.1'])
+  assert.deepEqual(nextHops('16001200 0a00 20010db8000000000000000000000001 0000'), ['2001:db8::1'])
+  const ways = '10000000 07000000 08000500 cb007101 10000000 08000000 08000500 cb007102'
+  assert.deepEqual(nextHops(`24000900 ${ways}`), ['203.0.113.1', '203.0.113.2'])
+  assert.throws(() => nextHops('0c000900 40000000 07000000'), RangeError)
+})
+
+test('an address tells the broadcast address of its network, if it has one', () => {
+  const address = '02188000 07000000 08000100 cb007101 08000200 cb007101'
+  assert.equal(codec.decodeBroadcast(bytes(`${address} 08000400 cb0071ff`)), '203.0.113.255')
+  assert.equal(codec.decodeBroadcast(bytes(address)), undefined)
 })
 
 test('only permanent neighbours count', () => {

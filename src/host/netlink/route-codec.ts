@@ -33,9 +33,14 @@ const IFF_TAP = 2
 
 const IFA_ADDRESS = 1
 const IFA_LOCAL = 2
+const IFA_BROADCAST = 4
 
 const RTA_DST = 1
 const RTA_OIF = 4
+const RTA_GATEWAY = 5
+const RTA_MULTIPATH = 9
+const RTA_VIA = 18
+const RTN_UNICAST = 1
 const RT_TABLE_MAIN = 254
 
 const NDA_DST = 1
@@ -191,6 +196,12 @@ export function decodeAddress(body: Buffer): string {
   return `${formatAddress(bytes)}/${body.readUInt8(1)}`
 }
 
+/** The broadcast address of the network that an address is in; undefined if it has none. */
+export function decodeBroadcast(body: Buffer): string | undefined {
+  const bytes = decodeAttributes(body.subarray(ADDRESS_HEADER_BYTES)).get(IFA_BROADCAST)
+  return bytes === undefined ? undefined : formatAddress(bytes)
+}
+
 /** Of the main table, leaving by one link. */
 export function dumpRoutes(family: typeof AF_INET | typeof AF_INET6, index: number): Request {
   const header = Buffer.alloc(ROUTE_HEADER_BYTES)
@@ -201,6 +212,43 @@ export function dumpRoutes(family: typeof AF_INET | typeof AF_INET6, index: numb
     type: RTM_GETROUTE,
     body: Buffer.concat([header, encodeAttribute(RTA_OIF, encodeUint32(index))]),
   }
+}
+
+/** Of all tables that routes to other hosts are in. */
+export function dumpUnicastRoutes(family: typeof AF_INET | typeof AF_INET6): Request {
+  const header = Buffer.alloc(ROUTE_HEADER_BYTES)
+  header.writeUInt8(family, 0)
+  header.writeUInt8(RTN_UNICAST, 7)
+  return { what: 'list routes', type: RTM_GETROUTE, body: header }
+}
+
+/** The routers of a route, several where it has several ways (struct rtnexthop of linux/rtnetlink.h); none on the link itself. */
+export function decodeNextHops(body: Buffer): readonly string[] {
+  const attributes = decodeAttributes(body.subarray(ROUTE_HEADER_BYTES))
+  return [...nextHopOf(attributes), ...splitNextHops(attributes.get(RTA_MULTIPATH)).flatMap(nextHopOf)]
+}
+
+const NEXT_HOP_HEADER_BYTES = 8
+const VIA_FAMILY_BYTES = 2
+
+function nextHopOf(attributes: ReadonlyMap<number, Buffer>): readonly string[] {
+  // A router of the other family has its family before it (struct rtvia).
+  const router = attributes.get(RTA_GATEWAY) ?? attributes.get(RTA_VIA)?.subarray(VIA_FAMILY_BYTES)
+  return router === undefined ? [] : [formatAddress(router)]
+}
+
+/** The attributes of each way. Throws RangeError on a length that does not fit. */
+function splitNextHops(ways: Buffer = Buffer.alloc(0)): readonly ReadonlyMap<number, Buffer>[] {
+  const found: ReadonlyMap<number, Buffer>[] = []
+  for (let at = 0; at < ways.length;) {
+    const length = at + NEXT_HOP_HEADER_BYTES <= ways.length ? ways.readUInt16LE(at) : 0
+    if (length < NEXT_HOP_HEADER_BYTES || at + length > ways.length) {
+      throw new RangeError(`next hop of ${length} bytes at ${at} of ${ways.length}`)
+    }
+    found.push(decodeAttributes(ways.subarray(at + NEXT_HOP_HEADER_BYTES, at + length)))
+    at += (length + 3) & ~3
+  }
+  return found
 }
 
 /** The destination with prefix length: `192.0.2.10/32`. */

@@ -4,7 +4,9 @@ import {
   AF_INET,
   AF_INET6,
   decodeAddress,
+  decodeBroadcast,
   decodeLink,
+  decodeNextHops,
   decodePermanentNeighbour,
   decodeRoute,
   decodeStatistics,
@@ -12,6 +14,7 @@ import {
   dumpLinks,
   dumpNeighbours,
   dumpRoutes,
+  dumpUnicastRoutes,
   getLink,
   newLink,
   setLinkAddress,
@@ -49,6 +52,18 @@ export class Rtnetlink {
   /** Addresses of a link with prefix length. Fails with ENODEV where the link is gone. */
   addresses(index: number): readonly string[] {
     return this.#socket.dump(dumpAddresses(index)).map(({ body }) => decodeAddress(body))
+  }
+
+  /** Broadcast addresses of the networks that the addresses of a link are in. Fails with ENODEV likewise. */
+  broadcasts(index: number): readonly string[] {
+    return this.#socket.dump(dumpAddresses(index)).flatMap(({ body }) => decodeBroadcast(body) ?? [])
+  }
+
+  /** The routers that routes of any table lead to. */
+  nextHops(): readonly string[] {
+    return ([AF_INET, AF_INET6] as const).flatMap((family) =>
+      this.#socket.dump(dumpUnicastRoutes(family)).flatMap(({ body }) => decodeNextHops(body)),
+    )
   }
 
   /** Destinations in the main table that are routed to a link, with prefix length. Fails with ENODEV likewise. */
