@@ -15,6 +15,7 @@ import { listCommand } from './vm/list.ts'
 import { planCommand } from './vm/plan.ts'
 import { pauseCommand, resumeCommand, startCommand, stopCommand } from './vm/power.ts'
 import { removeCommand } from './vm/remove.ts'
+import { networkCommand } from './vm/network.ts'
 import { resizeCommand } from './vm/resize.ts'
 import { setCommand } from './vm/set.ts'
 import { getCommand } from './vm/show.ts'
@@ -31,6 +32,7 @@ export const commands: readonly Command[] = [
   pauseCommand,
   resumeCommand,
   resizeCommand,
+  networkCommand,
   setCommand,
   removeCommand,
   waitCommand,

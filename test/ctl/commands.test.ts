@@ -210,6 +210,30 @@ test('a resize changes what is given and keeps the rest', async (t) => {
   assert.match(nothing.err, /nothing to change/)
 })
 
+test('a change of the network keeps what is not given, and none or null removes it', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1', '--ipv4 192.0.2.10 --ipv6 2001:db8::10 --power stopped')
+  settle(stage, 'web-1')
+  const file = join(folder(t), 'network.json')
+  writeFileSync(
+    file,
+    JSON.stringify({ bandwidth: { receive_mbit_per_second: 100 }, firewall: { inbound: [] } }),
+  )
+  const network = async (line: string): Promise<unknown> => {
+    const { status, out, err } = await stage.run(`vm network web-1 ${line} --json`)
+    assert.equal(status, 0, err)
+    const { mac_address: _, ...rest } = JSON.parse(out).desired.network
+    return rest
+  }
+  const limited = { bandwidth: { receive_mbit_per_second: 100 }, firewall: { inbound: [] } }
+  assert.deepEqual(await network(`--ipv6 none --file ${file}`), { ipv4_address: '192.0.2.10', ...limited })
+  assert.deepEqual(await network('--ipv4 192.0.2.11'), { ipv4_address: '192.0.2.11', ...limited })
+  writeFileSync(file, '{"firewall": null}')
+  const { out } = await stage.run(`vm network web-1 --file ${file} --dry-run`)
+  assert.match(out, /\/desired\/network\/firewall: \{"inbound":\[\]\} → nothing/)
+  assert.equal((await stage.run('vm network web-1')).status, 2)
+})
+
 test('labels and protection change, and what is not given stays', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1', '--label env=prod --label canary=1 --protected')
