@@ -214,6 +214,16 @@ export const limits = {
 
   /** Images and clones. One image that keeps coming may take the step's deadline, `imageFetchMs`. */
   imageBytesMax: 1024 * 1024 * 1024 * 1024,
+  /** A kernel or an initrd. The largest that distributions ship have some hundred MiB. */
+  bootImageBytesMax: 4 * 1024 * 1024 * 1024,
+  /** What comes packed may be a little longer than what it unpacks to: by so much, and by a 256th (ZSTD_compressBound of zstd.h). */
+  packedExcessBytes: 1024 * 1024,
+  /** While an image is stored the pool's free space is looked at each time that so much came. */
+  imageRoomStepBytes: 8 * 1024 * 1024,
+  /** An image that was found to be too large is not fetched again from the same URL for this long. */
+  imageExcessMs: 3_600_000,
+  /** Images of which it is remembered how much room they lacked. */
+  imagesShortMax: 1000,
   /** A source that sends nothing for this long has stalled. */
   imageStallMs: 30_000,
   imageRedirectsMax: 5,

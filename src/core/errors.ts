@@ -74,6 +74,7 @@ export const faults = {
   storage_full: { retry: 'backoff', title: 'The storage pool is full' },
   storage_failed: { retry: 'backoff', title: 'An operation on the storage pool failed' },
   disk_smaller_than_image: { retry: 'on-change', title: 'The disk is smaller than its image' },
+  image_too_large: { retry: 'on-change', title: 'The image is larger than this host takes' },
   image_source_refused: { retry: 'on-change', title: 'The image URL is not allowed on this host' },
   image_unavailable: { retry: 'backoff', title: 'The image could not be fetched' },
   image_integrity_failed: { retry: 'backoff', title: 'The image is not what its digest says' },

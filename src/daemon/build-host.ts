@@ -112,9 +112,10 @@ function isExecutable(path: string): boolean {
 
 type PoolNeeds = { readonly poolId: string; readonly outbound: Outbound; readonly log: Log }
 
-function buildPool({ storage, snapshots }: Config, { poolId, outbound, log }: PoolNeeds): Pool {
+function buildPool({ capacity, storage, snapshots }: Config, { poolId, outbound, log }: PoolNeeds): Pool {
   return new Pool({
     directory: storage.poolDirectory,
+    reserveMib: capacity.diskReserveMib,
     poolId,
     outbound,
     ...(storage.localImagesDirectory === undefined

@@ -19,8 +19,11 @@ export type ImageRef = { readonly role: ImageRole; readonly sha256: Sha256 }
 export interface Storage {
   /** Fails where the pool's marker or mount is missing; never answers "absent" for "could not look". */
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState>
-  /** Fetches, verifies while it streams, and publishes by rename. One download a digest, whoever asks. */
-  ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void>
+  /**
+   * Fetches, verifies while it streams, and publishes by rename. One download a digest, whoever asks: the largest bound counts.
+   * Throws the fault of the bound as soon as the image exceeds it, and `storage_full` before the pool loses its reserve.
+   */
+  ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal, bound?: ImageBound): Promise<void>
   /** Every image in the pool. Fails where that is out of sight. */
   images(): Promise<readonly StoredImage[]>
   /** An image that is being fetched is left alone, and one that is not there is no failure. */
@@ -36,6 +39,12 @@ export interface Storage {
   /** Ids that have a disk directory. */
   list(): Promise<readonly VmId[]>
   files(id: VmId, images: readonly ImageRef[]): VmFiles
+}
+
+/** How long an image may become, unpacked, and what is wrong with a longer one. */
+export type ImageBound = {
+  readonly bytesMax: number
+  readonly excess: 'disk_smaller_than_image' | 'image_too_large'
 }
 
 export type StoredImage = {

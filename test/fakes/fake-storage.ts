@@ -8,7 +8,14 @@ import { SignedUrl } from '../../src/core/storage/signed-url.ts'
 import { whyForeign } from '../../src/core/vm/vm-mark.ts'
 import type { DiskNote } from '../../src/core/storage/disk-note.ts'
 import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
-import type { DiskSpec, ImageRef, Storage, StoredImage, VmFiles } from '../../src/ports/storage.ts'
+import type {
+  DiskSpec,
+  ImageBound,
+  ImageRef,
+  Storage,
+  StoredImage,
+  VmFiles,
+} from '../../src/ports/storage.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
@@ -74,7 +81,7 @@ export class FakeStorage implements Storage {
     })
   }
 
-  ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void> {
+  ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal, bound?: ImageBound): Promise<void> {
     const fetch = (): void => {
       this.#look()
       if (this.imageFiles.has(sha256)) return
@@ -82,6 +89,7 @@ export class FakeStorage implements Storage {
       const sent = this.#sources.get(source.url.reveal())
       if (sent === undefined) throw new HostFault('image_unavailable', doing)
       const content = decoded(sent, doing)
+      if (bound !== undefined && content.length > bound.bytesMax) throw new HostFault(bound.excess, doing)
       const digest = createHash('sha256').update(content).digest('hex')
       if (digest !== sha256) throw new HostFault('image_integrity_failed', doing)
       this.imageFiles.set(sha256, { content, fetchedAtMs: this.now() })

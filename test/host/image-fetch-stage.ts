@@ -19,6 +19,7 @@ import type { OutboundOptions } from '../../src/host/object-store/outbound-reque
 import { Pool } from '../../src/host/pool/pool.ts'
 import type { PoolOptions } from '../../src/host/pool/pool.ts'
 import { markPool } from '../../src/host/pool/pool-marker.ts'
+import type { ImageBound } from '../../src/ports/storage.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { ANYWHERE } from '../fakes/outbound.ts'
@@ -85,13 +86,13 @@ export const send = (_request: IncomingMessage, response: ServerResponse): void 
   response.end(content)
 }
 
-export type Ask = { readonly digest?: Sha256; readonly signal?: AbortSignal }
+export type Ask = { readonly digest?: Sha256; readonly signal?: AbortSignal; readonly bound?: ImageBound }
 
 export const ensure = (
   pool: Pool,
   url: string,
-  { digest = sha256, signal = never }: Ask = {},
-): Promise<void> => pool.ensureImage(digest, { url: new SignedUrl(url) }, signal)
+  { digest = sha256, signal = never, bound }: Ask = {},
+): Promise<void> => pool.ensureImage(digest, { url: new SignedUrl(url) }, signal, bound)
 
 /** The fault, once it is sure that it tells no secret. */
 export async function faultOf(promise: Promise<unknown>): Promise<HostFault> {

@@ -81,7 +81,7 @@ for (const [what, answer, code, message] of [
     'image_unavailable',
     /more than the 1 MiB/,
   ],
-  ['sends without end', sendForEver, 'image_unavailable', /more than the 1 MiB/],
+  ['sends without end', sendForEver, 'image_too_large', /more than the 1 MiB/],
   ['drips', drip, 'image_unavailable', /longer than 0\.5 s$/],
   [
     'redirects in a circle',

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
+import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { checkSource } from '../../core/storage/check-source.ts'
 import type { Sha256 } from '../../core/vm/ids.ts'
+import type { ImageBound } from '../../ports/storage.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
 import { contentOf } from './content.ts'
 import { BeginsAnew } from './image-body.ts'
@@ -16,7 +18,11 @@ import { storageFault } from './storage-fault.ts'
 import { tooLong } from './store-content.ts'
 
 /** What this host takes images from, and on which terms. */
-export type FetchTerms = Omit<RemoteTerms, 'outbound'> & {
+export type FetchTerms = Omit<RemoteTerms, 'outbound' | 'bytesMax'> & {
+  /** Of every image, unpacked. */
+  readonly bytesMax: number
+  /** What the pool keeps free while an image is stored. */
+  readonly reserveBytes: number
   /** None come from elsewhere where absent. */
   readonly outbound?: RemoteTerms['outbound']
   readonly localDirectory?: string
@@ -34,6 +40,7 @@ export type Fetch = {
   readonly signal: AbortSignal
   /** Told of each thread that stores some of it. */
   readonly onThread: (thread: StoringThread) => void
+  readonly bound: ImageBound
 }
 
 /**
@@ -52,7 +59,7 @@ export async function fetchImage(fetch: Fetch, terms: FetchTerms): Promise<void>
     fetch.signal.throwIfAborted()
     if (total.aborted) throw unavailable(doing, `it took longer than ${terms.totalMs / 1000} s`)
     throw error instanceof HostFault
-      ? new HostFault(error.code, doing, { cause: error })
+      ? new HostFault(error.code, doing, { cause: error, retry: error.retry })
       : storageFault(error, doing)
   }
 }
@@ -67,7 +74,7 @@ async function receiveFrom(
   signal: AbortSignal,
   packed: Packed,
 ): Promise<Received> {
-  const body = await openBody(fetch.url, terms, signal)
+  const body = await openBody(fetch, terms, signal)
   try {
     for (;;) {
       try {
@@ -81,7 +88,11 @@ async function receiveFrom(
   }
 }
 
-async function openBody(text: string, terms: FetchTerms, signal: AbortSignal): Promise<ImageBody> {
+async function openBody(
+  { url: text, bound }: Fetch,
+  terms: FetchTerms,
+  signal: AbortSignal,
+): Promise<ImageBody> {
   const { localDirectory, outbound } = terms
   const checked = checkSource(text, localDirectory !== undefined)
   if (!checked.ok) throw refused(`its URL ${checked.error}`)
@@ -89,7 +100,7 @@ async function openBody(text: string, terms: FetchTerms, signal: AbortSignal): P
   if (kind === 'local')
     return openLocal(url, localDirectory ?? '', 'reading it from the local image directory')
   if (outbound === undefined) throw refused('its URL is no file, and this host takes nothing else')
-  return new RemoteBody(url, { ...terms, outbound }, signal)
+  return new RemoteBody(url, { ...terms, outbound, bytesMax: packedBytesMax(bound) }, signal)
 }
 
 type Receiving = {
@@ -103,7 +114,7 @@ async function receive(body: ImageBody, receiving: Receiving): Promise<Received>
   const { fetch, terms, signal } = receiving
   await removeFile(fetch.target)
   const file = await open(fetch.target, 'wx', 0o600)
-  const stored = { sha256: fetch.sha256, bytesMax: terms.bytesMax }
+  const stored = { sha256: fetch.sha256, bound: fetch.bound, reserveBytes: terms.reserveBytes }
   // Begun now, so that it is there when the first bytes are.
   const writer = new ImageWriter({ source: terms.thread, file, terms: stored, signal })
   fetch.onThread(writer)
@@ -116,16 +127,17 @@ async function receive(body: ImageBody, receiving: Receiving): Promise<Received>
 
 /** What was asked for may be packed by itself, as an initrd often is: then what is sent has the digest. */
 async function handOver(body: ImageBody, writer: ImageWriter, receiving: Receiving): Promise<Received> {
-  const { fetch, terms, signal, packed } = receiving
+  const { fetch, signal, packed } = receiving
   const { kind, sent } = await contentOf(body.chunks())
   const hash = kind === 'zstd' && packed === 'unpack' ? createHash('sha256') : undefined
   writer.begin(hash !== undefined)
+  const bytesMax = hash === undefined ? fetch.bound.bytesMax : packedBytesMax(fetch.bound)
   let bytes = 0
   let wanted = true
   for await (const chunk of sent) {
     signal.throwIfAborted()
     bytes += chunk.length
-    if (bytes > terms.bytesMax) throw tooLong(terms.bytesMax)
+    if (bytes > bytesMax) throw tooLong(fetch.bound)
     hash?.update(chunk)
     wanted &&= await writer.put(chunk)
     if (!wanted && !(hash !== undefined && isCorrupt(writer.failure))) break
@@ -138,6 +150,10 @@ async function handOver(body: ImageBody, writer: ImageWriter, receiving: Receivi
     throw error
   }
 }
+
+/** Of what is sent of an image of the longest that is taken. */
+const packedBytesMax = ({ bytesMax }: ImageBound): number =>
+  bytesMax + Math.ceil(bytesMax / 256) + limits.packedExcessBytes
 
 const isCorrupt = (error: unknown): boolean =>
   error instanceof HostFault && error.code === 'image_integrity_failed'

@@ -33,6 +33,7 @@ type Options = {
   readonly source?: ThreadSource
   readonly sha256?: Sha256
   readonly bytesMax?: number
+  readonly reserveBytes?: number
   readonly signal?: AbortSignal
   readonly boundMs?: number
   readonly flags?: string
@@ -41,13 +42,24 @@ type Options = {
 }
 
 async function stage(t: TestContext, options: Options = {}) {
-  const { source = imageThreadBesideThis, sha256 = sha256Of(content), bytesMax = 100 * MIB } = options
+  const {
+    source = imageThreadBesideThis,
+    sha256 = sha256Of(content),
+    bytesMax = 100 * MIB,
+    reserveBytes = 0,
+  } = options
   const { signal = new AbortController().signal, flags = 'r+', boundMs = 60_000 } = options
   const directory = mkdtempSync(join(tmpdir(), 'image-writer-'))
   const { path = join(directory, 'image') } = options
   writeFileSync(path, '')
   const file = await open(path, flags)
-  const writer = new ImageWriter({ source, file, terms: { sha256, bytesMax }, signal, boundMs })
+  const writer = new ImageWriter({
+    source,
+    file,
+    terms: { sha256, bound: { bytesMax, excess: 'image_too_large' }, reserveBytes },
+    signal,
+    boundMs,
+  })
   t.after(async () => {
     await writer.end()
     rmSync(directory, { recursive: true })
@@ -94,7 +106,14 @@ for (const [what, options, bytes, unpacks, failure] of [
   ['is another image', {}, content.subarray(1), false, { code: 'image_integrity_failed' }],
   ['is cut', {}, packed.subarray(0, -5), true, { code: 'image_integrity_failed' }],
   ['is no zstd', {}, content, true, { code: 'image_integrity_failed' }],
-  ['unpacks to too much', { bytesMax: MIB }, packed, true, { code: 'image_unavailable' }],
+  ['unpacks to too much', { bytesMax: MIB }, packed, true, { code: 'image_too_large' }],
+  [
+    'would leave too little free',
+    { reserveBytes: Number.MAX_SAFE_INTEGER },
+    content,
+    false,
+    { code: 'storage_full' },
+  ],
   ['cannot be written', { flags: 'r' }, content, false, { code: 'EBADF', errno: -9 }],
 ] as const) {
   test(`what ${what} fails, and says why`, async (t) => {

@@ -17,7 +17,7 @@ function stage(t: TestContext) {
   const paths = poolPaths(directory)
   for (const path of [paths.images, paths.tmp]) mkdirSync(path)
   writeFileSync(paths.image(sha256), 'image')
-  const terms = { bytesMax: 1, stallMs: 1, totalMs: 1, thread: imageThreadBesideThis }
+  const terms = { bytesMax: 1, reserveBytes: 0, stallMs: 1, totalMs: 1, thread: imageThreadBesideThis }
   const images = new Images(paths, terms, 1)
   return { paths, images }
 }

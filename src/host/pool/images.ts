@@ -1,13 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
+import { HostFault } from '../../core/errors.ts'
 import type { ImageSource } from '../../core/storage/image-source.ts'
 import type { Sha256 } from '../../core/vm/ids.ts'
+import type { ImageBound } from '../../ports/storage.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { publish, sync } from './durable.ts'
 import { fetchImage } from './fetch-image.ts'
 import { FetchPlaces } from './fetch-places.ts'
 import type { PlacedFetch, StoringThread } from './fetch-places.ts'
 import type { FetchTerms } from './fetch-image.ts'
+import { ImageRefusals } from './image-refusals.ts'
 import { chmod, removeFile, rename, stat } from './pool-files.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import { ifThere, storageFault } from './storage-fault.ts'
@@ -15,7 +18,14 @@ import { ifThere, storageFault } from './storage-fault.ts'
 const READ_ONLY_MODE = 0o444
 
 /** One fetch, and how many are waiting for it. */
-type Shared = { readonly done: Promise<void>; readonly controller: AbortController; askers: number }
+type Shared = {
+  readonly done: Promise<void>
+  readonly controller: AbortController
+  readonly bound: ImageBound
+  askers: number
+}
+
+type Wanted = { readonly sha256: Sha256; readonly source: ImageSource; readonly bound: ImageBound }
 
 type Fetching = {
   readonly signal: AbortSignal
@@ -27,6 +37,7 @@ export class Images {
   readonly #paths: PoolPaths
   readonly #terms: FetchTerms
   readonly #places: FetchPlaces
+  readonly #refusals: ImageRefusals
   readonly #fetches = new Map<Sha256, Shared>()
   /** How many tasks read an image now. */
   readonly #uses = new Map<Sha256, number>()
@@ -35,12 +46,31 @@ export class Images {
     this.#paths = paths
     this.#terms = terms
     this.#places = new FetchPlaces(fetchesMax)
+    this.#refusals = new ImageRefusals(paths.images, terms.reserveBytes)
   }
 
-  async ensure(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted()
-    if (await this.#has(sha256)) return
-    const shared = this.#fetches.get(sha256) ?? this.#begin(sha256, source)
+  async ensure(sha256: Sha256, source: ImageSource, signal: AbortSignal, asked?: ImageBound): Promise<void> {
+    const bound = this.#boundOf(asked)
+    for (;;) {
+      signal.throwIfAborted()
+      if (await this.#has(sha256)) return
+      const shared = this.#fetches.get(sha256) ?? (await this.#begin(sha256, source, bound))
+      try {
+        return await this.#join(sha256, shared, signal)
+      } catch (error) {
+        // One who has more room for it tries again.
+        const isTooLong = error instanceof HostFault && error.code === shared.bound.excess
+        if (!isTooLong || shared.bound.bytesMax >= bound.bytesMax) throw error
+      }
+    }
+  }
+
+  #boundOf(asked: ImageBound | undefined): ImageBound {
+    const { bytesMax } = this.#terms
+    return asked === undefined || asked.bytesMax > bytesMax ? { bytesMax, excess: 'image_too_large' } : asked
+  }
+
+  async #join(sha256: Sha256, shared: Shared, signal: AbortSignal): Promise<void> {
     shared.askers += 1
     try {
       await abortable(shared.done, signal)
@@ -85,32 +115,67 @@ export class Images {
     }
   }
 
-  #begin(sha256: Sha256, source: ImageSource): Shared {
+  async #begin(sha256: Sha256, source: ImageSource, bound: ImageBound): Promise<Shared> {
+    await this.#check(sha256, source, bound)
+    // Somebody may have begun it meanwhile.
+    const begun = this.#fetches.get(sha256)
+    if (begun !== undefined) return begun
     const controller = new AbortController()
     const { signal } = controller
-    const fetch: PlacedFetch = (onThread) => this.#fetch(sha256, source, { signal, onThread })
+    const fetch: PlacedFetch = (onThread) => this.#fetch({ sha256, source, bound }, { signal, onThread })
     const done = this.#places.run(fetch, signal)
-    const shared = { done, controller, askers: 0 }
+    const shared = { done, controller, bound, askers: 0 }
     this.#fetches.set(sha256, shared)
+    // Nobody joins a fetch that is over.
+    done.catch(() => this.#leave(sha256, shared))
     return shared
   }
 
-  async #end(sha256: Sha256, { controller, done }: Shared): Promise<void> {
-    this.#fetches.delete(sha256)
-    controller.abort()
-    await done.catch(() => {})
+  async #check(sha256: Sha256, source: ImageSource, bound: ImageBound): Promise<void> {
+    try {
+      await this.#refusals.check(sha256, source, bound)
+    } catch (error) {
+      throw storageFault(error, `looking for room for image ${sha256}`)
+    }
   }
 
-  async #fetch(sha256: Sha256, source: ImageSource, { signal, onThread }: Fetching): Promise<void> {
+  #leave(sha256: Sha256, shared: Shared): void {
+    if (this.#fetches.get(sha256) === shared) this.#fetches.delete(sha256)
+  }
+
+  async #end(sha256: Sha256, shared: Shared): Promise<void> {
+    this.#leave(sha256, shared)
+    shared.controller.abort()
+    await shared.done.catch(() => {})
+  }
+
+  async #fetch({ sha256, source, bound }: Wanted, { signal, onThread }: Fetching): Promise<void> {
     const target = join(this.#paths.tmp, `image-${randomUUID()}`)
     try {
-      await fetchImage({ sha256, url: source.url.reveal(), target, signal, onThread }, this.#terms)
+      await fetchImage({ sha256, url: source.url.reveal(), target, signal, onThread, bound }, this.#terms)
       await chmod(target, READ_ONLY_MODE)
       await publish(target, this.#paths.image(sha256))
+      this.#refusals.forget(sha256)
     } catch (error) {
-      throw storageFault(error, `storing image ${sha256}`)
+      const fault = storageFault(error, `storing image ${sha256}`)
+      if (fault instanceof HostFault) {
+        const storedBytes = await storedBytesOf(target)
+        this.#refusals.note(fault, { sha256, source, bound, storedBytes })
+      }
+      throw fault
     } finally {
       await removeFile(target)
     }
+  }
+}
+
+const SECTOR_BYTES = 512
+
+/** What a file takes in the pool; 0 if it cannot be told. */
+async function storedBytesOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).blocks * SECTOR_BYTES
+  } catch {
+    return 0
   }
 }

@@ -8,7 +8,7 @@ import type { Sha256, UserId, VmId } from '../../core/vm/ids.ts'
 import { parseVmId } from '../../core/vm/ids.ts'
 import { assert } from '../../lib/assert.ts'
 import type { Log } from '../../log/log.ts'
-import type { DiskSpec, ImageRef, Storage, StoredImage, VmFiles } from '../../ports/storage.ts'
+import type { DiskSpec, ImageBound, ImageRef, Storage, StoredImage, VmFiles } from '../../ports/storage.ts'
 import { BoundedLooks } from './bounded-looks.ts'
 import { DISCARDED_PREFIX, emptySaved } from './discard-saved.ts'
 import { sync } from './durable.ts'
@@ -35,6 +35,8 @@ export type PoolOptions = {
   readonly poolId: string
   /** Where `file:` images may come from; without it none may. */
   readonly localImagesDirectory?: string
+  /** What stays free in the pool while images are stored. */
+  readonly reserveMib?: number
   /** By which other images come; without it none do. */
   readonly outbound?: Outbound
   readonly bounds?: Partial<Pick<FetchTerms, 'bytesMax' | 'stallMs' | 'totalMs' | 'resumeDelayMs'>>
@@ -96,9 +98,14 @@ export class Pool implements Storage {
     }
   }
 
-  async ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal): Promise<void> {
+  async ensureImage(
+    sha256: Sha256,
+    source: ImageSource,
+    signal: AbortSignal,
+    bound?: ImageBound,
+  ): Promise<void> {
     await this.#ready()
-    await this.#images.ensure(sha256, source, signal)
+    await this.#images.ensure(sha256, source, signal, bound)
   }
 
   images(): Promise<readonly StoredImage[]> {
@@ -197,12 +204,14 @@ function termsOf({
   localImagesDirectory,
   outbound,
   bounds,
+  reserveMib = 0,
   imageThread = imageThreadBesideThis,
 }: PoolOptions): FetchTerms {
   return {
     ...(outbound === undefined ? {} : { outbound }),
     ...(localImagesDirectory === undefined ? {} : { localDirectory: localImagesDirectory }),
     bytesMax: limits.imageBytesMax,
+    reserveBytes: reserveMib * 1024 * 1024,
     stallMs: limits.imageStallMs,
     totalMs: limits.imageFetchMs,
     thread: imageThread,

@@ -143,7 +143,10 @@ export class RemoteBody implements ImageBody {
     this.#sent = sentBy(headers)
     const { bytesMax } = this.#terms
     if ((this.#sent.bytes ?? 0) > bytesMax) {
-      throw this.#fault(`it has more than the ${bytesMax / 1024 / 1024} MiB that this host takes`)
+      throw this.#fault(
+        `it has ${this.#sent.bytes} bytes, more than the ${bytesMax} that are taken`,
+        'image_too_large',
+      )
     }
   }
 

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
-import { ftruncate, write } from 'node:fs'
+import { ftruncate, statfs, write } from 'node:fs'
 import { promisify } from 'node:util'
+import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import type { Sha256 } from '../../core/vm/ids.ts'
+import type { ImageBound } from '../../ports/storage.ts'
 import { unpacked } from './content.ts'
 import { SparseFile } from './sparse-file.ts'
 import type { SparseTarget } from './sparse-file.ts'
@@ -11,7 +13,9 @@ export type StoreTerms = {
   /** Of what is stored. */
   readonly sha256: Sha256
   /** Nothing longer is stored. */
-  readonly bytesMax: number
+  readonly bound: ImageBound
+  /** What the pool keeps free meanwhile; 0 if that does not matter. */
+  readonly reserveBytes: number
 }
 
 export type Storing = StoreTerms & {
@@ -25,14 +29,21 @@ export type Storing = StoreTerms & {
 
 /** Stores what comes in a file, and verifies it on the way. Each chunk must be good until the next is asked for. */
 export async function storeContent(chunks: AsyncIterator<Uint8Array>, storing: Storing): Promise<void> {
-  const { fd, sha256, unpacks, bytesMax, onWritten } = storing
+  const { fd, sha256, unpacks, bound, reserveBytes, onWritten } = storing
   const file = new SparseFile(openTarget(fd))
   try {
     const hash = createHash('sha256')
     let bytes = 0
+    let roomFor = 0
     for await (const piece of unpacks ? unpacked(chunks) : all(chunks)) {
       bytes += piece.length
-      if (bytes > bytesMax) throw tooLong(bytesMax)
+      if (bytes > bound.bytesMax) throw tooLong(bound)
+      if (reserveBytes > 0 && bytes > roomFor) {
+        // One call at a time, of the one that a fetch has a place for.
+        await file.settle()
+        if (!(await hasRoom(fd, reserveBytes))) throw shortOfRoom(reserveBytes)
+        roomFor = bytes + limits.imageRoomStepBytes
+      }
       await file.write(piece)
       hash.update(piece)
       onWritten(file.writtenBytes)
@@ -56,6 +67,7 @@ const openTarget = (fd: number): SparseTarget => ({
 
 const writeAt = promisify(write)
 const setSize = promisify(ftruncate)
+const figuresOf = promisify(statfs)
 
 const all = (chunks: AsyncIterator<Uint8Array>): AsyncIterable<Uint8Array> => ({
   [Symbol.asyncIterator]: () => chunks,
@@ -63,9 +75,21 @@ const all = (chunks: AsyncIterator<Uint8Array>): AsyncIterable<Uint8Array> => ({
 
 const MIB = 1024 * 1024
 
-export const tooLong = (bytesMax: number): HostFault => {
-  const cause = new Error(`it has more than the ${bytesMax / MIB} MiB that this host takes`)
-  return new HostFault('image_unavailable', 'receiving it', { cause })
+export const tooLong = ({ bytesMax, excess }: ImageBound): HostFault => {
+  const whose = excess === 'disk_smaller_than_image' ? 'the disk has' : 'this host takes'
+  const cause = new Error(`it has more than the ${bytesMax / MIB} MiB that ${whose}`)
+  return new HostFault(excess, 'receiving it', { cause })
+}
+
+/** Whether all fetches that may be under way can each store one more step. */
+async function hasRoom(fd: number, reserveBytes: number): Promise<boolean> {
+  const { bavail, bsize } = await figuresOf(`/proc/self/fd/${fd}`)
+  return bavail * bsize >= reserveBytes + limits.imageFetchesMax * limits.imageRoomStepBytes
+}
+
+export const shortOfRoom = (reserveBytes: number): HostFault => {
+  const cause = new Error(`the pool would have less than its reserve of ${reserveBytes / MIB} MiB free`)
+  return new HostFault('storage_full', 'storing it', { cause })
 }
 
 const integrity = (why: string): HostFault =>

@@ -1,0 +1,71 @@
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import type { ImageSource } from '../../core/storage/image-source.ts'
+import type { Sha256 } from '../../core/vm/ids.ts'
+import type { ImageBound } from '../../ports/storage.ts'
+import { statfs } from './pool-files.ts'
+import { shortOfRoom } from './store-content.ts'
+
+/** An image that was found to be larger than a VM takes. */
+type Excess = {
+  readonly url: string
+  readonly bytesMax: number
+  readonly untilMs: number
+  readonly fault: HostFault
+}
+
+/**
+ * Remembers which fetches would fail as the last one did, so that they are not made again in full: of an image that is too
+ * large, and of one that the pool has no room for. A restart forgets it.
+ */
+export class ImageRefusals {
+  readonly #directory: string
+  readonly #reserveBytes: number
+  readonly #nowMs: () => number
+  readonly #excesses = new Map<Sha256, Excess>()
+  /** Bytes that an image had when the pool came to its reserve. */
+  readonly #short = new Map<Sha256, number>()
+
+  /** @param directory of the pool, or in it */
+  constructor(directory: string, reserveBytes: number, nowMs: () => number = () => performance.now()) {
+    this.#directory = directory
+    this.#reserveBytes = reserveBytes
+    this.#nowMs = nowMs
+  }
+
+  /** Throws what the fetch would come to. */
+  async check(sha256: Sha256, source: ImageSource, bound: ImageBound): Promise<void> {
+    const excess = this.#excesses.get(sha256)
+    const isSame = excess?.url === source.url.reveal() && bound.bytesMax <= excess.bytesMax
+    if (excess !== undefined && isSame && this.#nowMs() < excess.untilMs) throw excess.fault
+    if (this.#reserveBytes === 0) return
+    const { bavail, bsize } = await statfs(this.#directory)
+    const room = bavail * bsize - this.#reserveBytes
+    if (room < (this.#short.get(sha256) ?? 0)) throw shortOfRoom(this.#reserveBytes)
+  }
+
+  /** @param storedBytes what there was of the image when its fetch failed */
+  note(
+    fault: HostFault,
+    fetch: { sha256: Sha256; source: ImageSource; bound: ImageBound; storedBytes: number },
+  ): void {
+    const { sha256, source, bound, storedBytes } = fetch
+    this.#forgetOld()
+    if (fault.code === 'storage_full') this.#short.set(sha256, storedBytes)
+    if (fault.code !== bound.excess) return
+    const untilMs = this.#nowMs() + limits.imageExcessMs
+    this.#excesses.set(sha256, { url: source.url.reveal(), bytesMax: bound.bytesMax, untilMs, fault })
+  }
+
+  forget(sha256: Sha256): void {
+    this.#excesses.delete(sha256)
+    this.#short.delete(sha256)
+  }
+
+  #forgetOld(): void {
+    const nowMs = this.#nowMs()
+    for (const [sha256, { untilMs }] of this.#excesses) if (untilMs <= nowMs) this.#excesses.delete(sha256)
+    const [oldest] = this.#short.keys()
+    if (this.#short.size > limits.imagesShortMax && oldest !== undefined) this.#short.delete(oldest)
+  }
+}

@@ -1,0 +1,125 @@
+/** Images that are larger than what they are for, or than the pool has room for, beside somebody who writes to the pool. */
+import { skip } from './own-netns.ts'
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { statfsSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { zstdCompressSync } from 'node:zlib'
+import { HostFault } from '../../src/core/errors.ts'
+import { errorChain } from '../../src/log/error-chain.ts'
+import type { Sha256 } from '../../src/core/vm/ids.ts'
+import type { ImageBound } from '../../src/ports/storage.ts'
+import { content, ensure, faultOf, never, serve, stageOf } from './image-fetch-stage.ts'
+import { poolOn } from './pool-on.ts'
+
+const MIB = 1024 * 1024
+const RESERVE_MIB = 100
+const WRITE_BYTES = 64 * 1024
+/** It unpacks to more than the pool has; zeros would be holes. */
+const IMAGE_MIB = 1024
+const bomb = zstdCompressSync(Buffer.alloc(IMAGE_MIB * MIB, 0xaa))
+const sha256Of = (bytes: Uint8Array): Sha256 => createHash('sha256').update(bytes).digest('hex') as Sha256
+/** Of what it unpacks to nobody needs the digest: it never comes to its end. */
+const anyDigest = sha256Of(Buffer.from('the bomb'))
+
+const freeMib = (path: string): number => {
+  const { bavail, bsize } = statfsSync(path)
+  return (bavail * bsize) / MIB
+}
+
+/** Writes to the pool as a guest does, until it is told to stop. Tells the least that was free. */
+function writerOn(mountPoint: string) {
+  let stopped = false
+  let least = freeMib(mountPoint)
+  const written = (async () => {
+    const file = await open(join(mountPoint, 'guest'), 'w')
+    const block = randomBytes(WRITE_BYTES)
+    try {
+      while (!stopped) {
+        await file.write(block)
+        await file.datasync()
+        least = Math.min(least, freeMib(mountPoint))
+        // No more than some MiB over the test: the room is for the image to take.
+        if ((await file.stat()).size > 8 * MIB) await file.truncate()
+      }
+    } finally {
+      await file.close()
+    }
+    return least
+  })()
+  return {
+    leastFreeMib: (): Promise<number> => {
+      stopped = true
+      return written
+    },
+  }
+}
+
+test('storing an image leaves the reserve of the pool to guests that write', { skip }, async (t) => {
+  const { reopen, offer, mountPoint } = await poolOn('xfs', t)
+  const pool = reopen({ reserveMib: RESERVE_MIB })
+  const source = await offer(bomb)
+  const writer = writerOn(mountPoint)
+  const fault = await faultOf(pool.ensureImage(anyDigest, source, never))
+  assert.equal(fault.code, 'storage_full')
+  assert.match(errorChain(fault), /less than its reserve of 100 MiB/)
+  const before = freeMib(mountPoint)
+  const again = await faultOf(pool.ensureImage(anyDigest, source, never))
+  assert.equal(again.code, 'storage_full')
+  // Known to be in vain: nothing is fetched.
+  assert.ok(Math.abs(freeMib(mountPoint) - before) < 16)
+  const least = await writer.leastFreeMib()
+  assert.ok(least >= RESERVE_MIB, `${least} MiB were left of the pool`)
+})
+
+test('an image never unpacks beyond the disk that it is for', { skip }, async (t) => {
+  const { reopen, offer, mountPoint, storage } = await poolOn('xfs', t)
+  const source = await offer(bomb)
+  const before = freeMib(mountPoint)
+  const writer = writerOn(mountPoint)
+  const bound: ImageBound = { bytesMax: 32 * MIB, excess: 'disk_smaller_than_image' }
+  const fault = await faultOf(reopen().ensureImage(anyDigest, source, never, bound))
+  assert.equal(fault.code, 'disk_smaller_than_image')
+  assert.equal(fault.retry, 'on-change')
+  assert.match(errorChain(fault), /more than the 32 MiB that the disk has/)
+  const least = await writer.leastFreeMib()
+  assert.ok(before - least < 32 + 16, `${before - least} MiB were taken`)
+  const whole = randomBytes(3 * MIB)
+  const exact: ImageBound = { bytesMax: whole.length, excess: 'disk_smaller_than_image' }
+  // What cannot be compressed is longer packed than unpacked.
+  await storage.ensureImage(sha256Of(whole), await offer(zstdCompressSync(whole)), never, exact)
+})
+
+test(
+  'an image that is too large is fetched once, and again for a larger disk or another URL',
+  { skip },
+  async (t) => {
+    const { pool: poolOf, images } = await stageOf(t)
+    const pool = poolOf()
+    let asked = 0
+    const url = await serve(t, (_request, response) => {
+      asked += 1
+      response.end(content)
+    })
+    const bound = (bytesMax: number): ImageBound => ({ bytesMax, excess: 'disk_smaller_than_image' })
+    const fails = async (on: string, bytesMax: number): Promise<HostFault> =>
+      faultOf(ensure(pool, on, { bound: bound(bytesMax) }))
+    for (const [on, bytesMax, asks] of [
+      [url, 1000, 1],
+      [url, 1000, 1],
+      [url, 999, 1],
+      [url, 1001, 2],
+      [`${url}&fresh=1`, 1000, 3],
+    ] as const) {
+      assert.equal((await fails(on, bytesMax)).code, 'disk_smaller_than_image')
+      assert.equal(asked, asks)
+    }
+    assert.deepEqual(images(), [])
+    // Of two who wait for it together, the one with the larger disk gets it.
+    const small = fails(`${url}&fresh=2`, 1000)
+    await Promise.all([small, ensure(pool, `${url}&fresh=2`, { bound: bound(content.length) })])
+    assert.equal(images().length, 1)
+  },
+)
