@@ -189,6 +189,22 @@ test('a URL that is not allowed is refused with its place in the request, and ne
   assert.equal(told(() => handOverUrls(context, ID, urlsOf('1', 500))).length, limits.findingsTold)
 })
 
+test('a repeat is answered whatever URLs and sizes this host has come to refuse, and stores none of them', (t) => {
+  const { context, start, store, done, advance, refusal } = stage(t)
+  done(start())
+  context.outbound = { ...ANYWHERE, allowedHosts: ['elsewhere.example'] }
+  context.stagingQuotaMib = 1
+  assert.deepEqual(done(start()), [false])
+  assert.equal(refusal(() => start({ urls: urlsOf('2') })).code, 'url_not_allowed')
+  for (const at of ['sending', 'completed'] as const) {
+    advance({ stage: at })
+    assert.deepEqual(done(start()), [false], at)
+  }
+  assert.deepEqual(done(start({ urls: urlsOf('2') })), [false], 'a completed snapshot needs no URL')
+  assert.equal(refusal(() => start({}, 's-2' as SnapshotId)).code, 'url_not_allowed')
+  assert.ok(store.snapshots.get('s-2' as SnapshotId) === undefined)
+})
+
 test('a host with all the snapshots it may have takes no further one, and goes on with those', (t) => {
   const { store, start, done, refusal } = stage(t)
   done(start())

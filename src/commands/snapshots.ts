@@ -28,9 +28,6 @@ export function startSnapshot(
   request: StartSnapshot,
 ): SnapshotResult {
   const { store } = context
-  const refusal =
-    refuseUrls(context.outbound, request.urls, '/upload') ?? refuseSize(context, request.partMib)
-  if (refusal !== undefined) return err(refusal)
   const result = store.transaction((): SnapshotResult => {
     const existing = store.snapshots.get(id)
     return existing === undefined ? insert(context, id, request) : repeatStart(context, existing, request)
@@ -40,8 +37,6 @@ export function startSnapshot(
 
 /** Hands over fresh URLs. One that waits for them, or failed for want of them, goes on. */
 export function handOverUrls(context: CommandContext, id: SnapshotId, urls: SnapshotUrls): SnapshotResult {
-  const refusal = refuseUrls(context.outbound, urls)
-  if (refusal !== undefined) return err(refusal)
   const result = context.store.transaction((): SnapshotResult => {
     const found = existingSnapshot(context, id)
     return found.ok ? takeUrls(context, found.value, urls) : found
@@ -89,6 +84,8 @@ function insert(
   { vmId, partMib, urls }: StartSnapshot,
 ): SnapshotResult {
   const { store } = context
+  const refusal = refuseUrls(context.outbound, urls, '/upload') ?? refuseSize(context, partMib)
+  if (refusal !== undefined) return err(refusal)
   const vm = existingVm(store, vmId)
   if (!vm.ok) return vm
   if (vm.value.deleting) {
@@ -127,10 +124,16 @@ function repeatStart(
   }
   // One that has failed for good is answered as it is: a repeat is no new snapshot.
   if (existing.stage === 'failed' && !existing.resumable) return ok({ record: existing, changed: false })
-  return takeUrls(context, existing, urls)
+  return takeUrls(context, existing, urls, '/upload')
 }
 
-function takeUrls(context: CommandContext, before: SnapshotRecord, urls: SnapshotUrls): SnapshotResult {
+/** Judges URLs only if it stores them: a repeat is answered whatever the policy of this host has become. */
+function takeUrls(
+  context: CommandContext,
+  before: SnapshotRecord,
+  urls: SnapshotUrls,
+  under = '',
+): SnapshotResult {
   const { id } = before
   const { snapshots } = context.store
   if (before.stage === 'completed') return ok({ record: before, changed: false })
@@ -139,8 +142,8 @@ function takeUrls(context: CommandContext, before: SnapshotRecord, urls: Snapsho
     return err({ code: 'snapshot_failed', detail: `${id} has failed for good: ${because}` })
   }
   if (before.stage !== 'failed' && !isFresh(context, id, urls)) return ok({ record: before, changed: false })
-  const full = refuseMoreUrls(context)
-  if (full !== undefined) return err(full)
+  const refusal = refuseUrls(context.outbound, urls, under) ?? refuseMoreUrls(context)
+  if (refusal !== undefined) return err(refusal)
   const operationId = context.newOperationId()
   const record = snapshots.handOver(id, urls, { operationId, nowMs: context.now() })
   return ok({ record, changed: true, operationId })

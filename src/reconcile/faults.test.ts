@@ -44,6 +44,22 @@ test('a disk that is gone is never made anew: it is a fault until it is back', a
   assert.equal(shown(), 'running')
 })
 
+test('the size of a disk that the last look did not see is kept on record and marked', async (t) => {
+  const { host, vm, create, idle, pokeAll } = await reconcileStage(t)
+  create()
+  await idle()
+  const before = vm().observed.disk
+  assert.ok(before !== undefined && before.unseen === undefined)
+  host.storage.setInSight(false)
+  pokeAll('pool gone')
+  await idle()
+  assert.deepEqual(vm().observed.disk, { ...before, unseen: true })
+  host.storage.setInSight(true)
+  pokeAll('pool found')
+  await idle()
+  assert.deepEqual(vm().observed.disk, before)
+})
+
 test('two things wrong at once are both told, and the one that can be mended is', async (t) => {
   const { host, vm, create, idle, pokeAll, later } = await reconcileStage(t)
   create()

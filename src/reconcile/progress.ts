@@ -126,7 +126,7 @@ function observedDisk(record: VmRecord, { storage, monitor }: World): Observed['
   const sizeMib = seen?.sizeMib ?? record.observed.disk?.sizeMib
   if (sizeMib === undefined) return undefined
   const guest = monitor.known && 'disk' in monitor.value ? { guestSizeMib: monitor.value.disk.sizeMib } : {}
-  return { sizeMib, ...guest }
+  return { sizeMib, ...guest, ...(seen === undefined ? { unseen: true } : {}) }
 }
 
 export function write({ store, record, host }: Pass, progress: Omit<Progress, 'nowMs'>): void {

@@ -116,6 +116,17 @@ test('every VM is told in few words, its error as the VM itself tells it', async
   ])
 })
 
+test('the size of a disk that the host does not see is not told', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host, 'a')
+  const toldWith = async (disk: Observed['disk'] & object): Promise<unknown> => {
+    host.store.vms.recordProgress('a' as VmId, { observed: { state: 'running', sinceMs: 1, disk }, nowMs: 1 })
+    return (await host.call({ path: '/v1/vms/a' })).json.observed.disk
+  }
+  assert.deepEqual(await toldWith({ sizeMib: 64 }), { size_mib: 64 })
+  assert.equal(await toldWith({ sizeMib: 64, guestSizeMib: 64, unseen: true }), undefined)
+})
+
 test('images of the pool are told with their size, how many VMs are made of them, and when one last was', async (t) => {
   const host = await startControllerHost(t, pki)
   const [other, initrd] = ['c', 'd'].map((digit) => digit.repeat(64) as Sha256) as [Sha256, Sha256]

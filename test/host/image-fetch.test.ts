@@ -78,7 +78,7 @@ for (const [what, answer, code, message] of [
   [
     'tells a size past the bound',
     (_, response) => response.setHeader('content-length', 5e6).end(),
-    'image_unavailable',
+    'image_too_large',
     /more than the 1 MiB/,
   ],
   ['sends without end', sendForEver, 'image_too_large', /more than the 1 MiB/],

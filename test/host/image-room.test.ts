@@ -85,7 +85,8 @@ test('an image never unpacks beyond the disk that it is for', { skip }, async (t
   assert.equal(fault.retry, 'on-change')
   assert.match(errorChain(fault), /more than the 32 MiB that the disk has/)
   const least = await writer.leastFreeMib()
-  assert.ok(before - least < 32 + 16, `${before - least} MiB were taken`)
+  // XFS holds as much again for a file that grows, until that is closed.
+  assert.ok(before - least < 2 * 32 + 16, `${before - least} MiB were taken`)
   const whole = randomBytes(3 * MIB)
   const exact: ImageBound = { bytesMax: whole.length, excess: 'disk_smaller_than_image' }
   // What cannot be compressed is longer packed than unpacked.

@@ -21,7 +21,9 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
       ...(generations.observed < generations.desired ? { operation_id: record.operationId } : {}),
       ...faultsToWire(observed),
       ...(observed.compute === undefined ? {} : { compute: computeToWire(observed.compute) }),
-      ...(observed.disk === undefined ? {} : { disk: observedDiskToWire(observed.disk) }),
+      ...(observed.disk === undefined || observed.disk.unseen === true
+        ? {}
+        : { disk: observedDiskToWire(observed.disk) }),
       ...(observed.startedAtMs === undefined ? {} : { started_at: time(observed.startedAtMs) }),
       ...sleepToWire(record),
     },

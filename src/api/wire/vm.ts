@@ -186,7 +186,7 @@ const observedSchema = Type.Object(
             }),
           ),
         },
-        { description: 'Absent until the disk exists.' },
+        { description: 'Absent until the disk exists, and while the host does not see it in the pool.' },
       ),
     ),
     started_at: Type.Optional(timeSchema),

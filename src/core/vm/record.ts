@@ -46,7 +46,12 @@ export type Observed = {
   /** The shape the VM runs with now; absent while it does not run. */
   readonly compute?: Compute
   /** Absent until the disk exists; the guest's view of it while there is a guest. */
-  readonly disk?: { readonly sizeMib: number; readonly guestSizeMib?: number }
+  readonly disk?: {
+    readonly sizeMib: number
+    readonly guestSizeMib?: number
+    /** The last look did not find the disk: the size is of an earlier one, and is not shown. */
+    readonly unseen?: true
+  }
   readonly startedAtMs?: number
   /** Of the last packet that counted as traffic; renewed in steps of `limits.lastTrafficStepMs` while the VM runs. */
   readonly lastTrafficAtMs?: number

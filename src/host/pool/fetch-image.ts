@@ -18,7 +18,7 @@ import { storageFault } from './storage-fault.ts'
 import { tooLong } from './store-content.ts'
 
 /** What this host takes images from, and on which terms. */
-export type FetchTerms = Omit<RemoteTerms, 'outbound' | 'bytesMax'> & {
+export type FetchTerms = Omit<RemoteTerms, 'outbound' | 'bytesMax' | 'bound'> & {
   /** Of every image, unpacked. */
   readonly bytesMax: number
   /** What the pool keeps free while an image is stored. */
@@ -100,7 +100,7 @@ async function openBody(
   if (kind === 'local')
     return openLocal(url, localDirectory ?? '', 'reading it from the local image directory')
   if (outbound === undefined) throw refused('its URL is no file, and this host takes nothing else')
-  return new RemoteBody(url, { ...terms, outbound, bytesMax: packedBytesMax(bound) }, signal)
+  return new RemoteBody(url, { ...terms, outbound, bytesMax: packedBytesMax(bound), bound }, signal)
 }
 
 type Receiving = {

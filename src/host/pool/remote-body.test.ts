@@ -31,7 +31,12 @@ async function fetched(
     server.close()
   })
   const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
-  const bounds = { bytesMax: 1e9, stallMs: 10_000, resumeDelayMs: () => 1 }
+  const bounds = {
+    bytesMax: 1e9,
+    bound: { bytesMax: 1e9, excess: 'image_too_large' as const },
+    stallMs: 10_000,
+    resumeDelayMs: () => 1,
+  }
   const body = new RemoteBody(url, { outbound, ...bounds, ...terms }, t.signal)
   let bytes = 0
   try {

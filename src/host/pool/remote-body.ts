@@ -6,14 +6,20 @@ import { sendDelayMs } from '../../core/snapshot/work.ts'
 import { judgeResumption, resumeFields, sentBy } from '../../core/storage/resume.ts'
 import { OutboundFailure } from '../object-store/outbound-failure.ts'
 import { BeginsAnew } from './image-body.ts'
+import type { ImageBound } from '../../ports/storage.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { Sent } from '../../core/storage/resume.ts'
 import type { Outbound, OutboundAnswer } from '../object-store/outbound-request.ts'
 import type { ImageBody } from './image-body.ts'
 
+const MIB = 1024 * 1024
+
 export type RemoteTerms = {
   readonly outbound: Outbound
+  /** Of what is sent, packed or not. */
   readonly bytesMax: number
+  /** What a source that announces more breaks. */
+  readonly bound: ImageBound
   readonly stallMs: number
   /** What must come in so long a time of waiting for it; of the limits where absent. */
   readonly pace?: Pace
@@ -141,11 +147,11 @@ export class RemoteBody implements ImageBody {
 
   #begin({ headers }: OutboundAnswer): void {
     this.#sent = sentBy(headers)
-    const { bytesMax } = this.#terms
+    const { bytesMax, bound } = this.#terms
     if ((this.#sent.bytes ?? 0) > bytesMax) {
       throw this.#fault(
-        `it has ${this.#sent.bytes} bytes, more than the ${bytesMax} that are taken`,
-        'image_too_large',
+        `it has ${this.#sent.bytes} bytes, more than the ${bound.bytesMax / MIB} MiB that are taken`,
+        bound.excess,
       )
     }
   }
