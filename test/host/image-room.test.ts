@@ -31,13 +31,13 @@ const freeMib = (path: string): number => {
 
 /** Writes to the pool as a guest does, until it is told to stop. Tells the least that was free. */
 function writerOn(mountPoint: string) {
-  let stopped = false
+  const stop = new AbortController()
   let least = freeMib(mountPoint)
   const written = (async () => {
     const file = await open(join(mountPoint, 'guest'), 'w')
     const block = randomBytes(WRITE_BYTES)
     try {
-      while (!stopped) {
+      while (!stop.signal.aborted) {
         await file.write(block)
         await file.datasync()
         least = Math.min(least, freeMib(mountPoint))
@@ -51,7 +51,7 @@ function writerOn(mountPoint: string) {
   })()
   return {
     leastFreeMib: (): Promise<number> => {
-      stopped = true
+      stop.abort()
       return written
     },
   }
