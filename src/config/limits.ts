@@ -59,6 +59,8 @@ export const limits = {
   saveFlushesMax: 2,
   /** For so long what was saved counts as kept by the disk as it was given to it; later it is read before a wake. */
   savedUncheckedMs: 10 * 60_000,
+  /** For so long after its begin a checksum that was cut off goes on where it stood. */
+  checksumProgressMs: 6 * 3_600_000,
   /** How long the space of a removed saved state waits to be freed; by then its guest is awake. */
   savedDiscardMs: 1000,
   /** The least time between two looks at a VM that is about to be idle for long enough. */
@@ -186,6 +188,8 @@ export const limits = {
   /** A guest of 64 GiB on the slowest disk we would save to: about 10 MiB/s. */
   saveMs: 6_600_000,
   restoreMs: 600_000,
+  /** What is added to it for each MiB that was saved: monitor and checksum read it beside one another, off such a disk. */
+  restoreMsPerMib: 200,
   diskCloneMs: 600_000,
 
   /** The control protocol of a monitor. Its longest answers to us are below 8 KiB; a longer line is not a monitor's. */
@@ -302,6 +306,8 @@ export const limits = {
   /** A part that is under way tells so, that it does not look stale. */
   snapshotActivityMs: 10_000,
   /** Staging that is stale or nobody's is looked for this often. */
+  /** For so long after its start a daemon gives up no snapshot, however long nothing moved. */
+  stagingGraceMs: 2 * 3_600_000,
   stagingSweepMs: 600_000,
   allowedHostsMax: 256,
   allowedNetworksMax: 64,

@@ -10,21 +10,23 @@ import type { StepContext } from './steps/executor.ts'
  */
 export async function runStep(step: Step, context: StepContext): Promise<void> {
   const { clock } = context.host
+  const deadlineMs = deadlineMsOf(step, context.record)
+  const fault = (what: string, cause?: unknown): HostFault => deadlineFault(step, deadlineMs, { what, cause })
   const late = new AbortController()
   const running = execute(step, { ...context, signal: AbortSignal.any([context.signal, late.signal]) })
   let cancelGrace = (): void => {}
   const overdue = new Promise<never>((_resolve, reject) => {
     late.signal.addEventListener('abort', () => {
       cancelGrace = clock.after(limits.stepGraceMs, () =>
-        reject(deadlineFault(step, 'and does not heed being told to stop')),
+        reject(fault('and does not heed being told to stop')),
       )
     })
   })
-  const cancelDeadline = clock.after(deadlineMsOf(step), () => late.abort())
+  const cancelDeadline = clock.after(deadlineMs, () => late.abort())
   try {
     await Promise.race([running, overdue])
   } catch (error) {
-    if (late.signal.aborted && !isDeadlineFault(error)) throw deadlineFault(step, 'and was stopped', error)
+    if (late.signal.aborted && !isDeadlineFault(error)) throw fault('and was stopped', error)
     throw error
   } finally {
     cancelDeadline()
@@ -32,10 +34,12 @@ export async function runStep(step: Step, context: StepContext): Promise<void> {
   }
 }
 
-const deadlineFault = (step: Step, what: string, cause?: unknown): HostFault =>
-  new HostFault('step_deadline', `${step.kind} took longer than ${deadlineMsOf(step) / 1000} s ${what}`, {
-    cause,
-  })
+const deadlineFault = (
+  { kind }: Step,
+  deadlineMs: number,
+  { what, cause }: { readonly what: string; readonly cause: unknown },
+): HostFault =>
+  new HostFault('step_deadline', `${kind} took longer than ${deadlineMs / 1000} s ${what}`, { cause })
 
 const isDeadlineFault = (error: unknown): boolean =>
   error instanceof HostFault && error.code === 'step_deadline'

@@ -19,6 +19,20 @@ test('what was read is not read again while the file is the same and unchanged',
   assert.equal(checked.crc32Of(id, file), undefined)
 })
 
+test('a checksum goes on for the same file alone, and not for ever', () => {
+  let nowMs = 5
+  const checked = new CheckedMemory(() => nowMs)
+  checked.progressOf(id, file).bytes = 17
+  assert.equal(checked.progressOf(id, file).bytes, 17)
+  nowMs += limits.checksumProgressMs
+  assert.equal(checked.progressOf(id, file).bytes, 0)
+  checked.progressOf(id, file).bytes = 17
+  assert.equal(checked.progressOf(id, { ...file, ctimeNs: file.ctimeNs + 1n }).bytes, 0, 'changed since')
+  checked.progressOf(id, file).bytes = 17
+  checked.forget(id)
+  assert.equal(checked.progressOf(id, file).bytes, 0)
+})
+
 test('what has lain on the disk for longer is read again', () => {
   let nowMs = 5
   const checked = new CheckedMemory(() => nowMs)

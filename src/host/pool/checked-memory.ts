@@ -1,6 +1,7 @@
 import type { BigIntStats } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import type { VmId } from '../../core/vm/ids.ts'
+import type { ChecksumProgress } from './checksum.ts'
 
 type Checked = {
   readonly inode: bigint
@@ -8,6 +9,8 @@ type Checked = {
   readonly crc32: number
   readonly atMs: number
 }
+
+type Begun = Omit<Checked, 'crc32'> & { readonly progress: ChecksumProgress }
 
 /**
  * The saved memories whose checksum this process has computed, so that a wake soon after need not read them once more.
@@ -17,6 +20,7 @@ type Checked = {
  */
 export class CheckedMemory {
   readonly #checked = new Map<VmId, Checked>()
+  readonly #begun = new Map<VmId, Begun>()
   readonly #nowMs: () => number
 
   /** @param nowMs on a clock that is never set */
@@ -36,7 +40,19 @@ export class CheckedMemory {
     return this.#nowMs() - checked.atMs < limits.savedUncheckedMs ? checked.crc32 : undefined
   }
 
+  /** How far the file was read by attempts that did not come to their end, to be moved on; the beginning for any other file. */
+  progressOf(id: VmId, { ino, ctimeNs }: Pick<BigIntStats, 'ino' | 'ctimeNs'>): ChecksumProgress {
+    const begun = this.#begun.get(id)
+    const isSame = begun?.inode === ino && begun.changedNs === ctimeNs
+    const isFresh = begun !== undefined && this.#nowMs() - begun.atMs < limits.checksumProgressMs
+    if (isSame && isFresh) return begun.progress
+    const progress = { bytes: 0, crc32: 0 }
+    this.#begun.set(id, { inode: ino, changedNs: ctimeNs, atMs: this.#nowMs(), progress })
+    return progress
+  }
+
   forget(id: VmId): void {
     this.#checked.delete(id)
+    this.#begun.delete(id)
   }
 }

@@ -33,6 +33,23 @@ test('the checksum of a file is that of all its bytes, whatever of it is a hole'
   assert.equal(await checksumOf(handle, whole.length, never), crc32(whole))
 })
 
+test('a checksum that was cut off goes on where it stood', async (t) => {
+  const data = randomBytes(8 * MIB)
+  const { handle } = await fileOf(t, data)
+  const controller = new AbortController()
+  const progress = { bytes: 0, crc32: 0 }
+  const reading = checksumOf(handle, data.length, controller.signal, progress)
+  while (progress.bytes < 2 * MIB) await new Promise(setImmediate)
+  controller.abort(new Error('the step took too long'))
+  await assert.rejects(reading, /took too long/)
+  const stood = progress.bytes
+  assert.ok(stood >= 2 * MIB && stood < data.length)
+  // What was read is not read again, or this would tell.
+  await handle.write(Buffer.alloc(MIB), 0, MIB, 0)
+  assert.equal(await checksumOf(handle, data.length, never, progress), crc32(data))
+  assert.equal(await checksumOf(handle, data.length, never, progress), crc32(data), 'all of it is known')
+})
+
 test('a file that is cut short while it is read is told as that', async (t) => {
   const { path, handle } = await fileOf(t, randomBytes(8 * MIB))
   const reading = checksumOf(handle, 8 * MIB, never)

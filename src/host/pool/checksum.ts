@@ -14,17 +14,21 @@ export class FileCutShort extends Error {
   override readonly name = 'FileCutShort'
 }
 
+/** How far a file was read, and the CRC-32 of so many bytes. */
+export type ChecksumProgress = { bytes: number; crc32: number }
+
 /**
  * The CRC-32 of a file's first `lengthBytes` bytes. Holes count as the zeros that they read as, and where they are large
  * they are not read: so it does not matter what the file system tells as holes. Throws what reading throws, and FileCutShort
- * where data that was there is gone when it is read.
+ * where data that was there is gone when it is read. It begins where `progress` stands, and moves that on.
  */
 export async function checksumOf(
   handle: GatedFile,
   lengthBytes: number,
   signal: AbortSignal,
+  progress: ChecksumProgress = { bytes: 0, crc32: 0 },
 ): Promise<number> {
-  const pieces = piecesOf(handle, lengthBytes)
+  const pieces = piecesOf(handle, progress.bytes, lengthBytes)
   const readOn = async (buffer: Bytes): Promise<Read | undefined> => {
     const { value: piece } = await pieces.next()
     return piece && { from: piece.from, bytes: await readWhole(handle, buffer, piece) }
@@ -32,17 +36,16 @@ export async function checksumOf(
   // One read ahead. More win nothing.
   let [free, next] = [Buffer.allocUnsafe(READ_BYTES), Buffer.allocUnsafe(READ_BYTES)]
   let reading = readOn(free)
-  let crc = 0
-  let at = 0
   try {
     for (;;) {
       const read = await reading
-      if (read === undefined) return crc32AfterZeros(crc, lengthBytes - at)
+      if (read === undefined) return crc32AfterZeros(progress.crc32, lengthBytes - progress.bytes)
       signal.throwIfAborted()
       ;[free, next] = [next, free]
       reading = readOn(free)
-      crc = crc32(read.bytes, crc32AfterZeros(crc, read.from - at))
-      at = read.from + read.bytes.length
+      const before = crc32AfterZeros(progress.crc32, read.from - progress.bytes)
+      progress.crc32 = crc32(read.bytes, before)
+      progress.bytes = read.from + read.bytes.length
     }
   } finally {
     // The descriptor is in use until then.
@@ -51,9 +54,13 @@ export async function checksumOf(
 }
 
 /** What of a file may be data, in pieces to be read at once. */
-async function* piecesOf(handle: GatedFile, lengthBytes: number): AsyncGenerator<Extent, undefined> {
+async function* piecesOf(
+  handle: GatedFile,
+  fromBytes: number,
+  lengthBytes: number,
+): AsyncGenerator<Extent, undefined> {
   let areToldHoles = true
-  for (let at = 0; at < lengthBytes;) {
+  for (let at = fromBytes; at < lengthBytes;) {
     const data: number | undefined = areToldHoles ? await handle.dataFrom(at) : undefined
     areToldHoles = data !== undefined
     const from = Math.min(data ?? at, lengthBytes)

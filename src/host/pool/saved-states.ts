@@ -174,10 +174,15 @@ export class PoolSavedStates implements SavedStates {
       if (handle === undefined) throw corruptFault(doing, 'it is gone')
       try {
         const now = await handle.stat({ bigint: true })
-        const ofFile = (): Promise<number> => checksumOf(handle, lengthBytes, signal)
+        const ofFile = (): Promise<number> =>
+          checksumOf(handle, lengthBytes, signal, this.#checked.progressOf(id, now))
         const isWhole = now.size === BigInt(lengthBytes)
         const found = isWhole ? (this.#checked.crc32Of(id, now) ?? (await ofFile())) : undefined
-        if (found !== crc32) throw corruptFault(doing, 'it is not as it was saved')
+        if (found !== crc32) {
+          // Of what was read wrong nothing is believed.
+          this.#checked.forget(id)
+          throw corruptFault(doing, 'it is not as it was saved')
+        }
       } finally {
         await handle.close()
       }

@@ -7,6 +7,7 @@ import { HostFault } from '../../core/errors.ts'
 import type { SnapshotId, StagingId } from '../../core/snapshot/record.ts'
 
 const DAY_MS = 24 * 3_600_000
+const HOUR_MS = DAY_MS / 24
 const NO_URLS = { firstPart: 1, parts: [] }
 const other = 'snap-2' as SnapshotId
 
@@ -81,6 +82,20 @@ test('one that failed and may go on is given up as well', async (t) => {
   clock.advance(limits.stagingSweepMs)
   await quiet()
   assert.deepEqual([shown(), await staged()], ['failed staging_stale', 0])
+})
+
+test('a snapshot that nobody moves becomes stale, however often the daemon restarts', async (t) => {
+  const { clock, take, quiet, shown, restart, after } = await snapshotStage(t)
+  take(NO_URLS)
+  await quiet()
+  const hours = Array.from({ length: 4 }, (_, at) => (at + 1) * 7)
+  for (const hour of hours) {
+    clock.set(hour * HOUR_MS)
+    await restart()
+    assert.equal(shown(), 'sending', `${hour} h`)
+  }
+  await after(limits.stagingGraceMs + limits.stagingSweepMs)
+  assert.equal(shown(), 'failed staging_stale')
 })
 
 test('what looks stale when the daemon comes back has a while to move', async (t) => {

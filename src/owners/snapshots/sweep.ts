@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { standingOf } from '../../core/snapshot/standing.ts'
 import { needsUrls } from '../../core/snapshot/work.ts'
@@ -7,7 +8,7 @@ import type { SnapshotsContext } from './context.ts'
 
 export type SweepOptions = Pick<SnapshotsContext, 'store' | 'host' | 'room' | 'log'> & {
   readonly maxAgeMs: number
-  /** When the owner started: nothing could move while no daemon ran. */
+  /** When the owner started: a controller could move nothing while no daemon ran, and is given a while to do so. */
   readonly startedAtMs: number
   /** A course works with it, or is about to remove it. */
   readonly isInUse: (stagingId: StagingId) => boolean
@@ -34,11 +35,12 @@ export async function sweepStaging(options: SweepOptions): Promise<void> {
   }
 }
 
-/** Of those that are staged and wait for the controller, or for a store, without any activity. */
+/** Of those that are staged and wait for the controller, or for a store, without any activity. Restarts of the daemon are none. */
 function failStale({ store, host, fail, maxAgeMs, startedAtMs }: SweepOptions): void {
   const nowMs = host.clock.now()
+  if (nowMs - startedAtMs < Math.min(limits.stagingGraceMs, maxAgeMs)) return
   for (const record of store.snapshots.open()) {
-    const ageMs = nowMs - Math.max(record.lastActivityAtMs, startedAtMs)
+    const ageMs = nowMs - record.lastActivityAtMs
     if (ageMs < maxAgeMs || record.capture === undefined) continue
     const { lacks } = standingOf(record, store.snapshots.tally(record))
     const waits = record.stage === 'failed' || record.trouble !== undefined || needsUrls(lacks)

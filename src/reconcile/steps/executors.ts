@@ -25,9 +25,13 @@ import { removeDisk } from './storage.remove-disk.ts'
 import { ensureStarted } from './unit.ensure-started.ts'
 import { ensureStopped } from './unit.ensure-stopped.ts'
 import type { Step, StepKind } from '../../core/plan/step.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
 import type { Executor, StepContext } from './executor.ts'
 
-type Table = { readonly [K in StepKind]: { readonly execute: Executor<K>; readonly deadlineMs: number } }
+/** Milliseconds that a step has; of some it goes by the VM. */
+type Deadline = number | ((record: VmRecord) => number)
+
+type Table = { readonly [K in StepKind]: { readonly execute: Executor<K>; readonly deadlineMs: Deadline } }
 
 /** One executor a step, with the time it has. A step without one does not compile. */
 const table: Table = {
@@ -53,12 +57,21 @@ const table: Table = {
   'monitor.ensure-running': { execute: ensureRunning, deadlineMs: limits.stepMs },
   'monitor.ensure-paused': { execute: ensurePaused, deadlineMs: limits.stepMs },
   'monitor.ensure-saved': { execute: ensureSaved, deadlineMs: limits.saveMs },
-  'monitor.ensure-restored': { execute: ensureRestored, deadlineMs: limits.restoreMs },
+  'monitor.ensure-restored': { execute: ensureRestored, deadlineMs: restoreMsOf },
   'monitor.ensure-disk-size': { execute: ensureDiskSize, deadlineMs: limits.stepMs },
   'monitor.ensure-disk-limits': { execute: ensureDiskLimits, deadlineMs: limits.stepMs },
 }
 
-export const deadlineMsOf = (step: Step): number => table[step.kind].deadlineMs
+export function deadlineMsOf(step: Step, record: VmRecord): number {
+  const { deadlineMs } = table[step.kind]
+  return typeof deadlineMs === 'number' ? deadlineMs : deadlineMs(record)
+}
+
+/** By the length of the saved memory, or of the guest's memory while that is not known. */
+function restoreMsOf({ observed, desired }: VmRecord): number {
+  const mib = observed.savedState?.sizeMib ?? desired.compute.memoryMib
+  return limits.restoreMs + mib * limits.restoreMsPerMib
+}
 
 /** Runs a step. Throws what its driver throws. */
 export function execute(step: Step, context: StepContext): Promise<void> {
