@@ -1,3 +1,5 @@
+import { imageLimits } from './image-limits.ts'
+
 import { clientLimits } from './client-limits.ts'
 
 /** Every bound of the system, with its unit. One place to see what this daemon will refuse or give up waiting for. */
@@ -216,34 +218,7 @@ export const limits = {
   /** A 32-vCPU guest has some 300: two for each queue of each device. */
   qemuOpenFiles: 1024,
 
-  /** Images and clones. One image that keeps coming may take the step's deadline, `imageFetchMs`. */
-  imageBytesMax: 1024 * 1024 * 1024 * 1024,
-  /** A kernel or an initrd. The largest that distributions ship have some hundred MiB. */
-  bootImageBytesMax: 4 * 1024 * 1024 * 1024,
-  /** What comes packed may be a little longer than what it unpacks to: by so much, and by a 256th (ZSTD_compressBound of zstd.h). */
-  packedExcessBytes: 1024 * 1024,
-  /** While an image is stored the pool's free space is looked at each time that so much came. */
-  imageRoomStepBytes: 8 * 1024 * 1024,
-  /** An image that was found to be too large is not fetched again from the same URL for this long. */
-  imageExcessMs: 3_600_000,
-  /** Images of which it is remembered how much room they lacked. */
-  imagesShortMax: 1000,
-  /** A source that sends nothing for this long has stalled. */
-  imageStallMs: 30_000,
-  imageRedirectsMax: 5,
-  /** Enough to fill a link; more would only share it. */
-  imageFetchesMax: 4,
-  /** A reflink takes milliseconds; where the file system has none, copies would fight for the disk. */
-  diskClonesMax: 4,
-
-  /** A source of an image that sends less in this time is too slow: one byte every 29 s would keep others from fetching. */
-  fetchPaceBytesMin: 64 * 1024,
-  fetchPaceMs: 60_000,
-  /** Tries to go on with an image whose source broke off or is too slow, until `fetchPaceBytesMin` came; then they begin anew. */
-  imageResumesMax: 8,
-  /** Images that nobody uses are looked for this often. */
-  imageSweepMs: 600_000,
-  imageIdleHoursMax: 24 * 365,
+  ...imageLimits,
 
   /** Snapshots. S3 takes parts of 5 MiB to 5 GiB, and 10,000 of them (Amazon S3 User Guide, "multipart upload limits"). */
   partMibMin: 5,
