@@ -6,11 +6,14 @@ import type { VmRecord } from '../core/vm/record.ts'
 import type { Host } from '../ports/host.ts'
 import type { Intent } from './intent.ts'
 
+/** What only this process knows. */
+export type ProcessFacts = Pick<Facts, 'maySave' | 'silentMs'>
+
 /** The facts of this host and moment. */
-export function factsOf(host: Host, { seed, tap }: Intent, maySave: boolean): Facts {
+export function factsOf(host: Host, { seed, tap }: Intent, own: ProcessFacts): Facts {
   return {
     nowMs: host.clock.now(),
-    maySave,
+    ...own,
     bootId: host.bootId,
     capabilities: host.monitor.capabilities,
     seedDigest: seed.digest,
@@ -18,11 +21,11 @@ export function factsOf(host: Host, { seed, tap }: Intent, maySave: boolean): Fa
   }
 }
 
-/** Plans with them; `maySave` as if nobody else were saved where it is left out. */
+/** Plans with them; as if no other guest were saved, and the monitor had just answered, when `own` is left out. */
 export function decide(
   host: Host,
   record: VmRecord,
-  seen: { readonly world: World; readonly intent: Intent; readonly maySave?: boolean },
+  seen: { readonly world: World; readonly intent: Intent; readonly own?: ProcessFacts },
 ): Plan {
-  return plan(record, seen.world, factsOf(host, seen.intent, seen.maySave ?? true))
+  return plan(record, seen.world, factsOf(host, seen.intent, seen.own ?? { maySave: true, silentMs: 0 }))
 }

@@ -32,6 +32,7 @@ export async function runPass(
   if (read === undefined) return { kind: 'gone' }
   const inputs = context.store.vms.inputs(id)
   const world = await observe(context.host, read)
+  const silentMs = context.silences.note(id, world, context.host.clock.monotonicMs())
   // Before anything is done for it: what is desired must not be lost once the host shows it.
   await context.store.flushed()
   if (signal.aborted) return { kind: 'again' }
@@ -51,10 +52,8 @@ export async function runPass(
     inputs,
     intent: intentOf(context.host, record, inputs),
     world,
-    found: partialFaults(record, world, {
-      nowMs: context.host.clock.now(),
-      capabilities: context.host.monitor.capabilities,
-    }),
+    silentMs,
+    found: partialFaults(record, world, { silentMs, capabilities: context.host.monitor.capabilities }),
   }
   logNewFaults(pass)
   return noteLaunch(pass) ?? (await pursue(pass))
@@ -158,8 +157,8 @@ function noteLaunch(pass: Pass): Next | undefined {
 }
 
 async function pursue(pass: Pass): Promise<Next> {
-  const { record, world, host, saves } = pass
-  const decided = decide(host, record, { ...pass, maySave: saves.mayBegin })
+  const { record, world, host, saves, silentMs } = pass
+  const decided = decide(host, record, { ...pass, own: { maySave: saves.mayBegin, silentMs } })
   const state = observedState(record, world, decided)
   switch (decided.outcome) {
     case 'settled':
@@ -178,7 +177,7 @@ async function pursue(pass: Pass): Promise<Next> {
 /** Says what is waited for; past the deadline that is a fault, and is waited for all the same. */
 function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
   const shown = observed(pass, state)
-  const waitedMs = pass.host.clock.now() - shown.sinceMs
+  const waitedMs = waiting.waitedMs ?? pass.host.clock.now() - shown.sinceMs
   if (waitedMs >= waiting.deadlineMs) {
     const message = `${state} for ${Math.round(waitedMs / 1000)} s, waiting for ${waiting.for}`
     const step = waiting.for === 'the monitor to answer' ? 'monitor.inspect' : 'unit.inspect'
@@ -208,10 +207,10 @@ function settle(pass: Pass, state: ObservedState): Next {
  * A settled VM is looked at again when it may be due to sleep, where it waits for its turn to be saved when that comes, and
  * in any case once in a while.
  */
-function nextLookMs({ record, world, host, intent, saves }: Pass, shown: Observed): number {
+function nextLookMs({ record, world, host, intent, saves, silentMs }: Pass, shown: Observed): number {
   const { desired } = record.generations
   const settled = { ...record, observed: shown, generations: { desired, observed: desired } }
-  const facts = factsOf(host, intent, saves.mayBegin)
+  const facts = factsOf(host, intent, { maySave: saves.mayBegin, silentMs })
   const dueMs = sleepDueMs(settled, world, facts)
   if (waitsForPlace(settled, world, facts)) saves.waitForPlace(record.id)
   const resyncMs = limits.resyncMs * (1 - limits.retryJitter * host.clock.random())

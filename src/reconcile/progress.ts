@@ -9,13 +9,14 @@ import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
 import type { Progress, VmInputs } from '../store/vm-table.ts'
+import type { Silences } from './silences.ts'
 import type { Saves } from './saves.ts'
 import type { Intent } from './intent.ts'
 
 export type PassContext = { readonly store: Store; readonly host: Host; readonly log: Log }
 
 /** What the workers of one reconciler share. */
-export type WorkerContext = PassContext & { readonly saves: Saves }
+export type WorkerContext = PassContext & { readonly saves: Saves; readonly silences: Silences }
 
 /** Why a pass runs. */
 export type Cause = {
@@ -39,6 +40,8 @@ export type Pass = WorkerContext & {
   readonly inputs: VmInputs
   readonly intent: Intent
   readonly world: World
+  /** For how long the monitor has not answered, in milliseconds. */
+  readonly silentMs: number
   /** What this look found to be wrong, all of it. */
   readonly found: readonly PartialFault[]
 }

@@ -1,5 +1,6 @@
 import { limits } from '../config/limits.ts'
 import { Semaphore } from '../lib/semaphore.ts'
+import { Silences } from './silences.ts'
 import { Saves } from './saves.ts'
 import { Worker } from './worker.ts'
 import type { DeviceName, VmId } from '../core/vm/ids.ts'
@@ -15,7 +16,7 @@ export class Reconciler {
 
   constructor(context: PassContext) {
     const saves = new Saves((id) => this.#notice(id, 'a place to be saved is free'))
-    this.#context = { ...context, saves }
+    this.#context = { ...context, saves, silences: new Silences() }
   }
 
   /** Starts a worker for every VM; resolves when each has looked at its host objects once. */
@@ -87,6 +88,7 @@ export class Reconciler {
       const onGone = (): void => {
         this.#workers.delete(id)
         this.#context.saves.forget(id)
+        this.#context.silences.forget(id)
       }
       worker = new Worker(this.#context, id, { places: this.#places, onGone })
       this.#workers.set(id, worker)

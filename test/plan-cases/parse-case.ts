@@ -87,6 +87,7 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
   const without = new Set(room('monitor-without'))
   const facts: Facts = {
     nowMs: NOW_MS,
+    silentMs: silenceMs(rooms),
     maySave: !room('saves').includes('full'),
     bootId: 'this-boot',
     capabilities: {
@@ -154,6 +155,13 @@ function recordFor(power: DesiredPower, words: readonly string[], recorded: read
   })
 }
 
+/** As long as the unit is active, unless a case says `silent seconds=` of the monitor. */
+function silenceMs(rooms: ReadonlyMap<string, string>): number {
+  const [monitor = [], unit = []] = ['monitor', 'unit'].map((name) => rooms.get(name)?.split(/\s+/) ?? [])
+  const seconds = numberAfter(monitor, 'seconds=') ?? numberAfter(unit, 'seconds=') ?? 0
+  return monitor.includes('silent') ? seconds * 1000 : 0
+}
+
 const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
 
 function wakeOf(recorded: readonly string[]): Pick<VmRecord, 'wake'> {
@@ -207,6 +215,7 @@ function savedOf([kind = 'absent', ...words]: string[]): SavedState {
         sizeMib: 84,
         memoryMib: 256,
         vcpus: 1,
+        form: 'mapped',
       }
     case 'unusable':
       return { kind, code: words[0] as FaultCode, because: 'it is not as it was written' }

@@ -6,6 +6,8 @@ export type Facts = {
   readonly nowMs: number
   /** Whether one more VM may be saved now: saves share the disk. */
   readonly maySave: boolean
+  /** For how long the monitor of the active unit has not answered, in milliseconds; 0 where it answers. */
+  readonly silentMs: number
   readonly bootId: string
   readonly capabilities: MonitorCapabilities
   /** Digest of the seed disk as it shall be. */

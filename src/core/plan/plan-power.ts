@@ -2,7 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { mustEnd } from '../vm/stops.ts'
 import { when } from './facet.ts'
-import { isSaved } from './plan-wake.ts'
+import { isSaved, waitForMonitor } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
@@ -69,9 +69,7 @@ export function ensurePower(record: VmRecord, world: World, facts: Facts): Facet
       case 'deactivating':
         return waitForUnit('the unit to stop')
       case 'active':
-        return when('monitor', world.monitor, (monitor) =>
-          steer(record, monitor, facts.nowMs - unit.startedAtMs),
-        )
+        return when('monitor', world.monitor, (monitor) => steer(record, monitor, facts.silentMs))
       default:
         return unreachable(unit)
     }
@@ -105,17 +103,10 @@ function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
 const whyStalled = ({ status }: MonitorState & { kind: 'stalled' }): string =>
   `the guest stands still: its disk failed (${status})`
 
-function steer(record: VmRecord, monitor: MonitorState, ageMs: number): Facet {
+function steer(record: VmRecord, monitor: MonitorState, silentMs: number): Facet {
   switch (monitor.kind) {
     case 'silent':
-      if (ageMs < limits.monitorAnswerMs) {
-        return {
-          outcome: 'wait',
-          for: 'the monitor to answer',
-          recheckMs: limits.monitorRecheckMs,
-          deadlineMs: limits.monitorAnswerMs,
-        }
-      }
+      if (silentMs < limits.monitorAnswerMs) return waitForMonitor(silentMs)
       return {
         outcome: 'blocked',
         step: 'monitor.inspect',

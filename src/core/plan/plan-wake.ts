@@ -8,7 +8,7 @@ import type { WakeReason } from '../vm/wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
-import type { Blocked, Step } from './step.ts'
+import type { Blocked, Step, Waiting } from './step.ts'
 import type { UnitState, World } from './world.ts'
 
 /** What a unit could go on from is in the pool, fit for that or not. */
@@ -154,14 +154,13 @@ export function fallAsleepOrGoOn(record: VmRecord, world: World, facts: Facts): 
     return waits || mayBeSaved(record) ? when('storage', saved, () => []) : []
   }
   if (!isSaved(saved.value)) return []
-  const { startedAtMs } = unit.value
   return when('monitor', monitor, ({ kind }) => {
     if (kind === 'broken')
       return [{ kind: 'unit.ensure-stopped', because: 'its monitor broke, and the guest is saved' }]
     if (kind === 'stalled') return letGo(record, facts, 'the guest has gone on since it was saved')
     const seen = {
       restores: kind === 'restoring' || record.wake?.restores === true,
-      silentMs: kind === 'silent' ? facts.nowMs - startedAtMs : undefined,
+      silentMs: kind === 'silent' ? facts.silentMs : undefined,
     }
     return saved.value.kind === 'unusable'
       ? ofUnusable(record, facts, { saved: saved.value, ...seen })
@@ -171,8 +170,7 @@ export function fallAsleepOrGoOn(record: VmRecord, world: World, facts: Facts): 
 
 /**
  * `restores`: the unit reads, or has read, what is saved; else it is the one whose guest was saved. No times are compared
- * for that: the clock may have been set since. `silentMs`: for how long the monitor may have been started without an answer;
- * undefined where it answers.
+ * for that: the clock may have been set since. `silentMs`: for how long the monitor has not answered; undefined where it answers.
  */
 type Seen = { readonly restores: boolean; readonly silentMs: number | undefined }
 
@@ -185,7 +183,9 @@ function ofSaved(
   if (reason === undefined) return [{ kind: 'unit.ensure-stopped', because: 'the guest is saved' }]
   if (silentMs !== undefined) {
     const because = 'the guest is saved, and its monitor does not answer'
-    return silentMs < limits.monitorAnswerMs ? waitForMonitor : [{ kind: 'unit.ensure-stopped', because }]
+    return silentMs < limits.monitorAnswerMs
+      ? waitForMonitor(silentMs)
+      : [{ kind: 'unit.ensure-stopped', because }]
   }
   const because = `the guest is saved, and ${WHY[reason]}`
   const goesOn = letGo(record, facts, because)
@@ -204,12 +204,14 @@ function ofUnusable(
   return silentMs === undefined ? letGo(record, facts, because) : []
 }
 
-const waitForMonitor: Facet = {
+/** A monitor may take this long for any answer. */
+export const waitForMonitor = (silentMs: number): Waiting => ({
   outcome: 'wait',
   for: 'the monitor to answer',
   recheckMs: limits.monitorRecheckMs,
   deadlineMs: limits.monitorAnswerMs,
-}
+  waitedMs: silentMs,
+})
 
 /** Whether there may be something saved, for all that is on record. */
 export const mayBeSaved = ({ mayBeSaved: noted, observed }: VmRecord): boolean =>

@@ -30,9 +30,9 @@ import type { World } from './world.ts'
 /**
  * The way from what the host shows to what is desired. Synchronous, total, the same for the same arguments.
  *
- * The order tells the story. What must go goes first, and a stop that was accepted comes before any later start. A live guest's power is set before its surroundings are mended,
- * and a stop needs no look at storage or network, so neither waits for a fault there; nor does one of its surroundings
- * wait for another. A guest that does not live yet is started last, on a disk, a tap and a firewall that are seen to be
+ * The order tells the story. What must go goes first, and a stop that was accepted comes before any later start. A live
+ * guest's power is set before its surroundings are mended, and a stop needs no look at storage or network, so neither waits
+ * for a fault there; nor does one of its surroundings wait for another. A guest that does not live yet is started last, on a disk, a tap and a firewall that are seen to be
  * there.
  */
 export function plan(record: VmRecord, world: World, facts: Facts): Plan {

@@ -9,7 +9,7 @@ export function renderPlan(plan: Plan): string {
     case 'act':
       return ['act', ...plan.steps.map((step) => `  ${renderStep(step)} because ${step.because}`)].join('\n')
     case 'wait':
-      return `wait for ${plan.for}, look again in ${plan.recheckMs} ms; a fault ${plan.deadlineMs / 1000} s after the state began`
+      return `wait for ${plan.for}, look again in ${plan.recheckMs} ms; a fault after ${plan.deadlineMs / 1000} s`
     case 'blocked':
       return `blocked at ${plan.step} with ${plan.code} because ${plan.because}`
     default:

@@ -65,8 +65,10 @@ export type Waiting = {
   readonly outcome: 'wait'
   readonly for: WaitReason
   readonly recheckMs: number
-  /** Of the whole wait, counted from when the state began; then it is a fault, and still waited for. */
+  /** Of the whole wait, after which it is a fault, and still waited for. */
   readonly deadlineMs: number
+  /** For how long it is waited for already; counted from when the state began if absent. */
+  readonly waitedMs?: number
 }
 
 /** The whole way from what is to what shall be, up to the first wait. */

@@ -13,6 +13,7 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
       return isAsleep(world) && record.desired.power !== 'stopped' ? 'sleeping' : record.desired.power
     case 'wait':
       if (plan.for === 'the unit to stop') return 'stopping'
+      if (plan.for === 'the monitor to answer' && wasThere(record, world)) return record.observed.state
       return isWaking(record) ? 'waking' : 'starting'
     case 'blocked':
       return whileBlocked(record, world, plan)
@@ -70,6 +71,13 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
   // Steps that touch neither unit nor guest leave the state as it is seen.
   return seenState(world) ?? record.observed.state
 }
+
+/** The guest of this very unit was seen: a monitor that does not answer for a moment is not a start. */
+const wasThere = ({ observed }: VmRecord, { unit }: World): boolean =>
+  unit.known &&
+  unit.value.kind === 'active' &&
+  unit.value.startedAtMs === observed.startedAtMs &&
+  (observed.state === 'running' || observed.state === 'paused')
 
 const isAway = ({ observed: { state }, desired }: VmRecord): boolean =>
   desired.power !== 'stopped' && (state === 'sleeping' || state === 'waking')

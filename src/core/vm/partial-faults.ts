@@ -13,10 +13,10 @@ import type { PartialFault, VmRecord } from './record.ts'
 export function partialFaults(
   record: VmRecord,
   world: World,
-  { nowMs, capabilities }: Pick<Facts, 'nowMs' | 'capabilities'>,
+  { silentMs, capabilities }: Pick<Facts, 'silentMs' | 'capabilities'>,
 ): readonly PartialFault[] {
   const ofLive = () => [
-    ...guestFaults(record, world, nowMs),
+    ...guestFaults(record, world, silentMs),
     ...deviceFaults(record, world),
     ...(capabilities.save ? [] : neverSleeps(record)),
   ]
@@ -77,10 +77,9 @@ function foreign({ id }: VmRecord, { unit, storage }: World): PartialFault[] {
 
 const isLive = ({ unit }: World): boolean => unit.known && unit.value.kind === 'active'
 
-function guestFaults(record: VmRecord, { unit, monitor, console }: World, nowMs: number): PartialFault[] {
+function guestFaults(record: VmRecord, { monitor, console }: World, silentMs: number): PartialFault[] {
   const found: PartialFault[] = []
-  const startedAtMs = unit.known && unit.value.kind === 'active' ? unit.value.startedAtMs : nowMs
-  if (monitor.known && monitor.value.kind === 'silent' && nowMs - startedAtMs >= limits.monitorAnswerMs) {
+  if (monitor.known && monitor.value.kind === 'silent' && silentMs >= limits.monitorAnswerMs) {
     const message = 'the unit is active, but its monitor does not answer'
     found.push({ code: 'monitor_unreachable', step: 'monitor.inspect', message })
   }
