@@ -2,6 +2,7 @@ import { guestMac } from '../core/network/guest-mac.ts'
 import { err, ok } from '../lib/result.ts'
 import { refuseIncrease } from './admit.ts'
 import { canonicalJson } from './canonical-json.ts'
+import { refuseSleep } from './check-sleep.ts'
 import { refuseAddresses } from './check-addresses.ts'
 import { refuseImageUrls } from './check-urls.ts'
 import type { Rejection } from '../core/errors.ts'
@@ -33,6 +34,7 @@ function insert(
   const refusal =
     refuseImageUrls(context, request.image.images) ??
     refuseSmallDisk(context, request) ??
+    refuseSleep(request, '/compute/sleep_after_idle_seconds') ??
     refuseAddresses(context, id, request.network ?? {}) ??
     refuseIncrease(context, { memoryMib, diskMib: request.disk.sizeMib })
   if (refusal !== undefined) return err(refusal)

@@ -1,5 +1,6 @@
 import { err, ok } from '../lib/result.ts'
 import { refuseIncrease } from './admit.ts'
+import { refuseSleep } from './check-sleep.ts'
 import { isStopped, notStopped } from './changeable-vm.ts'
 import { storeDesired } from './store-desired.ts'
 import type { Compute, Desired, Disk } from '../core/vm/desired.ts'
@@ -58,6 +59,11 @@ function refuseShape(
   const guestChanges =
     compute.cpuMillicores !== desired.compute.cpuMillicores || compute.memoryMib !== desired.compute.memoryMib
   if (guestChanges && !isStopped(record)) return notStopped(record, 'CPU and memory')
+  // A timeout it has already is not judged again.
+  if (compute.sleepAfterIdleSeconds !== desired.compute.sleepAfterIdleSeconds) {
+    const refusal = refuseSleep({ ...desired, compute }, '/sleep_after_idle_seconds')
+    if (refusal !== undefined) return refusal
+  }
   return refuseIncrease(context, {
     memoryMib: compute.memoryMib - desired.compute.memoryMib,
     diskMib: disk.sizeMib - desired.disk.sizeMib,

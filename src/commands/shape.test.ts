@@ -8,7 +8,7 @@ import { setMetadata } from './set-metadata.ts'
 import { setNetwork } from './set-network.ts'
 import { setPower } from './set-power.ts'
 import type { SetNetwork } from '../core/vm/create.ts'
-import type { MacAddress } from '../core/vm/ids.ts'
+import type { MacAddress, OperationId } from '../core/vm/ids.ts'
 
 const compute = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
 
@@ -205,4 +205,33 @@ test('a rehearsal answers what would be stored, and stores nothing and wakes nob
   assert.equal(accepted(result).record.generations.desired, 2)
   assert.deepEqual(store.vms.get(id), before)
   assert.deepEqual([seen, pokes], [[], []])
+})
+
+test('an idle timeout is refused for a VM without network, since nothing could wake it', (t) => {
+  const { context, id, create, accepted, refusal, store } = commandStage(t)
+  const sleeper = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 60 }
+  const { network: _none, ...without } = createRequest({ compute: sleeper })
+  const refused = createVm(context, id, without)
+  assert.ok(!refused.ok && 'errors' in refused.error)
+  assert.equal(refused.error.code, 'sleep_needs_network')
+  assert.equal(refused.error.errors?.[0]?.pointer, '/compute/sleep_after_idle_seconds')
+  const awake = { ...sleeper, sleepAfterIdleSeconds: 0 }
+  accepted(createVm(context, id, { ...without, compute: awake }))
+  assert.equal(refusal(setCompute(context, id, sleeper)).code, 'sleep_needs_network')
+  assert.equal(refusal(resize(context, id, { compute: sleeper, diskMib: 64 })).code, 'sleep_needs_network')
+  assert.equal(store.vms.get(id)?.generations.desired, 1)
+  accepted(create({ compute: sleeper }, 'web-2'))
+})
+
+test('a timeout that a VM without network has already keeps nothing else from changing', (t) => {
+  const { context, id, create, accepted, store } = commandStage(t)
+  create()
+  const { network: _gone, ...desired } = store.vms.get(id)?.desired ?? assert.fail()
+  const sleeper = { ...desired.compute, sleepAfterIdleSeconds: 60 }
+  store.vms.changeDesired(id, {
+    desired: { ...desired, compute: sleeper },
+    operationId: 'op-x' as OperationId,
+    nowMs: 1,
+  })
+  accepted(resize(context, id, { compute: sleeper, diskMib: 128 }))
 })

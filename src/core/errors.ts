@@ -34,6 +34,7 @@ export const rejections = {
   unsupported_media_type: { status: 415, title: 'The request body is not JSON' },
   disk_shrink: { status: 422, title: 'A disk never shrinks' },
   disk_too_small: { status: 422, title: 'The disk is smaller than its image' },
+  sleep_needs_network: { status: 422, title: 'Without network nothing could wake the VM' },
   address_not_allowed: { status: 422, title: 'The address is outside the ranges of this host' },
   url_not_allowed: { status: 422, title: 'This host may not speak to where the URL points' },
   upgrade_required: { status: 426, title: 'The route speaks WebSocket' },

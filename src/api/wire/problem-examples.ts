@@ -39,6 +39,8 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   unsupported_media_type: 'send the body as application/json',
   disk_shrink: 'the disk of web-1 has 2048 MiB and never shrinks: ask for that or more',
   disk_too_small: 'the disk has 1024 MiB and its image 2048 MiB: ask for a disk of that or more',
+  sleep_needs_network:
+    'sleep_after_idle_seconds is 60, and the VM has no network that could wake it: ask for 0, or for a network',
   url_not_allowed: 'part_urls/0: it names a loopback address, where this host may not speak to',
   upgrade_required: 'connect with a WebSocket client, e.g. vmhostctl console',
   headers_too_large: 'request line and headers have at most 16 KiB together',

@@ -52,8 +52,8 @@ export const computeMembers = {
     maximum: limits.sleepAfterIdleSecondsMax,
     description:
       'Seconds. Puts the VM to sleep after this long without unicast IPv4 or IPv6 from host to guest. 0 switches that ' +
-      'off, and wakes it. What the guest does or sends does not count: choose longer than it ever takes to answer. A VM ' +
-      'without network never sleeps: nothing could wake it.',
+      'off, and wakes it. What the guest does or sends does not count: choose longer than it ever takes to answer. ' +
+      'Without network nothing could wake the VM, so only 0 is accepted.',
     examples: [0],
   }),
 }

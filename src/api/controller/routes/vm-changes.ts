@@ -27,6 +27,7 @@ function putVm(app: App, rooms: ControllerRooms): void {
       'address_not_allowed',
       'url_not_allowed',
       'disk_too_small',
+      'sleep_needs_network',
       'insufficient_capacity',
       'user_ids_exhausted',
       'capacity_unknown',

@@ -26,7 +26,7 @@ const shapeSchema = (...codes: readonly ProblemCode[]) =>
 
 function putCompute(app: App, rooms: ControllerRooms): void {
   const schema = {
-    ...shapeSchema('vm_not_stopped', ...CAPACITY_CODES),
+    ...shapeSchema('vm_not_stopped', 'sleep_needs_network', ...CAPACITY_CODES),
     operationId: 'setVmCompute',
     summary: 'Set CPU, memory and idle timeout',
     description:
@@ -43,7 +43,7 @@ function putCompute(app: App, rooms: ControllerRooms): void {
 
 function putResize(app: App, rooms: ControllerRooms): void {
   const schema = {
-    ...shapeSchema('vm_not_stopped', 'disk_shrink', ...CAPACITY_CODES),
+    ...shapeSchema('vm_not_stopped', 'disk_shrink', 'sleep_needs_network', ...CAPACITY_CODES),
     operationId: 'resizeVm',
     summary: 'Set CPU, memory, disk and idle timeout',
     description:
