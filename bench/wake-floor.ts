@@ -118,7 +118,7 @@ export class WakeFloor {
 async function saveAgain(): Promise<void> {
   const monitor = await QmpClient.connect(`${SOCKET_FOLDER}/qmp.sock`)
   await monitor.execute('stop')
-  await saveGuest(monitor, `${FOLDER}/memory.next`, never)
+  await saveGuest(monitor, { path: `${FOLDER}/memory.next`, form: 'mapped' }, never)
   monitor.close()
   // Or it would be written while the next one is measured.
   await sh('sync', `${FOLDER}/memory.next`)

@@ -84,6 +84,23 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
     assert.equal(await memory(id), before)
   })
 
+  promise('a guest that was restored and has not run sees its disk grow, and is limited', async (stage) => {
+    const { monitor, start, end, memory, saveFile, growFile } = stage
+    const before = await standing(stage, reaches)
+    await monitor.save(id, saveFile(id), never)
+    await end(id)
+    await start(id, { paused: true, restorePath: saveFile(id) })
+    await monitor.ensureRestored(id, never)
+    await growFile(id, 128)
+    const grown = { sizeMib: 128, iopsMax: 100 }
+    await monitor.ensureDiskSize(id, 128, never)
+    await monitor.ensureDiskLimits(id, { iopsMax: 100 }, never)
+    assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk: grown })
+    await monitor.ensureRunning(id, never)
+    assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk: grown })
+    assert.equal(await memory(id), before)
+  })
+
   promise('a guest comes to stand still when it is restored, whoever waits for it', async (stage) => {
     const { monitor, start, end, saveFile } = stage
     await standing(stage, reaches)

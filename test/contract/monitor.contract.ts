@@ -57,21 +57,42 @@ const never = new AbortController().signal
 
 const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 
-/** What every monitor promises; `set` makes a stage and registers its own cleaning up. */
-export function monitorContract(
-  name: string,
-  set: (t: TestContext) => Promise<MonitorStage>,
-  options: { readonly skip?: string | false } = {},
-): void {
-  const promise = (what: string, body: (stage: MonitorStage) => Promise<void>): void => {
+type SetStage = (t: TestContext) => Promise<MonitorStage>
+type Options = { readonly skip?: string | false }
+
+const reaches = (monitor: Monitor, vm: VmId, kind: MonitorState['kind']): Promise<MonitorState> =>
+  until(
+    () => monitor.inspect(vm),
+    (state) => state.kind === kind,
+  )
+
+const promises =
+  (name: string, set: SetStage, options: Options) =>
+  (what: string, body: (stage: MonitorStage) => Promise<void>): void => {
     test(`${name}: ${what}`, options, async (t) => body(await set(t)))
   }
-  const reaches = (monitor: Monitor, vm: VmId, kind: MonitorState['kind']): Promise<MonitorState> =>
-    until(
-      () => monitor.inspect(vm),
-      (state) => state.kind === kind,
-    )
 
+type Promised = ReturnType<typeof promises>
+
+/** What every monitor promises of saved guests. Part of {@link monitorContract}; alone for another form of the file. */
+export function saveContract(name: string, set: SetStage, options: Options = {}): void {
+  const promise = promises(name, set, options)
+  savePromises({ disk, promise, reaches })
+  restorePromises({ disk, promise, reaches })
+}
+
+/** What every monitor promises; `set` makes a stage and registers its own cleaning up. */
+export function monitorContract(name: string, set: SetStage, options: Options = {}): void {
+  const promise = promises(name, set, options)
+  powerPromises(promise)
+  changePromises(promise)
+  diskPromises(promise)
+  fullPoolPromise(promise)
+  saveContract(name, set, options)
+  freezePromises({ promise, reaches })
+}
+
+function powerPromises(promise: Promised): void {
   promise('a VM that was never started is silent', async ({ monitor }) => {
     assert.deepEqual(await monitor.inspect(id), { kind: 'silent' })
   })
@@ -102,7 +123,9 @@ export function monitorContract(
       assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
     }
   })
+}
 
+function changePromises(promise: Promised): void {
   promise('one VM is changed and not its neighbour', async ({ monitor, start }) => {
     await Promise.all([start(id, { paused: false }), start(other, { paused: false })])
     await Promise.all([reaches(monitor, id, 'running'), reaches(monitor, other, 'running')])
@@ -153,7 +176,9 @@ export function monitorContract(
     await assert.rejects(monitor.ensureDiskLimits(id, { iopsMax: 1 }, aborted), reason)
     assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
   })
+}
 
+function diskPromises(promise: Promised): void {
   const shown = async (monitor: Monitor, vm: VmId): Promise<object> => {
     const state = await monitor.inspect(vm)
     assert.ok(state.kind === 'running' || state.kind === 'paused', `the VM is ${state.kind}`)
@@ -206,6 +231,15 @@ export function monitorContract(
     )
   }
 
+  promise('a guest that does nothing has read and written nothing', async ({ monitor, start }) => {
+    await start(id, { paused: true })
+    await reaches(monitor, id, 'paused')
+    const nothing = { readBytes: 0, readOperations: 0, writtenBytes: 0, writeOperations: 0 }
+    assert.deepEqual(await monitor.diskCounters(id), nothing)
+  })
+}
+
+function fullPoolPromise(promise: Promised): void {
   promise(
     'a guest whose pool is full stands still and lives, until there is room and it is told',
     async (stage) => {
@@ -234,15 +268,4 @@ export function monitorContract(
       assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk: { ...disk, ...limited } })
     },
   )
-
-  savePromises({ disk, promise, reaches })
-  restorePromises({ disk, promise, reaches })
-  freezePromises({ promise, reaches })
-
-  promise('a guest that does nothing has read and written nothing', async ({ monitor, start }) => {
-    await start(id, { paused: true })
-    await reaches(monitor, id, 'paused')
-    const nothing = { readBytes: 0, readOperations: 0, writtenBytes: 0, writeOperations: 0 }
-    assert.deepEqual(await monitor.diskCounters(id), nothing)
-  })
 }

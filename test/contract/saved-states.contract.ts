@@ -36,6 +36,7 @@ export const monitor: SavingMonitor = {
   program: 'qemu-system-x86_64',
   version: '10.0.13',
   accelerator: 'tcg',
+  form: 'mapped',
 }
 export const terms: SaveTerms = {
   savedAtMs: 1_700_000_000_123,

@@ -291,7 +291,7 @@ export class FakeMonitor implements Monitor {
   }
 
   #program(): SavingMonitor {
-    return { program: 'fake-monitor', version: this.version, accelerator: 'none' }
+    return { program: 'fake-monitor', version: this.version, accelerator: 'none', form: 'mapped' }
   }
 
   /** The whole guest is there, or its process ends. */

@@ -18,7 +18,7 @@ import { qemuVersion } from '../../src/host/qemu/qemu-version.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
 import type { MonitorStage, StartOptions } from '../contract/monitor.contract.ts'
-import { DISK_MIB, monitorContract } from '../contract/monitor.contract.ts'
+import { DISK_MIB, monitorContract, saveContract } from '../contract/monitor.contract.ts'
 import { until } from '../contract/until.ts'
 import { machineOf } from '../fakes/machine.ts'
 
@@ -39,10 +39,17 @@ type QemuStage = MonitorStage & {
 }
 
 /** QEMU processes started from the very command that units get, in a run directory of the test's own. */
-async function stageOf(t: TestContext): Promise<QemuStage> {
+async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<QemuStage> {
   const runDirectory = await mkdtemp(join(tmpdir(), 'vmh-'))
   const { accelerator } = await chooseAccelerator()
-  const monitor = new QemuMonitor({ program: PROGRAM, accelerator, runDirectory, log: silentLog })
+  const monitor = new QemuMonitor({
+    program: PROGRAM,
+    accelerator,
+    runDirectory,
+    savesStreams,
+    log: silentLog,
+  })
+  const restoreForm = savesStreams ? 'stream' : 'mapped'
   const processes = new Map<VmId, ChildProcess>()
   const consoleFile = (id: VmId): string => join(runDirectory, id, 'console')
 
@@ -89,7 +96,7 @@ async function stageOf(t: TestContext): Promise<QemuStage> {
         diskLimits,
         seedPath,
         startPaused: paused,
-        ...(restorePath === undefined ? {} : { restorePath }),
+        ...(restorePath === undefined ? {} : { restorePath, restoreForm }),
         ...changes,
       }),
     )
@@ -175,6 +182,8 @@ async function mountSmall(file: string, mountPoint: string): Promise<void> {
 }
 
 monitorContract('QEMU', stageOf)
+// What a QEMU before 9.0 writes, by the one that is installed here.
+saveContract('QEMU that saves streams', (t) => stageOf(t, { savesStreams: true }))
 
 const id = 'web-1' as VmId
 const never = new AbortController().signal

@@ -28,6 +28,7 @@ export function judgeSavedState(saved: SavedMetadata, now: SavedSurroundings): S
       sizeMib: Math.ceil(saved.memory.storedBytes / MIB),
       memoryMib: saved.compute.memoryMib,
       vcpus: vcpusOf(saved.compute),
+      form: saved.monitor.form,
     }
   )
 }

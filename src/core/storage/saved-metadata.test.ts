@@ -8,7 +8,7 @@ import type { SavedMetadata } from './saved-metadata.ts'
 const metadata: SavedMetadata = {
   vmId: 'web-1' as VmId,
   savedAtMs: 1_700_000_000_123,
-  monitor: { program: 'qemu-system-x86_64', version: '10.0.13', accelerator: 'tcg' },
+  monitor: { program: 'qemu-system-x86_64', version: '10.0.13', accelerator: 'tcg', form: 'stream' },
   compute: { cpuMillicores: 1500, memoryMib: 256 },
   memory: { lengthBytes: 273_678_336, storedBytes: 88_080_385, crc32: 0xffff_ffff },
   // Beyond what a double carries: 2^63 + 1, and a time in nanoseconds.
@@ -23,6 +23,14 @@ test('what is written is read again, to the last digit', () => {
   const parsed = parseSavedMetadata(renderSavedMetadata(metadata))
   assert.ok(parsed.ok)
   assert.deepEqual(parsed.value, metadata)
+})
+
+test('metadata of format 1 is of mapped memory', () => {
+  const written = JSON.parse(renderSavedMetadata(metadata))
+  const { memory_form: _later, ...monitor } = written.monitor
+  const parsed = parseSavedMetadata(JSON.stringify({ ...written, format: 1, monitor }))
+  assert.ok(parsed.ok)
+  assert.deepEqual(parsed.value, { ...metadata, monitor: { ...metadata.monitor, form: 'mapped' } })
 })
 
 test('every member is needed, and none may be added', () => {
@@ -52,7 +60,7 @@ test('what is no metadata at all is damaged, and a later format too new', () => 
     const parsed = parseSavedMetadata(content)
     assert.ok(!parsed.ok && parsed.error.code === 'saved_state_corrupt', content)
   }
-  const later = parseSavedMetadata('{"format": 2, "anything": true}')
+  const later = parseSavedMetadata('{"format": 3, "anything": true}')
   assert.ok(!later.ok && later.error.code === 'saved_state_too_new')
 })
 

@@ -7,7 +7,7 @@ import type { VmId } from '../vm/ids.ts'
 import type { SavedState, SaveTerms } from './saved-state.ts'
 
 /** Raised with every change that an older daemon must not read past. */
-const FORMAT = 1
+const FORMAT = 2
 
 /** What tells a disk from any other, and from itself after one more write; see stat(2). */
 export type DiskIdentity = {
@@ -53,7 +53,15 @@ const schema = Type.Object(
       closed,
     ),
     disk: Type.Object({ inode: bigInteger, size_bytes: bytes, modified_ns: bigInteger }, closed),
-    monitor: Type.Object({ program: text, version: text, accelerator: text }, closed),
+    monitor: Type.Object(
+      {
+        program: text,
+        version: text,
+        accelerator: text,
+        memory_form: Type.Union([Type.Literal('mapped'), Type.Literal('stream')]),
+      },
+      closed,
+    ),
     compute: Type.Object(
       { cpu_millicores: Type.Integer({ minimum: 1 }), memory_mib: Type.Integer({ minimum: 1 }) },
       closed,
@@ -81,7 +89,12 @@ export function renderSavedMetadata({
       size_bytes: disk.sizeBytes,
       modified_ns: String(disk.modifiedNs),
     },
-    monitor: { program: monitor.program, version: monitor.version, accelerator: monitor.accelerator },
+    monitor: {
+      program: monitor.program,
+      version: monitor.version,
+      accelerator: monitor.accelerator,
+      memory_form: monitor.form,
+    },
     compute: { cpu_millicores: compute.cpuMillicores, memory_mib: compute.memoryMib },
   }
   return `${JSON.stringify(value, undefined, 2)}\n`
@@ -89,7 +102,7 @@ export function renderSavedMetadata({
 
 /** What `renderSavedMetadata` wrote, or why it cannot be told. */
 export function parseSavedMetadata(content: string): Result<SavedMetadata, UnusableState> {
-  const value = parseJson(content)
+  const value = lifted(parseJson(content))
   const format = typeof value === 'object' && value !== null && 'format' in value ? value.format : undefined
   if (typeof format === 'number' && Number.isInteger(format) && format > FORMAT) {
     return err(unusable('saved_state_too_new', `its metadata has format ${format}, and ${FORMAT} is known`))
@@ -108,7 +121,12 @@ export function parseSavedMetadata(content: string): Result<SavedMetadata, Unusa
     savedAtMs: saved_at_ms,
     memory: { lengthBytes: memory.length_bytes, storedBytes: memory.stored_bytes, crc32: memory.crc32 },
     disk: { inode: BigInt(disk.inode), sizeBytes: disk.size_bytes, modifiedNs: BigInt(disk.modified_ns) },
-    monitor,
+    monitor: {
+      program: monitor.program,
+      version: monitor.version,
+      accelerator: monitor.accelerator,
+      form: monitor.memory_form,
+    },
     compute: { cpuMillicores: compute.cpu_millicores, memoryMib: compute.memory_mib },
   })
 }
@@ -120,6 +138,13 @@ export const unusable = (code: UnusableState['code'], because: string): Unusable
 })
 
 export const corrupt = (because: string): UnusableState => unusable('saved_state_corrupt', because)
+
+/** Format 1 as format 2: before there was a choice, all memory was mapped. */
+function lifted(value: unknown): unknown {
+  const { format, monitor } = (value ?? {}) as { format?: unknown; monitor?: unknown }
+  if (format !== 1 || typeof monitor !== 'object' || monitor === null) return value
+  return { ...(value as object), format: 2, monitor: { memory_form: 'mapped', ...monitor } }
+}
 
 function parseJson(content: string): unknown {
   try {

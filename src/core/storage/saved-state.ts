@@ -18,7 +18,14 @@ export type SavedGuest = {
   /** The guest's memory. */
   readonly memoryMib: number
   readonly vcpus: number
+  readonly form: SaveForm
 }
+
+/**
+ * How a file holds a guest's memory: `mapped` gives each page a place of its own, so free memory is a hole; a `stream` holds
+ * the pages one after another, as monitors of earlier versions write them. A restore must know which one it reads.
+ */
+export type SaveForm = 'mapped' | 'stream'
 
 /** The program that wrote a saved state, as it must be to read it. */
 export type SavingMonitor = {
@@ -27,6 +34,8 @@ export type SavingMonitor = {
   /** As it told it itself, e.g. `10.0.13`. */
   readonly version: string
   readonly accelerator: string
+  /** Which it writes. */
+  readonly form: SaveForm
 }
 
 /** What a save is of, known before its file is looked at. */

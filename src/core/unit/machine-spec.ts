@@ -1,4 +1,5 @@
 import type { TapSpec } from '../network/tap.ts'
+import type { SaveForm } from '../storage/saved-state.ts'
 import type { Compute, DiskLimits } from '../vm/desired.ts'
 import type { UserId, VmId } from '../vm/ids.ts'
 import type { VmMark } from '../vm/vm-mark.ts'
@@ -22,6 +23,8 @@ export type MachineSpec = {
   readonly saveDirectory: string
   /** The file of a saved guest, to go on from. */
   readonly restorePath?: string
+  /** How that file holds the memory; `mapped` when absent. */
+  readonly restoreForm?: SaveForm
   /** For the unit to carry. */
   readonly mark: VmMark
 }

@@ -4,7 +4,7 @@ import type { DeviceName, MacAddress, UserId, VmId } from '../vm/ids.ts'
 import type { MachineSpec } from './machine-spec.ts'
 import { qemuArguments, qemuUnitSpec, qmpSocketPath } from './qemu-command.ts'
 import type { QemuHost } from './qemu-command.ts'
-import { canSave } from './qemu-save.ts'
+import { saveFormOf } from './qemu-save.ts'
 
 const emulated: QemuHost = {
   program: '/usr/bin/qemu-system-x86_64',
@@ -157,14 +157,15 @@ test('a restored x86 guest has its kernel in its memory, so the monitor reads no
   assert.ok(qemuArguments(restored, { ...emulated, architecture: 'arm64' }).includes('-kernel'))
 })
 
-test('QEMU saves guests from 9.0 on, and one whose version is not known yet counts as new', () => {
-  assert.deepEqual(['7.2.19', '8.2.2', '9.0.0', '10.0.2', undefined].map(canSave), [
-    false,
-    false,
-    true,
-    true,
-    true,
-  ])
+test('QEMU saves guests as a stream from 8.2 on and mapped from 9.0 on; an unknown version counts as new', () => {
+  const versions = ['7.2.19', '8.1.5', '8.2.2', '9.0.0', '10.0.2', undefined]
+  const none = undefined
+  assert.deepEqual(versions.map(saveFormOf), [none, none, 'stream', 'mapped', 'mapped', 'mapped'])
+})
+
+test('a stream is read as one, by a single thread', () => {
+  const args = qemuArguments({ ...restored, restoreForm: 'stream' }, emulated).join(' ')
+  assert.match(args, / -global migration\.x-events=on -incoming file:\/pool\/disks\/web-1\/saved\/memory /)
 })
 
 test('a comma in a path cannot end an option', () => {

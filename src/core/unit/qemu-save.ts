@@ -1,24 +1,35 @@
+import type { SaveForm } from '../storage/saved-state.ts'
 import type { MachineSpec } from './machine-spec.ts'
 
+/** The first version that migrates to and from a file (QEMU 8.2 release notes, `file:`). */
+const SAVES_SINCE = { major: 8, minor: 2 }
 /**
- * The first version that gives each page of memory a place of its own in the file (QEMU, docs/devel/migration/mapped-ram):
- * what is free is a hole, and the rest is read in large pieces. One that writes a stream can read no such file, nor the other
- * way round; so there is one form, and an upgrade of QEMU finds what it can read.
+ * The first version that gives each page of memory a place of its own in the file (QEMU,
+ * docs/devel/migration/mapped-ram): what is free is a hole, and the rest is read in large pieces. Later versions read a
+ * stream as well, so an upgrade finds what it can read.
  */
-const SAVES_SINCE_MAJOR = 9
-
-/** Whether a version of QEMU saves guests. An unknown one counts as a new one, as all that are still maintained. */
-export const canSave = (version: string | undefined): boolean =>
-  version === undefined || Number(version.split('.')[0]) >= SAVES_SINCE_MAJOR
+const MAPS_SINCE_MAJOR = 9
 
 /**
- * Restores from the command line, so that the memory is read before anybody has to ask, by two threads (`multifd`). The vCPUs
- * stand still: the saved file must be gone before they run.
+ * How a version of QEMU saves guests; undefined when it cannot. A version that is not known counts as a new one, as all that
+ * are still maintained.
  */
-export function restoreArguments({ restorePath }: MachineSpec): string[] {
+export function saveFormOf(version: string | undefined): SaveForm | undefined {
+  if (version === undefined) return 'mapped'
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  if (major >= MAPS_SINCE_MAJOR) return 'mapped'
+  return major === SAVES_SINCE.major && minor >= SAVES_SINCE.minor ? 'stream' : undefined
+}
+
+/**
+ * Restores from the command line, so that the memory is read before anybody has to ask; mapped memory by two threads
+ * (`multifd`). The vCPUs stand still: the saved file must be gone before they run.
+ */
+export function restoreArguments({ restorePath, restoreForm = 'mapped' }: MachineSpec): string[] {
   if (restorePath === undefined) return []
+  const properties = restoreForm === 'mapped' ? ['x-events', 'mapped-ram', 'x-multifd'] : ['x-events']
   return [
-    ...['x-events', 'mapped-ram', 'x-multifd'].flatMap((name) => ['-global', `migration.${name}=on`]),
+    ...properties.flatMap((name) => ['-global', `migration.${name}=on`]),
     ...['-incoming', `file:${restorePath}`],
   ]
 }

@@ -78,7 +78,7 @@ test('a running unit without a launch on record is adopted with its own start ti
 
 const saved = {
   known: true,
-  value: { kind: 'present', savedAtMs: 1, sizeMib: 84, memoryMib: 256, vcpus: 1 },
+  value: { kind: 'present', savedAtMs: 1, sizeMib: 84, memoryMib: 256, vcpus: 1, form: 'mapped' },
 } as const
 const outOfSight = {
   known: false,

@@ -23,7 +23,14 @@ const asleep = (wantedSinceMs?: number): World =>
   worldOf({
     unit: known({ kind: 'absent' }),
     monitor: known({ kind: 'silent' }),
-    saved: known({ kind: 'present', savedAtMs: 400_000, sizeMib: 84, memoryMib: 256, vcpus: 1 }),
+    saved: known({
+      kind: 'present',
+      savedAtMs: 400_000,
+      sizeMib: 84,
+      memoryMib: 256,
+      vcpus: 1,
+      form: 'mapped',
+    }),
     traffic: known({
       kind: 'watched',
       frames: 'held',

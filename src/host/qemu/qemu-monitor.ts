@@ -5,7 +5,7 @@ import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { MonitorState } from '../../core/plan/world.ts'
-import type { SavingMonitor } from '../../core/storage/saved-state.ts'
+import type { SaveForm, SavingMonitor } from '../../core/storage/saved-state.ts'
 import type { DiskCounters } from '../../core/storage/disk-counters.ts'
 import type { MonitorCapabilities } from '../../core/unit/capabilities.ts'
 import type { Architecture } from '../../core/unit/kernel-arguments.ts'
@@ -15,7 +15,7 @@ import type { Accelerator, QemuHost } from '../../core/unit/qemu-command.ts'
 import { diskCountersIn, diskIn, resizeArguments, throttleArguments } from '../../core/unit/qemu-disk.ts'
 import type { QemuDisk } from '../../core/unit/qemu-disk.ts'
 import { monitorStateOf } from '../../core/unit/qemu-run-state.ts'
-import { canSave } from '../../core/unit/qemu-save.ts'
+import { saveFormOf } from '../../core/unit/qemu-save.ts'
 import { unitName } from '../../core/unit/unit-name.ts'
 import { knownTscKhz } from '../../core/unit/tsc-frequency.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
@@ -25,7 +25,7 @@ import { abortable } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
 import type { FreezeOutcome, Monitor } from '../../ports/monitor.ts'
 import { GuestAgents } from './guest-agents.ts'
-import { checkSavable, giveUpSave, saveGuest } from './qemu-saving.ts'
+import { checkSavable, giveUpSave, saveGuest, takeDiskBack } from './qemu-saving.ts'
 import { InstalledQemu } from './qemu-version.ts'
 import { QmpClients } from './qmp-clients.ts'
 import { monitorText, QmpLost, QmpRefusal } from './qmp-error.ts'
@@ -39,6 +39,8 @@ export type QemuMonitorOptions = {
   /** Holds each guest's runtime directory. */
   readonly runDirectory?: string
   readonly greetingMs?: number
+  /** Saves as a QEMU before 9.0 does, so that this can be tried with a later one. */
+  readonly savesStreams?: boolean
   readonly log: Log
 }
 
@@ -64,12 +66,14 @@ const STATE_EVENTS: ReadonlySet<string> = new Set([
 export class QemuMonitor implements Monitor {
   readonly #host: QemuHost
   readonly #log: Log
+  readonly #savesStreams: boolean
   readonly #clients: QmpClients
   readonly #installed: InstalledQemu
   readonly #agents: GuestAgents
   #onChange: (id: VmId) => void = () => {}
 
-  constructor({ program, accelerator, architecture, runDirectory, greetingMs, log }: QemuMonitorOptions) {
+  constructor(options: QemuMonitorOptions) {
+    const { program, accelerator, architecture, runDirectory, greetingMs, log } = options
     const tscKhz = knownTscKhz(readFileSync('/proc/cpuinfo', 'utf8'))
     this.#host = {
       program,
@@ -80,6 +84,7 @@ export class QemuMonitor implements Monitor {
     }
     this.#installed = new InstalledQemu(program)
     this.#log = log
+    this.#savesStreams = options.savesStreams === true
     this.#clients = new QmpClients({
       runDirectory: this.#host.runDirectory,
       greetingMs: greetingMs ?? limits.qmpGreetingMs,
@@ -99,7 +104,7 @@ export class QemuMonitor implements Monitor {
       pause: true,
       startPaused: true,
       growDiskOnline: true,
-      save: canSave(this.#installed.lastVersion),
+      save: this.#formOf(this.#installed.lastVersion) !== undefined,
       vcpusMax: limits.cpuMillicoresMax / 1000,
     }
   }
@@ -140,8 +145,11 @@ export class QemuMonitor implements Monitor {
   async ensureDiskSize(id: VmId, sizeMib: number, signal: AbortSignal): Promise<void> {
     const doing = `growing the disk of VM ${id} to ${sizeMib} MiB`
     await this.#talk({ id, doing, signal }, async (client) => {
-      const live = await diskOf(client, signal)
-      if (live.sizeMib < sizeMib) await client.execute('block_resize', resizeArguments(sizeMib), signal)
+      const [{ kind }, live] = await Promise.all([stateOf(client, signal), diskOf(client, signal)])
+      if (live.sizeMib >= sizeMib) return
+      // Since its restore it may not have run.
+      if (kind === 'paused') await takeDiskBack(client)
+      await client.execute('block_resize', resizeArguments(sizeMib), signal)
     })
   }
 
@@ -160,9 +168,9 @@ export class QemuMonitor implements Monitor {
     return this.#talk({ id, doing: `saving VM ${id}`, signal, refused: 'save_failed' }, async (client) => {
       const { kind } = await stateOf(client, signal)
       if (kind !== 'paused') throw new QmpRefusal({ desc: `the guest is ${kind}` })
-      const version = await checkSavable(client, signal)
-      await saveGuest(client, path, signal)
-      return this.#program(version)
+      const saving = this.#program(await checkSavable(client, signal))
+      await saveGuest(client, { path, form: saving.form }, signal)
+      return saving
     })
   }
 
@@ -218,7 +226,13 @@ export class QemuMonitor implements Monitor {
   }
 
   #program(version: string): SavingMonitor {
-    return { program: basename(this.#host.program), version, accelerator: this.#host.accelerator }
+    const { program, accelerator } = this.#host
+    return { program: basename(program), version, accelerator, form: this.#formOf(version) ?? 'mapped' }
+  }
+
+  #formOf(version: string | undefined): SaveForm | undefined {
+    const form = saveFormOf(version)
+    return form === 'mapped' && this.#savesStreams ? 'stream' : form
   }
 
   async #talk<T>({ id, doing, signal, refused }: Talk, say: (client: QmpClient) => Promise<T>): Promise<T> {

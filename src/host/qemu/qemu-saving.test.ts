@@ -76,12 +76,13 @@ test('giving up where nothing is saved is nothing to wait for', async (t) => {
   await giveUpSave(await monitorOf(t, { 'query-status': { status: 'paused' } }))
 })
 
+const MAPPED = { path: '/pool/memory', form: 'mapped' } as const
 const COMPLETED = { 'query-migrate': { status: 'completed' }, 'query-status': { status: 'postmigrate' } }
 
 test('a guest that is saved has its disk back, before what was saved is flushed', async (t) => {
   const said: string[] = []
   const client = await monitorOf(t, COMPLETED, { onCommand: (command) => said.push(command) })
-  await saveGuest(client, '/pool/memory', never)
+  await saveGuest(client, MAPPED, never)
   assert.deepEqual(said.slice(-2), ['query-status', 'blockdev-set-active'])
 })
 
@@ -90,7 +91,7 @@ test('a monitor that restored its guest with several threads saves it with one',
   const onCommand = (command: string, args: unknown): void => {
     if (command === 'migrate-set-capabilities') said.push(args)
   }
-  await saveGuest(await monitorOf(t, COMPLETED, { onCommand }), '/pool/memory', never)
+  await saveGuest(await monitorOf(t, COMPLETED, { onCommand }), MAPPED, never)
   const capabilities = [
     { capability: 'events', state: true },
     { capability: 'mapped-ram', state: true },
@@ -99,10 +100,21 @@ test('a monitor that restored its guest with several threads saves it with one',
   assert.deepEqual(said, [{ capabilities }])
 })
 
+test('a save as a stream names nothing that a QEMU before 9.0 does not know', async (t) => {
+  const said: string[] = []
+  const onCommand = (command: string, args: unknown): void => {
+    if (command === 'migrate-set-capabilities') said.push(JSON.stringify(args))
+  }
+  const client = await monitorOf(t, COMPLETED, { onCommand })
+  await saveGuest(client, { path: '/pool/memory', form: 'stream' }, never)
+  assert.equal(said.length, 1)
+  assert.doesNotMatch(said[0] ?? '', /mapped-ram/)
+})
+
 test('a QEMU that cannot be told to take its disk back has saved its guest all the same', async (t) => {
   const error = { class: 'CommandNotFound', desc: 'The command blockdev-set-active has not been found' }
   const client = await monitorOf(t, { ...COMPLETED, 'blockdev-set-active': { error } })
-  await saveGuest(client, '/pool/memory', never)
+  await saveGuest(client, MAPPED, never)
 })
 
 const refused = (words: RegExp) => (error: unknown) =>
@@ -113,10 +125,10 @@ test('a monitor that can save its guest tells its version', async (t) => {
 })
 
 test('a guest that an older QEMU runs, or an older vmhostd started, is not saved, and what helps is said', async (t) => {
-  const older = await monitorOf(t, {}, { version: [8, 2, 2] })
+  const older = await monitorOf(t, {}, { version: [8, 1, 5] })
   await assert.rejects(
     checkSavable(older, never),
-    refused(/by QEMU 8\.2\.2, .*; stop the VM and start it, once$/),
+    refused(/by QEMU 8\.1\.5, .*; stop the VM and start it, once$/),
   )
   const error = { class: 'DeviceNotActive', desc: 'No balloon device has been activated' }
   const bare = await monitorOf(t, { 'query-balloon': { error } })

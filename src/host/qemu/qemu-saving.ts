@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
-import { canSave } from '../../core/unit/qemu-save.ts'
+import { saveFormOf } from '../../core/unit/qemu-save.ts'
+import type { SaveForm } from '../../core/storage/saved-state.ts'
 import { greetedVersion } from './qemu-version.ts'
 import { QmpLost, QmpRefusal } from './qmp-error.ts'
 import type { QmpClient } from './qmp.ts'
@@ -10,13 +11,19 @@ const OVER: ReadonlySet<unknown> = new Set([undefined, 'none', 'completed', 'fai
 
 /**
  * Not by several threads, which a monitor that restored its guest would take for this too: QEMU 10.0.13 now and then dies
- * when such a save is given up.
+ * when such a save is given up. A QEMU that writes a stream does not know `mapped-ram`.
  */
-const SAVE_CAPABILITIES = [
-  { capability: 'events', state: true },
-  { capability: 'mapped-ram', state: true },
-  { capability: 'multifd', state: false },
-]
+const SAVE_CAPABILITIES: { readonly [F in SaveForm]: readonly object[] } = {
+  mapped: [
+    { capability: 'events', state: true },
+    { capability: 'mapped-ram', state: true },
+    { capability: 'multifd', state: false },
+  ],
+  stream: [
+    { capability: 'events', state: true },
+    { capability: 'multifd', state: false },
+  ],
+}
 
 /** No bound of its own: the disk is the bound. Far above any, and below what QEMU can count. */
 const UNBOUNDED_BYTES_PER_SECOND = 2 ** 40
@@ -28,7 +35,8 @@ const UNBOUNDED_BYTES_PER_SECOND = 2 ** 40
 export async function checkSavable(client: QmpClient, signal: AbortSignal): Promise<string> {
   const version = greetedVersion(client.greeting)
   if (version === undefined) throw new QmpRefusal({ desc: 'the monitor does not tell its version' })
-  if (!canSave(version)) throw tooOld(`by QEMU ${version}, and 9.0 is the first that saves guests`)
+  if (saveFormOf(version) === undefined)
+    throw tooOld(`by QEMU ${version}, and 8.2 is the first that saves guests`)
   try {
     // It came with saving, as did the directory that the unit may write to.
     await client.execute('query-balloon', undefined, signal)
@@ -46,11 +54,13 @@ const tooOld = (by: string): QmpRefusal =>
  * Saves a guest that stands still, as a migration to a file: a guest that does not run dirties nothing, so each page is
  * written once. On abort the guest stands still as before.
  */
-export async function saveGuest(client: QmpClient, path: string, signal: AbortSignal): Promise<void> {
+export async function saveGuest(
+  client: QmpClient,
+  { path, form }: { readonly path: string; readonly form: SaveForm },
+  signal: AbortSignal,
+): Promise<void> {
   await Promise.all([
-    client.execute('migrate-set-capabilities', {
-      capabilities: SAVE_CAPABILITIES,
-    }),
+    client.execute('migrate-set-capabilities', { capabilities: SAVE_CAPABILITIES[form] }),
     client.execute('migrate-set-parameters', { 'max-bandwidth': UNBOUNDED_BYTES_PER_SECOND }),
   ])
   signal.throwIfAborted()
@@ -68,15 +78,17 @@ export async function saveGuest(client: QmpClient, path: string, signal: AbortSi
 }
 
 /**
- * At the end of a save QEMU lets go of the disk, and to take it back it reads from it. Left to `cont`, that read waits behind
- * the flush of all that was saved: a tenth of a second for a guest that is told to go on. Now the disk has nothing else to
- * do. The guest stands still, and no other monitor is given the disk before the unit of this one has ended.
+ * Has QEMU take its disk. At the end of a save QEMU lets go of the disk, and to take it back it reads from it. Left to
+ * `cont`, that read waits behind the flush of all that was saved: a tenth of a second for a guest that is told to go on. The
+ * same holds from a restore until the guest runs: until then a resize of the disk is refused (`Permission 'resize'
+ * unavailable on inactive node`). The guest stands still, and no other monitor is given the disk before the unit of this
+ * one has ended.
  */
-async function takeDiskBack(client: QmpClient): Promise<void> {
+export async function takeDiskBack(client: QmpClient): Promise<void> {
   try {
     await client.execute('blockdev-set-active', { active: true })
   } catch (error) {
-    // It came with QEMU 10.0. Before, `cont` takes the disk back.
+    // It came with QEMU 10.0. Before, `cont` takes the disk back, and a restored guest has it from the start.
     if (!(error instanceof QmpRefusal)) throw error
   }
 }

@@ -48,7 +48,12 @@ async function inspectSaved(host: Host, { id, desired }: VmRecord): Promise<Save
   if (installed.known) {
     return judgeShape(await host.savedStates.inspect(id, installed.value), desired.compute)
   }
-  const seen = await host.savedStates.inspect(id, { program: '', version: '', accelerator: '' })
+  const seen = await host.savedStates.inspect(id, {
+    program: '',
+    version: '',
+    accelerator: '',
+    form: 'mapped',
+  })
   if (seen.kind === 'absent' || seen.kind === 'unfinished') return seen
   return { kind: 'unusable', code: installed.code, because: installed.message }
 }

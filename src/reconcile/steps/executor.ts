@@ -1,4 +1,5 @@
 import type { StepKind, StepOf } from '../../core/plan/step.ts'
+import type { World } from '../../core/plan/world.ts'
 import type { Delivery, TrafficSubject } from '../../core/idle/traffic-state.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { VmMark } from '../../core/vm/vm-mark.ts'
@@ -18,6 +19,8 @@ export type StepContext = {
   readonly record: VmRecord
   readonly inputs: VmInputs
   readonly intent: Intent
+  /** What the look found that the plan was made from. */
+  readonly world: World
   readonly log: Log
   readonly signal: AbortSignal
 }

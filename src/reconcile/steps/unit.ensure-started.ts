@@ -4,6 +4,7 @@ import { imagesOf } from '../../core/vm/desired.ts'
 import type { StepOf } from '../../core/plan/step.ts'
 import type { Disk, DiskLimits } from '../../core/vm/desired.ts'
 import type { MachineSpec } from '../../core/unit/machine-spec.ts'
+import type { World } from '../../core/plan/world.ts'
 import type { Executor, StepContext } from './executor.ts'
 
 /** Afterwards the unit is active, with the VM's stored console as its terminal. */
@@ -26,8 +27,12 @@ async function restartIdleClock(context: StepContext): Promise<void> {
 
 const diskLimitsOf = ({ sizeMib: _size, ...limits }: Disk): DiskLimits => limits
 
+function restoreFormIn({ saved }: World): Pick<MachineSpec, 'restoreForm'> {
+  return saved.known && saved.value.kind === 'present' ? { restoreForm: saved.value.form } : {}
+}
+
 async function machineOf(
-  { host, record, intent }: StepContext,
+  { host, record, intent, world }: StepContext,
   { paused, restore }: StepOf<'unit.ensure-started'>,
 ): Promise<MachineSpec> {
   const { id, desired } = record
@@ -54,7 +59,7 @@ async function machineOf(
     ptsPath: console.ptsPath,
     startPaused: paused,
     saveDirectory: saved.directory,
-    ...(restore ? { restorePath: saved.published } : {}),
+    ...(restore ? { restorePath: saved.published, ...restoreFormIn(world) } : {}),
     mark: markOf(host, record),
   }
 }
