@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** vmhostctl in this process. The executable comes here by the name it was called under. */
+import { writeSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { text } from 'node:stream/consumers'
@@ -12,10 +13,20 @@ import type { Shell, Sink } from './ctl/shell.ts'
 const isReaderGone = ({ code }: NodeJS.ErrnoException, { isTTY }: NodeJS.WriteStream): boolean =>
   code === 'EPIPE' || (isTTY && code === 'EIO')
 
+/** At once: the process ends. */
+function tellOnStderr(line: string): void {
+  try {
+    writeSync(2, `${line}\n`)
+  } catch {
+    // There is nowhere left to tell it.
+  }
+}
+
 function sinkOf(stream: NodeJS.WriteStream): Sink {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (isReaderGone(error, stream)) process.exit(0)
-    throw error
+    if (stream === process.stdout) tellOnStderr(`vmhostctl: its output cannot be written: ${error.message}`)
+    process.exit(1)
   })
   return {
     write: (chunk) => void stream.write(chunk),
@@ -48,6 +59,15 @@ const shell: Shell = {
   every(ms, tick) {
     const timer = setInterval(tick, ms)
     return () => clearInterval(timer)
+  },
+  onInterrupt(tell) {
+    const interrupted = (): void => {
+      tell()
+      // As if it had not been caught: whoever started us sees how it ended.
+      process.kill(process.pid, 'SIGINT')
+    }
+    process.once('SIGINT', interrupted)
+    return () => void process.removeListener('SIGINT', interrupted)
   },
   build,
 }

@@ -3,6 +3,7 @@ import { err, ok } from '../lib/result.ts'
 import { refuseIncrease } from './admit.ts'
 import { canonicalJson } from './canonical-json.ts'
 import { refuseSleep } from './check-sleep.ts'
+import { differenceWords } from './difference-words.ts'
 import { refuseAddresses } from './check-addresses.ts'
 import { refuseImageUrls } from './check-urls.ts'
 import type { Rejection } from '../core/errors.ts'
@@ -70,7 +71,7 @@ function repeatCreate(
   if (stored.request !== inputs.request) {
     return err({
       code: 'conflict',
-      detail: `${existing.id} was created by a different request: delete it first, or choose another id`,
+      detail: `${existing.id} was created by a request that differs in ${differenceWords(stored.request, inputs.request)}: delete it first, or choose another id`,
     })
   }
   const fresh = [...inputs.sources].some(

@@ -71,17 +71,41 @@ function explainProblem({ problem }: ApiProblem, circumstances: Circumstances): 
   // The detail of a malformed request repeats its findings.
   const told = errors.filter((finding) => !detail.includes(finding.detail))
   return {
-    message: detail,
+    message: withOptions(detail),
     code,
     status: exitStatus.failed,
     advice: [
-      ...told.map((finding) => `${finding.pointer} ${finding.detail}`),
+      ...told.map((finding) => withOptions(`${finding.pointer} ${finding.detail}`)),
       ...problemAdvice({ code, detail }, circumstances),
       `code ${code}, request ${request}; all codes: ${circumstances.profile?.url ?? ''}/docs/errors#${code}`,
     ],
     problem,
   }
 }
+
+/** Options that become these members of a request, with the unit that the daemon speaks of. */
+const OPTIONS: ReadonlyMap<string, string> = new Map([
+  ['/compute/cpu_millicores', '--cpu, in millicores'],
+  ['/cpu_millicores', '--cpu, in millicores'],
+  ['/compute/memory_mib', '--memory, in MiB'],
+  ['/memory_mib', '--memory, in MiB'],
+  ['/compute/sleep_after_idle_seconds', '--sleep-after, in seconds'],
+  ['/sleep_after_idle_seconds', '--sleep-after, in seconds'],
+  ['/disk/size_mib', '--disk, in MiB'],
+  ['/disk_mib', '--disk, in MiB'],
+  ['/network/ipv4_address', '--ipv4'],
+  ['/network/ipv6_address', '--ipv6'],
+  ['/network/mac_address', '--mac'],
+  ['/image/kernel_arguments', '--kernel-arguments'],
+  ['/user_data', '--user-data'],
+])
+
+/** A member of the request with the option that it comes from, unless it was in a file. */
+const withOptions = (text: string): string =>
+  text.replaceAll(/\/[a-z_0-9]+(?:\/[a-z_0-9]+)?(?= must )/g, (pointer) => {
+    const option = OPTIONS.get(pointer)
+    return option === undefined ? pointer : `${pointer} (${option})`
+  })
 
 function problemAdvice(
   { code, detail }: Pick<Problem, 'code' | 'detail'>,
@@ -95,9 +119,7 @@ function problemAdvice(
         ? ['vmhostctl snapshot ls and vmhostctl vm ls show what there is']
         : [`vmhostctl ${kind} ls shows the ${KIND_WORDS[kind]} there are`]
     case 'conflict':
-      return [
-        `vmhostctl ${kind} get ${name} shows what is there; take another name, or delete that one first`,
-      ]
+      return [`vmhostctl ${kind} get ${name} shows what is there`]
     case 'vm_not_stopped':
       return [`vmhostctl vm stop ${vm} --wait, then the same again`]
     case 'vm_not_running':

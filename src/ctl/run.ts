@@ -24,10 +24,11 @@ import type { Shell } from './shell.ts'
 const COMPLETE = '__complete'
 
 /** `vmhostctl` with these arguments; resolves with the exit status. */
-export async function runCtl(argv: readonly string[], shell: Shell): Promise<ExitStatus> {
+export async function runCtl(typed: readonly string[], shell: Shell): Promise<ExitStatus> {
+  const argv = plainArguments(typed)
   const [first = '--help'] = argv
   if (first === COMPLETE) return complete(argv.slice(1), commands, shell)
-  if (['--help', '-h', 'help'].includes(first)) {
+  if (HELP.includes(first)) {
     shell.stdout.write(renderOverview(commands))
     return exitStatus.done
   }
@@ -45,6 +46,28 @@ export async function runCtl(argv: readonly string[], shell: Shell): Promise<Exi
   }
 }
 
+const HELP: readonly string[] = ['--help', '-h', 'help']
+
+/** `--version` is the command, and `help vm create` is `vm create --help`. */
+function plainArguments(argv: readonly string[]): readonly string[] {
+  const [first = '', ...rest] = argv
+  if (first === '--version') return ['version', ...rest]
+  return HELP.includes(first) && rest.length > 0 ? [...rest, '--help'] : argv
+}
+
+/** What other programs call a command. */
+const SYNONYMS: ReadonlyMap<string, string> = new Map([
+  ['list', 'ls'],
+  ['delete', 'rm'],
+  ['remove', 'rm'],
+  ['show', 'get'],
+  ['describe', 'get'],
+  ['inspect', 'get'],
+  ['status', 'get'],
+  ['new', 'create'],
+  ['add', 'create'],
+])
+
 /** The command that the first words name; undefined where they asked for the help of a group, which is then shown. */
 function find(argv: readonly string[], shell: Shell): Command | undefined {
   const command = commands.find(({ words }) => words.every((word, index) => argv[index] === word))
@@ -52,15 +75,15 @@ function find(argv: readonly string[], shell: Shell): Command | undefined {
   const [first = '', second] = argv
   const group = commands.filter(({ words }) => words.length > 1 && words[0] === first)
   if (group.length === 0) throw unknown(first, commands, '')
-  if (second !== undefined && !['--help', '-h', 'help'].includes(second))
-    throw unknown(second, group, `${first} `)
+  if (second !== undefined && !HELP.includes(second)) throw unknown(second, group, `${first} `)
   shell.stdout.write(renderGroup(first, group))
   return undefined
 }
 
 function unknown(word: string, among: readonly Command[], before: string): CtlError {
   const words = [...new Set(among.map((command) => command.words[before === '' ? 0 : 1] ?? ''))]
-  const meant = nearest(word, words)
+  const synonym = SYNONYMS.get(word) ?? ''
+  const meant = words.includes(synonym) ? synonym : nearest(word, words)
   return usageError(
     `there is no command ${before}${word}`,
     meant === undefined ? `there are ${words.join(', ')}` : `did you mean vmhostctl ${before}${meant}?`,

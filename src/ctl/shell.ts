@@ -22,5 +22,7 @@ export type Shell = {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
   /** Calls `tick` again and again until the returned function is called. */
   readonly every: (ms: number, tick: () => void) => () => void
+  /** Calls `tell` before an interrupt (Ctrl-C) ends the program, until the returned function is called. */
+  readonly onInterrupt: (tell: () => void) => () => void
   readonly build: { readonly version: string; readonly commit: string }
 }

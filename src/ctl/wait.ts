@@ -59,24 +59,34 @@ export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | u
   const options = { signal: over.signal, sleep: shell.sleep, monotonicMs: shell.monotonicMs, wasThere }
   const told = new Map<string, string>()
   let last: T | undefined
+  const forgetInterrupt = shell.onInterrupt(() => {
+    progress.end()
+    if (!json) shell.stderr.write(`vmhostctl: ${wait.onwards}\n`)
+  })
   try {
     for await (const sight of wait.watch(context.client(), wait.id, options)) {
       if (last === undefined) void raiseAfter(over, timeoutMs, context)
-      progress.status(sightWords(wait, sight))
       if (sight.kind === 'gone') return undefined
-      if (sight.kind === 'silent') continue
+      if (sight.kind === 'silent') {
+        progress.status(silenceWords(wait, sight))
+        continue
+      }
       last = sight.seen
+      const isOver = wait.isOver(last)
+      // The end is what the command itself tells.
+      if (!isOver) progress.status(wait.words(last))
       for (const { about, news, text } of wait.notes(last)) {
         if (text !== undefined && told.get(about) !== news) progress.note(`${wait.id}: ${text}`)
         told.set(about, news)
       }
-      if (wait.isOver(last)) return last
+      if (isOver) return last
     }
     return undefined
   } catch (error) {
     if (error !== TIMED_OUT) throw error
     throw timedOut(wait, last, timeoutMs)
   } finally {
+    forgetInterrupt()
     over.abort()
     progress.end()
   }
@@ -93,12 +103,8 @@ async function raiseAfter(over: AbortController, ms: number, { shell }: Context)
   over.abort(TIMED_OUT)
 }
 
-function sightWords<T>({ id, words }: Wait<T>, sight: Sight<T>): string {
-  if (sight.kind === 'there') return words(sight.seen)
-  return sight.kind === 'gone'
-    ? `${id}: gone`
-    : `${id}: no answer, trying again: ${errorChain(sight.because)}`
-}
+const silenceWords = <T>({ id }: Wait<T>, { because }: Extract<Sight<T>, { kind: 'silent' }>): string =>
+  `${id}: no answer, trying again: ${errorChain(because)}`
 
 function timedOut<T>(wait: Wait<T>, last: T | undefined, timeoutMs: number): CtlError {
   const { words = '', advice = [] } = last === undefined ? {} : wait.standing(last)

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { before, test } from 'node:test'
 import { text } from 'node:stream/consumers'
@@ -53,6 +54,17 @@ test('a reader that has had enough is no failure', async () => {
   child.stdout.destroy()
   const [code] = await once(child, 'exit')
   assert.equal(code, 0)
+})
+
+test('output that cannot be written is told in a line, and is a failure', async () => {
+  const full = openSync('/dev/full', 'w')
+  const child = spawn(process.execPath, [MAIN, '--help'], { stdio: ['ignore', full, 'pipe'] })
+  closeSync(full)
+  const { stderr } = child
+  assert.ok(stderr !== null)
+  const [[code], err] = await Promise.all([once(child, 'exit'), text(stderr)])
+  assert.equal(code, 1)
+  assert.match(err, /^vmhostctl: its output cannot be written: ENOSPC.*\n$/)
 })
 
 test('an interrupt ends a wait at once', async (t) => {

@@ -86,10 +86,7 @@ for (const verb of ['start', 'resume']) {
     const { status, out, err } = await result
     assert.equal(status, 0)
     assert.equal(out, 'web-1: running, generation 2\n')
-    assert.equal(
-      err,
-      'web-1: sleeping, generation 1 of 2\nweb-1: waking, generation 1 of 2\nweb-1: running, generation 2\n',
-    )
+    assert.equal(err, 'web-1: sleeping, generation 1 of 2\nweb-1: waking, generation 1 of 2\n')
   })
 }
 

@@ -216,7 +216,7 @@ test('several are deleted, also those that are gone already', async (t) => {
   const stage = await stageWithVm(t)
   await start(stage.host)
   const { status, out } = await stage.run('snapshot rm nightly-1 nightly-9')
-  assert.deepEqual([status, out], [0, 'nightly-1: gone\nnightly-9: gone\n'])
+  assert.deepEqual([status, out], [0, 'nightly-1: gone\nnightly-9: there was none\n'])
   assert.equal(stage.host.store.snapshots.count(), 0)
   assert.deepEqual(JSON.parse((await stage.run('snapshot rm nightly-1 --json')).out), {
     id: 'nightly-1',

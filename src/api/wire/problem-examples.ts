@@ -14,7 +14,8 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   not_found: 'there is no VM web-1 on this host',
   method_not_allowed: 'this route takes DELETE, GET, HEAD, PUT',
   request_timeout: 'send the whole request at once',
-  conflict: 'web-1 was created by a different request: delete it first, or choose another id',
+  conflict:
+    'web-1 was created by a request that differs in disk.size_mib: delete it first, or choose another id',
   vm_deleting: 'web-1 is being deleted and takes no further changes',
   address_in_use: '192.0.2.10 belongs to the VM web-2: choose another address',
   address_not_allowed: '203.0.113.7 is not in 192.0.2.0/24, the ranges for guests on this host',

@@ -13,9 +13,11 @@ export const removeCommand: Command = {
   examples: [['nightly-1 nightly-2', 'also where they are gone already']],
   run: (context) =>
     eachNamed(context, async (id) => {
-      await done(context.client().DELETE('/v1/snapshots/{id}', { params: { path: { id } } }))
+      const params = { path: { id } }
+      const { response } = await context.client().GET('/v1/snapshots/{id}', { params })
+      await done(context.client().DELETE('/v1/snapshots/{id}', { params }))
       if (context.json) context.answer({ id, gone: true })
-      else context.say(`${id}: gone`)
+      else context.say(response.status === 404 ? `${id}: there was none` : `${id}: gone`)
       return exitStatus.done
     }),
 }

@@ -1,4 +1,5 @@
 import { answered } from '../../client/api-client.ts'
+import { causeFirst } from '../cause-first.ts'
 import { exitStatus } from '../exit-status.ts'
 import { printable } from '../../lib/printable.ts'
 import { waitForVm } from './wait.ts'
@@ -34,7 +35,9 @@ export async function changeVm(context: Context, call: VmCall, goal: Goal = 'set
 
 function showTaken({ json, answer, say }: Context, { data: vm, status }: Answered<Vm>, goal: Goal): void {
   if (json) answer(vm)
-  else if (status === 200) say(`${vm.id}: nothing to change`)
+  else if (status === 200) say(`${vm.id}: nothing to change${troubleWords(vm)}`)
+  // Labels and protection: the host has no part in them.
+  else if (isSettled(vm) && goal !== 'gone') say(`${vm.id}: changed`)
   else {
     const wait = `vmhostctl vm wait ${vm.id}${goal === 'gone' ? ' --for gone' : ''}`
     say(`${vm.id}: taken; generation ${generationWords(vm)}. To see it through: ${wait}`)
@@ -48,6 +51,11 @@ function showAsked({ json, answer, say }: Context, vm: Vm): void {
     say(
       `${vm.id}: ${vm.observed.state}, and asked to wake. To see it through: vmhostctl vm wait ${vm.id} --for running`,
     )
+}
+
+/** An error says that the daemon is not done, although nothing more is asked of it. */
+function troubleWords({ observed: { error } }: Vm): string {
+  return error === undefined ? '' : `; the daemon goes on trying: ${printable(causeFirst(error))}`
 }
 
 function showWaited({ json, answer, say }: Context, id: string, vm: Vm | undefined): void {
@@ -68,8 +76,17 @@ function showDryRun({ json, answer, say }: Context, vm: Vm): void {
   }
   const { changed = false, changes = [], plan } = vm.dry_run ?? {}
   say(changed ? `${vm.id}: would be taken, and change` : `${vm.id}: nothing would change`)
-  for (const { pointer, from, to } of changes) say(`  ${pointer}: ${shown(from)} → ${shown(to)}`)
+  for (const { pointer, from, to } of changes)
+    for (const line of changeLines(pointer, from, to)) say(`  ${line}`)
   if (plan !== undefined) say(`\nThe host would then:\n${plan.text.trimEnd().replaceAll(/^/gm, '  ')}`)
+}
+
+/** A line for each member of what is new as a whole; what goes as a whole is one line. */
+function changeLines(pointer: string, from: unknown, to: unknown): readonly string[] {
+  if (from === undefined && typeof to === 'object' && to !== null && !Array.isArray(to))
+    return Object.entries(to).flatMap(([name, value]) => changeLines(`${pointer}/${name}`, undefined, value))
+  if (pointer === '' && to === undefined) return ['all of it: nothing is left']
+  return [`${pointer}: ${shown(from)} → ${shown(to)}`]
 }
 
 const shown = (value: unknown): string => (value === undefined ? 'nothing' : printable(JSON.stringify(value)))

@@ -43,6 +43,7 @@ export function startCtl(argv: readonly string[], options: RunOptions = {}): Run
     monotonicMs: () => performance.now(),
     sleep: (ms, signal) => sleep(ms, undefined, { signal }),
     every: () => () => {},
+    onInterrupt: () => () => {},
     build: { version: '1.2.3', commit: 'abc' },
     ...options.shell,
   }

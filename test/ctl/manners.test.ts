@@ -1,0 +1,85 @@
+/** What the program says in small: about itself, about what it was given, and about what changed. */
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { makePki } from '../daemon/support/controller-host.ts'
+import { ctl, startCtlStage } from './support/ctl-stage.ts'
+import { create, IMAGES, settle } from './support/vms.ts'
+import type { Pki } from '../daemon/support/controller-host.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+test('--version is the command version, and help before a command is its help', async () => {
+  assert.equal((await ctl(['--version'])).out, (await ctl(['version'])).out)
+  const { out } = await ctl(['vm', 'create', '--help'])
+  assert.match(out, /--rootfs/)
+  for (const word of ['help', '-h', '--help']) assert.equal((await ctl([word, 'vm', 'create'])).out, out)
+})
+
+for (const [given, meant] of [
+  ['vm list', 'vm ls'],
+  ['vm delete', 'vm rm'],
+  ['vm show', 'vm get'],
+  ['snapshot remove', 'snapshot rm'],
+] as const) {
+  test(`"${given}" is answered with "${meant}"`, async () => {
+    const { status, err } = await ctl(given.split(' '))
+    assert.equal(status, 2)
+    assert.match(err, new RegExp(`did you mean vmhostctl ${meant}\\?`))
+  })
+}
+
+test('a fault in a member of the request names the option that it comes from, with its unit', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const { err } = await create(stage, 'web-1', '--memory 10M --mac 01:00:5e:00:00:01')
+  assert.match(err, /memory_mib \(--memory, in MiB\) must be between 64/)
+  assert.match(err, /mac_address \(--mac\) must be a unicast MAC/)
+})
+
+test('a conflict says in which members the requests differ, and nothing of their values', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1', '--ipv4 192.0.2.10')
+  const { err } = await create(stage, 'web-1', '--ipv4 192.0.2.11 --disk 9G --label env=prod')
+  assert.match(
+    err,
+    /web-1 was created by a request that differs in disk\.size_mib, labels, network\.ipv4_address: delete/,
+  )
+  assert.doesNotMatch(err, /192\.0\.2\.10/)
+})
+
+test('a change that the host has no part in is done when it is answered', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  settle(stage, 'web-1')
+  assert.equal((await stage.run('vm set web-1 --label env=prod')).out, 'web-1: changed\n')
+})
+
+test('the deletion of a snapshot that is not there says so', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  assert.deepEqual(await stage.run('snapshot rm nope'), { status: 0, out: 'nope: there was none\n', err: '' })
+})
+
+test('a dry run of a creation has a line for each member, and one of a deletion a line for all', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const { out } = await create(stage, 'web-1', '--dry-run')
+  assert.match(out, /\n {2}\/desired\/power: nothing → "running"\n/)
+  assert.doesNotMatch(out.slice(0, out.indexOf('The host')), /\{/)
+  await create(stage, 'web-1')
+  assert.match((await stage.run('vm rm web-1 --dry-run')).out, /\n {2}all of it: nothing is left\n/)
+})
+
+test('a wait that is interrupted says that the daemon goes on', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await stage.run(`vm create web-1 ${IMAGES}`)
+  let interrupt = (): void => {}
+  const onInterrupt = (tell: () => void) => {
+    interrupt = tell
+    return () => {}
+  }
+  const { result, printed } = stage.start('vm wait web-1 --timeout 1', { shell: { onInterrupt } })
+  interrupt()
+  assert.match(printed(), /vmhostctl: the daemon goes on: vmhostctl vm wait web-1 waits on/)
+  assert.equal((await result).status, 3)
+})
