@@ -88,6 +88,7 @@ export const faults = {
   restore_failed: { retry: 'backoff', title: 'The monitor could not restore the saved guest' },
   saved_state_corrupt: { retry: 'backoff', title: 'The saved state is damaged' },
   saved_state_foreign: { retry: 'backoff', title: 'The saved state is of another VM, disk or monitor' },
+  vcpus_unsupported: { retry: 'on-change', title: 'The monitor cannot give a guest that many vCPUs' },
   saved_state_too_new: { retry: 'backoff', title: 'The saved state was written by newer software' },
   snapshot_unsupported: {
     retry: 'backoff',

@@ -95,7 +95,7 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
       startPaused: !without.has('start-paused'),
       save: !without.has('save'),
       growDiskOnline: !without.has('grow-disk-online'),
-      vcpusMax: 32,
+      vcpusMax: without.has('vcpus') ? 1 : 32,
     },
     seedDigest: 'seed-as-rendered',
     ...(desired.includes('no-network') ? {} : { tap: { ...spec, ...limitsOn(desired) } }),
@@ -133,7 +133,11 @@ function recordFor(power: DesiredPower, words: readonly string[], recorded: read
       ...desired,
       ...(network === undefined || words.includes('no-network') ? {} : { network }),
       power,
-      compute: { ...desired.compute, sleepAfterIdleSeconds: numberAfter(words, 'sleep=') ?? 0 },
+      compute: {
+        ...desired.compute,
+        cpuMillicores: numberAfter(words, 'millicores=') ?? desired.compute.cpuMillicores,
+        sleepAfterIdleSeconds: numberAfter(words, 'sleep=') ?? 0,
+      },
       disk: { sizeMib: numberAfter(words, 'disk=') ?? 64, ...diskLimitsOf(words) },
       image: {
         ...desired.image,

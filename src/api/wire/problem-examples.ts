@@ -90,6 +90,8 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   saved_state_corrupt:
     'the saved state is damaged: its memory has 83886080 bytes and was saved with 88080384',
   saved_state_foreign: 'the saved state is foreign: the disk was written after the guest was saved',
+  vcpus_unsupported:
+    'web-1 asks for 32 vCPUs, and the monitor gives a guest at most 16: ask for fewer cpu_millicores',
   saved_state_too_new:
     'the saved state is too new: it was written by qemu-system-x86_64 10.1.0 with kvm, and here is 10.0.13',
   snapshot_unsupported: 'capturing the disk of web-1: the storage pool cannot share blocks: EOPNOTSUPP',

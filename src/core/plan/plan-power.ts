@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { vcpusOf } from '../vm/desired.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { mustEnd } from '../vm/stops.ts'
 import { when } from './facet.ts'
@@ -84,6 +85,16 @@ const waitForUnit = (what: WaitReason): Waiting => ({
 })
 
 function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
+  const vcpus = vcpusOf(record.desired.compute)
+  if (vcpus > capabilities.vcpusMax) {
+    return {
+      outcome: 'blocked',
+      step: 'unit.ensure-started',
+      code: 'vcpus_unsupported',
+      retry: 'on-change',
+      because: `${record.id} asks for ${vcpus} vCPUs, and the monitor gives a guest at most ${capabilities.vcpusMax}: ask for fewer cpu_millicores`,
+    }
+  }
   return when('console', world.console, (console) => {
     const steps: Step[] = []
     if (console.kind !== 'stored') {

@@ -206,6 +206,12 @@ test('the smallest CPU share is a tenth of a core on one vCPU', () => {
   assert.equal(spec.command[spec.command.indexOf('-smp') + 1], '1')
 })
 
+test('the largest CPU share is 32 vCPUs and the quota of 32 cores', () => {
+  const compute = { ...machine.compute, cpuMillicores: 32_000 }
+  const { command, cpuQuotaPercent } = qemuUnitSpec({ ...machine, compute }, emulated)
+  assert.deepEqual([command[command.indexOf('-smp') + 1], cpuQuotaPercent], ['32', 3200])
+})
+
 test('the socket of the longest id fits into a socket address', () => {
   const path = qmpSocketPath('/run/vmhostd/vm', 'a'.repeat(63) as VmId)
   assert.ok(Buffer.byteLength(path) < 108)
