@@ -58,7 +58,7 @@ export function commandStage(t: TestContext, userIds = 10) {
     capacity,
     guestRanges: [],
     outbound: ANYWHERE,
-    stagingQuotaMib: 1024,
+    stagingQuotaMib: () => 1024,
     pokeSnapshot: () => {},
     now: () => 1000,
     newOperationId: () => `op-${(operations += 1)}` as OperationId,

@@ -65,7 +65,7 @@ export async function reconcileStage(t: TestContext) {
     capacity: new FakeCapacity(),
     guestRanges: [],
     outbound: ANYWHERE,
-    stagingQuotaMib: 1024,
+    stagingQuotaMib: () => 1024,
     pokeSnapshot: () => {},
     now: () => clock.now(),
     newOperationId: () => `op-${(operations += 1)}` as OperationId,

@@ -54,7 +54,15 @@ export async function snapshotStage(
   const stage = await reconcileStage(t)
   const { store, host, id: vmId, holdStill } = stage
   const { log, lines } = recordingLog()
-  const options = { store, host, holdStill, uploadsMax, stagingQuotaMib, stagingMaxAgeHours: 24, log }
+  const options = {
+    store,
+    host,
+    holdStill,
+    uploadsMax,
+    stagingQuotaMib: () => stagingQuotaMib,
+    stagingMaxAgeHours: 24,
+    log,
+  }
   let snapshots = new Snapshots(options)
   stage.alsoStop.push(() => snapshots.stop())
   snapshots.start()

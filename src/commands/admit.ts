@@ -1,23 +1,44 @@
 import { shortages } from '../core/capacity/capacity.ts'
+import { ledgerOf, totalsOf } from '../core/capacity/ledger.ts'
 import type { Commitment } from '../core/capacity/capacity.ts'
 import type { CommandContext, Refusal } from './context.ts'
 
+const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
+
 /**
- * Why the host cannot promise `increase` on top of what it has promised, or undefined where it can. Called in the
- * transaction that stores the increase, so two can never be promised the same room.
+ * Why the host cannot promise `increase` on top of what it has promised, or undefined if it can. Called in the transaction
+ * that stores the increase, so two can never be promised the same room.
  */
 export function refuseIncrease(
   { store, capacity }: CommandContext,
   increase: Commitment,
 ): Refusal | undefined {
-  const { memoryMib, diskMib } = capacity.allocatable()
+  const { memoryMib, diskMib, consolePlaces } = capacity.allocatable()
+  const shares = capacity.poolShares()
   if (increase.memoryMib > 0 && !memoryMib.known) return memoryMib
   if (increase.diskMib > 0 && !diskMib.known) return diskMib
-  const short = shortages(store.vms.committed(), increase, {
+  if (increase.diskMib > 0 && !shares.known) return shares
+  if (increase.consolePlaces > 0 && !consolePlaces.known) return consolePlaces
+  const ledger = ledgerOf(
+    store.vms.recorded(),
     // What does not increase is not looked at.
+    shares.known ? shares.value : NO_SHARES,
+    (guestMib) => capacity.monitorMib(guestMib),
+  )
+  const short = shortages(totalsOf(ledger), increase, {
     memoryMib: memoryMib.known ? memoryMib.value : 0,
     diskMib: diskMib.known ? diskMib.value : 0,
+    consolePlaces: consolePlaces.known ? consolePlaces.value : 0,
   })
-  if (short.length === 0) return undefined
-  return { code: 'insufficient_capacity', detail: `the host is short of ${short.join(' and of ')}` }
+  const room = short.filter(({ kind }) => kind !== 'consolePlaces')
+  if (room.length > 0) {
+    const detail = `the host is short of ${room.map(({ words }) => words).join(' and of ')}`
+    return { code: 'insufficient_capacity', detail }
+  }
+  const [places] = short
+  if (places === undefined) return undefined
+  return {
+    code: 'console_places_exhausted',
+    detail: `VMs that never sleep hold all the console places they may have, ${consolePlaces.known ? consolePlaces.value : 0}: stop one, or let one sleep (sleep_after_idle_seconds above 0)`,
+  }
 }

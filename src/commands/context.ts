@@ -18,7 +18,7 @@ export type CommandContext = {
   readonly outbound: OutboundPolicy
   /** Absolute; below it files may become images. None may if it is absent. */
   readonly localImagesDirectory?: string
-  readonly stagingQuotaMib: number
+  readonly stagingQuotaMib: () => number
   readonly now: () => number
   readonly newOperationId: () => OperationId
   /** Wakes the VM's worker; carries no payload beyond the reason for the log. */

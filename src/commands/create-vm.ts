@@ -1,3 +1,4 @@
+import { commitmentOf } from '../core/capacity/ledger.ts'
 import { guestMac } from '../core/network/guest-mac.ts'
 import { err, ok } from '../lib/result.ts'
 import { refuseIncrease } from './admit.ts'
@@ -31,14 +32,12 @@ function insert(
   { request, inputs }: { readonly request: CreateVm; readonly inputs: VmInputs },
 ): CommandResult {
   const { store } = context
-  const { memoryMib } = request.compute
-  const refusal =
+  const wrong =
     refuseImageUrls(context, request.image.images) ??
     refuseSmallDisk(context, request) ??
     refuseSleep(request, '/compute/sleep_after_idle_seconds') ??
-    refuseAddresses(context, id, request.network ?? {}) ??
-    refuseIncrease(context, { memoryMib, diskMib: request.disk.sizeMib })
-  if (refusal !== undefined) return err(refusal)
+    refuseAddresses(context, id, request.network ?? {})
+  if (wrong !== undefined) return err(wrong)
   const userId = store.vms.freeUserId()
   if (userId === undefined) {
     return err({
@@ -46,10 +45,16 @@ function insert(
       detail: 'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count',
     })
   }
+  const desired = desiredOf(request, userId)
+  const refusal = refuseIncrease(
+    context,
+    commitmentOf(desired, (guestMib) => context.capacity.monitorMib(guestMib)),
+  )
+  if (refusal !== undefined) return err(refusal)
   const record = store.vms.insert({
     id,
     userId,
-    desired: desiredOf(request, userId),
+    desired,
     metadata: request.metadata,
     inputs,
     operationId: context.newOperationId(),

@@ -1,5 +1,4 @@
 import { err, ok } from '../lib/result.ts'
-import { refuseIncrease } from './admit.ts'
 import { refuseSleep } from './check-sleep.ts'
 import { isStopped, notStopped } from './changeable-vm.ts'
 import { storeDesired } from './store-desired.ts'
@@ -38,17 +37,13 @@ function reshape(
     reason: change.reason,
     decide: (before) => {
       const shape = change.shape(before.desired)
-      const refusal = refuseShape(context, before, shape)
+      const refusal = refuseShape(before, shape)
       return refusal === undefined ? ok({ ...before.desired, ...shape }) : err(refusal)
     },
   })
 }
 
-function refuseShape(
-  context: CommandContext,
-  record: VmRecord,
-  { compute, disk }: Shape,
-): Refusal | undefined {
+function refuseShape(record: VmRecord, { compute, disk }: Shape): Refusal | undefined {
   const { desired } = record
   if (disk.sizeMib < desired.disk.sizeMib) {
     return {
@@ -64,8 +59,5 @@ function refuseShape(
     const refusal = refuseSleep({ ...desired, compute }, '/sleep_after_idle_seconds')
     if (refusal !== undefined) return refusal
   }
-  return refuseIncrease(context, {
-    memoryMib: compute.memoryMib - desired.compute.memoryMib,
-    diskMib: disk.sizeMib - desired.disk.sizeMib,
-  })
+  return undefined
 }

@@ -149,7 +149,7 @@ test('an id that is used again has another staging', (t) => {
 
 test('a part that does not fit into staging is refused at once', (t) => {
   const { context, start, refusal, done } = stage(t)
-  context.stagingQuotaMib = 64
+  context.stagingQuotaMib = () => 64
   const { code, errors } = refusal(() => start({ partMib: 65 })) as Rejection & { errors: readonly object[] }
   assert.equal(code, 'invalid_request')
   assert.match(JSON.stringify(errors), /\/upload\/part_size_mib.*65 MiB does not fit.*64 MiB/)
@@ -193,7 +193,7 @@ test('a repeat is answered whatever URLs and sizes this host has come to refuse,
   const { context, start, store, done, advance, refusal } = stage(t)
   done(start())
   context.outbound = { ...ANYWHERE, allowedHosts: ['elsewhere.example'] }
-  context.stagingQuotaMib = 1
+  context.stagingQuotaMib = () => 1
   assert.deepEqual(done(start()), [false])
   assert.equal(refusal(() => start({ urls: urlsOf('2') })).code, 'url_not_allowed')
   for (const at of ['sending', 'completed'] as const) {

@@ -174,7 +174,8 @@ function refuseMoreUrls({ store }: CommandContext): Rejection | undefined {
   return { code: 'snapshots_full', detail }
 }
 
-function refuseSize({ stagingQuotaMib }: CommandContext, partMib: number): Rejection | undefined {
+function refuseSize(context: CommandContext, partMib: number): Rejection | undefined {
+  const stagingQuotaMib = context.stagingQuotaMib()
   if (partMib <= stagingQuotaMib) return undefined
   const detail = `a part of ${partMib} MiB does not fit into the staging of this host, ${stagingQuotaMib} MiB`
   const errors = [{ pointer: '/upload/part_size_mib', code: 'out_of_range', detail }]

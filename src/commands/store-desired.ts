@@ -1,6 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import { err, ok } from '../lib/result.ts'
+import { commitmentOf, increaseOf } from '../core/capacity/ledger.ts'
+import { refuseIncrease } from './admit.ts'
 import { changeableVm } from './changeable-vm.ts'
+import type { Commitment } from '../core/capacity/capacity.ts'
 import type { Desired } from '../core/vm/desired.ts'
 import type { VmId } from '../core/vm/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
@@ -16,6 +19,12 @@ export type Change = {
   readonly setsPowerAnew?: (before: VmRecord) => boolean
 }
 
+/** What a change asks of the host beyond what the VM has been promised. */
+function increaseBy({ capacity }: CommandContext, before: Desired, after: Desired): Commitment {
+  const monitorMib = (guestMib: number): number => capacity.monitorMib(guestMib)
+  return increaseOf(commitmentOf(before, monitorMib), commitmentOf(after, monitorMib))
+}
+
 /** Checks and stores a change of desired state in one transaction, and wakes the VM's worker where something changed. */
 export function storeDesired(context: CommandContext, id: VmId, change: Change): CommandResult {
   const { store } = context
@@ -28,6 +37,8 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     const setsPowerAnew = change.setsPowerAnew?.(before) === true
     if (!setsPowerAnew && isDeepStrictEqual(desired.value, before.desired))
       return ok({ record: before, changed: false })
+    const refusal = refuseIncrease(context, increaseBy(context, before.desired, desired.value))
+    if (refusal !== undefined) return err(refusal)
     const operationId = context.newOperationId()
     const record = store.vms.changeDesired(id, {
       desired: desired.value,

@@ -1,5 +1,5 @@
+import { capacityLimits } from './capacity-limits.ts'
 import { imageLimits } from './image-limits.ts'
-
 import { clientLimits } from './client-limits.ts'
 
 /** Every bound of the system, with its unit. One place to see what this daemon will refuse or give up waiting for. */
@@ -82,11 +82,6 @@ export const limits = {
   ignoredSourcesMax: 1024,
   ignoredPortsMax: 64,
 
-  /**
-   * VMs whose console masters systemd keeps. It hands over their names in one variable, of 128 KiB at most (MAX_ARG_STRLEN,
-   * execve(2)): past 1,820 names of the longest ids no daemon starts. Stores under way may pass this by `passesMax`.
-   */
-  consolePlacesMax: 1750,
   /** Console output kept for each VM. */
   consoleHistoryBytes: 256 * 1024,
   /**
@@ -386,5 +381,6 @@ export const limits = {
   /** "vmhostd setup": the longest that common TLS clients accept of a server. */
   certificateValidityDays: 825,
 
+  ...capacityLimits,
   ...clientLimits,
 } as const

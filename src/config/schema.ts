@@ -80,7 +80,11 @@ export const configSchema = table({
     uploads_max: Type.Integer({ minimum: 1, maximum: 64, default: 4 }),
     // 0: no limit.
     upload_mbit_per_second: Type.Integer({ minimum: 0, maximum: 100_000, default: 0 }),
-    staging_quota_mib: Type.Integer({ minimum: 64, maximum: limits.diskMibMax, default: 16_384 }),
+    staging_quota_mib: Type.Integer({
+      minimum: limits.stagingQuotaMibMin,
+      maximum: limits.diskMibMax,
+      default: 16_384,
+    }),
     staging_max_age_hours: Type.Integer({ minimum: 1, maximum: 24 * 30, default: 24 }),
   }),
   vms: table({

@@ -28,6 +28,10 @@ export const rejections = {
   snapshots_full: { status: 409, title: 'The host has all the snapshots it may have' },
   image_in_use: { status: 409, title: 'A VM on this host is made of the image' },
   insufficient_capacity: { status: 409, title: 'The host cannot hold the increase' },
+  console_places_exhausted: {
+    status: 409,
+    title: 'VMs that never sleep hold all the console places they may have',
+  },
   user_ids_exhausted: { status: 409, title: 'The configured user id range is used up' },
   precondition_failed: { status: 412, title: 'The resource has changed since it was read' },
   body_too_large: { status: 413, title: 'The request body is too large' },

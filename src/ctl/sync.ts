@@ -144,7 +144,9 @@ const shortId = (id: string): string =>
 
 const POOL_CHARACTERS = 9
 
-const figures = (of: Sync['capacity']['memory']): string[] => [
+const figures = (
+  of: Omit<Sync['capacity']['memory'], 'committed_guests_mib' | 'committed_monitors_mib'>,
+): string[] => [
   showMib(of.total_mib),
   showMib(of.available_mib),
   showMib(of.committed_mib),

@@ -101,7 +101,7 @@ export class Daemon {
       guestRanges: this.#config.network.guestRanges,
       outbound: outboundPolicyOf(this.#config),
       ...(localImagesDirectory === undefined ? {} : { localImagesDirectory }),
-      stagingQuotaMib: this.#config.snapshots.stagingQuotaMib,
+      stagingQuotaMib: () => this.#inspector.stagingQuotaMib(),
       now: () => this.#built.host.clock.now(),
       newOperationId,
       // A disk that cannot flush ends the daemon, as a rejection that nobody handles. Guests live on.
@@ -152,7 +152,9 @@ export class Daemon {
     return new HostInspector({
       figures,
       clock: host.clock,
-      policy: this.#config.capacity,
+      consoles: host.consoles,
+      monitorMib: (guestMib) => host.monitor.memoryMib(guestMib),
+      policy: { ...this.#config.capacity, stagingQuotaMib: this.#config.snapshots.stagingQuotaMib },
       log: this.#log,
       onChange: (change) => this.#reconciler.pokeAll(change),
     })
@@ -165,13 +167,13 @@ export class Daemon {
   }
 
   #buildSnapshots(): Snapshots {
-    const { uploadsMax, stagingQuotaMib, stagingMaxAgeHours } = this.#config.snapshots
+    const { uploadsMax, stagingMaxAgeHours } = this.#config.snapshots
     return new Snapshots({
       store: this.#store,
       host: this.#built.host,
       holdStill: (id, task) => this.#reconciler.holdStill(id, task),
       uploadsMax,
-      stagingQuotaMib,
+      stagingQuotaMib: () => this.#inspector.stagingQuotaMib(),
       stagingMaxAgeHours,
       log: this.#log,
     })
@@ -191,7 +193,6 @@ export class Daemon {
       units: host.units,
       consoles: host.consoles,
       staging: host.staging,
-      stagingQuotaMib: this.#config.snapshots.stagingQuotaMib,
       isDescriptorStoreAvailable: async () => (await descriptorStore.check()).available,
       store: this.#store,
       clock: host.clock,

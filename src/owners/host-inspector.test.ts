@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FakeClock } from '../../test/fakes/fake-clock.ts'
+import { FakeConsoles } from '../../test/fakes/fake-consoles.ts'
 import { FakeFigures } from '../../test/fakes/fake-figures.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
@@ -10,7 +11,7 @@ import type { Probe } from '../core/plan/world.ts'
 import type { Sha256 } from '../core/vm/ids.ts'
 import type { HostChange } from './host-inspector.ts'
 
-const policy = { memoryReserveMib: 1000, diskReserveMib: 500, diskOvercommit: 1.5 }
+const policy = { memoryReserveMib: 1000, diskReserveMib: 500, diskOvercommit: 1.5, stagingQuotaMib: 4096 }
 
 /** What can go on without time or a release does. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
@@ -18,9 +19,12 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 function stage() {
   const clock = new FakeClock()
   const figures = new FakeFigures()
+  const consoles = new FakeConsoles()
   const changes: HostChange[] = []
   const inspector = new HostInspector({
     figures,
+    consoles,
+    monitorMib: (guestMib) => guestMib / 4,
     clock,
     policy,
     log: silentLog,
@@ -31,7 +35,7 @@ function stage() {
     clock.advance(limits.figuresEveryMs)
     await turn()
   }
-  return { clock, figures, changes, inspector, nextLook }
+  return { clock, figures, consoles, changes, inspector, nextLook }
 }
 
 const valuesOf = (inspector: HostInspector): unknown[] =>
@@ -47,8 +51,35 @@ test('before the first look nothing is promised', () => {
 test('allocatable is memory less its reserve, and the pool times the overcommit less its reserve', async () => {
   const { inspector } = stage()
   await inspector.start()
-  assert.deepEqual(valuesOf(inspector), [7192, 149_500])
+  assert.deepEqual(valuesOf(inspector), [7192, 149_500, 900])
   inspector.stop()
+})
+
+test('images and the quota of staging are taken of the pool; the quota is at most a quarter of it', async () => {
+  const { inspector, figures, nextLook } = stage()
+  assert.equal(inspector.stagingQuotaMib(), 4096)
+  figures.poolImages.set('a'.repeat(64) as Sha256, 100).set('b'.repeat(64) as Sha256, 20)
+  await inspector.start()
+  assert.deepEqual(inspector.poolShares(), { known: true, value: { imagesMib: 120, stagingMib: 4096 } })
+  figures.poolMib = { totalMib: 2000, availableMib: 1000 }
+  await nextLook()
+  assert.deepEqual(inspector.poolShares(), { known: true, value: { imagesMib: 120, stagingMib: 500 } })
+  figures.setInSight(false)
+  await nextLook()
+  assert.equal(codeOf(inspector.poolShares()), 'storage_inspection_failed')
+  assert.equal(inspector.stagingQuotaMib(), 500)
+})
+
+test('console places are a setting: known from the first answer of systemd on, and not before', async () => {
+  const { inspector, consoles, nextLook } = stage()
+  consoles.failNext('places', new HostFault('systemd_unavailable', 'asking systemd'))
+  await inspector.start()
+  assert.equal(codeOf(inspector.allocatable().consolePlaces), 'systemd_unavailable')
+  await nextLook()
+  assert.deepEqual(inspector.allocatable().consolePlaces, { known: true, value: 900 })
+  consoles.failNext('places', new HostFault('systemd_unavailable', 'asking systemd'))
+  await nextLook()
+  assert.deepEqual(inspector.allocatable().consolePlaces, { known: true, value: 900 })
 })
 
 test("the host's own addresses are known as such", async () => {
@@ -77,7 +108,7 @@ test('every look replaces the one before', async () => {
   figures.memoryMib = { totalMib: 3000, availableMib: 100 }
   figures.hostAddresses.add('192.0.2.10')
   await nextLook()
-  assert.deepEqual(valuesOf(inspector), [2000, 149_500])
+  assert.deepEqual(valuesOf(inspector), [2000, 149_500, 900])
   assert.deepEqual(inspector.isOwnAddress('192.0.2.10'), { known: true, value: true })
 })
 

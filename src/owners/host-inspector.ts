@@ -1,5 +1,6 @@
 import { limits } from '../config/limits.ts'
 import { allocatableDiskMib, allocatableMemoryMib } from '../core/capacity/capacity.ts'
+import { heldPlacesMax, stagingQuotaMib } from '../core/capacity/ledger.ts'
 import { HostFault } from '../core/errors.ts'
 import { err, ok } from '../lib/result.ts'
 import { errorChain } from '../log/error-chain.ts'
@@ -10,6 +11,8 @@ import type { Result } from '../lib/result.ts'
 import type { Log } from '../log/log.ts'
 import type { Capacity } from '../ports/capacity.ts'
 import type { Clock } from '../ports/clock.ts'
+import type { MonitorMib, PoolShares } from '../core/capacity/ledger.ts'
+import type { Consoles } from '../ports/consoles.ts'
 import type { HostFigures, MemoryFigures, PoolFigures } from '../ports/host-figures.ts'
 
 /** What VMs never get, and how far their disks may go beyond the pool; see `capacity` in the configuration. */
@@ -17,6 +20,8 @@ export type CapacityPolicy = {
   readonly memoryReserveMib: number
   readonly diskReserveMib: number
   readonly diskOvercommit: number
+  /** As configured; see {@link HostInspector.stagingQuotaMib}. */
+  readonly stagingQuotaMib: number
 }
 
 /** What one look found, part by part: what could not be looked at is a fault and no figure. */
@@ -26,6 +31,8 @@ export type Look = {
   readonly cpus: Result<number, HostFault>
   readonly memory: Result<MemoryFigures, HostFault>
   readonly pool: Result<PoolFigures, HostFault>
+  /** How many console masters systemd may keep. */
+  readonly consolePlaces: Result<number, HostFault>
   readonly addresses: Result<ReadonlySet<string>, HostFault>
 }
 
@@ -34,6 +41,9 @@ export type HostChange = 'pool lost' | 'pool found'
 
 export type HostInspectorOptions = {
   readonly figures: HostFigures
+  readonly consoles: Pick<Consoles, 'places'>
+  /** Memory of a monitor beside its guest's, in MiB. */
+  readonly monitorMib: MonitorMib
   readonly clock: Clock
   readonly policy: CapacityPolicy
   readonly log: Log
@@ -50,6 +60,10 @@ export class HostInspector implements Capacity {
   #last: Look | undefined
   #imagesMib: ReadonlyMap<Sha256, number> = new Map()
   #imagesDueMs = 0
+  #imagesAreKnown = false
+  #poolMib: number | undefined
+  /** A setting of the daemon's unit, not a measurement: it does not grow old. */
+  #consolePlaces: number | undefined
   #cancelTimer = (): void => {}
   #stopped = false
 
@@ -75,16 +89,43 @@ export class HostInspector implements Capacity {
     return this.#looks.take()
   }
 
-  allocatable(): { memoryMib: Probe<number>; diskMib: Probe<number> } {
+  allocatable(): { memoryMib: Probe<number>; diskMib: Probe<number>; consolePlaces: Probe<number> } {
     const last = this.#fresh()
-    if (!last.known) return { memoryMib: last, diskMib: last }
+    const consolePlaces = this.#heldPlaces()
+    if (!last.known) return { memoryMib: last, diskMib: last, consolePlaces }
     const { memory, pool } = last.value
     return {
       memoryMib: memory.ok
         ? { known: true, value: this.allocatableMemoryMib(memory.value) }
         : unknown(memory.error),
       diskMib: pool.ok ? { known: true, value: this.allocatableDiskMib(pool.value) } : unknown(pool.error),
+      consolePlaces,
     }
+  }
+
+  poolShares(): Probe<PoolShares> {
+    const last = this.#fresh()
+    if (!last.known) return last
+    const { pool } = last.value
+    if (!pool.ok) return unknown(pool.error)
+    if (!this.#imagesAreKnown) return nothingKnown('the images of the storage pool were not listed yet')
+    return { known: true, value: this.poolSharesOf([...this.#imagesMib.values()]) }
+  }
+
+  /** What is taken of a pool that has images of these sizes. */
+  poolSharesOf(imagesMib: readonly number[]): PoolShares {
+    const sum = imagesMib.reduce((all, one) => all + one, 0)
+    return { imagesMib: sum, stagingMib: this.stagingQuotaMib() }
+  }
+
+  monitorMib(guestMib: number): number {
+    return this.#options.monitorMib(guestMib)
+  }
+
+  /** The quota in force, which depends on the size of the pool: as configured until that was seen. */
+  stagingQuotaMib(): number {
+    const { stagingQuotaMib: configured } = this.#options.policy
+    return this.#poolMib === undefined ? configured : stagingQuotaMib(configured, this.#poolMib)
   }
 
   /** What VMs may commit together on a host of these figures. */
@@ -108,6 +149,13 @@ export class HostInspector implements Capacity {
     return this.#imagesMib.get(sha256)
   }
 
+  #heldPlaces(): Probe<number> {
+    if (this.#consolePlaces !== undefined) return { known: true, value: heldPlacesMax(this.#consolePlaces) }
+    const places = this.#last?.consolePlaces
+    if (places === undefined || places.ok) return nothingKnown('the host was not looked at yet')
+    return unknown(places.error)
+  }
+
   #fresh(): Probe<Look> {
     const last = this.#last
     if (last === undefined) return nothingKnown('the host was not looked at yet')
@@ -117,15 +165,18 @@ export class HostInspector implements Capacity {
   }
 
   async #look(): Promise<Look> {
-    const { figures, clock } = this.#options
+    const { figures, consoles, clock } = this.#options
     const beganMs = clock.monotonicMs()
-    const [cpus, memory, pool, addresses] = await Promise.all([
+    const [cpus, memory, pool, addresses, consolePlaces] = await Promise.all([
       settle(figures.cpus()),
       settle(figures.memory()),
       settle(figures.pool()),
       settle(figures.addresses()),
+      settle(consoles.places().then(({ total }) => total)),
     ])
-    const look = { beganMs, cpus, memory, pool, addresses }
+    const look = { beganMs, cpus, memory, pool, addresses, consolePlaces }
+    if (pool.ok) this.#poolMib = pool.value.totalMib
+    if (consolePlaces.ok) this.#consolePlaces = consolePlaces.value
     const before = this.#last
     this.#last = look
     if (pool.ok && beganMs >= this.#imagesDueMs) await this.#learnImages(beganMs)
@@ -137,6 +188,7 @@ export class HostInspector implements Capacity {
   async #learnImages(nowMs: number): Promise<void> {
     const images = await settle(this.#options.figures.images())
     if (!images.ok) return
+    this.#imagesAreKnown = true
     this.#imagesDueMs = nowMs + limits.imageSizesEveryMs
     this.#imagesMib = new Map(images.value.map(({ sha256, sizeMib }) => [sha256, sizeMib]))
   }

@@ -61,5 +61,7 @@ test('a VM that stops while consoles are counted is not called unprotected', asy
     protected: 0,
     unprotected: [],
     descriptorStoreAvailable: true,
+    placesTotal: 1000,
+    placesFree: 1000,
   })
 })

@@ -1,6 +1,8 @@
 import { limits } from '../config/limits.ts'
+import { heldPlacesMax, ledgerOf } from '../core/capacity/ledger.ts'
 import { takeConsoleCensus } from './console-census.ts'
 import { SharedLook } from './shared-look.ts'
+import type { Ledger } from '../core/capacity/ledger.ts'
 import type { Allocatable } from '../core/capacity/capacity.ts'
 import type { HostFault } from '../core/errors.ts'
 import type { SnapshotRecord } from '../core/snapshot/record.ts'
@@ -14,7 +16,6 @@ import type { Units } from '../ports/units.ts'
 import type { ImageUse } from '../store/image-uses.ts'
 import type { Store } from '../store/store.ts'
 import type { VmSummary } from '../store/vm-summaries.ts'
-import type { Committed } from '../store/vm-table.ts'
 import type { ConsoleCensus } from './console-census.ts'
 import type { HostInspector } from './host-inspector.ts'
 
@@ -33,7 +34,7 @@ export type HostView = {
   readonly cpus: number
   readonly memory: MemoryFigures
   readonly pool: PoolFigures
-  readonly committed: Committed
+  readonly committed: Ledger & { readonly cpuMillicores: number }
   readonly allocatable: Allocatable
   readonly vms: readonly VmSummary[]
   readonly images: readonly (PoolImage & { readonly use: ImageUse })[]
@@ -46,7 +47,11 @@ export type HostView = {
     readonly quotaMib: number
   }
   /** `descriptorStoreAvailable`: what is stored outlives a stop of the daemon. */
-  readonly consoles: ConsoleCensus & { readonly descriptorStoreAvailable: boolean }
+  readonly consoles: ConsoleCensus & {
+    readonly descriptorStoreAvailable: boolean
+    readonly placesTotal: number
+    readonly placesFree: number
+  }
 }
 
 export type HostReportOptions = {
@@ -54,9 +59,8 @@ export type HostReportOptions = {
   readonly inspector: HostInspector
   readonly figures: HostFigures
   readonly units: Pick<Units, 'active'>
-  readonly consoles: Pick<Consoles, 'stored'>
+  readonly consoles: Pick<Consoles, 'stored' | 'places'>
   readonly staging: Pick<Staging, 'list'>
-  readonly stagingQuotaMib: number
   /** Whether what is stored outlives a stop of the daemon. Throws HostFault. */
   readonly isDescriptorStoreAvailable: () => Promise<boolean>
   readonly store: Store
@@ -89,15 +93,21 @@ export class HostReport {
     ])
     // From here on in one turn of the event loop, so that what is told of the store belongs together.
     const uses = store.imageUses()
+    const recorded = store.vms.recorded()
+    const monitorMib = (guestMib: number): number => inspector.monitorMib(guestMib)
     return {
       host: { ...names, machine, nowMs: clock.now() },
       cpus,
       memory,
       pool,
-      committed: store.vms.committed(),
+      committed: {
+        ...ledgerOf(recorded, inspector.poolSharesOf(images.map(({ sizeMib }) => sizeMib)), monitorMib),
+        cpuMillicores: recorded.cpuMillicores,
+      },
       allocatable: {
         memoryMib: inspector.allocatableMemoryMib(memory),
         diskMib: inspector.allocatableDiskMib(pool),
+        consolePlaces: heldPlacesMax(consoles.placesTotal),
       },
       vms: store.summaries(),
       images: images.map((image) => ({ ...image, use: uses.get(image.sha256) ?? { count: 0 } })),
@@ -116,8 +126,9 @@ export class HostReport {
   }
 
   async #staging(): Promise<HostView['staging']> {
-    const { staging, stagingQuotaMib: quotaMib } = this.#options
+    const { staging, inspector } = this.#options
     const all = await staging.list()
+    const quotaMib = inspector.stagingQuotaMib()
     return {
       packedBytes: all.reduce((sum, { packedBytes }) => sum + packedBytes, 0),
       cloneBytes: all.reduce((sum, { cloneBytes }) => sum + cloneBytes, 0),
@@ -127,7 +138,9 @@ export class HostReport {
 
   async #census(): Promise<HostView['consoles']> {
     const descriptorStoreAvailable = await this.#options.isDescriptorStoreAvailable()
-    return { ...(await takeConsoleCensus(this.#options)), descriptorStoreAvailable }
+    const census = await takeConsoleCensus(this.#options)
+    const { total: placesTotal, free: placesFree } = await this.#options.consoles.places()
+    return { ...census, descriptorStoreAvailable, placesTotal, placesFree }
   }
 }
 

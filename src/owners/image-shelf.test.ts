@@ -48,7 +48,7 @@ function stage(t: TestContext, { idleHours = 24 } = {}) {
     capacity: new FakeCapacity(),
     guestRanges: [],
     outbound: ANYWHERE,
-    stagingQuotaMib: 1024,
+    stagingQuotaMib: () => 1024,
     pokeSnapshot: () => {},
     now: () => clock.now(),
     newOperationId: () => 'op-1' as OperationId,

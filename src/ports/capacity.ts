@@ -1,3 +1,4 @@
+import type { PoolShares } from '../core/capacity/ledger.ts'
 import type { Commitment } from '../core/capacity/capacity.ts'
 import type { Probe } from '../core/plan/world.ts'
 import type { Sha256 } from '../core/vm/ids.ts'
@@ -7,8 +8,12 @@ import type { Sha256 } from '../core/vm/ids.ts'
  * failed or is too old; then nothing is promised.
  */
 export interface Capacity {
-  /** What all VMs together may commit, each part for itself: memory is known also where the pool is not. */
+  /** What all VMs together may commit, each part for itself: memory is known also when the pool is not. */
   allocatable(): { readonly [K in keyof Commitment]: Probe<number> }
+  /** Room in the pool that is taken by others than VMs. */
+  poolShares(): Probe<PoolShares>
+  /** What a monitor of a guest of so much memory may take besides, in MiB. */
+  monitorMib(guestMib: number): number
   /** Whether the host itself has this address (canonical text), or relies on it, as on its routers and resolvers. */
   isOwnAddress(address: string): Probe<boolean>
   /** The length of an image, in MiB rounded up; undefined if the last look at the pool did not find it. */

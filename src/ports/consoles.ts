@@ -24,6 +24,8 @@ export interface Consoles {
   list(): Promise<readonly VmId[]>
   /** Ids whose inspection would say `stored`; one question, however many there are. */
   stored(): Promise<readonly VmId[]>
+  /** How many masters systemd may keep, and how many more it can take now. */
+  places(): Promise<{ readonly total: number; readonly free: number }>
   /** The session of a VM, until it ends. */
   session(id: VmId): ConsoleSession | undefined
   /** The newest session of a VM, also when it is over. */

@@ -16,6 +16,8 @@ export type FreezeOutcome = 'frozen' | 'none' | 'unknown'
 /** The program that runs a guest, spoken to over its control socket. Throws HostFault. */
 export interface Monitor {
   readonly capabilities: MonitorCapabilities
+  /** What a monitor of a guest of so much memory may take besides, in MiB; its unit may have no more. Pure. */
+  memoryMib(guestMib: number): number
   /** The command and sandbox that run this machine. Pure. */
   unitSpec(machine: MachineSpec): UnitSpec
   /** `silent` where nothing answers on the socket; the caller knows from the unit what that means. */

@@ -112,6 +112,13 @@ const migrations: readonly string[] = [
   `
   CREATE TABLE image_removals (sha256 TEXT PRIMARY KEY, asked_at_ms INTEGER NOT NULL) STRICT;
   `,
+  `
+  -- Of desired, for the capacity ledger: the guest may be saved; the VM has a console place for itself.
+  ALTER TABLE vms ADD COLUMN can_sleep INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE vms ADD COLUMN holds_place INTEGER NOT NULL DEFAULT 0;
+  UPDATE vms SET can_sleep = desired ->> '$.compute.sleepAfterIdleSeconds' > 0 AND desired -> '$.network' IS NOT NULL;
+  UPDATE vms SET holds_place = desired ->> '$.power' = 'paused' OR (desired ->> '$.power' = 'running' AND NOT can_sleep);
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

@@ -1,4 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
+import { holdsPlace } from '../core/capacity/ledger.ts'
+import { canSleep } from '../core/idle/idle-timeout.ts'
 import { deviceName } from '../core/network/device-name.ts'
 import { SignedUrl } from '../core/storage/signed-url.ts'
 import { assert } from '../lib/assert.ts'
@@ -7,7 +9,7 @@ import { nextUserId } from './user-ids.ts'
 import { recordOf } from './vm-row.ts'
 import { Statements } from './statements.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { Commitment } from '../core/capacity/capacity.ts'
+import type { MemoryClass, Recorded } from '../core/capacity/ledger.ts'
 import type { ImageSource } from '../core/storage/image-source.ts'
 import type { Desired } from '../core/vm/desired.ts'
 import type { DeviceName, Generation, OperationId, Sha256, UserId, VmId } from '../core/vm/ids.ts'
@@ -68,9 +70,6 @@ export type VmQuery = {
   readonly labels?: Metadata['labels']
 }
 
-/** What VMs commit together, whatever their state. */
-export type Committed = Commitment & { readonly cpuMillicores: number }
-
 /** The VMs. The only place where a generation rises, and only together with what it counts. */
 export class VmTable {
   readonly #db: DatabaseSync
@@ -124,17 +123,17 @@ export class VmTable {
     return (this.#sql('SELECT * FROM vms ORDER BY id').all() as VmRow[]).map(recordOf)
   }
 
-  /** The capacity ledger: what is promised to every VM on record, those under deletion included. */
-  committed(): Committed {
+  /** What the capacity ledger is the sum of: every VM on record, those under deletion included. */
+  recorded(): Recorded {
     const sums = this.#sql(
-      `SELECT ifnull(sum(cpu_millicores), 0) AS cpu, ifnull(sum(memory_mib), 0) AS memory,
-         ifnull(sum(disk_mib), 0) AS disk FROM vms`,
-    ).get()
-    return {
-      cpuMillicores: Number(sums?.['cpu']),
-      memoryMib: Number(sums?.['memory']),
-      diskMib: Number(sums?.['disk']),
-    }
+      `SELECT ifnull(sum(cpu_millicores), 0) AS cpuMillicores, ifnull(sum(disk_mib), 0) AS disksMib,
+         ifnull(sum(holds_place), 0) AS consolePlaces FROM vms`,
+    ).get() as Omit<Recorded, 'classes'>
+    const classes = this.#sql(
+      `SELECT memory_mib AS memoryMib, count(*) AS vms, sum(can_sleep OR may_be_saved) AS sleepers FROM vms
+       GROUP BY memory_mib ORDER BY memory_mib`,
+    ).all() as MemoryClass[]
+    return { ...sums, classes: classes.map((one) => ({ ...one })) }
   }
 
   /** The VM other than `except` that has this guest address. */
@@ -179,9 +178,9 @@ export class VmTable {
       const { network } = vm.desired
       this.#sql(
         `INSERT INTO vms (id, user_id, device, ipv4_address, ipv6_address, desired, cpu_millicores, memory_mib,
-           disk_mib, labels, protected, desired_generation, power_generation, stop_accepted, observed_generation,
-           operation_id, state, observed, revision, created_at_ms, updated_at_ms)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, 0, ?, 'pending', ?, ?, ?, ?)`,
+           disk_mib, can_sleep, holds_place, labels, protected, desired_generation, power_generation, stop_accepted,
+           observed_generation, operation_id, state, observed, revision, created_at_ms, updated_at_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, 0, ?, 'pending', ?, ?, ?, ?)`,
       ).run(
         vm.id,
         vm.userId,
@@ -192,6 +191,8 @@ export class VmTable {
         vm.desired.compute.cpuMillicores,
         vm.desired.compute.memoryMib,
         vm.desired.disk.sizeMib,
+        canSleep(vm.desired) ? 1 : 0,
+        holdsPlace(vm.desired) ? 1 : 0,
         JSON.stringify(vm.metadata.labels),
         vm.metadata.protected ? 1 : 0,
         vm.desired.power === 'stopped' ? 1 : 0,
@@ -240,7 +241,8 @@ export class VmTable {
     this.#transactions.commit(() => {
       this.#sql(
         `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = ?, power_generation = ?,
-           stop_accepted = ?, ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?, disk_mib = ?, revision = ?,
+           stop_accepted = ?, ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?,
+           disk_mib = ?, can_sleep = ?, holds_place = ?, revision = ?,
            updated_at_ms = ? WHERE id = ?`,
       ).run(
         JSON.stringify(desired),
@@ -254,6 +256,8 @@ export class VmTable {
         desired.compute.cpuMillicores,
         desired.compute.memoryMib,
         desired.disk.sizeMib,
+        canSleep(desired) ? 1 : 0,
+        holdsPlace(desired) ? 1 : 0,
         this.#revisions.next(),
         change.nowMs,
         id,

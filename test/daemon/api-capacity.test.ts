@@ -3,10 +3,12 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
+import { commitmentOf, ledgerOf, NOTHING, totalsOf } from '../../src/core/capacity/ledger.ts'
 import { Store } from '../../src/store/store.ts'
 import { randomFrom } from '../sim/random.ts'
 import { createBody, makePki, startControllerHost } from './support/controller-host.ts'
 import type { TestContext } from 'node:test'
+import type { Commitment } from '../../src/core/capacity/capacity.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Call, ControllerHost, Pki } from './support/controller-host.ts'
 
@@ -16,24 +18,26 @@ before(async () => {
 })
 
 const NAMES = 40
+const POWERS = ['running', 'paused', 'stopped'] as const
 const REQUESTS = 1000
-const TOTAL = { memoryMib: 10_000, diskMib: 40_000 }
+const KINDS = ['memoryMib', 'diskMib', 'consolePlaces'] as const
+const TOTAL = { memoryMib: 10_000, diskMib: 40_000, consolePlaces: 1 }
+const SHARES = { imagesMib: 500, stagingMib: 1500 }
+const MONITOR_MIB = 100
 
-/** What the host is asked, at random: three in ten create, four resize, the rest delete. */
+/** What the host is asked, at random: three in ten create, three resize, one sets the power, the rest delete. */
 function requestsFrom(random: () => number): Call[] {
   const upTo = (most: number): number => 1 + Math.floor(random() * most)
   return Array.from({ length: REQUESTS }, () => {
     const path = `/v1/vms/vm-${upTo(NAMES)}`
-    const compute = { cpu_millicores: 100, memory_mib: 63 + upTo(1500), sleep_after_idle_seconds: 0 }
+    const sleep = random() < 0.5 ? 60 : 0
+    const compute = { cpu_millicores: 100, memory_mib: 63 + upTo(1500), sleep_after_idle_seconds: sleep }
     const kind = random()
     if (kind < 0.3) {
       const disk = { size_mib: upTo(6000) }
-      return {
-        method: 'PUT',
-        path,
-        body: createBody({ power: 'stopped', compute, disk, network: undefined }),
-      }
+      return { method: 'PUT', path, body: createBody({ power: 'stopped', compute, disk, network: {} }) }
     }
+    if (kind < 0.4) return { method: 'PUT', path: `${path}/power`, body: { state: POWERS[upTo(3) - 1] } }
     if (kind < 0.7)
       return { method: 'PUT', path: `${path}/resize`, body: { ...compute, disk_mib: upTo(9000) } }
     return { method: 'DELETE', path }
@@ -58,43 +62,49 @@ function ledgerOfCopy(t: TestContext, host: ControllerHost) {
   t.after(() => rmSync(copy, { recursive: true }))
   cpSync(host.directory, copy, { recursive: true })
   const store = new Store(copy, { first: 600_000, count: NAMES })
-  const ledger = store.vms.committed()
+  const ledger = ledgerIn(store)
   store.close()
   return ledger
 }
 
-const sumOf = (host: ControllerHost) =>
-  host.store.vms.all().reduce(
-    (sum, { desired }) => ({
-      cpuMillicores: sum.cpuMillicores + desired.compute.cpuMillicores,
-      memoryMib: sum.memoryMib + desired.compute.memoryMib,
-      diskMib: sum.diskMib + desired.disk.sizeMib,
-    }),
-    { cpuMillicores: 0, memoryMib: 0, diskMib: 0 },
-  )
+const ledgerIn = (store: Store) => ledgerOf(store.vms.recorded(), SHARES, () => MONITOR_MIB)
+
+/** What was promised to all VMs, one by one. */
+const sumOf = (host: ControllerHost): Commitment =>
+  host.store.vms
+    .all()
+    .map(({ desired }) => commitmentOf(desired, () => MONITOR_MIB))
+    .reduce(
+      (sum, one) => ({
+        memoryMib: sum.memoryMib + one.memoryMib,
+        diskMib: sum.diskMib + one.diskMib,
+        consolePlaces: sum.consolePlaces + one.consolePlaces,
+      }),
+      { ...NOTHING, diskMib: SHARES.imagesMib + SHARES.stagingMib },
+    )
 
 for (const seed of [1, 2, 3]) {
   test(`${REQUESTS} concurrent creates, resizes and deletes never commit more than allocatable (seed ${seed})`, async (t) => {
     const host = await startControllerHost(t, pki, { userIds: NAMES })
     Object.assign(host.capacity.total, TOTAL)
     obey(host)
-    const most = { memoryMib: 0, diskMib: 0 }
+    host.capacity.shares = SHARES
+    host.capacity.monitor = MONITOR_MIB
+    const most = { ...NOTHING }
     host.store.onVmChange(() => {
-      const { memoryMib, diskMib } = host.store.vms.committed()
-      most.memoryMib = Math.max(most.memoryMib, memoryMib)
-      most.diskMib = Math.max(most.diskMib, diskMib)
+      const totals = totalsOf(ledgerIn(host.store))
+      for (const kind of KINDS) most[kind] = Math.max(most[kind], totals[kind])
     })
     const answers = await Promise.all(requestsFrom(randomFrom(seed)).map((request) => host.call(request)))
-    assert.ok(most.memoryMib <= TOTAL.memoryMib, `${most.memoryMib} MiB of memory were promised`)
-    assert.ok(most.diskMib <= TOTAL.diskMib, `${most.diskMib} MiB of disk were promised`)
+    for (const kind of KINDS) assert.ok(most[kind] <= TOTAL[kind], `${kind}: ${most[kind]} were promised`)
     const refused = answers.filter(
       ({ status, json }) => status === 409 && json.code === 'insufficient_capacity',
     )
     const taken = answers.filter(({ status }) => status === 202)
     assert.ok(refused.length > 20 && taken.length > 100, `${taken.length} taken, ${refused.length} refused`)
 
-    const ledger = host.store.vms.committed()
-    assert.deepEqual(ledger, sumOf(host), 'the ledger is what the records say')
+    const ledger = ledgerIn(host.store)
+    assert.deepEqual(totalsOf(ledger), sumOf(host), 'the ledger is what the records say')
     assert.deepEqual(ledgerOfCopy(t, host), ledger, 'and the same to a daemon that starts on this state')
   })
 }

@@ -56,13 +56,24 @@ test('an empty host tells what it is and what it has, each figure as it was look
     },
     capacity: {
       cpu: { total_millicores: 4000, committed_millicores: 0 },
-      memory: { total_mib: 8192, available_mib: 6000, committed_mib: 0, allocatable_mib: 7168 },
+      memory: {
+        total_mib: 8192,
+        available_mib: 6000,
+        committed_mib: 0,
+        committed_guests_mib: 0,
+        committed_monitors_mib: 0,
+        allocatable_mib: 7168,
+      },
       disks: [
         {
           pool: 'pool-1',
           total_mib: 100_000,
           available_mib: 90_000,
-          committed_mib: 0,
+          committed_mib: 1024,
+          committed_disks_mib: 0,
+          committed_saved_mib: 0,
+          committed_images_mib: 0,
+          committed_staging_mib: 1024,
           allocatable_mib: 98_976,
         },
       ],
@@ -71,7 +82,16 @@ test('an empty host tells what it is and what it has, each figure as it was look
     snapshots: [],
     staging: { packed_mib: 0, clones_mib_max: 0, quota_mib: 1024 },
     images: [],
-    consoles: { protected: 0, running_units: 0, descriptor_store_available: true, unprotected: [] },
+    consoles: {
+      protected: 0,
+      running_units: 0,
+      descriptor_store_available: true,
+      unprotected: [],
+      places_total: 1000,
+      places_free: 1000,
+      places_held: 0,
+      places_held_max: 900,
+    },
   })
 })
 
@@ -83,11 +103,11 @@ test('what VMs have been promised is committed until they are gone', async (t) =
   }
   await create(host, 'web-1')
   await create(host, 'web-2', { ...bare, power: 'stopped', disk: { size_mib: 100 } })
-  assert.deepEqual(await committed(), [3000, 1024, 2148])
+  assert.deepEqual(await committed(), [3000, 1024 + 2 * 100, 2148 + 1024])
   await host.call({ method: 'DELETE', path: '/v1/vms/web-1' })
-  assert.deepEqual(await committed(), [3000, 1024, 2148])
+  assert.deepEqual(await committed(), [3000, 1024 + 2 * 100, 2148 + 1024])
   host.store.vms.forget('web-1' as VmId, 0)
-  assert.deepEqual(await committed(), [1500, 512, 100])
+  assert.deepEqual(await committed(), [1500, 512 + 100, 100 + 1024])
 })
 
 test('every VM is told in few words, its error as the VM itself tells it', async (t) => {
@@ -218,6 +238,10 @@ test('running VMs are counted by whether their console outlives the daemon, and 
     running_units: 4,
     descriptor_store_available: false,
     unprotected: ['old-1', 'old-2'],
+    places_total: 1000,
+    places_free: 998,
+    places_held: 0,
+    places_held_max: 900,
   })
 })
 

@@ -28,7 +28,7 @@ async function working(t: TestContext) {
     holdStill: (_id, task) => task(new AbortController().signal),
     log: silentLog,
     uploadsMax: 2,
-    stagingQuotaMib: 64,
+    stagingQuotaMib: () => 64,
     stagingMaxAgeHours: 24,
   })
   host.store.onSnapshotChange((id) => queueMicrotask(() => snapshots.poke(id)))

@@ -1,21 +1,29 @@
 import type { Probe, Unknown } from '../../src/core/plan/world.ts'
 import type { Sha256 } from '../../src/core/vm/ids.ts'
+import type { PoolShares } from '../../src/core/capacity/ledger.ts'
 import type { Capacity } from '../../src/ports/capacity.ts'
 
 /** A host whose figures a test sets. It starts out with room for anything. */
 export class FakeCapacity implements Capacity {
-  readonly total: { memoryMib: number; diskMib: number } = { memoryMib: 1e9, diskMib: 1e9 }
+  readonly total = { memoryMib: 1e9, diskMib: 1e9, consolePlaces: 1e9 }
+  /** What others than VMs take of the pool. */
+  shares: PoolShares = { imagesMib: 0, stagingMib: 0 }
+  /** Memory of each monitor besides its guest's. */
+  monitor = 0
   readonly ownAddresses = new Set<string>()
   /** Set where the host shall not be inspectable. */
   fault: Unknown | undefined
   /** Set where the pool alone shall not be. */
   poolFault: Unknown | undefined
+  /** Set when it is not known how many consoles systemd may keep. */
+  placesFault: Unknown | undefined
 
-  allocatable(): { memoryMib: Probe<number>; diskMib: Probe<number> } {
-    const { memoryMib, diskMib } = this.total
+  allocatable(): { memoryMib: Probe<number>; diskMib: Probe<number>; consolePlaces: Probe<number> } {
+    const { memoryMib, diskMib, consolePlaces } = this.total
     return {
       memoryMib: this.fault ?? { known: true, value: memoryMib },
       diskMib: this.fault ?? this.poolFault ?? { known: true, value: diskMib },
+      consolePlaces: this.placesFault ?? { known: true, value: consolePlaces },
     }
   }
 
@@ -23,6 +31,14 @@ export class FakeCapacity implements Capacity {
 
   imageMib(sha256: Sha256): number | undefined {
     return this.imagesMib.get(sha256)
+  }
+
+  poolShares(): Probe<PoolShares> {
+    return this.fault ?? this.poolFault ?? { known: true, value: this.shares }
+  }
+
+  monitorMib(): number {
+    return this.monitor
   }
 
   isOwnAddress(address: string): Probe<boolean> {

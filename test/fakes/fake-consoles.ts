@@ -22,7 +22,7 @@ export type FakeDescriptorStore = {
 export const fakeDescriptorStore = (): FakeDescriptorStore => ({
   terminals: new Map(),
   sessions: new Map(),
-  places: Infinity,
+  places: 1000,
   refusing: false,
   made: 0,
 })
@@ -131,6 +131,11 @@ export class FakeConsoles implements Consoles {
       this.#store.sessions.delete(id)
       this.#free(id)
     })
+  }
+
+  places(): Promise<{ total: number; free: number }> {
+    const { places, terminals } = this.#store
+    return this.#faults.run('places', () => ({ total: places, free: Math.max(0, places - terminals.size) }))
   }
 
   /** The host was booted again: neither a process nor a file in /run is left. */

@@ -92,6 +92,10 @@ export class FakeMonitor implements Monitor {
     return this.#faults.holdNext(method)
   }
 
+  memoryMib(_guestMib: number): number {
+    return 100
+  }
+
   unitSpec(machine: MachineSpec): UnitSpec {
     const limits = `limits=${JSON.stringify(machine.diskLimits)}`
     const restore = machine.restorePath === undefined ? [] : [`${RESTORE}${machine.restorePath}`]

@@ -33,8 +33,8 @@ export class MemoryDescriptorStore implements DescriptorStore {
     return new Set(this.#entries.map(({ name }) => name))
   }
 
-  async places(): Promise<number> {
-    return this.max
+  async places(): Promise<{ total: number; free: number }> {
+    return { total: this.max, free: this.max - this.#entries.length }
   }
 
   close(): void {

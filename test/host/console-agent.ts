@@ -38,6 +38,7 @@ const methods = {
   endSession: (id: VmId) => consoles.endSession(id),
   remove: (id: VmId) => consoles.remove(id),
   last: (id: VmId) => textOf(consoles.lastSession(id)),
+  places: () => consoles.places(),
   list: () => consoles.list(),
   stored: () => consoles.stored(),
   view: (id: VmId, since: unknown) => viewSession(consoles.session(id), Number(since)),

@@ -110,6 +110,7 @@ export class ConsoleService {
     removeMaster: (id) => this.ask('removeMaster', id) as Promise<never>,
     endSession: (id) => this.ask('endSession', id) as Promise<never>,
     remove: (id) => this.ask('remove', id) as Promise<never>,
+    places: () => this.ask('places') as ReturnType<Consoles['places']>,
     list: () => this.ask('list') as Promise<VmId[]>,
     stored: () => this.ask('stored') as Promise<VmId[]>,
   }

@@ -190,7 +190,7 @@ export class Simulation {
       capacity: new FakeCapacity(),
       guestRanges: [],
       outbound: ANYWHERE,
-      stagingQuotaMib: 1024,
+      stagingQuotaMib: () => 1024,
       pokeSnapshot: () => {},
       now: () => this.clock.now(),
       newOperationId: () => `op-${(this.#operations += 1)}` as OperationId,

@@ -74,7 +74,7 @@ export class SnapshotSimulation {
       capacity: new FakeCapacity(),
       guestRanges: [],
       outbound: ANYWHERE,
-      stagingQuotaMib: 2,
+      stagingQuotaMib: () => 2,
       now: () => this.clock.now(),
       newOperationId: () => `op-${(this.#operations += 1)}` as OperationId,
       poke: (id, reason) => reconciler.poke(id, reason),
@@ -91,7 +91,7 @@ export class SnapshotSimulation {
       host: chaos.host,
       holdStill: (id, task) => reconciler.holdStill(id, task),
       uploadsMax: 2,
-      stagingQuotaMib: 2,
+      stagingQuotaMib: () => 2,
       stagingMaxAgeHours: 24,
       log: silentLog,
     })

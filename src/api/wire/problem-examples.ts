@@ -33,6 +33,8 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   image_in_use: 'the image 9f86d081 is in use by 2 VMs on this host: delete them first',
   insufficient_capacity:
     'the host is short of memory by 512 MiB (1024 MiB more asked for, 512 MiB free of 8192 MiB)',
+  console_places_exhausted:
+    'VMs that never sleep hold all the console places they may have, 1575: stop one, or let one sleep (sleep_after_idle_seconds above 0)',
   user_ids_exhausted:
     'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count',
   precondition_failed: 'the VM is at revision 19: read it again and decide anew',

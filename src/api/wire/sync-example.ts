@@ -17,13 +17,24 @@ export const exampleSync = {
   },
   capacity: {
     cpu: { total_millicores: 16_000, committed_millicores: 1500 },
-    memory: { total_mib: 64_000, available_mib: 60_112, committed_mib: 512, allocatable_mib: 62_976 },
+    memory: {
+      total_mib: 64_000,
+      available_mib: 60_112,
+      committed_mib: 770,
+      committed_guests_mib: 512,
+      committed_monitors_mib: 258,
+      allocatable_mib: 62_976,
+    },
     disks: [
       {
         pool: '0b6f9a52-6f0e-4c8a-8a36-1f1d6c9d2f10',
         total_mib: 953_344,
         available_mib: 941_020,
-        committed_mib: 2048,
+        committed_mib: 19_456,
+        committed_disks_mib: 2048,
+        committed_saved_mib: 0,
+        committed_images_mib: 1024,
+        committed_staging_mib: 16_384,
         allocatable_mib: 952_320,
       },
     ],
@@ -49,5 +60,14 @@ export const exampleSync = {
       last_used_at: '2030-01-01T12:00:00.000Z',
     },
   ],
-  consoles: { protected: 1, running_units: 1, descriptor_store_available: true, unprotected: [] },
+  consoles: {
+    protected: 1,
+    running_units: 1,
+    descriptor_store_available: true,
+    unprotected: [],
+    places_total: 1750,
+    places_free: 1749,
+    places_held: 1,
+    places_held_max: 1575,
+  },
 }

@@ -1,4 +1,5 @@
 import { snapshotSummaryToWire } from './snapshot-to-wire.ts'
+import { totalsOf } from '../../core/capacity/ledger.ts'
 import { time } from './time.ts'
 import { errorToWire } from './vm-to-wire.ts'
 import type { HostView } from '../../owners/host-report.ts'
@@ -36,6 +37,10 @@ export function syncToWire(view: HostView, certificates: readonly CertificateSig
       running_units: consoles.runningUnits,
       descriptor_store_available: consoles.descriptorStoreAvailable,
       unprotected: [...consoles.unprotected],
+      places_total: consoles.placesTotal,
+      places_free: consoles.placesFree,
+      places_held: view.committed.consolePlaces,
+      places_held_max: view.allocatable.consolePlaces,
     },
   }
 }
@@ -60,12 +65,15 @@ function imageToWire({ sha256, sizeMib, use }: HostView['images'][number]): Sync
 }
 
 function capacityToWire({ cpus, memory, pool, committed, allocatable }: HostView): SyncWire['capacity'] {
+  const { memoryMib, diskMib } = totalsOf(committed)
   return {
     cpu: { total_millicores: cpus * MILLICORES_A_CPU, committed_millicores: committed.cpuMillicores },
     memory: {
       total_mib: memory.totalMib,
       available_mib: memory.availableMib,
-      committed_mib: committed.memoryMib,
+      committed_mib: memoryMib,
+      committed_guests_mib: committed.guestsMib,
+      committed_monitors_mib: committed.monitorsMib,
       allocatable_mib: allocatable.memoryMib,
     },
     disks: [
@@ -73,7 +81,11 @@ function capacityToWire({ cpus, memory, pool, committed, allocatable }: HostView
         pool: pool.poolId,
         total_mib: pool.totalMib,
         available_mib: pool.availableMib,
-        committed_mib: committed.diskMib,
+        committed_mib: diskMib,
+        committed_disks_mib: committed.disksMib,
+        committed_saved_mib: committed.savedMib,
+        committed_images_mib: committed.imagesMib,
+        committed_staging_mib: committed.stagingMib,
         allocatable_mib: allocatable.diskMib,
       },
     ],

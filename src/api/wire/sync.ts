@@ -71,7 +71,9 @@ const capacitySchema = Type.Object(
       {
         total_mib: mib('Memory of the host.'),
         available_mib: mib('What programs could take now without swapping, as the kernel estimates it.'),
-        committed_mib: mib(COMMITTED),
+        committed_mib: mib(`The sum of the next two. ${COMMITTED}`),
+        committed_guests_mib: mib('Memory of the guests.'),
+        committed_monitors_mib: mib('What their monitors may take besides.'),
         allocatable_mib: mib(`${ALLOCATABLE}: the total less the reserve of the configuration.`),
       },
       { description: 'Memory.' },
@@ -81,7 +83,11 @@ const capacitySchema = Type.Object(
         pool: Type.String({ description: 'Id of the pool, from its marker.' }),
         total_mib: mib("Size of the pool's file system."),
         available_mib: mib('Free space in it now.'),
-        committed_mib: mib(COMMITTED),
+        committed_mib: mib(`The sum of the next four. ${COMMITTED}`),
+        committed_disks_mib: mib('Disks of VMs, in their full size.'),
+        committed_saved_mib: mib('Saved memory of VMs that may sleep, asleep now or not.'),
+        committed_images_mib: mib('Images that are in the pool now.'),
+        committed_staging_mib: mib('The quota of snapshots that are on their way.'),
         allocatable_mib: mib(`${ALLOCATABLE}: the total times the overcommit, less the reserve.`),
       }),
       { description: 'Each storage pool.' },
@@ -133,6 +139,14 @@ const consolesSchema = Type.Object(
   {
     protected: count('Running VMs whose console is stored with systemd: they outlive the daemon.'),
     running_units: count('VMs that run.'),
+    places_total: count(
+      'Consoles that systemd may keep at the same time: as many VMs may run. One that would start or wake beyond them waits (`no_console_place`).',
+    ),
+    places_free: count('Of these, free now.'),
+    places_held: count(
+      'Held by VMs that shall run or be paused and never sleep, whether they run now or not. VMs that sleep share the others.',
+    ),
+    places_held_max: count('No more are given to VMs that never sleep (`console_places_exhausted`).'),
     descriptor_store_available: Type.Boolean({
       description: 'Whether what is stored outlives a stop of the daemon. Where not, no VM can be started.',
     }),

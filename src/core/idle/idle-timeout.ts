@@ -1,5 +1,10 @@
 import { limits } from '../../config/limits.ts'
+import type { Desired } from '../vm/desired.ts'
 import type { VmRecord } from '../vm/record.ts'
+
+/** Nothing could wake a guest without network but a request, and no traffic keeps it awake: it never sleeps. */
+export const canSleep = ({ compute, network }: Pick<Desired, 'compute' | 'network'>): boolean =>
+  compute.sleepAfterIdleSeconds > 0 && network !== undefined
 
 /**
  * How long a VM is idle before it sleeps, in milliseconds; undefined where it never does. A VM that was woken soon after
@@ -9,10 +14,8 @@ export function idleTimeoutMs({
   desired,
   observed,
 }: Pick<VmRecord, 'desired' | 'observed'>): number | undefined {
-  const { sleepAfterIdleSeconds } = desired.compute
-  // Nothing could wake a guest without network but a request, and no traffic keeps it awake.
-  if (sleepAfterIdleSeconds === 0 || desired.network === undefined) return undefined
-  const askedMs = sleepAfterIdleSeconds * 1000
+  if (!canSleep(desired)) return undefined
+  const askedMs = desired.compute.sleepAfterIdleSeconds * 1000
   const extra = (observed.shortSleeps ?? 0) - limits.shortSleepsFree
   if (extra <= 0) return askedMs
   // 2^20 times any timeout is beyond the cap; the bound keeps the power finite.

@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import type { VmId } from '../vm/ids.ts'
+import { qemuMemoryMib } from '../capacity/monitor-memory.ts'
 import { vcpusOf } from '../vm/desired.ts'
 import { renderKernelArguments } from './kernel-arguments.ts'
 import type { Architecture } from './kernel-arguments.ts'
@@ -59,14 +60,8 @@ export function qemuUnitSpec(machine: MachineSpec, host: QemuHost): UnitSpec {
   }
 }
 
-/** A page table entry has 8 bytes for each page of 4 KiB; the host keeps one table and the second stage another. */
-const GUEST_MIB_A_PAGE_TABLE_MIB = 256
-
-function memoryMaxMib({ compute: { memoryMib } }: MachineSpec, { accelerator }: QemuHost): number {
-  const pageTables = Math.ceil(memoryMib / GUEST_MIB_A_PAGE_TABLE_MIB)
-  const cache = accelerator === 'tcg' ? limits.qemuTcgCacheMib : 0
-  return memoryMib + pageTables + limits.qemuOverheadMib + cache
-}
+const memoryMaxMib = ({ compute: { memoryMib } }: MachineSpec, { accelerator }: QemuHost): number =>
+  memoryMib + qemuMemoryMib(memoryMib, accelerator)
 
 /**
  * The arguments of qemu-system(1), in the order of a machine's story. Devices are non-transitional: legacy virtio wants

@@ -108,6 +108,10 @@ export class ConsoleMasters implements Consoles {
     )
   }
 
+  places(): Promise<{ total: number; free: number }> {
+    return this.#store.places()
+  }
+
   session(id: VmId): ConsoleSession | undefined {
     const session = this.#sessions.get(id)
     return session?.isOver === true ? undefined : session

@@ -11,6 +11,7 @@ import type { MonitorCapabilities } from '../../core/unit/capabilities.ts'
 import type { Architecture } from '../../core/unit/kernel-arguments.ts'
 import type { MachineSpec } from '../../core/unit/machine-spec.ts'
 import { agentSocketPath, qemuUnitSpec } from '../../core/unit/qemu-command.ts'
+import { qemuMemoryMib } from '../../core/capacity/monitor-memory.ts'
 import type { Accelerator, QemuHost } from '../../core/unit/qemu-command.ts'
 import { diskCountersIn, diskIn, resizeArguments, throttleArguments } from '../../core/unit/qemu-disk.ts'
 import type { QemuDisk } from '../../core/unit/qemu-disk.ts'
@@ -107,6 +108,10 @@ export class QemuMonitor implements Monitor {
       save: this.#formOf(this.#installed.lastVersion) !== undefined,
       vcpusMax: limits.cpuMillicoresMax / 1000,
     }
+  }
+
+  memoryMib(guestMib: number): number {
+    return qemuMemoryMib(guestMib, this.#host.accelerator)
   }
 
   unitSpec(machine: MachineSpec): UnitSpec {

@@ -30,8 +30,8 @@ export interface DescriptorStore {
   remove(name: string): Promise<void>
   /** Names of what is stored, as seen. Throws HostFault. */
   names(): Promise<ReadonlySet<string>>
-  /** How many descriptors may be stored. Throws HostFault. */
-  places(): Promise<number>
+  /** How many descriptors may be stored, and how many more can be now. Throws HostFault. */
+  places(): Promise<{ readonly total: number; readonly free: number }>
 }
 
 /** The store that systemd keeps for the daemon's own unit (systemd.io/FILE_DESCRIPTOR_STORE). */
@@ -65,11 +65,11 @@ export class SystemdDescriptorStore implements DescriptorStore {
   async store(name: string, fd: number): Promise<void> {
     this.#storing += 1
     try {
-      const [check, entries, places] = await Promise.all([this.check(), this.#now(), this.places()])
+      const [check, entries, total] = await Promise.all([this.check(), this.#now(), this.#total()])
       if (!check.available) throw new Error(`${check.because}; to fix it: ${check.mend}`)
       // Those under way may be counted twice: the last place is then given out a moment later.
       const isStored = entries.some((entry) => entry.name === name)
-      if (!isStored && entries.length + this.#storing > places) throw noPlace(name, places)
+      if (!isStored && entries.length + this.#storing > total) throw noPlace(name, total)
       // Without FDPOLL=0 systemd drops a pty master as soon as no slave is open (sd_notify(3)).
       notify(`FDSTORE=1\nFDNAME=${name}\nFDPOLL=0`, [fd])
       await notifyBarrier()
@@ -108,14 +108,19 @@ export class SystemdDescriptorStore implements DescriptorStore {
     }
   }
 
-  async places(): Promise<number> {
+  async places(): Promise<{ total: number; free: number }> {
     try {
-      const unit = await this.#findUnit()
-      const [max] = unit === undefined ? [0] : await unit.properties('Service', 'FileDescriptorStoreMax')
-      return Math.min(Number(max ?? 0), limits.consolePlacesMax)
+      const [total, entries] = await Promise.all([this.#total(), this.#now()])
+      return { total, free: Math.max(0, total - entries.length) }
     } catch (error) {
       throw new HostFault('systemd_unavailable', 'reading how much systemd may store', { cause: error })
     }
+  }
+
+  async #total(): Promise<number> {
+    const unit = await this.#findUnit()
+    const [max] = unit === undefined ? [0] : await unit.properties('Service', 'FileDescriptorStoreMax')
+    return Math.min(Number(max ?? 0), limits.consolePlacesMax)
   }
 
   async #now(): Promise<readonly Entry[]> {

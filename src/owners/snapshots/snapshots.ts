@@ -16,7 +16,7 @@ export type SnapshotsOptions = Pick<SnapshotsContext, 'host' | 'holdStill' | 'lo
   readonly store: SnapshotsContext['store'] & Pick<Store, 'onVmChange'>
   /** Parts of all snapshots that are sent at the same time. */
   readonly uploadsMax: number
-  readonly stagingQuotaMib: number
+  readonly stagingQuotaMib: () => number
   readonly stagingMaxAgeHours: number
 }
 
@@ -48,7 +48,7 @@ export class Snapshots {
       thawLater: (id) => this.#thaws.later(id),
       packs: new Semaphore(limits.packsMax),
       uploads: new UploadPlaces(options.uploadsMax),
-      room: new StagingRoom(options.stagingQuotaMib * MIB),
+      room: new StagingRoom(() => options.stagingQuotaMib() * MIB),
     }
     this.#thaws = new Thaws(this.#context)
   }

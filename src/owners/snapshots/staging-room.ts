@@ -8,12 +8,12 @@ type Waiting = { readonly bytes: number; readonly come: () => void }
  * waits for it, in the order of coming.
  */
 export class StagingRoom {
-  readonly #quotaBytes: number
+  readonly #quotaBytes: () => number
   readonly #staged = new Map<StagingId, number>()
   #usedBytes = 0
   #waiting: Waiting[] = []
 
-  constructor(quotaBytes: number) {
+  constructor(quotaBytes: () => number) {
     this.#quotaBytes = quotaBytes
   }
 
@@ -33,7 +33,7 @@ export class StagingRoom {
   /** Room for a part, where there is some and nobody waits for it; the answer gives it back. */
   takeNow(partBytes: number): (() => void) | undefined {
     const bytes = this.#bytesOf(partBytes)
-    if (this.#waiting.length > 0 || this.#usedBytes + bytes > this.#quotaBytes) return undefined
+    if (this.#waiting.length > 0 || this.#usedBytes + bytes > this.#quotaBytes()) return undefined
     this.#usedBytes += bytes
     return () => this.#give(bytes)
   }
@@ -60,7 +60,7 @@ export class StagingRoom {
 
   /** A quota that was made smaller since is no reason to wait for ever. */
   #bytesOf(partBytes: number): number {
-    return Math.min(partBytes, this.#quotaBytes)
+    return Math.min(partBytes, this.#quotaBytes())
   }
 
   #give(bytes: number): void {
@@ -71,7 +71,7 @@ export class StagingRoom {
   #admit(): void {
     for (;;) {
       const [next] = this.#waiting
-      if (next === undefined || this.#usedBytes + next.bytes > this.#quotaBytes) return
+      if (next === undefined || this.#usedBytes + next.bytes > this.#quotaBytes()) return
       this.#waiting.shift()
       this.#usedBytes += next.bytes
       next.come()

@@ -149,7 +149,7 @@ export async function startControllerHost(
     guestRanges: [],
     outbound: ANYWHERE,
     localImagesDirectory: '/',
-    stagingQuotaMib: 1024,
+    stagingQuotaMib: () => 1024,
     pokeSnapshot: (id, { reason }) => pokes.push(`snapshot ${id}: ${reason}`),
     now: () => Date.now(),
     newOperationId,

@@ -7,13 +7,17 @@ import type { FakeHost } from '../../fakes/fake-host.ts'
 
 /** The report of a host in memory, as the daemon makes it of a real one. */
 export function reportOn(host: FakeHost, figures: FakeFigures, store: Store): HostReport {
-  const policy = { memoryReserveMib: 1024, diskReserveMib: 1024, diskOvercommit: 1 }
+  const policy = { memoryReserveMib: 1024, diskReserveMib: 1024, diskOvercommit: 1, stagingQuotaMib: 1024 }
   const { clock, units, consoles, staging } = host
-  const inspector = new HostInspector({ figures, clock, policy, log: silentLog, onChange: () => {} })
+  const monitorMib = (guestMib: number): number => host.monitor.memoryMib(guestMib)
+  const onChange = (): void => {}
+  const inspector = new HostInspector({
+    ...{ figures, consoles, monitorMib, clock, policy, onChange },
+    log: silentLog,
+  })
   return new HostReport({
     names: { id: 'host-1', bootId: host.bootId, version: '1.2.3', sshPublicKey: host.sshPublicKey },
     ...{ inspector, figures, units, consoles, staging, store, clock },
-    stagingQuotaMib: 1024,
     isDescriptorStoreAvailable: async () => host.descriptorStoreAvailable,
   })
 }

@@ -30,6 +30,8 @@ function putVm(app: App, rooms: ControllerRooms): void {
       'sleep_needs_network',
       'insufficient_capacity',
       'user_ids_exhausted',
+      'console_places_exhausted',
+      'systemd_unavailable',
       'capacity_unknown',
       'storage_inspection_failed',
       'network_failed',
@@ -66,7 +68,14 @@ function removeVm(app: App, rooms: ControllerRooms): void {
 
 function putPower(app: App, rooms: ControllerRooms): void {
   const schema = {
-    ...mutationSchema('not_found', 'vm_deleting', ...BODY_CODES),
+    ...mutationSchema(
+      'not_found',
+      'vm_deleting',
+      'console_places_exhausted',
+      'capacity_unknown',
+      'systemd_unavailable',
+      ...BODY_CODES,
+    ),
     operationId: 'setVmPower',
     summary: 'Set the desired power state',
     description:

@@ -20,7 +20,13 @@ export function vmShapeRoutes(app: App, rooms: ControllerRooms): void {
 }
 
 /** Refusals of a change that may need room on the host. */
-const CAPACITY_CODES = ['insufficient_capacity', 'capacity_unknown', 'storage_inspection_failed'] as const
+const CAPACITY_CODES = [
+  'insufficient_capacity',
+  'console_places_exhausted',
+  'capacity_unknown',
+  'storage_inspection_failed',
+  'systemd_unavailable',
+] as const
 const shapeSchema = (...codes: readonly ProblemCode[]) =>
   mutationSchema('not_found', 'vm_deleting', ...codes, ...BODY_CODES)
 
@@ -77,7 +83,7 @@ function putNetwork(app: App, rooms: ControllerRooms): void {
       'vm_not_stopped',
       'address_in_use',
       'address_not_allowed',
-      'capacity_unknown',
+      ...CAPACITY_CODES,
       'network_failed',
     ),
     operationId: 'setVmNetwork',
