@@ -93,21 +93,21 @@ export function consolesContract(
     assert.equal((await stage.consoles().inspect(web)).kind, 'stored')
   })
 
-  promise('a console that systemd lost is unprotected, and is stored again as it is', async (stage) => {
+  promise('a console that systemd lost is unstored, and is stored again as it is', async (stage) => {
     const ptsPath = await stage.consoles().ensureMaster(web)
     await stage.drop(web)
-    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'unprotected' })
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'unstored' })
     assert.deepEqual(await stage.consoles().stored(), [])
     assert.equal(await stage.consoles().ensureMaster(web), ptsPath)
     assert.deepEqual(await stage.consoles().inspect(web), { kind: 'stored', ptsPath })
   })
 
-  promise('an unprotected console that cannot be stored stays as it is', async (stage) => {
+  promise('an unstored console that cannot be stored stays as it is', async (stage) => {
     const ptsPath = await stage.consoles().ensureMaster(web)
     await stage.drop(web)
     await stage.refuse(true)
     await assert.rejects(stage.consoles().ensureMaster(web), isUnprotected)
-    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'unprotected' })
+    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'unstored' })
     await stage.refuse(false)
     assert.equal(await stage.consoles().ensureMaster(web), ptsPath)
   })

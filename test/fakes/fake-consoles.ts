@@ -85,7 +85,7 @@ export class FakeConsoles implements Consoles {
     return this.#faults.run('inspect', () => {
       const [stored, session] = [this.#store.terminals.get(id), this.#sessions.get(id)]
       if (session?.isAttached === true)
-        return stored === undefined ? { kind: 'unprotected' } : { kind: 'stored', ptsPath: stored.path }
+        return stored === undefined ? { kind: 'unstored' } : { kind: 'stored', ptsPath: stored.path }
       if (stored !== undefined) return { kind: 'unprotected' }
       if (session === undefined) return { kind: 'absent' }
       return { kind: session.terminal.isOver ? 'ended' : 'detached' }

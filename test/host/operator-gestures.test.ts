@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { call, closeController, mutate, remove, settled } from '../../lab/inside/controller.ts'
+import { call, closeController, getVm, mutate, remove, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import type { Vm } from '../../lab/inside/controller.ts'
 
 /** Two, as the store must keep each console by its name. */
 const GUESTS = { one: '192.0.2.61', two: '192.0.2.62' } as const
@@ -144,6 +145,20 @@ test('guests live through an edit of the whole unit and through a drop-in', asyn
     await edit(kept, '--full')
     await putBack()
   }
+})
+
+test('a drop-in that takes room from the store is told of each guest at risk, and heals when it is gone', async () => {
+  await edit('[Service]\nFileDescriptorStoreMax=1\n', '--drop-in=less.conf')
+  const atRisk = await until('a fault', async () => {
+    const vms = await Promise.all(Object.keys(GUESTS).map(getVm))
+    const isAtRisk = ({ observed }: Vm): boolean =>
+      observed.partial_faults?.some(({ code }) => code === 'console_unprotected') === true
+    return vms.find(isAtRisk)
+  })
+  assert.match(atRisk.observed.error ?? '', /console/)
+  await systemctl('revert', 'vmhostd')
+  for (const id of Object.keys(GUESTS)) await settled(id, 'running')
+  await putBack()
 })
 
 for (const disabled of [false, true]) {

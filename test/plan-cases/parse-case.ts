@@ -275,6 +275,7 @@ function consoleOf([kind = 'stored']: string[]): ConsoleState {
     case 'absent':
     case 'detached':
     case 'ended':
+    case 'unstored':
     case 'unprotected':
       return { kind }
     default:

@@ -55,6 +55,12 @@ export function removeConsole(world: World): Facet {
   )
 }
 
+/** Stores the console of a running guest again, such as after an operator changed the daemon's unit and put it back. */
+export const keepConsole = ({ console }: World): Facet =>
+  console.known && console.value.kind === 'unstored'
+    ? [{ kind: 'console.ensure-master', because: 'systemd does not have the console master any more' }]
+    : []
+
 /** Starts, pauses or resumes the guest. */
 export function ensurePower(record: VmRecord, world: World, facts: Facts): Facet {
   return when('unit', world.unit, (unit) => {

@@ -52,7 +52,7 @@ export function wakeReason(
 export function giveUpPlace(record: VmRecord, world: World, { capabilities }: Facts): Facet {
   const { unit, console, saved } = world
   if (!unit.known || !isGone(unit.value) || !saved.known || !console.known) return []
-  if (console.value.kind !== 'stored' && console.value.kind !== 'unprotected') return []
+  if (!['stored', 'unstored', 'unprotected'].includes(console.value.kind)) return []
   const wakes = saved.value.kind === 'present' && wakeReason(record, world, capabilities) !== undefined
   return wakes
     ? []

@@ -9,7 +9,7 @@ import {
   removeDisk,
   showGrowth,
 } from './plan-storage.ts'
-import { ensurePower, removeConsole, removeUnit } from './plan-power.ts'
+import { ensurePower, keepConsole, removeConsole, removeUnit } from './plan-power.ts'
 import {
   dropFrames,
   ensureFlowing,
@@ -100,6 +100,7 @@ function planLive(record: VmRecord, world: World, facts: Facts): Plan {
   if (saved.outcome !== 'settled') return saved
   const lanes = {
     power: [() => ensurePower(record, world, facts), () => limitDisk(record, world)],
+    console: [() => keepConsole(world)],
     storage: [
       () => (isOwn ? removeRemains(world) : []),
       () => ensureStorage(record, world, facts),

@@ -41,7 +41,7 @@ type NoArguments = { readonly [name in never]: never }
  * Steps of one lane depend on those before them in it, and not on those of another; steps without a lane depend on all
  * before them.
  */
-export type Lane = 'power' | 'storage' | 'network'
+export type Lane = 'power' | 'console' | 'storage' | 'network'
 
 export type StepKind = keyof StepArguments
 export type StepOf<K extends StepKind> = {

@@ -42,6 +42,9 @@ export type UnitState =
 export type ConsoleState =
   | { readonly kind: 'absent' | 'detached' | 'ended' }
   | { readonly kind: 'stored'; readonly ptsPath: string }
+  /** Open here, and not in the store: the guest ends with the daemon, unless it is stored again. */
+  | { readonly kind: 'unstored' }
+  /** In the store, and not open here: it cannot be used. */
   | { readonly kind: 'unprotected' }
 
 /** A monitor as it answers on its control socket. */

@@ -93,7 +93,9 @@ function guestFaults(record: VmRecord, { monitor, console }: World, silentMs: nu
     found.push({ code: 'disk_io_error', step: 'monitor.inspect', message })
   }
   if (console.known && console.value.kind !== 'stored') {
-    const message = `the unit is active, but the master of its console is ${console.value.kind}: the VM ends with the daemon, unless it is stopped and started once`
+    const { kind } = console.value
+    const remedy = kind === 'unstored' ? 'systemd takes it again' : 'it is stopped and started once'
+    const message = `the unit is active, but the master of its console is ${kind}: the VM ends with the daemon, unless ${remedy}`
     found.push({ code: 'console_unprotected', step: 'console.inspect', message })
   }
   return found

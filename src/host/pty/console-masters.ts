@@ -59,7 +59,7 @@ export class ConsoleMasters implements Consoles {
     const isStored = (await this.#store.names()).has(consoleName(id))
     const session = this.#sessions.get(id)
     if (session?.master !== undefined)
-      return isStored ? { kind: 'stored', ptsPath: session.master.path } : { kind: 'unprotected' }
+      return isStored ? { kind: 'stored', ptsPath: session.master.path } : { kind: 'unstored' }
     if (isStored) return { kind: 'unprotected' }
     if (session === undefined) return { kind: 'absent' }
     return { kind: session.isOver ? 'ended' : 'detached' }

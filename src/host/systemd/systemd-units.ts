@@ -136,6 +136,9 @@ export class SystemdUnits implements Units {
       const name = changedUnit(signal)
       const id = name === undefined ? undefined : parseUnitName(name)
       if (id !== undefined) onChange(id)
+      // Units were loaded again, perhaps the daemon's own with another descriptor store.
+      if (signal.interface === MANAGER && signal.member === 'Reloading' && signal.body[0] === false)
+        onChange(undefined)
     })
     this.#bus.onReturn(() => onChange(undefined))
     this.#bus.connect().catch((error: unknown) => {
