@@ -294,7 +294,7 @@ test(
       }
       givenUp += 1
       await states.remove(id)
-      assert.deepEqual(readdirSync(vm).toSorted(), ['disk.raw', 'save'])
+      assert.deepEqual(readdirSync(vm).toSorted(), ['disk.json', 'disk.raw', 'save'])
       assert.equal((await states.inspect(id, monitor)).kind, 'absent')
     }
     assert.ok(givenUp > 10, `${givenUp} times`)
