@@ -196,7 +196,7 @@ test('of several VMs each is tried, and the worst status is the end', async (t) 
 
 test('a resize changes what is given and keeps the rest', async (t) => {
   const stage = await startCtlStage(t, pki)
-  await create(stage, 'web-1', '--cpu 2 --memory 1G --disk 4G --power stopped')
+  await create(stage, 'web-1', '--cpu 2 --memory 1G --disk 4G --ipv4 192.0.2.10 --power stopped')
   settle(stage, 'web-1')
   const { status, out, err } = await stage.run(
     'vm resize web-1 --memory 2G --disk 8G --sleep-after 10m --json',

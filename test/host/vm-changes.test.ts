@@ -57,7 +57,7 @@ test('bandwidth and firewall change under the running guest', async () => {
   assert.match(await sh('tc', 'qdisc', 'show', 'dev', name), /50Mbit/)
   assert.match(await sh('nft', 'list', 'table', 'inet', 'vmhostd'), /198\.51\.100\.0\/24/)
   await sh('ping', '-c', '1', '-W', '2', IPV4)
-  await mutate('PUT', `${PATH}/network`, { ipv4_address: IPV4 })
+  await mutate('PUT', `${PATH}/network`, { bandwidth: null, firewall: null })
   await settled(VM, 'running')
   assert.doesNotMatch(await sh('tc', 'qdisc', 'show', 'dev', name), /50Mbit/)
   assert.doesNotMatch(await sh('nft', 'list', 'table', 'inet', 'vmhostd'), /198\.51\.100\.0\/24/)
