@@ -76,6 +76,7 @@ export async function reconcileStage(t: TestContext) {
   const vm = (): VmRecord => onRecord(store, id)
   return {
     lines,
+    directory,
     store,
     clock,
     host,

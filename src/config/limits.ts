@@ -1,4 +1,5 @@
 import { capacityLimits } from './capacity-limits.ts'
+import { blockingLimits } from './blocking-limits.ts'
 import { imageLimits } from './image-limits.ts'
 import { clientLimits } from './client-limits.ts'
 
@@ -42,6 +43,10 @@ export const limits = {
   labelsMax: 64,
   /** Revisions that a start of the daemon may skip. 2^53 of them last for ever. */
   revisionsReserved: 100_000,
+  /** The wait for a database that another process has locked: the event loop stands still so long. */
+  databaseBusyMs: 20,
+  /** After a write that failed no other is tried for so long: each may cost the wait above. */
+  stateRetryMs: 250,
   /** A long poll: as long as Prefer: wait may ask for. */
   waitSecondsMax: 60,
   sleepAfterIdleSecondsMax: 365 * 24 * 3600,
@@ -329,21 +334,6 @@ export const limits = {
   hostLookMs: 3000,
   /** Looks of VMs at their storage that run at once. */
   poolLooksMax: 4,
-  /**
-   * Threads that Node has for calls that block: files, names, compression (libuv's UV_THREADPOOL_SIZE, set in the unit). What
-   * may hang has places below; names have half of the threads at most (libuv, "Thread pool work scheduling"). A test
-   * checks that some are left for everything else.
-   */
-  blockingThreads: 48,
-  /** Calls on the storage pool that may run at once; one that hangs keeps its place. */
-  poolCallsMax: 8,
-  /** The longest that one takes on a disk that is merely busy. */
-  poolCallMs: 60_000,
-  /** The same for calls that wait until the disk has what was written. */
-  poolFlushesMax: 4,
-  poolFlushMs: 600_000,
-  /** The same for the directory of local images, which may be on another file system. */
-  localImageCallsMax: 4,
   /** Figures older than this are unknown. Two looks, each as long as it may take, and the pause between them fit in. */
   figuresAgeMsMax: 15_000,
 
@@ -383,4 +373,5 @@ export const limits = {
 
   ...capacityLimits,
   ...clientLimits,
+  ...blockingLimits,
 } as const

@@ -111,6 +111,7 @@ export const faults = {
   upload_gone: { retry: 'on-change', title: 'The store does not know the upload' },
   upload_url_not_allowed: { retry: 'on-change', title: 'This host may not speak to the store' },
   upload_too_many_parts: { retry: 'on-change', title: 'The snapshot has more parts than a store takes' },
+  state_unwritable: { retry: 'backoff', title: 'The state directory cannot be written' },
   step_deadline: { retry: 'backoff', title: 'A step took longer than its deadline' },
   not_converging: { retry: 'backoff', title: 'The steps succeed, but the host does not become as desired' },
   tool_missing: { retry: 'backoff', title: 'A program that the host needs is not installed' },

@@ -1,10 +1,11 @@
 import { limits } from '../config/limits.ts'
 import { sleepDueMs, sleepFault, waitsForPlace } from '../core/plan/plan-sleep.ts'
 import { isStopCarriedOut } from '../core/plan/plan-stop.ts'
+import { HostFault } from '../core/errors.ts'
 import { findLaunch } from '../core/vm/launch.ts'
 import { observedState } from '../core/vm/observed-state.ts'
 import { partialFaults } from '../core/vm/partial-faults.ts'
-import { nextFault } from '../core/vm/retry.ts'
+import { nextFault, retryDelayMs } from '../core/vm/retry.ts'
 import { wakeThatBegins, wakeThatEnds } from '../core/vm/wake-course.ts'
 import { unreachable } from '../lib/assert.ts'
 import { errorChain } from '../log/error-chain.ts'
@@ -21,7 +22,7 @@ import type { LastWake } from '../core/vm/wake.ts'
 import type { Failure } from '../core/vm/retry.ts'
 import type { Cause, Next, Pass, PassContext, WorkerContext } from './progress.ts'
 
-/** Looks, plans, acts step by step, and writes down what it found. Throws only bugs. */
+/** Looks, plans, acts step by step, and writes down what it found. Throws StateUnwritable, and bugs. */
 export async function runPass(
   context: WorkerContext,
   id: VmId,
@@ -198,7 +199,9 @@ function settle(pass: Pass, state: ObservedState): Next {
   const kept = state === 'running' ? sleepFault(record) : undefined
   const rest = { ...seen, ...(kept === undefined ? {} : { fault: kept }) }
   const rises = record.generations.observed < record.generations.desired
-  write(pass, { observed: rest, observedGeneration: record.generations.desired })
+  const written = write(pass, { observed: rest, observedGeneration: record.generations.desired })
+  if ((written?.generations.observed ?? 0) < record.generations.desired)
+    return { kind: 'after', ms: retryDelayMs('soon', 1, pass.host.clock.random()) }
   if (rises) log.info({ reasons: cause.reasons, state }, 'reached the desired generation')
   return { kind: 'after', ms: nextLookMs(pass, rest) }
 }
@@ -217,18 +220,26 @@ function nextLookMs({ record, world, host, intent, saves, silentMs }: Pass, show
   return Math.ceil(Math.min(resyncMs, dueMs ?? resyncMs))
 }
 
-/** A bug in the pass of one VM: say so, leave that VM alone for a while, and let the others go on. */
-export function quarantine({ store, host, log }: PassContext, id: VmId, bug: unknown): Next {
+/**
+ * What ended a pass before its end: a record that cannot be written, or a bug. It is told, that VM is left alone for a
+ * while, and the others go on. It needs no write.
+ */
+export function endedPass({ store, host, log }: PassContext, id: VmId, error: unknown): Next {
   const record = store.vms.get(id)
-  const operation = record === undefined ? {} : { operation_id: record.operationId }
-  log.error({ vm_id: id, ...operation, error: bug }, 'a bug stopped the pass of this VM')
+  const words = { vm_id: id, ...(record === undefined ? {} : { operation_id: record.operationId }) }
+  const message = errorChain(error)
+  const isFault = error instanceof HostFault
+  if (isFault) log.warn({ ...words, code: error.code, error: message }, 'pass failed')
+  else log.error({ ...words, error }, 'a bug stopped the pass of this VM')
   if (record === undefined) return { kind: 'gone' }
   const nowMs = host.clock.now()
-  const failure: Failure = { step: 'pass', code: 'bug', retry: 'on-change', message: errorChain(bug) }
+  const failure: Failure = {
+    step: 'pass',
+    ...(isFault ? { code: error.code, retry: error.retry } : { code: 'bug', retry: 'on-change' }),
+    message,
+  }
   const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
-  store.vms.recordProgress(id, {
-    observed: { ...record.observed, state: 'failed', sinceMs: nowMs, fault },
-    nowMs,
-  })
+  const shown = isFault ? record.observed : { ...record.observed, state: 'failed' as const, sinceMs: nowMs }
+  store.vms.recordProgress(id, { observed: { ...shown, fault }, nowMs })
   return { kind: 'after', ms: fault.nextAttemptAtMs - nowMs }
 }

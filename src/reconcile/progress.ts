@@ -132,6 +132,10 @@ function observedDisk(record: VmRecord, { storage, monitor }: World): Observed['
   return { sizeMib, ...guest, ...(seen === undefined ? { unseen: true } : {}) }
 }
 
-export function write({ store, record, host }: Pass, progress: Omit<Progress, 'nowMs'>): void {
-  store.vms.recordProgress(record.id, { ...progress, nowMs: host.clock.now() })
+/** Answers the record as it is now, without a generation that could not be stored. */
+export function write(
+  { store, record, host }: Pass,
+  progress: Omit<Progress, 'nowMs'>,
+): VmRecord | undefined {
+  return store.vms.recordProgress(record.id, { ...progress, nowMs: host.clock.now() })
 }

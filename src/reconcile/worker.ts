@@ -1,7 +1,8 @@
 import { mustEnd } from '../core/vm/stops.ts'
+import { limits } from '../config/limits.ts'
 import { unreachable } from '../lib/assert.ts'
 import { Semaphore } from '../lib/semaphore.ts'
-import { runPass, quarantine } from './pass.ts'
+import { endedPass, runPass } from './pass.ts'
 import type { VmId } from '../core/vm/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Cause, Next, WorkerContext } from './progress.ts'
@@ -12,6 +13,8 @@ export type WorkerOptions = {
   /** The VM is deleted and forgotten. */
   readonly onGone: () => void
 }
+
+type Running = { record: VmRecord | undefined; readonly abort: AbortController }
 
 /**
  * The one thing that acts for a VM. One pass at a time; a poke carries no payload and sets a flag, which is cleared
@@ -24,7 +27,7 @@ export class Worker {
   readonly #options: WorkerOptions
   readonly #reasons = new Set<string>()
   #changedAtMs: number | undefined
-  #running: { record: VmRecord | undefined; readonly abort: AbortController } | undefined
+  #running: Running | undefined
   /** A pass, or a task that wants the VM to hold still. */
   readonly #turn = new Semaphore(1)
   #still: { readonly record: VmRecord; readonly abort: AbortController } | undefined
@@ -89,12 +92,11 @@ export class Worker {
   async #run(): Promise<void> {
     while (this.#reasons.size > 0 && !this.#stopping) {
       this.#cancelTimer()
-      const running = { record: undefined as VmRecord | undefined, abort: new AbortController() }
+      const running: Running = { record: undefined, abort: new AbortController() }
       this.#running = running
       const pass = async (): Promise<void> => {
         const cause = this.#takeCause()
-        running.record = this.#context.store.vms.get(this.#id)
-        this.#follow(await this.#pass(cause, running.abort.signal), cause)
+        this.#follow(await this.#pass(cause, running), cause)
         this.#context.saves.passOver(this.#id)
         this.#first.resolve()
       }
@@ -115,11 +117,22 @@ export class Worker {
     return cause
   }
 
-  async #pass(cause: Cause, signal: AbortSignal): Promise<Next> {
+  async #pass(cause: Cause, running: Running): Promise<Next> {
     try {
-      return await runPass(this.#context, this.#id, cause, signal)
-    } catch (bug) {
-      return quarantine(this.#context, this.#id, bug)
+      running.record = this.#context.store.vms.get(this.#id)
+      return await runPass(this.#context, this.#id, cause, running.abort.signal)
+    } catch (error) {
+      return this.#endedPass(error)
+    }
+  }
+
+  /** Whatever is wrong with the record, this worker goes on. */
+  #endedPass(error: unknown): Next {
+    try {
+      return endedPass(this.#context, this.#id, error)
+    } catch (unreadable) {
+      this.#context.log.error({ vm_id: this.#id, error: unreadable }, 'the record of this VM cannot be read')
+      return { kind: 'after', ms: limits.retryBackoffMsMax }
     }
   }
 

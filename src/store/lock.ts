@@ -1,4 +1,8 @@
 import { DatabaseSync } from 'node:sqlite'
+import { unwritableOr } from './state-unwritable.ts'
+
+/** Another connection holds the lock (sqlite.org/rescode). */
+const SQLITE_BUSY = 5
 
 /** Another daemon works on this state directory. */
 export class StateDirectoryInUse extends Error {
@@ -12,9 +16,13 @@ export class StateDirectoryInUse extends Error {
 export function lockStateDirectory(directory: string): { release(): void } {
   const db = new DatabaseSync(`${directory}/lock.db`)
   try {
-    db.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
+    db.exec('PRAGMA locking_mode = EXCLUSIVE')
+    // SQLite writes to an empty database when it locks it, and to one with a page it does not: so a full disk is no obstacle.
+    if (db.prepare('PRAGMA user_version').get()?.['user_version'] === 0) db.exec('PRAGMA user_version = 1')
+    db.exec('BEGIN EXCLUSIVE')
   } catch (cause) {
     db.close()
+    if ((cause as { errcode?: number }).errcode !== SQLITE_BUSY) throw unwritableOr(cause)
     throw new StateDirectoryInUse(
       `another vmhostd works on ${directory}: stop it first, or give this one its own state_directory`,
       { cause },

@@ -5,6 +5,7 @@ import { LogEmptying } from './log-emptying.ts'
 import { Revisions } from './revisions.ts'
 import { SshHostKeys } from './ssh-host-keys.ts'
 import { Transactions } from './transactions.ts'
+import { UnwrittenProgress } from './unwritten-progress.ts'
 import { forgetImageUses, readImageUses } from './image-uses.ts'
 import { FrozenGuests } from './frozen-guests.ts'
 import { ImageRemovals } from './image-removals.ts'
@@ -15,6 +16,8 @@ import { lockStateDirectory } from './lock.ts'
 import { WalFlush } from './wal-flush.ts'
 import type { Datasync } from './wal-flush.ts'
 import { migrate } from './migrations.ts'
+import { limits } from '../config/limits.ts'
+import { StateUnwritable, unwritableOr } from './state-unwritable.ts'
 import type { Sha256, VmId } from '../core/vm/ids.ts'
 import type { SnapshotId } from '../core/snapshot/record.ts'
 import type { ImageUse } from './image-uses.ts'
@@ -42,6 +45,7 @@ export class Store {
   readonly #lock: { release(): void }
   readonly #flush: WalFlush
   readonly #transactions: Transactions
+  readonly #unwritten: UnwrittenProgress
   readonly #listeners = new Set<VmListener>()
   readonly #snapshotListeners = new Set<SnapshotListener>()
 
@@ -64,8 +68,12 @@ export class Store {
         this.#flush.noteCommit()
       },
     })
+    this.#unwritten = new UnwrittenProgress(this.#db)
     this.#transactions = new Transactions(this.#db, {
-      prepare: () => revisions.prepare(),
+      prepare: () => {
+        this.#unwritten.write()
+        revisions.prepare()
+      },
       onCommit: () => {
         this.#flush.noteCommit()
         log.emptyWhereDue()
@@ -78,6 +86,7 @@ export class Store {
     this.vms = new VmTable(this.#db, this.#transactions, {
       userIds,
       revisions,
+      unwritten: this.#unwritten,
       changed: (id) => this.#changed(id),
     })
     this.snapshots = new SnapshotTable(this.#db, this.#transactions, {
@@ -132,7 +141,7 @@ export class Store {
 
   /** Every VM in few words, in the order of ids. */
   summaries(): readonly VmSummary[] {
-    return readSummaries(this.#db)
+    return readSummaries(this.#db, this.#unwritten)
   }
 
   /** Every image that a VM on record is, or was, made of. */
@@ -179,13 +188,27 @@ export class Store {
   }
 }
 
+/**
+ * Opens the database, or makes it. On a full disk there may be no room for the index of the log, which lies in a file
+ * beside it: then it is in memory, and no other process can read along (sqlite.org/wal, "Use of WAL Without Shared-Memory").
+ */
 function openDatabase(path: string): DatabaseSync {
-  const db = new DatabaseSync(path)
+  try {
+    return openInMode(path, 'NORMAL')
+  } catch (error) {
+    if (!(unwritableOr(error) instanceof StateUnwritable)) throw error
+    return openInMode(path, 'EXCLUSIVE')
+  }
+}
+
+function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE'): DatabaseSync {
+  const db = new DatabaseSync(path, { timeout: limits.databaseBusyMs })
   try {
     // Signed URLs and user data are at rest in here; the write-ahead log takes its mode from this file.
     chmodSync(path, 0o600)
     db.exec(
-      'PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON',
+      `PRAGMA locking_mode = ${mode}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+       PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON`,
     )
     migrate(db)
     return db

@@ -19,6 +19,7 @@ export type VmRow = {
   stop_accepted: number
   stop_carried_out: number
   operation_id: string
+  state: string
   observed: string
   launch: string | null
   wake: string | null

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
+import type { UnwrittenProgress } from './unwritten-progress.ts'
 import type { Generation, VmId } from '../core/vm/ids.ts'
 import type { Observed, ObservedState } from '../core/vm/record.ts'
 
@@ -19,20 +20,31 @@ type SummaryRow = {
 }
 
 /** Every VM in the order of ids. Reads of each only what is told, so that thousands cost milliseconds. */
-export function readSummaries(db: DatabaseSync): readonly VmSummary[] {
+export function readSummaries(db: DatabaseSync, unwritten: UnwrittenProgress): readonly VmSummary[] {
   const rows = db
     .prepare(
       `SELECT id, state, desired_generation AS desired, observed_generation AS observed,
          observed ->> '$.fault' AS fault, observed ->> '$.partialFaults' AS partialFaults FROM vms ORDER BY id`,
     )
     .all() as SummaryRow[]
-  return rows.map(({ id, state, desired, observed, fault, partialFaults }) => ({
-    id,
-    state,
-    generations: { desired, observed },
-    ...(fault === null ? {} : { fault: JSON.parse(fault) as NonNullable<Observed['fault']> }),
-    ...(partialFaults === null
-      ? {}
-      : { partialFaults: JSON.parse(partialFaults) as NonNullable<Observed['partialFaults']> }),
-  }))
+  return rows.map((row) => {
+    const { id, state, desired, observed, fault, partialFaults } = row
+    const summary = { id, generations: { desired, observed } }
+    const kept = unwritten.get(id)
+    if (kept !== undefined) return { ...summary, ...shownOf(JSON.parse(kept.observed) as Observed) }
+    return {
+      ...summary,
+      state,
+      ...(fault === null ? {} : { fault: JSON.parse(fault) as NonNullable<Observed['fault']> }),
+      ...(partialFaults === null
+        ? {}
+        : { partialFaults: JSON.parse(partialFaults) as NonNullable<Observed['partialFaults']> }),
+    }
+  })
 }
+
+const shownOf = ({ state, fault, partialFaults }: Observed): Omit<VmSummary, 'id' | 'generations'> => ({
+  state,
+  ...(fault === undefined ? {} : { fault }),
+  ...(partialFaults === undefined ? {} : { partialFaults }),
+})

@@ -6,6 +6,8 @@ import { SignedUrl } from '../core/storage/signed-url.ts'
 import { assert } from '../lib/assert.ts'
 import { noteImageUse } from './image-uses.ts'
 import { nextUserId } from './user-ids.ts'
+import { StateUnwritable } from './state-unwritable.ts'
+import { SET_PROGRESS } from './unwritten-progress.ts'
 import { recordOf } from './vm-row.ts'
 import { Statements } from './statements.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
@@ -18,6 +20,7 @@ import type { PendingWake } from '../core/vm/wake.ts'
 import type { Revisions } from './revisions.ts'
 import type { UserIdRange } from './store.ts'
 import type { Transactions } from './transactions.ts'
+import type { ProgressColumns, UnwrittenProgress } from './unwritten-progress.ts'
 import type { VmRow } from './vm-row.ts'
 
 /** What was given at creation and never goes back out. */
@@ -76,6 +79,7 @@ export class VmTable {
   readonly #transactions: Transactions
   readonly #userIds: UserIdRange
   readonly #revisions: Revisions
+  readonly #unwritten: UnwrittenProgress
   readonly #changed: (id: VmId) => void
   readonly #statements: Statements
   #lastUserId: UserId | undefined
@@ -86,6 +90,7 @@ export class VmTable {
     options: {
       readonly userIds: UserIdRange
       readonly revisions: Revisions
+      readonly unwritten: UnwrittenProgress
       readonly changed: (id: VmId) => void
     },
   ) {
@@ -94,23 +99,35 @@ export class VmTable {
     this.#transactions = transactions
     this.#userIds = options.userIds
     this.#revisions = options.revisions
+    this.#unwritten = options.unwritten
     this.#changed = (id) => transactions.afterCommit(() => options.changed(id))
   }
 
   get(id: VmId): VmRecord | undefined {
     const row = this.#sql('SELECT * FROM vms WHERE id = ?').get(id) as VmRow | undefined
-    return row && recordOf(row)
+    return row && recordOf(this.#unwritten.on(row))
   }
 
   /** In the order of ids, after `after`. */
   list(query: VmQuery): VmRecord[] {
+    if (this.#unwritten.isEmpty) return this.#rows(query).map(recordOf)
+    // The state on the disk is not the one that is shown.
+    const { state, limit, ...rest } = query
+    const rows = this.#rows({ ...rest, limit: Number.MAX_SAFE_INTEGER }).map((row) => this.#unwritten.on(row))
+    return rows
+      .filter((row) => state === undefined || row.state === state)
+      .slice(0, limit)
+      .map(recordOf)
+  }
+
+  #rows(query: VmQuery): VmRow[] {
     const rows = this.#sql(
       `SELECT * FROM vms WHERE id > ? AND (?2 IS NULL OR state = ?2) AND NOT EXISTS (
          SELECT 1 FROM json_each(?3) AS wanted WHERE NOT EXISTS (
            SELECT 1 FROM json_each(vms.labels) AS had WHERE had.key = wanted.key AND had.value = wanted.value))
        ORDER BY id LIMIT ?4`,
     ).all(query.after ?? '', query.state ?? null, JSON.stringify(query.labels ?? {}), query.limit)
-    return (rows as VmRow[]).map(recordOf)
+    return rows as VmRow[]
   }
 
   ids(): VmId[] {
@@ -120,7 +137,9 @@ export class VmTable {
   }
 
   all(): VmRecord[] {
-    return (this.#sql('SELECT * FROM vms ORDER BY id').all() as VmRow[]).map(recordOf)
+    return (this.#sql('SELECT * FROM vms ORDER BY id').all() as VmRow[]).map((row) =>
+      recordOf(this.#unwritten.on(row)),
+    )
   }
 
   /** What the capacity ledger is the sum of: every VM on record, those under deletion included. */
@@ -293,7 +312,8 @@ export class VmTable {
 
   /**
    * Writes what a pass found. Flushed only where the observed generation rises, or a guest may be saved from now on; the
-   * rest is found again by looking.
+   * rest is found again by looking. While nothing can be written it is kept in memory, except for these two: the generation
+   * stays as it is, and that a guest may be saved throws StateUnwritable.
    * Returns the record as it is now, or undefined where the VM is gone.
    */
   recordProgress(id: VmId, progress: Progress): VmRecord | undefined {
@@ -316,26 +336,34 @@ export class VmTable {
       isDeepStrictEqual([launch, wake], [before.launch, before.wake]) &&
       stopCarriedOut === before.stops.carriedOut &&
       mayBeSaved === (before.mayBeSaved === true)
-    if (!visible && exitStreak === before.exitStreak && kept) return before
+    const isNew = visible || exitStreak !== before.exitStreak || !kept
+    if (!isNew && !this.#unwritten.has(id)) return before
+    const startsSaving = mayBeSaved && before.mayBeSaved !== true
+    const columns = (observed: Observed, isVisible: boolean): ProgressColumns => ({
+      observed: JSON.stringify(observed),
+      state: observed.state,
+      launch: launch === undefined ? null : JSON.stringify(launch),
+      wake: wake === undefined ? null : JSON.stringify(wake),
+      may_be_saved: mayBeSaved ? 1 : 0,
+      stop_carried_out: stopCarriedOut,
+      exit_streak: exitStreak,
+      revision: isVisible ? this.#revisions.next() : before.revision,
+      updated_at_ms: isVisible ? progress.nowMs : before.updatedAtMs,
+    })
     const write = () =>
-      this.#sql(
-        `UPDATE vms SET observed = ?, state = ?, observed_generation = ?, launch = ?, wake = ?, may_be_saved = ?,
-           stop_carried_out = ?, exit_streak = ?, revision = ?, updated_at_ms = ? WHERE id = ?`,
-      ).run(
-        JSON.stringify(progress.observed),
-        progress.observed.state,
-        observedGeneration,
-        launch === undefined ? null : JSON.stringify(launch),
-        wake === undefined ? null : JSON.stringify(wake),
-        mayBeSaved ? 1 : 0,
-        stopCarriedOut,
-        exitStreak,
-        visible ? this.#revisions.next() : before.revision,
-        visible ? progress.nowMs : before.updatedAtMs,
+      this.#sql(`${SET_PROGRESS}, observed_generation = :generation WHERE id = :id`).run({
+        ...columns(progress.observed, visible),
+        generation: observedGeneration,
         id,
-      )
-    if (rises || (mayBeSaved && before.mayBeSaved !== true)) this.#transactions.commit(write)
-    else this.#transactions.writeAlone(write)
+      })
+    try {
+      if (rises || startsSaving) this.#transactions.commit(write)
+      else this.#transactions.writeAlone(write)
+    } catch (error) {
+      if (!(error instanceof StateUnwritable) || startsSaving || this.#transactions.isOpen) throw error
+      const isShown = visible && this.#revisions.isAvailable
+      this.#unwritten.keep(id, columns(isShown ? progress.observed : before.observed, isShown))
+    }
     return visible ? this.#afterChange(id) : this.get(id)
   }
 

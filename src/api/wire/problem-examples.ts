@@ -108,6 +108,7 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   upload_url_not_allowed:
     'sending part 3: the store is at a loopback address, where this host may not speak to',
   upload_too_many_parts: 'packing comes to more than 10000 parts of 8 MiB: choose a larger part_size_mib',
+  state_unwritable: 'writing to the state directory: the disk is full',
   step_deadline: 'network.ensure-tap took longer than 30 s and was abandoned',
   not_converging: '16 passes in a row took steps, and the host is not as desired',
   tool_missing: 'running nft: spawn nft ENOENT',

@@ -192,7 +192,9 @@ export class Course {
 
   /** The record cannot be read or written: nothing is known until that is mended. */
   #stumble(doing: Doing | 'look', error: unknown): void {
-    this.#task.log.error({ doing, error }, BUG)
+    if (error instanceof HostFault)
+      this.#task.log.warn({ doing, code: error.code, error: errorChain(error) }, 'a snapshot is held up')
+    else this.#task.log.error({ doing, error }, BUG)
     this.#hold(doing, limits.retryBackoffMsMax)
   }
 

@@ -18,8 +18,8 @@ export type SweepOptions = Pick<SnapshotsContext, 'store' | 'host' | 'room' | 'l
 /** Gives up what nobody moved for long, and removes staging that is nobody's. Nothing on a listing that failed. */
 export async function sweepStaging(options: SweepOptions): Promise<void> {
   const { store, host, room, log, isInUse } = options
-  failStale(options)
   try {
+    failStale(options)
     const staged = await host.staging.list()
     // Read after the listing, so that there is a record of all that is needed; and none comes back, for no id is used again.
     const needed = new Set(store.snapshots.open().map(({ stagingId }) => stagingId))

@@ -150,6 +150,7 @@ const schema = {
     ...problems(
       'not_found',
       'starting_up',
+      'state_unwritable',
       'vm_deleting',
       'vm_not_running',
       'console_viewers_full',

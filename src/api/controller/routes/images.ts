@@ -66,7 +66,7 @@ function deleteImage(app: App, rooms: ControllerRooms): void {
         description: 'Stored. The image is gone when the list of images does not have it any more.',
         headers: requestIdHeader,
       },
-      ...problems('starting_up', 'image_in_use'),
+      ...problems('starting_up', 'state_unwritable', 'image_in_use'),
     },
   }
   app.delete('/v1/images/:sha256', { schema }, async (request, reply): Promise<ImageRemovalWire> => {

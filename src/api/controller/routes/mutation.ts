@@ -42,7 +42,7 @@ export const mutationSchema = (...codes: readonly ProblemCode[]) => ({
   response: {
     200: vmAnswer('Nothing changed: this is what was desired already. Or the answer to a dry run.'),
     202: vmAnswer('Stored. The host follows; poll until the generations meet.'),
-    ...problems('starting_up', 'precondition_failed', ...codes),
+    ...problems('starting_up', 'state_unwritable', 'precondition_failed', ...codes),
   },
 })
 

@@ -95,7 +95,7 @@ function removeSnapshot(app: App, rooms: ControllerRooms): void {
       'is 204 all the same.',
     response: {
       204: { type: 'null', description: 'There is no such snapshot any more.', headers: requestIdHeader },
-      ...problems('starting_up', 'precondition_failed'),
+      ...problems('starting_up', 'state_unwritable', 'precondition_failed'),
     },
   }
   app.delete('/v1/snapshots/:id', { schema }, async (request, reply) => {

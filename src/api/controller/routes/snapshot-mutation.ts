@@ -28,7 +28,7 @@ export const snapshotMutationSchema = (...codes: readonly ProblemCode[]) => ({
   response: {
     200: snapshotAnswer('Nothing changed: it is so already.'),
     202: snapshotAnswer('Stored. The host follows; watch `status`.'),
-    ...problems('starting_up', 'precondition_failed', ...codes),
+    ...problems('starting_up', 'state_unwritable', 'precondition_failed', ...codes),
   },
 })
 
