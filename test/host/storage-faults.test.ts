@@ -14,6 +14,7 @@ import {
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import { limits } from '../../src/config/limits.ts'
 import { hangAt } from './hung-mount.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
 
@@ -258,6 +259,10 @@ test('the host is told as it is', async () => {
     running_units: 1,
     descriptor_store_available: true,
     unprotected: [],
+    places_total: limits.consolePlacesMax,
+    places_free: limits.consolePlacesMax - 1,
+    places_held: 1,
+    places_held_max: limits.consolePlacesMax * (1 - limits.sleepersPlacesShare),
   })
   const memTotal = Number(/MemTotal: +([0-9]+)/.exec(await sh('cat', '/proc/meminfo'))?.[1])
   assert.equal(
