@@ -1,5 +1,5 @@
 /*
- * Stands in for the monitor of one VM: answers QMP as QEMU does, and is an agent that freezes its guest once and floods whoever asks
+ * Stands in for the monitor of one VM: answers QMP as QEMU does, and is an agent that freezes its guest once and floods every client
  * it anything after that; it says so on standard output. Arguments: the VM's runtime directory, its user id, the MiB of its disk.
  */
 import { rmSync } from 'node:fs'

@@ -25,7 +25,7 @@ const READS_PER_SECOND = 50
 const READ_SECONDS = 8
 const KEYS = 300
 const KEY_PACE_MS = 10
-/** Where a route leads that nobody reads: the flood passes the whole firewall. */
+/** Where a route leads without a reader: the flood passes the whole firewall. */
 const OUTSIDE = { device: 'benchout0', network: '203.0.113.0/24', address: '203.0.113.9' }
 
 type Figures = {

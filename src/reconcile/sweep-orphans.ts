@@ -46,7 +46,7 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
     for (const id of unknown) {
       const what = active.has(id)
         ? 'a VM runs that is not on record, and its disk is in the pool; it is left alone. Put a newer copy of the state directory back, or stop its unit by hand'
-        : 'the pool has a disk whose VM is not on record; remove it by hand if nobody needs it'
+        : 'the pool has a disk whose VM is not on record; remove it by hand if it is not needed'
       log.error({ vm_id: id }, what)
     }
   } catch (error) {

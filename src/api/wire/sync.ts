@@ -144,7 +144,7 @@ const consolesSchema = Type.Object(
     ),
     places_free: count('Of these, free now.'),
     places_held: count(
-      'Held by VMs that shall run or be paused and never sleep, whether they run now or not. VMs that sleep share the others.',
+      'Held by VMs that should run or be paused and never sleep, whether they run now or not. VMs that sleep share the others.',
     ),
     places_held_max: count('No more are given to VMs that never sleep (`console_places_exhausted`).'),
     descriptor_store_available: Type.Boolean({

@@ -13,7 +13,7 @@ export const imageRemoveCommand: Command = {
   summary: 'remove images that no VM is made of',
   description:
     'An image is named by its SHA-256, or by the first 8 characters of it or more. One that a VM is made of is refused. The ' +
-    'host removes it as soon as it can; vmhostctl image ls shows it until then. Images that nobody has used for long go by themselves: storage.image_idle_hours in the configuration of the host.',
+    'host removes it as soon as it can; vmhostctl image ls shows it until then. Images that have not been used for long go by themselves: storage.image_idle_hours in the configuration of the host.',
   operand: { placeholder: 'SHA256', many: true, completes: 'image' },
   options: [],
   examples: [
