@@ -12,9 +12,9 @@ function stage(t: TestContext) {
   const on = new StoreStage(t)
   const id = on.insertVm('web-1', { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
   const vm = () => on.store.vms.get(id) ?? assert.fail('the VM is gone')
-  const change = () =>
+  const change = (power: 'stopped' | 'running' = 'stopped') =>
     on.store.vms.changeDesired(id, {
-      desired: { ...vm().desired, power: 'stopped' },
+      desired: { ...vm().desired, power },
       operationId: 'op-2' as OperationId,
       nowMs: 2000,
     })
@@ -83,6 +83,27 @@ test('that a guest may be saved is never kept in memory alone', (t) => {
     on.store.vms.recordProgress(id, { observed: vm().observed, mayBeSaved: true, nowMs: 1 })
   assert.throws(note, StateUnwritable)
   assert.equal(vm().mayBeSaved, undefined)
+})
+
+test('that a stop is carried out is kept in memory until a start may follow it', async (t) => {
+  const { on, id, vm, change } = stage(t)
+  const carryOut = (): unknown =>
+    on.store.vms.recordProgress(id, {
+      observed: vm().observed,
+      stopCarriedOut: vm().stops.accepted,
+      nowMs: 1,
+    })
+  const { generations } = change()
+  const free = lockStore(on.directory)
+  carryOut()
+  assert.equal(vm().stops.carriedOut, generations.desired)
+  await free()
+  change('running')
+  change('stopped')
+  change('running')
+  t.after(lockStore(on.directory))
+  assert.throws(carryOut, StateUnwritable)
+  assert.equal(vm().stops.carriedOut, generations.desired)
 })
 
 test('a locked database can be opened and read; without a reserved revision nothing new is shown', (t) => {

@@ -312,8 +312,8 @@ export class VmTable {
 
   /**
    * Writes what a pass found. Flushed only where the observed generation rises, or a guest may be saved from now on; the
-   * rest is found again by looking. While nothing can be written it is kept in memory, except for these two: the generation
-   * stays as it is, and that a guest may be saved throws StateUnwritable.
+   * rest is found again by looking. While nothing can be written it is kept in memory. The generation stays as it is then.
+   * Throws StateUnwritable when a guest may be saved from now on, and when a stop is carried out that a start follows.
    * Returns the record as it is now, or undefined where the VM is gone.
    */
   recordProgress(id: VmId, progress: Progress): VmRecord | undefined {
@@ -339,6 +339,9 @@ export class VmTable {
     const isNew = visible || exitStreak !== before.exitStreak || !kept
     if (!isNew && !this.#unwritten.has(id)) return before
     const startsSaving = mayBeSaved && before.mayBeSaved !== true
+    // A guest that starts next would be ended by a later daemon for a stop that this one carried out before.
+    const comesBeforeStart = stopCarriedOut > before.stops.carriedOut && before.desired.power !== 'stopped'
+    const mustLast = startsSaving || comesBeforeStart
     const columns = (observed: Observed, isVisible: boolean): ProgressColumns => ({
       observed: JSON.stringify(observed),
       state: observed.state,
@@ -360,7 +363,7 @@ export class VmTable {
       if (rises || startsSaving) this.#transactions.commit(write)
       else this.#transactions.writeAlone(write)
     } catch (error) {
-      if (!(error instanceof StateUnwritable) || startsSaving || this.#transactions.isOpen) throw error
+      if (!(error instanceof StateUnwritable) || mustLast || this.#transactions.isOpen) throw error
       const isShown = visible && this.#revisions.isAvailable
       this.#unwritten.keep(id, columns(isShown ? progress.observed : before.observed, isShown))
     }
