@@ -94,6 +94,7 @@ export async function reconcileStage(t: TestContext) {
     /** Until no worker has anything to do before a timer or a poke. */
     idle: () => reconciler.idle(),
     pokeAll: (reason: string) => reconciler.pokeAll(reason),
+    silences: () => reconciler.silences,
     stop: () => reconciler.stop(),
     /** As another daemon on the same host and state. */
     start: async (): Promise<void> => {

@@ -27,6 +27,7 @@ import { endWork } from './end-work.ts'
 import { checkThreads } from './check-threads.ts'
 import { buildHost, outboundPolicyOf } from './build-host.ts'
 import type { Server } from 'node:http'
+import type { ExplainContext } from '../reconcile/explain.ts'
 import type { ControllerApi } from '../api/controller/controller-api.ts'
 import type { CommandContext } from '../commands/context.ts'
 import type { Config } from '../config/config.ts'
@@ -93,6 +94,10 @@ export class Daemon {
     return { store: this.#store, host: this.#built.host, log: this.#log }
   }
 
+  get #explainContext(): ExplainContext {
+    return { store: this.#store, host: this.#built.host, silences: this.#reconciler.silences }
+  }
+
   get #commandContext(): CommandContext {
     const { localImagesDirectory } = this.#config.storage
     return {
@@ -118,7 +123,7 @@ export class Daemon {
       rooms: {
         waits: new Waits((listener) => this.#store.onVmChange(listener)),
         snapshotWaits: new Waits((listener) => this.#store.onSnapshotChange(listener)),
-        plan: (record, inputs) => planFor(this.#passContext, record, inputs),
+        plan: (record, inputs) => planFor(this.#explainContext, record, inputs),
         hostView: () => report.take(),
         counters: (record) => readCounters(this.#built.host, record),
         // Before that a VM's stored console would look like none.
@@ -138,7 +143,7 @@ export class Daemon {
       tlsFiles: { ca: controller.caFile, certificate: controller.certificateFile, key: controller.keyFile },
     })
     this.#admin = await openAdminSocket(this.#config.runDirectory, {
-      plan: (id) => explain(this.#passContext, id),
+      plan: (id) => explain(this.#explainContext, id),
       console: async (id) => {
         if (this.#store.vms.get(id) === undefined) return undefined
         return this.#built.consoles.lastSession(id)?.output.since(0).bytes ?? ''

@@ -21,11 +21,11 @@ export function factsOf(host: Host, { seed, tap }: Intent, own: ProcessFacts): F
   }
 }
 
-/** Plans with them; as if no other guest were saved, and the monitor had just answered, when `own` is left out. */
+/** Plans with them. */
 export function decide(
   host: Host,
   record: VmRecord,
-  seen: { readonly world: World; readonly intent: Intent; readonly own?: ProcessFacts },
+  seen: { readonly world: World; readonly intent: Intent; readonly own: ProcessFacts },
 ): Plan {
-  return plan(record, seen.world, factsOf(host, seen.intent, seen.own ?? { maySave: true, silentMs: 0 }))
+  return plan(record, seen.world, factsOf(host, seen.intent, seen.own))
 }

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
-import { silentLog } from '../log/log.ts'
 import { explain } from './explain.ts'
+import { Silences } from './silences.ts'
 
 test('what is explained of a VM holds no secret of a fault', async (t) => {
   const { host, store, id, create, idle, shown } = await reconcileStage(t)
@@ -14,11 +15,26 @@ test('what is explained of a VM holds no secret of a fault', async (t) => {
   create()
   await idle()
   assert.equal(shown(), 'failed network_failed')
-  const text = (await explain({ store, host, log: silentLog }, id)) ?? ''
+  const text = (await explain({ store, host, silences: new Silences() }, id)) ?? ''
   assert.match(
     text,
     /^error {7}network\.ensure-tap: on purpose: GET https:\/\/store\.example\/b\/k\?\[redacted\]/m,
   )
   assert.doesNotMatch(text, /CANARY/)
   assert.match(text, /^ {2}network\.ensure-tap because /m)
+})
+
+test('the plan of a monitor that has been silent for long is the fault that the VM shows', async (t) => {
+  const { host, store, id, create, idle, later, shown, pokeAll, silences } = await reconcileStage(t)
+  create()
+  await idle()
+  await later(limits.stableAfterMs)
+  host.monitor.become(id, { kind: 'silent' })
+  pokeAll('guest changed')
+  await idle()
+  await later(limits.monitorAnswerMs)
+  await later(limits.monitorRecheckMs)
+  assert.equal(shown(), 'running monitor_unreachable')
+  const text = await explain({ store, host, silences: silences() }, id)
+  assert.match(text ?? '', /^blocked at monitor\.inspect with monitor_unreachable/m)
 })

@@ -7,20 +7,28 @@ import type { Plan } from '../core/plan/step.ts'
 import type { VmId } from '../core/vm/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { VmInputs } from '../store/vm-table.ts'
-import type { PassContext } from './progress.ts'
+import type { WorkerContext } from './progress.ts'
+
+export type ExplainContext = Pick<WorkerContext, 'store' | 'host' | 'silences'>
 
 /** What a pass would do now for this record, on a fresh look at the host. Changes nothing. */
 export async function planFor(
-  { host }: Pick<PassContext, 'host'>,
+  { host, silences }: Pick<ExplainContext, 'host' | 'silences'>,
   record: VmRecord,
   inputs: VmInputs,
 ): Promise<Plan> {
   const intent = intentOf(host, record, inputs)
-  return decide(host, record, { world: await observe(host, record), intent })
+  const world = await observe(host, record)
+  const silentMs = silences.note(record.id, world, host.clock.monotonicMs())
+  // As if no other guest were being saved.
+  return decide(host, record, { world, intent, own: { maySave: true, silentMs } })
 }
 
 /** The plan of a VM and what led to it, as text; undefined where there is no such VM. */
-export async function explain({ store, host }: PassContext, id: VmId): Promise<string | undefined> {
+export async function explain(
+  { store, host, silences }: ExplainContext,
+  id: VmId,
+): Promise<string | undefined> {
   const record = store.vms.get(id)
   if (record === undefined) return undefined
   const { generations, desired, observed, deleting, wake, operationId } = record
@@ -38,7 +46,7 @@ export async function explain({ store, host }: PassContext, id: VmId): Promise<s
     ...(fault === undefined ? [] : [`error       ${fault.step}: ${fault.message}`, retryLine(fault)]),
     ...partialFaults.map(({ step, message }) => `found       ${step}: ${message}`),
   ]
-  const plan = renderPlan(await planFor({ host }, record, store.vms.inputs(id)))
+  const plan = renderPlan(await planFor({ host, silences }, record, store.vms.inputs(id)))
   return `${[...lines, '', ...plan.split('\n')].map(scrub).join('\n')}\n`
 }
 

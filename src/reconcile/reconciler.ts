@@ -8,6 +8,7 @@ import type { PassContext, WorkerContext } from './progress.ts'
 
 /** A worker for every VM on record, and the watchers that wake them. */
 export class Reconciler {
+  readonly silences = new Silences()
   readonly #context: WorkerContext
   readonly #workers = new Map<VmId, Worker>()
   readonly #places = new Semaphore(limits.passesMax)
@@ -16,7 +17,7 @@ export class Reconciler {
 
   constructor(context: PassContext) {
     const saves = new Saves((id) => this.#notice(id, 'a place to be saved is free'))
-    this.#context = { ...context, saves, silences: new Silences() }
+    this.#context = { ...context, saves, silences: this.silences }
   }
 
   /** Starts a worker for every VM; resolves when each has looked at its host objects once. */

@@ -18,6 +18,7 @@ import { ImageShelf } from '../../../src/owners/image-shelf.ts'
 import { SshSessions } from '../../../src/owners/ssh-sessions.ts'
 import { Waits } from '../../../src/api/controller/waits.ts'
 import { planFor } from '../../../src/reconcile/explain.ts'
+import { Silences } from '../../../src/reconcile/silences.ts'
 import { readCounters } from '../../../src/reconcile/observe/read-counters.ts'
 import { FakeCapacity } from '../../fakes/fake-capacity.ts'
 import { FakeClock } from '../../fakes/fake-clock.ts'
@@ -164,11 +165,12 @@ export async function startControllerHost(
     wake: (id) => wakeVm(context, id, 'console'),
     log,
   })
+  const silences = new Silences()
   const rooms: ControllerRooms = {
     context: () => (state.storeIsOpen ? context : undefined),
     waits,
     snapshotWaits,
-    plan: (record, inputs) => planFor({ host }, record, inputs),
+    plan: (record, inputs) => planFor({ host, silences }, record, inputs),
     counters: (record) => readCounters(host, record),
     hostView: () => report.take(),
     images: new ImageShelf({ storage: host.storage, store, clock, idleHours: 0, log }),
