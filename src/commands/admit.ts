@@ -13,6 +13,8 @@ export function refuseIncrease(
   { store, capacity }: CommandContext,
   increase: Commitment,
 ): Refusal | undefined {
+  // Most changes ask for nothing more: they need no sum over all records.
+  if (Object.values(increase).every((amount) => amount <= 0)) return undefined
   const { memoryMib, diskMib, consolePlaces } = capacity.allocatable()
   const shares = capacity.poolShares()
   if (increase.memoryMib > 0 && !memoryMib.known) return memoryMib
