@@ -63,7 +63,7 @@ const shell: Shell = {
   onInterrupt(tell) {
     const interrupted = (): void => {
       tell()
-      // As if it had not been caught: whoever started us sees how it ended.
+      // As if it had not been caught: the caller sees how the process ended.
       process.kill(process.pid, 'SIGINT')
     }
     process.once('SIGINT', interrupted)

@@ -23,9 +23,9 @@ export const imageLimits = {
   /** A source of an image that sends less in this time is too slow: one byte every 29 s would keep others from fetching. */
   fetchPaceBytesMin: 64 * 1024,
   fetchPaceMs: 60_000,
-  /** Tries to go on with an image whose source broke off or is too slow, until `fetchPaceBytesMin` came; then they begin anew. */
+  /** Tries to go on with an image whose source broke off or is too slow, until `fetchPaceBytesMin` came; then they start again. */
   imageResumesMax: 8,
-  /** Images that nobody uses are looked for this often. */
+  /** Time between two searches for unused images. */
   imageSweepMs: 600_000,
   imageIdleHoursMax: 24 * 365,
 } as const

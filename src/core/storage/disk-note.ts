@@ -21,7 +21,7 @@ export function renderDiskNote({ mark, rootfsSha256 }: DiskNote): string {
   return `${JSON.stringify(value, undefined, 2)}\n`
 }
 
-/** A note that cannot be read names no owner: its disk is nobody's until a person decides. */
+/** A note that cannot be read names no owner: its disk has no owner until a person decides. */
 export function parseDiskNote(text: string): FoundNote {
   const { format, store_id, created_at_ms, rootfs_sha256 } = objectIn(text)
   const isWhole = format === FORMAT && typeof store_id === 'string' && Number.isSafeInteger(created_at_ms)

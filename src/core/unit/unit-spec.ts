@@ -19,6 +19,6 @@ export type UnitSpec = {
   readonly devices: readonly string[]
   readonly readOnlyPaths: readonly string[]
   readonly readWritePaths: readonly string[]
-  /** Says whose the unit is, so that nobody takes another VM's for it. */
+  /** Names the VM that owns the unit, so that no other VM takes it over. */
   readonly mark: VmMark
 }

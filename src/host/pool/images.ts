@@ -126,7 +126,7 @@ export class Images {
     const done = this.#places.run(fetch, signal)
     const shared = { done, controller, bound, askers: 0 }
     this.#fetches.set(sha256, shared)
-    // Nobody joins a fetch that is over.
+    // A fetch that is over takes no more callers.
     done.catch(() => this.#leave(sha256, shared))
     return shared
   }
