@@ -107,7 +107,11 @@ let places = 0
 export async function makeWorld(t: TestContext): Promise<Place> {
   const name = `world${++places}`
   await run(['ip', 'netns', 'add', name])
-  t.after(() => run(['ip', 'netns', 'del', name]))
+  t.after(async () => {
+    // The pair first: the kernel deletes the devices of a namespace some time after `ip netns del` returned.
+    await run(['ip', 'link', 'del', 'uplink'], { okCodes: [0, 1] })
+    await run(['ip', 'netns', 'del', name])
+  })
   const host = new Place()
   const world = new Place(name)
   await host.ip(
@@ -119,7 +123,6 @@ export async function makeWorld(t: TestContext): Promise<Place> {
     'addr add 2001:db8:ffff::1/64 dev uplink nodad',
     'link set uplink up',
   )
-  t.after(() => run(['ip', 'link', 'del', 'uplink'], { okCodes: [0, 1] }))
   await world.ip(
     'link set lo up',
     'link set eth0 addrgenmode none',
@@ -151,8 +154,9 @@ export async function makeGuest(t: TestContext, spec: TapSpec): Promise<Guest> {
     await exit
     await run(['ip', 'netns', 'del', name])
   })
-  const [line] = (await once(createInterface({ input: pump.stdout }), 'line')) as [string]
-  assert.equal(line, 'ready')
+  const ready = once(createInterface({ input: pump.stdout }), 'line')
+  const end = exit.then(([code]) => assert.fail(`the pump of ${spec.device} ended with ${code}`))
+  assert.deepEqual(await Promise.race([ready, end]), ['ready'])
 
   const place = new Place(name)
   await place.ip('link set lo up', `link set eth0 address ${spec.guestMac}`, 'link set eth0 up')
