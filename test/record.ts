@@ -55,6 +55,7 @@ export const worldOf = (changes: Partial<World> = {}): World => ({
       },
       seed: { kind: 'present', digest: 'seed', usableBy: 600_000 as UserId },
       missingImages: [],
+      unfitImages: [],
     },
   },
   tap: {

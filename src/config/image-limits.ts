@@ -12,6 +12,8 @@ export const imageLimits = {
   imageExcessMs: 3_600_000,
   /** Images of which it is remembered how much room they lacked. */
   imagesShortMax: 1000,
+  /** Images of which it is remembered what they look like. */
+  imageLooksMax: 10_000,
   /** A source that sends nothing for this long has stalled. */
   imageStallMs: 30_000,
   imageRedirectsMax: 5,

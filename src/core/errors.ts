@@ -81,6 +81,10 @@ export const faults = {
   disk_smaller_than_image: { retry: 'on-change', title: 'The disk is smaller than its image' },
   image_source_refused: { retry: 'on-change', title: 'The image URL is not allowed on this host' },
   image_too_large: { retry: 'on-change', title: 'The image is larger than this host takes' },
+  image_unsuitable: {
+    retry: 'on-change',
+    title: 'The image is of another kind than its part in the VM needs',
+  },
   image_unavailable: { retry: 'backoff', title: 'The image could not be fetched' },
   image_integrity_failed: { retry: 'backoff', title: 'The image is not what its digest says' },
   tap_name_taken: { retry: 'backoff', title: 'The network device name is taken by a device of someone else' },

@@ -24,6 +24,8 @@ export interface Storage {
    * Throws the fault of the bound as soon as the image exceeds it, and `storage_full` before the pool loses its reserve.
    */
   ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal, bound?: ImageBound): Promise<void>
+  /** Throws `image_unsuitable` if the image in the pool is plainly of another kind than its part needs. */
+  checkImage(image: ImageRef): Promise<void>
   /** Every image in the pool. Fails where that is out of sight. */
   images(): Promise<readonly StoredImage[]>
   /** An image that is being fetched is left alone, and one that is not there is no failure. */

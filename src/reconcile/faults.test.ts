@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { mock, test } from 'node:test'
+import { bzImageHead, ext4Head } from '../../test/image-heads.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { setDisk } from '../commands/reshape.ts'
 import { setPower } from '../commands/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
+import type { ImageRole } from '../core/vm/desired.ts'
+import type { Sha256 } from '../core/vm/ids.ts'
 
 const fault = (code: 'network_failed' | 'firewall_failed' | 'storage_read_only') =>
   new HostFault(code, 'on purpose')
@@ -42,6 +46,22 @@ test('a disk that is gone is never made anew: it is a fault until it is back', a
   host.storage.disks.set(id, disk)
   await later(1000)
   assert.equal(shown(), 'running')
+})
+
+test('a VM whose kernel and rootfs are swapped gets no disk, and says which image is what', async (t) => {
+  const { host, vm, create, shown, idle } = await reconcileStage(t)
+  const offered = (role: ImageRole, content: Buffer) => {
+    const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
+    return { role, sha256, source: host.storage.offer(content) }
+  }
+  const images = [offered('rootfs', bzImageHead()), offered('kernel', ext4Head())]
+  create({ image: { images } })
+  await idle()
+  assert.equal(shown(), 'failed image_unsuitable')
+  const { message = '' } = vm().observed.fault ?? {}
+  assert.match(message, /kernel image \w+.* an ext2, ext3 or ext4 file system/)
+  assert.equal(host.storage.disks.size, 0)
+  assert.equal(host.fakeUnits.specOf(vm().id), undefined)
 })
 
 test('the size of a disk that the last look did not see is kept on record and marked', async (t) => {

@@ -7,6 +7,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { ImageSource } from '../../src/core/storage/image-source.ts'
 import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
 import type { ImageRef, Storage } from '../../src/ports/storage.ts'
+import { bzImageHead, ext4Head } from '../image-heads.ts'
 import { markOfTests } from '../record.ts'
 
 /** A pool under test, and the world around it. */
@@ -45,6 +46,7 @@ export function storageContract(
     test(`${name}: ${what}`, options, async (t) => body(await set(t)))
   }
   promiseImages(promise)
+  promiseKinds(promise)
   promiseListOfImages(promise)
   promiseDisks(promise)
   promiseOwners(promise)
@@ -105,6 +107,53 @@ function promiseImages(promise: Promising): void {
       assert.deepEqual((await storage.inspect(id, [kernel])).missingImages, ['kernel'])
     },
   )
+}
+
+/** The first bytes of an ext4 file system, as mkfs.ext4 writes them, and those of a Linux kernel for x86. */
+function promiseKinds(promise: Promising): void {
+  const [ext4, kernel] = [ext4Head(), bzImageHead()]
+
+  promise('an image of the wrong kind for its part is refused, and is told by every look', async (stage) => {
+    const { storage, offer } = stage
+    const swapped: ImageRef[] = [
+      { role: 'rootfs', sha256: sha256Of(kernel) },
+      { role: 'kernel', sha256: sha256Of(ext4) },
+    ]
+    assert.deepEqual((await storage.inspect(id, swapped)).unfitImages, [])
+    for (const content of [ext4, kernel])
+      await storage.ensureImage(sha256Of(content), await offer(content), never)
+    for (const image of swapped) await assert.rejects(storage.checkImage(image), isFault('image_unsuitable'))
+    const { unfitImages } = await storage.inspect(id, swapped)
+    assert.deepEqual(
+      unfitImages.map(({ role, look }) => [role, look.kind]),
+      [
+        ['rootfs', 'kernel'],
+        ['kernel', 'disk'],
+      ],
+    )
+    await storage.removeImage(sha256Of(kernel))
+    const left = (await storage.inspect(id, swapped)).unfitImages
+    assert.deepEqual(
+      left.map(({ role }) => role),
+      ['kernel'],
+    )
+  })
+
+  promise('an image is taken in its own part, and in any part when nothing is certain', async (stage) => {
+    const { storage, offer } = stage
+    const unclear = randomBytes(100_000)
+    const fit: ImageRef[] = [
+      { role: 'rootfs', sha256: sha256Of(ext4) },
+      { role: 'kernel', sha256: sha256Of(kernel) },
+      { role: 'initrd', sha256: sha256Of(unclear) },
+      { role: 'rootfs', sha256: sha256Of(unclear) },
+      { role: 'kernel', sha256: sha256Of(unclear) },
+    ]
+    for (const content of [ext4, kernel, unclear])
+      await storage.ensureImage(sha256Of(content), await offer(content), never)
+    for (const image of fit) await storage.checkImage(image)
+    assert.deepEqual((await storage.inspect(id, fit)).unfitImages, [])
+  })
 }
 
 function promiseListOfImages(promise: Promising): void {
@@ -265,7 +314,12 @@ function promiseTheWhole(promise: Promising): void {
       for (let round = 0; round < 2; round++) {
         await storage.remove(id)
         const gone = await storage.inspect(id, images)
-        assert.deepEqual(gone, { disk: { kind: 'absent' }, seed: { kind: 'absent' }, missingImages: [] })
+        assert.deepEqual(gone, {
+          disk: { kind: 'absent' },
+          seed: { kind: 'absent' },
+          missingImages: [],
+          unfitImages: [],
+        })
         assert.deepEqual(await storage.list(), [other])
       }
       assert.equal((await storage.inspect(other, images)).disk.kind, 'present')

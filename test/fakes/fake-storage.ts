@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto'
 import { zstdDecompressSync } from 'node:zlib'
 import { HostFault } from '../../src/core/errors.ts'
 import type { DiskState, StorageState } from '../../src/core/plan/world.ts'
+import { isUnfit, lookOfImage, unfitWords } from '../../src/core/storage/image-look.ts'
+import type { UnfitImage } from '../../src/core/storage/image-look.ts'
 import type { ImageSource } from '../../src/core/storage/image-source.ts'
 import type { Seed } from '../../src/core/storage/seed.ts'
 import { SignedUrl } from '../../src/core/storage/signed-url.ts'
@@ -77,8 +79,21 @@ export class FakeStorage implements Storage {
             ? { kind: 'absent' }
             : { kind: 'present', digest: seed.digest, usableBy: seed.usableBy },
         missingImages: images.filter(({ sha256 }) => !this.imageFiles.has(sha256)).map(({ role }) => role),
+        unfitImages: images.flatMap((image) => this.#unfit(image)),
       }
     })
+  }
+
+  checkImage(image: ImageRef): Promise<void> {
+    return this.#faults.run('checkImage', () => {
+      const unfit = this.#unfit(image)
+      if (unfit.length > 0) throw new HostFault('image_unsuitable', unfitWords(unfit))
+    })
+  }
+
+  #unfit({ role, sha256 }: ImageRef): UnfitImage[] {
+    const look = lookOfImage(this.imageFiles.get(sha256)?.content ?? new Uint8Array())
+    return look !== undefined && isUnfit(role, look) ? [{ role, sha256, look }] : []
   }
 
   ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal, bound?: ImageBound): Promise<void> {

@@ -1,9 +1,9 @@
 /** The disk of a VM through the API of the installed daemon: what is asked, what the guest sees, what is counted. */
 import assert from 'node:assert/strict'
-import { statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { call, closeController, mutate, remove, settled } from '../../lab/inside/controller.ts'
-import { guestRequest } from '../../lab/inside/guest.ts'
+import { call, closeController, getVm, mutate, remove, settled } from '../../lab/inside/controller.ts'
+import { guestImage, guestRequest } from '../../lab/inside/guest.ts'
 import { installDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
@@ -60,4 +60,21 @@ test('what a guest reads of its disk is counted', async () => {
     const { disk } = body as unknown as { disk: { read_operations: number; read_bytes: number } }
     return disk.read_operations > 0 && disk.read_bytes > 0 ? true : undefined
   })
+})
+
+test('a VM whose kernel and rootfs are swapped says so, gets no disk, and can be deleted', async () => {
+  const id = 'swapped'
+  const [rootfs, kernel] = [guestImage('vmlinuz'), guestImage('rootfs.raw')]
+  await mutate('PUT', `/v1/vms/${id}`, guestRequest({ image: { rootfs, kernel } }))
+  const error = await until(`${id} says what its images are`, async () => {
+    const { observed } = await getVm(id)
+    return observed.fault?.code === 'image_unsuitable' ? observed.error : undefined
+  })
+  for (const words of [
+    `the kernel image ${kernel.sha256} is an ext2, ext3 or ext4 file system`,
+    `the rootfs image ${rootfs.sha256} is a Linux kernel`,
+  ])
+    assert.ok(error.includes(words), error)
+  assert.ok(!existsSync(`/var/lib/vmhostd/pool/disks/${id}/disk.raw`))
+  await remove(id)
 })

@@ -3,6 +3,7 @@ import { GATEWAY_IPV4, GATEWAY_IPV6, guestRuleOf } from '../../src/core/network/
 import { limits } from '../../src/config/limits.ts'
 import { markOfTests, recordOf } from '../record.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
+import { unfitImageOf } from './unfit-image.ts'
 import type { TapFacts, TapSpec, TapState } from '../../src/core/network/tap.ts'
 import type { TrafficState } from '../../src/core/idle/traffic-state.ts'
 import type { SavedState } from '../../src/core/storage/saved-state.ts'
@@ -334,6 +335,7 @@ function storageOf(words: string[]): StorageState {
         ? { kind: 'absent' }
         : { kind: 'present', digest: seed ?? 'seed-as-rendered', ...usable },
     missingImages: missing === undefined ? [] : (missing.split(',') as ImageRole[]),
+    unfitImages: words.flatMap(unfitImageOf),
   }
 }
 

@@ -79,6 +79,7 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   disk_smaller_than_image: 'cloning the disk of web-1: the image has 3072 MiB',
   image_source_refused: 'fetching image 9f86d081: plain http: URLs are not allowed',
   image_too_large: 'fetching image 9f86d081: it has more than the 4096 MiB that this host takes',
+  image_unsuitable: 'the rootfs image 9f86d081 is a Linux kernel for x86 (bzImage)',
   image_unavailable: 'fetching image 9f86d081: the answer was 403',
   image_integrity_failed: 'fetching image 9f86d081: verifying it: its SHA-256 is 60303ae2',
   tap_name_taken: 'setting up tap vmt2100000000 of VM web-1: a device of that name is not ours',

@@ -1,7 +1,8 @@
+import { unfitWords } from '../storage/image-look.ts'
 import { imagesOf } from '../vm/desired.ts'
 import { when } from './facet.ts'
 import { isLiveMonitor } from './world.ts'
-import type { DiskLimits } from '../vm/desired.ts'
+import type { DiskLimits, ImageRole } from '../vm/desired.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
@@ -13,7 +14,7 @@ export function ensureStorage(record: VmRecord, world: World, facts: Facts): Fac
   const gone = isGone(world)
   const mayGrow = gone || facts.capabilities.growDiskOnline
   return when('storage', world.storage, (storage) => {
-    const unfit = unfitDisk(record, storage)
+    const unfit = unfitDisk(record, storage) ?? (gone ? unfitImages(storage) : undefined)
     if (unfit !== undefined) return unfit
     return [
       // A guest that lives has read its kernel; an image that is gone matters to its next start.
@@ -29,7 +30,7 @@ export function ensureBootable(record: VmRecord, world: World): Facet {
   return when(
     'storage',
     world.storage,
-    (storage) => unfitDisk(record, storage) ?? fetchImages(record, storage),
+    (storage) => unfitDisk(record, storage) ?? unfitImages(storage) ?? fetchImages(record, storage),
   )
 }
 
@@ -97,9 +98,25 @@ const diskMissing = (record: VmRecord): Blocked => ({
 })
 
 /** The rootfs image is needed only until the disk is cloned from it. */
-function fetchImages(record: VmRecord, { missingImages, disk }: StorageState): Step[] {
+const isNeeded = (role: ImageRole, { disk }: StorageState): boolean =>
+  role !== 'rootfs' || disk.kind === 'absent'
+
+/** Before anything is made of an image of the wrong kind: a guest of that shows nothing, and its disk stays. */
+function unfitImages(storage: StorageState): Blocked | undefined {
+  const unfit = storage.unfitImages.filter(({ role }) => isNeeded(role, storage))
+  if (unfit.length === 0) return undefined
+  return {
+    outcome: 'blocked',
+    step: 'image.ensure-fetched',
+    code: 'image_unsuitable',
+    retry: 'on-change',
+    because: unfitWords(unfit),
+  }
+}
+
+function fetchImages(record: VmRecord, storage: StorageState): Step[] {
   return imagesOf(record.desired.image)
-    .filter(({ role }) => missingImages.includes(role) && (role !== 'rootfs' || disk.kind === 'absent'))
+    .filter(({ role }) => storage.missingImages.includes(role) && isNeeded(role, storage))
     .map(({ role, sha256 }) => ({
       kind: 'image.ensure-fetched',
       role,

@@ -1,6 +1,7 @@
 import type { FaultCode, RetryClass } from '../errors.ts'
 import type { GuestRule } from '../network/guest-rule.ts'
 import type { TapState } from '../network/tap.ts'
+import type { UnfitImage } from '../storage/image-look.ts'
 import type { SavedState } from '../storage/saved-state.ts'
 import type { TrafficState } from '../idle/traffic-state.ts'
 import type { DiskLimits, ImageRole } from '../vm/desired.ts'
@@ -90,6 +91,8 @@ export type StorageState = {
   readonly seed: SeedState
   /** Roles whose image is not in the pool. */
   readonly missingImages: readonly ImageRole[]
+  /** Images in the pool that cannot play their part. */
+  readonly unfitImages: readonly UnfitImage[]
 }
 
 export type FirewallState =

@@ -14,7 +14,12 @@ const shown = (monitor: MonitorState): string => {
     monitor: { known: true, value: monitor },
     storage: {
       known: true,
-      value: { disk: { kind: 'present', ...disk }, seed: { kind: 'absent' }, missingImages: [] },
+      value: {
+        disk: { kind: 'present', ...disk },
+        seed: { kind: 'absent' },
+        missingImages: [],
+        unfitImages: [],
+      },
     },
   })
   return observedState(recordOf(), world, mending)

@@ -15,6 +15,7 @@ import { sync } from './durable.ts'
 import type { Outbound } from '../object-store/outbound-request.ts'
 import type { FetchTerms } from './fetch-image.ts'
 import { imageThreadBesideThis } from './image-writer.ts'
+import { ImageLooks } from './image-looks.ts'
 import { Images } from './images.ts'
 import { lookAtDisk, onlyUser } from './look-at-disk.ts'
 import { readdir, readlink, removeTree, rename, stat } from './pool-files.ts'
@@ -52,6 +53,7 @@ export class Pool implements Storage {
   readonly #paths: PoolPaths
   readonly #poolId: string
   readonly #images: Images
+  readonly #imageLooks: ImageLooks
   readonly #disks: VmDisks
   readonly #looks: BoundedLooks
   /** What is saved of guests, beside their disks. */
@@ -64,6 +66,7 @@ export class Pool implements Storage {
     this.#paths = poolPaths(options.directory)
     this.#poolId = options.poolId
     this.#images = new Images(this.#paths, termsOf(options), limits.imageFetchesMax)
+    this.#imageLooks = new ImageLooks(this.#paths)
     this.#disks = new VmDisks(this.#paths, options.log)
     this.#looks = new BoundedLooks({ code: 'storage_inspection_failed', places: limits.poolLooksMax })
     const access = {
@@ -90,9 +93,12 @@ export class Pool implements Storage {
         Promise.all(images.map(({ sha256 }) => ifThere(stat(this.#paths.image(sha256))))),
       ])
       const missingImages = images.filter((_, index) => there[index] === undefined).map(({ role }) => role)
+      const unfitImages = await this.#imageLooks.unfit(
+        images.filter((_, index) => there[index] !== undefined),
+      )
       // After looking: had the pool gone before, this would tell, and what was out of sight is not called absent.
       await verifyPool(this.#paths, this.#poolId)
-      return { disk, seed, missingImages }
+      return { disk, seed, missingImages, unfitImages }
     } catch (error) {
       throw storageFault(error, `inspecting the storage of VM ${id}`, 'storage_inspection_failed')
     }
@@ -106,6 +112,10 @@ export class Pool implements Storage {
   ): Promise<void> {
     await this.#ready()
     await this.#images.ensure(sha256, source, signal, bound)
+  }
+
+  checkImage(image: ImageRef): Promise<void> {
+    return this.#imageLooks.check(image)
   }
 
   images(): Promise<readonly StoredImage[]> {

@@ -4,7 +4,7 @@ import type { Disk, ImageRole } from '../../core/vm/desired.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import type { Executor } from './executor.ts'
 
-/** Afterwards the image is in the pool, and is what its digest says. */
+/** Afterwards the image is in the pool, is what its digest says, and is not plainly unfit for its part. */
 export const ensureFetched: Executor<'image.ensure-fetched'> = async (
   step,
   { host, inputs, record, signal },
@@ -12,6 +12,7 @@ export const ensureFetched: Executor<'image.ensure-fetched'> = async (
   const source = inputs.sources.get(step.sha256)
   assert(source !== undefined, `no source for the ${step.role} image`)
   await host.storage.ensureImage(step.sha256, source, signal, boundOf(step.role, record.desired.disk))
+  await host.storage.checkImage(step)
 }
 
 const MIB = 1024 * 1024

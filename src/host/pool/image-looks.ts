@@ -1,0 +1,63 @@
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { IMAGE_LOOK_BYTES, isUnfit, lookOfImage, unfitWords } from '../../core/storage/image-look.ts'
+import type { ImageLook, UnfitImage } from '../../core/storage/image-look.ts'
+import type { Sha256 } from '../../core/vm/ids.ts'
+import type { ImageRef } from '../../ports/storage.ts'
+import { open } from './pool-files.ts'
+import type { PoolPaths } from './pool-paths.ts'
+
+/** What the images of a pool look like. Each is read once: what has a digest never changes. */
+export class ImageLooks {
+  readonly #paths: PoolPaths
+  readonly #known = new Map<Sha256, ImageLook | undefined>()
+
+  constructor(paths: PoolPaths) {
+    this.#paths = paths
+  }
+
+  /** Of these images in the pool, those that cannot play their part. */
+  async unfit(images: readonly ImageRef[]): Promise<readonly UnfitImage[]> {
+    const looks = await Promise.all(images.map(({ sha256 }) => this.#look(sha256)))
+    return images.flatMap(({ role, sha256 }, index) => {
+      const look = looks[index]
+      return look !== undefined && isUnfit(role, look) ? [{ role, sha256, look }] : []
+    })
+  }
+
+  /** Throws HostFault `image_unsuitable` if the image cannot play its part. */
+  async check(image: ImageRef): Promise<void> {
+    const [found] = await this.unfit([image])
+    if (found !== undefined) throw new HostFault('image_unsuitable', unfitWords([found]))
+  }
+
+  async #look(sha256: Sha256): Promise<ImageLook | undefined> {
+    if (this.#known.has(sha256)) return this.#known.get(sha256)
+    const head = await this.#head(sha256)
+    if (head === undefined) return undefined
+    const look = lookOfImage(head)
+    if (this.#known.size >= limits.imageLooksMax) this.#known.clear()
+    this.#known.set(sha256, look)
+    return look
+  }
+
+  /** An image that cannot be read shows nothing; what needs its content says why. */
+  async #head(sha256: Sha256): Promise<Uint8Array | undefined> {
+    try {
+      return await readStart(this.#paths.image(sha256))
+    } catch {
+      return undefined
+    }
+  }
+}
+
+async function readStart(path: string): Promise<Uint8Array> {
+  const file = await open(path, 'r')
+  try {
+    const start = Buffer.alloc(IMAGE_LOOK_BYTES)
+    const { bytesRead } = await file.read(start, 0, start.length, 0)
+    return start.subarray(0, bytesRead)
+  } finally {
+    await file.close()
+  }
+}
