@@ -4,6 +4,7 @@ import { commandStage } from '../../test/command-stage.ts'
 import { limits } from '../config/limits.ts'
 import { setCompute } from './reshape.ts'
 import { setPower } from './set-power.ts'
+import type { Unknown } from '../core/plan/world.ts'
 import type { VmId } from '../core/vm/ids.ts'
 import type { CommandResult } from './context.ts'
 
@@ -55,11 +56,44 @@ test('a timeout above 0 needs room for the saved memory, monitors need memory, i
   )
   assert.equal(codeOf(create({ compute, power: 'stopped', network: {}, disk: { sizeMib: 100 } })), 'taken')
   assert.equal(codeOf(setCompute(context, id, sleeps)), 'insufficient_capacity')
-  capacity.total.diskMib = 200 + 512 + 8
+  const wholeMib = 200 + compute.memoryMib + limits.savedDevicesMib
+  capacity.total.diskMib = wholeMib - 1
+  assert.equal(codeOf(setCompute(context, id, sleeps)), 'insufficient_capacity')
+  capacity.total.diskMib = wholeMib
   assert.equal(codeOf(setCompute(context, id, sleeps)), 'taken')
   // A host that has promised too much still takes what is no increase.
   Object.assign(capacity.total, { memoryMib: 0, diskMib: 0, consolePlaces: 0 })
   assert.equal(codeOf(setPower(context, id, 'running')), 'taken')
   assert.equal(codeOf(setPower(context, id, 'stopped')), 'taken')
   assert.equal(codeOf(setCompute(context, id, compute)), 'taken')
+})
+
+test('a guest that may be saved keeps its room in the pool, although its timeout is 0 by now', (t) => {
+  const { context, id, capacity, create, store } = commandStage(t)
+  create({ compute: sleeps, power: 'running', network: {}, disk: { sizeMib: 100 } })
+  store.vms.recordProgress(id, { observed: { state: 'sleeping', sinceMs: 1 }, mayBeSaved: true, nowMs: 1 })
+  assert.equal(codeOf(setCompute(context, id, compute)), 'taken')
+  const savedMib = compute.memoryMib + limits.savedDevicesMib
+  capacity.total.diskMib = 100 + savedMib + 99
+  const small = { compute, power: 'running', network: {}, disk: { sizeMib: 100 } } as const
+  assert.equal(codeOf(create(small, 'web-2')), 'insufficient_capacity')
+  store.vms.recordProgress(id, { observed: { state: 'running', sinceMs: 2 }, mayBeSaved: false, nowMs: 2 })
+  assert.equal(codeOf(create(small, 'web-2')), 'taken')
+})
+
+const unknown = (message: string): Unknown => ({
+  known: false,
+  code: 'capacity_unknown',
+  retry: 'backoff',
+  message,
+})
+
+test('what cannot be looked at refuses what needs it, and nothing else', (t) => {
+  const { capacity, create } = commandStage(t)
+  capacity.placesFault = unknown('systemd does not answer')
+  assert.equal(codeOf(create({ compute, power: 'running', network: {} })), 'capacity_unknown')
+  assert.equal(codeOf(create({ compute: sleeps, power: 'running', network: {} })), 'taken')
+  capacity.placesFault = undefined
+  capacity.sharesFault = unknown('the images were not listed yet')
+  assert.equal(codeOf(create({ compute, power: 'running', network: {} }, 'web-2')), 'capacity_unknown')
 })

@@ -68,6 +68,22 @@ test('images and the quota of staging are taken of the pool; the quota is at mos
   await nextLook()
   assert.equal(codeOf(inspector.poolShares()), 'storage_inspection_failed')
   assert.equal(inspector.stagingQuotaMib(), 500)
+  figures.setInSight(true)
+  figures.poolMib = { totalMib: 200, availableMib: 100 }
+  await nextLook()
+  assert.equal(inspector.stagingQuotaMib(), limits.stagingQuotaMibMin)
+})
+
+test('what images take of the pool is unknown until they were listed once', async () => {
+  const { inspector, figures, nextLook } = stage()
+  figures.break('images', new HostFault('storage_inspection_failed', 'listing the images'))
+  await inspector.start()
+  assert.equal(inspector.allocatable().diskMib.known, true)
+  assert.equal(codeOf(inspector.poolShares()), 'capacity_unknown')
+  figures.mend('images')
+  await nextLook()
+  assert.deepEqual(inspector.poolShares(), { known: true, value: { imagesMib: 0, stagingMib: 4096 } })
+  inspector.stop()
 })
 
 test('console places are a setting: known from the first answer of systemd on, and not before', async () => {

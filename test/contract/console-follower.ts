@@ -28,9 +28,12 @@ export type Heard = {
 /** Follows every session of some consoles from its oldest byte on, as a viewer does. */
 export class ConsoleFollower {
   readonly #heard = new Map<VmId, Heard[]>()
+  /** VMs that were told of a place, in order. */
+  readonly offered: VmId[] = []
 
-  constructor(consoles: Pick<Consoles, 'onSession'>) {
+  constructor(consoles: Pick<Consoles, 'onSession' | 'onPlace'>) {
     consoles.onSession((id, session) => this.#follow(id, session))
+    consoles.onPlace((id) => this.offered.push(id))
   }
 
   /** What was heard of the sessions of a VM since this life of the daemon began, in order. */
@@ -38,9 +41,10 @@ export class ConsoleFollower {
     return this.#heard.get(id) ?? []
   }
 
-  /** Begins anew, as if nothing had been heard. */
+  /** Forgets all that it heard. */
   forget(): void {
     this.#heard.clear()
+    this.offered.length = 0
   }
 
   #follow(id: VmId, session: ConsoleSession): void {

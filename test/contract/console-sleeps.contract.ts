@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { HostFault } from '../../src/core/errors.ts'
 import { until } from './until.ts'
-import { heardOf, history, other, viewOf, web } from './consoles-stage.ts'
+import { heardOf, history, other, third, viewOf, web } from './consoles-stage.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Promised } from './console-sessions.contract.ts'
 
 /** What every implementation of consoles promises of sessions whose VM sleeps, and of places in the store. */
@@ -9,6 +10,7 @@ export function sleepContract(promise: Promised): void {
   outputContract(promise)
   endContract(promise)
   terminalContract(promise)
+  placesContract(promise)
 }
 
 function outputContract(promise: Promised): void {
@@ -105,7 +107,9 @@ function terminalContract(promise: Promised): void {
     await stage.consoles().ensureMaster(web)
     assert.deepEqual(await stage.window(web), { cols: 100, rows: 40 })
   })
+}
 
+function placesContract(promise: Promised): void {
   promise(
     'a VM that finds no place is told apart, and a place that is given up is for others',
     async (stage) => {
@@ -124,6 +128,35 @@ function terminalContract(promise: Promised): void {
       await assert.rejects(consoles.ensureMaster(web), HostFault)
       assert.deepEqual(await consoles.inspect(web), { kind: 'detached' })
       assert.deepEqual(await viewOf(stage, web), before)
+    },
+  )
+
+  promise(
+    'of VMs that found no place, the one that waits longest is told when one is free',
+    async (stage) => {
+      await stage.limit(1)
+      const consoles = stage.consoles()
+      const refused = (id: VmId): Promise<void> => assert.rejects(consoles.ensureMaster(id), HostFault)
+      await consoles.ensureMaster(web)
+      await refused(other)
+      await refused(third)
+      await consoles.removeMaster(web)
+      assert.deepEqual(await stage.offered(), [other])
+      await consoles.ensureMaster(web)
+      await consoles.endSession(web)
+      assert.deepEqual(await stage.offered(), [other, third], 'each is told once')
+      await consoles.ensureMaster(web)
+      await refused(other)
+      await consoles.endSession(other)
+      await consoles.removeMaster(web)
+      assert.deepEqual(await stage.offered(), [other, third], 'a VM that stopped waits no more')
+      await consoles.ensureMaster(web)
+      await refused(third)
+      await refused(other)
+      await consoles.removeMaster(web)
+      await consoles.ensureMaster(other)
+      await consoles.endSession(third)
+      assert.deepEqual(await stage.offered(), [other, third, third], 'a VM that has a place waits no more')
     },
   )
 }

@@ -28,6 +28,8 @@ export type ConsolesStage = {
   last(id: VmId): Soon<string | undefined>
   /** What a follower heard of each session of a VM in the daemon's present life. */
   heard(id: VmId): Soon<readonly Heard[]>
+  /** VMs that were told of a free place in the daemon's present life, in order. */
+  offered(): Soon<readonly VmId[]>
   type(id: VmId, text: string): Soon<void>
   resize(id: VmId, size: WindowSize): Soon<void>
   /** A program on the VM's terminal writes, reads all that was typed, or does not, and looks at its window. */
@@ -47,6 +49,7 @@ export type ConsolesStage = {
 
 export const web = 'web-1' as VmId
 export const other = 'web-2' as VmId
+export const third = 'web-3' as VmId
 
 /** All that is kept, once that is so of it. */
 export const history = async (

@@ -22,12 +22,15 @@ const web = 'web-1' as VmId
 type Life = { readonly consoles: Consoles; readonly follower: ConsoleFollower }
 
 /** The viewers' side, where that is this process. */
-function sessionsOf(life: () => Life): Pick<ConsolesStage, 'view' | 'last' | 'heard' | 'type' | 'resize'> {
+function sessionsOf(
+  life: () => Life,
+): Pick<ConsolesStage, 'view' | 'last' | 'heard' | 'offered' | 'type' | 'resize'> {
   const session = (id: VmId) => life().consoles.session(id)
   return {
     view: (id, since) => viewSession(session(id), since),
     last: (id) => textOf(life().consoles.lastSession(id)),
     heard: (id) => life().follower.of(id),
+    offered: () => life().follower.offered,
     type: (id, text) => session(id)?.write(Buffer.from(text)),
     resize: (id, size) => session(id)?.resize(size),
   }

@@ -17,6 +17,8 @@ export class FakeCapacity implements Capacity {
   poolFault: Unknown | undefined
   /** Set when it is not known how many consoles systemd may keep. */
   placesFault: Unknown | undefined
+  /** Set when the pool is in sight, and what others than VMs take of it is not known. */
+  sharesFault: Unknown | undefined
 
   allocatable(): { memoryMib: Probe<number>; diskMib: Probe<number>; consolePlaces: Probe<number> } {
     const { memoryMib, diskMib, consolePlaces } = this.total
@@ -34,7 +36,7 @@ export class FakeCapacity implements Capacity {
   }
 
   poolShares(): Probe<PoolShares> {
-    return this.fault ?? this.poolFault ?? { known: true, value: this.shares }
+    return this.fault ?? this.poolFault ?? this.sharesFault ?? { known: true, value: this.shares }
   }
 
   monitorMib(): number {

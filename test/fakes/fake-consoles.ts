@@ -103,6 +103,7 @@ export class FakeConsoles implements Consoles {
       const open = this.session(id)
       const terminal = open?.terminal ?? new FakeTerminal(++this.#store.made)
       if (open?.isAttached !== true) terminal.path = `/dev/pts/${++this.#store.made}`
+      this.#refused.delete(id)
       terminals.set(id, terminal)
       sessions.set(id, terminal)
       ;(open ?? this.#begin(id, terminal)).attach(true)

@@ -43,6 +43,7 @@ const methods = {
   stored: () => consoles.stored(),
   view: (id: VmId, since: unknown) => viewSession(consoles.session(id), Number(since)),
   heard: (id: VmId) => follower.of(id),
+  offered: () => follower.offered,
   forget: () => follower.forget(),
   type: (id: VmId, text: unknown) => consoles.session(id)?.write(Buffer.from(String(text))),
   resize: (id: VmId, size: unknown) => consoles.session(id)?.resize(size as WindowSize),

@@ -119,10 +119,11 @@ export class ConsoleService {
     return ((await this.ask('view', id, since)) ?? undefined) as SessionView | undefined
   }
 
-  readonly sessions: Pick<ConsolesStage, 'view' | 'last' | 'heard' | 'type' | 'resize'> = {
+  readonly sessions: Pick<ConsolesStage, 'view' | 'last' | 'heard' | 'offered' | 'type' | 'resize'> = {
     view: (id, since) => this.view(id, since),
     last: async (id) => ((await this.ask('last', id)) ?? undefined) as string | undefined,
     heard: (id) => this.ask('heard', id) as ReturnType<ConsolesStage['heard']>,
+    offered: () => this.ask('offered') as ReturnType<ConsolesStage['offered']>,
     type: async (id, typed) => void (await this.ask('type', id, typed)),
     resize: async (id, size) => void (await this.ask('resize', id, size)),
   }

@@ -107,6 +107,22 @@ test('a stored console that could not be adopted makes way for a new one', async
   assert.equal(store.takeInherited().length, 1)
 })
 
+test('a stored console that could not be adopted protects no VM, although its history is there', async (t) => {
+  const store = new MemoryDescriptorStore()
+  const runDirectory = runDirectoryOf(t)
+  const first = newLife(t, store, { runDirectory })
+  await first.ensureMaster(web)
+  first.close()
+  await store.remove('console-web-1')
+  const file = openSync('/dev/null', 'r')
+  await store.store('console-web-1', file)
+  closeSync(file)
+  const second = newLife(t, store, { runDirectory })
+  assert.equal(second.adopt(), 0)
+  assert.deepEqual(await second.inspect(web), { kind: 'unprotected' })
+  assert.deepEqual(await second.stored(), [])
+})
+
 test('a console of an earlier version, which had no history, gets a session', async (t) => {
   const store = new MemoryDescriptorStore()
   await storeMaster(store, 'console-web-1')
