@@ -100,7 +100,7 @@ export class OutboundAddresses {
 const notAllowed = (refusal: string): OutboundFailure =>
   new OutboundFailure('not_allowed', `its host is ${refusal}, where this host may not speak to`)
 
-const broken = (): OutboundFailure => new OutboundFailure('unreachable', 'ECONNRESET')
+const broken = (): OutboundFailure => new OutboundFailure('unreachable', 'the connection was reset')
 
 const addressesOfInterfaces = (): string[] =>
   Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address))

@@ -13,8 +13,48 @@ export class OutboundFailure extends Error {
   }
 }
 
+/** Why a host gave no answer, and what to do about it. @param host its name as the URL has it, with the port if it has one */
+export function unanswered(error: unknown, host: string): OutboundFailure {
+  const code = codeOf(error)
+  return new OutboundFailure('unreachable', `${wordsOf(code, host)} (${code})`)
+}
+
+/** By errno (errno(3), getaddrinfo(3)) and OpenSSL's verification result (X509_STORE_CTX_get_error(3)). */
+function wordsOf(code: string, host: string): string {
+  switch (code) {
+    case 'ENOTFOUND':
+      return `the name ${host} has no address; check the URL, and DNS on this host`
+    case 'EAI_AGAIN':
+      return `DNS gave no answer for ${host}; check DNS on this host`
+    case 'ECONNREFUSED':
+      return `nothing listens at ${host}; check the URL, and whether that server runs`
+    case 'ECONNRESET':
+    case 'EPIPE':
+      return `${host} closed the connection`
+    case 'EHOSTUNREACH':
+    case 'ENETUNREACH':
+    case 'ETIMEDOUT':
+      return `there is no way to ${host}; check routes and firewall of this host`
+    case 'CERT_HAS_EXPIRED':
+    case 'CERT_NOT_YET_VALID':
+      return `the certificate of ${host} is not valid now; check the clock of this host`
+    case 'ERR_TLS_CERT_ALTNAME_INVALID':
+      return `the certificate of ${host} is for another name; check the URL`
+    case 'DEPTH_ZERO_SELF_SIGNED_CERT':
+    case 'SELF_SIGNED_CERT_IN_CHAIN':
+    case 'UNABLE_TO_GET_ISSUER_CERT':
+    case 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY':
+    case 'UNABLE_TO_VERIFY_LEAF_SIGNATURE':
+      return `no authority that the daemon trusts signed the certificate of ${host}; object_store.extra_ca_file names further ones`
+    default:
+      if (code.startsWith('HPE_')) return `what answers at ${host} does not speak HTTP`
+      if (code === 'EPROTO' || code.startsWith('ERR_SSL_')) return `${host} does not speak TLS as it should`
+      return `${host} gave no answer`
+  }
+}
+
 /** E.g. ECONNREFUSED, ENOTFOUND, CERT_HAS_EXPIRED; an `AggregateError` of many addresses has the first one's. */
 export function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown }
-  return typeof code === 'string' && /^[A-Z0-9_]{1,64}$/.test(code) ? code : 'it failed'
+  return typeof code === 'string' && /^[A-Z0-9_]{1,64}$/.test(code) ? code : 'no error code'
 }

@@ -202,7 +202,7 @@ test('a private authority is trusted where it is configured, and a redirect neve
   )
   const stranger = await get(outboundOf(t), store.url)
   assert.ok(stranger instanceof OutboundFailure)
-  assert.match(stranger.message, /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)[A-Z_]+$/)
+  assert.match(stranger.message, /extra_ca_file .*\((UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)[A-Z_]+\)$/)
   const outbound = outboundOf(t, { extraCa: [authority.certificate] })
   assert.equal(await get(outbound, store.url), 200)
   assert.match(await refusalOf(outbound, `${store.origin}/away?sig=${CANARY}`), /redirects away from https:/)
@@ -238,9 +238,15 @@ test('a host that cannot be found or reached, or a URL that cannot be used, is t
   const missing: Resolve = (_, answer) =>
     answer(Object.assign(new Error(`getaddrinfo ${CANARY}`), { code: 'ENOTFOUND', hostname: CANARY }), [])
   const notFound = await get(outboundOf(t, { resolve: missing }), `http://store.example.net/${CANARY}`)
-  assert.equal((notFound as OutboundFailure).message, 'ENOTFOUND')
+  assert.equal(
+    (notFound as OutboundFailure).message,
+    'the name store.example.net has no address; check the URL, and DNS on this host (ENOTFOUND)',
+  )
   const refused = await get(outboundOf(t), `http://127.0.0.1:1/${CANARY}?sig=${CANARY}`)
-  assert.equal((refused as OutboundFailure).message, 'ECONNREFUSED')
+  assert.equal(
+    (refused as OutboundFailure).message,
+    'nothing listens at 127.0.0.1:1; check the URL, and whether that server runs (ECONNREFUSED)',
+  )
   const useless = await refusalOf(outboundOf(t), `http://%ff${CANARY}:${CANARY}@127.0.0.1/`)
   assert.equal(useless, 'its URL cannot be used')
 })

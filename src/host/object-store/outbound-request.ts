@@ -8,7 +8,7 @@ import type { OutboundPolicy } from '../../core/object-store/outbound-policy.ts'
 import type { Result } from '../../lib/result.ts'
 import { OutboundAddresses } from './outbound-addresses.ts'
 import type { Resolve } from './outbound-addresses.ts'
-import { OutboundFailure, codeOf } from './outbound-failure.ts'
+import { OutboundFailure, codeOf, unanswered } from './outbound-failure.ts'
 
 export type OutboundOptions = {
   readonly policy: OutboundPolicy
@@ -92,15 +92,16 @@ export class Outbound {
 
   async #exchange(request: OutboundRequest, url: URL): Promise<Exchange> {
     // What a kept connection did not answer may have been done, and a POST is not the same done twice (RFC 9110, 9.2.2).
-    if (request.method === 'POST') return exchangeOver(this.#open(request, url, this.#agents.fresh), request)
+    if (request.method === 'POST')
+      return exchangeOver(this.#open(request, url, this.#agents.fresh), request, url.host)
     const first = this.#open(request, url, this.#agents.kept)
     try {
-      return await exchangeOver(first, request)
+      return await exchangeOver(first, request, url.host)
     } catch (error) {
       // The other end may have closed a kept connection before it saw this request (RFC 9112, 9.3.1).
       const isStale = first.reusedSocket && error instanceof OutboundFailure && error.kind === 'unreachable'
       if (!isStale || request.signal.aborted) throw error
-      return exchangeOver(this.#open(request, url, this.#agents.fresh), request)
+      return exchangeOver(this.#open(request, url, this.#agents.fresh), request, url.host)
     }
   }
 
@@ -137,7 +138,11 @@ const agentsOf = (options: ConstructorParameters<typeof HttpsAgent>[0]): Agents 
 type Exchange = { readonly response: IncomingMessage; readonly close: () => Promise<void> }
 
 /** Sends the request and its body, and waits for the head of the answer, which may come before all of the body went out. */
-async function exchangeOver(sent: ClientRequest, { write, signal }: OutboundRequest): Promise<Exchange> {
+async function exchangeOver(
+  sent: ClientRequest,
+  { write, signal }: OutboundRequest,
+  host: string,
+): Promise<Exchange> {
   const { promise: answered, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const stop = new AbortController()
   const onAbort = (): void => {
@@ -146,8 +151,8 @@ async function exchangeOver(sent: ClientRequest, { write, signal }: OutboundRequ
     sent.destroy()
   }
   sent.on('response', resolve)
-  sent.on('error', (error) => reject(error instanceof OutboundFailure ? error : unreachable(error)))
-  sent.on('close', () => reject(unreachable(undefined)))
+  sent.on('error', (error) => reject(error instanceof OutboundFailure ? error : unanswered(error, host)))
+  sent.on('close', () => reject(unanswered(undefined, host)))
   signal.addEventListener('abort', onAbort, { once: true })
   if (signal.aborted) onAbort()
   const writing = write === undefined ? Promise.resolve(void sent.end()) : write(sent, stop.signal)
@@ -181,7 +186,7 @@ async function* chunksOf(response: IncomingMessage, signal: AbortSignal): AsyncG
   } catch (error) {
     throw signal.aborted
       ? signal.reason
-      : new OutboundFailure('unreachable', `the body broke off: ${codeOf(error)}`)
+      : new OutboundFailure('unreachable', `the body broke off (${codeOf(error)})`)
   }
 }
 
@@ -195,5 +200,3 @@ function allowed(checked: Result<URL, string>, subject: string): URL {
   if (checked.ok) return checked.value
   throw new OutboundFailure('not_allowed', `${subject} ${checked.error}`)
 }
-
-const unreachable = (error: unknown): OutboundFailure => new OutboundFailure('unreachable', codeOf(error))

@@ -164,7 +164,8 @@ export class RemoteBody implements ImageBody {
       this.#sent = { ...this.#sent, ...(judged.bytes !== undefined && { bytes: judged.bytes }) }
       return
     }
-    if (this.#hasBegunAnew) throw this.#fault('it begins anew again, instead of going on')
+    if (this.#hasBegunAnew)
+      throw this.#fault('it sent the image from the beginning again, although asked for the rest')
     this.#hasBegunAnew = true
     this.#received = 0
     if (judged.kind === 'begins_anew') {
