@@ -5,6 +5,8 @@ import { unreachable } from '../lib/assert.ts'
 import { certificateFaults, commonNameOf } from './certificate-faults.ts'
 import { CtlError } from './ctl-error.ts'
 import { exitStatus } from './exit-status.ts'
+import { withOptions } from './named-options.ts'
+import type { Arguments } from './arguments.ts'
 import type { Kind } from './command.ts'
 import type { ExitStatus } from './exit-status.ts'
 import type { Problem } from '../client/api-problem.ts'
@@ -27,6 +29,8 @@ export type Circumstances = {
   /** What it was about, with a stand-in where that has no name. */
   readonly kind: Kind
   readonly name: string
+  /** What was typed, once it could be read. */
+  readonly given?: Arguments | undefined
   readonly nowMs: number
 }
 
@@ -71,41 +75,17 @@ function explainProblem({ problem }: ApiProblem, circumstances: Circumstances): 
   // The detail of a malformed request repeats its findings.
   const told = errors.filter((finding) => !detail.includes(finding.detail))
   return {
-    message: withOptions(detail),
+    message: withOptions(detail, circumstances.given),
     code,
     status: exitStatus.failed,
     advice: [
-      ...told.map((finding) => withOptions(`${finding.pointer} ${finding.detail}`)),
+      ...told.map((finding) => withOptions(`${finding.pointer} ${finding.detail}`, circumstances.given)),
       ...problemAdvice({ code, detail }, circumstances),
       `code ${code}, request ${request}; all codes: ${circumstances.profile?.url ?? ''}/docs/errors#${code}`,
     ],
     problem,
   }
 }
-
-/** Options that become these members of a request, with the unit that the daemon speaks of. */
-const OPTIONS: ReadonlyMap<string, string> = new Map([
-  ['/compute/cpu_millicores', '--cpu, in millicores'],
-  ['/cpu_millicores', '--cpu, in millicores'],
-  ['/compute/memory_mib', '--memory, in MiB'],
-  ['/memory_mib', '--memory, in MiB'],
-  ['/compute/sleep_after_idle_seconds', '--sleep-after, in seconds'],
-  ['/sleep_after_idle_seconds', '--sleep-after, in seconds'],
-  ['/disk/size_mib', '--disk, in MiB'],
-  ['/disk_mib', '--disk, in MiB'],
-  ['/network/ipv4_address', '--ipv4'],
-  ['/network/ipv6_address', '--ipv6'],
-  ['/network/mac_address', '--mac'],
-  ['/image/kernel_arguments', '--kernel-arguments'],
-  ['/user_data', '--user-data'],
-])
-
-/** A member of the request with the option that it comes from, unless it was in a file. */
-const withOptions = (text: string): string =>
-  text.replaceAll(/\/[a-z_0-9]+(?:\/[a-z_0-9]+)?(?= must )/g, (pointer) => {
-    const option = OPTIONS.get(pointer)
-    return option === undefined ? pointer : `${pointer} (${option})`
-  })
 
 function problemAdvice(
   { code, detail }: Pick<Problem, 'code' | 'detail'>,

@@ -38,6 +38,7 @@ export async function runCtl(typed: readonly string[], shell: Shell): Promise<Ex
     if (command === undefined) return exitStatus.done
     failures.kind = kindOf(command)
     const given = parseArguments(command, argv.slice(command.words.length))
+    failures.given = given
     if (!given.isSet('help')) return await runCommand(command, given, { shell, failures })
     shell.stdout.write(renderHelp(command))
     return exitStatus.done
@@ -146,6 +147,7 @@ class Failures {
   /** Known from the moment the daemon is asked. */
   profile: Profile | undefined
   kind: Kind = 'vm'
+  given: Arguments | undefined
 
   constructor(shell: Shell, json: boolean) {
     this.#shell = shell
@@ -154,8 +156,8 @@ class Failures {
 
   tell(error: unknown, name: string | undefined): ExitStatus {
     const nowMs = this.#shell.nowMs()
-    const { profile, kind } = this
-    const explanation = explain(error, { profile, kind, name: name ?? 'NAME', nowMs })
+    const { profile, kind, given } = this
+    const explanation = explain(error, { profile, kind, name: name ?? 'NAME', given, nowMs })
     this.#shell.stderr.write(this.#json ? asJson(explanation, { [kind]: name }) : this.#asText(explanation))
     return explanation.status
   }

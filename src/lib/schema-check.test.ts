@@ -48,6 +48,16 @@ for (const [value, pointer, code, detail] of cases) {
   })
 }
 
+test('a name that is not allowed is one complaint, at that name', () => {
+  const named = checkerFor(
+    Type.Unsafe({ type: 'object', propertyNames: { type: 'string', pattern: '^[a-z]+$' } }),
+    new Map([['^[a-z]+$', 'must be lower-case letters']]),
+  )
+  assert.deepEqual(named({ 'A b': 1, ok: 2 }), [
+    { pointer: '/A b', code: 'malformed', detail: 'must be lower-case letters' },
+  ])
+})
+
 test('several complaints come at once, and a flood of them is cut', () => {
   assert.equal(check({ cores: 0, mode: 'x' }).length, 2)
   const flood = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`k${index}`, 1]))

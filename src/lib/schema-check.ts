@@ -80,6 +80,9 @@ function complaintsOf(
     // An unknown member fails twice: here, and at the `false` of `additionalProperties`, which comes first.
     case 'additionalProperties':
       return []
+    // So does a name that is not allowed: here, and at the rule that it breaks.
+    case 'propertyNames':
+      return []
     case 'boolean':
       return [
         unknownMember(pointer, rulesAt(schema, failure.schemaPath.replace(/\/additionalProperties$/, ''))),

@@ -31,11 +31,20 @@ for (const [given, meant] of [
   })
 }
 
-test('a fault in a member of the request names the option that it comes from, with its unit', async (t) => {
+test('a fault in a member of the request names the option that it comes from, with its value and unit', async (t) => {
   const stage = await startCtlStage(t, pki)
   const { err } = await create(stage, 'web-1', '--memory 10M --mac 01:00:5e:00:00:01')
-  assert.match(err, /memory_mib \(--memory, in MiB\) must be between 64/)
-  assert.match(err, /mac_address \(--mac\) must be a unicast MAC/)
+  assert.match(err, /memory_mib \(--memory 10M, in MiB\) must be between 64/)
+  assert.match(err, /mac_address \(--mac 01:00:5e:00:00:01\) must be a unicast MAC/)
+})
+
+test('a label that is refused is told with its text, and whether its key or its value is wrong', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const key = await create(stage, 'web-1', '--label Foo!=x')
+  assert.match(key.err, /\/labels\/… \(--label Foo!=x\) must have a key of 1 to 128 letters/)
+  assert.doesNotMatch(key.err, /1 more/)
+  const value = await create(stage, 'web-1', '--label tier=x!')
+  assert.match(value.err, /\/labels\/tier \(--label tier=x!\) must have a value of at most 63 letters/)
 })
 
 test('a conflict says in which members the requests differ, and nothing of their values', async (t) => {

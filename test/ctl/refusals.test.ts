@@ -156,8 +156,8 @@ test('a refusal of the daemon is status 1, in its words and with what to do next
   )
   const malformed = await stage.run(`vm create web-2 ${IMAGES} --memory 1 --cpu 99`)
   assert.equal(malformed.status, 1)
-  assert.match(malformed.err, /\/compute\/cpu_millicores \(--cpu, in millicores\) must be .*32000/)
-  assert.match(malformed.err, /\/compute\/memory_mib \(--memory, in MiB\) must be /)
+  assert.match(malformed.err, /\/compute\/cpu_millicores \(--cpu 99, in millicores\) must be .*32000/)
+  assert.match(malformed.err, /\/compute\/memory_mib \(--memory 1, in MiB\) must be /)
   stage.host.capacity.total.memoryMib = 600
   const full = await stage.run(`vm create web-2 ${IMAGES}`)
   assert.equal(full.status, 1)

@@ -40,8 +40,14 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [STORE_URL_PATTERN, 'must be an https: or http: URL'],
   [CIDR_PATTERN, 'must be a network in CIDR form, e.g. 192.0.2.0/24'],
   [PORTS_PATTERN, 'must be a port or a range of ports, e.g. "443" or "8000-8100"'],
-  [LABEL_KEY_PATTERN, 'must be 1 to 128 letters, digits, inner dots, hyphens, underscores and slashes'],
-  [LABEL_VALUE_PATTERN, 'must be at most 63 letters, digits, inner dots, hyphens and underscores'],
+  [
+    LABEL_KEY_PATTERN,
+    'must have a key of 1 to 128 letters, digits, inner dots, hyphens, underscores and slashes',
+  ],
+  [
+    LABEL_VALUE_PATTERN,
+    'must have a value of at most 63 letters, digits, inner dots, hyphens and underscores',
+  ],
   [LABEL_QUERY_PATTERN, 'must be labels like env=prod, joined by commas'],
   [CURSOR_PATTERN, 'must be the next_cursor of an earlier answer'],
   [SESSION_PATTERN, 'must be the session of an earlier attached message: 16 lower-case hexadecimal digits'],
