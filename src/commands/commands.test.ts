@@ -6,7 +6,8 @@ import { deleteVm } from './delete-vm.ts'
 import { setPower } from './set-power.ts'
 import { SignedUrl } from '../core/storage/signed-url.ts'
 import type { CreateVm } from '../core/vm/create.ts'
-import type { Sha256, VmId } from '../core/vm/ids.ts'
+import type { Generation, Sha256, VmId } from '../core/vm/ids.ts'
+import type { Fault } from '../core/vm/record.ts'
 
 const kernel = 'b'.repeat(64) as Sha256
 
@@ -28,6 +29,25 @@ test('the same request again changes nothing, even after the power was changed s
   assert.equal(changed, false)
   assert.equal(record.generations.desired, 2)
   assert.deepEqual(pokes, [])
+})
+
+test('a power that is desired already is tried again at once after a fault, and raises no generation', (t) => {
+  const { context, id, store, pokes, accepted } = commandStage(t)
+  createVm(context, id, createRequest({}, '1'))
+  pokes.length = 0
+  const fault: Fault = {
+    code: 'storage_full',
+    step: 'storage.ensure-disk',
+    message: 'no room',
+    generation: 1 as Generation,
+    sinceMs: 1,
+    attempt: 3,
+    nextAttemptAtMs: 60_000,
+  }
+  store.vms.recordProgress(id, { observed: { state: 'failed', sinceMs: 1, fault }, nowMs: 1 })
+  const { record, changed } = accepted(setPower(context, id, 'running'))
+  assert.deepEqual([changed, record.generations.desired], [false, 1])
+  assert.deepEqual(pokes, ['web-1: power running again'])
 })
 
 test('fresh URLs in a repeat replace the stored ones and raise no generation', (t) => {

@@ -64,6 +64,18 @@ test('a VM whose kernel and rootfs are swapped gets no disk, and says which imag
   assert.equal(host.fakeUnits.specOf(vm().id), undefined)
 })
 
+test('asking again for the power that failed is tried at once, long before the next attempt is due', async (t) => {
+  const { host, context, id, vm, create, shown, idle } = await reconcileStage(t)
+  host.storage.failNext('ensureDisk', fault('storage_read_only'))
+  create()
+  await idle()
+  assert.equal(shown(), 'failed storage_read_only')
+  setPower(context, id, 'running')
+  await idle()
+  assert.equal(shown(), 'running')
+  assert.deepEqual(vm().generations, { desired: 1, observed: 1 })
+})
+
 test('the size of a disk that the last look did not see is kept on record and marked', async (t) => {
   const { host, vm, create, idle, pokeAll } = await reconcileStage(t)
   create()

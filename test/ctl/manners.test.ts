@@ -1,9 +1,12 @@
 /** What the program says in small: about itself, about what it was given, and about what changed. */
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { before, test } from 'node:test'
 import { makePki } from '../daemon/support/controller-host.ts'
 import { ctl, startCtlStage } from './support/ctl-stage.ts'
-import { create, IMAGES, settle } from './support/vms.ts'
+import { create, fail, IMAGES, settle } from './support/vms.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 
 let pki: Pki
@@ -63,6 +66,34 @@ test('a change that the host has no part in is done when it is answered', async 
   await create(stage, 'web-1')
   settle(stage, 'web-1')
   assert.equal((await stage.run('vm set web-1 --label env=prod')).out, 'web-1: changed\n')
+})
+
+test('a dry run of a creation says whether it has keys and user data, and shows none of them', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const folder = mkdtempSync(join(tmpdir(), 'access-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const [key, data] = [join(folder, 'id.pub'), join(folder, 'user-data')]
+  writeFileSync(key, 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA me\n')
+  writeFileSync(data, '#cloud-config\n')
+  const { out, err } = await create(stage, 'web-1', `--ssh-key ${key} --user-data ${data} --dry-run`)
+  assert.match(out, /\n {2}and, which no answer shows: 1 SSH key and user data of 14 bytes\n/, err)
+  assert.doesNotMatch(out, /AAAA|cloud-config/)
+  const bare = await create(stage, 'web-1', '--dry-run')
+  assert.match(bare.out, /which no answer shows: no SSH key and no user data\n/)
+})
+
+test('a start of a VM that failed says that it is tried again now', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  fail(stage, 'web-1')
+  const { out } = await stage.run('vm start web-1')
+  assert.equal(
+    out,
+    'web-1: nothing to change; the daemon tries again now what failed: no room, in storage.ensure-disk. ' +
+      'To see it through: vmhostctl vm wait web-1\n',
+  )
+  assert.deepEqual(stage.host.pokes.at(-1), 'web-1: power running again')
+  assert.match((await create(stage, 'web-1')).out, /nothing to change; the daemon goes on trying: no room/)
 })
 
 test('the deletion of a snapshot that is not there says so', async (t) => {

@@ -20,22 +20,34 @@ export const dryRunQuery = ({ given }: Context): { dry_run?: true } =>
 
 type VmCall = Parameters<typeof answered<Vm>>[0]
 
-/** Sends a change of one VM, waits for it where asked to, and shows what came of it. */
-export async function changeVm(context: Context, call: VmCall, goal: Goal = 'settled'): Promise<ExitStatus> {
+/** What is particular to one kind of change. */
+type Terms = {
+  /** What is waited for with --wait. */
+  readonly goal?: Goal
+  /** The daemon tries again at once what failed, although nothing changes. */
+  readonly triesAgain?: boolean
+  /** What the request has besides, which no answer shows. */
+  readonly unshown?: string
+}
+
+/** Sends a change of one VM, waits for it if asked to, and shows what came of it. */
+export async function changeVm(context: Context, call: VmCall, terms: Terms = {}): Promise<ExitStatus> {
+  const { goal = 'settled' } = terms
   const answer = await answered<Vm>(call)
   const { id } = answer.data
-  if (answer.data.dry_run !== undefined) showDryRun(context, answer.data)
+  if (answer.data.dry_run !== undefined) showDryRun(context, answer.data, terms)
   else if (context.given.isSet('wait'))
     showWaited(context, id, await waitForVm(context, id, goal, { wasThere: true }))
   else if (answer.status === 200 && typeof goal === 'object' && isAway(answer.data))
     showAsked(context, answer.data)
-  else showTaken(context, answer, goal)
+  else showTaken(context, answer, terms)
   return exitStatus.done
 }
 
-function showTaken({ json, answer, say }: Context, { data: vm, status }: Answered<Vm>, goal: Goal): void {
+function showTaken({ json, answer, say }: Context, { data: vm, status }: Answered<Vm>, terms: Terms): void {
+  const { goal } = terms
   if (json) answer(vm)
-  else if (status === 200) say(`${vm.id}: nothing to change${troubleWords(vm)}`)
+  else if (status === 200) say(`${vm.id}: nothing to change${troubleWords(vm, terms)}`)
   // Labels and protection: the host has no part in them.
   else if (isSettled(vm) && goal !== 'gone') say(`${vm.id}: changed`)
   else {
@@ -54,8 +66,11 @@ function showAsked({ json, answer, say }: Context, vm: Vm): void {
 }
 
 /** An error says that the daemon is not done, although nothing more is asked of it. */
-function troubleWords({ observed: { error } }: Vm): string {
-  return error === undefined ? '' : `; the daemon goes on trying: ${printable(causeFirst(error))}`
+function troubleWords({ id, observed: { error } }: Vm, { triesAgain = false }: Terms): string {
+  if (error === undefined) return ''
+  const cause = printable(causeFirst(error))
+  if (!triesAgain) return `; the daemon goes on trying: ${cause}`
+  return `; the daemon tries again now what failed: ${cause}. To see it through: vmhostctl vm wait ${id}`
 }
 
 function showWaited({ json, answer, say }: Context, id: string, vm: Vm | undefined): void {
@@ -69,7 +84,7 @@ export function settledWords(vm: Vm): string {
   return `${vm.id}: ${state}, generation ${generationWords(vm)}${isSettled(vm) ? but : ''}`
 }
 
-function showDryRun({ json, answer, say }: Context, vm: Vm): void {
+function showDryRun({ json, answer, say }: Context, vm: Vm, { unshown }: Terms): void {
   if (json) {
     answer(vm)
     return
@@ -78,6 +93,7 @@ function showDryRun({ json, answer, say }: Context, vm: Vm): void {
   say(changed ? `${vm.id}: would be taken, and change` : `${vm.id}: nothing would change`)
   for (const { pointer, from, to } of changes)
     for (const line of changeLines(pointer, from, to)) say(`  ${line}`)
+  if (unshown !== undefined) say(`  and, which no answer shows: ${unshown}`)
   if (plan !== undefined) say(`\nThe host would then:\n${plan.text.trimEnd().replaceAll(/^/gm, '  ')}`)
 }
 

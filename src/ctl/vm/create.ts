@@ -83,7 +83,8 @@ export const createCommand: Command = {
   run: async (context) => {
     const params = { path: { id: context.given.operand }, query: dryRunQuery(context) }
     const body = await requestOf(context)
-    return changeVm(context, context.client().PUT('/v1/vms/{id}', { params, body }))
+    const call = context.client().PUT('/v1/vms/{id}', { params, body })
+    return changeVm(context, call, { unshown: accessWords(body) })
   },
 }
 
@@ -176,6 +177,16 @@ async function givenAccess(context: Context): Promise<Pick<Draft, 'user_data' | 
     ...(text === undefined ? {} : { user_data: text }),
     ...(keys.length === 0 ? {} : { ssh_authorized_keys: keys }),
   }
+}
+
+/** What a request has that the daemon never shows. */
+function accessWords({ ssh_authorized_keys: given, user_data: userData }: CreateVm): string {
+  // A file may have anything in its place; the daemon says so.
+  const keys = Array.isArray(given) ? given.length : 0
+  const keysWords = keys === 0 ? 'no SSH key' : `${keys} SSH key${keys === 1 ? '' : 's'}`
+  const dataWords =
+    typeof userData === 'string' ? `user data of ${Buffer.byteLength(userData)} bytes` : 'no user data'
+  return `${keysWords} and ${dataWords}`
 }
 
 /** The keys of a .pub or authorized_keys file (sshd(8)): neither comments nor, by accident, a private key. */

@@ -25,11 +25,10 @@ const powerCommand = ({ verb, state, summary, description }: PowerWords): Comman
   run: (context) =>
     eachNamed(context, (id) => {
       const params = { path: { id }, query: dryRunQuery(context) }
-      return changeVm(
-        context,
-        context.client().PUT('/v1/vms/{id}/power', { params, body: { state } }),
-        state === 'running' ? { state } : 'settled',
-      )
+      return changeVm(context, context.client().PUT('/v1/vms/{id}/power', { params, body: { state } }), {
+        triesAgain: true,
+        ...(state === 'running' ? { goal: { state } } : {}),
+      })
     }),
 })
 
@@ -38,7 +37,8 @@ export const startCommand = powerCommand({
   state: 'running',
   summary: 'start VMs',
   description:
-    'From stopped it boots; from paused or asleep it goes on where it was. --wait ends when its guest runs.',
+    'From stopped it boots; from paused or asleep it goes on where it was. What failed is tried again at once. --wait ends when ' +
+    'its guest runs.',
 })
 
 export const stopCommand = powerCommand({

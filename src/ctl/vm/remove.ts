@@ -16,6 +16,6 @@ export const removeCommand: Command = {
   run: (context) =>
     eachNamed(context, (id) => {
       const params = { path: { id }, query: dryRunQuery(context) }
-      return changeVm(context, context.client().DELETE('/v1/vms/{id}', { params }), 'gone')
+      return changeVm(context, context.client().DELETE('/v1/vms/{id}', { params }), { goal: 'gone' })
     }),
 }

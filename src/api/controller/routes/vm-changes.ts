@@ -82,7 +82,8 @@ function putPower(app: App, rooms: ControllerRooms): void {
       'From any state to any other. From `stopped` to `paused` the VM is started paused. `running` wakes a VM that sleeps. ' +
       'That is a change although `running` was desired before: it raises a generation, which is reached when the guest is ' +
       'back. The same request again while the wake is under way changes nothing. `stopped` throws saved state away, and ' +
-      'is the way out if it cannot be used. A stop that was accepted is carried out before any later start.',
+      'is the way out if it cannot be used. A stop that was accepted is carried out before any later start. The power that ' +
+      'is desired already changes nothing; if `observed.fault` is there, the host is tried again at once.',
     body: ref('SetPower'),
   }
   app.put('/v1/vms/:id/power', { schema }, async (request, reply): Promise<VmWire> => {
