@@ -11,8 +11,10 @@ export interface SavedStates {
    * is of another disk or VM, or whose files are not as they were published is `unusable`.
    */
   inspect(id: VmId, monitor: SavingMonitor): Promise<SavedState>
-  /** The VM's own directory for saves, in which its monitor may write; there from then on, and empty of unfinished saves. */
-  ensureDirectory(id: VmId, userId: UserId): Promise<void>
+  /** The VM's own directory for saves: there from then on, empty, and nothing that its monitor can make a file in. */
+  ensureDirectory(id: VmId): Promise<void>
+  /** Afterwards that directory holds an empty file for the memory, and nothing else. The VM's monitor can write to it. */
+  ensureMemoryFile(id: VmId, userId: UserId): Promise<void>
   /** Where the monitor writes memory, and from where it reads it once that is published. Absolute paths. */
   paths(id: VmId): { readonly directory: string; readonly writing: string; readonly published: string }
   /**

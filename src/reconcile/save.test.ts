@@ -11,7 +11,7 @@ type Stage = Awaited<ReturnType<typeof sleepStage>>
 /** Where a save may stand still, by what it calls then. */
 const POINTS: Record<string, (stage: Stage) => () => void> = {
   'while it is paused': ({ host }) => host.monitor.holdNext('ensurePaused'),
-  'while its directory is made': ({ host }) => host.savedStates.holdNext('ensureDirectory'),
+  'while its file is made': ({ host }) => host.savedStates.holdNext('ensureMemoryFile'),
   'while it is saved': ({ host }) => host.monitor.holdNext('save'),
   'while it is published': ({ host }) => host.savedStates.holdNext('publish'),
 }

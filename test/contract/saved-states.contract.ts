@@ -56,6 +56,7 @@ export function savedStatesContract(
     test(`${name}: ${what}`, options, async (t) => body(await set(t)))
   }
   promisePublication(promise)
+  promisePlaces(promise)
   promiseRefusal(promise)
   promiseRemoval(promise)
 }
@@ -64,7 +65,7 @@ type Promising = (what: string, body: (stage: SavedStatesStage) => Promise<void>
 
 async function saved(stage: SavedStatesStage, vm: VmId): Promise<void> {
   await stage.makeDisk(vm)
-  await stage.states.ensureDirectory(vm, stage.userId)
+  await stage.states.ensureMemoryFile(vm, stage.userId)
   await stage.save(vm)
 }
 
@@ -88,7 +89,9 @@ function promisePublication(promise: Promising): void {
     const { states } = stage
     assert.equal(await kindOf(states), 'absent')
     await stage.makeDisk(id)
-    await states.ensureDirectory(id, stage.userId)
+    await states.ensureDirectory(id)
+    assert.equal(await kindOf(states), 'absent')
+    await states.ensureMemoryFile(id, stage.userId)
     assert.equal(await kindOf(states), 'absent')
     await stage.save(id)
     assert.equal(await kindOf(states), 'unfinished')
@@ -124,23 +127,30 @@ function promisePublication(promise: Promising): void {
     await states.verify(id, never)
   })
 
-  promise('without a file of the monitor nothing is published', async (stage) => {
+  promise('nothing is published when the monitor wrote no memory', async (stage) => {
     const { states } = stage
     await stage.makeDisk(id)
-    await states.ensureDirectory(id, stage.userId)
+    await states.ensureDirectory(id)
+    await assert.rejects(states.publish(id, terms, never), isFault('save_failed'))
+    await states.ensureMemoryFile(id, stage.userId)
     await assert.rejects(states.publish(id, terms, never), isFault('save_failed'))
     assert.equal(await kindOf(states), 'absent')
   })
+}
 
-  promise('making the directory again sweeps an unfinished save, and no published one', async (stage) => {
-    const { states } = stage
-    await saved(stage, id)
-    await states.ensureDirectory(id, stage.userId)
-    assert.equal(await kindOf(states), 'absent')
-    await stage.save(id)
-    await states.publish(id, terms, never)
-    await states.ensureDirectory(id, stage.userId)
-    assert.equal(await kindOf(states), 'present')
+function promisePlaces(promise: Promising): void {
+  promise('making the directory or the file again sweeps unfinished saves alone', async (stage) => {
+    const { states, userId } = stage
+    for (const again of [() => states.ensureDirectory(id), () => states.ensureMemoryFile(id, userId)]) {
+      await saved(stage, id)
+      await again()
+      assert.equal(await kindOf(states), 'absent')
+    }
+    await published(stage)
+    for (const again of [() => states.ensureDirectory(id), () => states.ensureMemoryFile(id, userId)]) {
+      await again()
+      assert.equal(await kindOf(states), 'present')
+    }
     await states.verify(id, never)
   })
 
@@ -242,7 +252,8 @@ function promiseRemoval(promise: Promising): void {
       () => states.inspect(other, monitor),
       () => states.removePublished(id),
       () => states.remove(id),
-      () => states.ensureDirectory(id, stage.userId),
+      () => states.ensureDirectory(id),
+      () => states.ensureMemoryFile(id, stage.userId),
       () => states.publish(id, terms, never),
       () => states.verify(id, never),
     ]) {

@@ -11,6 +11,7 @@ import type { SavedFiles } from './saved-files.ts'
 export type SavedStatesMethod =
   | 'inspect'
   | 'ensureDirectory'
+  | 'ensureMemoryFile'
   | 'publish'
   | 'verify'
   | 'removePublished'
@@ -78,11 +79,13 @@ export class FakeSavedStates implements SavedStates {
     })
   }
 
-  ensureDirectory(id: VmId, _userId: UserId): Promise<void> {
-    return this.#faults.run('ensureDirectory', () => {
-      this.#look()
-      this.#files.remove(this.paths(id).writing)
-    })
+  ensureDirectory(id: VmId): Promise<void> {
+    return this.#faults.run('ensureDirectory', () => this.#sweep(id))
+  }
+
+  /** An empty file is no save, so there is none here. */
+  ensureMemoryFile(id: VmId, _userId: UserId): Promise<void> {
+    return this.#faults.run('ensureMemoryFile', () => this.#sweep(id))
   }
 
   paths(id: VmId): { readonly directory: string; readonly writing: string; readonly published: string } {
@@ -129,6 +132,11 @@ export class FakeSavedStates implements SavedStates {
       this.#look()
       this.#clear(id)
     })
+  }
+
+  #sweep(id: VmId): void {
+    this.#look()
+    this.#files.remove(this.paths(id).writing)
   }
 
   #clear(id: VmId): void {

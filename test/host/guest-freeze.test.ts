@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { until } from '../contract/until.ts'
 import { skip } from './in-lab.ts'
-import { BOOT_MS, id, stageOf } from './sandboxed-vm-stage.ts'
+import { BOOT_MS, id, stageOf, userId } from './sandboxed-vm-stage.ts'
 import type { SandboxStage } from './sandboxed-vm-stage.ts'
 
 const never = new AbortController().signal
@@ -35,6 +35,7 @@ test('a guest freezes the disk that it runs on, and after it was restored too', 
   t.diagnostic(`freezing took ${(await freezes(stage)).toFixed(1)} ms`)
 
   await monitor.ensurePaused(id, never)
+  await savedStates.ensureMemoryFile(id, userId)
   const saving = await monitor.save(id, savedStates.paths(id).writing, never)
   const compute = { cpuMillicores: 1000, memoryMib: 128 }
   await savedStates.publish(id, { savedAtMs: Date.now(), monitor: saving, compute }, never)

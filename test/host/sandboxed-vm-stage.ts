@@ -49,7 +49,7 @@ async function machineIn(pool: Pool, ptsPath: string, changes: Partial<MachineSp
   await pool.ensureDisk({ id, userId, sizeMib: DISK_MIB, rootfsSha256, mark: markOfTests }, never)
   const content = { id, instanceId: 'i-1', sshAuthorizedKeys: [], daemonSshKey: 'ssh-ed25519 AAAA' }
   await pool.ensureSeed(id, userId, renderSeed(content, sha256))
-  await pool.savedStates.ensureDirectory(id, userId)
+  await pool.savedStates.ensureDirectory(id)
   const files = pool.files(id, [
     { role: 'kernel', sha256: kernel },
     { role: 'initrd', sha256: initrd },

@@ -97,7 +97,7 @@ test(
       // As far as it came before it ended.
       await rename(dirname(stage.file(id, 'memory')), join(stage.pool.directory, 'tmp', 'saved-before'))
       assert.ok(statSync(bound).blocks > 0)
-      await stage.reopen().ensureDirectory(id, stage.userId)
+      await stage.reopen().ensureDirectory(id)
       assert.equal(statSync(bound).blocks, 0)
       assert.deepEqual(readdirSync(join(stage.pool.directory, 'tmp')), [])
     } finally {
@@ -110,7 +110,7 @@ test('memory whose length changes while it is read is damaged, or was not saved'
   const stage = await savedOn('xfs', t)
   const { states, userId } = stage
   await stage.makeDisk(id)
-  await states.ensureDirectory(id, userId)
+  await states.ensureDirectory(id)
   const { writing, published: memory } = states.paths(id)
   // One stretch of data, of which the end is found before it is read.
   const write = (): void => {

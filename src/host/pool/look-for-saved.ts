@@ -9,7 +9,7 @@ import type { Result } from '../../lib/result.ts'
 import { lstat, readdir, readFile } from './pool-files.ts'
 import { MEMORY, SAVE, SAVED, SAVED_UNFINISHED } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
-import { diskIdentity, metadataPath } from './prepare-saved.ts'
+import { diskIdentity, holdsMemory, metadataPath } from './prepare-saved.ts'
 import { ifThere } from './storage-fault.ts'
 
 /** What is saved of a VM. For one that never slept it costs two looks into directories. Throws what looking throws. */
@@ -18,9 +18,8 @@ export async function lookForSaved(paths: PoolPaths, id: VmId, monitor: SavingMo
   if (names.includes(SAVED)) return judge(paths, id, monitor)
   if (names.includes(SAVED_UNFINISHED)) return { kind: 'unfinished' }
   if (!names.includes(SAVE)) return { kind: 'absent' }
-  // Anything else in there is the monitor's litter.
   const written = await ifThere(lstat(join(paths.save(id), MEMORY)))
-  return { kind: written?.isFile() === true ? 'unfinished' : 'absent' }
+  return { kind: holdsMemory(written) ? 'unfinished' : 'absent' }
 }
 
 export async function readSavedMetadata(

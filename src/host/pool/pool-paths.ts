@@ -9,7 +9,7 @@ import type { Sha256, VmId } from '../../core/vm/ids.ts'
  *     images/<sha256>            verified, read-only, shared by all
  *     disks/<vm id>/disk.raw     the VM's, a clone of its rootfs image
  *     disks/<vm id>/disk.json    whose disk that is, and what it was made of; written before it
- *     disks/<vm id>/save/        the one place where the VM's monitor may write files of its own; `memory` is one
+ *     disks/<vm id>/save/        holds `memory` during a save, the one file in it that the VM's monitor may write to
  *     disks/<vm id>/saved/       the guest's memory and metadata.json; saved.tmp/ while they are being made
  *     disks/<vm id>/seed.iso     a link to seed-<digest>.iso beside it, so that the digest can be read without the disk
  *     staging/<staging id>/      of one snapshot, until it is sent: disk.raw, a clone of the VM's disk; packed.zst, its compressed

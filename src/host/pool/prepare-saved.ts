@@ -1,4 +1,5 @@
 import { constants } from 'node:fs'
+import type { Stats } from 'node:fs'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
@@ -44,7 +45,7 @@ export async function prepareSaved(preparation: Preparation): Promise<SavedMetad
   // Without O_NONBLOCK a FIFO would hold a thread until somebody writes to it (open(2)).
   const handle = await open(memory, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   try {
-    await own(handle, paths.save(id), doing)
+    await own(handle, doing)
     const before = await handle.stat({ bigint: true })
     const size = Number(before.size)
     const crc32 = await flushed(handle, size, preparation)
@@ -66,12 +67,15 @@ export async function prepareSaved(preparation: Preparation): Promise<SavedMetad
   }
 }
 
+/** Whether a monitor wrote to the file that the daemon made for it, which is empty until then. */
+export const holdsMemory = (found: Stats | undefined): boolean => found?.isFile() === true && found.size > 0
+
 /** Moves the monitor's file out of its reach. */
 export async function takeOver({ paths, id, doing, signal }: Preparation): Promise<void> {
   const directory = paths.savedUnfinished(id)
   const written = join(paths.save(id), MEMORY)
   const found = await ifThere(lstat(written))
-  if (found?.isFile() !== true) throw saveFailed(doing, 'the monitor left no file')
+  if (!holdsMemory(found)) throw saveFailed(doing, 'the monitor wrote no memory')
   signal.throwIfAborted()
   await mkdir(directory, { mode: PASSAGE_MODE })
   const made = await open(directory, 'r')
@@ -85,14 +89,13 @@ export async function takeOver({ paths, id, doing, signal }: Preparation): Promi
   await rename(written, join(directory, MEMORY))
 }
 
-async function own(handle: GatedFile, writerDirectory: string, doing: string): Promise<void> {
+async function own(handle: GatedFile, doing: string): Promise<void> {
   const found = await handle.stat()
   // A second name would be a way for its owner to keep it.
   if (!found.isFile() || found.nlink !== 1)
     throw saveFailed(doing, 'what the monitor left is not a file of its own')
-  const { uid } = await stat(writerDirectory)
   await handle.chmod(MEMORY_MODE)
-  await handle.chown(0, uid)
+  await handle.chown(0, found.uid)
 }
 
 type Flushing = Pick<Preparation, 'doing' | 'flushes' | 'signal'>

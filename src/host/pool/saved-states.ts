@@ -16,14 +16,14 @@ import { checksumOf, FileCutShort } from './checksum.ts'
 import { DISCARDED_PREFIX, discardSaved } from './discard-saved.ts'
 import { sync } from './durable.ts'
 import { lookForSaved, readSavedMetadata } from './look-for-saved.ts'
-import { chmod, chown, lstat, mkdir, open, readdir, removeFile, rename, stat, unlink } from './pool-files.ts'
+import { lstat, open, removeFile, rename, stat } from './pool-files.ts'
 import { sightPool } from './pool-marker.ts'
-import { MEMORY, PRIVATE_MODE } from './pool-paths.ts'
+import { MEMORY } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import { prepareSaved, takeOver } from './prepare-saved.ts'
 import type { Preparation } from './prepare-saved.ts'
-import { errnoOf, ifThere, storageFault } from './storage-fault.ts'
-import { makeVmDirectory } from './vm-directory.ts'
+import { emptySaveDirectory, makeMemoryFile, makeSaveDirectory } from './save-directory.ts'
+import { ifThere, storageFault } from './storage-fault.ts'
 
 export type PoolSavedStatesOptions = {
   readonly paths: PoolPaths
@@ -95,24 +95,28 @@ export class PoolSavedStates implements SavedStates {
     if (vm === true) this.#lasting.add(id)
   }
 
-  async ensureDirectory(id: VmId, userId: UserId): Promise<void> {
+  async ensureDirectory(id: VmId): Promise<void> {
     const doing = `making the directory for the saves of VM ${id}`
     await this.#ready()
     await this.#takingOver.get(id)?.catch(() => {})
     try {
-      const path = this.#paths.save(id)
-      if ((await ifThere(stat(path))) === undefined) {
-        await makeVmDirectory(this.#paths, id)
-        await mkdir(path, { mode: PRIVATE_MODE })
+      if ((await ifThere(stat(this.#paths.save(id)))) === undefined) {
+        await makeSaveDirectory(this.#paths, id)
         await this.#sync(this.#paths.vm(id))
       }
-      const { uid, gid, mode } = await stat(path)
-      if (uid !== userId || gid !== userId) await chown(path, userId, userId)
-      if ((mode & 0o7777) !== PRIVATE_MODE) await chmod(path, PRIVATE_MODE)
-      for (const name of await readdir(path)) await removeEntry(join(path, name))
+      await emptySaveDirectory(this.#paths, id)
       this.#discard(id, await this.#retire(this.#paths.savedUnfinished(id)))
     } catch (error) {
       throw storageFault(error, doing)
+    }
+  }
+
+  async ensureMemoryFile(id: VmId, userId: UserId): Promise<void> {
+    await this.ensureDirectory(id)
+    try {
+      await makeMemoryFile(this.#paths, id, userId)
+    } catch (error) {
+      throw storageFault(error, `making the file for the memory of VM ${id}`)
     }
   }
 
@@ -247,15 +251,3 @@ export class PoolSavedStates implements SavedStates {
 
 const corruptFault = (doing: string, because: string): HostFault =>
   new HostFault('saved_state_corrupt', doing, { cause: new Error(because) })
-
-/** Not what is in a directory: while its owner may change what is where, that would be a way to anywhere. */
-async function removeEntry(path: string): Promise<void> {
-  try {
-    await unlink(path)
-  } catch (error) {
-    if (!UNLINK_OF_DIRECTORY.has(errnoOf(error))) throw error
-  }
-}
-
-/** Linux says the first (unlink(2)), POSIX the second. */
-const UNLINK_OF_DIRECTORY: ReadonlySet<string | undefined> = new Set(['EISDIR', 'EPERM'])

@@ -57,7 +57,7 @@ async function save(context: StepContext, { isIdle, signal, course }: Saving): P
   await host.monitor.ensurePaused(id, signal)
   // A packet that came before the guest stood still may have been taken by it; then it has something to do.
   if (!(await isIdle())) return false
-  await host.savedStates.ensureDirectory(id, record.host.userId)
+  await host.savedStates.ensureMemoryFile(id, record.host.userId)
   const monitor = await host.monitor.save(id, host.savedStates.paths(id).writing, signal)
   if (!(await isIdle())) return false
   signal.throwIfAborted()

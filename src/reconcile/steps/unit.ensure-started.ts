@@ -10,7 +10,7 @@ import type { Executor, StepContext } from './executor.ts'
 /** Afterwards the unit is active, with the VM's stored console as its terminal. */
 export const ensureStarted: Executor<'unit.ensure-started'> = async (step, context) => {
   const { host, record, intent, signal } = context
-  await host.savedStates.ensureDirectory(record.id, record.host.userId)
+  await host.savedStates.ensureDirectory(record.id)
   const machine = await machineOf(context, step)
   await host.units.ensureStarted(record.id, host.monitor.unitSpec(machine), signal)
   if (intent.tap !== undefined) await restartIdleClock(context)
