@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { until } from './until.ts'
 import { heardOf, history, other, third, viewOf, web } from './consoles-stage.ts'
@@ -93,6 +94,37 @@ function terminalContract(promise: Promised): void {
     )
     await stage.consoles().removeMaster(web)
     assert.equal((await viewOf(stage, web)).inputWaiting, 0)
+    await stage.restart()
+    assert.equal((await viewOf(stage, web)).inputWaiting, 0, 'what was delivered waits no more')
+  })
+
+  promise('more input than may wait is held back until a terminal has taken some of it', async (stage) => {
+    await stage.consoles().ensureMaster(web)
+    await stage.readInput(web, false)
+    await stage.consoles().removeMaster(web)
+    await stage.type(web, 'y'.repeat(limits.consoleInputBytesMax + 1))
+    assert.ok((await viewOf(stage, web)).inputWaiting > limits.consoleInputBytesMax)
+    assert.equal((await stage.heard(web))[0]?.rooms, 0)
+    await stage.consoles().ensureMaster(web)
+    await stage.readInput(web, true)
+    await heardOf(stage, web, ({ rooms }) => rooms === 1)
+  })
+
+  promise('what was typed before the end of a session is not typed into the next', async (stage) => {
+    await stage.consoles().ensureMaster(web)
+    await stage.consoles().removeMaster(web)
+    await stage.type(web, 'for the guest that ended')
+    await stage.consoles().endSession(web)
+    await stage.restart()
+    await stage.consoles().ensureMaster(web)
+    assert.equal((await viewOf(stage, web)).inputWaiting, 0)
+    await stage.readInput(web, true)
+    await stage.type(web, 'new')
+    await until(
+      () => stage.typed(web),
+      (typed) => typed === 'new',
+      5000,
+    )
   })
 
   promise('the next terminal has the size that the session was given last', async (stage) => {

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -187,18 +196,44 @@ test('a history lives until its console is removed; what is no history goes at a
   const first = newLife(t, store, { runDirectory })
   for (const id of ['web-1', 'web-2', 'web-3', 'web-4'] as VmId[]) await first.ensureMaster(id)
   assert.equal(statSync(`${runDirectory}/console`).mode & 0o777, 0o700)
-  await first.removeMaster('web-2' as VmId)
+  for (const id of ['web-2', 'web-3', 'web-4'] as VmId[]) {
+    await first.removeMaster(id)
+    first.session(id)?.write(Buffer.from('typed'))
+  }
   await first.endSession('web-3' as VmId)
   await first.remove('web-4' as VmId)
-  assert.deepEqual(histories(), ['web-1', 'web-2', 'web-3'])
+  assert.deepEqual(histories(), ['web-1', 'web-2', 'web-2.input', 'web-3'])
   first.close()
   writeFileSync(`${runDirectory}/console/gone-1`, '')
   writeFileSync(`${runDirectory}/console/web-9.new`, '')
   const second = newLife(t, store, { runDirectory })
   assert.equal(second.adopt(), 1)
-  assert.deepEqual(histories(), ['web-1', 'web-2', 'web-3'])
+  assert.deepEqual(histories(), ['web-1', 'web-2', 'web-2.input', 'web-3'])
   assert.deepEqual(await second.inspect('web-2' as VmId), { kind: 'detached' })
   assert.deepEqual(await second.inspect('web-3' as VmId), { kind: 'ended' })
+})
+
+test('input that a daemon left behind at the end of a session goes to no later one', async (t) => {
+  const store = new MemoryDescriptorStore()
+  const runDirectory = runDirectoryOf(t)
+  const first = newLife(t, store, { runDirectory })
+  await first.ensureMaster(web)
+  await first.endSession(web)
+  first.close()
+  // As if it had been killed before it removed the file.
+  writeFileSync(`${runDirectory}/console/web-1.input`, 'for the guest that ended')
+  const second = newLife(t, store, { runDirectory })
+  second.adopt()
+  await second.ensureMaster(web)
+  // What its terminal was given and nobody read comes back from it.
+  await second.removeMaster(web)
+  assert.equal(second.session(web)?.inputWaiting, 0)
+  await second.endSession(web)
+  second.close()
+  writeFileSync(`${runDirectory}/console/web-1`, 'garbage')
+  writeFileSync(`${runDirectory}/console/web-1.input`, 'typed')
+  newLife(t, store, { runDirectory }).adopt()
+  assert.deepEqual(readdirSync(`${runDirectory}/console`), [])
 })
 
 test('a console without a terminal holds no file open', async (t) => {
@@ -208,6 +243,20 @@ test('a console without a terminal holds no file open', async (t) => {
   await consoles.ensureMaster(web)
   await consoles.removeMaster(web)
   assert.equal(await until(openFiles, (count) => count === before, 5000), before)
+})
+
+test('the history of a console that is removed or begun again is given back to the kernel', async (t) => {
+  const runDirectory = runDirectoryOf(t)
+  const consoles = newLife(t, new MemoryDescriptorStore(), { runDirectory })
+  const mapped = (): number => readFileSync('/proc/self/maps', 'utf8').split(runDirectory).length - 1
+  await consoles.ensureMaster(web)
+  const one = mapped()
+  assert.ok(one > 0)
+  await consoles.endSession(web)
+  await consoles.ensureMaster(web)
+  assert.equal(mapped(), one)
+  await consoles.remove(web)
+  assert.equal(mapped(), 0)
 })
 
 test('the last session stays until the next one can be used', async (t) => {
