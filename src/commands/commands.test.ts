@@ -76,6 +76,7 @@ for (const [url, because] of [
   ['file:///srv/images/../../etc/passwd', /outside/],
   ['file:///srv/images/..%2f..%2fetc/passwd', /outside/],
   ['file:///srv/imagesandmore/b', /outside/],
+  ['file:///srv/images/%ff', /outside/],
   ['file://elsewhere/srv/images/b', /another host/],
 ] as const) {
   test(`an image from ${url} is refused at the request`, (t) => {

@@ -115,6 +115,10 @@ test('the lengths of images are known from the looks that found them, which are 
   for (let look = 0; look < looks; look += 1) await nextLook()
   assert.equal(inspector.imageMib(sha256), 65)
   assert.equal(figures.looks.images, 2)
+  figures.break('images', new HostFault('storage_inspection_failed', 'listing the images'))
+  for (let look = 0; look < looks; look += 1) await nextLook()
+  assert.equal(figures.looks.images, 3)
+  assert.equal(inspector.imageMib(sha256), 65, 'a failed look takes nothing away')
   inspector.stop()
 })
 

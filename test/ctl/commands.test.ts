@@ -99,6 +99,8 @@ test('keys and user data come from files, and a private key is never sent', asyn
   const ignored = await create(stage, 'web-3', `--user-data ${file('release', 'ID=debian\n')}`)
   assert.equal(ignored.status, 0)
   assert.match(ignored.err, /^warning: web-3: the user data begins with none .*ignore it in silence\n/)
+  const forPrograms = await create(stage, 'web-4', `--user-data ${file('other', 'ID=debian\n')} --json`)
+  assert.deepEqual([forPrograms.status, forPrograms.err], [0, ''])
   const secret = file('id', '-----BEGIN OPENSSH PRIVATE KEY-----\n')
   const refused = await create(stage, 'web-2', `--ssh-key ${secret}`)
   assert.equal(refused.status, 2)
@@ -228,6 +230,11 @@ test('a change of the network keeps what is not given, and none or null removes 
   const limited = { bandwidth: { receive_mbit_per_second: 100 }, firewall: { inbound: [] } }
   assert.deepEqual(await network(`--ipv6 none --file ${file}`), { ipv4_address: '192.0.2.10', ...limited })
   assert.deepEqual(await network('--ipv4 192.0.2.11'), { ipv4_address: '192.0.2.11', ...limited })
+  writeFileSync(file, '{"ipv4_address": "192.0.2.12"}')
+  assert.deepEqual(await network(`--ipv4 192.0.2.13 --file ${file}`), {
+    ipv4_address: '192.0.2.13',
+    ...limited,
+  })
   writeFileSync(file, '{"firewall": null}')
   const { out } = await stage.run(`vm network web-1 --file ${file} --dry-run`)
   assert.match(out, /\/desired\/network\/firewall: \{"inbound":\[\]\} → nothing/)

@@ -185,6 +185,18 @@ test('a create request is refused, with a pointer to each fault and the fault in
   assert.ok(!host.logLines.join('').includes('CANARY'))
 })
 
+test('public keys of every kind are taken, with options before them and a comment behind', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const keys = [
+    'ssh-rsa AAAAB3NzaC1yc2E=',
+    'ecdsa-sha2-nistp256 AAAAE2VjZHNh== me at home',
+    'sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaA==',
+    'from="192.0.2.0/24",command="echo a b",no-pty ssh-ed25519 AAAAC3Nz me@host',
+  ]
+  const { status, json } = await host.call(put(createBody({ ssh_authorized_keys: keys })))
+  assert.equal(status, 202, JSON.stringify(json))
+})
+
 test('a power request is refused for an unknown state, a missing one and a member too many', async (t) => {
   const host = await startControllerHost(t, pki)
   const power = (body: unknown): Call => put(body, '/v1/vms/web-1/power')

@@ -140,6 +140,24 @@ test('a member of a network that is left out stays, null removes it, and a dry r
   assert.deepEqual(answer.json.desired.network, addresses)
 })
 
+test('null removes the bandwidth and each address of a stopped VM, and the host chooses its MAC address', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const addresses = { ipv4_address: '192.0.2.10', ipv6_address: '2001:db8::10' }
+  const given = { ...addresses, mac_address: '02:00:5e:10:00:01' }
+  const bandwidth = { receive_mbit_per_second: 200 }
+  await create(host, { power: 'stopped', network: { ...given, bandwidth } })
+  seenAs(host, 'stopped')
+  const networkAfter = async (change: object) => (await put(host, '/network', change)).json.desired.network
+  assert.deepEqual(await networkAfter({ bandwidth: null }), given)
+  const { ipv4_address: _ipv4, ...withoutIpv4 } = given
+  assert.deepEqual(await networkAfter({ ipv4_address: null }), withoutIpv4)
+  const { ipv6_address: _ipv6, ...macOnly } = withoutIpv4
+  assert.deepEqual(await networkAfter({ ipv6_address: null }), macOnly)
+  const { mac_address: chosen, ...rest } = await networkAfter({ mac_address: null })
+  assert.notEqual(chosen, given.mac_address)
+  assert.deepEqual(rest, {})
+})
+
 test('null in the network of a request to create a VM is refused', async (t) => {
   const host = await startControllerHost(t, pki)
   const network = { ipv4_address: '192.0.2.10', firewall: null, mac_address: null }
