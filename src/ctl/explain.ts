@@ -128,7 +128,7 @@ function problemAdvice(
         ? [`vmhostctl vm wait ${vm} --for gone ends when it is gone; then the name is free`]
         : []
     case 'image_in_use':
-      return ['vmhostctl vm ls --json tells under desired.image what each VM is made of']
+      return ['vmhostctl image ls names the VMs that are made of each image']
     case 'snapshot_failed':
       return [`vmhostctl snapshot rm ${name}, and take another one`]
     case 'snapshots_full':

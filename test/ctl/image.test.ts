@@ -28,7 +28,7 @@ async function fetch({ host: { host } }: CtlStage, content: Uint8Array): Promise
 function create({ host: { context, host } }: CtlStage, id: string, sha256: Sha256): void {
   const source = host.storage.offer(Buffer.from('any'))
   const images = (['rootfs', 'kernel'] as const).map((role) => ({ role, sha256, source }))
-  const request = createRequest()
+  const request = createRequest({ network: {} })
   const nowMs = Date.now() - HOUR_MS
   const made = createVm({ ...context, now: () => nowMs }, id as VmId, {
     ...request,
@@ -37,7 +37,7 @@ function create({ host: { context, host } }: CtlStage, id: string, sha256: Sha25
   assert.ok(made.ok, JSON.stringify(made))
 }
 
-test('images are listed with their size, who uses them, and since when they are there', async (t) => {
+test('images are listed with their size, their part, who uses them, and since when they are there', async (t) => {
   const stage = await startCtlStage(t, pki)
   assert.deepEqual(await stage.run('image ls'), {
     status: 0,
@@ -46,17 +46,17 @@ test('images are listed with their size, who uses them, and since when they are 
   })
   const used = await fetch(stage, Buffer.alloc(3 * 1024 * 1024))
   const unused = await fetch(stage, Buffer.from('other'))
-  create(stage, 'web-1', used)
+  for (const name of ['web-5', 'web-4', 'web-3', 'web-2', 'web-1']) create(stage, name, used)
   const { status, out, err } = await stage.run('image ls')
   assert.deepEqual([status, err], [0, ''])
   const rows = out
     .trimEnd()
     .split('\n')
     .map((line) => line.split(/ {2,}/))
-  assert.deepEqual(rows[0], ['IMAGE', 'SIZE', 'VMS', 'LAST USED', 'FETCHED'])
+  assert.deepEqual(rows[0], ['IMAGE', 'SIZE', 'PART', 'LAST USED', 'FETCHED', 'VMS'])
   const expected = [
-    [used.slice(0, 12), '3 MiB', '1', '1 h ago', '2 h ago'],
-    [unused.slice(0, 12), '1 MiB', '0', '-', '2 h ago'],
+    [used.slice(0, 12), '3 MiB', 'rootfs, kernel', '1 h ago', '2 h ago', 'web-1, web-2, web-3 and 2 more'],
+    [unused.slice(0, 12), '1 MiB', '-', '-', '2 h ago', '-'],
   ]
   assert.deepEqual(
     rows.slice(1),
@@ -111,7 +111,7 @@ test('an image in use stays, with what to look at, and the others that were name
   assert.equal(out, `${unused.slice(0, 12)}: is being removed\n`)
   assert.match(
     err,
-    new RegExp(`the image ${used.slice(0, 8)} is in use by a VM on this host.*\n  vmhostctl vm ls --json`),
+    new RegExp(`the image ${used.slice(0, 8)} is in use by a VM on this host.*\n  vmhostctl image ls names`),
   )
   await until(
     () => [...stage.host.host.storage.imageFiles.keys()],

@@ -2,20 +2,24 @@ import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
 import { renderTable } from '../text.ts'
 import { showMib, showSpan } from '../units.ts'
-import type { ApiClient, Image } from '../../client/api-client.ts'
+import { listVms } from '../vm/list.ts'
+import type { ApiClient, Image, Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
 
 /** So much of a digest tells images apart, for people; `image rm` takes it. */
 export const DIGEST_SHOWN = 12
 
-const HEAD = ['IMAGE', 'SIZE', 'VMS', 'LAST USED', 'FETCHED']
+const HEAD = ['IMAGE', 'SIZE', 'PART', 'LAST USED', 'FETCHED', 'VMS']
+
+/** VMs that are named of an image; the rest is a number. */
+const NAMED_VMS = 3
 
 export const imageListCommand: Command = {
   words: ['image', 'ls'],
   summary: 'list images',
   description:
-    'Every image in the storage pool, by the beginning of its SHA-256. VMS is how many are made of it; LAST USED is when one last ' +
-    'was created of it or deleted.',
+    'Every image in the storage pool, by the beginning of its SHA-256. PART is what it is in the VMs that are made of it, and VMS ' +
+    'names these; LAST USED is when one last was created of it or deleted.',
   options: [],
   examples: [
     ['', 'all of them'],
@@ -25,12 +29,14 @@ export const imageListCommand: Command = {
     ],
   ],
   run: async (context) => {
-    const images = await listImages(context.client())
+    const client = context.client()
+    const images = await listImages(client)
     const { stdout: sink, nowMs } = context.shell
     if (context.json) context.answer({ items: images })
     else if (images.length === 0) context.say('no images; they come when a VM needs them')
     else {
-      const rows = images.map((image) => rowOf(image, nowMs()))
+      const uses = usesIn(await listVms(client))
+      const rows = images.map((image) => rowOf(image, uses.get(image.sha256), nowMs()))
       sink.write(renderTable(HEAD, rows, { sink, paint: context.paint }))
     }
     return exitStatus.done
@@ -49,14 +55,40 @@ export async function listImages(client: ApiClient): Promise<Image[]> {
   }
 }
 
-function rowOf(image: Image, nowMs: number): string[] {
-  const { sha256, size_mib: size, use_count: uses, last_used_at: used, fetched_at: fetched, removing } = image
+/** Where an image is used. */
+type Uses = { readonly parts: Set<string>; readonly vms: Set<string> }
+
+function usesIn(vms: readonly Vm[]): ReadonlyMap<string, Uses> {
+  const found = new Map<string, Uses>()
+  for (const { id, desired } of vms) {
+    const { rootfs_sha256: rootfs, kernel_sha256: kernel, initrd_sha256: initrd } = desired.image
+    for (const [part, sha256] of Object.entries({ rootfs, kernel, initrd })) {
+      if (sha256 === undefined) continue
+      const uses = found.get(sha256) ?? { parts: new Set(), vms: new Set() }
+      uses.parts.add(part)
+      uses.vms.add(id)
+      found.set(sha256, uses)
+    }
+  }
+  return found
+}
+
+function namesIn(vms: Iterable<string>): string {
+  const names = [...vms]
+  const more = names.length - NAMED_VMS
+  const named = names.slice(0, NAMED_VMS).join(', ')
+  return more > 0 ? `${named} and ${more} more` : named
+}
+
+function rowOf(image: Image, uses: Uses | undefined, nowMs: number): string[] {
+  const { sha256, size_mib: size, last_used_at: used, fetched_at: fetched, removing } = image
   const ago = (time: string): string => `${showSpan(nowMs - Date.parse(time))} ago`
   return [
     sha256.slice(0, DIGEST_SHOWN),
     showMib(size),
-    String(uses),
+    [...(uses?.parts ?? [])].join(', '),
     used === undefined ? '' : ago(used),
     removing === true ? 'being removed' : ago(fetched),
+    namesIn(uses?.vms ?? []),
   ]
 }
