@@ -38,7 +38,7 @@ function create({ host: { context, host } }: CtlStage, id: string, sha256: Sha25
 }
 
 test('images are listed with their size, their part, who uses them, and since when they are there', async (t) => {
-  const stage = await startCtlStage(t, pki)
+  const stage = await startCtlStage(t, pki, { userIds: 10 })
   assert.deepEqual(await stage.run('image ls'), {
     status: 0,
     out: 'no images; they come when a VM needs them\n',
