@@ -60,6 +60,7 @@ export async function inStore(work: (context: CommandContext) => void | Promise<
       }),
       poolShares: () => ({ known: true, value: { imagesMib: 0, stagingMib: 0 } }),
       monitorMib: () => 0,
+      vcpusMax: () => 32,
       isOwnAddress: () => ({ known: true, value: false }),
       imageMib: () => undefined,
     },

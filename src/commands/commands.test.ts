@@ -109,6 +109,20 @@ test('a repeat is not held against a policy that has changed, unless it brings f
   assert.equal(refusal(createVm(context, id, createRequest({}, 'new'))).code, 'url_not_allowed')
 })
 
+test('more vCPUs than the monitor gives a guest are refused, with the largest share there may be', (t) => {
+  const { context, id, capacity, refusal, accepted } = commandStage(t)
+  capacity.vcpus = 4
+  const compute = (cpuMillicores: number) => ({ cpuMillicores, memoryMib: 256, sleepAfterIdleSeconds: 0 })
+  const { code, text, errors } = refusal(createVm(context, id, createRequest({ compute: compute(4001) })))
+  assert.equal(code, 'too_many_vcpus')
+  assert.match(text, /4001 millicores are 5 vCPUs, .* at most 4: ask for at most 4000 millicores/)
+  assert.deepEqual(
+    errors?.map(({ pointer }) => pointer),
+    ['/compute/cpu_millicores'],
+  )
+  assert.equal(accepted(createVm(context, id, createRequest({ compute: compute(4000) }))).changed, true)
+})
+
 test('a disk smaller than an image that is in the pool is refused, and no other', (t) => {
   const { context, id, capacity, refusal, accepted } = commandStage(t)
   const rootfs = 'a'.repeat(64) as Sha256

@@ -7,6 +7,7 @@ import { refuseSleep } from './check-sleep.ts'
 import { differenceWords } from './difference-words.ts'
 import { refuseAddresses } from './check-addresses.ts'
 import { refuseImageUrls } from './check-urls.ts'
+import { refuseVcpus } from './check-vcpus.ts'
 import type { Rejection } from '../core/errors.ts'
 import type { CreateVm } from '../core/vm/create.ts'
 import type { Desired, Image, ImageRole } from '../core/vm/desired.ts'
@@ -35,6 +36,7 @@ function insert(
   const wrong =
     refuseImageUrls(context, request.image.images) ??
     refuseSmallDisk(context, request) ??
+    refuseVcpus(context, request.compute, '/compute/cpu_millicores') ??
     refuseSleep(request, '/compute/sleep_after_idle_seconds') ??
     refuseAddresses(context, id, request.network ?? {})
   if (wrong !== undefined) return err(wrong)

@@ -1,5 +1,6 @@
 import { err, ok } from '../lib/result.ts'
 import { refuseSleep } from './check-sleep.ts'
+import { refuseVcpus } from './check-vcpus.ts'
 import { isStopped, notStopped } from './changeable-vm.ts'
 import { storeDesired } from './store-desired.ts'
 import type { Compute, Desired, Disk } from '../core/vm/desired.ts'
@@ -37,13 +38,17 @@ function reshape(
     reason: change.reason,
     decide: (before) => {
       const shape = change.shape(before.desired)
-      const refusal = refuseShape(before, shape)
+      const refusal = refuseShape(context, before, shape)
       return refusal === undefined ? ok({ ...before.desired, ...shape }) : err(refusal)
     },
   })
 }
 
-function refuseShape(record: VmRecord, { compute, disk }: Shape): Refusal | undefined {
+function refuseShape(
+  context: CommandContext,
+  record: VmRecord,
+  { compute, disk }: Shape,
+): Refusal | undefined {
   const { desired } = record
   if (disk.sizeMib < desired.disk.sizeMib) {
     return {
@@ -54,7 +59,11 @@ function refuseShape(record: VmRecord, { compute, disk }: Shape): Refusal | unde
   const guestChanges =
     compute.cpuMillicores !== desired.compute.cpuMillicores || compute.memoryMib !== desired.compute.memoryMib
   if (guestChanges && !isStopped(record)) return notStopped(record, 'CPU and memory')
-  // A timeout it has already is not judged again.
+  // What it has already is not judged again.
+  if (compute.cpuMillicores !== desired.compute.cpuMillicores) {
+    const refusal = refuseVcpus(context, compute, '/cpu_millicores')
+    if (refusal !== undefined) return refusal
+  }
   if (compute.sleepAfterIdleSeconds !== desired.compute.sleepAfterIdleSeconds) {
     const refusal = refuseSleep({ ...desired, compute }, '/sleep_after_idle_seconds')
     if (refusal !== undefined) return refusal

@@ -38,6 +38,7 @@ export const rejections = {
   unsupported_media_type: { status: 415, title: 'The request body is not JSON' },
   disk_shrink: { status: 422, title: 'A disk never shrinks' },
   disk_too_small: { status: 422, title: 'The disk is smaller than its image' },
+  too_many_vcpus: { status: 422, title: 'The monitor of this host cannot give a guest that many vCPUs' },
   sleep_needs_network: { status: 422, title: 'Without network nothing could wake the VM' },
   address_not_allowed: { status: 422, title: 'The address is outside the ranges of this host' },
   url_not_allowed: { status: 422, title: 'This host may not speak to where the URL points' },

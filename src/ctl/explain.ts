@@ -135,6 +135,8 @@ function problemAdvice(
       return ['vmhostctl snapshot ls --status completed shows what can go']
     case 'sleep_needs_network':
       return ['--ipv4 or --ipv6 gives it a network; --sleep-after 0 lets it run on']
+    case 'too_many_vcpus':
+      return ['--cpu gives it fewer']
     case 'disk_too_small':
       return ['--disk gives a larger one']
     case 'url_not_allowed':

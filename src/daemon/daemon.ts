@@ -159,6 +159,7 @@ export class Daemon {
       clock: host.clock,
       consoles: host.consoles,
       monitorMib: (guestMib) => host.monitor.memoryMib(guestMib),
+      vcpusMax: () => host.monitor.capabilities.vcpusMax,
       policy: { ...this.#config.capacity, stagingQuotaMib: this.#config.snapshots.stagingQuotaMib },
       log: this.#log,
       onChange: (change) => this.#reconciler.pokeAll(change),

@@ -25,6 +25,7 @@ function stage() {
     figures,
     consoles,
     monitorMib: (guestMib) => guestMib / 4,
+    vcpusMax: () => 32,
     clock,
     policy,
     log: silentLog,

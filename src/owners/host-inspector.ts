@@ -44,6 +44,8 @@ export type HostInspectorOptions = {
   readonly consoles: Pick<Consoles, 'places'>
   /** Memory of a monitor beside its guest's, in MiB. */
   readonly monitorMib: MonitorMib
+  /** How many vCPUs the monitor gives a guest. */
+  readonly vcpusMax: () => number
   readonly clock: Clock
   readonly policy: CapacityPolicy
   readonly log: Log
@@ -136,6 +138,10 @@ export class HostInspector implements Capacity {
   allocatableDiskMib({ totalMib }: PoolFigures): number {
     const { diskReserveMib: reserveMib, diskOvercommit: overcommit } = this.#options.policy
     return allocatableDiskMib(totalMib, { overcommit, reserveMib })
+  }
+
+  vcpusMax(): number {
+    return this.#options.vcpusMax()
   }
 
   isOwnAddress(address: string): Probe<boolean> {

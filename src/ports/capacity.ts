@@ -14,6 +14,8 @@ export interface Capacity {
   poolShares(): Probe<PoolShares>
   /** What a monitor of a guest of so much memory may take besides, in MiB. */
   monitorMib(guestMib: number): number
+  /** How many vCPUs a guest may have at most. */
+  vcpusMax(): number
   /** Whether the host itself has this address (canonical text), or relies on it, as on its routers and resolvers. */
   isOwnAddress(address: string): Probe<boolean>
   /** The length of an image, in MiB rounded up; undefined if the last look at the pool did not find it. */

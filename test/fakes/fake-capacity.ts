@@ -10,6 +10,7 @@ export class FakeCapacity implements Capacity {
   shares: PoolShares = { imagesMib: 0, stagingMib: 0 }
   /** Memory of each monitor besides its guest's. */
   monitor = 0
+  vcpus = 32
   readonly ownAddresses = new Set<string>()
   /** Set where the host shall not be inspectable. */
   fault: Unknown | undefined
@@ -41,6 +42,10 @@ export class FakeCapacity implements Capacity {
 
   monitorMib(): number {
     return this.monitor
+  }
+
+  vcpusMax(): number {
+    return this.vcpus
   }
 
   isOwnAddress(address: string): Probe<boolean> {

@@ -41,6 +41,8 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   body_too_large: 'a request body has at most 1 MiB',
   unsupported_media_type: 'send the body as application/json',
   disk_shrink: 'the disk of web-1 has 2048 MiB and never shrinks: ask for that or more',
+  too_many_vcpus:
+    '32000 millicores are 32 vCPUs, and the monitor of this host gives a guest at most 16: ask for at most 16000 millicores',
   disk_too_small: 'the disk has 1024 MiB and its image 2048 MiB: ask for a disk of that or more',
   sleep_needs_network:
     'sleep_after_idle_seconds is 60, and the VM has no network that could wake it: ask for 0, or for a network',

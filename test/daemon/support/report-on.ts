@@ -12,7 +12,7 @@ export function reportOn(host: FakeHost, figures: FakeFigures, store: Store): Ho
   const monitorMib = (guestMib: number): number => host.monitor.memoryMib(guestMib)
   const onChange = (): void => {}
   const inspector = new HostInspector({
-    ...{ figures, consoles, monitorMib, clock, policy, onChange },
+    ...{ figures, consoles, monitorMib, vcpusMax: () => 32, clock, policy, onChange },
     log: silentLog,
   })
   return new HostReport({

@@ -27,6 +27,7 @@ function putVm(app: App, rooms: ControllerRooms): void {
       'address_not_allowed',
       'url_not_allowed',
       'disk_too_small',
+      'too_many_vcpus',
       'sleep_needs_network',
       'insufficient_capacity',
       'user_ids_exhausted',

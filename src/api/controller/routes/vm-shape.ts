@@ -32,7 +32,7 @@ const shapeSchema = (...codes: readonly ProblemCode[]) =>
 
 function putCompute(app: App, rooms: ControllerRooms): void {
   const schema = {
-    ...shapeSchema('vm_not_stopped', 'sleep_needs_network', ...CAPACITY_CODES),
+    ...shapeSchema('vm_not_stopped', 'too_many_vcpus', 'sleep_needs_network', ...CAPACITY_CODES),
     operationId: 'setVmCompute',
     summary: 'Set CPU, memory and idle timeout',
     description:
@@ -49,7 +49,13 @@ function putCompute(app: App, rooms: ControllerRooms): void {
 
 function putResize(app: App, rooms: ControllerRooms): void {
   const schema = {
-    ...shapeSchema('vm_not_stopped', 'disk_shrink', 'sleep_needs_network', ...CAPACITY_CODES),
+    ...shapeSchema(
+      'vm_not_stopped',
+      'disk_shrink',
+      'too_many_vcpus',
+      'sleep_needs_network',
+      ...CAPACITY_CODES,
+    ),
     operationId: 'resizeVm',
     summary: 'Set CPU, memory, disk and idle timeout',
     description:
