@@ -1,5 +1,3 @@
-import { ANYWHERE } from '../test/fakes/outbound.ts'
-import { newOperationId } from '../src/log/operation-id.ts'
 import { createFromWire } from '../src/api/wire/create-from-wire.ts'
 import { createVm } from '../src/commands/create-vm.ts'
 import { Store } from '../src/store/store.ts'
@@ -7,6 +5,11 @@ import { call, mutate } from '../lab/inside/controller.ts'
 import { guestRequest } from '../lab/inside/guest.ts'
 import { ready, sh } from '../lab/inside/shell.ts'
 import { until } from '../lab/inside/until.ts'
+import { composed, listening } from '../test/composed.ts'
+import { newOperationId } from '../src/log/operation-id.ts'
+import { FakeCapacity } from '../test/fakes/fake-capacity.ts'
+import { FakeClock } from '../test/fakes/fake-clock.ts'
+import { FakeHost } from '../test/fakes/fake-host.ts'
 import type { CommandContext } from '../src/commands/context.ts'
 import type { VmId } from '../src/core/vm/ids.ts'
 import type { CreateVmWire } from '../src/api/wire/requests.ts'
@@ -15,7 +18,6 @@ import type { Vm } from '../lab/inside/controller.ts'
 const STATE = '/var/lib/vmhostd'
 const USER_IDS = { first: 600_000, count: 50_000 }
 const SETTLE_BOUND_MS = 180_000
-const PLENTY_MIB = Number.MAX_SAFE_INTEGER
 
 /** Ids in order, such as `bench-0007`. */
 const numbered = (prefix: string, count: number): string[] =>
@@ -50,29 +52,9 @@ export async function fillStore(
 export async function inStore(work: (context: CommandContext) => void | Promise<void>): Promise<void> {
   await sh('systemctl', 'stop', 'vmhostd')
   const store = new Store(STATE, USER_IDS)
-  const context: CommandContext = {
-    store,
-    capacity: {
-      allocatable: () => ({
-        memoryMib: { known: true, value: PLENTY_MIB },
-        diskMib: { known: true, value: PLENTY_MIB },
-        consolePlaces: { known: true, value: PLENTY_MIB },
-      }),
-      poolShares: () => ({ known: true, value: { imagesMib: 0, stagingMib: 0 } }),
-      monitorMib: () => 0,
-      vcpusMax: () => 32,
-      isOwnAddress: () => ({ known: true, value: false }),
-      imageMib: () => undefined,
-    },
-    guestRanges: [],
-    outbound: ANYWHERE,
-    stagingQuotaMib: () => 1024,
-    pokeSnapshot: () => {},
-    now: () => Date.now(),
-    newOperationId,
-    poke: () => {},
-  }
-  await work(context)
+  const host = new FakeHost(new FakeClock({ nowMs: Date.now() }), store.storeId)
+  const instead = { capacity: new FakeCapacity(), actors: listening(() => {}) }
+  await work(composed({ store, host, newOperationId, instead }).commands)
   store.close()
   await sh('systemctl', 'start', 'vmhostd')
   await ready()

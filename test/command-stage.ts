@@ -1,4 +1,3 @@
-import { ANYWHERE } from './fakes/outbound.ts'
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,12 +5,15 @@ import { join } from 'node:path'
 import { createVm } from '../src/commands/create-vm.ts'
 import { SignedUrl } from '../src/core/storage/signed-url.ts'
 import { Store } from '../src/store/store.ts'
+import { composed, listening } from './composed.ts'
 import { FakeCapacity } from './fakes/fake-capacity.ts'
+import { FakeClock } from './fakes/fake-clock.ts'
+import { FakeHost } from './fakes/fake-host.ts'
 import type { TestContext } from 'node:test'
 import type { Accepted, CommandContext, CommandResult } from '../src/commands/context.ts'
 import type { Rejection } from '../src/core/errors.ts'
 import type { CreateVm } from '../src/core/vm/create.ts'
-import type { OperationId, Sha256, VmId } from '../src/core/vm/ids.ts'
+import type { Sha256, VmId } from '../src/core/vm/ids.ts'
 import type { ObservedState } from '../src/core/vm/record.ts'
 
 /** A request to create a VM that a test varies; `signature` is in its URLs alone. */
@@ -52,18 +54,9 @@ export function commandStage(t: TestContext, userIds = 10) {
   const id = 'web-1' as VmId
   const capacity = new FakeCapacity()
   const pokes: string[] = []
-  let operations = 0
-  const context: Writable<CommandContext> = {
-    store,
-    capacity,
-    guestRanges: [],
-    outbound: ANYWHERE,
-    stagingQuotaMib: () => 1024,
-    pokeSnapshot: () => {},
-    now: () => 1000,
-    newOperationId: () => `op-${(operations += 1)}` as OperationId,
-    poke: (vm, reason) => pokes.push(`${vm}: ${reason}`),
-  }
+  const host = new FakeHost(new FakeClock({ nowMs: 1000 }), store.storeId)
+  const actors = listening((line) => pokes.push(line))
+  const context: Writable<CommandContext> = composed({ store, host, instead: { capacity, actors } }).commands
   return {
     store,
     id,

@@ -1,4 +1,3 @@
-import { ANYWHERE } from './fakes/outbound.ts'
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -7,14 +6,15 @@ import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { createVm } from '../src/commands/create-vm.ts'
 import { recordingLog } from './recording-log.ts'
-import { Reconciler } from '../src/reconcile/reconciler.ts'
 import { Store } from '../src/store/store.ts'
 import { createRequest } from './command-stage.ts'
+import { composed, settingsWith } from './composed.ts'
 import { FakeCapacity } from './fakes/fake-capacity.ts'
 import { FakeClock } from './fakes/fake-clock.ts'
 import { FakeHost } from './fakes/fake-host.ts'
 import type { TestContext } from 'node:test'
 import type { CommandContext } from '../src/commands/context.ts'
+import type { Composition, Settings } from '../src/daemon/compose.ts'
 import type { CreateVm } from '../src/core/vm/create.ts'
 import type { OperationId, Sha256, VmId } from '../src/core/vm/ids.ts'
 import type { VmRecord } from '../src/core/vm/record.ts'
@@ -44,34 +44,38 @@ async function turns(): Promise<void> {
 }
 
 /** A reconciler at work on a fake host, whose time stands still unless the test moves it. */
-export async function reconcileStage(t: TestContext) {
+export async function reconcileStage(
+  t: TestContext,
+  { snapshots = {} }: { readonly snapshots?: Partial<Settings['snapshots']> } = {},
+) {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-reconcile-'))
   // A disk that flushes at once: turns of the event loop stand for time here.
   const store = new Store(directory, { first: 600_000, count: 10 }, async () => {})
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
   const { log, lines } = recordingLog()
-  const begin = (): Reconciler => new Reconciler({ store, host, log })
-  let reconciler = begin()
-  const alsoStop: (() => Promise<void>)[] = []
+  let operations = 0
+  const begin = (): Composition =>
+    composed({
+      store,
+      host,
+      log,
+      settings: settingsWith({ snapshots }),
+      newOperationId: () => `op-${(operations += 1)}` as OperationId,
+      instead: { capacity: new FakeCapacity() },
+    })
+  let rooms = begin()
+  /** Of the daemon that lives now. */
+  const context: { -readonly [K in keyof CommandContext]: CommandContext[K] } = rooms.commands
+  const stop = async (): Promise<void> => {
+    await Promise.all([rooms.snapshots.stop(), rooms.reconciler.stop()])
+  }
   t.after(async () => {
-    await Promise.all([reconciler.stop(), ...alsoStop.map((stop) => stop())])
+    await stop()
     store.close()
     rmSync(directory, { recursive: true })
   })
-  let operations = 0
-  const context: CommandContext = {
-    store,
-    capacity: new FakeCapacity(),
-    guestRanges: [],
-    outbound: ANYWHERE,
-    stagingQuotaMib: () => 1024,
-    pokeSnapshot: () => {},
-    now: () => clock.now(),
-    newOperationId: () => `op-${(operations += 1)}` as OperationId,
-    poke: (vm, reason) => reconciler.poke(vm, reason),
-  }
-  await reconciler.start()
+  await rooms.reconciler.start()
   const id = 'web-1' as VmId
   const vm = (): VmRecord => onRecord(store, id)
   return {
@@ -88,29 +92,31 @@ export async function reconcileStage(t: TestContext) {
     },
     /** What is shown of the VM in short: its state, and the code of its fault. */
     shown: () => shownOf(vm()),
-    holdStill: <T>(as: VmId, task: (signal: AbortSignal) => Promise<T>) => reconciler.holdStill(as, task),
-    /** What else ends together with the reconciler, before the store. */
-    alsoStop,
+    holdStill: <T>(as: VmId, task: (signal: AbortSignal) => Promise<T>) =>
+      rooms.reconciler.holdStill(as, task),
+    /** The owner of snapshots, which the test starts. */
+    snapshots: () => rooms.snapshots,
     /** Until no worker has anything to do before a timer or a poke. */
-    idle: () => reconciler.idle(),
-    pokeAll: (reason: string) => reconciler.pokeAll(reason),
-    silences: () => reconciler.silences,
-    stop: () => reconciler.stop(),
+    idle: () => rooms.reconciler.idle(),
+    pokeAll: (reason: string) => rooms.reconciler.pokeAll(reason),
+    silences: () => rooms.reconciler.silences,
+    stop,
     /** As another daemon on the same host and state. */
     start: async (): Promise<void> => {
-      reconciler = begin()
-      await reconciler.start()
+      rooms = begin()
+      Object.assign(context, rooms.commands)
+      await rooms.reconciler.start()
     },
     turns,
     /** Passes over, after time went by. */
     later: async (ms: number): Promise<void> => {
       clock.advance(ms)
-      await reconciler.idle()
+      await rooms.reconciler.idle()
     },
     /** A watcher woke the worker. */
     noticed: async (): Promise<void> => {
       host.fakeUnits.reconnect()
-      await reconciler.idle()
+      await rooms.reconciler.idle()
     },
   }
 }

@@ -3,11 +3,8 @@ import { createHash } from 'node:crypto'
 import { zstdDecompressSync } from 'node:zlib'
 import { deleteSnapshot, handOverUrls, startSnapshot } from '../src/commands/snapshots.ts'
 import { SignedUrl } from '../src/core/storage/signed-url.ts'
-import { Snapshots } from '../src/owners/snapshots/snapshots.ts'
 import { reconcileStage } from './reconcile-stage.ts'
-import { recordingLog } from './recording-log.ts'
 import type { TestContext } from 'node:test'
-import type { CommandContext } from '../src/commands/context.ts'
 import type { SnapshotId, SnapshotRecord } from '../src/core/snapshot/record.ts'
 import type { VmId } from '../src/core/vm/ids.ts'
 import type { SnapshotUrls } from '../src/store/snapshot-urls.ts'
@@ -51,29 +48,15 @@ export async function snapshotStage(
   t: TestContext,
   { uploadsMax = 4, stagingQuotaMib = 64 }: SnapshotStageOptions = {},
 ) {
-  const stage = await reconcileStage(t)
-  const { store, host, id: vmId, holdStill } = stage
-  const { log, lines } = recordingLog()
-  const options = {
-    store,
-    host,
-    holdStill,
-    uploadsMax,
-    stagingQuotaMib: () => stagingQuotaMib,
-    stagingMaxAgeHours: 24,
-    log,
-  }
-  let snapshots = new Snapshots(options)
-  stage.alsoStop.push(() => snapshots.stop())
-  snapshots.start()
-  const context: CommandContext = {
-    ...stage.context,
-    pokeSnapshot: (of, request) => snapshots.poke(of, request),
-  }
+  const stage = await reconcileStage(t, { snapshots: { uploadsMax, stagingQuotaMib } })
+  const { store, host, context, id: vmId } = stage
+  stage.snapshots().start()
   stage.create()
   await stage.idle()
   host.diskContents.set(vmId, bigDisk('the disk'))
   host.monitor.agents.add(vmId)
+  // What is logged from here on is about snapshots.
+  stage.lines.length = 0
   const id = 'snap-1' as SnapshotId
   const find = (of: SnapshotId = id): SnapshotRecord | undefined => store.snapshots.get(of)
   const snap = (of: SnapshotId = id): SnapshotRecord => {
@@ -95,8 +78,6 @@ export async function snapshotStage(
   }
   return {
     ...stage,
-    context,
-    lines,
     id,
     vmId,
     find,
@@ -126,13 +107,12 @@ export async function snapshotStage(
         await quiet()
       }
     },
-    stopSnapshots: () => snapshots.stop(),
+    stopSnapshots: () => stage.snapshots().stop(),
     /** Reconciler and owner end in good order, and others take their place. */
     restart: async (): Promise<void> => {
-      await Promise.all([snapshots.stop(), stage.stop()])
+      await stage.stop()
       await stage.start()
-      snapshots = new Snapshots(options)
-      snapshots.start()
+      stage.snapshots().start()
       await quiet()
     },
   }

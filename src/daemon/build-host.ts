@@ -21,7 +21,7 @@ import { SystemdUnits } from '../host/systemd/systemd-units.ts'
 import { RoutedTaps } from '../host/tap/routed-taps.ts'
 import { tapSpecOf } from '../reconcile/intent.ts'
 import { imageThreadSource, packThreadSource, readAsset } from './assets.ts'
-import type { OutboundPolicy } from '../core/object-store/outbound-policy.ts'
+import { outboundPolicyOf } from './compose.ts'
 import type { Accelerator } from '../core/unit/qemu-command.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
@@ -171,11 +171,3 @@ function buildObjectStore({ snapshots }: Config, outbound: Outbound): HttpObject
   const limit = new BandwidthLimit(snapshots.uploadMbitPerSecond, systemClock)
   return new HttpObjectStore({ outbound, limit, clock: systemClock })
 }
-
-/** Where this host may speak to at the word of its controller. */
-export const outboundPolicyOf = ({ objectStore, network }: Config): OutboundPolicy => ({
-  allowHttp: objectStore.allowHttp,
-  allowedHosts: objectStore.allowedHosts.map((host) => host.toLowerCase()),
-  allowedNetworks: objectStore.allowedNetworks,
-  guestRanges: network.guestRanges,
-})

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { reportOn } from '../../test/daemon/support/report-on.ts'
+import { composed } from '../../test/composed.ts'
 import { FakeClock } from '../../test/fakes/fake-clock.ts'
 import { FakeFigures } from '../../test/fakes/fake-figures.ts'
 import { FakeHost } from '../../test/fakes/fake-host.ts'
@@ -21,7 +21,8 @@ function stage(t: TestContext) {
   })
   const host = new FakeHost(new FakeClock(), store.storeId)
   const figures = new FakeFigures()
-  return { host, figures, report: reportOn(host, figures, store) }
+  const { api } = composed({ store, host, figures })
+  return { host, figures, report: { take: api.hostView } }
 }
 
 const web = 'web-1' as VmId

@@ -9,17 +9,16 @@ import { createVm } from '../commands/create-vm.ts'
 import { deleteVm } from '../commands/delete-vm.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
-import { silentLog } from '../log/log.ts'
 import { Store } from '../store/store.ts'
 import { createRequest } from '../../test/command-stage.ts'
+import { composed, listening, settingsWith } from '../../test/composed.ts'
 import { FakeCapacity } from '../../test/fakes/fake-capacity.ts'
 import { FakeClock } from '../../test/fakes/fake-clock.ts'
-import { FakeStorage } from '../../test/fakes/fake-storage.ts'
-import { ANYWHERE } from '../../test/fakes/outbound.ts'
-import { ImageShelf } from './image-shelf.ts'
+import { FakeHost } from '../../test/fakes/fake-host.ts'
 import type { TestContext } from 'node:test'
-import type { CommandContext } from '../commands/context.ts'
-import type { OperationId, Sha256, VmId } from '../core/vm/ids.ts'
+import type { Composition } from '../daemon/compose.ts'
+import type { ImageShelf } from './image-shelf.ts'
+import type { Sha256, VmId } from '../core/vm/ids.ts'
 
 const HOUR_MS = 3_600_000
 const TURNS = 50
@@ -29,31 +28,28 @@ function stage(t: TestContext, { idleHours = 24 } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'image-shelf-'))
   const store = new Store(directory, { first: 600_000, count: 3 }, async () => {})
   const clock = new FakeClock()
-  const storage = new FakeStorage()
+  const host = new FakeHost(clock, store.storeId)
+  const { storage } = host
   storage.now = () => clock.now()
-  const shelves: ImageShelf[] = []
+  const compose = (): Composition =>
+    composed({
+      store,
+      host,
+      settings: settingsWith({ storage: { imageIdleHours: idleHours } }),
+      instead: { capacity: new FakeCapacity(), actors: listening(() => {}) },
+    })
+  const { images: shelf, commands: context } = compose()
+  const shelves = [shelf]
   const another = (): ImageShelf => {
-    const made = new ImageShelf({ storage, store, clock, idleHours, log: silentLog })
-    shelves.push(made)
-    return made
+    const { images } = compose()
+    shelves.push(images)
+    return images
   }
-  const shelf = another()
   t.after(async () => {
     await Promise.all(shelves.map((each) => each.stop()))
     store.close()
     rmSync(directory, { recursive: true })
   })
-  const context: CommandContext = {
-    store,
-    capacity: new FakeCapacity(),
-    guestRanges: [],
-    outbound: ANYWHERE,
-    stagingQuotaMib: () => 1024,
-    pokeSnapshot: () => {},
-    now: () => clock.now(),
-    newOperationId: () => 'op-1' as OperationId,
-    poke: () => {},
-  }
   const fetch = async (text: string): Promise<Sha256> => {
     const content = Buffer.from(text)
     const sha256 = createHash('sha256').update(content).digest('hex') as Sha256

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { createBody, makePki, startControllerHost } from './support/controller-host.ts'
-import { describedApp } from './support/documented.ts'
+import { describedApp } from '../../tools/openapi-document.ts'
 import type { Call, Json, Pki } from './support/controller-host.ts'
 
 let pki: Pki

@@ -1,5 +1,4 @@
 import type { Store } from '../../src/store/store.ts'
-import type { SnapshotsOptions } from '../../src/owners/snapshots/snapshots.ts'
 import type { Chaos } from './chaos.ts'
 
 /** Thrown where the daemon died in the middle of its own code, which nothing can wait in; nobody is left to hear of it. */
@@ -20,7 +19,7 @@ const WRITES = new Set([
  * The store as one life of the daemon has it: that may die before and after each write and flush, and writes nothing and hears
  * nothing from then on. A write that a death cuts off in a transaction never was.
  */
-export function mortalStore(store: Store, chaos: Chaos): SnapshotsOptions['store'] {
+export function mortalStore(store: Store, chaos: Chaos): Store {
   const around = <T extends object>(table: T): T =>
     new Proxy(table, {
       get: (target, name) => {
@@ -35,10 +34,9 @@ export function mortalStore(store: Store, chaos: Chaos): SnapshotsOptions['store
         }
       },
     })
-  return {
+  const mortal: Partial<Store> = {
     snapshots: around(store.snapshots),
     frozenGuests: around(store.frozenGuests),
-    vms: store.vms,
     transaction: (write) => {
       if (chaos.moment()) throw new Died()
       const result = store.transaction(write)
@@ -51,4 +49,10 @@ export function mortalStore(store: Store, chaos: Chaos): SnapshotsOptions['store
     },
     onVmChange: (listener) => store.onVmChange((id) => void (chaos.dead || listener(id))),
   }
+  return new Proxy(store, {
+    get: (target, name) => {
+      const member: unknown = Reflect.get(name in mortal ? mortal : target, name)
+      return typeof member === 'function' ? member.bind(target) : member
+    },
+  })
 }

@@ -1,4 +1,3 @@
-import { ANYWHERE } from '../fakes/outbound.ts'
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,9 +10,9 @@ import { setNetwork } from '../../src/commands/set-network.ts'
 import { deleteVm } from '../../src/commands/delete-vm.ts'
 import { setPower } from '../../src/commands/set-power.ts'
 import { silentLog } from '../../src/log/log.ts'
-import { Reconciler } from '../../src/reconcile/reconciler.ts'
 import { sweepOrphans } from '../../src/reconcile/sweep-orphans.ts'
 import { Store } from '../../src/store/store.ts'
+import { composed } from '../composed.ts'
 import { FakeCapacity } from '../fakes/fake-capacity.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { FakeHost } from '../fakes/fake-host.ts'
@@ -23,8 +22,9 @@ import { disturb } from './disturb.ts'
 import { pick, randomFrom } from './random.ts'
 import { COMPUTE, networkOf, requestOn, SIZES_MIB, SLEEPER, TIMEOUTS_SECONDS } from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
+import type { Composition } from '../../src/daemon/compose.ts'
 import type { DesiredPower } from '../../src/core/vm/desired.ts'
-import type { OperationId, VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
 import type { Odds } from './chaos.ts'
 
@@ -60,9 +60,8 @@ export class Simulation {
   readonly #odds: Odds
   readonly #published = new Map<VmId, number>()
   readonly sleep: SleepWatch
-  #life: { chaos: Chaos; reconciler: Reconciler; context: CommandContext } | undefined
+  #life: ({ readonly chaos: Chaos } & Composition) | undefined
   #violation: unknown
-  #operations = 0
   crashes = 0
 
   constructor(seed: number, odds: Odds) {
@@ -157,12 +156,12 @@ export class Simulation {
     const life = this.#life
     assert.ok(life !== undefined)
     for (const perform of acts.slice(0, act)) {
-      perform(life.context)
+      perform(life.commands)
       await this.#quiet()
       this.#checkAtRest(id)
     }
     life.chaos.restart({ ...calm, dieAt })
-    acts[act]?.(life.context)
+    acts[act]?.(life.commands)
     await this.#quiet()
     const died = life.chaos.dead
     await this.#heal(REST_MS)
@@ -184,20 +183,13 @@ export class Simulation {
 
   async #boot(odds: Odds): Promise<void> {
     const chaos = new Chaos(this.host, odds, this.#random)
-    const reconciler = new Reconciler({ store: this.#store, host: chaos.host, log: silentLog })
-    const context: CommandContext = {
+    const rooms = composed({
       store: this.#store,
-      capacity: new FakeCapacity(),
-      guestRanges: [],
-      outbound: ANYWHERE,
-      stagingQuotaMib: () => 1024,
-      pokeSnapshot: () => {},
-      now: () => this.clock.now(),
-      newOperationId: () => `op-${(this.#operations += 1)}` as OperationId,
-      poke: (id, reason) => reconciler.poke(id, reason),
-    }
-    this.#life = { chaos, reconciler, context }
-    const started = reconciler.start()
+      host: chaos.host,
+      instead: { capacity: new FakeCapacity() },
+    })
+    this.#life = { chaos, ...rooms }
+    const started = rooms.reconciler.start()
     await this.#quiet()
     if (chaos.dead) return
     await started
@@ -207,7 +199,7 @@ export class Simulation {
   }
 
   async #edit(): Promise<void> {
-    const context = this.#life?.context
+    const context = this.#life?.commands
     assert.ok(context !== undefined)
     const id = pick(this.#random, ids)
     const edits: [() => void, ...(() => void)[]] = [

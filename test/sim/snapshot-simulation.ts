@@ -7,23 +7,21 @@ import { setImmediate } from 'node:timers/promises'
 import { createVm } from '../../src/commands/create-vm.ts'
 import { deleteSnapshot, handOverUrls, startSnapshot } from '../../src/commands/snapshots.ts'
 import { needsUrls, workOf } from '../../src/core/snapshot/work.ts'
-import { silentLog } from '../../src/log/log.ts'
-import { Snapshots } from '../../src/owners/snapshots/snapshots.ts'
-import { Reconciler } from '../../src/reconcile/reconciler.ts'
 import { Store } from '../../src/store/store.ts'
+import { composed, settingsWith } from '../composed.ts'
 import { FakeCapacity } from '../fakes/fake-capacity.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { FakeHost } from '../fakes/fake-host.ts'
 import { FakeObjectStore } from '../fakes/fake-object-store.ts'
-import { ANYWHERE } from '../fakes/outbound.ts'
 import { imageIn, imageOf, MIB, noise, urlsOf } from '../snapshot-stage.ts'
 import { Chaos } from './chaos.ts'
 import { mortalStore } from './mortal-store.ts'
 import { randomFrom } from './random.ts'
 import { requestOn } from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
+import type { Composition } from '../../src/daemon/compose.ts'
 import type { SnapshotId, SnapshotRecord, StagingId } from '../../src/core/snapshot/record.ts'
-import type { OperationId, VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/vm/ids.ts'
 import type { FakeUpload } from '../fakes/fake-object-store.ts'
 import type { Odds } from './chaos.ts'
 
@@ -34,7 +32,7 @@ const QUIET_TURNS = 12
 const CONTENT = noise('what no compression makes smaller', Math.round(2.2 * MIB))
 const busy = { kind: 'busy', because: 'it answered 503 (SlowDown)' } as const
 
-type Life = { readonly chaos: Chaos; readonly reconciler: Reconciler; readonly snapshots: Snapshots }
+type Life = { readonly chaos: Chaos } & Composition
 
 /** Workers and the owner of snapshots on a fake host with guests that write, a store, and a controller beside them. */
 export class SnapshotSimulation {
@@ -47,7 +45,6 @@ export class SnapshotSimulation {
   readonly #captured = new Map<StagingId, Buffer>()
   #life: Life | undefined
   #violation: unknown
-  #operations = 0
   #writes = 0
   deaths = 0
 
@@ -68,34 +65,21 @@ export class SnapshotSimulation {
   }
 
   get context(): CommandContext {
-    const { reconciler, snapshots } = this.life
-    return {
-      store: this.store,
-      capacity: new FakeCapacity(),
-      guestRanges: [],
-      outbound: ANYWHERE,
-      stagingQuotaMib: () => 2,
-      now: () => this.clock.now(),
-      newOperationId: () => `op-${(this.#operations += 1)}` as OperationId,
-      poke: (id, reason) => reconciler.poke(id, reason),
-      pokeSnapshot: (id, request) => snapshots.poke(id, request),
-    }
+    // A request that was taken is not the daemon's to lose.
+    return { ...this.life.commands, store: this.store }
   }
 
   /** A daemon starts; one that dies meanwhile is followed by another. */
   async boot(odds: Odds): Promise<void> {
     const chaos = new Chaos(this.host, odds, this.random)
-    const reconciler = new Reconciler({ store: this.store, host: chaos.host, log: silentLog })
-    const snapshots = new Snapshots({
+    const rooms = composed({
       store: mortalStore(this.store, chaos),
       host: chaos.host,
-      holdStill: (id, task) => reconciler.holdStill(id, task),
-      uploadsMax: 2,
-      stagingQuotaMib: () => 2,
-      stagingMaxAgeHours: 24,
-      log: silentLog,
+      settings: settingsWith({ snapshots: { uploadsMax: 2, stagingQuotaMib: 2 } }),
+      instead: { capacity: new FakeCapacity() },
     })
-    this.#life = { chaos, reconciler, snapshots }
+    const { reconciler, snapshots } = rooms
+    this.#life = { chaos, ...rooms }
     const started = reconciler.start()
     await this.quiet()
     if (chaos.dead) return this.#reboot(odds)

@@ -1,4 +1,3 @@
-import { ANYWHERE } from '../../fakes/outbound.ts'
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request as httpsRequest } from 'node:https'
@@ -7,31 +6,25 @@ import { join } from 'node:path'
 import { TLSSocket } from 'node:tls'
 import { createApiClient } from '../../../src/client/api-client.ts'
 import { createControllerApi } from '../../../src/api/controller/controller-api.ts'
-import { wakeVm } from '../../../src/commands/wake-vm.ts'
-import { readAsset } from '../../../src/daemon/assets.ts'
 import { createAuthority, issueCertificate } from '../../../src/daemon/setup/certificates.ts'
 import { createLog } from '../../../src/log/logger.ts'
 import { newOperationId } from '../../../src/log/operation-id.ts'
 import { Store } from '../../../src/store/store.ts'
-import { ConsoleHub } from '../../../src/owners/console-hub.ts'
-import { ImageShelf } from '../../../src/owners/image-shelf.ts'
-import { SshSessions } from '../../../src/owners/ssh-sessions.ts'
-import { Waits } from '../../../src/api/controller/waits.ts'
-import { planFor } from '../../../src/reconcile/explain.ts'
-import { Silences } from '../../../src/reconcile/silences.ts'
-import { readCounters } from '../../../src/reconcile/observe/read-counters.ts'
+import { composed, listening, settingsWith } from '../../composed.ts'
 import { FakeCapacity } from '../../fakes/fake-capacity.ts'
 import { FakeClock } from '../../fakes/fake-clock.ts'
 import { FakeFigures } from '../../fakes/fake-figures.ts'
 import { FakeGuestShells } from '../../fakes/fake-guest-shells.ts'
 import { FakeHost } from '../../fakes/fake-host.ts'
-import { reportOn } from './report-on.ts'
 import { assertDocumented } from './documented.ts'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
 import type { ApiClient } from '../../../src/client/api-client.ts'
 import type { GuestShells } from '../../../src/ports/guest-shells.ts'
+import type { Waits } from '../../../src/api/controller/waits.ts'
+import type { ConsoleHub } from '../../../src/owners/console-hub.ts'
+import type { SshSessions } from '../../../src/owners/ssh-sessions.ts'
 import type { ControllerRooms } from '../../../src/api/controller/rooms.ts'
 import type { SnapshotId } from '../../../src/core/snapshot/record.ts'
 import type { VmId } from '../../../src/core/vm/ids.ts'
@@ -136,52 +129,28 @@ export async function startControllerHost(
   const pokes: string[] = []
   const logLines: string[] = []
   const capacity = new FakeCapacity()
-  const waits = new Waits<VmId>((listener) => store.onVmChange(listener))
-  const snapshotWaits = new Waits<SnapshotId>((listener) => store.onSnapshotChange(listener))
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
-  const hub = new ConsoleHub({ consoles: host.consoles, store })
   const guests = new FakeGuestShells()
   const figures = new FakeFigures()
-  const report = reportOn(host, figures, store)
-  const context: CommandContext = {
-    store,
-    capacity,
-    guestRanges: [],
-    outbound: ANYWHERE,
-    localImagesDirectory: '/',
-    stagingQuotaMib: () => 1024,
-    pokeSnapshot: (id, { reason }) => pokes.push(`snapshot ${id}: ${reason}`),
-    now: () => Date.now(),
-    newOperationId,
-    poke: (id, reason) => pokes.push(`${id}: ${reason}`),
-  }
   const state = { waitingFor: [] as string[], storeIsOpen: true }
-  const log = createLog({ level: 'debug', priorityPrefix: false, write: (line) => logLines.push(line) })
-  const sessions = new SshSessions({
-    shells: shells ?? guests,
-    store,
-    clock,
-    wake: (id) => wakeVm(context, id, 'console'),
-    log,
-  })
-  const silences = new Silences()
-  const rooms: ControllerRooms = {
-    context: () => (state.storeIsOpen ? context : undefined),
-    waits,
-    snapshotWaits,
-    plan: (record, inputs) => planFor({ host, silences }, record, inputs),
-    counters: (record) => readCounters(host, record),
-    hostView: () => report.take(),
-    images: new ImageShelf({ storage: host.storage, store, clock, idleHours: 0, log }),
-    consoles: hub,
+  const {
+    commands: context,
     shells: sessions,
-    time: clock,
-    waitingFor: () => state.waitingFor,
-    readAsset,
-    version: '1.2.3',
-    log,
-  }
+    api: rooms,
+  } = composed({
+    store,
+    host,
+    figures,
+    shells: shells ?? guests,
+    isDescriptorStoreAvailable: async () => host.descriptorStoreAvailable,
+    settings: settingsWith({ storage: { localImagesDirectory: '/' }, snapshots: { stagingQuotaMib: 1024 } }),
+    readiness: { waitingFor: () => state.waitingFor, takesCommands: () => state.storeIsOpen },
+    newOperationId,
+    log: createLog({ level: 'debug', priorityPrefix: false, write: (line) => logLines.push(line) }),
+    instead: { capacity, actors: listening((line) => pokes.push(line)) },
+  })
+  const { waits, snapshotWaits, consoles: hub } = rooms
   const options = { rooms, address: '127.0.0.1', port: 0, commonName: COMMON_NAME, tlsFiles: files }
   let api = await createControllerApi({ ...options, certificateRecheckMs: 20 })
   const agent = new Agent({ keepAlive: true })

@@ -1,15 +1,7 @@
 import assert from 'node:assert/strict'
 import { Compile } from 'typebox/schema'
-import { createControllerApp } from '../../../src/api/controller/app.ts'
-import { plainTransport } from '../../../src/api/controller/transports.ts'
-import { ConsoleHub } from '../../../src/owners/console-hub.ts'
-import { Waits } from '../../../src/api/controller/waits.ts'
-import { readAsset } from '../../../src/daemon/assets.ts'
-import { silentLog } from '../../../src/log/log.ts'
-import { FakeClock } from '../../fakes/fake-clock.ts'
-import { FakeConsoles } from '../../fakes/fake-consoles.ts'
+import { describedApp } from '../../../tools/openapi-document.ts'
 import type { Validator } from 'typebox/schema'
-import type { App } from '../../../src/api/controller/app.ts'
 
 /** The parts of the OpenAPI document that are read here. */
 export type OpenApi = {
@@ -19,34 +11,6 @@ export type OpenApi = {
 export type Operation = { readonly responses: Readonly<Record<string, Response>> }
 type Response = { readonly content?: Readonly<Record<string, Media>> }
 type Media = { readonly schema?: object; readonly examples?: Readonly<Record<string, unknown>> }
-
-/** The API without anything behind it: enough for its pages and its description. */
-export const describedApp = (): Promise<App> =>
-  createControllerApp(
-    {
-      context: () => undefined,
-      waits: new Waits(() => () => {}),
-      snapshotWaits: new Waits(() => () => {}),
-      plan: nothingBehind,
-      counters: nothingBehind,
-      hostView: nothingBehind,
-      consoles: new ConsoleHub({ consoles: new FakeConsoles(), store: noStore }),
-      images: { list: nothingBehind, requestRemoval: nothingBehind },
-      shells: { open: nothingBehind },
-      time: new FakeClock(),
-      waitingFor: () => [],
-      readAsset,
-      version: '1.2.3',
-      log: silentLog,
-    },
-    plainTransport,
-  )
-
-const noStore = { vms: { get: () => undefined }, onVmChange: () => () => {} }
-
-const nothingBehind = (): never => {
-  throw new Error('this API has nothing behind it')
-}
 
 let loading: Promise<OpenApi> | undefined
 

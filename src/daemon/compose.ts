@@ -1,0 +1,198 @@
+import { Waits } from '../api/controller/waits.ts'
+import { wakeVm } from '../commands/wake-vm.ts'
+import { ConsoleHub } from '../owners/console-hub.ts'
+import { HostInspector } from '../owners/host-inspector.ts'
+import { HostReport } from '../owners/host-report.ts'
+import { ImageShelf } from '../owners/image-shelf.ts'
+import { Snapshots } from '../owners/snapshots/snapshots.ts'
+import { SshSessions } from '../owners/ssh-sessions.ts'
+import { explain, planFor } from '../reconcile/explain.ts'
+import { readCounters } from '../reconcile/observe/read-counters.ts'
+import { Reconciler } from '../reconcile/reconciler.ts'
+import { readAsset } from './assets.ts'
+import type { ControllerRooms } from '../api/controller/rooms.ts'
+import type { CommandContext } from '../commands/context.ts'
+import type { Config } from '../config/config.ts'
+import type { OutboundPolicy } from '../core/object-store/outbound-policy.ts'
+import type { OperationId, VmId } from '../core/vm/ids.ts'
+import type { Log } from '../log/log.ts'
+import type { Capacity } from '../ports/capacity.ts'
+import type { GuestShells } from '../ports/guest-shells.ts'
+import type { Host } from '../ports/host.ts'
+import type { HostFigures } from '../ports/host-figures.ts'
+import type { Store } from '../store/store.ts'
+
+/** The settings that the daemon's rooms take; the drivers and the listener take others. */
+export type Settings = Pick<Config, 'host' | 'network' | 'objectStore' | 'storage' | 'snapshots' | 'capacity'>
+
+/** Carries out what was stored: the workers of VMs, and the owner of snapshots. */
+type Actors = Pick<CommandContext, 'poke' | 'pokeSnapshot'>
+
+export type Parts = {
+  readonly store: Store
+  readonly host: Host
+  readonly figures: HostFigures
+  readonly shells: GuestShells
+  /** Whether systemd keeps the consoles of this service while it is down. */
+  readonly isDescriptorStoreAvailable: () => Promise<boolean>
+  readonly settings: Settings
+  readonly readiness: {
+    /** As {@link ControllerRooms.waitingFor}. */
+    readonly waitingFor: () => readonly string[]
+    /** False until what VMs depend on was taken over: a stored console would look like none. */
+    readonly takesCommands: () => boolean
+  }
+  readonly newOperationId: () => OperationId
+  /** Of this build. */
+  readonly version: string
+  readonly log: Log
+  /** What a test puts in the place of a part that is built here. */
+  readonly instead?: { readonly capacity?: Capacity; readonly actors?: Actors }
+}
+
+/** Everything of the daemon between its listener and its drivers, wired and not yet started. */
+export type Composition = {
+  readonly commands: CommandContext
+  readonly reconciler: Reconciler
+  readonly inspector: HostInspector
+  readonly images: ImageShelf
+  readonly snapshots: Snapshots
+  readonly shells: SshSessions
+  readonly api: ControllerRooms
+  /** The plan of a VM and what led to it, as text; undefined if there is no such VM. */
+  readonly explain: (id: VmId) => Promise<string | undefined>
+}
+
+/** Builds the daemon from its parts. Touches nothing: {@link Composition} says what is then to be started. */
+export function compose(parts: Parts): Composition {
+  const { store, host, log, readiness } = parts
+  const reconciler = new Reconciler({ store, host, log })
+  const inspector = buildInspector(parts, reconciler)
+  const images = buildImages(parts)
+  const snapshots = buildSnapshots(parts, reconciler, inspector)
+  const actors: Actors = parts.instead?.actors ?? {
+    poke: (id, reason) => reconciler.poke(id, reason),
+    pokeSnapshot: (id, request) => snapshots.poke(id, request),
+  }
+  const commands = buildCommands(parts, { ...actors, inspector })
+  const shells = new SshSessions({
+    shells: parts.shells,
+    store,
+    clock: host.clock,
+    wake: (id) => wakeVm(commands, id, 'console'),
+    log,
+  })
+  const looker = { store, host, silences: reconciler.silences }
+  const report = buildReport(parts, inspector)
+  const api: ControllerRooms = {
+    waits: new Waits((listener) => store.onVmChange(listener)),
+    snapshotWaits: new Waits((listener) => store.onSnapshotChange(listener)),
+    plan: (record, inputs) => planFor(looker, record, inputs),
+    hostView: () => report.take(),
+    counters: (record) => readCounters(host, record),
+    context: () => (readiness.takesCommands() ? commands : undefined),
+    images,
+    consoles: new ConsoleHub({ consoles: host.consoles, store }),
+    shells,
+    time: host.clock,
+    waitingFor: readiness.waitingFor,
+    readAsset,
+    version: parts.version,
+    log,
+  }
+  return {
+    commands,
+    reconciler,
+    inspector,
+    images,
+    snapshots,
+    shells,
+    api,
+    explain: (id) => explain(looker, id),
+  }
+}
+
+function buildCommands(
+  { store, host, settings, newOperationId, instead }: Parts,
+  { inspector, ...actors }: Actors & { readonly inspector: HostInspector },
+): CommandContext {
+  const { localImagesDirectory } = settings.storage
+  return {
+    store,
+    capacity: instead?.capacity ?? inspector,
+    guestRanges: settings.network.guestRanges,
+    outbound: outboundPolicyOf(settings),
+    ...(localImagesDirectory === undefined ? {} : { localImagesDirectory }),
+    stagingQuotaMib: () => inspector.stagingQuotaMib(),
+    now: () => host.clock.now(),
+    newOperationId,
+    ...actors,
+  }
+}
+
+function buildInspector({ figures, host, settings, log }: Parts, reconciler: Reconciler): HostInspector {
+  return new HostInspector({
+    figures,
+    clock: host.clock,
+    consoles: host.consoles,
+    monitorMib: (guestMib) => host.monitor.memoryMib(guestMib),
+    vcpusMax: () => host.monitor.capabilities.vcpusMax,
+    policy: { ...settings.capacity, stagingQuotaMib: settings.snapshots.stagingQuotaMib },
+    log,
+    onChange: (change) => reconciler.pokeAll(change),
+  })
+}
+
+function buildImages({ store, host: { storage, clock }, settings, log }: Parts): ImageShelf {
+  return new ImageShelf({ storage, store, clock, idleHours: settings.storage.imageIdleHours, log })
+}
+
+function buildSnapshots(
+  { store, host, settings, log }: Parts,
+  reconciler: Reconciler,
+  inspector: HostInspector,
+): Snapshots {
+  const { uploadsMax, stagingMaxAgeHours } = settings.snapshots
+  return new Snapshots({
+    store,
+    host,
+    holdStill: (id, task) => reconciler.holdStill(id, task),
+    uploadsMax,
+    stagingQuotaMib: () => inspector.stagingQuotaMib(),
+    stagingMaxAgeHours,
+    log,
+  })
+}
+
+function buildReport(
+  { store, host, figures, settings, ...parts }: Parts,
+  inspector: HostInspector,
+): HostReport {
+  return new HostReport({
+    names: {
+      id: settings.host.id,
+      bootId: host.bootId,
+      version: parts.version,
+      sshPublicKey: host.sshPublicKey,
+    },
+    inspector,
+    figures,
+    units: host.units,
+    consoles: host.consoles,
+    staging: host.staging,
+    isDescriptorStoreAvailable: parts.isDescriptorStoreAvailable,
+    store,
+    clock: host.clock,
+  })
+}
+
+/** Which addresses the daemon may connect to when its controller names a URL. */
+export const outboundPolicyOf = ({
+  objectStore,
+  network,
+}: Pick<Config, 'objectStore' | 'network'>): OutboundPolicy => ({
+  allowHttp: objectStore.allowHttp,
+  allowedHosts: objectStore.allowedHosts.map((host) => host.toLowerCase()),
+  allowedNetworks: objectStore.allowedNetworks,
+  guestRanges: network.guestRanges,
+})

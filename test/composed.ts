@@ -1,0 +1,47 @@
+import { parseConfig } from '../src/config/config.ts'
+import { compose } from '../src/daemon/compose.ts'
+import { silentLog } from '../src/log/log.ts'
+import { FakeFigures } from './fakes/fake-figures.ts'
+import { FakeGuestShells } from './fakes/fake-guest-shells.ts'
+import type { CommandContext } from '../src/commands/context.ts'
+import type { Composition, Parts, Settings } from '../src/daemon/compose.ts'
+import type { OperationId } from '../src/core/vm/ids.ts'
+
+const defaults = parseConfig('', { path: 'the defaults', hostname: 'host-1' })
+
+/** The defaults of a configuration file, with changes in its tables. */
+export function settingsWith(
+  changes: { readonly [T in keyof Settings]?: Partial<Settings[T]> } = {},
+): Settings {
+  const table = <T extends keyof Settings>(name: T): Settings[T] => ({ ...defaults[name], ...changes[name] })
+  return {
+    host: table('host'),
+    network: table('network'),
+    objectStore: table('objectStore'),
+    storage: table('storage'),
+    snapshots: table('snapshots'),
+    capacity: table('capacity'),
+  }
+}
+
+/** Takes the place of who acts on what was stored: notes what it was asked to do, and does nothing. */
+export const listening = (note: (line: string) => void): Pick<CommandContext, 'poke' | 'pokeSnapshot'> => ({
+  poke: (id, reason) => note(`${id}: ${reason}`),
+  pokeSnapshot: (id, { reason }) => note(`snapshot ${id}: ${reason}`),
+})
+
+/** The daemon on a host and a store of the test, wired as the real one; the other parts are fakes unless given. */
+export function composed(parts: Pick<Parts, 'host' | 'store'> & Partial<Parts>): Composition {
+  let operations = 0
+  return compose({
+    figures: new FakeFigures(),
+    shells: new FakeGuestShells(),
+    isDescriptorStoreAvailable: async () => true,
+    settings: settingsWith(),
+    readiness: { waitingFor: () => [], takesCommands: () => true },
+    newOperationId: () => `op-${(operations += 1)}` as OperationId,
+    version: '1.2.3',
+    log: silentLog,
+    ...parts,
+  })
+}
