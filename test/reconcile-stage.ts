@@ -46,11 +46,14 @@ async function turns(): Promise<void> {
 /** A reconciler at work on a fake host, whose time stands still unless the test moves it. */
 export async function reconcileStage(
   t: TestContext,
-  { snapshots = {} }: { readonly snapshots?: Partial<Settings['snapshots']> } = {},
+  {
+    snapshots = {},
+    // A disk that flushes at once: turns of the event loop stand for time here.
+    flush = async () => {},
+  }: { readonly snapshots?: Partial<Settings['snapshots']>; readonly flush?: () => Promise<void> } = {},
 ) {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-reconcile-'))
-  // A disk that flushes at once: turns of the event loop stand for time here.
-  const store = new Store(directory, { first: 600_000, count: 10 }, async () => {})
+  const store = new Store(directory, { first: 600_000, count: 10 }, flush)
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
   const { log, lines } = recordingLog()

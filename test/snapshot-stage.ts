@@ -41,14 +41,19 @@ export function imageOf({ content, sizeBytes }: FakeDisk): Buffer {
   return image
 }
 
-export type SnapshotStageOptions = { readonly uploadsMax?: number; readonly stagingQuotaMib?: number }
+export type SnapshotStageOptions = {
+  readonly uploadsMax?: number
+  readonly stagingQuotaMib?: number
+  /** Of the state directory; at once unless given. */
+  readonly flush?: () => Promise<void>
+}
 
 /** A VM that runs, and the owner of snapshots beside its worker. */
 export async function snapshotStage(
   t: TestContext,
-  { uploadsMax = 4, stagingQuotaMib = 64 }: SnapshotStageOptions = {},
+  { uploadsMax = 4, stagingQuotaMib = 64, ...disk }: SnapshotStageOptions = {},
 ) {
-  const stage = await reconcileStage(t, { snapshots: { uploadsMax, stagingQuotaMib } })
+  const stage = await reconcileStage(t, { ...disk, snapshots: { uploadsMax, stagingQuotaMib } })
   const { store, host, context, id: vmId } = stage
   stage.snapshots().start()
   stage.create()

@@ -17,6 +17,8 @@ export type Odds = {
   readonly silence?: number
   /** The traffic of guests can't be known, as on a host without BPF; that does not heal. */
   readonly withoutTraffic?: true
+  /** That a death is one of the whole host, which loses its power. */
+  readonly powerLoss?: number
   /** The one moment at which it surely dies, counted from 1 over all calls; each call has two. */
   readonly dieAt?: number
 }
@@ -35,8 +37,10 @@ export class Chaos {
   dead = false
   #moments = 0
   readonly #random: () => number
+  readonly #onPowerLoss: () => void
 
-  constructor(host: Host, odds: Odds, random: () => number) {
+  constructor(host: Host, odds: Odds, random: () => number, onPowerLoss = (): void => {}) {
+    this.#onPowerLoss = onPowerLoss
     this.odds = odds
     this.#random = random
     this.host = {
@@ -64,7 +68,10 @@ export class Chaos {
   /** Whether the daemon dies at this moment, or has died. */
   moment(): boolean {
     this.#moments += 1
-    if (this.#random() < this.odds.crash || this.#moments === this.odds.dieAt) this.dead = true
+    if (this.dead) return true
+    const { crash, dieAt, powerLoss = 0 } = this.odds
+    this.dead = this.#random() < crash || this.#moments === dieAt
+    if (this.dead && powerLoss > 0 && this.#random() < powerLoss) this.#onPowerLoss()
     return this.dead
   }
 
@@ -134,11 +141,22 @@ export class Chaos {
         const member: unknown = Reflect.get(target, name)
         if (typeof member !== 'function') return member
         return (...args: unknown[]): unknown => {
-          if (!asynchronous.test(String(name))) return Reflect.apply(member, target, args)
+          if (!asynchronous.test(String(name)))
+            return Reflect.apply(
+              member,
+              target,
+              args.map((arg) => this.#mortalListener(arg)),
+            )
           return this.#call(String(name), code, () => Promise.resolve(Reflect.apply(member, target, args)))
         }
       },
     })
+  }
+
+  /** What is called back ends with the process too. */
+  #mortalListener(argument: unknown): unknown {
+    if (typeof argument !== 'function') return argument
+    return (...args: unknown[]): unknown => (this.dead ? undefined : Reflect.apply(argument, undefined, args))
   }
 
   /** Timers end with the process that set them. */

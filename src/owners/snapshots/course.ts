@@ -310,7 +310,9 @@ export class Course {
 
   /** What stays is found by the next sweep. */
   async #removeStaging(): Promise<void> {
-    const { host, room, log } = this.#task
+    const { host, room, log, store } = this.#task
+    // A host that loses its power before this would have the record again.
+    await store.flushed()
     try {
       await host.staging.remove(this.entry.stagingId)
     } catch (error) {

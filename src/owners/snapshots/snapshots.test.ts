@@ -281,3 +281,19 @@ test('space of parts that were sent is freed, also where the daemon died before 
   await restart()
   assert.deepEqual([await staged(), await packed()], [1, 0])
 })
+
+test('staging of a deleted snapshot stays until the deletion is on the disk', async (t) => {
+  let flushing: Promise<void> = Promise.resolve()
+  const { take, drop, quiet, staged, find } = await snapshotStage(t, { flush: () => flushing })
+  take(NO_URLS)
+  await quiet()
+  assert.equal(await staged(), 1)
+  const disk = Promise.withResolvers<void>()
+  flushing = disk.promise
+  drop()
+  await quiet()
+  assert.deepEqual([find(), await staged()], [undefined, 1])
+  disk.resolve()
+  await quiet()
+  assert.equal(await staged(), 0)
+})

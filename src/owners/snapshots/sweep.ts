@@ -23,6 +23,8 @@ export async function sweepStaging(options: SweepOptions): Promise<void> {
     const staged = await host.staging.list()
     // Read after the listing, so that there is a record of all that is needed; and none comes back, for no id is used again.
     const needed = new Set(store.snapshots.open().map(({ stagingId }) => stagingId))
+    // A record that was deleted and not flushed would be there again after a loss of power.
+    await store.flushed()
     for (const { stagingId } of staged.filter((found) => !needed.has(found.stagingId))) {
       if (isInUse(stagingId)) continue
       log.info({ staging_id: stagingId }, 'removing staging that is of no use any more')

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmRecord } from '../../src/core/vm/record.ts'
+import type { FakeHost } from '../fakes/fake-host.ts'
+import type { SleepWatch } from './sleep-watch.ts'
+
+const isSleeper = ({ desired: { power, compute } }: VmRecord): boolean =>
+  power !== 'stopped' && compute.sleepAfterIdleSeconds > 0
+
+export type HostChecksOptions = {
+  readonly host: FakeHost
+  readonly recordOf: (id: VmId) => VmRecord | undefined
+  readonly sleep: SleepWatch
+  /** As {@link Odds.withoutTraffic}. */
+  readonly withoutTraffic: boolean
+}
+
+/** Compares the host with what is on record: at each generation that is published, and when all is at rest. */
+export class HostChecks {
+  readonly #host: FakeHost
+  readonly #recordOf: HostChecksOptions['recordOf']
+  readonly #sleep: SleepWatch
+  readonly #withoutTraffic: boolean
+  readonly #published = new Map<VmId, number>()
+
+  constructor({ host, recordOf, sleep, withoutTraffic }: HostChecksOptions) {
+    this.#host = host
+    this.#recordOf = recordOf
+    this.#sleep = sleep
+    this.#withoutTraffic = withoutTraffic
+  }
+
+  /** The store lost what was not flushed: generations may be older, as no reader saw them. */
+  restart(ids: readonly VmId[]): void {
+    this.#published.clear()
+    for (const id of ids) {
+      const { generations } = this.#recordOf(id) ?? {}
+      if (generations !== undefined) this.#published.set(id, generations.observed)
+    }
+  }
+
+  /** Whenever a generation is published, the host is as it was desired; and none is ever taken back. */
+  checkPublished(id: VmId): void {
+    const record = this.#recordOf(id)
+    if (record === undefined) {
+      this.#published.delete(id)
+      return
+    }
+    const { generations, powerGeneration } = record
+    const { observed, desired } = generations
+    const last = this.#published.get(id) ?? 0
+    assert.ok(observed >= last, `${id}: the observed generation fell from ${last} to ${observed}`)
+    assert.ok(observed <= desired, `${id}: observed ${observed} passed desired ${desired}`)
+    this.#published.set(id, observed)
+    if (observed <= last) return
+    // The generation tells who asked for a guest that sleeps that it is back.
+    assert.ok(powerGeneration <= last || !this.#isAsleep(id), `${id}: a guest that was asked for sleeps`)
+    if (observed === desired) this.#checkHost(record)
+  }
+
+  #checkHost({ id, host, desired }: VmRecord): void {
+    this.#sleep.checkEnded(id)
+    if (this.#isAsleep(id)) return
+    const unit = this.#host.fakeUnits.stateOf(id)
+    const guest = this.#host.monitor.stateOf(id)
+    const expected = desired.power === 'stopped' ? ['absent', 'silent'] : ['active', desired.power]
+    const early = `${id}: published a generation that the host has not reached`
+    // One that stands still for its disk is paused enough.
+    const stands = guest.kind === 'stalled' && desired.power === 'paused'
+    assert.deepEqual([unit.kind, stands ? 'paused' : guest.kind], expected, early)
+    if (desired.power === 'stopped') return
+    assert.deepEqual('disk' in guest && guest.disk, desired.disk, early)
+    const tap = this.#host.taps.devices.get(host.device)
+    assert.ok(tap?.kind === 'tap', early)
+    assert.deepEqual(tap.facts.bandwidth, desired.network?.bandwidth ?? {}, early)
+    assert.notEqual(tap.lostBy, unit.kind === 'active' && unit.mainPid, early)
+  }
+
+  checkAtRest(id: VmId): void {
+    const record = this.#recordOf(id)
+    if (record === undefined) {
+      assert.equal(this.#host.fakeUnits.stateOf(id).kind, 'absent', `${id}: a unit of a deleted VM is left`)
+      assert.equal(this.#host.storage.disks.has(id), false, `${id}: a disk of a deleted VM is left`)
+      return
+    }
+    const cannotSleep = this.#withoutTraffic && isSleeper(record)
+    const fault = cannotSleep ? 'traffic_failed' : undefined
+    assert.equal(record.observed.fault?.code, fault, `${id}: a fault outlived its cause, or is missing`)
+    if (!cannotSleep)
+      assert.equal(record.generations.observed, record.generations.desired, `${id}: not settled`)
+    const isAsleep = this.#isAsleep(id)
+    assert.equal(record.observed.state, isAsleep ? 'sleeping' : record.desired.power)
+    assert.equal(record.wake, undefined, `${id}: a wake is not over`)
+    this.#checkHost(record)
+    this.#checkRemains(record)
+  }
+
+  /** A guest that is there has left nothing in the pool, and one that was stopped nothing on record. */
+  #checkRemains({ id, desired, launch }: VmRecord): void {
+    const { savedStates, savedFiles, fakeUnits } = this.#host
+    if (desired.power === 'stopped') assert.equal(launch, undefined, `${id}: a stopped VM has a launch`)
+    if (fakeUnits.stateOf(id).kind !== 'active') return
+    const { writing, published } = savedStates.paths(id)
+    const left = savedFiles.paths().filter((path) => path === writing || path === published)
+    assert.deepEqual([left, savedStates.metadataOf(id)], [[], undefined], `${id}: saved beside its guest`)
+  }
+
+  /** After a long time without traffic. */
+  checkAsleepWhereIdle(id: VmId): void {
+    const record = this.#recordOf(id)
+    if (record === undefined) return
+    const isKnown = !this.#withoutTraffic
+    const sleeps = isKnown && record.desired.power === 'running' && isSleeper(record)
+    assert.equal(this.#isAsleep(id), sleeps, `${id}: asleep`)
+  }
+
+  /** After a packet came. */
+  checkAwake(id: VmId): void {
+    const record = this.#recordOf(id)
+    if (record !== undefined) assert.equal(record.observed.state, record.desired.power)
+  }
+
+  #isAsleep(id: VmId): boolean {
+    const { desired } = this.#recordOf(id) ?? {}
+    return (
+      desired?.power === 'running' &&
+      this.#host.fakeUnits.stateOf(id).kind === 'absent' &&
+      this.#host.savedStates.metadataOf(id) !== undefined
+    )
+  }
+}
