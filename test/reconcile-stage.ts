@@ -56,13 +56,13 @@ export async function reconcileStage(
   const store = new Store(directory, { first: 600_000, count: 10 }, flush)
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
-  const { log, lines } = recordingLog()
+  const recording = recordingLog()
   let operations = 0
   const begin = (): Composition =>
     composed({
       store,
       host,
-      log,
+      log: recording.log,
       settings: settingsWith({ snapshots }),
       newOperationId: () => `op-${(operations += 1)}` as OperationId,
       instead: { capacity: new FakeCapacity() },
@@ -82,7 +82,7 @@ export async function reconcileStage(
   const id = 'web-1' as VmId
   const vm = (): VmRecord => onRecord(store, id)
   return {
-    lines,
+    ...recording,
     directory,
     store,
     clock,

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SignedUrl } from '../core/storage/signed-url.ts'
 import { createLog } from './logger.ts'
-import type { LogLevel } from './logger.ts'
+import { addToLogContext, inLogContext, outsideLogContext } from './log-context.ts'
+import type { LogLevel } from './context-log.ts'
 
 function capture(level: LogLevel = 'debug', priorityPrefix = false) {
   const lines: string[] = []
@@ -24,6 +25,38 @@ test('a line is one JSON object with level name, ISO time, service and the field
     operation_id: 'op-1',
     message: 'stored',
   })
+})
+
+test('a line has the fields of what it follows from, after a wait too, and nothing of what comes after', async () => {
+  const { log, lines, last } = capture()
+  const told = (): Record<string, unknown> => {
+    log.child({ pts: '/dev/pts/3' }).info({ method: 'reflink' }, 'disk made')
+    const { vm_id, operation_id, step, pts, method } = last()
+    return { vm_id, operation_id, step, pts, method }
+  }
+  const own = { pts: '/dev/pts/3', method: 'reflink' }
+  const nothing = { vm_id: undefined, operation_id: undefined, step: undefined, ...own }
+  await inLogContext({ vm_id: 'web-1', operation_id: 'op-1' }, async () => {
+    await addToLogContext({ step: 'storage.ensure-disk' }, async () => {
+      await new Promise(setImmediate)
+      assert.deepEqual(told(), { vm_id: 'web-1', operation_id: 'op-1', step: 'storage.ensure-disk', ...own })
+    })
+    assert.deepEqual(told(), { vm_id: 'web-1', operation_id: 'op-1', step: undefined, ...own })
+    assert.deepEqual(outsideLogContext(told), nothing)
+    const other = inLogContext({ vm_id: 'web-2' }, told)
+    assert.deepEqual(other, { ...nothing, vm_id: 'web-2' })
+  })
+  assert.deepEqual(told(), nothing)
+  assert.equal(lines.length, 5)
+})
+
+test('a field stands once in a line, and that of the line counts', () => {
+  const { log, lines, last } = capture()
+  inLogContext({ step: 'pass', vm_id: 'web-1' }, () =>
+    log.child({ step: 'logger' }).warn({ step: 'storage.inspect' }, 'failed'),
+  )
+  assert.equal(last()['step'], 'storage.inspect')
+  assert.equal(lines.at(-1)?.match(/"step"/g)?.length, 1)
 })
 
 test('lines below the level are not written', () => {

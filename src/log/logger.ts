@@ -1,9 +1,9 @@
 import pino from 'pino'
+import { contextLog } from './context-log.ts'
 import { describeError } from './describe-error.ts'
 import { scrubLine } from './scrub.ts'
+import type { LogLevel } from './context-log.ts'
 import type { Log } from './log.ts'
-
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 export type LogOptions = {
   readonly level: LogLevel
@@ -17,13 +17,13 @@ export type LogOptions = {
 const PRIORITY: Readonly<Record<string, number>> = { debug: 7, info: 6, warn: 4, error: 3 }
 
 /**
- * The daemon's logger: one JSON object a line. An `error` field becomes its cause chain and code. Every line passes
+ * The daemon's logger: one JSON object a line, with the fields of its context ({@link contextLog}). An `error` field becomes its cause chain and code. Every line passes
  * {@link scrubLine} on its way out.
  */
 export function createLog(options: LogOptions): Log {
   const write = options.write ?? standardOutput()
   const prefixed = options.priorityPrefix === true
-  return pino(
+  const lines = pino(
     {
       level: options.level,
       base: { service: 'vmhostd' },
@@ -34,6 +34,10 @@ export function createLog(options: LogOptions): Log {
     },
     { write: (line) => write(prefixed ? withPriority(scrubLine(line)) : scrubLine(line)) },
   )
+  return contextLog({
+    isEnabled: (level) => lines.isLevelEnabled(level),
+    write: (level, fields, message) => lines[level](fields, message),
+  })
 }
 
 function withPriority(line: string): string {

@@ -3,6 +3,7 @@ import { HostFault } from '../core/errors.ts'
 import { holdSteps } from '../core/vm/hold.ts'
 import { withDelivery } from '../core/vm/wake-course.ts'
 import { errorChain } from '../log/error-chain.ts'
+import { addToLogContext } from '../log/log-context.ts'
 import { fail, observed, write } from './progress.ts'
 import { runStep } from './run-step.ts'
 import type { Delivery } from '../core/idle/traffic-state.ts'
@@ -51,7 +52,9 @@ async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedStat
   for (const [index, step] of steps.entries()) {
     if (signal.aborted || isSuperseded(pass, steps.slice(0, index))) return { kind: 'again' }
     if (step.lane !== undefined && ended.has(step.lane)) continue
-    const failure = await attempt(pass, step, { isFirst: index === 0, state })
+    const failure = await addToLogContext({ step: step.kind }, () =>
+      attempt(pass, step, { isFirst: index === 0, state }),
+    )
     if (failure === 'aborted') return { kind: 'again' }
     if (failure === undefined) {
       done += 1
@@ -80,7 +83,7 @@ async function attempt(
     await runStep(step, { ...pass, notes })
   } catch (error) {
     if (notes.delivery !== undefined) {
-      log.info({ step: step.kind, ...notes.delivery }, 'frames were delivered in a step that failed')
+      log.info({ ...notes.delivery }, 'frames were delivered in a step that failed')
       noteDelivery(pass, notes.delivery, state)
     }
     if (signal.aborted) return 'aborted'
@@ -90,10 +93,7 @@ async function attempt(
   const elapsed_ms = rounded(host.clock.monotonicMs() - startedAtMs)
   const since = isFirst ? firstAction(cause, startedAtMs) : {}
   const givenUp = notes.givenUp === undefined ? {} : { given_up: true }
-  log.info(
-    { step: step.kind, because: step.because, elapsed_ms, ...since, ...notes.delivery, ...givenUp },
-    'step done',
-  )
+  log.info({ because: step.because, elapsed_ms, ...since, ...notes.delivery, ...givenUp }, 'step done')
   if (notes.delivery !== undefined) noteDelivery(pass, notes.delivery, state)
   const launch = launchAfter(step, pass)
   if (launch !== undefined) write(pass, { observed: observed(pass, state), launch })

@@ -9,6 +9,7 @@ import { nextFault, retryDelayMs } from '../core/vm/retry.ts'
 import { wakeThatBegins, wakeThatEnds } from '../core/vm/wake-course.ts'
 import { unreachable } from '../lib/assert.ts'
 import { errorChain } from '../log/error-chain.ts'
+import { addToLogContext } from '../log/log-context.ts'
 import { act } from './act.ts'
 import { decide, factsOf } from './decide.ts'
 import { intentOf } from './intent.ts'
@@ -31,22 +32,27 @@ export async function runPass(
 ): Promise<Next> {
   const read = context.store.vms.get(id)
   if (read === undefined) return { kind: 'gone' }
+  const follows = { operation_id: read.operationId, generation: read.generations.desired }
+  return addToLogContext(follows, () => passOver(context, read, cause, signal))
+}
+
+async function passOver(
+  context: WorkerContext,
+  read: VmRecord,
+  cause: Cause,
+  signal: AbortSignal,
+): Promise<Next> {
+  const { id } = read
   const inputs = context.store.vms.inputs(id)
   const world = await observe(context.host, read)
   const silentMs = context.silences.note(id, world, context.host.clock.monotonicMs())
   // Before anything is done for it: what is desired must not be lost once the host shows it.
   await context.store.flushed()
   if (signal.aborted) return { kind: 'again' }
-  const log = context.log.child({
-    vm_id: id,
-    operation_id: read.operationId,
-    generation: read.generations.desired,
-  })
   const unsaved = noteUnsaved(context, read, world)
-  const record = noteWake({ ...context, log }, noteStop({ ...context, log }, unsaved, world), world)
+  const record = noteWake(context, noteStop(context, unsaved, world), world)
   const pass: Pass = {
     ...context,
-    log,
     cause,
     signal,
     record,
@@ -226,7 +232,7 @@ function nextLookMs({ record, world, host, intent, saves, silentMs }: Pass, show
  */
 export function endedPass({ store, host, log }: PassContext, id: VmId, error: unknown): Next {
   const record = store.vms.get(id)
-  const words = { vm_id: id, ...(record === undefined ? {} : { operation_id: record.operationId }) }
+  const words = record === undefined ? {} : { operation_id: record.operationId }
   const message = errorChain(error)
   const isFault = error instanceof HostFault
   if (isFault) log.warn({ ...words, code: error.code, error: message }, 'pass failed')

@@ -2,6 +2,7 @@ import { mustEnd } from '../core/vm/stops.ts'
 import { limits } from '../config/limits.ts'
 import { unreachable } from '../lib/assert.ts'
 import { Semaphore } from '../lib/semaphore.ts'
+import { inLogContext } from '../log/log-context.ts'
 import { endedPass, runPass } from './pass.ts'
 import type { VmId } from '../core/vm/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
@@ -50,7 +51,7 @@ export class Worker {
     if (change) this.#changedAtMs ??= this.#context.host.clock.monotonicMs()
     if (change && this.#isPreempted()) this.#running?.abort.abort()
     if (change && this.#endsStill()) this.#still?.abort.abort()
-    if (this.#running === undefined) this.#idle = this.#run()
+    if (this.#running === undefined) this.#idle = inLogContext({ vm_id: this.#id }, () => this.#run())
   }
 
   /** As {@link Reconciler.holdStill}. */
@@ -131,7 +132,7 @@ export class Worker {
     try {
       return endedPass(this.#context, this.#id, error)
     } catch (unreadable) {
-      this.#context.log.error({ vm_id: this.#id, error: unreadable }, 'the record of this VM cannot be read')
+      this.#context.log.error({ error: unreadable }, 'the record of this VM cannot be read')
       return { kind: 'after', ms: limits.retryBackoffMsMax }
     }
   }

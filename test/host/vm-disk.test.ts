@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, statSync } from 'node:fs'
 import { after, before, test } from 'node:test'
+import { configure } from '../../lab/inside/configure.ts'
 import { call, closeController, getVm, mutate, remove, settled } from '../../lab/inside/controller.ts'
 import { guestImage, guestRequest } from '../../lab/inside/guest.ts'
 import { installDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
@@ -14,6 +15,7 @@ const MIB = 1024 * 1024
 
 before(async () => {
   await installDaemon()
+  await configure('log', { level: 'debug' })
   await mutate('PUT', `/v1/vms/${ID}`, guestRequest({ power: 'stopped' }))
   await settled(ID, 'stopped')
 })
@@ -21,6 +23,17 @@ before(async () => {
 after(async () => {
   await remove(ID)
   closeController()
+})
+
+test('the line about a new disk has the VM, the operation and the step that made it', async () => {
+  const log = await sh('journalctl', '--unit=vmhostd', '--output=cat', '--grep=disk made')
+  const line = log
+    .split('\n')
+    .filter((text) => text.startsWith('{'))
+    .map((text) => JSON.parse(text) as Record<string, unknown>)
+    .findLast((entry) => entry['vm_id'] === ID)
+  assert.equal(line?.['step'], 'storage.ensure-disk')
+  assert.match(String(line?.['operation_id']), /^op-/)
 })
 
 /** What is seen of the disk once the VM is as desired. */

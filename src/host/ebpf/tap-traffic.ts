@@ -5,6 +5,7 @@ import { library } from '../ffi/koffi.ts'
 import { HeldTraffic } from './held-traffic.ts'
 import type { Delivery, TrafficState, TrafficSubject } from '../../core/idle/traffic-state.ts'
 import type { DeviceName, UserId } from '../../core/vm/ids.ts'
+import { outsideLogContext } from '../../log/log-context.ts'
 import type { Log } from '../../log/log.ts'
 import type { Traffic } from '../../ports/traffic.ts'
 import type { TrafficProgram } from './traffic-program.ts'
@@ -165,7 +166,12 @@ export class TapTraffic implements Traffic {
   }
 
   #held(): HeldTraffic {
-    this.#traffic ??= new HeldTraffic({
+    this.#traffic ??= outsideLogContext(() => this.#openHeld())
+    return this.#traffic
+  }
+
+  #openHeld(): HeldTraffic {
+    return new HeldTraffic({
       program: this.#program,
       nowNs: this.#nowNs,
       onWanted: (userId) => {
@@ -173,7 +179,6 @@ export class TapTraffic implements Traffic {
       },
       onError: (error) => this.#log.error({ error }, 'held frames could not be read or given'),
     })
-    return this.#traffic
   }
 
   /** Answers the device's index. What is right is left as it is: frames that are held stay so. */

@@ -105,7 +105,7 @@ export class PoolSavedStates implements SavedStates {
         await this.#sync(this.#paths.vm(id))
       }
       await emptySaveDirectory(this.#paths, id)
-      this.#discard(id, await this.#retire(this.#paths.savedUnfinished(id)))
+      this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
     } catch (error) {
       throw storageFault(error, doing)
     }
@@ -161,7 +161,7 @@ export class PoolSavedStates implements SavedStates {
     await before?.catch(() => {})
     preparation.signal.throwIfAborted()
     const { id } = preparation
-    this.#discard(id, await this.#retire(this.#paths.savedUnfinished(id)))
+    this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
     await takeOver(preparation)
   }
 
@@ -211,7 +211,7 @@ export class PoolSavedStates implements SavedStates {
       }
       await this.#makeLast(id)
       // Its space not at once: that is work for the disk, on which flushes wait, and for a core that the guest can use.
-      setTimeout(() => this.#discard(id, retired), limits.savedDiscardMs).unref()
+      setTimeout(() => this.#discard(retired), limits.savedDiscardMs).unref()
     } catch (error) {
       throw storageFault(error, `removing the published state of VM ${id}`)
     }
@@ -229,7 +229,7 @@ export class PoolSavedStates implements SavedStates {
   }
 
   async #removeUnfinished(id: VmId): Promise<void> {
-    this.#discard(id, await this.#retire(this.#paths.savedUnfinished(id)))
+    this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
     const { writing } = this.paths(id)
     if ((await ifThere(lstat(writing)))?.isFile() === true) await removeFile(writing)
   }
@@ -240,11 +240,11 @@ export class PoolSavedStates implements SavedStates {
     return ifThere(rename(path, retired).then(() => retired))
   }
 
-  #discard(id: VmId, retired: string | undefined): void {
+  #discard(retired: string | undefined): void {
     if (retired === undefined) return
     discardSaved(retired).catch((error: unknown) => {
       // The next start of the daemon sweeps it.
-      this.#log.warn({ vm_id: id, error }, 'what is left of a saved state could not be removed')
+      this.#log.warn({ error }, 'what is left of a saved state could not be removed')
     })
   }
 }

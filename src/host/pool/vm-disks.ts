@@ -86,11 +86,11 @@ export class VmDisks {
     if (found.kind === 'present' && found.usableBy !== userId) {
       await makeVmDirectory(this.#paths, id)
       await own(this.#paths.disk(id), userId, DISK_MODE)
-      this.#log.info({ vm_id: id, user_id: userId }, 'owner and mode of a disk repaired')
+      this.#log.info({ user_id: userId }, 'owner and mode of a disk repaired')
     }
     if (note !== undefined) return
     await this.#writeNote(id, { mark })
-    this.#log.info({ vm_id: id }, 'disk without a note adopted')
+    this.#log.info({}, 'disk without a note adopted')
   }
 
   async #writeNote(id: VmId, note: DiskNote): Promise<void> {
@@ -108,7 +108,7 @@ export class VmDisks {
     const doing = `making the seed disk of VM ${id}`
     const temporary = join(this.#paths.tmp, `seed-${randomUUID()}`)
     try {
-      await writeSeedDisk(seed, temporary, { doing, log: this.#log.child({ vm_id: id }) })
+      await writeSeedDisk(seed, temporary, { doing, log: this.#log })
       await own(temporary, userId, SEED_MODE)
       await makeVmDirectory(this.#paths, id)
       await publish(temporary, join(this.#paths.vm(id), seedName(seed.digest)))
@@ -141,7 +141,7 @@ export class VmDisks {
       await this.#writeNote(id, { mark, rootfsSha256 })
       const path = this.#paths.disk(id)
       const isMade = await publishFirst({ temporary, path, signal, sync: this.#sync })
-      this.#log.debug({ vm_id: id, method }, isMade ? 'disk made' : 'another disk was there first')
+      this.#log.debug({ method }, isMade ? 'disk made' : 'another disk was there first')
     } finally {
       await removeFile(temporary)
     }

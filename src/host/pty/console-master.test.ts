@@ -7,6 +7,7 @@ import type { TestContext } from 'node:test'
 import type { MasterOptions } from './console-master.ts'
 import { until } from '../../../test/contract/until.ts'
 import { limits } from '../../config/limits.ts'
+import { inLogContext, logContext } from '../../log/log-context.ts'
 import { silentLog } from '../../log/log.ts'
 import { duplicate } from '../ffi/descriptor.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
@@ -62,6 +63,13 @@ test('what is written on the terminal is kept as it is', async (t) => {
   const terminal = openConsole(t)
   writeOnce(terminal.path, 'one\ntwo\r\n\tthree\u0003')
   await seen(terminal, 'one\ntwo\r\n\tthree\u0003')
+})
+
+test('what a console reports later follows from no operation, not from the one that opened it', async (t) => {
+  const terminal = inLogContext({ operation_id: 'op-1', step: 'console.ensure-master' }, () => openConsole(t))
+  const told = new Promise<object>((resolve) => terminal.onOutput(() => resolve(logContext())))
+  writeOnce(terminal.path, 'hello')
+  assert.deepEqual(await told, {})
 })
 
 test('input is not echoed while no program reads it', async (t) => {

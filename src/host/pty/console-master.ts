@@ -3,6 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { TokenBucket } from '../../lib/token-bucket.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { outsideLogContext } from '../../log/log-context.ts'
 import { setNonBlocking } from '../ffi/descriptor.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { ConsoleInput } from './console-input.ts'
@@ -93,7 +94,7 @@ export class ConsoleMaster {
 
   static #make(fd: number, options: MasterOptions, prepare: (slave: number) => void): ConsoleMaster {
     try {
-      return new ConsoleMaster(fd, options, prepare)
+      return outsideLogContext(() => new ConsoleMaster(fd, options, prepare))
     } catch (error) {
       closeSync(fd)
       throw error

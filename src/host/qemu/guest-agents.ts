@@ -48,7 +48,7 @@ export class GuestAgents {
     const { now, answerMs } = this.#options
     const { kind } = await this.#ask(id, () => setTime(now()), answerMs, telling.signal)
     if (this.#telling.get(id) === telling) this.#telling.delete(id)
-    if (kind === 'returned') this.#log.debug({ vm_id: id }, 'the agent in the guest took the time')
+    if (kind === 'returned') this.#log.debug({}, 'the agent in the guest took the time')
   }
 
   /** As `Monitor.freezeFileSystems`. */
@@ -57,7 +57,7 @@ export class GuestAgents {
     const answer = await this.#ask(id, () => FREEZE, this.#options.freezeMs, signal)
     if (UNSENT.has(answer.kind)) return 'none'
     if (answer.kind === 'returned' && Number(answer.value) > 0 && !signal.aborted) return 'frozen'
-    this.#log.debug({ vm_id: id, answer: answer.kind }, 'the agent in the guest froze no file system')
+    this.#log.debug({ answer: answer.kind }, 'the agent in the guest froze no file system')
     // It may have frozen some of them, or be about to: it takes what it is told in order.
     return (await this.thaw(id, this.#closing.signal)) ? 'none' : 'unknown'
   }
@@ -107,7 +107,7 @@ export class GuestAgents {
     const bounded = AbortSignal.any([signal, AbortSignal.timeout(withinMs)])
     const answer = await askAgent(this.#options.socketPath(id), command, bounded)
     if (answer.kind === 'foreign')
-      this.#log.warn({ vm_id: id, reason: answer.because }, 'socket of a guest agent refused')
+      this.#log.warn({ reason: answer.because }, 'socket of a guest agent refused')
     return answer
   }
 }

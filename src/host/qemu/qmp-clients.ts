@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { qmpSocketPath } from '../../core/unit/qemu-command.ts'
 import type { VmId } from '../../core/vm/ids.ts'
+import { outsideLogContext } from '../../log/log-context.ts'
 import { onceListening } from './once-listening.ts'
 import { QmpLost } from './qmp-error.ts'
 import { QmpClient } from './qmp.ts'
@@ -65,13 +66,15 @@ export class QmpClients {
     const known = this.#clients.get(id)
     if (known !== undefined) return known
     const forget = (): boolean => this.#clients.get(id) === connecting && this.#clients.delete(id)
-    const connecting = QmpClient.connect(qmpSocketPath(this.#options.runDirectory, id), {
-      greetingMs,
-      onEvent: (event) => this.#options.onEvent(id, event),
-      onClose: () => {
-        if (forget()) this.#options.onClose(id)
-      },
-    })
+    const connecting = outsideLogContext(() =>
+      QmpClient.connect(qmpSocketPath(this.#options.runDirectory, id), {
+        greetingMs,
+        onEvent: (event) => this.#options.onEvent(id, event),
+        onClose: () => {
+          if (forget()) this.#options.onClose(id)
+        },
+      }),
+    )
     this.#clients.set(id, connecting)
     connecting.catch(forget)
     return connecting

@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { outsideLogContext } from '../../log/log-context.ts'
 import type { Log } from '../../log/log.ts'
 import { BusError, MANAGER, MANAGER_PATH, openBus, PRIVATE_SOCKET, SYSTEM_BUS } from './bus.ts'
 import type { Bus, BusAddress, BusCall, BusSignal } from './bus.ts'
@@ -86,7 +87,7 @@ export class SystemdBus {
 
   async #open(): Promise<Bus> {
     if (this.#closed) throw unavailable('calling systemd', new Error('the connection was closed on purpose'))
-    this.#opening ??= this.#connect().finally(() => {
+    this.#opening ??= outsideLogContext(() => this.#connect()).finally(() => {
       this.#opening = undefined
     })
     return this.#opening

@@ -4,6 +4,7 @@ import { needsUrls, sendDelayMs, workOf } from '../../core/snapshot/work.ts'
 import { isOver } from '../../core/snapshot/record.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { inLogContext } from '../../log/log-context.ts'
 import { capture } from './capture.ts'
 import { complete } from './complete.ts'
 import { SnapshotEntry } from './entry.ts'
@@ -13,7 +14,7 @@ import { discard, sendPart } from './send.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { SnapshotRecord } from '../../core/snapshot/record.ts'
 import type { VmId } from '../../core/vm/ids.ts'
-import type { Log } from '../../log/log.ts'
+import type { LogContext } from '../../log/log-context.ts'
 import type { SnapshotsContext, Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 
@@ -25,10 +26,11 @@ const OF_VM: ReadonlySet<FaultCode> = new Set(['disk_missing', 'vm_unsettled'])
 
 const BUG = 'a bug in the course of a snapshot'
 
-const logOf = (
-  { log }: SnapshotsContext,
-  { id: snapshot_id, vmId: vm_id, operationId: operation_id }: SnapshotRecord,
-): Log => log.child({ snapshot_id, vm_id, operation_id })
+const fieldsOf = ({ id, vmId, operationId }: SnapshotRecord): LogContext => ({
+  snapshot_id: id,
+  vm_id: vmId,
+  operation_id: operationId,
+})
 
 export type CourseOptions = {
   readonly context: SnapshotsContext
@@ -44,9 +46,9 @@ export type CourseOptions = {
 export class Course {
   readonly entry: SnapshotEntry
   readonly vmId: VmId
-  readonly #context: SnapshotsContext
   readonly #task: Task
-  #log: Log
+  /** Of the newest request: what begins from now on follows from that. */
+  #fields: LogContext
   readonly #onOver: () => void
   readonly #abort = new AbortController()
   readonly #underWay = new Map<Doing, Promise<void>>()
@@ -60,17 +62,11 @@ export class Course {
   #toldSent = false
 
   constructor({ context, record, onOver }: CourseOptions) {
-    this.#context = context
-    this.#log = logOf(context, record)
+    this.#fields = fieldsOf(record)
     this.entry = new SnapshotEntry(record, { ...context, clock: context.host.clock })
     const { signal } = this.#abort
-    const logNow = (): Log => this.#log
     this.#task = {
       ...context,
-      // Of the newest request: what begins from now on follows from that.
-      get log() {
-        return logNow()
-      },
       entry: this.entry,
       signal,
       look: () => this.#look(),
@@ -81,6 +77,10 @@ export class Course {
 
   /** Begins. What an earlier life left to be freed is freed. */
   begin(): void {
+    inLogContext(this.#fields, () => this.#beginAll())
+  }
+
+  #beginAll(): void {
     const { stage, createdAtMs } = this.entry.record
     const age_ms = this.#task.host.clock.now() - createdAtMs
     this.#task.log.info({ stage, age_ms }, 'snapshot under way')
@@ -97,7 +97,7 @@ export class Course {
   /** Somebody changed what is on record: nothing that failed before holds it back. */
   poke(): void {
     const record = this.entry.find()
-    if (record !== undefined) this.#log = logOf(this.#context, record)
+    if (record !== undefined) this.#fields = fieldsOf(record)
     this.entry.readUrls()
     for (const cancel of this.#held.values()) cancel()
     this.#held.clear()
@@ -118,7 +118,7 @@ export class Course {
   /** It shall not go on. */
   fail(code: FaultCode, message: string): void {
     if (this.entry.find() === undefined || this.#ending !== undefined) return
-    this.#fail({ code, message, resumable: false })
+    inLogContext(this.#fields, () => this.#fail({ code, message, resumable: false }))
     this.#look()
   }
 
@@ -132,11 +132,13 @@ export class Course {
 
   #look(): void {
     if (this.#stopping || this.#ending !== undefined) return
-    try {
-      this.#doNext()
-    } catch (error) {
-      this.#stumble('look', error)
-    }
+    inLogContext(this.#fields, () => {
+      try {
+        this.#doNext()
+      } catch (error) {
+        this.#stumble('look', error)
+      }
+    })
   }
 
   #doNext(): void {

@@ -1,6 +1,7 @@
 import { retryDelayMs } from '../../core/vm/retry.ts'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { inLogContext } from '../../log/log-context.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import type { SnapshotsContext } from './context.ts'
 
@@ -28,17 +29,14 @@ export async function thaw(
     }
     if (kind !== 'active' || (await host.monitor.inspect(id)).kind !== 'running') return 'not_yet'
     if (!(await host.monitor.thawFileSystems(id, signal))) {
-      log.warn(
-        { vm_id: id },
-        'no agent in the guest says that it is thawed, and it may have file systems frozen',
-      )
+      log.warn({}, 'no agent in the guest says that it is thawed, and it may have file systems frozen')
       return 'not_yet'
     }
     store.frozenGuests.forget(id)
     return 'thawed'
   } catch (error) {
     if (!(error instanceof HostFault)) throw error
-    log.warn({ vm_id: id, code: error.code, error: errorChain(error) }, 'a guest could not be thawed yet')
+    log.warn({ code: error.code, error: errorChain(error) }, 'a guest could not be thawed yet')
     return 'not_yet'
   }
 }
@@ -102,7 +100,10 @@ export class Thaws {
   #begin(id: VmId): void {
     this.#waiting.get(id)?.()
     this.#waiting.delete(id)
-    this.#underWay.set(id, this.#thaw(id))
+    this.#underWay.set(
+      id,
+      inLogContext({ vm_id: id }, () => this.#thaw(id)),
+    )
   }
 
   async #thaw(id: VmId): Promise<void> {
@@ -111,9 +112,9 @@ export class Thaws {
     try {
       // Behind a capture that is under way, and thaws it itself.
       outcome = await holdStill(id, (still) => thaw(this.#context, id, still))
-      if (outcome === 'thawed') log.info({ vm_id: id }, 'thawed a guest that a capture may have left frozen')
+      if (outcome === 'thawed') log.info({}, 'thawed a guest that a capture may have left frozen')
     } catch (error) {
-      log.error({ vm_id: id, error }, 'a bug while a guest was to be thawed')
+      log.error({ error }, 'a bug while a guest was to be thawed')
       outcome = 'not_yet'
     }
     this.#underWay.delete(id)

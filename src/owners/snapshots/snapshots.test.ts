@@ -182,6 +182,27 @@ test('each request that changes a snapshot has its id in the lines that follow f
   for (const line of lines) assert.deepEqual([line['vm_id'], line['snapshot_id']], [vmId, id])
 })
 
+test('what a driver logs for a snapshot has its ids, and those of the newest request', async (t) => {
+  const { host, context, upload, vmId, id, quiet, lines, log } = await snapshotStage(t)
+  const { objectStore } = host
+  const putPart = objectStore.putPart.bind(objectStore)
+  mock.method(objectStore, 'putPart', (...args: Parameters<typeof putPart>) => {
+    log.debug({}, 'a part is sent')
+    return putPart(...args)
+  })
+  const { complete: _, ...parts } = urlsOf(upload)
+  startSnapshot(context, id, { vmId, partMib: 1, urls: NO_URLS })
+  await quiet()
+  const handed = handOverUrls(context, id, parts)
+  await quiet()
+  assert.ok(handed.ok)
+  const line = lines.findLast(({ message }) => message === 'a part is sent')
+  assert.deepEqual(
+    [line?.['snapshot_id'], line?.['vm_id'], line?.['operation_id']],
+    [id, vmId, handed.value.operationId],
+  )
+})
+
 test('a snapshot that was deleted unheard writes nothing to another of its id', async (t) => {
   const { context, host, upload, vmId, id, take, quiet, shown, lines, staged } = await snapshotStage(t)
   const sent = host.objectStore.holdNext('putPart')

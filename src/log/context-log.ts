@@ -1,0 +1,26 @@
+import { logContext } from './log-context.ts'
+import type { Log } from './log.ts'
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+
+/** Where finished lines go. */
+export type LogSink = {
+  readonly isEnabled: (level: LogLevel) => boolean
+  readonly write: (level: LogLevel, fields: object, message: string) => void
+}
+
+/** A log whose lines have the fields of their context, of their logger and their own; of one name the last counts. */
+export function contextLog(sink: LogSink, bound: object = {}): Log {
+  const line = (level: LogLevel) =>
+    sink.isEnabled(level)
+      ? (fields: object, message: string): void =>
+          sink.write(level, { ...logContext(), ...bound, ...fields }, message)
+      : (): void => {}
+  return {
+    debug: line('debug'),
+    info: line('info'),
+    warn: line('warn'),
+    error: line('error'),
+    child: (fields) => contextLog(sink, { ...bound, ...fields }),
+  }
+}

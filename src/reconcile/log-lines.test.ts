@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { mock, test } from 'node:test'
+import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { setPower } from '../commands/set-power.ts'
+import type { LogLine } from '../../test/recording-log.ts'
+import type { VmId } from '../core/vm/ids.ts'
+
+const contextOf = (line: LogLine | undefined): unknown[] =>
+  ['vm_id', 'operation_id', 'generation', 'step'].map((name) => line?.[name])
+
+test('what a driver logs has the VM, the operation and the step that it acts for', async (t) => {
+  const { host, log, lines, id, vm, create, idle } = await reconcileStage(t)
+  const inspect = host.storage.inspect.bind(host.storage)
+  mock.method(host.storage, 'inspect', (...args: Parameters<typeof inspect>) => {
+    log.debug({}, 'the pool is looked at')
+    return inspect(...args)
+  })
+  const ensureDisk = host.storage.ensureDisk.bind(host.storage)
+  mock.method(host.storage, 'ensureDisk', async (...args: Parameters<typeof ensureDisk>) => {
+    await ensureDisk(...args)
+    log.debug({ method: 'reflink' }, 'disk made')
+  })
+  create()
+  await idle()
+  const { operationId } = vm()
+  const made = lines.find(({ message }) => message === 'disk made')
+  assert.deepEqual(contextOf(made), [id, operationId, 1, 'storage.ensure-disk'])
+  const looked = lines.findLast(({ message }) => message === 'the pool is looked at')
+  assert.deepEqual(contextOf(looked), [id, operationId, 1, undefined])
+})
+
+test('a VM that is woken in the middle of the step of another has no field of that in its lines', async (t) => {
+  const { host, context, store, lines, id, create, idle } = await reconcileStage(t)
+  const other = 'web-2' as VmId
+  create({ network: {}, power: 'stopped' }, other)
+  await idle()
+  const ensureDisk = host.storage.ensureDisk.bind(host.storage)
+  mock.method(host.storage, 'ensureDisk', async (...args: Parameters<typeof ensureDisk>) => {
+    setPower(context, other, 'running')
+    await ensureDisk(...args)
+  })
+  lines.length = 0
+  create({ network: {} })
+  await idle()
+  const operations = (vm: VmId) =>
+    new Set(lines.filter(({ vm_id }) => vm_id === vm).map(({ operation_id }) => operation_id))
+  for (const vm of [id, other]) assert.deepEqual([...operations(vm)], [store.vms.get(vm)?.operationId])
+  assert.deepEqual(
+    lines.filter(({ vm_id }) => vm_id === undefined),
+    [],
+  )
+})
+
+test('a look that a timer began has the operation that is desired, and no step', async (t) => {
+  const { host, log, lines, id, vm, create, idle, later } = await reconcileStage(t)
+  create()
+  await idle()
+  const inspect = host.taps.inspect.bind(host.taps)
+  mock.method(host.taps, 'inspect', (...args: Parameters<typeof inspect>) => {
+    log.debug({}, 'the tap is looked at')
+    return inspect(...args)
+  })
+  await later(600_000)
+  const looked = lines.findLast(({ message }) => message === 'the tap is looked at')
+  assert.deepEqual(contextOf(looked), [id, vm().operationId, 1, undefined])
+})
