@@ -27,6 +27,10 @@ test('a checksum goes on for the same file alone, and not for ever', () => {
   nowMs += limits.checksumProgressMs
   assert.equal(checked.progressOf(id, file).bytes, 0)
   checked.progressOf(id, file).bytes = 17
+  assert.equal(checked.progressOf('web-2' as VmId, file).bytes, 0, 'of another VM')
+  assert.equal(checked.progressOf(id, file).bytes, 17)
+  assert.equal(checked.progressOf(id, { ...file, ino: 8n }).bytes, 0, 'another file')
+  checked.progressOf(id, file).bytes = 17
   assert.equal(checked.progressOf(id, { ...file, ctimeNs: file.ctimeNs + 1n }).bytes, 0, 'changed since')
   checked.progressOf(id, file).bytes = 17
   checked.forget(id)

@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { crc32 } from 'node:zlib'
+import { renderSavedMetadata } from '../../core/storage/saved-metadata.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import { silentLog } from '../../log/log.ts'
 import { BoundedLooks } from './bounded-looks.ts'
 import { sync } from './durable.ts'
 import { markPool } from './pool-marker.ts'
 import { poolPaths } from './pool-paths.ts'
+import { metadataPath } from './prepare-saved.ts'
 import { PoolSavedStates } from './saved-states.ts'
 
 const id = 'vm-1' as VmId
@@ -85,4 +89,35 @@ test('of a VM that was deleted nothing is remembered for the next of its name', 
   states.forget(id)
   disk.breaks = true
   await assert.rejects(states.inspect(id, monitor), { code: 'storage_inspection_failed' })
+})
+
+const MIB = 1024 * 1024
+
+/** Bytes that this process has read of files, ever (proc_pid_io(5)). */
+const bytesRead = (): number =>
+  Number(/^rchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1] ?? assert.fail('no rchar'))
+
+test('a check of saved memory that was cut off goes on where it stood', async (t) => {
+  const { states, paths } = await stage(t)
+  const memory = randomBytes(48 * MIB)
+  writeFileSync(states.paths(id).published, memory)
+  const metadata = renderSavedMetadata({
+    vmId: id,
+    savedAtMs: 1,
+    monitor: { program: 'qemu', version: '10.0.0', accelerator: 'tcg', form: 'mapped' },
+    compute: { cpuMillicores: 1000, memoryMib: 48 },
+    memory: { lengthBytes: memory.length, storedBytes: memory.length, crc32: crc32(memory) },
+    disk: { inode: 1n, sizeBytes: 1, modifiedNs: 1n },
+  })
+  writeFileSync(metadataPath(paths.saved(id)), metadata)
+  const late = new AbortController()
+  const before = bytesRead()
+  const verifying = states.verify(id, late.signal)
+  while (bytesRead() - before < 16 * MIB) await new Promise(setImmediate)
+  late.abort(new Error('the step took too long'))
+  await assert.rejects(verifying, /took too long/)
+  const cutOffAt = bytesRead()
+  await states.verify(id, new AbortController().signal)
+  const again = bytesRead() - cutOffAt
+  assert.ok(again < memory.length - 12 * MIB, `${again} bytes were read again`)
 })

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { sleepStage } from '../../test/sleep-stage.ts'
+import { limits } from '../config/limits.ts'
+import { deadlineMsOf } from './steps/executors.ts'
+
+test('a step that takes longer than its deadline is stopped, and told as a fault', async (t) => {
+  const { host, clock, vm, shown, create, turns } = await reconcileStage(t)
+  host.storage.holdNext('ensureImage')
+  create()
+  await turns()
+  clock.advance(limits.imageFetchMs - 1)
+  await turns()
+  assert.equal(vm().observed.fault, undefined)
+  clock.advance(1)
+  await turns()
+  assert.equal(shown(), 'failed step_deadline')
+  assert.match(
+    vm().observed.fault?.message ?? '',
+    /^image\.ensure-fetched took longer than 3600 s and was stopped/,
+  )
+})
+
+test('a step that does not heed being told to stop is left behind after a short grace', async (t) => {
+  const { host, clock, vm, shown, create, turns } = await reconcileStage(t)
+  const { ensureImage } = host.storage
+  host.storage.ensureImage = () => new Promise(() => {})
+  create()
+  await turns()
+  clock.advance(limits.imageFetchMs)
+  await turns()
+  clock.advance(limits.stepGraceMs - 1)
+  await turns()
+  assert.equal(vm().observed.fault, undefined)
+  host.storage.ensureImage = ensureImage
+  clock.advance(1)
+  await turns()
+  assert.equal(shown(), 'failed step_deadline')
+  assert.match(vm().observed.fault?.message ?? '', /and does not heed being told to stop$/)
+  clock.advance(limits.retryBackoffMsMax)
+  await turns()
+  assert.equal(shown(), 'running')
+})
+
+test('a restore is stopped at the deadline that its length gives it', async (t) => {
+  const { host, clock, vm, shown, fallAsleep, receive, turns } = await sleepStage(t)
+  await fallAsleep()
+  const restore = { kind: 'monitor.ensure-restored', because: 'packets came' } as const
+  const deadlineMs = deadlineMsOf(restore, vm())
+  assert.ok(deadlineMs > limits.restoreMs)
+  host.monitor.holdNext('ensureRestored')
+  receive('packet')
+  await turns()
+  clock.advance(deadlineMs - 1)
+  await turns()
+  assert.equal(shown(), 'waking')
+  clock.advance(1)
+  await turns()
+  assert.equal(shown(), 'failed step_deadline')
+})
