@@ -4,6 +4,8 @@ import { once } from 'node:events'
 import { after, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../src/config/limits.ts'
+import { atEnd } from '../contract/at-end.ts'
+import { endChild } from '../contract/child.ts'
 import { TerminalGuest } from '../contract/terminal-guest.ts'
 import { until } from '../contract/until.ts'
 import { ConsoleService, systemctl } from './console-service.ts'
@@ -24,7 +26,7 @@ after(() => skip === false && service.remove())
 /** The path of a fresh console's terminal. */
 async function consoleFor(t: TestContext): Promise<string> {
   await service.install({}, true)
-  t.after(async () => {
+  atEnd(t, async () => {
     await systemctl('start', service.name)
     await service.consoles.remove(web)
   })
@@ -36,12 +38,13 @@ type Writer = { allow(bytes: number): void; end(): Promise<void> }
 function writerOn(t: TestContext, path: string): Writer {
   const program = `${import.meta.dirname}/console-writer.ts`
   const child = spawn(process.execPath, [program, path], { stdio: ['pipe', 'inherit', 'inherit'] })
-  t.after(() => child.kill('SIGKILL'))
+  const exit = once(child, 'exit')
+  atEnd(t, () => endChild(child))
   return {
     allow: (bytes) => void child.stdin.write(`${bytes}\n`),
     end: async () => {
       child.stdin.end()
-      const [status] = await once(child, 'exit')
+      const [status] = await exit
       assert.equal(status, 0)
     },
   }
@@ -124,7 +127,7 @@ test(
   { skip },
   async (t) => {
     const guest = new TerminalGuest(await consoleFor(t))
-    t.after(() => guest.close())
+    atEnd(t, () => guest.close())
     await guest.say('before ')
     await until(
       () => service.view(web, 0),

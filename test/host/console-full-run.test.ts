@@ -9,6 +9,7 @@ import { hasErrno } from '../../src/host/ffi/errno-error.ts'
 import { ConsoleMasters } from '../../src/host/pty/console-masters.ts'
 import { openMaster, slavePath } from '../../src/host/pty/open-pty.ts'
 import { silentLog } from '../../src/log/log.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { TerminalGuest } from '../contract/terminal-guest.ts'
 import { until } from '../contract/until.ts'
 import { MemoryDescriptorStore } from '../fakes/memory-descriptor-store.ts'
@@ -24,7 +25,7 @@ async function stage(t: TestContext) {
   const store = new MemoryDescriptorStore()
   const consoles = new ConsoleMasters({ store, runDirectory: folder, log: silentLog })
   let isMounted = false
-  t.after(async () => {
+  atEnd(t, async () => {
     consoles.close()
     store.close()
     if (isMounted) await run(['umount', '--lazy', folder], { timeoutMs: 10_000 })
@@ -39,7 +40,7 @@ async function stage(t: TestContext) {
 test('a full run directory is met when a console is made, and harms no other', { skip }, async (t) => {
   const { folder, consoles } = await stage(t)
   const guest = new TerminalGuest(await consoles.ensureMaster(web))
-  t.after(() => guest.close())
+  atEnd(t, () => guest.close())
   await assert.rejects(consoles.ensureMaster(other), (error) => {
     assert.ok(error instanceof HostFault && error.code === 'console_unprotected')
     assert.ok(hasErrno(error.cause, 'ENOSPC'))
@@ -60,7 +61,7 @@ test('a running VM whose history finds no room is adopted all the same', { skip 
   const master = openMaster()
   await store.store(consoleName(web), master)
   const guest = new TerminalGuest(slavePath(master))
-  t.after(() => guest.close())
+  atEnd(t, () => guest.close())
   closeSync(master)
   writeFileSync(`${folder}/filler`, Buffer.alloc(limits.consoleHistoryBytes))
   assert.equal(consoles.adopt(), 1)

@@ -6,6 +6,7 @@ import type { VmId } from '../../src/core/vm/ids.ts'
 import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
 import { silentLog } from '../../src/log/log.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { consolesContract } from '../contract/consoles.contract.ts'
 import { realTerminals } from '../contract/real-terminals.ts'
 import { until } from '../contract/until.ts'
@@ -23,7 +24,7 @@ after(() => skip === false && service.remove())
 /** The service with an empty store; it is one for all tests that want it set up alike. */
 async function serviceFor(t: TestContext, setting: Setting = {}, enabled = true): Promise<ConsoleService> {
   await service.install(setting, enabled)
-  t.after(async () => {
+  atEnd(t, async () => {
     await systemctl('start', service.name)
     await service.ask('empty')
     for (const id of await service.consoles.list()) await service.consoles.remove(id)
@@ -37,7 +38,7 @@ consolesContract(
   async (t) => {
     const { consoles, sessions } = await serviceFor(t)
     const terminals = realTerminals(() => consoles)
-    t.after(() => terminals.close())
+    atEnd(t, () => terminals.close())
     return {
       ...sessions,
       ...terminals,
@@ -58,7 +59,7 @@ consolesContract(
 async function vmOn(t: TestContext): Promise<{ readonly pid: () => Promise<number> }> {
   const bus = new SystemdBus({ log: silentLog })
   const units = new SystemdUnits({ bus, log: silentLog, runDirectory: '/run/vmhostd-test' })
-  t.after(async () => {
+  atEnd(t, async () => {
     await units.ensureStopped(web, never)
     bus.close()
   })

@@ -10,6 +10,7 @@ import { HostAddresses } from '../../src/host/figures/host-addresses.ts'
 import { LinuxFigures } from '../../src/host/figures/linux-figures.ts'
 import { poolIdOf } from '../../src/host/pool/pool-marker.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { figuresContract } from '../contract/figures.contract.ts'
 import { hangAt } from './hung-mount.ts'
 import { poolOn } from './pool-on.ts'
@@ -27,7 +28,7 @@ async function figuresOn(
   const poolId = await poolIdOf(directory)
   const monitor = { program: '/usr/bin/qemu-system-x86_64', accelerator: 'tcg' }
   const figures = new LinuxFigures({ poolDirectory: directory, poolId, monitor, ...options })
-  t.after(() => figures.close())
+  atEnd(t, () => figures.close())
   return { figures, poolId }
 }
 
@@ -39,7 +40,7 @@ figuresContract(
     const pool = await poolOn('xfs', t)
     // What is on a link that is down is the host's all the same.
     await ip('link', 'add', 'down0', 'type', 'veth', 'peer', 'name', 'down1')
-    t.after(() => ip('link', 'del', 'down0'))
+    atEnd(t, () => ip('link', 'del', 'down0'))
     return {
       ...(await figuresOn(pool, t)),
       addImage: (sha256, bytes) => {
@@ -60,7 +61,7 @@ test(
   { skip },
   async (t) => {
     await ip('link', 'add', 'up0', 'type', 'veth', 'peer', 'name', 'up1')
-    t.after(() => ip('link', 'del', 'up0'))
+    atEnd(t, () => ip('link', 'del', 'up0'))
     for (const device of ['up0', 'up1']) await ip('link', 'set', device, 'up')
     await ip('addr', 'add', '203.0.113.9/24', 'broadcast', '+', 'dev', 'up0')
     await ip('addr', 'add', '2001:db8:9::9/64', 'dev', 'up0', 'nodad')
@@ -69,14 +70,14 @@ test(
     await ip('route', 'add', '192.0.2.0/24', 'nexthop', 'via', '203.0.113.3', 'nexthop', 'via', '203.0.113.4')
     await ip('-6', 'route', 'add', 'default', 'via', '2001:db8:9::1')
     const directory = mkdtempSync(join(tmpdir(), 'resolvers-'))
-    t.after(() => rmSync(directory, { recursive: true }))
+    atEnd(t, () => rmSync(directory, { recursive: true }))
     const file = join(directory, 'resolv.conf')
     writeFileSync(
       file,
       '# nameserver 203.0.113.70\nsearch example.org\n nameserver  203.0.113.71\nnameserver 2001:DB8::71%up0',
     )
     const addresses = new HostAddresses([join(directory, 'missing'), file])
-    t.after(() => addresses.close())
+    atEnd(t, () => addresses.close())
     const read = await addresses.read()
     for (const address of [
       ...['203.0.113.9', '2001:db8:9::9', '203.0.113.255'],
@@ -178,7 +179,7 @@ test(
 
 test('the version of the monitor is asked for again when its program was replaced', { skip }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monitor-'))
-  t.after(() => rmSync(folder, { recursive: true }))
+  atEnd(t, () => rmSync(folder, { recursive: true }))
   const program = join(folder, 'qemu-test')
   const install = (version: string): void => {
     writeFileSync(`${program}.new`, `#!/bin/sh\necho "QEMU emulator version ${version}"\n`)

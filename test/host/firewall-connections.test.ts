@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { guestRuleOf } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
 import { until } from '../contract/until.ts'
 import {
@@ -45,7 +46,7 @@ for (const { guest, world } of families) {
       flow.tell('to nobody')
       await all.firewall.removeGuest(tapSpec.device)
       flow.tell('to nobody')
-      t.after(() => run(['ip', 'link', 'del', nextSpec.device], { okCodes: [0, 1] }))
+      atEnd(t, () => run(['ip', 'link', 'del', nextSpec.device], { okCodes: [0, 1] }))
       await all.firewall.ensureGuest(guestRuleOf(nextSpec))
       await all.taps.ensure(nextSpec)
       const next = await makeGuest(t, nextSpec)

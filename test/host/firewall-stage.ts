@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createInterface } from 'node:readline'
 import type { TestContext } from 'node:test'
 import type { FirewallPolicy } from '../../src/core/network/ruleset.ts'
 import { guestRuleOf } from '../../src/core/network/tap.ts'
@@ -10,6 +8,8 @@ import type { TapSpec } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { atEnd } from '../contract/at-end.ts'
+import { endChild, firstLine, linesOf } from '../contract/child.ts'
 import { tapSpec } from '../contract/taps.contract.ts'
 import { makeGuest, makeWorld } from './network-stage.ts'
 import type { Guest, Place } from './network-stage.ts'
@@ -58,12 +58,10 @@ export async function stage(
   const world = await makeWorld(t)
   const taps = new RoutedTaps({ storeId: 'store-1' })
   const firewall = new NftFirewall({ policy, guests: specs.map(guestRuleOf), recordFile })
-  t.after(async () => {
-    for (const { device, vmId } of specs) await taps.remove(device, vmId)
-    taps.close()
-    firewall.close()
-    await run(['nft', 'flush', 'ruleset'])
-  })
+  atEnd(t, () => run(['nft', 'flush', 'ruleset']))
+  atEnd(t, () => firewall.close())
+  atEnd(t, () => taps.close())
+  for (const { device, vmId } of specs) atEnd(t, () => taps.remove(device, vmId))
   await firewall.start()
   const guests: Guest[] = []
   for (const spec of specs) {
@@ -131,19 +129,10 @@ export async function openMany(
     setTimeout(() => console.log(open), 1500)`
   const [program, ...args] = place.argv([process.execPath, '-e', script])
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] })
-  t.after(() => child.kill())
-  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
-  return {
-    open: Number(line),
-    end: async () => {
-      const exit = once(child, 'exit')
-      child.kill()
-      await exit
-    },
-  }
+  const end = (): Promise<void> => endChild(child)
+  atEnd(t, end)
+  return { open: Number(await firstLine(child)), end }
 }
-
-const ANSWER_MS = 20_000
 
 type Conversation = {
   /** Sends a line. Gives the line that answers it. */
@@ -156,16 +145,8 @@ type Conversation = {
 async function converse(t: TestContext, place: Place, script: string): Promise<Conversation> {
   const [program, ...args] = place.argv([process.execPath, '-e', script])
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] })
-  t.after(async () => {
-    const exit = once(child, 'exit')
-    child.kill()
-    await exit
-  })
-  const lines = createInterface({ input: child.stdout })
-  const next = async (): Promise<string> => {
-    const [line] = (await once(lines, 'line', { signal: AbortSignal.timeout(ANSWER_MS) })) as [string]
-    return line
-  }
+  atEnd(t, () => endChild(child))
+  const next = linesOf(child)
   assert.equal(await next(), 'ready')
   const tell = (line: string): void => void child.stdin.write(`${line}\n`)
   const say = (line: string): Promise<string> => {

@@ -6,6 +6,7 @@ import type { InboundRule } from '../../src/core/network/inbound-rule.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { firewallContract, guest, otherGuest } from '../contract/firewall.contract.ts'
 import { closed, recordFile } from './firewall-stage.ts'
 
@@ -40,7 +41,7 @@ firewallContract(
   'nft firewall',
   (t) => {
     const daemons: NftFirewall[] = []
-    t.after(async () => {
+    atEnd(t, async () => {
       for (const daemon of daemons) daemon.close()
       rmSync(recordFile, { force: true })
       await nft('flush', 'ruleset')
@@ -121,7 +122,7 @@ const alterations: Record<string, string[]> = {
 for (const [what, command] of Object.entries(alterations)) {
   test(`nft firewall: it is seen when ${what}`, { skip }, async (t) => {
     const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
-    t.after(async () => {
+    atEnd(t, async () => {
       firewall.close()
       await nft('flush', 'ruleset')
     })
@@ -138,7 +139,7 @@ for (const [what, command] of Object.entries(alterations)) {
 
 test('nft firewall: a table that was altered and put right by hand is intact again', { skip }, async (t) => {
   const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
-  t.after(async () => {
+  atEnd(t, async () => {
     firewall.close()
     await nft('flush', 'ruleset')
   })
@@ -151,7 +152,7 @@ test('nft firewall: a table that was altered and put right by hand is intact aga
 for (const when of ['just before', 'just after']) {
   test(`nft firewall: an alteration ${when} a transaction of our own is not missed`, { skip }, async (t) => {
     const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
-    t.after(async () => {
+    atEnd(t, async () => {
       firewall.close()
       await nft('flush', 'ruleset')
     })
@@ -173,7 +174,7 @@ test(
   { skip },
   async (t) => {
     const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
-    t.after(async () => {
+    atEnd(t, async () => {
       firewall.close()
       await nft('flush', 'ruleset')
     })
@@ -238,7 +239,7 @@ test('nft firewall: after a change that nft refused the table is written as a wh
   const heal = await interceptNft(
     `input=$(cat); echo "$input" | grep -q '^delete table' && echo "$input" | "$nft" "$@"`,
   )
-  t.after(async () => {
+  atEnd(t, async () => {
     await heal()
     firewall.close()
     await nft('flush', 'ruleset')
@@ -253,7 +254,7 @@ test('nft firewall: after a change that nft refused the table is written as a wh
 test('nft firewall: a host without nft is told so', { skip }, async (t) => {
   const firewall = new NftFirewall({ policy, guests: [], recordFile })
   const heal = await replaceNft('/etc/passwd')
-  t.after(async () => {
+  atEnd(t, async () => {
     await heal()
     firewall.close()
   })

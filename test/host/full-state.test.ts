@@ -10,6 +10,7 @@ import { servedPage } from '../../lab/inside/guest-page.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { asleep, makeSleeper, sleeper } from '../../lab/inside/sleepers.ts'
 import { until } from '../../lab/inside/until.ts'
+import { atEnd } from '../contract/at-end.ts'
 
 const STATE = '/var/lib/vmhostd'
 const POOL = `${STATE}/pool`
@@ -108,7 +109,7 @@ for (const [what, obstruct] of Object.entries(OBSTACLES)) {
   test(`${what} ends nothing: reads, stops and wakes go on, over a restart of the daemon too`, async (t) => {
     const one = sleeper('sleeps', 91)
     const back = await smallState()
-    t.after(back)
+    atEnd(t, back)
     await makeSleeper(one, { sleepAfterIdleSeconds: 2 })
     for (const id of ['dies', 'stops']) await mutate('PUT', `/v1/vms/${id}`, guestRequest())
     for (const id of ['dies', 'stops']) await settled(id, 'running')

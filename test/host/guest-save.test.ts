@@ -8,6 +8,7 @@ import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { DeviceName, MacAddress } from '../../src/core/vm/ids.ts'
 import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { until } from '../contract/until.ts'
 import { skip } from './in-lab.ts'
 import { BOOT_MS, id, stageOf, userId } from './sandboxed-vm-stage.ts'
@@ -51,10 +52,10 @@ const policy = {
 async function networked(t: TestContext): Promise<SandboxStage> {
   const firewall = new NftFirewall({ policy, guests: [], recordFile: '/run/vmhostd-test-firewall.json' })
   await firewall.ensureGuest(guestRuleOf(tap))
-  t.after(() => firewall.removeGuest(tap.device))
+  atEnd(t, () => firewall.removeGuest(tap.device))
   const taps = new RoutedTaps({ storeId: 'test-store' })
   await taps.ensure(tap)
-  t.after(() => taps.remove(tap.device, id))
+  atEnd(t, () => taps.remove(tap.device, id))
   return stageOf(t)
 }
 

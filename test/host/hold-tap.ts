@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
 import type { TestContext } from 'node:test'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
+import { atEnd } from '../contract/at-end.ts'
+import { endChild, firstLine } from '../contract/child.ts'
 import { until } from '../contract/until.ts'
 
 export type Holder = {
@@ -18,14 +18,9 @@ export async function holdTap(t: TestContext, { device, userId }: TapSpec): Prom
   const process_ = spawn(process.execPath, [script, device, String(userId)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
-  const exit = once(process_, 'exit')
-  const end = async (): Promise<void> => {
-    process_.kill('SIGKILL')
-    await exit
-  }
-  t.after(end)
-  const [line] = (await once(createInterface({ input: process_.stdout }), 'line')) as [string]
-  assert.equal(line, 'ready')
+  const end = (): Promise<void> => endChild(process_)
+  atEnd(t, end)
+  assert.equal(await firstLine(process_), 'ready')
   assert.ok(process_.pid !== undefined)
   return { pid: process_.pid, end }
 }

@@ -11,6 +11,7 @@ import { STORE_NETWORKS } from '../../lab/inside/object-store.ts'
 import { mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { findSnapshot, snapshotIs, startSnapshot } from '../../lab/inside/snapshots.ts'
 import { until } from '../../lab/inside/until.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { hangAt } from './hung-mount.ts'
 import { makeStopped, POOL, snapshotStage, stagingEmpty } from './snapshot-stage.ts'
 import type { AddressInfo } from 'node:net'
@@ -108,7 +109,7 @@ async function readsAnswer(): Promise<void> {
 test('a pool that hangs under a snapshot, a fetch and deletions of both holds no request and no stop up', async (t) => {
   await setUp()
   const source = await slowSource()
-  t.after(() => Promise.all([...RUNNING, 'source', 'fetching', 'doomed'].map(remove)))
+  for (const id of [...RUNNING, 'source', 'fetching', 'doomed']) atEnd(t, () => remove(id))
   await makeStopped('source', 128, 40)
   for (const id of [...RUNNING, 'doomed']) await mutate('PUT', `/v1/vms/${id}`, guestRequest())
   for (const id of [...RUNNING, 'doomed']) await settled(id, 'running')

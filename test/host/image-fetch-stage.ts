@@ -23,6 +23,7 @@ import type { ImageBound } from '../../src/ports/storage.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { ANYWHERE } from '../fakes/outbound.ts'
+import { atEnd } from '../contract/at-end.ts'
 
 export const never = new AbortController().signal
 export const SECRET = 'X-Signature=5ecret'
@@ -46,13 +47,13 @@ const POLICY = { ...ANYWHERE, allowHttp: true, allowedNetworks: ['127.0.0.1/32']
 /** Speaks to 127.0.0.1, where the tests serve, and to no other address that every host refuses. */
 export const outboundOf = (t: TestContext, options: Partial<OutboundOptions> = {}): Outbound => {
   const outbound = new Outbound({ ...options, policy: { ...POLICY, ...options.policy } })
-  t.after(() => outbound.close())
+  atEnd(t, () => outbound.close())
   return outbound
 }
 
 export async function stageOf(t: TestContext): Promise<Stage> {
   const base = mkdtempSync(join(tmpdir(), 'vmh-fetch-'))
-  t.after(() => rmSync(base, { recursive: true }))
+  atEnd(t, () => rmSync(base, { recursive: true }))
   const directory = join(base, 'pool')
   const { poolId } = await markPool(directory)
   const outbound = outboundOf(t)
@@ -74,7 +75,7 @@ export async function serve(
 ): Promise<string> {
   server.on('request', answer).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  t.after(() => {
+  atEnd(t, () => {
     server.closeAllConnections()
     server.close()
   })

@@ -18,6 +18,7 @@ import { qemuVersion } from '../../src/host/qemu/qemu-version.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
 import type { MonitorStage, StartOptions } from '../contract/monitor.contract.ts'
+import { atEnd, undoAll } from '../contract/at-end.ts'
 import { DISK_MIB, monitorContract, saveContract } from '../contract/monitor.contract.ts'
 import { until } from '../contract/until.ts'
 import { machineOf } from '../fakes/machine.ts'
@@ -123,12 +124,10 @@ async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<Q
     // Up to what ends the word: the console is read while it is written.
     return said(id, new RegExp(`answer ${number} ([^$\\s]+)\\s`))
   }
-  t.after(async () => {
-    monitor.close()
-    for (const id of processes.keys()) await end(id)
-    for (const path of small) await run(['umount', path])
-    await rm(runDirectory, { recursive: true })
-  })
+  atEnd(t, () => rm(runDirectory, { recursive: true }))
+  atEnd(t, () => undoAll(small.map((path) => () => run(['umount', path]))))
+  atEnd(t, () => undoAll([...processes.keys()].map((id) => () => end(id))))
+  atEnd(t, () => monitor.close())
   return {
     monitor,
     runDirectory,

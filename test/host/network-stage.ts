@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createInterface } from 'node:readline'
 import type { TestContext } from 'node:test'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import type { Finished } from '../../src/host/exec/exec.ts'
+import { atEnd } from '../contract/at-end.ts'
+import { endChild, firstLine } from '../contract/child.ts'
 import { until } from '../contract/until.ts'
 
 /** A place with a network stack of its own: a guest behind its tap, the world behind the host, or the host itself. */
@@ -107,11 +107,9 @@ let places = 0
 export async function makeWorld(t: TestContext): Promise<Place> {
   const name = `world${++places}`
   await run(['ip', 'netns', 'add', name])
-  t.after(async () => {
-    // The pair first: the kernel deletes the devices of a namespace some time after `ip netns del` returned.
-    await run(['ip', 'link', 'del', 'uplink'], { okCodes: [0, 1] })
-    await run(['ip', 'netns', 'del', name])
-  })
+  atEnd(t, () => run(['ip', 'netns', 'del', name]))
+  // Before its namespace: the kernel deletes the devices of one some time after `ip netns del` returned.
+  atEnd(t, () => run(['ip', 'link', 'del', 'uplink'], { okCodes: [0, 1] }))
   const host = new Place()
   const world = new Place(name)
   await host.ip(
@@ -144,19 +142,13 @@ export async function makeWorld(t: TestContext): Promise<Place> {
 export async function makeGuest(t: TestContext, spec: TapSpec): Promise<Guest> {
   const name = `guest${++places}`
   await run(['ip', 'netns', 'add', name])
+  atEnd(t, () => run(['ip', 'netns', 'del', name]))
   const script = `${import.meta.dirname}/tap-pump.ts`
   const pump = spawn(process.execPath, [script, spec.device, `/run/netns/${name}`], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
-  const exit = once(pump, 'exit')
-  t.after(async () => {
-    pump.kill('SIGKILL')
-    await exit
-    await run(['ip', 'netns', 'del', name])
-  })
-  const ready = once(createInterface({ input: pump.stdout }), 'line')
-  const end = exit.then(([code]) => assert.fail(`the pump of ${spec.device} ended with ${code}`))
-  assert.deepEqual(await Promise.race([ready, end]), ['ready'])
+  atEnd(t, () => endChild(pump))
+  assert.equal(await firstLine(pump), 'ready')
 
   const place = new Place(name)
   await place.ip('link set lo up', `link set eth0 address ${spec.guestMac}`, 'link set eth0 up')

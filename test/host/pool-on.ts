@@ -14,6 +14,7 @@ import type { PoolOptions } from '../../src/host/pool/pool.ts'
 import { markPool } from '../../src/host/pool/pool-marker.ts'
 import { silentLog } from '../../src/log/log.ts'
 import type { StorageStage } from '../contract/storage.contract.ts'
+import { atEnd } from '../contract/at-end.ts'
 
 export type FileSystem = 'xfs' | 'ext4'
 
@@ -52,11 +53,9 @@ export async function poolOn(fileSystem: FileSystem, t: TestContext): Promise<Po
   const unmount = async (): Promise<void> => {
     await run(['umount', mountPoint], { okCodes: [0, 32] })
   }
+  atEnd(t, () => rm(base, { recursive: true }))
   await mount()
-  t.after(async () => {
-    await unmount()
-    await rm(base, { recursive: true })
-  })
+  atEnd(t, unmount)
   const directory = join(mountPoint, 'pool')
   const { poolId, reflink } = await markPool(directory)
   const reopen = (options: Partial<PoolOptions> = {}): Pool =>

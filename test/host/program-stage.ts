@@ -10,6 +10,7 @@ import { decodeEvent } from '../../src/host/ebpf/traffic-maps.ts'
 import type { TrafficEvent } from '../../src/host/ebpf/traffic-maps.ts'
 import { TrafficProgram } from '../../src/host/ebpf/traffic-program.ts'
 import { Rtnetlink } from '../../src/host/netlink/rtnetlink.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { PacketSocket } from './packet-socket.ts'
 
 export const OBJECT = new URL('../../dist/bpf/traffic.bpf.o', import.meta.url).pathname
@@ -42,10 +43,8 @@ export class Wire {
       await run(['ip', 'link', 'set', device, 'up'])
     }
     const links = new Rtnetlink()
-    t.after(async () => {
-      links.close()
-      await run(['ip', 'link', 'del', name])
-    })
+    atEnd(t, () => run(['ip', 'link', 'del', name]))
+    atEnd(t, () => links.close())
     return new Wire(name, links)
   }
 
@@ -84,7 +83,7 @@ export async function setStage(t: TestContext, ignored?: IgnoredTraffic): Promis
   const ring = new RingBuffer(program.eventsFd, limits.trafficEventsBytes)
   // By mark: a packet socket takes long to close.
   const sockets = new Map<number, PacketSocket>()
-  t.after(() => {
+  atEnd(t, () => {
     ring.close()
     for (const socket of sockets.values()) socket.close()
   })

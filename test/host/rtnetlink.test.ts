@@ -6,6 +6,7 @@ import { ErrnoError } from '../../src/host/ffi/errno-error.ts'
 import { NETLINK_ROUTE, NetlinkSocket } from '../../src/host/netlink/netlink-socket.ts'
 import { dumpLinks } from '../../src/host/netlink/route-codec.ts'
 import { Rtnetlink } from '../../src/host/netlink/rtnetlink.ts'
+import { atEnd } from '../contract/at-end.ts'
 
 /** What we read of the JSON of ip; each command gives some of it. */
 type Shown = {
@@ -138,7 +139,7 @@ describe('rtnetlink, compared with what ip shows', { skip }, () => {
     const made = Array.from({ length: 500 }, (_, i) => `tuntap add dev made${i} mode tap`)
     const making = run(['ip', '-batch', '-'], { input: made.join('\n') })
     const once = new NetlinkSocket(NETLINK_ROUTE, { dumpAttempts: 1 })
-    t.after(() => once.close())
+    atEnd(t, () => once.close())
     const flow = { over: false }
     const end = making.finally(() => (flow.over = true))
     let overtaken = 0

@@ -18,6 +18,7 @@ import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
 import type { SavedStates } from '../../src/ports/saved-states.ts'
 import { silentLog } from '../../src/log/log.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { until } from '../contract/until.ts'
 import { machineOf } from '../fakes/machine.ts'
 import { poolOn } from './pool-on.ts'
@@ -94,12 +95,10 @@ export async function stageOf(t: TestContext): Promise<SandboxStage> {
     runDirectory: `${runDirectory}/vm`,
     log: silentLog,
   })
-  t.after(async () => {
-    monitor.close()
-    await units.ensureStopped(id, never)
-    console.close()
-    bus.close()
-  })
+  atEnd(t, () => bus.close())
+  atEnd(t, () => console.close())
+  atEnd(t, () => units.ensureStopped(id, never))
+  atEnd(t, () => monitor.close())
   const said = (): string => Buffer.from(console.output.since(0).bytes).toString()
   let asked = 0
   let rootfsSha256: Sha256 | undefined

@@ -15,6 +15,7 @@ import { guestRequest } from '../../lab/inside/guest.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { limits } from '../../src/config/limits.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { hangAt } from './hung-mount.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
 
@@ -125,7 +126,7 @@ const LOSSES = {
 
 for (const [loss, lose] of Object.entries(LOSSES)) {
   test(`${loss} is told with its code everywhere, keeps nobody from stopping, and heals`, async (t) => {
-    t.after(() => Promise.all(['stopped', 'running', 'refused'].map(remove)))
+    for (const id of ['stopped', 'running', 'refused']) atEnd(t, () => remove(id))
     await Promise.all([create('stopped', { power: 'stopped' }), create('running')])
     await Promise.all([settled('stopped', 'stopped'), settled('running', 'running')])
     const bringBack = await lose()
@@ -198,7 +199,7 @@ const withError = async (id: string): Promise<Vm | undefined> => {
 }
 
 test('the disk of a stopped VM that is gone is a fault, is never made anew, and heals when put back', async (t) => {
-  t.after(() => remove('lost'))
+  atEnd(t, () => remove('lost'))
   await create('lost', { power: 'running' })
   await settled('lost', 'running')
   await setPower('lost', 'stopped')

@@ -10,6 +10,7 @@ import type { ImageRef } from '../../src/ports/storage.ts'
 import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { storageContract } from '../contract/storage.contract.ts'
 import { markOfTests } from '../record.ts'
 import { poolOn } from './pool-on.ts'
@@ -135,7 +136,7 @@ test(
 test('without xorriso the fault names the package', { skip }, async (t) => {
   const { storage, userId } = await poolOn('xfs', t)
   await run(['mount', '--bind', '/dev/null', '/usr/bin/xorriso'])
-  t.after(() => run(['umount', '/usr/bin/xorriso']))
+  atEnd(t, () => run(['umount', '/usr/bin/xorriso']))
   const fault = await faultOf(storage.ensureSeed(id, userId, seed))
   assert.equal(fault.code, 'tool_missing')
   assert.match(fault.message, /web-1 .*package xorriso/)

@@ -10,6 +10,7 @@ import type { BusAddress } from '../../src/host/systemd/bus.ts'
 import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
 import { silentLog } from '../../src/log/log.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { until } from '../contract/until.ts'
 import { skip } from './in-lab.ts'
 
@@ -17,7 +18,7 @@ const web = 'web-1' as VmId
 
 function unitsOver(t: TestContext, ...addresses: readonly BusAddress[]): SystemdUnits {
   const bus = new SystemdBus({ log: silentLog, addresses })
-  t.after(() => bus.close())
+  atEnd(t, () => bus.close())
   return new SystemdUnits({ bus, log: silentLog, runDirectory: '/run/vmhostd-test' })
 }
 
@@ -32,7 +33,7 @@ test('with the message bus gone, systemd is still in reach', { skip }, async (t)
   const units = unitsOver(t, PRIVATE_SOCKET, SYSTEM_BUS)
   assert.deepEqual(await units.inspect(web), { kind: 'absent' })
   await stopDbus()
-  t.after(startDbus)
+  atEnd(t, startDbus)
   assert.deepEqual(await units.inspect(web), { kind: 'absent' })
   assert.deepEqual(await units.list(), [])
 })
@@ -46,7 +47,7 @@ test(
     units.watch((id) => seen.push(id))
     assert.deepEqual(await units.inspect(web), { kind: 'absent' })
     await stopDbus()
-    t.after(startDbus)
+    atEnd(t, startDbus)
     await assert.rejects(units.inspect(web), isUnavailable)
     await assert.rejects(units.list(), isUnavailable)
     await assert.rejects(units.ensureStopped(web, new AbortController().signal), isUnavailable)
@@ -64,12 +65,12 @@ test(
 
 test('a call that waits for an end of the connection fails with it', { skip }, async (t) => {
   const bus = new SystemdBus({ log: silentLog, addresses: [SYSTEM_BUS] })
-  t.after(() => bus.close())
+  atEnd(t, () => bus.close())
   await bus.connect()
   const lost = Promise.withResolvers<HostFault>()
   bus.onLoss(lost.resolve)
   await stopDbus()
-  t.after(startDbus)
+  atEnd(t, startDbus)
   assert.ok(isUnavailable(await lost.promise))
 })
 

@@ -9,6 +9,8 @@ import { HostFault } from '../../src/core/errors.ts'
 import { GATEWAY_MAC } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { atEnd } from '../contract/at-end.ts'
+import { endChild } from '../contract/child.ts'
 import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
 import { holdTap } from './hold-tap.ts'
 
@@ -16,10 +18,8 @@ const { device, vmId, userId } = tapSpec
 
 async function withTap(t: TestContext): Promise<RoutedTaps> {
   const taps = new RoutedTaps({ storeId: 'store-1' })
-  t.after(async () => {
-    for (const spec of [tapSpec, otherSpec]) await taps.remove(spec.device, spec.vmId)
-    taps.close()
-  })
+  atEnd(t, () => taps.close())
+  for (const spec of [tapSpec, otherSpec]) atEnd(t, () => taps.remove(spec.device, spec.vmId))
   await taps.ensure(tapSpec)
   return taps
 }
@@ -39,7 +39,7 @@ const isAttached = async (taps: RoutedTaps): Promise<boolean> => {
 test('a process of the right user that never had a tap gets none', { skip }, async (t) => {
   const taps = await withTap(t)
   const process_ = spawn('sleep', ['infinity'], { uid: userId, gid: userId })
-  t.after(() => process_.kill('SIGKILL'))
+  atEnd(t, () => endChild(process_))
   await once(process_, 'spawn')
   await assert.rejects(taps.ensureAttached(tapSpec, process_.pid ?? 0), detached('ENXIO'))
 })

@@ -8,7 +8,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
-import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
@@ -16,6 +15,8 @@ import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { Bandwidth } from '../../src/core/vm/desired.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { atEnd } from '../contract/at-end.ts'
+import { endChild, firstLine } from '../contract/child.ts'
 import { tapSpec } from '../contract/taps.contract.ts'
 import { until } from '../contract/until.ts'
 import { makeGuest, makeWorld } from './network-stage.ts'
@@ -29,10 +30,8 @@ const mbit = (rate: number, bytes: number): { rate: number; bytes: number } => (
 async function behindTap(t: TestContext, bandwidth: Bandwidth): Promise<{ taps: RoutedTaps; guest: Guest }> {
   const taps = new RoutedTaps({ storeId: 'store-1' })
   await taps.ensure(limited(bandwidth))
-  t.after(async () => {
-    await taps.remove(device, vmId)
-    taps.close()
-  })
+  atEnd(t, () => taps.close())
+  atEnd(t, () => taps.remove(device, vmId))
   const guest = await makeGuest(t, tapSpec)
   const [program, ...args] = guest.argv([
     process.execPath,
@@ -40,29 +39,26 @@ async function behindTap(t: TestContext, bandwidth: Bandwidth): Promise<{ taps: 
     String(PORT),
   ])
   const peer = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] })
-  const exit = once(peer, 'exit')
-  t.after(async () => {
-    peer.kill('SIGKILL')
-    await exit
-  })
-  const [line] = (await once(createInterface({ input: peer.stdout }), 'line')) as [string]
-  assert.equal(line, 'ready')
+  atEnd(t, () => endChild(peer))
+  assert.equal(await firstLine(peer), 'ready')
   return { taps, guest }
 }
 
 /** A connection to the guest, over which bytes go either way. */
 class Link {
   readonly #socket: Socket
+  readonly #closed = new AbortController()
   #received = 0
 
   private constructor(socket: Socket) {
     this.#socket = socket
     socket.on('data', (chunk: Buffer) => (this.#received += chunk.length))
+    socket.once('close', () => this.#closed.abort(new Error('the guest closed the connection')))
   }
 
   static async to(t: TestContext, host: string): Promise<Link> {
     const socket = connect({ host, port: PORT, noDelay: true })
-    t.after(() => socket.destroy())
+    atEnd(t, () => socket.destroy())
     await once(socket, 'connect')
     return new Link(socket)
   }
@@ -84,7 +80,7 @@ class Link {
     this.#received = 0
     const startedAt = performance.now()
     ask()
-    while (this.#received < answerBytes) await once(this.#socket, 'data')
+    while (this.#received < answerBytes) await once(this.#socket, 'data', this.#closed)
     assert.equal(this.#received, answerBytes)
     return performance.now() - startedAt
   }
@@ -205,7 +201,7 @@ test(
     add rule inet seen raw iifname "${device}" ip saddr ${ipv4} counter comment "by the tap";
     add rule inet seen raw iifname != "${device}" ip saddr ${ipv4} counter comment "otherwise"`,
     ])
-    t.after(() => run(['nft', 'delete table inet seen']))
+    atEnd(t, () => run(['nft', 'delete table inet seen']))
     assert.equal(await guest.canPing('169.254.0.1', ipv4), true)
     const { stdout } = await run(['nft', 'list table inet seen'])
     assert.match(stdout, /counter packets [1-9]\d* bytes \d+ comment "by the tap"/)

@@ -7,6 +7,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { tapSpec } from '../contract/taps.contract.ts'
 
 const { device, vmId, userId } = tapSpec
@@ -18,10 +19,8 @@ const tc = async (...args: string[]): Promise<string> => (await run(['tc', ...ar
 
 function tapsOf(t: TestContext): RoutedTaps {
   const taps = new RoutedTaps({ storeId: 'store-1' })
-  t.after(async () => {
-    taps.close()
-    for (const name of [device, queue]) await run(['ip', 'link', 'del', name], { okCodes: [0, 1] })
-  })
+  for (const name of [device, queue]) atEnd(t, () => run(['ip', 'link', 'del', name], { okCodes: [0, 1] }))
+  atEnd(t, () => taps.close())
   return taps
 }
 

@@ -15,6 +15,8 @@ import { run } from '../../src/host/exec/exec.ts'
 import { QemuMonitor } from '../../src/host/qemu/qemu-monitor.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { silentLog } from '../../src/log/log.ts'
+import { atEnd } from '../contract/at-end.ts'
+import { endChild } from '../contract/child.ts'
 import { tapSpec } from '../contract/taps.contract.ts'
 import { until } from '../contract/until.ts'
 import { machineOf } from '../fakes/machine.ts'
@@ -59,15 +61,11 @@ async function startGuest(t: TestContext, spec: TapSpec): Promise<RunningGuest> 
   })
   const [program, ...args] = monitor.unitSpec(machine).command
   const qemu = spawn(program, args, { uid: userId, gid: userId, stdio: ['pipe', 'pipe', 'inherit'] })
-  const exit = once(qemu, 'exit')
   let output = ''
   qemu.stdout.on('data', (chunk: Buffer) => (output += chunk.toString('latin1')))
-  t.after(async () => {
-    qemu.kill('SIGKILL')
-    await exit
-    monitor.close()
-    await rm(runDirectory, { recursive: true })
-  })
+  atEnd(t, () => rm(runDirectory, { recursive: true }))
+  atEnd(t, () => monitor.close())
+  atEnd(t, () => endChild(qemu))
   await until(
     () => output,
     (text) => text.includes('demo guest ready'),
@@ -78,7 +76,7 @@ async function startGuest(t: TestContext, spec: TapSpec): Promise<RunningGuest> 
     pid: qemu.pid,
     type: (line) => void qemu.stdin.write(`${line}\n`),
     said: () => output,
-    atEnd: (act) => t.after(act),
+    atEnd: (act) => atEnd(t, act),
   }
 }
 
@@ -141,10 +139,8 @@ async function connected(host: string, port: number) {
 test('a guest whose tap was deleted goes on with the new one as if nothing had been', { skip }, async (t) => {
   const host = new Place()
   const taps = new RoutedTaps({ storeId: 'store-1' })
-  t.after(async () => {
-    await taps.remove(device, id)
-    taps.close()
-  })
+  atEnd(t, () => taps.close())
+  atEnd(t, () => taps.remove(device, id))
   const spec: TapSpec = { ...tapSpec, bandwidth: { receiveMbitPerSecond: 500, transmitMbitPerSecond: 500 } }
   await taps.ensure(spec)
   const guest = await startGuest(t, spec)

@@ -5,6 +5,7 @@ import type { TestContext } from 'node:test'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { run } from '../../src/host/exec/exec.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { tapSpec } from '../contract/taps.contract.ts'
 import { until } from '../contract/until.ts'
 import { arp } from './frames.ts'
@@ -20,10 +21,8 @@ async function behindTap(
 ): Promise<{ taps: RoutedTaps; guest: Guest }> {
   const taps = new RoutedTaps({ storeId: 'store-1' })
   await taps.ensure(spec)
-  t.after(async () => {
-    await taps.remove(spec.device, spec.vmId)
-    taps.close()
-  })
+  atEnd(t, () => taps.close())
+  atEnd(t, () => taps.remove(spec.device, spec.vmId))
   return { taps, guest: await makeGuest(t, spec) }
 }
 
@@ -68,10 +67,8 @@ test(
   async (t) => {
     const taps = new RoutedTaps({ storeId: 'store-1' })
     await taps.ensure(tapSpec)
-    t.after(async () => {
-      await taps.remove(device, tapSpec.vmId)
-      taps.close()
-    })
+    atEnd(t, () => taps.close())
+    atEnd(t, () => taps.remove(device, tapSpec.vmId))
     // What would leave by the device, before it is known that nobody holds it.
     await run([
       'nft',
@@ -80,7 +77,7 @@ test(
         'add rule netdev out see ip6 nexthdr icmpv6 icmpv6 type != echo-request accept;' +
         'add rule netdev out see update @kinds { ether type }',
     ])
-    t.after(() => run(['nft', 'delete table netdev out']))
+    atEnd(t, () => run(['nft', 'delete table netdev out']))
     await host.send(ipv4)
     await host.send(ipv6)
     const seen = await until(
@@ -167,11 +164,9 @@ test(
     // As on a host with udev: everybody may open it.
     await host.run('mknod', '-m', '666', '/run/netns/.tun', 'c', '10', '200')
     await host.run('mount', '--bind', '/run/netns/.tun', '/dev/net/tun')
-    t.after(async () => {
-      await host.run('umount', '/dev/net/tun')
-      await taps.remove(device, tapSpec.vmId)
-      taps.close()
-    })
+    atEnd(t, () => taps.close())
+    atEnd(t, () => taps.remove(device, tapSpec.vmId))
+    atEnd(t, () => host.run('umount', '/dev/net/tun'))
     const hold = (userId: number): Promise<string> => {
       const script = `import { attachTap } from '${import.meta.dirname}/attach-tap.ts'
       process.setgroups([]); process.setgid(${userId}); process.setuid(${userId})

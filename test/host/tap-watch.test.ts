@@ -7,6 +7,7 @@ import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { DeviceName } from '../../src/core/vm/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
 import { until } from '../contract/until.ts'
 import { isSettled } from './hold-tap.ts'
@@ -16,10 +17,8 @@ const limited: TapSpec = { ...tapSpec, bandwidth: { transmitMbitPerSecond: 10 } 
 
 function watching(t: TestContext): { taps: RoutedTaps; heard: (DeviceName | undefined)[] } {
   const taps = new RoutedTaps({ storeId: 'store-1' })
-  t.after(async () => {
-    for (const { device: own, vmId } of [tapSpec, otherSpec]) await taps.remove(own, vmId)
-    taps.close()
-  })
+  atEnd(t, () => taps.close())
+  for (const { device: own, vmId } of [tapSpec, otherSpec]) atEnd(t, () => taps.remove(own, vmId))
   const heard: (DeviceName | undefined)[] = []
   taps.watch((changed) => heard.push(changed))
   return { taps, heard }
@@ -72,7 +71,7 @@ test(
     const signalled = process.listeners('SIGIO')
     process.on('SIGIO', () => {})
     for (const listener of signalled) process.off('SIGIO', listener)
-    t.after(() => signalled.forEach((listener) => process.on('SIGIO', listener)))
+    atEnd(t, () => signalled.forEach((listener) => process.on('SIGIO', listener)))
     heard.length = 0
     await taps.ensure(limited)
     assert.deepEqual(heard, [device])
@@ -104,7 +103,7 @@ test(
     const { heard } = watching(t)
     ipNow(['link add spare0 type veth peer name spare1'])
     ipNow([`link set spare0 name ${device}`])
-    t.after(() => run(['ip', 'link', 'del', 'spare1']))
+    atEnd(t, () => run(['ip', 'link', 'del', 'spare1']))
     await until(
       () => heard,
       (devices) => devices.length > 0,

@@ -1,6 +1,7 @@
 import { skip } from './own-netns.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { run } from '../../src/host/exec/exec.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { tapsContract } from '../contract/taps.contract.ts'
 import { holdTap, isSettled } from './hold-tap.ts'
 import type { Holder } from './hold-tap.ts'
@@ -14,12 +15,10 @@ tapsContract(
     const taps = new RoutedTaps({ storeId: 'store-1' })
     const others = new RoutedTaps({ storeId: 'store-2' })
     const holders = new Map<VmId, Holder>()
-    t.after(async () => {
-      taps.close()
-      others.close()
-      for (const device of ['vmt100001', 'vmt100002', 'vmq100001'])
-        await run(['ip', 'link', 'del', device], { okCodes: [0, 1] })
-    })
+    for (const device of ['vmt100001', 'vmt100002', 'vmq100001'])
+      atEnd(t, () => run(['ip', 'link', 'del', device], { okCodes: [0, 1] }))
+    atEnd(t, () => others.close())
+    atEnd(t, () => taps.close())
     return {
       taps,
       storeId: 'store-1',

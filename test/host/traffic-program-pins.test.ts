@@ -13,6 +13,7 @@ import { LAYOUT } from '../../src/host/ebpf/traffic-maps.ts'
 import { TrafficProgram } from '../../src/host/ebpf/traffic-program.ts'
 import { Rtnetlink } from '../../src/host/netlink/rtnetlink.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { tapSpec } from '../contract/taps.contract.ts'
 import { Place } from './network-stage.ts'
 import { PacketSocket } from './packet-socket.ts'
@@ -63,7 +64,7 @@ test('what comes while no daemon runs is held, and the next one knows since when
   await formerDaemon(directory, wire.ifindex, 'held')
   const before = process.hrtime.bigint()
   const socket = new PacketSocket()
-  t.after(() => socket.close())
+  atEnd(t, () => socket.close())
   assert.equal(socket.send(wire.ifindex, ipv4({})), true)
   assert.equal(wire.passed(), 0)
   const held = open(directory).held(wire.ifindex)
@@ -144,7 +145,7 @@ test('a filter of somebody else stays, and is asked after ours', { skip }, async
   await run(['tc', 'filter', 'add', 'dev', wire.name, ...place, ...everyPacket, ...action])
   program.attach(wire.ifindex)
   const socket = new PacketSocket()
-  t.after(() => socket.close())
+  atEnd(t, () => socket.close())
   socket.send(wire.ifindex, ipv4({}))
   assert.deepEqual([wire.passed(), theirs.passed()], [0, 1])
   assert.equal(program.activity(userId)?.packets, 1)
@@ -179,10 +180,8 @@ async function makeTap(t: TestContext): Promise<{ taps: RoutedTaps; ifindex: num
   const links = new Rtnetlink()
   const ifindex = links.link(tapSpec.device)?.index ?? assert.fail('no tap')
   links.close()
-  t.after(async () => {
-    await taps.remove(tapSpec.device, tapSpec.vmId)
-    taps.close()
-  })
+  atEnd(t, () => taps.close())
+  atEnd(t, () => taps.remove(tapSpec.device, tapSpec.vmId))
   return { taps, ifindex }
 }
 

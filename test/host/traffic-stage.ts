@@ -9,6 +9,7 @@ import { TapTraffic } from '../../src/host/ebpf/tap-traffic.ts'
 import { TrafficProgram } from '../../src/host/ebpf/traffic-program.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { silentLog } from '../../src/log/log.ts'
+import { atEnd, undoAll } from '../contract/at-end.ts'
 import { attachTap } from './attach-tap.ts'
 import { Place } from './network-stage.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
@@ -64,13 +65,19 @@ export class TrafficOnTaps {
   #passedNs = 0n
 
   constructor(t: TestContext) {
-    t.after(async () => {
-      this.#traffic?.close()
-      for (const socket of Object.values(this.#sockets)) socket.close()
-      for (const guest of this.#guests.values()) guest.close()
-      for (const { device, vmId } of this.#specs.values()) await this.taps.remove(device, vmId)
-      this.taps.close()
-    })
+    atEnd(t, () => this.taps.close())
+    atEnd(t, () =>
+      undoAll(
+        [...this.#specs.values()].map(
+          ({ device, vmId }) =>
+            () =>
+              this.taps.remove(device, vmId),
+        ),
+      ),
+    )
+    atEnd(t, () => undoAll([...this.#guests.values()].map((guest) => () => guest.close())))
+    for (const socket of Object.values(this.#sockets)) atEnd(t, () => socket.close())
+    atEnd(t, () => this.#traffic?.close())
   }
 
   /** The traffic of a daemon that starts now; the former one has left everything as it was. */

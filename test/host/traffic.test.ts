@@ -7,6 +7,7 @@ import { setImmediate } from 'node:timers/promises'
 import { limits } from '../../src/config/limits.ts'
 import { TrafficEvents } from '../../src/host/ebpf/traffic-events.ts'
 import { run } from '../../src/host/exec/exec.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { tapSpec, otherSpec } from '../contract/taps.contract.ts'
 import { trafficContract } from '../contract/traffic.contract.ts'
 import { until } from '../contract/until.ts'
@@ -121,7 +122,7 @@ for (const [family, address] of [
       const guest = await stage.attach(tapSpec)
       const socket = connect({ host: address, port: 80 })
       // Or the kernel goes on with it, and its packets come to the next test.
-      t.after(() => socket.resetAndDestroy())
+      atEnd(t, () => socket.resetAndDestroy())
       await heldFrames(traffic, 1)
       assert.deepEqual(got(guest, 'tcp'), [])
       assert.deepEqual(await traffic.ensureFlowing(tapSpec, deliver), { delivered: 1, dropped: 0 })
@@ -144,7 +145,7 @@ for (const [family, address] of [
       const guest = await stage.attach(tapSpec)
       const socket = connect({ host: address, port: 80 })
       // Or the kernel goes on with it, and its packets come to the next test.
-      t.after(() => socket.resetAndDestroy())
+      atEnd(t, () => socket.resetAndDestroy())
       const isTcp = (frame: Buffer): boolean => capture(frame).protocol === 'tcp'
       const [syn] = await until(
         () => guest.frames().filter(isTcp),
@@ -188,7 +189,7 @@ test(
         calls += 1
       },
     })
-    t.after(() => events.close())
+    atEnd(t, () => events.close())
     await stage.send(tapSpec, 'one')
     const isTold = async (times: number): Promise<void> => {
       await until(

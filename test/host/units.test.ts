@@ -17,6 +17,7 @@ import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
+import { atEnd, undoAll } from '../contract/at-end.ts'
 import { other, unitsContract, web } from '../contract/units.contract.ts'
 import { until } from '../contract/until.ts'
 import { unitSpecOf } from '../fakes/unit-spec.ts'
@@ -39,11 +40,9 @@ function stageOf(t: TestContext, addresses: readonly BusAddress[] = [PRIVATE_SOC
   const bus = new SystemdBus({ log: silentLog, addresses })
   const units = new SystemdUnits({ bus, log: silentLog, runDirectory: '/run/vmhostd-test' })
   const consoles = new Map<VmId, ConsoleMaster>()
-  t.after(async () => {
-    for (const id of [web, other]) await units.ensureStopped(id, never)
-    for (const console of consoles.values()) console.close()
-    bus.close()
-  })
+  atEnd(t, () => bus.close())
+  atEnd(t, () => undoAll([...consoles.values()].map((console) => () => console.close())))
+  for (const id of [web, other]) atEnd(t, () => units.ensureStopped(id, never))
   const consoleOf = (id: VmId): ConsoleMaster => {
     const found =
       consoles.get(id) ?? ConsoleMaster.open({ history: ConsoleHistory.inMemory(), log: silentLog })
@@ -72,7 +71,7 @@ async function leaveProcess(t: TestContext, id: VmId): Promise<number> {
   const group = `/sys/fs/cgroup/vmhost.slice/vmhost-${id}.service`
   mkdirSync(group, { recursive: true })
   const child = spawn('/usr/bin/sleep', ['infinity'], { stdio: 'ignore' })
-  t.after(() => child.kill('SIGKILL'))
+  atEnd(t, () => child.kill('SIGKILL'))
   await once(child, 'spawn')
   writeFileSync(`${group}/cgroup.procs`, String(child.pid))
   return child.pid ?? 0
@@ -154,7 +153,7 @@ test(
   async (t) => {
     const { units, shell, said } = stageOf(t)
     const directory = mkdtempSync('/var/tmp/units-test-')
-    t.after(() => rmSync(directory, { recursive: true }))
+    atEnd(t, () => rmSync(directory, { recursive: true }))
     for (const file of ['kernel', 'disk', 'secret']) writeFileSync(`${directory}/${file}`, `${file} `)
     await sh('chown', '700001', `${directory}/disk`)
     const runDirectory = '/run/vmhostd-test/web-1'
@@ -199,7 +198,7 @@ end
 test('a program that is installed elsewhere runs too', { skip }, async (t) => {
   const { units, shell, said } = stageOf(t)
   const directory = mkdtempSync('/opt/units-test-')
-  t.after(() => rmSync(directory, { recursive: true }))
+  atEnd(t, () => rmSync(directory, { recursive: true }))
   await sh('cp', '/usr/bin/sh', `${directory}/monitor`)
   const spec = shell(web, '')
   const command = [`${directory}/monitor`, '-c', 'echo here; read -r line'] as const
@@ -305,7 +304,7 @@ test('a unit of someone else is listed without a store, or not at all', { skip }
   const { units } = stageOf(t)
   const names = ['vmhost-foreign.service', 'vmhost-Foreign.service']
   for (const name of names) await sh('systemd-run', '--quiet', `--unit=${name}`, 'sleep', 'infinity')
-  t.after(() => sh('systemctl', 'stop', ...names))
+  atEnd(t, () => sh('systemctl', 'stop', ...names))
   const listed = await units.list()
   assert.deepEqual(
     listed.map(({ id, storeId }) => [id, storeId]),
