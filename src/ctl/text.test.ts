@@ -26,3 +26,10 @@ test('colours are for terminals, and not where NO_COLOR is set', () => {
   assert.equal(paintFor(sinkOf(true), '1')('x', 'red'), 'x')
   assert.equal(paintFor(sinkOf(false), undefined)('x', 'red'), 'x')
 })
+
+test('the dash of an empty cell has no colour', () => {
+  const sink = sinkOf(true)
+  const rows = [['web-1', { text: '', colour: 'red' as const }]]
+  const text = renderTable(['NAME', 'ERROR'], rows, { sink, paint: paintFor(sink, undefined) })
+  assert.ok(text.endsWith('\nweb-1  -\n'), text)
+})

@@ -109,3 +109,19 @@ test('a daemon that stops looks no more', async () => {
   await recheck()
   assert.equal(looks(), 1)
 })
+
+test('a daemon that stops during a look sets no further timer', async () => {
+  const silent = new HostFault('systemd_unavailable', 'asking systemd for its units')
+  const pending: ((fault: HostFault) => void)[] = []
+  const { report, clock, ending } = stage({
+    census: () => new Promise((_resolve, reject) => pending.push(reject)),
+  })
+  const first = report()
+  pending.shift()?.(silent)
+  await first
+  clock.advance(limits.adoptionRecheckMs)
+  ending.abort()
+  pending.shift()?.(silent)
+  await new Promise(setImmediate)
+  assert.equal(clock.nextMs(), undefined)
+})

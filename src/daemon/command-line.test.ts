@@ -27,6 +27,7 @@ test('a command that is not there is refused with the usage', () => {
 function served(
   t: TestContext,
   config: string,
+  options: readonly string[] = [],
 ): { readonly status: number | null; readonly journal: string } {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-serve-'))
   t.after(() => rmSync(directory, { recursive: true }))
@@ -34,7 +35,7 @@ function served(
   writeFileSync(file, config)
   const journal = openSync(path, 'w')
   const { dev, ino } = statSync(path)
-  const { status } = spawnSync(process.execPath, [MAIN, 'serve', '--config', file], {
+  const { status } = spawnSync(process.execPath, [...options, MAIN, 'serve', '--config', file], {
     stdio: ['ignore', journal, journal],
     env: { ...process.env, JOURNAL_STREAM: `${dev}:${ino}` },
   })
@@ -66,3 +67,15 @@ for (const [which, [config, reason]] of Object.entries(CONFIGS)) {
     assert.match(String(last['reason']), reason)
   })
 }
+
+test('in the journal, a warning of Node is a line in JSON too', (t) => {
+  // When all that the daemon does itself has run.
+  const warn = "process.on('exit', () => process.emit('warning', new Error('mind the gap')))"
+  const { journal } = served(t, CONFIGS['that cannot be read'][0], [
+    '--import',
+    `data:text/javascript,${warn}`,
+  ])
+  const lines = journal.trimEnd().split('\n')
+  for (const line of lines) assert.match(line, /^<\d>\{/)
+  assert.ok(lines.some((line) => line.includes('"message":"mind the gap"')))
+})

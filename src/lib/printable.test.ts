@@ -10,4 +10,5 @@ test('text from elsewhere cannot steer the terminal', () => {
 test('lines from elsewhere stay lines, and steer nothing either', () => {
   assert.equal(printableLines('one\r\n\u001B[31mtwo\u001B[0m\r\r\nthree\r50%\u0007'), 'one\ntwo\nthree 50% ')
   assert.equal(printableLines('\u001B]52;c;cm0gLXJmIC8K\u0007$ \n'), '$ \n')
+  assert.equal(printableLines('\u001B]0;a title\nof two lines\u0007$ \n'), '$ \n')
 })

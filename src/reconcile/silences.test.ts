@@ -58,4 +58,7 @@ test('a silence is counted from the first look without an answer, and from zero 
   assert.equal(silences.note(id, worldOf({ ...silent, unit: unit(2) }), 11_000), 0)
   assert.equal(silences.note(id, worldOf({ unit: unit(2) }), 12_000), 0)
   assert.equal(silences.note(id, worldOf({ ...silent, unit: unit(2) }), 13_000), 0)
+  assert.equal(silences.note(id, worldOf({ ...silent, unit: unit(2) }), 14_000), 1000)
+  silences.forget(id)
+  assert.equal(silences.note(id, worldOf({ ...silent, unit: unit(2) }), 15_000), 0)
 })

@@ -184,6 +184,7 @@ test('~. leaves also while the daemon is away, and while the terminal takes noth
 test('a VM that stops or is deleted ends it well, and says so', async (t) => {
   for (const [reason, says] of [
     ['vm_stopped', /web-1 has stopped, and its console with it\r\n$/],
+    ['vm_stopped: this was its last output', /web-1 has stopped: this was its last output\r\n$/],
     ['vm_deleted', /web-1 is gone\r\n$/],
   ] as const) {
     const { served, result, terminal } = await attach(await startStage(t))

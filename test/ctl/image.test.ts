@@ -69,6 +69,15 @@ test('images are listed with their size, their part, who uses them, and since wh
   )
 })
 
+test('an image that is to be removed is listed as that until the host has removed it', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const image = await fetch(stage, Buffer.from('one'))
+  const removed = stage.host.host.storage.holdNext('removeImage')
+  await stage.run(`image rm ${image}`)
+  assert.match((await stage.run('image ls')).out, /\n[0-9a-f]{12} .* being removed\n$/)
+  removed()
+})
+
 test('an image goes by its digest or by the beginning of it', async (t) => {
   const stage = await startCtlStage(t, pki)
   const [one, two] = [await fetch(stage, Buffer.from('one')), await fetch(stage, Buffer.from('two'))]

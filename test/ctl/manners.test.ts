@@ -59,6 +59,11 @@ test('a conflict says in which members the requests differ, and nothing of their
     /web-1 was created by a request that differs in disk\.size_mib, labels, network\.ipv4_address: delete/,
   )
   assert.doesNotMatch(err, /192\.0\.2\.10/)
+  const more = await create(stage, 'web-1', '--ipv4 192.0.2.10 --ipv6 2001:db8::10 --kernel-arguments quiet')
+  assert.match(more.err, /differs in kernel_arguments, network\.ipv6_address: delete/)
+  const image = IMAGES.replace(/sha256=\w+$/, `sha256=${'c'.repeat(64)}`)
+  const other = await stage.run(`vm create web-1 ${image} --ipv4 192.0.2.10`)
+  assert.match(other.err, /differs in image\.kernel: delete/)
 })
 
 test('a change that the host has no part in is done when it is answered', async (t) => {
@@ -114,12 +119,26 @@ test('a wait that is interrupted says that the daemon goes on', async (t) => {
   const stage = await startCtlStage(t, pki)
   await stage.run(`vm create web-1 ${IMAGES}`)
   let interrupt = (): void => {}
+  let listening = 0
   const onInterrupt = (tell: () => void) => {
     interrupt = tell
-    return () => {}
+    listening += 1
+    return () => void (listening -= 1)
   }
   const { result, printed } = stage.start('vm wait web-1 --timeout 1', { shell: { onInterrupt } })
   interrupt()
   assert.match(printed(), /vmhostctl: the daemon goes on: vmhostctl vm wait web-1 waits on/)
   assert.equal((await result).status, 3)
+  assert.equal(listening, 0, 'an interrupt after the wait is not about it')
+  const forPrograms = stage.start('vm wait web-1 --timeout 0 --json', { shell: { onInterrupt } })
+  interrupt()
+  assert.equal(forPrograms.printed(), '')
+  await forPrograms.result
+})
+
+test('a change of a VM under deletion is refused with what waits for its end', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  await stage.run('vm rm web-1')
+  assert.match((await stage.run('vm start web-1')).err, /vmhostctl vm wait web-1 --for gone ends when/)
 })

@@ -74,5 +74,7 @@ test('an interrupt ends a wait at once', async (t) => {
   const child = start('vm', 'wait', 'web-1', '--profile', stage.profile)
   await eventually(() => stage.host.waits.size === 1)
   child.kill('SIGINT')
-  assert.deepEqual(await once(child, 'exit'), [null, 'SIGINT'])
+  const [end, err] = await Promise.all([once(child, 'exit'), text(child.stderr)])
+  assert.deepEqual(end, [null, 'SIGINT'])
+  assert.match(err, /\nvmhostctl: the daemon goes on: vmhostctl vm wait web-1 waits on.*\n$/)
 })

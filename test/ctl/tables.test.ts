@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
 import { before, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import { makePki, SHA } from '../daemon/support/controller-host.ts'
+import { Course, createVm, start, startBody } from '../daemon/support/snapshots.ts'
 import { startCtlStage } from './support/ctl-stage.ts'
 import { create, settle } from './support/vms.ts'
+import { HostFault } from '../../src/core/errors.ts'
 import type { Generation, VmId } from '../../src/core/vm/ids.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 
@@ -52,6 +55,7 @@ test('80 columns hide no error: it stands below its VM, with the cause first and
       ...[command === 'sync' ? '' : (lines.find((line) => line.startsWith('web-2')) ?? 'web-2')],
     ])
   }
+  stage.host.figures.poolId = '0b8f6a1e-3c52-4d0e-9f5a-7a1d2c3b4e5f'
   const capacity = (await stage.run('sync', { terminalColumns: 80 })).out
   assert.match(stripVTControlCharacters(capacity), /ALLOCATABLE {2}LEFT/)
 })
@@ -68,6 +72,46 @@ test('of a host that cannot be inspected no figure is shown, but the reason and 
   )
   assert.match(err, /measuring the storage pool\n.*is the pool there and mounted\?/)
   assert.match(err, /code storage_inspection_failed/)
+  stage.host.figures.setInSight(true)
+  stage.host.host.consoles.failNext('stored', new HostFault('systemd_unavailable', 'asking systemd'))
+  assert.match((await stage.run('sync')).err, /on that host: systemctl status dbus/)
+  stage.host.figures.setInSight(false)
   const asJson = await stage.run('sync --json')
   assert.deepEqual([asJson.status, asJson.out], [1, ''])
+})
+
+test('80 columns hide no error of a snapshot either', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await createVm(stage.host)
+  await start(stage.host, startBody({ part_urls: [] }))
+  new Course(stage.host).fail({ resumable: true })
+  for (const command of ['snapshot ls', 'sync']) {
+    const { out } = await stage.run(command, { terminalColumns: 80 })
+    const lines = stripVTControlCharacters(out).split('\n')
+    const at = lines.findIndex((line) => line.startsWith('nightly-1'))
+    assert.equal(lines[at + 1], '  the store answered 503 SlowDown (sending part 1)', command)
+  }
+})
+
+test('the first certificate to end is shown with its day, and in red when that is near', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const dayMs = 86_400_000
+  const lineAt = async (nowMs: number): Promise<string> => {
+    stage.host.clock.set(nowMs - stage.host.clock.now())
+    const { out } = await stage.run('sync', { terminalColumns: 80 })
+    return out.split('\n').find((line) => line.includes('the certificate of')) ?? ''
+  }
+  const endsMs = Math.min(
+    ...[pki.server, pki.controller].map(({ certificate }) =>
+      new X509Certificate(certificate).validToDate.getTime(),
+    ),
+  )
+  const day = new Date(endsMs).toISOString().slice(0, 10)
+  const far = await lineAt(endsMs - 100 * dayMs)
+  assert.match(stripVTControlCharacters(far), new RegExp(`TLS until  ${day}, the certificate of the `))
+  assert.doesNotMatch(far, /\u001B\[31m/)
+  const near = await lineAt(endsMs - dayMs)
+  assert.match(stripVTControlCharacters(near), /TLS until/)
+  assert.match(near, /\u001B\[31m/)
+  assert.match(stripVTControlCharacters(await lineAt(endsMs + dayMs)), /TLS ended/)
 })

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { createAuthority, issueCertificate } from '../../daemon/setup/certificates.ts'
 import { createLog } from '../../log/logger.ts'
+import { until } from '../../../test/contract/until.ts'
 import { recordingLog } from '../../../test/recording-log.ts'
 import { CertificateEnds } from './certificate-ends.ts'
 import { readTlsFiles, TlsFilesUnusable, watchTlsFiles } from './tls-files.ts'
@@ -76,6 +77,8 @@ test('every certificate that ends soon is warned of once a day, until it is repl
     ['server', 20],
     ['authority', 21],
   ])
+  ends.set('server', nowMs + 20 * dayMs)
+  assert.deepEqual(warned(), [], 'the same end again is no news')
   ends.set('server', nowMs + 800 * dayMs)
   ends.set('node', undefined)
   nowMs += 30 * dayMs
@@ -87,4 +90,41 @@ test('every certificate that ends soon is warned of once a day, until it is repl
     ends.list().map(({ name }) => name),
     names.filter((name) => name !== 'node').toSorted(),
   )
+})
+
+const DAY_MS = 86_400_000
+
+test('a watch warns when an end comes near while the daemon runs, also of the certificate for nodes', async (t) => {
+  const madeAtMs = Date.now() - 800 * DAY_MS
+  const { authority, files } = await tlsFiles(t, madeAtMs)
+  const node = await issueCertificate(authority, leaf, madeAtMs + DAY_MS)
+  writeFileSync(join(dirname(files.certificate), 'node.crt'), node.certificate)
+  const { log, lines } = recordingLog()
+  let nowMs = Date.now()
+  const ends = new CertificateEnds(log, () => nowMs)
+  const watch = { files, current: readTlsFiles(files), onChange: () => {}, log, ends, recheckMs: 5 }
+  t.after(watchTlsFiles(watch))
+  assert.deepEqual(
+    ends.list().map(({ name }) => name),
+    ['authority', 'node', 'server'],
+  )
+  assert.deepEqual([...lines], [])
+  nowMs += 10 * DAY_MS
+  await until(
+    () => lines.map(({ certificate }) => certificate),
+    (warned) => warned.includes('server') && warned.includes('node'),
+    5000,
+  )
+})
+
+test('of several authorities the end of the first to end counts', async (t) => {
+  const { files } = await tlsFiles(t, Date.now())
+  const { certificate: earlier } = await createAuthority('earlier', Date.now() - 1000 * DAY_MS)
+  const { certificate: later } = await createAuthority('later', Date.now())
+  writeFileSync(files.ca, earlier)
+  const { authorityExpiresAtMs: first } = readTlsFiles(files)
+  for (const both of [earlier + later, later + earlier]) {
+    writeFileSync(files.ca, both)
+    assert.equal(readTlsFiles(files).authorityExpiresAtMs, first)
+  }
 })

@@ -81,3 +81,14 @@ test('a VM that should be stopped and is, stays stopped beside a network that ca
 test('a guest that stands still since its disk failed is not shown as running', () => {
   assert.equal(shown({ kind: 'stalled', status: 'io-error', disk }), 'paused')
 })
+
+test('a monitor that does not answer leaves the state of its guest, and a unit that was just started is starting', () => {
+  const waiting: Plan = { outcome: 'wait', for: 'the monitor to answer', recheckMs: 1, deadlineMs: 2 }
+  const stateOf = (startedAtMs: number): string => {
+    const record = recordOf({ observed: { state: 'paused', sinceMs: 1, startedAtMs: 1500 } })
+    const unit = { kind: 'active', mainPid: 1, mark: markOfTests, startedAtMs } as const
+    return observedState(record, worldOf({ unit: { known: true, value: unit } }), waiting)
+  }
+  assert.equal(stateOf(1500), 'paused')
+  assert.equal(stateOf(1501), 'starting')
+})

@@ -75,6 +75,7 @@ test('a bare host gets directories, a marked pool, a configuration and certifica
   })
   assert.equal(config.storage.poolDirectory, at('state/pool'))
   assert.equal(config.controller.keyFile, at('tls/server.key'))
+  assert.match(text, /Set network\.guest_ranges in .*config\.toml/)
   assert.match(text, /curl --cacert .*ca\.crt --cert .*controller\.crt --key .*controller\.key/)
   assert.equal(
     readFileSync(at('vmhostctl.toml'), 'utf8').split('\n').slice(1).join('\n'),
@@ -93,6 +94,7 @@ const WRONG_NAMES = [
   'fe80::1%eth0',
   'a\n',
   `${'a'.repeat(64)}.net`,
+  `${'a.'.repeat(126)}net`,
 ]
 
 for (const name of WRONG_NAMES) {
