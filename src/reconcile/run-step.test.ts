@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { mock, test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { sleepStage } from '../../test/sleep-stage.ts'
 import { limits } from '../config/limits.ts'
@@ -24,8 +24,7 @@ test('a step that takes longer than its deadline is stopped, and told as a fault
 
 test('a step that does not heed being told to stop is left behind after a short grace', async (t) => {
   const { host, clock, vm, shown, create, turns } = await reconcileStage(t)
-  const { ensureImage } = host.storage
-  host.storage.ensureImage = () => new Promise(() => {})
+  const deaf = mock.method(host.storage, 'ensureImage', () => new Promise(() => {}))
   create()
   await turns()
   clock.advance(limits.imageFetchMs)
@@ -33,7 +32,7 @@ test('a step that does not heed being told to stop is left behind after a short 
   clock.advance(limits.stepGraceMs - 1)
   await turns()
   assert.equal(vm().observed.fault, undefined)
-  host.storage.ensureImage = ensureImage
+  deaf.mock.restore()
   clock.advance(1)
   await turns()
   assert.equal(shown(), 'failed step_deadline')

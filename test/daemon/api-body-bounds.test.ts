@@ -102,3 +102,21 @@ test(
     socket.destroy()
   },
 )
+
+test(
+  'a client that writes neither its body nor an end is cut after a while',
+  { timeout: 60_000 },
+  async (t) => {
+    const host = await startControllerHost(t, pki)
+    const socket = await connected(host)
+    socket.on('error', () => {}).resume()
+    const closed = once(socket, 'close')
+    const startedAt = performance.now()
+    socket.write(
+      `PUT /v1/vms/web-1 HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${2 * MIB}\r\n\r\n`,
+    )
+    await closed
+    const ms = performance.now() - startedAt
+    assert.ok(ms > limits.refusedBodyMs - 1000 && ms < limits.refusedBodyMs + 10_000, `after ${ms} ms`)
+  },
+)
