@@ -3,7 +3,7 @@ import { mock, test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { sleepStage } from '../../test/sleep-stage.ts'
 import { limits } from '../config/limits.ts'
-import { deadlineMsOf } from './steps/executors.ts'
+import { deadlineMsOf } from './steps/steps.ts'
 
 test('a step that takes longer than its deadline is stopped, and told as a fault', async (t) => {
   const { host, clock, vm, shown, create, turns } = await reconcileStage(t)

@@ -1,6 +1,6 @@
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
-import { deadlineMsOf, execute } from './steps/executors.ts'
+import { deadlineMsOf, execute } from './steps/steps.ts'
 import type { Step } from '../core/plan/step.ts'
 import type { StepContext } from './steps/executor.ts'
 

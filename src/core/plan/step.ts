@@ -4,7 +4,7 @@ import type { Sha256 } from '../vm/ids.ts'
 
 /**
  * The closed table of what can be done to the host for one VM. Each step is `room.verb-object` and safe to repeat, also
- * after half a failure and when a sibling never ran. Its executor is the file of the same name in `reconcile/steps/`.
+ * after half a failure and when a sibling never ran. Its executor is in the table of `reconcile/steps/steps.ts`.
  */
 export type StepArguments = {
   'image.ensure-fetched': { readonly role: ImageRole; readonly sha256: Sha256 }

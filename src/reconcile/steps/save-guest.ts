@@ -11,7 +11,7 @@ const always = new AbortController().signal
  * `packets` were counted, where it is told to stop, and where anything fails before what was saved is published. The
  * unit is not ended here: that takes a fresh look.
  */
-export const ensureSaved: Executor<'monitor.ensure-saved'> = async ({ packets }, context) => {
+export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets }, context) => {
   const { host, signal } = context
   const subject = subjectOf(context)
   const wanted = new AbortController()

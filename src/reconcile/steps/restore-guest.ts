@@ -7,7 +7,7 @@ import type { Executor } from './executor.ts'
  * both fails nobody waits for the other. A guest that is not as it was saved ends with its unit: nothing shall ever tell it to
  * go on.
  */
-export const ensureRestored: Executor<'monitor.ensure-restored'> = async (_step, context) => {
+export const restoreGuest: Executor<'monitor.ensure-restored'> = async (_step, context) => {
   const { host, record, signal } = context
   const failed = new AbortController()
   const both = AbortSignal.any([signal, failed.signal])

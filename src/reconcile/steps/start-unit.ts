@@ -8,7 +8,7 @@ import type { World } from '../../core/plan/world.ts'
 import type { Executor, StepContext } from './executor.ts'
 
 /** Afterwards the unit is active, with the VM's stored console as its terminal. */
-export const ensureStarted: Executor<'unit.ensure-started'> = async (step, context) => {
+export const startUnit: Executor<'unit.ensure-started'> = async (step, context) => {
   const { host, record, intent, signal } = context
   await host.savedStates.ensureDirectory(record.id)
   const machine = await machineOf(context, step)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import { recordOf } from '../../../test/record.ts'
-import { deadlineMsOf } from './executors.ts'
+import { deadlineMsOf } from './steps.ts'
 
 test('a restore has time for all of the memory that was saved', () => {
   const restore = { kind: 'monitor.ensure-restored', because: 'packets came' } as const

@@ -1,0 +1,179 @@
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { guestRuleOf } from '../../core/network/tap.ts'
+import { assert } from '../../lib/assert.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { markOf, subjectOf } from './executor.ts'
+import { restoreGuest } from './restore-guest.ts'
+import { saveGuest } from './save-guest.ts'
+import { startUnit } from './start-unit.ts'
+import type { TapSpec } from '../../core/network/tap.ts'
+import type { Step, StepKind } from '../../core/plan/step.ts'
+import type { Disk, ImageRole } from '../../core/vm/desired.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { ImageBound } from '../../ports/storage.ts'
+import type { Executor, StepContext } from './executor.ts'
+
+type Entry<K extends StepKind> = {
+  readonly execute: Executor<K>
+  /** The step fails after this long; {@link limits.stepMs} unless given. Milliseconds. */
+  readonly deadlineMs?: number | ((record: VmRecord) => number)
+}
+
+/** One entry for each step. A step without an entry does not compile. Each comment says what is true afterwards. */
+const table: { readonly [K in StepKind]: Entry<K> } = {
+  // The image is in the pool, has its digest, and is not plainly unfit for its part.
+  'image.ensure-fetched': {
+    execute: async (step, { host, inputs, record, signal }) => {
+      const source = inputs.sources.get(step.sha256)
+      assert(source !== undefined, `no source for the ${step.role} image`)
+      await host.storage.ensureImage(step.sha256, source, signal, boundOf(step.role, record.desired.disk))
+      await host.storage.checkImage(step)
+    },
+    deadlineMs: limits.imageFetchMs,
+  },
+
+  // The VM has its disk, cloned from the rootfs image, of at least the size asked for.
+  'storage.ensure-disk': {
+    execute: ({ sizeMib }, { host, record, signal }) => {
+      const { id, host: own, desired, observed } = record
+      const { rootfsSha256 } = desired.image
+      const adopts = observed.disk !== undefined
+      const disk = { id, userId: own.userId, sizeMib, rootfsSha256, mark: markOf(host, record), adopts }
+      return host.storage.ensureDisk(disk, signal)
+    },
+    deadlineMs: limits.diskCloneMs,
+  },
+  // The seed disk is the one that the record renders to.
+  'storage.ensure-seed': {
+    execute: (_step, { host, record, intent }) =>
+      host.storage.ensureSeed(record.id, record.host.userId, intent.seed),
+  },
+  // Neither disk nor seed of the VM is left.
+  'storage.remove-disk': { execute: (_step, { host, record }) => host.storage.remove(record.id) },
+  // No start can find anything that was saved of the guest.
+  'storage.remove-saved': { execute: (_step, { host, record }) => host.savedStates.remove(record.id) },
+
+  // The tap is up, with gateway addresses, routes to the guest and permanent neighbours.
+  'network.ensure-tap': { execute: async (_step, context) => context.host.taps.ensure(tapOf(context)) },
+  // The table is in force and knows the guest.
+  'network.ensure-firewall': {
+    execute: async (_step, context) => context.host.firewall.ensureGuest(guestRuleOf(tapOf(context))),
+  },
+  // The running monitor holds the VM's tap again.
+  'network.ensure-attached': {
+    execute: async ({ mainPid }, context) => context.host.taps.ensureAttached(tapOf(context), mainPid),
+  },
+  // The VM's device is gone, and its traffic was forgotten before it. A device of another owner stays.
+  'network.remove-tap': {
+    execute: async (_step, context) => {
+      const { host, record } = context
+      await forgetTraffic(context)
+      await host.taps.remove(record.host.device, record.id)
+    },
+  },
+  // No element of the table names the VM's device.
+  'network.remove-firewall': {
+    execute: (_step, { host, record }) => host.firewall.removeGuest(record.host.device),
+  },
+
+  // The program counts what goes out of the VM's device.
+  'traffic.ensure-watched': {
+    execute: (_step, context) => context.host.traffic.ensureWatched(subjectOf(context)),
+  },
+  // Frames are held for the guest.
+  'traffic.ensure-held': {
+    execute: (_step, context) => context.host.traffic.ensureHeld(subjectOf(context)),
+  },
+  // Frames go to the device. Frames that were held went there before them, or were dropped.
+  'traffic.ensure-flowing': {
+    execute: async ({ deliver }, context) => {
+      context.notes.delivery = await context.host.traffic.ensureFlowing(subjectOf(context), { deliver })
+    },
+  },
+
+  // The VM's console master is in systemd's descriptor store, as read back from it.
+  'console.ensure-master': {
+    execute: async (_step, { host, record }) => void (await host.consoles.ensureMaster(record.id)),
+  },
+  // The descriptor store holds no master of the VM, and its console session goes on without one.
+  'console.remove-master': {
+    execute: (_step, { host, record }) => host.consoles.removeMaster(record.id),
+  },
+  // The console session has ended and has no master; its output is kept.
+  'console.end-session': { execute: (_step, { host, record }) => host.consoles.endSession(record.id) },
+  // Nothing of the VM's console is left.
+  'console.remove': { execute: (_step, { host, record }) => host.consoles.remove(record.id) },
+
+  'unit.ensure-started': { execute: startUnit },
+  // No process of the VM is left, and systemd has forgotten its unit.
+  'unit.ensure-stopped': {
+    execute: (_step, { host, record, signal }) => host.units.ensureStopped(record.id, signal),
+  },
+
+  // The guest's vCPUs run. Its clock was behind by the time that they stood still.
+  'monitor.ensure-running': {
+    execute: async (_step, { host, record, signal }) => {
+      await host.monitor.ensureRunning(record.id, signal)
+      host.monitor.tellTime(record.id)
+    },
+  },
+  // The guest's vCPUs stand still.
+  'monitor.ensure-paused': {
+    execute: (_step, { host, record, signal }) => host.monitor.ensurePaused(record.id, signal),
+  },
+  'monitor.ensure-saved': { execute: saveGuest, deadlineMs: limits.saveMs },
+  'monitor.ensure-restored': { execute: restoreGuest, deadlineMs: restoreMsOf },
+  // The monitor gives the guest a disk of this size.
+  'monitor.ensure-disk-size': {
+    execute: ({ sizeMib }, { host, record, signal }) =>
+      host.monitor.ensureDiskSize(record.id, sizeMib, signal),
+  },
+  // The monitor holds the disk to these rates.
+  'monitor.ensure-disk-limits': {
+    execute: (step, { host, record, signal }) =>
+      host.monitor.ensureDiskLimits(record.id, step.limits, signal),
+  },
+}
+
+/** Runs a step. Throws what its driver throws. */
+export function execute(step: Step, context: StepContext): Promise<void> {
+  // The table pairs each kind with the executor of that kind. TypeScript cannot follow that through the lookup.
+  const run = table[step.kind].execute as (step: Step, context: StepContext) => Promise<void>
+  return run(step, context)
+}
+
+/** Returns the milliseconds that a step has. */
+export function deadlineMsOf(step: Step, record: VmRecord): number {
+  const { deadlineMs = limits.stepMs }: Entry<never> = table[step.kind]
+  return typeof deadlineMs === 'number' ? deadlineMs : deadlineMs(record)
+}
+
+/** By the length of the saved memory, or by the guest's memory while that length is not known. */
+function restoreMsOf({ observed, desired }: VmRecord): number {
+  const mib = observed.savedState?.sizeMib ?? desired.compute.memoryMib
+  return limits.restoreMs + mib * limits.restoreMsPerMib
+}
+
+const MIB = 1024 * 1024
+
+/** A rootfs image becomes a disk. The monitor reads kernel and initrd into the guest's memory. */
+const boundOf = (role: ImageRole, { sizeMib }: Disk): ImageBound =>
+  role === 'rootfs'
+    ? { bytesMax: sizeMib * MIB, excess: 'disk_smaller_than_image' }
+    : { bytesMax: limits.bootImageBytesMax, excess: 'image_too_large' }
+
+function tapOf({ intent: { tap } }: StepContext): TapSpec {
+  assert(tap !== undefined, 'a network step for a VM without network')
+  return tap
+}
+
+/** What stays behind is a few bytes in a map. They are no reason to keep a VM that must go. */
+async function forgetTraffic(context: StepContext): Promise<void> {
+  try {
+    await context.host.traffic.remove(subjectOf(context))
+  } catch (error) {
+    if (!(error instanceof HostFault)) throw error
+    context.log.warn({ code: error.code, error: errorChain(error) }, 'traffic of the VM not forgotten')
+  }
+}
