@@ -221,12 +221,21 @@ test('names say what a thing is', () => {
 })
 
 test('every limit is used', () => {
-  const files = product.filter(({ path }) => /^src\/config\/(client-)?limits\.ts$/.test(path))
-  assert.equal(files.length, 2)
+  const files = product.filter(({ path }) => /^src\/config\/([a-z]+-)?limits\.ts$/.test(path))
+  const main = files.find(({ path }) => path === 'src/config/limits.ts')?.text ?? ''
+  const parts = [...main.matchAll(/from '\.\/([a-z]+-limits\.ts)'/g)].map(([, name]) => `src/config/${name}`)
+  assert.deepEqual(files.map(({ path }) => path).toSorted(), ['src/config/limits.ts', ...parts].toSorted())
   const text = files.map((file) => file.text).join('')
   for (const [, name = ''] of text.matchAll(/^ {2}(\w+):/gm)) {
     const used = sources.some((source) => source.text.includes(`limits.${name}`))
     assert.ok(used, `limits.${name} bounds nothing: use it or remove it`)
+  }
+})
+
+test('a host test undoes what it did with atEnd, which one failure does not stop', () => {
+  for (const { path, lines } of sources.filter((source) => source.path.startsWith('test/host/'))) {
+    const at = lines.findIndex((line) => /\bt\.after\(/.test(line))
+    assert.equal(at, -1, `${path}:${at + 1} has t.after: use atEnd of test/contract/at-end.ts`)
   }
 })
 
