@@ -17,7 +17,7 @@ export type Viewer = {
   readonly attached: Attached
   /** Bytes that came so far. */
   received(this: void): number
-  /** Resolves when so many bytes have come. */
+  /** Resolves when so many bytes have come. Rejects when the viewer is closed before. */
   reached(this: void, bytes: number): Promise<void>
 }
 
@@ -38,7 +38,7 @@ export async function view(id: string, { query = {}, onOutput }: ViewOptions = {
     perMessageDeflate: false,
   })
   let bytes = 0
-  const waiting = new Set<{ readonly bytes: number; readonly resolve: () => void }>()
+  const waiting = new Set<{ readonly bytes: number } & PromiseWithResolvers<void>>()
   const attached = Promise.withResolvers<Attached>()
   socket.on('message', (message: Buffer, isBinary) => {
     if (!isBinary) {
@@ -55,18 +55,19 @@ export async function view(id: string, { query = {}, onOutput }: ViewOptions = {
     }
   })
   socket.on('error', attached.reject)
-  socket.on('close', (code, reason) =>
-    attached.reject(new Error(`${id} closed: ${code} ${reason.toString()}`)),
-  )
+  socket.on('close', (code, reason) => {
+    const closed = new Error(`${id} closed: ${code} ${reason.toString()}, after ${bytes} bytes`)
+    for (const { reject } of [attached, ...waiting]) reject(closed)
+  })
   return {
     socket,
     attached: await attached.promise,
     received: () => bytes,
     async reached(target) {
       if (bytes >= target) return
-      const { promise, resolve } = Promise.withResolvers<void>()
-      waiting.add({ bytes: target, resolve })
-      await promise
+      const reached = Promise.withResolvers<void>()
+      waiting.add({ bytes: target, ...reached })
+      await reached.promise
     },
   }
 }

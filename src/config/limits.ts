@@ -280,9 +280,9 @@ export const limits = {
   sendChunkBytes: 64 * 1024,
   /** A part that is under way tells so, that it does not look stale. */
   snapshotActivityMs: 10_000,
-  /** Staging that is stale or nobody's is looked for this often. */
   /** For so long after its start a daemon gives up no snapshot, however long nothing moved. */
   stagingGraceMs: 2 * 3_600_000,
+  /** Time between two searches for staging that is stale or has no snapshot. */
   stagingSweepMs: 600_000,
   allowedHostsMax: 256,
   allowedNetworksMax: 64,

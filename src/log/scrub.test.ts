@@ -20,6 +20,7 @@ const cases: readonly (readonly [string, string])[] = [
   ['db_password=abc', 'db_password=[redacted]'],
   [`${'a-'.repeat(5000)}signature=abc`, `${'a-'.repeat(5000)}signature=[redacted]`],
   ['x-amz-security-token: abc', 'x-amz-security-token: [redacted]'],
+  ['Cookie: session=abc', 'Cookie: [redacted]'],
   ['tok\u0000en=abc', 'token=[redacted]'],
   ['token=ab\u200bcd', 'token=[redacted]'],
   ['X-Amz-Sig\u001b\u0007nature=abc', 'X-Amz-Signature=[redacted]'],

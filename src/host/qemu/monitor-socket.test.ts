@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { until } from '../../../test/contract/until.ts'
 import { HostFault } from '../../core/errors.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { silentLog } from '../../log/log.ts'
 import { askAgent } from './guest-agent.ts'
-import { connectToMonitor } from './monitor-socket.ts'
+import { connectToMonitor, ForeignSocket } from './monitor-socket.ts'
 import { QemuMonitor } from './qemu-monitor.ts'
 import type { TestContext } from 'node:test'
 
@@ -101,6 +102,14 @@ test(
     const fault = await faultOfInspect(stage)
     assert.match(errorChain(fault), /a process of user 0 listens on .*qmp\.sock, which is for user 65534/)
     const path = stage.path(id, 'qmp.sock')
+    const openFiles = readdirSync('/proc/self/fd').length
+    for (let time = 0; time < 20; time += 1) assert.throws(() => connectToMonitor(path), ForeignSocket)
+    // What the listener accepted of them may still be open.
+    await until(
+      () => readdirSync('/proc/self/fd').length,
+      (count) => count <= openFiles,
+      5000,
+    )
     assert.equal((await askAgent(path, () => ({ name: 'guest-ping' }), never)).kind, 'foreign')
     assert.equal(heard().bytes, 0)
   },
