@@ -58,6 +58,15 @@ test('peers without number are not remembered without bound', () => {
   assert.equal(gate.admit(new Connection('192.0.2.1')), true)
 })
 
+test('a peer that has handshakes under way is remembered, however many others come', () => {
+  let nowMs = 0
+  const gate = new HandshakeGate(() => nowMs)
+  for (let n = 0; n < limits.handshakesPerPeerMax; n += 1) assert.ok(gate.admit(new Connection('192.0.2.1')))
+  for (let n = 0; n < limits.handshakePeersMax; n += 1) fail(gate, `10.0.${n >> 8}.${n & 255}`, 1)
+  nowMs += (1000 * limits.handshakesPerPeerMax) / limits.handshakeFailuresPerSecond
+  assert.equal(gate.admit(new Connection('192.0.2.1')), false)
+})
+
 test('a peer is an IPv4 address, mapped or not, or an IPv6 network of 64 bits', () => {
   assert.equal(peerOf('::ffff:192.0.2.1'), peerOf('192.0.2.1'))
   assert.notEqual(peerOf('192.0.2.1'), peerOf('192.0.2.2'))
