@@ -60,10 +60,17 @@ const law: Record<string, readonly string[]> = {
   'ctl-main.ts': ['ctl', 'daemon/build.ts', 'host/pty/open-pty.ts'],
 }
 
+/** The modules that a file names: static, dynamic, and in the place of a type. */
 const importsOf = ({ text }: Source): string[] =>
-  [...text.matchAll(/^(?:import|export)[^'"]*?from '([^']+)'|^import '([^']+)'/gm)].map(
-    (match) => match[1] ?? match[2] ?? '',
+  [...text.matchAll(/^(?:import|export)[^'"]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm)].map(
+    (match) => match[1] ?? match[2] ?? match[3] ?? '',
   )
+
+/** The files that a file imports, relative to the checkout. */
+const filesOf = (source: Source): string[] =>
+  importsOf(source)
+    .filter((target) => target.startsWith('.'))
+    .map((target) => relative(root, resolve(root, dirname(source.path), target)))
 
 test('a ring imports only what the law lets it', () => {
   for (const source of product) {
@@ -73,8 +80,8 @@ test('a ring imports only what the law lets it', () => {
       allowed !== undefined,
       `${source.path}: src/${ring} is no ring; put the file in one of ${Object.keys(law).join()}`,
     )
-    for (const target of importsOf(source).filter((path) => path.startsWith('.'))) {
-      const path = relative(join(root, 'src'), resolve(root, dirname(source.path), target))
+    for (const file of filesOf(source)) {
+      const path = relative('src', file)
       if (path === 'config/limits.ts') continue
       assert.ok(
         allowed.includes(path.split('/')[0] ?? '') || allowed.includes(path),
@@ -82,6 +89,19 @@ test('a ring imports only what the law lets it', () => {
       )
     }
   }
+})
+
+test('no files import each other in a circle', () => {
+  const importedBy = new Map(sources.map((source) => [source.path, filesOf(source)]))
+  const done = new Set<string>()
+  const follow = (path: string, way: readonly string[]): void => {
+    const circle = [...way.slice(way.indexOf(path)), path]
+    assert.ok(!way.includes(path), `a circle of imports: ${circle.join(' → ')}`)
+    if (done.has(path)) return
+    for (const next of importedBy.get(path) ?? []) follow(next, [...way, path])
+    done.add(path)
+  }
+  for (const { path } of sources) follow(path, [])
 })
 
 test('core is pure: no Node module, no await, no clock, no randomness', () => {

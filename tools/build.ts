@@ -46,7 +46,7 @@ interface Executable {
   readonly assets: Readonly<Record<string, string>>
 }
 
-const EXECUTABLES: readonly Executable[] = [
+export const EXECUTABLES: readonly Executable[] = [
   {
     name: 'vmhostd',
     aliases: ['vmhostctl'],
@@ -190,15 +190,4 @@ function keepNewest(folder: string): void {
   const names = readdirSync(parent).toSorted((a, b) => age(b) - age(a))
   for (const name of names.slice(KEPT_BUILDS))
     rmSync(path.join(parent, name), { recursive: true, force: true })
-}
-
-/** `./dev build`. Returns the exit status. */
-export async function main(): Promise<number> {
-  const { buildDeb } = await import('./deb.ts')
-  const deb = await buildDeb()
-  for (const file of [...EXECUTABLES.map(({ name }) => path.join(checkout, 'dist', name)), deb]) {
-    const size = (statSync(file).size / 1024 / 1024).toFixed(1)
-    console.log(`${path.relative(checkout, file)}  ${size} MiB`)
-  }
-  return 0
 }

@@ -8,9 +8,10 @@ import {
   rmSync,
   symlinkSync,
   writeFileSync,
+  statSync,
 } from 'node:fs'
 import path from 'node:path'
-import { buildExecutables } from './build.ts'
+import { buildExecutables, EXECUTABLES } from './build.ts'
 import type { Build } from './build.ts'
 import { hashInputs } from './hash.ts'
 import { cachePath, checkout } from './paths.ts'
@@ -153,4 +154,14 @@ function renderControl(version: string, arch: { deb: string; qemu: string }, siz
     ' crashes or is upgraded. vmhostctl is its client for people and scripts.',
     '',
   ].join('\n')
+}
+
+/** `./dev build`. Returns the exit status. */
+export async function main(): Promise<number> {
+  const deb = await buildDeb()
+  for (const file of [...EXECUTABLES.map(({ name }) => path.join(checkout, 'dist', name)), deb]) {
+    const size = (statSync(file).size / 1024 / 1024).toFixed(1)
+    console.log(`${path.relative(checkout, file)}  ${size} MiB`)
+  }
+  return 0
 }

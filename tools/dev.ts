@@ -36,7 +36,7 @@ const TOOLS: Record<string, Tool> = {
     help: 'the measured figures, each beside its reference',
   },
   build: {
-    file: 'build.ts',
+    file: 'deb.ts',
     usage: 'build',
     help: 'dist/vmhostd (one executable, vmhostctl too) and its Debian package',
   },

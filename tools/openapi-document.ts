@@ -1,4 +1,4 @@
-import { createControllerApp } from '../src/api/controller/app.ts'
+import { createControllerApp } from '../src/api/controller/create-app.ts'
 import { plainTransport } from '../src/api/controller/transports.ts'
 import { Waits } from '../src/api/controller/waits.ts'
 import { readAsset } from '../src/daemon/assets.ts'

@@ -19,18 +19,8 @@ import {
 import { bucketOf } from './presign.ts'
 import { sh } from './shell.ts'
 import { until } from './until.ts'
+import type { StoreAccess } from './presign.ts'
 import type { Backend } from './object-store-files.ts'
-
-/** What a client needs that holds credentials. The daemon holds none of it but the authority. */
-export type StoreAccess = {
-  readonly endpoint: string
-  readonly region: string
-  readonly accessKey: string
-  readonly secretKey: string
-  readonly bucket: string
-  /** The authority of its certificate, PEM. */
-  readonly caFile: string
-}
 
 const PYTHON = '/usr/bin/python3'
 const DISK = '/var/lib/lab/object-store.xfs'

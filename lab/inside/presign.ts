@@ -16,7 +16,17 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
-import type { StoreAccess } from './object-store.ts'
+
+/** What a client needs that holds credentials. The daemon holds none of it but the authority. */
+export type StoreAccess = {
+  readonly endpoint: string
+  readonly region: string
+  readonly accessKey: string
+  readonly secretKey: string
+  readonly bucket: string
+  /** The authority of its certificate, PEM. */
+  readonly caFile: string
+}
 
 /** Long enough for everything that a test does. */
 const EXPIRES_SECONDS = 3600

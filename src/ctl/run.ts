@@ -1,7 +1,7 @@
 import { createApiClient } from '../client/api-client.ts'
 import { ConsoleConnection } from '../client/console-connection.ts'
 import { nearest } from '../lib/nearest.ts'
-import { parseArguments } from './arguments.ts'
+import { parseArguments } from './parse-arguments.ts'
 import { kindOf } from './command.ts'
 import { commands } from './commands.ts'
 import { complete } from './completion/complete.ts'

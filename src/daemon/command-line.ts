@@ -1,5 +1,5 @@
 /** Takes the arguments after its name; resolves with the exit status. */
-export type Command = (args: readonly string[]) => Promise<number>
+type Command = (args: readonly string[]) => Promise<number>
 
 /** Loaded when asked for, so that none pays for the libraries of another. */
 const commands = new Map<string, () => Promise<Command>>([

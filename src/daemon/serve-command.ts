@@ -6,7 +6,6 @@ import { createLog } from '../log/logger.ts'
 import { Daemon } from './daemon.ts'
 import { isJournal } from './journal.ts'
 import { logWhatNodeSays } from './log-what-node-says.ts'
-import type { Command } from './command-line.ts'
 
 const HELP = `Usage: vmhostd serve [--config FILE]
 
@@ -14,7 +13,7 @@ Runs the daemon in the foreground, logging JSON lines to standard output. system
 descriptor store that consoles need. On SIGTERM it ends within shutdown_bound_seconds; guests keep running.`
 
 /** `vmhostd serve`. Exit status 0 after a signal, 1 where it cannot start. */
-export const serveCommand: Command = async (args) => {
+export async function serveCommand(args: readonly string[]): Promise<number> {
   const options = {
     config: { type: 'string', default: CONFIG_PATH },
     help: { type: 'boolean', short: 'h' },

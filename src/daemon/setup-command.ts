@@ -2,10 +2,9 @@ import { hostname } from 'node:os'
 import { markPool } from '../host/pool/pool-marker.ts'
 import { readAsset } from './assets.ts'
 import { setup } from './setup/setup.ts'
-import type { Command } from './command-line.ts'
 
 /** `vmhostd setup`. */
-export const setupCommand: Command = (args) =>
+export const setupCommand = (args: readonly string[]): Promise<number> =>
   setup(args, {
     hostname: hostname(),
     nowMs: Date.now(),

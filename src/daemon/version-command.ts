@@ -1,9 +1,8 @@
 import { descriptorStoreSupport } from '../host/systemd/descriptor-store.ts'
 import { build } from './build.ts'
-import type { Command } from './command-line.ts'
 
 /** Exit status 1 where this build cannot keep consoles in the descriptor store. */
-export const versionCommand: Command = async () => {
+export async function versionCommand(): Promise<number> {
   const support = descriptorStoreSupport()
   console.log(`vmhostd ${build.version}`)
   console.log(`commit ${build.commit}`)

@@ -3,7 +3,6 @@ import { CONFIG_PATH, loadConfig } from '../config/config.ts'
 import { printableLines } from '../lib/printable.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { askDaemon } from './admin-socket.ts'
-import type { Command } from './command-line.ts'
 import type { AdminQuestion } from './admin-socket.ts'
 
 type Question = {
@@ -15,7 +14,7 @@ type Question = {
 
 /** A command about one VM that the running daemon answers. */
 const question =
-  ({ name, help, mayBeRaw = false }: Question): Command =>
+  ({ name, help, mayBeRaw = false }: Question): ((args: readonly string[]) => Promise<number>) =>
   async (args) => {
     const options = {
       config: { type: 'string', default: CONFIG_PATH },

@@ -18,6 +18,7 @@ import type { Datasync } from './wal-flush.ts'
 import { migrate } from './migrations.ts'
 import { limits } from '../config/limits.ts'
 import { StateUnwritable, unwritableOr } from './state-unwritable.ts'
+import type { UserIdRange } from './user-ids.ts'
 import type { Sha256, VmId } from '../core/vm/ids.ts'
 import type { SnapshotId } from '../core/snapshot/record.ts'
 import type { ImageUse } from './image-uses.ts'
@@ -25,9 +26,6 @@ import type { VmSummary } from './vm-summaries.ts'
 
 export type VmListener = (id: VmId) => void
 export type SnapshotListener = (id: SnapshotId) => void
-
-/** The numeric users that VMs may be given. */
-export type UserIdRange = { readonly first: number; readonly count: number }
 
 /**
  * Durable state: one SQLite file, owned by this process alone. What a caller was promised is on the disk when the promise

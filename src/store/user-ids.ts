@@ -1,5 +1,7 @@
 import type { UserId } from '../core/vm/ids.ts'
-import type { UserIdRange } from './store.ts'
+
+/** The numeric users that VMs may be given. */
+export type UserIdRange = { readonly first: number; readonly count: number }
 
 /**
  * The next free user id after `last`, going round the range, so that an id rests as long as possible before it is used

@@ -1,6 +1,6 @@
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { ConsoleSession, Consoles, SessionOutput } from '../../src/ports/consoles.ts'
-import type { SessionView } from './consoles-stage.ts'
+import type { Heard, SessionView } from './consoles-stage.ts'
 
 /** A session as it is, with its output from `since` on. */
 export function viewSession(session: ConsoleSession | undefined, since: number): SessionView | undefined {
@@ -13,17 +13,6 @@ export function viewSession(session: ConsoleSession | undefined, since: number):
 /** All that is kept of a session. */
 export const textOf = (session: SessionOutput | undefined): string | undefined =>
   session && Buffer.from(session.output.since(0).bytes).toString('latin1')
-
-/** What one listener heard of one session. */
-export type Heard = {
-  readonly session: string
-  /** Where it began to read. */
-  readonly from: number
-  text: string
-  /** How much more there was to read when the end was told. */
-  unreadAtEnd?: number
-  rooms: number
-}
 
 /** Follows every session of some consoles from its oldest byte on, as a viewer does. */
 export class ConsoleFollower {

@@ -3,10 +3,20 @@ import { until } from './until.ts'
 import type { WindowSize } from '../../src/core/console/window-size.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Consoles } from '../../src/ports/consoles.ts'
-import type { Heard } from './console-follower.ts'
 
 /** What of consoles may be asked from another process. */
 export type AskedConsoles = Omit<Consoles, 'session' | 'lastSession' | 'onSession' | 'onPlace'>
+
+/** What one listener heard of one session. */
+export type Heard = {
+  readonly session: string
+  /** Where it began to read. */
+  readonly from: number
+  text: string
+  /** How much more there was to read when the end was told. */
+  unreadAtEnd?: number
+  rooms: number
+}
 
 /** A session as it is, with its output from an offset on. */
 export type SessionView = {

@@ -3,7 +3,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { MonitorDisk, MonitorState } from '../../src/core/plan/world.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
-import type { MonitorStage } from './monitor.contract.ts'
+import type { MonitorStage } from './monitor-stage.ts'
 
 const id = 'web-1' as VmId
 const never = new AbortController().signal

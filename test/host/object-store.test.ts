@@ -17,7 +17,7 @@ import { bodyOf, objectStoreContract } from '../contract/object-store.contract.t
 import type { StagedUpload } from '../contract/object-store.contract.ts'
 import { assertNoSecret, CANARY } from '../broken-store.ts'
 import { ANYWHERE } from '../fakes/outbound.ts'
-import type { StoreAccess } from '../../lab/inside/object-store.ts'
+import type { StoreAccess } from '../../lab/inside/presign.ts'
 import type { Bucket, Upload } from '../../lab/inside/presign.ts'
 
 const never = new AbortController().signal

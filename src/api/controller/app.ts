@@ -1,31 +1,9 @@
-import fastify from 'fastify'
-import { limits } from '../../config/limits.ts'
-import { logAccess } from './access-log.ts'
-import { answerErrors } from './answer-errors.ts'
-import { unroutedAnswers } from './answer-unrouted.ts'
-import { guardRequests } from './guard-requests.ts'
-import { parseJsonBodies } from './json-body.ts'
-import { describeApi } from './openapi.ts'
-import { requestIdOf } from './request-id.ts'
-import { consolePageRoutes } from './routes/console-page.ts'
-import { consoleRoute } from './routes/console.ts'
-import { docsRoutes } from './routes/docs.ts'
-import { healthRoutes } from './routes/health.ts'
-import { imageRoutes } from './routes/images.ts'
-import { snapshotChangeRoutes } from './routes/snapshot-changes.ts'
-import { snapshotReadRoutes } from './routes/snapshot-reads.ts'
-import { syncRoutes } from './routes/sync.ts'
-import { vmChangeRoutes } from './routes/vm-changes.ts'
-import { vmShapeRoutes } from './routes/vm-shape.ts'
-import { vmReadRoutes } from './routes/vm-reads.ts'
-import { acceptUpgrades } from './upgrade.ts'
-import { validateBySchema } from './validation.ts'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import type { ControllerRooms } from './rooms.ts'
 import type { Refused } from './refused.ts'
 
+/** The server that routes and hooks are added to, with types from TypeBox schemas. */
 export type App = FastifyInstance<
   Server,
   IncomingMessage,
@@ -39,48 +17,4 @@ export type Transport = {
   readonly createServer: (handler: RequestListener) => Server
   /** Says why the peer of a request may not speak here, or undefined where it may. */
   readonly authorize: (request: IncomingMessage) => Refused | undefined
-}
-
-/** The controller API on a transport, ready but not listening. */
-export async function createControllerApp(rooms: ControllerRooms, transport: Transport): Promise<App> {
-  const unrouted = unroutedAnswers(transport, rooms.log)
-  const app: App = fastify({
-    serverFactory: (handler) => transport.createServer(handler),
-    logger: false,
-    genReqId: requestIdOf,
-    bodyLimit: limits.bodyBytesMax,
-    // An id that is too long is a malformed id, not an unknown route.
-    routerOptions: { maxParamLength: limits.headerBytesMax },
-    // What is under way when the daemon stops is answered, not turned away.
-    return503OnClosing: false,
-    forceCloseConnections: 'idle',
-    clientErrorHandler: (error, socket) => unrouted.brokenRequest(error, socket),
-    frameworkErrors: (_error, request, reply) => unrouted.badUrl(request.raw, reply.raw),
-  }).withTypeProvider<TypeBoxTypeProvider>()
-  await acceptUpgrades(app, rooms.log)
-  logAccess(app, rooms.log)
-  guardRequests(app, transport)
-  answerErrors(app, rooms.log)
-  parseJsonBodies(app)
-  validateBySchema(app)
-  // Otherwise a serializer is compiled for each status of each route: 25 MiB, and no faster.
-  app.setSerializerCompiler(() => (answer) => JSON.stringify(answer))
-  await describeApi(app, rooms.version)
-  // In a plugin of their own: the description sees only routes that are made after it is loaded.
-  await app.register(async (routes) => {
-    const typed = routes.withTypeProvider<TypeBoxTypeProvider>()
-    healthRoutes(typed, rooms)
-    syncRoutes(typed, rooms)
-    vmReadRoutes(typed, rooms)
-    vmChangeRoutes(typed, rooms)
-    vmShapeRoutes(typed, rooms)
-    snapshotReadRoutes(typed, rooms)
-    snapshotChangeRoutes(typed, rooms)
-    imageRoutes(typed, rooms)
-    consoleRoute(typed, rooms)
-    consolePageRoutes(typed, rooms)
-    docsRoutes(typed, rooms)
-  })
-  await app.ready()
-  return app
 }

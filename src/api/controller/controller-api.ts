@@ -1,5 +1,5 @@
 import { Server as TlsServer } from 'node:https'
-import { createControllerApp } from './app.ts'
+import { createControllerApp } from './create-app.ts'
 import { CertificateEnds } from './certificate-ends.ts'
 import { readTlsFiles, watchTlsFiles } from './tls-files.ts'
 import { tlsTransport } from './transports.ts'
