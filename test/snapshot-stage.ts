@@ -7,6 +7,7 @@ import { reconcileStage } from './reconcile-stage.ts'
 import type { TestContext } from 'node:test'
 import type { SnapshotId, SnapshotRecord } from '../src/core/snapshot/record.ts'
 import type { VmId } from '../src/core/vm/ids.ts'
+import type { PartBody } from '../src/ports/object-store.ts'
 import type { SnapshotUrls } from '../src/store/snapshot-urls.ts'
 import type { FakeUpload } from './fakes/fake-object-store.ts'
 import type { FakeDisk } from './fakes/fake-staging.ts'
@@ -41,6 +42,13 @@ export function imageOf({ content, sizeBytes }: FakeDisk): Buffer {
   return image
 }
 
+/** Of a part as it is read from staging. */
+export async function sha256Of(body: PartBody): Promise<string> {
+  const hash = createHash('sha256')
+  for await (const chunk of body.chunks(new AbortController().signal)) hash.update(chunk)
+  return hash.digest('hex')
+}
+
 export type SnapshotStageOptions = {
   readonly uploadsMax?: number
   readonly stagingQuotaMib?: number
@@ -53,7 +61,8 @@ export async function snapshotStage(
   t: TestContext,
   { uploadsMax = 4, stagingQuotaMib = 64, ...disk }: SnapshotStageOptions = {},
 ) {
-  const stage = await reconcileStage(t, { ...disk, snapshots: { uploadsMax, stagingQuotaMib } })
+  const snapshots = { uploadsMax, stagingQuotaMib }
+  const stage = await reconcileStage(t, { ...disk, snapshots })
   const { store, host, context, id: vmId } = stage
   stage.snapshots().start()
   stage.create()
@@ -104,6 +113,21 @@ export async function snapshotStage(
     },
     drop: (of: SnapshotId = id): void => void deleteSnapshot(context, of),
     staged: async (): Promise<number> => (await host.staging.list()).length,
+    /** What staging has of a snapshot, part by part; fails where its record says something else. */
+    keeps: async (of: SnapshotId = id): Promise<'all' | 'unsent' | 'none'> => {
+      const record = snap(of)
+      const listed = (await host.staging.list()).find(({ stagingId }) => stagingId === record.stagingId)
+      assert.equal(listed?.packedBytes ?? 0, record.staged.bytes, `${of}: staged by its record`)
+      if (record.staged.bytes === 0) return 'none'
+      for (const part of store.snapshots.parts(of)) {
+        if (part.etag !== undefined && !record.staged.isWhole) continue
+        const sha256 = await sha256Of(host.staging.partBody(record.stagingId, part))
+        assert.equal(sha256, part.sha256, `${of}: part ${part.number} in staging`)
+      }
+      return record.staged.isWhole ? 'all' : 'unsent'
+    },
+    /** As the configuration of the next daemon has it. */
+    setQuotaMib: (mib: number): void => void (snapshots.stagingQuotaMib = mib),
     /** Time goes by, timer by timer. */
     after: async (ms: number): Promise<void> => {
       const untilMs = stage.clock.monotonicMs() + ms

@@ -19,6 +19,7 @@ export type Snapshot = {
   readonly parts: { readonly size_mib: number; readonly packed: number; readonly sent: number }
   readonly size_mib?: number
   readonly stored_size_mib?: number
+  readonly staged_mib: number
   readonly sha256?: string
   readonly consistency?: 'file_system' | 'crash'
   readonly paused_ms?: number

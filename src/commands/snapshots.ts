@@ -63,7 +63,8 @@ export function deleteSnapshot(context: CommandContext, id: SnapshotId): Operati
   })
   if (removed === undefined) return undefined
   const operationId = context.newOperationId()
-  context.pokeSnapshot(id, { reason: 'deleted', vmId: removed.vmId, operationId })
+  const { vmId, stagingId } = removed
+  context.pokeSnapshot(id, { reason: 'deleted', vmId, stagingId, operationId })
   return operationId
 }
 
@@ -184,8 +185,8 @@ function refuseSize(context: CommandContext, partMib: number): Rejection | undef
 
 function poked(context: CommandContext, result: SnapshotResult, reason: string): SnapshotResult {
   if (result.ok && result.value.changed) {
-    const { id, vmId, operationId } = result.value.record
-    context.pokeSnapshot(id, { reason, vmId, operationId })
+    const { id, vmId, stagingId, operationId } = result.value.record
+    context.pokeSnapshot(id, { reason, vmId, stagingId, operationId })
   }
   return result
 }

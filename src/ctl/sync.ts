@@ -121,11 +121,13 @@ function snapshotWords(snapshots: Sync['snapshots']): string {
 
 function stagingWords({
   packed_mib: packed,
+  sent_mib: sent,
   clones_mib_max: clones,
   quota_mib: quota,
 }: Sync['staging']): string {
   const captured = clones === 0 ? '' : `, captured disks of up to ${showMib(clones)}`
-  return `${showMib(packed)} of ${showMib(quota)} to be sent${captured}`
+  const ofThese = sent === 0 ? '' : `, ${showMib(sent)} of it sent`
+  return `${showMib(packed)} of ${showMib(quota)}${ofThese}${captured}`
 }
 
 function renderCapacity({ capacity: { cpu, memory, disks } }: Sync, { shell, paint }: Context): string {

@@ -43,6 +43,8 @@ export type HostView = {
   /** Of all snapshots together; `cloneBytes` is the most that captured disks can come to. */
   readonly staging: {
     readonly packedBytes: number
+    /** Of these, what was sent, by the records. */
+    readonly sentBytes: number
     readonly cloneBytes: number
     readonly quotaMib: number
   }
@@ -126,11 +128,14 @@ export class HostReport {
   }
 
   async #staging(): Promise<HostView['staging']> {
-    const { staging, inspector } = this.#options
+    const { staging, inspector, store } = this.#options
     const all = await staging.list()
     const quotaMib = inspector.stagingQuotaMib()
+    const packedBytes = all.reduce((sum, each) => sum + each.packedBytes, 0)
     return {
-      packedBytes: all.reduce((sum, { packedBytes }) => sum + packedBytes, 0),
+      packedBytes,
+      // The records may be ahead of the listing.
+      sentBytes: Math.min(store.snapshots.sentStagedBytes(), packedBytes),
       cloneBytes: all.reduce((sum, { cloneBytes }) => sum + cloneBytes, 0),
       quotaMib,
     }

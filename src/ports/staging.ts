@@ -19,14 +19,14 @@ export type PackJob = {
 /** What lies in staging of one snapshot, in bytes that the file system has allocated. */
 export type Staged = {
   readonly stagingId: StagingId
-  /** Compressed and not sent yet. */
+  /** Of the compressed form; space of parts that were discarded does not count. */
   readonly packedBytes: number
   /** The clone of the disk. It shares its blocks with the VM's disk until that is written: this is the most it can come to. */
   readonly cloneBytes: number
 }
 
 /**
- * Where snapshots are made: a clone of a VM's disk, and its compressed form until that is sent, in the pool. Every method
+ * Where snapshots are made: a clone of a VM's disk until it is compressed, and its compressed form, in the pool. Every method
  * throws HostFault, and the signal's reason on abort.
  */
 export interface Staging {
@@ -53,7 +53,7 @@ export interface Staging {
   removeClone(stagingId: StagingId): Promise<void>
   /** A packed part, to be read as often as it has to be sent. */
   partBody(stagingId: StagingId, part: Pick<PackedPart, 'offsetBytes' | 'bytes'>): PartBody
-  /** Frees the space of a part that was sent. */
+  /** Frees the space of a part that was sent; safe to repeat. */
   discardPart(stagingId: StagingId, part: Pick<PackedPart, 'offsetBytes' | 'bytes'>): Promise<void>
   /** Removes all of it; nothing else has it open. */
   remove(stagingId: StagingId): Promise<void>

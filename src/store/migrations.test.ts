@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { renameSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
-import { StoreStage, sha256Of } from '../../test/store-stage.ts'
+import { StoreStage, packed, sha256Of } from '../../test/store-stage.ts'
 import { SCHEMA_VERSION, migrate } from './migrations.ts'
+import type { SnapshotId } from '../core/snapshot/record.ts'
 import type { OperationId } from '../core/vm/ids.ts'
 
 /** Makes of a store one as a build of that schema would have written it: with the tables and columns that it had. */
@@ -40,6 +41,34 @@ for (let version = 1; version < SCHEMA_VERSION; version += 1) {
     assert.deepEqual(stage.store.imageUses().get(sha256Of('a')), version < 4 ? { count: 1 } : seen)
   })
 }
+
+test('of snapshots that are older than kept staging, only parts that were not sent are staged', (t) => {
+  const stage = new StoreStage(t)
+  const insert = (id: string): SnapshotId => {
+    const snapshot = stage.insertSnapshot(id)
+    for (const number of [1, 2, 3]) stage.store.snapshots.addPart(snapshot, ...packed(number), 1000)
+    return snapshot
+  }
+  const [none, some, all, failed] = ['none', 'some', 'all', 'failed'].map(insert) as [
+    SnapshotId,
+    ...SnapshotId[],
+  ]
+  stage.store.snapshots.setEtag(some as SnapshotId, 2, 'e', 2000)
+  for (const number of [1, 2, 3]) stage.store.snapshots.setEtag(all as SnapshotId, number, 'e', 2000)
+  stage.store.snapshots.advance(all as SnapshotId, { stage: 'completed', nowMs: 3000 })
+  stage.store.snapshots.advance(failed as SnapshotId, { stage: 'failed', nowMs: 3000 })
+  stage.reopen(() => age(stage.directory, 7))
+  const staged = [none, some, all, failed].map((id) => {
+    const { bytes, isWhole } = stage.store.snapshots.get(id as SnapshotId)?.staged ?? assert.fail()
+    return [bytes / packed(1)[0].bytes, isWhole]
+  })
+  assert.deepEqual(staged, [
+    [3, true],
+    [2, false],
+    [0, false],
+    [0, false],
+  ])
+})
 
 test('a VM that is to be stopped owes that stop after its store was lifted, until a look finds it carried out', (t) => {
   const stage = new StoreStage(t)

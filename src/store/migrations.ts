@@ -119,6 +119,14 @@ const migrations: readonly string[] = [
   UPDATE vms SET can_sleep = desired ->> '$.compute.sleepAfterIdleSeconds' > 0 AND desired -> '$.network' IS NOT NULL;
   UPDATE vms SET holds_place = desired ->> '$.power' = 'paused' OR (desired ->> '$.power' = 'running' AND NOT can_sleep);
   `,
+  `
+  -- Of the packed parts, what lies in staging. Builds before this one freed each part when it was sent.
+  ALTER TABLE snapshots ADD COLUMN staged_bytes INTEGER NOT NULL DEFAULT 0;
+  UPDATE snapshots SET staged_bytes = (
+    SELECT coalesce(sum(bytes), 0) FROM snapshot_parts WHERE snapshot_id = snapshots.id AND etag IS NULL
+  ) WHERE stage <> 'completed' AND (stage <> 'failed' OR resumable);
+  CREATE INDEX snapshots_staged ON snapshots (last_activity_at_ms, id) WHERE staged_bytes > 0;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

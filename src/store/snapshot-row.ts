@@ -21,6 +21,8 @@ export type SnapshotRow = {
   capture: string | null
   packed_image_bytes: number
   packed_stored_bytes: number
+  parts_bytes: number
+  staged_bytes: number
   sha256: string | null
   completion_sent: number
   trouble: string | null
@@ -42,6 +44,7 @@ export function snapshotOf(row: SnapshotRow): SnapshotRecord {
     partMib: row.part_mib,
     ...(row.capture === null ? {} : { capture: JSON.parse(row.capture) as Capture }),
     packed: { imageBytes: row.packed_image_bytes, storedBytes: row.packed_stored_bytes },
+    staged: { bytes: row.staged_bytes, isWhole: row.staged_bytes === row.parts_bytes },
     ...(row.sha256 === null ? {} : { sha256: row.sha256 as Sha256 }),
     completionSent: row.completion_sent === 1,
     ...(row.trouble === null ? {} : { trouble: JSON.parse(row.trouble) as Trouble }),

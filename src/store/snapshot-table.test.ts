@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoreStage, packed, sha256Of, urlOf } from '../../test/store-stage.ts'
 import { InvariantError } from '../lib/assert.ts'
-import type { SnapshotId, SnapshotRecord, Trouble } from '../core/snapshot/record.ts'
+import type { SnapshotId, SnapshotRecord, SnapshotStage, Trouble } from '../core/snapshot/record.ts'
 import type { OperationId, VmId } from '../core/vm/ids.ts'
 import type { SnapshotChange } from './snapshot-table.ts'
 
+const MIB = 1024 * 1024
 const operationId = 'op-2' as OperationId
 
 const capture = { atMs: 1500, imageBytes: 100, consistency: 'file_system', pausedMs: 12 } as const
@@ -27,6 +28,7 @@ test('a snapshot is read back as it was, by the next process too', (t) => {
       stage: 'waiting',
       partMib: 5,
       packed: { imageBytes: 0, storedBytes: 0 },
+      staged: { bytes: 0, isWhole: true },
       completionSent: false,
       resumable: false,
       revision: 0,
@@ -88,6 +90,7 @@ test('every change raises the revision, and is told once it is committed', (t) =
   raises('handOver', () =>
     snapshots.handOver(id, { firstPart: 1, parts: [urlOf('1')] }, { operationId, nowMs: 2 }),
   )
+  raises('shed', () => snapshots.shed(id, 2))
   raises('dropUrls', () => snapshots.dropUrls(id, 2))
   told.length = 0
   snapshots.remove(id)
@@ -190,6 +193,58 @@ test('URLs for one that has ended, parts that go back and etags of no part are b
   }
   assert.throws(() => snapshots.touch('none' as SnapshotId, 1), InvariantError)
   assert.deepEqual(snapshots.parts(id), [packed(2)[0]])
+})
+
+test('packed parts stay staged when they are sent, until they are shed; those sent later are too', (t) => {
+  const stage = new StoreStage(t)
+  const { snapshots } = stage.store
+  const id = stage.insertSnapshot('s-1')
+  const staged = (): readonly unknown[] => {
+    const { staged: of, lastActivityAtMs } = snapshots.get(id) ?? assert.fail()
+    return [of.bytes / MIB, of.isWhole, snapshots.sentStagedBytes() / MIB, lastActivityAtMs]
+  }
+  snapshots.addPart(id, ...packed(1), 1000)
+  snapshots.addPart(id, ...packed(2), 1000)
+  assert.deepEqual(staged(), [10, true, 0, 1000])
+  assert.deepEqual(snapshots.sheddable(), [])
+  snapshots.setEtag(id, 1, 'e', 2000)
+  assert.deepEqual(staged(), [10, true, 5, 2000])
+  assert.deepEqual(
+    snapshots.sheddable().map((record) => record.id),
+    [id],
+  )
+  snapshots.shed(id, 9000)
+  assert.deepEqual(staged(), [5, false, 0, 2000], 'it is no activity')
+  assert.deepEqual(snapshots.sheddable(), [])
+  snapshots.addPart(id, ...packed(3), 3000)
+  assert.deepEqual(staged(), [10, false, 0, 3000])
+  stage.reopen()
+  const { snapshots: again } = stage.store
+  assert.equal(again.setEtag(id, 2, 'e', 4000).staged.bytes, 5 * MIB)
+  assert.equal(again.setEtag(id, 3, 'e', 4000).staged.bytes, 0)
+})
+
+test('completed ones are kept in the order of their completion, until they are shed; failed ones are not', (t) => {
+  const stage = new StoreStage(t)
+  const { snapshots } = stage.store
+  const insert = (id: string, end: SnapshotStage, nowMs: number, changes = {}): SnapshotId => {
+    stage.insertSnapshot(id)
+    snapshots.addPart(id as SnapshotId, ...packed(1), 1500)
+    snapshots.setEtag(id as SnapshotId, 1, 'e', 1500)
+    return snapshots.advance(id as SnapshotId, { stage: end, nowMs, ...changes }).id
+  }
+  const late = insert('a', 'completed', 3000)
+  const early = insert('b', 'completed', 2000)
+  const goesOn = insert('c', 'failed', 1600, { resumable: true })
+  const failed = insert('d', 'failed', 1600)
+  const sending = insert('e', 'sending', 1700)
+  const ids = (records: readonly SnapshotRecord[]): readonly SnapshotId[] => records.map(({ id }) => id)
+  assert.deepEqual(ids(snapshots.kept()), [early, late])
+  assert.deepEqual(ids(snapshots.sheddable()), [early, late, goesOn, sending])
+  assert.equal(snapshots.get(failed)?.staged.bytes, 0)
+  assert.equal(snapshots.sentStagedBytes(), 4 * 5 * MIB)
+  assert.equal(snapshots.shed(early, 5000).staged.bytes, 0)
+  assert.deepEqual([ids(snapshots.kept()), snapshots.sentStagedBytes()], [[late], 3 * 5 * MIB])
 })
 
 test('a snapshot that is removed takes its parts and URLs along, and no others', (t) => {

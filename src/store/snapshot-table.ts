@@ -120,12 +120,48 @@ export class SnapshotTable {
     return (rows as SnapshotRow[]).map(snapshotOf)
   }
 
-  /** All that are not over for good: those above, and the failed ones that fresh URLs let go on. What they staged is needed. */
+  /** All that are not over for good: those above, and the failed ones that fresh URLs let go on. What they did not send is needed. */
   open(): SnapshotRecord[] {
     const rows = this.#sql(
       `SELECT * FROM snapshots WHERE stage <> 'completed' AND (stage <> 'failed' OR resumable) ORDER BY id`,
     ).all()
     return (rows as SnapshotRow[]).map(snapshotOf)
+  }
+
+  /** Completed ones with parts in staging, the longest completed first. */
+  kept(): SnapshotRecord[] {
+    const rows = this.#sql(
+      `SELECT * FROM snapshots WHERE staged_bytes > 0 AND stage = 'completed' ORDER BY last_activity_at_ms, id`,
+    ).all()
+    return (rows as SnapshotRow[]).map(snapshotOf)
+  }
+
+  /** Those with parts in staging that were sent: completed ones first, and of each kind those without activity for longest. */
+  sheddable(): SnapshotRecord[] {
+    const rows = this.#sql(
+      `SELECT * FROM snapshots WHERE staged_bytes > 0 AND sent_parts > 0 AND staged_bytes = parts_bytes
+         ORDER BY stage <> 'completed', last_activity_at_ms, id`,
+    ).all()
+    return (rows as SnapshotRow[]).map(snapshotOf)
+  }
+
+  /** Of its parts that were sent. */
+  sentBytes(id: SnapshotId): number {
+    return Number(
+      this.#sql(
+        'SELECT sum(bytes) AS bytes FROM snapshot_parts WHERE snapshot_id = ? AND etag IS NOT NULL',
+      ).get(id)?.['bytes'],
+    )
+  }
+
+  /** Bytes in staging of parts that were sent, of all snapshots. */
+  sentStagedBytes(): number {
+    const { bytes } = this.#sql(
+      `SELECT (SELECT coalesce(sum(staged_bytes), 0) FROM snapshots)
+         - (SELECT coalesce(sum(bytes), 0) FROM snapshot_parts JOIN snapshots ON snapshots.id = snapshot_id
+             WHERE etag IS NULL AND staged_bytes > 0) AS bytes`,
+    ).get() as { bytes: number }
+    return bytes
   }
 
   count(): number {
@@ -212,6 +248,7 @@ export class SnapshotTable {
     const after = { ...before, ...change }
     this.#transactions.commit(() => {
       if (isOver(after)) this.#dropUrls(id)
+      if (isOver(after) && after.stage === 'failed') this.#setStaged(id, '0')
       // Trouble is no activity: who waits for a store that is gone shall become stale.
       const isActivity = !isDeepStrictEqual(after, before)
       const still = trouble === undefined ? before.trouble : (trouble ?? undefined)
@@ -229,26 +266,38 @@ export class SnapshotTable {
         `INSERT INTO snapshot_parts (snapshot_id, number, offset_bytes, bytes, image_bytes, md5, sha256)
            VALUES (?, ?, ?, ?, ?, ?, ?)`,
       ).run(id, part.number, part.offsetBytes, part.bytes, part.imageBytes, part.md5, part.sha256)
-      this.#sql('UPDATE snapshots SET packed_parts = packed_parts + 1, parts_bytes = ? WHERE id = ?').run(
-        part.offsetBytes + part.bytes,
-        id,
-      )
+      this.#sql(
+        `UPDATE snapshots SET packed_parts = packed_parts + 1, parts_bytes = parts_bytes + ?1,
+           staged_bytes = staged_bytes + ?1 WHERE id = ?2`,
+      ).run(part.bytes, id)
       this.#write({ ...before, packed: next }, nowMs)
     })
     return this.#afterChange(id)
   }
 
-  /** The store has the part. It is never sent again. */
+  /** The store has the part. It is never sent again, and stays in staging unless {@link shed} was called. */
   setEtag(id: SnapshotId, number: number, etag: string, nowMs: number): SnapshotRecord {
     this.#transactions.commit(() => {
       const part = this.#sql(
-        'UPDATE snapshot_parts SET etag = ? WHERE snapshot_id = ? AND number = ? AND etag IS NULL RETURNING image_bytes',
+        'UPDATE snapshot_parts SET etag = ? WHERE snapshot_id = ? AND number = ? AND etag IS NULL RETURNING bytes, image_bytes',
       ).get(etag, id, number)
       assert(part !== undefined, `${id}: part ${number} is not on record as one that is to be sent`)
       this.#sql(
-        'UPDATE snapshots SET sent_parts = sent_parts + 1, sent_image_bytes = sent_image_bytes + ? WHERE id = ?',
-      ).run(Number(part['image_bytes']), id)
+        `UPDATE snapshots SET sent_parts = sent_parts + 1, sent_image_bytes = sent_image_bytes + ?1,
+           staged_bytes = iif(staged_bytes = parts_bytes, staged_bytes, staged_bytes - ?2) WHERE id = ?3`,
+      ).run(Number(part['image_bytes']), Number(part['bytes']), id)
       this.#write(this.#existing(id), nowMs)
+    })
+    return this.#afterChange(id)
+  }
+
+  /** Parts that were sent stay in staging no longer, nor do those that will be; of a completed one nothing stays. It is not activity. */
+  shed(id: SnapshotId, nowMs: number): SnapshotRecord {
+    this.#transactions.commit(() => {
+      const unsent =
+        'SELECT coalesce(sum(bytes), 0) FROM snapshot_parts WHERE snapshot_id = ?1 AND etag IS NULL'
+      this.#setStaged(id, `(${unsent})`)
+      this.#write(this.#existing(id), nowMs, false)
     })
     return this.#afterChange(id)
   }
@@ -271,6 +320,11 @@ export class SnapshotTable {
   /** Inside of a transaction; after its commit they are nowhere on the disk. */
   #dropUrls(id: SnapshotId, refused?: UrlPurpose): void {
     if (this.#urls.drop(id, refused)) this.#transactions.afterCommit(() => this.#log.empty())
+  }
+
+  /** @param bytes as SQL, where `?1` is the snapshot */
+  #setStaged(id: SnapshotId, bytes: string): void {
+    this.#sql(`UPDATE snapshots SET staged_bytes = ${bytes} WHERE id = ?1`).run(id)
   }
 
   #write(record: WrittenSnapshot, nowMs: number, isActivity: boolean = true): void {

@@ -333,7 +333,7 @@ test('the host is shown with its capacity, what is left of it, and what is not a
       '  VMs        2, 1 as desired',
       '  images     0, 0 in use',
       '  snapshots  0',
-      '  staging    0 MiB of 1 GiB to be sent',
+      '  staging    0 MiB of 1 GiB',
       '  consoles   0 of 0 running VMs protected',
       '',
       'CAPACITY     TOTAL      AVAILABLE  COMMITTED  ALLOCATABLE  LEFT',

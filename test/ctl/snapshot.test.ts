@@ -146,6 +146,7 @@ test('snapshots are listed with how far they are and what they need', async (t) 
   const course = (id: string): Course => new Course(stage.host, id as SnapshotId)
   course('a').sendAll()
   course('a').complete()
+  stage.host.store.snapshots.shed('a' as SnapshotId, 7000)
   course('b').capture(300)
   for (const number of [1, 2, 3]) course('b').pack(number)
   course('b').sent(2)
@@ -157,8 +158,8 @@ test('snapshots are listed with how far they are and what they need', async (t) 
       .split('\n')
       .map((line) => line.split(/ {2,}/)),
     [
-      ['ID', 'VM', 'STATUS', 'DONE', 'SIZE', 'STORED', 'CAPTURED', 'ERROR'],
-      ['a', 'web-1', 'completed', '100 %', '200 MiB', '128 MiB', '1970-01-01T00:00:02.000Z', '-'],
+      ['ID', 'VM', 'STATUS', 'DONE', 'SIZE', 'STORED', 'STAGED', 'CAPTURED', 'ERROR'],
+      ['a', 'web-1', 'completed', '100 %', '200 MiB', '128 MiB', '0 MiB', '1970-01-01T00:00:02.000Z', '-'],
       [
         'b',
         'web-1',
@@ -166,11 +167,12 @@ test('snapshots are listed with how far they are and what they need', async (t) 
         '33 %',
         '300 MiB',
         '-',
+        '192 MiB',
         '1970-01-01T00:00:02.000Z',
         'needs URLs for parts 1, 3',
       ],
-      ['c', 'web-1', 'failed', '0 %', '-', '-', '-', 'the store answered 503 SlowDown (sending part 1)'],
-      ['d', 'web-1', 'pending', '0 %', '-', '-', '-', '-'],
+      ['c', 'web-1', 'failed', '0 %', '-', '-', '-', '-', 'the store answered 503 SlowDown (sending part 1)'],
+      ['d', 'web-1', 'pending', '0 %', '-', '-', '-', '-', '-'],
     ],
   )
   const narrowed = await stage.run('snapshot ls --vm web-1 --status failed --json')
@@ -204,6 +206,7 @@ test('one is shown with all that is known of it', async (t) => {
     /^ {2}parts +of 64 MiB: 3 compressed, 0 sent$/m,
     /^ {2}needs URLs +for parts 1-3$/m,
     /^ +hand over fresh ones: vmhostctl snapshot urls nightly-1 --upload FILE$/m,
+    /^ {2}staged +192 MiB on the host$/m,
     /^ {2}stood still +12 ms$/m,
     /^ {2}consistency +as a loss of power would have left it$/m,
   ])
@@ -234,7 +237,7 @@ test('the host is shown with its snapshots, and with those that wait', async (t)
   course.pack(2)
   const { out } = await stage.run('sync')
   assert.match(out, /^ {2}snapshots +2, 1 uploading, 1 failed$/m)
-  assert.match(out, /^ {2}staging +0 MiB of 1 GiB to be sent$/m)
+  assert.match(out, /^ {2}staging +0 MiB of 1 GiB$/m)
   assert.match(
     out,
     /^SNAPSHOTS THAT WAIT .*\na +web-1 +failed .*503 SlowDown \(.*\nb +web-1 +uploading +0 % +needs URLs/m,

@@ -58,6 +58,7 @@ test('a snapshot is taken at once, and waits for the host', async (t) => {
     progress: { phase: 'waiting', done_mib: 0, percent: 0 },
     needs_urls: false,
     parts: { size_mib: 64, packed: 0, sent: 0 },
+    staged_mib: 0,
   })
   assert.match(started.json.operation_id, /^op-/)
   const read = await get(host)
@@ -145,6 +146,7 @@ test('all that is known of a snapshot is told as it comes further', async (t) =>
     needs_urls: true,
     lacking_urls: { parts: [3], complete: false },
     parts: { size_mib: 64, packed: 3, sent: 1 },
+    staged_mib: 149,
     size_mib: 300,
     consistency: 'crash',
     captured_at: '1970-01-01T00:00:02.000Z',
@@ -161,16 +163,29 @@ test('all that is known of a snapshot is told as it comes further', async (t) =>
   await complete(host, { complete_url: completeUrl() })
   assert.equal((await get(host)).json.progress.phase, 'sending')
   course.complete()
-  const { status, needs_urls, progress, parts } = (await get(host)).json
+  const { status, needs_urls, progress, parts, staged_mib } = (await get(host)).json
   assert.deepEqual(
-    { status, needs_urls, progress, parts },
+    { status, needs_urls, progress, parts, staged_mib },
     {
+      staged_mib: 149,
       status: 'completed',
       needs_urls: false,
       progress: { phase: 'completed', done_mib: 300, total_mib: 300, percent: 100 },
       parts: { size_mib: 64, packed: 3, sent: 3 },
     },
   )
+})
+
+test('what is staged no longer is told, with another revision and no activity', async (t) => {
+  const { host, course } = await withSnapshot(t)
+  course.sendAll()
+  course.complete()
+  const { json: whole } = await get(host)
+  host.store.snapshots.shed(NIGHTLY, 9000)
+  const { json: gone } = await get(host)
+  assert.deepEqual([whole.staged_mib, gone.staged_mib, gone.stored_size_mib], [128, 0, 128])
+  assert.ok(gone.revision > whole.revision)
+  assert.equal(gone.last_activity_at, whole.last_activity_at)
 })
 
 test('trouble is told with its code and when it is tried again', async (t) => {

@@ -80,7 +80,7 @@ test('an empty host tells what it is and what it has, each figure as it was look
     },
     vms: [],
     snapshots: [],
-    staging: { packed_mib: 0, clones_mib_max: 0, quota_mib: 1024 },
+    staging: { packed_mib: 0, sent_mib: 0, clones_mib_max: 0, quota_mib: 1024 },
     images: [],
     consoles: {
       protected: 0,
@@ -221,7 +221,12 @@ test('what lies in staging is told, and where it cannot be seen, nothing is', as
   }
   const from = { imageBytes: 0, storedBytes: 0 }
   await staging.pack({ stagingId: a, from, parts: 0, partBytes: 5 * MIB, onPart: async () => {} }, never)
-  assert.deepEqual((await sync(host)).json.staging, { packed_mib: 3, clones_mib_max: 4, quota_mib: 1024 })
+  assert.deepEqual((await sync(host)).json.staging, {
+    packed_mib: 3,
+    sent_mib: 0,
+    clones_mib_max: 4,
+    quota_mib: 1024,
+  })
   const fault = new HostFault('storage_inspection_failed', 'listing staging: the pool is out of sight')
   staging.failNext('list', fault)
   const problem = assertProblem(await sync(host), 503, 'storage_inspection_failed')

@@ -5,8 +5,9 @@ import { zstdDecompressSync } from 'node:zlib'
 import { silentLog } from '../../src/log/log.ts'
 import { Snapshots } from '../../src/owners/snapshots/snapshots.ts'
 import { createBody, makePki, startControllerHost } from './support/controller-host.ts'
-import { complete, get, handOver, MIB, start, startBody } from './support/snapshots.ts'
+import { complete, get, handOver, MIB, remove, start, startBody } from './support/snapshots.ts'
 import type { TestContext } from 'node:test'
+import type { CommandContext } from '../../src/commands/context.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Answer, ControllerHost, Json, Pki } from './support/controller-host.ts'
 
@@ -31,7 +32,9 @@ async function working(t: TestContext) {
     stagingQuotaMib: () => 64,
     stagingMaxAgeHours: 24,
   })
-  host.store.onSnapshotChange((id) => queueMicrotask(() => snapshots.poke(id)))
+  const pokeSnapshot: CommandContext['pokeSnapshot'] = (id, request) =>
+    queueMicrotask(() => snapshots.poke(id, request))
+  Object.assign(host.context, { pokeSnapshot })
   snapshots.start()
   t.after(() => snapshots.stop())
   const image = Buffer.alloc(20 * MIB)
@@ -81,4 +84,23 @@ test('a controller takes a snapshot by the API alone: too few URLs, then expired
   const parts = host.host.objectStore.requests.filter(({ told }) => told === 'stored')
   assert.equal(parts.length, 3)
   assert.deepEqual(new Set(parts.map(({ number }) => number)), new Set([1, 2, 3]))
+
+  const staged = await get(host)
+  assert.equal(staged.json.staged_mib, stored)
+  const again = host.host.objectStore.openUpload()
+  const urls = { part_urls: again.partUrls(3), complete_url: again.completeUrl }
+  for (const answer of [
+    await handOver(host, urls),
+    await start(host, startBody({ part_size_mib: 5, ...urls })),
+    await complete(host, { complete_url: again.completeUrl }),
+  ]) {
+    assert.equal(answer.status, 200)
+    assert.deepEqual(answer.json, staged.json)
+  }
+  assert.equal(again.state, 'open')
+  const { staging: sync } = (await host.call({ path: '/v1/sync' })).json
+  assert.deepEqual([sync.packed_mib, sync.sent_mib, sync.clones_mib_max], [stored, stored, 0])
+  assert.equal((await remove(host)).status, 204)
+  const empty = async (): Promise<boolean> => (await host.host.staging.list()).length === 0
+  for (let turns = 0; !(await empty()); turns += 1) assert.ok(turns < 1000, 'staging is not empty')
 })

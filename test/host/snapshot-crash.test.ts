@@ -17,6 +17,7 @@ import {
   snapshotIs,
   startSnapshot,
 } from '../../lab/inside/snapshots.ts'
+import { sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { fillPool } from './fill-pool.ts'
 import {
@@ -82,6 +83,42 @@ test('a daemon that is killed as soon as it has taken a snapshot completes it', 
   const back = await killDaemon()
   await back()
   await assertWhole('at-once', upload)
+})
+
+/** What packed parts take in the pool, and what a clone beside them takes. */
+async function allocatedMib(): Promise<{ readonly packed: number; readonly all: number }> {
+  const [only, ...more] = staged()
+  assert.deepEqual(more, [], 'something else is staged')
+  const directory = `${POOL}/staging/${only}`
+  const sizeOf = async (path: string): Promise<number> => Number((await sh('du', '-sm', path)).split('\t')[0])
+  return { packed: await sizeOf(`${directory}/packed.zst`), all: await sizeOf(directory) }
+}
+
+test('parts stay staged over a crash, without the clone; when others need the room, and on DELETE, they go', async () => {
+  const upload = await stage.begin('staged.img.zst')
+  await startSnapshot('staged', VM, upload)
+  const { stored_size_mib: stored = 0 } = await completed('staged')
+  assert.ok(stored >= RANDOM_MIB)
+  const back = await killDaemon()
+  await back()
+  assert.equal((await findSnapshot('staged'))?.staged_mib, stored)
+  const { packed, all } = await allocatedMib()
+  assert.ok(packed >= stored - 1 && all <= packed + 2, JSON.stringify({ packed, all, stored }))
+
+  const second = await stage.begin('second.img.zst')
+  await startSnapshot('second', VM, second)
+  await completed('second')
+  assert.equal(staged().length, 2)
+  await deleteSnapshot('second')
+  await until('what is deleted is gone', async () => (staged().length === 1 ? true : undefined))
+
+  // More than the quota is needed for it to go; then all of it goes, and its record tells.
+  await configure('snapshots', { staging_quota_mib: STAGING_MIB_MIN })
+  await snapshotIs('staged', 'is staged no longer', ({ staged_mib: mib }) => mib === 0)
+  await stagingEmpty()
+  assert.equal((await findSnapshot('staged'))?.status, 'completed')
+  await configure('snapshots', { staging_quota_mib: undefined })
+  await assertWhole('staged', upload)
 })
 
 test('a daemon that is killed while it packs goes on from the parts that it has', async () => {

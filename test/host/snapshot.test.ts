@@ -11,13 +11,14 @@ import {
   completed,
   deleteSnapshot,
   downloadedSha256,
+  findSnapshot,
   sha256Of,
   snapshotIs,
   completeSnapshot,
   startSnapshot,
 } from '../../lab/inside/snapshots.ts'
 import { typeInto } from '../../lab/inside/type-into.ts'
-import { diskOf, makeRunning, makeStopped, snapshotStage, stagingEmpty } from './snapshot-stage.ts'
+import { diskOf, makeRunning, makeStopped, snapshotStage, staged, stagingEmpty } from './snapshot-stage.ts'
 
 const stage = snapshotStage()
 const COPY = '/var/lib/vmhostd/pool/downloaded.raw'
@@ -51,7 +52,11 @@ test('a running guest is captured with what it wrote, goes on, and boots elsewhe
   const rootfs = { url: upload.getUrl, sha256 }
   await makeRunning('target', '192.0.2.72', { image: { rootfs } })
   assert.equal(await guestSha256('target', '/root/known'), written)
-  await stagingEmpty()
+  assert.deepEqual(
+    [(await findSnapshot('round-trip'))?.staged_mib, staged().length],
+    [snapshot.stored_size_mib, 1],
+    'it is still staged',
+  )
   await remove('target')
 })
 
@@ -127,6 +132,7 @@ test('a paused guest is captured, and stays paused', async () => {
 })
 
 test('what has ended stays on record until it is deleted, and its object stays after that', async () => {
+  assert.equal(staged().length, 6)
   for (const id of ['round-trip', 'no-agent', 'of-stopped', 'later', 'of-asleep', 'of-paused']) {
     await deleteSnapshot(id)
     assert.equal((await call('GET', `/v1/snapshots/${id}`)).status, 404)

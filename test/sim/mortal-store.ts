@@ -8,6 +8,7 @@ const WRITES = new Set([
   'advance',
   'addPart',
   'setEtag',
+  'shed',
   'dropUrls',
   'touch',
   'note',

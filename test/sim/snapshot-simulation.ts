@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { createVm } from '../../src/commands/create-vm.ts'
 import { deleteSnapshot, handOverUrls, startSnapshot } from '../../src/commands/snapshots.ts'
+import { isOver } from '../../src/core/snapshot/record.ts'
 import { needsUrls, workOf } from '../../src/core/snapshot/work.ts'
 import { Store } from '../../src/store/store.ts'
 import { composed, settingsWith } from '../composed.ts'
@@ -13,7 +14,7 @@ import { FakeCapacity } from '../fakes/fake-capacity.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { FakeHost } from '../fakes/fake-host.ts'
 import { FakeObjectStore } from '../fakes/fake-object-store.ts'
-import { imageIn, imageOf, MIB, noise, urlsOf } from '../snapshot-stage.ts'
+import { imageIn, imageOf, MIB, noise, sha256Of, urlsOf } from '../snapshot-stage.ts'
 import { Chaos } from './chaos.ts'
 import { mortalStore } from './mortal-store.ts'
 import { randomFrom } from './random.ts'
@@ -32,6 +33,13 @@ const QUIET_TURNS = 12
 const CONTENT = noise('what no compression makes smaller', Math.round(2.2 * MIB))
 const busy = { kind: 'busy', because: 'it answered 503 (SlowDown)' } as const
 
+export type SnapshotSimulationOptions = {
+  readonly seed: number
+  /** The store forgets an upload when it completes it. */
+  readonly forgetsCompleted: boolean
+  readonly stagingQuotaMib: number
+}
+
 type Life = { readonly chaos: Chaos } & Composition
 
 /** Workers and the owner of snapshots on a fake host with guests that write, a store, and a controller beside them. */
@@ -40,6 +48,7 @@ export class SnapshotSimulation {
   readonly clock: FakeClock
   readonly store: Store
   readonly host: FakeHost
+  readonly #quotaMib: number
   readonly uploads = new Map<SnapshotId, FakeUpload>()
   readonly #directory: string
   readonly #captured = new Map<StagingId, Buffer>()
@@ -48,7 +57,8 @@ export class SnapshotSimulation {
   #writes = 0
   deaths = 0
 
-  constructor(seed: number, forgetsCompleted: boolean) {
+  constructor({ seed, forgetsCompleted, stagingQuotaMib }: SnapshotSimulationOptions) {
+    this.#quotaMib = stagingQuotaMib
     this.random = randomFrom(seed)
     this.clock = new FakeClock({ random: this.random })
     this.#directory = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'vmhostd-snap-'))
@@ -75,7 +85,7 @@ export class SnapshotSimulation {
     const rooms = composed({
       store: mortalStore(this.store, chaos),
       host: chaos.host,
-      settings: settingsWith({ snapshots: { uploadsMax: 2, stagingQuotaMib: 2 } }),
+      settings: settingsWith({ snapshots: { uploadsMax: 2, stagingQuotaMib: this.#quotaMib } }),
       instead: { capacity: new FakeCapacity() },
     })
     const { reconciler, snapshots } = rooms
@@ -163,6 +173,12 @@ export class SnapshotSimulation {
     if (this.#violation !== undefined) throw this.#violation
     for (const vm of this.host.monitor.frozen)
       assert.ok(this.store.frozenGuests.has(vm), `${vm}: is frozen, and nobody knows`)
+    const stagedBytes = this.records().reduce((sum, { staged }) => sum + staged.bytes, 0)
+    assert.ok(stagedBytes <= this.#quotaMib * MIB, `${stagedBytes} bytes are staged`)
+  }
+
+  records(): readonly SnapshotRecord[] {
+    return this.store.snapshots.list({ limit: 100 })
   }
 
   /** The object is the disk as it was captured. */
@@ -184,13 +200,30 @@ export class SnapshotSimulation {
       assert.equal(this.host.monitor.stateOf(vm).kind, kind, `${vm}: does not do as desired`)
       if (kind === 'running') assert.equal(this.host.monitor.frozen.has(vm), false, `${vm}: is frozen`)
     }
-    const needed = this.store.snapshots.open().map(({ stagingId }) => stagingId)
-    const left = (await this.host.staging.list()).map(({ stagingId }) => stagingId)
-    assert.deepEqual(
-      left.filter((stagingId) => !needed.includes(stagingId)),
-      [],
-      'staging of nobody is left',
-    )
+    await this.#checkStaging()
+  }
+
+  /** Staging has what the records say, byte for byte, and no clone that nothing is packed of any more. */
+  async #checkStaging(): Promise<void> {
+    const listed = new Map((await this.host.staging.list()).map((one) => [one.stagingId, one]))
+    for (const record of this.records()) {
+      const { id, stage, stagingId, staged, sha256 } = record
+      const { packedBytes = 0, cloneBytes = 0 } = listed.get(stagingId) ?? {}
+      if (sha256 !== undefined) {
+        assert.equal(packedBytes, staged.bytes, `${id}: ${stage}, and staging has something else`)
+        assert.equal(cloneBytes, 0, `${id}: ${stage}, and its clone is still there`)
+      }
+      if (staged.bytes > 0 && staged.isWhole) await this.#checkParts(record)
+      if (staged.bytes > 0 || !isOver(record)) listed.delete(stagingId)
+    }
+    assert.deepEqual([...listed.keys()], [], 'staging of nobody is left')
+  }
+
+  async #checkParts({ id, stagingId }: SnapshotRecord): Promise<void> {
+    for (const part of this.store.snapshots.parts(id)) {
+      const sha256 = await sha256Of(this.host.staging.partBody(stagingId, part))
+      assert.equal(sha256, part.sha256, `${id}: part ${part.number} in staging`)
+    }
   }
 
   close(): void {

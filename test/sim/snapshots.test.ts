@@ -6,7 +6,7 @@ import { setPower } from '../../src/commands/set-power.ts'
 import { limits } from '../../src/config/limits.ts'
 import { SignedUrl } from '../../src/core/storage/signed-url.ts'
 import { urlsOf } from '../snapshot-stage.ts'
-import { pick } from './random.ts'
+import { pick, randomFrom } from './random.ts'
 import { calm, SnapshotSimulation } from './snapshot-simulation.ts'
 import type { SnapshotId } from '../../src/core/snapshot/record.ts'
 import type { DesiredPower } from '../../src/core/vm/desired.ts'
@@ -21,9 +21,9 @@ const ROUNDS_MAX = 60
 
 /**
  * A whole snapshot of a running guest, in three parts, of which one has an expired URL and one comes to a busy store, with a
- * completion whose answer is lost. The daemon dies at the given moment of it; false where there are fewer.
+ * completion whose answer is lost. The daemon dies at the given moment of it.
  */
-async function live(simulation: SnapshotSimulation, dieAt: number): Promise<boolean> {
+async function live(simulation: SnapshotSimulation, dieAt: number): Promise<void> {
   await simulation.boot(calm)
   simulation.create(vm, 0)
   await simulation.round(calm)
@@ -44,32 +44,47 @@ async function live(simulation: SnapshotSimulation, dieAt: number): Promise<bool
     await simulation.round(calm)
     simulation.clock.advance(limits.retryBackoffMsMin)
   }
-  await simulation.round(calm)
-  return simulation.deaths > 0
+  // Staging that could not be removed waits for a sweep.
+  await sweep(simulation)
 }
 
-test('a daemon that dies at any one moment of a snapshot goes on where it was', async () => {
-  let moments = 0
-  for (let dieAt = 1; dieAt <= MOMENTS_MAX; dieAt += 1) {
-    const simulation = new SnapshotSimulation(1, true)
-    try {
-      const died = await live(simulation, dieAt)
-      const record = simulation.store.snapshots.get(id)
-      assert.ok(record?.stage === 'completed', `it is ${record?.stage}: ${record?.trouble?.message}`)
-      simulation.checkObject(record)
-      await simulation.checkRest()
-      assert.deepEqual(simulation.store.frozenGuests.all(), [])
-      assert.deepEqual(await simulation.host.staging.list(), [])
-      if (!died) break
-      moments = dieAt
-    } catch (cause) {
-      throw new Error(`it died at moment ${dieAt}`, { cause })
-    } finally {
-      simulation.close()
+async function sweep(simulation: SnapshotSimulation): Promise<void> {
+  simulation.clock.advance(limits.stagingSweepMs)
+  await simulation.round(calm)
+  await simulation.round(calm)
+}
+
+for (const [quota, stagingQuotaMib, isKept] of [
+  ['a quota that it fits into', 4, true],
+  ['a smaller quota', 2, false],
+] as const) {
+  test(`under ${quota}, a daemon that dies at any one moment of a snapshot or its deletion goes on`, async () => {
+    let moments = 0
+    for (let dieAt = 1; dieAt <= MOMENTS_MAX; dieAt += 1) {
+      const simulation = new SnapshotSimulation({ seed: 1, forgetsCompleted: true, stagingQuotaMib })
+      try {
+        await live(simulation, dieAt)
+        const record = simulation.store.snapshots.get(id)
+        assert.ok(record?.stage === 'completed', `it is ${record?.stage}: ${record?.trouble?.message}`)
+        simulation.checkObject(record)
+        await simulation.checkRest()
+        assert.deepEqual(simulation.store.frozenGuests.all(), [])
+        assert.equal(record.staged.bytes > 0, isKept, 'what stays in staging')
+        simulation.drop(id)
+        await simulation.round(calm)
+        await sweep(simulation)
+        assert.deepEqual(await simulation.host.staging.list(), [])
+        if (simulation.deaths === 0) break
+        moments = dieAt
+      } catch (cause) {
+        throw new Error(`it died at moment ${dieAt}`, { cause })
+      } finally {
+        simulation.close()
+      }
     }
-  }
-  assert.ok(moments > 60 && moments < MOMENTS_MAX, `there were ${moments} moments`)
-})
+    assert.ok(moments > 60 && moments < MOMENTS_MAX, `there were ${moments} moments`)
+  })
+}
 
 /** More seeds than these are run by hand: SIM_SEEDS=500 node --test test/sim/snapshots.test.ts */
 const seeds = Number(process.env['SIM_SEEDS'] ?? 12)
@@ -77,6 +92,8 @@ const EDITS = 25
 const vms: [VmId, ...VmId[]] = ['a' as VmId, 'b' as VmId]
 const snaps = ['s1', 's2', 's3'] as string[] as [SnapshotId, ...SnapshotId[]]
 const powers: [DesiredPower, ...DesiredPower[]] = ['running', 'running', 'paused', 'stopped']
+/** Each of the three snapshots comes to 2.2 MiB. */
+const QUOTAS_MIB: [number, ...number[]] = [2, 3, 5, 8]
 /** What a history may end in besides success: its VM is gone, or the upload that it was for. */
 const FAILURES = ['vm_gone', 'upload_gone']
 
@@ -103,7 +120,9 @@ async function edit(simulation: SnapshotSimulation): Promise<void> {
   for (let turns = Math.floor(random() * 60); turns > 0; turns -= 1) await setImmediate()
 }
 
-async function history(simulation: SnapshotSimulation, odds: Odds): Promise<number> {
+type History = { readonly completed: number; readonly kept: number }
+
+async function history(simulation: SnapshotSimulation, odds: Odds): Promise<History> {
   await simulation.boot(odds)
   for (const [index, one] of vms.entries()) simulation.create(one, index)
   for (let count = 0; count < EDITS; count += 1) {
@@ -124,12 +143,13 @@ async function history(simulation: SnapshotSimulation, odds: Odds): Promise<numb
   simulation.clock.advance(limits.stagingSweepMs)
   await simulation.round(calm)
   await simulation.checkRest()
-  const records = simulation.store.snapshots.list({ limit: 10 })
+  const records = simulation.records()
   for (const record of records) {
     if (record.stage === 'completed') simulation.checkObject(record)
     else assert.ok(FAILURES.includes(record.trouble?.code ?? ''), `${record.id}: ${JSON.stringify(record)}`)
   }
-  return records.filter(({ stage }) => stage === 'completed').length
+  const kept = records.filter(({ stage, staged }) => stage === 'completed' && staged.bytes > 0).length
+  return { completed: records.filter(({ stage }) => stage === 'completed').length, kept }
 }
 
 for (const [name, odds] of Object.entries({
@@ -143,11 +163,15 @@ for (const [name, odds] of Object.entries({
   'a host that fails under a daemon that dies': { before: 0.02, after: 0.02, silence: 0.2, crash: 0.005 },
 })) {
   test(`${name}: every snapshot ends, and what is completed is the disk as it was`, async () => {
-    let completed = 0
+    let [completed, kept] = [0, 0]
     for (let seed = 1; seed <= seeds; seed += 1) {
-      const simulation = new SnapshotSimulation(seed, seed % 2 === 0)
+      const forgetsCompleted = seed % 2 === 0
+      const stagingQuotaMib = pick(randomFrom(seed), QUOTAS_MIB)
+      const simulation = new SnapshotSimulation({ seed, forgetsCompleted, stagingQuotaMib })
       try {
-        completed += await history(simulation, odds)
+        const ended = await history(simulation, odds)
+        completed += ended.completed
+        kept += ended.kept
       } catch (cause) {
         throw new Error(`seed ${seed}`, { cause })
       } finally {
@@ -155,5 +179,6 @@ for (const [name, odds] of Object.entries({
       }
     }
     assert.ok(completed > seeds, `${completed} were completed`)
+    assert.ok(kept > 0 && kept < completed, `${kept} of ${completed} are still staged`)
   })
 }

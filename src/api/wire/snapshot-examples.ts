@@ -28,6 +28,7 @@ export const exampleSnapshot = {
   lacking_urls: { parts: [3], complete: false },
   parts: { size_mib: 64, packed: 3, sent: 2 },
   size_mib: 2048,
+  staged_mib: 192,
   consistency: 'file_system',
   captured_at: '2030-01-01T12:00:00.180Z',
   paused_ms: 12,

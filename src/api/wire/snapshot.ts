@@ -122,6 +122,13 @@ export const snapshotSchema = Type.Object(
     stored_size_mib: Type.Optional(
       mib('Length of the object, rounded up; there once all is compressed.', 412),
     ),
+    staged_mib: mib(
+      'Compressed parts that lie on this host, rounded up. They stay when they are sent and when it is completed: until ' +
+        '`DELETE`, until nothing moved for the configured time, or until another snapshot needs the room. That takes ' +
+        'completed ones first, those that were completed first before others, and then what was sent of the others. ' +
+        '0: nothing of it is left here.',
+      412,
+    ),
     sha256: Type.Optional({
       ...sha256Schema,
       description:
@@ -157,7 +164,8 @@ export const snapshotSchema = Type.Object(
     last_activity_at: Type.String({
       format: 'date-time',
       description:
-        'When it last came further. One without activity for the configured time loses its staging and fails.',
+        'When it last came further. Without activity for the configured time its staging goes: a completed one stays completed, ' +
+        'and one that waits fails.',
       examples: ['2030-01-01T12:00:00.000Z'],
     }),
     revision: Type.Integer({ minimum: 1, description: 'Raised by every visible change; the ETag.' }),
@@ -172,7 +180,9 @@ export const snapshotSchema = Type.Object(
     ),
   },
   {
-    description: 'A snapshot of the disk of a VM, on its way to an object store or there.',
+    description:
+      'A snapshot of the disk of a VM, on its way to an object store or there. What was sent of it stays on the host as well ' +
+      '(`staged_mib`), as far as there is room.',
     examples: [exampleSnapshot],
   },
 )

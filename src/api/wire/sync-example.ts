@@ -50,7 +50,7 @@ export const exampleSync = {
       last_activity_at: '2030-01-01T12:00:00.000Z',
     },
   ],
-  staging: { packed_mib: 128, clones_mib_max: 2048, quota_mib: 16_384 },
+  staging: { packed_mib: 1128, sent_mib: 1000, clones_mib_max: 2048, quota_mib: 16_384 },
   images: [
     {
       sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',

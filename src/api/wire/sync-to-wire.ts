@@ -47,10 +47,11 @@ export function syncToWire(view: HostView, certificates: readonly CertificateSig
 
 const MIB = 1024 * 1024
 
-const stagingToWire = ({ packedBytes, cloneBytes, quotaMib }: HostView['staging']): SyncWire['staging'] => ({
-  packed_mib: Math.ceil(packedBytes / MIB),
-  clones_mib_max: Math.ceil(cloneBytes / MIB),
-  quota_mib: quotaMib,
+const stagingToWire = (staging: HostView['staging']): SyncWire['staging'] => ({
+  packed_mib: Math.ceil(staging.packedBytes / MIB),
+  sent_mib: Math.ceil(staging.sentBytes / MIB),
+  clones_mib_max: Math.ceil(staging.cloneBytes / MIB),
+  quota_mib: staging.quotaMib,
 })
 
 function imageToWire({ sha256, sizeMib, use }: HostView['images'][number]): SyncWire['images'][number] {

@@ -87,7 +87,7 @@ const capacitySchema = Type.Object(
         committed_disks_mib: mib('Disks of VMs, in their full size.'),
         committed_saved_mib: mib('Saved memory of VMs that may sleep, asleep now or not.'),
         committed_images_mib: mib('Images that are in the pool now.'),
-        committed_staging_mib: mib('The quota of snapshots that are on their way.'),
+        committed_staging_mib: mib('The quota of what is staged of snapshots.'),
         allocatable_mib: mib(`${ALLOCATABLE}: the total times the overcommit, less the reserve.`),
       }),
       { description: 'Each storage pool.' },
@@ -126,11 +126,16 @@ const snapshotSummarySchema = Type.Object({
 
 const stagingSchema = Type.Object(
   {
-    packed_mib: mib('Compressed and not sent yet, of all snapshots.'),
+    packed_mib: mib('Compressed parts of all snapshots, sent or not.'),
+    sent_mib: mib(
+      'Of these, parts that a store has. They stay until their snapshot is deleted or stale, or until another one needs the room.',
+    ),
     clones_mib_max: mib(
       'Captured disks that are still compressed. They share their blocks with the disks of their VMs until those are written: this is the most that they can come to.',
     ),
-    quota_mib: mib('`packed_mib` goes no further: compressing waits for sending.'),
+    quota_mib: mib(
+      '`packed_mib` goes no further: parts that were sent give room to others, and then compressing waits for sending.',
+    ),
   },
   { description: 'Where snapshots are made, in the pool.' },
 )

@@ -60,6 +60,9 @@ export type SnapshotPart = PackedPart & {
   readonly etag?: string
 }
 
+/** What lies in staging of the parts that are packed. `isWhole`: all of them, those included that were sent. */
+export type StagedParts = { readonly bytes: number; readonly isWhole: boolean }
+
 /** Why a snapshot stands still, or has failed. */
 export type Trouble = {
   readonly code: FaultCode
@@ -83,6 +86,7 @@ export type SnapshotRecord = {
   readonly partMib: number
   readonly capture?: Capture
   readonly packed: PackPoint
+  readonly staged: StagedParts
   /** Of the whole image; there once all is packed. */
   readonly sha256?: Sha256
   /** A completion was sent; until its answer is stored it may be lost. */
@@ -100,6 +104,8 @@ export type SnapshotRecord = {
 export type SnapshotRequest = {
   readonly reason: string
   readonly vmId: VmId
+  /** Of a snapshot that was deleted, another one may have the id by now. */
+  readonly stagingId: StagingId
   readonly operationId: OperationId
 }
 
@@ -110,7 +116,7 @@ export type UrlsAtHand = {
   readonly head: boolean
 }
 
-/** For good: nothing that is staged of it is needed any more, and no URL. */
+/** For good: it needs no URL any more, and nothing that is staged. */
 export const isOver = ({ stage, resumable }: Pick<SnapshotRecord, 'stage' | 'resumable'>): boolean =>
   stage === 'completed' || (stage === 'failed' && !resumable)
 

@@ -28,6 +28,7 @@ const record = (stage: SnapshotStage, imageBytes?: number): SnapshotRecord => ({
     ? {}
     : { capture: { atMs: 1, imageBytes, consistency: 'crash', pausedMs: 0 } }),
   packed: { imageBytes: 0, storedBytes: 0 },
+  staged: { bytes: 0, isWhole: true },
   completionSent: false,
   resumable: false,
   revision: 1,

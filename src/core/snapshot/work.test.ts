@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
-import { needsUrls, phaseOf, sendDelayMs, stagedBytes, workOf } from './work.ts'
+import { needsUrls, phaseOf, sendDelayMs, workOf } from './work.ts'
 import type { SnapshotPart, SnapshotRecord, SnapshotStage, UrlsAtHand } from './record.ts'
 import type { SnapshotWork } from './work.ts'
 
@@ -14,6 +14,7 @@ const recordIn = (stage: SnapshotStage, changes: Partial<SnapshotRecord> = {}): 
   stage,
   partMib: 5,
   packed: { imageBytes: 0, storedBytes: 0 },
+  staged: { bytes: 0, isWhole: true },
   completionSent: false,
   resumable: false,
   revision: 1,
@@ -114,11 +115,6 @@ test('one that has ended has nothing to do, and lacks nothing', () => {
     assert.equal(said(workOf(record, [part(1), part(2)], urls([]))), '')
     assert.equal(phaseOf(record, work), stage)
   }
-})
-
-test('staged is what is packed and not sent', () => {
-  assert.equal(stagedBytes([part(1, 'e'), part(2), part(3, 'g'), part(4)]), 10)
-  assert.equal(stagedBytes([]), 0)
 })
 
 test('delays double up to a cap, and never leave it, however many there were', () => {

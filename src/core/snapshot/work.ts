@@ -46,10 +46,6 @@ export function phaseOf(record: SnapshotRecord, { lacks }: Pick<SnapshotWork, 'l
   return lacks.complete ? 'awaiting_completion' : record.stage
 }
 
-/** What lies in staging of a snapshot by its record: packed, and not sent yet. */
-export const stagedBytes = (parts: readonly SnapshotPart[]): number =>
-  parts.filter(({ etag }) => etag === undefined).reduce((sum, { bytes }) => sum + bytes, 0)
-
 /**
  * Milliseconds until another try after `attempts` that failed: doubled up to a cap and jittered, and not before the store
  * wants it. `random` is from 0 up to 1.

@@ -10,14 +10,14 @@ import type { ApiClient, Snapshot } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 import type { Cell } from '../text.ts'
 
-const HEAD = ['ID', 'VM', 'STATUS', 'DONE', 'SIZE', 'STORED', 'CAPTURED', 'ERROR']
+const HEAD = ['ID', 'VM', 'STATUS', 'DONE', 'SIZE', 'STORED', 'STAGED', 'CAPTURED', 'ERROR']
 
 export const listCommand: Command = {
   words: ['snapshot', 'ls'],
   summary: 'list snapshots',
   description:
     'Those of the host that were not deleted, or those of a VM or with a status. DONE is what the store has of the disk; SIZE the disk, ' +
-    'STORED the object; ERROR says what keeps it, or for what it needs URLs.',
+    'STORED the object, STAGED what the host still has of that; ERROR says what keeps it, or for what it needs URLs.',
   options: [
     { name: 'vm', value: 'VM', help: 'only snapshots of this VM, also where it is gone', completes: 'vm' },
     {
@@ -81,7 +81,8 @@ async function listSnapshots(client: ApiClient, query: Query): Promise<Snapshot[
 }
 
 function rowOf(snapshot: Snapshot): (string | Cell)[] {
-  const { id, vm_id: vm, status, progress, size_mib: size, stored_size_mib: stored, error } = snapshot
+  const { id, vm_id: vm, status, progress, error } = snapshot
+  const { size_mib: size, stored_size_mib: stored, staged_mib: staged } = snapshot
   const colour = statusColour(snapshot)
   const lacking = lackingWords(snapshot)
   return [
@@ -91,6 +92,7 @@ function rowOf(snapshot: Snapshot): (string | Cell)[] {
     `${progress.percent} %`,
     size === undefined ? '' : showMib(size),
     stored === undefined ? '' : showMib(stored),
+    size === undefined ? '' : showMib(staged),
     snapshot.captured_at ?? '',
     {
       text: error === undefined ? (lacking === undefined ? '' : `needs URLs ${lacking}`) : causeFirst(error),

@@ -7,7 +7,7 @@ export const removeCommand: Command = {
   words: ['snapshot', 'rm'],
   summary: 'delete snapshots',
   description:
-    'What the host has of them. An object that is completed stays in the store; an upload that is not ends, and is to be aborted there.',
+    'What the host has of them, with the parts that stay staged. An object that is completed stays in the store; an upload that is not ends, and must be aborted there.',
   operand: { placeholder: 'ID', many: true, completes: 'snapshot' },
   options: [],
   examples: [['nightly-1 nightly-2', 'also where they are gone already']],

@@ -48,6 +48,7 @@ function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint): string
       ['error', errorWords(snapshot, nowMs), snapshot.status === 'failed' ? 'red' : 'yellow'],
       ['size', size === undefined ? undefined : showMib(size)],
       ['stored', stored === undefined ? undefined : showMib(stored)],
+      ['staged', size === undefined ? undefined : stagedWords(snapshot)],
       ['sha256', snapshot.sha256],
       ['captured', captured === undefined ? undefined : since(captured)],
       ['stood still', snapshot.paused_ms === undefined ? undefined : `${snapshot.paused_ms} ms`],
@@ -59,6 +60,9 @@ function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint): string
   )
   return `${paint(snapshot.id, 'bold')}\n${facts}`
 }
+
+const stagedWords = ({ staged_mib: staged }: Snapshot): string =>
+  staged === 0 ? 'nothing' : `${showMib(staged)} on the host`
 
 const partsWords = ({ parts: { size_mib: size, packed, sent } }: Snapshot): string =>
   `of ${showMib(size)}: ${packed} compressed, ${sent} sent`

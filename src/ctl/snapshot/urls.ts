@@ -12,7 +12,7 @@ export const urlsCommand: Command = {
   summary: 'hand over URLs that a snapshot lacks, or fresh ones',
   description:
     'The file is that of snapshot create; "first_part" in it says for which part the first of "part_urls" is, where that is not 1. ' +
-    'Nothing that was sent is sent again. One that has failed and can go on goes on.',
+    'Nothing that was sent is sent again. One that has failed and can go on goes on; one that is completed takes none.',
   operand: { placeholder: 'ID', completes: 'snapshot' },
   options: [UPLOAD_OPTION, ...WAIT_OPTIONS],
   examples: [

@@ -12,8 +12,8 @@ import type { Sha256, VmId } from '../../core/vm/ids.ts'
  *     disks/<vm id>/save/        holds `memory` during a save, the one file in it that the VM's monitor may write to
  *     disks/<vm id>/saved/       the guest's memory and metadata.json; saved.tmp/ while they are being made
  *     disks/<vm id>/seed.iso     a link to seed-<digest>.iso beside it, so that the digest can be read without the disk
- *     staging/<staging id>/      of one snapshot, until it is sent: disk.raw, a clone of the VM's disk; packed.zst, its compressed
- *                                form; frames, the entries of that one's seek table
+ *     staging/<staging id>/      of one snapshot: disk.raw, a clone of the VM's disk until that is compressed; packed.zst, its
+ *                                compressed form; frames, the entries of that one's seek table
  *     tmp/                       what is being made; emptied at start
  *
  * Monitors run as users of their own: they may pass through the directories and open their files, and list nothing.

@@ -17,7 +17,7 @@ const runs = ({ host, vmId }: Stage): void => {
 
 test('the disk of a running guest is captured with its file systems frozen, and the guest goes on', async (t) => {
   const stage = await snapshotStage(t)
-  const { clock, host, store, vmId, upload, take, quiet, snap, staged } = stage
+  const { clock, host, store, vmId, upload, take, quiet, snap, keeps } = stage
   const captured = host.staging.holdNext('clone')
   take(urlsOf(upload))
   await quiet()
@@ -41,7 +41,7 @@ test('the disk of a running guest is captured with its file systems frozen, and 
   const object = host.objectStore.objects.get('image-1')
   assert.ok(object !== undefined)
   assert.deepEqual(imageIn(object), imageOf(bigDisk('the disk')))
-  assert.equal(await staged(), 0)
+  assert.equal(await keeps(), 'all')
 })
 
 test('without an agent in the guest the image is what a loss of power would have left', async (t) => {

@@ -10,7 +10,7 @@ import { complete } from './complete.ts'
 import { SnapshotEntry } from './entry.ts'
 import { outcomeOf } from './outcome.ts'
 import { pack } from './pack.ts'
-import { discard, sendPart } from './send.ts'
+import { sendPart } from './send.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { SnapshotRecord } from '../../core/snapshot/record.ts'
 import type { VmId } from '../../core/vm/ids.ts'
@@ -19,7 +19,7 @@ import type { SnapshotsContext, Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 
 /** What a course does, one of each at a time: `part` and its number are one part's sending. */
-type Doing = 'capture' | 'pack' | 'complete' | 'discard' | `part ${number}`
+type Doing = 'capture' | 'pack' | 'complete' | `part ${number}`
 
 /** Trouble with a VM, which another state of that may end. */
 const OF_VM: ReadonlySet<FaultCode> = new Set(['disk_missing', 'vm_unsettled'])
@@ -75,7 +75,6 @@ export class Course {
     this.#onOver = onOver
   }
 
-  /** Begins. What an earlier life left to be freed is freed. */
   begin(): void {
     inLogContext(this.#fields, () => this.#beginAll())
   }
@@ -84,13 +83,6 @@ export class Course {
     const { stage, createdAtMs } = this.entry.record
     const age_ms = this.#task.host.clock.now() - createdAtMs
     this.#task.log.info({ stage, age_ms }, 'snapshot under way')
-    const sent = this.entry.parts.filter(({ etag }) => etag !== undefined)
-    if (sent.length > 0) {
-      this.#begin('discard', async () => {
-        await discard(this.#task, sent)
-        return { kind: 'done' }
-      })
-    }
     this.#look()
   }
 
@@ -297,7 +289,8 @@ export class Course {
     try {
       // Fresh URLs may have come while this waited: then another course goes on with what is staged.
       const record = this.entry.find()
-      if (record === undefined || isOver(record)) await this.#removeStaging()
+      const isOfNoUse = record === undefined || (isOver(record) && record.staged.bytes === 0)
+      if (isOfNoUse) await this.#removeStaging()
     } catch (error) {
       this.#task.log.error({ error }, BUG)
     }

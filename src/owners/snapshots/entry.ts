@@ -44,10 +44,9 @@ export class SnapshotEntry {
   readonly #parts: SnapshotPart[]
   /** By their numbers, and in that order. */
   readonly #unsent = new Map<number, SnapshotPart>()
-  #stagedBytes = 0
   #urls: UrlsAtHand
 
-  constructor({ id, stagingId }: SnapshotRecord, { store, clock, room }: EntryOptions) {
+  constructor({ id, stagingId, staged }: SnapshotRecord, { store, clock, room }: EntryOptions) {
     this.id = id
     this.stagingId = stagingId
     this.#store = store
@@ -55,8 +54,8 @@ export class SnapshotEntry {
     this.#room = room
     this.#parts = store.snapshots.parts(id)
     this.#urls = store.snapshots.urlsAtHand(id)
-    for (const part of this.#parts) if (part.etag === undefined) this.#addUnsent(part)
-    this.#room.set(stagingId, this.#stagedBytes)
+    for (const part of this.#parts) if (part.etag === undefined) this.#unsent.set(part.number, part)
+    this.#room.set(stagingId, staged.bytes)
   }
 
   /** Undefined where it was deleted. */
@@ -90,8 +89,11 @@ export class SnapshotEntry {
     if (this.find() !== undefined) this.#urls = this.#store.snapshots.urlsAtHand(this.id)
   }
 
+  /** Undefined if it was used up. Then `urls` is read again, or its course would try the same for ever. */
   url(purpose: UrlPurpose): SignedUrl | undefined {
-    return this.find() && this.#store.snapshots.url(this.id, purpose)
+    const url = this.find() && this.#store.snapshots.url(this.id, purpose)
+    if (url === undefined) this.readUrls()
+    return url
   }
 
   advance(change: Omit<SnapshotChange, 'nowMs'>): SnapshotRecord {
@@ -101,22 +103,22 @@ export class SnapshotEntry {
 
   addPart(part: PackedPart, next: PackPoint): void {
     void this.record
-    this.#store.snapshots.addPart(this.id, part, next, this.#clock.now())
+    const { staged } = this.#store.snapshots.addPart(this.id, part, next, this.#clock.now())
     this.#parts.push(part)
-    this.#addUnsent(part)
-    this.#room.set(this.stagingId, this.#stagedBytes)
+    this.#unsent.set(part.number, part)
+    this.#room.set(this.stagingId, staged.bytes)
   }
 
-  setEtag(number: number, etag: string): void {
+  setEtag(number: number, etag: string): SnapshotRecord {
     void this.record
-    this.#store.snapshots.setEtag(this.id, number, etag, this.#clock.now())
+    const record = this.#store.snapshots.setEtag(this.id, number, etag, this.#clock.now())
     const part = this.#unsent.get(number)
     assert(part !== undefined, `${this.id}: part ${number} was sent twice`)
     // Their numbers begin with 1, and none is left out.
     this.#parts[number - 1] = { ...part, etag }
     this.#unsent.delete(number)
-    this.#stagedBytes -= part.bytes
-    this.#room.set(this.stagingId, this.#stagedBytes)
+    this.#room.set(this.stagingId, record.staged.bytes)
+    return record
   }
 
   /** The store took this one no more. False where fresh ones have come since, which it says nothing about. */
@@ -131,10 +133,5 @@ export class SnapshotEntry {
   touch(): void {
     void this.record
     this.#store.snapshots.touch(this.id, this.#clock.now())
-  }
-
-  #addUnsent(part: SnapshotPart): void {
-    this.#unsent.set(part.number, part)
-    this.#stagedBytes += part.bytes
   }
 }

@@ -3,6 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { unreachable } from '../../lib/assert.ts'
+import { freeParts } from './free-parts.ts'
 import { done, failed } from './outcome.ts'
 import type { SnapshotPart } from '../../core/snapshot/record.ts'
 import type { SignedUrl } from '../../core/storage/signed-url.ts'
@@ -30,11 +31,11 @@ async function sendNow(task: Task, part: SnapshotPart): Promise<Outcome> {
   if (outcome.kind === 'damaged' && !(await isWhole(body, part, signal)))
     return failed('staging_lost', `part ${number} is damaged in staging: ${outcome.because}`)
   if (outcome.kind !== 'stored') return afterRefusal(task, outcome, { purpose: number, url })
-  entry.setEtag(number, outcome.etag)
+  const { staged } = entry.setEtag(number, outcome.etag)
   await store.flushed()
   const elapsedMs = Math.round(host.clock.monotonicMs() - beganMs)
   log.debug({ part: number, bytes, elapsed_ms: elapsedMs }, 'part sent')
-  await discard(task, [part])
+  if (!staged.isWhole) await free(task, part)
   return done
 }
 
@@ -64,25 +65,14 @@ function activityOf({ entry, host }: Task): () => void {
   }
 }
 
-/** Frees the space of parts that were sent; neighbours at once. What stays of it goes with the rest of the staging. */
-export async function discard(
-  { entry, host, log }: Pick<Task, 'entry' | 'host' | 'log'>,
-  sent: readonly SnapshotPart[],
-): Promise<void> {
-  const runs: { offsetBytes: number; bytes: number }[] = []
-  for (const { offsetBytes, bytes } of sent) {
-    const last = runs.at(-1)
-    if (last !== undefined && last.offsetBytes + last.bytes === offsetBytes) last.bytes += bytes
-    else runs.push({ offsetBytes, bytes })
-  }
+/** Frees the space of a part that was sent, of a snapshot that does not keep such parts. */
+async function free({ entry, host, log }: Task, part: SnapshotPart): Promise<void> {
   try {
-    for (const run of runs) await host.staging.discardPart(entry.stagingId, run)
+    await freeParts(host.staging, entry.stagingId, [part])
   } catch (error) {
     if (!(error instanceof HostFault)) throw error
-    log.warn(
-      { code: error.code, error: errorChain(error) },
-      'the space of parts that were sent is not free yet',
-    )
+    const words = { part: part.number, code: error.code, error: errorChain(error) }
+    log.warn(words, 'the space of a part that was sent is not free until the next sweep')
   }
 }
 

@@ -34,7 +34,7 @@ test('one that had failed and may go on keeps its staging, until it is deleted',
 })
 
 test('a snapshot of the same id is another one, whatever the first was at', async (t) => {
-  const { host, upload, take, drop, quiet, shown, snap, staged } = await snapshotStage(t)
+  const { host, upload, take, drop, quiet, shown, snap, staged, keeps } = await snapshotStage(t)
   const sent = host.objectStore.holdNext('putPart')
   take(urlsOf(upload))
   await quiet()
@@ -44,7 +44,7 @@ test('a snapshot of the same id is another one, whatever the first was at', asyn
   sent()
   await quiet()
   assert.notEqual(snap().stagingId, stagingId)
-  assert.deepEqual([shown(), await staged()], ['completed', 0])
+  assert.deepEqual([shown(), await keeps(), await staged()], ['completed', 'all', 1])
   assert.ok(host.objectStore.objects.has('image-2') && !host.objectStore.objects.has('image-1'))
 })
 
@@ -145,11 +145,13 @@ test('staging that is nobody’s is removed, at the start and later; but not whi
 })
 
 test('staging that could not be removed with its snapshot is found by the next sweep', async (t) => {
-  const { host, upload, take, quiet, shown, after, staged } = await snapshotStage(t)
-  host.staging.failNext('remove', new HostFault('storage_failed', 'on purpose'))
+  const { host, upload, take, drop, quiet, after, staged } = await snapshotStage(t)
   take(urlsOf(upload))
   await quiet()
-  assert.deepEqual([shown(), await staged()], ['completed', 1])
+  host.staging.failNext('remove', new HostFault('storage_failed', 'on purpose'))
+  drop()
+  await quiet()
+  assert.equal(await staged(), 1)
   await after(limits.stagingSweepMs)
   assert.equal(await staged(), 0)
 })
@@ -178,7 +180,7 @@ test('each request that changes a snapshot has its id in the lines that follow f
   const ended = lines.length
   const deleted = deleteSnapshot(context, id)
   await quiet()
-  assert.deepEqual(idsSince(ended), [deleted])
+  assert.deepEqual(idsSince(ended), [deleted, deleted], 'the request, and the removal from staging')
   for (const line of lines) assert.deepEqual([line['vm_id'], line['snapshot_id']], [vmId, id])
 })
 
@@ -204,7 +206,8 @@ test('what a driver logs for a snapshot has its ids, and those of the newest req
 })
 
 test('a snapshot that was deleted unheard writes nothing to another of its id', async (t) => {
-  const { context, host, upload, vmId, id, take, quiet, shown, lines, staged } = await snapshotStage(t)
+  const stage = await snapshotStage(t)
+  const { context, host, upload, vmId, id, take, quiet, shown, lines, staged, keeps } = stage
   const sent = host.objectStore.holdNext('putPart')
   take(urlsOf(upload))
   await quiet()
@@ -215,7 +218,7 @@ test('a snapshot that was deleted unheard writes nothing to another of its id', 
   assert.ok(startSnapshot(unheard, id, { vmId, partMib: 1, urls }).ok)
   sent()
   await quiet()
-  assert.deepEqual([shown(), await staged()], ['completed', 0])
+  assert.deepEqual([shown(), await keeps(), await staged()], ['completed', 'all', 1])
   assert.deepEqual([...host.objectStore.objects.keys()], ['image-2'])
   assert.deepEqual(
     lines.filter(({ level }) => level === 'error'),
@@ -279,6 +282,27 @@ test('a record that cannot be written for a while holds its snapshot up, and no 
   assert.equal(shown(), 'completed')
 })
 
+test('URLs that are gone although their removal seemed to fail are asked for, and not tried for ever', async (t) => {
+  const { host, store, upload, take, handOver, quiet, shown, id } = await snapshotStage(t)
+  const drop = store.snapshots.dropUrls.bind(store.snapshots)
+  const dropUrls = mock.method(store.snapshots, 'dropUrls')
+  dropUrls.mock.mockImplementationOnce((...args: Parameters<typeof drop>): never => {
+    drop(...args)
+    throw new Error('disk I/O error')
+  })
+  const urls = urlsOf(upload)
+  upload.expireUrls()
+  take(urls)
+  await quiet()
+  assert.equal(store.snapshots.urlsAtHand(id).parts.size, 0)
+  const asked = host.objectStore.requests.length
+  await quiet()
+  assert.equal(host.objectStore.requests.length, asked)
+  handOver(urlsOf(upload))
+  await quiet()
+  assert.equal(shown(), 'completed')
+})
+
 test('a daemon that stops leaves nothing running, and the next goes on from there', async (t) => {
   const { host, upload, take, quiet, shown, restart } = await snapshotStage(t)
   host.objectStore.holdNext('putPart')
@@ -288,19 +312,6 @@ test('a daemon that stops leaves nothing running, and the next goes on from ther
   assert.equal(shown(), 'completed')
   const again = host.objectStore.requests.filter(({ told }) => told === 'stored')
   assert.equal(new Set(again.map(({ number }) => number)).size, again.length)
-})
-
-test('space of parts that were sent is freed, also where the daemon died before that', async (t) => {
-  const { host, upload, take, quiet, restart, staged } = await snapshotStage(t, { uploadsMax: 1 })
-  const { complete: _complete, ...parts } = urlsOf(upload)
-  for (let part = 0; part < 3; part += 1)
-    host.staging.failNext('discardPart', new HostFault('storage_failed', 'on purpose'))
-  take(parts)
-  await quiet()
-  const packed = async (): Promise<number | undefined> => (await host.staging.list())[0]?.packedBytes
-  assert.ok(((await packed()) ?? 0) > 0)
-  await restart()
-  assert.deepEqual([await staged(), await packed()], [1, 0])
 })
 
 test('staging of a deleted snapshot stays until the deletion is on the disk', async (t) => {

@@ -1,14 +1,14 @@
 import { limits } from '../../config/limits.ts'
 import { statusOf } from '../../core/snapshot/record.ts'
-import { stagedBytes } from '../../core/snapshot/work.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { Course } from './course.ts'
 import { Thaws } from './guest-freeze.ts'
 import { StagingRoom } from './staging-room.ts'
-import { sweepStaging } from './sweep.ts'
+import { sweepStaging, toShed } from './sweep.ts'
 import { UploadPlaces } from './upload-places.ts'
-import type { SnapshotId, SnapshotRequest } from '../../core/snapshot/record.ts'
+import type { SnapshotId, SnapshotRequest, StagingId } from '../../core/snapshot/record.ts'
 import type { VmId } from '../../core/vm/ids.ts'
+import type { Log } from '../../log/log.ts'
 import type { Store } from '../../store/store.ts'
 import type { SnapshotsContext } from './context.ts'
 
@@ -29,6 +29,8 @@ export class Snapshots {
   readonly #context: SnapshotsContext
   readonly #thaws: Thaws
   readonly #courses = new Map<SnapshotId, Course>()
+  /** For staging whose snapshot was deleted, until it is removed. */
+  readonly #deletions = new Map<StagingId, Log>()
   #stopWatching = (): void => {}
   #cancelSweep = (): void => {}
   #sweeping: Promise<void> | undefined
@@ -48,7 +50,10 @@ export class Snapshots {
       thawLater: (id) => this.#thaws.later(id),
       packs: new Semaphore(limits.packsMax),
       uploads: new UploadPlaces(options.uploadsMax),
-      room: new StagingRoom(() => options.stagingQuotaMib() * MIB),
+      room: new StagingRoom({
+        quotaBytes: () => options.stagingQuotaMib() * MIB,
+        onLack: () => this.#noticeLack(),
+      }),
     }
     this.#thaws = new Thaws(this.#context)
   }
@@ -60,27 +65,28 @@ export class Snapshots {
     this.#startedAtMs = this.#options.host.clock.now()
     this.#stopWatching = store.onVmChange((id) => this.#noticeVm(id))
     this.#thaws.look()
-    // What lies in staging counts, also of one that failed and may go on; and before any course packs more.
-    for (const { id, stagingId } of store.snapshots.open())
-      this.#context.room.set(stagingId, stagedBytes(store.snapshots.parts(id)))
+    // What lies in staging counts, also of one that has ended; and before any course packs more.
+    for (const { stagingId, staged } of [...store.snapshots.open(), ...store.snapshots.kept()])
+      this.#context.room.set(stagingId, staged.bytes)
     for (const { id } of store.snapshots.unfinished()) this.#course(id)
     this.#sweepSoon()
   }
 
   /** A snapshot was asked for, given fresh URLs, or deleted. What is on record decides; `request` is for the log. */
-  poke(id: SnapshotId, request?: SnapshotRequest): void {
-    if (request !== undefined) {
-      const { reason, vmId: vm_id, operationId: operation_id } = request
-      this.#options.log.info({ snapshot_id: id, vm_id, operation_id, reason }, 'snapshot request taken')
-    }
+  poke(id: SnapshotId, request: SnapshotRequest): void {
+    const { reason, vmId: vm_id, operationId: operation_id, stagingId } = request
+    const log = this.#options.log.child({ snapshot_id: id, vm_id, operation_id })
+    log.info({ reason }, 'snapshot request taken')
     // What comes earlier is on record when it starts.
     if (this.#startedAtMs === undefined || this.#stopping) return
     this.#guard(() => {
       const course = this.#courses.get(id)
-      if (course !== undefined) return course.poke()
-      // One that had failed may have left something in staging.
-      if (this.#options.store.snapshots.get(id) === undefined) return this.#sweepSoon()
-      this.#course(id)
+      if (course === undefined) this.#course(id)
+      else course.poke()
+      if (this.#options.store.snapshots.get(id)?.stagingId === stagingId) return
+      // It was deleted. The end of its course removes what is staged of it, and if it has none, a sweep.
+      this.#deletions.set(stagingId, log)
+      if (!this.#isInUse(stagingId)) this.#sweepSoon()
     })
   }
 
@@ -105,6 +111,16 @@ export class Snapshots {
     const course = new Course({ context: this.#context, record, onOver })
     this.#courses.set(id, course)
     course.begin()
+  }
+
+  /** Called in the middle of a change of the room. */
+  #noticeLack(): void {
+    queueMicrotask(() => {
+      if (this.#startedAtMs === undefined || this.#stopping) return
+      this.#guard(() => {
+        if (toShed(this.#context).length > 0) this.#sweepSoon()
+      })
+    })
   }
 
   /** Called in the middle of somebody else's change. */
@@ -137,25 +153,33 @@ export class Snapshots {
     this.#cancelSweep()
     const { stagingMaxAgeHours, host } = this.#options
     this.#thaws.look()
+    let isSwept = false
     try {
       // Should one have been missed.
       for (const { id } of this.#options.store.snapshots.unfinished())
         if (!this.#courses.has(id)) this.#course(id)
-      await sweepStaging({
+      isSwept = await sweepStaging({
         ...this.#context,
         maxAgeMs: stagingMaxAgeHours * HOUR_MS,
         startedAtMs: this.#startedAtMs ?? host.clock.now(),
-        isInUse: (stagingId) =>
-          [...this.#courses.values()].some(({ entry }) => entry.stagingId === stagingId),
+        isInUse: (stagingId) => this.#isInUse(stagingId),
         fail: (id, message) => this.#failStale(id, message),
+        deletionLog: (stagingId) => this.#deletions.get(stagingId),
       })
+      if (isSwept && !this.#sweepAgain) this.#deletions.clear()
     } catch (error) {
       this.#options.log.error({ error }, 'a bug in the sweep of staging')
     }
     this.#sweeping = undefined
     if (this.#stopping) return
     if (this.#sweepAgain) return this.#sweepSoon()
-    this.#cancelSweep = this.#options.host.clock.after(limits.stagingSweepMs, () => this.#sweepSoon())
+    const isAwaited = !isSwept && this.#context.room.lackingBytes() > 0
+    const waitMs = isAwaited ? limits.retryBackoffMsMax : limits.stagingSweepMs
+    this.#cancelSweep = host.clock.after(waitMs, () => this.#sweepSoon())
+  }
+
+  #isInUse(stagingId: StagingId): boolean {
+    return [...this.#courses.values()].some(({ entry }) => entry.stagingId === stagingId)
   }
 
   #failStale(id: SnapshotId, message: string): void {

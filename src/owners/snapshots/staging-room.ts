@@ -3,21 +3,41 @@ import type { StagingId } from '../../core/snapshot/record.ts'
 
 type Waiting = { readonly bytes: number; readonly come: () => void }
 
+export type StagingRoomOptions = {
+  readonly quotaBytes: () => number
+  /** Somebody waits for room, or the quota was made smaller: see {@link StagingRoom.lackingBytes}. Called amid a change. */
+  readonly onLack: () => void
+}
+
 /**
- * The quota of staging: what is packed and not sent, of all snapshots, and the parts that are being made. Who finds no room
- * waits for it, in the order of coming.
+ * The quota of staging: the packed parts of all snapshots, and the parts that are being made. A pack that finds no room waits
+ * for it, in the order of coming.
  */
 export class StagingRoom {
   readonly #quotaBytes: () => number
+  readonly #onLack: () => void
   readonly #staged = new Map<StagingId, number>()
   #usedBytes = 0
   #waiting: Waiting[] = []
 
-  constructor(quotaBytes: () => number) {
+  constructor({ quotaBytes, onLack }: StagingRoomOptions) {
     this.#quotaBytes = quotaBytes
+    this.#onLack = onLack
   }
 
-  /** What is packed of a snapshot and not sent. */
+  /** What must go before the first that waits has room, and the quota is kept. */
+  lackingBytes(): number {
+    return Math.max(0, this.#usedBytes + (this.#waiting[0]?.bytes ?? 0) - this.#quotaBytes())
+  }
+
+  /** What counts as staged beyond what is on record: it goes soon. */
+  goingBytes(recordedBytes: (stagingId: StagingId) => number): number {
+    let bytes = 0
+    for (const [stagingId, counted] of this.#staged) bytes += Math.max(0, counted - recordedBytes(stagingId))
+    return bytes
+  }
+
+  /** What lies in staging of a snapshot. */
   set(stagingId: StagingId, bytes: number): void {
     this.#usedBytes += bytes - (this.#staged.get(stagingId) ?? 0)
     if (bytes === 0) this.#staged.delete(stagingId)
@@ -69,12 +89,11 @@ export class StagingRoom {
   }
 
   #admit(): void {
-    for (;;) {
-      const [next] = this.#waiting
-      if (next === undefined || this.#usedBytes + next.bytes > this.#quotaBytes()) return
-      this.#waiting.shift()
-      this.#usedBytes += next.bytes
-      next.come()
+    while (this.#waiting.length > 0 && this.lackingBytes() === 0) {
+      const next = this.#waiting.shift()
+      this.#usedBytes += next?.bytes ?? 0
+      next?.come()
     }
+    if (this.lackingBytes() > 0) this.#onLack()
   }
 }

@@ -12,13 +12,14 @@ type Stage = Awaited<ReturnType<typeof snapshotStage>>
 const busy = { kind: 'busy', because: 'it answered 503 (SlowDown)' } as const
 const PARTS = 3
 
-/** The object is the disk at its capture, nothing lies about, and no part that the store named was sent again. */
-async function isComplete({ host, store, id, shown, staged }: Stage, key = 'image-1'): Promise<void> {
+/** The object is the disk at its capture, staging has what it should, and no part that the store named was sent again. */
+async function isComplete({ host, store, id, shown, keeps }: Stage, kept = 'all'): Promise<void> {
+  const key = 'image-1'
   assert.equal(shown(), 'completed')
   const object = host.objectStore.objects.get(key)
   assert.ok(object !== undefined, 'there is no object')
   assert.deepEqual(imageIn(object), imageOf(bigDisk('the disk')))
-  assert.equal(await staged(), 0)
+  assert.equal(await keeps(), kept)
   const { parts, complete, head } = store.snapshots.urlsAtHand(id)
   assert.deepEqual([parts.size, complete, head], [0, false, false], 'URLs are left')
   assert.deepEqual(sentTwice(host.objectStore, key), [])
@@ -185,7 +186,7 @@ test('at most so many parts are under way, over all snapshots, and each gets its
   assert.equal(new Set(order.slice(0, 4)).size, 2, order.join())
 })
 
-test('packing waits while what is packed and not sent uses up the quota', async (t) => {
+test('packing waits while what is packed and not sent fills the quota', async (t) => {
   const stage = await snapshotStage(t, { stagingQuotaMib: 2 })
   const { upload, take, handOver, quiet, shown, store, host, id } = stage
   take({ firstPart: 1, parts: [] })
@@ -202,7 +203,7 @@ test('packing waits while what is packed and not sent uses up the quota', async 
   handOver(urlsOf(upload))
   await quiet()
   assert.equal(shown(other), 'completed')
-  await isComplete(stage)
+  await isComplete(stage, 'none')
 })
 
 for (const code of ['storage_full', 'staging_lost'] as const) {
@@ -274,13 +275,13 @@ test('fresh URLs that come for one that has just failed let it go on with what i
   const stage = await snapshotStage(t, { uploadsMax: 1 })
   const { host, upload, take, handOver, quiet, shown, snap } = stage
   // All is packed, and the clone still goes while the snapshot fails.
-  const discarded = host.staging.holdNext('discardPart')
+  const sent = host.objectStore.holdNext('putPart')
   const removed = host.staging.holdNext('removeClone')
   take(urlsOf(upload))
   await quiet()
   assert.equal(shown(), 'sending')
+  sent()
   host.objectStore.answerNext('putPart', { kind: 'not_allowed', because: 'its URL names a loopback address' })
-  discarded()
   await quiet()
   assert.deepEqual([shown(), snap().resumable], ['failed upload_url_not_allowed', true])
   handOver(urlsOf(upload))

@@ -56,7 +56,8 @@ function putUpload(app: App, rooms: ControllerRooms): void {
     summary: 'Hand over URLs',
     description:
       'More of them, or fresh ones for those that have expired. A snapshot that waits for them goes on, and so does one that has ' +
-      'failed and is `resumable`. Of one that is completed nothing changes.',
+      'failed and is `resumable`. One that is completed takes no URLs, and nothing of it is sent again, also ' +
+      'while it is staged: the answer is 200 with the snapshot as it is. To send the disk again, take another snapshot.',
     body: ref('SnapshotUrls'),
   }
   app.put('/v1/snapshots/:id/upload', { schema }, async (request, reply): Promise<SnapshotWire> => {
@@ -90,8 +91,8 @@ function removeSnapshot(app: App, rooms: ControllerRooms): void {
     operationId: 'deleteSnapshot',
     summary: 'Delete a snapshot',
     description:
-      'Takes it off the record with its URLs, whatever it is at; what is staged of it on the host follows. An object that is ' +
-      'completed stays in the store; an upload that is not must be aborted there. Where there is no such snapshot the answer ' +
+      'Takes it off the record with its URLs, whatever it is at; what is staged of it on the host follows. Until then the ' +
+      'parts of a completed snapshot stay staged: delete it when its object is where it should be. The object stays in the store; an upload that is not completed must be aborted there. If there is no such snapshot, the answer ' +
       'is 204 all the same.',
     response: {
       204: { type: 'null', description: 'There is no such snapshot any more.', headers: requestIdHeader },
