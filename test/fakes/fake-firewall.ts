@@ -26,6 +26,8 @@ const NO_DROPS: GuestDrops = { spoofedPackets: 0, inboundPackets: 0 }
 export class FakeFirewall implements Firewall {
   readonly table: FakeTable
   readonly #wanted: Map<DeviceName, GuestRule>
+  /** Since this daemon wrote the table. */
+  readonly #changed = new Set<DeviceName>()
   readonly #faults = new FaultSwitch<FirewallMethod>()
   readonly #watchers: (() => void)[] = []
   /** Knows what should be in the table, so that it can say that somebody altered it. */
@@ -46,13 +48,15 @@ export class FakeFirewall implements Firewall {
 
   ensureGuest(rule: GuestRule): Promise<void> {
     this.#wanted.set(rule.device, rule)
-    return this.#faults.run('ensureGuest', () => this.#replace())
+    this.#changed.add(rule.device)
+    return this.#faults.run('ensureGuest', () => this.#write())
   }
 
   removeGuest(device: DeviceName): Promise<void> {
     this.#wanted.delete(device)
+    this.#changed.add(device)
     return this.#faults.run('removeGuest', () => {
-      if (this.table.kind === 'present') this.#replace()
+      if (this.table.kind === 'present') this.#write()
     })
   }
 
@@ -113,9 +117,24 @@ export class FakeFirewall implements Firewall {
     if (left === writer) this.table.writer = this
   }
 
+  /** What changed since the last write, of a table that is as this daemon wrote it; else the whole. */
+  #write(): void {
+    const { kind, writer, guests, drops } = this.table
+    if (kind === 'absent' || writer !== this || !this.#judges) return this.#replace()
+    this.table.left = undefined
+    for (const device of this.#changed) {
+      const rule = this.#wanted.get(device)
+      if (rule === undefined) drops.delete(device)
+      if (rule === undefined) guests.delete(device)
+      else guests.set(device, rule)
+    }
+    this.#changed.clear()
+  }
+
   #replace(): void {
     const drops = new Map([...this.table.drops].filter(([device]) => this.#wanted.has(device)))
     this.#judges = true
+    this.#changed.clear()
     this.table.left = undefined
     Object.assign(this.table, { kind: 'present', guests: new Map(this.#wanted), writer: this, drops })
   }

@@ -26,24 +26,42 @@ export type FakeDevice =
 
 type Watcher = (device: DeviceName | undefined) => void
 
+const routesOf = (found: FakeDevice | undefined): readonly string[] =>
+  found?.kind === 'tap' ? found.facts.routes : []
+
 /** The devices of a host, which tells its watchers of what comes, goes or changes. */
 export class FakeDevices extends Map<DeviceName, FakeDevice> {
   readonly #watchers: Watcher[] = []
+  /** Where each route leads. */
+  readonly #byRoute = new Map<string, DeviceName>()
 
   watch(watcher: Watcher): void {
     this.#watchers.push(watcher)
   }
 
+  /** The tap that a route leads to. */
+  withRoute(route: string): DeviceName | undefined {
+    return this.#byRoute.get(route)
+  }
+
   override set(device: DeviceName, found: FakeDevice): this {
+    this.#forgetRoutes(device)
     super.set(device, found)
+    for (const route of routesOf(found)) this.#byRoute.set(route, device)
     this.#tell(device)
     return this
   }
 
   override delete(device: DeviceName): boolean {
+    this.#forgetRoutes(device)
     const was = super.delete(device)
     if (was) this.#tell(device)
     return was
+  }
+
+  #forgetRoutes(device: DeviceName): void {
+    for (const route of routesOf(this.get(device)))
+      if (this.#byRoute.get(route) === device) this.#byRoute.delete(route)
   }
 
   /** More changes came at once than the kernel could tell of. */
@@ -101,11 +119,10 @@ export class FakeTaps implements Taps {
       const state = this.#read(device, id, userId)
       if (state.kind === 'foreign') throw new HostFault('tap_name_taken', `${doing}: ${state.because}`)
       const layout = tapLayout(spec)
-      for (const [name, other] of this.devices) {
-        if (name === device || other.kind !== 'tap') continue
-        const taken = layout.routes.find((route) => other.facts.routes.includes(route))
-        if (taken !== undefined)
-          throw new HostFault('network_failed', `${doing}: ${taken} is routed to ${name}`)
+      for (const route of layout.routes) {
+        const holder = this.devices.withRoute(route) ?? device
+        if (holder !== device)
+          throw new HostFault('network_failed', `${doing}: ${route} is routed to ${holder}`)
       }
       if (state.kind === 'present' && tapDrift(spec, state.facts).length === 0) return
       const facts = { up: true, bandwidth, ...layout }
