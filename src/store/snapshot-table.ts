@@ -98,6 +98,11 @@ export class SnapshotTable {
     return row && snapshotOf(row)
   }
 
+  ofStaging(stagingId: StagingId): SnapshotRecord | undefined {
+    const row = this.#sql('SELECT * FROM snapshots WHERE staging_id = ?').get(stagingId)
+    return row && snapshotOf(row as SnapshotRow)
+  }
+
   /** In the order of ids, after `after`. */
   list({ after, limit, status, vmId }: SnapshotQuery): SnapshotRecord[] {
     const rows = this.#sql(

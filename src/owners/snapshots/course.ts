@@ -8,6 +8,7 @@ import { inLogContext } from '../../log/log-context.ts'
 import { capture } from './capture.ts'
 import { complete } from './complete.ts'
 import { SnapshotEntry } from './entry.ts'
+import { fieldsOf } from './log-fields.ts'
 import { outcomeOf } from './outcome.ts'
 import { pack } from './pack.ts'
 import { sendPart } from './send.ts'
@@ -25,12 +26,6 @@ type Doing = 'capture' | 'pack' | 'complete' | `part ${number}`
 const OF_VM: ReadonlySet<FaultCode> = new Set(['disk_missing', 'vm_unsettled'])
 
 const BUG = 'a bug in the course of a snapshot'
-
-const fieldsOf = ({ id, vmId, operationId }: SnapshotRecord): LogContext => ({
-  snapshot_id: id,
-  vm_id: vmId,
-  operation_id: operationId,
-})
 
 export type CourseOptions = {
   readonly context: SnapshotsContext

@@ -1,14 +1,16 @@
 import { limits } from '../../config/limits.ts'
 import { statusOf } from '../../core/snapshot/record.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
+import { outsideLogContext } from '../../log/log-context.ts'
 import { Course } from './course.ts'
 import { Thaws } from './guest-freeze.ts'
+import { fieldsOf } from './log-fields.ts'
 import { StagingRoom } from './staging-room.ts'
 import { sweepStaging, toShed } from './sweep.ts'
 import { UploadPlaces } from './upload-places.ts'
 import type { SnapshotId, SnapshotRequest, StagingId } from '../../core/snapshot/record.ts'
 import type { VmId } from '../../core/vm/ids.ts'
-import type { Log } from '../../log/log.ts'
+import type { LogContext } from '../../log/log-context.ts'
 import type { Store } from '../../store/store.ts'
 import type { SnapshotsContext } from './context.ts'
 
@@ -30,7 +32,7 @@ export class Snapshots {
   readonly #thaws: Thaws
   readonly #courses = new Map<SnapshotId, Course>()
   /** For staging whose snapshot was deleted, until it is removed. */
-  readonly #deletions = new Map<StagingId, Log>()
+  readonly #deletions = new Map<StagingId, LogContext>()
   #stopWatching = (): void => {}
   #cancelSweep = (): void => {}
   #sweeping: Promise<void> | undefined
@@ -74,9 +76,9 @@ export class Snapshots {
 
   /** A snapshot was asked for, given fresh URLs, or deleted. What is on record decides; `request` is for the log. */
   poke(id: SnapshotId, request: SnapshotRequest): void {
-    const { reason, vmId: vm_id, operationId: operation_id, stagingId } = request
-    const log = this.#options.log.child({ snapshot_id: id, vm_id, operation_id })
-    log.info({ reason }, 'snapshot request taken')
+    const { reason, stagingId } = request
+    const fields = fieldsOf({ id, ...request })
+    this.#options.log.info({ ...fields, reason }, 'snapshot request taken')
     // What comes earlier is on record when it starts.
     if (this.#startedAtMs === undefined || this.#stopping) return
     this.#guard(() => {
@@ -85,7 +87,7 @@ export class Snapshots {
       else course.poke()
       if (this.#options.store.snapshots.get(id)?.stagingId === stagingId) return
       // It was deleted. The end of its course removes what is staged of it, and if it has none, a sweep.
-      this.#deletions.set(stagingId, log)
+      this.#deletions.set(stagingId, fields)
       if (!this.#isInUse(stagingId)) this.#sweepSoon()
     })
   }
@@ -146,7 +148,8 @@ export class Snapshots {
   /** One sweep at a time; what comes meanwhile asks for another. */
   #sweepSoon(): void {
     this.#sweepAgain = this.#sweeping !== undefined
-    this.#sweeping ??= this.#sweep()
+    // It is for all snapshots, and not for the one that asked for it.
+    this.#sweeping ??= outsideLogContext(() => this.#sweep())
   }
 
   async #sweep(): Promise<void> {
@@ -164,7 +167,7 @@ export class Snapshots {
         startedAtMs: this.#startedAtMs ?? host.clock.now(),
         isInUse: (stagingId) => this.#isInUse(stagingId),
         fail: (id, message) => this.#failStale(id, message),
-        deletionLog: (stagingId) => this.#deletions.get(stagingId),
+        deletionFields: (stagingId) => this.#deletions.get(stagingId),
       })
       if (isSwept && !this.#sweepAgain) this.#deletions.clear()
     } catch (error) {
@@ -188,13 +191,13 @@ export class Snapshots {
     const { store, host, log } = this.#options
     const nowMs = host.clock.now()
     const trouble = { code: 'staging_stale', message, sinceMs: nowMs, attempt: 1 } as const
-    const { operationId, vmId } = store.snapshots.advance(id, {
+    const record = store.snapshots.advance(id, {
       stage: 'failed',
       resumable: false,
       trouble,
       nowMs,
     })
-    const words = { snapshot_id: id, vm_id: vmId, operation_id: operationId }
-    log.error({ ...words, code: trouble.code, resumable: false, error: message }, 'snapshot failed')
+    const words = { code: trouble.code, resumable: false, error: message }
+    log.error({ ...fieldsOf(record), ...words }, 'snapshot failed')
   }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { mock, test } from 'node:test'
 import { noise, MIB, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
@@ -180,6 +180,24 @@ test('space of parts that were to be freed is freed by the next daemon, where on
   assert.ok(snap(id).staged.bytes < MIB)
   await restart()
   assert.equal(await packed(), snap(id).staged.bytes)
+})
+
+test('what goes for another snapshot is logged with the ids of its own', async (t) => {
+  const stage = await snapshotStage(t, { stagingQuotaMib: 4 })
+  const { host, id, vmId, take, quiet, snap, lines, log } = stage
+  const remove = host.staging.remove.bind(host.staging)
+  mock.method(host.staging, 'remove', (...args: Parameters<typeof remove>) => {
+    log.debug({}, 'a driver removes staging')
+    return remove(...args)
+  })
+  await complete(stage, id)
+  take(NO_URLS, second)
+  await quiet()
+  const about = /^(staging of what was sent given up|removing staging|a driver removes staging)/
+  const found = lines.filter(({ message }) => about.test(message))
+  assert.equal(found.length, 3)
+  const ids = { snapshot_id: id, vm_id: vmId, operation_id: snap(id).operationId }
+  for (const line of found) assert.deepEqual({ ...line, ...ids }, line)
 })
 
 test('staging of a snapshot that failed for good goes at once', async (t) => {

@@ -3,9 +3,11 @@ import { HostFault } from '../../core/errors.ts'
 import { standingOf } from '../../core/snapshot/standing.ts'
 import { needsUrls } from '../../core/snapshot/work.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { inLogContext } from '../../log/log-context.ts'
 import { freeParts } from './free-parts.ts'
+import { fieldsOf } from './log-fields.ts'
 import type { SnapshotId, SnapshotRecord, StagingId } from '../../core/snapshot/record.ts'
-import type { Log } from '../../log/log.ts'
+import type { LogContext } from '../../log/log-context.ts'
 import type { SnapshotsContext } from './context.ts'
 
 export type SweepOptions = Pick<SnapshotsContext, 'store' | 'host' | 'room' | 'log'> & {
@@ -15,8 +17,8 @@ export type SweepOptions = Pick<SnapshotsContext, 'store' | 'host' | 'room' | 'l
   /** A course works with it, or is about to remove it. */
   readonly isInUse: (stagingId: StagingId) => boolean
   readonly fail: (id: SnapshotId, message: string) => void
-  /** The log for staging whose snapshot was deleted; undefined if an earlier daemon was asked for that. */
-  readonly deletionLog: (stagingId: StagingId) => Log | undefined
+  /** For the lines about staging whose snapshot was deleted; undefined if an earlier daemon was asked for that. */
+  readonly deletionFields: (stagingId: StagingId) => LogContext | undefined
 }
 
 /**
@@ -37,15 +39,18 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
     await store.flushed()
     for (const { stagingId } of listed) {
       if (needed.has(stagingId) || isInUse(stagingId)) continue
-      const words = options.deletionLog(stagingId) ?? log
-      words.info({ staging_id: stagingId }, 'removing staging that is of no use any more')
-      await host.staging.remove(stagingId)
+      await inLogContext(fieldsOfStaging(options, stagingId), () => {
+        log.info({ staging_id: stagingId }, 'removing staging that is of no use any more')
+        return host.staging.remove(stagingId)
+      })
     }
     for (const { stagingId, cloneBytes } of listed) {
       const record = needed.get(stagingId)
       if (record === undefined) continue
-      await freeSent(options, record)
-      if (record.sha256 !== undefined && cloneBytes > 0) await host.staging.removeClone(stagingId)
+      await inLogContext(fieldsOf(record), async () => {
+        await freeSent(options, record)
+        if (record.sha256 !== undefined && cloneBytes > 0) await host.staging.removeClone(stagingId)
+      })
     }
     room.keep((stagingId) => needed.has(stagingId) || isInUse(stagingId))
     return true
@@ -54,6 +59,11 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
     log.warn({ code: error.code, error: errorChain(error) }, 'staging was not swept')
     return false
   }
+}
+
+function fieldsOfStaging({ store, deletionFields }: SweepOptions, stagingId: StagingId): LogContext {
+  const record = store.snapshots.ofStaging(stagingId)
+  return (record && fieldsOf(record)) ?? deletionFields(stagingId) ?? {}
 }
 
 /** All whose staging is needed, or kept until somebody else needs the room. */
@@ -97,10 +107,9 @@ export function toShed({ store, room }: Pick<SweepOptions, 'store' | 'room'>): r
 }
 
 function shed({ store, host, log }: SweepOptions, record: SnapshotRecord, because: string): void {
-  const { id, vmId, operationId, stage } = record
-  const { staged } = store.snapshots.shed(id, host.clock.now())
-  const words = { snapshot_id: id, vm_id: vmId, operation_id: operationId, stage, because }
-  log.info({ ...words, bytes: record.staged.bytes - staged.bytes }, 'staging of what was sent given up')
+  const { staged } = store.snapshots.shed(record.id, host.clock.now())
+  const words = { stage: record.stage, because, bytes: record.staged.bytes - staged.bytes }
+  log.info({ ...fieldsOf(record), ...words }, 'staging of what was sent given up')
 }
 
 /** Again at each sweep: whether an earlier try came to its end is nowhere on record. */
