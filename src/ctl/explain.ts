@@ -163,7 +163,7 @@ function hostKeyAdvice(detail: string, vm: string): string[] {
     /(?<=accept_host_key=)SHA256:(?:[a-z0-9+/]|%2[bf]){43}/i.exec(detail) ?? []
   return [
     'somebody may stand in the place of the guest; nothing that you typed was sent to it',
-    'where the guest was set up anew, its new key is accepted by',
+    'if the guest was set up again, this accepts its new key:',
     `  vmhostctl console ${vm} --ssh --accept-host-key ${decodeURIComponent(fingerprint)}`,
   ]
 }

@@ -77,11 +77,11 @@ function checkOperands(command: Command, operands: readonly string[]): void {
   const { operand } = command
   const [first, second] = operands
   if (operand === undefined) {
-    if (first !== undefined) throw usageError(`${first} is one word too many`, hint(command))
+    if (first !== undefined) throw usageError(`unexpected argument ${first}`, hint(command))
     return
   }
   if (first === undefined || first === '')
     throw usageError(`it needs a ${operand.placeholder}`, hint(command))
   if (operand.many !== true && second !== undefined)
-    throw usageError(`${second} is one word too many`, hint(command))
+    throw usageError(`unexpected argument ${second}`, hint(command))
 }

@@ -114,9 +114,7 @@ function readText(path: string, what: string): string {
     const denied = code === 'EACCES' || code === 'EPERM'
     throw unusable(
       `${what} cannot be read: ${path}`,
-      denied
-        ? ['run this as root, or get yourself a copy: its keys open the whole host to whoever has them']
-        : [],
+      denied ? ['run this as root, or get yourself a copy: its keys open the whole host'] : [],
       cause,
     )
   }

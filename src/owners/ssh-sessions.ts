@@ -187,7 +187,7 @@ export class SshSessions {
     const { log } = this.#options
     const fields = { vm_id: record.id, user, refusal }
     if (refusal.kind === 'host_key_changed') log.warn(fields, 'a guest shows another SSH host key')
-    else log.info(fields, 'no shell in a guest')
+    else log.info(fields, 'could not open a shell in the guest')
   }
 
   /** A guest that stops does not say so over SSH. */

@@ -20,7 +20,7 @@ export type Unsent =
   | { readonly kind: 'refused'; readonly because: string }
   /** What the store got has not the MD5 that it should have. Worth another try, if what is sent has it. */
   | { readonly kind: 'damaged'; readonly because: string }
-  /** This host may not speak to where the URL points. */
+  /** The outbound policy of this host does not allow the URL. */
   | { readonly kind: 'not_allowed'; readonly because: string }
   /** Busy, out of reach, too slow, or it broke off: worth another try, not before this long where the store says so. */
   | { readonly kind: 'busy'; readonly because: string; readonly retryAfterMs?: number }

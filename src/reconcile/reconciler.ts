@@ -55,7 +55,7 @@ export class Reconciler {
   /**
    * Runs a task while no pass of the VM does, and lets none begin meanwhile; pokes are kept. One task of a VM at a time, in the
    * order in which they came. The signal aborts when a hard stop or a deletion is asked for, and when the worker stops; the
-   * task had better end soon then. Undefined where nobody acts for the VM, or not any more.
+   * task had better end soon then. Undefined where the VM has no worker, or not any more.
    */
   async holdStill<T>(id: VmId, task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
     return this.#workers.get(id)?.holdStill(task)

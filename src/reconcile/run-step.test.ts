@@ -36,7 +36,7 @@ test('a step that does not heed being told to stop is left behind after a short 
   clock.advance(1)
   await turns()
   assert.equal(shown(), 'failed step_deadline')
-  assert.match(vm().observed.fault?.message ?? '', /and does not heed being told to stop$/)
+  assert.match(vm().observed.fault?.message ?? '', /and did not stop when it was asked to$/)
   clock.advance(limits.retryBackoffMsMax)
   await turns()
   assert.equal(shown(), 'running')

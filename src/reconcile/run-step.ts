@@ -18,7 +18,7 @@ export async function runStep(step: Step, context: StepContext): Promise<void> {
   const overdue = new Promise<never>((_resolve, reject) => {
     late.signal.addEventListener('abort', () => {
       cancelGrace = clock.after(limits.stepGraceMs, () =>
-        reject(fault('and does not heed being told to stop')),
+        reject(fault('and did not stop when it was asked to')),
       )
     })
   })

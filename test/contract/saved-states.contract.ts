@@ -201,7 +201,7 @@ function promiseRefusal(promise: Promising): void {
 
   promise('an aborted check rejects with the reason', async (stage) => {
     await published(stage)
-    const reason = new Error('power shall be stopped')
+    const reason = new Error('desired power is stopped')
     await assert.rejects(stage.states.verify(id, AbortSignal.abort(reason)), reason)
   })
 }

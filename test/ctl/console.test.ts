@@ -352,7 +352,7 @@ test('a wrong command line is refused before anything is asked', async () => {
   const fingerprint = `SHA256:${'x'.repeat(43)}`
   for (const [line, says] of [
     ['console', /it needs a VM/],
-    ['console a b', /b is one word too many/],
+    ['console a b', /unexpected argument b/],
     ['console a --ssh --follow', /a shell cannot --follow a VM/],
     ['console a --user root', /--user is for --ssh/],
     [`console a --accept-host-key ${fingerprint}`, /--accept-host-key is for --ssh/],

@@ -124,7 +124,7 @@ test('past its timeout a wait ends with status 3, and tells where things stand a
     err,
     /vmhostctl: web-1 is not as desired after 0 s; failed, generation 0 of 1\n {2}the reason: image/,
   )
-  assert.match(err, /vmhostctl vm wait web-1 waits on, vmhostctl vm plan web-1 tells what comes next/)
+  assert.match(err, /vmhostctl vm wait web-1 waits on, vmhostctl vm plan web-1 shows what comes next/)
 })
 
 test('a settled VM is waited for no time, also with a timeout of 0', async (t) => {

@@ -287,7 +287,7 @@ test('a bug that the beginning of a console meets ends it, and frees its place',
     () => host.hub.viewers(WEB),
     (taken) => taken === 0,
   )
-  assert.match(host.logLines.join(''), /"level":"error".*the beginning of a console met a bug/)
+  assert.match(host.logLines.join(''), /"level":"error".*console upgrade failed: internal error/)
   t.mock.restoreAll()
   await look()
 })

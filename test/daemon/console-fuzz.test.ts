@@ -139,7 +139,7 @@ async function assertServed(t: TestContext, { host, session }: Stage): Promise<v
   const viewer = await watch(t, host, pki)
   session.say(Buffer.from('well and alive'))
   await viewer.shows('well and alive')
-  assert.ok(!host.logLines.some((line) => /"level":"error"|met a bug/.test(line)))
+  assert.ok(!host.logLines.some((line) => /"level":"error"|internal error/.test(line)))
 }
 
 const STATUSES: ReadonlySet<number> = new Set(Object.values(closes).map(({ status }) => status))

@@ -215,7 +215,7 @@ test('the log has one line for each viewer that comes and one for each that goes
   assert.deepEqual(
     lines.map(({ message, vm_id, mode }) => ({ message, vm_id, mode })),
     [
-      { message: 'a viewer came', vm_id: WEB, mode: 'tty' },
+      { message: 'console viewer connected', vm_id: WEB, mode: 'tty' },
       { message: 'a viewer left', vm_id: WEB, mode: 'tty' },
     ],
   )

@@ -132,7 +132,7 @@ function refusalOf(id: VmId, refusal: SessionRefusal): { readonly rejection: Rej
 function whyNobody(state: ObservedState): string {
   if (state === 'sleeping' || state === 'waking')
     return 'it was asked to wake and did not; observed.error says why'
-  return `nobody can log in to it${state === 'failed' ? '; observed.error says why' : ''}`
+  return `no one can log in to it${state === 'failed' ? '; observed.error says why' : ''}`
 }
 
 function hostKeyWords(

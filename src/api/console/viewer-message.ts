@@ -29,7 +29,7 @@ export function parseViewerMessage(text: string): ViewerMessage {
   if (complaint === undefined) return meaningOf(json.value as Static<typeof consoleFromViewerSchema>)
   const detail = scrub(`${complaint.pointer} ${complaint.detail}`)
   return members.includes(name)
-    ? failed('invalid_message', `${detail}: mend it and send it again`)
+    ? failed('invalid_message', `${detail}: fix it and send it again`)
     : failed('unknown_message', `${detail}: ${WHAT_TO_SEND}`)
 }
 

@@ -13,7 +13,10 @@ export function answerErrors(app: App, log: Log): void {
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     const problem = problemFor(error, request.id)
     if (problem.code === 'internal') {
-      log.error({ request_id: request.id, route: request.routeOptions.url, error }, 'a request met a bug')
+      log.error(
+        { request_id: request.id, route: request.routeOptions.url, error },
+        'request failed: internal error',
+      )
     }
     request.problemCode = problem.code
     if (error instanceof HostFault) request.hostFault = error

@@ -17,7 +17,7 @@ export function checkIfMatch(header: string | undefined, record: Revised | undef
     detail:
       record === undefined
         ? `If-Match was given, but there is no such ${what} yet`
-        : `the ${what} is at revision ${record.revision}: read it again and decide anew`,
+        : `the ${what} is at revision ${record.revision}: read it again, and decide again`,
   })
 }
 

@@ -51,7 +51,7 @@ export async function acceptUpgrades(app: App, log: Log): Promise<void> {
         log.debug({ error }, 'a console socket failed')
         return
       }
-      log.error({ error }, 'the beginning of a console met a bug')
+      log.error({ error }, 'console upgrade failed: internal error')
       socket.close(closes.internal.status, closeReason('internal'))
     },
     // Consoles end by themselves, see their route.

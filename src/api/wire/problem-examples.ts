@@ -37,7 +37,7 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
     'VMs that never sleep hold all the console places they may have, 1575: stop one, or let one sleep (sleep_after_idle_seconds above 0)',
   user_ids_exhausted:
     'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count',
-  precondition_failed: 'the VM is at revision 19: read it again and decide anew',
+  precondition_failed: 'the VM is at revision 19: read it again, and decide again',
   body_too_large: 'a request body has at most 1 MiB',
   unsupported_media_type: 'send the body as application/json',
   disk_shrink: 'the disk of web-1 has 2048 MiB and never shrinks: ask for that or more',
@@ -89,7 +89,7 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   firewall_failed: 'replacing the nftables table inet vmhostd: nft ended with status 1',
   traffic_failed: 'holding frames for vmt2100000000: adding to the map guests: ENOSPC',
   sleep_unsupported:
-    'the VM shall sleep when it is idle, and never does: the monitor that is installed cannot save a guest',
+    'the VM should sleep when it is idle and cannot: the installed monitor cannot save a guest',
   save_failed: 'saving web-1: migrate: the pool has no room',
   restore_failed: 'restoring web-1: migrate-incoming: Unknown savevm section',
   saved_state_corrupt:

@@ -27,7 +27,7 @@ export const problemSchema = Type.Object(
           code: Type.String(),
           detail: Type.String(),
         }),
-        { description: 'For validation: each finding. At most eight are told.' },
+        { description: 'For validation: each finding. At most eight are listed.' },
       ),
     ),
   },

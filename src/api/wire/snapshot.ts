@@ -139,7 +139,7 @@ export const snapshotSchema = Type.Object(
         type: 'string',
         description:
           '`file_system`: an agent in the guest flushed and froze its file systems. `crash`: none did, or the guest did not run; ' +
-          'the disk is as a loss of power would have left it, and a file system with a journal mends that when it is mounted.',
+          'the disk is as a loss of power would have left it. A file system with a journal repairs itself when it is mounted.',
       }),
     ),
     captured_at: Type.Optional({

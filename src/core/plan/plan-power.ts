@@ -38,7 +38,7 @@ function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: Wo
 
 /** Why whatever is left of a guest that must end goes. */
 export const whyStop = ({ desired }: VmRecord): string =>
-  desired.power === 'stopped' ? 'power shall be stopped' : 'a stop was accepted and comes before any start'
+  desired.power === 'stopped' ? 'desired power is stopped' : 'a stop was accepted and comes before any start'
 
 /** A console session ends with a stop, and its output stays; asked only if the unit is gone or goes in the same plan. */
 export function endConsole(world: World): Facet {
@@ -111,7 +111,7 @@ function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
       kind: 'unit.ensure-started',
       paused,
       restore: false,
-      because: `power shall be ${record.desired.power} and the unit is not active`,
+      because: `desired power is ${record.desired.power} and the unit is not active`,
     })
     return steps
   })
@@ -136,11 +136,11 @@ function steer(record: VmRecord, monitor: MonitorState, silentMs: number): Facet
       return []
     case 'running':
       return record.desired.power === 'paused'
-        ? [{ kind: 'monitor.ensure-paused', because: 'power shall be paused and the guest runs' }]
+        ? [{ kind: 'monitor.ensure-paused', because: 'desired power is paused and the guest runs' }]
         : []
     case 'paused':
       return record.desired.power === 'running'
-        ? [{ kind: 'monitor.ensure-running', because: 'power shall be running and the guest is paused' }]
+        ? [{ kind: 'monitor.ensure-running', because: 'desired power is running and the guest is paused' }]
         : []
     case 'stalled':
       return record.desired.power === 'running'

@@ -17,7 +17,7 @@ export function ensureWatched(record: VmRecord, world: World, { tap }: Facts): F
   return when('traffic', world.traffic, ({ kind }) =>
     kind === 'watched'
       ? []
-      : [{ kind: 'traffic.ensure-watched', because: `nobody counts what goes out of ${tap.device}` }],
+      : [{ kind: 'traffic.ensure-watched', because: `no program counts the traffic of ${tap.device}` }],
   )
 }
 

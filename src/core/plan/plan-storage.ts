@@ -52,7 +52,7 @@ export function showGrowth(record: VmRecord, { monitor, storage }: World, { capa
   const live = monitor.value.disk
   const { sizeMib } = record.desired.disk
   if (live.sizeMib >= sizeMib || !capabilities.growDiskOnline || !inPool) return []
-  const because = `the guest sees ${live.sizeMib} MiB and shall see ${sizeMib}`
+  const because = `the guest sees ${live.sizeMib} MiB and should see ${sizeMib}`
   return [{ kind: 'monitor.ensure-disk-size', sizeMib, because }]
 }
 
@@ -62,7 +62,7 @@ export function limitDisk(record: VmRecord, { monitor }: World): Facet {
   const live = monitor.value.disk
   const { sizeMib: _size, ...limits } = record.desired.disk
   if (sameLimits(live, limits)) return []
-  const because = `the disk is limited to ${limitsInWords(live)} and shall be to ${limitsInWords(limits)}`
+  const because = `the disk is limited to ${limitsInWords(live)} and should be to ${limitsInWords(limits)}`
   return [{ kind: 'monitor.ensure-disk-limits', limits, because }]
 }
 
@@ -131,7 +131,7 @@ function ensureDisk(record: VmRecord, { disk }: StorageState, mayGrow: boolean):
     return [{ kind: 'storage.ensure-disk', sizeMib, because: 'there is no disk yet' }]
   if (disk.kind === 'foreign') return []
   if (disk.sizeMib < sizeMib && mayGrow) {
-    const because = `the disk has ${disk.sizeMib} MiB and shall have ${sizeMib}`
+    const because = `the disk has ${disk.sizeMib} MiB and should have ${sizeMib}`
     return [{ kind: 'storage.ensure-disk', sizeMib, because }]
   }
   const because = whyRepair(record, disk)

@@ -106,7 +106,7 @@ const WHY: { readonly [R in WakeReason]: string } = {
   traffic: 'packets came for the guest',
   power: 'power was asked for',
   console: 'an ssh console was asked for',
-  sleep_disabled: 'the VM shall sleep no more',
+  sleep_disabled: 'sleep was disabled',
   change: 'a change needs the guest',
 }
 

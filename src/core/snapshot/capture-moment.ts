@@ -41,7 +41,7 @@ function momentOfGuest({ kind }: MonitorState, power: DesiredPower): CaptureMome
       return power === 'stopped' ? notNow('its guest is about to be ended') : { kind: 'running' }
     case 'paused':
       // Else it is about to go on, and its file systems may still be frozen from a capture that was cut off.
-      return power === 'paused' ? { kind: 'still' } : notNow('its guest stands still and shall not')
+      return power === 'paused' ? { kind: 'still' } : notNow('the guest is paused and should be running')
     case 'silent':
     case 'restoring':
     case 'stalled':

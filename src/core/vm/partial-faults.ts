@@ -30,8 +30,7 @@ export function partialFaults(
 
 function neverSleeps(record: VmRecord): PartialFault[] {
   if (idleTimeoutMs(record) === undefined) return []
-  const message =
-    'the VM shall sleep when it is idle, and never does: the monitor that is installed cannot save a guest'
+  const message = 'the VM should sleep when it is idle and cannot: the installed monitor cannot save a guest'
   return [{ code: 'sleep_unsupported', step: 'monitor.ensure-saved', message }]
 }
 

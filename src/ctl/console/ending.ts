@@ -32,7 +32,7 @@ const FAILURES: Readonly<Record<string, (vm: string) => Failure>> = {
   }),
   ssh_no_route: (vm) => ({
     message: `the host has no way to ${vm}`,
-    advice: [`vmhostctl vm get ${vm} tells whether it runs`, `vmhostctl console ${vm} needs no network`],
+    advice: [`vmhostctl vm get ${vm} shows whether it runs`, `vmhostctl console ${vm} needs no network`],
   }),
   ssh_refused: (vm) => ({
     message: `nothing listens on the SSH port of ${vm}`,

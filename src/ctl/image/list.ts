@@ -23,10 +23,7 @@ export const imageListCommand: Command = {
   options: [],
   examples: [
     ['', 'all of them'],
-    [
-      "--json | jq -r '.items[] | select(.use_count == 0) | .sha256'",
-      'those that nobody uses, for a program',
-    ],
+    ["--json | jq -r '.items[] | select(.use_count == 0) | .sha256'", 'those that no VM uses, for a program'],
   ],
   run: async (context) => {
     const client = context.client()

@@ -39,7 +39,7 @@ export const listCommand: Command = {
     else if (snapshots.length === 0)
       context.say(
         (await withoutVm(context, noneMatch('snapshot', context, ['vm', 'status']))) ??
-          'no snapshots; vmhostctl snapshot create --help tells how to take one',
+          'no snapshots; vmhostctl snapshot create --help shows how to take one',
       )
     else
       shell.stdout.write(

@@ -42,7 +42,7 @@ export const listCommand: Command = {
     else if (vms.length === 0)
       context.say(
         noneMatch('VM', context, ['label', 'state']) ??
-          'no VMs; vmhostctl vm create --help tells how to make one',
+          'no VMs; vmhostctl vm create --help shows how to make one',
       )
     else
       context.shell.stdout.write(

@@ -51,7 +51,7 @@ const REASONS: { readonly [R in LastWake['reason']]: string } = {
   traffic: 'by traffic',
   power: 'as it was asked to run',
   console: 'for a shell',
-  sleep_disabled: 'as it shall sleep no more',
+  sleep_disabled: 'because sleep was disabled',
   change: 'for a change',
 }
 

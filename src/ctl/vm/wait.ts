@@ -55,7 +55,7 @@ export function waitForVm(
       words: progressWords(vm).slice(id.length + 2),
       advice: vm.observed.error === undefined ? [] : [`the reason: ${vm.observed.error}`],
     }),
-    onwards: `the daemon goes on: vmhostctl vm wait ${id} waits on, vmhostctl vm plan ${id} tells what comes next`,
+    onwards: `the daemon goes on: vmhostctl vm wait ${id} waits on, vmhostctl vm plan ${id} shows what comes next`,
   })
 }
 
@@ -75,7 +75,7 @@ function refuseError({ id, observed, generations }: Vm): void {
     status: exitStatus.failed,
     advice: [
       'the daemon goes on trying; when the cause is gone it heals by itself',
-      `vmhostctl vm plan ${id} tells what it will do`,
+      `vmhostctl vm plan ${id} shows what it will do`,
     ],
   })
 }

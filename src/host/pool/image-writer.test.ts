@@ -155,7 +155,7 @@ test('what a thread does not get to waits at its source, and both waits end when
   // As much as may be under way.
   assert.ok(await putAll(writer, Buffer.alloc(2 * MIB), MIB))
   const put = writer.put(Buffer.alloc(1))
-  const reason = new Error('nobody wants it any more')
+  const reason = new Error('the packing was given up')
   leaving.abort(reason)
   await assert.rejects(put, reason)
   await assert.rejects(writer.finish(), reason)

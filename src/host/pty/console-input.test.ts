@@ -88,5 +88,5 @@ test('an input that can take nothing any more says so once, and keeps nothing', 
   input.write(Buffer.from('a'))
   input.write(Buffer.from('b'))
   assert.equal(input.waiting, 0)
-  assert.deepEqual(lines, ['a console takes no more input'])
+  assert.deepEqual(lines, ['console input ended'])
 })

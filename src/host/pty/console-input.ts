@@ -66,7 +66,7 @@ export class ConsoleInput {
       return writeSync(this.#fd, bytes)
     } catch (error) {
       if (hasErrno(error, 'EAGAIN')) return 0
-      this.#log.error({ reason: errorChain(error) }, 'a console takes no more input')
+      this.#log.error({ reason: errorChain(error) }, 'console input ended')
       this.close()
       return 0
     }

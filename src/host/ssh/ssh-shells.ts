@@ -47,7 +47,7 @@ export class SshShells implements GuestShells {
     try {
       return await Promise.race([connecting.outcome, aborted])
     } catch (error) {
-      connecting.fail({ kind: 'failed', detail: 'nobody waits for it' })
+      connecting.fail({ kind: 'failed', detail: 'the viewer has gone' })
       throw error
     } finally {
       clearTimeout(deadline)

@@ -84,7 +84,7 @@ export class PackThread {
   }
 }
 
-const UNWANTED = new Error('nobody wants it any more')
+const UNWANTED = new Error('the packing was given up')
 
 const threadFault = (because: string): HostFault =>
   new HostFault('storage_failed', 'compressing in a thread', { cause: new Error(because) })

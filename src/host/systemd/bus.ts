@@ -105,7 +105,7 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
     return promise
   }
 
-  const unanswered = new Error(`nobody answers at ${address.path}`)
+  const unanswered = new Error(`there is no answer from ${address.path}`)
   const deadline = setTimeout(() => lose(unanswered), limits.busOpenMs)
   try {
     if (!address.direct) for (const rule of MATCH_RULES) await call('org.freedesktop.DBus', addMatch(rule))

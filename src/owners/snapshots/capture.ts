@@ -49,7 +49,7 @@ async function cloneInTurn(task: Task): Promise<Cloned | Outcome> {
     throw error
   })
   if (outcome !== undefined) return outcome
-  return vmOf(task) === undefined ? gone(entry.record) : later('nobody acts for the VM')
+  return vmOf(task) === undefined ? gone(entry.record) : later('the VM has no worker')
 }
 
 /** The VM that the snapshot was asked of; not another of its id, nor one that is being deleted. */
@@ -69,7 +69,7 @@ async function cloneHeld(task: Task, still: AbortSignal): Promise<Cloned | Outco
   try {
     return await cloneStill(task, still)
   } catch (error) {
-    if (still.aborted && error === still.reason) return later('the VM shall move')
+    if (still.aborted && error === still.reason) return later('the VM has to change')
     throw error
   }
 }

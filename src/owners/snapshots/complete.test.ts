@@ -76,7 +76,7 @@ test('without a head URL nobody knows what became of a lost completion, until on
   await quiet()
   await after(limits.retryBackoffMsMin)
   assert.equal(shown(), 'failed upload_gone')
-  assert.match(snap().trouble?.message ?? '', /nobody knows/)
+  assert.match(snap().trouble?.message ?? '', /only a head_url can show/)
   host.objectStore.answerNext('complete', GONE)
   handOver({ firstPart: 1, parts: [], ...(head && { head }) })
   await quiet()

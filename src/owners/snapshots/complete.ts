@@ -32,7 +32,7 @@ async function lookForObject(task: Task): Promise<Outcome> {
   const url = entry.url('head')
   if (url === undefined) {
     const message =
-      'the store does not know the upload any more; whether it was completed nobody knows without a head_url'
+      'the store does not know the upload any more; only a head_url can show whether it was completed'
     return failed('upload_gone', message, true)
   }
   const outcome = await host.objectStore.head(url, signal)

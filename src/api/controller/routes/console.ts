@@ -83,7 +83,7 @@ const querystring = Type.Object(
       Type.String({
         pattern: FINGERPRINT_PATTERN,
         description:
-          '`ssh`: the fingerprint of the host key that the guest has now, where `ssh_host_key_changed` told of it.',
+          '`ssh`: the fingerprint of the host key that the guest has now, as `ssh_host_key_changed` shows it.',
       }),
     ),
   },
@@ -165,7 +165,7 @@ export function consoleRoute(app: App, rooms: ControllerRooms): void {
   const { log, time } = rooms
   const sockets = new ConsoleSockets({
     time,
-    onBug: (error) => log.error({ error }, 'a message on a console met a bug'),
+    onBug: (error) => log.error({ error }, 'console message failed: internal error'),
   })
   app.addHook('preClose', async () => sockets.stop())
   app.decorateRequest('openedConsole', undefined)
@@ -196,7 +196,7 @@ export function consoleRoute(app: App, rooms: ControllerRooms): void {
         const duration_ms = Math.round(time.monotonicMs() - beganMs)
         log.info({ ...fields, status, ...(code === undefined ? {} : { code }), duration_ms }, 'a viewer left')
       })
-      log.info(fields, 'a viewer came')
+      log.info(fields, 'console viewer connected')
       openedConsole?.begin(viewer)
     },
   })

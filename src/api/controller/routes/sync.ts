@@ -13,7 +13,7 @@ export function syncRoutes(app: App, rooms: ControllerRooms): void {
     tags: ['Host'],
     summary: 'Get the host',
     description:
-      'Capacity with its true figures, every VM, image and snapshot. Looked at anew for each answer; requests that come at ' +
+      'Capacity with its true figures, every VM, image and snapshot. Inspected for each answer; requests that come at ' +
       'once share a look. Where memory, storage or systemd cannot be inspected the answer is a 503 with the code of the ' +
       'fault, and no figure at all.',
     querystring: noQuery,

@@ -103,7 +103,7 @@ function getPlan(app: App, rooms: ControllerRooms): void {
     tags,
     summary: 'Get the plan of a VM',
     description:
-      'Looks at the host and tells what would be done next, step by step with the reasons, or what is waited for. Changes nothing.',
+      'Looks at the host and lists what the daemon would do next, step by step with reasons, or what it waits for. Changes nothing.',
     params,
     querystring: noQuery,
     response: { 200: { ...ref('Plan'), description: 'The plan.' }, ...problems('not_found', 'starting_up') },
