@@ -260,3 +260,34 @@ test('after a stop nothing is removed any more', async (t) => {
   await pass(2 * limits.imageSweepMs)
   assert.equal((await listed()).length, 1)
 })
+
+test('a VM that is stored while another image is being removed keeps its image', async (t) => {
+  const { shelf, storage, fetch, make } = stage(t)
+  // In the order of their digests, in which they are removed.
+  const images = [await fetch('one'), await fetch('two')].toSorted()
+  const released = storage.holdNext('removeImage')
+  for (const image of images) assert.ok(shelf.requestRemoval(image).ok)
+  await setImmediate()
+  make(images[1] ?? assert.fail())
+  released()
+  for (let turn = 0; turn < TURNS; turn += 1) await setImmediate()
+  assert.deepEqual(
+    images.map((image) => storage.imageFiles.has(image)),
+    [false, true],
+  )
+})
+
+test('a stop waits for the removal that is under way, and begins no other', async (t) => {
+  const { shelf, storage, fetch } = stage(t)
+  const images = [await fetch('one'), await fetch('two')]
+  const released = storage.holdNext('removeImage')
+  for (const image of images) assert.ok(shelf.requestRemoval(image).ok)
+  await setImmediate()
+  let stopped = false
+  const stopping = shelf.stop().then(() => (stopped = true))
+  for (let turn = 0; turn < TURNS; turn += 1) await setImmediate()
+  assert.equal(stopped, false)
+  released()
+  await stopping
+  assert.equal(storage.imageFiles.size, 1)
+})

@@ -1,4 +1,8 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { lockStore } from '../../test/locked-store.ts'
 import { StoreStage, sha256Of } from '../../test/store-stage.ts'
@@ -6,7 +10,9 @@ import type { TestContext } from 'node:test'
 import { limits } from '../config/limits.ts'
 import type { OperationId } from '../core/vm/ids.ts'
 import type { Launch } from '../core/vm/record.ts'
-import { StateUnwritable } from './state-unwritable.ts'
+import { StateUnwritable, unwritableOr } from './state-unwritable.ts'
+import { UnwrittenProgress } from './unwritten-progress.ts'
+import type { ProgressColumns } from './unwritten-progress.ts'
 
 function stage(t: TestContext) {
   const on = new StoreStage(t)
@@ -130,4 +136,46 @@ test('many writes to a locked database hold the event loop up no longer than a f
   }
   const longest = ((performance.now() - beganAt) / limits.stateRetryMs + 1) * 2 * limits.databaseBusyMs
   assert.ok(performance.now() - beganAt < tries * limits.databaseBusyMs, `longer than ${longest} ms`)
+})
+
+test('progress that finds the disk full is kept until there is room; no failure leaves a transaction open', (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'full-store-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const db = new DatabaseSync(join(directory, 'full.db'))
+  t.after(() => db.close())
+  const columns = {
+    ...{ observed: 'x'.repeat(64 * 1024), state: 'running', launch: null, wake: null },
+    ...{ may_be_saved: 0, stop_carried_out: 0, exit_streak: 0, revision: 1, updated_at_ms: 1 },
+  } as unknown as ProgressColumns
+  db.exec(
+    `CREATE TABLE vms (id TEXT, ${Object.keys(columns).join(', ')}); INSERT INTO vms (id) VALUES ('web-1')`,
+  )
+  const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number }
+  db.exec(`PRAGMA max_page_count = ${pages}`)
+  const unwritten = new UnwrittenProgress(db)
+  unwritten.keep('web-1', columns)
+  assert.throws(
+    () => unwritten.write(),
+    (error) => {
+      const fault = unwritableOr(error)
+      return fault instanceof StateUnwritable && /the disk is full/.test(String(fault.cause))
+    },
+  )
+  assert.deepEqual([unwritten.isEmpty, db.isTransaction], [false, false])
+  db.exec(`PRAGMA max_page_count = ${pages + 100}`)
+  unwritten.write()
+  assert.ok(unwritten.isEmpty)
+  assert.deepEqual({ ...db.prepare('SELECT state FROM vms').get() }, { state: 'running' })
+  db.exec('CREATE UNIQUE INDEX one ON vms (revision)')
+  db.exec("INSERT INTO vms (id, revision) VALUES ('web-2', 2)")
+  unwritten.keep('web-1', { ...columns, revision: 2 })
+  assert.throws(() => unwritten.write(), /UNIQUE/)
+  assert.equal(db.isTransaction, false)
+})
+
+test('what is not about writing passes as it is', () => {
+  const bug = new TypeError('a bug')
+  assert.equal(unwritableOr(bug), bug)
+  const constraint = Object.assign(new Error('UNIQUE'), { code: 'ERR_SQLITE_ERROR', errcode: 2067 })
+  assert.equal(unwritableOr(constraint), constraint)
 })

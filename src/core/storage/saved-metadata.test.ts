@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { VmId } from '../vm/ids.ts'
-import { judgeSavedState } from './judge-saved-state.ts'
+import { judgeSavedState, judgeShape } from './judge-saved-state.ts'
 import { parseSavedMetadata, renderSavedMetadata } from './saved-metadata.ts'
 import type { SavedMetadata } from './saved-metadata.ts'
 
@@ -73,4 +73,21 @@ test('the size is rounded up, so that nothing is told to take nothing', () => {
   })
   assert.ok(state.kind === 'present')
   assert.equal(state.sizeMib, 85)
+})
+
+test('a saved guest goes on in a machine of its own shape alone', () => {
+  const saved = {
+    kind: 'present',
+    savedAtMs: 1,
+    sizeMib: 8,
+    memoryMib: 256,
+    vcpus: 2,
+    form: 'stream',
+  } as const
+  const kindWith = (memoryMib: number, cpuMillicores: number): string =>
+    judgeShape(saved, { memoryMib, cpuMillicores, sleepAfterIdleSeconds: 60 }).kind
+  assert.equal(kindWith(256, 2000), 'present')
+  assert.equal(kindWith(256, 1001), 'present', 'vCPUs are whole')
+  assert.equal(kindWith(256, 1000), 'unusable')
+  assert.equal(kindWith(512, 2000), 'unusable')
 })

@@ -44,3 +44,10 @@ test('a flush after the end of the thread is refused', async () => {
   await flusher.end()
   await assert.rejects(flusher.datasync(0), /the flush thread has ended/)
 })
+
+test('a flush whose thread ends under it fails', async () => {
+  const flusher = new FileFlusher(
+    () => "require('node:worker_threads').parentPort.on('message', () => process.exit(0))",
+  )
+  await assert.rejects(flusher.datasync(0), /the flush thread has ended/)
+})
