@@ -117,11 +117,18 @@ export type ControllerHost = {
   reopen(): Promise<void>
 }
 
+export type ControllerHostOptions = {
+  readonly userIds?: number
+  readonly shells?: GuestShells
+  /** Connections that calls share; one for each call under way unless given. */
+  readonly connectionsMax?: number
+}
+
 /** The controller API on loopback with real TLS and a real store in a directory of its own. */
 export async function startControllerHost(
   t: TestContext,
   pki: Pki,
-  { userIds = 3, shells }: { readonly userIds?: number; readonly shells?: GuestShells } = {},
+  { userIds = 3, shells, connectionsMax = Infinity }: ControllerHostOptions = {},
 ): Promise<ControllerHost> {
   const directory = mkdtempSync(join(tmpdir(), 'controller-'))
   const files = writePki(directory, pki)
@@ -153,7 +160,7 @@ export async function startControllerHost(
   const { waits, snapshotWaits, consoles: hub } = rooms
   const options = { rooms, address: '127.0.0.1', port: 0, commonName: COMMON_NAME, tlsFiles: files }
   let api = await createControllerApi({ ...options, certificateRecheckMs: 20 })
-  const agent = new Agent({ keepAlive: true })
+  const agent = new Agent({ keepAlive: true, maxSockets: connectionsMax })
   const client = {
     ca: pki.authority.certificate,
     cert: pki.controller.certificate,
