@@ -262,3 +262,24 @@ test('a host test undoes what it did with atEnd, which one failure does not stop
 test('no lockfile line names a registry', () => {
   assert.doesNotMatch(readFileSync(join(root, 'package-lock.json'), 'utf8'), /"resolved"\s*:\s*"https?:/)
 })
+
+/** Words that a reader has to read twice, with what to write instead. */
+const unplain: readonly { readonly pattern: RegExp; readonly instead: string }[] = [
+  { pattern: /\bshall\b/i, instead: 'must, should or will' },
+  { pattern: /\banew\b/i, instead: 'again' },
+  { pattern: /\bwhoever\b/i, instead: 'a named subject' },
+  { pattern: /\bnobody\b/i, instead: 'a named subject: no VM, no viewer, no program' },
+  { pattern: /\bmend(s|ed|ing)?\b/i, instead: 'fix or repair' },
+]
+
+test('documents are in plain words', () => {
+  const documents = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'))
+  const paths = [...documents.map((name) => `docs/${name}`), 'README.md', 'CONTRIBUTING.md', 'SECURITY.md']
+  for (const path of paths) {
+    const lines = readFileSync(join(root, path), 'utf8').split('\n')
+    for (const { pattern, instead } of unplain) {
+      const at = lines.findIndex((line) => pattern.test(line))
+      assert.equal(at, -1, `${path}:${at + 1} has ${pattern.source}: write ${instead}`)
+    }
+  }
+})
