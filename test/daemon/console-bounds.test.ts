@@ -116,7 +116,7 @@ test('a viewer that never reads again is cut off, and holds no more than its sha
   )
   assertAllSeen()
   const line = await until(
-    () => host.logLines.find((one) => one.includes('a viewer left')),
+    () => host.logLines.find((one) => one.includes('console viewer disconnected')),
     (found) => found !== undefined,
   )
   assert.match(line ?? '', /"code":"viewer_behind"/)

@@ -209,14 +209,14 @@ test('the log has one line for each viewer that comes and one for each that goes
   viewer.socket.close()
   await viewer.ended()
   const lines = await until(
-    () => host.logLines.filter((line) => line.includes('a viewer')).map((line) => JSON.parse(line)),
+    () => host.logLines.filter((line) => line.includes('console viewer')).map((line) => JSON.parse(line)),
     ({ length }) => length === 2,
   )
   assert.deepEqual(
     lines.map(({ message, vm_id, mode }) => ({ message, vm_id, mode })),
     [
       { message: 'console viewer connected', vm_id: WEB, mode: 'tty' },
-      { message: 'a viewer left', vm_id: WEB, mode: 'tty' },
+      { message: 'console viewer disconnected', vm_id: WEB, mode: 'tty' },
     ],
   )
   assert.equal(lines[0].request_id, lines[1].request_id)

@@ -194,7 +194,10 @@ export function consoleRoute(app: App, rooms: ControllerRooms): void {
       socket.on('close', (status) => {
         const code = viewer.closedWith
         const duration_ms = Math.round(time.monotonicMs() - beganMs)
-        log.info({ ...fields, status, ...(code === undefined ? {} : { code }), duration_ms }, 'a viewer left')
+        log.info(
+          { ...fields, status, ...(code === undefined ? {} : { code }), duration_ms },
+          'console viewer disconnected',
+        )
       })
       log.info(fields, 'console viewer connected')
       openedConsole?.begin(viewer)
