@@ -8,15 +8,15 @@ import type { TestContext } from 'node:test'
 import { inspect } from 'node:util'
 import { errorChain } from '../src/log/error-chain.ts'
 
-/** Stands in path and query of every URL here, and nowhere else. */
+/** Stands in the path and query of every URL here, and nowhere else. */
 export const CANARY = 'c4n4ry'
 
-/** One request, as far as it is read: its head, and the connection to do with what no store should. */
+/** One request, read up to its head. The test decides what to do with the connection. */
 export type BrokenRequest = {
   readonly socket: Socket
-  /** The request line and the headers. */
+  /** Request line and headers. */
   readonly head: string
-  /** From 0, over all connections. */
+  /** Number of the request, from 0, over all connections. */
   readonly index: number
   /** Asks for the body (100), reads all of it, and resolves. */
   readonly takeBody: () => Promise<void>
@@ -26,16 +26,16 @@ export type BrokenRequest = {
 
 export type BrokenStore = {
   readonly origin: string
-  /** A signed URL of it. */
+  /** A signed URL of this store. */
   readonly url: string
   readonly connections: () => number
   /** Heads of the requests that came. */
   readonly heads: readonly string[]
-  /** Bytes of bodies that came, as far as anybody read. */
+  /** Bytes of bodies that were read. */
   readonly bodyBytes: () => number
 }
 
-/** A server on loopback that does with each request what the test wants, byte by byte. */
+/** Serves on loopback and does with each request what the test wants, byte by byte. */
 export async function breakStore(
   t: TestContext,
   behave: (request: BrokenRequest) => Promise<void> | void,
@@ -69,7 +69,7 @@ export async function breakStore(
   return { origin, url, connections: () => sockets.length, heads, bodyBytes: () => bodyBytes }
 }
 
-/** Cuts what comes over one connection into heads and bodies. */
+/** Cuts the input of one connection into heads and bodies. */
 class RequestReader {
   readonly #socket: Socket
   readonly #onBody: (bytes: number) => void
@@ -92,12 +92,12 @@ class RequestReader {
         if (/^expect: 100-continue/im.test(head)) this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n')
         left = await this.#takeBody(bytes)
       })
-      // Who does not take the body has the connection to himself.
+      // If the body was not taken, the connection serves no further request.
       if (left > 0) return
     }
   }
 
-  /** Answers what is missing, where the other end went away. */
+  /** Returns how many bytes are missing if the other end has gone away; otherwise 0. */
   async #takeBody(bytesOfBody: number): Promise<number> {
     let left = bytesOfBody
     while (left > 0) {
@@ -125,7 +125,7 @@ class RequestReader {
   }
 }
 
-/** Fails where anything of a URL shows in what was answered or thrown, however it is printed. */
+/** Fails if any part of a URL shows in an answer or an error, however it is printed. */
 export function assertNoSecret(told: unknown): void {
   const everything = [
     inspect(told, { depth: Number.POSITIVE_INFINITY, showHidden: true, getters: true }),

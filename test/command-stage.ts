@@ -16,7 +16,7 @@ import type { CreateVm } from '../src/core/vm/create.ts'
 import type { Sha256, VmId } from '../src/core/vm/ids.ts'
 import type { ObservedState } from '../src/core/vm/record.ts'
 
-/** A request to create a VM that a test varies; `signature` is in its URLs alone. */
+/** Returns a request to create a VM that a test can vary; `signature` stands in its URLs only. */
 export const createRequest = (changes: Partial<CreateVm> = {}, signature = '1'): CreateVm => ({
   power: 'running',
   compute: { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 },
@@ -43,7 +43,7 @@ export const createRequest = (changes: Partial<CreateVm> = {}, signature = '1'):
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
-/** A store in a directory of its own, and what commands need around it. */
+/** Opens a store in a directory of its own, with the context that commands need. */
 export function commandStage(t: TestContext, userIds = 10) {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-commands-'))
   const store = new Store(directory, { first: 600_000, count: userIds })
@@ -65,7 +65,7 @@ export function commandStage(t: TestContext, userIds = 10) {
     context,
     create: (changes: Partial<CreateVm> = {}, name: string = id) =>
       createVm(context, name as VmId, createRequest(changes)),
-    /** As if a pass had found the VM so; one that is seen as stopped has carried its stop out. */
+    /** Records an observation, as if a pass had made it. A VM observed as stopped has also completed its stop. */
     seenAs: (state: ObservedState) => {
       const { accepted = 0 } = (state === 'stopped' ? store.vms.get(id)?.stops : undefined) ?? {}
       const stops = accepted === 0 ? {} : { stopCarriedOut: accepted }

@@ -9,7 +9,7 @@ import type { OperationId } from '../src/core/vm/ids.ts'
 
 const defaults = parseConfig('', { path: 'the defaults', hostname: 'host-1' })
 
-/** The defaults of a configuration file, with changes in its tables. */
+/** Returns the defaults of a configuration file, with changes in its tables. */
 export function settingsWith(
   changes: { readonly [T in keyof Settings]?: Partial<Settings[T]> } = {},
 ): Settings {
@@ -24,13 +24,15 @@ export function settingsWith(
   }
 }
 
-/** Takes the place of who acts on what was stored: notes what it was asked to do, and does nothing. */
+/** Replaces the owners that act on stored changes: records their calls, and does nothing. */
 export const listening = (note: (line: string) => void): Pick<CommandContext, 'poke' | 'pokeSnapshot'> => ({
   poke: (id, reason) => note(`${id}: ${reason}`),
   pokeSnapshot: (id, { reason }) => note(`snapshot ${id}: ${reason}`),
 })
 
-/** The daemon on a host and a store of the test, wired as the real one; the other parts are fakes unless given. */
+/**
+ * Composes the daemon on a host and a store of the test, wired like the real one; other parts are fakes unless given.
+ */
 export function composed(parts: Pick<Parts, 'host' | 'store'> & Partial<Parts>): Composition {
   let operations = 0
   return compose({

@@ -1,4 +1,4 @@
-/** A system call that hangs, as on a file system whose server is gone, until a test ends it. */
+/** Makes a system call hang until a test ends it, as on a file system whose server is gone. */
 import { execFileSync } from 'node:child_process'
 import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 
 export type HungPath = {
-  /** Whoever opens it to read hangs, and holds a thread (fifo(7)). */
+  /** An open for reading hangs, and occupies a thread (fifo(7)). */
   readonly path: string
-  /** Ends the opens that hang; later ones do not hang, but reads do. */
+  /** Ends the opens that hang. Later opens do not hang, but reads do. */
   release(): void
   /** Ends the reads that hang. */
   end(): void

@@ -1,6 +1,6 @@
-/** The first bytes of images, with the fields that say what they are. */
+/** The first bytes of images, with the fields that identify them. */
 
-/** Of an ext4 file system, as mkfs.ext4 1.47 writes them for one of 64 MiB. */
+/** Head of an ext4 file system of 64 MiB, as mkfs.ext4 1.47 writes it. */
 export function ext4Head(): Buffer {
   const head = Buffer.alloc(70_000)
   const superblock = head.subarray(1024)
@@ -17,7 +17,7 @@ export function ext4Head(): Buffer {
   return head
 }
 
-/** Of a Linux kernel for x86: it begins as a PE file, and its setup header is at 0x1f1. */
+/** Head of a Linux kernel for x86: it begins as a PE file, and its setup header is at 0x1f1. */
 export function bzImageHead(): Buffer {
   const head = Buffer.alloc(70_000)
   head.write('MZ', 0)

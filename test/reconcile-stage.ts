@@ -38,17 +38,17 @@ function onRecord({ vms }: Store, id: VmId): VmRecord {
   return record
 }
 
-/** Turns of the event loop that give anything which does not wait for time the chance to go on. */
+/** Runs turns of the event loop, so that everything that does not wait for time can continue. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < TURNS; turn += 1) await setImmediate()
 }
 
-/** A reconciler at work on a fake host, whose time stands still unless the test moves it. */
+/** Runs a reconciler on a fake host, whose time moves only when the test moves it. */
 export async function reconcileStage(
   t: TestContext,
   {
     snapshots = {},
-    // A disk that flushes at once: turns of the event loop stand for time here.
+    // Turns of the event loop stand for time here, so the disk flushes at once.
     flush = async () => {},
   }: { readonly snapshots?: Partial<Settings['snapshots']>; readonly flush?: () => Promise<void> } = {},
 ) {
@@ -68,7 +68,7 @@ export async function reconcileStage(
       instead: { capacity: new FakeCapacity() },
     })
   let rooms = begin()
-  /** Of the daemon that lives now. */
+  /** Context of the current daemon. */
   const context: { -readonly [K in keyof CommandContext]: CommandContext[K] } = rooms.commands
   const stop = async (): Promise<void> => {
     await Promise.all([rooms.snapshots.stop(), rooms.reconciler.stop()])
@@ -93,30 +93,30 @@ export async function reconcileStage(
     create: (changes: Partial<CreateVm> = {}, as: VmId = id): void => {
       createVm(context, as, createRequest({ image: { images: imagesOn(host) }, ...changes }))
     },
-    /** What is shown of the VM in short: its state, and the code of its fault. */
+    /** State of the VM, and the code of its fault. */
     shown: () => shownOf(vm()),
     holdStill: <T>(as: VmId, task: (signal: AbortSignal) => Promise<T>) =>
       rooms.reconciler.holdStill(as, task),
-    /** The owner of snapshots, which the test starts. */
+    /** Returns the owner of snapshots, which the test starts. */
     snapshots: () => rooms.snapshots,
-    /** Until no worker has anything to do before a timer or a poke. */
+    /** Resolves when no worker has anything to do before a timer or a poke. */
     idle: () => rooms.reconciler.idle(),
     pokeAll: (reason: string) => rooms.reconciler.pokeAll(reason),
     silences: () => rooms.reconciler.silences,
     stop,
-    /** As another daemon on the same host and state. */
+    /** Starts another daemon on the same host and state. */
     start: async (): Promise<void> => {
       rooms = begin()
       Object.assign(context, rooms.commands)
       await rooms.reconciler.start()
     },
     turns,
-    /** Passes over, after time went by. */
+    /** Lets time pass, and then passes run. */
     later: async (ms: number): Promise<void> => {
       clock.advance(ms)
       await rooms.reconciler.idle()
     },
-    /** A watcher woke the worker. */
+    /** Wakes the worker as a watcher does. */
     noticed: async (): Promise<void> => {
       host.fakeUnits.reconnect()
       await rooms.reconciler.idle()

@@ -11,10 +11,10 @@ import type {
 import type { VmMark } from '../src/core/vm/vm-mark.ts'
 import type { VmRecord } from '../src/core/vm/record.ts'
 
-/** Of that VM, in the store of tests. */
+/** Mark of that VM, in the store of tests. */
 export const markOfTests: VmMark = { storeId: 'store-1', createdAtMs: 1000 }
 
-/** A running VM as the store has it, for tests to vary. */
+/** Returns a running VM as the store has it, for tests to vary. */
 export const recordOf = (changes: Partial<VmRecord> = {}): VmRecord => ({
   id: 'web-1' as VmId,
   host: { userId: 600_000 as UserId, device: 'vmt600000' as DeviceName },
@@ -39,7 +39,7 @@ export const recordOf = (changes: Partial<VmRecord> = {}): VmRecord => ({
   ...changes,
 })
 
-/** A host on which that VM runs and all is well. */
+/** Returns a host on which that VM runs and all is well. */
 export const worldOf = (changes: Partial<World> = {}): World => ({
   unit: { known: true, value: { kind: 'active', mainPid: 42, startedAtMs: 1500, mark: markOfTests } },
   console: { known: true, value: { kind: 'stored', ptsPath: '/dev/pts/3' } },

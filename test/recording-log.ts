@@ -3,7 +3,7 @@ import type { Log } from '../src/log/log.ts'
 
 export type LogLine = { readonly level: string; readonly message: string } & Record<string, unknown>
 
-/** A log that keeps its lines, with the fields of their contexts and of the loggers that they came through. */
+/** Records log lines, with the fields of their contexts and of the loggers that they came through. */
 export function recordingLog(): { readonly log: Log; readonly lines: LogLine[] } {
   const lines: LogLine[] = []
   const log = contextLog({

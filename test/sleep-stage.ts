@@ -16,7 +16,7 @@ export async function sleepStage(t: TestContext) {
   const { life } = host.monitor.memoryOf(id)
   return {
     ...stage,
-    /** One like it, of another address. */
+    /** Creates a similar VM with another address. */
     createAnother: (number: number): void => {
       stage.create(
         { compute: SLEEPER, network: { ipv4Address: `192.0.2.${number}` } },
@@ -27,15 +27,15 @@ export async function sleepStage(t: TestContext) {
       await later(IDLE_MS)
       assert.equal(stage.shown(), 'sleeping')
     },
-    /** Time passes until the VM is due; what it does then has begun and is not awaited. */
+    /** Lets time pass until the VM is due. Its next action has then begun, and is not awaited. */
     beDue: async (): Promise<void> => {
       stage.clock.advance(IDLE_MS)
       await stage.turns()
     },
-    /** A packet comes for the guest. */
+    /** Delivers a packet for the guest. */
     receive: (name: string) => host.traffic.receive(vm().host.device, { name }),
     given: () => host.traffic.given(vm().host.userId),
-    /** Whether the guest that is there is the one that was booted first, and runs. */
+    /** Whether the current guest is the one that was booted first, and runs. */
     goesOn: (): boolean =>
       host.monitor.stateOf(id).kind === 'running' && host.monitor.memoryOf(id).life === life,
   }

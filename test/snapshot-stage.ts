@@ -13,10 +13,10 @@ import type { FakeUpload } from './fakes/fake-object-store.ts'
 import type { FakeDisk } from './fakes/fake-staging.ts'
 
 export const MIB = 1024 * 1024
-/** At what moves, before it must have come to rest. */
+/** Maximum number of looks before moving work must have come to rest. */
 const LOOKS_MAX = 200
 
-/** Two and a half parts of 1 MiB, which no compression makes smaller, and as much of a hole. */
+/** Two and a half parts of 1 MiB, which no compression makes smaller, and a hole of the same size. */
 export const bigDisk = (seed: string): FakeDisk => ({ content: noise(seed, 2.5 * MIB), sizeBytes: 5 * MIB })
 
 export function noise(seed: string, bytes: number): Buffer {
@@ -32,17 +32,17 @@ export const urlsOf = (upload: FakeUpload, parts = 4): SnapshotUrls => ({
   head: new SignedUrl(upload.headUrl),
 })
 
-/** The image in a finished object, as any zstd reads it. */
+/** Decompresses the image in a finished object, as any zstd does. */
 export const imageIn = (object: Buffer): Buffer => zstdDecompressSync(object)
 
-/** A disk as an image, with its holes. */
+/** Returns a disk as an image, with its holes. */
 export function imageOf({ content, sizeBytes }: FakeDisk): Buffer {
   const image = Buffer.alloc(sizeBytes)
   image.set(content)
   return image
 }
 
-/** Of a part as it is read from staging. */
+/** Returns the digest of a part as it is read from staging. */
 export async function sha256Of(body: PartBody): Promise<string> {
   const hash = createHash('sha256')
   for await (const chunk of body.chunks(new AbortController().signal)) hash.update(chunk)
@@ -52,11 +52,11 @@ export async function sha256Of(body: PartBody): Promise<string> {
 export type SnapshotStageOptions = {
   readonly uploadsMax?: number
   readonly stagingQuotaMib?: number
-  /** Of the state directory; at once unless given. */
+  /** Flush of the state directory; immediate unless given. */
   readonly flush?: () => Promise<void>
 }
 
-/** A VM that runs, and the owner of snapshots beside its worker. */
+/** Starts a running VM, and the owner of snapshots beside its worker. */
 export async function snapshotStage(
   t: TestContext,
   { uploadsMax = 4, stagingQuotaMib = 64, ...disk }: SnapshotStageOptions = {},
@@ -69,7 +69,7 @@ export async function snapshotStage(
   await stage.idle()
   host.diskContents.set(vmId, bigDisk('the disk'))
   host.monitor.agents.add(vmId)
-  // What is logged from here on is about snapshots.
+  // Only lines about snapshots are kept from here on.
   stage.lines.length = 0
   const id = 'snap-1' as SnapshotId
   const find = (of: SnapshotId = id): SnapshotRecord | undefined => store.snapshots.get(of)
@@ -78,7 +78,7 @@ export async function snapshotStage(
     assert.ok(record !== undefined, 'the snapshot is gone')
     return record
   }
-  /** Until nothing moves any more before a timer. */
+  /** Resolves when nothing moves any more before a timer. */
   const quiet = async (): Promise<void> => {
     let before = ''
     for (let look = 0; look < LOOKS_MAX; look += 1) {
@@ -98,7 +98,7 @@ export async function snapshotStage(
     snap,
     quiet,
     upload: host.objectStore.openUpload('image-1'),
-    /** The stage, and the code of what is in its way. */
+    /** Stage of the snapshot, and the code of its trouble. */
     shown: (of: SnapshotId = id): string => {
       const { stage: at, trouble } = snap(of)
       return trouble === undefined ? at : `${at} ${trouble.code}`
@@ -113,7 +113,7 @@ export async function snapshotStage(
     },
     drop: (of: SnapshotId = id): void => void deleteSnapshot(context, of),
     staged: async (): Promise<number> => (await host.staging.list()).length,
-    /** What staging has of a snapshot, part by part; fails where its record says something else. */
+    /** Says which parts of a snapshot staging has. Fails if staging contradicts the snapshot's record. */
     keeps: async (of: SnapshotId = id): Promise<'all' | 'unsent' | 'none'> => {
       const record = snap(of)
       const listed = (await host.staging.list()).find(({ stagingId }) => stagingId === record.stagingId)
@@ -126,9 +126,9 @@ export async function snapshotStage(
       }
       return record.staged.isWhole ? 'all' : 'unsent'
     },
-    /** As the configuration of the next daemon has it. */
+    /** Sets the quota in the configuration of the next daemon. */
     setQuotaMib: (mib: number): void => void (snapshots.stagingQuotaMib = mib),
-    /** Time goes by, timer by timer. */
+    /** Lets time pass, timer by timer. */
     after: async (ms: number): Promise<void> => {
       const untilMs = stage.clock.monotonicMs() + ms
       while (stage.clock.monotonicMs() < untilMs) {
@@ -137,7 +137,7 @@ export async function snapshotStage(
       }
     },
     stopSnapshots: () => stage.snapshots().stop(),
-    /** Reconciler and owner end in good order, and others take their place. */
+    /** Stops reconciler and owner in order, and starts others in their place. */
     restart: async (): Promise<void> => {
       await stage.stop()
       await stage.start()

@@ -14,7 +14,7 @@ const MIB = 1024 * 1024
 
 export const sha256Of = (digit: string): Sha256 => digit.repeat(64) as Sha256
 
-/** A store in a directory of its own, and what is put into it. */
+/** A store in a directory of its own, and the records put into it. */
 export class StoreStage {
   readonly directory = mkdtempSync(join(tmpdir(), 'vmhostd-store-'))
   store = new Store(this.directory, range)
@@ -26,7 +26,7 @@ export class StoreStage {
     })
   }
 
-  /** As the next process finds it, after what was done to its files `meanwhile`. */
+  /** Opens the store as the next process finds it, after `meanwhile` changed its files. */
   reopen(meanwhile: () => void = () => {}): void {
     this.store.close()
     meanwhile()
@@ -73,7 +73,9 @@ export class StoreStage {
   }
 }
 
-/** The part of a number, of 5 MiB each made of 10 MiB of the image, and where packing goes on. */
+/**
+ * Returns the part with that number, of 5 MiB each made of 10 MiB of the image, and the point where packing continues.
+ */
 export function packed(number: number): readonly [PackedPart, PackPoint] {
   const part: PackedPart = {
     number,

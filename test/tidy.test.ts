@@ -1,4 +1,4 @@
-/** The rules of the house, as tests. Each failure says what to do instead. */
+/** Tests the rules of the house. Each failure says what to do instead. */
 import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -23,7 +23,10 @@ function read(folder: string): Source[] {
     })
 }
 
-/** Who may import whom; the first folder below src/ is the ring. `config/limits.ts` is open to all: it is constants. */
+/**
+ * Allowed imports between rings; the first folder below src/ is the ring. Every ring may import `config/limits.ts`,
+ * which holds only constants.
+ */
 const law: Record<string, readonly string[]> = {
   lib: ['lib'],
   core: ['core', 'lib'],
@@ -31,7 +34,7 @@ const law: Record<string, readonly string[]> = {
   store: ['core', 'store', 'lib'],
   config: ['config', 'core', 'lib'],
   log: ['log', 'core', 'lib'],
-  // Of the host, commands see one thing: what was last found of its capacity.
+  // Commands see one fact about the host: the capacity that was last observed.
   commands: ['commands', 'core', 'store', 'lib', 'ports/capacity.ts'],
   reconcile: ['reconcile', 'core', 'ports', 'store', 'log', 'lib'],
   owners: ['owners', 'core', 'ports', 'store', 'log', 'lib'],
@@ -53,20 +56,20 @@ const law: Record<string, readonly string[]> = {
     'reconcile',
     'store',
   ],
-  // Runs in a browser. Nobody imports it: it is bundled by itself.
+  // Runs in a browser. No file imports it: it is bundled by itself.
   page: ['page', 'client/console-messages.ts', 'core', 'lib'],
   'main.ts': ['daemon', 'lib', 'ctl-main.ts'],
-  // A terminal is made raw by the same code as a console's pty.
+  // The same code makes a terminal and a console's pty raw.
   'ctl-main.ts': ['ctl', 'daemon/build.ts', 'host/pty/open-pty.ts'],
 }
 
-/** The modules that a file names: static, dynamic, and in the place of a type. */
+/** Returns the modules that a file names in static and dynamic imports, and in types. */
 const importsOf = ({ text }: Source): string[] =>
   [...text.matchAll(/^(?:import|export)[^'"]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm)].map(
     (match) => match[1] ?? match[2] ?? match[3] ?? '',
   )
 
-/** The files that a file imports, relative to the checkout. */
+/** Returns the files that a file imports, relative to the checkout. */
 const filesOf = (source: Source): string[] =>
   importsOf(source)
     .filter((target) => target.startsWith('.'))
@@ -134,7 +137,7 @@ test('files and functions stay small', () => {
   }
 })
 
-/** Functions and methods by their indentation, which the formatter guarantees. */
+/** Finds functions and methods by their indentation, which the formatter guarantees. */
 function* functionsOf({ lines }: Source): Generator<{ line: number; length: number }> {
   for (const [index, text] of lines.entries()) {
     const head =
@@ -209,7 +212,7 @@ const bans: readonly Ban[] = [
   },
   { pattern: /@ts-(ignore|expect-error|nocheck)|\bas any\b|: any\b/, instead: 'types that hold' },
   {
-    // Only what a viewer or a client sent, and what root on this host reads, is scrubbed of secrets alone.
+    // Scrubbing alone suffices only for text that a viewer or a client sent, and for text that root on this host reads.
     pattern: /from '.*\/log\/scrub\.ts'/,
     instead: 'text for the controller passes shownText of src/api/wire/shown-text.ts',
     except:
@@ -218,7 +221,7 @@ const bans: readonly Ban[] = [
   { pattern: /\b(TODO|FIXME|XXX|HACK)\b/, instead: 'do it, or write it down in docs/' },
 ]
 
-test('banned calls stay out, with their replacement named', () => {
+test('banned calls stay out, and the failure names their replacement', () => {
   for (const { path, lines } of product) {
     for (const { pattern, instead, except } of bans) {
       if (except?.test(path) === true) continue
@@ -228,7 +231,7 @@ test('banned calls stay out, with their replacement named', () => {
   }
 })
 
-test('names say what a thing is', () => {
+test('names describe their subject', () => {
   const empty = /(Manager|Helper|Util|Utils|Service|Base|Impl|Info|Data)\b/
   for (const { path, text } of product) {
     assert.match(path, /^src\/([a-z0-9.-]+\/)*[a-z0-9.-]+\.ts$/, `${path}: file names are kebab-case`)
@@ -252,7 +255,7 @@ test('every limit is used', () => {
   }
 })
 
-test('a host test undoes what it did with atEnd, which one failure does not stop', () => {
+test('a host test undoes its changes with atEnd, which one failure does not stop', () => {
   for (const { path, lines } of sources.filter((source) => source.path.startsWith('test/host/'))) {
     const at = lines.findIndex((line) => /\bt\.after\(/.test(line))
     assert.equal(at, -1, `${path}:${at + 1} has t.after: use atEnd of test/contract/at-end.ts`)

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { atEnd, undoAll } from './at-end.ts'
 
-/** Undoes that note their names; those of `failing` throw. */
+/** Returns undos that record their names; those named in `failing` throw. */
 const undosOf = (names: readonly string[], done: string[], failing: readonly string[] = []) =>
   names.map((name) => async () => {
     await Promise.resolve()
@@ -17,7 +17,7 @@ test('everything is undone, the newest first', async () => {
   assert.deepEqual(done, ['third', 'second', 'first'])
 })
 
-test('what fails keeps nothing else from being undone, and is told', async () => {
+test('a failing undo does not stop the others, and its error is reported', async () => {
   const done: string[] = []
   await assert.rejects(undoAll(undosOf(['first', 'second'], done, ['second'])), /^Error: second failed$/)
   assert.deepEqual(done, ['second', 'first'])

@@ -5,8 +5,8 @@ type Undo = () => unknown
 const undosOf = new WeakMap<TestContext, Undo[]>()
 
 /**
- * Undoes something when the test ends: the newest first, and everything, whatever of it fails. Node skips the `t.after` hooks
- * behind one that throws, and the next test would meet what they left.
+ * Undoes something when the test ends. All undos run, the newest first, even if some fail. Node skips the `t.after`
+ * hooks behind one that throws, and the next test would then meet what those hooks should have removed.
  */
 export function atEnd(t: TestContext, undo: Undo): void {
   const undos = undosOf.get(t)
@@ -19,7 +19,7 @@ export function atEnd(t: TestContext, undo: Undo): void {
   t.after(() => undoAll(all))
 }
 
-/** Calls all of them, the last one first. Throws the error of one, or an AggregateError of several. */
+/** Calls all undos, the last one first. Throws the error of one, or an AggregateError of several. */
 export async function undoAll(undos: readonly Undo[]): Promise<void> {
   const errors: unknown[] = []
   for (const undo of undos.toReversed()) {

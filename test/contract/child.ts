@@ -4,14 +4,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { ChildProcess } from 'node:child_process'
 import type { Readable } from 'node:stream'
 
-/** For one line of a child. */
+/** Bound on the wait for one line of a child. */
 const LINE_MS = 20_000
 
 type Speaking = ChildProcess & { readonly stdout: Readable }
 
 /**
- * Gives the lines that a child writes, one a call. To be called in the turn that spawned it. Each call throws when the child ends
- * without a further line, with how it ended, and when none comes for `boundMs`.
+ * Gives the lines that a child writes, one per call. Must be called in the turn that spawned the child. A call throws
+ * if no line comes for `boundMs`. It also throws if the child ends without a further line; the error says how it ended.
  */
 export function linesOf(child: Speaking, boundMs = LINE_MS): () => Promise<string> {
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
@@ -30,7 +30,7 @@ export function linesOf(child: Speaking, boundMs = LINE_MS): () => Promise<strin
   }
 }
 
-/** The first line of a child that says no more than that; see {@link linesOf}. */
+/** Returns the first line of a child that writes only one line; see {@link linesOf}. */
 export const firstLine = (child: Speaking): Promise<string> => linesOf(child)()
 
 const endOf = (child: ChildProcess): Promise<string> =>
@@ -41,7 +41,7 @@ const endOf = (child: ChildProcess): Promise<string> =>
     )
   })
 
-/** Kills a child unless it has ended. Resolves when it has. */
+/** Kills a child unless it has ended. Resolves when it has ended. */
 export async function endChild(child: ChildProcess): Promise<void> {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
   const exit = once(child, 'exit')

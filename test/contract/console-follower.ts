@@ -2,7 +2,7 @@ import type { VmId } from '../../src/core/vm/ids.ts'
 import type { ConsoleSession, Consoles, SessionOutput } from '../../src/ports/consoles.ts'
 import type { Heard, SessionView } from './consoles-stage.ts'
 
-/** A session as it is, with its output from `since` on. */
+/** State of a session, with its output from `since` on. */
 export function viewSession(session: ConsoleSession | undefined, since: number): SessionView | undefined {
   if (session === undefined) return undefined
   const { start, bytes } = session.output.since(since)
@@ -10,14 +10,14 @@ export function viewSession(session: ConsoleSession | undefined, since: number):
   return { session: session.id, start, end: session.output.end, text, inputWaiting: session.inputWaiting }
 }
 
-/** All that is kept of a session. */
+/** All output that is kept of a session. */
 export const textOf = (session: SessionOutput | undefined): string | undefined =>
   session && Buffer.from(session.output.since(0).bytes).toString('latin1')
 
 /** Follows every session of some consoles from its oldest byte on, as a viewer does. */
 export class ConsoleFollower {
   readonly #heard = new Map<VmId, Heard[]>()
-  /** VMs that were told of a place, in order. */
+  /** VMs that were offered a place, in order. */
   readonly offered: VmId[] = []
 
   constructor(consoles: Pick<Consoles, 'onSession' | 'onPlace'>) {
@@ -25,12 +25,12 @@ export class ConsoleFollower {
     consoles.onPlace((id) => this.offered.push(id))
   }
 
-  /** What was heard of the sessions of a VM since this life of the daemon began, in order. */
+  /** Returns what the sessions of a VM said since this life of the daemon began, in order. */
   of(id: VmId): readonly Heard[] {
     return this.#heard.get(id) ?? []
   }
 
-  /** Forgets all that it heard. */
+  /** Forgets everything that it heard. */
   forget(): void {
     this.#heard.clear()
     this.offered.length = 0

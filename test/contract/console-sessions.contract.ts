@@ -6,11 +6,11 @@ import type { ConsolesStage } from './consoles-stage.ts'
 
 export type Promised = (what: string, body: (stage: ConsolesStage) => Promise<void>) => void
 
-/** Lines that are all different, so that a lost, doubled or moved one is seen. */
+/** Lines that are all different, so that the test sees a lost, doubled or moved one. */
 const lines = (count: number, from = 0): string =>
   Array.from({ length: count }, (_, line) => `line ${from + line}\n`).join('')
 
-/** What every implementation of consoles promises of the sessions on them. */
+/** Promises of every implementation of consoles about its sessions. */
 export function sessionsContract(promise: Promised): void {
   outputContract(promise)
   inputContract(promise)
@@ -18,14 +18,14 @@ export function sessionsContract(promise: Promised): void {
 }
 
 function outputContract(promise: Promised): void {
-  promise('output is told to who listens, all of it in order', async (stage) => {
+  promise('listeners hear all output, in order', async (stage) => {
     await stage.consoles().ensureMaster(web)
     for (let line = 0; line < 20; line++) await stage.say(web, lines(1, line))
     const heard = await heardOf(stage, web, ({ text }) => text.length >= lines(20).length)
     assert.equal(heard.text, lines(20))
   })
 
-  promise('much output is told in order, without a gap', async (stage) => {
+  promise('listeners hear much output in order, without a gap', async (stage) => {
     await stage.consoles().ensureMaster(web)
     const said = lines(40_000)
     assert.ok(said.length > limits.consoleHistoryBytes)
@@ -37,7 +37,7 @@ function outputContract(promise: Promised): void {
     assert.equal(heard?.text, said)
   })
 
-  promise('a reader gets what came since its offset, or since the oldest byte kept', async (stage) => {
+  promise('a reader gets the output since its offset, or since the oldest byte kept', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.say(web, 'one two')
     await history(stage, web, (text) => text === 'one two')
@@ -57,7 +57,7 @@ function outputContract(promise: Promised): void {
 }
 
 function inputContract(promise: Promised): void {
-  promise('what is typed reaches the guest in order', async (stage) => {
+  promise('typed input reaches the guest in order', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.readInput(web, true)
     for (let line = 0; line < 20; line++) await stage.type(web, lines(1, line))
@@ -69,32 +69,35 @@ function inputContract(promise: Promised): void {
     assert.equal((await viewOf(stage, web)).inputWaiting, 0)
   })
 
-  promise('what the guest does not read waits in order, and keeps no other guest waiting', async (stage) => {
-    await stage.consoles().ensureMaster(web)
-    await stage.consoles().ensureMaster(other)
-    await stage.readInput(web, false)
-    await stage.readInput(other, true)
-    const typed = lines(4000)
-    for (let at = 0; at < typed.length; at += 1000) await stage.type(web, typed.slice(at, at + 1000))
-    await stage.type(other, 'hello')
-    await until(
-      () => stage.typed(other),
-      (text) => text === 'hello',
-      5000,
-    )
-    assert.ok((await viewOf(stage, web)).inputWaiting > 0)
-    await stage.say(web, 'busy')
-    await history(stage, web, (text) => text === 'busy')
-    await stage.readInput(web, true)
-    await until(
-      () => stage.typed(web),
-      (text) => text === typed,
-      5000,
-    )
-    assert.equal((await viewOf(stage, web)).inputWaiting, 0)
-  })
+  promise(
+    'input that the guest does not read waits in order, and does not delay other guests',
+    async (stage) => {
+      await stage.consoles().ensureMaster(web)
+      await stage.consoles().ensureMaster(other)
+      await stage.readInput(web, false)
+      await stage.readInput(other, true)
+      const typed = lines(4000)
+      for (let at = 0; at < typed.length; at += 1000) await stage.type(web, typed.slice(at, at + 1000))
+      await stage.type(other, 'hello')
+      await until(
+        () => stage.typed(other),
+        (text) => text === 'hello',
+        5000,
+      )
+      assert.ok((await viewOf(stage, web)).inputWaiting > 0)
+      await stage.say(web, 'busy')
+      await history(stage, web, (text) => text === 'busy')
+      await stage.readInput(web, true)
+      await until(
+        () => stage.typed(web),
+        (text) => text === typed,
+        5000,
+      )
+      assert.equal((await viewOf(stage, web)).inputWaiting, 0)
+    },
+  )
 
-  promise('who waits for room is told once there is some', async (stage) => {
+  promise('a listener for room is notified once there is some', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.readInput(web, false)
     const piece = 'y'.repeat(limits.consoleInputBytesMax / 4)
@@ -109,7 +112,7 @@ function inputContract(promise: Promised): void {
     await heardOf(stage, web, ({ rooms }) => rooms === 1)
   })
 
-  promise('the terminal has the size that it was given last', async (stage) => {
+  promise('the terminal has the size that was set last', async (stage) => {
     await stage.consoles().ensureMaster(web)
     assert.deepEqual(await stage.window(web), { cols: 80, rows: 24 })
     await stage.resize(web, { cols: 132, rows: 50 })
@@ -120,7 +123,7 @@ function inputContract(promise: Promised): void {
 }
 
 function lifeContract(promise: Promised): void {
-  promise('a session ends after its last output, and the next one is another', async (stage) => {
+  promise('a session ends after its last output, and the next one is a different session', async (stage) => {
     await stage.consoles().ensureMaster(web)
     const { session } = await viewOf(stage, web)
     await stage.say(web, 'goodbye')
@@ -142,7 +145,7 @@ function lifeContract(promise: Promised): void {
     )
   })
 
-  promise('a session goes on in the next life of the daemon, with all of its history', async (stage) => {
+  promise('a session continues in the next life of the daemon, with all of its history', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.say(web, lines(1000))
     await history(stage, web, (text) => text === lines(1000))
@@ -155,7 +158,7 @@ function lifeContract(promise: Promised): void {
     assert.equal(heard.text, `${lines(1000)}and on`)
   })
 
-  promise('a history that has forgotten its beginning goes on where it was', async (stage) => {
+  promise('a history that has forgotten its beginning continues at its offset', async (stage) => {
     await stage.consoles().ensureMaster(web)
     const said = lines(30_000)
     assert.ok(said.length > limits.consoleHistoryBytes)
@@ -170,7 +173,7 @@ function lifeContract(promise: Promised): void {
     assert.equal(before.text, said.slice(-limits.consoleHistoryBytes))
   })
 
-  promise('systemd losing a console, and storing it again, are nothing to its session', async (stage) => {
+  promise('a session is not affected when systemd loses its console and stores it again', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.say(web, 'before ')
     await history(stage, web, (text) => text === 'before ')

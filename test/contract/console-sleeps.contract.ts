@@ -6,7 +6,7 @@ import { heardOf, history, other, third, viewOf, web } from './consoles-stage.ts
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Promised } from './console-sessions.contract.ts'
 
-/** What every implementation of consoles promises of sessions whose VM sleeps, and of places in the store. */
+/** Promises of every implementation of consoles about sessions whose VM sleeps, and about places in the store. */
 export function sleepContract(promise: Promised): void {
   outputContract(promise)
   endContract(promise)
@@ -15,7 +15,7 @@ export function sleepContract(promise: Promised): void {
 }
 
 function outputContract(promise: Promised): void {
-  promise('a session goes on without a terminal, and no byte of it is lost or doubled', async (stage) => {
+  promise('a session continues without a terminal, and no byte of it is lost or doubled', async (stage) => {
     const consoles = stage.consoles()
     await consoles.ensureMaster(web)
     await stage.say(web, 'before, ')
@@ -33,7 +33,7 @@ function outputContract(promise: Promised): void {
     assert.deepEqual(heard, { session, from: 0, text: 'before, after', rooms: 0 })
   })
 
-  promise('a session without a terminal goes on in the next life of the daemon', async (stage) => {
+  promise('a session without a terminal continues in the next life of the daemon', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.say(web, 'before, ')
     await stage.consoles().removeMaster(web)
@@ -49,7 +49,7 @@ function outputContract(promise: Promised): void {
 }
 
 function endContract(promise: Promised): void {
-  promise('what the last session said is there in the next life of the daemon', async (stage) => {
+  promise('the output of the last session is there in the next life of the daemon', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.say(web, 'panic')
     await stage.consoles().endSession(web)
@@ -74,7 +74,7 @@ function endContract(promise: Promised): void {
 }
 
 function terminalContract(promise: Promised): void {
-  promise('what is typed without a terminal reaches the next one, with all before it', async (stage) => {
+  promise('input typed without a terminal reaches the next one, after all earlier input', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.readInput(web, false)
     await stage.type(web, 'one ')
@@ -98,7 +98,7 @@ function terminalContract(promise: Promised): void {
     assert.equal((await viewOf(stage, web)).inputWaiting, 0, 'what was delivered waits no more')
   })
 
-  promise('more input than may wait is held back until a terminal has taken some of it', async (stage) => {
+  promise('input beyond the bound is held back until a terminal has taken some of it', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.readInput(web, false)
     await stage.consoles().removeMaster(web)
@@ -110,7 +110,7 @@ function terminalContract(promise: Promised): void {
     await heardOf(stage, web, ({ rooms }) => rooms === 1)
   })
 
-  promise('what was typed before the end of a session is not typed into the next', async (stage) => {
+  promise('input typed before the end of a session is not typed into the next', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.consoles().removeMaster(web)
     await stage.type(web, 'for the guest that ended')
@@ -127,7 +127,7 @@ function terminalContract(promise: Promised): void {
     )
   })
 
-  promise('the next terminal has the size that the session was given last', async (stage) => {
+  promise('the next terminal has the size that was set last in the session', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.resize(web, { cols: 132, rows: 50 })
     await stage.consoles().removeMaster(web)
@@ -143,7 +143,7 @@ function terminalContract(promise: Promised): void {
 
 function placesContract(promise: Promised): void {
   promise(
-    'a VM that finds no place is told apart, and a place that is given up is for others',
+    'a VM without a free place is reported separately, and a place that is given up serves others',
     async (stage) => {
       await stage.limit(1)
       const consoles = stage.consoles()
@@ -163,32 +163,29 @@ function placesContract(promise: Promised): void {
     },
   )
 
-  promise(
-    'of VMs that found no place, the one that waits longest is told when one is free',
-    async (stage) => {
-      await stage.limit(1)
-      const consoles = stage.consoles()
-      const refused = (id: VmId): Promise<void> => assert.rejects(consoles.ensureMaster(id), HostFault)
-      await consoles.ensureMaster(web)
-      await refused(other)
-      await refused(third)
-      await consoles.removeMaster(web)
-      assert.deepEqual(await stage.offered(), [other])
-      await consoles.ensureMaster(web)
-      await consoles.endSession(web)
-      assert.deepEqual(await stage.offered(), [other, third], 'each is told once')
-      await consoles.ensureMaster(web)
-      await refused(other)
-      await consoles.endSession(other)
-      await consoles.removeMaster(web)
-      assert.deepEqual(await stage.offered(), [other, third], 'a VM that stopped waits no more')
-      await consoles.ensureMaster(web)
-      await refused(third)
-      await refused(other)
-      await consoles.removeMaster(web)
-      await consoles.ensureMaster(other)
-      await consoles.endSession(third)
-      assert.deepEqual(await stage.offered(), [other, third, third], 'a VM that has a place waits no more')
-    },
-  )
+  promise('a free place is offered to the VM that has waited longest', async (stage) => {
+    await stage.limit(1)
+    const consoles = stage.consoles()
+    const refused = (id: VmId): Promise<void> => assert.rejects(consoles.ensureMaster(id), HostFault)
+    await consoles.ensureMaster(web)
+    await refused(other)
+    await refused(third)
+    await consoles.removeMaster(web)
+    assert.deepEqual(await stage.offered(), [other])
+    await consoles.ensureMaster(web)
+    await consoles.endSession(web)
+    assert.deepEqual(await stage.offered(), [other, third], 'each is told once')
+    await consoles.ensureMaster(web)
+    await refused(other)
+    await consoles.endSession(other)
+    await consoles.removeMaster(web)
+    assert.deepEqual(await stage.offered(), [other, third], 'a VM that stopped waits no more')
+    await consoles.ensureMaster(web)
+    await refused(third)
+    await refused(other)
+    await consoles.removeMaster(web)
+    await consoles.ensureMaster(other)
+    await consoles.endSession(third)
+    assert.deepEqual(await stage.offered(), [other, third, third], 'a VM that has a place waits no more')
+  })
 }

@@ -4,21 +4,21 @@ import type { WindowSize } from '../../src/core/console/window-size.ts'
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { Consoles } from '../../src/ports/consoles.ts'
 
-/** What of consoles may be asked from another process. */
+/** The part of consoles that another process can call. */
 export type AskedConsoles = Omit<Consoles, 'session' | 'lastSession' | 'onSession' | 'onPlace'>
 
-/** What one listener heard of one session. */
+/** Output that one listener heard of one session. */
 export type Heard = {
   readonly session: string
-  /** Where it began to read. */
+  /** Offset from which the listener read. */
   readonly from: number
   text: string
-  /** How much more there was to read when the end was told. */
+  /** Bytes that were still unread when the end was reported. */
   unreadAtEnd?: number
   rooms: number
 }
 
-/** A session as it is, with its output from an offset on. */
+/** State of a session, with its output from an offset on. */
 export type SessionView = {
   readonly session: string
   readonly start: number
@@ -29,31 +29,31 @@ export type SessionView = {
 
 type Soon<T> = T | Promise<T>
 
-/** Consoles under test, and what guests, viewers, systemd and restarts of the daemon do to them. */
+/** Consoles under test, and the actions of guests, viewers, systemd and restarts of the daemon on them. */
 export type ConsolesStage = {
-  /** Of the daemon's present life. */
+  /** Returns the consoles of the daemon's present life. */
   consoles(): AskedConsoles
   view(id: VmId, since: number): Soon<SessionView | undefined>
-  /** What the newest session said, over or not. */
+  /** Returns the output of the newest session, whether it is over or not. */
   last(id: VmId): Soon<string | undefined>
-  /** What a follower heard of each session of a VM in the daemon's present life. */
+  /** Returns what a follower heard of each session of a VM in the daemon's present life. */
   heard(id: VmId): Soon<readonly Heard[]>
-  /** VMs that were told of a free place in the daemon's present life, in order. */
+  /** Returns the VMs that were offered a free place in the daemon's present life, in order. */
   offered(): Soon<readonly VmId[]>
   type(id: VmId, text: string): Soon<void>
   resize(id: VmId, size: WindowSize): Soon<void>
-  /** A program on the VM's terminal writes, reads all that was typed, or does not, and looks at its window. */
+  /** A program on the VM's terminal writes, starts or stops reading its input, and reports its window. */
   say(id: VmId, text: string): Soon<void>
   readInput(id: VmId, reading: boolean): Soon<void>
   typed(id: VmId): Soon<string>
   window(id: VmId): Soon<WindowSize>
-  /** systemd loses what it kept. */
+  /** Makes systemd lose the console that it kept. */
   drop(id: VmId): Soon<void>
-  /** systemd keeps nothing more, until told otherwise. */
+  /** Makes systemd refuse to store further consoles, until set back. */
   refuse(refusing: boolean): Soon<void>
-  /** systemd has so many places from now on. */
+  /** Sets how many places systemd has from now on. */
   limit(places: number): Soon<void>
-  /** The daemon dies without a word, and the next one adopts what is stored; resolves with how many that were. */
+  /** Kills the daemon without warning; the next one adopts the stored consoles. Resolves with their number. */
   restart(): Soon<number>
 }
 
@@ -61,7 +61,7 @@ export const web = 'web-1' as VmId
 export const other = 'web-2' as VmId
 export const third = 'web-3' as VmId
 
-/** All that is kept, once that is so of it. */
+/** Waits until `isDone` accepts the kept output, and returns it. */
 export const history = async (
   stage: ConsolesStage,
   id: VmId,
@@ -74,7 +74,7 @@ export async function viewOf(stage: ConsolesStage, id: VmId, since = 0): Promise
   return view
 }
 
-/** The newest session that the follower of this life knows, once that is so of it. */
+/** Waits until `isSo` accepts the newest session that the follower of this life knows, and returns it. */
 export async function heardOf(
   stage: ConsolesStage,
   id: VmId,

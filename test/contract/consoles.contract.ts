@@ -15,7 +15,7 @@ const isUnprotected = (error: unknown): boolean =>
 const pathOf = (state: ConsoleState): string | undefined =>
   state.kind === 'stored' ? state.ptsPath : undefined
 
-/** What every implementation of consoles promises; `set` makes a stage and registers its own cleaning up. */
+/** Promises of every implementation of consoles; `set` makes a stage and registers its own clean-up. */
 export function consolesContract(
   name: string,
   set: (t: TestContext) => Promise<ConsolesStage> | ConsolesStage,
@@ -42,7 +42,7 @@ export function consolesContract(
     assert.deepEqual(await stage.consoles().stored(), [web])
   })
 
-  promise('ensuring can be repeated and gives the same terminal', async (stage) => {
+  promise('ensuring a console again gives the same terminal', async (stage) => {
     const ptsPath = await stage.consoles().ensureMaster(web)
     assert.equal(await stage.consoles().ensureMaster(web), ptsPath)
     assert.deepEqual(await stage.consoles().list(), [web])
@@ -68,7 +68,7 @@ export function consolesContract(
     assert.equal(text.length, limits.consoleHistoryBytes)
   })
 
-  promise('a removed console is absent and its output gone; removing can be repeated', async (stage) => {
+  promise('a removed console is absent and its output gone; removal can be repeated', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.consoles().ensureMaster(other)
     await stage.say(web, 'hello')
@@ -83,15 +83,18 @@ export function consolesContract(
     assert.equal((await stage.consoles().inspect(web)).kind, 'stored')
   })
 
-  promise('what systemd does not keep is no console, and leaves nothing behind', async (stage) => {
-    await stage.refuse(true)
-    await assert.rejects(stage.consoles().ensureMaster(web), isUnprotected)
-    assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })
-    assert.deepEqual(await stage.consoles().list(), [])
-    await stage.refuse(false)
-    await stage.consoles().ensureMaster(web)
-    assert.equal((await stage.consoles().inspect(web)).kind, 'stored')
-  })
+  promise(
+    'a console that systemd does not keep counts as absent, and leaves nothing behind',
+    async (stage) => {
+      await stage.refuse(true)
+      await assert.rejects(stage.consoles().ensureMaster(web), isUnprotected)
+      assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })
+      assert.deepEqual(await stage.consoles().list(), [])
+      await stage.refuse(false)
+      await stage.consoles().ensureMaster(web)
+      assert.equal((await stage.consoles().inspect(web)).kind, 'stored')
+    },
+  )
 
   promise('a console that systemd lost is unstored, and is stored again as it is', async (stage) => {
     const ptsPath = await stage.consoles().ensureMaster(web)
@@ -112,7 +115,7 @@ export function consolesContract(
     assert.equal(await stage.consoles().ensureMaster(web), ptsPath)
   })
 
-  promise('the next life of the daemon has the same consoles, and goes on reading them', async (stage) => {
+  promise('the next life of the daemon has the same consoles, and continues to read them', async (stage) => {
     const before = [await stage.consoles().ensureMaster(web), await stage.consoles().ensureMaster(other)]
     assert.equal(await stage.restart(), 2)
     const after = [await stage.consoles().inspect(web), await stage.consoles().inspect(other)]

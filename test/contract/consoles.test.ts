@@ -21,7 +21,7 @@ const web = 'web-1' as VmId
 
 type Life = { readonly consoles: Consoles; readonly follower: ConsoleFollower }
 
-/** The viewers' side, where that is this process. */
+/** The viewers' side, when it is in this process. */
 function sessionsOf(
   life: () => Life,
 ): Pick<ConsolesStage, 'view' | 'last' | 'heard' | 'offered' | 'type' | 'resize'> {
@@ -65,7 +65,7 @@ consolesContract('fake consoles', () => {
   }
 })
 
-test('fake consoles: a planned fault is met once, before or after the effect', async () => {
+test('fake consoles: a planned fault happens once, before or after the effect', async () => {
   const consoles = new FakeConsoles()
   const fault = new HostFault('console_unprotected', 'storing console-web-1 with systemd')
   consoles.failNext('ensureMaster', fault)
@@ -76,7 +76,7 @@ test('fake consoles: a planned fault is met once, before or after the effect', a
   assert.equal((await consoles.inspect(web)).kind, 'stored')
 })
 
-/** Real ptys; only systemd is not there. */
+/** Real ptys; only systemd is missing. */
 consolesContract('console masters', (t) => {
   const store = new MemoryDescriptorStore()
   const runDirectory = mkdtempSync(join(tmpdir(), 'consoles-'))

@@ -6,15 +6,15 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { Sha256 } from '../../src/core/vm/ids.ts'
 import type { HostFigures } from '../../src/ports/host-figures.ts'
 
-/** Figures under test, and what is done to the host they are of. */
+/** Figures under test, and the actions of the test on their host. */
 export type FiguresStage = {
   readonly figures: HostFigures
   readonly poolId: string
-  /** Puts an image of so many bytes into the pool. */
+  /** Puts an image of that many bytes into the pool. */
   addImage(sha256: Sha256, bytes: number): Promise<void> | void
-  /** Takes the pool out of sight, as an unmount does, or back. */
+  /** Hides the pool, as an unmount does, or brings it back. */
   setInSight(inSight: boolean): Promise<void> | void
-  /** The host gets an address, or loses it. */
+  /** Gives the host an address, or takes it away. */
   addAddress(address: string): Promise<void> | void
   removeAddress(address: string): Promise<void> | void
 }
@@ -25,7 +25,7 @@ const second = 'b'.repeat(64) as Sha256
 const isStorageFault = (error: unknown): boolean =>
   error instanceof HostFault && error.code === 'storage_inspection_failed'
 
-/** What all figures of a host promise; `set` makes a stage and registers its own cleaning up. */
+/** Promises of all figures of a host; `set` makes a stage and registers its own clean-up. */
 export function figuresContract(
   name: string,
   set: (t: TestContext) => Promise<FiguresStage> | FiguresStage,
@@ -36,7 +36,7 @@ export function figuresContract(
   }
 
   promise(
-    'memory and CPUs are whole numbers above zero, and no more is available than there is',
+    'memory and CPUs are whole numbers above zero, and available memory does not exceed the total',
     async (stage) => {
       const memory = await stage.figures.memory()
       assert.ok(Number.isInteger(memory.totalMib) && memory.totalMib > 0)
@@ -55,7 +55,7 @@ export function figuresContract(
     assert.ok(pool.availableMib <= pool.totalMib)
   })
 
-  promise('images are listed by digest, their length rounded up', async (stage) => {
+  promise('images are listed by digest, with their length rounded up', async (stage) => {
     assert.deepEqual(await stage.figures.images(), [])
     await stage.addImage(second, 1)
     await stage.addImage(first, 2 * 1024 * 1024)
@@ -65,7 +65,7 @@ export function figuresContract(
     ])
   })
 
-  promise('a pool that is out of sight has no figures, and has them again when it is back', async (stage) => {
+  promise('a hidden pool has no figures, and has them again when it is back', async (stage) => {
     const before = await stage.figures.pool()
     await stage.addImage(first, 1)
     await stage.setInSight(false)
@@ -89,7 +89,7 @@ export function figuresContract(
     }
   })
 
-  promise('the machine is told without a path', async ({ figures }) => {
+  promise('the figures of the machine contain no path', async ({ figures }) => {
     const { kernel, architecture, monitor } = await figures.machine()
     for (const word of [kernel, architecture, monitor.program, monitor.accelerator])
       assert.match(word, /^[^/]+$/)

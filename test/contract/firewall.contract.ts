@@ -8,21 +8,21 @@ import type { DeviceName, MacAddress } from '../../src/core/vm/ids.ts'
 import type { Firewall } from '../../src/ports/network.ts'
 import { until } from './until.ts'
 
-/** A host under test, and what an administrator may do to its table. */
+/** A host under test, and the changes that an administrator may make to its table. */
 export type FirewallStage = {
-  /** The firewall of a daemon that starts now and knows these guests from its store. */
+  /** Starts the firewall of a new daemon that knows these guests from its store. */
   daemon(guests: readonly GuestRule[]): Firewall
-  /** Ends the last of these daemons in order; the others are as good as killed. */
+  /** Stops the last of these daemons in order; the others count as killed. */
   stop(): void
-  /** Devices whose guest is let through, as the host itself tells. */
+  /** Devices whose guest is let through, as the host itself reports. */
   letThrough(): Promise<readonly string[]> | readonly string[]
   flush(): Promise<void> | void
   alter(): Promise<void> | void
-  /** Packets of a guest that the table drops. Once for each guest. */
+  /** Sends packets of a guest that the table drops. Works once for each guest. */
   drop(device: DeviceName, drops: GuestDrops): Promise<void> | void
-  /** A change to some other table. */
+  /** Changes some other table. */
   touchOthers(): Promise<void> | void
-  /** Makes the next change of the table fail; the returned function heals it. */
+  /** Makes the next change of the table fail; the returned function removes the cause. */
   breakChanges(): Promise<() => Promise<void>> | (() => void)
 }
 
@@ -47,7 +47,7 @@ const noDrops = { spoofedPackets: 0, inboundPackets: 0 }
 
 const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 
-/** What every firewall promises; `set` makes a stage and registers its own cleaning up. */
+/** Promises of every firewall; `set` makes a stage and registers its own clean-up. */
 export function firewallContract(
   name: string,
   set: (t: TestContext) => Promise<FirewallStage> | FirewallStage,
@@ -58,17 +58,14 @@ export function firewallContract(
   }
   const { device } = guest
 
-  promise(
-    'before anything was written there is no table, and it is known what will be in it',
-    async (stage) => {
-      const firewall = stage.daemon([guest])
-      assert.deepEqual(await firewall.inspect(device), { kind: 'absent', rule: guest })
-      assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'absent' })
-      assert.deepEqual(await stage.letThrough(), [])
-    },
-  )
+  promise('before the first write there is no table, and its future content is known', async (stage) => {
+    const firewall = stage.daemon([guest])
+    assert.deepEqual(await firewall.inspect(device), { kind: 'absent', rule: guest })
+    assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'absent' })
+    assert.deepEqual(await stage.letThrough(), [])
+  })
 
-  promise('a guest is let through, with all the others that there are', async (stage) => {
+  promise('a guest is let through, together with all other guests', async (stage) => {
     const firewall = stage.daemon([otherGuest])
     await firewall.ensureGuest(guest)
     assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: guest })
@@ -82,14 +79,14 @@ export function firewallContract(
     assert.deepEqual(await firewall.inspect(device), { kind: 'intact' })
   })
 
-  promise('ensuring can be repeated', async (stage) => {
+  promise('ensuring a guest can be repeated', async (stage) => {
     const firewall = stage.daemon([])
     await firewall.ensureGuest(guest)
     await firewall.ensureGuest(guest)
     assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: guest })
   })
 
-  promise('a changed rule replaces the old, and may lose an address', async (stage) => {
+  promise('a changed rule replaces the old one, and may lose an address', async (stage) => {
     const { ipv6Address: _, ...ipv4Only } = guest
     const firewall = stage.daemon([guest])
     await firewall.ensureGuest(guest)
@@ -100,7 +97,7 @@ export function firewallContract(
   })
 
   promise(
-    'a removed guest is no longer let through, and the others are; removing can be repeated',
+    'a removed guest is no longer let through, and the others still are; removal can be repeated',
     async (stage) => {
       const firewall = stage.daemon([guest, otherGuest])
       await firewall.ensureGuest(guest)
@@ -120,7 +117,7 @@ export function firewallContract(
     assert.deepEqual(await stage.letThrough(), [otherGuest.device])
   })
 
-  promise('calls at the same time all come into force', async (stage) => {
+  promise('concurrent calls all come into force', async (stage) => {
     const rules = Array.from({ length: 20 }, (_, i) => ({
       device: `vmt${100_010 + i}` as DeviceName,
       macAddress: `02:76:00:00:00:${(i + 16).toString(16)}` as MacAddress,
@@ -139,18 +136,15 @@ export function firewallContract(
     assert.deepEqual(await stage.letThrough(), kept)
   })
 
-  promise(
-    'a table that somebody took away is absent, and is written again with all guests',
-    async (stage) => {
-      const firewall = stage.daemon([otherGuest])
-      await firewall.ensureGuest(guest)
-      await stage.flush()
-      assert.deepEqual(await firewall.inspect(device), { kind: 'absent', rule: guest })
-      await firewall.ensureGuest(guest)
-      assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: guest })
-      assert.deepEqual(await stage.letThrough(), [device, otherGuest.device])
-    },
-  )
+  promise('a table that somebody removed is absent, and is written again with all guests', async (stage) => {
+    const firewall = stage.daemon([otherGuest])
+    await firewall.ensureGuest(guest)
+    await stage.flush()
+    assert.deepEqual(await firewall.inspect(device), { kind: 'absent', rule: guest })
+    await firewall.ensureGuest(guest)
+    assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: guest })
+    assert.deepEqual(await stage.letThrough(), [device, otherGuest.device])
+  })
 
   promise('a table that somebody changed is altered until it is written again', async (stage) => {
     const firewall = stage.daemon([])
@@ -173,7 +167,7 @@ export function firewallContract(
     assert.deepEqual(await stage.letThrough(), [device, otherGuest.device])
   })
 
-  promise('a daemon that starts knows the table again that the one before left', async (stage) => {
+  promise('a new daemon recognises the table that the previous daemon left', async (stage) => {
     const firewall = stage.daemon([guest])
     await firewall.ensureGuest({ ...otherGuest, inbound })
     stage.stop()
@@ -190,21 +184,18 @@ export function firewallContract(
     assert.deepEqual(await successor.inspect(device), { kind: 'altered' })
   })
 
-  promise(
-    'a daemon that starts sees that the table was altered since the one before stopped',
-    async (stage) => {
-      await stage.daemon([]).ensureGuest(guest)
-      stage.stop()
-      await stage.alter()
-      const successor = stage.daemon([guest])
-      assert.deepEqual(await successor.inspect(device), { kind: 'altered' })
-      await successor.ensureGuest(guest)
-      assert.deepEqual(await successor.inspect(device), { kind: 'intact', rule: guest })
-    },
-  )
+  promise('a new daemon sees that the table was altered since the previous daemon stopped', async (stage) => {
+    await stage.daemon([]).ensureGuest(guest)
+    stage.stop()
+    await stage.alter()
+    const successor = stage.daemon([guest])
+    assert.deepEqual(await successor.inspect(device), { kind: 'altered' })
+    await successor.ensureGuest(guest)
+    assert.deepEqual(await successor.inspect(device), { kind: 'intact', rule: guest })
+  })
 
   promise(
-    'a daemon that starts after one that was killed knows no table before it wrote it',
+    'a daemon that starts after a killed one recognises no table before it writes one',
     async (stage) => {
       await stage.daemon([]).ensureGuest(guest)
       stage.stop()
@@ -218,7 +209,7 @@ export function firewallContract(
     },
   )
 
-  promise('what could not be brought into force comes with the next call', async (stage) => {
+  promise('a change that failed comes into force with the next call', async (stage) => {
     const firewall = stage.daemon([])
     await firewall.ensureGuest(guest)
     const heal = await stage.breakChanges()
@@ -229,19 +220,22 @@ export function firewallContract(
     assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'intact', rule: otherGuest })
   })
 
-  promise('what others may open to a guest is part of its rule, and may be all or nothing', async (stage) => {
-    const firewall = stage.daemon([])
-    for (const rule of [{ ...guest, inbound }, { ...guest, inbound: [] }, guest, { ...guest, inbound }]) {
-      await firewall.ensureGuest(rule)
-      assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule })
-    }
-    await stage.touchOthers()
-    assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: { ...guest, inbound } })
-    await firewall.removeGuest(device)
-    assert.deepEqual(await firewall.inspect(device), { kind: 'intact' })
-  })
+  promise(
+    'the inbound traffic that a guest accepts is part of its rule, and may be all or none',
+    async (stage) => {
+      const firewall = stage.daemon([])
+      for (const rule of [{ ...guest, inbound }, { ...guest, inbound: [] }, guest, { ...guest, inbound }]) {
+        await firewall.ensureGuest(rule)
+        assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule })
+      }
+      await stage.touchOthers()
+      assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: { ...guest, inbound } })
+      await firewall.removeGuest(device)
+      assert.deepEqual(await firewall.inspect(device), { kind: 'intact' })
+    },
+  )
 
-  promise('a table that was taken away comes back with the rules of all guests', async (stage) => {
+  promise('a table that was removed comes back with the rules of all guests', async (stage) => {
     const rules = [
       { ...guest, inbound },
       { ...otherGuest, inbound: [] },
@@ -255,7 +249,7 @@ export function firewallContract(
     }
   })
 
-  promise('what is dropped is counted for its guest', async (stage) => {
+  promise('dropped packets are counted for their guest', async (stage) => {
     const firewall = stage.daemon([otherGuest])
     await firewall.ensureGuest(guest)
     assert.deepEqual(await firewall.counters(device), noDrops)
@@ -264,21 +258,24 @@ export function firewallContract(
     assert.deepEqual(await firewall.counters(otherGuest.device), noDrops)
   })
 
-  promise('counters go on over changes, to the guest or to others, and to the next daemon', async (stage) => {
-    const firewall = stage.daemon([guest])
-    await firewall.ensureGuest(otherGuest)
-    const drops = { spoofedPackets: 3, inboundPackets: 5 }
-    await stage.drop(device, drops)
-    await firewall.ensureGuest({ ...guest, ipv4Address: '192.0.2.20' })
-    await firewall.removeGuest(otherGuest.device)
-    assert.deepEqual(await firewall.counters(device), drops)
-    await stage.alter()
-    await firewall.ensureGuest(guest)
-    assert.deepEqual(await firewall.counters(device), drops)
-    const successor = stage.daemon([guest])
-    await successor.ensureGuest(otherGuest)
-    assert.deepEqual(await successor.counters(device), drops)
-  })
+  promise(
+    'counters continue over changes to the guest or to others, and into the next daemon',
+    async (stage) => {
+      const firewall = stage.daemon([guest])
+      await firewall.ensureGuest(otherGuest)
+      const drops = { spoofedPackets: 3, inboundPackets: 5 }
+      await stage.drop(device, drops)
+      await firewall.ensureGuest({ ...guest, ipv4Address: '192.0.2.20' })
+      await firewall.removeGuest(otherGuest.device)
+      assert.deepEqual(await firewall.counters(device), drops)
+      await stage.alter()
+      await firewall.ensureGuest(guest)
+      assert.deepEqual(await firewall.counters(device), drops)
+      const successor = stage.daemon([guest])
+      await successor.ensureGuest(otherGuest)
+      assert.deepEqual(await successor.counters(device), drops)
+    },
+  )
 
   promise('the counters of a guest end with it', async (stage) => {
     const firewall = stage.daemon([guest])
@@ -290,7 +287,7 @@ export function firewallContract(
     assert.deepEqual(await firewall.counters(device), noDrops)
   })
 
-  promise('of a table that is not as it was written, no figure is told', async (stage) => {
+  promise('a table that is not as it was written gives no counters', async (stage) => {
     const firewall = stage.daemon([guest])
     await assert.rejects(firewall.counters(device), isFault('firewall_failed'))
     await firewall.ensureGuest(guest)
@@ -298,7 +295,7 @@ export function firewallContract(
     await assert.rejects(firewall.counters(device), isFault('firewall_failed'))
   })
 
-  promise('somebody who changes the table or takes it away is noticed', async (stage) => {
+  promise('a change or removal of the table by somebody else is noticed', async (stage) => {
     const firewall = stage.daemon([guest])
     const notices = { count: 0 }
     firewall.watch(() => notices.count++)
@@ -315,7 +312,7 @@ export function firewallContract(
     }
   })
 
-  promise('neither changes of our own nor those to other tables are news', async (stage) => {
+  promise('neither our own changes nor those to other tables are reported', async (stage) => {
     const firewall = stage.daemon([])
     const notices = { count: 0 }
     firewall.watch(() => notices.count++)
@@ -324,7 +321,7 @@ export function firewallContract(
     await firewall.ensureGuest(otherGuest)
     await firewall.ensureGuest({ ...guest, inbound: [] })
     await firewall.removeGuest(otherGuest.device)
-    // News come in order: by that of the alteration all before it have been judged.
+    // News come in order. Once the alteration is reported, all earlier changes have been judged.
     await stage.alter()
     await until(
       () => notices.count,

@@ -28,7 +28,7 @@ firewallContract('fake firewall', () => {
   }
 })
 
-test('fake firewall: a planned fault is met once, before or after the effect', async () => {
+test('fake firewall: a planned fault happens once, before or after the effect', async () => {
   const firewall = new FakeFirewall()
   firewall.failNext('ensureGuest', fault, 'before')
   await assert.rejects(firewall.ensureGuest(guest), fault)

@@ -7,7 +7,7 @@ import type { SshFailure } from '../../src/core/console/ssh-failure.ts'
 import type { GuestShell, GuestShells, ShellEnd, ShellRequest } from '../../src/ports/guest-shells.ts'
 import { until } from './until.ts'
 
-/** A guest to log in to as `root`, and the hands that work in it. */
+/** A guest that accepts logins as `root`, and the test's control over it. */
 export type GuestStage = {
   readonly shells: GuestShells
   readonly address: string
@@ -15,11 +15,11 @@ export type GuestStage = {
   readonly unroutable: string
   hostKey(): string
   changeHostKey(): void
-  /** How connections fail from now on. */
+  /** Sets how connections fail from now on. */
   fail(
     how: Exclude<SshFailure['kind'], 'no_route' | 'host_key_refused' | 'key_refused'>,
   ): Promise<void> | void
-  /** The newest shell, from inside. */
+  /** Returns the newest shell, from inside the guest. */
   inside(): Promise<InsideShell>
   /** Connections that the guest holds open. */
   connections(): number
@@ -29,7 +29,7 @@ export type InsideShell = {
   readonly sizes: readonly WindowSize[]
   readonly input: Buffer
   readonly isClosed: boolean
-  /** What it has written and could not send, in bytes. */
+  /** Bytes that the guest has written and could not send. */
   readonly unsent: number
   say(text: string | Uint8Array): void
   readInput(reading: boolean): void
@@ -39,7 +39,7 @@ export type InsideShell = {
 const window: WindowSize = { cols: 100, rows: 30 }
 const never = new AbortController().signal
 
-/** A viewer's end: what was heard of a shell. */
+/** A viewer's end: records what a shell said. */
 type Heard = { readonly output: Buffer; readonly length: number; readonly ends: readonly ShellEnd[] }
 
 function attach(shell: GuestShell): Heard {
@@ -87,7 +87,7 @@ async function assertFails(
 
 type Promised = (what: string, body: (stage: GuestStage) => Promise<void>) => void
 
-/** What every implementation of guest shells promises; `set` makes a stage and registers its own cleaning up. */
+/** Promises of every implementation of guest shells; `set` makes a stage and registers its own clean-up. */
 export function guestShellsContract(
   name: string,
   set: (t: TestContext) => Promise<GuestStage> | GuestStage,
@@ -148,7 +148,7 @@ function terminalPromises(promised: Promised): void {
     const inside = await stage.inside()
     inside.say('welcome')
     inside.end({ kind: 'exited', status: 0 })
-    // A later connection has come and gone: all that was said is here.
+    // A later connection has come and gone, so all earlier output is here.
     ;(await opened(stage)).close()
     const heard = attach(shell)
     await until(
@@ -280,7 +280,7 @@ function boundPromises(promised: Promised): void {
     inside.readInput(false)
     const piece = Buffer.alloc(64 * 1024, 'p')
     let written = 0
-    // Of a real guest, kernels and windows hold some of it.
+    // With a real guest, kernels and windows hold some of the output.
     while (shell.inputWaiting <= limits.consoleInputBytesMax && written < 64 * 1024 * 1024) {
       shell.write(piece)
       written += piece.length

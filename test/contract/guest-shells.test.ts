@@ -25,7 +25,7 @@ guestShellsContract('fake guest shells', () => {
 
 const key = newSshKey()
 
-/** The driver and a real SSH server; only the guest around it is not there. */
+/** The driver and a real SSH server; only the guest around it is missing. */
 guestShellsContract('SSH shells', async (t) => {
   const server = await SshServer.start(key.publicKey)
   const newShells = (connectMs: number): SshShells => new SshShells({ ...key, port: server.port, connectMs })
@@ -36,7 +36,7 @@ guestShellsContract('SSH shells', async (t) => {
       return shells
     },
     address: '127.0.0.1',
-    // Of broadcast, the kernel says at once that TCP has no way there.
+    // For a broadcast address, the kernel says at once that TCP cannot reach it.
     unroutable: '255.255.255.255',
     hostKey: () => server.fingerprint,
     changeHostKey: () => server.changeHostKey(),

@@ -13,7 +13,7 @@ type Promises = {
   readonly reaches: (monitor: Monitor, vm: VmId, kind: MonitorState['kind']) => Promise<MonitorState>
 }
 
-/** What every monitor promises of the file systems in a guest. */
+/** Promises of every monitor about the file systems in a guest. */
 export function freezePromises({ promise, reaches }: Promises): void {
   const started = async ({ monitor, start }: MonitorStage): Promise<void> => {
     await start(id, { paused: false })
@@ -38,7 +38,7 @@ export function freezePromises({ promise, reaches }: Promises): void {
     assert.equal(await write(id), 'written')
   })
 
-  promise('a freeze that is aborted leaves nothing frozen', async (stage) => {
+  promise('an aborted freeze leaves nothing frozen', async (stage) => {
     const { monitor, useDisk, write } = stage
     await started(stage)
     await useDisk(id)
@@ -70,7 +70,7 @@ export function freezePromises({ promise, reaches }: Promises): void {
     },
   )
 
-  promise('in a guest that is over nothing is frozen', async (stage) => {
+  promise('a guest that has ended has nothing frozen', async (stage) => {
     const { monitor, end } = stage
     const isOver = async (): Promise<void> => {
       assert.equal(await monitor.freezeFileSystems(id, never), 'none')

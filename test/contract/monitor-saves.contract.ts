@@ -10,7 +10,7 @@ const never = new AbortController().signal
 
 const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 
-/** A guest that ran and stands still, and what it has in its memory. */
+/** A paused guest that has run, and the content of its memory. */
 async function standing(
   { monitor, start, memory }: MonitorStage,
   reaches: Promises['reaches'],
@@ -28,9 +28,9 @@ type Promises = {
   readonly reaches: (monitor: Monitor, vm: VmId, kind: MonitorState['kind']) => Promise<MonitorState>
 }
 
-/** What every monitor promises of a guest that is saved, whatever becomes of it afterwards. */
+/** Promises of every monitor about a guest that is saved, whatever happens to it afterwards. */
 export function savePromises({ disk, promise, reaches }: Promises): void {
-  promise('a guest that was saved can go on where it is, and be saved again', async (stage) => {
+  promise('a saved guest can continue in place, and can be saved again', async (stage) => {
     const { monitor, memory, saveFile } = stage
     const before = await standing(stage, reaches)
     for (const _ of [1, 2]) {
@@ -42,14 +42,14 @@ export function savePromises({ disk, promise, reaches }: Promises): void {
     }
   })
 
-  promise('a guest that runs is not saved', async ({ monitor, start, saveFile }) => {
+  promise('a running guest is not saved', async ({ monitor, start, saveFile }) => {
     await start(id, { paused: false })
     await reaches(monitor, id, 'running')
     await assert.rejects(monitor.save(id, saveFile(id), never), isFault('save_failed'))
     assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
   })
 
-  promise('an aborted save leaves a guest that stands still and can go on', async (stage) => {
+  promise('an aborted save leaves a paused guest that can continue', async (stage) => {
     const { monitor, memory, saveFile } = stage
     const before = await standing(stage, reaches)
     const reason = new Error('a packet came')
@@ -59,16 +59,16 @@ export function savePromises({ disk, promise, reaches }: Promises): void {
     await assert.rejects(saving, reason)
     await assert.rejects(monitor.save(id, saveFile(id), AbortSignal.abort(reason)), reason)
     assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
-    // It is over: another can begin.
+    // The aborted save is over: another one can begin.
     await monitor.save(id, saveFile(id), never)
     await monitor.ensureRunning(id, never)
     assert.equal(await memory(id), before)
   })
 }
 
-/** What every monitor promises of a guest that goes on from what was saved. */
+/** Promises of every monitor about a guest that continues from a saved state. */
 export function restorePromises({ disk, promise, reaches }: Promises): void {
-  promise('a saved guest goes on in another process with the memory it had', async (stage) => {
+  promise('a saved guest continues in another process with the memory it had', async (stage) => {
     const { monitor, start, end, memory, saveFile } = stage
     const before = await standing(stage, reaches)
     const saving = await monitor.save(id, saveFile(id), never)
@@ -84,7 +84,7 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
     assert.equal(await memory(id), before)
   })
 
-  promise('a guest that was restored and has not run sees its disk grow, and is limited', async (stage) => {
+  promise('a restored guest that has not run sees its disk grow, and can be limited', async (stage) => {
     const { monitor, start, end, memory, saveFile, growFile } = stage
     const before = await standing(stage, reaches)
     await monitor.save(id, saveFile(id), never)
@@ -101,7 +101,7 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
     assert.equal(await memory(id), before)
   })
 
-  promise('a guest comes to stand still when it is restored, whoever waits for it', async (stage) => {
+  promise('a restored guest ends up paused, even if no caller waits for it', async (stage) => {
     const { monitor, start, end, saveFile } = stage
     await standing(stage, reaches)
     await monitor.save(id, saveFile(id), never)
@@ -130,7 +130,7 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
     monitor.tellTime(id)
   })
 
-  promise('whoever waits for a guest to be restored can go', async ({ monitor }) => {
+  promise('a caller can stop waiting for a guest to be restored', async ({ monitor }) => {
     const reason = new Error('the VM is being deleted')
     await assert.rejects(monitor.ensureRestored(id, AbortSignal.abort(reason)), reason)
   })

@@ -14,7 +14,7 @@ import type { MonitorStage } from './monitor-stage.ts'
 export const DISK_MIB = 64
 const disk = { sizeMib: DISK_MIB }
 
-/** A guest that boots under emulation on a busy host writes late. */
+/** Allows for a guest that boots under emulation on a busy host and writes late. */
 const STALL_MS = 60_000
 
 const id = 'web-1' as VmId
@@ -40,14 +40,17 @@ const promises =
 
 type Promised = ReturnType<typeof promises>
 
-/** What every monitor promises of saved guests. Part of {@link monitorContract}; alone for another form of the file. */
+/**
+ * Promises of every monitor about saved guests. Part of {@link monitorContract}; called alone for another form of the
+ * file.
+ */
 export function saveContract(name: string, set: SetStage, options: Options = {}): void {
   const promise = promises(name, set, options)
   savePromises({ disk, promise, reaches })
   restorePromises({ disk, promise, reaches })
 }
 
-/** What every monitor promises; `set` makes a stage and registers its own cleaning up. */
+/** Promises of every monitor; `set` makes a stage and registers its own clean-up. */
 export function monitorContract(name: string, set: SetStage, options: Options = {}): void {
   const promise = promises(name, set, options)
   powerPromises(promise)
@@ -63,12 +66,12 @@ function powerPromises(promise: Promised): void {
     assert.deepEqual(await monitor.inspect(id), { kind: 'silent' })
   })
 
-  promise('a started guest comes to run', async ({ monitor, start }) => {
+  promise('a started guest reaches the running state', async ({ monitor, start }) => {
     await start(id, { paused: false })
     assert.deepEqual(await reaches(monitor, id, 'running'), { kind: 'running', disk })
   })
 
-  promise('a guest that is started paused stands still until it is let go', async ({ monitor, start }) => {
+  promise('a guest that is started paused stays paused until it is resumed', async ({ monitor, start }) => {
     await start(id, { paused: true })
     assert.deepEqual(await reaches(monitor, id, 'paused'), { kind: 'paused', disk })
     await monitor.ensureRunning(id, never)
@@ -92,14 +95,14 @@ function powerPromises(promise: Promised): void {
 }
 
 function changePromises(promise: Promised): void {
-  promise('one VM is changed and not its neighbour', async ({ monitor, start }) => {
+  promise('a change applies to one VM and not to its neighbour', async ({ monitor, start }) => {
     await Promise.all([start(id, { paused: false }), start(other, { paused: false })])
     await Promise.all([reaches(monitor, id, 'running'), reaches(monitor, other, 'running')])
     await monitor.ensurePaused(id, never)
     assert.deepEqual(await monitor.inspect(other), { kind: 'running', disk })
   })
 
-  promise('a monitor that ended is silent, and answers again when it was started again', async (stage) => {
+  promise('a monitor that ended is silent, and answers again after the next start', async (stage) => {
     const { monitor, start, end } = stage
     await start(id, { paused: false })
     await reaches(monitor, id, 'running')
@@ -158,7 +161,7 @@ function diskPromises(promise: Promised): void {
       await reaches(monitor, id, kind)
     }
 
-    promise(`a ${kind} guest sees its disk grow when it is told, and not before`, async (stage) => {
+    promise(`a ${kind} guest sees its disk grow when it is notified, and not before`, async (stage) => {
       const { monitor, growFile } = stage
       await started(stage)
       await growFile(id, 128)
@@ -207,7 +210,7 @@ function diskPromises(promise: Promised): void {
 
 function fullPoolPromise(promise: Promised): void {
   promise(
-    'a guest whose pool is full stands still and lives, until there is room and it is told',
+    'a guest whose pool is full pauses and lives, until there is room and it is resumed',
     async (stage) => {
       const { monitor, start, fillPool, makeRoom } = stage
       const reported: VmId[] = []

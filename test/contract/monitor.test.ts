@@ -30,7 +30,7 @@ monitorContract('fake monitor', async () => {
   }
 })
 
-test('fake monitor: a planned fault is met once, before or after the effect', async () => {
+test('fake monitor: a planned fault happens once, before or after the effect', async () => {
   const id = 'web-1' as VmId
   const { signal } = new AbortController()
   const fault = new HostFault('monitor_refused', 'pausing VM web-1')
@@ -45,7 +45,7 @@ test('fake monitor: a planned fault is met once, before or after the effect', as
   assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
 })
 
-test('fake monitor: a guest that runs on from a past it had left behind is noted', async () => {
+test('fake monitor: a guest that continues from a state it had already left behind is recorded', async () => {
   const id = 'web-1' as VmId
   const { signal } = new AbortController()
   const monitor = new FakeMonitor()

@@ -10,7 +10,7 @@ import { ANYWHERE } from '../fakes/outbound.ts'
 
 const never = new AbortController().signal
 
-/** An object store in memory that speaks as S3 does over HTTP, as far as signed URLs go. */
+/** An object store in memory that speaks S3 over HTTP, as far as signed URLs need it. */
 export async function serveObjectStore(options: FakeObjectStoreOptions = {}): Promise<{
   readonly world: FakeObjectStore
   stop(): Promise<void>
@@ -23,11 +23,11 @@ export async function serveObjectStore(options: FakeObjectStoreOptions = {}): Pr
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     answerTo(world, new SignedUrl(`${origin}${request.url}`), request).then(
       (outcome) => tell(outcome, response),
-      // The client is gone.
+      // The client closed the connection.
       () => response.destroy(),
     )
   }
-  // A URL that is no good is answered before the body is asked for.
+  // An invalid URL is answered before the body is requested.
   server.on('request', answer).on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     if (world.takes(new SignedUrl(`${origin}${request.url}`))) response.writeContinue()
     answer(request, response)
@@ -82,7 +82,7 @@ function tell(outcome: Outcome, response: ServerResponse): void {
     case 'gone':
     case 'refused':
     case 'not_allowed': {
-      // The fake tells what a server would have answered.
+      // The fake returns the answer that a server would have given.
       const [, status = '500', code = 'InternalError'] = /(\d{3}) \((\w+)\)/.exec(outcome.because) ?? []
       response.writeHead(Number(status)).end(`<?xml version="1.0"?><Error><Code>${code}</Code></Error>`)
     }

@@ -5,15 +5,15 @@ import type { TestContext } from 'node:test'
 import { SignedUrl } from '../../src/core/storage/signed-url.ts'
 import type { ObjectStore, PartBody, PartOutcome } from '../../src/ports/object-store.ts'
 
-/** A multipart upload, as the one sees it who owns the bucket. */
+/** A multipart upload, as seen by the owner of the bucket. */
 export type StagedUpload = {
   readonly partUrl: (number: number) => string
   readonly completeUrl: string
   readonly headUrl: string
-  /** Like `partUrl`, but the store takes it no more. */
+  /** Like `partUrl`, but the store no longer accepts the URL. */
   readonly expiredPartUrl: (number: number) => string
   readonly abort: () => Promise<void> | void
-  /** What another client downloads; undefined where there is no object. */
+  /** Returns what another client downloads; undefined when there is no object. */
   readonly object: () => Promise<Uint8Array | undefined>
 }
 
@@ -25,13 +25,13 @@ export type ObjectStoreStage = {
 
 const never = new AbortController().signal
 
-/** A part that is no last one has 5 MiB at least. */
+/** Smallest size of a part that is not the last one: 5 MiB. */
 const first = randomBytes(5 * 1024 * 1024)
 const second = randomBytes(1000)
 
 const md5Of = (bytes: Uint8Array): string => createHash('md5').update(bytes).digest('hex')
 
-/** In chunks of odd sizes, in one buffer that is used again for each, as the port allows. */
+/** Yields chunks of odd sizes in one buffer that is reused for each, as the port allows. */
 export const bodyOf = (bytes: Uint8Array): PartBody => ({
   bytes: bytes.length,
   async *chunks(signal) {
@@ -49,14 +49,14 @@ export const bodyOf = (bytes: Uint8Array): PartBody => ({
 const put = (store: ObjectStore, url: string, bytes: Uint8Array, md5 = md5Of(bytes)): Promise<PartOutcome> =>
   store.putPart({ url: new SignedUrl(url), body: bodyOf(bytes), md5 }, never)
 
-/** Puts a part that has to be taken; answers what the completion names. */
+/** Puts a part that the store must accept; returns the fields that the completion names. */
 async function stored(store: ObjectStore, { partUrl }: StagedUpload, number: number, bytes: Uint8Array) {
   const outcome = await put(store, partUrl(number), bytes)
   assert.equal(outcome.kind, 'stored', JSON.stringify(outcome))
   return { number, etag: outcome.kind === 'stored' ? outcome.etag : '' }
 }
 
-/** What every object store promises that this host speaks to; `set` makes a stage and registers its own cleaning up. */
+/** Promises of every object store that this host can use; `set` makes a stage and registers its own clean-up. */
 export function objectStoreContract(
   name: string,
   set: (t: TestContext) => Promise<ObjectStoreStage>,
@@ -82,7 +82,7 @@ export function objectStoreContract(
     assert.ok(Buffer.concat([first, second]).equals((await upload.object()) ?? Buffer.alloc(0)))
   })
 
-  promise('a part sent again replaces the one before', async ({ store, openUpload }) => {
+  promise('a part sent again replaces the earlier one', async ({ store, openUpload }) => {
     const upload = await openUpload()
     await stored(store, upload, 1, Buffer.from('the first try'))
     const part = await stored(store, upload, 1, second)
@@ -91,7 +91,7 @@ export function objectStoreContract(
   })
 
   promise(
-    'completing again says completed again, or that the upload is gone',
+    'a repeated completion says completed again, or that the upload is gone',
     async ({ store, openUpload }) => {
       const upload = await openUpload()
       const parts = [await stored(store, upload, 1, second)]
@@ -106,11 +106,14 @@ export function objectStoreContract(
     },
   )
 
-  promise('a URL that is good no more is expired, and a fresh one goes on', async ({ store, openUpload }) => {
-    const upload = await openUpload()
-    assert.equal((await put(store, upload.expiredPartUrl(1), second)).kind, 'expired')
-    assert.equal((await put(store, upload.partUrl(1), second)).kind, 'stored')
-  })
+  promise(
+    'a URL that is no longer valid is expired, and a fresh one continues the upload',
+    async ({ store, openUpload }) => {
+      const upload = await openUpload()
+      assert.equal((await put(store, upload.expiredPartUrl(1), second)).kind, 'expired')
+      assert.equal((await put(store, upload.partUrl(1), second)).kind, 'stored')
+    },
+  )
 
   promise('an upload that was aborted is gone', async ({ store, openUpload }) => {
     const upload = await openUpload()
@@ -121,7 +124,7 @@ export function objectStoreContract(
     assert.deepEqual(await store.head(new SignedUrl(upload.headUrl), never), { kind: 'absent' })
   })
 
-  promise('a body that is not what its digest says is damaged, and not stored', async (stage) => {
+  promise('a body that does not match its digest is damaged, and is not stored', async (stage) => {
     const { store, openUpload } = stage
     const upload = await openUpload()
     const outcome = await put(store, upload.partUrl(1), second, md5Of(first))
@@ -129,18 +132,21 @@ export function objectStoreContract(
     assert.equal((await put(store, upload.partUrl(1), second)).kind, 'stored')
   })
 
-  promise('a completion with a part that was never sent, or another content, is refused', async (stage) => {
-    const { store, openUpload } = stage
-    const upload = await openUpload()
-    const part = await stored(store, upload, 1, second)
-    const complete = (parts: readonly { number: number; etag: string }[]) =>
-      store.complete(new SignedUrl(upload.completeUrl), parts, never)
-    assert.equal((await complete([part, { number: 2, etag: md5Of(first) }])).kind, 'refused')
-    assert.equal((await complete([{ number: 1, etag: md5Of(first) }])).kind, 'refused')
-    assert.deepEqual(await complete([part]), { kind: 'completed' })
-  })
+  promise(
+    'a completion with a part that was never sent, or with other content, is refused',
+    async (stage) => {
+      const { store, openUpload } = stage
+      const upload = await openUpload()
+      const part = await stored(store, upload, 1, second)
+      const complete = (parts: readonly { number: number; etag: string }[]) =>
+        store.complete(new SignedUrl(upload.completeUrl), parts, never)
+      assert.equal((await complete([part, { number: 2, etag: md5Of(first) }])).kind, 'refused')
+      assert.equal((await complete([{ number: 1, etag: md5Of(first) }])).kind, 'refused')
+      assert.deepEqual(await complete([part]), { kind: 'completed' })
+    },
+  )
 
-  promise('what goes out is told, and adds up to the part', async ({ store, openUpload }) => {
+  promise('sent bytes are reported, and add up to the part', async ({ store, openUpload }) => {
     const upload = await openUpload()
     let told = 0
     const onSent = (bytes: number): void => void (told += bytes)
@@ -150,32 +156,35 @@ export function objectStoreContract(
     assert.equal(told, first.length)
   })
 
-  promise('an abort ends a part with its reason, and what the body throws comes out', async (stage) => {
-    const { store, openUpload } = stage
-    const upload = await openUpload()
-    const url = new SignedUrl(upload.partUrl(1))
-    const reason = new Error('the snapshot is being deleted')
-    const controller = new AbortController()
-    const abortsHalfWay: PartBody = {
-      bytes: first.length,
-      async *chunks() {
-        yield first.subarray(0, 100_000)
-        controller.abort(reason)
-        yield first.subarray(100_000)
-      },
-    }
-    const part = { url, md5: md5Of(first) }
-    await assert.rejects(store.putPart({ ...part, body: abortsHalfWay }, controller.signal), reason)
-    await assert.rejects(store.putPart({ ...part, body: bodyOf(first) }, AbortSignal.abort(reason)), reason)
-    const broken = new Error('reading the part')
-    const breaks: PartBody = {
-      bytes: first.length,
-      async *chunks() {
-        yield first.subarray(0, 100_000)
-        throw broken
-      },
-    }
-    await assert.rejects(store.putPart({ ...part, body: breaks }, never), broken)
-    assert.equal((await put(store, upload.partUrl(1), second)).kind, 'stored')
-  })
+  promise(
+    'an abort ends a part with its reason, and an error thrown by the body is passed on',
+    async (stage) => {
+      const { store, openUpload } = stage
+      const upload = await openUpload()
+      const url = new SignedUrl(upload.partUrl(1))
+      const reason = new Error('the snapshot is being deleted')
+      const controller = new AbortController()
+      const abortsHalfWay: PartBody = {
+        bytes: first.length,
+        async *chunks() {
+          yield first.subarray(0, 100_000)
+          controller.abort(reason)
+          yield first.subarray(100_000)
+        },
+      }
+      const part = { url, md5: md5Of(first) }
+      await assert.rejects(store.putPart({ ...part, body: abortsHalfWay }, controller.signal), reason)
+      await assert.rejects(store.putPart({ ...part, body: bodyOf(first) }, AbortSignal.abort(reason)), reason)
+      const broken = new Error('reading the part')
+      const breaks: PartBody = {
+        bytes: first.length,
+        async *chunks() {
+          yield first.subarray(0, 100_000)
+          throw broken
+        },
+      }
+      await assert.rejects(store.putPart({ ...part, body: breaks }, never), broken)
+      assert.equal((await put(store, upload.partUrl(1), second)).kind, 'stored')
+    },
+  )
 }

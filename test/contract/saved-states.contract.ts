@@ -6,25 +6,25 @@ import type { SavedState, SaveTerms, SavingMonitor } from '../../src/core/storag
 import type { UserId, VmId } from '../../src/core/vm/ids.ts'
 import type { SavedStates } from '../../src/ports/saved-states.ts'
 
-/** Saved states under test, and the world around them. */
+/** Saved states under test, and their surroundings. */
 export type SavedStatesStage = {
   readonly states: SavedStates
   readonly userId: UserId
   /** Makes the VM's disk. */
   readonly makeDisk: (id: VmId) => Promise<void> | void
-  /** The monitor saves its guest: the file is there, of the size that the guest has. */
+  /** The monitor saves its guest: the file exists, and has the size of the guest. */
   readonly save: (id: VmId) => Promise<void> | void
-  /** The VM's monitor, in whatever process, could read what is published. */
+  /** Whether the VM's monitor, in its own process, could read the published state. */
   readonly isReadable: (id: VmId) => Promise<boolean> | boolean
   /** The guest writes to its disk. */
   readonly writeDisk: (id: VmId) => Promise<void> | void
   /** Alters a published memory without changing its length. */
   readonly damage: (id: VmId) => Promise<void> | void
-  /** The memory of a published state is gone. */
+  /** Removes the memory of a published state. */
   readonly loseMemory: (id: VmId) => Promise<void> | void
-  /** The same pool, after a restart of the daemon. */
+  /** Returns the same pool after a restart of the daemon. */
   readonly reopen: () => SavedStates
-  /** Takes the pool out of sight, as an unmount does, or back. */
+  /** Hides the pool, as an unmount does, or brings it back. */
   readonly setInSight: (inSight: boolean) => Promise<void> | void
 }
 
@@ -46,7 +46,7 @@ export const terms: SaveTerms = {
 
 export const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 
-/** What every pool promises of saved guests; `set` makes a stage and registers its own cleaning up. */
+/** Promises of every pool about saved guests; `set` makes a stage and registers its own clean-up. */
 export function savedStatesContract(
   name: string,
   set: (t: TestContext) => Promise<SavedStatesStage>,
@@ -106,14 +106,14 @@ function promisePublication(promise: Promising): void {
     assert.equal(await kindOf(states, other), 'absent')
   })
 
-  promise('what is published is there after a restart of the daemon, whole', async (stage) => {
+  promise('a published state is there after a restart of the daemon, whole', async (stage) => {
     await published(stage)
     const again = stage.reopen()
     assert.equal(await kindOf(again), 'present')
     await again.verify(id, never)
   })
 
-  promise('a publication that is aborted publishes nothing, and a new save is published', async (stage) => {
+  promise('an aborted publication publishes nothing, and a new save can be published', async (stage) => {
     const { states } = stage
     await saved(stage, id)
     const reason = new Error('traffic came')
@@ -127,7 +127,7 @@ function promisePublication(promise: Promising): void {
     await states.verify(id, never)
   })
 
-  promise('nothing is published when the monitor wrote no memory', async (stage) => {
+  promise('nothing is published if the monitor wrote no memory', async (stage) => {
     const { states } = stage
     await stage.makeDisk(id)
     await states.ensureDirectory(id)
@@ -139,7 +139,7 @@ function promisePublication(promise: Promising): void {
 }
 
 function promisePlaces(promise: Promising): void {
-  promise('making the directory or the file again sweeps unfinished saves alone', async (stage) => {
+  promise('making the directory or the file again sweeps unfinished saves only', async (stage) => {
     const { states, userId } = stage
     for (const again of [() => states.ensureDirectory(id), () => states.ensureMemoryFile(id, userId)]) {
       await saved(stage, id)
@@ -154,16 +154,19 @@ function promisePlaces(promise: Promising): void {
     await states.verify(id, never)
   })
 
-  promise('each VM has paths of its own, and what is written is not what is read', async ({ states }) => {
-    const [mine, theirs] = [states.paths(id), states.paths(other)]
-    assert.equal(new Set([...Object.values(mine), ...Object.values(theirs)]).size, 6)
-    assert.ok(mine.writing.startsWith(`${mine.directory}/`))
-    assert.ok(!mine.published.startsWith(`${mine.directory}/`))
-  })
+  promise(
+    'each VM has paths of its own, and the path for writing differs from the published one',
+    async ({ states }) => {
+      const [mine, theirs] = [states.paths(id), states.paths(other)]
+      assert.equal(new Set([...Object.values(mine), ...Object.values(theirs)]).size, 6)
+      assert.ok(mine.writing.startsWith(`${mine.directory}/`))
+      assert.ok(!mine.published.startsWith(`${mine.directory}/`))
+    },
+  )
 }
 
 function promiseRefusal(promise: Promising): void {
-  promise('memory that was altered is refused before the guest runs, and kept', async (stage) => {
+  promise('altered memory is refused before the guest runs, and is kept', async (stage) => {
     const { states } = stage
     await published(stage)
     await stage.damage(id)
@@ -171,7 +174,7 @@ function promiseRefusal(promise: Promising): void {
     assert.notEqual(await kindOf(states), 'absent')
   })
 
-  promise('a state without its memory is damaged, and kept', async (stage) => {
+  promise('a state without its memory is damaged, and is kept', async (stage) => {
     const { states } = stage
     await published(stage)
     await stage.loseMemory(id)
@@ -207,21 +210,24 @@ function promiseRefusal(promise: Promising): void {
 }
 
 function promiseRemoval(promise: Promising): void {
-  promise('removing takes what is published and unfinished of one VM, and can be repeated', async (stage) => {
-    const { states } = stage
-    await published(stage)
-    await published(stage, other)
-    await stage.save(id)
-    for (let round = 0; round < 2; round += 1) {
-      await states.remove(id)
-      assert.equal(await kindOf(states), 'absent')
-      assert.equal(await stage.isReadable(id), false)
-    }
-    assert.equal(await kindOf(states, other), 'present')
-    await states.verify(other, never)
-  })
+  promise(
+    'removal takes the published and unfinished states of one VM, and can be repeated',
+    async (stage) => {
+      const { states } = stage
+      await published(stage)
+      await published(stage, other)
+      await stage.save(id)
+      for (let round = 0; round < 2; round += 1) {
+        await states.remove(id)
+        assert.equal(await kindOf(states), 'absent')
+        assert.equal(await stage.isReadable(id), false)
+      }
+      assert.equal(await kindOf(states, other), 'present')
+      await states.verify(other, never)
+    },
+  )
 
-  promise('removing what is published leaves what is unfinished, and can be repeated', async (stage) => {
+  promise('removal of the published state leaves the unfinished one, and can be repeated', async (stage) => {
     const { states } = stage
     await published(stage)
     await stage.save(id)
@@ -242,7 +248,7 @@ function promiseRemoval(promise: Promising): void {
     assert.equal(await kindOf(states), 'absent')
   })
 
-  promise('a pool out of sight is unknown, never without a saved state, and keeps it', async (stage) => {
+  promise('a hidden pool is unknown, never without a saved state, and keeps it', async (stage) => {
     const { states } = stage
     await published(stage)
     await stage.setInSight(false)

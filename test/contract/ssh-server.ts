@@ -17,13 +17,13 @@ export function newSshKey(): { readonly privateKey: string; readonly publicKey: 
 
 export type GuestMood = 'well' | 'refusing shells' | 'refusing terminals' | 'silent' | 'hanging up'
 
-/** An SSH server on loopback, as a guest has one; each shell is under the hands of the test. */
+/** An SSH server on loopback, like the one in a guest; the test controls each shell. */
 export class SshServer {
   readonly #authorized: Buffer
   readonly #sockets = new Set<Socket>()
   #server: NetServer
   #hostKey = newSshKey().privateKey
-  /** Of the connections that come. */
+  /** Behaviour towards incoming connections. */
   mood: GuestMood = 'well'
   users: readonly string[] = ['root']
   readonly shells: ServedShell[] = []
@@ -60,7 +60,7 @@ export class SshServer {
     this.port = (this.#server.address() as AddressInfo).port
   }
 
-  /** Nothing listens any more; can be repeated. */
+  /** Closes the listener; can be repeated. */
   async stop(): Promise<void> {
     if (!this.#server.listening) return
     const closed = once(this.#server, 'close')
@@ -69,7 +69,7 @@ export class SshServer {
     await closed
   }
 
-  /** Reads nothing more of what is there, as a guest that stands still. */
+  /** Stops reading input, like a paused guest. */
   stall(): void {
     for (const socket of this.#sockets) socket.pause()
   }
@@ -111,7 +111,7 @@ export class SshServer {
     })
     session.on('window-change', (accept, _reject, { cols, rows }) => {
       sizes.push({ cols, rows })
-      // No reply is asked for (RFC 4254, section 6.7), and then there is none to give.
+      // The client requested no reply (RFC 4254, section 6.7), so none can be given.
       ;(accept as (() => void) | undefined)?.()
     })
     session.on('shell', (accept, reject) => {
@@ -159,7 +159,7 @@ export class ServedShell {
     else this.#channel.pause()
   }
 
-  /** As a shell ends, with its status or by a signal; or its connection breaks, without a word. */
+  /** Ends like a shell, with a status or by a signal; or breaks the connection without a message. */
   end(end: ShellEnd): void {
     if (end.kind === 'lost') return this.#breakConnection()
     if (end.kind === 'exited') this.#channel.exit(end.status)
@@ -167,20 +167,20 @@ export class ServedShell {
     this.#channel.end()
   }
 
-  /** Takes no heed of the window that it was given (RFC 4254, section 5.2). */
+  /** Ignores the window that it was given (RFC 4254, section 5.2). */
   ignoreWindow(): void {
     const outgoing: unknown = Reflect.get(this.#channel, 'outgoing')
     if (typeof outgoing === 'object' && outgoing !== null)
       Reflect.set(outgoing, 'window', Number.MAX_SAFE_INTEGER)
   }
 
-  /** Ends without a word of how. */
+  /** Ends without saying how. */
   endSilently(): void {
     this.#channel.end()
   }
 }
 
-/** In the wire form of SSH (RFC 4253, section 6.6). */
+/** Public key in the wire form of SSH (RFC 4253, section 6.6). */
 function publicPartOf(key: string): Buffer {
   const parsed = utils.parseKey(key)
   if (parsed instanceof Error) throw parsed

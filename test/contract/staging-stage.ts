@@ -5,18 +5,18 @@ import type { PackedPart, PackPoint, StagingId } from '../../src/core/snapshot/r
 import type { VmId } from '../../src/core/vm/ids.ts'
 import type { PackJob, Staging } from '../../src/ports/staging.ts'
 
-/** Staging under test, and the world around it. */
+/** Staging under test, and its surroundings. */
 export type StagingStage = {
   readonly staging: Staging
   /** Makes a VM's disk of some bytes, with a hole up to its size. */
   readonly makeDisk: (id: VmId, content: Uint8Array, sizeBytes: number) => Promise<void> | void
-  /** The guest writes to the begin of its disk. */
+  /** The guest writes to the beginning of its disk. */
   readonly writeDisk: (id: VmId, bytes: Uint8Array) => Promise<void> | void
-  /** Cuts off what is packed, as a damaged file system does. */
+  /** Cuts off packed data, as a damaged file system does. */
   readonly cutPacked: (id: StagingId, bytes: number) => Promise<void> | void
-  /** The same pool, after a restart of the daemon. */
+  /** Returns the same pool after a restart of the daemon. */
   readonly reopen: () => Staging
-  /** Takes the pool out of sight, as an unmount does, or back. */
+  /** Hides the pool, as an unmount does, or brings it back. */
   readonly setInSight: (inSight: boolean) => Promise<void> | void
 }
 
@@ -26,18 +26,18 @@ export const staged = '3f1c6a52-staged' as StagingId
 export const other = '88ab02d1-other' as StagingId
 export const never = new AbortController().signal
 export const START: PackPoint = { imageBytes: 0, storedBytes: 0 }
-/** Small ones, that a small image has some of. */
+/** Small part sizes, so that a small image has several parts. */
 export const PART_BYTES = 3 * MIB
 
-/** Bytes that do not compress, with zeros in between that do. */
+/** Bytes that do not compress, with stretches of zeros that do. */
 export const content = (): Buffer =>
   Buffer.concat([randomBytes(5 * MIB + 77), Buffer.alloc(6 * MIB), randomBytes(4 * MIB)])
-/** No multiple of a frame, of a part, or of a block of a file system. */
+/** Size that is not a multiple of a frame, a part, or a block of a file system. */
 export const SIZE_BYTES = 33 * MIB + 513
 
 export const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 
-/** What was taken of a pack, in its order. */
+/** Parts that a pack handed over, in order. */
 export type Taken = { readonly part: PackedPart; readonly next: PackPoint }
 
 export type PackResult = Awaited<ReturnType<Staging['pack']>> & { readonly taken: readonly Taken[] }
@@ -49,7 +49,7 @@ export async function packed(staging: Staging, changes: Partial<PackJob> = {}): 
   return { ...(await staging.pack(job, never)), taken }
 }
 
-/** The bytes of a part, as they are sent. */
+/** Reads the bytes of a part, as they are sent. */
 export async function read(
   staging: Staging,
   part: Pick<PackedPart, 'offsetBytes' | 'bytes'>,
@@ -59,7 +59,7 @@ export async function read(
   return Buffer.concat(chunks)
 }
 
-/** What a client has that is sent these parts. Each is checked as a store does. */
+/** Assembles the image that a client receives from these parts. Checks the digests of each, as a store does. */
 export async function object(staging: Staging, taken: readonly Taken[]): Promise<Buffer> {
   const sent = await Promise.all(taken.map(({ part }) => read(staging, part)))
   for (const [index, bytes] of sent.entries()) {
@@ -79,7 +79,7 @@ export function imageOf(bytes: Uint8Array, sizeBytes = SIZE_BYTES): Buffer {
   return image
 }
 
-/** Clones the VM's disk, and keeps that. */
+/** Clones the VM's disk, and keeps the clone. */
 export async function capture(
   staging: Staging,
   stagingId = staged,
@@ -88,7 +88,7 @@ export async function capture(
   return staging.keep(stagingId)
 }
 
-/** A captured disk, and what its image is. */
+/** Captures a disk, and returns its image. */
 export async function captured({ staging, makeDisk }: StagingStage): Promise<Buffer> {
   const bytes = content()
   await makeDisk(vm, bytes, SIZE_BYTES)

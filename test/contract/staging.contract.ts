@@ -27,7 +27,7 @@ import type { StagingStage, Taken } from './staging-stage.ts'
 
 type Promising = (what: string, body: (stage: StagingStage) => Promise<void>) => void
 
-/** What all staging promises; `set` makes a stage and registers its own cleaning up. */
+/** Promises of all staging; `set` makes a stage and registers its own clean-up. */
 export function stagingContract(
   name: string,
   set: (t: TestContext) => Promise<StagingStage>,
@@ -59,23 +59,20 @@ function promiseImage(promise: Promising): void {
     assert.ok(storedBytes < 10 * MIB, 'zeros and holes were stored')
   })
 
-  promise(
-    'another capture under the same id replaces the first, and what was packed of it',
-    async (stage) => {
-      const { staging } = stage
-      await captured(stage)
-      const first = await packed(staging)
-      await stage.writeDisk(vm, Buffer.from('written later'))
-      await capture(staging)
-      const lost = packed(staging, { from: first.taken[0]?.next ?? START, parts: 1 })
-      await assert.rejects(lost, isFault('staging_lost'))
-      const second = await packed(staging)
-      assert.notEqual(second.sha256, first.sha256)
-      const image = zstdDecompressSync(await object(staging, second.taken))
-      assert.equal(image.subarray(0, 13).toString(), 'written later')
-      assert.equal(digest('sha256', image), second.sha256)
-    },
-  )
+  promise('another capture under the same id replaces the first, and its packed data', async (stage) => {
+    const { staging } = stage
+    await captured(stage)
+    const first = await packed(staging)
+    await stage.writeDisk(vm, Buffer.from('written later'))
+    await capture(staging)
+    const lost = packed(staging, { from: first.taken[0]?.next ?? START, parts: 1 })
+    await assert.rejects(lost, isFault('staging_lost'))
+    const second = await packed(staging)
+    assert.notEqual(second.sha256, first.sha256)
+    const image = zstdDecompressSync(await object(staging, second.taken))
+    assert.equal(image.subarray(0, 13).toString(), 'written later')
+    assert.equal(digest('sha256', image), second.sha256)
+  })
 
   promise('the seek table says where each frame is, so that each can be read by itself', async (stage) => {
     const image = await captured(stage)
@@ -97,7 +94,7 @@ function promiseImage(promise: Promising): void {
     assert.deepEqual([at, imageAt], [table, SIZE_BYTES])
   })
 
-  promise('where there is no disk, none is flushed or captured', async ({ staging }) => {
+  promise('a VM without a disk has none flushed or captured', async ({ staging }) => {
     await assert.rejects(staging.flushDisk(vm, never), isFault('disk_missing'))
     await assert.rejects(staging.clone(staged, vm), isFault('disk_missing'))
   })
@@ -105,7 +102,7 @@ function promiseImage(promise: Promising): void {
 
 function promiseClones(promise: Promising): void {
   promise(
-    'a clone is of the moment it was made, and changes nothing of staging until it is kept',
+    'a clone is of the moment it was made, and changes nothing in staging until it is kept',
     async (stage) => {
       const { staging } = stage
       const image = await captured(stage)
@@ -120,7 +117,7 @@ function promiseClones(promise: Promising): void {
     },
   )
 
-  promise('what was not cloned, or kept or removed already, is not kept', async (stage) => {
+  promise('a clone that was never made, or was already kept or removed, is not kept', async (stage) => {
     const { staging } = stage
     await captured(stage)
     await assert.rejects(staging.keep(staged), isFault('staging_lost'))
@@ -136,7 +133,7 @@ function promiseClones(promise: Promising): void {
 }
 
 function promiseParts(promise: Promising): void {
-  promise('parts follow each other, alike in size but the last, and say their digests', async (stage) => {
+  promise('parts are contiguous, of equal size except the last, and carry their digests', async (stage) => {
     const { staging } = stage
     await captured(stage)
     const { taken, storedBytes } = await packed(staging)
@@ -154,7 +151,7 @@ function promiseParts(promise: Promising): void {
     assert.deepEqual(taken.at(-1)?.next, { imageBytes: SIZE_BYTES, storedBytes })
   })
 
-  promise('one part is given away at a time, whole and readable', async (stage) => {
+  promise('one part is handed over at a time, whole and readable', async (stage) => {
     const { staging } = stage
     await captured(stage)
     let giving = false
@@ -168,7 +165,7 @@ function promiseParts(promise: Promising): void {
     })
   })
 
-  promise('a part that is not taken ends the pack with that', async (stage) => {
+  promise('a part that is not accepted ends the pack with that error', async (stage) => {
     await captured(stage)
     const reason = new Error('the store is full')
     const numbers: number[] = []
@@ -180,7 +177,7 @@ function promiseParts(promise: Promising): void {
     assert.deepEqual(numbers, [1, 2])
   })
 
-  promise('a part can be read by several at once, and a reader may leave early', async (stage) => {
+  promise('several readers can read a part at once, and a reader may stop early', async (stage) => {
     const { staging } = stage
     await captured(stage)
     const [first] = (await packed(staging)).taken
@@ -202,21 +199,24 @@ function promiseParts(promise: Promising): void {
 }
 
 function promiseGoingOn(promise: Promising): void {
-  promise('after each part another daemon goes on, and makes of the rest the same image', async (stage) => {
-    const image = await captured(stage)
-    const whole = await packed(stage.staging)
-    for (const parts of whole.taken.keys()) {
-      const before = whole.taken.slice(0, parts)
-      const again = stage.reopen()
-      const { taken, ...result } = await packed(again, { from: before.at(-1)?.next ?? START, parts })
-      assert.deepEqual(result, { storedBytes: whole.storedBytes, sha256: whole.sha256 })
-      assert.equal(taken[0]?.part.number, parts + 1)
-      const stored = await object(again, [...before, ...taken])
-      assert.ok(zstdDecompressSync(stored).equals(image), `after part ${parts}`)
-    }
-  })
+  promise(
+    'after each part another daemon can continue, and makes the same image of the rest',
+    async (stage) => {
+      const image = await captured(stage)
+      const whole = await packed(stage.staging)
+      for (const parts of whole.taken.keys()) {
+        const before = whole.taken.slice(0, parts)
+        const again = stage.reopen()
+        const { taken, ...result } = await packed(again, { from: before.at(-1)?.next ?? START, parts })
+        assert.deepEqual(result, { storedBytes: whole.storedBytes, sha256: whole.sha256 })
+        assert.equal(taken[0]?.part.number, parts + 1)
+        const stored = await object(again, [...before, ...taken])
+        assert.ok(zstdDecompressSync(stored).equals(image), `after part ${parts}`)
+      }
+    },
+  )
 
-  promise('what is all packed is only digested', async (stage) => {
+  promise('a fully packed disk is only digested', async (stage) => {
     await captured(stage)
     const { taken, ...result } = await packed(stage.staging)
     const from = taken.at(-1)?.next as PackPoint
@@ -224,7 +224,7 @@ function promiseGoingOn(promise: Promising): void {
     assert.deepEqual(again, { ...result, taken: [] })
   })
 
-  promise('an aborted pack says why, and goes on where its last part ended', async (stage) => {
+  promise('an aborted pack says why, and continues where its last part ended', async (stage) => {
     const { staging } = stage
     const image = await captured(stage)
     const reason = new Error('the daemon stops')
@@ -240,7 +240,7 @@ function promiseGoingOn(promise: Promising): void {
     const onPart = async (part: PackedPart, next: PackPoint): Promise<void> => {
       if (part.number === 2) {
         controller.abort(reason)
-        // A store that never answers does not hold it up.
+        // A store that never answers does not delay it.
         return new Promise(() => {})
       }
       taken.push({ part, next })
@@ -260,7 +260,7 @@ const jobOf = (onPart: PackJob['onPart']): PackJob => ({
 function promiseLosses(promise: Promising): void {
   const isLost = isFault('staging_lost')
 
-  promise('what is not staged is lost, and packed no further', async (stage) => {
+  promise('a snapshot that is not staged is lost, and is not packed further', async (stage) => {
     const { staging } = stage
     await assert.rejects(packed(staging), isLost)
     await captured(stage)
@@ -268,11 +268,11 @@ function promiseLosses(promise: Promising): void {
     await staging.removeClone(staged)
     await staging.removeClone(staged)
     await assert.rejects(packed(staging, { from: taken[1]?.next as PackPoint, parts: 2 }), isLost)
-    // Parts are sent without it.
+    // Parts are sent without the clone.
     assert.equal(digest('md5', await read(staging, taken[1]?.part as PackedPart)), taken[1]?.part.md5)
   })
 
-  promise('what is shorter than it was is lost, and sent no further', async (stage) => {
+  promise('packed data that became shorter is lost, and is not sent further', async (stage) => {
     const { staging } = stage
     await captured(stage)
     const { taken } = await packed(staging)
@@ -283,7 +283,7 @@ function promiseLosses(promise: Promising): void {
     assert.equal(digest('md5', await read(staging, taken[0]?.part as PackedPart)), taken[0]?.part.md5)
   })
 
-  promise('a point that no frame ends at is of another snapshot', async (stage) => {
+  promise('a point that is not the end of a frame belongs to another snapshot', async (stage) => {
     const { staging } = stage
     await captured(stage)
     const { taken } = await packed(staging)
@@ -298,7 +298,7 @@ function promiseLosses(promise: Promising): void {
 }
 
 function promiseSpace(promise: Promising): void {
-  promise('what is staged is listed with its size, which a discarded part has no more', async (stage) => {
+  promise('a staged snapshot is listed with its size, which excludes discarded parts', async (stage) => {
     const { staging } = stage
     assert.deepEqual(await staging.list(), [])
     await captured(stage)
@@ -315,14 +315,14 @@ function promiseSpace(promise: Promising): void {
     await staging.discardPart(staged, part)
     await staging.removeClone(staged)
     const [leftBytes, noCloneBytes] = await sizes()
-    // Give or take what the file system needs to know of the hole.
+    // The file system may need some bytes to record the hole.
     assert.ok(leftBytes <= packedBytes - part.bytes + MIB / 8, `${packedBytes} became ${leftBytes}`)
     assert.equal(noCloneBytes, 0)
     const second = taken[1]?.part as PackedPart
     assert.equal(digest('md5', await read(staging, second)), second.md5)
   })
 
-  promise('parts that were discarded do not hinder the pack of others', async (stage) => {
+  promise('discarded parts do not hinder the packing of others', async (stage) => {
     const { staging } = stage
     const image = await captured(stage)
     const { taken } = await packed(staging)
@@ -335,7 +335,7 @@ function promiseSpace(promise: Promising): void {
 }
 
 function promiseRemoval(promise: Promising): void {
-  promise('removing takes all of one snapshot and nothing of another', async (stage) => {
+  promise('removal takes all of one snapshot and nothing of another', async (stage) => {
     const { staging } = stage
     await captured(stage)
     await capture(staging, other)
@@ -353,7 +353,7 @@ function promiseRemoval(promise: Promising): void {
     await packed(staging, { stagingId: other })
   })
 
-  promise('a pool out of sight is unknown, never without staging, and keeps it', async (stage) => {
+  promise('a hidden pool is unknown, never without staging, and keeps it', async (stage) => {
     const { staging } = stage
     await captured(stage)
     const { taken } = await packed(staging)

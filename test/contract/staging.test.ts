@@ -17,7 +17,7 @@ const stageOf = (staging: FakeStaging): StagingStage => ({
 
 stagingContract('fake staging', async () => stageOf(new FakeStaging()))
 
-test('fake staging: a loss of power takes what no part has told of', async () => {
+test('fake staging: a loss of power takes whatever no handed-over part covers', async () => {
   const staging = new FakeStaging()
   await captured(stageOf(staging))
   const taken: Taken[] = []

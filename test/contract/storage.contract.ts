@@ -10,14 +10,14 @@ import type { ImageRef, Storage } from '../../src/ports/storage.ts'
 import { bzImageHead, ext4Head } from '../image-heads.ts'
 import { markOfTests } from '../record.ts'
 
-/** A pool under test, and the world around it. */
+/** A pool under test, and its surroundings. */
 export type StorageStage = {
   readonly storage: Storage
-  /** Whom the disks shall belong to. */
+  /** User that must own the disks. */
   readonly userId: UserId
   /** Puts an image where the pool may fetch it from. */
   readonly offer: (content: Uint8Array) => Promise<ImageSource> | ImageSource
-  /** Takes the pool out of sight, as an unmount does, or back. */
+  /** Hides the pool, as an unmount does, or brings it back. */
   readonly setInSight: (inSight: boolean) => Promise<void> | void
 }
 
@@ -36,7 +36,7 @@ const seedOf = (text: string) => ({
   ],
 })
 
-/** What every pool promises; `set` makes a stage and registers its own cleaning up. */
+/** Promises of every pool; `set` makes a stage and registers its own clean-up. */
 export function storageContract(
   name: string,
   set: (t: TestContext) => Promise<StorageStage>,
@@ -74,7 +74,7 @@ function promiseImages(promise: Promising): void {
   const sha256 = sha256Of(content)
   const kernel: ImageRef = { role: 'kernel', sha256 }
 
-  promise('an image is missing until it was fetched, and fetching it again does nothing', async (stage) => {
+  promise('an image is missing until it is fetched, and fetching it again does nothing', async (stage) => {
     const { storage, offer } = stage
     const source = await offer(content)
     assert.deepEqual((await storage.inspect(id, [kernel])).missingImages, ['kernel'])
@@ -84,13 +84,13 @@ function promiseImages(promise: Promising): void {
     assert.deepEqual((await storage.inspect(id, [kernel])).missingImages, [])
   })
 
-  promise('of many who ask for an image at once, each gets it', async ({ storage, offer }) => {
+  promise('many callers that ask for an image at once all get it', async ({ storage, offer }) => {
     const source = await offer(content)
     await Promise.all(Array.from({ length: 8 }, () => storage.ensureImage(sha256, source, never)))
     assert.deepEqual((await storage.inspect(id, [kernel])).missingImages, [])
   })
 
-  promise('what is not what its digest says never comes into the pool', async ({ storage, offer }) => {
+  promise('content that does not match its digest never enters the pool', async ({ storage, offer }) => {
     const wrong = sha256Of(Buffer.from('another'))
     const source = await offer(content)
     await assert.rejects(storage.ensureImage(wrong, source, never), isFault('image_integrity_failed'))
@@ -113,33 +113,37 @@ function promiseImages(promise: Promising): void {
 function promiseKinds(promise: Promising): void {
   const [ext4, kernel] = [ext4Head(), bzImageHead()]
 
-  promise('an image of the wrong kind for its part is refused, and is told by every look', async (stage) => {
-    const { storage, offer } = stage
-    const swapped: ImageRef[] = [
-      { role: 'rootfs', sha256: sha256Of(kernel) },
-      { role: 'kernel', sha256: sha256Of(ext4) },
-    ]
-    assert.deepEqual((await storage.inspect(id, swapped)).unfitImages, [])
-    for (const content of [ext4, kernel])
-      await storage.ensureImage(sha256Of(content), await offer(content), never)
-    for (const image of swapped) await assert.rejects(storage.checkImage(image), isFault('image_unsuitable'))
-    const { unfitImages } = await storage.inspect(id, swapped)
-    assert.deepEqual(
-      unfitImages.map(({ role, look }) => [role, look.kind]),
-      [
-        ['rootfs', 'kernel'],
-        ['kernel', 'disk'],
-      ],
-    )
-    await storage.removeImage(sha256Of(kernel))
-    const left = (await storage.inspect(id, swapped)).unfitImages
-    assert.deepEqual(
-      left.map(({ role }) => role),
-      ['kernel'],
-    )
-  })
+  promise(
+    'an image of the wrong kind for its part is refused, and every inspection reports it',
+    async (stage) => {
+      const { storage, offer } = stage
+      const swapped: ImageRef[] = [
+        { role: 'rootfs', sha256: sha256Of(kernel) },
+        { role: 'kernel', sha256: sha256Of(ext4) },
+      ]
+      assert.deepEqual((await storage.inspect(id, swapped)).unfitImages, [])
+      for (const content of [ext4, kernel])
+        await storage.ensureImage(sha256Of(content), await offer(content), never)
+      for (const image of swapped)
+        await assert.rejects(storage.checkImage(image), isFault('image_unsuitable'))
+      const { unfitImages } = await storage.inspect(id, swapped)
+      assert.deepEqual(
+        unfitImages.map(({ role, look }) => [role, look.kind]),
+        [
+          ['rootfs', 'kernel'],
+          ['kernel', 'disk'],
+        ],
+      )
+      await storage.removeImage(sha256Of(kernel))
+      const left = (await storage.inspect(id, swapped)).unfitImages
+      assert.deepEqual(
+        left.map(({ role }) => role),
+        ['kernel'],
+      )
+    },
+  )
 
-  promise('an image is taken in its own part, and in any part when nothing is certain', async (stage) => {
+  promise('an image is accepted in its own part, and in any part if its kind is uncertain', async (stage) => {
     const { storage, offer } = stage
     const unclear = randomBytes(100_000)
     const fit: ImageRef[] = [
@@ -157,7 +161,7 @@ function promiseKinds(promise: Promising): void {
 }
 
 function promiseListOfImages(promise: Promising): void {
-  promise('an image that comes packed is the one that was packed', async ({ storage, offer }) => {
+  promise('a compressed source gives the image that was compressed', async ({ storage, offer }) => {
     const content = Buffer.concat([Buffer.alloc(MIB), randomBytes(1000)])
     const sha256 = sha256Of(content)
     const source = await offer(zstdCompressSync(content))
@@ -184,23 +188,27 @@ function promiseListOfImages(promise: Promising): void {
     for (const { fetchedAtMs } of listed) assert.ok(Number.isInteger(fetchedAtMs))
   })
 
-  promise('an image that is removed is gone, again too, and can be fetched again', async (stage) => {
-    const { storage, offer } = stage
-    const [content, kept] = [randomBytes(1000), randomBytes(1000)]
-    const sha256 = sha256Of(content)
-    for (const image of [content, kept]) await storage.ensureImage(sha256Of(image), await offer(image), never)
-    for (let round = 0; round < 2; round++) {
-      await storage.removeImage(sha256)
-      assert.deepEqual(
-        (await storage.images()).map((image) => image.sha256),
-        [sha256Of(kept)],
-      )
-    }
-    await storage.ensureImage(sha256, await offer(content), never)
-    assert.equal((await storage.images()).length, 2)
-  })
+  promise(
+    'a removed image is gone, removal can be repeated, and the image can be fetched again',
+    async (stage) => {
+      const { storage, offer } = stage
+      const [content, kept] = [randomBytes(1000), randomBytes(1000)]
+      const sha256 = sha256Of(content)
+      for (const image of [content, kept])
+        await storage.ensureImage(sha256Of(image), await offer(image), never)
+      for (let round = 0; round < 2; round++) {
+        await storage.removeImage(sha256)
+        assert.deepEqual(
+          (await storage.images()).map((image) => image.sha256),
+          [sha256Of(kept)],
+        )
+      }
+      await storage.ensureImage(sha256, await offer(content), never)
+      assert.equal((await storage.images()).length, 2)
+    },
+  )
 
-  promise('a disk outlives the image that it was made of', async (stage) => {
+  promise('a disk outlives the image that it was made from', async (stage) => {
     const { storage, userId } = stage
     const rootfsSha256 = await rootfsIn(stage)
     await storage.ensureDisk({ id, userId, sizeMib: 5, rootfsSha256, mark: markOfTests }, never)
@@ -210,7 +218,7 @@ function promiseListOfImages(promise: Promising): void {
 }
 
 function promiseDisks(promise: Promising): void {
-  promise('a disk has the size that was asked for, however often', async (stage) => {
+  promise('a disk has the requested size, however often it is requested', async (stage) => {
     const { storage, userId } = stage
     const rootfsSha256 = await rootfsIn(stage)
     for (let round = 0; round < 2; round++) {
@@ -257,7 +265,7 @@ function promiseDisks(promise: Promising): void {
 }
 
 function promiseOwners(promise: Promising): void {
-  promise('a disk says whose it is, what it was made of, and who may use it', async (stage) => {
+  promise('a disk records its VM, the image it was made from, and its user', async (stage) => {
     const { storage, userId } = stage
     const rootfsSha256 = await rootfsIn(stage)
     await storage.ensureDisk({ id, userId, sizeMib: 5, rootfsSha256, mark: markOfTests }, never)
@@ -269,7 +277,7 @@ function promiseOwners(promise: Promising): void {
     })
   })
 
-  promise('the disk of another VM of that id is neither taken nor changed', async (stage) => {
+  promise('the disk of another VM with that id is neither taken nor changed', async (stage) => {
     const { storage, userId } = stage
     const rootfsSha256 = await rootfsIn(stage)
     const disk = { id, userId, sizeMib: 5, rootfsSha256, mark: markOfTests }
@@ -301,7 +309,7 @@ function promiseSeeds(promise: Promising): void {
 
 function promiseTheWhole(promise: Promising): void {
   promise(
-    'removing takes disk and seed of one VM, leaves images and others, and can be repeated',
+    'removal takes disk and seed of one VM, leaves images and other VMs, and can be repeated',
     async (stage) => {
       const { storage, userId } = stage
       const rootfsSha256 = await rootfsIn(stage)
@@ -326,7 +334,7 @@ function promiseTheWhole(promise: Promising): void {
     },
   )
 
-  promise('a pool out of sight is unknown, never empty, and back in sight it is as before', async (stage) => {
+  promise('a hidden pool is unknown, never empty, and is as before when it is back', async (stage) => {
     const { storage, userId, setInSight } = stage
     const rootfsSha256 = await rootfsIn(stage)
     const disk = { id, userId, sizeMib: 2, rootfsSha256, mark: markOfTests }

@@ -8,24 +8,24 @@ import type { DeviceName, MacAddress, UserId, VmId } from '../../src/core/vm/ids
 import type { Taps } from '../../src/ports/network.ts'
 import { until } from './until.ts'
 
-/** Taps under test, those of another store on the same host, and what an administrator may do to them. */
+/** Taps under test, those of another store on the same host, and the changes that an administrator may make. */
 export type TapsStage = {
   readonly taps: Taps
   readonly storeId: string
   readonly others: Taps
-  /** A device that has nothing to do with us. */
+  /** Makes a device that is unrelated to vmhostd. */
   occupy(device: DeviceName): Promise<void> | void
-  /** Is there any device of that name? */
+  /** Whether a device of that name exists. */
   exists(device: DeviceName): Promise<boolean> | boolean
   delete(device: DeviceName): Promise<void> | void
   takeDown(device: DeviceName): Promise<void> | void
   flushNeighbours(device: DeviceName): Promise<void> | void
   /** Takes the limits away: of `part` one alone, in a way that leaves the guest unable to transmit. */
   removeLimits(device: DeviceName, part?: 'half of the transmit limit'): Promise<void> | void
-  /** Starts a monitor of the VM, which holds its tap, and answers its process id. */
+  /** Starts a monitor of the VM, which holds its tap. Returns its process id. */
   startMonitor(spec: TapSpec): Promise<number> | number
   endMonitor(spec: TapSpec): Promise<void> | void
-  /** Waits until the host has done by itself what follows from the making of a tap that nobody holds. */
+  /** Waits until the host has finished its own follow-up to the creation of a tap that no process holds. */
   settled(device: DeviceName): Promise<void> | void
 }
 
@@ -48,7 +48,7 @@ export const otherSpec: TapSpec = {
 
 const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 
-/** What every implementation of taps promises; `set` makes a stage and registers its own cleaning up. */
+/** Promises of every implementation of taps; `set` makes a stage and registers its own clean-up. */
 export function tapsContract(
   name: string,
   set: (t: TestContext) => Promise<TapsStage> | TapsStage,
@@ -70,21 +70,21 @@ export function tapsContract(
     assert.deepEqual(await stage.taps.list(), [])
   })
 
-  promise("a tap is made with all it shall have, and is listed as this VM's", async (stage) => {
+  promise("a new tap has all its settings, and is listed as this VM's", async (stage) => {
     await stage.taps.ensure(tapSpec)
     await assertWhole(stage, tapSpec)
     const { device, vmId: id } = tapSpec
     assert.deepEqual(await stage.taps.list(), [{ device, id, storeId: stage.storeId }])
   })
 
-  promise('ensuring can be repeated', async (stage) => {
+  promise('ensuring a tap can be repeated', async (stage) => {
     await stage.taps.ensure(tapSpec)
     const before = await look(stage, tapSpec)
     await stage.taps.ensure(tapSpec)
     assert.deepEqual(await look(stage, tapSpec), before)
   })
 
-  promise('taps of several VMs are made at the same time', async (stage) => {
+  promise('taps of several VMs can be made at the same time', async (stage) => {
     await Promise.all([stage.taps.ensure(tapSpec), stage.taps.ensure(otherSpec)])
     await assertWhole(stage, tapSpec)
     await assertWhole(stage, otherSpec)
@@ -110,7 +110,7 @@ export function tapsContract(
     await assertWhole(stage, tapSpec)
   })
 
-  promise('new addresses and a new hardware address replace the old', async (stage) => {
+  promise('new addresses and a new hardware address replace the old ones', async (stage) => {
     await stage.taps.ensure(tapSpec)
     const moved = {
       ...tapSpec,
@@ -140,7 +140,7 @@ export function tapsContract(
     await assertWhole(stage, thief)
   })
 
-  promise('what somebody took away is put back', async (stage) => {
+  promise('a setting that somebody removed is put back', async (stage) => {
     await stage.taps.ensure(tapSpec)
     await stage.flushNeighbours(tapSpec.device)
     const flushed = await look(stage, tapSpec)
@@ -189,7 +189,7 @@ export function tapsContract(
     await assertWhole(stage, tapSpec)
   })
 
-  promise('limits that somebody took away are missed and put back', async (stage) => {
+  promise('limits that somebody removed are missed and put back', async (stage) => {
     const limited = { ...tapSpec, bandwidth: limits }
     await stage.taps.ensure(limited)
     await stage.removeLimits(tapSpec.device)
@@ -198,7 +198,7 @@ export function tapsContract(
     await assertWhole(stage, limited)
   })
 
-  promise('half a limit, which lets nothing through, is told as that and mended', async (stage) => {
+  promise('half a limit, which lets nothing through, is reported as such and repaired', async (stage) => {
     for (const bandwidth of [limits, {}]) {
       await stage.taps.ensure({ ...tapSpec, bandwidth: limits })
       await stage.removeLimits(tapSpec.device, 'half of the transmit limit')
@@ -251,21 +251,18 @@ export function tapsContract(
     assert.equal(await isAttached(stage), false)
   })
 
-  promise(
-    'a process that is not there, or is not the monitor of the VM, is given no device',
-    async (stage) => {
-      await assert.rejects(stage.taps.ensureAttached(tapSpec, 2 ** 22), isFault('network_failed'))
-      await stage.taps.ensure(tapSpec)
-      await stage.taps.ensure(otherSpec)
-      const other = await stage.startMonitor(otherSpec)
-      for (const pid of [other, 2 ** 22]) {
-        await assert.rejects(stage.taps.ensureAttached(tapSpec, pid), isFault('monitor_detached'))
-      }
-      assert.equal(await isAttached(stage), false)
-    },
-  )
+  promise('a process that is gone, or is not the monitor of the VM, is given no device', async (stage) => {
+    await assert.rejects(stage.taps.ensureAttached(tapSpec, 2 ** 22), isFault('network_failed'))
+    await stage.taps.ensure(tapSpec)
+    await stage.taps.ensure(otherSpec)
+    const other = await stage.startMonitor(otherSpec)
+    for (const pid of [other, 2 ** 22]) {
+      await assert.rejects(stage.taps.ensureAttached(tapSpec, pid), isFault('monitor_detached'))
+    }
+    assert.equal(await isAttached(stage), false)
+  })
 
-  promise('what was counted of a tap is told, and of any other device nothing', async (stage) => {
+  promise('the counters of a tap are reported, and those of other devices are not', async (stage) => {
     await stage.taps.ensure(tapSpec)
     const counters = await stage.taps.counters(tapSpec.device)
     assert.deepEqual(
@@ -284,38 +281,41 @@ export function tapsContract(
     await assert.rejects(stage.taps.counters(otherSpec.device), isFault('network_failed'))
   })
 
-  promise('whoever changes a tap, its watcher is told, and of no other device', async (stage) => {
-    const heard: (DeviceName | undefined)[] = []
-    const isTold = async (act: () => Promise<void> | void): Promise<void> => {
-      heard.length = 0
-      await act()
-      await until(
-        () => heard,
-        (devices) => devices.includes(tapSpec.device),
-      )
-    }
-    const { device, vmId } = tapSpec
-    const limited = { ...tapSpec, bandwidth: limits }
-    stage.taps.watch((changed) => heard.push(changed))
-    await isTold(() => stage.taps.ensure(limited))
-    await isTold(() => stage.flushNeighbours(device))
-    await isTold(() => stage.takeDown(device))
-    await isTold(() => stage.taps.ensure(limited))
-    await isTold(() => stage.removeLimits(device))
-    await isTold(() => stage.taps.ensure(limited))
-    await isTold(() => stage.removeLimits(device, 'half of the transmit limit'))
-    await isTold(async () => {
-      await stage.startMonitor(tapSpec)
-    })
-    await isTold(() => stage.delete(device))
-    await stage.occupy('elsewhere0' as DeviceName)
-    await stage.delete('elsewhere0' as DeviceName)
-    await isTold(() => stage.taps.ensure(tapSpec))
-    await isTold(() => stage.taps.remove(device, vmId))
-    assert.deepEqual(new Set(heard), new Set([device]))
-  })
+  promise(
+    'a change to a tap notifies its watcher, and a change to another device does not',
+    async (stage) => {
+      const heard: (DeviceName | undefined)[] = []
+      const isTold = async (act: () => Promise<void> | void): Promise<void> => {
+        heard.length = 0
+        await act()
+        await until(
+          () => heard,
+          (devices) => devices.includes(tapSpec.device),
+        )
+      }
+      const { device, vmId } = tapSpec
+      const limited = { ...tapSpec, bandwidth: limits }
+      stage.taps.watch((changed) => heard.push(changed))
+      await isTold(() => stage.taps.ensure(limited))
+      await isTold(() => stage.flushNeighbours(device))
+      await isTold(() => stage.takeDown(device))
+      await isTold(() => stage.taps.ensure(limited))
+      await isTold(() => stage.removeLimits(device))
+      await isTold(() => stage.taps.ensure(limited))
+      await isTold(() => stage.removeLimits(device, 'half of the transmit limit'))
+      await isTold(async () => {
+        await stage.startMonitor(tapSpec)
+      })
+      await isTold(() => stage.delete(device))
+      await stage.occupy('elsewhere0' as DeviceName)
+      await stage.delete('elsewhere0' as DeviceName)
+      await isTold(() => stage.taps.ensure(tapSpec))
+      await isTold(() => stage.taps.remove(device, vmId))
+      assert.deepEqual(new Set(heard), new Set([device]))
+    },
+  )
 
-  promise('a tap that is as it shall be is not changed, and nobody is told', async (stage) => {
+  promise('a correct tap is not changed, and no watcher is notified', async (stage) => {
     const limited = { ...tapSpec, bandwidth: limits }
     await stage.taps.ensure(limited)
     await stage.settled(tapSpec.device)
@@ -332,7 +332,7 @@ export function tapsContract(
     assert.equal(heard.includes(tapSpec.device), false)
   })
 
-  promise('removing takes the tap and nothing else, and can be repeated', async (stage) => {
+  promise('removal takes the tap and nothing else, and can be repeated', async (stage) => {
     await stage.taps.ensure(tapSpec)
     await stage.taps.ensure(otherSpec)
     await stage.taps.remove(tapSpec.device, tapSpec.vmId)

@@ -30,7 +30,7 @@ tapsContract('fake taps', () => {
     },
     startMonitor: ({ device, vmId }) => {
       monitors.set(vmId, ++pids)
-      // The kernel tells of its taking the device.
+      // The kernel reports that it takes the device.
       taps.alter(device, {})
       return pids
     },
@@ -41,7 +41,7 @@ tapsContract('fake taps', () => {
   }
 })
 
-test('fake taps: a planned fault is met once, before or after the effect', async () => {
+test('fake taps: a planned fault happens once, before or after the effect', async () => {
   const { device, vmId, userId } = tapSpec
   const taps = new FakeTaps()
   const fault = new HostFault('network_failed', `setting up tap ${device}`)

@@ -9,7 +9,7 @@ const PIECE_BYTES = 16 * 1024
 
 const ioctl = library('libc.so.6').func('int ioctl(int fd, unsigned long request, ...)')
 
-/** A program on the slave of a pty, in this process: it never waits for whoever has the master. */
+/** A program on the slave of a pty, in this process: it never waits for the holder of the master. */
 export class TerminalGuest {
   readonly #fd: number
   readonly #typed: Buffer[] = []
@@ -18,7 +18,7 @@ export class TerminalGuest {
     this.#fd = openSync(path, constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK)
   }
 
-  /** Resolves when the terminal has all of it. */
+  /** Resolves when the terminal has taken all of it. */
   async say(text: string): Promise<void> {
     let said = 0
     await until(
@@ -27,7 +27,7 @@ export class TerminalGuest {
     )
   }
 
-  /** How many bytes the terminal took. */
+  /** Returns how many bytes the terminal took. */
   sayAsMuchAsFits(text: string): number {
     const bytes = Buffer.from(text, 'latin1')
     let at = 0
@@ -37,7 +37,7 @@ export class TerminalGuest {
     return at
   }
 
-  /** All input so far; it reads no more than it is asked to. */
+  /** Returns all input so far; reads only when it is called. */
   typed(): string {
     const read = (): void => {
       const piece = Buffer.alloc(PIECE_BYTES)
@@ -61,7 +61,7 @@ export class TerminalGuest {
   }
 }
 
-/** False where the terminal would have to be waited for. */
+/** Returns false if the terminal would block. */
 function isDone(act: () => void): boolean {
   try {
     act()

@@ -11,19 +11,19 @@ import { until } from './until.ts'
 
 /** A host under test, with two VMs' devices to make. */
 export type TrafficStage = {
-  /** The traffic of a daemon that starts now, where the former one has ended in whatever way. */
+  /** Starts the traffic of a new daemon; the previous daemon may have ended in any way. */
   daemon(): Traffic
   makeDevice(subject: TrafficSubject): Promise<void> | void
   deleteDevice(subject: TrafficSubject): Promise<void> | void
-  /** Somebody is behind the device from now on. */
+  /** Attaches a reader behind the device. */
   attach(subject: TrafficSubject): Promise<void> | void
-  /** A packet goes from the host to a guest. */
+  /** Sends a packet from the host to a guest. */
   send(subject: TrafficSubject, name: string): Promise<void> | void
-  /** One that is configured not to count. */
+  /** Sends a packet that is configured not to count. */
   sendIgnored(subject: TrafficSubject, name: string): Promise<void> | void
-  /** The names of what whoever is behind the device got, in order. */
+  /** Names of the packets that the reader behind the device got, in order. */
   given(subject: TrafficSubject): Promise<readonly string[]> | readonly string[]
-  /** Lets time go by. */
+  /** Lets time pass. */
   pass(ms: number): void
 }
 
@@ -39,7 +39,7 @@ async function watched(traffic: Traffic, subject = guest): Promise<WatchedTraffi
   return state.kind === 'watched' ? state : assert.fail(`${subject.device} is ${state.kind}`)
 }
 
-/** Whom a daemon is told of as wanted. */
+/** VMs that were reported to a daemon as wanted. */
 function listen(traffic: Traffic): UserId[] {
   const told: UserId[] = []
   traffic.watch((userId) => told.push(userId))
@@ -48,7 +48,7 @@ function listen(traffic: Traffic): UserId[] {
 
 const has = (count: number) => (told: readonly UserId[]) => told.length >= count
 
-/** What every implementation of traffic promises; `set` makes a stage and registers its own cleaning up. */
+/** Promises of every implementation of traffic; `set` makes a stage and registers its own clean-up. */
 export function trafficContract(
   name: string,
   set: (t: TestContext) => Promise<TrafficStage> | TrafficStage,
@@ -72,7 +72,7 @@ export function trafficContract(
 type Promise_ = (what: string, body: (stage: TrafficStage) => Promise<void>) => void
 
 function watchPromises(promise: Promise_): void {
-  promise('a device that nobody watches is unwatched, and so is one that is not there', async (stage) => {
+  promise('a device without a watch is unwatched, and so is a missing device', async (stage) => {
     const traffic = stage.daemon()
     assert.deepEqual(await traffic.inspect(guest), { kind: 'unwatched' })
     await traffic.ensureWatched(guest)
@@ -83,23 +83,26 @@ function watchPromises(promise: Promise_): void {
     assert.deepEqual(await traffic.ensureFlowing(guest, deliver), nothing)
   })
 
-  promise('what counts is counted for the guest alone, and the rest is not', async (stage) => {
-    const traffic = stage.daemon()
-    await traffic.ensureWatched(guest)
-    await traffic.ensureWatched(otherGuest)
-    const { packets, lastTrafficAtMs, frames, heldFrames } = await watched(traffic)
-    assert.deepEqual({ packets, lastTrafficAtMs, frames, heldFrames }, unheard)
-    await stage.sendIgnored(guest, 'ignored')
-    assert.equal((await watched(traffic)).packets, 0)
-    await stage.send(guest, 'one')
-    await stage.send(guest, 'two')
-    const state = await watched(traffic)
-    assert.equal(state.packets, 2)
-    assert.equal(typeof state.lastTrafficAtMs, 'number')
-    assert.equal((await watched(traffic, otherGuest)).packets, 0)
-  })
+  promise(
+    'traffic that counts is counted for its guest alone, and other traffic is not counted',
+    async (stage) => {
+      const traffic = stage.daemon()
+      await traffic.ensureWatched(guest)
+      await traffic.ensureWatched(otherGuest)
+      const { packets, lastTrafficAtMs, frames, heldFrames } = await watched(traffic)
+      assert.deepEqual({ packets, lastTrafficAtMs, frames, heldFrames }, unheard)
+      await stage.sendIgnored(guest, 'ignored')
+      assert.equal((await watched(traffic)).packets, 0)
+      await stage.send(guest, 'one')
+      await stage.send(guest, 'two')
+      const state = await watched(traffic)
+      assert.equal(state.packets, 2)
+      assert.equal(typeof state.lastTrafficAtMs, 'number')
+      assert.equal((await watched(traffic, otherGuest)).packets, 0)
+    },
+  )
 
-  promise('a guest is idle since its last packet, or since the clock was started anew', async (stage) => {
+  promise('a guest is idle since its last packet, or since its idle time was restarted', async (stage) => {
     const traffic = stage.daemon()
     await traffic.ensureWatched(guest)
     stage.pass(70_000)
@@ -113,7 +116,7 @@ function watchPromises(promise: Promise_): void {
     assert.equal(packets, 1, 'what was counted stays')
   })
 
-  promise('a guest that is removed is forgotten, also where its device is gone', async (stage) => {
+  promise('a removed guest is forgotten, even if its device is gone', async (stage) => {
     const traffic = stage.daemon()
     for (const subject of [guest, otherGuest]) {
       await traffic.ensureWatched(subject)
@@ -141,33 +144,30 @@ function watchPromises(promise: Promise_): void {
 const unheard = { packets: 0, lastTrafficAtMs: undefined, frames: 'flowing', heldFrames: 0 }
 
 function holdPromises(promise: Promise_): void {
-  promise(
-    'frames are held and then given in order, and what comes later goes there by itself',
-    async (stage) => {
-      const traffic = stage.daemon()
-      await traffic.ensureHeld(guest)
-      for (const packet of ['one', 'two', 'three']) await stage.send(guest, packet)
-      const held = await watched(traffic)
-      assert.deepEqual([held.frames, held.heldFrames, held.packets], ['held', 3, 3])
-      assert.equal(typeof held.wantedSinceMs, 'number')
-      await stage.attach(guest)
-      assert.deepEqual(await stage.given(guest), [])
+  promise('frames are held and then delivered in order, and later frames pass directly', async (stage) => {
+    const traffic = stage.daemon()
+    await traffic.ensureHeld(guest)
+    for (const packet of ['one', 'two', 'three']) await stage.send(guest, packet)
+    const held = await watched(traffic)
+    assert.deepEqual([held.frames, held.heldFrames, held.packets], ['held', 3, 3])
+    assert.equal(typeof held.wantedSinceMs, 'number')
+    await stage.attach(guest)
+    assert.deepEqual(await stage.given(guest), [])
 
-      assert.deepEqual(await traffic.ensureFlowing(guest, deliver), { delivered: 3, dropped: 0 })
-      const flowing = await watched(traffic)
-      assert.deepEqual([flowing.frames, flowing.heldFrames], ['flowing', 0])
-      assert.equal(flowing.wantedSinceMs, undefined)
-      await stage.send(guest, 'four')
-      const given = await until(
-        async () => await stage.given(guest),
-        (names) => names.length >= 4,
-      )
-      assert.deepEqual(given, ['one', 'two', 'three', 'four'])
-      assert.deepEqual(await traffic.ensureFlowing(guest, deliver), nothing)
-    },
-  )
+    assert.deepEqual(await traffic.ensureFlowing(guest, deliver), { delivered: 3, dropped: 0 })
+    const flowing = await watched(traffic)
+    assert.deepEqual([flowing.frames, flowing.heldFrames], ['flowing', 0])
+    assert.equal(flowing.wantedSinceMs, undefined)
+    await stage.send(guest, 'four')
+    const given = await until(
+      async () => await stage.given(guest),
+      (names) => names.length >= 4,
+    )
+    assert.deepEqual(given, ['one', 'two', 'three', 'four'])
+    assert.deepEqual(await traffic.ensureFlowing(guest, deliver), nothing)
+  })
 
-  promise('holding can be repeated, and what is held stays held', async (stage) => {
+  promise('holding can be repeated, and held frames stay held', async (stage) => {
     const traffic = stage.daemon()
     await traffic.ensureHeld(guest)
     await stage.send(guest, 'one')
@@ -179,23 +179,26 @@ function holdPromises(promise: Promise_): void {
 }
 
 function wantedPromises(promise: Promise_): void {
-  promise('only what counts wants the guest; what comes behind it is held too', async (stage) => {
-    const traffic = stage.daemon()
-    const told = listen(traffic)
-    await traffic.ensureHeld(guest)
-    await stage.sendIgnored(guest, 'early')
-    const { wantedSinceMs, heldFrames } = await watched(traffic)
-    assert.deepEqual({ wantedSinceMs, heldFrames }, { wantedSinceMs: undefined, heldFrames: 0 })
-    await stage.send(guest, 'one')
-    await stage.sendIgnored(guest, 'late')
-    await until(() => told, has(1))
-    await stage.attach(guest)
-    assert.equal((await traffic.ensureFlowing(guest, deliver)).delivered, 2)
-    assert.deepEqual(await stage.given(guest), ['one', 'late'])
-    assert.deepEqual(told, [guest.userId])
-  })
+  promise(
+    'only traffic that counts wants the guest; later traffic of any kind is held too',
+    async (stage) => {
+      const traffic = stage.daemon()
+      const told = listen(traffic)
+      await traffic.ensureHeld(guest)
+      await stage.sendIgnored(guest, 'early')
+      const { wantedSinceMs, heldFrames } = await watched(traffic)
+      assert.deepEqual({ wantedSinceMs, heldFrames }, { wantedSinceMs: undefined, heldFrames: 0 })
+      await stage.send(guest, 'one')
+      await stage.sendIgnored(guest, 'late')
+      await until(() => told, has(1))
+      await stage.attach(guest)
+      assert.equal((await traffic.ensureFlowing(guest, deliver)).delivered, 2)
+      assert.deepEqual(await stage.given(guest), ['one', 'late'])
+      assert.deepEqual(told, [guest.userId])
+    },
+  )
 
-  promise('a guest is told of as wanted once for as long as its frames are held', async (stage) => {
+  promise('a guest is reported as wanted once for as long as its frames are held', async (stage) => {
     const traffic = stage.daemon()
     const told = listen(traffic)
     await traffic.ensureHeld(guest)
@@ -214,7 +217,7 @@ function wantedPromises(promise: Promise_): void {
     assert.deepEqual(told.slice(2), [guest.userId])
   })
 
-  promise('whoever stops watching is told no more', async (stage) => {
+  promise('a watcher that stopped watching is no longer notified', async (stage) => {
     const traffic = stage.daemon()
     const ended: UserId[] = []
     traffic.watch((userId) => ended.push(userId))()
@@ -227,7 +230,7 @@ function wantedPromises(promise: Promise_): void {
 }
 
 function lossPromises(promise: Promise_): void {
-  promise('what was held for a guest that is over is dropped, and told', async (stage) => {
+  promise('frames that were held for a guest that has ended are dropped and counted', async (stage) => {
     const traffic = stage.daemon()
     await traffic.ensureHeld(guest)
     await stage.send(guest, 'one')
@@ -238,7 +241,7 @@ function lossPromises(promise: Promise_): void {
     assert.deepEqual(await stage.given(guest), [])
   })
 
-  promise('no more is held than is bounded, and what is dropped is told', async (stage) => {
+  promise('held frames stay within the bound, and dropped ones are counted', async (stage) => {
     const traffic = stage.daemon()
     await traffic.ensureHeld(guest)
     await traffic.ensureHeld(otherGuest)
@@ -253,7 +256,7 @@ function lossPromises(promise: Promise_): void {
     assert.deepEqual(await stage.given(guest), names.slice(0, limits.heldFramesMax))
   })
 
-  promise('frames that waited for too long make room, and are not given', async (stage) => {
+  promise('frames that waited too long make room, and are not delivered', async (stage) => {
     const traffic = stage.daemon()
     await traffic.ensureHeld(guest)
     await stage.send(guest, 'one')
@@ -268,7 +271,7 @@ function lossPromises(promise: Promise_): void {
 }
 
 function daemonPromises(promise: Promise_): void {
-  promise('counting goes on while no daemon is there', async (stage) => {
+  promise('counting continues while no daemon runs', async (stage) => {
     const before = stage.daemon()
     await before.ensureWatched(guest)
     await stage.send(guest, 'one')
@@ -277,30 +280,33 @@ function daemonPromises(promise: Promise_): void {
     assert.equal((await watched(after)).packets, 2)
   })
 
-  promise('the next daemon is told who is wanted, and gives what a former one held', async (stage) => {
-    const before = stage.daemon()
-    const toldBefore = listen(before)
-    await before.ensureHeld(guest)
-    await before.ensureHeld(otherGuest)
-    for (const packet of ['one', 'two']) await stage.send(guest, packet)
-    await stage.send(otherGuest, 'other one')
-    await until(() => toldBefore, has(2))
-    await stage.attach(otherGuest)
-    assert.equal((await before.ensureFlowing(otherGuest, deliver)).delivered, 1)
+  promise(
+    'the next daemon hears which guests are wanted, and delivers what the previous one held',
+    async (stage) => {
+      const before = stage.daemon()
+      const toldBefore = listen(before)
+      await before.ensureHeld(guest)
+      await before.ensureHeld(otherGuest)
+      for (const packet of ['one', 'two']) await stage.send(guest, packet)
+      await stage.send(otherGuest, 'other one')
+      await until(() => toldBefore, has(2))
+      await stage.attach(otherGuest)
+      assert.equal((await before.ensureFlowing(otherGuest, deliver)).delivered, 1)
 
-    const after = stage.daemon()
-    const told = listen(after)
-    await until(() => told, has(1))
-    assert.deepEqual(told, [guest.userId])
-    assert.equal((await watched(after)).heldFrames, 2)
-    await stage.send(guest, 'three')
-    await stage.attach(guest)
-    assert.deepEqual(await after.ensureFlowing(guest, deliver), { delivered: 3, dropped: 0 })
-    assert.deepEqual(await stage.given(guest), ['one', 'two', 'three'])
-    assert.deepEqual(await stage.given(otherGuest), ['other one'], 'what was given is not given again')
-  })
+      const after = stage.daemon()
+      const told = listen(after)
+      await until(() => told, has(1))
+      assert.deepEqual(told, [guest.userId])
+      assert.equal((await watched(after)).heldFrames, 2)
+      await stage.send(guest, 'three')
+      await stage.attach(guest)
+      assert.deepEqual(await after.ensureFlowing(guest, deliver), { delivered: 3, dropped: 0 })
+      assert.deepEqual(await stage.given(guest), ['one', 'two', 'three'])
+      assert.deepEqual(await stage.given(otherGuest), ['other one'], 'what was given is not given again')
+    },
+  )
 
-  promise('the next daemon is told of a guest that sleeps again, when it is wanted', async (stage) => {
+  promise('the next daemon hears of a guest that sleeps again, when it is wanted', async (stage) => {
     const before = stage.daemon()
     const toldBefore = listen(before)
     await before.ensureHeld(guest)

@@ -35,7 +35,7 @@ trafficContract('fake traffic', () => {
 
 const fault = new HostFault('traffic_failed', `giving the guest of ${guest.device} its frames`)
 
-test('fake traffic: a planned fault is met once, before or after the effect', async () => {
+test('fake traffic: a planned fault happens once, before or after the effect', async () => {
   const traffic = new FakeTraffic({ clock: new FakeClock() })
   traffic.failNext('ensureHeld', fault, 'before')
   await assert.rejects(traffic.ensureHeld(guest), fault)
@@ -45,7 +45,7 @@ test('fake traffic: a planned fault is met once, before or after the effect', as
   assert.equal((await traffic.inspect(guest)).kind, 'watched')
 })
 
-test('fake traffic: what goes to nobody is lost, and so is what is held when the host starts again', async () => {
+test('fake traffic: a packet without a reader is lost, and held packets are lost when the host restarts', async () => {
   const traffic = new FakeTraffic({ clock: new FakeClock(), takes: () => false })
   assert.equal(traffic.receive(guest.device, { name: 'unwatched' }), 'lost')
   await traffic.ensureWatched(guest)

@@ -11,15 +11,15 @@ import { until } from './until.ts'
 /** Units under test, and programs for them to run. */
 export type UnitsStage = {
   readonly units: Units
-  /** A unit whose program runs until it is told to exit. */
+  /** A unit whose program runs until it is asked to exit. */
   readonly spec: (id: VmId) => Promise<UnitSpec> | UnitSpec
-  /** The same with a program that is not installed. */
+  /** A unit with a program that is not installed. */
   missing(spec: UnitSpec): UnitSpec
-  /** The program of a running unit ends by itself. */
+  /** Lets the program of a running unit end by itself. */
   exit(id: VmId, status: number): Promise<void> | void
   /** Leaves a process in the control group of a unit that is gone or failed; resolves to how it appears there. */
   readonly leave: (id: VmId) => Promise<number> | number
-  /** Whether such a process lives. */
+  /** Whether such a process is alive. */
   readonly lives: (pid: number) => boolean
 }
 
@@ -29,7 +29,7 @@ const never = new AbortController().signal
 
 const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 
-/** Until a unit is in a state; resolves with the state. */
+/** Waits until a unit is in a state; resolves with the state. */
 const reached = (units: Units, id: VmId, kind: UnitState['kind']): Promise<UnitState> =>
   until(
     () => units.inspect(id),
@@ -37,7 +37,7 @@ const reached = (units: Units, id: VmId, kind: UnitState['kind']): Promise<UnitS
     5000,
   )
 
-/** What every implementation of units promises; `set` makes a stage and registers its own cleaning up. */
+/** Promises of every implementation of units; `set` makes a stage and registers its own clean-up. */
 export function unitsContract(
   name: string,
   set: (t: TestContext) => Promise<UnitsStage> | UnitsStage,
@@ -57,7 +57,7 @@ export function unitsContract(
     assert.deepEqual(await units.active(), [])
   })
 
-  promise('a start that was likely and does not come leaves nothing', async ({ units }) => {
+  promise('a start that was announced and does not come leaves nothing', async ({ units }) => {
     units.expectStart()
     units.expectStart()
     assert.deepEqual(await units.inspect(web), { kind: 'absent' })
@@ -72,7 +72,7 @@ export function unitsContract(
     assert.deepEqual(await stage.units.active(), [web])
   })
 
-  promise('starting can be repeated and does nothing then', async (stage) => {
+  promise('a start can be repeated and then does nothing', async (stage) => {
     const first = await start(stage, web)
     assert.deepEqual(await start(stage, web), first)
   })
@@ -88,7 +88,7 @@ export function unitsContract(
     )
   })
 
-  promise('a stopped unit leaves nothing; stopping can be repeated, and needs no unit', async (stage) => {
+  promise('a stopped unit leaves nothing; a stop can be repeated, and needs no unit', async (stage) => {
     await stage.units.ensureStopped(web, never)
     await start(stage, web)
     await stage.units.ensureStopped(web, never)
@@ -106,7 +106,7 @@ export function unitsContract(
   })
 
   promise(
-    'a program that is not installed fails the start as such, and the unit stays failed',
+    'a program that is not installed fails the start with that fault, and the unit stays failed',
     async (stage) => {
       const spec = stage.missing(await stage.spec(web))
       await assert.rejects(stage.units.ensureStarted(web, spec, never), isFault('monitor_missing'))
@@ -116,7 +116,7 @@ export function unitsContract(
     },
   )
 
-  promise('a unit whose program fails tells how, until it is stopped', async (stage) => {
+  promise('a unit whose program fails shows how it failed, until it is stopped', async (stage) => {
     await start(stage, web)
     await stage.exit(web, 3)
     const failed = { kind: 'failed', result: 'exit-code', status: 3 } as const
@@ -127,37 +127,34 @@ export function unitsContract(
     assert.deepEqual(await stage.units.inspect(web), { kind: 'absent' })
   })
 
-  promise('a failed unit is no obstacle to a start', async (stage) => {
+  promise('a failed unit does not prevent a start', async (stage) => {
     await start(stage, web)
     await stage.exit(web, 3)
     await reached(stage.units, web, 'failed')
     assert.equal((await start(stage, web)).kind, 'active')
   })
 
-  promise('a program that ends well leaves no unit', async (stage) => {
+  promise('a program that exits cleanly leaves no unit', async (stage) => {
     await start(stage, web)
     await stage.exit(web, 0)
     await reached(stage.units, web, 'absent')
     assert.deepEqual(await stage.units.list(), [])
   })
 
-  promise(
-    'a process that is left of a unit that nobody knows is told, and ended by a stop',
-    async (stage) => {
-      const { units, leave, lives } = stage
-      const pid = await leave(web)
-      assert.deepEqual(await units.inspect(web), { kind: 'leftover', pids: [pid] })
-      assert.deepEqual(await units.inspect(other), { kind: 'absent' })
-      const listed = { id: web, state: { kind: 'leftover', pids: [pid] }, storeId: undefined }
-      assert.deepEqual(await units.list(), [listed])
-      await units.ensureStopped(web, never)
-      assert.ok(!lives(pid))
-      assert.deepEqual(await units.inspect(web), { kind: 'absent' })
-      assert.deepEqual(await units.list(), [])
-    },
-  )
+  promise('a process left over from an unknown unit is reported, and is ended by a stop', async (stage) => {
+    const { units, leave, lives } = stage
+    const pid = await leave(web)
+    assert.deepEqual(await units.inspect(web), { kind: 'leftover', pids: [pid] })
+    assert.deepEqual(await units.inspect(other), { kind: 'absent' })
+    const listed = { id: web, state: { kind: 'leftover', pids: [pid] }, storeId: undefined }
+    assert.deepEqual(await units.list(), [listed])
+    await units.ensureStopped(web, never)
+    assert.ok(!lives(pid))
+    assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+    assert.deepEqual(await units.list(), [])
+  })
 
-  promise('processes that are left of a unit that failed are told, and ended by a stop', async (stage) => {
+  promise('processes left over from a failed unit are reported, and are ended by a stop', async (stage) => {
     const { units, leave, lives } = stage
     await start(stage, web)
     await stage.exit(web, 3)
@@ -179,7 +176,7 @@ export function unitsContract(
     assert.equal((await start(stage, web)).kind, 'active')
   })
 
-  promise('a process that is left is not ended on a signal that is aborted already', async (stage) => {
+  promise('a left-over process is not ended if the signal is already aborted', async (stage) => {
     const { units, leave, lives } = stage
     const pid = await leave(web)
     const reason = new Error('the VM is being deleted')
@@ -187,7 +184,7 @@ export function unitsContract(
     assert.ok(lives(pid))
   })
 
-  promise('a watcher is told of a start, an end and a stop', async (stage) => {
+  promise('a watcher is notified of a start, an end and a stop', async (stage) => {
     const seen: (VmId | undefined)[] = []
     stage.units.watch((id) => seen.push(id))
     const told = async (id: VmId): Promise<void> => {
@@ -208,7 +205,7 @@ export function unitsContract(
     await told(other)
   })
 
-  promise('looking at units tells watchers nothing', async (stage) => {
+  promise('an inspection of units notifies no watcher', async (stage) => {
     const seen: (VmId | undefined)[] = []
     stage.units.watch((id) => seen.push(id))
     for (const _ of [1, 2, 3]) await stage.units.inspect(web)
@@ -222,7 +219,7 @@ export function unitsContract(
     assert.ok(!seen.includes(web))
   })
 
-  promise('nothing is started or stopped on a signal that is aborted already', async (stage) => {
+  promise('nothing is started or stopped if the signal is already aborted', async (stage) => {
     const reason = new Error('the VM is being deleted')
     const aborted = AbortSignal.abort(reason)
     const spec = await stage.spec(web)

@@ -20,7 +20,7 @@ unitsContract('fake units', () => {
   }
 })
 
-test('fake units: a planned fault is met once, before or after the effect', async () => {
+test('fake units: a planned fault happens once, before or after the effect', async () => {
   const units = new FakeUnits()
   const fault = new HostFault('unit_start_failed', 'starting vmhost-web-1.service')
   const { signal } = new AbortController()

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Asks again until `done` says yes of the answer; fails after `boundMs` with the last answer. */
+/** Asks again until `done` accepts the answer; fails after `boundMs` with the last answer. */
 export async function until<T>(
   ask: () => Promise<T> | T,
   done: (answer: T) => boolean,

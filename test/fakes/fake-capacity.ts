@@ -3,22 +3,22 @@ import type { Sha256 } from '../../src/core/vm/ids.ts'
 import type { PoolShares } from '../../src/core/capacity/ledger.ts'
 import type { Capacity } from '../../src/ports/capacity.ts'
 
-/** A host whose figures a test sets. It starts out with room for anything. */
+/** A host whose figures a test sets. It starts with room for anything. */
 export class FakeCapacity implements Capacity {
   readonly total = { memoryMib: 1e9, diskMib: 1e9, consolePlaces: 1e9 }
-  /** What others than VMs take of the pool. */
+  /** Bytes of the pool that are not used by VMs. */
   shares: PoolShares = { imagesMib: 0, stagingMib: 0 }
-  /** Memory of each monitor besides its guest's. */
+  /** Memory of each monitor, without its guest's. */
   monitor = 0
   vcpus = 32
   readonly ownAddresses = new Set<string>()
-  /** Set where the host shall not be inspectable. */
+  /** Set when the host must not be inspectable. */
   fault: Unknown | undefined
-  /** Set where the pool alone shall not be. */
+  /** Set when only the pool must not be inspectable. */
   poolFault: Unknown | undefined
-  /** Set when it is not known how many consoles systemd may keep. */
+  /** Set when the number of consoles that systemd may keep is unknown. */
   placesFault: Unknown | undefined
-  /** Set when the pool is in sight, and what others than VMs take of it is not known. */
+  /** Set when the pool is visible, but its use by others than VMs is unknown. */
   sharesFault: Unknown | undefined
 
   allocatable(): { memoryMib: Probe<number>; diskMib: Probe<number>; consolePlaces: Probe<number> } {

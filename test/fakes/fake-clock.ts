@@ -1,9 +1,9 @@
 import type { Clock } from '../../src/ports/clock.ts'
 
-/** Time that stands still until told; timers fire in the order of their times. */
+/** Time that moves only when a test moves it; timers fire in the order of their times. */
 export class FakeClock implements Clock {
   #nowMs: number
-  /** Of the time of day from the time that only goes on. */
+  /** Difference between the time of day and the monotonic time. */
   #setByMs = 0
   #timers: { readonly atMs: number; readonly callback: () => void }[] = []
   readonly #random: () => number
@@ -33,18 +33,18 @@ export class FakeClock implements Clock {
     }
   }
 
-  /** Milliseconds until the next timer; undefined where there is none. */
+  /** Milliseconds until the next timer; undefined when there is none. */
   nextMs(): number | undefined {
     const times = this.#timers.map(({ atMs }) => atMs)
     return times.length === 0 ? undefined : Math.max(0, Math.min(...times) - this.#nowMs)
   }
 
-  /** Somebody sets the time of day, forward or back; no time passes by that. */
+  /** Sets the time of day, forward or back; no time passes. */
   set(byMs: number): void {
     this.#setByMs += byMs
   }
 
-  /** Moves time on, and fires what is due on the way. */
+  /** Moves time forward, and fires the timers that are due on the way. */
   advance(ms: number): void {
     const untilMs = this.#nowMs + ms
     for (;;) {

@@ -9,11 +9,11 @@ import type { FaultMoment } from './fault-switch.ts'
 
 export type ConsolesMethod = Exclude<keyof Consoles, 'session' | 'lastSession' | 'onSession' | 'onPlace'>
 
-/** What outlives a daemon, by VM: the pty masters that systemd keeps, and the newest sessions. */
+/** State that outlives a daemon, by VM: the pty masters that systemd keeps, and the newest sessions. */
 export type FakeDescriptorStore = {
   readonly terminals: Map<VmId, FakeTerminal>
   readonly sessions: Map<VmId, FakeTerminal>
-  /** How many masters may be stored. */
+  /** Maximum number of stored masters. */
   places: number
   refusing: boolean
   made: number
@@ -27,7 +27,7 @@ export const fakeDescriptorStore = (): FakeDescriptorStore => ({
   made: 0,
 })
 
-/** Consoles in memory. A new one on the same `store` is the daemon's next life, once it has adopted. */
+/** Consoles in memory. A new object on the same `store` is the daemon's next life, once it has adopted. */
 export class FakeConsoles implements Consoles {
   readonly #faults = new FaultSwitch<ConsolesMethod>()
   /** The newest session of each VM, over or not. */
@@ -41,7 +41,7 @@ export class FakeConsoles implements Consoles {
     this.#store = store
   }
 
-  /** Takes over what an earlier life stored; returns how many consoles. */
+  /** Takes over the consoles that an earlier life stored; returns their number. */
   adopt(): number {
     for (const [id, terminal] of this.#store.sessions) {
       const session = this.#begin(id, terminal)
@@ -54,7 +54,7 @@ export class FakeConsoles implements Consoles {
     this.#faults.failNext(method, fault, moment)
   }
 
-  /** systemd has so many places from now on. */
+  /** Sets how many places systemd has from now on. */
   limit(places: number): void {
     this.#store.places = places
   }
@@ -139,7 +139,7 @@ export class FakeConsoles implements Consoles {
     return this.#faults.run('places', () => ({ total: places, free: Math.max(0, places - terminals.size) }))
   }
 
-  /** The host was booted again: neither a process nor a file in /run is left. */
+  /** Reboots the host: no process and no file in /run is left. */
   reboot(): void {
     this.#store.terminals.clear()
     this.#store.sessions.clear()
@@ -160,7 +160,7 @@ export class FakeConsoles implements Consoles {
     )
   }
 
-  /** For the end of this life: what is stored stays stored. */
+  /** Ends this life: stored consoles stay stored. */
   close(): void {
     for (const session of this.#sessions.values()) session.forget()
     this.#sessions.clear()

@@ -11,7 +11,7 @@ import { FaultSwitch } from './fault-switch.ts'
 
 export type FiguresMethod = 'memory' | 'cpus' | 'pool' | 'images' | 'addresses'
 
-/** A host whose figures are what a test says. */
+/** A host whose figures are set by a test. */
 export class FakeFigures implements HostFigures {
   memoryMib: MemoryFigures = { totalMib: 8192, availableMib: 6000 }
   cpusOnline = 4
@@ -20,13 +20,13 @@ export class FakeFigures implements HostFigures {
   readonly poolImages = new Map<Sha256, number>()
   readonly hostAddresses = new Set(['127.0.0.1', '::1', '192.0.2.1'])
   version: string | undefined = '10.0.2'
-  /** How often each was looked at. */
+  /** Number of inspections of each figure. */
   readonly looks = { memory: 0, cpus: 0, pool: 0, images: 0, addresses: 0 }
   readonly #faults = new FaultSwitch<FiguresMethod>()
   readonly #broken = new Map<FiguresMethod, HostFault>()
   #inSight = true
 
-  /** Lets every call of a method fail, until it is mended. */
+  /** Makes every call of a method fail until `mend` is called. */
   break(method: FiguresMethod, fault: HostFault): void {
     this.#broken.set(method, fault)
   }
@@ -40,7 +40,7 @@ export class FakeFigures implements HostFigures {
     return this.#faults.holdNext(method)
   }
 
-  /** Takes the pool out of sight, as an unmount does, or back. */
+  /** Hides the pool, as an unmount does, or brings it back. */
   setInSight(inSight: boolean): void {
     this.#inSight = inSight
   }

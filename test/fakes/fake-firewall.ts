@@ -13,7 +13,7 @@ export type FirewallMethod = 'inspect' | 'ensureGuest' | 'removeGuest' | 'counte
 export type FakeTable = {
   kind: 'absent' | 'present'
   guests: Map<DeviceName, GuestRule>
-  /** The daemon that wrote the table as it is now; undefined after somebody changed it. */
+  /** The daemon that wrote the current table; undefined after somebody else changed it. */
   writer: FakeFirewall | undefined
   drops: Map<DeviceName, GuestDrops>
   /** The daemon that stopped in order, and left a record of the table that it wrote. */
@@ -22,15 +22,18 @@ export type FakeTable = {
 
 const NO_DROPS: GuestDrops = { spoofedPackets: 0, inboundPackets: 0 }
 
-/** The table `inet vmhostd` in memory. Like the driver it trusts what it wrote, or what a daemon that stopped left on record. */
+/**
+ * The table `inet vmhostd` in memory. Like the driver it trusts its own writes, and the record of a daemon that stopped
+ * in order.
+ */
 export class FakeFirewall implements Firewall {
   readonly table: FakeTable
   readonly #wanted: Map<DeviceName, GuestRule>
-  /** Since this daemon wrote the table. */
+  /** Counts since this daemon wrote the table. */
   readonly #changed = new Set<DeviceName>()
   readonly #faults = new FaultSwitch<FirewallMethod>()
   readonly #watchers: (() => void)[] = []
-  /** Knows what should be in the table, so that it can say that somebody altered it. */
+  /** True once it knows what the table should contain, and so can report an alteration. */
   #judges = false
 
   constructor(options: { guests?: Iterable<GuestRule>; table?: FakeTable } = {}) {
@@ -74,7 +77,7 @@ export class FakeFirewall implements Firewall {
     this.#watchers.push(onChange)
   }
 
-  /** Takes the table away, as `nft flush ruleset` does. */
+  /** Removes the table, as `nft flush ruleset` does. */
   flush(): void {
     Object.assign(this.table, emptyTable())
     this.#tell()
@@ -86,12 +89,12 @@ export class FakeFirewall implements Firewall {
     this.#tell()
   }
 
-  /** Ends this daemon in order. */
+  /** Stops this daemon in order. */
   stop(): void {
     if (this.#judges) this.table.left = this
   }
 
-  /** Packets of a guest that the table drops. */
+  /** Counts packets of a guest that the table drops. */
   drop(device: DeviceName, packets: GuestDrops): void {
     const { spoofedPackets, inboundPackets } = this.table.drops.get(device) ?? NO_DROPS
     this.table.drops.set(device, {
@@ -108,7 +111,10 @@ export class FakeFirewall implements Firewall {
     return { kind: kind === 'present' ? 'intact' : 'absent', ...(rule === undefined ? {} : { rule }) }
   }
 
-  /** What the daemon before left on record is this daemon's too, as far as it is still there. */
+  /**
+   * Adopts the record that the previous daemon left. The table counts as written by this daemon if it was not changed
+   * since.
+   */
   #takeRecord(): void {
     const { left, writer } = this.table
     this.table.left = undefined
@@ -117,7 +123,7 @@ export class FakeFirewall implements Firewall {
     if (left === writer) this.table.writer = this
   }
 
-  /** What changed since the last write, of a table that is as this daemon wrote it; else the whole. */
+  /** Writes the changes since the last write if this daemon wrote the current table; otherwise writes all of it. */
   #write(): void {
     const { kind, writer, guests, drops } = this.table
     if (kind === 'absent' || writer !== this || !this.#judges) return this.#replace()
@@ -144,7 +150,7 @@ export class FakeFirewall implements Firewall {
   }
 }
 
-/** As before anybody wrote it. */
+/** Returns the table as it is before the first write. */
 export const emptyTable = (): FakeTable => ({
   kind: 'absent',
   guests: new Map(),

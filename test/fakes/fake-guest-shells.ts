@@ -15,15 +15,15 @@ import type {
 /** A guest that SSH can reach, by its address. */
 export type FakeGuest = {
   hostKey: HostKeyFingerprint
-  /** Who may log in with the daemon's key. */
+  /** Users who may log in with the daemon's key. */
   users: readonly string[]
-  /** Where set, how each connection fails. */
+  /** Fault of each connection, if set. */
   failing?: SshFailure['kind']
   /** Shells that were opened, in order. */
   readonly shells: FakeShell[]
 }
 
-/** What a guest may send before a reader who pauses stops it. */
+/** Bytes that a guest may send before a paused reader stops it. */
 const WINDOW_BYTES = 2 * 1024 * 1024
 
 /** Guests with SSH, in memory. */
@@ -33,7 +33,7 @@ export class FakeGuestShells implements GuestShells {
   readonly #guests = new Map<string, FakeGuest>()
   readonly #switch = new FaultSwitch<'open'>()
 
-  /** The guest at an address; there is one from the first question on. */
+  /** Returns the guest at an address, and creates it at the first call. */
   guest(address: string): FakeGuest {
     let guest = this.#guests.get(address)
     if (guest === undefined) {
@@ -74,10 +74,10 @@ export class FakeGuestShells implements GuestShells {
 
 export const fakeHostKey = (seed: number): HostKeyFingerprint => `SHA256:${String(seed).padStart(43, 'A')}`
 
-/** A shell, from both its ends. */
+/** A shell, with both its ends. */
 export class FakeShell implements GuestShell {
   readonly sizes: WindowSize[]
-  /** What the guest has read. */
+  /** Input that the guest has read. */
   input = Buffer.alloc(0)
   isClosed = false
   #listeners: Parameters<GuestShell['attach']>[0] | undefined
@@ -142,12 +142,12 @@ export class FakeShell implements GuestShell {
     this.#flush()
   }
 
-  /** What the guest has written and could not send, in bytes. */
+  /** Bytes that the guest has written and could not send. */
   get unsent(): number {
     return Math.max(0, this.#output.reduce((sum, { length }) => sum + length, 0) - WINDOW_BYTES)
   }
 
-  /** The guest reads its input, or stops to. */
+  /** The guest reads its input, or stops reading. */
   readInput(reading: boolean): void {
     this.#isReading = reading
     if (!reading) return
@@ -157,7 +157,7 @@ export class FakeShell implements GuestShell {
     for (const listener of this.#roomListeners) listener()
   }
 
-  /** The shell ends, or its connection. */
+  /** Ends the shell, or its connection. */
   end(end: ShellEnd): void {
     this.#end ??= end
     this.#flush()

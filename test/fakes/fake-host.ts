@@ -17,11 +17,11 @@ import type { Units } from '../../src/ports/units.ts'
 
 const diskOf = (id: VmId): FakeDisk => ({ content: Buffer.from(`the disk of ${id}`), sizeBytes: 64 * 1024 })
 
-/** A whole host in memory, whose parts know of each other what they do on a real one: a unit runs its monitor. */
+/** A whole host in memory, whose parts know of each other what they know on a real one: a unit runs its monitor. */
 export class FakeHost implements Host {
   readonly fakeUnits: FakeUnits
   readonly consoles = new FakeConsoles()
-  /** What monitors save and restore, in the pool. */
+  /** Files that monitors save to and restore from, in the pool. */
   readonly savedFiles = new SavedFiles()
   readonly monitor = new FakeMonitor({}, this.savedFiles)
   readonly storage = new FakeStorage()
@@ -29,7 +29,7 @@ export class FakeHost implements Host {
     files: this.savedFiles,
     diskOf: (id) => this.storage.disks.get(id)?.sizeMib,
   })
-  /** What is on the disks of VMs; a few bytes where nothing is said. */
+  /** Contents of the VMs' disks; a few bytes if none are given. */
   readonly diskContents = new Map<VmId, FakeDisk>()
   readonly staging = new FakeStaging({
     diskOf: (id) => (this.storage.disks.has(id) ? (this.diskContents.get(id) ?? diskOf(id)) : undefined),
@@ -48,7 +48,7 @@ export class FakeHost implements Host {
   readonly ended: VmId[] = []
   readonly units: Units
 
-  /** @param storeId marks taps as of this store */
+  /** @param storeId marks taps as belonging to this store */
   constructor(clock: Clock, storeId: string, { objectStore = new FakeObjectStore() } = {}) {
     this.clock = clock
     this.storeId = storeId
@@ -67,7 +67,7 @@ export class FakeHost implements Host {
       this.savedStates.setInSight(inSight)
       this.staging.setInSight(inSight)
     }
-    // It could not restore its guest.
+    // The process could not restore its guest.
     this.monitor.onExit = (id) => this.fakeUnits.exit(id, 1)
     const { fakeUnits, monitor, storage, ended } = this
     this.units = {
@@ -90,7 +90,7 @@ export class FakeHost implements Host {
       },
     }
   }
-  /** The host loses its power and starts again: what is in the pool is left, and nothing else. The daemon died with it. */
+  /** The host loses its power and starts again: only the content of the pool is left. The daemon died with the host. */
   async reboot(): Promise<void> {
     this.bootId = `${this.bootId}+`
     for (const id of this.storage.disks.keys()) {

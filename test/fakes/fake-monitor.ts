@@ -29,43 +29,46 @@ export type MonitorMethod =
 const PROGRAM = '/usr/bin/fake-monitor'
 const RESTORE = 'restore='
 
-/** A process that restores: what it reads, and whether it was looked at since its start. */
+/** A process that restores a guest: the file it reads, and whether it was inspected since its start. */
 type Restoring = { readonly file: SavedFile | undefined; readonly disk: MonitorDisk; seen: boolean }
 
 /**
- * Monitors in memory. Their processes are units': whoever plays the units tells of a start with `started` and of an end
- * with `ended`, and is told by `onExit` of a process that ended by itself.
+ * Monitors in memory. Their processes belong to the units: the owner of the units reports a start with `started` and an
+ * end with `ended`. `onExit` reports to it a process that ended by itself.
  *
- * Each guest has a memory: a boot gives it a life, and it makes progress whenever it is told to run, and by
- * {@link FakeMonitor.run}. A restore from before what that life was seen to have done is noted in `relived`.
+ * Each guest has a memory: a boot gives it a life, and it makes progress whenever it is resumed, and by {@link
+ * FakeMonitor.run}. A restore from before progress that was already visible is recorded in `relived`.
  */
 export class FakeMonitor implements Monitor {
   readonly capabilities: MonitorCapabilities
-  /** What guests have read and written; nothing where a guest is not named. */
+  /** Bytes that guests have read and written; zero for a guest that is not named. */
   readonly counters = new Map<VmId, DiskCounters>()
-  /** Of the program that is installed; an upgrade changes it for the next starts. */
+  /** Version of the installed program; an upgrade changes it for the next starts. */
   version = '1.0'
-  /** What saved guests are written to and read from. */
+  /** Files that saved guests are written to and read from. */
   readonly files: SavedFiles
-  /** Guests that were told the time, in order. */
+  /** Guests whose clock was set, in order. */
   readonly toldTime: VmId[] = []
-  /** Guests with an agent that can freeze their file systems, whenever they run; and those whose are frozen. */
+  /**
+   * Guests with an agent that can freeze their file systems whenever they run, and guests whose file systems are
+   * frozen.
+   */
   readonly agents = new Set<VmId>()
   readonly frozen = new Set<VmId>()
-  /** Guests whose agent does what it is told, and says nothing; and those whose agent is at something else, and does nothing. */
+  /** Guests whose agent obeys but never answers, and guests whose agent is busy and does nothing. */
   readonly mute = new Set<VmId>()
   readonly busy = new Set<VmId>()
-  /** Guests that ran on from a past that they had left behind: each is a loss of what they did since. */
+  /** Guests that ran on from a state they had already left behind: each lost its progress since that state. */
   readonly relived: VmId[] = []
-  /** A process ended by itself, since it could not restore its guest. */
+  /** Reports a process that ended by itself because it could not restore its guest. */
   onExit: (id: VmId) => void = () => {}
   readonly #states = new Map<VmId, MonitorState>()
   readonly #memories = new Map<VmId, GuestMemory>()
   readonly #restoring = new Map<VmId, Restoring>()
-  /** The furthest that each life came. */
+  /** The furthest progress of each life. */
   readonly #furthest = new Map<number, number>()
   #lives = 0
-  /** Lives that were saved with file systems that were frozen. */
+  /** Lives that were saved with frozen file systems. */
   readonly #savedFrozen = new Set<number>()
   readonly #withoutRoom = new Set<VmId>()
   readonly #faults = new FaultSwitch<MonitorMethod>()
@@ -126,7 +129,7 @@ export class FakeMonitor implements Monitor {
     return this.#faults.run('inspect', () => {
       const state = this.stateOf(id)
       const restoring = this.#restoring.get(id)
-      // Whoever looks sees both, the guest that is being read and the guest that is there.
+      // One inspection sees the guest that is being read, and the next one sees the guest that is there.
       if (restoring?.seen === true) this.#load(id, restoring)
       else if (restoring !== undefined) restoring.seen = true
       return state
@@ -205,7 +208,7 @@ export class FakeMonitor implements Monitor {
       return await this.#faults.run('freezeFileSystems', freeze, signal)
     } catch (error) {
       if (!signal.aborted && !(error instanceof HostFault)) throw error
-      // It is frozen where nobody heard of it, and so thawed again, by who says so.
+      // The guest is frozen although no caller heard of it, so the caller that reports failure also thaws it.
       if (this.mute.has(id)) return 'unknown'
       this.frozen.delete(id)
       return 'none'
@@ -219,11 +222,11 @@ export class FakeMonitor implements Monitor {
       this.frozen.delete(id)
       return !this.mute.has(id)
     }
-    // A fault is an answer that is lost.
+    // A fault stands for a lost answer.
     return this.#faults.run('thawFileSystems', thaw, signal).catch(() => false)
   }
 
-  /** There is an agent that does what it is told: never in a guest that stands still. */
+  /** Whether an agent obeys: never in a paused guest. */
   #hears(id: VmId): boolean {
     return this.agents.has(id) && !this.busy.has(id) && this.stateOf(id).kind === 'running'
   }
@@ -232,36 +235,38 @@ export class FakeMonitor implements Monitor {
     this.#onChange = onChange
   }
 
-  /** The memory of a guest that lives. */
+  /** Returns the memory of a guest that is alive. */
   memoryOf(id: VmId): GuestMemory {
     const memory = this.#memories.get(id)
     if (memory === undefined) throw new Error(`VM ${id} has no guest`)
     return memory
   }
 
-  /** The guest does something, if it runs. */
+  /** The guest makes progress, if it runs. */
   run(id: VmId): void {
     if (this.stateOf(id).kind === 'running') this.#progress(id)
   }
 
-  /** The guest writes, and the pool has no room for it. */
+  /** The guest writes, and the pool has no room. */
   fillPool(id: VmId): void {
     const { disk } = this.#live(id)
     this.#withoutRoom.add(id)
     this.become(id, { kind: 'stalled', status: 'io-error', disk })
   }
 
-  /** The next time that guest is told to go on, it does. */
+  /** The guest continues the next time it is resumed. */
   makeRoom(id: VmId): void {
     this.#withoutRoom.delete(id)
   }
 
-  /** What a monitor would answer now. */
+  /** Returns what a monitor would answer now. */
   stateOf(id: VmId): MonitorState {
     return this.#states.get(id) ?? { kind: 'silent' }
   }
 
-  /** A unit executed the monitor's program: it answers from now on, and shows its guest a disk of this size. */
+  /**
+   * Notes that a unit executed the monitor's program: it answers from now on, and shows its guest a disk of this size.
+   */
   started(id: VmId, spec: UnitSpec, diskMib: number): void {
     const [, , limits = ''] = spec.command
     const disk: MonitorDisk = { sizeMib: diskMib, ...JSON.parse(limits.replace('limits=', '')) }
@@ -275,7 +280,7 @@ export class FakeMonitor implements Monitor {
     this.become(id, { kind: spec.command.includes('-S') ? 'paused' : 'running', disk })
   }
 
-  /** The monitor's process is gone. */
+  /** Notes that the monitor's process is gone. */
   ended(id: VmId): void {
     this.#withoutRoom.delete(id)
     this.#restoring.delete(id)
@@ -298,7 +303,7 @@ export class FakeMonitor implements Monitor {
     return { program: 'fake-monitor', version: this.version, accelerator: 'none', form: 'mapped' }
   }
 
-  /** The whole guest is there, or its process ends. */
+  /** Loads the whole guest, or ends its process. */
   #load(id: VmId, { file, disk }: Restoring): void {
     this.#restoring.delete(id)
     if (file === undefined || !file.whole || file.id !== id) {
@@ -329,7 +334,7 @@ export class FakeMonitor implements Monitor {
       if (live.kind === kind || (live.kind === 'stalled' && kind === 'paused')) return
       if (live.kind !== 'stalled' || !this.#withoutRoom.has(id))
         return this.become(id, { kind, disk: live.disk })
-      // It went on and stands still again, which its events tell.
+      // The guest ran and paused again, which its events report.
       this.become(id, live)
       throw new HostFault('disk_io_error', `resuming VM ${id}`)
     }

@@ -21,30 +21,33 @@ type Method = 'putPart' | 'complete' | 'head'
 export type FakeRequest = {
   readonly method: Method
   readonly key: string
-  /** Of a part. */
+  /** Number of the part. */
   readonly number?: number
   /** Bytes of the body that the store took off the wire. */
   bytes: number
-  /** What the caller was told; undefined while it is under way, or where it was aborted. */
+  /** Outcome that the caller got; undefined while the request is under way, or if it was aborted. */
   told?: PartOutcome['kind'] | CompleteOutcome['kind'] | HeadOutcome['kind']
 }
 
 export type FakeObjectStoreOptions = {
-  /** Where its URLs point. */
+  /** Origin that its URLs point to. */
   readonly origin?: string
-  /** Anywhere where absent. */
+  /** Allows any address when absent. */
   readonly policy?: OutboundPolicy
-  /** Whether a completed upload is unknown afterwards, as on AWS some time later; else completing again answers the same. */
+  /**
+   * Whether a completed upload is unknown afterwards, as on AWS some time later; otherwise completing again answers the
+   * same.
+   */
   readonly forgetsCompleted?: boolean
-  /** Of every part but the last; S3 itself wants 5 MiB. */
+  /** Smallest size of every part but the last; S3 itself requires 5 MiB. */
   readonly partBytesMin?: number
 }
 
-/** An S3-compatible store, in memory: multipart uploads by signed URLs, and the objects that come of them. */
+/** An S3-compatible store, in memory: multipart uploads by signed URLs, and the objects that they become. */
 export class FakeObjectStore implements ObjectStore {
   /** Finished objects by their keys. */
   readonly objects = new Map<string, Buffer>()
-  /** In the order in which they came. */
+  /** Requests in the order in which they came. */
   readonly requests: FakeRequest[] = []
   readonly #options: FakeObjectStoreOptions
   readonly #uploads = new Map<string, FakeUpload>()
@@ -55,19 +58,19 @@ export class FakeObjectStore implements ObjectStore {
     this.#options = options
   }
 
-  /** Begins a multipart upload, as the controller does that owns the bucket. */
+  /** Begins a multipart upload, as the controller does as the owner of the bucket. */
   openUpload(key = `image-${this.#uploads.size + 1}`): FakeUpload {
     const upload = new FakeUpload(`upload-${this.#uploads.size + 1}`, key, this.#options)
     this.#uploads.set(upload.id, upload)
     return upload
   }
 
-  /** What the next such request is told; with `after` it was done all the same, and only its answer was lost. */
+  /** Sets the answer to the next such request; with `after` the store does the work, and only its answer is lost. */
   answerNext(method: Method, answer: Unsent, moment: FaultMoment = 'before'): void {
     this.#answers.push({ method, answer, moment })
   }
 
-  /** Lets the next such request wait, before it does anything, until it is released or aborted. */
+  /** Makes the next such request wait, before it does anything, until it is released or aborted. */
   holdNext(method: Method): () => void {
     return this.#switch.holdNext(method)
   }
@@ -76,14 +79,14 @@ export class FakeObjectStore implements ObjectStore {
     this.#switch.failNext(method, fault, moment)
   }
 
-  /** Bytes of a part that went out, over all its attempts; of all parts where no number is given. */
+  /** Bytes of a part that were sent, over all its attempts; of all parts when no number is given. */
   bytesSent(key: string, number?: number): number {
     return this.requests
       .filter((request) => request.key === key && (number === undefined || request.number === number))
       .reduce((sum, { bytes }) => sum + bytes, 0)
   }
 
-  /** Whether a URL is good now. */
+  /** Whether a URL is valid now. */
   takes(url: SignedUrl): boolean {
     return this.#uploadOf(askedIn(new URL(url.reveal()))) !== undefined
   }
@@ -164,7 +167,7 @@ export class FakeObjectStore implements ObjectStore {
   }
 }
 
-/** A multipart upload, from the side of the one who owns the bucket. */
+/** A multipart upload, as seen by the owner of the bucket. */
 export class FakeUpload {
   readonly id: string
   readonly key: string
@@ -172,9 +175,9 @@ export class FakeUpload {
   state: 'open' | 'completed' | 'aborted' = 'open'
   /** The object, once completed. */
   object: Buffer | undefined
-  /** Of the object: the MD5 of those of its parts, and how many there are. */
+  /** ETag of the object: the MD5 of the MD5s of its parts, and their number. */
   etag: string | undefined
-  /** URLs of an earlier issue are expired. */
+  /** First issue of URLs that is valid; earlier ones are expired. */
   validFrom = 1
   readonly #options: FakeObjectStoreOptions
 
@@ -188,7 +191,7 @@ export class FakeUpload {
     return `${this.#urlFor('putPart')}&partNumber=${number}`
   }
 
-  /** Of the parts from 1 on, or from another. */
+  /** Returns the URLs of `count` parts, from `first` on. */
   partUrls(count: number, first = 1): string[] {
     return Array.from({ length: count }, (_, index) => this.partUrl(first + index))
   }
@@ -201,7 +204,7 @@ export class FakeUpload {
     return this.#urlFor('head')
   }
 
-  /** All URLs that were made until now are good no more. */
+  /** Makes all URLs that were made until now expire. */
   expireUrls(): void {
     this.validFrom++
   }

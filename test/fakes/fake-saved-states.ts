@@ -18,17 +18,17 @@ export type SavedStatesMethod =
   | 'remove'
 
 export type FakeSavedStatesOptions = {
-  /** What monitors write to and read from. */
+  /** Files that monitors write to and read from. */
   readonly files: SavedFiles
-  /** Of a VM's disk: a number that each write to it changes; undefined where it is gone. */
+  /** Version of a VM's disk, which each write to it changes; undefined if the disk is gone. */
   readonly diskOf?: (id: VmId) => number | undefined
 }
 
 const MIB = 1024 * 1024
-/** What every saved guest takes. */
+/** Bytes that every saved guest takes. */
 const STORED_MIB = 84
 
-/** Saved guests in memory; what was written outlives the daemon, as `files` does. */
+/** Saved guests in memory; written files outlive the daemon, as `files` does. */
 export class FakeSavedStates implements SavedStates {
   readonly #files: SavedFiles
   readonly #diskOf: (id: VmId) => number | undefined
@@ -50,17 +50,17 @@ export class FakeSavedStates implements SavedStates {
     return this.#faults.holdNext(method)
   }
 
-  /** Takes the pool out of sight, as an unmount does, or back. */
+  /** Hides the pool, as an unmount does, or brings it back. */
   setInSight(inSight: boolean): void {
     this.#inSight = inSight
   }
 
-  /** The VM's directory is gone from the pool, and all in it. */
+  /** Removes the VM's directory from the pool, with all its content. */
   forget(id: VmId): void {
     this.#clear(id)
   }
 
-  /** What is published of a VM, as it was written. */
+  /** Returns the published state of a VM, as it was written. */
   metadataOf(id: VmId): SavedMetadata | undefined {
     return this.#published.get(id)
   }
@@ -83,7 +83,7 @@ export class FakeSavedStates implements SavedStates {
     return this.#faults.run('ensureDirectory', () => this.#sweep(id))
   }
 
-  /** An empty file is no save, so there is none here. */
+  /** Makes no file here: an empty file does not count as a save. */
   ensureMemoryFile(id: VmId, _userId: UserId): Promise<void> {
     return this.#faults.run('ensureMemoryFile', () => this.#sweep(id))
   }
@@ -109,7 +109,7 @@ export class FakeSavedStates implements SavedStates {
     return this.#faults.run('publish', move, signal)
   }
 
-  /** Here a reading takes no time. */
+  /** Reading takes no time here. */
   verify(id: VmId, signal: AbortSignal): Promise<void> {
     const check = (): void => {
       this.#look()

@@ -6,12 +6,14 @@ import type { Ring } from '../../src/core/console/ring.ts'
 import type { WindowSize } from '../../src/core/console/window-size.ts'
 import type { ConsoleSession } from '../../src/ports/consoles.ts'
 
-/** A session in memory, which outlives the daemon: what was said and typed since its VM's start, and its terminal's path. */
+/**
+ * A session in memory, which outlives the daemon: its output and input since its VM's start, and its terminal's path.
+ */
 export class FakeTerminal {
-  /** Another one each time that the session gets a terminal. */
+  /** Path that changes each time the session gets a terminal. */
   path: string
   isOver = false
-  /** Typed while the session had no terminal. */
+  /** Input typed while the session had no terminal. */
   readonly unread: Uint8Array[] = []
   readonly sessionId: string
   readonly history: Ring = ringInMemory(limits.consoleHistoryBytes, limits.consoleReadBytes)
@@ -33,12 +35,12 @@ export class FakeTerminal {
   }
 }
 
-/** One life's view of a session; its guest reads input at once, unless it is told not to. */
+/** One life's view of a session; its guest reads input at once, unless the test stops it. */
 export class FakeSession implements ConsoleSession {
   readonly id: string
   readonly output: Ring
   readonly terminal: FakeTerminal
-  /** What was counted by `spend`, in bytes. */
+  /** Bytes counted by `spend`. */
   spent = 0
   readonly #outputs = new Listeners()
   readonly #ends = new Listeners()
@@ -71,7 +73,7 @@ export class FakeSession implements ConsoleSession {
     return this.#attached
   }
 
-  /** Gets a terminal; or loses it, and what its guest had not read waits for the next. */
+  /** Gets a terminal, or loses it. Input that its guest had not read waits for the next terminal. */
   attach(attached: boolean): void {
     this.#attached = attached
     if (attached) for (const bytes of this.terminal.unread.splice(0)) this.write(bytes)
@@ -106,7 +108,7 @@ export class FakeSession implements ConsoleSession {
     setImmediate(() => this.#tell())
   }
 
-  /** Whether the guest reads its input. What waited is read when it does again. */
+  /** Sets whether the guest reads its input. Waiting input is read when it reads again. */
   readInput(reading: boolean): void {
     this.#reading = reading
     const wasFull = this.inputWaiting > limits.consoleInputBytesMax
@@ -115,7 +117,7 @@ export class FakeSession implements ConsoleSession {
     if (wasFull) this.#rooms.tell()
   }
 
-  /** What the end of the VM does to it. */
+  /** Ends the session, as the end of the VM does. */
   end(): void {
     if (this.#over) return
     this.attach(false)
@@ -125,7 +127,7 @@ export class FakeSession implements ConsoleSession {
     this.#ends.tell()
   }
 
-  /** What the end of the daemon does to it: nobody hears anything more. */
+  /** Detaches all listeners, as the end of the daemon does. */
   forget(): void {
     this.#told = true
     this.#over = true

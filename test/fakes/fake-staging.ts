@@ -30,26 +30,26 @@ export type StagingMethod =
   | 'remove'
   | 'list'
 
-/** What is on a VM's disk: some bytes, and a hole up to its size. */
+/** Content of a VM's disk: some bytes, and a hole up to its size. */
 export type FakeDisk = { readonly content: Uint8Array; readonly sizeBytes: number }
 
 export type FakeStagingOptions = {
-  /** Of VMs that `disks` does not have; undefined where there is no disk. */
+  /** Returns the disk of a VM that `disks` does not have; undefined if it has none. */
   readonly diskOf?: (id: VmId) => FakeDisk | undefined
   readonly frameBytes?: number
 }
 
 type Frame = FrameSizes & { readonly bytes: Uint8Array }
 
-/** What lies in staging of one snapshot. */
+/** Staged files of one snapshot. */
 type Files = {
   clone?: FakeDisk
   frames: Frame[]
   /** All frames, and the seek table. */
   packed: Buffer
-  /** Of `packed`, what outlives a loss of power. */
+  /** Bytes of `packed` that outlive a loss of power. */
   flushedBytes: number
-  /** Parts of it that hold no space any more, by where they began. */
+  /** Discarded parts, which no longer occupy space, by the offset where they began. */
   readonly discarded: Map<number, number>
 }
 
@@ -58,12 +58,12 @@ type Part = Pick<PackedPart, 'offsetBytes' | 'bytes'>
 
 const MIB = 1024 * 1024
 
-/** Staging in memory. It outlives the daemon: another one is given the same object. */
+/** Staging in memory. It outlives the daemon: the next one is given the same object. */
 export class FakeStaging implements Staging {
   /** Disks that tests fill. */
   readonly disks = new Map<VmId, FakeDisk>()
   readonly #files = new Map<StagingId, Files>()
-  /** What was cloned and is not kept yet. */
+  /** Clones that are not kept yet. */
   readonly #cloned = new Map<StagingId, FakeDisk>()
   readonly #diskOf: (id: VmId) => FakeDisk | undefined
   readonly #frameBytes: number
@@ -85,7 +85,7 @@ export class FakeStaging implements Staging {
     return this.#faults.holdNext(method)
   }
 
-  /** Takes the pool out of sight, as an unmount does, or back. */
+  /** Hides the pool, as an unmount does, or brings it back. */
   setInSight(inSight: boolean): void {
     this.#inSight = inSight
   }
@@ -95,12 +95,12 @@ export class FakeStaging implements Staging {
     this.#reflink = reflink
   }
 
-  /** The daemon died: another one finds nothing of what this one had not kept. */
+  /** The daemon died: the next one finds only the clones that were kept. */
   restart(): void {
     this.#cloned.clear()
   }
 
-  /** What was not flushed is gone. The daemon died with it. */
+  /** Loses everything that was not flushed. The daemon died with it. */
   losePower(): void {
     this.restart()
     for (const files of this.#files.values()) {
@@ -113,13 +113,13 @@ export class FakeStaging implements Staging {
     }
   }
 
-  /** Cuts off what is packed of a snapshot, as a damaged file system does. */
+  /** Cuts off packed data of a snapshot, as a damaged file system does. */
   cutPacked(stagingId: StagingId, bytes: number): void {
     const files = this.#at(stagingId)
     files.packed = files.packed.subarray(0, bytes)
   }
 
-  /** Changes a byte of what is packed of a snapshot, as a bad disk does. */
+  /** Changes a packed byte of a snapshot, as a bad disk does. */
   damagePacked(stagingId: StagingId, at: number): void {
     const { packed } = this.#at(stagingId)
     packed[at] = (packed[at] ?? 0) ^ 1
@@ -170,7 +170,7 @@ export class FakeStaging implements Staging {
     const give = async (parts: readonly CutPart[], next: PackPoint): Promise<void> => {
       for (const part of parts.filter(({ number }) => number > job.parts)) {
         files.flushedBytes = next.storedBytes
-        // Here too the threads of a pack outlive the turn that aborts it.
+        // As in the driver, the threads of a pack outlive the turn that aborts it.
         signal.throwIfAborted()
         await abortable(job.onPart({ ...part, ...digestsOf(files.packed, part) }, next), signal)
         signal.throwIfAborted()
@@ -270,7 +270,10 @@ export class FakeStaging implements Staging {
 const lost = (stagingId: StagingId): HostFault =>
   new HostFault('staging_lost', `packing snapshot staging ${stagingId}`)
 
-/** Throws away what lies behind the point to go on from, and adds what lies before it. Answers the parts of that. */
+/**
+ * Discards the data after the point where packing continues, and adds the data before it. Returns the parts of the
+ * latter.
+ */
 function takeUp(files: Files, { stagingId, from }: PackJob, cut: PartCut): readonly CutPart[] {
   const parts: CutPart[] = []
   let count = 0
@@ -301,7 +304,7 @@ function frameOf({ content, sizeBytes }: FakeDisk, from: number, frameBytes: num
   return frame
 }
 
-/** By the bytes that it stands for. */
+/** Frames by the number of bytes that they represent. */
 const HOLES = new Map<number, Frame>()
 
 const seekTableOf = (frames: readonly Frame[]): Buffer =>

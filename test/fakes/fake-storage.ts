@@ -23,7 +23,7 @@ import type { FaultMoment } from './fault-switch.ts'
 
 export type StorageMethod = Exclude<keyof Storage, 'files'>
 
-/** Without a note it was made by an older daemon, or put there by a person. */
+/** A disk without this note was made by an older daemon, or by a person. */
 type Disk = { readonly sizeMib: number; readonly userId: UserId; readonly note?: DiskNote }
 
 const MIB = 1024 * 1024
@@ -32,15 +32,15 @@ type Image = { readonly content: Uint8Array; readonly fetchedAtMs: number }
 
 /** A storage pool in memory, with sources of images beside it. */
 export class FakeStorage implements Storage {
-  /** What a pool on a disk keeps over a restart of the daemon. */
+  /** Content that a pool on a disk keeps over a restart of the daemon. */
   readonly imageFiles = new Map<Sha256, Image>()
   readonly disks = new Map<VmId, Disk>()
   readonly seeds = new Map<VmId, Seed & { readonly usableBy: UserId }>()
-  /** Of the file system. */
+  /** Size of the file system. */
   now: () => number = () => 0
-  /** The VM's directory goes, with what others keep in it. */
+  /** Reports that the VM's directory was removed, with other drivers' files in it. */
   onRemove: (id: VmId) => void = () => {}
-  /** The pool is out of sight for others too, or back. */
+  /** Reports that the pool was hidden, or came back. */
   onSight: (inSight: boolean) => void = () => {}
   readonly #sources = new Map<string, Uint8Array>()
   readonly #faults = new FaultSwitch<StorageMethod>()
@@ -61,7 +61,7 @@ export class FakeStorage implements Storage {
     return { url: new SignedUrl(url) }
   }
 
-  /** Takes the pool out of sight, as an unmount does, or back. */
+  /** Hides the pool, as an unmount does, or brings it back. */
   setInSight(inSight: boolean): void {
     this.#inSight = inSight
     this.onSight(inSight)

@@ -10,7 +10,7 @@ import type { FaultMoment } from './fault-switch.ts'
 
 export type TapsMethod = 'inspect' | 'ensure' | 'ensureAttached' | 'remove' | 'list' | 'counters'
 
-/** A device of the fake host: a tap of some store, or anything else. */
+/** A device of the fake host: a tap of some store, or any other device. */
 export type FakeDevice =
   | { readonly kind: 'other' }
   | {
@@ -20,7 +20,7 @@ export type FakeDevice =
       readonly userId: UserId
       facts: Omit<TapFacts, 'attached'>
       counters: LinkCounters
-      /** The monitor that ran already when the device was made, and so does not hold it. */
+      /** A monitor that ran already when the device was made, and so does not hold it. */
       lostBy?: number | undefined
     }
 
@@ -29,17 +29,17 @@ type Watcher = (device: DeviceName | undefined) => void
 const routesOf = (found: FakeDevice | undefined): readonly string[] =>
   found?.kind === 'tap' ? found.facts.routes : []
 
-/** The devices of a host, which tells its watchers of what comes, goes or changes. */
+/** The devices of a host. Notifies watchers when a device comes, goes or changes. */
 export class FakeDevices extends Map<DeviceName, FakeDevice> {
   readonly #watchers: Watcher[] = []
-  /** Where each route leads. */
+  /** Device that each route leads to. */
   readonly #byRoute = new Map<string, DeviceName>()
 
   watch(watcher: Watcher): void {
     this.#watchers.push(watcher)
   }
 
-  /** The tap that a route leads to. */
+  /** Returns the tap that a route leads to. */
   withRoute(route: string): DeviceName | undefined {
     return this.#byRoute.get(route)
   }
@@ -64,7 +64,7 @@ export class FakeDevices extends Map<DeviceName, FakeDevice> {
       if (this.#byRoute.get(route) === device) this.#byRoute.delete(route)
   }
 
-  /** More changes came at once than the kernel could tell of. */
+  /** More changes happened at once than the kernel could report. */
   overflow(): void {
     this.#tell(undefined)
   }
@@ -78,7 +78,7 @@ export class FakeDevices extends Map<DeviceName, FakeDevice> {
 export type FakeTapsOptions = {
   readonly storeId?: string
   readonly devices?: FakeDevices
-  /** The main process of a VM whose monitor runs. Without it every device counts as held. */
+  /** Main process of a VM whose monitor runs. If absent, every device counts as held. */
   readonly monitorOf?: (id: VmId) => number | undefined
 }
 
@@ -91,7 +91,10 @@ const NOTHING: LinkCounters = {
   transmitDroppedPackets: 0,
 }
 
-/** Taps in memory. Two on the same `devices` are two daemons on one host. A monitor holds the device it found at its start. */
+/**
+ * Taps in memory. Two objects on the same `devices` are two daemons on one host. A monitor holds the device that
+ * existed at its start.
+ */
 export class FakeTaps implements Taps {
   readonly devices: FakeDevices
   readonly #storeId: string
@@ -189,7 +192,7 @@ export class FakeTaps implements Taps {
     if (found?.kind === 'tap') this.devices.set(device, { ...found, facts: { ...found.facts, ...change } })
   }
 
-  /** Counts packets, of which nobody is told. */
+  /** Counts packets; watchers are not notified. */
   count(device: DeviceName, counted: Partial<LinkCounters>): void {
     const found = this.devices.get(device)
     if (found?.kind === 'tap') found.counters = { ...found.counters, ...counted }

@@ -17,23 +17,23 @@ export type TrafficMethod =
   | 'remove'
 
 export type Packet = {
-  /** What tells it from others in what was given to a guest. */
+  /** Name that identifies the packet among those a guest got. */
   readonly name: string
   readonly bytes: number
-  /** Whether it counts as traffic: no TCP RST, no ICMP error, nothing that is configured to be ignored. */
+  /** Whether it counts as traffic: not a TCP RST, an ICMP error, or anything that is configured to be ignored. */
   readonly counts: boolean
 }
 
 type HeldPacket = Packet & { readonly atMs: number }
 
-/** What the kernel's program knows of a device that it is on. */
+/** State of the kernel's program for a device that it is attached to. */
 type Watched = {
   readonly userId: UserId
   frames: 'flowing' | 'held'
   wantedSinceMs: number | undefined
-  /** Held for it in the kernel. */
+  /** Packets that the kernel holds for the guest. */
   held: HeldPacket[]
-  /** Of packets that came while frames were held: past the bounds, or too old. */
+  /** Packets that were dropped while frames were held: past the bounds, or too old. */
   dropped: number
 }
 
@@ -41,14 +41,14 @@ type Activity = { packets: number; lastAtMs?: number | undefined; restartedAtMs:
 
 export type FakeTrafficOptions = {
   readonly clock: Clock
-  /** Which devices there are, and when one goes, with what is on it. Without it there is every device. */
+  /** Devices that exist; they report when one goes, with the program on it. If absent, every device exists. */
   readonly devices?: FakeDevices
-  /** Whether somebody is behind a device to take a packet. Without it there always is. */
+  /** Whether a reader behind a device takes a packet. If absent, there always is one. */
   readonly takes?: (userId: UserId) => boolean
 }
 
 /**
- * Traffic in memory: the kernel's part, which outlives a daemon, and the daemon's, which is nothing but the watchers. Two
+ * Traffic in memory: the kernel's part, which outlives a daemon, and the daemon's part, which is only the watchers. Two
  * daemons in a row on one host share the fake; a crash is {@link FakeTraffic.forgetWatchers}.
  */
 export class FakeTraffic implements Traffic {
@@ -58,7 +58,7 @@ export class FakeTraffic implements Traffic {
   readonly #given = new Map<UserId, string[]>()
   readonly #faults = new FaultSwitch<TrafficMethod>()
   #watchers: ((userId: UserId) => void)[] = []
-  /** Packets that went out of a device with nobody behind it, or were held and then given to nobody. */
+  /** Packets that left a device without a reader behind it, or were held and then never delivered. */
   readonly lost: string[] = []
 
   constructor(options: FakeTrafficOptions) {
@@ -150,7 +150,7 @@ export class FakeTraffic implements Traffic {
     }
   }
 
-  /** A packet goes from the host out of a device. Says what became of it. */
+  /** Sends a packet from the host out of a device. Returns what happened to it. */
   receive(device: DeviceName, packet: Partial<Packet> = {}): 'given' | 'held' | 'dropped' | 'lost' {
     const { name = 'packet', bytes = 100, counts = true } = packet
     const watched = this.#watched.get(device)
@@ -169,24 +169,24 @@ export class FakeTraffic implements Traffic {
     return became
   }
 
-  /** What a guest got, in order. */
+  /** Packets that a guest got, in order. */
   given(userId: UserId): readonly string[] {
     return this.#given.get(userId) ?? []
   }
 
-  /** The daemon is gone. */
+  /** Forgets the watchers of a daemon that is gone. */
   forgetWatchers(): void {
     this.#watchers = []
   }
 
-  /** The host starts again: nothing of the kernel's is left. */
+  /** Restarts the host: the kernel's state is lost. */
   reboot(): void {
     for (const device of this.#watched.keys()) this.#gone(device)
     this.#activity.clear()
     this.forgetWatchers()
   }
 
-  /** All times here are of a clock that is never set, as the kernel's are. */
+  /** Monotonic time, which the kernel also uses. */
   #now(): number {
     return this.#options.clock.monotonicMs()
   }
@@ -195,7 +195,10 @@ export class FakeTraffic implements Traffic {
     return Math.round(this.#options.clock.now() - (this.#now() - atMs))
   }
 
-  /** Holds what is within the bounds. What does not count wakes nobody, and is kept only for who is wanted. */
+  /**
+   * Holds packets within the bounds. A packet that does not count wakes no guest, and is kept only if the guest is
+   * wanted.
+   */
   #hold(watched: Watched, packet: HeldPacket): 'held' | 'dropped' {
     if (watched.wantedSinceMs === undefined) return 'dropped'
     const bytes = watched.held.reduce((sum, held) => sum + held.bytes, packet.bytes)
@@ -208,13 +211,13 @@ export class FakeTraffic implements Traffic {
     return 'held'
   }
 
-  /** Drops what waited for too long. */
+  /** Drops packets that waited too long. */
   #expire(watched: Watched): void {
     const oldestAtMs = this.#now() - limits.heldFrameAgeMs
     this.#drop(watched, watched.held.filter(({ atMs }) => atMs < oldestAtMs).length)
   }
 
-  /** Drops the first ones of what is held. */
+  /** Drops the oldest held packets. */
   #drop(watched: Watched, count: number): void {
     this.lost.push(...watched.held.splice(0, count).map(({ name }) => name))
     watched.dropped += count

@@ -12,11 +12,11 @@ export type UnitsMethod = 'inspect' | 'ensureStarted' | 'ensureStopped' | 'list'
 
 type FakeUnit = { readonly spec: UnitSpec; state: UnitState }
 
-/** Units in memory. A unit runs until it is stopped or told to {@link FakeUnits.exit}. */
+/** Units in memory. A unit runs until it is stopped or ended by {@link FakeUnits.exit}. */
 export class FakeUnits implements Units {
   /** Programs that are not installed. */
   readonly missingPrograms = new Set<string>()
-  /** Starts that were told to be likely. */
+  /** Starts that were announced as likely. */
   expectedStarts = 0
   readonly #faults = new FaultSwitch<UnitsMethod>()
   readonly #units = new Map<VmId, FakeUnit>()
@@ -33,18 +33,18 @@ export class FakeUnits implements Units {
     this.#faults.failNext(method, fault, moment)
   }
 
-  /** What the unit was last started with. */
+  /** Specification of the unit's last start. */
   specOf(id: VmId): UnitSpec | undefined {
     return this.#units.get(id)?.spec
   }
 
-  /** The unit is another VM's from now on. */
+  /** Makes the unit another VM's from now on. */
   setMark(id: VmId, mark: VmMark): void {
     const unit = this.#units.get(id)
     if (unit?.state.kind === 'active') unit.state = { ...unit.state, mark }
   }
 
-  /** The unit's program ends by itself; with status 0 and no result that is a clean end. */
+  /** Ends the unit's program by itself; status 0 without a result is a clean end. */
   exit(id: VmId, status: number, result = 'exit-code'): void {
     const unit = this.#units.get(id)
     if (unit?.state.kind !== 'active') return
@@ -60,17 +60,17 @@ export class FakeUnits implements Units {
     return pid
   }
 
-  /** Whether a process that was left lives. */
+  /** Whether a process that was left is alive. */
   lives(pid: number): boolean {
     return [...this.#leftovers.values()].some((pids) => pids.includes(pid))
   }
 
-  /** The connection to systemd comes back after a while without. */
+  /** The connection to systemd comes back after an interruption. */
   reconnect(): void {
     this.#tell(undefined)
   }
 
-  /** What an inspection would find now. */
+  /** Returns what an inspection would find now. */
   stateOf(id: VmId): UnitState {
     const state = this.#units.get(id)?.state ?? { kind: 'absent' }
     const pids = this.#leftovers.get(id)

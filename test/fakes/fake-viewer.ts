@@ -2,12 +2,12 @@ import type { CloseCode } from '../../src/core/console/close.ts'
 import type { DaemonMessage } from '../../src/core/console/console-message.ts'
 import type { ConsoleViewer, ViewerListeners } from '../../src/core/console/console-viewer.ts'
 
-/** A viewer in memory that keeps what it is sent. */
+/** A viewer in memory that keeps the messages it gets. */
 export class FakeViewer implements ConsoleViewer {
   readonly outputs: Uint8Array[] = []
   readonly told: DaemonMessage[] = []
   closedWith: CloseCode | undefined
-  /** Whether what it sends is held back. */
+  /** Whether its incoming messages are held back. */
   isHeld = false
   #listeners: ViewerListeners | undefined
 
@@ -48,7 +48,7 @@ export class FakeViewer implements ConsoleViewer {
     this.#listeners?.onInput(bytes)
   }
 
-  /** Its connection is gone. */
+  /** Closes its connection. */
   leave(): void {
     this.#listeners?.onClosed()
   }

@@ -1,7 +1,7 @@
 import type { HostFault } from '../../src/core/errors.ts'
 import { abortable } from '../../src/lib/abortable.ts'
 
-/** `before`: nothing was done. `after`: it was done, and the caller was told it was not. */
+/** `before`: the effect did not happen. `after`: the effect happened, and the caller got an error. */
 export type FaultMoment = 'before' | 'after'
 
 type Planned<Method> =
@@ -15,7 +15,7 @@ type Planned<Method> =
 
 const never = new AbortController().signal
 
-/** What a test puts in the way of a fake's methods; each is used up by one call. */
+/** Faults and waits that a test plans for a fake's methods; one call uses up each. */
 export class FaultSwitch<Method extends string> {
   readonly #planned: Planned<Method>[] = []
 
@@ -31,7 +31,7 @@ export class FaultSwitch<Method extends string> {
     return resolve
   }
 
-  /** Runs a method's effect, with what was planned for it. */
+  /** Runs a method's effect, with the fault or wait that was planned for it. */
   async run<T>(method: Method, effect: () => T | Promise<T>, signal: AbortSignal = never): Promise<T> {
     // A real driver never answers within the same turn.
     await Promise.resolve()

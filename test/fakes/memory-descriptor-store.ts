@@ -4,10 +4,10 @@ import { duplicate } from '../../src/host/ffi/descriptor.ts'
 import type { DescriptorStore } from '../../src/host/systemd/descriptor-store.ts'
 import type { InheritedDescriptor } from '../../src/host/systemd/inherited-descriptors.ts'
 
-/** Keeps duplicates of descriptors in this very process, as systemd would in its own. */
+/** Keeps duplicates of descriptors in this process, as systemd does in its own. */
 export class MemoryDescriptorStore implements DescriptorStore {
   refusing = false
-  /** How many may be stored. */
+  /** Maximum number of stored descriptors. */
   max = Infinity
   readonly #entries: { readonly name: string; readonly fd: number }[] = []
 

@@ -1,6 +1,6 @@
 import type { OutboundPolicy } from '../../src/core/object-store/outbound-policy.ts'
 
-/** Refuses what every host refuses, and no more. */
+/** Refuses only what every host refuses. */
 export const ANYWHERE: OutboundPolicy = {
   allowHttp: false,
   allowedHosts: [],

@@ -1,18 +1,18 @@
 import type { VmId } from '../../src/core/vm/ids.ts'
 
-/** A guest's memory, of which a test needs to know two things: whose life it is, and how far that came. */
+/** A guest's memory, reduced to two facts: its life, and the progress of that life. */
 export type GuestMemory = {
-  /** Given anew by each boot. */
+  /** Replaced by each boot. */
   readonly life: number
   /** Grows while the guest runs. */
   readonly progress: number
 }
 
-/** What a fake monitor wrote of a guest. */
+/** The file that a fake monitor wrote of a guest. */
 export type SavedFile = {
   readonly id: VmId
   readonly memory: GuestMemory
-  /** False where the file was cut short or altered; no monitor restores from it. */
+  /** False if the file was cut short or altered; no monitor restores from it. */
   readonly whole: boolean
 }
 
@@ -28,7 +28,7 @@ export class SavedFiles {
     this.#files.set(path, file)
   }
 
-  /** A file that is not there moves nowhere. */
+  /** Moves a file; a missing file is ignored. */
   move(from: string, to: string): void {
     const file = this.#files.get(from)
     if (file === undefined) return

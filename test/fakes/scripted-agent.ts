@@ -13,13 +13,13 @@ export type AgentRequest = {
 
 export type ScriptedAgent = {
   readonly path: string
-  /** Lines, in order. */
+  /** Lines that the host sent, in order. */
   readonly heard: string[]
-  /** Commands that were sent to it, without those that only ask whether it is there. */
+  /** Commands that the host sent, without those that only check whether the agent is there. */
   readonly commands: () => readonly string[]
 }
 
-/** An agent in a guest, at the host's end of its port, that says what `answer` returns to each line. */
+/** An agent in a guest, at the host's end of its port. It answers each line with the result of `answer`. */
 export async function scriptedAgent(
   t: TestContext,
   answer: (request: AgentRequest, socket: Socket) => string,
@@ -49,6 +49,6 @@ export async function scriptedAgent(
 
 const SYNC = 'guest-sync-delimited'
 
-/** The answer of one that listens, to who asks whether it does; undefined to anything else. */
+/** Returns the answer of a listening agent to the check whether it listens; undefined for anything else. */
 export const synced = ({ execute, arguments: args }: AgentRequest): string | undefined =>
   execute === SYNC ? `\xff{"return": ${args?.id}}\n` : undefined
