@@ -17,7 +17,7 @@ before(async () => {
   pki = await makePki()
 })
 
-/** A client of a server that is not the daemon's. */
+/** The client, against a server that is not the daemon's. */
 async function clientOf(t: TestContext, listener: RequestListener): Promise<ApiClient> {
   const { authority, server, controller } = pki
   const https = createServer({ cert: server.certificate, key: server.key }, listener).listen(0, '127.0.0.1')
@@ -41,7 +41,7 @@ const answer: RequestListener = (_request, response) => {
   response.writeHead(200, { 'content-type': 'application/json' }).end('{"items": []}')
 }
 
-test('requests one after the other share a connection', async (t) => {
+test('sequential requests share a connection', async (t) => {
   const sockets = new Set<Socket>()
   const client = await clientOf(t, (request, response) => {
     sockets.add(request.socket)
@@ -51,7 +51,7 @@ test('requests one after the other share a connection', async (t) => {
   assert.equal(sockets.size, 1)
 })
 
-test('a kept connection that the daemon has just closed costs another one, and no error', async (t) => {
+test('a request on a kept connection that the daemon has just closed uses a new one, without an error', async (t) => {
   const seen = new WeakSet<Socket>()
   let cut = 0
   const client = await clientOf(t, (request, response) => {
@@ -68,7 +68,7 @@ test('a kept connection that the daemon has just closed costs another one, and n
   assert.equal(cut, 1)
 })
 
-test('a new connection that ends without an answer is a failure, and is not tried again by itself', async (t) => {
+test('a new connection that ends without an answer is a failure, and is not retried automatically', async (t) => {
   let asked = 0
   const client = await clientOf(t, (request) => {
     asked += 1
@@ -86,7 +86,7 @@ test('an answer that breaks off is a failure', async (t) => {
   await assert.rejects(list(client), (error) => error instanceof ConnectionFailed && error.kind === 'broken')
 })
 
-test('what no vmhostd answers is told as that, whatever its status', async (t) => {
+test('an answer that does not come from vmhostd is reported as such, whatever its status', async (t) => {
   for (const status of [200, 301, 404, 500]) {
     const client = await clientOf(t, (_request, response) => {
       response.writeHead(status, { 'content-type': 'text/html' }).end('<html></html>')
@@ -95,7 +95,7 @@ test('what no vmhostd answers is told as that, whatever its status', async (t) =
   }
 })
 
-test('a request that is given up fails with the reason', async (t) => {
+test('an abandoned request fails with the reason', async (t) => {
   const client = await clientOf(t, () => {})
   const over = new AbortController()
   const asked = client.GET('/v1/vms', { signal: over.signal })
@@ -104,7 +104,7 @@ test('a request that is given up fails with the reason', async (t) => {
   await assert.rejects(asked, reason)
 })
 
-test('a problem of the daemon is one error with its parts', async (t) => {
+test('a problem from the daemon becomes one error with its parts', async (t) => {
   const host = await startControllerHost(t, pki)
   const asked = answered(host.api.GET('/v1/vms/{id}', { params: { path: { id: 'web-9' } } }))
   await assert.rejects(asked, (error) => {

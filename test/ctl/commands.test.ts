@@ -25,7 +25,7 @@ function folder(t: TestContext): string {
   return path
 }
 
-test('a created VM is what the options say, with defaults for the rest', async (t) => {
+test('a created VM follows the options, with defaults for the rest', async (t) => {
   const stage = await startCtlStage(t, pki)
   const more = '--cpu 1.5 --memory 1G --ipv4 192.0.2.10 --label env=prod --label tier=web --protected'
   const { status, out, err } = await create(stage, 'web-1', more)
@@ -46,13 +46,13 @@ test('a created VM is what the options say, with defaults for the rest', async (
   assert.equal(data.protected, true)
 })
 
-test('the same creation again changes nothing and says so', async (t) => {
+test('a repeated creation changes nothing and says so', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   assert.deepEqual(await create(stage, 'web-1'), { status: 0, out: 'web-1: nothing to change\n', err: '' })
 })
 
-test('the digest of an image that is a file here is computed', async (t) => {
+test('the digest of a local image file is computed', async (t) => {
   const stage = await startCtlStage(t, pki)
   const path = join(folder(t), 'vmlinuz')
   writeFileSync(path, 'a kernel')
@@ -65,7 +65,7 @@ test('the digest of an image that is a file here is computed', async (t) => {
   assert.equal(sources.get(sha256 as Sha256)?.url.reveal(), `file://${path}`)
 })
 
-test('a JSON file or standard input is the whole request, and options go over it', async (t) => {
+test('a JSON file or standard input is the whole request, and options override it', async (t) => {
   const stage = await startCtlStage(t, pki)
   const path = join(folder(t), 'spec.json')
   const spec = createBody({ labels: { env: 'prod' } })
@@ -158,7 +158,7 @@ test('the list is an aligned table for people and the API’s items for programs
   assert.equal((await stage.run('snapshot ls --vm a')).out, 'no snapshot matches --vm a\n')
 })
 
-test('a list goes over all pages', async (t) => {
+test('a list covers all pages', async (t) => {
   const count = limits.listItemsDefault + 1
   const stage = await startCtlStage(t, pki, { userIds: count })
   for (let index = 0; index < count; index += 1) {
@@ -169,7 +169,7 @@ test('a list goes over all pages', async (t) => {
   assert.equal(JSON.parse(out).items.length, count)
 })
 
-test('power goes through its states, by the command of each', async (t) => {
+test('power commands move a VM through its states', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   const power = async (): Promise<string | undefined> =>
@@ -186,7 +186,7 @@ test('power goes through its states, by the command of each', async (t) => {
   }
 })
 
-test('of several VMs each is tried, and the worst status is the end', async (t) => {
+test('each of several VMs is tried, and the worst status is the exit status', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'a')
   await create(stage, 'c')
@@ -196,7 +196,7 @@ test('of several VMs each is tried, and the worst status is the end', async (t) 
   assert.match(err, /there is no VM b on this host/)
 })
 
-test('a resize changes what is given and keeps the rest', async (t) => {
+test('a resize changes the given values and keeps the rest', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1', '--cpu 2 --memory 1G --disk 4G --ipv4 192.0.2.10 --power stopped')
   settle(stage, 'web-1')
@@ -212,7 +212,7 @@ test('a resize changes what is given and keeps the rest', async (t) => {
   assert.match(nothing.err, /nothing to change/)
 })
 
-test('a change of the network keeps what is not given, and none or null removes it', async (t) => {
+test('a change of the network keeps omitted values, and none or null removes a value', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1', '--ipv4 192.0.2.10 --ipv6 2001:db8::10 --power stopped')
   settle(stage, 'web-1')
@@ -241,7 +241,7 @@ test('a change of the network keeps what is not given, and none or null removes 
   assert.equal((await stage.run('vm network web-1')).status, 2)
 })
 
-test('labels and protection change, and what is not given stays', async (t) => {
+test('labels and protection change, and omitted ones stay', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1', '--label env=prod --label canary=1 --protected')
   assert.equal((await stage.run('vm set web-1')).status, 2)
@@ -253,11 +253,11 @@ test('labels and protection change, and what is not given stays', async (t) => {
   assert.equal((await stage.run('vm rm web-1')).status, 0)
 })
 
-test('a resize of a VM that changes in between is made from what it is now', async (t) => {
+test('a resize of a VM that changes meanwhile uses its current shape', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   const { store } = stage.host
-  // Each look at the VM is followed by a change, up to the third.
+  // Another change follows each look at the VM, up to the third.
   let looks = 0
   const get = store.vms.get.bind(store.vms)
   const nextTurn = (): void => {
@@ -273,7 +273,7 @@ test('a resize of a VM that changes in between is made from what it is now', asy
   assert.equal(status, 0, err)
 })
 
-test('a dry run shows what would change and the plan, and stores nothing', async (t) => {
+test('a dry run shows the changes and the plan, and stores nothing', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   const { status, out, err } = await stage.run('vm stop web-1 --dry-run')
@@ -287,7 +287,7 @@ test('a dry run shows what would change and the plan, and stores nothing', async
   assert.match(again.out, /^web-1: nothing would change\n/)
 })
 
-test('a VM is shown with what is desired and what is so', async (t) => {
+test('a VM is shown with its desired and observed state', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1', '--ipv4 192.0.2.10 --label env=prod')
   const { out } = await stage.run('vm get web-1')
@@ -299,7 +299,7 @@ test('a VM is shown with what is desired and what is so', async (t) => {
   assert.equal(JSON.parse(json).generations.desired, 1)
 })
 
-test('a plan is printed as the daemon words it, and whole for programs', async (t) => {
+test("a plan is printed in the daemon's words, and whole for programs", async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   const { data } = await stage.host.api.GET('/v1/vms/{id}/plan', { params: { path: { id: 'web-1' } } })
@@ -310,7 +310,7 @@ test('a plan is printed as the daemon words it, and whole for programs', async (
   assert.deepEqual(JSON.parse((await stage.run('vm plan web-1 --json')).out), data)
 })
 
-test('the host is shown with its capacity, what is left of it, and what is not as desired', async (t) => {
+test('the host is shown with its capacity, the remaining capacity, and its VMs that are not settled', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'a')
   await create(stage, 'b')

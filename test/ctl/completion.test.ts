@@ -17,7 +17,7 @@ before(async () => {
   pki = await makePki()
 })
 
-/** The candidates for the last of these words, without their help. */
+/** Returns the candidates for the last of these words, without their help. */
 async function candidates(words: readonly string[], shell: Partial<Shell> = {}): Promise<string[]> {
   const { status, out, err } = await ctl(['__complete', ...words], { shell })
   assert.equal(status, 0)
@@ -28,7 +28,7 @@ async function candidates(words: readonly string[], shell: Partial<Shell> = {}):
     .map((line) => line.split('\t', 1)[0] ?? '')
 }
 
-test('commands, options and values are completed from what stands before them', async () => {
+test('commands, options and values are completed from the words before them', async () => {
   assert.deepEqual(await candidates(['']), [
     'vm',
     'console',
@@ -56,7 +56,7 @@ test('commands, options and values are completed from what stands before them', 
   assert.deepEqual(await candidates(['nonsense', '']), [])
 })
 
-test('the names of VMs come from the daemon; those given already are not offered again', async (t) => {
+test('the names of VMs come from the daemon, without those already given', async (t) => {
   const stage = await startCtlStage(t, pki)
   const images = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/k#sha256=${SHA}`
   for (const id of ['web-1', 'web-2']) await stage.run(`vm create ${id} ${images}`)
@@ -78,13 +78,13 @@ test('the names of snapshots come from the daemon too', async (t) => {
   assert.deepEqual(await candidates(['snapshot', 'create', 'x', '--upload', ''], shell), [':files'])
 })
 
-test('without a daemon there are no names, and no complaint', async () => {
+test('without a daemon there are no names and no error message', async () => {
   assert.deepEqual(await candidates(['vm', 'get', '']), [])
 })
 
 const NO_BASH = spawnSync('bash', ['--version']).status === 0 ? false : 'bash is not installed here'
 
-test('the script for bash is one', { skip: NO_BASH }, async (t) => {
+test('the script for bash has valid syntax', { skip: NO_BASH }, async (t) => {
   const { out } = await ctl(['completion', 'bash'])
   const { status, stderr } = spawnSync('bash', ['-n', scriptFile(t, out)], { encoding: 'utf8' })
   assert.equal(status, 0, stderr)

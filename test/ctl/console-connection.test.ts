@@ -1,4 +1,4 @@
-/** The client's console against a daemon whose part the test plays, over real mutual TLS. */
+/** The client's console over real mutual TLS, against a daemon that the test plays. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { before, test } from 'node:test'
@@ -29,7 +29,7 @@ function connect(url: string): ConsoleConnection {
   return new ConsoleConnection(connection, TTY, new HeldClock())
 }
 
-/** A console whose events are taken one by one, after the first: it is attached. */
+/** A console whose events are taken one at a time, after the first event: it is attached. */
 async function takenOneByOne(t: TestContext) {
   const server = await startConsoleServer(t, pki)
   const console = connect(server.url)
@@ -41,7 +41,7 @@ async function takenOneByOne(t: TestContext) {
   return { console, events, served }
 }
 
-test('it asks for the whole history with its window, and counts what comes', async (t) => {
+test('a console asks for the whole history with its window, and counts its output', async (t) => {
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server, { ...TTY, window: { cols: 120, rows: 40 } })
   const { query, ...served } = await server.connection(0)
@@ -54,7 +54,7 @@ test('it asks for the whole history with its window, and counts what comes', asy
   assert.equal(watched.console.cursor, 1005)
 })
 
-test('input arrives in order, in messages of a size that the daemon takes, however it was cut', async (t) => {
+test('input arrives in order, in messages of a size that the daemon accepts, however it was cut', async (t) => {
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server)
   const served = await server.connection(0)
@@ -71,7 +71,7 @@ test('input arrives in order, in messages of a size that the daemon takes, howev
   assert.ok(Math.max(...sizes) <= limits.consoleMessageBytesMax)
 })
 
-test('a writer is held back while too much input waits, and let go on when it is sent', async (t) => {
+test('a writer is held back while too much input waits, and continues when it is sent', async (t) => {
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server)
   const served = await server.connection(0)
@@ -86,7 +86,7 @@ test('a writer is held back while too much input waits, and let go on when it is
   assert.equal(watched.console.hasRoom, true)
 })
 
-test('a size told while the daemon is away is the one of the next connection; later ones are messages', async (t) => {
+test('a resize while the daemon is away goes into the next connection; later ones are messages', async (t) => {
   const { server, clock, watched, first } = await attachedOnce(t)
   first.ws.terminate()
   await eventually(() => watched.kinds().includes('away'))
@@ -100,7 +100,7 @@ test('a size told while the daemon is away is the one of the next connection; la
   assert.deepEqual(second.told(), [{ resize: { cols: 101, rows: 31 } }])
 })
 
-test('a position is asked for and told', async (t) => {
+test('a position is requested and reported', async (t) => {
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server)
   const served = await server.connection(0)
@@ -113,7 +113,7 @@ test('a position is asked for and told', async (t) => {
   assert.deepEqual(watched.events.at(-1), { kind: 'position', session: 's1', cursor: 7 })
 })
 
-test('messages of a newer daemon and nonsense are passed over', async (t) => {
+test('messages of a newer daemon and nonsense are ignored', async (t) => {
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server)
   const served = await server.connection(0)
@@ -132,7 +132,7 @@ test('messages of a newer daemon and nonsense are passed over', async (t) => {
   assert.deepEqual(watched.kinds(), ['attached'])
 })
 
-test('while a VM is waited for, input waits with it', async (t) => {
+test('input waits while the console waits for a VM', async (t) => {
   const server = await startConsoleServer(t, pki)
   const clock = new HeldClock()
   const watched = watch(t, server, { ...TTY, follow: true }, clock)
@@ -147,14 +147,14 @@ test('while a VM is waited for, input waits with it', async (t) => {
   assert.deepEqual(served.told(), [{ resize: { cols: 90, rows: 20 } }])
   served.tell({ waiting: { for: 'start' } })
   await eventually(() => watched.kinds().filter((kind) => kind === 'waiting').length === 2)
-  // The session before is over: who comes back now asks for none.
+  // The previous session is over, so a new connection asks for no session.
   served.ws.terminate()
   await clock.wake(limits.clientReconnectMsMin)
   const next = await server.connection(1)
   assert.equal(next.query.get('session'), null)
 })
 
-test('an end that the daemon tells is the end, with its code and words', async (t) => {
+test('an end that the daemon announces is final, with its code and words', async (t) => {
   for (const [status, reason, code, words] of [
     [1000, 'vm_stopped', 'vm_stopped', ''],
     [1008, 'too_many_messages', 'too_many_messages', ''],
@@ -175,16 +175,16 @@ test('an end that the daemon tells is the end, with its code and words', async (
   }
 })
 
-test('output that is not taken stops the connection from being read, and none of it is lost', async (t) => {
+test('unread output stops reading from the connection, and none of it is lost', async (t) => {
   const { console, events, served } = await takenOneByOne(t)
-  // Far more than the two ends of a connection hold between them.
+  // Far more than the two ends of a connection can hold between them.
   const total = 32 * 1024 * 1024
   const piece = Buffer.alloc(64 * 1024, 'x')
   for (let sent = 0; sent < total; sent += piece.length) served.ws.send(piece)
   let taken = 0
   let heldMost = 0
   while (taken < total) {
-    // A reader that is much slower than the connection.
+    // The reader is much slower than the connection.
     for (let turn = 0; turn < 10; turn += 1) await setImmediate()
     heldMost = Math.max(heldMost, total - served.ws.bufferedAmount - taken)
     const { value } = await events.next()
@@ -205,7 +205,7 @@ test('a message that was taken leaves nothing behind', async (t) => {
   })()
   const served = await server.connection(0)
   served.tell(attached('s1', 0))
-  /** Of the heap, once so many batches have come. */
+  /** Returns the size of the heap after that many batches have come. */
   const heapAfter = async (batches: number): Promise<number> => {
     for (let batch = 0; batch < batches; batch += 1) {
       for (let message = 0; message < BATCH; message += 1) served.say('x')
@@ -225,10 +225,10 @@ test('a message that was taken leaves nothing behind', async (t) => {
   assert.ok(grown < 64 * messages, `${Math.round(grown / messages)} bytes a message`)
 })
 
-test('after leaving nothing more comes of what was received', async (t) => {
+test('no received output appears after leaving', async (t) => {
   const { console, events, served } = await takenOneByOne(t)
   for (let piece = 0; piece < 10; piece += 1) served.say('x')
-  // What answers has read what came before.
+  // The peer answers only after it has read everything before.
   served.ws.ping()
   await once(served.ws, 'pong')
   assert.equal((await events.next()).value?.kind, 'output')
@@ -236,7 +236,7 @@ test('after leaving nothing more comes of what was received', async (t) => {
   assert.equal((await events.next()).done, true)
 })
 
-test('a good-bye is answered, however much the guest has written', async (t) => {
+test('a close from the client is answered, however much the guest has written', async (t) => {
   const server = await startConsoleServer(t, pki)
   const console = connect(server.url)
   const ended = (async (): Promise<void> => {
@@ -246,14 +246,14 @@ test('a good-bye is answered, however much the guest has written', async (t) => 
   let status = 0
   served.ws.on('close', (code) => (status = code))
   served.tell(attached('s1', 0))
-  // More than is held unread: only who reads on comes to the answer.
+  // This is more than is held unread: only a client that continues reading reaches the answer.
   const piece = Buffer.alloc(64 * 1024, 'x')
   for (let sent = 0; sent < 32 * 1024 * 1024; sent += piece.length) served.ws.send(piece)
   await ended
   await eventually(() => status === 1000)
 })
 
-test('what was typed before leaving reaches the guest', async (t) => {
+test('input typed before leaving reaches the guest', async (t) => {
   const server = await startConsoleServer(t, pki)
   const clock = new HeldClock(() => false)
   const watched = watch(t, server, TTY, clock)
@@ -261,7 +261,7 @@ test('what was typed before leaving reaches the guest', async (t) => {
   served.tell(attached('s1', 0))
   void watched.console.write(Buffer.from('first '))
   await eventually(() => served.input() === 'first ')
-  // The pause after a message does not end here.
+  // The pause after a message never ends here.
   const rest = 'x'.repeat(2 * limits.consoleMessageBytesMax)
   void watched.console.write(Buffer.from(rest))
   void watched.console.write(Buffer.from('exit\r'))
@@ -270,7 +270,7 @@ test('what was typed before leaving reaches the guest', async (t) => {
   await eventually(() => served.input() === `first ${rest}exit\r`)
 })
 
-test('what was typed while a VM was waited for is for nobody after leaving', async (t) => {
+test('input typed while waiting for a VM is dropped after leaving', async (t) => {
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server, { ...TTY, follow: true })
   const served = await server.connection(0)
@@ -284,7 +284,7 @@ test('what was typed while a VM was waited for is for nobody after leaving', asy
   assert.equal(served.input(), '')
 })
 
-test('a session that is attached again goes on, one with another id begins', async (t) => {
+test('a session that is attached again continues, and one with another id begins', async (t) => {
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server)
   const served = await server.connection(0)

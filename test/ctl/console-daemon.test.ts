@@ -48,7 +48,7 @@ async function attach(
 
 const say = (session: FakeSession, text: string): void => session.say(Buffer.from(text))
 
-test('what the guest said before and says now is shown, what is typed reaches it, and so does the size', async (t) => {
+test('past and new output of the guest is shown, and input and window size reach it', async (t) => {
   const stage = await stageWithVm(t)
   const session = await startConsole(stage.host)
   say(session, 'booting\r\n')
@@ -64,11 +64,11 @@ test('what the guest said before and says now is shown, what is typed reaches it
   assert.equal((await result).status, 0)
 })
 
-test('keys that come faster than messages may are sent together', async (t) => {
+test('keys that come faster than messages are allowed are sent together', async (t) => {
   const stage = await stageWithVm(t)
   const session = await startConsole(stage.host)
   const { terminal } = await attach(t, stage)
-  // The clock of the daemon stands still: only the burst is allowed.
+  // The daemon's clock does not move: only the burst is allowed.
   const keys = 3 * limits.consoleMessagesBurst
   for (let index = 0; index < keys; index += 1) {
     terminal.type(String(index % 10))
@@ -78,7 +78,7 @@ test('keys that come faster than messages may are sent together', async (t) => {
   assert.equal(session.terminal.typed, '0123456789'.repeat(keys / 10))
 })
 
-test('over a restart of the listener nothing is lost and nothing comes twice, either way', async (t) => {
+test('no input or output is lost or doubled over a restart of the listener', async (t) => {
   const stage = await stageWithVm(t)
   const session = await startConsole(stage.host)
   const { terminal, printed, result } = await attach(t, stage)
@@ -106,7 +106,7 @@ test('over a restart of the listener nothing is lost and nothing comes twice, ei
   assert.equal((await result).status, 0)
 })
 
-test('a daemon that is starting up is waited for', async (t) => {
+test('the console waits for a daemon that is starting up', async (t) => {
   const stage = await stageWithVm(t)
   const session = await startConsole(stage.host)
   const { terminal, printed } = await attach(t, stage)
@@ -119,7 +119,7 @@ test('a daemon that is starting up is waited for', async (t) => {
   await eventually(() => session.terminal.typed === 'early')
 })
 
-test('the stop of the VM ends it; one that does not run is refused, or waited for', async (t) => {
+test('the stop of the VM ends the console; a VM that does not run is refused, or waited for', async (t) => {
   const stage = await stageWithVm(t)
   const refused = await stage.run(`console ${WEB}`)
   assert.equal(refused.status, 1)
@@ -156,7 +156,7 @@ test('a VM that stopped while the daemon was away has ended the console', async 
   assert.match(err, /web-1 has stopped/)
 })
 
-test('one viewer too many is told', async (t) => {
+test('one viewer too many is reported', async (t) => {
   const stage = await stageWithVm(t)
   await startConsole(stage.host)
   for (let count = 0; count < limits.consoleViewersMax; count += 1) await attach(t, stage)
@@ -165,7 +165,7 @@ test('one viewer too many is told', async (t) => {
   assert.match(err, /somebody must leave the console of web-1 first\n {2}code console_viewers_full/)
 })
 
-test('a terminal that is too slow misses nothing without being told how much', async (t) => {
+test('a slow terminal is informed how much output it missed', async (t) => {
   const stage = await stageWithVm(t)
   const session = await startConsole(stage.host)
   const terminal = new FakeTerminal()
@@ -188,7 +188,7 @@ test('a terminal that is too slow misses nothing without being told how much', a
   assert.equal(terminal.shown().length + lost.reduce((sum, count) => sum + count, 0), said + 'the end'.length)
 })
 
-test('the cursor that is counted is the one that the daemon tells', async (t) => {
+test("the client's cursor equals the one that the daemon reports", async (t) => {
   const stage = await stageWithVm(t)
   const session = await startConsole(stage.host)
   say(session, 'x'.repeat(limits.consoleHistoryBytes + 1000))
@@ -215,7 +215,7 @@ async function shellOf(t: TestContext, options = ''): Promise<OnTerminal & { rea
   return { ...(await attach(t, stage, { options: ` --ssh${options}` })), guest }
 }
 
-test('a shell over SSH has its terminal, and its status is the end', async (t) => {
+test('a shell over SSH has its terminal, and its status is the exit status', async (t) => {
   const { guest, terminal, result } = await shellOf(t)
   await eventually(() => guest.shells.length === 1)
   const [shell] = guest.shells
@@ -228,7 +228,7 @@ test('a shell over SSH has its terminal, and its status is the end', async (t) =
   assert.equal(terminal.shown(), 'bye\r\n')
 })
 
-test('a shell that a signal killed, or whose connection broke, is status 1 with the reason', async (t) => {
+test('a shell that was killed by a signal, or whose connection broke, gives status 1 with the reason', async (t) => {
   for (const [end, says] of [
     [{ kind: 'killed', signal: 'KILL' }, /the shell in web-1 ended: .*KILL/],
     [{ kind: 'lost', because: 'no answer' }, /the SSH connection to web-1 broke: .*no answer/],
@@ -242,7 +242,7 @@ test('a shell that a signal killed, or whose connection broke, is status 1 with 
   }
 })
 
-test('who may not log in is told, and a changed host key with the command that accepts it', async (t) => {
+test('a failed login is reported, and a changed host key comes with the command that accepts it', async (t) => {
   const stranger = await (await shellOf(t, ' --user nobody')).result
   assert.equal(stranger.status, 1)
   assert.match(stranger.err, /does not accept the daemon's key for this user/)
@@ -263,7 +263,7 @@ test('who may not log in is told, and a changed host key with the command that a
   assert.equal((await accepted.result).status, 0)
 })
 
-test('every close code of the daemon has words of its own', () => {
+test('every close code of the daemon has a message of its own', () => {
   for (const [code, { status }] of Object.entries(closes)) {
     const words = (): string => {
       try {

@@ -24,24 +24,24 @@ before(async () => {
   pki = await makePki()
 })
 
-/** The modes of a terminal, as stty(1) writes them down to be set again. */
+/** Returns the modes of a terminal, in the form in which stty(1) saves and restores them. */
 const modesOf = (path: string): string => execFileSync('stty', ['--file', path, '-g'], { encoding: 'utf8' })
 
 type OnTerminal = {
   readonly server: ConsoleServer
   readonly served: Served
   readonly child: ChildProcess
-  /** What the terminal has shown. */
+  /** Everything the terminal has shown. */
   readonly shown: () => string
   readonly type: (text: string) => void
   readonly hangUp: () => void
   readonly resizeTo: (cols: number, rows: number) => void
-  /** Whether the modes are what they were before. */
+  /** Whether the modes are the original ones. */
   readonly isRestored: () => boolean
   readonly ended: Promise<readonly unknown[]>
 }
 
-/** The program in the session of a terminal of its own, attached; `boot` is what Node runs before it. */
+/** Starts the program in a session with a terminal of its own, attached; Node runs `boot` before it. */
 async function startOnTerminal(t: TestContext, boot = ''): Promise<OnTerminal> {
   const server = await startConsoleServer(t, pki)
   const profile = writeProfile(t, { pki, url: server.url })
@@ -54,7 +54,7 @@ async function startOnTerminal(t: TestContext, boot = ''): Promise<OnTerminal> {
   const chunks: Buffer[] = []
   screen.on('data', (chunk: Buffer) => chunks.push(chunk))
   const argv = ['--import', `data:text/javascript,${boot}`, MAIN, 'console', 'web-1', '--profile', profile]
-  // The program itself becomes the leader of the session: signals that the test sends are for it.
+  // The program itself becomes the session leader, so that it gets the test's signals.
   const child = spawn('setsid', ['--ctty', process.execPath, ...argv], { stdio: [slave, slave, slave] })
   const ended = once(child, 'exit')
   t.after(async () => {
@@ -76,10 +76,10 @@ async function startOnTerminal(t: TestContext, boot = ''): Promise<OnTerminal> {
   }
 }
 
-test('a real terminal is raw while attached and what it was after leaving', async (t) => {
+test('a real terminal is raw while attached, and is restored after leaving', async (t) => {
   const { type, served, ended, isRestored } = await startOnTerminal(t)
   assert.equal(served.query.get('cols'), '100')
-  // Line editing, echo and the interrupt key are the guest's.
+  // The guest handles line editing, echo and the interrupt key.
   type('a\u0003\u001A\r~~\r')
   await eventually(() => served.input() === 'a\u0003\u001A\r~\r')
   type('~.')
@@ -87,9 +87,9 @@ test('a real terminal is raw while attached and what it was after leaving', asyn
   assert.ok(isRestored())
 })
 
-test('what a guest has left set is undone, before the last words', async (t) => {
+test('terminal settings that a guest left behind are undone before the last message', async (t) => {
   const { type, served, ended, shown } = await startOnTerminal(t)
-  // An editor that nobody has left, and a sequence that is cut.
+  // An editor that was not left, and a truncated sequence.
   served.say('\u001B[?1049h\u001B[?1000h\u001B[7mediting\u001B]0;tit')
   await eventually(() => shown().endsWith('tit'))
   type('~.')
@@ -99,13 +99,13 @@ test('what a guest has left set is undone, before the last words', async (t) => 
   assert.ok(last.startsWith(SOFT_RESET), JSON.stringify(last))
 })
 
-test('what the guest writes is shown byte for byte', async (t) => {
+test('output of the guest is shown byte for byte', async (t) => {
   const { served, shown } = await startOnTerminal(t)
   served.say('one\ntwo\r\nthree\tfour')
   await eventually(() => shown().endsWith('one\ntwo\r\nthree\tfour'))
 })
 
-test('a resized window is told', async (t) => {
+test('a resized window is reported', async (t) => {
   const { resizeTo, served } = await startOnTerminal(t)
   resizeTo(132, 43)
   await eventually(() => served.told().length > 0)
@@ -113,7 +113,7 @@ test('a resized window is told', async (t) => {
 })
 
 for (const signal of ['SIGTERM', 'SIGHUP', 'SIGINT', 'SIGQUIT'] as const) {
-  test(`${signal} ends it with the terminal restored`, async (t) => {
+  test(`${signal} ends the console with the terminal restored`, async (t) => {
     const { child, ended, isRestored, shown } = await startOnTerminal(t)
     child.kill(signal)
     assert.deepEqual(await ended, [null, signal])
@@ -129,23 +129,23 @@ test('a crash leaves the terminal restored', async (t) => {
   const [code] = await ended
   assert.equal(code, 1)
   await eventually(() => shown().includes('Error: a bug'))
-  // Where it can be seen.
+  // The message must come after the reset, to be visible.
   const [, last = ''] = shown().split(SOFT_RESET)
   assert.match(last, /Error: a bug/)
   assert.ok(isRestored())
 })
 
-test('a terminal that is hung up ends it without a failure', async (t) => {
+test('a terminal that is hung up ends the console without a failure', async (t) => {
   const { type, served, ended, hangUp } = await startOnTerminal(t)
   type('x')
   await eventually(() => served.input() === 'x')
   hangUp()
-  // Whichever it meets first: the signal or the end of what is typed.
+  // The program may notice either one first: the signal or the end of its input.
   const [code, signal] = await ended
   assert.ok(code === 0 || signal === 'SIGHUP', `status ${String(code)}, signal ${String(signal)}`)
 })
 
-test('the end of the VM ends it, though the terminal is still there to be typed at', async (t) => {
+test('the end of the VM ends the console, although its input is still open', async (t) => {
   const { served, ended, isRestored, shown } = await startOnTerminal(t)
   served.ws.close(1000, 'vm_stopped')
   assert.deepEqual(await ended, [0, null])
@@ -162,7 +162,7 @@ test('leaving while the daemon is away takes no longer', async (t) => {
   assert.ok(isRestored())
 })
 
-/** Without a terminal: pipes both ways. */
+/** Starts the program without a terminal: pipes both ways. */
 async function startPiped(
   t: TestContext,
 ): Promise<{ readonly served: Served; readonly child: ChildProcess }> {
@@ -175,7 +175,7 @@ async function startPiped(
   return { served, child }
 }
 
-test('a reader of its output that has had enough is no failure', async (t) => {
+test('a reader that closes the output early is not a failure', async (t) => {
   const { served, child } = await startPiped(t)
   child.stdout?.destroy()
   const ended = once(child, 'exit')
@@ -183,7 +183,7 @@ test('a reader of its output that has had enough is no failure', async (t) => {
   assert.deepEqual(await ended, [0, null])
 })
 
-test('piped input goes to the guest, and after its end output still comes', async (t) => {
+test('piped input goes to the guest, and output still comes after the end of the input', async (t) => {
   const { served, child } = await startPiped(t)
   const chunks: Buffer[] = []
   child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk))

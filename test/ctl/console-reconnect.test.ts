@@ -1,4 +1,4 @@
-/** What the client's console does when its connection ends. */
+/** Behaviour of the client's console when its connection ends. */
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { ConnectionFailed } from '../../src/client/connection-failed.ts'
@@ -32,7 +32,7 @@ for (const [what, end] of [
     first.say('abc')
     await eventually(() => watched.output() === 'abc')
     end(first)
-    // Whose terminal was slow has not lost its connection.
+    // A connection that was too slow is not lost, so there is no pause.
     const isAway = what !== 'was too slow'
     if (isAway) await clock.wake(limits.clientReconnectMsMin)
     const second = await server.connection(1)
@@ -47,7 +47,7 @@ for (const [what, end] of [
   })
 }
 
-test('a connection that had lasted is made again at once, without a word', async (t) => {
+test('a connection that had lasted is made again at once, without a message', async (t) => {
   const { server, clock, watched, first } = await attachedOnce(t)
   clock.nowMs = 60_000
   first.ws.terminate()
@@ -57,7 +57,7 @@ test('a connection that had lasted is made again at once, without a word', async
   assert.deepEqual(watched.kinds(), ['attached', 'attached'])
 })
 
-test('a restarted listener is waited for with longer and longer pauses, told once, and typed input arrives', async (t) => {
+test('the pauses for a restarted listener grow, one message appears, and typed input arrives', async (t) => {
   const { server, clock, watched } = await attachedOnce(t)
   await server.stop()
   await eventually(() => watched.kinds().includes('away'))
@@ -73,7 +73,7 @@ test('a restarted listener is waited for with longer and longer pauses, told onc
   assert.equal(watched.kinds().filter((kind) => kind === 'away').length, 1)
 })
 
-test('input that was typed for a session that is over reaches no other', async (t) => {
+test('input typed for a session that is over reaches no other session', async (t) => {
   const { server, clock, watched, first } = await attachedOnce(t)
   first.ws.terminate()
   await eventually(() => watched.kinds().includes('away'))
@@ -86,7 +86,7 @@ test('input that was typed for a session that is over reaches no other', async (
   await eventually(() => second.input() === 'new')
 })
 
-test('a VM that stopped while the daemon was away has ended, and one that is gone too', async (t) => {
+test('a VM that stopped while the daemon was away has ended, and so has one that is gone', async (t) => {
   for (const [refused, code] of [
     [problem(409, 'vm_not_running'), 'vm_stopped'],
     [problem(404, 'not_found'), 'vm_deleted'],
@@ -100,7 +100,7 @@ test('a VM that stopped while the daemon was away has ended, and one that is gon
   }
 })
 
-test('a shell ends with its connection, whatever ended that', async (t) => {
+test('a shell ends with its connection, whatever ended it', async (t) => {
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server, { vm: 'web-1', mode: 'ssh', user: 'admin', acceptHostKey: 'SHA256:x' })
   const served = await server.connection(0)
@@ -116,7 +116,7 @@ test('a shell ends with its connection, whatever ended that', async (t) => {
   assert.deepEqual(watched.events.at(-1), { kind: 'closed', close: { status: 1006, code: '', words: '' } })
 })
 
-test('a peer that vanished without a word is noticed by its silence', async (t) => {
+test('a peer that vanished silently is noticed by its silence', async (t) => {
   const server = await startConsoleServer(t, pki)
   const clock = new HeldClock()
   const watched = watch(t, server, TTY, clock)
@@ -130,11 +130,11 @@ test('a peer that vanished without a word is noticed by its silence', async (t) 
     clock.nowMs += limits.consolePingMs
     await clock.wake(limits.consolePingMs)
   }
-  // It had lasted, and is made again at once.
+  // The connection had lasted, and is made again at once.
   assert.equal((await server.connection(1)).query.get('session'), 's1')
 })
 
-test('somebody else in the place of the daemon ends it', async (t) => {
+test('another server in the place of the daemon ends the console', async (t) => {
   const { server, clock, watched } = await attachedOnce(t)
   await server.stop()
   const stranger = await makePki()
@@ -146,7 +146,7 @@ test('somebody else in the place of the daemon ends it', async (t) => {
   )
 })
 
-test('who leaves says good-bye, also while the daemon is away', async (t) => {
+test('a client that leaves closes the session, even while the daemon is away', async (t) => {
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server)
   const served = await server.connection(0)

@@ -1,4 +1,4 @@
-/** `vmhostctl console` at a terminal in memory, against a daemon whose part the test plays. */
+/** `vmhostctl console` at a terminal in memory, against a daemon that the test plays. */
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
@@ -27,7 +27,7 @@ async function startStage(t: TestContext): Promise<Stage> {
   const server = await startConsoleServer(t, pki)
   const profile = writeProfile(t, { pki, url: server.url })
   const start = (line: string, terminal: FakeTerminal): Running => {
-    // Whatever a test finds, it leaves nothing behind that runs on.
+    // Hangs up even after a failed test, so that nothing runs on.
     t.after(() => terminal.hangUp())
     return startCtl([...line.split(' '), '--profile', profile], { shell: { openTerminal: () => terminal } })
   }
@@ -36,7 +36,7 @@ async function startStage(t: TestContext): Promise<Stage> {
 
 type Attached = Running & { readonly served: Served; readonly terminal: FakeTerminal }
 
-/** A console of web-1 with its session begun. */
+/** Attaches a console of web-1 whose session has begun. */
 async function attach(
   { server, start }: Stage,
   { terminal = new FakeTerminal(), options = '' } = {},
@@ -48,7 +48,7 @@ async function attach(
   return { ...running, served, terminal }
 }
 
-test('it shows the guest, hands keys over raw, and gives the terminal back when its user leaves', async (t) => {
+test('the console shows the guest, sends keys raw, and restores the terminal when its user leaves', async (t) => {
   const { terminal, served, result, printed } = await attach(await startStage(t))
   assert.equal(terminal.isRaw, true)
   assert.match(printed(), /^vmhostctl: the console of web-1; ~\. at the start of a line leaves/)
@@ -66,7 +66,7 @@ test('it shows the guest, hands keys over raw, and gives the terminal back when 
   assert.deepEqual(terminal.resets, ['login: '.length])
 })
 
-test('what the history asked of a terminal is not asked again; what the guest asks now is', async (t) => {
+test('queries to the terminal in the history are not repeated; new ones are', async (t) => {
   const ask = '\u001B[6n'
   const stage = await startStage(t)
   const terminal = new FakeTerminal()
@@ -78,12 +78,12 @@ test('what the history asked of a terminal is not asked again; what the guest as
   await eventually(() => terminal.shown() === `# # # ${ask}`)
 })
 
-test('the session of before goes on as it was; another one begins anew, which is told, with its history', async (t) => {
+test('the previous session continues as it was; another one begins with a message and its history', async (t) => {
   const ask = '\u001B[6n'
   const stage = await startStage(t)
   const { terminal, served, printed } = await attach(stage)
   served.say('a')
-  // The guest wrote faster than it could be passed on: nobody has seen, or answered, what comes now.
+  // The guest wrote faster than the daemon could send, so the following output was never seen or answered.
   served.tell(attached('s1', 100, { replay_bytes: ask.length, lost_bytes: 99 }))
   served.say(ask)
   await eventually(() => terminal.shown() === `a${ask}`)
@@ -94,11 +94,11 @@ test('the session of before goes on as it was; another one begins anew, which is
   next.say(`b${ask}${ask}`)
   await eventually(() => terminal.shown() === `a${ask}b${ask}`)
   assert.match(printed(), /vmhostctl: a new session\r\n$/)
-  // What the programs of the first had set is not for the second.
+  // Settings made by programs of the first session do not apply to the second.
   assert.deepEqual(terminal.resets, [`a${ask}`.length])
 })
 
-test('a history that breaks off is shown as far as it came', async (t) => {
+test('a history that breaks off is shown up to there', async (t) => {
   const stage = await startStage(t)
   const terminal = new FakeTerminal()
   stage.start('console web-1', terminal)
@@ -113,7 +113,7 @@ test('a history that breaks off is shown as far as it came', async (t) => {
   await eventually(() => terminal.shown() === 'half more')
 })
 
-test('a resized terminal is told to the daemon', async (t) => {
+test('a resize of the terminal is sent to the daemon', async (t) => {
   const { terminal, served } = await attach(await startStage(t))
   terminal.resizeTo(132, 50)
   await eventually(() => served.told().length === 1)
@@ -121,7 +121,7 @@ test('a resized terminal is told to the daemon', async (t) => {
   terminal.type('~.')
 })
 
-test('so is one that was resized before there was a session', async (t) => {
+test('a resize before there was a session is sent too', async (t) => {
   const stage = await startStage(t)
   const terminal = new FakeTerminal()
   stage.start('console web-1', terminal)
@@ -141,7 +141,7 @@ test('~? lists the escapes, and ~~ is one tilde for the guest', async (t) => {
   assert.equal((await result).status, 0)
 })
 
-test('a restart of the daemon is told once, with what is lost, and typing goes on', async (t) => {
+test('a restart of the daemon is reported once, with the loss, and typing continues', async (t) => {
   const stage = await startStage(t)
   const { terminal, served, result, printed } = await attach(stage)
   served.say('before ')
@@ -165,7 +165,7 @@ test('a restart of the daemon is told once, with what is lost, and typing goes o
   assert.equal((await result).status, 0)
 })
 
-test('~. leaves also while the daemon is away, and while the terminal takes nothing', async (t) => {
+test('~. also leaves while the daemon is away, and while the terminal does not take output', async (t) => {
   const stage = await startStage(t)
   const away = await attach(stage)
   await stage.server.stop()
@@ -181,7 +181,7 @@ test('~. leaves also while the daemon is away, and while the terminal takes noth
   assert.equal((await result).status, 0)
 })
 
-test('a VM that stops or is deleted ends it well, and says so', async (t) => {
+test('a VM that stops or is deleted ends the console without a failure, and with a message', async (t) => {
   for (const [reason, says] of [
     ['vm_stopped', /web-1 has stopped, and its console with it\r\n$/],
     ['vm_stopped: this was its last output', /web-1 has stopped: this was its last output\r\n$/],
@@ -196,7 +196,7 @@ test('a VM that stops or is deleted ends it well, and says so', async (t) => {
   }
 })
 
-test('with --follow it waits for the start, and for the next', async (t) => {
+test('with --follow the console waits for the start, and for the next one', async (t) => {
   const stage = await startStage(t)
   const terminal = new FakeTerminal()
   const { result, printed } = stage.start('console web-1 --follow', terminal)
@@ -219,7 +219,7 @@ test("the status of a shell over SSH is the program's own", async (t) => {
     ['shell_ended: exit status 0', 0],
     ['shell_ended: exit status 42', 42],
     ['shell_ended: exit status 255', 255],
-    // RFC 4254 has 32 bits for it; a process ends with eight of them, and not with success.
+    // RFC 4254 has 32 bits for the status; a process has eight, and must not end with success here.
     ['shell_ended: exit status 300', 44],
     ['shell_ended: exit status 256', 1],
     ['shell_ended: exit status 4294967295', 255],
@@ -233,7 +233,7 @@ test("the status of a shell over SSH is the program's own", async (t) => {
   }
 })
 
-test('each other end is told in words, with what to do, and has its status', async (t) => {
+test('each other end has a message with what to do, and its status', async (t) => {
   const cases = [
     [1000, 'shell_ended: killed by TERM', 1, /the shell in web-1 ended: killed by TERM/],
     [1001, 'daemon_stops', 4, /the daemon stops, and the shell in web-1 with it\n {2}the VM goes on/],
@@ -296,7 +296,7 @@ test('a refusal leaves the terminal as it was and says what to do', async (t) =>
   }
 })
 
-test('an error while attached gives the terminal back before it is told', async (t) => {
+test('an error while attached restores the terminal before the message', async (t) => {
   const stage = await startStage(t)
   const { terminal, result, served } = await attach(stage)
   stage.server.refusals.push(problem(403, 'forbidden'))
@@ -307,7 +307,7 @@ test('an error while attached gives the terminal back before it is told', async 
   assert.equal(terminal.isRaw, false)
 })
 
-test('piped input is sent as it is, without escapes, and its end is not the end of the output', async (t) => {
+test('piped input is sent unchanged, without escapes, and its end is not the end of the output', async (t) => {
   const terminal = new FakeTerminal(false)
   const { served, result, printed } = await attach(await startStage(t), { terminal })
   terminal.type('~.\n~~')
@@ -323,7 +323,7 @@ test('piped input is sent as it is, without escapes, and its end is not the end 
   assert.equal(err, 'vmhostctl: web-1 has stopped, and its console with it\n')
 })
 
-test('a pipe is not read while more waits than is kept', async (t) => {
+test('a pipe is not read while too much of its data waits', async (t) => {
   const stage = await startStage(t)
   const terminal = new FakeTerminal(false)
   const { server } = stage
@@ -342,13 +342,13 @@ test('a pipe is not read while more waits than is kept', async (t) => {
   assert.equal((await result).status, 0)
 })
 
-test('a terminal that was hung up is left', async (t) => {
+test('a hung-up terminal ends the console', async (t) => {
   const { terminal, result } = await attach(await startStage(t))
   terminal.end()
   assert.equal((await result).status, 0)
 })
 
-test('a wrong command line is refused before anything is asked', async () => {
+test('a wrong command line is refused before any request', async () => {
   const fingerprint = `SHA256:${'x'.repeat(43)}`
   for (const [line, says] of [
     ['console', /it needs a VM/],

@@ -9,7 +9,7 @@ import { ctl } from './support/ctl-stage.ts'
 
 const page = readFileSync(join(import.meta.dirname, '../../docs/vmhostctl.md'), 'utf8')
 
-test('the overview, a group and each command have a help that fits a terminal', async () => {
+test('the overview, each group and each command have help that fits a terminal', async () => {
   const calls = [[], ['vm'], ['snapshot'], ...commands.map(({ words }) => words)]
   for (const words of calls) {
     const { status, out, err } = await ctl([...words, '--help'])
@@ -20,11 +20,11 @@ test('the overview, a group and each command have a help that fits a terminal', 
   }
 })
 
-test('every example of the help is a command line that is taken', () => {
+test('every example of the help is a valid command line', () => {
   for (const command of commands) {
     assert.ok(command.examples.length > 0, command.words.join(' '))
     for (const [line] of command.examples) {
-      // Up to where the shell takes over.
+      // Up to the operator at which the shell takes over.
       const [own = ''] = line.split(/ ?[|>]| </, 1)
       parseArguments(command, own.split(' ').filter(Boolean))
     }

@@ -17,7 +17,7 @@ before(async () => {
 
 const HOUR_MS = 3_600_000
 
-/** An image that came two hours ago. */
+/** Puts an image that was fetched two hours ago. */
 async function fetch({ host: { host } }: CtlStage, content: Uint8Array): Promise<Sha256> {
   const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
   host.storage.now = () => Date.now() - 2 * HOUR_MS
@@ -37,7 +37,7 @@ function create({ host: { context, host } }: CtlStage, id: string, sha256: Sha25
   assert.ok(made.ok, JSON.stringify(made))
 }
 
-test('images are listed with their size, their part, who uses them, and since when they are there', async (t) => {
+test('images are listed with their size, their part, their users, and the time since they were fetched', async (t) => {
   const stage = await startCtlStage(t, pki, { userIds: 10 })
   assert.deepEqual(await stage.run('image ls'), {
     status: 0,
@@ -69,7 +69,7 @@ test('images are listed with their size, their part, who uses them, and since wh
   )
 })
 
-test('an image that is to be removed is listed as that until the host has removed it', async (t) => {
+test('an image under removal is listed as such until the host has removed it', async (t) => {
   const stage = await startCtlStage(t, pki)
   const image = await fetch(stage, Buffer.from('one'))
   const removed = stage.host.host.storage.holdNext('removeImage')
@@ -78,7 +78,7 @@ test('an image that is to be removed is listed as that until the host has remove
   removed()
 })
 
-test('an image goes by its digest or by the beginning of it', async (t) => {
+test('an image is removed by its digest or the beginning of it', async (t) => {
   const stage = await startCtlStage(t, pki)
   const [one, two] = [await fetch(stage, Buffer.from('one')), await fetch(stage, Buffer.from('two'))]
   const { status, out, err } = await stage.run(`image rm ${one.slice(0, 8).toUpperCase()} ${two}`)
@@ -95,7 +95,7 @@ test('an image goes by its digest or by the beginning of it', async (t) => {
   assert.match(gone.err, /there is no image [0-9a-f]{8}\n {2}vmhostctl image ls/)
 })
 
-test('what names no image, or several, removes none', async (t) => {
+test('a name that matches no image, or several, removes none', async (t) => {
   const stage = await startCtlStage(t, pki)
   const { imageFiles } = stage.host.host.storage
   const twins = ['0', '1'].map((end) => `${'ab'.repeat(31)}a${end}` as Sha256)
@@ -111,7 +111,7 @@ test('what names no image, or several, removes none', async (t) => {
   assert.equal(imageFiles.size, 2)
 })
 
-test('an image in use stays, with what to look at, and the others that were named go', async (t) => {
+test('an image in use stays, with a hint where to look, and the other named images are removed', async (t) => {
   const stage = await startCtlStage(t, pki)
   const [used, unused] = [await fetch(stage, Buffer.from('used')), await fetch(stage, Buffer.from('unused'))]
   create(stage, 'web-1', used)

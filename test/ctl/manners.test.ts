@@ -1,4 +1,4 @@
-/** What the program says in small: about itself, about what it was given, and about what changed. */
+/** Small messages of the program: about itself, its arguments, and its changes. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -34,14 +34,14 @@ for (const [given, meant] of [
   })
 }
 
-test('a fault in a member of the request names the option that it comes from, with its value and unit', async (t) => {
+test('a fault in a member of the request names the option behind it, with its value and unit', async (t) => {
   const stage = await startCtlStage(t, pki)
   const { err } = await create(stage, 'web-1', '--memory 10M --mac 01:00:5e:00:00:01')
   assert.match(err, /memory_mib \(--memory 10M, in MiB\) must be between 64/)
   assert.match(err, /mac_address \(--mac 01:00:5e:00:00:01\) must be a unicast MAC/)
 })
 
-test('a label that is refused is told with its text, and whether its key or its value is wrong', async (t) => {
+test('a refused label is reported with its text, and whether its key or its value is wrong', async (t) => {
   const stage = await startCtlStage(t, pki)
   const key = await create(stage, 'web-1', '--label Foo!=x')
   assert.match(key.err, /\/labels\/… \(--label Foo!=x\) must have a key of 1 to 128 letters/)
@@ -50,7 +50,7 @@ test('a label that is refused is told with its text, and whether its key or its 
   assert.match(value.err, /\/labels\/tier \(--label tier=x!\) must have a value of at most 63 letters/)
 })
 
-test('a conflict says in which members the requests differ, and nothing of their values', async (t) => {
+test('a conflict says in which members the requests differ, but not their values', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1', '--ipv4 192.0.2.10')
   const { err } = await create(stage, 'web-1', '--ipv4 192.0.2.11 --disk 9G --label env=prod')
@@ -66,7 +66,7 @@ test('a conflict says in which members the requests differ, and nothing of their
   assert.match(other.err, /differs in image\.kernel: delete/)
 })
 
-test('a change that the host has no part in is done when it is answered', async (t) => {
+test('a change that does not involve the host is done when it is answered', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   settle(stage, 'web-1')
@@ -87,7 +87,7 @@ test('a dry run of a creation says whether it has keys and user data, and shows 
   assert.match(bare.out, /which no answer shows: no SSH key and no user data\n/)
 })
 
-test('a start of a VM that failed says that it is tried again now', async (t) => {
+test('a start of a failed VM says that it is tried again now', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   fail(stage, 'web-1')
@@ -101,7 +101,7 @@ test('a start of a VM that failed says that it is tried again now', async (t) =>
   assert.match((await create(stage, 'web-1')).out, /nothing to change; the daemon goes on trying: no room/)
 })
 
-test('the deletion of a snapshot that is not there says so', async (t) => {
+test('the deletion of a missing snapshot says so', async (t) => {
   const stage = await startCtlStage(t, pki)
   assert.deepEqual(await stage.run('snapshot rm nope'), { status: 0, out: 'nope: there was none\n', err: '' })
 })
@@ -115,7 +115,7 @@ test('a dry run of a creation has a line for each member, and one of a deletion 
   assert.match((await stage.run('vm rm web-1 --dry-run')).out, /\n {2}all of it: nothing is left\n/)
 })
 
-test('a wait that is interrupted says that the daemon goes on', async (t) => {
+test('an interrupted wait says that the daemon continues', async (t) => {
   const stage = await startCtlStage(t, pki)
   await stage.run(`vm create web-1 ${IMAGES}`)
   let interrupt = (): void => {}
@@ -136,7 +136,7 @@ test('a wait that is interrupted says that the daemon goes on', async (t) => {
   await forPrograms.result
 })
 
-test('a change of a VM under deletion is refused with what waits for its end', async (t) => {
+test('a change of a VM under deletion is refused, with the command that waits for its end', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   await stage.run('vm rm web-1')

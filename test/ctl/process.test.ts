@@ -21,7 +21,7 @@ before(async () => {
 const start = (...argv: string[]) =>
   spawn(process.execPath, [MAIN, ...argv], { stdio: ['pipe', 'pipe', 'pipe'] })
 
-test('it ends by itself with its status, and keeps no connection open', async (t) => {
+test('the program ends by itself with its status, and keeps no connection open', async (t) => {
   const { profile } = await startCtlStage(t, pki)
   const child = start('vm', 'ls', '--profile', profile)
   const [[code], out] = await Promise.all([once(child, 'exit'), text(child.stdout)])
@@ -49,14 +49,14 @@ test('standard input may be the request', async (t) => {
   assert.equal(host.store.vms.ids().length, 1)
 })
 
-test('a reader that has had enough is no failure', async () => {
+test('a reader that closes the output early is not a failure', async () => {
   const child = start('--help')
   child.stdout.destroy()
   const [code] = await once(child, 'exit')
   assert.equal(code, 0)
 })
 
-test('output that cannot be written is told in a line, and is a failure', async () => {
+test('an error while writing output is reported in a line, and is a failure', async () => {
   const full = openSync('/dev/full', 'w')
   const child = spawn(process.execPath, [MAIN, '--help'], { stdio: ['ignore', full, 'pipe'] })
   closeSync(full)

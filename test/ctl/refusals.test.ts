@@ -13,7 +13,7 @@ import type { TestContext } from 'node:test'
 import type { Pki } from '../daemon/support/controller-host.ts'
 import type { ProfileFiles, Ran } from './support/ctl-stage.ts'
 
-/** Who may read nothing of root's. */
+/** User that cannot read root's files. */
 const NOBODY = 65_534
 
 let pki: Pki
@@ -23,7 +23,7 @@ before(async () => {
 
 const IMAGES = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/vmlinux#sha256=${SHA}`
 
-test('a wrong command line is status 2, says what was meant and where the help is', async () => {
+test('a wrong command line gives status 2, suggests the intended word and shows where the help is', async () => {
   const cases: readonly (readonly [line: string, says: RegExp])[] = [
     [
       'frob',
@@ -52,7 +52,7 @@ test('a wrong command line is status 2, says what was meant and where the help i
     ['vm ls --label env', /--label env is no KEY=VALUE/],
     ['completion tcsh', /there is no completion for tcsh\n {2}there is for bash, zsh, fish/],
   ]
-  // The daemon must not be needed to find out; the profile of this one cannot be read.
+  // This must be found without the daemon: the profile here cannot be read.
   for (const [line, says] of cases) {
     const { status, out, err } = await ctl(line.split(' '))
     const needsProfile = /there is no profile/.test(err)
@@ -62,7 +62,7 @@ test('a wrong command line is status 2, says what was meant and where the help i
   }
 })
 
-test('without a profile it says where it looked and what one looks like, with status 4', async () => {
+test('a missing profile is reported with the searched places and an example, with status 4', async () => {
   const { status, err } = await ctl(['vm', 'ls'])
   assert.equal(status, 4)
   assert.match(
@@ -73,7 +73,7 @@ test('without a profile it says where it looked and what one looks like, with st
   assert.match(err, /url {2}= "https:\/\/host-1.example.net:9000"/)
 })
 
-test('the environment names the profile, an option goes before it, and a home is looked into', async (t) => {
+test('the environment names the profile, an option overrides it, and the home directory is searched', async (t) => {
   const { profile } = await startCtlStage(t, pki)
   const environment = { VMHOSTCTL_PROFILE: profile }
   assert.equal((await ctl(['vm', 'ls'], { shell: { environment } })).status, 0)
@@ -88,7 +88,7 @@ test('the environment names the profile, an option goes before it, and a home is
   )
 })
 
-test('a profile of no use is refused for each reason by name', async (t) => {
+test('an unusable profile is refused for each reason by name', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'bad-profile-'))
   t.after(() => rmSync(directory, { recursive: true }))
   const good = 'ca = "ca.crt"\ncert = "c.crt"\nkey = "c.key"\n'
@@ -118,7 +118,7 @@ test('a profile of no use is refused for each reason by name', async (t) => {
   }
 })
 
-test('a key that may not be read says what to do', async (t) => {
+test('an unreadable key is reported with what to do', async (t) => {
   const profile = writeProfile(t, { pki, url: 'https://127.0.0.1:9' })
   chmodSync(dirname(profile), 0o755)
   for (const name of ['ca.crt', 'controller.crt', 'profile.toml'])
@@ -166,7 +166,7 @@ test('a refusal of the daemon is status 1, in its words and with what to do next
   assert.match((await stage.run('vm ls')).err, /the daemon has just been started: the same again in a moment/)
 })
 
-test('for a program an error is one line of JSON on standard error, and nothing is on standard output', async (t) => {
+test('for a program an error is one line of JSON on standard error, and standard output stays empty', async (t) => {
   const stage = await startCtlStage(t, pki)
   const { status, out, err } = await stage.run('vm get web-9 --json')
   assert.equal(status, 1)
@@ -180,11 +180,11 @@ test('for a program an error is one line of JSON on standard error, and nothing 
   assert.equal(JSON.parse((await ctl(['vm', 'lss', '--json'])).err).error.code, 'usage')
 })
 
-/** What a listing ends with through a profile. */
+/** Returns how a listing through a profile ends. */
 const through = (t: TestContext, files: Omit<ProfileFiles, 'pki'>): Promise<Ran> =>
   ctl(['vm', 'ls', '--profile', writeProfile(t, { pki, ...files })])
 
-test('where nothing listens it says so, and where to look', async (t) => {
+test('a refused connection is reported, with where to look', async (t) => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -196,14 +196,14 @@ test('where nothing listens it says so, and where to look', async (t) => {
   assert.match(err, /systemctl status vmhostd/)
 })
 
-test('a name that has no address points to the profile', async (t) => {
+test('a name without an address points to the profile', async (t) => {
   const { status, err } = await through(t, { url: 'https://nowhere.invalid:9000' })
   assert.equal(status, 4)
   assert.match(err, /the name in nowhere.invalid:9000 has no address/)
   assert.match(err, /is url in .*profile.toml right\?/)
 })
 
-test('a daemon of another authority is not trusted, and the way out is not to go on', async (t) => {
+test('a daemon of another authority is not trusted, and the message does not suggest to continue', async (t) => {
   const { host } = await startCtlStage(t, pki)
   const stranger = await createAuthority('another authority', Date.now())
   const { status, err } = await through(t, {
@@ -215,7 +215,7 @@ test('a daemon of another authority is not trusted, and the way out is not to go
   assert.match(err, /it must be the ca.crt of that very host\n.*do not go on/)
 })
 
-test('a daemon under another name than its certificate has is told with the names it has', async (t) => {
+test('a daemon whose certificate has another name is reported with the names it has', async (t) => {
   const server = await pki.issue({ alternativeNames: ['host-9.example.net'], usages: ['server'] })
   const stage = await startCtlStage(t, { ...pki, server })
   const { status, err } = await stage.run('vm ls')
@@ -224,7 +224,7 @@ test('a daemon under another name than its certificate has is told with the name
   assert.match(err, /write one of those names into url .*\n.*vmhostd setup --san NAME/)
 })
 
-test('a client certificate that the daemon does not accept is told with its fault', async (t) => {
+test('a client certificate that the daemon does not accept is reported with its fault', async (t) => {
   const { host } = await startCtlStage(t, pki)
   const url = `https://127.0.0.1:${host.port}`
   const stranger = await createAuthority('another authority', Date.now())
@@ -246,7 +246,7 @@ test('a client certificate that the daemon does not accept is told with its faul
   }
 })
 
-test('a certificate with another common name is told with whom it is for', async (t) => {
+test('a certificate with another common name is reported with the name it was issued for', async (t) => {
   const { host } = await startCtlStage(t, pki)
   const { status, err } = await through(t, {
     url: `https://127.0.0.1:${host.port}`,
@@ -256,7 +256,7 @@ test('a certificate with another common name is told with whom it is for', async
   assert.match(err, /controller.crt is for somebody; .*controller.common_name/)
 })
 
-test('what speaks no TLS, or another protocol over it, is told', async (t) => {
+test('a server without TLS, or with another protocol over it, is reported', async (t) => {
   const server = createServer((socket) => {
     socket.on('error', () => {})
     socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')

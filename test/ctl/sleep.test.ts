@@ -17,7 +17,7 @@ before(async () => {
 const id = 'web-1' as VmId
 const savedState = { savedAtMs: 1, sizeMib: 84, memoryMib: 512 }
 
-/** With a VM that sleeps after ten minutes without traffic, and is as desired. */
+/** Starts a stage with a settled VM that sleeps after ten minutes without traffic. */
 async function stageWithSleeper(t: TestContext): Promise<CtlStage> {
   const stage = await startCtlStage(t, pki)
   const images = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/k#sha256=${SHA}`
@@ -27,14 +27,14 @@ async function stageWithSleeper(t: TestContext): Promise<CtlStage> {
   return stage
 }
 
-/** As if a pass had found it so, with nothing left to do. */
+/** Records an observation, as if a pass had made it and the VM had settled. */
 function see(stage: CtlStage, observed: Omit<Observed, 'sinceMs'>): void {
   const observedGeneration = stage.host.store.vms.get(id)?.generations.desired
   assert.ok(observedGeneration !== undefined)
   glimpse(stage, observed, { observedGeneration })
 }
 
-/** As if a pass had found it so, and was not done. */
+/** Records an observation, as if a pass had made it and was not done. */
 function glimpse(
   { host: { store } }: CtlStage,
   observed: Omit<Observed, 'sinceMs'>,
@@ -43,10 +43,10 @@ function glimpse(
   store.vms.recordProgress(id, { observed: { sinceMs: 1, ...observed }, ...also, nowMs: 1 })
 }
 
-/** Until the daemon holds a long poll of the wait. */
+/** Waits until the daemon holds a long poll of the wait. */
 const polling = ({ host }: CtlStage): Promise<void> => eventually(() => host.waits.size === 1)
 
-test('the list shows after how long VMs sleep, what is saved of those that do, and which of them flap', async (t) => {
+test('the list shows after how long VMs sleep, the saved state of those that do, and which of them flap', async (t) => {
   const stage = await stageWithSleeper(t)
   const row = async (): Promise<string> => (await stage.run('vm ls')).out.split('\n')[1] ?? ''
   assert.match(await row(), /^web-1 +sleeping +1 +1 +512 MiB +2 GiB +84 MiB saved +192\.0\.2\.10 +-$/)
@@ -56,12 +56,12 @@ test('the list shows after how long VMs sleep, what is saved of those that do, a
   assert.match(await row(), /^web-1 +running .* after 10 min, flaps +192/)
 })
 
-test('the host tells how many of its VMs are asleep', async (t) => {
+test('the host shows how many of its VMs are asleep', async (t) => {
   const stage = await stageWithSleeper(t)
   assert.match((await stage.run('sync')).out, /VMs +1, 1 as desired, 1 asleep\n/)
 })
 
-test('start wakes a VM that sleeps, and says how to see it through; so does a start while it wakes', async (t) => {
+test('start wakes a VM that sleeps, and names the command to watch; so does a start while it wakes', async (t) => {
   const stage = await stageWithSleeper(t)
   const { status, out } = await stage.run(`vm start ${id}`)
   assert.equal(status, 0)
@@ -90,7 +90,7 @@ for (const verb of ['start', 'resume']) {
   })
 }
 
-test('any other change waits for the generations alone: a VM may sleep on', async (t) => {
+test('any other change waits only for the generations: a VM may sleep on', async (t) => {
   const stage = await stageWithSleeper(t)
   const { result } = stage.start(`vm resize ${id} --sleep-after 5m --wait`)
   await polling(stage)
@@ -110,14 +110,14 @@ test('a wait can be for sleep, or for the end of it', async (t) => {
   assert.match(err, /web-1 is not running after 0 s; sleeping, generation 1/)
 })
 
-test('a state that no VM stays in is none to wait for', async (t) => {
+test('a wait for a state that no VM stays in is refused', async (t) => {
   const stage = await stageWithSleeper(t)
   const { status, err } = await stage.run(`vm wait ${id} --for waking`)
   assert.equal(status, 2)
   assert.match(err, /running, sleeping, paused, stopped/)
 })
 
-/** As if it could not be woken. */
+/** Records a VM that could not be woken. */
 const refuseWake = (stage: CtlStage, generation: number): void =>
   glimpse(stage, {
     state: 'failed',
@@ -133,7 +133,7 @@ const refuseWake = (stage: CtlStage, generation: number): void =>
     },
   })
 
-test('a wake that fails is told while start waits, and waited out', async (t) => {
+test('a failed wake is reported while start waits, and the wait continues', async (t) => {
   const stage = await stageWithSleeper(t)
   const { result, printed } = stage.start(`vm start ${id} --wait`)
   await polling(stage)
@@ -144,7 +144,7 @@ test('a wake that fails is told while start waits, and waited out', async (t) =>
   assert.equal((await result).status, 0)
 })
 
-test('a wake that fails ends the wait where that is asked; to start again asks again', async (t) => {
+test('a failed wake ends the wait if the option asks for that; another start tries again', async (t) => {
   const stage = await stageWithSleeper(t)
   const { result } = stage.start(`vm start ${id} --wait --fail-on-error`)
   await polling(stage)

@@ -34,17 +34,17 @@ async function stageWithSnapshot(t: TestContext, changes: object = { complete_ur
   return { stage, course: new Course(stage.host) }
 }
 
-/** Until the wait has shown what there is, and the daemon holds its next long poll. */
+/** Waits until the wait has shown the present state, and the daemon holds its next long poll. */
 const polling = ({ host }: CtlStage): Promise<void> => eventually(() => host.snapshotWaits.size === 1)
 
-/** Does something to the snapshot that a wait shall see by itself. */
+/** Changes the snapshot in a way that a wait must notice by itself. */
 async function seen(stage: CtlStage, act: () => unknown): Promise<void> {
   await polling(stage)
   await act()
   await polling(stage)
 }
 
-test('a wait tells each phase and every ten percent on a line of its own, and ends when it is completed', async (t) => {
+test('a wait prints each phase and every ten percent on a line of its own, and ends on completion', async (t) => {
   const { stage, course } = await stageWithSnapshot(t)
   const { result, printed } = stage.start('snapshot wait nightly-1')
   await seen(stage, () => course.capture(200))
@@ -90,7 +90,7 @@ test('a bar fits the terminal', async (t) => {
   course.capture(200)
   const { result, printed } = stage.start('snapshot wait nightly-1', { terminalColumns: 40 })
   await polling(stage)
-  // oxlint-disable-next-line no-control-regex -- what moves the cursor is not shown
+  // oxlint-disable-next-line no-control-regex -- cursor movements are not shown
   const lines = printed().split(/\r|\n|\u001B\[K/)
   assert.ok(lines.some((line) => line.includes('nightly-1')))
   for (const line of lines) assert.ok(line.length < 40, line)
@@ -98,7 +98,7 @@ test('a bar fits the terminal', async (t) => {
   await result
 })
 
-test('missing URLs are told once with the next command, and again when they are missing anew', async (t) => {
+test('missing URLs are reported once with the next command, and again when more are missing', async (t) => {
   const { stage, course } = await stageWithSnapshot(t, { part_urls: [] })
   const { result, printed } = stage.start('snapshot wait nightly-1')
   await seen(stage, () => course.capture(200))
@@ -120,7 +120,7 @@ test('missing URLs are told once with the next command, and again when they are 
   assert.equal((await result).status, 0)
 })
 
-test('trouble that may pass is told and waited out; --fail-on-error ends there', async (t) => {
+test('transient trouble is reported and waited out; --fail-on-error ends there', async (t) => {
   const { stage, course } = await stageWithSnapshot(t)
   const trouble = {
     code: 'upload_busy',
@@ -139,7 +139,7 @@ test('trouble that may pass is told and waited out; --fail-on-error ends there',
   assert.equal((await result).status, 0)
 })
 
-test('one that fails ends the wait with status 1, and says whether fresh URLs let it go on', async (t) => {
+test('a failed snapshot ends the wait with status 1, and says whether it can continue with fresh URLs', async (t) => {
   const { stage, course } = await stageWithSnapshot(t)
   const { result } = stage.start('snapshot wait nightly-1')
   await polling(stage)
@@ -158,7 +158,7 @@ test('one that fails ends the wait with status 1, and says whether fresh URLs le
   assert.match(error.advice[0], /vmhostctl snapshot rm nightly-1/)
 })
 
-test('one that is deleted meanwhile was not completed', async (t) => {
+test('a snapshot deleted meanwhile was not completed', async (t) => {
   const { stage } = await stageWithSnapshot(t)
   const { result } = stage.start('snapshot wait nightly-1')
   await polling(stage)
@@ -168,7 +168,7 @@ test('one that is deleted meanwhile was not completed', async (t) => {
   assert.match(err, /nightly-1 was deleted before it was completed/)
 })
 
-test('a wait that runs out says where it was, with status 3', async (t) => {
+test('a wait that times out says how far the snapshot was, with status 3', async (t) => {
   const { stage, course } = await stageWithSnapshot(t, { part_urls: [] })
   course.capture(200)
   course.pack(1)
@@ -180,7 +180,7 @@ test('a wait that runs out says where it was, with status 3', async (t) => {
   )
 })
 
-test('create --wait sees it through', async (t) => {
+test('create --wait waits for completion', async (t) => {
   const stage = await startCtlStage(t, pki)
   await createVm(stage.host)
   const directory = mkdtempSync(join(tmpdir(), 'upload-'))
@@ -196,7 +196,7 @@ test('create --wait sees it through', async (t) => {
   assert.deepEqual([status, err, JSON.parse(out).status], [0, '', 'completed'])
 })
 
-test('a rate is that of the last while, and none while nothing moves', () => {
+test('a rate covers a recent period, and is absent while nothing moves', () => {
   const rate = new Rate()
   assert.equal(rate.at(0, 0), undefined)
   assert.equal(rate.at(1000, 0), undefined)

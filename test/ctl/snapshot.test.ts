@@ -31,7 +31,7 @@ async function stageWithVm(t: TestContext): Promise<CtlStage> {
   return stage
 }
 
-/** A file for --upload. */
+/** Writes a file for --upload. */
 function uploadFile(t: TestContext, content: unknown): string {
   const directory = mkdtempSync(join(tmpdir(), 'upload-'))
   t.after(() => rmSync(directory, { recursive: true }))
@@ -42,7 +42,7 @@ function uploadFile(t: TestContext, content: unknown): string {
 
 const urlsAtHand = ({ host }: CtlStage) => host.store.snapshots.urlsAtHand(NIGHTLY)
 
-test('a snapshot is taken with the URLs of a file; the same again changes nothing', async (t) => {
+test('a snapshot is taken with the URLs of a file; a repetition changes nothing', async (t) => {
   const stage = await stageWithVm(t)
   const path = uploadFile(t, { ...startBody().upload, complete_url: completeUrl() })
   const line = `snapshot create nightly-1 --vm web-1 --upload ${path}`
@@ -56,7 +56,7 @@ test('a snapshot is taken with the URLs of a file; the same again changes nothin
   assert.equal(again.out, 'nightly-1: nothing to change; waits for its VM, 0 MiB\n')
 })
 
-test('URLs come from standard input too, and with --json the answer is the resource', async (t) => {
+test('URLs can come from standard input, and with --json the answer is the resource', async (t) => {
   const stage = await stageWithVm(t)
   const readStdin = async (): Promise<string> => JSON.stringify(startBody().upload)
   const { status, out } = await stage.run('snapshot create nightly-1 --vm web-1 --upload - --json', {
@@ -66,7 +66,7 @@ test('URLs come from standard input too, and with --json the answer is the resou
   assert.equal(JSON.parse(out).status, 'pending')
 })
 
-test('more URLs than one request holds are handed over in pages', async (t) => {
+test('URLs beyond the bound of one request are sent in pages', async (t) => {
   const stage = await stageWithVm(t)
   const long = (number: number): string => `https://b.example/${'x'.repeat(600)}?partNumber=${number}`
   const many = Array.from({ length: 4000 }, (_, index) => long(index + 1))
@@ -95,11 +95,11 @@ test('one file serves for fresh URLs and for the completion', async (t) => {
   assert.match((await stage.run(`snapshot complete nightly-1 --upload ${other}`)).out, /: taken\./)
 })
 
-test('a file that is of no use is refused before anything is asked, and nothing of it is shown', async (t) => {
+test('an unusable file is refused before any request, and none of its content is shown', async (t) => {
   const stage = await stageWithVm(t)
   const CANARY = 'Canary7f3b'
   for (const [content, words] of [
-    // A parser quotes what stands around the fault.
+    // A parser quotes the text around the fault.
     [`{"part_urls": [${CANARY}]}`, /is no JSON/],
     [`{"part_urls": [\n"https://${CANARY}" "https://${CANARY}"]}`, /is no JSON: line 2, column 22/],
     [`{"part_urls": "https://b.example/?sig=${CANARY}"}`, /"part_urls" is no list of URLs/],
@@ -118,7 +118,7 @@ test('a file that is of no use is refused before anything is asked, and nothing 
   assert.equal(stage.host.store.snapshots.count(), 0)
 })
 
-test('what the daemon refuses is told with what to do next', async (t) => {
+test('a refusal of the daemon is reported with what to do next', async (t) => {
   const stage = await stageWithVm(t)
   const path = uploadFile(t, startBody().upload)
   const unknown = await stage.run(`snapshot create nightly-1 --vm web-9 --upload ${path}`)
@@ -139,7 +139,7 @@ test('what the daemon refuses is told with what to do next', async (t) => {
   assert.match(failed.err, /has failed for good.*\n {2}vmhostctl snapshot rm nightly-1, and take another/)
 })
 
-test('snapshots are listed with how far they are and what they need', async (t) => {
+test('snapshots are listed with their progress and their needs', async (t) => {
   const stage = await stageWithVm(t)
   assert.match((await stage.run('snapshot ls')).out, /^no snapshots; vmhostctl snapshot create --help/)
   for (const id of ['a', 'b', 'c', 'd']) await start(stage.host, startBody({ part_urls: [] }), id)
@@ -191,7 +191,7 @@ test('all pages of a long list are read', async (t) => {
   assert.equal(JSON.parse(out).items.length, limits.listItemsDefault + 1)
 })
 
-test('one is shown with all that is known of it', async (t) => {
+test('a snapshot is shown with all its known properties', async (t) => {
   const stage = await stageWithVm(t)
   await start(stage.host, startBody({ part_urls: [] }))
   const course = new Course(stage.host)
@@ -215,7 +215,7 @@ test('one is shown with all that is known of it', async (t) => {
   assert.equal((await stage.run('snapshot get nightly-9')).status, 1)
 })
 
-test('several are deleted, also those that are gone already', async (t) => {
+test('several snapshots are deleted, even if some are gone already', async (t) => {
   const stage = await stageWithVm(t)
   await start(stage.host)
   const { status, out } = await stage.run('snapshot rm nightly-1 nightly-9')

@@ -15,7 +15,7 @@ before(async () => {
   pki = await makePki()
 })
 
-test('on a terminal the table has colours and ends at its edge; NO_COLOR takes the colours', async (t) => {
+test('on a terminal the table has colours and ends at its edge; NO_COLOR removes the colours', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1', '--ipv6 2001:db8::10')
   settle(stage, 'web-1')
@@ -60,7 +60,7 @@ test('80 columns hide no error: it stands below its VM, with the cause first and
   assert.match(stripVTControlCharacters(capacity), /ALLOCATABLE {2}LEFT/)
 })
 
-test('of a host that cannot be inspected no figure is shown, but the reason and how its VMs stand', async (t) => {
+test('a host that cannot be inspected is shown with the reason and its VMs, without figures', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   stage.host.figures.setInSight(false)
@@ -93,7 +93,7 @@ test('80 columns hide no error of a snapshot either', async (t) => {
   }
 })
 
-test('the first certificate to end is shown with its day, and in red when that is near', async (t) => {
+test('the certificate that expires first is shown with its day, and in red if that is soon', async (t) => {
   const stage = await startCtlStage(t, pki)
   const dayMs = 86_400_000
   const lineAt = async (nowMs: number): Promise<string> => {

@@ -28,7 +28,7 @@ async function stageWithVm(t: TestContext): Promise<CtlStage> {
   return stage
 }
 
-/** As if a pass had found the VM so; `settled` where nothing is left to do. */
+/** Records a state, as if a pass had observed it; `settled` if nothing is left to do. */
 function progress({ host: { store } }: CtlStage, state: ObservedState, settled = false): void {
   const generation = store.vms.get(id)?.generations.desired
   store.vms.recordProgress(id, {
@@ -61,10 +61,10 @@ function fail(
   })
 }
 
-/** Until the daemon holds a long poll of the wait. */
+/** Waits until the daemon holds a long poll of the wait. */
 const polling = ({ host }: CtlStage): Promise<void> => eventually(() => host.waits.size === 1)
 
-test('a wait tells each state on a line of its own, and ends when the generations meet', async (t) => {
+test('a wait prints each state on a line of its own, and ends when the generations meet', async (t) => {
   const stage = await stageWithVm(t)
   const { result, printed } = stage.start(`vm wait ${id}`)
   await polling(stage)
@@ -78,7 +78,7 @@ test('a wait tells each state on a line of its own, and ends when the generation
   assert.equal(err, 'web-1: pending, generation 0 of 1\nweb-1: starting, generation 0 of 1\n')
 })
 
-test('an error is shown when it comes, with the time of the next attempt, and waited out', async (t) => {
+test('an error is shown when it comes, with the time of the next attempt, and the wait continues', async (t) => {
   const stage = await stageWithVm(t)
   const { result, printed } = stage.start(`vm wait ${id}`)
   await polling(stage)
@@ -93,7 +93,7 @@ test('an error is shown when it comes, with the time of the next attempt, and wa
   assert.equal((await result).status, 0)
 })
 
-test('with --fail-on-error the first error of what was asked for ends it with status 1', async (t) => {
+test('with --fail-on-error the first error of the requested change ends the wait with status 1', async (t) => {
   const stage = await stageWithVm(t)
   fail(stage, 1)
   const { status, err } = await stage.run(`vm wait ${id} --fail-on-error`)
@@ -104,7 +104,7 @@ test('with --fail-on-error the first error of what was asked for ends it with st
   )
 })
 
-test('with --fail-on-error an error from before the newest change is no reason to give up', async (t) => {
+test('with --fail-on-error an error from before the newest change does not end the wait', async (t) => {
   const stage = await stageWithVm(t)
   fail(stage, 1)
   await stage.run(`vm stop ${id}`)
@@ -114,7 +114,7 @@ test('with --fail-on-error an error from before the newest change is no reason t
   assert.equal((await result).status, 0)
 })
 
-test('past its timeout a wait ends with status 3, and tells where things stand and how to go on', async (t) => {
+test('a wait that times out ends with status 3, and reports the state and how to continue', async (t) => {
   const stage = await stageWithVm(t)
   fail(stage, 1)
   const { status, out, err } = await stage.run(`vm wait ${id} --timeout 0`)
@@ -127,7 +127,7 @@ test('past its timeout a wait ends with status 3, and tells where things stand a
   assert.match(err, /vmhostctl vm wait web-1 waits on, vmhostctl vm plan web-1 shows what comes next/)
 })
 
-test('a settled VM is waited for no time, also with a timeout of 0', async (t) => {
+test('a wait for a settled VM ends at once, even with a timeout of 0', async (t) => {
   const stage = await stageWithVm(t)
   progress(stage, 'running', true)
   assert.equal((await stage.run(`vm wait ${id} --timeout 0`)).status, 0)
@@ -151,10 +151,10 @@ test('a wait for a VM under deletion ends when it is gone, and so does rm --wait
   assert.match(missing.err, /there is no VM web-1/)
 })
 
-test('a deletion that is done before anyone looks ends a wait well', async (t) => {
+test('a deletion that is done before the first look ends a wait without a failure', async (t) => {
   const stage = await stageWithVm(t)
   const { host } = stage
-  // The host is as fast as it can be: nothing of the VM is left when the deletion is answered.
+  // The host is as fast as possible: the VM is already gone when the deletion is answered.
   Object.assign(host.context, { poke: () => host.store.vms.forget(id, 0) })
   assert.deepEqual(await stage.run(`vm rm ${id} --wait`), {
     status: 0,
@@ -164,7 +164,7 @@ test('a deletion that is done before anyone looks ends a wait well', async (t) =
   assert.equal((await stage.run(`vm wait ${id} --for gone --timeout 0`)).out, 'web-1: gone\n')
 })
 
-test('a deletion says what waits for its end, and that does not end before it', async (t) => {
+test('a deletion names the command that waits for its end, and that waits until the VM is gone', async (t) => {
   const stage = await stageWithVm(t)
   const { out } = await stage.run(`vm rm ${id}`)
   const [, advised = ''] = /vmhostctl (vm wait .*)\n/.exec(out) ?? []
@@ -177,7 +177,7 @@ test('a deletion says what waits for its end, and that does not end before it', 
   assert.equal((await stage.run(advised)).out, 'web-1: gone\n')
 })
 
-test('a mutation with --wait returns what the host has reached; for a program that alone', async (t) => {
+test('a mutation with --wait returns the state that the host reached, and for a program only that', async (t) => {
   const stage = await stageWithVm(t)
   const { result } = stage.start(`vm stop ${id} --wait --json`)
   await polling(stage)
@@ -190,7 +190,7 @@ test('a mutation with --wait returns what the host has reached; for a program th
   assert.deepEqual(vm.generations, { desired: 2, observed: 2 })
 })
 
-test('on a terminal the wait is one line that moves, and is taken away at the end', async (t) => {
+test('on a terminal the wait is one line that moves, and is removed at the end', async (t) => {
   const stage = await stageWithVm(t)
   const ticks: (() => void)[] = []
   const every = (_ms: number, tick: () => void) => {
@@ -212,7 +212,7 @@ test('on a terminal the wait is one line that moves, and is taken away at the en
   assert.equal(ticks.length, 0)
 })
 
-test('a daemon that goes away during a wait is waited for, as during an upgrade', async (t) => {
+test('a wait continues when the daemon goes away, as during an upgrade', async (t) => {
   const stage = await stageWithVm(t)
   const { result, printed } = stage.start(`vm wait ${id}`)
   await polling(stage)
@@ -225,7 +225,7 @@ test('a daemon that goes away during a wait is waited for, as during an upgrade'
   assert.equal((await result).status, 0)
 })
 
-test('a daemon that knows no long poll is polled plainly, and not in a rush', async (t) => {
+test('a daemon without long polls is polled plainly, at a low rate', async (t) => {
   const { authority, server } = pki
   let asked = 0
   const vm = (observed: number) => ({
@@ -248,7 +248,7 @@ test('a daemon that knows no long poll is polled plainly, and not in a rush', as
   const url = `https://127.0.0.1:${(https.address() as AddressInfo).port}`
   const slept: number[] = []
   const sleep = async (ms: number, signal: AbortSignal): Promise<void> => {
-    // The bound of the wait itself is the only long one.
+    // Only the bound of the wait itself is long.
     if (ms > 1000)
       return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
     slept.push(ms)

@@ -185,7 +185,7 @@ test('a create request is refused, with a pointer to each fault and the fault in
   assert.ok(!host.logLines.join('').includes('CANARY'))
 })
 
-test('public keys of every kind are taken, with options before them and a comment behind', async (t) => {
+test('public keys of every kind are accepted, with options before them and a comment after them', async (t) => {
   const host = await startControllerHost(t, pki)
   const keys = [
     'ssh-rsa AAAAB3NzaC1yc2E=',
@@ -197,7 +197,7 @@ test('public keys of every kind are taken, with options before them and a commen
   assert.equal(status, 202, JSON.stringify(json))
 })
 
-test('a power request is refused for an unknown state, a missing one and a member too many', async (t) => {
+test('a power request is refused for an unknown state, a missing one and an extra member', async (t) => {
   const host = await startControllerHost(t, pki)
   const power = (body: unknown): Call => put(body, '/v1/vms/web-1/power')
   await refused(host, power({ state: 'sleeping' }), [['/state', 'not_allowed', /one of running/]])
@@ -283,7 +283,7 @@ test('a body of 1 MiB is read, one byte more is 413', async (t) => {
   assertProblem(await host.call(chunked), 413, 'body_too_large')
 })
 
-test('an unknown route is 404, a known one with another method 405 with Allow, before the body is looked at', async (t) => {
+test('an unknown route is 404, and a wrong method on a known one 405 with Allow, before the body is read', async (t) => {
   const host = await startControllerHost(t, pki)
   for (const path of ['/', '/v1', '/v1/vms/web-1/', '/v2/vms', '/v1/vms/web-1/console', '//v1/vms']) {
     assertProblem(await host.call({ path }), 404, 'not_found')
@@ -327,7 +327,7 @@ test('headers that are too large are 431, bytes that are not HTTP are 400, and b
   assert.equal(JSON.parse(answer.split('\r\n\r\n')[1] ?? '').code, 'invalid_request')
 })
 
-test('an exception in a handler is answered as a bug without its words, and logged with its stack', async (t) => {
+test('an exception in a handler is answered as a bug without its message, and logged with its stack', async (t) => {
   const host = await startControllerHost(t, pki)
   host.waitingFor = null as never
   const answer = await host.call({ path: '/readyz' })

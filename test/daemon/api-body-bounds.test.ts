@@ -24,10 +24,10 @@ async function connected(host: ControllerHost): Promise<TLSSocket> {
   return socket
 }
 
-/** What a client of the simplest kind gets: it writes all of its request, and reads only then. */
+/** Returns the answer that the simplest client gets: it writes all of its request, and only then reads. */
 async function writeAllThenRead(host: ControllerHost, bodyBytes: number, chunked = false): Promise<string> {
   const socket = await connected(host)
-  // Nothing is read before the first listener.
+  // Reading starts with the first listener.
   socket.pause()
   const failed = once(socket, 'close').then(() => {
     throw new Error('the connection was cut while the client wrote')
@@ -80,7 +80,7 @@ for (const [mib, chunked] of [
   )
 }
 
-test('a client that writes past the bound of what is thrown away is cut', { timeout: 60_000 }, async (t) => {
+test('a client that writes past the bound of discarded bytes is cut off', { timeout: 60_000 }, async (t) => {
   const host = await startControllerHost(t, pki)
   const far = limits.refusedBodyBytesMax * 4
   await assert.rejects(writeAllThenRead(host, far), /EPIPE|ECONNRESET|cut/)
@@ -104,7 +104,7 @@ test(
 )
 
 test(
-  'a client that writes neither its body nor an end is cut after a while',
+  'a client that writes neither its body nor an end is cut off after a while',
   { timeout: 60_000 },
   async (t) => {
     const host = await startControllerHost(t, pki)

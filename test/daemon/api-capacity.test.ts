@@ -20,14 +20,14 @@ before(async () => {
 const NAMES = 40
 const POWERS = ['running', 'paused', 'stopped'] as const
 const REQUESTS = 1000
-/** A handshake for each request would take longer than a handshake may, when the host has other work. */
+/** When the host has other work, a handshake for each request would exceed the bound on a handshake. */
 const CONNECTIONS = 64
 const KINDS = ['memoryMib', 'diskMib', 'consolePlaces'] as const
 const TOTAL = { memoryMib: 10_000, diskMib: 40_000, consolePlaces: 1 }
 const SHARES = { imagesMib: 500, stagingMib: 1500 }
 const MONITOR_MIB = 100
 
-/** What the host is asked, at random: three in ten create, three resize, one sets the power, the rest delete. */
+/** Returns random requests: three in ten create, three resize, one sets the power, the rest delete. */
 function requestsFrom(random: () => number): Call[] {
   const upTo = (most: number): number => 1 + Math.floor(random() * most)
   return Array.from({ length: REQUESTS }, () => {
@@ -46,7 +46,7 @@ function requestsFrom(random: () => number): Call[] {
   })
 }
 
-/** A host on which every VM stops and goes as soon as that is asked. */
+/** A host on which every VM stops and disappears as soon as a request asks for it. */
 function obey(host: ControllerHost): void {
   host.store.onVmChange((id: VmId) => {
     const record = host.store.vms.get(id)
@@ -58,7 +58,7 @@ function obey(host: ControllerHost): void {
   })
 }
 
-/** The ledger as another daemon finds it that starts on what is on the disk now. */
+/** Returns the ledger of another daemon that starts on the present content of the disk. */
 function ledgerOfCopy(t: TestContext, host: ControllerHost) {
   const copy = mkdtempSync(join(tmpdir(), 'vmhostd-copy-'))
   t.after(() => rmSync(copy, { recursive: true }))
@@ -71,7 +71,7 @@ function ledgerOfCopy(t: TestContext, host: ControllerHost) {
 
 const ledgerIn = (store: Store) => ledgerOf(store.vms.recorded(), SHARES, () => MONITOR_MIB)
 
-/** What was promised to all VMs, one by one. */
+/** Returns the sum of the commitments to all VMs. */
 const sumOf = (host: ControllerHost): Commitment =>
   host.store.vms
     .all()

@@ -22,7 +22,7 @@ before(async () => {
   document = (await app.inject('/docs/swagger.json')).json()
 })
 
-/** Every operation of the document with where it is. */
+/** Lists every operation of the document with its place. */
 const operations = (): { name: string; operation: Json }[] =>
   Object.entries<object>(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ name: `${method} ${path}`, operation })),
@@ -35,11 +35,14 @@ test('the OpenAPI document is valid OpenAPI 3.1', async () => {
   assert.equal(document.info.version, packageVersion())
 })
 
-/** What ECMA-262, RE2 and Python read alike: no look-around, no Unicode classes, and none of `\\d`, `\\w`, `\\s`, `\\b`. */
+/**
+ * Syntax that ECMA-262, RE2 and Python read alike: no look-around, no Unicode classes, and none of `\\d`, `\\w`, `\\s`,
+ * `\\b`.
+ */
 const PORTABLE = /^(?:\\x[0-9a-f]{2}|\\[.*+?()[\]{}|^$/\\-]|\((?!\?)|[^\\(])*$/
 const REPETITIONS_MAX = 1000
 
-test('every pattern of the document is one that any language reads alike', () => {
+test('every pattern of the document means the same in any language', () => {
   const patterns = new Set<string>()
   JSON.stringify(document, (name, value: unknown) => {
     if (name === 'pattern' && typeof value === 'string') patterns.add(value)
@@ -55,7 +58,7 @@ test('every pattern of the document is one that any language reads alike', () =>
   }
 })
 
-test('the document has exactly the routes there are', () => {
+test('the document has exactly the routes of the daemon', () => {
   assert.deepEqual(
     operations()
       .map(({ name }) => name)
@@ -166,7 +169,7 @@ test('an answer that the document does not have is found by every daemon test', 
   assert.equal(undocumented(document, { ...seen, path: '/nowhere', status: 404 }), undefined)
 })
 
-test('the schemas have their names, and every reference leads to one', () => {
+test('the schemas have their names, and every reference leads to a schema', () => {
   assert.deepEqual(Object.keys(document.components.schemas).toSorted(), Object.keys(namedSchemas).toSorted())
   const references = JSON.stringify(document).matchAll(/"\$ref":"#\/components\/(\w+)\/([^"]+)"/g)
   for (const [reference, kind = '', name = ''] of references) {
@@ -175,10 +178,10 @@ test('the schemas have their names, and every reference leads to one', () => {
   assert.doesNotMatch(JSON.stringify(document), /"\$ref":"(?!#\/components\/)/)
 })
 
-test('no request schema lets an undescribed member through', () => {
+test('no request schema accepts an undescribed member', () => {
   const walk = (node: Json, path: string): void => {
     if (typeof node !== 'object' || node === null) return
-    // A map has names of its own choice, within bounds.
+    // A map has free names, within bounds.
     const isMap = node.propertyNames?.pattern !== undefined && node.maxProperties !== undefined
     if (node.type === 'object' && !isMap) assert.equal(node.additionalProperties, false, path)
     for (const [key, member] of Object.entries(node)) if (key !== 'examples') walk(member, `${path}/${key}`)
@@ -191,7 +194,7 @@ test('no request schema lets an undescribed member through', () => {
   for (const name of bodies) walk(namedSchemas[name as keyof typeof namedSchemas], name)
 })
 
-test('the examples are what they show', () => {
+test('the examples match their schemas', () => {
   for (const [name, schema] of Object.entries(namedSchemas)) {
     const { examples } = schema as { examples?: readonly unknown[] }
     for (const example of examples ?? [])
@@ -225,7 +228,7 @@ test('the reference page runs scripts of this listener only', async () => {
   }
 })
 
-test('the errors page has an anchor for every code, where the type of a problem leads', async () => {
+test('the errors page has an anchor for every code, which the type of a problem links to', async () => {
   const page = await app.inject('/docs/errors')
   assert.equal(page.statusCode, 200)
   for (const code of [...Object.keys(rejections), ...Object.keys(faults)]) {

@@ -16,7 +16,7 @@ before(async () => {
   pki = await makePki()
 })
 
-/** A request with the controller's certificate from an address of this machine. */
+/** Sends a request with the controller's certificate from an address of this machine. */
 function asController(host: ControllerHost, localAddress: string): Promise<Answer> {
   const { certificate: cert, key } = pki.controller
   const agent = new Agent({ keepAlive: false })
@@ -24,7 +24,7 @@ function asController(host: ControllerHost, localAddress: string): Promise<Answe
   return send(host.port, { path: '/healthz', client })
 }
 
-/** Connections that say nothing, each accepted by the kernel before the next is made. */
+/** Opens silent connections; the kernel accepts each before the next is made. */
 async function silent(
   t: TestContext,
   host: ControllerHost,
@@ -44,7 +44,7 @@ async function silent(
 
 const isClosed = (socket: Socket): boolean => socket.destroyed || socket.readableEnded
 
-test('a peer that holds too many silent connections gets no further one, and another peer is let in', async (t) => {
+test('a peer with too many silent connections gets no further one, and another peer is let in', async (t) => {
   const host = await startControllerHost(t, pki)
   const held = await silent(t, host, limits.handshakesPerPeerMax)
   await assert.rejects(asController(host, '127.0.0.1'), /ECONNRESET|socket hang up|disconnected/)
@@ -58,7 +58,7 @@ test('a peer that holds too many silent connections gets no further one, and ano
   )
 })
 
-test('however many peers hold silent connections, the controller is let in, and the oldest of theirs is closed', async (t) => {
+test('however many peers hold silent connections, the controller is let in, and their oldest one is closed', async (t) => {
   const host = await startControllerHost(t, pki)
   const held: Socket[] = []
   for (let peer = 0; held.length < limits.handshakesMax; peer += 1)

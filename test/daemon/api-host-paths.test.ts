@@ -24,7 +24,7 @@ const CANARY = 'Canary41c8'
 const id = 'web-1' as VmId
 const codes = Object.keys(faults) as FaultCode[]
 
-/** A directory or file of each kind that the daemon works in. */
+/** Creates a directory or file of each kind that the daemon works in. */
 const paths: readonly string[] = [
   `/var/lib/${CANARY}-state/vmhostd.db`,
   `/run/${CANARY}-run/vm/web-1/qmp.sock`,
@@ -47,7 +47,7 @@ const thrownBy = (call: () => void): unknown => {
 const refusedConnection = (path: string): Promise<unknown> =>
   new Promise((resolve) => createConnection(path).on('error', resolve))
 
-/** What drivers chain to their faults: true errors of Node, and words of programs. */
+/** Returns causes like those that drivers chain to their faults: real errors of Node, and output of programs. */
 async function causesOf(path: string): Promise<readonly unknown[]> {
   const program = path.replaceAll(' ', '')
   return [
@@ -66,7 +66,7 @@ async function messageOf(code: FaultCode): Promise<string> {
   return causes.map((cause) => errorChain(new HostFault(code, exampleDetails[code], { cause }))).join('; ')
 }
 
-/** Everything of the daemon whose words are answered now says `message`. */
+/** Sets `message` in every part of the daemon whose words appear in answers. */
 function sayEverywhere(host: ControllerHost, code: FaultCode, message: string): void {
   const fault = {
     ...{ code, message, step: 'storage.inspect', generation: 1 as Generation },
@@ -111,7 +111,7 @@ const bodies: Readonly<Record<string, unknown>> = {
   'post /v1/snapshots/{id}/complete': { complete_url: completeUrl() },
 }
 
-/** Every route of the document, on a VM and a snapshot that are there; mutations as dry runs where they can be. */
+/** Every route of the document, on an existing VM and snapshot; mutations are dry runs if possible. */
 function callsOf({ paths: routes }: OpenApi) {
   return Object.entries(routes).flatMap(([path, operations]) =>
     Object.keys(operations).map((method) => {
@@ -129,7 +129,7 @@ function callsOf({ paths: routes }: OpenApi) {
 }
 
 async function answersOf(app: App, document: OpenApi): Promise<readonly string[]> {
-  // One after the other: the deletion of the snapshot comes last.
+  // In order, because the deletion of the snapshot comes last.
   const calls = callsOf(document).toSorted(
     (a, b) => Number(a.method === 'DELETE') - Number(b.method === 'DELETE'),
   )
@@ -142,7 +142,7 @@ async function answersOf(app: App, document: OpenApi): Promise<readonly string[]
   return texts
 }
 
-test('no answer of any route has a path of the host, whatever fault says one', async (t) => {
+test('no answer of any route has a path of the host, whatever fault contains one', async (t) => {
   const host = await startControllerHost(t, pki)
   const app = await createControllerApp(host.rooms, plainTransport)
   t.after(() => app.close())
@@ -159,7 +159,7 @@ test('no answer of any route has a path of the host, whatever fault says one', a
       seen.set(route, (seen.get(route) ?? 0) + 1)
     }
   }
-  // The routes that do say what is wrong with the host; the rest of what was said is still there.
+  // These routes report faults of the host; the rest of the message is still there.
   for (const route of [
     ...['GET /v1/sync', 'GET /v1/vms', `GET /v1/vms/${id}`, `GET /v1/vms/${id}/plan`],
     ...[`GET /v1/vms/${id}/counters`, 'GET /v1/images'],

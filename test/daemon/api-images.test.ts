@@ -23,7 +23,7 @@ async function fetch({ host: { storage } }: ControllerHost, content: Uint8Array)
   return sha256
 }
 
-/** A VM that is made of this image. */
+/** Creates a VM from this image. */
 async function create(
   host: ControllerHost,
   id: string,
@@ -55,7 +55,7 @@ test('a pool without images has an empty list', async (t) => {
   assert.deepEqual(json, { items: [] })
 })
 
-test('an image is listed with its size, its uses, and when it came', async (t) => {
+test('an image is listed with its size, its uses, and the time of its fetch', async (t) => {
   const host = await startControllerHost(t, pki)
   const sha256 = await fetch(host, Buffer.alloc(MIB + 1))
   const image = { sha256, size_mib: 2, use_count: 0, fetched_at: FETCHED }
@@ -91,7 +91,7 @@ test('images are listed a page at a time', async (t) => {
   )
 })
 
-test('an image that a VM is made of is refused deletion until the VM is gone', async (t) => {
+test('an image that a VM is made from is refused deletion until the VM is gone', async (t) => {
   const host = await startControllerHost(t, pki)
   const [rootfs, kernel] = [await fetch(host, Buffer.from('root')), await fetch(host, Buffer.from('kernel'))]
   await create(host, 'web-1', rootfs, kernel)
@@ -110,13 +110,13 @@ test('an image that a VM is made of is refused deletion until the VM is gone', a
   assert.deepEqual(digestsIn(await list(host)), [kernel])
 })
 
-test('a digest that is none is refused', async (t) => {
+test('an invalid digest is refused', async (t) => {
   const host = await startControllerHost(t, pki)
   for (const sha256 of ['a', 'A'.repeat(64), 'a'.repeat(65), 'g'.repeat(64)])
     assertProblem(await remove(host, sha256), 400, 'invalid_request')
 })
 
-test('an image in a pool out of sight is deleted at once, and shown as being removed until it is gone', async (t) => {
+test('an image in a hidden pool is deleted at once, and shown as being removed until it is gone', async (t) => {
   const host = await startControllerHost(t, pki)
   const sha256 = await fetch(host, Buffer.from('root'))
   host.host.storage.setInSight(false)

@@ -18,7 +18,7 @@ async function withVm(t: Parameters<typeof startControllerHost>[0]) {
   return { host, etag: headers.etag ?? '' }
 }
 
-/** A long poll that the server has begun to hold. */
+/** Starts a long poll, and waits until the server holds it. */
 async function held(host: ControllerHost, etag: string, seconds = 60): Promise<{ answer: Promise<Answer> }> {
   const waiting = host.waits.size
   const answer = host.call({ path, headers: { 'if-none-match': etag, prefer: `wait=${seconds}` } })
@@ -38,7 +38,7 @@ test('a long poll is answered as soon as the VM changes', async (t) => {
   assert.equal(host.waits.size, 0)
 })
 
-test('a long poll hears of what only the host changed', async (t) => {
+test('a long poll notices a change that only the host made', async (t) => {
   const { host, etag } = await withVm(t)
   const { answer } = await held(host, etag)
   host.store.vms.recordProgress('web-1' as VmId, { observed: { state: 'starting', sinceMs: 1 }, nowMs: 1 })
@@ -54,7 +54,7 @@ test('a long poll over a VM that goes is answered with 404', async (t) => {
   assertProblem(await answer, 404, 'not_found')
 })
 
-test('a long poll in which nothing changes ends with 304 when its time is up', async (t) => {
+test('a long poll without a change ends with 304 when its time is up', async (t) => {
   const { host, etag } = await withVm(t)
   const { status, headers } = await host.call({ path, headers: { 'if-none-match': etag, prefer: 'wait=1' } })
   assert.equal(status, 304)
@@ -62,7 +62,7 @@ test('a long poll in which nothing changes ends with 304 when its time is up', a
   assert.equal(host.waits.size, 0)
 })
 
-test('whoever has an older revision does not wait', async (t) => {
+test('a client with an older revision does not wait', async (t) => {
   const { host } = await withVm(t)
   const { status } = await host.call({ path, headers: { 'if-none-match': '"0"', prefer: 'wait=60' } })
   assert.equal(status, 200)
@@ -75,7 +75,7 @@ test('without a preference to wait, a known revision is 304 at once', async (t) 
   }
 })
 
-test('a change of another VM wakes nobody', async (t) => {
+test('a change of another VM wakes no long poll', async (t) => {
   const { host, etag } = await withVm(t)
   const { answer } = await held(host, etag)
   await host.call({ method: 'PUT', path: '/v1/vms/web-2', body: createBody({ network: undefined }) })
@@ -100,14 +100,14 @@ test('a client that goes away leaves nothing behind', async (t) => {
   await eventually(() => host.waits.size === 0)
 })
 
-test('a daemon that stops answers those who wait, at once', async (t) => {
+test('a daemon that stops answers its waiting clients at once', async (t) => {
   const { host, etag } = await withVm(t)
   const { answer } = await held(host, etag)
   await host.close(60_000)
   assert.equal((await answer).status, 304)
 })
 
-test('500 long polls at once are one subscription, and all are answered by one change', async (t) => {
+test('500 concurrent long polls are one subscription, and one change answers all of them', async (t) => {
   const { host, etag } = await withVm(t)
   const answers = Array.from({ length: 500 }, () =>
     host.call({ path, headers: { 'if-none-match': etag, prefer: 'wait=60' } }),

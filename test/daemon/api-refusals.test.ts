@@ -1,4 +1,4 @@
-/** Each call here is held against the OpenAPI document as it returns; see support/documented.ts. */
+/** Every returned answer here is compared with the OpenAPI document; see support/documented.ts. */
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'

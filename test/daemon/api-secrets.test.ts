@@ -22,7 +22,7 @@ const secretBody = (changes: object = {}) =>
     ...changes,
   })
 
-test('URLs, user data, keys and bearer tokens are in no answer and in no line of the log', async (t) => {
+test('URLs, user data, keys and bearer tokens are in no answer and in no log line', async (t) => {
   const host = await startControllerHost(t, pki)
   const put = (body: unknown, more: Partial<Call> = {}): Call => ({
     method: 'PUT',

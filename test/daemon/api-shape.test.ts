@@ -15,7 +15,7 @@ const put = (host: ControllerHost, part: string, body: unknown): Promise<Answer>
   host.call({ method: 'PUT', path: `${path}${part}`, body })
 const create = (host: ControllerHost, changes: object = {}): Promise<Answer> =>
   put(host, '', createBody(changes))
-/** As if a pass had found it so, with its newest stop carried out. */
+/** Records an observation, as if a pass had made it, with the newest stop carried out. */
 const seenAs = ({ store: { vms } }: ControllerHost, state: ObservedState) => {
   const id = 'web-1' as VmId
   const { accepted = 0 } = vms.get(id)?.stops ?? {}
@@ -58,7 +58,7 @@ for (const [name, millicores] of [
   })
 }
 
-test('a resize is all or nothing, and its refusal names what is short and by how much', async (t) => {
+test('a resize is all or nothing, and its refusal names the shortage and its size', async (t) => {
   const host = await startControllerHost(t, pki)
   Object.assign(host.capacity.total, { memoryMib: 1000, diskMib: 3000 })
   await create(host, { power: 'stopped' })
@@ -92,7 +92,7 @@ test('disk limits are stored as a whole and answered', async (t) => {
   assert.deepEqual((await put(host, '/disk', { size_mib: 2048 })).json.desired.disk, { size_mib: 2048 })
 })
 
-test('a network with bandwidth and firewall comes back as it was put, in canonical text', async (t) => {
+test('a network with bandwidth and firewall is returned as it was put, in canonical text', async (t) => {
   const host = await startControllerHost(t, pki)
   const { json } = await create(host)
   const network = {
@@ -123,7 +123,7 @@ test('a network with bandwidth and firewall comes back as it was put, in canonic
   assert.equal(again.status, 200)
 })
 
-test('a member of a network that is left out stays, null removes it, and a dry run shows which', async (t) => {
+test('an omitted member of a network stays, null removes it, and a dry run shows which', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)
   const limited = { bandwidth: { receive_mbit_per_second: 200 }, firewall: { inbound: [] } }
@@ -169,7 +169,7 @@ test('null in the network of a request to create a VM is refused', async (t) => 
   ])
 })
 
-test('a network that cannot be is refused with every finding', async (t) => {
+test('an impossible network is refused with every finding', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)
   const answer = await put(host, '/network', {
@@ -245,7 +245,7 @@ for (const [name, labels] of Object.entries({
   })
 }
 
-test('a dry run answers what would change and the plan, and stores nothing', async (t) => {
+test('a dry run answers the changes and the plan, and stores nothing', async (t) => {
   const host = await startControllerHost(t, pki)
   const made = await put(host, '?dry_run=true', createBody())
   assert.equal(made.status, 200)
@@ -274,7 +274,7 @@ test('a dry run answers what would change and the plan, and stores nothing', asy
   assertProblem(await put(host, '/power?dry_run=maybe', { state: 'running' }), 400, 'invalid_request')
 })
 
-test('a plan tells every step with its reason', async (t) => {
+test('a plan contains every step with its reason', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)
   const { status, json } = await host.call({ path: `${path}/plan` })

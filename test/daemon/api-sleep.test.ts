@@ -19,7 +19,7 @@ const compute = { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_second
 const NIGHT = Date.UTC(2030, 0, 1)
 const savedState = { savedAtMs: NIGHT, sizeMib: 84, memoryMib: 512 }
 
-/** A host with a VM that sleeps when it is idle, and does. */
+/** A host with a VM that sleeps when it is idle, and is asleep. */
 async function hostWithSleeper(t: TestContext): Promise<ControllerHost> {
   const host = await startControllerHost(t, pki)
   const created = await typed(host.api.PUT('/v1/vms/{id}', { params, body: vmRequest({ compute }) }))
@@ -47,7 +47,7 @@ const setPower = (host: ControllerHost, state: 'running' | 'stopped', dry = fals
 
 const get = async ({ api }: ControllerHost) => (await typed(api.GET('/v1/vms/{id}', { params }))).json
 
-test('a VM that sleeps tells what is saved of it; the list finds it by its state', async (t) => {
+test('a VM that sleeps reports its saved state; the list finds it by its state', async (t) => {
   const host = await hostWithSleeper(t)
   const { observed } = await get(host)
   assert.equal(observed.state, 'sleeping')
@@ -64,7 +64,7 @@ test('a VM that sleeps tells what is saved of it; the list finds it by its state
   )
 })
 
-test('a VM that was woken tells when, why, how fast, and what became of the packets', async (t) => {
+test('a VM that was woken reports when, why and how fast, and the delivered and dropped packets', async (t) => {
   const host = await hostWithSleeper(t)
   observe(host, {
     state: 'running',
@@ -89,7 +89,7 @@ test('a VM that was woken tells when, why, how fast, and what became of the pack
   })
 })
 
-test('a VM that flaps says so, and after how long it sleeps instead; one that may not sleep does not', async (t) => {
+test('a VM that flaps says so, with its longer idle time; one that may not sleep does not', async (t) => {
   const host = await hostWithSleeper(t)
   observe(host, { state: 'running', shortSleeps: 3 })
   assert.equal((await get(host)).observed.flapping, undefined)
@@ -100,7 +100,7 @@ test('a VM that flaps says so, and after how long it sleeps instead; one that ma
   assert.equal((await get(host)).observed.flapping, undefined)
 })
 
-test('power running wakes a VM that sleeps: 202 and a generation; the same again 200 and none', async (t) => {
+test('power running wakes a VM that sleeps with 202 and a generation; a repetition is 200 without one', async (t) => {
   const host = await hostWithSleeper(t)
   const { generations } = await get(host)
   const { status, json } = await setPower(host, 'running')
@@ -112,7 +112,7 @@ test('power running wakes a VM that sleeps: 202 and a generation; the same again
   assert.deepEqual([again.status, again.json.generations], [200, json.generations])
 })
 
-test('power running for a VM that runs changes nothing', async (t) => {
+test('power running for a running VM changes nothing', async (t) => {
   const host = await hostWithSleeper(t)
   observe(host, { state: 'running' })
   const running = await get(host)
@@ -120,7 +120,7 @@ test('power running for a VM that runs changes nothing', async (t) => {
   assert.deepEqual([status, json], [200, running])
 })
 
-test('a dry run of that wakes nobody', async (t) => {
+test('a dry run of power running wakes no VM', async (t) => {
   const host = await hostWithSleeper(t)
   const { status, json } = await setPower(host, 'running', true)
   assert.deepEqual([status, json.dry_run?.changed, json.dry_run?.changes], [200, true, []])
@@ -141,7 +141,7 @@ test('memory of a VM that sleeps does not change', async (t) => {
   assertProblem(await typed(host.api.PUT('/v1/vms/{id}/compute', { params, body })), 409, 'vm_not_stopped')
 })
 
-test('what a VM that sleeps was promised stays promised', async (t) => {
+test('the commitment to a VM that sleeps stays', async (t) => {
   const host = await hostWithSleeper(t)
   const { capacity, vms } = (await typed(host.api.GET('/v1/sync'))).json
   assert.equal(capacity.memory.committed_guests_mib, 512)
@@ -150,7 +150,7 @@ test('what a VM that sleeps was promised stays promised', async (t) => {
   assert.equal(vms[0]?.state, 'sleeping')
 })
 
-test('a shell wakes the VM it is asked for, and is there when the guest is', async (t) => {
+test('a shell wakes its VM, and opens when the guest is there', async (t) => {
   const host = await hostWithSleeper(t)
   host.guests.guest('192.0.2.10')
   const viewer = new TestViewer(dial(host, pki, { query: '?mode=ssh' }))
@@ -169,7 +169,7 @@ test('a shell wakes the VM it is asked for, and is there when the guest is', asy
   assert.deepEqual(viewer.texts, [{ attached: { mode: 'ssh' } }])
 })
 
-test('a shell in a VM that cannot be woken is refused with the way to the reason', async (t) => {
+test('a shell in a VM that cannot be woken is refused, with where to find the reason', async (t) => {
   const host = await hostWithSleeper(t)
   const asked = refused(host, pki, { query: '?mode=ssh' })
   await until(
@@ -194,7 +194,7 @@ test('a shell in a VM that cannot be woken is refused with the way to the reason
   assert.ok(observed.saved_state !== undefined, 'and it is kept')
 })
 
-test('the serial console of a VM that sleeps goes on with its history, and wakes nobody', async (t) => {
+test('the serial console of a VM that sleeps continues with its history, and does not wake it', async (t) => {
   const host = await hostWithSleeper(t)
   const session = await startConsole(host)
   session.say(Buffer.from('before it fell asleep'))
@@ -208,7 +208,7 @@ test('the serial console of a VM that sleeps goes on with its history, and wakes
   assert.deepEqual([host.pokes, host.store.vms.get(WEB)?.wake], [[], undefined])
 })
 
-test('where the host was booted since, the console of a VM that sleeps comes with its wake', async (t) => {
+test('after a reboot of the host, the console of a VM that sleeps appears with its wake', async (t) => {
   const host = await hostWithSleeper(t)
   const { json } = await refused(host, pki)
   assert.equal(json.code, 'vm_not_running')

@@ -76,7 +76,7 @@ const starts: readonly (readonly [string, unknown, Finding])[] = [
   ],
 ]
 
-test('a start that is not well formed is refused with each place', async (t) => {
+test('a malformed start is refused with the place of each fault', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   for (const [what, body, [pointer, code, detail]] of starts) {
@@ -105,7 +105,7 @@ test('URLs beyond the last part, and completions without a URL, are refused', as
   assert.equal((await handOver(host, { first_part: 10_000, part_urls: [FIRST] })).status, 202)
 })
 
-test('at most eight findings are told', async (t) => {
+test('at most eight findings are reported', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   const bad = Array.from({ length: 20 }, (_, index) => `https://me:x@bucket.example.net/${index}`)
@@ -116,7 +116,7 @@ test('at most eight findings are told', async (t) => {
   assert.equal(refused.errors.length, 8)
 })
 
-test('URLs to where the host may not speak are refused with their place, and nothing is stored', async (t) => {
+test('URLs to a forbidden destination are refused with their place, and nothing is stored', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   const loopback = 'https://127.0.0.1/k?X-Amz-Signature=CANARY'
@@ -148,7 +148,7 @@ const CANARY = 'Canary7f3b'
 const secret = (place: string): string =>
   `https://bucket.example.net/${CANARY}-path/${place}?X-Amz-Signature=${CANARY}`
 
-test('no part of a URL but its host is in an answer or in a line of the log, whatever is asked', async (t) => {
+test('no part of a URL but its host is in an answer or in a log line, for any request', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   const path = '/v1/snapshots/nightly-1'
@@ -204,7 +204,7 @@ test('no part of a URL but its host is in an answer or in a line of the log, wha
   )
 })
 
-test('a line of the access log names the snapshot with its VM, a VM as one, and the operation', async (t) => {
+test('an access log line names the snapshot with its VM, a VM as one, and the operation', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   await start(host)

@@ -12,7 +12,7 @@ before(async () => {
   pki = await makePki()
 })
 
-/** Snapshots of two VMs: one completed, one failed, one packing, one pending. */
+/** Creates snapshots of two VMs: one completed, one failed, one packing, one pending. */
 async function withFour(t: TestContext): Promise<ControllerHost> {
   const host = await startControllerHost(t, pki)
   for (const vm of ['web-1', 'web-2']) await createVm(host, vm)
@@ -32,7 +32,7 @@ const list = (host: ControllerHost, query = ''): Promise<Answer> =>
 
 const idsOf = ({ json }: Answer): string[] => json.items.map(({ id }: Json) => id)
 
-test('snapshots are listed as each is answered, in the order of their ids', async (t) => {
+test('the list has snapshots as their own route answers them, in the order of their ids', async (t) => {
   const host = await withFour(t)
   const { json } = await list(host)
   assert.deepEqual(
@@ -53,7 +53,7 @@ test('a host without snapshots lists none', async (t) => {
   assert.deepEqual((await list(host)).json, { items: [] })
 })
 
-test('pages follow each other without a gap, also when what a page ended with is gone', async (t) => {
+test('pages follow each other without a gap, even if the last item of a page is gone', async (t) => {
   const host = await withFour(t)
   const first = await list(host, '?limit=2')
   assert.deepEqual(idsOf(first), ['a', 'b'])
@@ -63,7 +63,7 @@ test('pages follow each other without a gap, also when what a page ended with is
   assert.equal('next_cursor' in second.json, false)
 })
 
-test('lists are narrowed by status and by VM, also of one that is gone', async (t) => {
+test('lists are filtered by status and by VM, even if the VM is gone', async (t) => {
   const host = await withFour(t)
   assert.deepEqual(idsOf(await list(host, '?status=uploading')), ['c'])
   assert.deepEqual(idsOf(await list(host, '?status=pending')), ['d'])
@@ -75,7 +75,7 @@ test('lists are narrowed by status and by VM, also of one that is gone', async (
   assert.deepEqual(idsOf(await list(host, '?vm_id=web-2')), ['a'])
 })
 
-test('what is no page of this list is refused with its place', async (t) => {
+test('an invalid page of this list is refused with its place', async (t) => {
   const host = await withFour(t)
   const page = await host.call({ path: '/v1/vms?limit=1' })
   for (const [query, pointer] of [
@@ -91,7 +91,7 @@ test('what is no page of this list is refused with its place', async (t) => {
   }
 })
 
-/** A long poll that the server has begun to hold. */
+/** Starts a long poll, and waits until the server holds it. */
 async function held(host: ControllerHost): Promise<{ readonly answer: Promise<Answer> }> {
   const { headers } = await get(host)
   const answer = host.call({
@@ -109,7 +109,7 @@ async function withOne(t: TestContext): Promise<ControllerHost> {
   return host
 }
 
-test('a long poll is answered as soon as the snapshot comes further', async (t) => {
+test('a long poll is answered as soon as the snapshot makes progress', async (t) => {
   const host = await withOne(t)
   const { answer } = await held(host)
   new Course(host).capture(200)
@@ -127,7 +127,7 @@ test('a long poll over a snapshot that is deleted is answered with 404', async (
   assertProblem(await answer, 404, 'not_found')
 })
 
-test('a change of another snapshot, or of a VM of the same id, wakes nobody', async (t) => {
+test('a change of another snapshot, or of a VM with the same id, wakes no long poll', async (t) => {
   const host = await withOne(t)
   const { answer } = await held(host)
   await createVm(host, 'nightly-1')
@@ -150,7 +150,7 @@ test('a known revision is 304, at once or when the time is up', async (t) => {
   )
 })
 
-test('a daemon that stops answers those who wait for a snapshot, at once', async (t) => {
+test('a daemon that stops answers clients that wait for a snapshot, at once', async (t) => {
   const host = await withOne(t)
   const { answer } = await held(host)
   await host.close(60_000)

@@ -23,7 +23,7 @@ before(async () => {
   pki = await makePki()
 })
 
-/** A host with a VM, and the snapshot of it that was just asked for. */
+/** A host with a VM, and the snapshot that was just requested of it. */
 async function withSnapshot(t: TestContext, changes: object = {}) {
   const host = await startControllerHost(t, pki)
   await createVm(host)
@@ -35,7 +35,7 @@ async function withSnapshot(t: TestContext, changes: object = {}) {
 const statusesOf = (answers: readonly Answer[]): number[] =>
   answers.map(({ status }) => status).toSorted((a, b) => a - b)
 
-/** The members of a resource that are not times, ids of operations or revisions. */
+/** Returns the members of a resource except times, ids of operations and revisions. */
 function shown({ json }: Answer): Json {
   const {
     created_at: _,
@@ -48,7 +48,7 @@ function shown({ json }: Answer): Json {
   return rest
 }
 
-test('a snapshot is taken at once, and waits for the host', async (t) => {
+test('a snapshot is accepted at once, and waits for the host', async (t) => {
   const { host, started } = await withSnapshot(t)
   assert.equal(started.status, 202)
   assert.deepEqual(shown(started), {
@@ -69,7 +69,7 @@ test('a snapshot is taken at once, and waits for the host', async (t) => {
   assert.deepEqual(shown(read), shown(started))
 })
 
-test('its owner hears of what changed, and of nothing else', async (t) => {
+test("the snapshot's owner is notified of changes only", async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   host.pokes.length = 0
@@ -86,7 +86,7 @@ test('its owner hears of what changed, and of nothing else', async (t) => {
   ])
 })
 
-test('the same request again answers the snapshot that is there; with fresh URLs it takes those', async (t) => {
+test('a repeated request answers the present snapshot, and accepts fresh URLs', async (t) => {
   const { host, started } = await withSnapshot(t)
   const again = await start(host)
   assert.equal(again.status, 200)
@@ -97,7 +97,7 @@ test('the same request again answers the snapshot that is there; with fresh URLs
   assert.notEqual(fresh.headers.etag, started.headers.etag)
 })
 
-test('of many that ask for the same at once, one starts it', async (t) => {
+test('one of many identical concurrent requests starts the snapshot', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   const answers = await Promise.all(Array.from({ length: 20 }, () => start(host)))
@@ -105,14 +105,14 @@ test('of many that ask for the same at once, one starts it', async (t) => {
   assert.equal(host.store.snapshots.count(), 1)
 })
 
-test('another VM or another size of parts under the same id is a conflict', async (t) => {
+test('another VM or another part size under the same id is a conflict', async (t) => {
   const { host } = await withSnapshot(t)
   await createVm(host, 'web-2')
   assertProblem(await start(host, startBody({ part_size_mib: 65 })), 409, 'conflict')
   assertProblem(await start(host, { ...startBody(), vm_id: 'web-2' }), 409, 'conflict')
 })
 
-test('a VM that is not there, or goes, has no snapshots taken', async (t) => {
+test('a VM that is missing or under deletion is refused snapshots', async (t) => {
   const host = await startControllerHost(t, pki)
   assertProblem(await start(host), 404, 'not_found')
   await createVm(host)
@@ -120,7 +120,7 @@ test('a VM that is not there, or goes, has no snapshots taken', async (t) => {
   assertProblem(await start(host), 409, 'vm_deleting')
 })
 
-test('what does not fit into staging is refused with its place', async (t) => {
+test('a snapshot that does not fit into staging is refused with its place', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   const { errors } = assertProblem(
@@ -131,7 +131,7 @@ test('what does not fit into staging is refused with its place', async (t) => {
   assert.equal(errors[0].pointer, '/upload/part_size_mib')
 })
 
-test('all that is known of a snapshot is told as it comes further', async (t) => {
+test('the resource shows all known facts as the snapshot progresses', async (t) => {
   const { host, course } = await withSnapshot(t)
   course.capture(300)
   course.pack(1)
@@ -176,7 +176,7 @@ test('all that is known of a snapshot is told as it comes further', async (t) =>
   )
 })
 
-test('what is staged no longer is told, with another revision and no activity', async (t) => {
+test('data that is no longer staged is reported so, with another revision and no activity', async (t) => {
   const { host, course } = await withSnapshot(t)
   course.sendAll()
   course.complete()
@@ -188,7 +188,7 @@ test('what is staged no longer is told, with another revision and no activity', 
   assert.equal(gone.last_activity_at, whole.last_activity_at)
 })
 
-test('trouble is told with its code and when it is tried again', async (t) => {
+test('trouble is reported with its code and the time of the next attempt', async (t) => {
   const { host } = await withSnapshot(t)
   const trouble = {
     code: 'upload_busy',
@@ -208,7 +208,7 @@ test('trouble is told with its code and when it is tried again', async (t) => {
   })
 })
 
-test('URLs come in pages, from any part on, and those for parts that were sent are no news', async (t) => {
+test('URLs come in pages, from any part on, and those for sent parts change nothing', async (t) => {
   const { host, course } = await withSnapshot(t, { part_urls: [] })
   course.capture(400)
   for (const number of [1, 2, 3, 4]) course.pack(number)
@@ -220,7 +220,7 @@ test('URLs come in pages, from any part on, and those for parts that were sent a
   assert.equal((await handOver(host, stale)).status, 200)
 })
 
-test('of many parts without a URL, the first hundred are named', async (t) => {
+test('if many parts lack a URL, the first hundred are named', async (t) => {
   const { host, course } = await withSnapshot(t, { part_urls: [] })
   course.capture(15_000)
   for (let number = 1; number <= 150; number += 1) course.pack(number)
@@ -228,19 +228,19 @@ test('of many parts without a URL, the first hundred are named', async (t) => {
   assert.deepEqual([parts.length, parts.at(-1)], [100, 100])
 })
 
-test('URLs that the store took no more are asked for anew', async (t) => {
+test('URLs that the store no longer accepts are requested again', async (t) => {
   const { host, course } = await withSnapshot(t, { complete_url: completeUrl() })
   course.capture(200)
   course.pack(1)
   host.store.snapshots.dropUrls(NIGHTLY, 4000)
   const lacking = await get(host)
   assert.deepEqual(lacking.json.lacking_urls, { parts: [1], complete: false })
-  // The very same URLs were dropped, so they are news.
+  // The very same URLs were dropped, so they count as new.
   assert.equal((await handOver(host, { part_urls: partUrls(2) })).status, 202)
   assert.equal((await get(host)).json.needs_urls, false)
 })
 
-test('a completion is safe to repeat: before all is sent, at the same time, and afterwards', async (t) => {
+test('a completion is safe to repeat: before all is sent, concurrently, and afterwards', async (t) => {
   const { host, course } = await withSnapshot(t)
   const body = { complete_url: completeUrl(), head_url: 'https://bucket.example.net/nightly-1?sig=head' }
   const early = await Promise.all(Array.from({ length: 10 }, () => complete(host, body)))
@@ -257,7 +257,7 @@ test('a completion is safe to repeat: before all is sent, at the same time, and 
   assert.equal((await handOver(host, { part_urls: partUrls(9) })).status, 200)
 })
 
-test('one that failed for want of URLs goes on with fresh ones, from where it was', async (t) => {
+test('a snapshot that failed for lack of URLs continues with fresh ones, from where it was', async (t) => {
   const { host, course } = await withSnapshot(t)
   course.capture(200)
   course.pack(1)
@@ -271,7 +271,7 @@ test('one that failed for want of URLs goes on with fresh ones, from where it wa
   assert.deepEqual([json.status, json.progress.done_mib, json.error], ['uploading', 100, undefined])
 })
 
-test('one that failed for good takes nothing, and is answered as it is', async (t) => {
+test('a snapshot that failed for good accepts nothing, and is answered as it is', async (t) => {
   const { host, course } = await withSnapshot(t)
   course.fail({ resumable: false })
   const problem = assertProblem(await handOver(host, { part_urls: partUrls(1) }), 409, 'snapshot_failed')
@@ -282,14 +282,14 @@ test('one that failed for good takes nothing, and is answered as it is', async (
   assert.deepEqual([again.json.status, again.json.resumable], ['failed', false])
 })
 
-test('what is not there has no URLs to take, and nothing to complete', async (t) => {
+test('a missing snapshot accepts no URLs and no completion', async (t) => {
   const host = await startControllerHost(t, pki)
   assertProblem(await get(host), 404, 'not_found')
   assertProblem(await handOver(host, { part_urls: [] }), 404, 'not_found')
   assertProblem(await complete(host, { complete_url: completeUrl() }), 404, 'not_found')
 })
 
-test('a deletion is safe to repeat, at the same time too, and frees the id', async (t) => {
+test('a deletion is safe to repeat, even concurrently, and frees the id', async (t) => {
   const { host } = await withSnapshot(t)
   const answers = await Promise.all(Array.from({ length: 5 }, () => remove(host)))
   assert.deepEqual(new Set(statusesOf(answers)), new Set([204]))
@@ -299,7 +299,7 @@ test('a deletion is safe to repeat, at the same time too, and frees the id', asy
   assert.equal((await start(host, startBody({ part_size_mib: 16 }))).status, 202)
 })
 
-test('a change with an older revision is refused, and with the present one taken', async (t) => {
+test('a change with an older revision is refused, and with the present one accepted', async (t) => {
   const { host, started } = await withSnapshot(t)
   const stale = { 'if-match': '"1"' }
   const path = '/v1/snapshots/nightly-1'
@@ -319,12 +319,12 @@ test('a change with an older revision is refused, and with the present one taken
   assert.equal((await host.call({ ...put, headers })).status, 202)
   const missing = { method: 'PUT', path: '/v1/snapshots/nightly-2', body: startBody() }
   assertProblem(await host.call({ ...missing, headers: stale }), 412, 'precondition_failed')
-  // It is gone already: what was asked for is so.
+  // It is already gone: the request is fulfilled.
   const gone = { method: 'DELETE', path: '/v1/snapshots/nightly-2' }
   assert.equal((await host.call({ ...gone, headers: stale })).status, 204)
 })
 
-test('the host has so many snapshots and no more', async (t) => {
+test('the number of snapshots on a host is bounded', async (t) => {
   const { host } = await withSnapshot(t)
   host.store.snapshots.count = () => 10_000
   const refused = assertProblem(await start(host, startBody(), 'nightly-2'), 409, 'snapshots_full')
@@ -332,7 +332,7 @@ test('the host has so many snapshots and no more', async (t) => {
   assert.equal((await start(host)).status, 200)
 })
 
-test('before the store is open, nothing is answered or taken', async (t) => {
+test('before the store is open, no request is answered or accepted', async (t) => {
   const { host } = await withSnapshot(t)
   host.storeIsOpen = false
   const answers = [get(host), start(host), handOver(host, { part_urls: [] }), remove(host)]

@@ -23,13 +23,13 @@ const create = (host: ControllerHost, id: string, changes: object = bare): Promi
 
 const never = new AbortController().signal
 
-/** A running VM as systemd sees it, whose console is stored or not. */
+/** A running VM as systemd sees it, with its console stored or not. */
 async function run({ host }: ControllerHost, id: string, { stored = true } = {}): Promise<void> {
   if (stored) await host.consoles.ensureMaster(id as VmId)
   await host.fakeUnits.ensureStarted(id as VmId, unitSpecOf(id as VmId), never)
 }
 
-test('an empty host tells what it is and what it has, each figure as it was looked at', async (t) => {
+test('an empty host reports its identity and its resources, each figure as last inspected', async (t) => {
   const host = await startControllerHost(t, pki)
   const { status, json } = await sync(host)
   assert.equal(status, 200)
@@ -95,7 +95,7 @@ test('an empty host tells what it is and what it has, each figure as it was look
   })
 })
 
-test('what VMs have been promised is committed until they are gone', async (t) => {
+test('commitments to VMs count until the VMs are gone', async (t) => {
   const host = await startControllerHost(t, pki)
   const committed = async (): Promise<number[]> => {
     const { cpu, memory, disks } = (await sync(host)).json.capacity
@@ -110,7 +110,7 @@ test('what VMs have been promised is committed until they are gone', async (t) =
   assert.deepEqual(await committed(), [1500, 512 + 100, 100 + 1024])
 })
 
-test('every VM is told in few words, its error as the VM itself tells it', async (t) => {
+test('every VM is listed briefly, with the same error as on its own route', async (t) => {
   const host = await startControllerHost(t, pki)
   for (const id of ['b', 'a']) await create(host, id)
   const fault: Fault = {
@@ -136,7 +136,7 @@ test('every VM is told in few words, its error as the VM itself tells it', async
   ])
 })
 
-test('the size of a disk that the host does not see is not told', async (t) => {
+test('the size of a disk that the host cannot see is omitted', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host, 'a')
   const toldWith = async (disk: Observed['disk'] & object): Promise<unknown> => {
@@ -147,7 +147,7 @@ test('the size of a disk that the host does not see is not told', async (t) => {
   assert.equal(await toldWith({ sizeMib: 64, guestSizeMib: 64, unseen: true }), undefined)
 })
 
-test('images of the pool are told with their size, how many VMs are made of them, and when one last was', async (t) => {
+test('images of the pool are listed with their size, the number of VMs made from them, and the last use', async (t) => {
   const host = await startControllerHost(t, pki)
   const [other, initrd] = ['c', 'd'].map((digit) => digit.repeat(64) as Sha256) as [Sha256, Sha256]
   const { kernel, rootfs } = createBody().image
@@ -183,7 +183,7 @@ test('images of the pool are told with their size, how many VMs are made of them
   ])
 })
 
-test('every snapshot is told in few words, as it tells itself', async (t) => {
+test('every snapshot is listed briefly, in agreement with its own route', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host, 'web-1')
   for (const id of ['b', 'c', 'a']) await start(host, startBody({ part_urls: [] }), id)
@@ -208,10 +208,10 @@ test('every snapshot is told in few words, as it tells itself', async (t) => {
   )
 })
 
-test('what lies in staging is told, and where it cannot be seen, nothing is', async (t) => {
+test('the size of staging is reported, and omitted if it cannot be seen', async (t) => {
   const host = await startControllerHost(t, pki)
   const { staging } = host.host
-  // What cannot be compressed takes its own length, and a little more.
+  // Incompressible data takes its own length, and a little more.
   const content = randomBytes(2 * MIB)
   staging.disks.set('web-1' as VmId, { content, sizeBytes: 2 * MIB })
   const [a, b] = ['a.op-1' as StagingId, 'b.op-2' as StagingId]
@@ -233,7 +233,7 @@ test('what lies in staging is told, and where it cannot be seen, nothing is', as
   assert.ok(!('staging' in problem))
 })
 
-test('running VMs are counted by whether their console outlives the daemon, and those without are named', async (t) => {
+test('running VMs are counted by whether their console outlives the daemon, and those without one are named', async (t) => {
   const host = await startControllerHost(t, pki)
   for (const id of ['web-1', 'web-2']) await run(host, id)
   for (const id of ['old-2', 'old-1']) await run(host, id, { stored: false })
@@ -259,7 +259,7 @@ test('a monitor that is not installed has no version', async (t) => {
   })
 })
 
-test('a pool out of sight is a 503 with its code, and heals with the next request', async (t) => {
+test('a hidden pool is a 503 with its code, and recovers with the next request', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host, 'web-1')
   host.figures.setInSight(false)
@@ -270,7 +270,7 @@ test('a pool out of sight is a 503 with its code, and heals with the next reques
   assert.equal((await sync(host)).status, 200)
 })
 
-test('whatever else cannot be inspected is a 503 with its code, and no figure is told', async (t) => {
+test('any other failed inspection is a 503 with its code, without figures', async (t) => {
   const host = await startControllerHost(t, pki)
   for (const [method, code] of [
     ['memory', 'capacity_unknown'],
@@ -287,7 +287,7 @@ test('whatever else cannot be inspected is a 503 with its code, and no figure is
   assert.equal((await sync(host)).status, 200)
 })
 
-test("the host's own addresses are no part of the answer, so it does not wait for them", async (t) => {
+test("the host's own addresses are not part of the answer, so it does not wait for them", async (t) => {
   const host = await startControllerHost(t, pki)
   host.figures.break('addresses', new HostFault('network_failed', "listing the host's addresses"))
   assert.equal((await sync(host)).status, 200)

@@ -92,7 +92,7 @@ test('TLS 1.2 is refused', async (t) => {
   await assert.rejects(send(host.port, { path: '/healthz', client }), /alert protocol version/)
 })
 
-test('a valid certificate with another common name is 403 on every route, also where there is none', async (t) => {
+test('a valid certificate with another common name is 403 on every route, even an unknown one', async (t) => {
   const host = await startControllerHost(t, pki)
   const names = [
     'vmhost-controller2',
@@ -114,7 +114,7 @@ test('a valid certificate with another common name is 403 on every route, also w
   assert.equal(host.store.vms.ids().length, 0)
 })
 
-test('a certificate with two common names is 403, also where one is the right one', async (t) => {
+test('a certificate with two common names is 403, even if one is the right one', async (t) => {
   const host = await startControllerHost(t, pki)
   for (const names of [
     [COMMON_NAME, 'other'],
@@ -133,7 +133,7 @@ test('a resumed session has the name of the first one', async (t) => {
     [await pki.issue({ commonName: 'other' }), 403],
   ]
   for (const [pair, status] of pairs) {
-    // Not kept alive, but the agent offers the session of the first connection in the second.
+    // The connection is not kept alive, but the agent offers the session of the first connection in the second.
     const client = as(pair, { agent: new Agent({ keepAlive: false }) })
     const first = await send(host.port, { path: '/healthz', client })
     const second = await send(host.port, { path: '/healthz', client })
@@ -142,7 +142,7 @@ test('a resumed session has the name of the first one', async (t) => {
   }
 })
 
-test('replaced certificate files are served from the next handshake on, and kept connections go on', async (t) => {
+test('replaced certificate files are served from the next handshake on, and kept connections continue', async (t) => {
   const host = await startControllerHost(t, pki)
   const kept = new Agent({ keepAlive: true, maxSockets: 1 })
   t.after(() => kept.destroy())
@@ -167,7 +167,7 @@ test('replaced certificate files are served from the next handshake on, and kept
   assert.equal(Object.values(kept.freeSockets)[0]?.[0], socket)
 })
 
-test('the authority is replaced under an open long poll, which goes on; only the new one lets anybody in', async (t) => {
+test('the authority is replaced under an open long poll, which continues; only the new one admits clients', async (t) => {
   const host = await startControllerHost(t, pki)
   const path = '/v1/vms/web-1'
   await host.call({ method: 'PUT', path, body: createBody() })
@@ -190,7 +190,7 @@ test('the authority is replaced under an open long poll, which goes on; only the
   writeFileSync(host.files.key, next.server.key)
   writeFileSync(host.files.certificate, next.server.certificate)
   await eventually(() => host.logLines.some((line) => line.includes('certificates were replaced')))
-  // Neither its certificate nor a session that it opened with that one helps the old controller.
+  // The old controller is refused with its certificate, and with a session that it opened with that one.
   await assert.rejects(send(host.port, { path, client: as(pki.controller, { ca }) }))
   await assert.rejects(send(host.port, again))
   assert.equal(host.waits.size, 1)
@@ -220,7 +220,7 @@ async function servedSerial(port: number): Promise<string> {
   return serialNumber
 }
 
-test('closing ends idle connections at once and cuts off a request that does not come to its end', async (t) => {
+test('closing ends idle connections at once and cuts off a request that does not finish', async (t) => {
   const host = await startControllerHost(t, pki)
   await host.call({ path: '/healthz' })
   const { certificate, key } = pki.controller

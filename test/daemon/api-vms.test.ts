@@ -33,10 +33,10 @@ const setPower = (
 const remove = ({ api }: ControllerHost, header: { 'if-match'?: string } = {}): Promise<Typed<Vm>> =>
   typed(api.DELETE('/v1/vms/{id}', { params: { ...params, header } }))
 
-/** A VM without addresses, so that several fit on one host. */
+/** Returns a VM without addresses, so that several fit on one host. */
 const bare = { network: undefined }
 
-test('creating stores what is desired and answers 202 with the whole VM and its operation', async (t) => {
+test('creating stores the desired state and answers 202 with the whole VM and its operation', async (t) => {
   const host = await startControllerHost(t, pki)
   const { status, headers, json } = await create(host)
   assert.equal(status, 202)
@@ -58,7 +58,7 @@ test('creating stores what is desired and answers 202 with the whole VM and its 
   assert.deepEqual(host.pokes, ['web-1: created'])
 })
 
-test('the same request again answers 200, raises nothing and names no operation', async (t) => {
+test('a repeated request answers 200, raises nothing and names no operation', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)
   const { status, json } = await create(host)
@@ -81,7 +81,7 @@ test('a different request for the same id is a conflict', async (t) => {
   assertProblem(await create(host, 'web-1', { disk: { size_mib: 4096 } }), 409, 'conflict')
 })
 
-test('a taken address and used-up user ids are refused by name', async (t) => {
+test('a taken address and exhausted user ids are refused by name', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)
   assertProblem(await create(host, 'web-2'), 409, 'address_in_use')
@@ -103,7 +103,7 @@ test('reading answers the VM with its revision as ETag; HEAD answers the same wi
   assert.equal(head.text, '')
 })
 
-test('setting power raises a generation once; asking for what is desired changes nothing', async (t) => {
+test('setting power raises a generation once; asking for the desired state changes nothing', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)
   const stopped = await setPower(host, 'stopped')
@@ -117,7 +117,7 @@ test('setting power raises a generation once; asking for what is desired changes
   assert.deepEqual(host.pokes, ['web-1: created', 'web-1: power stopped'])
 })
 
-test('deletion is accepted, then repeated without effect, and takes no further changes', async (t) => {
+test('deletion is accepted, then repeated without effect, and accepts no further changes', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)
   assert.equal((await remove(host)).status, 202)
@@ -128,7 +128,7 @@ test('deletion is accepted, then repeated without effect, and takes no further c
   assertProblem(await get(host), 404, 'not_found')
 })
 
-test('what does not exist is 404 on every route of a VM', async (t) => {
+test('a missing resource is 404 on every route of a VM', async (t) => {
   const host = await startControllerHost(t, pki)
   assertProblem(await get(host), 404, 'not_found')
   assertProblem(await remove(host), 404, 'not_found')
@@ -250,7 +250,7 @@ test('until the store is open VM routes answer 503, while liveness answers 200',
   assert.deepEqual((await typed(host.api.GET('/readyz'))).json, { status: 'ready' })
 })
 
-test('a well-formed request id comes back and is in the log with VM and operation; another is replaced', async (t) => {
+test('a well-formed request id is returned and is in the log with VM and operation; another is replaced', async (t) => {
   const host = await startControllerHost(t, pki)
   const headers = { 'x-request-id': 'Ctl.42_a-b' }
   const { headers: answered, json } = await host.call({

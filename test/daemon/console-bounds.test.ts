@@ -40,7 +40,7 @@ const ping: Frame = { opcode: 9 }
 
 const BLOCK = 192 * 1024
 
-/** Lets the guest write blocks, each when the viewer has the one before, and counts what came instead of keeping it. */
+/** Lets the guest write blocks, each after the viewer has the one before. Counts the output instead of keeping it. */
 function pour(session: FakeSession, viewer: TestViewer) {
   const [said, seen] = [createHash('sha256'), createHash('sha256')]
   let [saidBytes, seenBytes] = [0, 0]
@@ -65,13 +65,13 @@ function pour(session: FakeSession, viewer: TestViewer) {
   }
 }
 
-/** What buffers hold, without those that nobody needs any more. */
+/** Returns the bytes that buffers hold, after garbage collection. */
 function heldBytes(): number {
   collectGarbage()
   return process.memoryUsage().arrayBuffers
 }
 
-/** Pours until only one viewer is served; fails where that does not come. Returns how many bytes it took. */
+/** Pours until only one viewer is served, and returns the number of bytes. Fails if that does not happen. */
 async function pourUntilOneIsLeft(session: FakeSession, block: () => Promise<void>): Promise<number> {
   for (let count = 1; count <= 1024; count += 1) {
     const spentBefore = session.spent
@@ -87,7 +87,7 @@ test('a viewer that does not read is closed; the others get every byte', async (
   stalled.tls.pause()
   const { block, assertAllSeen } = pour(session, reading)
   await pourUntilOneIsLeft(session, block)
-  // It reads again before it is cut off, and learns why it was closed.
+  // The viewer reads again before it is cut off, and learns why it was closed.
   stalled.tls.resume()
   assert.deepEqual(await stalled.ended(), { status: 1013, reason: 'viewer_behind' })
   await block()
@@ -95,19 +95,19 @@ test('a viewer that does not read is closed; the others get every byte', async (
   assert.equal(host.hub.viewers(WEB), 1)
 })
 
-test('a viewer that never reads again is cut off, and holds no more than its share meanwhile', async (t) => {
+test('a viewer that never reads again is cut off, and holds only its share meanwhile', async (t) => {
   const { host, session, watch: look } = await stage(t)
   const [reading, stalled] = [await look(), await look()]
   stalled.tls.pause()
   const { block, assertAllSeen } = pour(session, reading)
   const atFirst = heldBytes()
   const held: number[] = []
-  // Long after the kernel's buffers are full.
+  // Continue long after the kernel's buffers are full.
   for (let count = 0; count < 256; count += 1) {
     await block()
     if (count % 16 === 0) held.push(heldBytes() - atFirst)
   }
-  // Now and then more is on its way to the one that reads.
+  // At times more bytes are on their way to the viewer that reads.
   const usual = held.toSorted((a, b) => a - b)[held.length / 2] ?? Infinity
   assert.ok(usual < 2 * limits.consoleViewerBehindBytesMax, `${held.join(', ')} bytes more than before`)
   await until(
@@ -122,7 +122,7 @@ test('a viewer that never reads again is cut off, and holds no more than its sha
   assert.match(line ?? '', /"code":"viewer_behind"/)
 })
 
-test('messages pass at the rate of a terminal, with a burst; past it the viewer is closed', async (t) => {
+test('messages pass at the rate of a terminal, with a burst; beyond it the viewer is closed', async (t) => {
   const { host, session, raw } = await stage(t)
   const viewer = await raw()
   viewer.send(...Array.from({ length: limits.consoleMessagesBurst }, () => binary('x')))
@@ -155,11 +155,11 @@ test('a message may be as large as the limit, and no larger', async (t) => {
   await typedBy(session, ({ length }) => length === limits.consoleMessageBytesMax)
   viewer.send({ opcode: 2, saidLength: limits.consoleMessageBytesMax + 1 })
   assert.deepEqual(await viewer.closed(), { status: 1009, reason: 'message_too_big' })
-  // It never answers the close.
+  // The viewer never answers the close.
   await viewer.over()
 })
 
-test('fragments are too large together as well', async (t) => {
+test('fragments are also bounded in total size', async (t) => {
   const { session, raw } = await stage(t)
   const viewer = await raw()
   const half = Buffer.alloc(limits.consoleMessageBytesMax / 2 + 1)
@@ -178,7 +178,7 @@ test('a message in fragments is one message, with control frames in between', as
   assert.equal((await viewer.frame(10)).payload.toString(), 'are you there')
 })
 
-test('text that is not understood is answered with an error, and the session goes on', async (t) => {
+test('text that is not understood is answered with an error, and the session continues', async (t) => {
   const { session, watch: look } = await stage(t)
   const viewer = await look()
   const cases: readonly (readonly [sent: string, code: string, detail: RegExp])[] = [
@@ -208,7 +208,7 @@ test('text that is not understood is answered with an error, and the session goe
   assert.equal(await typedBy(session, (typed) => typed !== ''), 'still here')
 })
 
-test('a breach of the protocol ends the connection with its reason, and nobody else is touched', async (t) => {
+test('a breach of the protocol ends the connection with its reason, and affects no other viewer', async (t) => {
   const { host, session, watch: look, raw } = await stage(t)
   const other = await look()
   const breaches: readonly (readonly [name: string, frame: Frame, status: number, reason: string])[] = [
@@ -236,7 +236,7 @@ test('a breach of the protocol ends the connection with its reason, and nobody e
   assert.ok(!other.isOver)
 })
 
-test('a viewer that answers no ping until the next is gone; one that answers, or says anything, stays', async (t) => {
+test('a viewer that answers no ping until the next is gone; one that answers, or sends anything, stays', async (t) => {
   const { host, watch: look, raw } = await stage(t)
   const [silent, talking, answering] = [await raw(), await raw(), await look()]
   host.clock.advance(limits.consolePingMs)
@@ -246,7 +246,7 @@ test('a viewer that answers no ping until the next is gone; one that answers, or
     () => talking.frames().filter(({ opcode }) => opcode === 1),
     ({ length }) => length === 2,
   )
-  // The answer to this comes after the pong.
+  // The answer to this message comes after the pong.
   answering.tell({ position: {} })
   await answering.message(1)
   host.clock.advance(limits.consolePingMs)
@@ -258,7 +258,7 @@ test('a viewer that answers no ping until the next is gone; one that answers, or
   assert.ok(!talking.isOver && !answering.isOver)
 })
 
-test('a viewer that says nothing while the guest does not read is gone, and its place is free', async (t) => {
+test('a silent viewer is dropped while the guest does not read, and its place is free', async (t) => {
   const { host, session, watch: look, raw } = await stage(t)
   session.readInput(false)
   const [typing, silent] = [await look(), await raw()]
@@ -276,7 +276,7 @@ test('a viewer that says nothing while the guest does not read is gone, and its 
   )
 })
 
-test('a bug that the beginning of a console meets ends it, and frees its place', async (t) => {
+test('a bug at the beginning of a console ends it, and frees its place', async (t) => {
   const { host, watch: look } = await stage(t)
   t.mock.method(host.hub, 'watch', () => {
     throw new Error('a bug')
@@ -304,7 +304,7 @@ test('a viewer may close by itself, and its place is free', async (t) => {
   )
 })
 
-test('when the daemon stops, all viewers are told at once', async (t) => {
+test('when the daemon stops, all viewers are notified at once', async (t) => {
   const { host, session, watch: look } = await stage(t)
   const viewers = await Promise.all([look(), look(), look()])
   session.say(Buffer.from('last words'))
@@ -314,7 +314,7 @@ test('when the daemon stops, all viewers are told at once', async (t) => {
     assert.deepEqual(await viewer.ended(), { status: 1001, reason: 'daemon_stops' })
 })
 
-test('a viewer that does not answer the end keeps the daemon no longer than its bound', async (t) => {
+test('a viewer that does not answer the end delays the daemon only up to its bound', async (t) => {
   const { host, raw } = await stage(t)
   const viewer = await raw()
   const began = performance.now()

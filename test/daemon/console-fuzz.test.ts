@@ -18,13 +18,13 @@ before(async () => {
   pki = await makePki()
 })
 
-/** What a viewer does, and what that means. */
+/** An action of a viewer, and its meaning. */
 type Act =
-  /** A message in one frame or several, with control frames in between. */
+  /** Encodes a message in one frame or several, with control frames in between. */
   | { readonly kind: 'input'; readonly parts: readonly Uint8Array[]; readonly masks: readonly Uint8Array[] }
   | { readonly kind: 'text'; readonly payload: Uint8Array }
   | { readonly kind: 'control'; readonly opcode: 9 | 10; readonly payload: Uint8Array }
-  /** Breaks the protocol: nothing after it counts. */
+  /** Breaks the protocol: no later frame counts. */
   | { readonly kind: 'breach'; readonly frame: Frame }
 
 const mask = fc.uint8Array({ minLength: 4, maxLength: 4 })
@@ -65,7 +65,7 @@ const breach = fc
   )
   .map((frame) => ({ kind: 'breach' as const, frame }))
 
-/** Mostly well formed; in some runs one breach somewhere. */
+/** Makes mostly well-formed frames; in some runs one breach somewhere. */
 const acts: fc.Arbitrary<Act[]> = fc
   .tuple(
     fc.array(fc.oneof(input, input, text, control), { maxLength: 8 }),
@@ -97,14 +97,14 @@ function framesOf(act: Act): Frame[] {
   }
 }
 
-/** What the guest must get: the messages before a breach. */
+/** Returns the input that the guest must get: the messages before a breach. */
 function expectedInput(all: readonly Act[]): string {
   const end = all.findIndex(({ kind }) => kind === 'breach')
   const heard = end === -1 ? all : all.slice(0, end)
   return Buffer.concat(heard.flatMap((act) => (act.kind === 'input' ? act.parts : []))).toString()
 }
 
-/** Writes in pieces that are cut anywhere, each in a packet of its own if the network so wishes. */
+/** Writes in pieces that are cut anywhere. The network may send each in a packet of its own. */
 async function writeInPieces(
   { socket }: RawConnection,
   bytes: Buffer,
@@ -130,7 +130,7 @@ async function stage(t: TestContext): Promise<Stage> {
   return { host, session: await startConsole(host), open: () => rawConnection(t, host, pki) }
 }
 
-/** Nobody is left, and the next viewer is served as ever. */
+/** Checks that no viewer is left, and that the next viewer is served as usual. */
 async function assertServed(t: TestContext, { host, session }: Stage): Promise<void> {
   await until(
     () => host.hub.viewers(WEB),
@@ -178,7 +178,7 @@ test('messages arrive whole and in order up to a breach of the protocol, which e
   await assertServed(t, made)
 })
 
-test('whatever bytes come, the connection ends as documented or waits for more, and the daemon lives', async (t) => {
+test('any bytes end the connection as documented or leave it waiting for more, and the daemon lives', async (t) => {
   const made = await stage(t)
   const well = acts.map((all) => Buffer.concat(all.flatMap(framesOf).map(encode)))
   const mutated = fc
@@ -194,7 +194,7 @@ test('whatever bytes come, the connection ends as documented or waits for more, 
       connection.socket.write(handshake())
       await connection.status()
       await writeInPieces(connection, bytes, cuts)
-      // The end of what comes ends it, if nothing before did.
+      // The end of the input ends the connection, if nothing did before.
       connection.socket.end()
       await connection.over()
       for (const { opcode, payload: reason } of connection.frames().filter((one) => one.opcode === 8)) {

@@ -46,7 +46,7 @@ test('a certificate with another name is refused before the upgrade', async (t) 
   const other = await pki.issue({ commonName: 'somebody-else' })
   const options = { cert: other.certificate, key: other.key }
   assertProblem(await refused(host, pki, { options }), 403, 'forbidden')
-  // The daemon ends the connection: HTTP is no longer spoken on it.
+  // The daemon ends the connection: it no longer speaks HTTP.
   const connection = await rawConnection(t, host, { ...pki, controller: other })
   connection.socket.write(handshake())
   assert.equal(await connection.status(), 403)
@@ -69,7 +69,7 @@ test('a page of another origin is refused, a page of this listener and a client 
   await watch(t, host, pki, { options: { origin: `https://127.0.0.1:${host.port}` } })
 })
 
-test('a request without an upgrade is told to make one', async (t) => {
+test('a request without an upgrade is asked to make one', async (t) => {
   const host = await stage(t)
   const answer = await host.call({ path: CONSOLE })
   assertProblem(answer, 426, 'upgrade_required')
@@ -78,7 +78,7 @@ test('a request without an upgrade is told to make one', async (t) => {
   assert.equal((await host.call({ method: 'HEAD', path: CONSOLE })).status, 426)
 })
 
-test('a handshake that is not one is told what is wrong, and holds no place', async (t) => {
+test('an invalid handshake is answered with its fault, and holds no place', async (t) => {
   const host = await stage(t)
   const cases: readonly (readonly [sent: string, status: number, detail: RegExp])[] = [
     [handshake({ 'sec-websocket-key': undefined }), 426, /Sec-WebSocket-Key/],
@@ -106,12 +106,12 @@ test('a handshake that is not one is told what is wrong, and holds no place', as
   assert.equal(host.hub.viewers(WEB), 0)
 })
 
-test('a request elsewhere that offers an upgrade is answered as if it did not', async (t) => {
+test('a request elsewhere that offers an upgrade is answered like one that does not', async (t) => {
   const host = await stage(t)
   const connection = await rawConnection(t, host, pki)
   connection.socket.write(handshake({}, 'GET /healthz HTTP/1.1'))
   assert.equal(await connection.status(), 200)
-  // The connection goes on to speak HTTP, and may still become a console.
+  // The connection continues with HTTP, and may still become a console.
   connection.socket.write(handshake())
   await until(
     () => connection.text,
@@ -130,7 +130,7 @@ test('frames that come in the same packet as the handshake are not lost', async 
   )
 })
 
-test('who is refused at the upgrade is told as a problem, and the connection ends', async (t) => {
+test('a refused upgrade is answered as a problem, and the connection ends', async (t) => {
   const host = await stage(t)
   await createVm2(host)
   const connection = await rawConnection(t, host, pki)
@@ -203,7 +203,7 @@ test('consoles are connections like all others, and count as such', async (t) =>
   await nobodyWatches(host)
 })
 
-test('the log has one line for each viewer that comes and one for each that goes, without its query', async (t) => {
+test('the log has one line for each viewer that connects and one for each that leaves, without its query', async (t) => {
   const host = await stage(t)
   const viewer = await watch(t, host, pki, { query: '?follow=true' })
   viewer.socket.close()

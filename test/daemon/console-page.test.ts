@@ -26,11 +26,11 @@ test('the console page runs scripts of this listener only, and connects to no ot
   for (const directive of ["default-src 'none'", "script-src 'self'", "connect-src 'self'"])
     assert.ok(policy.split('; ').includes(directive), directive)
   assert.doesNotMatch(policy, /https?:|wss?:|unsafe-eval/)
-  // No script and no handler of events stands in the document.
+  // The document contains no inline script and no inline event handler.
   assert.doesNotMatch(answer.text, /<script>| on\w+=|https?:/)
 })
 
-test('all that the page loads is here, with its type', async (t) => {
+test('everything that the page loads is served here, with its type', async (t) => {
   const host = await startControllerHost(t, pki)
   const { text } = await host.call({ path: '/ui/console/web-1' })
   const sources = [...text.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, source]) => source ?? '')
@@ -43,7 +43,7 @@ test('all that the page loads is here, with its type', async (t) => {
   }
 })
 
-test('a copy of the script comes with the licence of the terminal in it', async (t) => {
+test('the copied script contains the licence of the terminal', async (t) => {
   assert.match((await get(t, '/ui/console.js')).text, /The xterm\.js authors/)
 })
 
@@ -52,13 +52,13 @@ test('the page of an id that no VM can have is refused', async (t) => {
   assertProblem(answer, 400, 'invalid_request')
 })
 
-test('the page is the same for a VM that is not here: it tells so when it connects', async (t) => {
+test('the page is the same for an unknown VM: it reports that when it connects', async (t) => {
   const host = await startControllerHost(t, pki)
   assert.equal((await host.call({ path: '/v1/vms/nobody' })).status, 404)
   assert.equal((await host.call({ path: '/ui/console/nobody' })).status, 200)
 })
 
-test('why an upgrade is refused is told without one too, since a page is not shown it; that costs no place', async (t) => {
+test('a plain request gets the reason of a refused upgrade, because a page cannot see it; this costs no place', async (t) => {
   const host = await startControllerHost(t, pki)
   const path = '/v1/vms/web-1/console?mode=tty'
   const ask = (): Promise<Answer> => host.call({ path })

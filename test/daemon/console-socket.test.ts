@@ -25,12 +25,12 @@ type Pair = {
   /** The daemon's end, and the library's socket below it. */
   readonly socket: ConsoleSocket
   readonly below: WebSocket
-  /** All input that the daemon was given. */
+  /** All input that the daemon received. */
   readonly input: () => Buffer
   readonly viewer: TestViewer
 }
 
-/** Both ends of one connection over TLS. An answer to a close has `closeMs`. */
+/** Both ends of one connection over TLS. An answer to a close may take `closeMs`. */
 async function pair(t: TestContext, closeMs: number, options: ClientOptions = {}): Promise<Pair> {
   const server = createServer({ key: pki.server.key, cert: pki.server.certificate })
   const bounds: typeof webSocketOptions = { ...webSocketOptions, closeTimeout: closeMs }
@@ -62,7 +62,7 @@ async function pair(t: TestContext, closeMs: number, options: ClientOptions = {}
   return { ...(await came.promise), viewer }
 }
 
-/** Sends to a viewer that has stopped to read until the kernel takes no more; returns how much was sent. */
+/** Sends to a viewer that does not read until the kernel accepts no more; returns the number of bytes. */
 async function fill({ socket, viewer }: Pair): Promise<number> {
   viewer.tls.pause()
   const piece = 128 * 1024
@@ -105,7 +105,7 @@ test('a viewer that does not take the last output is cut off', async (t) => {
   await isGone(stalled)
 })
 
-test('a daemon that stops waits for nobody who does not read, not even for last output', async (t) => {
+test('a daemon that stops does not wait for a viewer that does not read, even for last output', async (t) => {
   for (const earlier of [[], ['vm_stopped']] as const) {
     const stalled = await pair(t, 1)
     await fill(stalled)
@@ -122,14 +122,14 @@ test('a viewer that is held back is read again for its answer to a close', async
   assert.deepEqual(await viewer.ended(), { status: 1000, reason: 'vm_deleted' })
 })
 
-test('one who is held back and answers nothing is gone after three pings', async (t) => {
+test('a viewer that is held back and answers nothing is gone after three pings', async (t) => {
   const silent = await pair(t, 1, { autoPong: false })
   silent.socket.pauseInput()
   silent.clock.advance(3 * limits.consolePingMs)
   await isGone(silent)
 })
 
-test('one who is held back and answers stays; what it typed meanwhile comes once, in order, and not before', async (t) => {
+test('a viewer that is held back and answers stays; its input meanwhile comes once, in order, and not before', async (t) => {
   const held = await pair(t, 1)
   const { clock, socket, below, viewer } = held
   socket.pauseInput()
@@ -153,7 +153,7 @@ test('one who is held back and answers stays; what it typed meanwhile comes once
   assert.ok(socket.isOpen)
 })
 
-test('one who is held back and sends without end is not read for ever', async (t) => {
+test('a viewer that is held back and sends without end is read only up to a bound', async (t) => {
   const flooding = await pair(t, 1)
   const { clock, socket, below, viewer } = flooding
   socket.pauseInput()
@@ -179,7 +179,7 @@ test('one who is held back and sends without end is not read for ever', async (t
   )
 })
 
-test('what was typed goes on to wait where the first of it fills the guest again', async (t) => {
+test('typed input continues to wait if its first part fills the guest again', async (t) => {
   const { clock, socket, below, viewer } = await pair(t, 1)
   const seen: string[] = []
   socket.listen({
@@ -192,7 +192,7 @@ test('what was typed goes on to wait where the first of it fills the guest again
     onClosed: () => {},
   })
   socket.pauseInput()
-  // In one packet, so that all of it is read at once.
+  // In one packet, so that one read gets all of it.
   viewer.tls.cork()
   for (const text of ['a', 'b', 'c']) viewer.type(text)
   viewer.tls.uncork()

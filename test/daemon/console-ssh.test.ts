@@ -25,9 +25,9 @@ type Stage = {
   readonly guest: FakeGuest
   /** A viewer that has a shell in web-1. */
   readonly view: (query?: string) => Promise<TestViewer>
-  /** One that asks for it. */
+  /** Connects a viewer that asks for a shell. */
   readonly ask: (query?: string) => TestViewer
-  /** The problem that it is told instead. */
+  /** Returns the problem that the viewer gets instead. */
   readonly refusal: (query?: string) => Promise<Json>
   readonly observe: (state: ObservedState) => void
 }
@@ -62,7 +62,7 @@ const shellIn = ({ guest }: Stage): FakeShell => {
   return shell
 }
 
-test('a viewer works in a shell of its own: its bytes go in, those of the shell come out, the size follows', async (t) => {
+test('a viewer works in a shell of its own: input, output and window size pass between them', async (t) => {
   const stage = await stageOn(t)
   const viewer = await stage.view('&cols=120&rows=40')
   const shell = shellIn(stage)
@@ -82,14 +82,14 @@ test('a viewer works in a shell of its own: its bytes go in, those of the shell 
   assert.deepEqual(viewer.texts, [{ attached: { mode: 'ssh' } }], 'and that came first')
 })
 
-test('a terminal has 80 columns and 24 rows where nobody says otherwise, and its user is root', async (t) => {
+test('a terminal has 80 columns and 24 rows by default, and its user is root', async (t) => {
   const stage = await stageOn(t)
   await stage.view()
   assert.deepEqual(shellIn(stage).sizes, [{ cols: 80, rows: 24 }])
   assert.match(stage.host.logLines.join(''), /"vm_id":"web-1","user":"root".*shell in a guest opened/)
 })
 
-test('a shell has no position, and says so; the session goes on', async (t) => {
+test('a shell has no position, and says so; the session continues', async (t) => {
   const stage = await stageOn(t)
   const viewer = await stage.view()
   viewer.tell({ position: {} })
@@ -111,7 +111,7 @@ const ends = [
   [{ kind: 'lost', because: 'the guest no longer answers' }, '1011 ssh_lost: the guest no longer answers'],
 ] as const
 for (const [end, close] of ends) {
-  test(`the end of the shell is told after its last output: ${close}`, async (t) => {
+  test(`the end of the shell is reported after its last output: ${close}`, async (t) => {
     const stage = await stageOn(t)
     const viewer = await stage.view()
     shellIn(stage).say('bye')
@@ -130,7 +130,7 @@ const failures = [
   ['failed', /^1011 ssh_failed: /],
 ] as const
 for (const [kind, close] of failures) {
-  test(`a shell that cannot be had is told after the upgrade, as the reason of the close: ${kind}`, async (t) => {
+  test(`a shell that cannot be opened is reported after the upgrade, as the reason of the close: ${kind}`, async (t) => {
     const stage = await stageOn(t)
     stage.guest.failing = kind
     const viewer = stage.ask()
@@ -140,7 +140,7 @@ for (const [kind, close] of failures) {
   })
 }
 
-test('a VM without an address', async (t) => {
+test('a VM without an address cannot have a shell', async (t) => {
   const stage = await stageOn(t, { network: {} })
   assert.equal(await closeOf(stage.ask()), '1011 ssh_no_address')
 })
@@ -153,7 +153,7 @@ test('a VM that does not run is a problem before the upgrade', async (t) => {
   assert.equal(stage.guest.shells.length, 0)
 })
 
-test('a changed host key is a problem before the upgrade, and its fingerprint is the way to accept it', async (t) => {
+test('a changed host key is a problem before the upgrade, and its fingerprint can be accepted', async (t) => {
   const stage = await stageOn(t)
   const first = stage.guest.hostKey
   await stage.view()
@@ -171,7 +171,7 @@ test('a changed host key is a problem before the upgrade, and its fingerprint is
   assert.equal(stage.host.store.sshHostKeys.get(WEB), changed)
 })
 
-test('sixteen shells, and the seventeenth is refused until one of them is left', async (t) => {
+test('sixteen shells are served, and the seventeenth is refused until one of them ends', async (t) => {
   const stage = await stageOn(t)
   const viewers: TestViewer[] = []
   for (let count = 0; count < limits.consoleViewersMax; count += 1) {
@@ -197,7 +197,7 @@ test('a viewer that leaves while its shell is opened leaves nothing behind', asy
     (taken) => taken === 1,
   )
   viewer.socket.terminate()
-  // While the guest has not answered.
+  // The guest has not answered yet.
   await until(
     () => stage.host.sessions.taken(WEB),
     (taken) => taken === 0,
@@ -206,14 +206,14 @@ test('a viewer that leaves while its shell is opened leaves nothing behind', asy
   assert.equal(stage.guest.shells.length, 0)
 })
 
-test('a request without an upgrade is refused for the same reasons, and a connection keeps nothing of it', async (t) => {
+test('a request without an upgrade is refused for the same reasons, and leaves nothing on its connection', async (t) => {
   const stage = await stageOn(t)
   const warnings: string[] = []
   const onWarning = ({ message }: Error): void => void warnings.push(message)
   process.on('warning', onWarning)
   t.after(() => process.off('warning', onWarning))
   const path = `/v1/vms/${WEB}/console?mode=ssh`
-  // More than the listeners of one kind that Node finds suspicious.
+  // Node warns above this number of listeners of one kind.
   for (let count = 0; count < 12; count += 1) assert.equal((await stage.host.call({ path })).status, 426)
   assert.deepEqual(warnings, [])
   assert.equal(stage.host.sessions.taken(WEB), 0)
@@ -226,7 +226,7 @@ test('a ping that waits behind the output of a shell does not keep it held back'
   const viewer = await stage.view()
   const shell = shellIn(stage)
   const said = Buffer.alloc(limits.consoleShellAheadBytesMax + 1, 'y')
-  // In one turn: the output is under way as one write, and the ping waits behind it.
+  // Both in one turn: the output is under way as one write, and the ping waits behind it.
   shell.say(said)
   assert.equal(shell.isPaused, true)
   stage.host.clock.advance(limits.consolePingMs)
@@ -277,7 +277,7 @@ test('a guest that does not read its input holds its viewer back, and misses not
     () => shell.inputWaiting,
     (waiting) => waiting > limits.consoleInputBytesMax,
   )
-  // What was read before the pause still comes: a socket's worth at most.
+  // Input that was read before the pause still arrives: at most the buffer of one socket.
   assert.ok(
     shell.inputWaiting < limits.consoleInputBytesMax + 1024 * 1024,
     `${shell.inputWaiting} bytes wait`,
@@ -300,7 +300,7 @@ test('a VM that stops and a daemon that stops end their shells with the reason',
   assert.equal(await closeOf(second), '1001 daemon_stops')
 })
 
-test('a real SSH server behind it all: log in, type, resize, leave', async (t) => {
+test('a session works with a real SSH server: log in, type, resize, leave', async (t) => {
   const key = newSshKey()
   const server = await SshServer.start(key.publicKey)
   t.after(() => server.stop())

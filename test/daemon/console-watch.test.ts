@@ -29,14 +29,14 @@ async function stage(t: TestContext): Promise<Stage> {
 
 const say = (session: FakeSession, text: string): void => session.say(Buffer.from(text))
 
-/** Lines with their numbers: a lost or doubled one shows. */
+/** Returns numbered lines, so that a lost or doubled one is visible. */
 const lines = (from: number, count: number): string =>
   Array.from({ length: count }, (_, index) => `line ${from + index}\r\n`).join('')
 
 const typedBy = (session: FakeSession, done: (typed: string) => boolean): Promise<string> =>
   until(() => session.terminal.typed, done)
 
-test('a viewer sees what came before it, then what comes, and knows where it is', async (t) => {
+test('a viewer sees past output, then new output, and knows its position', async (t) => {
   const { session, watch: look } = await stage(t)
   say(session, 'booting\r\n')
   const viewer = await look()
@@ -50,7 +50,7 @@ test('a viewer sees what came before it, then what comes, and knows where it is'
   assert.deepEqual(await viewer.message(1), { position: { session: session.id, cursor: 16 } })
 })
 
-test('between replay and live output no byte is lost or doubled, whenever a viewer comes', async (t) => {
+test('between replay and live output no byte is lost or doubled, whenever a viewer connects', async (t) => {
   const { session, watch: look } = await stage(t)
   let said = 0
   let talking = true
@@ -74,7 +74,7 @@ test('between replay and live output no byte is lost or doubled, whenever a view
   }
 })
 
-test('a viewer that comes back with its cursor gets exactly what it missed', async (t) => {
+test('a viewer that returns with its cursor gets exactly what it missed', async (t) => {
   const { session, watch: look } = await stage(t)
   say(session, 'one two three')
   const viewer = await look(`?since=4&session=${session.id}`)
@@ -92,7 +92,7 @@ test('a viewer that comes back with its cursor gets exactly what it missed', asy
   assert.equal(without.text, 'three')
 })
 
-test('a viewer is told how many bytes are gone', async (t) => {
+test('a viewer is informed how many bytes are gone', async (t) => {
   const { session, watch: look } = await stage(t)
   say(session, 'x'.repeat(limits.consoleHistoryBytes))
   say(session, 'y'.repeat(1000))
@@ -107,7 +107,7 @@ test('a viewer is told how many bytes are gone', async (t) => {
   )
 })
 
-test('a cursor of another session, or from the future, gives all that is kept and nothing as lost', async (t) => {
+test('a cursor of another session, or from the future, gives all kept output and reports no loss', async (t) => {
   const { session, watch: look } = await stage(t)
   say(session, 'all of it')
   for (const query of [
@@ -137,7 +137,7 @@ test('sixteen viewers see the same, the seventeenth is refused, and a place is f
   await late.shows('for all')
 })
 
-test('what is passed on to viewers is counted, for each of them', async (t) => {
+test('output that is passed on to viewers is counted, for each of them', async (t) => {
   const { session, watch: look } = await stage(t)
   say(session, '12345')
   await Promise.all([look(), look(), look()])
@@ -163,7 +163,7 @@ test('input of all viewers reaches the guest, each in its order', async (t) => {
   }
 })
 
-test('where the guest does not read, no viewer is read either, and nothing is lost', async (t) => {
+test('while the guest does not read, no viewer is read either, and nothing is lost', async (t) => {
   const { host, session, watch: look } = await stage(t)
   session.readInput(false)
   const [one, two] = await Promise.all([look(), look()])
@@ -176,12 +176,12 @@ test('where the guest does not read, no viewer is read either, and nothing is lo
     (waiting) => waiting > limits.consoleInputBytesMax,
   )
   assert.ok(isPaused(one))
-  // Held at the sender: a few reads of the socket beyond the limit, not the 32 MiB that were sent.
+  // The sender holds the rest: only a few reads of the socket pass the limit, not the 32 MiB that were sent.
   assert.ok(session.inputWaiting < limits.consoleInputBytesMax + 4 * 64 * 1024)
   two.type('second')
   const late = await look()
   late.type('third')
-  // Nobody is cut off for an answer that was not read.
+  // An unread answer cuts off no viewer.
   host.clock.advance(limits.consolePingMs * 2)
   session.readInput(true)
   await until(
@@ -191,7 +191,7 @@ test('where the guest does not read, no viewer is read either, and nothing is lo
   assert.ok(!one.isOver && !two.isOver && !late.isOver)
 })
 
-test('the last viewer that says how large its window is wins, also for the next session', async (t) => {
+test('the last viewer that reports its window size wins, also for the next session', async (t) => {
   const { host, session, watch: look } = await stage(t)
   const one = await look('?cols=100&rows=30&follow=true')
   assert.deepEqual(session.terminal.window, { cols: 100, rows: 30 })
@@ -206,7 +206,7 @@ test('the last viewer that says how large its window is wins, also for the next 
   assert.deepEqual((await startConsole(host)).terminal.window, { cols: 132, rows: 43 })
 })
 
-test('the last words of a session come before its end', async (t) => {
+test('the last output of a session comes before its end', async (t) => {
   const { host, session, watch: look } = await stage(t)
   const viewer = await look()
   say(session, 'Power down')
@@ -219,7 +219,7 @@ test('the last words of a session come before its end', async (t) => {
   )
 })
 
-test('one who follows waits for the next session, with its cursors', async (t) => {
+test('a viewer that follows waits for the next session, with its cursors', async (t) => {
   const { host, session, watch: look } = await stage(t)
   const viewer = await look('?follow=true')
   say(session, 'first')
@@ -244,7 +244,7 @@ test('one who follows waits for the next session, with its cursors', async (t) =
   assert.equal(await typedBy(next, (typed) => typed !== ''), 'now')
 })
 
-test('one who follows may come before there is a session', async (t) => {
+test('a viewer that follows may connect before there is a session', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   assertProblem(await refused(host, pki), 409, 'vm_not_running')
@@ -255,7 +255,7 @@ test('one who follows may come before there is a session', async (t) => {
   await viewer.shows('hello')
 })
 
-test('a VM that is deleted ends its consoles, for those who follow as well', async (t) => {
+test('a VM that is deleted ends its consoles, including those that follow', async (t) => {
   const { host, watch: look } = await stage(t)
   const [viewer, follower] = await Promise.all([look(), look('?follow=true')])
   await host.call({ method: 'DELETE', path: `/v1/vms/${WEB}` })
@@ -265,7 +265,7 @@ test('a VM that is deleted ends its consoles, for those who follow as well', asy
   assertProblem(await refused(host, pki, { query: '?follow=true' }), 409, 'vm_deleting')
 })
 
-test('a VM that runs without a stored console is not said to be stopped', async (t) => {
+test('a VM that runs without a stored console is not reported as stopped', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   host.store.vms.recordProgress(WEB, { observed: { state: 'running', sinceMs: 1000 }, nowMs: 2000 })
@@ -273,7 +273,7 @@ test('a VM that runs without a stored console is not said to be stopped', async 
   assert.equal(problem.detail, 'web-1 is running, but its console is not stored: stop it and start it again')
 })
 
-test('who waits for a start of a VM that is forgotten hears of it', async (t) => {
+test('a viewer that waits for a start is notified when its VM is forgotten', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
   const viewer = await watch(t, host, pki, { query: '?follow=true' })

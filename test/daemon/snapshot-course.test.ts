@@ -16,7 +16,7 @@ before(async () => {
   pki = await makePki()
 })
 
-/** A host on which snapshots are really taken, of a stopped VM whose disk comes to three parts. */
+/** A host on which snapshots are really taken, of a stopped VM whose disk fills three parts. */
 async function working(t: TestContext) {
   const host = await startControllerHost(t, pki)
   const body = createBody({ network: undefined, power: 'stopped' })
@@ -42,7 +42,7 @@ async function working(t: TestContext) {
   return { host, upload: host.host.objectStore.openUpload(), image }
 }
 
-/** The snapshot once it is so, by long polls alone. */
+/** Waits by long polls alone until the snapshot passes the check, and returns it. */
 async function once(host: ControllerHost, isSo: (snapshot: Json) => boolean): Promise<Json> {
   let answer: Answer = await get(host)
   for (let looks = 0; !isSo(answer.json); looks += 1) {
@@ -53,7 +53,7 @@ async function once(host: ControllerHost, isSo: (snapshot: Json) => boolean): Pr
   return answer.json
 }
 
-test('a controller takes a snapshot by the API alone: too few URLs, then expired ones, then the end', async (t) => {
+test('a controller takes a snapshot by the API alone: too few URLs, then expired ones, then completion', async (t) => {
   const { host, upload, image } = await working(t)
   await start(host, startBody({ part_size_mib: 5, part_urls: upload.partUrls(1) }))
   const lacking = await once(host, ({ parts, sha256 }) => parts.sent === 1 && sha256 !== undefined)

@@ -13,7 +13,7 @@ import type { Pki } from '../../daemon/support/controller-host.ts'
 export type Served = {
   readonly query: URLSearchParams
   readonly ws: WebSocket
-  /** What came in binary messages, together. */
+  /** Content of all binary messages, joined. */
   input(): string
   /** The text messages. */
   told(): unknown[]
@@ -21,16 +21,16 @@ export type Served = {
   say(text: string): void
 }
 
-/** A daemon whose part the test plays: for what a real one does seldom, or never should. */
+/** A daemon that the test plays, to do what a real one rarely or never does. */
 export type ConsoleServer = {
   readonly url: string
   readonly port: number
-  /** What the next upgrades are answered with instead, one each. */
+  /** Answers to the next upgrades, one each, in place of a connection. */
   readonly refusals: { readonly status: number; readonly body: string }[]
   readonly served: Served[]
-  /** The connection of this number, from 0, when it is there. */
+  /** Waits for the connection with this number, from 0. */
   connection(index: number): Promise<Served>
-  /** Listens no more and cuts every connection. */
+  /** Stops listening and cuts every connection. */
   stop(): Promise<void>
 }
 
@@ -91,7 +91,7 @@ function serve(ws: WebSocket, query: URLSearchParams): Served {
   }
 }
 
-/** How a daemon begins a session. */
+/** Message with which a daemon begins a session. */
 export const attached = (session: string, cursor: number, more: object = {}): object => ({
   attached: { mode: 'tty', session, cursor, replay_bytes: 0, lost_bytes: 0, ...more },
 })

@@ -10,15 +10,15 @@ import type { Shell } from '../../../src/ctl/shell.ts'
 import type { CertificatePair } from '../../../src/daemon/setup/certificates.ts'
 import type { ControllerHost, Pki } from '../../daemon/support/controller-host.ts'
 
-/** What a run printed, and what it ended with. */
+/** Output of a run, and its exit status. */
 export type Ran = { readonly status: number; readonly out: string; readonly err: string }
 
-/** A run that goes on; what it has printed so far is in `err`. */
+/** A run that continues; `err` holds its output so far. */
 export type Running = { readonly result: Promise<Ran>; readonly printed: () => string }
 
 export type RunOptions = {
   readonly shell?: Partial<Shell>
-  /** Standard error is a terminal of this many columns. */
+  /** Makes standard error a terminal of this many columns. */
   readonly terminalColumns?: number
 }
 
@@ -54,7 +54,7 @@ export function startCtl(argv: readonly string[], options: RunOptions = {}): Run
 export const ctl = (argv: readonly string[], options: RunOptions = {}): Promise<Ran> =>
   startCtl(argv, options).result
 
-/** A directory with a profile and the three files it names. */
+/** Makes a directory with a profile and the three files it names. */
 export function writeProfile(
   t: TestContext,
   { pki, url, pair = pki.controller, ca = pki.authority.certificate }: ProfileFiles,
@@ -80,12 +80,12 @@ export type ProfileFiles = {
 export type CtlStage = {
   readonly host: ControllerHost
   readonly profile: string
-  /** The words of a command line without spaces in them. */
+  /** Splits a command line whose words contain no spaces. */
   run(line: string, options?: RunOptions): Promise<Ran>
   start(line: string, options?: RunOptions): Running
 }
 
-/** The API on loopback over real mutual TLS, and a profile for it. */
+/** Starts the API on loopback over real mutual TLS, and writes a profile for it. */
 export async function startCtlStage(
   t: TestContext,
   pki: Pki,

@@ -6,7 +6,7 @@ export class FakeTerminal implements Terminal {
   size: { cols: number; rows: number } | undefined
   isRaw = false
   isPaused = false
-  /** Where in what is shown it was reset. */
+  /** Offsets in the shown text at which the terminal was reset. */
   readonly resets: number[] = []
   /** Holds each write back until it is resolved. */
   stalled: Promise<void> | undefined
@@ -20,7 +20,7 @@ export class FakeTerminal implements Terminal {
     this.size = isTyped ? { cols: 80, rows: 24 } : undefined
   }
 
-  /** Whether anybody reads what is typed. */
+  /** Whether a reader listens for typed input. */
   get isHeard(): boolean {
     return this.#input !== undefined
   }
@@ -37,7 +37,7 @@ export class FakeTerminal implements Terminal {
     this.#end?.()
   }
 
-  /** Whatever it is, who is attached through it leaves. */
+  /** Ends the console that is attached through this terminal, whether it is typed at or a pipe. */
   hangUp(): void {
     this.isTyped = true
     this.end()

@@ -10,7 +10,7 @@ export const IMAGES = `--rootfs https://i.example/root#sha256=${SHA} --kernel ht
 export const create = (stage: CtlStage, id: string, more = ''): Promise<Ran> =>
   stage.run(`vm create ${id} ${IMAGES} ${more}`)
 
-/** As if the pool had no room for the disk of the VM. */
+/** Records a fault, as if the pool had no room for the disk of the VM. */
 export function fail({ host: { store } }: CtlStage, id: string): void {
   const record = store.vms.get(id as VmId)
   assert.ok(record)
@@ -26,7 +26,7 @@ export function fail({ host: { store } }: CtlStage, id: string): void {
   store.vms.recordProgress(id as VmId, { observed: { state: 'failed', sinceMs: 1, fault }, nowMs: 1 })
 }
 
-/** As if the host had reached what is desired of the VM. */
+/** Records the desired state of the VM as reached by the host. */
 export function settle({ host: { store } }: CtlStage, id: string): void {
   const record = store.vms.get(id as VmId)
   assert.ok(record)

@@ -7,7 +7,7 @@ import type { TestContext } from 'node:test'
 import type { ConsoleEvent, ConsoleOptions, ConsoleRequest } from '../../../src/client/console-connection.ts'
 import type { Pki } from '../../daemon/support/controller-host.ts'
 
-/** A clock that stands still. Who sleeps is woken by the test, but for the pauses that `passes` lets go by at once. */
+/** A clock that does not move by itself. The test wakes sleepers; pauses that `passes` accepts end at once. */
 export class HeldClock implements ConsoleOptions {
   nowMs = 0
   passes: (ms: number) => boolean
@@ -33,12 +33,12 @@ export class HeldClock implements ConsoleOptions {
     })
   }
 
-  /** Resolves when somebody sleeps for just so long. */
+  /** Resolves when a caller sleeps for exactly `ms`. */
   async asleep(ms: number): Promise<void> {
     await eventually(() => [...this.#sleepers].some((sleeper) => sleeper.ms === ms))
   }
 
-  /** Waits for those, and wakes them. */
+  /** Waits for the callers that sleep for `ms`, and wakes them. */
   async wake(ms: number): Promise<void> {
     await this.asleep(ms)
     for (const sleeper of this.#sleepers) {
@@ -60,7 +60,7 @@ export type Watching = {
 export type Watched = {
   readonly console: ConsoleConnection
   readonly events: ConsoleEvent[]
-  /** The output together. */
+  /** All output, joined. */
   output(): string
   kinds(): string[]
   /** Resolves or rejects as the events end. */
@@ -104,7 +104,7 @@ export function watch(
   }
 }
 
-/** The same, attached at offset 0 of the session `s1`. */
+/** Watches a console, attached at offset 0 of the session `s1`. */
 export const attacher = (pki: () => Pki) => async (t: TestContext) => {
   const server = await startConsoleServer(t, pki())
   const clock = new HeldClock()

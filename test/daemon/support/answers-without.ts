@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Call, ControllerHost } from './controller-host.ts'
 
-/** Makes the calls, and answers their statuses, each once and in order. No answer may have the canary in it. */
+/** Makes the calls, and returns their distinct statuses, sorted. No answer may contain the canary. */
 export async function answersWithout(
   canary: string,
   host: Pick<ControllerHost, 'call'>,

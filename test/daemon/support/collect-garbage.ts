@@ -3,5 +3,5 @@ import { runInNewContext } from 'node:vm'
 
 setFlagsFromString('--expose-gc')
 
-/** Frees at once what nobody needs any more, so that what is left can be counted. */
+/** Frees unused memory at once, so that the rest can be counted. */
 export const collectGarbage: () => void = runInNewContext('gc')

@@ -12,13 +12,13 @@ import type { Answer, ControllerHost, Json, Pki } from './controller-host.ts'
 
 export const WEB = 'web-1' as VmId
 
-/** Puts a VM on record; its console is made by {@link startConsole}. */
+/** Creates a VM; its console is made by {@link startConsole}. */
 export async function createVm(host: ControllerHost, id: VmId = WEB): Promise<void> {
   const answer = await host.call({ method: 'PUT', path: `/v1/vms/${id}`, body: createBody() })
   if (answer.status !== 202) throw new Error(answer.text)
 }
 
-/** What the start of the VM does to its console. */
+/** Makes the VM's console, as the start of the VM does. */
 export async function startConsole(host: ControllerHost, id: VmId = WEB): Promise<FakeSession> {
   await host.host.consoles.ensureMaster(id)
   const session = host.host.consoles.session(id)
@@ -31,7 +31,7 @@ export const stopConsole = (host: ControllerHost, id: VmId = WEB): Promise<void>
 
 export type End = { readonly status: number; readonly reason: string }
 
-/** A viewer over a real TLS WebSocket, and all that came to it, in order. */
+/** A viewer over a real TLS WebSocket, and everything that it received, in order. */
 export class TestViewer {
   readonly socket: WebSocket
   /** Text messages as JSON. */
@@ -64,7 +64,7 @@ export class TestViewer {
     return this.bytes.toString()
   }
 
-  /** The connection below, for what a well-behaved client does not do. */
+  /** The connection below, to do what a well-behaved client does not do. */
   get tls(): TLSSocket {
     if (this.#tls === undefined) throw new Error('there is no connection yet')
     return this.#tls
@@ -109,7 +109,7 @@ export class TestViewer {
   }
 }
 
-/** Who connects, and with what. */
+/** Identity of the viewer, and its request. */
 export type Dialling = {
   readonly id?: string
   readonly query?: string
@@ -129,7 +129,7 @@ export const dial = (
     ...options,
   })
 
-/** Connects, and has heard that it is attached or waits. */
+/** Connects, and waits until the viewer is attached or waits. */
 export async function watch(
   t: TestContext,
   host: ControllerHost,
@@ -143,7 +143,7 @@ export async function watch(
   return viewer
 }
 
-/** Connects and is refused; the answer in place of the upgrade. */
+/** Connects and is refused; returns the answer in place of the upgrade. */
 export async function refused(host: ControllerHost, pki: Pki, dialling: Dialling = {}): Promise<Answer> {
   const socket = dial(host, pki, dialling)
   socket.on('error', () => {})

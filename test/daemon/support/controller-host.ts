@@ -35,7 +35,7 @@ export const COMMON_NAME = 'vmhost-controller'
 
 const controllerLeaf: LeafRequest = { commonName: COMMON_NAME, alternativeNames: [], usages: ['client'] }
 
-/** One authority for a whole test file; making keys takes its time. */
+/** One authority for a whole test file; making keys takes time. */
 export type Pki = {
   readonly authority: CertificatePair
   readonly server: CertificatePair
@@ -59,7 +59,7 @@ export async function makePki(): Promise<Pki> {
   }
 }
 
-/** JSON of any shape: a test reads from it what it expects to be there. */
+/** JSON of any shape: a test reads the members that it expects. */
 export type Json = ReturnType<typeof JSON.parse>
 
 export type Answer = {
@@ -75,42 +75,42 @@ export type Call = {
   readonly method?: string
   readonly path: string
   readonly headers?: Record<string, string>
-  /** Sent as JSON, or as it is where it is text or bytes. */
+  /** Sent unchanged if it is text or bytes, otherwise as JSON. */
   readonly body?: unknown
   readonly client?: RequestOptions
 }
 
 export type ControllerHost = {
-  /** The store's. */
+  /** Directory of the store. */
   readonly directory: string
   readonly store: Store
   readonly capacity: FakeCapacity
   readonly waits: Waits<VmId>
   readonly snapshotWaits: Waits<SnapshotId>
-  /** What plans and counters are read from. Nothing reconciles it. */
+  /** Host that plans and counters are read from. It is not reconciled. */
   readonly host: FakeHost
   /** Viewers of the fake host's consoles. */
   readonly hub: ConsoleHub
-  /** Guests with SSH, where the test brought no others. */
+  /** Guests with SSH, unless the test brought others. */
   readonly guests: FakeGuestShells
   readonly sessions: SshSessions
-  /** The time that consoles go by; it stands still until told. */
+  /** Time for consoles; it moves only when the test moves it. */
   readonly clock: FakeClock
-  /** What the host is found to have. */
+  /** Figures of the host. */
   readonly figures: FakeFigures
   readonly context: CommandContext
-  /** What the API is given of the daemon. */
+  /** The parts of the daemon that the API gets. */
   readonly rooms: ControllerRooms
   readonly pokes: string[]
   readonly logLines: string[]
   readonly port: number
   readonly files: { readonly ca: string; readonly certificate: string; readonly key: string }
-  /** What the daemon is made to say it waits for. */
+  /** Names that the daemon reports as waited for. */
   waitingFor: string[]
   storeIsOpen: boolean
-  /** The client that is made from the OpenAPI document: for every use of the API as it is meant. */
+  /** The client that is generated from the OpenAPI document, for correct uses of the API. */
   readonly api: ApiClient
-  /** A request of any shape, for what the client would not send. */
+  /** Sends a request of any shape, for uses that the client does not allow. */
   call(call: Call): Promise<Answer>
   close(boundMs: number): Promise<void>
   /** Listens on the same port again after `close`, as the next life of the daemon. */
@@ -120,11 +120,11 @@ export type ControllerHost = {
 export type ControllerHostOptions = {
   readonly userIds?: number
   readonly shells?: GuestShells
-  /** Connections that calls share; one for each call under way unless given. */
+  /** Maximum number of connections that calls share; one for each call under way unless given. */
   readonly connectionsMax?: number
 }
 
-/** The controller API on loopback with real TLS and a real store in a directory of its own. */
+/** Starts the controller API on loopback with real TLS and a real store in a directory of its own. */
 export async function startControllerHost(
   t: TestContext,
   pki: Pki,
@@ -217,7 +217,7 @@ export async function startControllerHost(
   })
 }
 
-/** As {@link send} does for what it sends. */
+/** Checks the typed client's answers against the document, as {@link send} does for its own. */
 async function assertDocumentedAnswer({ method, url }: Request, response: Response): Promise<undefined> {
   const { pathname, search } = new URL(url)
   const isJson = /json/.test(response.headers.get('content-type') ?? '')
@@ -246,7 +246,9 @@ export function writePki(directory: string, { authority, server }: Pki): Control
   return files
 }
 
-/** One request. Rejects where the connection or its handshake fails, or where the answer is not in the OpenAPI document. */
+/**
+ * Sends one request. Rejects if the connection or its handshake fails, or if the answer is not in the OpenAPI document.
+ */
 export async function send(port: number, call: Call): Promise<Answer> {
   const answer = await exchange(port, call)
   await assertDocumented({
@@ -302,7 +304,7 @@ async function exchange(port: number, call: Call): Promise<Answer> {
 
 export const SHA = 'a'.repeat(64)
 
-/** A complete create request; `changes` replaces members. */
+/** Returns a complete create request; `changes` replaces members. */
 export const createBody = (changes: object = {}) => ({
   power: 'running',
   compute: { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 0 },

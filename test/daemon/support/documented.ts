@@ -19,26 +19,26 @@ async function load(): Promise<OpenApi> {
   return (await app.inject('/docs/swagger.json')).json()
 }
 
-/** What came back, as far as the document speaks of it. */
+/** The parts of an answer that the document describes. */
 export type Seen = {
   readonly method: string
   readonly path: string
   readonly status: number
   readonly mediaType: string | undefined
-  /** Of a problem. */
+  /** Code of a problem. */
   readonly code?: string
-  /** Where it is JSON. */
+  /** Body, if it is JSON. */
   readonly body?: unknown
 }
 
-/** Fails where a route answered with a status, a media type, a code or a member that its description does not know. */
+/** Fails if a route answered with a status, a media type, a code or a member that its description does not contain. */
 export async function assertDocumented(seen: Seen): Promise<void> {
   loading ??= load()
   const complaint = undocumented(await loading, seen)
   assert.equal(complaint, undefined)
 }
 
-/** What the document does not say of this answer; undefined where it says all, or where there is no such route. */
+/** Says how this answer deviates from the document; undefined if it does not, or if there is no such route. */
 export function undocumented(document: OpenApi, seen: Seen): string | undefined {
   const operation = operationAt(document, seen)
   if (operation === undefined) return undefined
@@ -55,7 +55,7 @@ export function undocumented(document: OpenApi, seen: Seen): string | undefined 
   return fault === undefined ? undefined : `${what} with a body that is not as described: ${fault}`
 }
 
-/** Clients let members pass that they do not know; here each must be described. */
+/** Clients accept members that they do not know; here each must be described. */
 const closed = (schema: object): object =>
   JSON.parse(JSON.stringify(schema), (_key, value: unknown) =>
     isOpen(value) ? { ...value, additionalProperties: false } : value,
@@ -66,7 +66,7 @@ const isOpen = (value: unknown): value is object =>
 
 const checkers = new WeakMap<Media, Validator>()
 
-/** Answers are sent as they are made: nothing takes out a member that has no business there. */
+/** Checks the body as it was sent, because nothing removes undescribed members from answers. */
 function faultOf(body: unknown, media: Media, { components }: OpenApi): string | undefined {
   // References point from the root.
   const checker = checkers.get(media) ?? Compile(closed({ ...media.schema, components }))

@@ -8,7 +8,7 @@ import type { ControllerHost, Pki } from './controller-host.ts'
 
 export const CONSOLE = `/v1/vms/${WEB}/console`
 
-/** The opening handshake (RFC 6455, section 4.1). Undefined takes a header away. */
+/** Returns the opening handshake (RFC 6455, section 4.1). Undefined removes a header. */
 export function handshake(
   changes: Readonly<Record<string, string | undefined>> = {},
   line = `GET ${CONSOLE} HTTP/1.1`,
@@ -27,7 +27,7 @@ export function handshake(
   return `${[line, ...lines].join('\r\n')}\r\n\r\n`
 }
 
-/** A frame of a client, well formed unless told otherwise (RFC 6455, section 5.2). */
+/** A frame of a client, well formed unless changed (RFC 6455, section 5.2). */
 export type Frame = {
   readonly opcode: number
   readonly payload?: Uint8Array
@@ -36,7 +36,7 @@ export type Frame = {
   readonly rsv?: number
   /** The masking key; null sends it unmasked. */
   readonly mask?: Uint8Array | null
-  /** What is said of the length, where that is not true. */
+  /** The declared length, if it is not the true one. */
   readonly saidLength?: number
 }
 
@@ -63,7 +63,7 @@ export function encode({
 
 export type ServerFrame = { readonly opcode: number; readonly payload: Buffer }
 
-/** A TLS connection that speaks as it is told, and keeps all it hears. */
+/** A TLS connection under the test's control, which keeps all that it receives. */
 export class RawConnection {
   readonly socket: TLSSocket
   #heard = Buffer.alloc(0)
@@ -97,7 +97,7 @@ export class RawConnection {
     return Number(text.split(' ', 2)[1])
   }
 
-  /** The whole frames after the head of the answer. */
+  /** Returns the whole frames after the head of the answer. */
   frames(): ServerFrame[] {
     const frames: ServerFrame[] = []
     let rest = this.#heard.subarray(this.#heard.indexOf('\r\n\r\n') + 4)
@@ -142,7 +142,7 @@ function lengthOf(rest: Buffer, second: number): readonly [at: number, length: n
   return rest.length < 10 ? [10, Infinity] : [10, Number(rest.readBigUInt64BE(2))]
 }
 
-/** A TLS connection of the controller that has not said anything yet. */
+/** Opens a TLS connection of the controller that has not sent anything yet. */
 export async function rawConnection(t: TestContext, host: ControllerHost, pki: Pki): Promise<RawConnection> {
   const socket = tlsConnect({
     host: '127.0.0.1',

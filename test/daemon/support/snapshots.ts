@@ -10,11 +10,11 @@ export const partUrl = (number: number, signature = 'one'): string =>
 export const completeUrl = (signature = 'one'): string =>
   `https://bucket.example.net/nightly-1?uploadId=1&X-Amz-Signature=${signature}`
 
-/** URLs for parts from `first` on. */
+/** Returns URLs for parts from `first` on. */
 export const partUrls = (count: number, { first = 1, signature = 'one' } = {}): string[] =>
   Array.from({ length: count }, (_, index) => partUrl(first + index, signature))
 
-/** A whole request for a snapshot of web-1; `changes` replaces members of `upload`. */
+/** Returns a whole request for a snapshot of web-1; `changes` replaces members of `upload`. */
 export const startBody = (changes: object = {}) => ({
   vm_id: 'web-1',
   upload: { part_size_mib: 64, part_urls: partUrls(2), ...changes },
@@ -38,7 +38,7 @@ export const get = (host: ControllerHost, id = 'nightly-1'): Promise<Answer> =>
 export const remove = (host: ControllerHost, id = 'nightly-1'): Promise<Answer> =>
   host.call({ method: 'DELETE', path: `/v1/snapshots/${id}` })
 
-/** What the owner of snapshots does to the record of one, without the work. */
+/** Changes the record of a snapshot as its owner does, without the work. */
 export class Course {
   readonly #snapshots: ControllerHost['store']['snapshots']
   readonly #id: SnapshotId
@@ -89,7 +89,7 @@ export class Course {
     this.#snapshots.advance(this.#id, { stage: 'failed', resumable, trouble, nowMs: 7000 })
   }
 
-  /** All of a disk of 200 MiB is sent, in two parts. */
+  /** Records that all of a disk of 200 MiB was sent, in two parts. */
   sendAll(): void {
     this.capture(200)
     for (const number of [1, 2]) {

@@ -9,7 +9,7 @@ import {
 } from '@peculiar/x509'
 import type { CertificatePair } from '../../../src/daemon/setup/certificates.ts'
 
-/** A client certificate with several common names, as no set-up of ours makes it. */
+/** A client certificate with several common names, which our set-up never makes. */
 export async function twoCommonNames(
   authority: CertificatePair,
   names: readonly string[],

@@ -2,7 +2,7 @@ import { createBody } from './controller-host.ts'
 import type { CreateVm } from '../../../src/client/api-client.ts'
 import type { Answer } from './controller-host.ts'
 
-/** An answer of the typed client; `json` is what the OpenAPI document says it is, or the problem where it is refused. */
+/** An answer of the typed client; `json` has the type from the OpenAPI document, or is the problem of a refusal. */
 export type Typed<T> = Pick<Answer, 'status' | 'text'> & {
   readonly headers: Readonly<Record<string, string>>
   readonly json: T
@@ -18,10 +18,10 @@ export async function typed<T>(call: Call<T>): Promise<Typed<NonNullable<T>>> {
   return { status, headers: Object.fromEntries(headers), json, text: JSON.stringify(json) ?? '' }
 }
 
-/** Replacements of members; undefined takes one away. */
+/** Replacements of members; undefined removes one. */
 export type Changes = { readonly [K in keyof CreateVm]?: CreateVm[K] | undefined }
 
-/** A complete request for a VM, as the document has it. */
+/** Returns a complete request for a VM, as the document describes it. */
 export const vmRequest = (changes: Changes = {}): CreateVm =>
-  // JSON leaves out what is undefined.
+  // JSON omits undefined members.
   ({ ...createBody(), power: 'running', ...changes }) as CreateVm
