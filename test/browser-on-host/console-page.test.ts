@@ -1,6 +1,6 @@
 /**
- * The console page with a real daemon and a real guest. It runs on the machine of the tests, where the browser is, but in
- * the network of a lab: see runBesideLab.
+ * The console page with a real daemon and a real guest. It runs on the machine of the tests, which has the browser, but
+ * in the network of a lab: see runBesideLab.
  */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -19,7 +19,7 @@ const VM = 'paged'
 const PORT = 9000
 const BOOT_BOUND_MS = 120_000
 
-/** Runs a command inside the lab; returns what it said. */
+/** Runs a command inside the lab; returns its output. */
 async function inLab(...argv: readonly string[]): Promise<string> {
   assert.ok(lab)
   const { code, stdout, stderr } = await labExec(lab, argv, { timeoutMs: BOOT_BOUND_MS })
@@ -92,13 +92,13 @@ test(
     await tab.isIn('attached')
     await tab.type('echo $((6*7))-again\n')
     await tab.shows('42-again')
-    // Nothing was drawn twice.
+    // No text was drawn twice.
     assert.equal((await tab.text()).split('42-first').length - 1, 1)
     assert.deepEqual(foreign(visited), [])
   },
 )
 
-test('the page tells that the VM stops, and shows its next start', { skip }, async (t) => {
+test('the page reports that the VM stops, and shows its next start', { skip }, async (t) => {
   const tab = await openConsole(await visitor(t), VM)
   await tab.isIn('attached')
   await tab.type('clear\n')
@@ -109,7 +109,7 @@ test('the page tells that the VM stops, and shows its next start', { skip }, asy
   await inLab('vmhostctl', 'vm', 'stop', VM, '--wait')
   await tab.isIn('waiting')
   await inLab('vmhostctl', 'vm', 'start', VM, '--wait')
-  // What is typed before a kernel has its terminal ready is nobody's.
+  // Input that is typed before the kernel has its terminal ready is lost.
   await until(
     () => tab.text(),
     (text) => /demo guest ready[^]*\/ #\s*$/.test(text),

@@ -1,4 +1,6 @@
-/** How the console page keeps its connection, in a real browser: over the real listener where nothing else is said. */
+/**
+ * How the console page keeps its connection, in a real browser: over the real listener unless a test says otherwise.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
@@ -10,29 +12,25 @@ import type { Visit } from './support/browser.ts'
 
 const stage = consoleStages()
 
-test(
-  'a connection that is dead without a word is found by its silence, and made anew',
-  { skip },
-  async (t) => {
-    const { host, visited } = await stage(t)
-    const link = await cuttableLink(visited)
-    host.host.consoles.say(VM, 'before;')
-    const tab = await openConsole(visited, VM)
-    await tab.shows('before;')
-    await link.outlives()
-    await tab.isIn('attached')
-    link.dead = true
-    host.host.consoles.say(VM, 'unheard;')
-    await link.isGivenUp()
-    await tab.isIn('away')
-    link.dead = false
-    await tab.shows('before;unheard;')
-    await tab.isIn('attached')
-    assert.deepEqual(visited.complaints, [])
-  },
-)
+test('a connection that died silently is found by its silence, and is made again', { skip }, async (t) => {
+  const { host, visited } = await stage(t)
+  const link = await cuttableLink(visited)
+  host.host.consoles.say(VM, 'before;')
+  const tab = await openConsole(visited, VM)
+  await tab.shows('before;')
+  await link.outlives()
+  await tab.isIn('attached')
+  link.dead = true
+  host.host.consoles.say(VM, 'unheard;')
+  await link.isGivenUp()
+  await tab.isIn('away')
+  link.dead = false
+  await tab.shows('before;unheard;')
+  await tab.isIn('attached')
+  assert.deepEqual(visited.complaints, [])
+})
 
-test('so is one that dies while the page waits for a start', { skip }, async (t) => {
+test('a connection that dies while the page waits for a start is found too', { skip }, async (t) => {
   const { host, visited } = await stage(t, { running: false })
   const link = await cuttableLink(visited)
   const tab = await openConsole(visited, VM)
@@ -49,7 +47,7 @@ test('so is one that dies while the page waits for a start', { skip }, async (t)
   assert.deepEqual(visited.complaints, [])
 })
 
-test('a connection that never comes to stand is given up, and made anew', { skip }, async (t) => {
+test('a connection that is never established is given up, and is made again', { skip }, async (t) => {
   const { visited } = await stage(t)
   const link = await cuttableLink(visited)
   link.closed = true
@@ -61,25 +59,25 @@ test('a connection that never comes to stand is given up, and made anew', { skip
   await link.isGivenUp()
   await tab.isIn('away')
   link.closed = false
-  // The next one may have been begun before.
+  // The next connection may have begun before the link was open.
   await link.isGivenUp()
   await tab.isIn('attached')
 })
 
 type Link = {
-  /** What the daemon sends is lost on its way. */
+  /** Whether messages from the daemon are lost on the way. */
   dead: boolean
-  /** No connection comes to stand. */
+  /** Whether no connection can be established. */
   closed: boolean
   made: number
   heard: number
-  /** Fails unless the page keeps this connection for as long as would end a dead one. */
+  /** Fails unless the page keeps this connection for as long as it would keep a dead one. */
   outlives(): Promise<void>
-  /** Lets as much time pass in the page as a dead connection has. */
+  /** Lets as much time pass in the page as a dead connection gets. */
   isGivenUp(): Promise<void>
 }
 
-/** The way from the page to the daemon, and the clock of the page, which goes on by itself too. */
+/** Controls the path from the page to the daemon, and the clock of the page, which also runs by itself. */
 async function cuttableLink({ page }: Visit): Promise<Link> {
   await page.clock.install()
   const link: Link = {
@@ -115,13 +113,13 @@ async function cuttableLink({ page }: Visit): Promise<Link> {
 }
 
 test(
-  'history that is lost before it came is not waited for: what is typed then reaches the guest',
+  'history that was lost before it arrived is not waited for: later input reaches the guest',
   { skip },
   async (t) => {
     const { visited } = await stage(t)
     const typed: string[] = []
     let lost = 0
-    // A daemon that keeps less of the history than it had promised to the connection before.
+    // A daemon that keeps less of the history than it promised to the previous connection.
     await visited.page.routeWebSocket(/console/, (socket) => {
       const session = '00000000000000ab'
       const place = { mode: 'tty', session, cursor: lost, replay_bytes: 1000 - lost, lost_bytes: lost }

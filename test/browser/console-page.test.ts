@@ -22,12 +22,12 @@ const terminalOf = ({ host }: ConsoleStage) => {
   return session.terminal
 }
 
-/** A failed WebSocket is told by the browser itself; what the page asks then is answered with its problem. */
+/** The browser itself reports a failed WebSocket; the page's later request is answered with its problem. */
 const unexpected = ({ complaints }: Visit): string[] =>
   complaints.filter((text) => !/WebSocket connection to|\/console\?|Failed to load resource/.test(text))
 
 test(
-  'what the guest has said and says is shown, and what is typed reaches it, without a complaint',
+  'past and new output of the guest is shown, and input reaches it, without a complaint',
   { skip },
   async (t) => {
     const staged = await stage(t)
@@ -38,7 +38,7 @@ test(
     await tab.shows('login: root')
     host.host.consoles.say(VM, 'Grüße\r\n')
     await tab.shows('green and Grüße')
-    // Nothing was clicked: the terminal has the keys from the start.
+    // No click was made: the terminal has the keys from the start.
     await tab.type('ls ü\n')
     await until(
       () => terminalOf(staged).typed,
@@ -55,7 +55,7 @@ test(
   },
 )
 
-test('the window of the terminal is that of the page, and follows it', { skip }, async (t) => {
+test('the window of the terminal follows that of the page', { skip }, async (t) => {
   const staged = await stage(t)
   const { page } = staged.visited
   const tab = await openConsole(staged.visited, VM)
@@ -77,7 +77,7 @@ test('the window of the terminal is that of the page, and follows it', { skip },
 })
 
 test(
-  'over a restart of the daemon the page goes on where it was, and draws nothing twice',
+  'over a restart of the daemon the page continues where it was, and draws nothing twice',
   { skip },
   async (t) => {
     const staged = await stage(t)
@@ -87,7 +87,7 @@ test(
     await tab.shows('before;')
     await host.close(0)
     await tab.isIn('away')
-    // A connection that is cut off at once may be told as broken first.
+    // The browser may first report that a connection was cut off at once.
     await until(
       () => tab.status.innerText(),
       (text) => /daemon.*typing is off/.test(text),
@@ -108,7 +108,7 @@ test(
   },
 )
 
-test('output that is gone when the daemon is back is told in its place', { skip }, async (t) => {
+test('output that is gone when the daemon is back is reported in its place', { skip }, async (t) => {
   const { host, visited } = await stage(t)
   host.host.consoles.say(VM, 'before')
   const tab = await openConsole(visited, VM)
@@ -123,7 +123,7 @@ test('output that is gone when the daemon is back is told in its place', { skip 
   assert.deepEqual(await tab.lines(4), ['before', '1009 bytes of output are missing here', '.', 'the end'])
 })
 
-test('a VM that stops is waited for, and its next session is told apart', { skip }, async (t) => {
+test('the page waits for a VM that stops, and marks its next session', { skip }, async (t) => {
   const staged = await stage(t)
   const { host, visited } = staged
   host.host.consoles.say(VM, 'zero\r\nthe first')
@@ -156,7 +156,7 @@ test('a page that is opened before the VM starts shows it from its first byte', 
   assert.ok(!(await tab.text()).includes('a new session'))
 })
 
-test('of a VM that is not here the page says so, and tries again when told', { skip }, async (t) => {
+test('the page reports a missing VM, and tries again on request', { skip }, async (t) => {
   const staged = await stage(t)
   const { host, visited } = staged
   const tab = await openConsole(visited, 'nobody')
@@ -175,14 +175,14 @@ test('of a VM that is not here the page says so, and tries again when told', { s
   assert.deepEqual(unexpected(visited), [])
 })
 
-test('what history asked of a terminal long ago is not answered into the guest', { skip }, async (t) => {
+test('terminal queries in old history are not answered into the guest', { skip }, async (t) => {
   const staged = await stage(t)
   const { host, visited } = staged
   host.host.consoles.say(VM, '\x1b[6n\x1b[c\x1b]11;?\x07asked')
   const tab = await openConsole(visited, VM)
   await tab.shows('asked')
   await tab.isIn('attached')
-  // A question of now is answered; it comes after whatever else there might have been.
+  // A new query is answered; its answer comes after all other input.
   host.host.consoles.say(VM, '\r\n\x1b[5n')
   await until(
     () => terminalOf(staged).typed,
@@ -219,7 +219,7 @@ test(
   },
 )
 
-test('a guest cannot make the page ask anybody, open anything or run anything', { skip }, async (t) => {
+test('a guest cannot make the page send requests, open anything or run anything', { skip }, async (t) => {
   const { host, visited } = await stage(t)
   const tab = await openConsole(visited, VM)
   await tab.isIn('attached')
@@ -257,7 +257,7 @@ test('Shift+F6 leads out of the terminal to the controls, and SSH is one of them
 })
 
 test(
-  'over SSH the page shows a shell, and how it ended; another one is made only when told',
+  'over SSH the page shows a shell and its end; another one is opened only on request',
   { skip },
   async (t) => {
     const { visited, guest } = await sshStage(t)
@@ -286,7 +286,7 @@ test(
 )
 
 test(
-  'a guest whose host key has changed is told of, and taken where the address accepts it',
+  'a changed host key of a guest is reported, and accepted if the address accepts it',
   { skip },
   async (t) => {
     const { visited, guest } = await sshStage(t)

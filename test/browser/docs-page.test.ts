@@ -1,4 +1,4 @@
-/** The reference in a real browser, over the real listener, with no way out to any other host. */
+/** The reference in a real browser, over the real listener, without access to any other host. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { makePki, startControllerHost } from '../daemon/support/controller-host.ts'
@@ -17,7 +17,7 @@ before(async () => {
 })
 after(async () => browser?.close())
 
-/** A page with the controller's certificate on a listener of its own. */
+/** Opens a page with the controller's certificate on a listener of its own. */
 async function visitor(t: TestContext): Promise<Visit> {
   assert.ok(browser)
   const { port } = await startControllerHost(t, pki)
@@ -25,7 +25,7 @@ async function visitor(t: TestContext): Promise<Visit> {
 }
 
 test(
-  'the reference shows every operation offline, without a complaint or a request to elsewhere',
+  'the reference shows every operation offline, without a complaint or a request to another host',
   { skip },
   async (t) => {
     const visited = await visitor(t)
@@ -65,7 +65,7 @@ async function show(page: Page, summary: string): Promise<Locator> {
   return heading
 }
 
-test('the page of the error codes shows the code that a problem leads to', { skip }, async (t) => {
+test('the page of the error codes shows the code that a problem links to', { skip }, async (t) => {
   const visited = await visitor(t)
   const { page, origin, complaints } = visited
   await page.goto(`${origin}/docs/errors#conflict`)
@@ -80,7 +80,7 @@ test('the page of the error codes shows the code that a problem leads to', { ski
   assert.deepEqual(complaints, [])
 })
 
-test('the browser reaches no other host, and these tests would see it try', { skip }, async (t) => {
+test('the browser reaches no other host, and these tests would see an attempt', { skip }, async (t) => {
   const visited = await visitor(t)
   const { page, origin, complaints } = visited
   await page.goto(`${origin}/docs/errors`)

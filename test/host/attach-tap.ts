@@ -7,7 +7,9 @@ const IFF_TAP_NO_PI = 0x1002
 
 const ioctl = library('libc.so.6').func('int ioctl(int fd, unsigned long request, void *value)')
 
-/** Holds a tap as a monitor does, or makes one that lives as long as it is held. Returns the descriptor of its frames. */
+/**
+ * Holds a tap as a monitor does, or makes one that lives as long as it is held. Returns the descriptor for its frames.
+ */
 export function attachTap(device: string): number {
   const fd = openSync('/dev/net/tun', 'r+')
   const request = Buffer.alloc(40)

@@ -1,4 +1,4 @@
-/** Reads frames as a guest's network stack would, trusting no checksum. */
+/** Reads frames as a guest's network stack would, and verifies every checksum. */
 
 const ETHERNET_BYTES = 14
 const CHECKSUM_AT = { icmp: 2, tcp: 16, udp: 6, icmpv6: 2 } as const
@@ -11,13 +11,13 @@ const PROTOCOLS = new Map<number, keyof typeof CHECKSUM_AT>([
 
 export type Captured = {
   readonly protocol: 'icmp' | 'tcp' | 'udp' | 'icmpv6' | 'fragment' | 'other'
-  /** From the TCP, UDP or ICMP header on. */
+  /** Bytes from the TCP, UDP or ICMP header on. */
   readonly payload: Buffer
-  /** Whether every checksum is there and right. A fragment has that of its header alone. */
+  /** Whether every checksum is present and right. In a fragment only the header has one. */
   readonly isSound: boolean
 }
 
-/** RFC 1071. */
+/** Internet checksum (RFC 1071). */
 export function onesSum(...parts: readonly Uint8Array[]): number {
   const bytes = Buffer.concat(parts)
   let sum = 0
@@ -58,7 +58,7 @@ function judge(number: number, addresses: Buffer, payload: Buffer): Captured {
   return { protocol, payload, isSound: isThere && onesSum(...parts) === 0xffff }
 }
 
-/** What a guest that listens answers to a SYN: nothing but a maximum segment size of 1460. */
+/** Returns the answer of a listening guest to a SYN; its only option is a maximum segment size of 1460. */
 export function synAck(syn: Buffer): Buffer {
   const isIpv4 = syn.readUInt16BE(12) === 0x0800
   const at = ETHERNET_BYTES + (isIpv4 ? 20 : 40)

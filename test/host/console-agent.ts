@@ -1,6 +1,6 @@
 /**
- * A daemon that has consoles and nothing else, run by systemd as a service: `node console-agent.ts SOCKET FILLERS RUN_DIRECTORY`. It takes one
- * request a connection, a JSON line, and answers with another.
+ * A daemon that only has consoles, run by systemd as a service: `node console-agent.ts SOCKET FILLERS RUN_DIRECTORY`.
+ * It takes one request per connection, a JSON line, and answers with another.
  */
 import { openSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -50,12 +50,12 @@ const methods = {
   adopted: () => adopted,
   check: () => store.check(),
   names: async () => [...(await store.names())],
-  /** systemd loses a console. */
+  /** Makes systemd lose a console. */
   drop: (id: VmId) => {
     notify(`FDSTOREREMOVE=1\nFDNAME=${consoleName(id)}`)
     return notifyBarrier()
   },
-  /** systemd's store is full but for so many places, until it is emptied. */
+  /** Fills systemd's store except for that many places, until it is emptied. */
   fill: (_id: VmId, places: unknown) => {
     for (let file = 0; file < Number(fillers) - Number(places ?? 0); file++) {
       notify('FDSTORE=1\nFDNAME=filler', [openSync('/dev/null', 'r')])

@@ -17,13 +17,13 @@ import type { SessionView } from '../contract/consoles-stage.ts'
 
 const web = 'web-1' as VmId
 const KILLS = 20
-/** What a writer may be ahead of its reader: nothing of it is forgotten meanwhile. */
+/** Bytes by which a writer may be ahead of its reader, so that none of them is forgotten meanwhile. */
 const AHEAD_BYTES = limits.consoleHistoryBytes - 1024
 
 const service = new ConsoleService()
 after(() => skip === false && service.remove())
 
-/** The path of a fresh console's terminal. */
+/** Makes a fresh console, and returns the path of its terminal. */
 async function consoleFor(t: TestContext): Promise<string> {
   await service.install({}, true)
   atEnd(t, async () => {
@@ -50,12 +50,14 @@ function writerOn(t: TestContext, path: string): Writer {
   }
 }
 
-/** A viewer that comes back with its session and cursor after each death of the daemon. */
+/** A viewer that returns with its session and cursor after each death of the daemon. */
 class Reader {
   session = ''
   cursor = 0
 
-  /** Reads what there is, unless the daemon is dead just now; throws where a byte is missing, doubled or another. */
+  /**
+   * Reads the available output, unless the daemon is dead at the moment. Throws if a byte is missing, doubled or wrong.
+   */
   async read(): Promise<void> {
     const view = await this.#ask()
     if (view === undefined) return
@@ -80,7 +82,7 @@ class Reader {
   }
 }
 
-/** Kills a process at any moment of the next ones. */
+/** Kills a process at a random moment in the near future. */
 function killSoon(pid: number): { isOver(): boolean } {
   let over = false
   setTimeout(() => {
@@ -123,7 +125,7 @@ test(
 )
 
 test(
-  'what a guest says while the daemon is stopped is there afterwards, as far as the pty holds it',
+  'output of a guest while the daemon is stopped is there afterwards, as far as the pty holds it',
   { skip },
   async (t) => {
     const guest = new TerminalGuest(await consoleFor(t))
@@ -147,7 +149,7 @@ test(
   },
 )
 
-test('a guest that waited for the stopped daemon goes on when that is back', { skip }, async (t) => {
+test('a guest that waited for the stopped daemon continues when the daemon is back', { skip }, async (t) => {
   const writer = writerOn(t, await consoleFor(t))
   await systemctl('stop', service.name)
   writer.allow(AHEAD_BYTES)

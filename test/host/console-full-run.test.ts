@@ -19,7 +19,7 @@ import type { VmId } from '../../src/core/vm/ids.ts'
 
 const [web, other] = ['web-1', 'web-2'] as [VmId, VmId]
 
-/** Consoles whose run directory has room for one history, and not for two. */
+/** Consoles whose run directory has room for only one history. */
 async function stage(t: TestContext) {
   const folder = mkdtempSync('/run/full-test-')
   const store = new MemoryDescriptorStore()
@@ -37,26 +37,30 @@ async function stage(t: TestContext) {
   return { folder, store, consoles }
 }
 
-test('a full run directory is met when a console is made, and harms no other', { skip }, async (t) => {
-  const { folder, consoles } = await stage(t)
-  const guest = new TerminalGuest(await consoles.ensureMaster(web))
-  atEnd(t, () => guest.close())
-  await assert.rejects(consoles.ensureMaster(other), (error) => {
-    assert.ok(error instanceof HostFault && error.code === 'console_unprotected')
-    assert.ok(hasErrno(error.cause, 'ENOSPC'))
-    return true
-  })
-  assert.deepEqual(await consoles.list(), [web])
-  assert.deepEqual(readdirSync(`${folder}/console`), [web])
-  // All of its history is there already.
-  await guest.say('x'.repeat(2 * limits.consoleHistoryBytes))
-  await until(
-    () => consoles.session(web)?.output.end,
-    (end) => end === 2 * limits.consoleHistoryBytes,
-  )
-})
+test(
+  'a full run directory is reported when a console is made, and harms no other console',
+  { skip },
+  async (t) => {
+    const { folder, consoles } = await stage(t)
+    const guest = new TerminalGuest(await consoles.ensureMaster(web))
+    atEnd(t, () => guest.close())
+    await assert.rejects(consoles.ensureMaster(other), (error) => {
+      assert.ok(error instanceof HostFault && error.code === 'console_unprotected')
+      assert.ok(hasErrno(error.cause, 'ENOSPC'))
+      return true
+    })
+    assert.deepEqual(await consoles.list(), [web])
+    assert.deepEqual(readdirSync(`${folder}/console`), [web])
+    // All of its history is there already.
+    await guest.say('x'.repeat(2 * limits.consoleHistoryBytes))
+    await until(
+      () => consoles.session(web)?.output.end,
+      (end) => end === 2 * limits.consoleHistoryBytes,
+    )
+  },
+)
 
-test('a running VM whose history finds no room is adopted all the same', { skip }, async (t) => {
+test('a running VM whose history finds no room is adopted nevertheless', { skip }, async (t) => {
   const { folder, store, consoles } = await stage(t)
   const master = openMaster()
   await store.store(consoleName(web), master)

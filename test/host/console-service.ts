@@ -16,7 +16,7 @@ const SOCKET = '/run/vmhostd-console-test.sock'
 const RUN_DIRECTORY = '/run/vmhostd-console-test'
 const STORE_MAX = 8
 
-/** How the unit of a daemon may be set up; the whole of what consoles need unless told otherwise. */
+/** Set-up of a daemon's unit. By default the unit has all that consoles need. */
 export type Setting = Partial<
   Record<'Type' | 'NotifyAccess' | 'FileDescriptorStoreMax' | 'FileDescriptorStorePreserve', string>
 >
@@ -24,20 +24,20 @@ export type Setting = Partial<
 export const systemctl = async (...words: string[]): Promise<string> =>
   (await run(['systemctl', ...words], { timeoutMs: 60_000 })).stdout.trim()
 
-/** The console agent as a service on this host, and what an operator does to it. */
+/** The console agent as a service on this host, and the actions of an operator on it. */
 export class ConsoleService {
   readonly name = NAME
 
   #installed = ''
 
-  /** Starts the service set up like that; does no more than start it where it is already. */
+  /** Starts the service with that set-up; if it has that set-up already, only starts it. */
   async install(setting: Setting, enabled: boolean): Promise<void> {
     const wanted = JSON.stringify([setting, enabled])
     if (this.#installed !== '' && this.#installed !== wanted) await this.remove()
     if (this.#installed !== wanted) await this.#write(setting, enabled)
     this.#installed = wanted
     await systemctl('start', NAME)
-    // A service that cannot tell systemd when it is ready.
+    // A service that cannot notify systemd when it is ready.
     if (setting.Type !== undefined)
       await until(
         () => existsSync(SOCKET),
@@ -73,7 +73,7 @@ export class ConsoleService {
     await systemctl('daemon-reload')
   }
 
-  /** Ends the service for good, and its store with it. */
+  /** Ends the service for good, together with its store. */
   async remove(): Promise<void> {
     this.#installed = ''
     await systemctl('stop', NAME)
@@ -89,7 +89,7 @@ export class ConsoleService {
     return systemctl('show', '--value', `--property=${name}`, NAME)
   }
 
-  /** Kills the daemon and waits for systemd's next one. */
+  /** Kills the daemon and waits until systemd has started the next one. */
   async crash(): Promise<void> {
     await systemctl('kill', '--signal=KILL', NAME)
     await systemctl('restart', NAME)

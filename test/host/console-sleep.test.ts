@@ -18,7 +18,7 @@ const { id, ipv4 } = one
 const life = sleeperOfTests(one)
 const RUNNER = 'console-runner'
 const ROUNDS = 3
-/** Counts for ever, as fast as the guest's shell can, and leaves that to read what is typed. */
+/** Counts endlessly, as fast as the guest's shell can, and leaves the shell free to read input. */
 const COUNT = '(i=0; while :; do i=$((i+1)); echo "line $i."; done) &'
 
 const storedMasters = async (): Promise<number> =>
@@ -29,7 +29,7 @@ class Counter {
   counted = 0
   /** The prompt of the shell stands among the first lines. */
   isStrict = false
-  /** Lines that are no numbers in turn, and the last piece of one. */
+  /** Lines that are not the next number, and the last unfinished one. */
   readonly others: string[] = []
   rest = ''
   readonly follower = new Follower(id, (text) => {
@@ -50,7 +50,7 @@ class Counter {
   }
 }
 
-test('a viewer that stays over sleeps and wakes loses and doubles no byte', async () => {
+test('a viewer that stays through sleeps and wakes loses and doubles no byte', async () => {
   const counter = new Counter()
   const { follower, others } = counter
   const following = follower.follow()
@@ -69,7 +69,7 @@ test('a viewer that stays over sleeps and wakes loses and doubles no byte', asyn
   assert.deepEqual(others, [])
   assert.equal(follower.lostBytes, 0)
   assert.equal(follower.lives, 1, 'the viewer had to come back')
-  // Typed while it sleeps: the guest gets it when it is woken.
+  // Typed while the VM sleeps: the guest gets it when it is woken.
   await asleep(id)
   follower.type('\rkill $!; echo no-""more\r')
   await exchange(ipv4)
@@ -81,7 +81,7 @@ test('a viewer that stays over sleeps and wakes loses and doubles no byte', asyn
   await life.assertSame()
 })
 
-test('after a restart the counts are equal with a VM that runs and one that sleeps', async () => {
+test('after a restart the counts are right with a VM that runs and one that sleeps', async () => {
   await mutate('PUT', `/v1/vms/${RUNNER}`, guestRequest())
   await settled(RUNNER, 'running')
   await asleep(id)
@@ -100,11 +100,11 @@ test('after a restart the counts are equal with a VM that runs and one that slee
   await life.assertSame()
 })
 
-test('what a console said last can be read until the next start of its VM, over a restart too', async () => {
+test('the last output of a console can be read until the next start of its VM, even after a restart', async () => {
   await until('the guest is up', async () =>
     (await sh('vmhostd', 'console', RUNNER)).includes('demo guest ready') ? true : undefined,
   )
-  // Its shell loses what comes before its first prompt.
+  // Its shell loses input that comes before its first prompt.
   await typeInto(RUNNER, 'true')
   await typeInto(RUNNER, 'echo the-""evidence')
   await setPower(RUNNER, 'stopped')

@@ -10,7 +10,7 @@ import { hasRoom } from './tty-room.ts'
 
 const VM = 'talker'
 const UNIT = `vmhost-${VM}`
-/** Counts for ever, as fast as the guest's shell can. */
+/** Counts endlessly, as fast as the guest's shell can. */
 const COUNT = 'i=0; while :; do i=$((i+1)); echo "line $i."; done'
 const KILLS = 5
 
@@ -18,7 +18,7 @@ let guestPid: string
 let following: Promise<void>
 /** Output after the last line end. */
 let rest = ''
-/** Lines so far that are no numbers in turn. */
+/** Lines so far that are not the next number. */
 const others: string[] = []
 let counted = 0
 const follower = new Follower(VM, (text) => {
@@ -41,7 +41,7 @@ before(async () => {
   )
   follower.type(`${COUNT}\r`)
   await goesOn()
-  // The boot, and the echo of what was typed.
+  // The boot, and the echo of the typed input.
   others.length = 0
 })
 
@@ -57,7 +57,7 @@ async function goesOn(lines = 500): Promise<void> {
   await until('the guest goes on counting', async () => (counted >= target ? true : undefined))
 }
 
-/** The guest is the same, it goes on, and its whole story has come, each line once. */
+/** Checks that the guest is the same, that it continues, and that its whole output has come, each line once. */
 async function assertWhole(): Promise<void> {
   await ready()
   await goesOn()
@@ -76,14 +76,14 @@ async function overAnotherLife(end: () => Promise<unknown>): Promise<void> {
 test('no byte is lost or doubled over a restart of the daemon', () =>
   overAnotherLife(() => sh('systemctl', 'restart', 'vmhostd')))
 
-test('no byte is lost or doubled when the daemon is killed, again and again', async () => {
+test('no byte is lost or doubled when the daemon is killed repeatedly', async () => {
   for (let kill = 0; kill < KILLS; kill += 1)
     await overAnotherLife(() => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd'))
 })
 
 test('no byte is lost or doubled over an upgrade of the package', () => overAnotherLife(upgradeDaemon))
 
-test('a guest waits with what the pty cannot hold while the daemon is stopped, and then goes on', () =>
+test('a guest waits with output that the pty cannot hold while the daemon is stopped, and then continues', () =>
   overAnotherLife(async () => {
     const terminal = await unitProperty(UNIT, 'TTYPath')
     await sh('systemctl', 'stop', 'vmhostd')

@@ -1,4 +1,6 @@
-/** A running VM whose console master systemd does not keep: it is named, and a stop and a start protect it again. */
+/**
+ * A running VM whose console master is not kept by systemd: the API names it, and a stop and a start protect it again.
+ */
 import assert from 'node:assert/strict'
 import { closeSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -42,7 +44,7 @@ after(async () => {
   closeController()
 })
 
-/** The daemon's descriptor of the master of a terminal (proc_pid_fdinfo(5)). */
+/** Finds the daemon's descriptor of the master of a terminal (proc_pid_fdinfo(5)). */
 function masterIn(pid: number, terminal: string): number {
   const number = terminal.replace('/dev/pts/', '')
   const isMaster = (fd: string): boolean =>
@@ -61,7 +63,10 @@ async function holdMaster(): Promise<number> {
   return held
 }
 
-/** Drops the master as one of the daemon's own processes might. The daemon stands still: it would store the master again. */
+/**
+ * Drops the master as one of the daemon's own processes could. The daemon is stopped meanwhile, because it would store
+ * the master again.
+ */
 async function dropFromStore(): Promise<void> {
   mkdirSync(DROP_IN, { recursive: true })
   writeFileSync(`${DROP_IN}/notify.conf`, '[Service]\nNotifyAccess=all\n')

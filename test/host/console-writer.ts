@@ -1,13 +1,13 @@
 /**
- * A guest that says numbered lines as fast as its terminal takes them: `node console-writer.ts PATH`. It is told on its
- * standard input how many bytes it may have said by then, a number a line; at the end of that it ends, at the last one.
+ * A guest that writes numbered lines as fast as its terminal takes them: `node console-writer.ts PATH`. Each line of
+ * its standard input is a number: how many bytes in total it may have written by then. It ends with its input.
  */
 import { openSync, writeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 
 const LINE_BYTES = 10
 
-/** What is said from one offset to another: lines of ten bytes, each its own number. */
+/** Returns the output from one offset to another: lines of ten bytes, each its own number. */
 export function saidBetween(from: number, to: number): string {
   const first = Math.floor(from / LINE_BYTES)
   const count = Math.ceil(to / LINE_BYTES) - first

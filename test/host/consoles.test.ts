@@ -21,7 +21,7 @@ const never = new AbortController().signal
 const service = new ConsoleService()
 after(() => skip === false && service.remove())
 
-/** The service with an empty store; it is one for all tests that want it set up alike. */
+/** Returns the service with an empty store. All tests with the same set-up share it. */
 async function serviceFor(t: TestContext, setting: Setting = {}, enabled = true): Promise<ConsoleService> {
   await service.install(setting, enabled)
   atEnd(t, async () => {
@@ -55,7 +55,7 @@ consolesContract(
   { skip },
 )
 
-/** A VM on a stored console: a unit that echoes what it reads. */
+/** Starts a VM on a stored console: a unit that echoes its input. */
 async function vmOn(t: TestContext): Promise<{ readonly pid: () => Promise<number> }> {
   const bus = new SystemdBus({ log: silentLog })
   const units = new SystemdUnits({ bus, log: silentLog, runDirectory: '/run/vmhostd-test' })
@@ -99,7 +99,7 @@ const ends: Record<string, (name: string) => Promise<unknown>> = {
 }
 
 for (const [end, happen] of Object.entries(ends)) {
-  test(`a VM lives through ${end} of the daemon, and its console goes on`, { skip }, async (t) => {
+  test(`a VM lives through ${end} of the daemon, and its console continues`, { skip }, async (t) => {
     await serviceFor(t)
     const vm = await vmOn(t)
     const before = await vm.pid()
@@ -171,7 +171,7 @@ for (const [why, setting, enabled, because, mend] of wrong) {
   })
 }
 
-test('a service that is set up right says so, and takes each console once', { skip }, async (t) => {
+test('a service with the right set-up says so, and takes each console once', { skip }, async (t) => {
   await serviceFor(t)
   assert.deepEqual(await service.ask('check'), { available: true })
   await service.consoles.ensureMaster(web)

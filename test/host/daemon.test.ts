@@ -1,4 +1,4 @@
-/** The installed daemon on a real host: what an operator does to it, and what a host does to it. */
+/** The installed daemon on a real host: the actions of an operator, and of the host. */
 import assert from 'node:assert/strict'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -22,7 +22,7 @@ const ADDRESS = '192.0.2.30'
 const POOL = '/var/lib/vmhostd/pool'
 const QEMU = '/usr/bin/qemu-system-x86_64'
 
-/** Runs over the whole file: whatever is done to the daemon, this guest must not notice. */
+/** Runs over the whole file: this guest must not notice anything that happens to the daemon. */
 let keeperPid: string
 let keeperSaid = ''
 
@@ -47,14 +47,14 @@ const ping = async (): Promise<true> => {
 const create = (id: string, options: Parameters<typeof guestRequest>[0] = {}): Promise<Vm> =>
   mutate('PUT', `/v1/vms/${id}`, guestRequest(options))
 
-/** Until a VM shows a fault of this code. */
+/** Waits until a VM shows a fault of this code. */
 const faulted = (id: string, code: string): Promise<Vm> =>
   until(`${id} shows ${code}`, async () => {
     const vm = await getVm(id)
     return vm.observed.fault?.code === code ? vm : undefined
   })
 
-/** The guest of the whole file runs on, as the same process, and the daemon has its console. */
+/** Checks that the guest of the whole file still runs as the same process, and that the daemon has its console. */
 async function assertKept(): Promise<void> {
   await ready()
   assert.equal(await mainPid(`vmhost-${KEEPER}`), keeperPid, 'the guest was restarted')
@@ -95,14 +95,14 @@ test('a re-execution of systemd stops no guest', async () => {
 
 test('an upgrade of the package restarts the daemon and stops no guest', () => restarted(upgradeDaemon))
 
-test('the executable tells its version and that it can use the descriptor store', async () => {
+test('the executable prints its version and that it can use the descriptor store', async () => {
   const text = await sh('vmhostd', 'version')
   assert.match(text, /^vmhostd \d+\.\d+\.\d+$/m)
   assert.match(text, /^node v26\./m)
   assert.match(text, /^descriptor_store=supported$/m)
 })
 
-test('an executable that cannot use the descriptor store says why, and its status tells', async () => {
+test('an executable that cannot use the descriptor store says why, and fails', async () => {
   const library = (await sh('sh', '-c', 'ldconfig -p | sed -n "s/.*libsystemd.so.0 .*=> //p"')).trim()
   const hidden = ['--mount', 'sh', '-c', `mount --bind /dev/null ${library} && vmhostd version`]
   await assert.rejects(sh('unshare', ...hidden), (error: Error & { code?: number; stdout?: string }) => {
@@ -126,7 +126,7 @@ test("the installed unit is set up as the daemon's check of the descriptor store
   assert.match(await unitProperty('vmhostd', 'WantedBy'), /\bvmhost\.slice\b/)
 })
 
-test('D-Bus may go and come back', async () => {
+test('D-Bus may disappear and come back', async () => {
   await sh('systemctl', 'stop', 'dbus.socket', 'dbus.service')
   try {
     await create('bus')
@@ -179,8 +179,8 @@ test('a deletion leaves nothing on the host', async () => {
   )
 })
 
-test('a guest whose kernel does not boot fails in words, and is tried again with back-off', async () => {
-  // What is compressed may be anything, so only the monitor finds that it is not a kernel.
+test('a guest whose kernel does not boot fails with a message, and is tried again with back-off', async () => {
+  // Compressed data can be anything, so only the monitor finds that it is not a kernel.
   await create('bootless', { image: { kernel: guestImage('initrd.cpio.gz') } })
   const { observed, generations } = await faulted('bootless', 'vm_exited')
   assert.equal(observed.state, 'failed')
@@ -192,7 +192,7 @@ test('a guest whose kernel does not boot fails in words, and is tried again with
   await remove('bootless')
 })
 
-test('a monitor that is not installed is a fault that heals when it is', async () => {
+test('a monitor that is not installed is a fault that ends when it is installed', async () => {
   renameSync(QEMU, `${QEMU}.away`)
   try {
     await create('monitorless')
@@ -205,7 +205,7 @@ test('a monitor that is not installed is a fault that heals when it is', async (
   await remove('monitorless')
 })
 
-test("a device name that is taken by someone else's device is a fault, and the device is left alone", async () => {
+test("a device name taken by someone else's device is a fault, and the device is left alone", async () => {
   await create('probe', { power: 'stopped' })
   await settled('probe', 'stopped')
   const last = Number(/last_user_id=(\d+)/.exec(await lastUserId())?.[1])
@@ -224,14 +224,14 @@ test("a device name that is taken by someone else's device is a fault, and the d
   await remove('named')
 })
 
-/** The user id that the newest VM was given, from its unit-to-be: the owner of its disk. */
+/** Returns the user id of the newest VM before its unit exists: the owner of its disk. */
 const lastUserId = async (): Promise<string> =>
   `last_user_id=${(await sh('stat', '-c', '%u', `${POOL}/disks/probe/disk.raw`)).trim()}`
 
-test('a pool that is read-only is a fault that heals, and a stop does not wait for it', async () => {
+test('a read-only pool is a fault that ends with its cause, and a stop does not wait for it', async () => {
   await create('writer')
   await settled('writer', 'running')
-  // Guests have their disks open, so the file system itself cannot turn; a mount over it can.
+  // Guests have their disks open, so the file system itself cannot become read-only; a mount over it can.
   await sh('mount', '--bind', POOL, POOL)
   await sh('mount', '--options', 'remount,bind,ro', POOL)
   try {
@@ -250,7 +250,7 @@ test('a pool that is read-only is a fault that heals, and a stop does not wait f
   await assertKept()
 })
 
-test('an image that is not what its digest says is a fault, and is never kept', async () => {
+test('an image that does not match its digest is a fault, and is never kept', async () => {
   const sha256 = 'd'.repeat(64)
   await create('liar', { image: { kernel: { ...guestImage('vmlinuz'), sha256 } } })
   const { observed } = await faulted('liar', 'image_integrity_failed')
@@ -280,7 +280,7 @@ test('a VM is stopped during its start, and deleted during its start', async () 
   assert.equal(await mainPid('vmhost-hasty'), '0')
 })
 
-test('the daemon killed at any moment of a creation finds its way after the restart', async () => {
+test('a daemon killed at any moment of a creation completes it after the restart', async () => {
   const moments = Array.from({ length: 8 }, (_, index) => index * 40)
   for (const [index, ms] of moments.entries()) {
     const id = `reborn-${index}`
@@ -292,7 +292,7 @@ test('the daemon killed at any moment of a creation finds its way after the rest
   }
 })
 
-test('a second daemon on the same state directory refuses to start, in words', async () => {
+test('a second daemon on the same state directory refuses to start, with a message', async () => {
   const config = '/tmp/second.toml'
   const text = readFileSync('/etc/vmhostd/config.toml', 'utf8')
   writeFileSync(config, text.replace('#port = 9000', 'port = 9002'))

@@ -1,4 +1,6 @@
-/** Sends numbered datagrams, about one a millisecond. Arguments: the address, the port, and how many. */
+/**
+ * Sends numbered datagrams, about one per millisecond. Arguments: the address, the port, and the number of datagrams.
+ */
 import { createSocket } from 'node:dgram'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'

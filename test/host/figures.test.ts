@@ -38,7 +38,7 @@ figuresContract(
   'figures of this host',
   async (t) => {
     const pool = await poolOn('xfs', t)
-    // What is on a link that is down is the host's all the same.
+    // An address on a link that is down still belongs to the host.
     await ip('link', 'add', 'down0', 'type', 'veth', 'peer', 'name', 'down1')
     atEnd(t, () => ip('link', 'del', 'down0'))
     return {
@@ -57,7 +57,7 @@ figuresContract(
 )
 
 test(
-  'what the host relies on counts among its addresses: routers, resolvers, broadcast',
+  'addresses that the host relies on count as its own: routers, resolvers, broadcast',
   { skip },
   async (t) => {
     await ip('link', 'add', 'up0', 'type', 'veth', 'peer', 'name', 'up1')
@@ -115,15 +115,19 @@ test("the pool's sizes are those of its own file system", { skip }, async (t) =>
   assert.ok(availableMib - after.availableMib >= 60, `${availableMib - after.availableMib} MiB less`)
 })
 
-test('a directory in the place of the pool, whole but for its mark, has no sizes', { skip }, async (t) => {
-  const pool = await poolOn('xfs', t)
-  const { figures } = await figuresOn(pool, t)
-  await pool.unmount()
-  for (const name of ['images', 'disks', 'tmp']) await run(['mkdir', '-p', join(pool.directory, name)])
-  assert.match(await faultOf(figures.pool()), /^measuring the storage pool: ENOENT/)
-  writeFileSync(join(pool.directory, 'vmhostd-pool.json'), '{"pool_id":"another","version":1}')
-  assert.match(await faultOf(figures.pool()), /the pool there is another/)
-})
+test(
+  "a directory in the place of the pool that lacks only the pool's mark has no sizes",
+  { skip },
+  async (t) => {
+    const pool = await poolOn('xfs', t)
+    const { figures } = await figuresOn(pool, t)
+    await pool.unmount()
+    for (const name of ['images', 'disks', 'tmp']) await run(['mkdir', '-p', join(pool.directory, name)])
+    assert.match(await faultOf(figures.pool()), /^measuring the storage pool: ENOENT/)
+    writeFileSync(join(pool.directory, 'vmhostd-pool.json'), '{"pool_id":"another","version":1}')
+    assert.match(await faultOf(figures.pool()), /the pool there is another/)
+  },
+)
 
 test(
   'a pool that lost one of its directories has no sizes: nothing could be stored in it',
@@ -151,7 +155,7 @@ test('a file system that shut itself down after an error has no sizes', { skip }
 })
 
 test(
-  'a file system that never answers is a fault in time, costs one thread, and heals',
+  'a file system that never answers is a fault in time, costs one thread, and recovers',
   { skip },
   async (t) => {
     const pool = await poolOn('xfs', t)
@@ -164,9 +168,9 @@ test(
       assert.match(first, /no answer for 0\.1 s/)
       for (const fault of others)
         assert.match(fault, /no answer for 0\.1 s|an earlier call still has no answer/)
-      // It is known to hang, so nobody waits for it again.
+      // The pool is known to hang, so no call waits for it again.
       assert.match(await faultOf(figures.images()), /an earlier call still has no answer/)
-      // Node has four threads for files; were they all taken, this would wait for ever.
+      // Node has four threads for files; if all were taken, this would wait without end.
       assert.equal((await figures.machine()).monitor.program, 'qemu-system-x86_64')
       assert.ok((await figures.memory()).totalMib > 0)
     } finally {
@@ -177,7 +181,7 @@ test(
   },
 )
 
-test('the version of the monitor is asked for again when its program was replaced', { skip }, async (t) => {
+test('the version of the monitor is read again when its program was replaced', { skip }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monitor-'))
   atEnd(t, () => rmSync(folder, { recursive: true }))
   const program = join(folder, 'qemu-test')

@@ -1,4 +1,4 @@
-/** Cuts a driver off in the midst of its work with files, as the end of its process would. */
+/** Cuts a driver off in the middle of its work with files, as the end of its process would. */
 import * as fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { freePoolGate, poolGate } from '../../src/host/pool/pool-files.ts'
@@ -22,7 +22,7 @@ const HANDLE_NAMES = ['chmod', 'chown', 'read', 'stat', 'sync', 'writeFile'] as 
 type Call = (...args: unknown[]) => Promise<unknown>
 type Calls = Record<string, Call>
 
-/** The work that is counted now, if any. */
+/** The work whose calls are counted now, if any. */
 let work: { readonly mayGoOn: () => boolean; readonly made: Promise<unknown>[] } | undefined
 
 let beforeRead = (): void => {}
@@ -49,8 +49,8 @@ function patch(object: Calls, names: readonly string[]): void {
 }
 
 /**
- * Begins a work of which the first `passes` calls are made; later ones never answer and do nothing. True where it came to
- * its end, false where it was cut off.
+ * Starts work of which the first `passes` calls run; later ones never answer and do nothing. Returns true if the work
+ * came to its end, and false if it was cut off.
  */
 export async function cutOffAfter(passes: number, begin: () => Promise<unknown>): Promise<boolean> {
   const cutOff = Promise.withResolvers<false>()
@@ -64,7 +64,7 @@ export async function cutOffAfter(passes: number, begin: () => Promise<unknown>)
   work = { mayGoOn, made }
   try {
     const ended = await Promise.race([begin().then(() => true), cutOff.promise])
-    // Calls that were made come to their end in the kernel, whoever asked for them.
+    // Calls that were made finish in the kernel, even when their caller is gone.
     if (!ended) await Promise.all((await Promise.allSettled(made)).map(closeHandle))
     return ended
   } finally {
@@ -74,7 +74,7 @@ export async function cutOffAfter(passes: number, begin: () => Promise<unknown>)
   }
 }
 
-/** The end of a process closes its files. */
+/** Closes files, as the end of the process does. */
 async function closeHandle(settled: PromiseSettledResult<unknown>): Promise<void> {
   if (settled.status === 'rejected') return
   const { value } = settled
@@ -82,7 +82,7 @@ async function closeHandle(settled: PromiseSettledResult<unknown>): Promise<void
     await (value as fs.promises.FileHandle).close()
 }
 
-/** Does something just before a file handle is read for the first time from now on. Answers whether it was done. */
+/** Runs `act` once, just before the next read of a file handle. The returned function says whether it ran. */
 export function atFirstRead(act: () => void): () => boolean {
   let isDone = false
   beforeRead = () => {

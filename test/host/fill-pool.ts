@@ -4,12 +4,12 @@ import { run } from '../../src/host/exec/exec.ts'
 
 const BLOCK_BYTES = 4096
 
-/** Takes every free block of a file system, and answers with the way to give them back. */
+/** Takes every free block of a file system. Returns a function that frees them. */
 export async function fillPool(mountPoint: string): Promise<() => Promise<void>> {
   const ballast = join(mountPoint, 'ballast')
   const { bavail, bsize } = await statfs(mountPoint)
   let offset = 0
-  // What is free cannot be had in one piece: some of it describes where the rest is.
+  // The free space cannot be taken in one piece: some of it describes where the rest is.
   for (let bytes = bavail * bsize; bytes >= BLOCK_BYTES;) {
     const { code } = await run(['fallocate', `--offset=${offset}`, `--length=${bytes}`, ballast], {
       okCodes: [0, 1],

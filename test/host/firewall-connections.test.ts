@@ -1,4 +1,4 @@
-/** What the kernel remembers of guests' connections: it ends with a guest's address, and has a bound for each guest. */
+/** Entries for guests' connections in the kernel: they end with a guest's address, and each guest has a bound. */
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -24,7 +24,7 @@ const host = new Place()
 const CONNECTIONS = 40
 const bounded = { ...closed, connectionsMax: CONNECTIONS }
 
-/** Another VM, which gets the addresses of the first and lets nobody in. */
+/** Another VM, which gets the addresses of the first and accepts no inbound connections. */
 const nextSpec = {
   ...otherSpec,
   ipv4Address: families[0].guest,
@@ -62,7 +62,7 @@ for (const { guest, world } of families) {
 }
 
 test(
-  'a guest that gets another address leaves its connections behind, and no others',
+  'a guest that gets another address loses its connections, and no other guest does',
   { skip },
   async (t) => {
     const all = await stage(t)
@@ -86,7 +86,7 @@ test(
 )
 
 test(
-  'a guest at its bound of connections opens no more, and others connect as before',
+  'a guest at its bound of connections opens no further ones, and others connect as before',
   { skip },
   async (t) => {
     const all = await stage(t, bounded, [tapSpec, otherSpec])
@@ -111,17 +111,21 @@ test(
   },
 )
 
-test('others at the bound of connections to a guest keep it from nothing of its own', { skip }, async (t) => {
-  const all = await stage(t, bounded, [tapSpec, otherSpec])
-  const [first = assert.fail(), second = assert.fail()] = all.guests
-  for (const place of [all.world, first, second]) await listenOn(t, place, 7777)
-  for (const { guest, neighbour, world } of families) {
-    const to = { host: guest, port: 7777, localAddress: world }
-    const many = await openMany(t, all.world, { ...to, count: 2 * CONNECTIONS })
-    assert.equal(many.open, CONNECTIONS)
-    assert.equal(await canConnect(first, world, 7777, guest), true, 'the guest')
-    assert.equal(await canConnect(all.world, neighbour, 7777, world), true, 'others to another guest')
-    await many.end()
-    await until(() => canConnect(all.world, guest, 7777, world), Boolean)
-  }
-})
+test(
+  "other hosts at the bound of connections to a guest do not restrict the guest's own",
+  { skip },
+  async (t) => {
+    const all = await stage(t, bounded, [tapSpec, otherSpec])
+    const [first = assert.fail(), second = assert.fail()] = all.guests
+    for (const place of [all.world, first, second]) await listenOn(t, place, 7777)
+    for (const { guest, neighbour, world } of families) {
+      const to = { host: guest, port: 7777, localAddress: world }
+      const many = await openMany(t, all.world, { ...to, count: 2 * CONNECTIONS })
+      assert.equal(many.open, CONNECTIONS)
+      assert.equal(await canConnect(first, world, 7777, guest), true, 'the guest')
+      assert.equal(await canConnect(all.world, neighbour, 7777, world), true, 'others to another guest')
+      await many.end()
+      await until(() => canConnect(all.world, guest, 7777, world), Boolean)
+    }
+  },
+)

@@ -1,4 +1,7 @@
-/** Where a guest's packets may go: what no guest reaches, whatever other tables and routes the host has. */
+/**
+ * Allowed destinations of a guest's packets: the addresses that no guest reaches, with any other tables and routes on
+ * the host.
+ */
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -10,7 +13,7 @@ const host = new Place()
 const [ipv4, ipv6] = families
 const masqueraded = { ...closed, masquerade: ['ipv4', 'ipv6'] } as const
 
-/** Where clouds answer with metadata, and what else is there for one link alone. */
+/** Metadata addresses of clouds, and other addresses that are valid on one link alone. */
 const metadata = {
   [ipv4.world]: [
     '169.254.169.254',

@@ -23,14 +23,14 @@ import { Place } from './network-stage.ts'
 
 const host = new Place()
 const worlds = families.map(({ world }) => world)
-/** The world's addresses that no rule names. */
+/** Addresses of the world that no rule names. */
 const elsewhere = ['203.0.113.3', '2001:db8:ffff::3'] as const
 
 const open = (...inbound: readonly InboundRule[]): TapSpec => ({ ...tapSpec, inbound })
 const port = (first: number, last = first) => ({ first, last })
 const networkOf = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
 
-/** What is sent to the guest is dropped, and counted for it. */
+/** Checks that a packet to the guest is dropped, and counted for it. */
 async function isRefused(
   { firewall }: Stage,
   send: () => Promise<void>,
@@ -80,13 +80,13 @@ test('several ports from several sources of one family are each judged by both',
       assert.equal(await canConnect(all.world, guest, listening, world), true)
     await isRefused(all, () => knock(all.world, { host: guest, port: 23, localAddress: world }))
   }
-  // Of the other family the whole network may.
+  // In the other family the whole network may open them.
   const [ipv4, ipv6] = families
   await isRefused(all, () => knock(all.world, { host: ipv4.guest, port: 22, localAddress: elsewhere[0] }))
   assert.equal(await canConnect(all.world, ipv6.guest, 22, elsewhere[1]), true)
 })
 
-test('a UDP port passes, and neither another one nor the same one of TCP', { skip }, async (t) => {
+test('a UDP port passes; another one and the same one of TCP do not', { skip }, async (t) => {
   const all = await stage(t, closed, [open({ protocol: 'udp', ports: [port(5353)] })])
   await listenOn(t, only(all), 5353, 'udp')
   for (const { guest, world: localAddress } of families) {
@@ -96,7 +96,7 @@ test('a UDP port passes, and neither another one nor the same one of TCP', { ski
   }
 })
 
-test('echoes pass where ICMP may, in the families of its sources', { skip }, async (t) => {
+test('echoes pass if ICMP is allowed, in the families of its sources', { skip }, async (t) => {
   const all = await stage(t, closed, [open({ protocol: 'icmp' })])
   const [ipv4, ipv6] = families
   for (const { guest, world } of families) {
@@ -108,7 +108,7 @@ test('echoes pass where ICMP may, in the families of its sources', { skip }, asy
   await isRefused(all, () => all.world.send(ipv4.guest, ipv4.world))
 })
 
-test('a guest without rules of its own is open or closed as the host says', { skip }, async (t) => {
+test("the host's setting decides for a guest without rules of its own", { skip }, async (t) => {
   const specs = [tapSpec, { ...otherSpec, inbound: [{ protocol: 'any' as const }] }]
   const all = await stage(t, { ...closed, inboundDefault: 'drop' }, specs)
   for (const { guest, neighbour, world } of families) {
@@ -126,7 +126,7 @@ test('an empty list closes a guest that would be open', { skip }, async (t) => {
 })
 
 test(
-  'a closed guest reaches the world, has its replies and errors, and is reached by the host',
+  'a closed guest reaches the world, gets its replies and errors, and is reached by the host',
   { skip },
   async (t) => {
     const all = await stage(t, { ...closed, inboundDefault: 'drop' }, [open()])
@@ -135,7 +135,7 @@ test(
     for (const { guest, world } of families) {
       assert.equal(await only(all).canPing(world, guest), true)
       assert.equal(await canConnect(only(all), world, 7777, guest), true)
-      // The world answers that the port is closed by an ICMP error.
+      // The world reports the closed port with an ICMP error.
       assert.equal(await ask(only(all), { host: world, port: 7778, localAddress: guest }), 'ECONNREFUSED')
       assert.equal(await host.canPing(guest), true)
       assert.equal(await canConnect(host, guest, 7777), true)
@@ -144,7 +144,7 @@ test(
   },
 )
 
-test('guests that reach one another obey the rules of the one that is called', { skip }, async (t) => {
+test('guests that reach one another obey the rules of the called guest', { skip }, async (t) => {
   const closedSpec = { ...otherSpec, inbound: [] }
   const all = await stage(t, { ...closed, guestToGuest: true }, [tapSpec, closedSpec])
   const [first = assert.fail(), second = assert.fail()] = all.guests
@@ -154,7 +154,7 @@ test('guests that reach one another obey the rules of the one that is called', {
   }
 })
 
-test('new rules hold for what is opened from then on, and what is open goes on', { skip }, async (t) => {
+test('new rules apply to connections opened from then on, and open ones continue', { skip }, async (t) => {
   const all = await stage(t, closed, [open({ protocol: 'tcp', ports: [port(7777)] })])
   await listenOn(t, only(all), 7777)
   for (const { guest, world } of families) {
@@ -168,7 +168,7 @@ test('new rules hold for what is opened from then on, and what is open goes on',
   }
 })
 
-test('packets are counted for the guest that sent or should have had them', { skip }, async (t) => {
+test('packets are counted for the guest that sent them or was their destination', { skip }, async (t) => {
   const all = await stage(t, closed, [open(), { ...otherSpec, inbound: [] }])
   const [first = assert.fail(), second = assert.fail()] = all.guests
   const [{ guest, neighbour, world, stranger }] = families
@@ -186,7 +186,7 @@ test('packets are counted for the guest that sent or should have had them', { sk
     { spoofedPackets: 2, inboundPackets: 1 },
   ]
   await until(counted, (drops) => JSON.stringify(drops) === JSON.stringify(expected))
-  // Counting goes on where the table is written anew.
+  // Counting continues when the table is rewritten.
   await run(['nft', 'add', 'chain', 'inet', 'vmhostd', 'mine'])
   await all.firewall.ensureGuest(guestRuleOf(open()))
   assert.deepEqual(await counted(), expected)
@@ -195,7 +195,7 @@ test('packets are counted for the guest that sent or should have had them', { sk
 })
 
 test(
-  'a table that somebody took away is noticed, and mended with the rules of all guests',
+  'a table that somebody removed is noticed, and restored with the rules of all guests',
   { skip },
   async (t) => {
     const rules = [open(), { ...otherSpec, inbound: [] }].map(guestRuleOf)

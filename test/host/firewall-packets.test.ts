@@ -13,14 +13,14 @@ import type { Guest } from './network-stage.ts'
 
 const host = new Place()
 
-/** Packets that were dropped where the rule says so. */
+/** Returns the number of packets that the rule with this comment dropped. */
 async function dropped(comment: string): Promise<number> {
   const listing = (await run(['nft', 'list', 'table', 'inet', 'vmhostd'])).stdout
   const line = listing.split('\n').find((text) => text.includes(`comment "${comment}"`))
   return Number(/packets (\d+)/.exec(line ?? '')?.[1] ?? assert.fail(`no rule "${comment}"`))
 }
 
-test('a guest reaches the world and the world, and the host, reach the guest', { skip }, async (t) => {
+test('a guest reaches the world, and the world and the host reach the guest', { skip }, async (t) => {
   const all = await stage(t)
   for (const { guest, world } of families) {
     assert.equal(await only(all).canPing(world, guest), true, `guest to ${world}`)
@@ -44,7 +44,7 @@ test('nothing leaves a guest under an address that is not its own', { skip }, as
         (packets) => packets > before,
       )
     }
-    // On the same wire, and so behind what was made up.
+    // Sent on the same wire after the forged packets.
     assert.equal(await guest.canPing(world, own), true)
   }
   const heard = await all.world.heard()
@@ -71,7 +71,7 @@ test('a guest that the firewall does not know sends nothing', { skip }, async (t
   for (const { guest, world } of families) await until(() => only(all).canPing(world, guest), Boolean)
 })
 
-/** What the guest sends is dropped for its hardware address, and the world hears nothing of it. */
+/** Checks that a guest's packets are dropped for its hardware address, and that the world receives none of them. */
 async function assertSilenced(all: Stage): Promise<void> {
   await all.world.listen()
   for (const { guest, world } of families) {
@@ -104,7 +104,7 @@ test('guests do not reach one another', { skip }, async (t) => {
   }
 })
 
-test('guests reach one another where the operator lets them', { skip }, async (t) => {
+test('guests reach one another if the operator allows it', { skip }, async (t) => {
   const all = await stage(t, { ...closed, guestToGuest: true }, [tapSpec, otherSpec])
   for (const { guest, neighbour } of families) assert.equal(await only(all).canPing(neighbour, guest), true)
 })
@@ -132,7 +132,7 @@ test(
   },
 )
 
-test('answers of a guest to the host come through', { skip }, async (t) => {
+test('answers of a guest to the host pass', { skip }, async (t) => {
   const all = await stage(t)
   await listenOn(t, only(all), 7777)
   for (const { guest } of families) assert.equal(await canConnect(host, guest, 7777), true)
@@ -149,7 +149,7 @@ test('a guest reaches the services that the operator offers, at its gateway', { 
 })
 
 test(
-  'guests take the address of the host on their way out, in the families that the operator names',
+  'outgoing guest traffic gets the address of the host, in the families that the operator names',
   { skip },
   async (t) => {
     const all = await stage(t, { ...closed, masquerade: ['ipv4'] })
@@ -201,7 +201,7 @@ test('while the table is replaced no honest packet is lost and no other passes',
   let replacements = 0
   while (!flow.over) {
     replacements++
-    // With a transaction of somebody else before it the whole table is looked at; with an alteration, written.
+    // After a transaction of somebody else the whole table is inspected; after an alteration, it is written.
     if (replacements % 2 === 0) await run(['nft', 'add', 'chain', 'inet', 'vmhostd', 'mine'])
     await all.firewall.ensureGuest({
       ...guestRuleOf(otherSpec),

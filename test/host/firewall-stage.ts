@@ -22,7 +22,7 @@ export const closed: FirewallPolicy = {
   connectionsMax: 1000,
 }
 
-/** Where a daemon leaves its record of the table: in the mount namespace of the test file. */
+/** Path of the daemon's record of the table: in the mount namespace of the test file. */
 export const recordFile = '/run/netns/.firewall.json'
 
 export const families = [
@@ -66,7 +66,7 @@ export async function stage(
   const guests: Guest[] = []
   for (const spec of specs) {
     await taps.ensure(spec)
-    // The second lock against made-up sources; here the first is tried.
+    // The second barrier against forged sources; here the first is tested.
     writeFileSync(`/proc/sys/net/ipv4/conf/${spec.device}/rp_filter`, '0')
     guests.push(await makeGuest(t, spec))
   }
@@ -75,7 +75,7 @@ export async function stage(
 
 export const only = ({ guests }: Stage): Guest => guests[0] ?? assert.fail('no guest')
 
-/** A TCP or UDP port of a place that answers what it is sent, until the test ends. */
+/** Opens a TCP or UDP port in a place that echoes its input, until the test ends. */
 export async function listenOn(
   t: TestContext,
   place: Place,
@@ -93,7 +93,7 @@ export async function listenOn(
   )
 }
 
-/** A connection between places, of which a line can be sent and comes back. */
+/** Opens a connection between places; a line that is sent over it comes back. */
 export async function openConnection(
   t: TestContext,
   place: Place,
@@ -104,7 +104,7 @@ export async function openConnection(
   return (await converse(t, place, script)).say
 }
 
-/** A flow of datagrams from one port to another, of which a line can be sent and comes back, or is lost. */
+/** Opens a flow of datagrams from one port to another; a line that is sent comes back, or is lost. */
 export async function openFlow(
   t: TestContext,
   place: Place,
@@ -117,7 +117,10 @@ export async function openFlow(
   return converse(t, place, script)
 }
 
-/** Tries to open connections at the same time, and holds them until the test ends. Gives how many are open, and what ends them. */
+/**
+ * Tries to open connections at the same time, and holds them until the test ends. Returns how many are open, and a
+ * function that ends them.
+ */
 export async function openMany(
   t: TestContext,
   place: Place,
@@ -135,7 +138,7 @@ export async function openMany(
 }
 
 type Conversation = {
-  /** Sends a line. Gives the line that answers it. */
+  /** Sends a line. Returns the line that answers it. */
   readonly say: (line: string) => Promise<string>
   /** Sends a line, and does not wait for an answer. */
   readonly tell: (line: string) => void
@@ -159,7 +162,7 @@ async function converse(t: TestContext, place: Place, script: string): Promise<C
 
 type Address = { readonly host: string; readonly port: number; readonly localAddress?: string }
 
-/** Whether a place can connect; an answer is waited for a second. */
+/** Whether a place can connect; waits a second for an answer. */
 export async function canConnect(
   place: Place,
   to: string,
@@ -183,7 +186,7 @@ export async function knock(place: Place, target: Address, protocol: 'tcp' | 'ud
   await place.run(process.execPath, '-e', script)
 }
 
-/** One datagram and its answer: `answered`, or what the system said instead, e.g. `ECONNREFUSED`. */
+/** Sends one datagram and waits for its answer. Returns `answered`, or the error of the system, e.g. `ECONNREFUSED`. */
 export async function ask(place: Place, { host, port, localAddress }: Address): Promise<string> {
   const script = `const socket = require('node:dgram').createSocket('${host.includes(':') ? 'udp6' : 'udp4'}')
     const say = (text) => { console.log(text); process.exit() }

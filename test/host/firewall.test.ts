@@ -13,13 +13,13 @@ import { closed, recordFile } from './firewall-stage.ts'
 const policy = closed
 const nft = (...args: string[]) => run(['nft', ...args])
 
-/** Transactions that are no business of ours. */
+/** Makes transactions that do not touch our table. */
 async function touchOthers(): Promise<void> {
   await nft('add', 'table', 'inet', 'someone_else')
   await nft('delete', 'table', 'inet', 'someone_else')
 }
 
-/** Stands another program in for nft, in the mount namespace of this test file. */
+/** Replaces nft with another program, in the mount namespace of this test file. */
 async function replaceNft(program: string): Promise<() => Promise<void>> {
   const path = (await run(['which', 'nft'])).stdout.trim()
   await run(['mount', '--bind', program, path])
@@ -28,7 +28,7 @@ async function replaceNft(program: string): Promise<() => Promise<void>> {
   }
 }
 
-/** Stands a shell script in for nft, in which "$nft" is the real one. */
+/** Replaces nft with a shell script, in which "$nft" is the real one. */
 async function interceptNft(script: string): Promise<() => Promise<void>> {
   const real = '/run/netns/.nft'
   copyFileSync((await run(['which', 'nft'])).stdout.trim(), real)
@@ -120,7 +120,7 @@ const alterations: Record<string, string[]> = {
   'the table was put to sleep': ['add', 'table', 'inet', 'vmhostd', '{ flags dormant; }'],
 }
 for (const [what, command] of Object.entries(alterations)) {
-  test(`nft firewall: it is seen when ${what}`, { skip }, async (t) => {
+  test(`nft firewall: an alteration is noticed when ${what}`, { skip }, async (t) => {
     const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
     atEnd(t, async () => {
       firewall.close()
@@ -137,7 +137,7 @@ for (const [what, command] of Object.entries(alterations)) {
   })
 }
 
-test('nft firewall: a table that was altered and put right by hand is intact again', { skip }, async (t) => {
+test('nft firewall: a table that was altered and restored by hand is intact again', { skip }, async (t) => {
   const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
   atEnd(t, async () => {
     firewall.close()
@@ -170,7 +170,7 @@ for (const when of ['just before', 'just after']) {
 }
 
 test(
-  'nft firewall: the widest rules are taken, and the chains of a removed guest are gone',
+  'nft firewall: the widest rules are accepted, and the chains of a removed guest are gone',
   { skip },
   async (t) => {
     const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
@@ -251,7 +251,7 @@ test('nft firewall: after a change that nft refused the table is written as a wh
   }
 })
 
-test('nft firewall: a host without nft is told so', { skip }, async (t) => {
+test('nft firewall: a host without nft is reported', { skip }, async (t) => {
   const firewall = new NftFirewall({ policy, guests: [], recordFile })
   const heal = await replaceNft('/etc/passwd')
   atEnd(t, async () => {

@@ -16,7 +16,7 @@ type Arp = {
   readonly target: string
 }
 
-/** RFC 826, sent to everybody. */
+/** ARP request (RFC 826), sent to everybody. */
 export function arp({ operation, mac, sender, target }: Arp): Buffer {
   return Buffer.concat([
     macBytes('ff:ff:ff:ff:ff:ff'),
@@ -30,7 +30,7 @@ export function arp({ operation, mac, sender, target }: Arp): Buffer {
   ])
 }
 
-/** RFC 4861, 4.3: asks for the gateway's hardware address, with that of the sender. */
+/** Neighbour solicitation (RFC 4861, 4.3): asks for the gateway's hardware address, with that of the sender. */
 export function neighbourSolicitation(from: {
   readonly mac: string
   readonly source: string
@@ -66,7 +66,7 @@ export function neighbourSolicitation(from: {
   ])
 }
 
-/** RFC 1071. */
+/** Internet checksum (RFC 1071). */
 function checksum(bytes: Buffer): number {
   let sum = 0
   for (let at = 0; at < bytes.length; at += 2) sum += bytes.readUInt16BE(at)

@@ -1,4 +1,7 @@
-/** The installed daemon and a guest that writes while its pool is full: told, never ended, and well again by itself. */
+/**
+ * The installed daemon and a guest that writes while its pool is full: reported, never ended, and running again by
+ * itself.
+ */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { closeController, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
@@ -15,7 +18,7 @@ const ADDRESS = '192.0.2.60'
 before(installDaemon)
 after(closeController)
 
-/** Until the VM is told to stand still for its disk, for the so manieth time. */
+/** Waits until the VM is reported as paused for its disk, for the `attempt`th time. */
 const stalled = (attempt: number): Promise<Vm> =>
   until(`attempt ${attempt} to go on`, async () => {
     const vm = await getVm(ID)
@@ -23,7 +26,10 @@ const stalled = (attempt: number): Promise<Vm> =>
     return code === 'disk_io_error' && made >= attempt ? vm : undefined
   })
 
-/** A guest that has not run yet, and a pool that is full: it boots when it is told to run, and mounts its disk. */
+/**
+ * Creates a guest that has not run yet, and fills the pool. The guest boots when it is set to run, and then mounts its
+ * disk.
+ */
 async function unbootedOnFullPool(): Promise<() => Promise<void>> {
   const request = guestRequest({ power: 'paused', network: { ipv4_address: ADDRESS } })
   await mutate('PUT', `/v1/vms/${ID}`, request)
@@ -31,7 +37,7 @@ async function unbootedOnFullPool(): Promise<() => Promise<void>> {
   return fillPool(POOL)
 }
 
-test('a guest on a full pool stands still, is told so, is not ended, and goes on when there is room', async () => {
+test('a guest on a full pool pauses, is reported so, is not ended, and continues when there is room', async () => {
   const makeRoom = await unbootedOnFullPool()
   const pid = await mainPid(`vmhost-${ID}`)
   try {
@@ -57,7 +63,7 @@ test('a guest on a full pool stands still, is told so, is not ended, and goes on
   await remove(ID)
 })
 
-test('a guest that stands still is paused, stopped and deleted like any other', async () => {
+test('a guest that paused on a full pool is paused, stopped and deleted like any other', async () => {
   const makeRoom = await unbootedOnFullPool()
   try {
     await setPower(ID, 'running')

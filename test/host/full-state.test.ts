@@ -1,4 +1,6 @@
-/** The installed daemon while its records cannot be written: a full disk, or a database that another process has locked. */
+/**
+ * The installed daemon while its records cannot be written: a full disk, or a database that another process has locked.
+ */
 import assert from 'node:assert/strict'
 import { mkdirSync, rmSync } from 'node:fs'
 import { after, test } from 'node:test'
@@ -20,7 +22,10 @@ const CODE = 'state_unwritable'
 
 after(closeController)
 
-/** Gives the state directory a small file system of its own, with the pool on its own as before. Answers the way back. */
+/**
+ * Gives the state directory a small file system of its own; the pool stays in its place. Returns a function that undoes
+ * this.
+ */
 async function smallState(): Promise<() => Promise<void>> {
   await installDaemon()
   await sh('systemctl', 'stop', 'vmhostd')
@@ -51,14 +56,14 @@ async function smallState(): Promise<() => Promise<void>> {
 }
 
 type Obstacle = {
-  /** Once more, where the end of a daemon has made room. */
+  /** Applies the obstacle again after the end of a daemon freed some room. */
   readonly again: () => Promise<void>
   readonly clear: () => Promise<void>
 }
 
 async function fullState(): Promise<Obstacle> {
   const files: string[] = []
-  // The largest pieces first: what is left is less than SQLite needs for a page.
+  // The largest pieces first: the remaining room is less than SQLite needs for a page.
   const again = async (): Promise<void> => {
     for (const size of ['1M', '4k', '512']) {
       const file = `${STATE}/fill-${files.length}`
@@ -82,7 +87,7 @@ async function lockedDatabase(): Promise<Obstacle> {
   }
 }
 
-/** Each keeps the records from being written. */
+/** Obstacles that keep the records from being written. */
 const OBSTACLES = {
   'a full state directory': fullState,
   'a database that another process has locked': lockedDatabase,
@@ -96,7 +101,7 @@ async function refusesChanges(): Promise<void> {
   assert.deepEqual([vm.desired.power, vm.generations.desired, vm.observed.state], ['running', 1, 'running'])
 }
 
-/** The monitor of a VM is killed; the daemon starts it again. */
+/** Kills the monitor of a VM; the daemon starts it again. */
 async function startsAgain(id: string): Promise<void> {
   const pid = await mainPid(`vmhost-${id}`)
   await sh('kill', '-9', pid)
@@ -106,7 +111,7 @@ async function startsAgain(id: string): Promise<void> {
 }
 
 for (const [what, obstruct] of Object.entries(OBSTACLES)) {
-  test(`${what} ends nothing: reads, stops and wakes go on, over a restart of the daemon too`, async (t) => {
+  test(`${what} ends nothing: reads, stops and wakes work, even after a restart of the daemon`, async (t) => {
     const one = sleeper('sleeps', 91)
     const back = await smallState()
     atEnd(t, back)

@@ -1,4 +1,4 @@
-/** A guest whose file systems are frozen as for a snapshot: the one that it runs on, in its unit's sandbox. */
+/** A guest whose file systems are frozen as for a snapshot: its root disk, in its unit's sandbox. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { until } from '../contract/until.ts'
@@ -8,7 +8,7 @@ import type { SandboxStage } from './sandboxed-vm-stage.ts'
 
 const never = new AbortController().signal
 
-/** Frozen and thawed, and in between it lives and does not write. */
+/** Freezes and thaws; in between, the guest lives and does not write. */
 async function freezes({ monitor, ask }: SandboxStage): Promise<number> {
   const write = 'touch /root/$RANDOM </dev/null >/dev/null 2>&1 &'
   const beganAt = performance.now()
@@ -20,7 +20,7 @@ async function freezes({ monitor, ask }: SandboxStage): Promise<number> {
   return tookMs
 }
 
-test('a guest freezes the disk that it runs on, and after it was restored too', { skip }, async (t) => {
+test('a guest freezes the disk that it runs on, even after a restore', { skip }, async (t) => {
   const stage = await stageOf(t)
   const { monitor, savedStates, units, start, said, ask } = stage
   await start()

@@ -1,4 +1,4 @@
-/** That the daemon's own key, told by the seed disk, opens a shell in a real guest. */
+/** A login with the daemon's own key, which the seed disk carries, opens a shell in a real guest. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { closeController, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
@@ -33,7 +33,7 @@ after(async () => {
 
 type Login = { readonly client: Client; readonly hostKey: string }
 
-/** One try to log in. */
+/** Tries once to log in. */
 async function tryLogin(host: string, username: string, privateKey: string): Promise<Login> {
   const client = new Client()
   const { promise, resolve, reject } = Promise.withResolvers<Login>()
@@ -41,7 +41,7 @@ async function tryLogin(host: string, username: string, privateKey: string): Pro
   client
     .on('ready', () => resolve({ client, hostKey }))
     .on('error', (error) => {
-      // A polite end would wait for the answer of a guest that may be gone.
+      // A regular close would wait for the answer of a guest that may be gone.
       client.destroy()
       reject(error)
     })
@@ -55,17 +55,17 @@ async function tryLogin(host: string, username: string, privateKey: string): Pro
   return promise
 }
 
-/** Until the guest serves SSH. */
+/** Waits until the guest serves SSH. */
 const login = (host: string, username = 'root', key = daemonKey): Promise<Login> =>
   until(`${username} logs in to ${host}`, () => tryLogin(host, username, key))
 
 type Shell = {
   readonly channel: ClientChannel
-  /** Until it has printed a line that is this pattern. */
+  /** Waits until the guest has printed a line that matches this pattern. */
   readonly says: (line: RegExp) => Promise<unknown>
 }
 
-/** A shell on a pty of 132 columns and 43 rows. */
+/** Opens a shell on a pty of 132 columns and 43 rows. */
 async function openShell({ client }: Login): Promise<Shell> {
   const { promise, resolve, reject } = Promise.withResolvers<ClientChannel>()
   client.shell({ term: 'xterm', cols: 132, rows: 43 }, (error, channel) =>
@@ -96,7 +96,7 @@ test('the key opens a shell of root on a pty, whose size follows the window', as
   session.client.destroy()
 })
 
-test('the other user is let in by it too, over IPv6', async () => {
+test('the key also admits the other user, over IPv6', async () => {
   const session = await login(VMS['login-2'], 'guest')
   const { channel, says } = await openShell(session)
   channel.write('id -un; pwd\n')
@@ -105,14 +105,14 @@ test('the other user is let in by it too, over IPv6', async () => {
   session.client.destroy()
 })
 
-test('the keys of the user open the guest as before, and no other does', async () => {
+test('the keys of the user open the guest as before, and no other key does', async () => {
   const { client } = await login(VMS['login-1'], 'root', ownKey.private)
   client.destroy()
   const other = utils.generateKeyPairSync('ecdsa', { bits: 256 }).private
   await assert.rejects(tryLogin(VMS['login-1'], 'root', other), /authentication methods failed/)
 })
 
-test('a guest keeps its host key over a cut of its power, and another guest has another', async () => {
+test('a guest keeps its host key over a power cut, and another guest has another', async () => {
   const id = 'login-1'
   const [one, two] = [await login(VMS[id]), await login(VMS['login-2'])]
   one.client.destroy()

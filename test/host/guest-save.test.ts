@@ -26,7 +26,7 @@ const tap: TapSpec = {
 
 type Page = { readonly boot: string; readonly timeMs: number }
 
-/** The guest's page: which boot of it answers, and what time it is by its own clock. */
+/** Reads the guest's page: which boot of it answers, and the time on its own clock. */
 async function page(): Promise<Page | undefined> {
   try {
     const signal = AbortSignal.timeout(2000)
@@ -40,7 +40,7 @@ async function page(): Promise<Page | undefined> {
   }
 }
 
-/** The table is there from the first daemon of this host on, and lets nothing through to a guest without a rule. */
+/** The table exists from the first daemon of this host on, and blocks guests without a rule. */
 const policy = {
   guestToGuest: false,
   inboundDefault: 'accept',
@@ -67,7 +67,7 @@ async function saved({ monitor, savedStates, units }: SandboxStage): Promise<voi
 }
 
 test(
-  'a guest goes on from the pool in another unit, on its tap, and its clock is right',
+  'a guest continues from the pool in another unit, on its tap, and its clock is right',
   { skip },
   async (t) => {
     const stage = await networked(t)
@@ -81,7 +81,7 @@ test(
     const state = await savedStates.inspect(id, await monitor.installed())
     assert.ok(state.kind === 'present')
     t.diagnostic(`${state.sizeMib} of ${state.memoryMib} MiB were written`)
-    // Longer than a clock that is set in whole seconds can be wrong.
+    // Longer than the possible error of a clock that is set in whole seconds.
     const asleepMs = 5000
     await delay(asleepMs)
 
@@ -107,18 +107,22 @@ test(
   },
 )
 
-test('a guest in which nobody listens is not disturbed by the time, and not frozen', { skip }, async (t) => {
-  const { monitor, start, said, ask } = await stageOf(t)
-  await start()
-  await until(said, (text) => text.includes('demo guest ready'), BOOT_MS)
-  const kill = 'until kill $(pidof demo-agent) 2>/dev/null; do sleep 0.1; done'
-  // What it had started has the port too, for a moment.
-  const closed = "while ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q '/dev/vport'; do sleep 0.1; done"
-  assert.equal(await ask(`${kill}; ${closed}; echo gone`), 'gone')
-  for (const _ of [1, 2, 3]) monitor.tellTime(id)
-  const beganAt = performance.now()
-  assert.equal(await monitor.freezeFileSystems(id, never), 'none')
-  t.diagnostic(`that nobody would freeze it was known after ${(performance.now() - beganAt).toFixed(1)} ms`)
-  assert.equal((await monitor.inspect(id)).kind, 'running')
-  assert.equal(await ask('echo alive'), 'alive')
-})
+test(
+  'a guest without a listening agent is not disturbed by the time, and not frozen',
+  { skip },
+  async (t) => {
+    const { monitor, start, said, ask } = await stageOf(t)
+    await start()
+    await until(said, (text) => text.includes('demo guest ready'), BOOT_MS)
+    const kill = 'until kill $(pidof demo-agent) 2>/dev/null; do sleep 0.1; done'
+    // Its child processes hold the port too, for a moment.
+    const closed = "while ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q '/dev/vport'; do sleep 0.1; done"
+    assert.equal(await ask(`${kill}; ${closed}; echo gone`), 'gone')
+    for (const _ of [1, 2, 3]) monitor.tellTime(id)
+    const beganAt = performance.now()
+    assert.equal(await monitor.freezeFileSystems(id, never), 'none')
+    t.diagnostic(`that nobody would freeze it was known after ${(performance.now() - beganAt).toFixed(1)} ms`)
+    assert.equal((await monitor.inspect(id)).kind, 'running')
+    assert.equal(await ask('echo alive'), 'alive')
+  },
+)

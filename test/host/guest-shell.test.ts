@@ -37,13 +37,13 @@ after(async () => {
   closeController()
 })
 
-/** A viewer that asks for a shell. */
+/** Connects a viewer that asks for a shell. */
 const ask = (query = ''): TestViewer =>
   new TestViewer(
     new WebSocket(`wss://localhost:9000/v1/vms/${ID}/console?mode=ssh${query}`, controllerIdentity()),
   )
 
-/** A viewer that has a shell; the guest starts its server last. */
+/** Connects a viewer that has a shell; the guest starts its SSH server last. */
 const view = (query = ''): Promise<TestViewer> =>
   until('the guest gives a shell', async () => {
     const viewer = ask(query)
@@ -58,7 +58,7 @@ async function refusal(query = ''): Promise<{ readonly code: string; readonly de
   return JSON.parse(text)
 }
 
-/** How asking for a shell ended; undefined where it did not, and there is a shell, which is left again. */
+/** Asks for a shell, and returns how that ended; undefined if there is a shell, which is closed again. */
 async function endOfAsking(): Promise<string | undefined> {
   const viewer = ask()
   const end = await Promise.race([viewer.message(0).then(() => undefined), closeOf(viewer)])
@@ -79,7 +79,7 @@ async function run(command: string, query = ''): Promise<string> {
   return viewer.text
 }
 
-test('a shell has the size of its viewer, follows it, and its exit status is told', async () => {
+test('a shell has the size of its viewer, follows it, and its exit status is reported', async () => {
   const viewer = await view('&cols=120&rows=40')
   assert.deepEqual(viewer.texts, [{ attached: { mode: 'ssh' } }])
   viewer.type('id -un; stty size\n')
@@ -91,15 +91,15 @@ test('a shell has the size of its viewer, follows it, and its exit status is tol
   assert.equal(await closeOf(viewer), '1000 shell_ended: exit status 3')
 })
 
-test('another user of the guest is let in; one that is none is refused', async () => {
+test('another user of the guest is admitted; an unknown one is refused', async () => {
   assert.match(await run('id -un', '&user=guest'), /guest\r\n/)
   assert.match(await closeOf(ask('&user=nobody')), /^1011 ssh_key_refused: /)
 })
 
 test('a megabyte of output comes whole', async () => {
   const viewer = await view()
-  // Octal, so that the command that is typed and echoed has none of what is counted.
-  // The guest's server may give up what its terminal still holds when the shell exits, so that comes later.
+  // Octal, so that the command and its echo contain none of the counted characters. The guest's server may drop output
+  // that its terminal still holds when the shell exits, so the exit comes later.
   viewer.type('head -c 1000000 /dev/zero | tr "\\0" "\\045"; echo all of "it"\n')
   await viewer.shows('all of it\r\n')
   assert.equal(viewer.text.split('%').length - 1, 1_000_000)
@@ -109,7 +109,7 @@ test('a megabyte of output comes whole', async () => {
 test('a guest whose server is stopped refuses, and gives shells again when it is back', async () => {
   const viewer = await view()
   viewer.type(`${STOP_SERVER}\n`)
-  // Asked at once, it may be faster than the server's end.
+  // An immediate request may be faster than the server's end.
   await until('nothing listens', async () =>
     (await endOfAsking())?.startsWith('1011 ssh_refused: ') ? true : undefined,
   )
@@ -137,7 +137,7 @@ test('the stop of a VM ends its shells, and there are none while it is stopped',
   assert.equal((await refusal()).code, 'vm_not_running')
 })
 
-test('a VM that is made anew under the same id may have another host key', async () => {
+test('a VM that is created again under the same id may have another host key', async () => {
   await remove(ID)
   await createGuest()
   assert.match(await run('id -un'), /root\r\n/)

@@ -25,7 +25,10 @@ export async function holdTap(t: TestContext, { device, userId }: TapSpec): Prom
   return { pid: process_.pid, end }
 }
 
-/** The kernel tells of the state of a new device a while after the device, up to a second (linkwatch, net/core/link_watch.c). */
+/**
+ * The kernel reports the state of a new device some time after the device, up to a second (linkwatch,
+ * net/core/link_watch.c).
+ */
 export async function isSettled(device: string): Promise<void> {
   await until(
     async () => (await run(['ip', 'link', 'show', 'dev', device])).stdout,

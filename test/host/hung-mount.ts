@@ -5,13 +5,13 @@ import { run } from '../../src/host/exec/exec.ts'
 const DEVICE = '/dev/fuse'
 
 export type HungMount = {
-  /** Its server ends, and with it every call that hangs; the mount point is free again. */
+  /** Ends the server, and with it every call that hangs; the mount point is free again. */
   readonly end: () => Promise<void>
 }
 
 /**
- * Mounts a file system whose server never answers, as of a host that is gone: a FUSE connection (kernel:
- * filesystems/fuse.rst) whose other end is held open and not read. Whoever looks at it hangs.
+ * Mounts a file system whose server never answers, like that of a host that is gone: a FUSE connection (kernel:
+ * filesystems/fuse.rst) whose other end is held open and not read. Every access to it hangs.
  */
 export async function hangAt(mountPoint: string): Promise<HungMount> {
   if (!existsSync(DEVICE)) await run(['mknod', DEVICE, 'c', '10', '229'])

@@ -1,4 +1,4 @@
-/** A pool that hangs while the daemon works on it: every request is answered all the same, and other VMs stop. */
+/** A pool that hangs while the daemon works on it: every request is still answered, and other VMs can stop. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, rmdirSync } from 'node:fs'
@@ -19,11 +19,11 @@ import type { Answer } from '../../lab/inside/controller.ts'
 import type { HungMount } from './hung-mount.ts'
 
 const stage = snapshotStage()
-/** The same file system at another place, so that it can come back. */
+/** Mounts the same file system at another place, so that it can come back. */
 const KEPT = '/run/pool-kept'
-/** No request takes longer: it waits for no host. */
+/** Bound on every request, because none waits for the host. */
 const ANSWER_MS = 1000
-/** The rate at which the source of an image sends, and the store is sent parts: each takes longer than this test. */
+/** Rate of the image source and of sent parts: each transfer takes longer than this test. */
 const SLOW_BYTES = 64 * 1024
 const SLOW_MBIT = 4
 
@@ -45,7 +45,7 @@ after(async () => {
   rmdirSync(KEPT)
 })
 
-/** A source of the root image that sends it slowly, until it is told to send the rest. */
+/** A source of the root image that sends it slowly, until the test releases the rest. */
 async function slowSource(): Promise<{ readonly url: string; readonly finish: () => void }> {
   const content = readFileSync(`${GUEST_IMAGES}/rootfs.raw`)
   let isSlow = true
@@ -76,7 +76,7 @@ async function hangPool(): Promise<() => Promise<void>> {
   }
 }
 
-/** One request, which must be answered in time. */
+/** Sends one request, which must be answered in time. */
 async function answered(method: string, path: string, body?: unknown): Promise<Answer> {
   const late = Promise.withResolvers<never>()
   const timer = setTimeout(() => late.reject(new Error(`${method} ${path}: no answer in time`)), ANSWER_MS)
@@ -99,14 +99,14 @@ async function stops(id: string): Promise<void> {
   assert.equal(await mainPid(`vmhost-${id}`), '0')
 }
 
-/** What is read of the whole host is told, or that it cannot be looked at. */
+/** Checks that reads of the whole host are answered, or report that it cannot be inspected. */
 async function readsAnswer(): Promise<void> {
   for (const path of ['/v1/vms', '/v1/snapshots', '/v1/vms/first', '/v1/snapshots/kept', '/healthz'])
     assert.equal((await answered('GET', path)).status, 200, path)
   assert.equal((await answered('GET', '/readyz')).status, 200)
 }
 
-test('a pool that hangs under a snapshot, a fetch and deletions of both holds no request and no stop up', async (t) => {
+test('a pool that hangs under a snapshot, a fetch and deletions of both delays no request and no stop', async (t) => {
   await setUp()
   const source = await slowSource()
   for (const id of [...RUNNING, 'source', 'fetching', 'doomed']) atEnd(t, () => remove(id))

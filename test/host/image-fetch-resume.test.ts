@@ -21,7 +21,7 @@ const firstByteOf = (request: IncomingMessage): number =>
 
 type Asked = { readonly range: string | undefined; readonly ifRange: string | undefined }
 
-/** A source that knows ranges, and what it was asked. `answer` may take a request over. */
+/** A source that supports ranges, and the requests it got. `answer` may take a request over. */
 function ranged(
   answer: (from: number, response: ServerResponse, count: number) => boolean = () => false,
   fields: Record<string, string> = { etag: ETAG },
@@ -42,7 +42,7 @@ function ranged(
 }
 
 test(
-  'a source that breaks off again and again is asked for the rest, and for nothing twice',
+  'a source that breaks off repeatedly is asked for the rest, and for nothing twice',
   { skip },
   async (t) => {
     const { pool, stored, temporaries } = await stageOf(t)
@@ -56,7 +56,7 @@ test(
   },
 )
 
-test('a date names the object where no tag does, unless it is too fresh', { skip }, async (t) => {
+test('a date identifies the object if there is no tag, unless it is too fresh', { skip }, async (t) => {
   for (const [date, ifRange] of [
     ['Tue, 01 Jan 2030 00:00:01 GMT', 'Tue, 01 Jan 2030 00:00:00 GMT'],
     ['Tue, 01 Jan 2030 00:00:00 GMT', undefined],
@@ -99,7 +99,7 @@ test('a source is not asked again before the time that it names', { skip }, asyn
 })
 
 test(
-  'after so many tries without a byte the fetch has failed, and nothing of it stays',
+  'after the bound of tries without a byte the fetch has failed, and nothing of it stays',
   { skip },
   async (t) => {
     const { pool, temporaries, images } = await stageOf(t)
@@ -116,12 +116,12 @@ test(
 )
 
 test(
-  'an object that changed meanwhile, or a source without ranges, is taken from its start once',
+  'an object that changed meanwhile, or a source without ranges, is fetched from its start once',
   { skip },
   async (t) => {
     const whole: RequestListener = (_request, response) => response.end(content)
     const changed: RequestListener = (request, response) => {
-      // As stores do that do not know If-Range.
+      // Stores that do not know If-Range behave like this.
       if (firstByteOf(request) > 0)
         response.writeHead(206, { etag: '"v2"', 'content-range': `bytes 50000-50099/100` }).end()
       else response.setHeader('etag', '"v2"').end(content)
@@ -141,7 +141,7 @@ test(
         if (count > 1) then(request, response)
         else {
           response.writeHead(200, { etag: ETAG, 'content-length': content.length })
-          // Of another object, which must not come into this one.
+          // Content of another object, which must not get into this one.
           response.write(randomBytes(PIECE), () => response.destroy())
         }
       })
@@ -153,13 +153,13 @@ test(
 
 for (const [what, status, fields, message] of [
   ['is gone', 404, {}, /it answered 404: the body broke off \(ECONNRESET\)$/],
-  ['whose URL has expired', 403, {}, /it answered 403/],
-  ['that knows nothing beyond', 416, { 'content-range': `bytes */${content.length}` }, /it answered 416/],
-  ['that does not say which part it sends', 206, {}, /without telling which part/],
-  ['that sends another part', 206, { 'content-range': `bytes 0-1/${content.length}` }, /another part/],
-  ['that encodes the rest', 206, { 'content-encoding': 'gzip' }, /encoded/],
+  ['has an expired URL', 403, {}, /it answered 403/],
+  ['knows nothing beyond', 416, { 'content-range': `bytes */${content.length}` }, /it answered 416/],
+  ['does not say which part it sends', 206, {}, /without telling which part/],
+  ['sends another part', 206, { 'content-range': `bytes 0-1/${content.length}` }, /another part/],
+  ['encodes the rest', 206, { 'content-encoding': 'gzip' }, /encoded/],
 ] as const) {
-  test(`a source ${what} when it shall go on has failed`, { skip }, async (t) => {
+  test(`a fetch fails if its source ${what} when it is asked for the rest`, { skip }, async (t) => {
     const { pool, temporaries, images } = await stageOf(t)
     const { listener, asked } = ranged((from, response) => {
       if (from === 0) return false
@@ -175,21 +175,25 @@ for (const [what, status, fields, message] of [
   })
 }
 
-test('a fetch that waits to ask again ends at once when nobody wants it any more', { skip }, async (t) => {
-  const { pool, temporaries } = await stageOf(t)
-  const { promise: waits, resolve } = Promise.withResolvers<void>()
-  const resumeDelayMs = (): number => {
-    resolve()
-    return 3_600_000
-  }
-  const { listener } = ranged()
-  const controller = new AbortController()
-  const reason = new Error('the VM is being deleted')
-  const url = await serve(t, listener)
-  const leaving = ensure(pool({ bounds: { resumeDelayMs } }), url, { signal: controller.signal })
-  leaving.catch(() => {})
-  await waits
-  controller.abort(reason)
-  await assert.rejects(leaving, reason)
-  assert.deepEqual(temporaries(), [])
-})
+test(
+  'a fetch that waits for its next try ends at once when no caller wants it any more',
+  { skip },
+  async (t) => {
+    const { pool, temporaries } = await stageOf(t)
+    const { promise: waits, resolve } = Promise.withResolvers<void>()
+    const resumeDelayMs = (): number => {
+      resolve()
+      return 3_600_000
+    }
+    const { listener } = ranged()
+    const controller = new AbortController()
+    const reason = new Error('the VM is being deleted')
+    const url = await serve(t, listener)
+    const leaving = ensure(pool({ bounds: { resumeDelayMs } }), url, { signal: controller.signal })
+    leaving.catch(() => {})
+    await waits
+    controller.abort(reason)
+    await assert.rejects(leaving, reason)
+    assert.deepEqual(temporaries(), [])
+  },
+)

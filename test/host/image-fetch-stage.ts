@@ -38,13 +38,13 @@ export type Stage = {
   readonly base: string
   readonly temporaries: () => string[]
   readonly images: () => string[]
-  /** The image as it lies in the pool. */
+  /** Path of the image in the pool. */
   readonly stored: (sha256?: Sha256) => Buffer
 }
 
 const POLICY = { ...ANYWHERE, allowHttp: true, allowedNetworks: ['127.0.0.1/32'] }
 
-/** Speaks to 127.0.0.1, where the tests serve, and to no other address that every host refuses. */
+/** Allows 127.0.0.1, where the tests serve, and no other address that every host refuses. */
 export const outboundOf = (t: TestContext, options: Partial<OutboundOptions> = {}): Outbound => {
   const outbound = new Outbound({ ...options, policy: { ...POLICY, ...options.policy } })
   atEnd(t, () => outbound.close())
@@ -67,7 +67,7 @@ export async function stageOf(t: TestContext): Promise<Stage> {
   }
 }
 
-/** Serves; answers the URL of an image, signed. */
+/** Serves; returns the signed URL of an image. */
 export async function serve(
   t: TestContext,
   answer: RequestListener,
@@ -95,7 +95,7 @@ export const ensure = (
   { digest = sha256, signal = never, bound }: Ask = {},
 ): Promise<void> => pool.ensureImage(digest, { url: new SignedUrl(url) }, signal, bound)
 
-/** The fault, once it is sure that it tells no secret. */
+/** Returns the fault, after a check that it contains no secret. */
 export async function faultOf(promise: Promise<unknown>): Promise<HostFault> {
   const error = await promise.then(
     () => assert.fail('it should have failed'),

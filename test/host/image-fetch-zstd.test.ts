@@ -9,7 +9,7 @@ import { errorChain } from '../../src/log/error-chain.ts'
 import { content, ensure, faultOf, serve, sha256, sha256Of, stageOf } from './image-fetch-stage.ts'
 
 const MIB = 1024 * 1024
-/** A frame that decoders skip (RFC 8878, 3.1.2), as a seek table is. */
+/** A frame that decoders skip (RFC 8878, 3.1.2), like a seek table. */
 const skipped = Buffer.concat([Buffer.from([0x5e, 0x2a, 0x4d, 0x18, 5, 0, 0, 0]), Buffer.from('table')])
 const frames = [0, 100_000, 250_000].map((from, at, all) =>
   zstdCompressSync(content.subarray(from, all[at + 1])),
@@ -23,7 +23,7 @@ for (const [what, sent] of [
   ['a frame to skip first', Buffer.concat([skipped, packed])],
   ['the content as it is', content],
 ] as const) {
-  test(`an image comes as ${what}, whatever its name and its headers say`, { skip }, async (t) => {
+  test(`an image is accepted as ${what}, whatever its name and its headers say`, { skip }, async (t) => {
     for (const fields of [{}, { 'content-encoding': 'zstd', 'content-type': 'application/zstd' }]) {
       const { pool, stored, temporaries } = await stageOf(t)
       await ensure(
@@ -36,7 +36,7 @@ for (const [what, sent] of [
   })
 }
 
-test('what is packed is told by its first bytes even where they come one by one', { skip }, async (t) => {
+test('a packed image is recognised by its first bytes, even if they come one by one', { skip }, async (t) => {
   const { pool, stored } = await stageOf(t)
   const url = await serve(t, (_request, response) => {
     response.socket?.setNoDelay()
@@ -50,7 +50,7 @@ test('what is packed is told by its first bytes even where they come one by one'
   assert.ok(stored().equals(content))
 })
 
-test('a packed image that breaks off is unpacked on from where it stands', { skip }, async (t) => {
+test('a packed image that breaks off is unpacked further from the same point', { skip }, async (t) => {
   const { pool, stored } = await stageOf(t)
   let count = 0
   const url = await serve(t, (request, response) => {
@@ -94,7 +94,7 @@ for (const [what, sent, message] of [
   )
 }
 
-/** A frame that could do with less, and does not say so. */
+/** Returns a frame that declares a larger window than it needs, and no content size. */
 function withWindowOf256Mib(): Buffer {
   // Frame header without content size: magic, descriptor 0, window descriptor with exponent 18 (RFC 8878, 3.1.1.1.2).
   const header = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x00, 18 << 3])
@@ -102,7 +102,7 @@ function withWindowOf256Mib(): Buffer {
   return Buffer.concat([header, Buffer.from([0x09, 0x00, 0x00, 0x78])])
 }
 
-test('what unpacks to more than the bound is given up', { skip }, async (t) => {
+test('an image that unpacks to more than the bound is given up', { skip }, async (t) => {
   const { pool, temporaries, images } = await stageOf(t)
   const bomb = zstdCompressSync(Buffer.alloc(512 * MIB))
   assert.ok(bomb.length < 100_000)

@@ -138,7 +138,7 @@ function drip(_request: IncomingMessage, response: ServerResponse): void {
 }
 
 test(
-  'an image comes with and without a length told beforehand, and is for everybody to read',
+  'an image can come with or without a declared length, and every user can read it',
   { skip },
   async (t) => {
     for (const answer of [
@@ -175,17 +175,21 @@ test('http: is refused unless it is configured, before anything is sent', { skip
   assert.equal(asked, 0)
 })
 
-test('nobody there, and no such host, are told by name of the error', { skip }, async (t) => {
-  const { pool } = await stageOf(t)
-  const refused = await faultOf(ensure(pool(), `http://127.0.0.1:9/secret-path?${SECRET}`))
-  assert.match(
-    errorChain(refused),
-    /asking 127\.0\.0\.1: nothing listens at 127\.0\.0\.1:\d+; .*\(ECONNREFUSED\)$/,
-  )
-  const unknown = await faultOf(ensure(pool(), `http://images.invalid/secret-path?${SECRET}`))
-  assert.match(errorChain(unknown), /asking images\.invalid: .*images\.invalid.*\(E[A-Z_]+\)$/)
-  assert.equal(unknown.code, 'image_unavailable')
-})
+test(
+  'a refused connection and an unknown host are reported by the name of the error',
+  { skip },
+  async (t) => {
+    const { pool } = await stageOf(t)
+    const refused = await faultOf(ensure(pool(), `http://127.0.0.1:9/secret-path?${SECRET}`))
+    assert.match(
+      errorChain(refused),
+      /asking 127\.0\.0\.1: nothing listens at 127\.0\.0\.1:\d+; .*\(ECONNREFUSED\)$/,
+    )
+    const unknown = await faultOf(ensure(pool(), `http://images.invalid/secret-path?${SECRET}`))
+    assert.match(errorChain(unknown), /asking images\.invalid: .*images\.invalid.*\(E[A-Z_]+\)$/)
+    assert.equal(unknown.code, 'image_unavailable')
+  },
+)
 
 test('a user name that cannot be decoded is refused', { skip }, async (t) => {
   const { pool } = await stageOf(t)
@@ -193,25 +197,21 @@ test('a user name that cannot be decoded is refused', { skip }, async (t) => {
   assert.equal(fault.code, 'image_source_refused')
 })
 
-test(
-  'a private certificate authority is trusted where it is configured, and only there',
-  { skip },
-  async (t) => {
-    const { pool, base, stored } = await stageOf(t)
-    const [keyFile, certFile] = [join(base, 'key.pem'), join(base, 'cert.pem')]
-    const subject = ['-subj', '/CN=images.example.org', '-addext', 'subjectAltName=IP:127.0.0.1']
-    const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', keyFile]
-    await run(['openssl', 'req', '-x509', '-days', '1', ...key, '-out', certFile, ...subject])
-    const [secret, cert] = [keyFile, certFile].map((file) => readFileSync(file, 'utf8')) as [string, string]
-    const url = await serve(t, send, createHttpsServer({ key: secret, cert }))
-    const fault = await faultOf(ensure(pool(), url))
-    assert.match(errorChain(fault), /asking 127\.0\.0\.1: .*extra_ca_file.*\(DEPTH_ZERO_SELF_SIGNED_CERT\)$/)
-    await ensure(pool({ outbound: outboundOf(t, { extraCa: [cert] }) }), url)
-    assert.ok(stored().equals(content))
-  },
-)
+test('a private certificate authority is trusted only if it is configured', { skip }, async (t) => {
+  const { pool, base, stored } = await stageOf(t)
+  const [keyFile, certFile] = [join(base, 'key.pem'), join(base, 'cert.pem')]
+  const subject = ['-subj', '/CN=images.example.org', '-addext', 'subjectAltName=IP:127.0.0.1']
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', keyFile]
+  await run(['openssl', 'req', '-x509', '-days', '1', ...key, '-out', certFile, ...subject])
+  const [secret, cert] = [keyFile, certFile].map((file) => readFileSync(file, 'utf8')) as [string, string]
+  const url = await serve(t, send, createHttpsServer({ key: secret, cert }))
+  const fault = await faultOf(ensure(pool(), url))
+  assert.match(errorChain(fault), /asking 127\.0\.0\.1: .*extra_ca_file.*\(DEPTH_ZERO_SELF_SIGNED_CERT\)$/)
+  await ensure(pool({ outbound: outboundOf(t, { extraCa: [cert] }) }), url)
+  assert.ok(stored().equals(content))
+})
 
-/** Answers every request when it is told to, and counts them. */
+/** Answers every request when the test says so, and counts them. */
 function gate(): { answer: RequestListener; open: () => void; asked: () => number; gone: () => number } {
   const { promise, resolve } = Promise.withResolvers<void>()
   let [asked, gone] = [0, 0]
@@ -226,7 +226,7 @@ function gate(): { answer: RequestListener; open: () => void; asked: () => numbe
 }
 
 test(
-  'of many who want an image one fetch is made, and one who leaves disturbs nobody',
+  'callers that want the same image share one fetch, and one that leaves disturbs no other',
   { skip },
   async (t) => {
     const { pool, stored } = await stageOf(t)
@@ -247,57 +247,65 @@ test(
   },
 )
 
-test('when the last one leaves the fetch ends, and the next one starts anew', { skip }, async (t) => {
-  const { pool, stored, temporaries } = await stageOf(t)
-  const { answer, open, asked, gone } = gate()
-  const url = await serve(t, answer)
-  const storage = pool()
-  const controller = new AbortController()
-  const reason = new Error('the VM is being deleted')
-  const leaving = [
-    ensure(storage, url, { signal: controller.signal }),
-    ensure(storage, url, { signal: controller.signal }),
-  ]
-  await until(
-    () => [temporaries().length, asked()],
-    ([files, requests]) => files === 1 && requests === 1,
-  )
-  controller.abort(reason)
-  // Heard at once: which of them rejects first is not decided.
-  await Promise.all(leaving.map((left) => assert.rejects(left, reason)))
-  assert.deepEqual(temporaries(), [])
-  await until(gone, (count) => count === 1)
-  open()
-  await ensure(storage, url)
-  assert.equal(asked(), 2)
-  assert.ok(stored().equals(content))
-})
+test(
+  'when the last caller leaves the fetch ends, and the next one starts from the beginning',
+  { skip },
+  async (t) => {
+    const { pool, stored, temporaries } = await stageOf(t)
+    const { answer, open, asked, gone } = gate()
+    const url = await serve(t, answer)
+    const storage = pool()
+    const controller = new AbortController()
+    const reason = new Error('the VM is being deleted')
+    const leaving = [
+      ensure(storage, url, { signal: controller.signal }),
+      ensure(storage, url, { signal: controller.signal }),
+    ]
+    await until(
+      () => [temporaries().length, asked()],
+      ([files, requests]) => files === 1 && requests === 1,
+    )
+    controller.abort(reason)
+    // Both are observed at once, because either may reject first.
+    await Promise.all(leaving.map((left) => assert.rejects(left, reason)))
+    assert.deepEqual(temporaries(), [])
+    await until(gone, (count) => count === 1)
+    open()
+    await ensure(storage, url)
+    assert.equal(asked(), 2)
+    assert.ok(stored().equals(content))
+  },
+)
 
-test('only so many fetches run at once, and one who waits for a place can leave', { skip }, async (t) => {
-  const { pool } = await stageOf(t)
-  const { answer, open, asked } = gate()
-  const url = await serve(t, answer)
-  const storage = pool()
-  const others = Array.from(
-    { length: 4 },
-    (_, n) => createHash('sha256').update(String(n)).digest('hex') as Sha256,
-  )
-  const running = others.map((digest) => storage.ensureImage(digest, { url: new SignedUrl(url) }, never))
-  const settled = Promise.allSettled(running)
-  await until(asked, (count) => count === 4)
-  const controller = new AbortController()
-  const reason = new Error('the VM is being deleted')
-  const waiting = ensure(storage, url, { signal: controller.signal })
-  await until(
-    () => getEventListeners(controller.signal, 'abort').length,
-    (count) => count > 0,
-  )
-  controller.abort(reason)
-  await assert.rejects(waiting, reason)
-  open()
-  await settled
-  assert.equal(asked(), 4)
-})
+test(
+  'only so many fetches run at once, and a caller that waits for a place can leave',
+  { skip },
+  async (t) => {
+    const { pool } = await stageOf(t)
+    const { answer, open, asked } = gate()
+    const url = await serve(t, answer)
+    const storage = pool()
+    const others = Array.from(
+      { length: 4 },
+      (_, n) => createHash('sha256').update(String(n)).digest('hex') as Sha256,
+    )
+    const running = others.map((digest) => storage.ensureImage(digest, { url: new SignedUrl(url) }, never))
+    const settled = Promise.allSettled(running)
+    await until(asked, (count) => count === 4)
+    const controller = new AbortController()
+    const reason = new Error('the VM is being deleted')
+    const waiting = ensure(storage, url, { signal: controller.signal })
+    await until(
+      () => getEventListeners(controller.signal, 'abort').length,
+      (count) => count > 0,
+    )
+    controller.abort(reason)
+    await assert.rejects(waiting, reason)
+    open()
+    await settled
+    assert.equal(asked(), 4)
+  },
+)
 
 test('an image that is being fetched is not removed', { skip }, async (t) => {
   const { pool, stored, images, temporaries } = await stageOf(t)

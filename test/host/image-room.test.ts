@@ -1,4 +1,4 @@
-/** Images that are larger than what they are for, or than the pool has room for, beside somebody who writes to the pool. */
+/** Images that are larger than their disk or than the room in the pool, while another process writes to the pool. */
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
@@ -17,11 +17,11 @@ import { poolOn } from './pool-on.ts'
 const MIB = 1024 * 1024
 const RESERVE_MIB = 100
 const WRITE_BYTES = 64 * 1024
-/** It unpacks to more than the pool has; zeros would be holes. */
+/** The image unpacks to more than the pool has; zeros would become holes. */
 const IMAGE_MIB = 1024
 const bomb = zstdCompressSync(Buffer.alloc(IMAGE_MIB * MIB, 0xaa))
 const sha256Of = (bytes: Uint8Array): Sha256 => createHash('sha256').update(bytes).digest('hex') as Sha256
-/** Of what it unpacks to nobody needs the digest: it never comes to its end. */
+/** The digest of the unpacked image is not needed: unpacking never reaches the end. */
 const anyDigest = sha256Of(Buffer.from('the bomb'))
 
 const freeMib = (path: string): number => {
@@ -29,7 +29,7 @@ const freeMib = (path: string): number => {
   return (bavail * bsize) / MIB
 }
 
-/** Writes to the pool as a guest does, until it is told to stop. Tells the least that was free. */
+/** Writes to the pool as a guest does, until it is stopped. Reports the smallest amount that was free. */
 function writerOn(mountPoint: string) {
   const stop = new AbortController()
   let least = freeMib(mountPoint)
@@ -41,7 +41,7 @@ function writerOn(mountPoint: string) {
         await file.write(block)
         await file.datasync()
         least = Math.min(least, freeMib(mountPoint))
-        // No more than some MiB over the test: the room is for the image to take.
+        // Only some MiB over the whole test: the room is for the image to take.
         if ((await file.stat()).size > 8 * MIB) await file.truncate()
       }
     } finally {
@@ -68,7 +68,7 @@ test('storing an image leaves the reserve of the pool to guests that write', { s
   const before = freeMib(mountPoint)
   const again = await faultOf(pool.ensureImage(anyDigest, source, never))
   assert.equal(again.code, 'storage_full')
-  // Known to be in vain: nothing is fetched.
+  // The excess is known, so nothing is fetched.
   assert.ok(Math.abs(freeMib(mountPoint) - before) < 16)
   const least = await writer.leastFreeMib()
   assert.ok(least >= RESERVE_MIB, `${least} MiB were left of the pool`)
@@ -85,11 +85,11 @@ test('an image never unpacks beyond the disk that it is for', { skip }, async (t
   assert.equal(fault.retry, 'on-change')
   assert.match(errorChain(fault), /more than the 32 MiB that the disk has/)
   const least = await writer.leastFreeMib()
-  // XFS holds as much again for a file that grows, until that is closed.
+  // XFS reserves the same size again for a growing file, until it is closed.
   assert.ok(before - least < 2 * 32 + 16, `${before - least} MiB were taken`)
   const whole = randomBytes(3 * MIB)
   const exact: ImageBound = { bytesMax: whole.length, excess: 'disk_smaller_than_image' }
-  // What cannot be compressed is longer packed than unpacked.
+  // Incompressible data is longer packed than unpacked.
   await storage.ensureImage(sha256Of(whole), await offer(zstdCompressSync(whole)), never, exact)
 })
 
@@ -118,7 +118,7 @@ test(
       assert.equal(asked, asks)
     }
     assert.deepEqual(images(), [])
-    // Of two who wait for it together, the one with the larger disk gets it.
+    // Two callers wait for it together; the one with the larger disk gets it.
     const small = fails(`${url}&fresh=2`, 1000)
     await Promise.all([small, ensure(pool, `${url}&fresh=2`, { bound: bound(content.length) })])
     assert.equal(images().length, 1)

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 
-/** Why tests of systemd cannot run here, or false: they need one, and root. */
+/** Reason why tests of systemd cannot run here, or false: they need systemd and root. */
 export const skip =
   process.getuid?.() === 0 && existsSync('/run/systemd/system') && existsSync('/run/systemd/private')
     ? false

@@ -1,4 +1,4 @@
-/** What the installed executable serves without the sources that it was built from. */
+/** Documents that the installed executable serves without the sources that it was built from. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { get } from 'node:https'
@@ -25,7 +25,7 @@ async function page(path: string): Promise<Page> {
   return promise
 }
 
-/** Every directory in which Node would look for packages of a program at `file`. */
+/** Lists every directory in which Node would search for packages of a program at `file`. */
 function* packageFolders(file: string): Generator<string> {
   for (let folder = dirname(file); ; folder = dirname(folder)) {
     yield join(folder, 'node_modules')

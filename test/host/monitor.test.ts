@@ -24,7 +24,7 @@ import { until } from '../contract/until.ts'
 import { machineOf } from '../fakes/machine.ts'
 
 const PROGRAM = `/usr/bin/qemu-system-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}`
-/** The demo guest's kernel and initrd, which the lab has there. */
+/** Kernel and initrd of the demo guest, which the lab provides. */
 const GUEST = '/srv/guest'
 const MIB = 1024 * 1024
 
@@ -32,14 +32,14 @@ type QemuStage = MonitorStage & {
   readonly monitor: QemuMonitor
   readonly runDirectory: string
   readonly console: (id: VmId) => Promise<string>
-  /** Runs a command in the guest's shell and resolves to the first word of what it printed. */
+  /** Runs a command in the guest's shell and resolves to the first word of its output. */
   readonly ask: (id: VmId, command: string) => Promise<string>
   readonly startMachine: (id: VmId, options: StartOptions, changes: Partial<MachineSpec>) => Promise<void>
-  /** Starts a guest that lacks the devices of a name. */
+  /** Starts a guest that lacks the devices with this name. */
   readonly startWithout: (id: VmId, device: string) => Promise<void>
 }
 
-/** QEMU processes started from the very command that units get, in a run directory of the test's own. */
+/** QEMU processes started with the exact command that units get, in a run directory of the test's own. */
 async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<QemuStage> {
   const runDirectory = await mkdtemp(join(tmpdir(), 'vmh-'))
   const { accelerator } = await chooseAccelerator()
@@ -87,7 +87,7 @@ async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<Q
       await truncate(diskPath, DISK_MIB * MIB)
       await truncate(seedPath, MIB)
     } else restored.add(id)
-    // As systemd does with a unit's runtime directory; a socket of the process before must not be taken for ours.
+    // systemd does this with a unit's runtime directory; the socket of the previous process must not be taken for ours.
     await rm(join(directory, 'qmp.sock'), { force: true })
     const { command } = monitor.unitSpec(
       machineOf(id, {
@@ -121,7 +121,7 @@ async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<Q
     if (!restored.has(id)) await said(id, /demo guest ready/)
     const number = ++asked
     processes.get(id)?.stdin?.write(`echo answer ${number} $(${command})\n`)
-    // Up to what ends the word: the console is read while it is written.
+    // The pattern includes the character after the word, because the console is read while it is written.
     return said(id, new RegExp(`answer ${number} ([^$\\s]+)\\s`))
   }
   atEnd(t, () => rm(runDirectory, { recursive: true }))
@@ -150,7 +150,7 @@ async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<Q
     useDisk: async (id) => {
       const make = 'mke2fs /dev/vda && mkdir /disk && mount -t ext4 /dev/vda /disk'
       assert.equal(await ask(id, `{ ${make}; } >/dev/null 2>&1 && echo mounted`), 'mounted')
-      // The agent is started after the guest has said that it is ready.
+      // The agent starts after the guest has reported that it is ready.
       const hasPort = "ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q '/dev/vport'"
       await ask(id, `until ${hasPort}; do sleep 0.1; done; echo there`)
     },
@@ -172,7 +172,7 @@ async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<Q
   }
 }
 
-/** A file system that is filled in no time. */
+/** Makes a file system that fills up quickly. */
 async function mountSmall(file: string, mountPoint: string): Promise<void> {
   await writeFile(file, '')
   await truncate(file, 16 * MIB)
@@ -181,13 +181,13 @@ async function mountSmall(file: string, mountPoint: string): Promise<void> {
 }
 
 monitorContract('QEMU', stageOf)
-// What a QEMU before 9.0 writes, by the one that is installed here.
+// The form that a QEMU before 9.0 writes, written by the installed one.
 saveContract('QEMU that saves streams', (t) => stageOf(t, { savesStreams: true }))
 
 const id = 'web-1' as VmId
 const never = new AbortController().signal
 
-test('QEMU: the kernel boots on the command that units get, and its console comes out', async (t) => {
+test('QEMU: the kernel boots on the command that units get, and its console output arrives', async (t) => {
   const stage = await stageOf(t)
   await stage.start(id, { paused: false })
   const output = await until(
@@ -200,7 +200,7 @@ test('QEMU: the kernel boots on the command that units get, and its console come
   assert.equal((await stage.monitor.inspect(id)).kind, 'running')
 })
 
-test('QEMU: a paused guest does not get on, and a new daemon finds it as it is', async (t) => {
+test('QEMU: a paused guest does not run, and a new daemon finds it as it is', async (t) => {
   const stage = await stageOf(t)
   await stage.start(id, { paused: true })
   await until(
@@ -212,7 +212,7 @@ test('QEMU: a paused guest does not get on, and a new daemon finds it as it is',
   assert.equal(await stage.console(id), '')
 })
 
-test('QEMU: a second client waits in vain and is told silent', async (t) => {
+test('QEMU: a second client waits in vain and is reported as silent', async (t) => {
   const stage = await stageOf(t)
   await stage.start(id, { paused: false })
   await until(
@@ -237,14 +237,14 @@ test('QEMU: a second client waits in vain and is told silent', async (t) => {
   second.close()
 })
 
-test('QEMU: a save is given up in its middle, by who began it or by a daemon after it', async (t) => {
+test('QEMU: a save is aborted in its middle, by the daemon that began it or by the next one', async (t) => {
   const stage = await stageOf(t)
   const { monitor, startMachine, ask, saveFile } = stage
   const path = saveFile(id)
   const mib = async (): Promise<number> => (await stat(path).catch(() => ({ blocks: 0 }))).blocks / 2048
   const compute = { cpuMillicores: 1000, memoryMib: 512, sleepAfterIdleSeconds: 0 }
   await startMachine(id, { paused: false }, { compute })
-  // Memory that holds something: pages of zeros are not written.
+  // Memory with content: pages of zeros are not written.
   const fill =
     'dd if=/dev/urandom of=/tmp/1 bs=1M count=16; for i in $(seq 20); do cat /tmp/1; done >/tmp/20; echo filled'
   assert.equal(await ask(id, `mount -o remount,size=90% /tmp; { ${fill}; } 2>/dev/null`), 'filled')
@@ -279,11 +279,11 @@ test('QEMU: a save is given up in its middle, by who began it or by a daemon aft
     assert.ok(writtenMib < wholeMib - 16, figures)
     if (way === 'abort') abortMs.push(ms)
     assert.equal(await ask(id, 'echo alive'), 'alive')
-    // A save that still went on would have come to its end by now, and would stop the guest.
+    // A save that still ran would have ended by now, and would stop the guest.
     assert.equal(await mib(), writtenMib)
     assert.equal((await monitor.inspect(id)).kind, 'running')
   }
-  // The best of a few, on a machine that others use too; whoever waited for the save to end would take longer.
+  // The best of a few, on a shared machine; a caller that waited for the end of the save would take longer.
   assert.ok(
     Math.min(...abortMs) < Math.min(50, wholeMs / 3),
     `the guest went on ${abortMs.map((ms) => ms.toFixed(1)).join(', ')} ms after`,
@@ -291,11 +291,11 @@ test('QEMU: a save is given up in its middle, by who began it or by a daemon aft
   const { saving, aborting } = await begun(reason)
   aborting.abort(reason)
   await saving
-  // It is over when its caller hears of it: another can begin.
+  // The save is over when its caller hears of it: another can begin.
   await monitor.save(id, path, never)
 })
 
-test('QEMU: a guest that was started without what saving needs is not saved, and goes on', async (t) => {
+test('QEMU: a guest that was started without the support for saving is not saved, and continues', async (t) => {
   const { monitor, startWithout, saveFile } = await stageOf(t)
   await startWithout(id, 'virtio-balloon-pci')
   const kind = async (): Promise<string> => (await monitor.inspect(id)).kind
@@ -310,6 +310,6 @@ test('QEMU: a guest that was started without what saving needs is not saved, and
   assert.equal(await kind(), 'running')
 })
 
-test('QEMU tells its version', async () => {
+test('QEMU reports its version', async () => {
   assert.match(await qemuVersion(PROGRAM), /^\d+\.\d+\.\d+$/)
 })

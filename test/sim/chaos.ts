@@ -7,19 +7,19 @@ import type { ObjectStore, Unsent } from '../../src/ports/object-store.ts'
 import type { Staging } from '../../src/ports/staging.ts'
 
 export type Odds = {
-  /** Of a fault in place of the call's effect. */
+  /** Odds of a fault in place of the call's effect. */
   readonly before: number
-  /** Of a fault although the effect took place. */
+  /** Odds of a fault after the effect took place. */
   readonly after: number
-  /** Of the daemon dying at the call, before or after its effect. */
+  /** Odds of the daemon dying at the call, before or after its effect. */
   readonly crash: number
-  /** Of an agent in a guest that does nothing of what it is asked, and of one whose answer is lost. */
+  /** Odds of an agent in a guest that does nothing it is asked, and of one whose answer is lost. */
   readonly silence?: number
-  /** The traffic of guests can't be known, as on a host without BPF; that does not heal. */
+  /** The traffic of guests cannot be known, as on a host without BPF; this stays so. */
   readonly withoutTraffic?: true
-  /** That a death is one of the whole host, which loses its power. */
+  /** Odds that a death affects the whole host, which loses its power. */
   readonly powerLoss?: number
-  /** The one moment at which it surely dies, counted from 1 over all calls; each call has two. */
+  /** The one moment at which the daemon surely dies, counted from 1 over all calls; each call has two. */
   readonly dieAt?: number
 }
 
@@ -28,8 +28,8 @@ export const calm: Odds = { before: 0, after: 0, crash: 0 }
 export const isCalm = ({ before, after, crash }: Odds): boolean => before + after + crash === 0
 
 /**
- * One life of the daemon on a host that misbehaves: port calls fail before or after their effect, and the daemon dies at
- * any of them. From its death on no call returns, so that nothing of that life goes on.
+ * One life of the daemon on a host that misbehaves: port calls fail before or after their effect, and the daemon dies
+ * at any of them. After its death no call returns, so that no code of that life continues.
  */
 export class Chaos {
   readonly host: Host
@@ -59,7 +59,7 @@ export class Chaos {
     }
   }
 
-  /** Other odds from now on, and moments counted anew. */
+  /** Sets other odds from now on, and restarts the count of moments. */
   restart(odds: Odds): void {
     this.odds = odds
     this.#moments = 0
@@ -75,12 +75,12 @@ export class Chaos {
     return this.dead
   }
 
-  /** All that there were yet. */
+  /** Number of moments so far. */
   get moments(): number {
     return this.#moments
   }
 
-  /** Nothing comes back from packing to a daemon that died meanwhile. */
+  /** Packing reports nothing to a daemon that died meanwhile. */
   #aroundStaging(staging: Staging): Staging {
     const around = this.#around(staging, 'storage_failed')
     const pack: Staging['pack'] = (job, signal) => {
@@ -96,7 +96,7 @@ export class Chaos {
     })
   }
 
-  /** A store that cannot be spoken to is busy, and throws nothing. */
+  /** An unreachable store counts as busy, and throws nothing. */
   #aroundStore(store: ObjectStore): ObjectStore {
     const ask = async <T>(request: () => Promise<T>): Promise<T | Unsent> => {
       const busy = (when: string): Unsent => ({ kind: 'busy', because: `it broke off ${when} the request` })
@@ -116,7 +116,7 @@ export class Chaos {
     }
   }
 
-  /** An agent that is not heard is no fault: nobody knows what it did. */
+  /** A silent agent is not a fault: its effect is unknown. */
   #aroundMonitor(monitor: Monitor): Monitor {
     const ask = async <T>(request: () => Promise<T>, unheard: T): Promise<T> => {
       await this.#mayDie()
@@ -153,7 +153,7 @@ export class Chaos {
     })
   }
 
-  /** What is called back ends with the process too. */
+  /** Callbacks end with the process too. */
   #mortalListener(argument: unknown): unknown {
     if (typeof argument !== 'function') return argument
     return (...args: unknown[]): unknown => (this.dead ? undefined : Reflect.apply(argument, undefined, args))

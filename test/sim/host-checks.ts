@@ -11,11 +11,11 @@ export type HostChecksOptions = {
   readonly host: FakeHost
   readonly recordOf: (id: VmId) => VmRecord | undefined
   readonly sleep: SleepWatch
-  /** As {@link Odds.withoutTraffic}. */
+  /** Same as {@link Odds.withoutTraffic}. */
   readonly withoutTraffic: boolean
 }
 
-/** Compares the host with what is on record: at each generation that is published, and when all is at rest. */
+/** Compares the host with the records: at each published generation, and when all is at rest. */
 export class HostChecks {
   readonly #host: FakeHost
   readonly #recordOf: HostChecksOptions['recordOf']
@@ -30,7 +30,7 @@ export class HostChecks {
     this.#withoutTraffic = withoutTraffic
   }
 
-  /** The store lost what was not flushed: generations may be older, as no reader saw them. */
+  /** Accepts older generations after a loss of unflushed writes, because no reader saw the lost ones. */
   restart(ids: readonly VmId[]): void {
     this.#published.clear()
     for (const id of ids) {
@@ -39,7 +39,7 @@ export class HostChecks {
     }
   }
 
-  /** Whenever a generation is published, the host is as it was desired; and none is ever taken back. */
+  /** Checks that the host is in the desired state whenever a generation is published, and that none is taken back. */
   checkPublished(id: VmId): void {
     const record = this.#recordOf(id)
     if (record === undefined) {
@@ -53,7 +53,7 @@ export class HostChecks {
     assert.ok(observed <= desired, `${id}: observed ${observed} passed desired ${desired}`)
     this.#published.set(id, observed)
     if (observed <= last) return
-    // The generation tells who asked for a guest that sleeps that it is back.
+    // For a caller that asked for a sleeping guest, this generation says that the guest is back.
     assert.ok(powerGeneration <= last || !this.#isAsleep(id), `${id}: a guest that was asked for sleeps`)
     if (observed === desired) this.#checkHost(record)
   }
@@ -65,7 +65,7 @@ export class HostChecks {
     const guest = this.#host.monitor.stateOf(id)
     const expected = desired.power === 'stopped' ? ['absent', 'silent'] : ['active', desired.power]
     const early = `${id}: published a generation that the host has not reached`
-    // One that stands still for its disk is paused enough.
+    // A guest that paused for its disk counts as paused.
     const stands = guest.kind === 'stalled' && desired.power === 'paused'
     assert.deepEqual([unit.kind, stands ? 'paused' : guest.kind], expected, early)
     if (desired.power === 'stopped') return
@@ -95,7 +95,7 @@ export class HostChecks {
     this.#checkRemains(record)
   }
 
-  /** A guest that is there has left nothing in the pool, and one that was stopped nothing on record. */
+  /** Checks that a present guest has left nothing in the pool, and a stopped one nothing in its record. */
   #checkRemains({ id, desired, launch }: VmRecord): void {
     const { savedStates, savedFiles, fakeUnits } = this.#host
     if (desired.power === 'stopped') assert.equal(launch, undefined, `${id}: a stopped VM has a launch`)
@@ -105,7 +105,7 @@ export class HostChecks {
     assert.deepEqual([left, savedStates.metadataOf(id)], [[], undefined], `${id}: saved beside its guest`)
   }
 
-  /** After a long time without traffic. */
+  /** Checks a VM after a long time without traffic. */
   checkAsleepWhereIdle(id: VmId): void {
     const record = this.#recordOf(id)
     if (record === undefined) return
@@ -114,7 +114,7 @@ export class HostChecks {
     assert.equal(this.#isAsleep(id), sleeps, `${id}: asleep`)
   }
 
-  /** After a packet came. */
+  /** Checks a VM after a packet came. */
   checkAwake(id: VmId): void {
     const record = this.#recordOf(id)
     if (record !== undefined) assert.equal(record.observed.state, record.desired.power)

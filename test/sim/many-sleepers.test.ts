@@ -18,7 +18,7 @@ import type { VmRecord } from '../../src/core/vm/record.ts'
 
 const SLEEPERS = 10_000
 const WOKEN = 100
-/** Few are saved at a time, and each of them calls the next. */
+/** Few VMs are saved at a time, and the end of each save starts the next. */
 const ROUNDS_MAX = 1000
 const never = new AbortController().signal
 
@@ -29,7 +29,7 @@ function nameOf(index: number): VmId {
   return `vm-${String(index).padStart(5, '0')}` as VmId
 }
 
-/** A host in memory with the console places of a real one, and a daemon on it that can be started again. */
+/** A host in memory with as many console places as a real one, and a daemon on it that can be restarted. */
 function stageOf(t: TestContext) {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-sleepers-'))
   const store = new Store(directory, { first: 600_000, count: SLEEPERS + 1 }, async () => {})
@@ -65,7 +65,7 @@ const requestOf = (host: FakeHost, index: number): CreateVm => ({
   network: { ipv6Address: `2001:db8::${(index + 1).toString(16)}` },
 })
 
-/** The first of them, which fell asleep as any does. */
+/** Makes the first of the VMs, which falls asleep normally. */
 async function makeTemplate({ host, clock, store, rooms }: Stage): Promise<VmRecord> {
   await rooms().reconciler.start()
   assert.ok(createVm(rooms().commands, template, requestOf(host, 0)).ok)
@@ -77,7 +77,9 @@ async function makeTemplate({ host, clock, store, rooms }: Stage): Promise<VmRec
   return record
 }
 
-/** The others on record and in the pool as the first is. To let each run first would take a minute. */
+/**
+ * Copies the records and the saved state of the first VM for the others. Running each one first would take a minute.
+ */
 async function placeAsleep({ host, store, clock }: Stage, first: VmRecord): Promise<void> {
   const { storage, savedStates, savedFiles } = host
   const inputs = store.vms.inputs(template)

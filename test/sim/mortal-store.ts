@@ -1,7 +1,7 @@
 import type { Store } from '../../src/store/store.ts'
 import type { Chaos } from './chaos.ts'
 
-/** Thrown where the daemon died in the middle of its own code, which nothing can wait in; nobody is left to hear of it. */
+/** Thrown if the daemon dies in the middle of its own synchronous code; no caller is left to handle it. */
 class Died extends Error {}
 
 const WRITES = new Set([
@@ -17,8 +17,8 @@ const WRITES = new Set([
 ])
 
 /**
- * The store as one life of the daemon has it: that may die before and after each write and flush, and writes nothing and hears
- * nothing from then on. A write that a death cuts off in a transaction never was.
+ * The store as one life of the daemon has it. That life may die before and after each write and flush; afterwards it
+ * writes and hears nothing. A death inside a transaction undoes its writes.
  */
 export function mortalStore(store: Store, chaos: Chaos): Store {
   const around = <T extends object>(table: T): T =>

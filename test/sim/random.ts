@@ -9,7 +9,7 @@ export function randomFrom(seed: number): () => number {
   }
 }
 
-/** One of `choices`. */
+/** Returns one of `choices`. */
 export function pick<T>(random: () => number, choices: readonly [T, ...T[]]): T {
   return choices[Math.floor(random() * choices.length)] ?? choices[0]
 }

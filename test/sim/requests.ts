@@ -9,7 +9,7 @@ export const SLEEPER = { ...COMPUTE, sleepAfterIdleSeconds: 5 }
 export const SIZES_MIB: [number, ...number[]] = [64, 96, 128]
 export const TIMEOUTS_SECONDS: [number, ...number[]] = [0, 2, 2, 10]
 
-/** What the `index`th VM is created with: a repeat is the same request. */
+/** Returns the request that creates the `index`th VM; a repetition is the same request. */
 export const requestOn = (host: FakeHost, index: number): CreateVm => ({
   power: 'running',
   compute: { ...COMPUTE, sleepAfterIdleSeconds: TIMEOUTS_SECONDS[index] ?? 0 },

@@ -4,7 +4,7 @@ import { calm } from './chaos.ts'
 import { Simulation } from './simulation.ts'
 import type { Odds } from './chaos.ts'
 
-/** More seeds than these are run by hand: SIM_SEEDS=2000 node --test test/sim */
+/** A developer runs more seeds by hand: SIM_SEEDS=2000 node --test test/sim */
 const seeds = Number(process.env['SIM_SEEDS'] ?? 40)
 const EDITS = 60
 /** The acts of `Simulation.live`, in order. */
@@ -54,7 +54,7 @@ test('a host on which the traffic of guests is never known runs, stops and delet
   }
 })
 
-/** More than any act has; a search that gets here does not end. */
+/** More moments than any act has; a search that gets here does not end. */
 const MOMENTS_MAX = 500
 
 /** Acts whose wish must be on the disk before it is carried out, one of each kind: all acts would take too long. */
@@ -70,7 +70,7 @@ for (const [who, acts, odds] of [
   ['a daemon that dies', ACTS, calm],
   ['a host that loses its power', STORED, { ...calm, powerLoss: 1 }],
 ] as const) {
-  test(`${who} at any one moment of a VM's life, act by act, goes on where it was`, async () => {
+  test(`${who} at any one moment of a VM's life, act by act, continues where it was`, async () => {
     for (const name of acts) {
       const act = ACTS.indexOf(name)
       let moments = 0
@@ -104,7 +104,7 @@ for (const [name, odds] of Object.entries(histories)) {
         simulation.close()
       }
     }
-    // Guests that never slept would show nothing.
+    // Guests that never slept would prove nothing.
     assert.ok(Math.min(seen.saves, seen.restores, seen.held) > seeds / 2, JSON.stringify(seen))
   })
 }

@@ -31,22 +31,25 @@ import type { Odds } from './chaos.ts'
 
 const ids = ['a', 'b', 'c'] as string[] as [VmId, ...VmId[]]
 const powers = ['running', 'paused', 'stopped'] as [DesiredPower, ...DesiredPower[]]
-/** Turns of the event loop after which a pass over fakes, which never wait for anything real, must have ended. */
+/** Turns of the event loop after which a pass must have ended. Fakes never wait for anything real. */
 const TURNS_MAX = 5000
-/** Rounds that begin with something done behind the daemon's back. Never in mid-pass: what was seen shall be true. */
+/**
+ * Share of rounds that begin with a disturbance behind the daemon's back. None happens during a pass, so that its
+ * observations stay true.
+ */
 const DISTURBANCES = 0.3
-/** Rounds after which the host loses its power. */
+/** Share of rounds after which the host loses its power. */
 const REBOOTS = 0.02
-/** Rounds after which somebody sets the clock, and by how much. */
+/** Share of rounds after which somebody sets the clock, and by how much. */
 const CLOCK_SETS = 0.1
-/** Rounds during which the pool is out of sight. */
+/** Share of rounds during which the pool is hidden. */
 const OUTAGES = 0.05
 const SETS_MS: [number, ...number[]] = [-3_600_000, -3000, 3000, 3_600_000]
-/** About what a pass over fakes takes. */
+/** Approximate length of a pass over fakes. */
 const MICROTASKS_A_PASS = 60
 /** Longer than any back-off, resync or deadline that is not an hour. */
 const HEAL_MS = 10 * 60_000
-/** The same where no call failed. */
+/** Time to rest if no call failed. */
 const REST_MS = 2 * limits.resyncMs
 
 /** The whole daemon below its API, on a fake host, with time of its own. One seed is one history. */
@@ -87,14 +90,14 @@ export class Simulation {
     })
   }
 
-  /** Random edits, faults, crashes and time; then calm, and everything must come to rest as desired. */
+  /** Runs random edits, faults, crashes and time. Then all faults stop, and everything must come to rest as desired. */
   async run(edits: number): Promise<void> {
     await this.#boot(this.#odds)
     for (let edit = 0; edit < edits; edit += 1) {
       if (this.#random() < DISTURBANCES) this.#disturb(pick(this.#random, ids))
       const outage = this.#random() < OUTAGES
       if (outage) this.#losePool()
-      // Edits of one burst come while the passes of the earlier ones are at any point.
+      // Edits of one burst arrive while the passes of the earlier ones are at any point.
       for (let burst = 1 + Math.floor(this.#random() * 3); burst > 0; burst -= 1) await this.#edit()
       await this.#quiet()
       if (this.#random() < REBOOTS) await this.#reboot()
@@ -123,8 +126,8 @@ export class Simulation {
   }
 
   /**
-   * A VM's life up to the given act, at whose given moment the daemon dies and is started again. False where the act has
-   * fewer moments than that.
+   * Runs a VM's life up to the given act. At the given moment of that act the daemon dies and is started again. Returns
+   * false if the act has fewer moments than that.
    */
   async live(act: number, dieAt: number): Promise<boolean> {
     const [id] = ids
@@ -177,11 +180,11 @@ export class Simulation {
   }
 
   #openStore(): Store {
-    // A disk that flushes at once where no power is lost: copies of the state take their time.
+    // The disk flushes at once unless power is lost, because copies of the state take time.
     const flush = (this.#odds.powerLoss ?? 0) > 0 ? this.#disk.flush : async (): Promise<void> => {}
     const store = new Store(this.#directory, { first: 600_000, count: 100 }, flush)
     store.onVmChange((id) => {
-      // A pass takes what is thrown here for a bug of its own, so it is kept for the end.
+      // A pass treats an error thrown here as a bug of its own, so it is kept for the end.
       try {
         this.#checks.checkPublished(id)
       } catch (violation) {
@@ -191,7 +194,7 @@ export class Simulation {
     return store
   }
 
-  /** The host has its power again: guests are gone, and the store is as it was flushed. */
+  /** Restores the host's power: guests are gone, and the store is as it was flushed. */
   async #restorePower(): Promise<void> {
     await this.host.reboot()
     this.#store.close()
@@ -271,7 +274,7 @@ export class Simulation {
     if (setPower(context, id, 'stopped').ok) this.#giveUpOnceFlushed(id)
   }
 
-  /** Mostly before any pass has seen the stop. */
+  /** Usually both run before any pass has seen the stop. */
   #stopAndGoOn(context: CommandContext, id: VmId): void {
     this.#stop(context, id)
     void setPower(context, id, pick(this.#random, ['running', 'paused']))
@@ -281,7 +284,7 @@ export class Simulation {
     if (deleteVm(context, id).ok) this.#giveUpOnceFlushed(id)
   }
 
-  /** The request is answered then. Before that, nothing of the guest may go. */
+  /** The request is answered once the store is flushed. Until then, nothing of the guest may go. */
   #giveUpOnceFlushed(id: VmId): void {
     void this.#store.flushed().then(() => this.sleep.giveUp(id))
   }
@@ -291,7 +294,7 @@ export class Simulation {
     if (record !== undefined) this.sleep.receive(record)
   }
 
-  /** What comes meanwhile for a guest that sleeps may wait too long for it. */
+  /** A packet that arrives meanwhile for a sleeping guest may wait too long. */
   #losePool(): void {
     this.#excuse()
     this.host.storage.setInSight(false)
@@ -301,7 +304,7 @@ export class Simulation {
     for (const id of ids) this.sleep.excuse(id)
   }
 
-  /** Daemon and host lose their power. */
+  /** Cuts the power of daemon and host. */
   async #reboot(): Promise<void> {
     if (this.#life !== undefined) this.#life.chaos.dead = true
     await this.host.reboot()
@@ -317,7 +320,7 @@ export class Simulation {
     assert.fail(`passes did not end within ${TURNS_MAX} turns`)
   }
 
-  /** Faults end, and time passes. */
+  /** Ends all faults, and lets time pass. */
   async #heal(ms = HEAL_MS): Promise<void> {
     const healed = this.#odds.withoutTraffic === true ? { ...calm, withoutTraffic: true as const } : calm
     if (this.#life?.chaos.dead !== false) await this.#boot(healed)

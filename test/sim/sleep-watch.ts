@@ -4,7 +4,7 @@ import type { VmId } from '../../src/core/vm/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
 
-/** How long a packet may wait for its guest and still be given to it. */
+/** Time that a packet may wait for its guest and still be delivered. */
 type Sent = { readonly name: string; readonly atMs: number }
 
 export type SleepWatchOptions = {
@@ -14,19 +14,19 @@ export type SleepWatchOptions = {
 }
 
 /**
- * Watches what the daemon does to guests that sleep, whichever life of it: none is lost, none is in two places, none
- * goes on from a past that it had left behind, and no packet for one is forgotten.
+ * Watches how the daemon, in any of its lives, treats sleeping guests. No guest is lost or in two places, and none
+ * continues from a state that it had already left behind. No packet for a guest is forgotten.
  */
 export class SleepWatch {
   readonly #options: SleepWatchOptions
-  /** VMs that somebody stopped or deleted since their guest was last started or saved: what is saved of them may go. */
+  /** VMs that were stopped or deleted since their guest was last started or saved: their saved state may go. */
   readonly #given = new Set<VmId>()
-  /** The last life of each VM that somebody ended: no guest of it may be there once the stop is carried out. */
+  /** The last life of each ended VM: none of its guests may be there once the stop is carried out. */
   readonly #ended = new Map<VmId, number>()
-  /** Packets that were held for a guest, and that it shall have got in the end. */
+  /** Packets that were held for a guest, and that it must get in the end. */
   readonly #held = new Map<VmId, Sent[]>()
   #packets = 0
-  /** What it saw happen; a history in which nobody slept shows nothing. */
+  /** Events that were seen; a history in which no guest slept proves nothing. */
   readonly seen = { saves: 0, restores: 0, held: 0 }
 
   constructor(options: SleepWatchOptions) {
@@ -50,36 +50,36 @@ export class SleepWatch {
     }
   }
 
-  /** Somebody asked for an end of the guest. */
+  /** Records a request to end the guest. */
   giveUp(id: VmId): void {
     this.#given.add(id)
     this.#held.delete(id)
     this.#ended.set(id, Math.max(this.#ended.get(id) ?? 0, ...this.#lives(id)))
   }
 
-  /** A guest that was stopped before is neither there nor saved: it was booted since. */
+  /** Checks that a guest that was stopped is neither there nor saved: any present one was booted since. */
   checkEnded(id: VmId): void {
     for (const life of this.#lives(id))
       assert.ok(life > (this.#ended.get(id) ?? 0), `${id}: a guest outlived a stop that was accepted`)
   }
 
-  /** What happened to the host or the daemon may have cost packets, and guests that ran. */
+  /** Excuses lost packets and guests after something happened to the host or the daemon. */
   excuse(id: VmId): void {
     this.#held.delete(id)
   }
 
-  /** A packet comes for the guest. */
+  /** Sends a packet to the guest. */
   receive({ id, host: { device }, desired, deleting }: VmRecord): void {
     const { host } = this.#options
     const name = `${id} ${String((this.#packets += 1)).padStart(8, '0')}`
     if (host.traffic.receive(device, { name }) !== 'held') return
     this.seen.held += 1
-    // What comes for a guest that shall end goes with it.
+    // A packet for a guest that must end goes with it.
     if (deleting || desired.power === 'stopped') return
     this.#held.set(id, [...(this.#held.get(id) ?? []), { name, atMs: host.clock.now() }])
   }
 
-  /** At the end of a history: every packet that was held was given, or is known to have been dropped, in order. */
+  /** Checks at the end of a history that every held packet was delivered in order, or is known to have been dropped. */
   check(ids: readonly VmId[]): void {
     const { host, recordOf } = this.#options
     assert.deepEqual(host.monitor.relived, [], 'a guest went on from a past that it had left behind')
@@ -95,7 +95,7 @@ export class SleepWatch {
     }
   }
 
-  /** Of a history that cost no packet otherwise: all that were held were given. */
+  /** Checks that all held packets were delivered. Only for a history without another cause for lost packets. */
   checkNoneLost(): void {
     const lost = [...this.#held.values()]
       .flat()
@@ -103,7 +103,9 @@ export class SleepWatch {
     assert.deepEqual(lost, [], 'packets for a guest that slept were lost')
   }
 
-  /** A unit ends: its guest is in the pool as it stands, or somebody wanted the end, or there is none. */
+  /**
+   * Checks a unit's end: its guest is in the pool in its present state, or the end was requested, or there is no guest.
+   */
   #onEnd(id: VmId): void {
     const { host } = this.#options
     if (this.#isGiven(id) || !isLiveMonitor(host.monitor.stateOf(id))) return
@@ -111,7 +113,7 @@ export class SleepWatch {
     assert.deepEqual(saved?.memory, host.monitor.memoryOf(id), `${id}: a guest was ended that is not saved`)
   }
 
-  /** What is saved goes: the guest is in its monitor as it was saved, or somebody gave it up. */
+  /** Checks a removal of saved state: the guest is in its monitor as it was saved, or was given up. */
   #onRemove(id: VmId): void {
     const { host } = this.#options
     const saved = host.savedFiles.at(host.savedStates.paths(id).published)
@@ -135,7 +137,7 @@ export class SleepWatch {
     )
   }
 
-  /** Of the guest in its monitor, and of the one in the pool. */
+  /** Lives of the guest in its monitor, and of the one in the pool. */
   #lives(id: VmId): number[] {
     const { monitor, savedFiles, savedStates } = this.#options.host
     const there = isLiveMonitor(monitor.stateOf(id)) ? monitor.memoryOf(id) : undefined
@@ -153,7 +155,7 @@ export class SleepWatch {
     return this.#given.has(id) || record === undefined || record.deleting
   }
 
-  /** A pass takes what is thrown for a bug of its own, so it is kept for the end. */
+  /** A pass treats a thrown error as a bug of its own, so it is kept for the end. */
   #note(id: VmId, check: (id: VmId) => void): void {
     try {
       check(id)

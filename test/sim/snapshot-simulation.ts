@@ -28,14 +28,14 @@ import type { Odds } from './chaos.ts'
 
 export const calm: Odds = { before: 0, after: 0, crash: 0 }
 const TURNS_MAX = 5000
-/** Turns of the event loop without a call or a write after which nothing waits for anything but time. */
+/** Turns of the event loop without a call or a write, after which only timers are waited for. */
 const QUIET_TURNS = 12
 const CONTENT = noise('what no compression makes smaller', Math.round(2.2 * MIB))
 const busy = { kind: 'busy', because: 'it answered 503 (SlowDown)' } as const
 
 export type SnapshotSimulationOptions = {
   readonly seed: number
-  /** The store forgets an upload when it completes it. */
+  /** Whether the store forgets an upload when it completes it. */
   readonly forgetsCompleted: boolean
   readonly stagingQuotaMib: number
 }
@@ -75,11 +75,11 @@ export class SnapshotSimulation {
   }
 
   get context(): CommandContext {
-    // A request that was taken is not the daemon's to lose.
+    // The daemon must not lose a request that was accepted.
     return { ...this.life.commands, store: this.store }
   }
 
-  /** A daemon starts; one that dies meanwhile is followed by another. */
+  /** Starts a daemon; one that dies meanwhile is followed by another. */
   async boot(odds: Odds): Promise<void> {
     const chaos = new Chaos(this.host, odds, this.random)
     const rooms = composed({
@@ -107,7 +107,7 @@ export class SnapshotSimulation {
     startSnapshot(this.context, id, { vmId, partMib: 1, urls })
   }
 
-  /** The upload of this snapshot, made where there is none. */
+  /** Returns the upload of this snapshot, and creates it if there is none. */
   upload(id: SnapshotId): FakeUpload {
     const upload = this.uploads.get(id) ?? this.host.objectStore.openUpload()
     this.uploads.set(id, upload)
@@ -123,7 +123,7 @@ export class SnapshotSimulation {
     this.host.objectStore.answerNext(method, busy, moment)
   }
 
-  /** What is not waited for goes on, and a daemon that died comes back. */
+  /** Lets all background work continue, and restarts a daemon that died. */
   async round(odds: Odds): Promise<void> {
     await this.quiet()
     this.check()
@@ -140,12 +140,12 @@ export class SnapshotSimulation {
     }
   }
 
-  /** Nothing fails any more. */
+  /** Ends all faults. */
   heal(): void {
     this.life.chaos.odds = calm
   }
 
-  /** A controller that keeps its uploads going. */
+  /** Acts as a controller that keeps its uploads going. */
   supply(): void {
     for (const record of this.store.snapshots.open()) {
       const { id } = record
@@ -168,7 +168,7 @@ export class SnapshotSimulation {
     assert.fail(`there was no rest within ${TURNS_MAX} turns`)
   }
 
-  /** What always holds, whatever happened. */
+  /** Checks the invariants that always hold. */
   check(): void {
     if (this.#violation !== undefined) throw this.#violation
     for (const vm of this.host.monitor.frozen)
@@ -181,7 +181,7 @@ export class SnapshotSimulation {
     return this.store.snapshots.list({ limit: 100 })
   }
 
-  /** The object is the disk as it was captured. */
+  /** Checks that the object is the disk as it was captured. */
   checkObject({ id, stagingId, sha256 }: SnapshotRecord): void {
     const image = this.#captured.get(stagingId)
     const object = this.uploads.get(id)?.object
@@ -190,7 +190,7 @@ export class SnapshotSimulation {
     assert.equal(createHash('sha256').update(image).digest('hex'), sha256, `${id}: its digest`)
   }
 
-  /** No guest waits for anything, and nothing lies about that nobody needs. */
+  /** Checks that no guest waits for anything, and that nothing unneeded remains. */
   async checkRest(): Promise<void> {
     this.check()
     for (const vm of this.store.vms.ids()) {
@@ -203,7 +203,7 @@ export class SnapshotSimulation {
     await this.#checkStaging()
   }
 
-  /** Staging has what the records say, byte for byte, and no clone that nothing is packed of any more. */
+  /** Checks that staging agrees with the records, byte for byte, and has no clone that is no longer packed. */
   async #checkStaging(): Promise<void> {
     const listed = new Map((await this.host.staging.list()).map((one) => [one.stagingId, one]))
     for (const record of this.records()) {
@@ -231,7 +231,7 @@ export class SnapshotSimulation {
     rmSync(this.#directory, { recursive: true })
   }
 
-  /** After a death; every second one takes what was not flushed with it. */
+  /** Recovers from a death; every second death loses unflushed writes. */
   async #reboot(odds: Odds): Promise<void> {
     this.deaths += 1
     if (this.deaths % 2 === 1) this.host.staging.losePower()
@@ -250,7 +250,7 @@ export class SnapshotSimulation {
     const { staging, monitor, diskContents } = this.host
     const clone = staging.clone.bind(staging)
     staging.clone = async (stagingId, vm) => {
-      // One that no guest has written to yet has some content as well.
+      // A disk that no guest has written to yet has some content as well.
       if (!diskContents.has(vm)) this.#write(vm)
       const disk = diskContents.get(vm)
       if (monitor.stateOf(vm).kind === 'running')

@@ -20,8 +20,8 @@ const MOMENTS_MAX = 1000
 const ROUNDS_MAX = 60
 
 /**
- * A whole snapshot of a running guest, in three parts, of which one has an expired URL and one comes to a busy store, with a
- * completion whose answer is lost. The daemon dies at the given moment of it.
+ * Runs a whole snapshot of a running guest, in three parts. One part has an expired URL, one comes to a busy store, and
+ * the answer to the completion is lost. The daemon dies at the given moment.
  */
 async function live(simulation: SnapshotSimulation, dieAt: number): Promise<void> {
   await simulation.boot(calm)
@@ -58,7 +58,7 @@ for (const [quota, stagingQuotaMib, isKept] of [
   ['a quota that it fits into', 4, true],
   ['a smaller quota', 2, false],
 ] as const) {
-  test(`under ${quota}, a daemon that dies at any one moment of a snapshot or its deletion goes on`, async () => {
+  test(`under ${quota}, a daemon that dies at any one moment of a snapshot or its deletion continues`, async () => {
     let moments = 0
     for (let dieAt = 1; dieAt <= MOMENTS_MAX; dieAt += 1) {
       const simulation = new SnapshotSimulation({ seed: 1, forgetsCompleted: true, stagingQuotaMib })
@@ -86,18 +86,18 @@ for (const [quota, stagingQuotaMib, isKept] of [
   })
 }
 
-/** More seeds than these are run by hand: SIM_SEEDS=500 node --test test/sim/snapshots.test.ts */
+/** A developer runs more seeds by hand: SIM_SEEDS=500 node --test test/sim/snapshots.test.ts */
 const seeds = Number(process.env['SIM_SEEDS'] ?? 12)
 const EDITS = 25
 const vms: [VmId, ...VmId[]] = ['a' as VmId, 'b' as VmId]
 const snaps = ['s1', 's2', 's3'] as string[] as [SnapshotId, ...SnapshotId[]]
 const powers: [DesiredPower, ...DesiredPower[]] = ['running', 'running', 'paused', 'stopped']
-/** Each of the three snapshots comes to 2.2 MiB. */
+/** Each of the three snapshots has 2.2 MiB. */
 const QUOTAS_MIB: [number, ...number[]] = [2, 3, 5, 8]
-/** What a history may end in besides success: its VM is gone, or the upload that it was for. */
+/** Ends of a history besides success: its VM is gone, or its upload is. */
 const FAILURES = ['vm_gone', 'upload_gone']
 
-/** One random thing that a controller, a store or time does. */
+/** Does one random thing that a controller, a store or time does. */
 async function edit(simulation: SnapshotSimulation): Promise<void> {
   const { random, clock, context } = simulation
   const one = pick(random, vms)
@@ -131,7 +131,7 @@ async function history(simulation: SnapshotSimulation, odds: Odds): Promise<Hist
     else simulation.guestsWrite()
   }
   simulation.heal()
-  // One that was stopped before its disk was made has none to be captured.
+  // A VM that was stopped before its disk was made has no disk to capture.
   for (const one of vms) setPower(simulation.context, one, 'running')
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
     await simulation.round(calm)
@@ -162,7 +162,7 @@ for (const [name, odds] of Object.entries({
   'a daemon that dies at any moment': { before: 0, after: 0, crash: 0.01 },
   'a host that fails under a daemon that dies': { before: 0.02, after: 0.02, silence: 0.2, crash: 0.005 },
 })) {
-  test(`${name}: every snapshot ends, and what is completed is the disk as it was`, async () => {
+  test(`${name}: every snapshot ends, and a completed one is the disk as it was`, async () => {
     let [completed, kept] = [0, 0]
     for (let seed = 1; seed <= seeds; seed += 1) {
       const forgetsCompleted = seed % 2 === 0

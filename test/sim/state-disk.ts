@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises'
 /** Turns of the event loop that a flush takes: enough for a pass over fakes to do something meanwhile. */
 const FLUSH_TURNS = 2
 
-/** The disk under a store's database: a loss of power leaves what was flushed, and nothing else. */
+/** The disk under a store's database: only flushed data survives a loss of power. */
 export class StateDisk {
   readonly #directory: string
   #flushed: ReadonlyMap<string, Buffer> = new Map()
@@ -19,7 +19,7 @@ export class StateDisk {
     return this.#power.isOn
   }
 
-  /** Keeps what is in the files now. Never resolves if the power goes before the end. */
+  /** Keeps the present content of the files. Never resolves if the power fails before the end. */
   readonly flush = async (): Promise<void> => {
     const power = this.#power
     const files = new Map(this.#names().map((name) => [name, readFileSync(join(this.#directory, name))]))
@@ -32,14 +32,16 @@ export class StateDisk {
     this.#power.isOn = false
   }
 
-  /** Puts back what was flushed. The caller has closed the database. */
+  /** Restores the flushed content. The caller has closed the database. */
   restorePower(): void {
     for (const name of this.#names()) rmSync(join(this.#directory, name))
     for (const [name, content] of this.#flushed) writeFileSync(join(this.#directory, name), content)
     this.#power = { isOn: true }
   }
 
-  /** The database and its log. SQLite makes the index of the log from it (sqlite.org/walformat, "The WAL-Index File"). */
+  /**
+   * The database and its log. SQLite makes the index of the log from it (sqlite.org/walformat, "The WAL-Index File").
+   */
   #names(): string[] {
     return readdirSync(this.#directory).filter((name) => /^vmhostd\.db(-wal)?$/.test(name))
   }

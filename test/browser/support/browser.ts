@@ -1,4 +1,4 @@
-/** A real browser for tests, with no way out to any host but the one it is to visit. */
+/** A real browser for tests, which can reach only the host that it visits. */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,11 +7,11 @@ import { CHROMIUM } from '../../../tools/apt.ts'
 import type { TestContext } from 'node:test'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 
-/** Why tests cannot open a browser here, or false. */
+/** Reason why tests cannot open a browser here, or false. */
 export const skip = existsSync(CHROMIUM.probe)
   ? false
   : 'Chromium is not installed; as root, ./dev test does that'
-/** Rendering megabytes of script on a machine that has much else to do. */
+/** Allows for rendering megabytes of script on a busy machine. */
 const RENDER_BOUND_MS = 60_000
 export const WIDE = { width: 1400, height: 1000 }
 export const NARROW = { width: 420, height: 900 }
@@ -24,7 +24,7 @@ export async function openBrowser(): Promise<OpenBrowser> {
     executablePath: CHROMIUM.probe,
     timeout: RENDER_BOUND_MS,
     env: { ...process.env, HOME: home },
-    // Its own sandbox does not start for root. What it asks for by itself, as for updates, has no address.
+    // Its own sandbox does not start for root. Its own requests, for updates for example, get no address.
     args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
   })
   return {
@@ -39,22 +39,22 @@ export async function openBrowser(): Promise<OpenBrowser> {
 export type Visit = {
   readonly page: Page
   readonly origin: string
-  /** Every address that was asked for; WebSockets too. */
+  /** Every requested address, including WebSockets. */
   readonly requests: string[]
-  /** What a developer would see in red: errors of the console, exceptions, refused and failed requests. */
+  /** Messages that a developer would see in red: errors of the console, exceptions, refused and failed requests. */
   readonly complaints: string[]
 }
 
 export type VisitOptions = {
-  /** The listener's on loopback. */
+  /** Port of the listener on loopback. */
   readonly port: number
-  /** The controller's. */
+  /** Certificate of the controller. */
   readonly certificate: string
   readonly key: string
   readonly context?: BrowserContextOptions
 }
 
-/** An empty page with the controller's certificate, watched from its first request on. */
+/** Opens an empty page with the controller's certificate, watched from its first request on. */
 export async function visit(t: TestContext, { browser }: OpenBrowser, options: VisitOptions): Promise<Visit> {
   const origin = `https://127.0.0.1:${options.port}`
   const context = await browser.newContext({
@@ -66,7 +66,7 @@ export async function visit(t: TestContext, { browser }: OpenBrowser, options: V
   })
   t.after(async () => context.close())
   context.setDefaultTimeout(RENDER_BOUND_MS)
-  // The client certificate goes through a proxy of the driver's, which would look names up by itself.
+  // The client certificate goes through a proxy of the browser driver, which would resolve names by itself.
   await context.route(
     (url) => url.origin !== origin,
     async (route) => route.abort('blockedbyclient'),
@@ -90,10 +90,10 @@ export async function visit(t: TestContext, { browser }: OpenBrowser, options: V
   return { page, origin, requests, complaints }
 }
 
-/** A page too wide for its window would have to be scrolled sideways. */
+/** Whether the page fits; a page that is too wide for its window would need sideways scrolling. */
 export const fitsItsWindow = async (page: Page): Promise<boolean> =>
   page.evaluate<boolean>('document.documentElement.scrollWidth <= document.documentElement.clientWidth')
 
-/** What was asked of anybody else. */
+/** Returns the requests that went to other hosts. */
 export const foreign = ({ requests, origin }: Visit): string[] =>
   requests.filter((url) => !url.startsWith(`${origin}/`) && !url.startsWith('data:'))

@@ -13,7 +13,7 @@ export const VM = 'web-1' as VmId
 
 export type ConsoleStage = { readonly host: ControllerHost; readonly visited: Visit }
 
-/** For all tests of a file, which share one browser; called at its top. */
+/** Prepares all tests of a file, which share one browser. Must be called at the top of the file. */
 export function consoleStages(): (
   t: TestContext,
   options?: { readonly running?: boolean },
@@ -27,7 +27,7 @@ export function consoleStages(): (
     browser = await openBrowser()
   })
   after(async () => browser?.close())
-  /** A daemon with one VM, whose console is open unless told otherwise, and a page with the controller's certificate. */
+  /** Starts a daemon with one VM, and a page with the controller's certificate. The console is open unless changed. */
   return async (t, { running = true } = {}) => {
     assert.ok(browser)
     const host = await startControllerHost(t, pki)

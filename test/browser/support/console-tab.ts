@@ -1,22 +1,22 @@
-/** The console page, as somebody who sits before it meets it. */
+/** The console page, as its user sees it. */
 import { until } from '../../contract/until.ts'
 import type { Locator } from 'playwright-core'
 import type { Visit } from './browser.ts'
 
 export type ConsoleTab = {
-  /** What the page says of itself. */
+  /** Status line of the page. */
   readonly status: Locator
   /** Waits for a state: attached, waiting, away, behind, refused, ended. */
   isIn(state: string, boundMs?: number): Promise<void>
-  /** What is on the screen of the terminal, its lines joined. */
+  /** Text on the screen of the terminal, with its lines joined. */
   text(): Promise<string>
-  /** The first lines of it, without the blanks around them. */
+  /** First lines of the screen, without surrounding blanks. */
   lines(count: number): Promise<string[]>
   /** Waits until the screen shows a text that stands on one line. */
   shows(text: string, boundMs?: number): Promise<void>
   /** Types with the keyboard, wherever the focus is; a line feed is the Enter key. */
   type(text: string): Promise<void>
-  /** Columns and rows, as the page tells them. */
+  /** Columns and rows, as the page shows them. */
   size(): Promise<readonly number[]>
 }
 
