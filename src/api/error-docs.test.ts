@@ -5,7 +5,7 @@ import { faults, rejections } from '../core/errors.ts'
 
 const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
 
-/** The rows of the table below a heading: code to second column. */
+/** Returns the rows of the table below a heading: code to second column. */
 function rowsBelow(heading: string): [string, string][] {
   const section =
     page.split(/^## /m).find((part) => part.startsWith(heading)) ?? assert.fail(`no heading ${heading}`)

@@ -10,7 +10,7 @@ import type { DaemonMessage } from '../../core/console/console-message.ts'
 import type { ConsoleViewer, ViewerListeners } from '../../core/console/console-viewer.ts'
 import type { ViewerMessage } from './viewer-message.ts'
 
-/** Time, as far as a socket needs it; the Clock port has it. */
+/** Time, as far as a socket needs it; the Clock port provides it. */
 export type SocketTime = {
   readonly monotonicMs: () => number
   readonly after: (ms: number, callback: () => void) => () => void
@@ -18,13 +18,13 @@ export type SocketTime = {
 
 export type ConsoleSocketOptions = {
   readonly time: SocketTime
-  /** Hears of a bug that a message met; the socket is closed with `internal`. */
+  /** Receives an internal error that a message caused; the socket is closed with `internal`. */
   readonly onBug: (error: unknown) => void
 }
 
 /**
- * One viewer's WebSocket, with the framing and all the bounds of the console: the rate of its messages, what it may have
- * unread, whether it is alive. The server that made it bounds the size of messages and the time for a close.
+ * One viewer's WebSocket, with the framing and all the bounds of the console: the rate of its messages, its unread
+ * output, and its pings. The server that made the socket bounds the size of a message and the time that a close takes.
  */
 export class ConsoleSocket implements ConsoleViewer {
   readonly #socket: WebSocket
@@ -32,14 +32,14 @@ export class ConsoleSocket implements ConsoleViewer {
   readonly #rate: TokenBucket
   #listeners: ViewerListeners | undefined
   #cancelTimer = (): void => {}
-  /** Whether anything came since the last ping. */
+  /** Whether anything came from the viewer since the last ping. */
   #alive = true
-  /** Messages that were sent and have not left. */
+  /** Number of messages that were handed to the library and are not written yet. */
   #unsent = 0
   #isHeldBack = false
-  /** Whether one who is held back was read since, to see that it lives. */
+  /** Whether a viewer whose input is paused is read until the next ping, to see whether it is alive. */
   #isLookedAt = false
-  /** Input that came by that. */
+  /** Input that was read in such a period. */
   readonly #held: Uint8Array[] = []
   #closedWith: CloseCode | undefined
   #sayClose = (): void => {}
@@ -56,27 +56,29 @@ export class ConsoleSocket implements ConsoleViewer {
     this.#pingLater()
   }
 
-  /** Begins to hear of what the viewer sends; call it once, in the turn in which the socket was made. */
+  /** Sets the listeners for what the viewer sends. Call it once, in the turn in which the socket was made. */
   listen(listeners: ViewerListeners): void {
     this.#listeners = listeners
   }
 
-  /** False from the beginning of its end on: what is sent then goes nowhere. */
+  /** Turns false when the close begins; anything sent after that is dropped. */
   get isOpen(): boolean {
     return this.#closedWith === undefined && this.#socket.readyState === this.#socket.OPEN
   }
 
-  /** Why it was closed from here; undefined where it was not, or where the protocol was broken. */
+  /** The reason with which this side closed the socket; undefined if it did not, or if the protocol was violated. */
   get closedWith(): CloseCode | undefined {
     return this.#closedWith
   }
 
-  /** On its way to the viewer, in bytes. */
+  /** Bytes that are not yet written to the viewer. */
   get unsentBytes(): number {
     return this.#socket.bufferedAmount
   }
 
-  /** Sends terminal bytes. They are not copied: they must not change afterwards. Closes a viewer that is too far behind. */
+  /**
+   * Sends terminal bytes. They are not copied and must not change afterwards. Closes a viewer that is too far behind.
+   */
   output(bytes: Uint8Array): void {
     this.#send(bytes, true)
   }
@@ -85,7 +87,7 @@ export class ConsoleSocket implements ConsoleViewer {
     this.#send(JSON.stringify(daemonMessageToWire(message)), false)
   }
 
-  /** Reads no further, until `resumeInput`; what was read already still comes. */
+  /** Stops reading until `resumeInput`; what was read already is still passed on. */
   pauseInput(): void {
     if (!this.isOpen) return
     this.#isHeldBack = true
@@ -96,13 +98,14 @@ export class ConsoleSocket implements ConsoleViewer {
     if (!this.#isHeldBack) return
     this.#isHeldBack = false
     this.#isLookedAt = false
-    // Not within this call: what was held may fill the room that all viewers are being told of.
+    // This runs in a later turn: the held input may fill the room about which all viewers are being notified now.
     queueMicrotask(() => this.#guard(() => this.#catchUp()))
   }
 
   /**
-   * Ends it with this reason; what was sent before still goes out. Cut off `limits.consoleCloseMs` after the close was
-   * sent. That waits for what is on its way where nobody can ask for it again, but not for ever.
+   * Closes the socket with this reason; what was sent before still goes out. A final close waits for output on its way,
+   * because the viewer cannot ask for it again; the wait is bounded by `limits.consoleLastOutputMs`. The server cuts
+   * the connection `limits.consoleCloseMs` after the close was sent.
    */
   close(code: CloseCode, words?: string): void {
     if (!this.isOpen) {
@@ -113,7 +116,7 @@ export class ConsoleSocket implements ConsoleViewer {
     this.#cancelTimer()
     const shown = words === undefined ? undefined : shownText(words)
     this.#sayClose = () => this.#socket.close(closes[code].status, closeReason(code, shown))
-    // The answer to a close must be read.
+    // Resume reading, because the answer to the close must be read.
     this.#isHeldBack = false
     this.#socket.resume()
     if (this.#unsent === 0 || !isFinal(code)) this.#sayClose()
@@ -127,23 +130,23 @@ export class ConsoleSocket implements ConsoleViewer {
     if (this.unsentBytes > limits.consoleViewerBehindBytesMax) this.close('viewer_behind')
   }
 
-  /** Pings and pongs do not come by here: behind the last message there may be some, but few. */
+  /** Counts a message as written. Pings and pongs are not counted: a few of them may follow the last message. */
   #sent(): void {
     this.#unsent -= 1
     if (this.isOpen) this.#listeners?.onSent?.()
     else if (this.#unsent === 0) this.#sayClose()
   }
 
-  /** Every message and control frame of the viewer comes by here. */
+  /** Handles every message and control frame of the viewer. */
   #take(handle: () => void): void {
     this.#alive = true
     if (!this.#rate.take(this.#options.time.monotonicMs())) {
       this.close('too_many_messages')
       return
     }
-    // What was read before the end, but comes after it.
+    // Drop what was read before the close and is handled only now.
     if (!this.isOpen) return
-    // It was only read to see that it lives.
+    // Stop again: this read was only to see whether the viewer is alive.
     if (this.#isHeldBack) this.#socket.pause()
     this.#guard(handle)
   }
@@ -196,7 +199,10 @@ export class ConsoleSocket implements ConsoleViewer {
     this.#pingLater()
   }
 
-  /** The answers of one who is held back were not read: until the next ping they are, with the input before them. */
+  /**
+   * Reads from a viewer whose input is paused, until the next ping. Only so can its pong arrive, with the input before
+   * it.
+   */
   #lookAt(): void {
     const heldBytes = this.#held.reduce((sum, { length }) => sum + length, 0)
     if (heldBytes > limits.consoleHeldInputBytesMax) return

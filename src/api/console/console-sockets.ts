@@ -6,7 +6,7 @@ import type { ServerOptions } from 'ws'
 import type { CloseCode } from '../../core/console/close.ts'
 import type { ConsoleSocketOptions } from './console-socket.ts'
 
-/** What the library closes a socket with by itself. */
+/** Reasons with which the library closes a socket by itself. */
 const BY_PROTOCOL: readonly CloseCode[] = [
   'protocol_error',
   'not_utf8',
@@ -14,7 +14,7 @@ const BY_PROTOCOL: readonly CloseCode[] = [
   'message_too_big',
 ]
 
-/** Gives a reason also where the library closes the socket for a breach of the protocol: it gives none. */
+/** Adds a reason when the library closes the socket because of a protocol violation; the library gives none. */
 class ReasonedWebSocket extends WebSocket {
   override close(status?: number, reason?: string | Buffer): void {
     const code = BY_PROTOCOL.find((one) => closes[one].status === status)
@@ -22,7 +22,7 @@ class ReasonedWebSocket extends WebSocket {
   }
 }
 
-/** How the server reads: bounded, checked, and without compression, which terminals gain nothing from. */
+/** Options of the server: bounded, strict, and without compression, which does little for terminal output. */
 export const webSocketOptions: ServerOptions & { readonly closeTimeout: number } = {
   perMessageDeflate: false,
   skipUTF8Validation: false,
@@ -32,7 +32,7 @@ export const webSocketOptions: ServerOptions & { readonly closeTimeout: number }
   WebSocket: ReasonedWebSocket,
 }
 
-/** The console sockets of a listener, to be ended with it. */
+/** Holds the console sockets of a listener and closes them with it. */
 export class ConsoleSockets {
   readonly #options: ConsoleSocketOptions
   readonly #open = new Set<ConsoleSocket>()
@@ -42,7 +42,7 @@ export class ConsoleSockets {
     this.#options = options
   }
 
-  /** Takes a socket in hand in the turn in which it was made. */
+  /** Registers a socket, in the turn in which it was made. */
   take(socket: WebSocket): ConsoleSocket {
     const taken = new ConsoleSocket(socket, this.#options)
     this.#open.add(taken)
@@ -51,7 +51,7 @@ export class ConsoleSockets {
     return taken
   }
 
-  /** Closes all, and from now on whatever comes. */
+  /** Closes all sockets, and from now on each new one. */
   stop(): void {
     this.#stopped = true
     for (const socket of this.#open) socket.close('daemon_stops')

@@ -1,9 +1,9 @@
 import type { ConsoleSocket } from './console-socket.ts'
 
-/** What a request for a console will become, decided before the upgrade. */
+/** The console that a request will get, decided before the upgrade. */
 export type OpenedConsole = {
-  /** After the upgrade: ties what was opened to the viewer. */
+  /** Called after the upgrade: connects what was opened to the viewer. */
   readonly begin: (viewer: ConsoleSocket) => void
-  /** The connection is gone, whether or not `begin` ever came. */
+  /** Called when the connection is gone, whether or not `begin` was called. */
   readonly abandon: () => void
 }

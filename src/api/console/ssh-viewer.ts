@@ -14,8 +14,8 @@ import type { OpenedConsole } from './opened-console.ts'
 type Closing = { readonly code: CloseCode; readonly words?: string }
 
 /**
- * Logs in to a guest. What can be told as a problem is the error; every other reason why there is no shell is told by
- * closing the viewer, since browsers do not show a refused upgrade.
+ * Logs in to a guest. The error is a reason that can be answered as a problem. Any other reason for having no shell
+ * closes the viewer after the upgrade, because browsers do not show why an upgrade was refused.
  *
  * @param signal aborts when the connection that asks is gone
  */
@@ -30,7 +30,7 @@ export async function openSsh(
     const refused = refusalOf(request.record.id, opened.error)
     return 'rejection' in refused ? err(refused.rejection) : ok(closedWith(refused))
   } catch (error) {
-    // Nobody is there to be told anything.
+    // The client is gone, so the code does not matter.
     if (signal.aborted) return ok(closedWith({ code: 'internal' }))
     throw error
   }
@@ -46,7 +46,7 @@ const shellFor = (session: SshSession): OpenedConsole => ({
   abandon: () => session.close(),
 })
 
-/** Lets a viewer work in a shell. Where one of the two does not read, the other is not read. */
+/** Connects a viewer to a shell. If one of the two stops reading, the other is no longer read. */
 function tie(session: SshSession, viewer: ConsoleViewer & { readonly unsentBytes: number }): void {
   viewer.listen({
     onInput: (bytes) => {
@@ -122,7 +122,7 @@ function refusalOf(id: VmId, refusal: SessionRefusal): { readonly rejection: Rej
     case 'failed':
       return { code: `ssh_${refusal.kind}`, words: refusal.detail }
     case 'host_key_refused':
-      // Never of a session: it says `host_key_changed`, with the keys.
+      // A session never ends with this: it reports `host_key_changed`, with the keys.
       return { code: 'ssh_failed', words: refusal.detail }
     default:
       return unreachable(refusal)

@@ -7,7 +7,7 @@ import type { ConsoleHub } from '../../owners/console-hub.ts'
 import type { Watching } from '../../owners/watched-console.ts'
 import type { OpenedConsole } from './opened-console.ts'
 
-/** Takes a place at the serial console of a VM, or says why there is none. */
+/** Takes a place at the serial console of a VM, or says why the VM has none. */
 export function openTty(
   hub: ConsoleHub,
   { id, deleting, observed }: VmRecord,
@@ -27,13 +27,13 @@ export function openTty(
   return ok({ begin: (viewer) => hub.watch(id, viewer, watching), abandon: release })
 }
 
-/** States in which there is a guest, and so should be a console. */
+/** States in which there is a guest, which should then have a console. */
 const HAS_GUEST: readonly ObservedState[] = ['running', 'pausing', 'paused']
 
 function notRunning(id: string, state: ObservedState): string {
   if (HAS_GUEST.includes(state))
     return `${id} is ${state}, but its console is not stored: stop it and start it again`
-  // Its console went when the host was booted again; a sleep alone leaves it.
+  // The VM has no console since the host's last boot; a sleep alone keeps the console.
   const next = state === 'sleeping' || state === 'waking' ? 'its wake' : 'its next start'
   return `${id} is ${state}: start it, or connect with follow=true to wait for ${next}`
 }

@@ -5,7 +5,7 @@ import type { Static } from 'typebox'
 import type { MessageErrorCode } from '../../core/console/console-message.ts'
 import type { WindowSize } from '../../core/console/window-size.ts'
 
-/** What a text message of a viewer means. */
+/** The meaning of a text message from a viewer. */
 export type ViewerMessage =
   | { readonly kind: 'resize'; readonly size: WindowSize }
   | { readonly kind: 'position' }
@@ -17,7 +17,7 @@ const check = checkerFor(consoleFromViewerSchema, new Map())
 const WHAT_TO_SEND =
   'send terminal bytes in binary messages, and as text an object with one member: ' + members.join(' or ')
 
-/** Reads one text message; every text has a meaning, an error if no other. Never repeats a value. */
+/** Reads one text message. A text that is not understood is an `error`. Never repeats a value. */
 export function parseViewerMessage(text: string): ViewerMessage {
   const json = parseJson(text)
   if (json === undefined) return failed('not_json', `the message is not JSON: ${WHAT_TO_SEND}`)
@@ -38,7 +38,7 @@ const failed = (code: MessageErrorCode, detail: string): ViewerMessage => ({ kin
 const meaningOf = ({ resize }: Static<typeof consoleFromViewerSchema>): ViewerMessage =>
   resize === undefined ? { kind: 'position' } : { kind: 'resize', size: resize }
 
-/** Undefined where it is no JSON; JSON.parse's own message quotes the text, so it goes no further. */
+/** Returns undefined if the text is not JSON. Drops JSON.parse's own message, because it quotes the text. */
 function parseJson(text: string): { readonly value: unknown } | undefined {
   try {
     return { value: JSON.parse(text) }

@@ -18,10 +18,13 @@ declare module 'fastify' {
   }
 }
 
-/** An unknown path longer than this is cut in the log. */
+/** Length to which the log cuts an unknown path. */
 const PATH_CHARACTERS_MAX = 100
 
-/** One line a request: reads that went well at debug, everything else at info, bugs at error. Never bodies or queries. */
+/**
+ * Logs one line per request: successful reads at debug, everything else at info, internal errors at error. Never logs
+ * bodies or queries.
+ */
 export function logAccess(app: App, log: Log): void {
   app.decorateRequest('operationId', undefined)
   app.decorateRequest('vmId', undefined)
@@ -55,7 +58,10 @@ function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
   }
 }
 
-/** What the request is about. Ids of VMs and of snapshots have the same form; whatever has another is not repeated. */
+/**
+ * Returns the id that the request is about. Ids of VMs and snapshots have the same form; text of any other form is not
+ * repeated.
+ */
 function idOf(route: string | undefined, params: unknown): { vm_id?: string; snapshot_id?: string } {
   const given: unknown = typeof params === 'object' && params !== null ? Reflect.get(params, 'id') : undefined
   const id = typeof given === 'string' ? parseVmId(given) : undefined

@@ -8,7 +8,7 @@ import type { Log } from '../../log/log.ts'
 import type { Problem } from '../wire/problem.ts'
 import type { App } from './app.ts'
 
-/** Makes every error an `application/problem+json` answer. What nobody expected is logged and answered as `internal`. */
+/** Makes every error an `application/problem+json` answer. An unexpected error is logged and answered as `internal`. */
 export function answerErrors(app: App, log: Log): void {
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     const problem = problemFor(error, request.id)
@@ -22,7 +22,7 @@ export function answerErrors(app: App, log: Log): void {
     if (error instanceof HostFault) request.hostFault = error
     if (error instanceof Undecided) request.hostFault = error.message
     if (error instanceof Refused) reply.headers(error.headers)
-    // What was to be upgraded speaks HTTP no more.
+    // This connection was meant to be upgraded and takes no further HTTP request.
     if (request.ws) reply.header('connection', 'close')
     if (problem.code === 'starting_up') reply.header('retry-after', '1')
     reply.code(problem.status).type(PROBLEM_MEDIA_TYPE)

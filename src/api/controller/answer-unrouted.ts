@@ -7,7 +7,7 @@ import type { Rejection } from '../../core/errors.ts'
 import type { Log } from '../../log/log.ts'
 import type { Transport } from './app.ts'
 
-/** Answers what is refused before routing, where no hook runs and no reply object exists. */
+/** Answers requests that are refused before routing, when no hook runs and no reply object exists. */
 export function unroutedAnswers(transport: Transport, log: Log) {
   return {
     /** A path that is not validly percent-encoded. */
@@ -21,7 +21,7 @@ export function unroutedAnswers(transport: Transport, log: Log) {
         .end(JSON.stringify(problem))
     },
 
-    /** Bytes that are no HTTP request, or not in time. */
+    /** Bytes that are not an HTTP request, or did not come in time. */
     brokenRequest(error: NodeJS.ErrnoException, socket: Duplex): void {
       if (!socket.writable || error.code === 'ECONNRESET') {
         socket.destroy()
@@ -42,7 +42,7 @@ export function unroutedAnswers(transport: Transport, log: Log) {
 const BAD_URL: Rejection = { code: 'invalid_request', detail: 'the path is not validly percent-encoded' }
 const NOT_HTTP: Rejection = { code: 'invalid_request', detail: 'this is not an HTTP/1.1 request' }
 
-/** By the codes of node:http's parser and server. */
+/** Rejections by the codes of node:http's parser and server. */
 const BROKEN_REQUESTS: ReadonlyMap<string | undefined, Rejection> = new Map([
   [
     'HPE_HEADER_OVERFLOW',

@@ -12,9 +12,9 @@ export type App = FastifyInstance<
   TypeBoxTypeProvider
 >
 
-/** How requests come in. The routes cannot tell one from the other. */
+/** How requests come in. The routes do not depend on it. */
 export type Transport = {
   readonly createServer: (handler: RequestListener) => Server
-  /** Says why the peer of a request may not speak here, or undefined where it may. */
+  /** Says why the peer of a request may not use this API; returns undefined if it may. */
   readonly authorize: (request: IncomingMessage) => Refused | undefined
 }

@@ -13,7 +13,7 @@ const ADVICE: Readonly<Record<CertificateName, string>> = {
   controller: 'give the controller a new one',
 }
 
-/** When the certificates that this host depends on end. Warns of each that ends soon, once a day. */
+/** Keeps when the certificates that this host depends on expire. Warns of each that expires soon, once a day. */
 export class CertificateEnds {
   readonly #log: Log
   readonly #now: () => number
@@ -25,14 +25,14 @@ export class CertificateEnds {
     this.#now = now
   }
 
-  /** Undefined: there is none. Another end than before is warned of at the next check. */
+  /** `undefined` means that there is no such certificate. A changed end is warned of at the next check. */
   set(name: CertificateName, notAfterMs: number | undefined): void {
     if (notAfterMs === undefined) this.#ends.delete(name)
     else if (this.#ends.get(name)?.notAfterMs !== notAfterMs)
       this.#ends.set(name, { notAfterMs, warnDueMs: 0 })
   }
 
-  /** In the order of their names. */
+  /** Returns the certificates in the order of their names. */
   list(): readonly CertificateEnd[] {
     return [...this.#ends]
       .map(([name, { notAfterMs }]) => ({ name, notAfterMs }))

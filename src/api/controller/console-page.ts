@@ -1,6 +1,7 @@
 /**
- * Everything comes from this listener, the WebSocket too, and no script runs that is not a file of ours. Styles are
- * inline: the terminal makes them as it draws, for its cells and for colours that a guest chooses.
+ * Content security policy of the page. Everything comes from this listener, the WebSocket too, and only our own script
+ * files run. Inline styles are allowed: the terminal writes them as it draws, for its cells and for the colours of a
+ * guest.
  */
 export const consolePolicy = [
   "default-src 'none'",
@@ -13,7 +14,7 @@ export const consolePolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** The same for every VM. What it does is src/page/console. */
+/** The document, the same for every VM. Its script is src/page/console. */
 export const consolePage = `<!doctype html>
 <html lang="en">
 <head>

@@ -17,14 +17,16 @@ export type ControllerApiOptions = {
   readonly port: number
   readonly commonName: string
   readonly tlsFiles: TlsFiles
-  /** How often the certificate files are looked at; for tests. */
+  /** Interval at which the certificate files are read; for tests. */
   readonly certificateRecheckMs?: number
 }
 
 /** The running listener. */
 export type ControllerApi = {
   readonly port: number
-  /** Takes no new connections, ends consoles, lets requests under way end, and cuts all off after `boundMs`. */
+  /**
+   * Takes no new connections, ends consoles, lets running requests end, and closes all that is left after `boundMs`.
+   */
   close(boundMs: number): Promise<void>
 }
 
@@ -65,16 +67,16 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
   }
 }
 
-/** The certificate of who connects ends too, and may be renewed on another schedule. */
+/** Notes when the certificate of a connecting controller expires: it may be renewed on a schedule of its own. */
 function noteControllers(server: Server, ends: CertificateEnds): void {
   server.on('secureConnection', (socket: TLSSocket) => {
     const end = socket.getPeerX509Certificate()?.validToDate.getTime()
-    // A session that is resumed may come without one.
+    // A resumed session may come without a certificate.
     if (socket.authorized && end !== undefined) ends.set('controller', end)
   })
 }
 
-/** The connections that the server gave up to an upgrade, and does not close by itself any more. */
+/** Returns the connections that the server gave up to an upgrade and therefore does not close by itself. */
 function upgradedSockets(server: Server): ReadonlySet<Duplex> {
   const sockets = new Set<Duplex>()
   server.on('upgrade', (_request, socket) => {

@@ -24,7 +24,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { ControllerRooms } from './rooms.ts'
 import type { App, Transport } from './app.ts'
 
-/** The controller API on a transport, ready but not listening. */
+/** Creates the controller API on a transport, ready but not listening. */
 export async function createControllerApp(rooms: ControllerRooms, transport: Transport): Promise<App> {
   const unrouted = unroutedAnswers(transport, rooms.log)
   const app: App = fastify({
@@ -34,7 +34,7 @@ export async function createControllerApp(rooms: ControllerRooms, transport: Tra
     bodyLimit: limits.bodyBytesMax,
     // An id that is too long is a malformed id, not an unknown route.
     routerOptions: { maxParamLength: limits.headerBytesMax },
-    // What is under way when the daemon stops is answered, not turned away.
+    // Requests under way are answered when the daemon stops, not refused.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     clientErrorHandler: (error, socket) => unrouted.brokenRequest(error, socket),
@@ -46,10 +46,10 @@ export async function createControllerApp(rooms: ControllerRooms, transport: Tra
   answerErrors(app, rooms.log)
   parseJsonBodies(app)
   validateBySchema(app)
-  // Otherwise a serializer is compiled for each status of each route: 25 MiB, and no faster.
+  // Without this, Fastify compiles a serializer for each status of each route: 25 MiB, and not faster.
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer))
   await describeApi(app, rooms.version)
-  // In a plugin of their own: the description sees only routes that are made after it is loaded.
+  // The routes are in a plugin of their own: the OpenAPI plugin sees only routes that are made after it is loaded.
   await app.register(async (routes) => {
     const typed = routes.withTypeProvider<TypeBoxTypeProvider>()
     healthRoutes(typed, rooms)

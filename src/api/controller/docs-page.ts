@@ -1,6 +1,6 @@
 /**
- * Everything comes from this listener, and no script runs that is not a file of ours. Styles are inline: Scalar makes
- * them as it renders, without a nonce.
+ * Content security policy of the reference. Everything comes from this listener, and only our own script files run.
+ * Inline styles are allowed: Scalar makes them as it renders, without a nonce.
  */
 export const docsPolicy = [
   "default-src 'none'",
@@ -30,7 +30,7 @@ export const docsPage = `<!doctype html>
 </html>
 `
 
-/** Starts Scalar with everything off that would call home or out. */
+/** Starts Scalar with every feature off that would connect to another server. */
 export const docsScript = `Scalar.createApiReference('#app', {
   url: '/docs/swagger.json',
   agent: { disabled: true },

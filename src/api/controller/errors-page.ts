@@ -16,8 +16,8 @@ export const errorsPolicy = [
 ].join('; ')
 
 /**
- * `docs/errors.md` as a page: headings, paragraphs and tables, which is all that is in it. A table row whose first cell
- * is a code gets that code as its anchor, which is what the `type` of a problem points to.
+ * Renders `docs/errors.md` as a page. The file has only headings, paragraphs and tables. A table row whose first cell
+ * is a code gets that code as its anchor; the `type` of a problem points to it.
  */
 export function errorsPage(markdown: string): string {
   const blocks = markdown.trim().split(/\n{2,}/)
@@ -54,7 +54,7 @@ function table(text: string): string {
   const body = rows.map((row) => {
     const anchor = /^\| *`(\w+)`/.exec(row)?.[1]
     const columns = cells(row).map(
-      // The heading stands before the cell where the page is too narrow for columns.
+      // On a page too narrow for columns, the heading stands before the cell.
       (cell, column) => `<td data-heading="${escapeHtml(headings[column] ?? '')}">${inline(cell)}</td>`,
     )
     return `<tr${anchor === undefined ? '' : ` id="${anchor}"`}>${columns.join('')}</tr>`
@@ -63,7 +63,7 @@ function table(text: string): string {
   return `<table>\n<tr>${headingCells.join('')}</tr>\n${body.join('\n')}\n</table>`
 }
 
-/** Code spans; everything else is text. */
+/** Renders code spans; everything else is text. */
 const inline = (text: string): string => escapeHtml(text).replace(/`([^`]+)`/g, '<code>$1</code>')
 
 const escapeHtml = (text: string): string =>

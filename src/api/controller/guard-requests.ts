@@ -2,8 +2,8 @@ import { Refused } from './refused.ts'
 import type { App, Transport } from './app.ts'
 
 /**
- * What stands before every route, in this order: the request id, the peer's name, and whether there is such a route
- * and method. A request that fails here is answered before its body is read.
+ * Runs before every route, in this order: the request id, the peer's name, and whether the route and its method exist.
+ * A request that fails here is answered before its body is read.
  */
 export function guardRequests(app: App, transport: Transport): void {
   const routes: { readonly matches: RegExp; readonly method: string }[] = []

@@ -5,7 +5,7 @@ import { limits } from '../../config/limits.ts'
 import { HandshakeGate, peerOf } from './handshake-gate.ts'
 import type { HandshakeSocket } from './handshake-gate.ts'
 
-/** An accepted connection, as far as the gate looks at it. */
+/** An accepted connection, with only the members that the gate uses. */
 class Connection extends EventEmitter implements HandshakeSocket {
   static #port = 0
   readonly remoteAddress: string

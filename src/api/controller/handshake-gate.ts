@@ -6,22 +6,23 @@ import type { Socket } from 'node:net'
 type Peer = {
   /** Connections that have not finished their handshake. */
   pending: number
-  /** Paid with when a handshake begins, and paid back when it succeeds. */
+  /** Each handshake takes one token when it begins and returns it when it succeeds. */
   readonly credit: TokenBucket
 }
 
 type Address = Pick<Socket, 'remoteAddress' | 'remotePort'>
 
-/** What the gate needs of an accepted connection. */
+/** The members of an accepted connection that the gate uses. */
 export type HandshakeSocket = Address & {
   once(event: 'close', listener: () => void): unknown
   destroy(): unknown
 }
 
 /**
- * Bounds what peers cost that have not shown a valid certificate: connections whose handshake is not over, of one peer and of all,
- * and failed handshakes of one peer, each of which costs the event loop a signature. A peer is an IPv4 address, or an IPv6
- * network of 64 bits, which is what one host can choose from. Connections that were let in are not counted.
+ * Bounds the cost of peers that have not shown a valid certificate. It bounds connections with an unfinished handshake,
+ * per peer and in total, and failed handshakes per peer, each of which costs the event loop a signature. A peer is an
+ * IPv4 address, or an IPv6 network of 64 bits, because one host can choose any address in it. Admitted connections are
+ * not counted.
  */
 export class HandshakeGate {
   readonly #peers = new Map<string, Peer>()
@@ -30,17 +31,17 @@ export class HandshakeGate {
 
   readonly #now: () => number
 
-  /** @param now milliseconds of a clock that is never set */
+  /** @param now milliseconds of a monotonic clock */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
   }
 
-  /** Whether a connection may begin its handshake; the caller closes one that may not. */
+  /** Returns whether a connection may begin its handshake; the caller closes one that may not. */
   admit(socket: HandshakeSocket): boolean {
     const nowMs = this.#now()
     const peer = this.#peer(peerOf(socket.remoteAddress ?? ''), nowMs)
     if (peer.pending >= limits.handshakesPerPeerMax || !peer.credit.take(nowMs)) return false
-    // A handshake takes milliseconds, so the oldest is the one that is least likely to be the controller's.
+    // A handshake takes milliseconds, so the oldest one is the least likely to be the controller's.
     if (this.#pending.size >= limits.handshakesMax) this.#oldest()?.destroy()
     peer.pending += 1
     const key = keyOf(socket)
@@ -49,12 +50,12 @@ export class HandshakeGate {
     return true
   }
 
-  /** A connection has finished its handshake with a valid certificate. */
+  /** Notes that a connection finished its handshake with a valid certificate. */
   letIn(socket: Address): void {
     this.#over(keyOf(socket), undefined, false)
   }
 
-  /** Closes all connections whose handshake is not over. */
+  /** Closes all connections with an unfinished handshake. */
   endAll(): void {
     for (const { socket } of this.#pending.values()) socket.destroy()
   }
@@ -75,7 +76,7 @@ export class HandshakeGate {
 
   #peer(name: string, nowMs: number): Peer {
     const known = this.#peers.get(name)
-    // The least recently seen goes first.
+    // The peer that was seen longest ago is dropped first.
     if (known !== undefined) this.#peers.delete(name)
     const { handshakeFailuresPerSecond: perSecond, handshakesPerPeerMax: burst } = limits
     const peer = known ?? { pending: 0, credit: new TokenBucket({ perSecond, burst, nowMs }) }
@@ -96,10 +97,10 @@ export class HandshakeGate {
 const keyOf = ({ remoteAddress, remotePort }: Address): string => `${remoteAddress} ${remotePort}`
 
 const IPV6_NETWORK_BYTES = 8
-/** Of an IPv4-mapped address (RFC 4291, 2.5.5.2), which a listener on `::` sees for IPv4. */
+/** The prefix of an IPv4-mapped address (RFC 4291, 2.5.5.2), which a listener on `::` sees for IPv4. */
 const MAPPED = /^::ffff:(?=\d+\.)/i
 
-/** Who a connection is counted for. */
+/** Returns the peer that a connection is counted for. */
 export function peerOf(remoteAddress: string): string {
   const address = remoteAddress.replace(MAPPED, '').replace(/%.*$/, '')
   const bytes = parseAddress(address)

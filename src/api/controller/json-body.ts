@@ -3,8 +3,8 @@ import type { FastifyRequest } from 'fastify'
 import type { App } from './app.ts'
 
 /**
- * Bodies are JSON in UTF-8 and nothing else. Neither a wrong byte nor half a surrogate pair is replaced on the way in:
- * what is stored is what was sent. JSON.parse's own message quotes the body, so it goes no further.
+ * Accepts bodies in JSON and UTF-8 only. Refuses a wrong byte or half a surrogate pair instead of replacing it: the
+ * daemon stores exactly what was sent. Drops JSON.parse's own message, because it quotes the body.
  */
 export function parseJsonBodies(app: App): void {
   const utf8 = new TextDecoder('utf-8', { fatal: true })

@@ -21,13 +21,13 @@ unknown query parameters are refused. Bodies have at most 1 MiB. Times are RFC 3
 
 Every request needs the controller's client certificate.`
 
-/** OpenAPI 3.1 has this kind (spec.openapis.org, "Security Scheme Object"); the types of the plugin do not. */
+/** A security scheme of OpenAPI 3.1 (spec.openapis.org, "Security Scheme Object") that the types of the plugin lack. */
 const mutualTls = {
   type: 'mutualTLS',
   description: "A client certificate with the controller's common name.",
 } as never
 
-/** Collects the routes that are made afterwards into an OpenAPI 3.1 document. */
+/** Collects the routes that are added after this call into an OpenAPI 3.1 document. */
 export async function describeApi(app: App, version: string): Promise<void> {
   await app.register(swagger, {
     openapi: {
@@ -70,7 +70,7 @@ export async function describeApi(app: App, version: string): Promise<void> {
   })
 }
 
-/** An example for each problem that some route says it can answer. */
+/** Returns an example for each problem that a route says it can answer. */
 function problemExamples(document: object): Record<string, object> {
   const used = JSON.stringify(document).matchAll(new RegExp(`"${EXAMPLES_PATH}(\\w+)"`, 'g'))
   const codes = [...new Set(Array.from(used, ([, code]) => code as ProblemCode))].toSorted()

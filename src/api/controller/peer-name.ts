@@ -3,15 +3,15 @@ import { Refused } from './refused.ts'
 import type { IncomingMessage } from 'node:http'
 
 /**
- * The common name of the peer's certificate, or undefined where it has none or several: which of several is meant is
- * not for us to guess. The certificate was verified in the handshake.
+ * Returns the common name of the peer's certificate; undefined if it has none or several, because we must not guess
+ * which one is meant. The handshake verified the certificate.
  */
 export function peerCommonName(socket: TLSSocket): string | undefined {
   const name: unknown = socket.getPeerCertificate().subject?.CN
   return typeof name === 'string' ? name : undefined
 }
 
-/** Lets only the peer with exactly this common name in. The answer is kept for the life of the connection. */
+/** Admits only the peer with exactly this common name. The answer is kept for the life of the connection. */
 export function authorizeCommonName(commonName: string): (request: IncomingMessage) => Refused | undefined {
   const known = new WeakMap<object, boolean>()
   return ({ socket }) => {

@@ -1,13 +1,13 @@
 import { Refused } from './refused.ts'
 
-/** What every change of a resource raises. */
+/** A resource whose revision every change raises. */
 type Revised = { readonly revision: number }
 
 export const etagOf = (record: Revised): string => `"${record.revision}"`
 
 /**
- * Refuses a mutation whose `If-Match` does not name the revision that is stored (RFC 9110, 13.1.1); `what` is the word for
- * the resource. Reading, this check and the command run in one turn of the event loop, so nothing comes between.
+ * Refuses a mutation if its `If-Match` does not name the stored revision (RFC 9110, 13.1.1). `what` is the word for the
+ * resource. Reading, this check and the command run in one turn of the event loop, so nothing comes between.
  */
 export function checkIfMatch(header: string | undefined, record: Revised | undefined, what: string): void {
   if (header === undefined) return
@@ -21,7 +21,10 @@ export function checkIfMatch(header: string | undefined, record: Revised | undef
   })
 }
 
-/** Whether `If-None-Match` names this revision: the reader has it already. Compared weakly (RFC 9110, 13.1.2). */
+/**
+ * Returns whether `If-None-Match` names this revision, so the reader has it already. Compares weakly (RFC 9110,
+ * 13.1.2).
+ */
 export const isKnown = (header: string | undefined, record: Revised): boolean =>
   header !== undefined &&
   namesRevision(

@@ -3,9 +3,10 @@ import { limits } from '../../config/limits.ts'
 import type { IncomingMessage } from 'node:http'
 
 /**
- * An answer that is sent at once and ends when the rest of its request's body has been read and thrown away. Many clients read
- * nothing before they have written everything: if the connection ends while bytes of theirs are unread, the kernel resets it,
- * and the answer is lost with it (RFC 9112, 9.6). What is thrown away is bounded in bytes and time; past that, it is cut.
+ * Returns an answer that is sent at once and ends when the rest of its request's body has been read and thrown away.
+ * Many clients read nothing before they have written everything. If the connection ends while bytes of theirs are
+ * unread, the kernel resets it, and the answer is lost (RFC 9112, 9.6). Bytes and time are bounded; at a bound, the
+ * connection is closed.
  */
 export const answerBeforeBodyEnds = (request: IncomingMessage, answer: string): Readable =>
   Readable.from(

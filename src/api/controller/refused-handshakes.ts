@@ -2,7 +2,7 @@ import { limits } from '../../config/limits.ts'
 import type { Log } from '../../log/log.ts'
 
 export type RefusedHandshake = {
-  /** Absent where the connection is already gone. */
+  /** Absent if the connection is already gone. */
   readonly peer: string | undefined
   /** A code of OpenSSL, Node or our own. */
   readonly reason: string
@@ -11,9 +11,9 @@ export type RefusedHandshake = {
 type Sample = { count: number; peer: string | undefined; timer: NodeJS.Timeout }
 
 /**
- * Logs connections that end before or in their TLS handshake: the first of each reason at once, and those that follow within
- * `limits.handshakeLogMs` in one line with their number. Anybody can make them, so each in a line of its own would fill the
- * journal and use up its rate limit.
+ * Logs connections that end before or in their TLS handshake. The first of each reason is logged at once; those that
+ * follow within `limits.handshakeLogMs` are logged in one line with their number. Any peer can cause them: one line
+ * each would fill the journal and use up its rate limit.
  */
 export class RefusedHandshakes {
   readonly #log: Log
@@ -52,5 +52,5 @@ export class RefusedHandshakes {
   }
 }
 
-/** Reasons that are counted apart at a time. */
+/** Number of reasons that are counted separately at a time. */
 const REASONS_MAX = 16

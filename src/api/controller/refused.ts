@@ -1,7 +1,7 @@
 import type { Rejection } from '../../core/errors.ts'
 import type { Unknown } from '../../core/plan/world.ts'
 
-/** Carries a rejection from wherever a request is handled to the one place that answers errors. Never leaves the API. */
+/** Carries a rejection from any request handler to the one place that answers errors. Never leaves the API. */
 export class Refused extends Error {
   override readonly name = 'Refused'
   readonly rejection: Rejection

@@ -14,23 +14,23 @@ import type { SocketTime } from '../console/console-socket.ts'
 import type { CertificateEnd } from './certificate-ends.ts'
 import type { Waits } from './waits.ts'
 
-/** What is embedded in the executable and served, or read beside the sources when run from them. */
+/** Files that are embedded in the executable; a daemon that runs from its sources reads them beside those. */
 export type PageAsset = 'scalar.js' | 'errors.md' | 'console.js' | 'console.css'
 
-/** What the controller API needs of the rest of the daemon. */
+/** Everything that the controller API needs from the rest of the daemon. */
 export type ControllerRooms = {
   /** Undefined until the store is open; until then routes that need it answer 503 `starting_up`. */
   readonly context: () => CommandContext | undefined
   /** Long polls of VMs. */
   readonly waits: Waits<VmId>
   readonly snapshotWaits: Waits<SnapshotId>
-  /** What a pass would do for this record now, on a fresh look at the host. Changes nothing. */
+  /** Returns what a pass would do for this record now, on a fresh look at the host. Changes nothing. */
   readonly plan: (record: VmRecord, inputs: VmInputs) => Promise<Plan>
   /** Throws HostFault. */
   readonly counters: (record: VmRecord) => Promise<VmCounters>
-  /** All of this host, from a fresh look. Throws HostFault. */
+  /** Returns the view of this whole host, from a fresh look. Throws HostFault. */
   readonly hostView: () => Promise<HostView>
-  /** When the certificates of this API end; absent without TLS. */
+  /** When the certificates of this API expire; absent without TLS. */
   readonly certificates?: () => readonly CertificateEnd[]
   /** Images in the pool. */
   readonly images: Pick<ImageShelf, 'list' | 'requestRemoval'>
@@ -38,12 +38,12 @@ export type ControllerRooms = {
   readonly consoles: ConsoleHub
   /** Shells in guests. */
   readonly shells: Pick<SshSessions, 'open'>
-  /** For what WebSockets wait for. */
+  /** The clock and timers for WebSockets. */
   readonly time: SocketTime
   /** What the daemon still waits for before it is ready, in words ("console adoption"); empty when it is. */
   readonly waitingFor: () => readonly string[]
   readonly readAsset: (name: PageAsset) => Uint8Array
-  /** Of this build, for the OpenAPI document. */
+  /** The version of this build, for the OpenAPI document. */
   readonly version: string
   readonly log: Log
 }

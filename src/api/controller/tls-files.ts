@@ -17,10 +17,10 @@ export class TlsFilesUnusable extends Error {
 
 export type TlsMaterial = {
   readonly options: SecureContextOptions
-  /** Of all three files; tells whether they changed. */
+  /** Fingerprint of all three files; a changed one means that a file changed. */
   readonly fingerprint: string
   readonly expiresAtMs: number
-  /** Of the first of several authorities to end. */
+  /** End of the authority that expires first, if there are several. */
   readonly authorityExpiresAtMs: number
 }
 
@@ -34,7 +34,7 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
   } as const satisfies SecureContextOptions
   try {
     createSecureContext(options)
-    // An authority file without a certificate is not an error there: it would refuse everyone.
+    // TLS accepts an authority file without a certificate, and would then refuse every client.
     const authorityExpiresAtMs = firstEnd(options.ca)
     const expiresAtMs = endOf(options.cert)
     const digest = createHash('sha256')
@@ -49,13 +49,13 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
 
 const endOf = (pem: Buffer | string): number => new X509Certificate(pem).validToDate.getTime()
 
-/** Throws if there is no certificate in the file. */
+/** Returns when the first of the file's certificates expires. Throws if the file has none. */
 function firstEnd(pem: Buffer): number {
   const blocks = pem.toString('latin1').match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g)
   return Math.min(...(blocks ?? [pem]).map(endOf))
 }
 
-/** Of the certificate that `vmhostd setup` puts beside the server's; undefined if it is not there. */
+/** Returns when the certificate expires that `vmhostd setup` puts beside the server's; undefined without that file. */
 function nodeEnd({ certificate }: TlsFiles): number | undefined {
   try {
     return endOf(readFileSync(join(dirname(certificate), 'node.crt')))
@@ -80,14 +80,14 @@ export type TlsWatch = {
   readonly onChange: (material: TlsMaterial) => void
   readonly log: Log
   readonly ends: CertificateEnds
-  /** How often the files are looked at. */
+  /** Interval at which the files are read. */
   readonly recheckMs?: number
 }
 
 /**
- * Looks at the files again and again, and calls back when they have changed and fit together. Files are replaced by
- * renames, symbolic links or in place, one after the other; reading them is the one way that sees all of that. Until
- * they fit, what was there stays in use. Returns the way to stop.
+ * Reads the files at an interval, and calls back when they have changed and fit together. Files are replaced by
+ * renames, symbolic links or in place, one after the other; only reading them sees all of that. Until the new files
+ * fit, the old ones stay in use. Returns a function that stops the watch.
  */
 export function watchTlsFiles({ files, current, onChange, log, ends, recheckMs }: TlsWatch): () => void {
   let inUse = current
@@ -108,7 +108,7 @@ export function watchTlsFiles({ files, current, onChange, log, ends, recheckMs }
       onChange(found)
       log.info({ expires_at: new Date(found.expiresAtMs).toISOString() }, 'certificates were replaced')
     } catch (error) {
-      // Once for each time that they become unusable; a half-finished renewal is seen here too.
+      // Log once each time the files become unusable; a half-finished renewal is seen here too.
       if (!complained)
         log.warn({ error }, 'the certificate files cannot be used; the previous ones stay in use')
       complained = true

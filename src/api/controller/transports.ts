@@ -20,14 +20,14 @@ const httpOptions = {
   shouldUpgradeCallback: beginsUpgrade,
 } as const
 
-/** No TLS and no authentication: for tests and for looking at the pages, on loopback. */
+/** No TLS and no authentication: only for tests and for viewing the pages, on loopback. */
 export const plainTransport: Transport = {
   createServer: (handler) => createPlainServer(httpOptions, handler),
   authorize: () => undefined,
 }
 
 export type TlsTransport = Transport & {
-  /** Closes connections whose handshake is not over; the server itself would wait for them when it closes. */
+  /** Closes connections with an unfinished handshake; otherwise the server would wait for them when it closes. */
   readonly endHandshakes: () => void
 }
 
@@ -64,7 +64,7 @@ export function tlsTransport(secure: SecureContextOptions, commonName: string, l
   }
 }
 
-/** Puts a gate before the TLS of a server: what it does not admit is closed before a handshake begins. */
+/** Puts a gate before the TLS of a server. A connection that the gate refuses is closed before its handshake begins. */
 function guardHandshakes(server: Server, gate: HandshakeGate, refused: RefusedHandshakes): void {
   const listeners = server.listeners('connection')
   server.removeAllListeners('connection')
@@ -78,6 +78,6 @@ function guardHandshakes(server: Server, gate: HandshakeGate, refused: RefusedHa
   server.on('secureConnection', (socket: TLSSocket) => gate.letIn(socket))
 }
 
-/** Why the client's certificate was not accepted; OpenSSL's own code, such as `CERT_HAS_EXPIRED`. */
+/** Returns why the client's certificate was refused: OpenSSL's own code, such as `CERT_HAS_EXPIRED`. */
 const refusalOf = (socket: TLSSocket): string | undefined =>
   socket.authorizationError ? String(socket.authorizationError) : undefined

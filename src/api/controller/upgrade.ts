@@ -7,8 +7,8 @@ import type { Log } from '../../log/log.ts'
 import type { App } from './app.ts'
 
 /**
- * The one path that upgrades. Without percent signs: no id needs them, and a path that cannot be decoded is answered where
- * no upgrade was begun.
+ * The only path that upgrades. It has no percent signs: ids do not need them, and a path that cannot be decoded is
+ * answered before an upgrade begins.
  */
 const CONSOLE_PATH = /^\/v1\/vms\/[^/?%]+\/console(?:\?|$)/
 
@@ -17,7 +17,7 @@ const KEY = /^[A-Za-z0-9+/]{22}==$/
 
 export const WEBSOCKET_VERSION = '13'
 
-/** What is wrong with the opening handshake of a WebSocket (RFC 6455, section 4.2.1), in words; undefined where nothing is. */
+/** Says what is wrong with the opening handshake of a WebSocket (RFC 6455, section 4.2.1); undefined if it is valid. */
 export function handshakeFault({ method, httpVersion, headers }: IncomingMessage): string | undefined {
   if (method !== 'GET') return 'the handshake is a GET request'
   if (httpVersion !== '1.1') return 'the handshake is made over HTTP/1.1'
@@ -33,20 +33,23 @@ export function handshakeFault({ method, httpVersion, headers }: IncomingMessage
   return undefined
 }
 
-/** Whether a request that asks for an upgrade begins one. Any other is answered as if it had not asked (RFC 9110, section 7.8). */
+/**
+ * Returns whether a request asks for an upgrade that this server supports. Any other is answered as if it had not asked
+ * (RFC 9110, section 7.8).
+ */
 export const beginsUpgrade = (request: IncomingMessage): boolean =>
   CONSOLE_PATH.test(request.url ?? '') && handshakeFault(request) === undefined
 
 /**
- * Takes upgrades through the same hooks as all requests. Before any other hook: where one of those refuses a request, the
- * plugin must know already that it has the connection to end.
+ * Passes upgrades through the same hooks as all requests. Call it before any other hook is added: if a later hook
+ * refuses a request, the plugin must already know that it has to end the connection.
  */
 export async function acceptUpgrades(app: App, log: Log): Promise<void> {
   await app.register(websocket, {
-    // The plugin's types take the library's module for the class that sockets are made of.
+    // The plugin's types take the library's module for the class of its sockets.
     options: webSocketOptions as NonNullable<WebsocketPluginOptions['options']>,
     errorHandler: (error, socket) => {
-      // A socket that fails is closed already, with a reason; on one that is open its handler failed.
+      // A socket that failed is already closed with a reason; if it is open, its handler failed.
       if (socket.readyState !== socket.OPEN) {
         log.debug({ error }, 'a console socket failed')
         return
@@ -54,7 +57,7 @@ export async function acceptUpgrades(app: App, log: Log): Promise<void> {
       log.error({ error }, 'console upgrade failed: internal error')
       socket.close(closes.internal.status, closeReason('internal'))
     },
-    // Consoles end by themselves, see their route.
+    // Consoles end by themselves; see their route.
     preClose: (done) => done(),
   })
 }

@@ -6,13 +6,13 @@ import type { TSchema } from 'typebox'
 import type { Complaint } from '../../lib/schema-check.ts'
 import type { App } from './app.ts'
 
-/** What a part of the request is called in an answer. */
+/** Names that answers use for the parts of a request. */
 const PART_WORDS: Readonly<Record<string, string>> = { body: 'body', querystring: 'query', params: 'path' }
 
-/** A name that a client may have chosen is repeated only where it looks like one: a secret in its place may be a URL. */
+/** A name that a client may have chosen is repeated only if it has this form: it may be a secret, such as a URL. */
 const PLAIN_NAME = /^[A-Za-z0-9_.-]{1,64}$/
 
-/** Requests are held against their schemas without removing or coercing anything; only numbers and booleans of a query are read as such. */
+/** Checks requests against their schemas. Removes and coerces nothing, except for numbers and booleans in a query. */
 export function validateBySchema(app: App): void {
   for (const [name, schema] of Object.entries(namedSchemas)) app.addSchema({ ...schema, $id: name })
   const byReference = new Map<string, TSchema>(
@@ -40,14 +40,14 @@ export function invalidRequest(part: string, given: readonly Complaint[]): Refus
   return new Refused({ code: 'invalid_request', detail, errors: complaints })
 }
 
-/** With an ellipsis for every name that is not repeated. */
+/** Puts an ellipsis in place of every name that must not be repeated. */
 const plainPointer = (pointer: string): string =>
   pointer
     .split('/')
     .map((name) => (name === '' || PLAIN_NAME.test(name) ? name : '…'))
     .join('/')
 
-/** A query has only strings. Where the schema wants an integer or a boolean, its plain text becomes one. */
+/** Converts plain text in a query to an integer or a boolean if the schema wants one: a query has only strings. */
 function withPlainValues(schema: TSchema, query: unknown): unknown {
   const properties: unknown = Reflect.get(schema, 'properties')
   if (typeof query !== 'object' || query === null || typeof properties !== 'object' || properties === null)

@@ -1,6 +1,6 @@
 /**
- * Requests that wait for a resource of one kind to change. One subscription for all of them, a set a resource, and a timer
- * a request: while nothing changes, nothing runs.
+ * Lets requests wait for a resource of one kind to change. It has one subscription, a set per resource, and a timer per
+ * request: while nothing changes, nothing runs.
  */
 export class Waits<Id extends string> {
   readonly #waiting = new Map<Id, Set<() => void>>()
@@ -11,12 +11,15 @@ export class Waits<Id extends string> {
     this.#unsubscribe = subscribe((id) => this.#wake(id))
   }
 
-  /** Requests that wait now. */
+  /** Number of requests that wait now. */
   get size(): number {
     return [...this.#waiting.values()].reduce((sum, waiting) => sum + waiting.size, 0)
   }
 
-  /** Resolves when the resource changed or is gone, after `ms`, on the signal, or when the listener closes: then look again. */
+  /**
+   * Resolves when the resource changed or is gone, after `ms`, on the signal, or when the listener closes. The caller
+   * then looks again.
+   */
   async change(id: Id, ms: number, signal: AbortSignal): Promise<void> {
     if (this.#ended || signal.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -30,7 +33,7 @@ export class Waits<Id extends string> {
     if (waiting.size === 0 && this.#waiting.get(id) === waiting) this.#waiting.delete(id)
   }
 
-  /** Lets all go, and takes no more. */
+  /** Ends all waits, and takes no new ones. */
   end(): void {
     this.#ended = true
     this.#unsubscribe()

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 
-/** One member that differs. `from` is absent where it is new, `to` where it is gone. */
+/** One member that differs. A new member has no `from`; a removed member has no `to`. */
 export type MemberChange = { readonly pointer: string; readonly from?: unknown; readonly to?: unknown }
 
-/** The members in which two JSON values differ, as deep as both are objects; lists are compared as a whole. */
+/** Returns the members in which two JSON values differ. Compares objects at every depth, and lists as a whole. */
 export function changesBetween(from: unknown, to: unknown, pointer = ''): readonly MemberChange[] {
   if (isDeepStrictEqual(from, to)) return []
   if (!isObject(from) || !isObject(to)) {

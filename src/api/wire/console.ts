@@ -23,7 +23,7 @@ const errorCodes = [
   'invalid_message',
 ] as const satisfies readonly MessageErrorCode[]
 
-/** What the daemon sends in text messages; exactly one member. */
+/** Text messages from the daemon; each has exactly one member. */
 export const consoleFromDaemonSchema = Type.Object(
   {
     attached: Type.Optional(
@@ -103,7 +103,7 @@ export const consoleFromDaemonSchema = Type.Object(
   },
 )
 
-/** What a viewer sends in text messages; exactly one member. */
+/** Text messages from a viewer; each has exactly one member. */
 export const consoleFromViewerSchema = Type.Object(
   {
     resize: Type.Optional(

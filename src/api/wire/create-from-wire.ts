@@ -14,7 +14,7 @@ import type { CreateVmWire } from './requests.ts'
 type ImageWire = CreateVmWire['image']['rootfs']
 
 /**
- * The request in the words of the domain, or what the schema could not see to be wrong. From here on a URL is a
+ * Translates the request to the domain, or returns the errors that the schema cannot find. From here on a URL is a
  * {@link SignedUrl} and cannot be printed.
  */
 export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Complaint[]> {

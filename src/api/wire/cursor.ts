@@ -1,14 +1,14 @@
 import { Type } from 'typebox'
 import { parseSha256, parseVmId } from '../../core/vm/ids.ts'
 
-/** The lists that have pages. A cursor names its own, so that one of another list is noticed. */
+/** Lists that have pages. A cursor names its list, so that a cursor of another list is refused. */
 export type ListName = 'vms' | 'snapshots' | 'images'
 
-/** Where a page ended. Opaque to the client: how a page is continued may change. */
+/** Returns the cursor that marks the end of a page. It is opaque to the client, because its form may change. */
 export const cursorAfter = (list: ListName, id: string): string =>
   Buffer.from(`${list}:${id}`).toString('base64url')
 
-/** The id a page ended with, or undefined where the text is no cursor of that list. */
+/** Returns the id that a page ended with; undefined if the text is not a cursor of that list. */
 export function parseCursor(list: ListName, cursor: string): string | undefined {
   const text = Buffer.from(cursor, 'base64url').toString()
   const prefix = `${list}:`
@@ -18,7 +18,7 @@ export function parseCursor(list: ListName, cursor: string): string | undefined 
   return list === 'images' ? parseSha256(id) : parseVmId(id)
 }
 
-/** Of every list, beside its items. */
+/** Members of every list, beside its items. */
 export const nextPageMembers = {
   next_cursor: Type.Optional(
     Type.String({ description: 'Pass it as `cursor` for the next page; absent on the last one.' }),

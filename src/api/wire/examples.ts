@@ -1,4 +1,4 @@
-/** What the reference shows. A test holds each against its schema. */
+/** Examples for the reference. A test checks each against its schema. */
 
 const rootfs = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
 const kernel = '60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752'

@@ -67,7 +67,7 @@ export type ImageListWire = Static<typeof imageListSchema>
 
 const MIB = 1024 * 1024
 
-/** The only way from an image to a response. */
+/** The only translation of an image to a response. */
 export const imageToWire = (image: ShelvedImage): ImageWire => ({
   sha256: image.sha256,
   size_mib: Math.ceil(image.sizeBytes / MIB),

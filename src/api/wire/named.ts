@@ -19,7 +19,7 @@ import { syncSchema } from './sync.ts'
 import { vmListSchema, vmSchema } from './vm.ts'
 import type { Static } from 'typebox'
 
-/** The schemas that have a name in the OpenAPI document, and so in the clients made from it. */
+/** Schemas that have a name in the OpenAPI document, and so in the clients made from it. */
 export const namedSchemas = {
   Vm: vmSchema,
   VmList: vmListSchema,
@@ -48,6 +48,6 @@ export const namedSchemas = {
 
 type Name = keyof typeof namedSchemas
 
-/** A named schema by reference, so that the document has it once. */
+/** Refers to a named schema, so that the document has it once. */
 export const ref = <N extends Name>(name: N) =>
   Type.Unsafe<Static<(typeof namedSchemas)[N]>>({ $ref: `${name}#` })

@@ -9,7 +9,7 @@ import type { CreateNetworkWire, SetNetworkWire } from './network.ts'
 
 type InboundRuleWire = NonNullable<CreateNetworkWire['firewall']>['inbound'][number]
 
-/** A network in the words of the domain; what the schema could not see to be wrong is added to `complaints`. */
+/** Translates a network to the domain. Adds the errors that the schema cannot find to `complaints`. */
 export function networkFromWire(
   network: CreateNetworkWire,
   pointer: string,
@@ -37,7 +37,7 @@ export function networkFromWire(
   }
 }
 
-/** A change of a network, likewise. */
+/** Translates a change of a network in the same way. */
 export function networkChangeFromWire(body: SetNetworkWire, complaints: Complaint[]): SetNetwork {
   const given = Object.fromEntries(
     Object.entries(body).filter(([, value]) => value !== null),
@@ -55,7 +55,7 @@ export function networkChangeFromWire(body: SetNetworkWire, complaints: Complain
 const isNoLimit = (bandwidth: SetNetworkWire['bandwidth']): boolean =>
   bandwidth !== undefined && bandwidthFromWire(bandwidth ?? undefined) === undefined
 
-/** No limit at all is one value, however it is written. */
+/** Returns one value for "no limits", however the request writes it. */
 function bandwidthFromWire(bandwidth: CreateNetworkWire['bandwidth']): CreateNetwork['bandwidth'] {
   const { receive_mbit_per_second: receive, transmit_mbit_per_second: transmit } = bandwidth ?? {}
   if (receive === undefined && transmit === undefined) return undefined

@@ -70,7 +70,7 @@ const firewallSchema = (otherwise: string) =>
     },
   )
 
-/** Members of a network that a VM is created with, and that an answer has. */
+/** Members of a network that both a create request and an answer have. */
 const networkMembers = {
   ipv4_address: Type.Optional(ipv4Schema),
   ipv6_address: Type.Optional(ipv6Schema),
@@ -91,7 +91,10 @@ export const createNetworkSchema = Type.Object(
   { ...closed, description: 'Where absent, the VM has no network device.' },
 )
 
-/** The same schema with `null` besides. In this form, a value that fits neither is still refused for what is wrong with it. */
+/**
+ * Returns the same schema with `null` allowed. In this form, an error about a wrong value still names what is wrong
+ * with it.
+ */
 const orNull = <S extends TSchema & { readonly type: string }>(schema: S, description?: string) =>
   Type.Optional(
     Type.Unsafe<Static<S> | null>({

@@ -58,10 +58,10 @@ export const planSchema = Type.Object(
 
 export type PlanWire = Static<typeof planSchema>
 
-/** `operationId` is that of the record that the plan is for. */
+/** Translates a plan. `operationId` is that of the record that the plan is for. */
 export const planToWire = (plan: Plan, operationId?: OperationId): PlanWire => ({
   ...outcomeToWire(plan),
-  // A line at a time: a line break is one of the characters that are taken out.
+  // Translate line by line, because shownText removes line breaks.
   text: renderPlan(plan)
     .split('\n')
     .map((line) => shownText(line))

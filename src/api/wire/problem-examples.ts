@@ -7,7 +7,7 @@ import type { Problem } from './problem.ts'
 /** Every code that an answer can have. */
 export type ProblemCode = RejectionCode | FaultCode
 
-/** One `detail` as an answer has it, for each code of the catalogue. */
+/** One example of `detail` for each code of the catalogue. */
 export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   invalid_request: exampleProblem.detail,
   forbidden: 'the client certificate does not have the common name that is configured for the controller',
@@ -120,11 +120,11 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
 
 export const isRejection = (code: ProblemCode): code is RejectionCode => Object.hasOwn(rejections, code)
 
-/** The status and title of an answer with this code: a fault that becomes an answer is a 503. */
+/** Returns the status and title of an answer with this code. A fault of the host is answered as 503. */
 export const problemHead = (code: ProblemCode): { readonly status: number; readonly title: string } =>
   isRejection(code) ? rejections[code] : { status: 503, title: faults[code].title }
 
-/** A whole answer with this code. */
+/** Returns a whole answer with this code. */
 export function exampleOf(code: ProblemCode): Problem {
   const detail = exampleDetails[code]
   if (!isRejection(code)) {

@@ -36,7 +36,7 @@ export const problemSchema = Type.Object(
 
 export type Problem = Static<typeof problemSchema>
 
-/** A rejection as the client sees it. */
+/** Translates a rejection for the client. */
 export function problemOf(rejection: Rejection, requestId: string): Problem {
   const { status, title } = rejections[rejection.code]
   const pointers = (rejection.errors ?? []).map(({ pointer }) => pointer)
@@ -46,18 +46,18 @@ export function problemOf(rejection: Rejection, requestId: string): Problem {
     status,
     detail: shownText(rejection.detail, pointers),
     code: rejection.code,
-    // The two answers that say: nothing is wrong with the request itself.
+    // These two answers say that nothing is wrong with the request itself.
     retryable: status === 503 || status === 408,
     request_id: requestId,
     ...(rejection.errors === undefined ? {} : { errors: rejection.errors.map(shownError) }),
   }
 }
 
-/** A fault of the host in an answer that needed the host. */
+/** Translates a fault of the host, for a request that needed the host. */
 export const problemOfFault = (fault: HostFault, requestId: string): Problem =>
   problemOfUnknown({ code: fault.code, retry: fault.retry, message: errorChain(fault) }, requestId)
 
-/** What could not be inspected, in an answer that depends on it. */
+/** Translates a failed inspection, for an answer that depends on it. */
 export function problemOfUnknown(
   { code, retry, message }: Omit<Unknown, 'known'>,
   requestId: string,
@@ -75,7 +75,7 @@ export function problemOfUnknown(
 
 export const typeOf = (code: RejectionCode | FaultCode): string => `/docs/errors#${code}`
 
-/** The pointer repeats names from the request; a URL pasted in the place of a name must not come back. */
+/** Scrubs the pointer: it repeats names from the request, and a URL pasted as a name must not come back. */
 const shownError = ({ pointer, code, detail }: NonNullable<Rejection['errors']>[number]) => ({
   pointer: shownText(pointer, [pointer]),
   code,

@@ -82,7 +82,7 @@ const flappingSchema = Type.Object(
   },
 )
 
-/** Of `observed`: what sleeping is about. */
+/** Members of `observed` about sleeping. */
 export const sleepMembers = {
   last_traffic_at: Type.Optional(
     Type.String({
@@ -132,7 +132,7 @@ const lastWakeToWire = (wake: LastWake): Static<typeof lastWakeSchema> => ({
   dropped_packets: wake.droppedPackets,
 })
 
-/** A VM that never sleeps does not flap, whatever it did before. */
+/** Returns undefined for a VM that never sleeps: it does not flap, whatever it did before. */
 function flappingToWire(record: VmRecord): SleepWire['flapping'] | undefined {
   const timeoutMs = idleTimeoutMs(record)
   if (timeoutMs === undefined || !isFlapping(record)) return undefined

@@ -1,4 +1,4 @@
-/** What the reference shows. A test holds each against its schema. */
+/** Examples for the reference. A test checks each against its schema. */
 
 const partUrl = (number: number): string =>
   `https://bucket.example.net/nightly-1.img.zst?partNumber=${number}&uploadId=…&X-Amz-Signature=…`

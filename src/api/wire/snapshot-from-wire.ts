@@ -10,8 +10,8 @@ import type { SnapshotUrls } from '../../store/snapshot-urls.ts'
 import type { CompleteSnapshotWire, SnapshotUrlsWire, StartSnapshotWire } from './snapshot-requests.ts'
 
 /*
- * Requests in the words of the domain, or what the schema could not see to be wrong. From here on a URL is a
- * {@link SignedUrl} and cannot be printed.
+ * These functions translate requests to the domain, or return the errors that the schema cannot find. From here on a
+ * URL is a {@link SignedUrl} and cannot be printed.
  */
 
 type FromWire<T> = Result<T, readonly Complaint[]>
@@ -22,7 +22,7 @@ export function startFromWire({ vm_id: vmId, upload }: StartSnapshotWire): FromW
   return read.ok ? ok({ vmId: vmId as VmId, partMib, urls: read.value }) : read
 }
 
-/** `under` is where the URLs stand in the body. */
+/** `under` is the pointer to the URLs in the body. */
 export function urlsFromWire(wire: SnapshotUrlsWire, under = ''): FromWire<SnapshotUrls> {
   const { first_part: firstPart = 1, part_urls: parts } = wire
   const complaints = [
@@ -62,7 +62,7 @@ function partsComplaints(firstPart: number, urls: readonly string[], pointer: st
   const seen = new Set<string>()
   return urls.flatMap((url, index): Complaint[] => {
     const here = `${pointer}/${index}`
-    // The store would have one part twice and lack the other, and say so only at the very end.
+    // Otherwise the store would have one part twice and lack another, and would report it only at the end.
     if (seen.has(url))
       return [{ pointer: here, code: 'not_allowed', detail: 'must not be that of another part' }]
     seen.add(url)

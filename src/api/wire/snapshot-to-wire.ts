@@ -10,10 +10,13 @@ import type { HostView } from '../../owners/host-report.ts'
 import type { SnapshotWire } from './snapshot.ts'
 import type { SyncWire } from './sync.ts'
 
-/** A record with what its parts come to, read at the same time. */
+/** A record with the tally of its parts, read at the same time. */
 export type SnapshotSight = { readonly record: SnapshotRecord; readonly tally: SnapshotTally }
 
-/** The only way from a record to a response. `operationId` is that of the mutation being answered, if it changed something. */
+/**
+ * The only translation of a record to a response. `operationId` is that of the mutation being answered, if it changed
+ * something.
+ */
 export function snapshotToWire({ record, tally }: SnapshotSight, operationId?: OperationId): SnapshotWire {
   const { capture, sha256 } = record
   const standing = standingOf(record, tally)

@@ -1,4 +1,4 @@
-/** What the reference shows. A test holds it against its schema. */
+/** The example for the reference. A test checks it against its schema. */
 export const exampleSync = {
   host: {
     id: 'host-1',

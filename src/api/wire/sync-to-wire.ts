@@ -8,10 +8,10 @@ import type { CertificateName, SyncWire } from './sync.ts'
 
 const MILLICORES_A_CPU = 1000
 
-/** A certificate, and when it ends. */
+/** A certificate and when it expires. */
 type CertificateSight = { readonly name: CertificateName; readonly notAfterMs: number }
 
-/** The only way from what is known of the host to a response. */
+/** The only translation of the host view to a response. */
 export function syncToWire(view: HostView, certificates: readonly CertificateSight[]): SyncWire {
   const { host, images, consoles } = view
   const { kernel, architecture, monitor } = host.machine

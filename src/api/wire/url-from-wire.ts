@@ -1,12 +1,12 @@
 import { limits } from '../../config/limits.ts'
 import type { Complaint } from '../../lib/schema-check.ts'
 
-/** What the schema could not see to be wrong with a URL. */
+/** Returns what is wrong with a URL beyond what the schema checks. */
 export function urlComplaints(pointer: string, url: string): Complaint[] {
   const complain = (detail: string): Complaint[] => [{ pointer, code: 'malformed', detail }]
   const parsed = URL.parse(url)
   if (parsed === null) return complain('must be a valid URL')
-  // fetch() refuses such a URL, hours later and in other words.
+  // fetch() would refuse such a URL hours later, with a different error.
   if (parsed.username !== '' || parsed.password !== '')
     return complain('must not carry a user name or password')
   if (parsed.hostname.length > limits.urlHostCharactersMax)
@@ -15,8 +15,8 @@ export function urlComplaints(pointer: string, url: string): Complaint[] {
 }
 
 /**
- * What the schema could not see to be wrong with any text: half a surrogate pair, which has no UTF-8 form and no portable
- * pattern, and its length in bytes, where the schema counts characters.
+ * Returns what is wrong with a text beyond what the schema checks. That is half a surrogate pair, which has no UTF-8
+ * form and no portable pattern, and the length in bytes: the schema counts characters.
  */
 export function textComplaints(pointer: string, text: string, bytesMax: number): Complaint[] {
   if (!text.isWellFormed())

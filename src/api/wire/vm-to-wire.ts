@@ -8,7 +8,10 @@ import type { Fault, Observed, VmRecord } from '../../core/vm/record.ts'
 import type { NetworkWire } from './network.ts'
 import type { VmWire } from './vm.ts'
 
-/** The only way from a record to a response. `operationId` is that of the mutation being answered, if it changed something. */
+/**
+ * The only translation of a record to a response. `operationId` is that of the mutation being answered, if it changed
+ * something.
+ */
 export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
   const { observed, generations } = record
   return {
@@ -94,7 +97,8 @@ const computeToWire = (compute: Compute): VmWire['desired']['compute'] => ({
 })
 
 /**
- * Tells the fault that keeps the VM back, then what else the last inspection found; undefined for a healthy VM.
+ * Returns the fault that keeps the VM from its desired state, then other faults of the last inspection; undefined for a
+ * healthy VM.
  */
 export function errorToWire({ fault, partialFaults = [] }: Faults): string | undefined {
   const others = partialFaults.filter(

@@ -195,7 +195,7 @@ const observedSchema = Type.Object(
   { description: 'What the host reached.' },
 )
 
-/** Answers are open: members may be added to them, and a client must not mind. */
+/** Answers are open: later versions may add members, and a client must ignore unknown ones. */
 export const vmSchema = Type.Object(
   {
     id: vmIdSchema,

@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { MAC_ADDRESS_PATTERN, SHA256_PATTERN, VM_ID_PATTERN } from '../../core/vm/ids.ts'
 
-/** Printable ASCII: what a kernel command line is made of. */
+/** Printable ASCII, the characters of a kernel command line. */
 export const KERNEL_ARGUMENTS_PATTERN = '^[\\x20-\\x7e]*$'
 /**
  * One line of an authorized_keys file (sshd(8)): options, type, key and comment. The key begins with the length of its type, so
@@ -10,25 +10,28 @@ export const KERNEL_ARGUMENTS_PATTERN = '^[\\x20-\\x7e]*$'
 export const SSH_KEY_PATTERN =
   '^([^\\x00-\\x1f\\x7f]+ )?(ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ +AAAA[A-Za-z0-9+/]*=*( [^\\x00-\\x1f\\x7f]*)?$'
 export const URL_PATTERN = '^(https?|file)://[^\\x00-\\x20\\x7f]+$'
-/** Of an object store. */
+/** URL of an object store. */
 export const STORE_URL_PATTERN = '^https?://[^\\x00-\\x20\\x7f]+$'
-/** Their meaning is checked later, by `parseNetwork`. */
+/** Only the form; `parseNetwork` checks the meaning. */
 export const CIDR_PATTERN = '^[0-9A-Fa-f:.]+/[0-9]{1,3}$'
 export const PORTS_PATTERN = '^[1-9][0-9]{0,4}(-[1-9][0-9]{0,4})?$'
-/** As the field's orchestrators have them (kubernetes.io, "Labels and Selectors"), without a length for the prefix alone. */
+/**
+ * Label keys as in other orchestrators (kubernetes.io, "Labels and Selectors"), but without a separate length for the
+ * prefix.
+ */
 export const LABEL_KEY_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?$'
 export const LABEL_VALUE_PATTERN = '^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$'
 const LABEL = '[A-Za-z0-9._/-]{1,128}=[A-Za-z0-9._-]{0,63}'
 export const LABEL_QUERY_PATTERN = `^${LABEL}(,${LABEL})*$`
 export const CURSOR_PATTERN = '^[A-Za-z0-9_-]{1,128}$'
-/** Of a console session. */
+/** Id of a console session. */
 export const SESSION_PATTERN = '^[0-9a-f]{16}$'
-/** Of a user in a guest, as useradd(8) makes them. */
+/** Name of a user in a guest, as useradd(8) accepts them. */
 export const GUEST_USER_PATTERN = `^[a-z_][a-z0-9_-]{0,${limits.sshUserBytesMax - 1}}$`
-/** Of an SSH host key, as OpenSSH prints it (ssh-keygen(1), `-l`). */
+/** Fingerprint of an SSH host key, as OpenSSH prints it (ssh-keygen(1), `-l`). */
 export const FINGERPRINT_PATTERN = '^SHA256:[A-Za-z0-9+/]{43}$'
 
-/** What a value must be that does not match its pattern. */
+/** The form that a pattern requires, in words. */
 export const patternWords: ReadonlyMap<string, string> = new Map([
   // Snapshots have ids of the same form.
   [VM_ID_PATTERN, 'must be 1 to 63 lower-case letters, digits and inner hyphens'],

@@ -13,13 +13,13 @@ const retryAfterHeader = {
   'Retry-After': { type: 'integer', description: 'With `starting_up`: seconds after which to try again.' },
 }
 
-/** Any route can answer these; 408 and 431 come from the listener, before there is a route. */
+/** Problems that any route can answer; 408 and 431 come from the listener, before routing. */
 const COMMON = ['invalid_request', 'forbidden', 'request_timeout', 'headers_too_large', 'internal'] as const
 
-/** Where the OpenAPI document keeps its examples. */
+/** Path of the examples in the OpenAPI document. */
 export const EXAMPLES_PATH = '#/components/examples/'
 
-/** The error answers of a route by status, for its description; each code is an example of its name. */
+/** Returns the error answers of a route by status, for its description; each code refers to the example of its name. */
 export function problems(...codes: readonly ProblemCode[]): Record<number, object> {
   const all: ProblemCode[] = [...new Set([...COMMON, ...codes])]
   const byStatus = Map.groupBy(all, (code) => problemHead(code).status)

@@ -5,7 +5,7 @@ import { preferredWaitSeconds } from '../prefer.ts'
 import type { FastifyReply } from 'fastify'
 import type { Waits } from '../waits.ts'
 
-/** The request headers of a read that can be a long poll of `what`, such as "the VM". */
+/** Request headers of a read that can be a long poll of `what`, such as "the VM". */
 export const conditionalHeaders = (what: string) =>
   Type.Object({
     'if-none-match': Type.Optional(
@@ -35,15 +35,15 @@ type ConditionalRequest = {
 export type Resource<Id extends string, Found> = {
   readonly id: Id
   readonly waits: Waits<Id>
-  /** As it is now. Throws where there is none. */
+  /** Returns the resource as it is now. Throws if there is none. */
   readonly find: () => Found
-  /** Resolves when what was found is on the disk. */
+  /** Resolves when the found state is on the disk. */
   readonly flushed: () => Promise<void>
 }
 
 /**
- * A resource, once it is another than the reader knows, where the request asks to wait for that; undefined where it is
- * still that one, which is then answered.
+ * Returns a resource. If the request asks to wait, waits until its revision differs from the one that the reader knows.
+ * Returns undefined if it is still that revision; that is then already answered.
  */
 export async function readConditionally<Id extends string, Found extends { readonly revision: number }>(
   request: ConditionalRequest,

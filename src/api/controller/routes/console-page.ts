@@ -6,7 +6,7 @@ import { params, tags } from './vm-parts.ts'
 import type { App } from '../app.ts'
 import type { ControllerRooms, PageAsset } from '../rooms.ts'
 
-/** A terminal in the browser: the page, and what it is made of. The VM is looked for only when it connects. */
+/** Serves a terminal in the browser: the page and its files. The VM is looked up only when the page connects. */
 export function consolePageRoutes(app: App, rooms: ControllerRooms): void {
   app.get(
     '/ui/console/:id',

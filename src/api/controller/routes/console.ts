@@ -26,7 +26,7 @@ import type { ControllerRooms } from '../rooms.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What this request will become after its upgrade. */
+    /** The console that this request will get after its upgrade. */
     openedConsole: OpenedConsole | undefined
   }
 }
@@ -160,7 +160,7 @@ const schema = {
   },
 }
 
-/** The console of a VM: everything that can be told as a problem is told before the upgrade. */
+/** Serves the console of a VM. Every error that can be answered as a problem is answered before the upgrade. */
 export function consoleRoute(app: App, rooms: ControllerRooms): void {
   const { log, time } = rooms
   const sockets = new ConsoleSockets({
@@ -178,7 +178,8 @@ export function consoleRoute(app: App, rooms: ControllerRooms): void {
       checkTogether(request.query)
       const { socket } = request.raw
       const opened = await open(rooms, request)
-      // Only now: a page is not shown why its upgrade was refused, so it asks the same without one.
+      // Refuse it only now. A browser does not show a page why its upgrade was refused, so the page asks again without
+      // one.
       if (!request.ws) opened.abandon()
       refuseWithoutUpgrade(request)
       if (socket.closed) opened.abandon()
@@ -242,7 +243,10 @@ function shellRequest(record: VmRecord, query: ConsoleQuery): SessionRequest {
   }
 }
 
-/** Works with a signal that aborts when the connection is gone. A connection may see many requests, and keeps nothing of them. */
+/**
+ * Runs work with a signal that aborts when the connection is gone. A connection may carry many requests, so the
+ * listener is removed afterwards.
+ */
 async function whileOpen<T>(socket: Socket, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const gone = new AbortController()
   const abort = (): void => gone.abort(new Error('the viewer left'))
@@ -265,7 +269,10 @@ function refuseWithoutUpgrade(request: FastifyRequest): void {
   )
 }
 
-/** Also what a page of another origin makes a browser ask without saying so: it would still open a shell. */
+/**
+ * Refuses a page of another origin. A browser may send its request with no Origin header, and that would still open a
+ * shell.
+ */
 function refuseForeignOrigin({ headers, protocol }: FastifyRequest): void {
   const { origin, host } = headers
   const own = `${protocol}://${host}`
@@ -278,7 +285,7 @@ function refuseForeignOrigin({ headers, protocol }: FastifyRequest): void {
 /** Values of Sec-Fetch-Site (W3C, "Fetch Metadata Request Headers"). */
 const FOREIGN_SITES: ReadonlySet<string> = new Set(['cross-site', 'same-site'])
 
-/** What the schema cannot say of one parameter alone. */
+/** Checks what the schema cannot: rules about several parameters together. */
 function checkTogether(query: ConsoleQuery): void {
   const { mode = 'tty' } = query
   const foreign = mode === 'tty' ? SSH_ONLY : TTY_ONLY

@@ -8,7 +8,7 @@ import type { ControllerRooms } from '../rooms.ts'
 
 const tags = ['Documentation']
 
-/** The reference of this very API, complete and offline: page, script, OpenAPI document and the error codes. */
+/** Serves the reference of this API, complete and offline: page, script, OpenAPI document and the error codes. */
 export function docsRoutes(app: App, rooms: ControllerRooms): void {
   const page = (operationId: string, summary: string) => ({
     schema: {

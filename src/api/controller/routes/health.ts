@@ -15,7 +15,7 @@ const version = Type.String({ description: 'Of vmhostd.', examples: ['1.2.3'] })
 
 const noQuery = Type.Object({}, { additionalProperties: false })
 
-/** Liveness and readiness. They say nothing about VMs, but stand behind the same certificate. */
+/** Serves liveness and readiness. They say nothing about VMs, but need the same certificate. */
 export function healthRoutes(app: App, rooms: ControllerRooms): void {
   app.get(
     '/healthz',

@@ -15,7 +15,7 @@ import type { ControllerRooms } from '../rooms.ts'
 const tags = ['Images']
 const params = Type.Object({ sha256: sha256Schema }, closed)
 
-/** The images of the pool. They come by creating VMs. */
+/** Serves the images of the pool. Creating a VM adds its images. */
 export function imageRoutes(app: App, rooms: ControllerRooms): void {
   listImages(app, rooms)
   deleteImage(app, rooms)
@@ -42,7 +42,7 @@ function listImages(app: App, rooms: ControllerRooms): void {
     const images = (await rooms.images.list())
       .map((image) => ({ id: image.sha256, image }))
       .filter(({ id }) => after === undefined || id > after)
-    // What is shown is on the disk.
+    // Answer only what is on the disk.
     await store.flushed()
     return pageOf('images', images, { limit, show: ({ image }) => imageToWire(image) })
   })

@@ -33,7 +33,7 @@ const dryRun = Type.Object(
   closed,
 )
 
-/** What all mutations of a VM have in common in the description; `codes` are the refusals beyond those of every one. */
+/** The schema that all mutations of a VM share; `codes` are the refusals beyond those of every mutation. */
 export const mutationSchema = (...codes: readonly ProblemCode[]) => ({
   tags,
   params,
@@ -46,12 +46,12 @@ export const mutationSchema = (...codes: readonly ProblemCode[]) => ({
   },
 })
 
-/** The refusals of a mutation that has a body. */
+/** Refusals of a mutation that has a body. */
 export const BODY_CODES = ['body_too_large', 'unsupported_media_type'] as const
 
 type Command = (context: CommandContext, id: VmId) => CommandResult
 
-/** A request and its reply, as far as every mutation is concerned. */
+/** A request and its reply, with only what mutations use. */
 export type Mutation = {
   readonly request: {
     readonly params: { readonly id: string }
@@ -61,11 +61,14 @@ export type Mutation = {
   }
   readonly reply: FastifyReply
   readonly rooms: ControllerRooms
-  /** The VM may be missing: then a precondition cannot hold. Elsewhere the command says so in better words. */
+  /**
+   * Set if the VM may be missing; a precondition then cannot hold. For other mutations the command gives a better
+   * error.
+   */
   readonly creates?: true
 }
 
-/** Runs a command and answers: 202 with what was stored, 200 where nothing changed, or what a dry run found. */
+/** Runs a command and answers: 202 with what was stored, 200 if nothing changed, or the result of a dry run. */
 export async function mutate(
   { request, reply, rooms, creates }: Mutation,
   command: Command,
@@ -99,18 +102,18 @@ async function rehearse(
   })
   const changes = changesBetween(wanted(before), wanted(record))
   const plan = planToWire(await rooms.plan(record, inputs))
-  // What is desired as it would be; all else as it is, for a revision that was rolled back names nothing.
+  // Show the desired members as they would be, and all others as they are: the revision was rolled back.
   const shown = { ...vmToWire(before ?? record), ...changeable(record) }
   return { ...shown, dry_run: { changed, changes: [...changes], plan } }
 }
 
-/** What a mutation can change. */
+/** Returns the members that a mutation can change. */
 function changeable(record: VmRecord): Pick<VmWire, 'desired' | 'labels' | 'protected'> {
   const { desired, labels, protected: guarded } = vmToWire(record)
   return { desired, labels, protected: guarded }
 }
 
-/** Nothing is wanted of a VM under deletion. */
+/** Returns the changeable members; undefined for a VM under deletion. */
 const wanted = (record: VmRecord | undefined): unknown =>
   record === undefined || record.deleting ? undefined : changeable(record)
 

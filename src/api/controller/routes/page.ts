@@ -5,7 +5,7 @@ import { CURSOR_PATTERN } from '../../wire/words.ts'
 import { invalidRequest } from '../validation.ts'
 import type { ListName } from '../../wire/cursor.ts'
 
-/** Of the query of every list. */
+/** Query members of every list. */
 export const pageMembers = {
   limit: Type.Optional(
     Type.Integer({ minimum: 1, maximum: limits.listItemsMax, default: limits.listItemsDefault }),
@@ -15,7 +15,7 @@ export const pageMembers = {
   ),
 }
 
-/** The id after which a page begins. Refuses what is no cursor of this list. */
+/** Returns the id after which a page begins. Refuses a text that is not a cursor of this list. */
 export function afterCursor(list: ListName, cursor: string | undefined): string | undefined {
   if (cursor === undefined) return undefined
   const after = parseCursor(list, cursor)
@@ -24,7 +24,9 @@ export function afterCursor(list: ListName, cursor: string | undefined): string 
   throw invalidRequest('query', [{ pointer: '/cursor', code: 'malformed', detail }])
 }
 
-/** The first `limit` of the records, of which there is one more where another page follows. */
+/**
+ * Returns the first `limit` of the records. The caller reads one more record, which shows that another page follows.
+ */
 export function pageOf<Found extends { readonly id: string }, Shown>(
   list: ListName,
   records: readonly Found[],

@@ -15,7 +15,7 @@ import type { SnapshotWire } from '../../wire/snapshot.ts'
 import type { App } from '../app.ts'
 import type { ControllerRooms } from '../rooms.ts'
 
-/** The life of a snapshot: its start, its URLs, its end. */
+/** Serves the life of a snapshot: its start, its URLs, its end. */
 export function snapshotChangeRoutes(app: App, rooms: ControllerRooms): void {
   putSnapshot(app, rooms)
   putUpload(app, rooms)

@@ -19,7 +19,7 @@ export const ifMatch = Type.Object({
   ),
 })
 
-/** What mutations of a snapshot have in common in the description; `codes` are the refusals beyond those of every one. */
+/** The schema that mutations of a snapshot share; `codes` are the refusals beyond those of every one. */
 export const snapshotMutationSchema = (...codes: readonly ProblemCode[]) => ({
   tags,
   params,
@@ -41,11 +41,14 @@ export type SnapshotMutation = {
   }
   readonly reply: FastifyReply
   readonly rooms: ControllerRooms
-  /** The snapshot may be missing: then a precondition cannot hold. Elsewhere the command says so in better words. */
+  /**
+   * Set if the snapshot may be missing; a precondition then cannot hold. For other mutations the command gives a better
+   * error.
+   */
   readonly creates?: true
 }
 
-/** Runs a command and answers: 202 with what was stored, or 200 where nothing changed. */
+/** Runs a command and answers: 202 with what was stored, or 200 if nothing changed. */
 export async function mutateSnapshot(
   { request, reply, rooms, creates }: SnapshotMutation,
   command: (context: CommandContext, id: SnapshotId) => SnapshotResult,

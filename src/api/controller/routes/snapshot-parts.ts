@@ -40,7 +40,7 @@ const headers = {
 
 export const snapshotAnswer = (description: string) => ({ ...ref('Snapshot'), description, headers })
 
-/** The snapshot as it is now, or the refusal that says there is none. */
+/** Returns the snapshot as it is now. Refuses if there is none. */
 export function snapshotOf(
   context: CommandContext,
   id: SnapshotId,
@@ -50,7 +50,7 @@ export function snapshotOf(
   return sightOf(context, found.value)
 }
 
-/** A record that was just read, with what its parts come to. */
+/** Combines a record that was just read with the tally of its parts. */
 export const sightOf = (
   { store }: CommandContext,
   record: SnapshotRecord,

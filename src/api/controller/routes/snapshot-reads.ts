@@ -15,7 +15,7 @@ import type { SnapshotListWire } from '../../wire/snapshot.ts'
 import type { App } from '../app.ts'
 import type { ControllerRooms } from '../rooms.ts'
 
-/** Reading snapshots: one, or a page of them. */
+/** Serves reads of snapshots: one, or a page of them. */
 export function snapshotReadRoutes(app: App, rooms: ControllerRooms): void {
   listSnapshots(app, rooms)
   getSnapshot(app, rooms)
@@ -50,7 +50,7 @@ function listSnapshots(app: App, rooms: ControllerRooms): void {
     const { limit = limits.listItemsDefault, cursor, status, vm_id: vmId } = request.query
     const after = afterCursor('snapshots', cursor)
     const context = contextOf(rooms)
-    // One more than asked for tells whether there is a next page.
+    // The record beyond the limit shows whether there is a next page.
     const records = context.store.snapshots.list({
       limit: limit + 1,
       ...(after === undefined ? {} : { after: after as SnapshotId }),
@@ -58,7 +58,7 @@ function listSnapshots(app: App, rooms: ControllerRooms): void {
       ...(vmId === undefined ? {} : { vmId: vmId as VmId }),
     })
     const sights = records.map((record) => sightOf(context, record))
-    // What is shown is on the disk.
+    // Answer only what is on the disk.
     await context.store.flushed()
     return pageOf('snapshots', sights, { limit, show: (sight) => snapshotToWire(sight) })
   })

@@ -6,7 +6,7 @@ import type { SyncWire } from '../../wire/sync.ts'
 import type { App } from '../app.ts'
 import type { ControllerRooms } from '../rooms.ts'
 
-/** All of the host in one answer. */
+/** Serves the state of the whole host in one answer. */
 export function syncRoutes(app: App, rooms: ControllerRooms): void {
   const schema = {
     operationId: 'getSync',
@@ -25,7 +25,7 @@ export function syncRoutes(app: App, rooms: ControllerRooms): void {
   app.get('/v1/sync', { schema }, async (): Promise<SyncWire> => {
     const { store } = contextOf(rooms)
     const view = await rooms.hostView()
-    // What is shown is on the disk.
+    // Answer only what is on the disk.
     await store.flushed()
     return syncToWire(view, rooms.certificates?.() ?? [])
   })

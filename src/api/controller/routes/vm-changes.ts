@@ -10,7 +10,7 @@ import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../app.ts'
 import type { ControllerRooms } from '../rooms.ts'
 
-/** The life of a VM: creation, power, deletion, and what the controller notes about it. */
+/** Serves the life of a VM: creation, power, deletion, and what the controller notes about it. */
 export function vmChangeRoutes(app: App, rooms: ControllerRooms): void {
   putVm(app, rooms)
   removeVm(app, rooms)

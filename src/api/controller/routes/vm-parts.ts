@@ -20,7 +20,7 @@ const headers = {
 
 export const vmAnswer = (description: string) => ({ ...ref('Vm'), description, headers })
 
-/** What commands and reads work on. Refuses while there is none yet. */
+/** Returns the context of commands and reads. Refuses before the store is open. */
 export function contextOf(rooms: ControllerRooms): CommandContext {
   const context = rooms.context()
   if (context === undefined)
@@ -28,7 +28,7 @@ export function contextOf(rooms: ControllerRooms): CommandContext {
   return context
 }
 
-/** The VM, or the refusal that says there is none. */
+/** Returns the VM. Refuses if there is none. */
 export function vmOf(context: CommandContext, id: VmId): VmRecord {
   const record = context.store.vms.get(id)
   if (record === undefined)

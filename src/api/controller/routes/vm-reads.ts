@@ -17,7 +17,7 @@ import type { VmListWire } from '../../wire/vm.ts'
 import type { App } from '../app.ts'
 import type { ControllerRooms } from '../rooms.ts'
 
-/** Reading VMs: one, or a page of them. */
+/** Serves reads of VMs: one, or a page of them. */
 export function vmReadRoutes(app: App, rooms: ControllerRooms): void {
   listVms(app, rooms)
   getVm(app, rooms)
@@ -52,7 +52,7 @@ function listVms(app: App, rooms: ControllerRooms): void {
   app.get('/v1/vms', { schema }, async (request): Promise<VmListWire> => {
     const { limit = limits.listItemsDefault, cursor, state, label } = request.query
     const after = afterCursor('vms', cursor)
-    // One more than asked for tells whether there is a next page.
+    // The record beyond the limit shows whether there is a next page.
     const { store } = contextOf(rooms)
     const records = store.vms.list({
       limit: limit + 1,
@@ -60,7 +60,7 @@ function listVms(app: App, rooms: ControllerRooms): void {
       ...(state === undefined ? {} : { state }),
       ...(label === undefined ? {} : { labels: labelsOf(label) }),
     })
-    // What is shown is on the disk.
+    // Answer only what is on the disk.
     await store.flushed()
     return pageOf('vms', records, { limit, show: (record) => vmToWire(record) })
   })
@@ -142,6 +142,6 @@ function getCounters(app: App, rooms: ControllerRooms): void {
   })
 }
 
-/** `env=prod,tier=web`; the schema has seen that it is of that form. */
+/** Parses `env=prod,tier=web`, whose form the schema has checked. */
 const labelsOf = (text: string): Record<string, string> =>
   Object.fromEntries(text.split(',').map((pair) => pair.split('=') as [string, string]))

@@ -11,7 +11,7 @@ import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../app.ts'
 import type { ControllerRooms } from '../rooms.ts'
 
-/** The shape of a VM: compute, disk, network. */
+/** Serves the shape of a VM: compute, disk, network. */
 export function vmShapeRoutes(app: App, rooms: ControllerRooms): void {
   putCompute(app, rooms)
   putResize(app, rooms)
