@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** vmhostctl in this process. The executable comes here by the name it was called under. */
+/** Runs vmhostctl in this process. The executable comes here when it is called by that name. */
 import { writeSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,16 +9,19 @@ import { runCtl } from './ctl/run.ts'
 import { build } from './daemon/build.ts'
 import type { Shell, Sink } from './ctl/shell.ts'
 
-/** Whoever reads us may have had enough, as `head` does, and a terminal may be hung up; that is no failure. */
+/**
+ * Returns whether the reader of our output is gone: `head` has read enough, or a terminal was hung up. That is not a
+ * failure.
+ */
 const isReaderGone = ({ code }: NodeJS.ErrnoException, { isTTY }: NodeJS.WriteStream): boolean =>
   code === 'EPIPE' || (isTTY && code === 'EIO')
 
-/** At once: the process ends. */
+/** Writes synchronously, because the process is about to end. */
 function tellOnStderr(line: string): void {
   try {
     writeSync(2, `${line}\n`)
   } catch {
-    // There is nowhere left to tell it.
+    // There is no other place to report it.
   }
 }
 
@@ -37,10 +40,10 @@ function sinkOf(stream: NodeJS.WriteStream): Sink {
   }
 }
 
-/** Touched only by what reads it: looking at standard input opens it. */
+/** Opens a stream only when it is used: touching standard input opens it. */
 const standardStreams = () => ({ stdin: process.stdin, stdout: process.stdout, stderr: process.stderr })
 
-/** Loaded by consoles alone: it brings foreign functions with it. */
+/** Loaded only for consoles, because it loads foreign functions. */
 async function stopProcessing(fd: number): Promise<void> {
   const { makeRaw } = await import('./host/pty/open-pty.ts')
   makeRaw(fd)
@@ -63,7 +66,7 @@ const shell: Shell = {
   onInterrupt(tell) {
     const interrupted = (): void => {
       tell()
-      // As if it had not been caught: the caller sees how the process ended.
+      // Raise the signal again without a handler: the caller sees how the process ended.
       process.kill(process.pid, 'SIGINT')
     }
     process.once('SIGINT', interrupted)

@@ -16,24 +16,24 @@ export type ApiClient = Client<paths> & {
   close(): void
 }
 
-/** Throws node:tls's error where certificate and key are no pair or no PEM. Nothing is sent yet. */
+/** Throws node:tls's error if certificate and key do not match or are not PEM. Sends nothing yet. */
 export function createApiClient(connection: Connection): ApiClient {
   const fetch = createHttpsFetch(connection)
   const client = createOpenapiClient<paths>({ baseUrl: connection.url, fetch })
   return Object.assign(client, { close: () => fetch.close() })
 }
 
-/** An answer that is no error. */
+/** A successful answer. */
 export type Answered<T> = {
   readonly data: T
   readonly status: number
-  /** For `If-Match` and `If-None-Match`; empty where the resource has none. */
+  /** For `If-Match` and `If-None-Match`; empty if the resource has none. */
   readonly etag: string
 }
 
 type Call<T> = Promise<{ readonly data?: T; readonly error?: unknown; readonly response: Response }>
 
-/** Waits for a call whose good answer has no body. Throws as {@link answered}. */
+/** Waits for a call whose successful answer has no body. Throws as {@link answered}. */
 export async function done(
   call: Promise<{ readonly error?: unknown; readonly response: Response }>,
 ): Promise<void> {
@@ -43,8 +43,8 @@ export async function done(
 }
 
 /**
- * Waits for a call of the client and answers its data. Throws {@link ApiProblem} where the daemon refused and
- * {@link UnexpectedAnswer} where what answered is no vmhostd; ConnectionFailed comes through.
+ * Waits for a call of the client and returns its data. Throws {@link ApiProblem} if the daemon refused, {@link
+ * UnexpectedAnswer} if the answer is not from vmhostd, and ConnectionFailed if none came.
  */
 export async function answered<T>(call: Call<T>): Promise<Answered<NonNullable<T>>> {
   const answer = await answeredUnlessUnchanged(call)
@@ -52,7 +52,7 @@ export async function answered<T>(call: Call<T>): Promise<Answered<NonNullable<T
   return answer
 }
 
-/** As {@link answered}, for a request with `If-None-Match`: undefined where the resource is still what it was. */
+/** Like {@link answered}, for a request with `If-None-Match`: returns undefined if the resource is unchanged. */
 export async function answeredUnlessUnchanged<T>(
   call: Call<T>,
 ): Promise<Answered<NonNullable<T>> | undefined> {
@@ -63,7 +63,10 @@ export async function answeredUnlessUnchanged<T>(
   return { data, status: response.status, etag: response.headers.get('etag') ?? '' }
 }
 
-/** openapi-fetch parses every good answer as JSON; a page of something else is none. */
+/**
+ * Handles a failure to parse: openapi-fetch parses every successful answer as JSON, and the page of another server is
+ * not JSON.
+ */
 function asUnexpected(error: unknown): never {
   throw error instanceof SyntaxError ? new UnexpectedAnswer(200) : error
 }

@@ -29,7 +29,7 @@ export class ApiProblem extends Error {
   }
 }
 
-/** An answer that no vmhostd gives: something else speaks HTTP there. */
+/** An answer that does not come from vmhostd: another HTTP server listens there. */
 export class UnexpectedAnswer extends Error {
   override readonly name = 'UnexpectedAnswer'
   readonly status: number
@@ -40,7 +40,7 @@ export class UnexpectedAnswer extends Error {
   }
 }
 
-/** Whether what came with an error status is a problem of the API. */
+/** Returns whether the body of an error answer is a problem of the API. */
 export function isProblem(body: unknown): body is Problem {
   if (typeof body !== 'object' || body === null) return false
   const { code, detail, status } = body as Record<string, unknown>

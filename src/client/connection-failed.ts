@@ -4,14 +4,14 @@ import { unreachable } from '../lib/assert.ts'
  * Why no answer came.
  *
  * - `unresolved`: the host name of the URL has no address
- * - `refused`: nothing listens there
- * - `unreachable`: no way to the host, or no sign of life from it
+ * - `refused`: no process listens there
+ * - `unreachable`: there is no route to the host, or it does not respond
  * - `untrusted`: its certificate is not signed by our authority
  * - `wrong_name`: its certificate is for other names than the one in the URL
- * - `expired`: its certificate has ended, or not begun
+ * - `expired`: its certificate has expired, or is not valid yet
  * - `unwelcome`: it does not accept our certificate
- * - `not_tls`: what listens there does not speak TLS 1.3
- * - `late`: connected, and no answer in time
+ * - `not_tls`: the server there does not speak TLS 1.3
+ * - `late`: connected, but the answer did not come in time
  * - `broken`: the connection ended before the answer did
  */
 export type FailureKind =
@@ -26,7 +26,7 @@ export type FailureKind =
   | 'late'
   | 'broken'
 
-/** No answer came from the daemon; the message says what is wrong, and `kind` what may be done about it. */
+/** No answer came from the daemon. The message says what is wrong, and `kind` says what may be done about it. */
 export class ConnectionFailed extends Error {
   override readonly name = 'ConnectionFailed'
   readonly kind: FailureKind
@@ -37,7 +37,9 @@ export class ConnectionFailed extends Error {
   }
 }
 
-/** By errno (errno(3), getaddrinfo(3)), OpenSSL's verification result (X509_STORE_CTX_get_error(3)) and TLS alert. */
+/**
+ * Kinds by errno (errno(3), getaddrinfo(3)), OpenSSL's verification result (X509_STORE_CTX_get_error(3)) and TLS alert.
+ */
 const KINDS: ReadonlyMap<string, FailureKind> = new Map([
   ['ENOTFOUND', 'unresolved'],
   ['EAI_AGAIN', 'unresolved'],
@@ -63,7 +65,7 @@ const KINDS: ReadonlyMap<string, FailureKind> = new Map([
   ['ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE', 'unwelcome'],
   ['ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED', 'unwelcome'],
   ['ERR_SSL_SSLV3_ALERT_CERTIFICATE_UNKNOWN', 'unwelcome'],
-  // What came in the place of a handshake is none.
+  // The other side answered the handshake with something else.
   ['EPROTO', 'not_tls'],
   ['ERR_SSL_WRONG_VERSION_NUMBER', 'not_tls'],
   ['ERR_SSL_PACKET_LENGTH_TOO_LONG', 'not_tls'],
@@ -74,21 +76,22 @@ const KINDS: ReadonlyMap<string, FailureKind> = new Map([
 export type Attempt = {
   /** `host:port` of the URL. */
   readonly peer: string
-  /** The handshake was over for us, and no byte of an answer had come. */
+  /** Whether our side had finished the handshake and no byte of an answer had come. */
   readonly silentAfterHandshake: boolean
 }
 
-/** The error of a request as {@link ConnectionFailed}. */
+/** Converts the error of a request to {@link ConnectionFailed}. */
 export function connectionFailed(error: unknown, { peer, silentAfterHandshake }: Attempt): ConnectionFailed {
   const kind = kindOf(error, silentAfterHandshake)
-  // Several addresses were tried; the first stands for all.
+  // Several addresses were tried; the error of the first stands for all.
   const cause: unknown = error instanceof AggregateError ? error.errors[0] : error
   return new ConnectionFailed(kind, sentence(kind, peer), cause)
 }
 
 /**
- * TLS 1.3 (RFC 8446, 4.4.2.4) lets the server look at our certificate when for us the handshake is over; Node's then
- * closes without an alert. So an end before the first byte of an answer is most likely that.
+ * Returns the kind of an error. In TLS 1.3 (RFC 8446, 4.4.2.4) the server may check our certificate after our side has
+ * finished the handshake; Node's server then closes without an alert. So an end before the first byte of an answer most
+ * likely means a refused certificate.
  */
 function kindOf(error: unknown, silentAfterHandshake: boolean): FailureKind {
   const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined

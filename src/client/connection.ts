@@ -1,6 +1,6 @@
-/** Where the daemon is, and what proves both sides to each other; certificates and key are PEM texts. */
+/** Address of the daemon, and the proofs for both sides; certificates and key are PEM texts. */
 export type Connection = {
-  /** Of the controller listener, such as `https://host-1:9000`. */
+  /** URL of the controller listener, such as `https://host-1:9000`. */
   readonly url: string
   /** The authority that signed the daemon's certificate. */
   readonly ca: string

@@ -14,21 +14,21 @@ import type { Sleep } from './console-socket.ts'
 
 export type ConsoleRequest = {
   readonly vm: string
-  /** The size of the viewer's terminal, if it is one. */
+  /** Size of the viewer's terminal, if it has one. */
   readonly window?: WindowSize | undefined
 } & (
-  | { readonly mode: 'tty'; /** Wait for the VM's next start instead of an end. */ readonly follow: boolean }
+  | { readonly mode: 'tty'; /** Whether to wait for the VM's next start instead of ending. */ readonly follow: boolean }
   | {
       readonly mode: 'ssh'
       readonly user?: string | undefined
-      /** The fingerprint of a changed host key, to take it from now on. */
+      /** The fingerprint of a changed host key, to be accepted from now on. */
       readonly acceptHostKey?: string | undefined
     }
 )
 
 /**
- * - `attached`: a session begins, or that of before goes on (`again`); `place` is absent for SSH
- * - `waiting`: for the VM's start
+ * - `attached`: a session begins, or the earlier one goes on (`again`); `place` is absent for SSH
+ * - `waiting`: waiting for the VM's start
  * - `error`: the daemon did not understand a message; the session goes on
  * - `away`: the connection is lost and is made again, until there is another `attached` or `waiting`
  * - `closed`: the end
@@ -44,11 +44,11 @@ export type ConsoleEvent =
 
 export type ConsoleOptions = {
   readonly sleep: Sleep
-  /** Milliseconds of a clock that never goes back. */
+  /** Milliseconds of a monotonic clock. */
   readonly monotonicMs: () => number
 }
 
-/** What passes while a daemon is restarted; any other failure means that somebody else answers there. */
+/** Failures during a restart of the daemon; any other means that another server answers there. */
 const PASSING: ReadonlySet<FailureKind> = new Set([
   'unresolved',
   'refused',
@@ -59,8 +59,8 @@ const PASSING: ReadonlySet<FailureKind> = new Set([
 ])
 
 /**
- * A VM's console as its viewer sees it: a terminal that outlives connections and daemons. A shell over SSH does not: it
- * ends with its connection.
+ * A VM's console as its viewer sees it: a terminal that survives lost connections and restarts of the daemon. A shell
+ * over SSH does not: it ends with its connection.
  */
 export class ConsoleConnection {
   readonly #connection: Connection
@@ -72,7 +72,7 @@ export class ConsoleConnection {
   #session: string | undefined
   #cursor = 0
 
-  /** Throws node:tls's error where certificate and key are no pair or no PEM. Nothing is sent yet. */
+  /** Throws node:tls's error if certificate and key do not match or are not PEM. Sends nothing yet. */
   constructor(connection: Connection, request: ConsoleRequest, options: ConsoleOptions) {
     const { ca, cert, key } = connection
     createSecureContext({ ca, cert, key })
@@ -88,7 +88,7 @@ export class ConsoleConnection {
     return this.#cursor
   }
 
-  /** Input for the guest, kept while the daemon is away; resolves when there is room for more. */
+  /** Sends input to the guest. Input is kept while the daemon is away; resolves when there is room for more. */
   write(bytes: Uint8Array): Promise<void> {
     return this.#input.write(bytes)
   }
@@ -108,14 +108,14 @@ export class ConsoleConnection {
     this.#input.askPosition()
   }
 
-  /** Ends the events. What was written before still goes to the guest, where there is a connection. */
+  /** Ends the events. Input written before still goes to the guest if there is a connection. */
   close(): void {
     this.#over.abort()
   }
 
   /**
-   * What happens, to be read once. Throws what the first connection ran into (see {@link ConsoleSocket.open}), and later
-   * what no daemon that was restarted would answer; everything else is waited out.
+   * Yields events; can be read once. Throws the error of the first connection (see {@link ConsoleSocket.open}). Later
+   * it throws only errors that a restarted daemon would not cause; it waits out all others.
    */
   async *events(): AsyncGenerator<ConsoleEvent> {
     const { signal } = this.#over
@@ -145,7 +145,7 @@ export class ConsoleConnection {
     }
   }
 
-  /** Passes on what one socket brings; returns whether a session came of it. */
+  /** Passes on the events of one socket; returns whether a session began. */
   async *#relay(socket: ConsoleSocket): AsyncGenerator<ConsoleEvent, boolean> {
     const send = (message: Uint8Array | object): Promise<boolean> => socket.send(message)
     let sending = new AbortController()
@@ -159,7 +159,7 @@ export class ConsoleConnection {
           case 'attached': {
             attached = true
             const again = this.#attach(received.place)
-            // Within a session it comes again where output is lost.
+            // A session announces itself again when output is lost.
             if (sending.signal.aborted) {
               sending = new AbortController()
               void this.#input.sendTo(send, sending.signal)
@@ -168,7 +168,7 @@ export class ConsoleConnection {
             break
           }
           case 'waiting':
-            // What was typed for the session before is meant for no other; what comes now waits for the next.
+            // Input for the previous session must not reach another. New input waits for the next session.
             sending.abort()
             this.#input.drop()
             this.#session = undefined
@@ -192,7 +192,7 @@ export class ConsoleConnection {
     }
   }
 
-  /** Returns whether the session is that of before. */
+  /** Returns whether the session is the same as before. */
   #attach(place: AttachedPlace | undefined): boolean {
     if (place === undefined) return false
     const again = this.#session === place.session
@@ -202,12 +202,12 @@ export class ConsoleConnection {
     return again
   }
 
-  /** Until there is a connection again, or none is to be had any more. */
+  /** Tries until there is a connection again, or there cannot be one. */
   async *#reopen(
     because: ConsoleClose,
     atOnce: boolean,
   ): AsyncGenerator<ConsoleEvent, ConsoleSocket | ConsoleClose> {
-    // What works at once is not worth a word; a terminal that was slow has by now taken what came.
+    // A reconnect that works at once is not reported. A terminal that was too slow has taken all its output by now.
     let pauseMs = atOnce ? 0 : limits.clientReconnectMsMin
     let isTold = false
     for (;;) {
@@ -263,12 +263,14 @@ export class ConsoleConnection {
   }
 }
 
-/** What a failure to connect again means for the session; undefined where trying on may help. Throws all else. */
+/**
+ * Converts a failure to reconnect to the session's end; undefined if another attempt may help. Throws all other errors.
+ */
 function endBehind(error: unknown): ConsoleClose | undefined {
   if (error instanceof ConnectionFailed && PASSING.has(error.kind)) return undefined
   if (error instanceof UnexpectedAnswer && error.status >= 500) return undefined
   if (!(error instanceof ApiProblem)) throw error
-  // The daemon may not know yet that the viewer whose place is taken is the one that comes back.
+  // The daemon may not know yet that the viewer who holds our place is gone: it was us.
   if (error.problem.retryable || error.code === 'console_viewers_full') return undefined
   if (error.code === 'vm_not_running') return { status: 1000, code: 'vm_stopped', words: '' }
   if (error.code === 'not_found' || error.code === 'vm_deleting')

@@ -1,15 +1,15 @@
 import { limits } from '../config/limits.ts'
 import type { Sleep } from './console-socket.ts'
 
-/** Of a terminal, in characters. */
+/** Size of a terminal, in characters. */
 export type WindowSize = { readonly cols: number; readonly rows: number }
 
-/** Where messages go; resolves with whether there is still such a place. */
+/** Sends a message; resolves with whether the connection still exists. */
 type Send = (message: Uint8Array | object) => Promise<boolean>
 
 /**
- * What a viewer has to say, kept while there is nobody to say it to. Small pieces that come faster than messages may are
- * sent as one. What was handed to a connection that broke is not sent again: a command must not run twice.
+ * Keeps a viewer's input and requests while there is no connection. Small pieces that come faster than messages may are
+ * sent as one. Anything that was given to a connection that broke is not sent again: a command must not run twice.
  */
 export class ConsoleInput {
   readonly #sleep: Sleep
@@ -29,7 +29,7 @@ export class ConsoleInput {
     return this.#bytes <= limits.clientConsoleInputBytesMax
   }
 
-  /** Resolves when there is room for more, which for a person is at once. */
+  /** Resolves when there is room for more; for a typing person that is at once. */
   write(bytes: Uint8Array): Promise<void> {
     this.#pieces.push(bytes)
     this.#bytes += bytes.length
@@ -37,13 +37,13 @@ export class ConsoleInput {
     return this.hasRoom ? Promise.resolve() : this.#room.promise
   }
 
-  /** The newest size alone is told. */
+  /** Sends only the newest size. */
   resize(window: WindowSize): void {
     this.#window = window
     this.#wake()
   }
 
-  /** The size is told otherwise. */
+  /** Drops the size, because the request for a connection carries it. */
   forgetResize(): void {
     this.#window = undefined
   }
@@ -53,14 +53,14 @@ export class ConsoleInput {
     this.#wake()
   }
 
-  /** What was typed for a session that is over is meant for no other. */
+  /** Drops input that was typed for a session that is over: it must not reach another. */
   drop(): void {
     this.#pieces = []
     this.#bytes = 0
     this.#tellRoom()
   }
 
-  /** Sends until the signal is raised or `send` says that nobody is there. */
+  /** Sends until the signal is raised or `send` finds the connection gone. */
   async sendTo(send: Send, signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.#wake(), { once: true })
     while (!signal.aborted) {
@@ -74,7 +74,7 @@ export class ConsoleInput {
     }
   }
 
-  /** Hands over all bytes that wait: who leaves has typed them before. */
+  /** Sends all waiting bytes: they were typed before the viewer left. */
   flush(send: Send): void {
     while (this.#bytes > 0) void send(this.#takeBytes())
   }

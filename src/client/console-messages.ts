@@ -1,34 +1,34 @@
-/** What the daemon tells in text messages; docs/adr/0020-the-console.md has the framing. */
+/** Text messages of the daemon; docs/adr/0020-the-console.md has the framing. */
 export type DaemonMessage =
   | { readonly kind: 'attached'; readonly place: AttachedPlace | undefined }
   | { readonly kind: 'position'; readonly session: string; readonly cursor: number }
   | { readonly kind: 'waiting' }
   | { readonly kind: 'error'; readonly code: string; readonly detail: string }
 
-/** Where in its session a console begins; a shell over SSH has no such place. */
+/** The place in its session at which a console begins; a shell over SSH has none. */
 export type AttachedPlace = {
   readonly session: string
   /** Offset of the next byte, counted from the first byte of the session. */
   readonly cursor: number
   /** How many bytes of history come first. */
   readonly replayBytes: number
-  /** How many bytes are gone between the cursor that was asked for and this one. */
+  /** How many bytes are gone between the requested cursor and this one. */
   readonly lostBytes: number
 }
 
-/** How a console ended: the status of RFC 6455, section 7.4.1, and what the reason says. */
+/** The end of a console: the status of RFC 6455, section 7.4.1, and the parsed reason. */
 export type ConsoleClose = {
   readonly status: number
-  /** Stable, such as `vm_stopped`; empty where the connection broke or something else closed it. */
+  /** Stable, such as `vm_stopped`; empty if the connection broke or another program closed it. */
   readonly code: string
-  /** What there is more to say; mostly empty. */
+  /** Further explanation; mostly empty. */
   readonly words: string
 }
 
-/** Of a connection that ended without a close frame. */
+/** The end of a connection without a close frame. */
 export const BROKEN: ConsoleClose = { status: 1006, code: '', words: '' }
 
-/** A text message; undefined where it is none that is known, as of a newer daemon. */
+/** Parses a text message; undefined if it is not known, for example from a newer daemon. */
 export function parseDaemonMessage(text: string): DaemonMessage | undefined {
   const { attached, position, waiting, error } = objectIn(text)
   if (isRecord(attached)) return attachedFrom(attached)
@@ -49,7 +49,7 @@ function attachedFrom(attached: Record<string, unknown>): DaemonMessage | undefi
   return { kind: 'attached', place: { session, cursor, replayBytes, lostBytes } }
 }
 
-/** A reason is a code, or a code, a colon and words. */
+/** Parses a reason: a code, or a code, a colon and words. */
 export function parseClose(status: number, reason: string): ConsoleClose {
   const [, code = '', words = ''] = /^([a-z0-9_]+)(?:: (.*))?$/s.exec(reason) ?? []
   return { status, code, words: code === '' ? reason : words }

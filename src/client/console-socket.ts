@@ -13,7 +13,7 @@ export type Received = DaemonMessage | { readonly kind: 'output'; readonly bytes
 export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>
 
 export type OpenOptions = {
-  /** Ends the attempt, and afterwards what `next` brings. */
+  /** Ends the attempt, and later the wait in `next`. */
   readonly signal: AbortSignal
   readonly sleep: Sleep
   readonly monotonicMs: () => number
@@ -21,7 +21,7 @@ export type OpenOptions = {
   readonly boundMs: number
 }
 
-/** One WebSocket of a console, whose output is taken as fast as its reader takes it. */
+/** One WebSocket of a console, whose output is read as fast as the caller takes it. */
 export class ConsoleSocket {
   readonly #ws: WebSocket
   readonly #over = new AbortController()
@@ -38,7 +38,7 @@ export class ConsoleSocket {
     this.#options = options
     this.#heardMs = options.monotonicMs()
     options.signal.addEventListener('abort', () => this.#wake(), { signal: this.#over.signal })
-    // The first messages may come in one piece with the answer to the handshake.
+    // The first messages may arrive together with the answer to the handshake.
     ws.on('message', (data: Buffer, isBinary) => this.#receive(data, isBinary))
     ws.on('ping', () => (this.#heardMs = options.monotonicMs()))
     ws.on('close', (status, reason) =>
@@ -47,8 +47,8 @@ export class ConsoleSocket {
   }
 
   /**
-   * Connects and upgrades. Rejects with {@link ApiProblem} where the daemon refused, {@link UnexpectedAnswer} where what
-   * answered is no vmhostd, and {@link ConnectionFailed} where nothing answered.
+   * Connects and upgrades. Rejects with {@link ApiProblem} if the daemon refused, {@link UnexpectedAnswer} if the
+   * answer is not from vmhostd, and {@link ConnectionFailed} if none came.
    */
   static async open(connection: Connection, path: string, options: OpenOptions): Promise<ConsoleSocket> {
     const { promise, resolve, reject } = Promise.withResolvers<ConsoleSocket>()
@@ -60,7 +60,7 @@ export class ConsoleSocket {
     const ws = new WebSocket(`wss://${peer}${path}`, {
       ...{ ca, cert, key, minVersion: 'TLSv1.3' },
       perMessageDeflate: false,
-      // More than this is never on its way to one viewer.
+      // The daemon never has more than this on its way to one viewer.
       maxPayload: limits.consoleViewerBehindBytesMax,
       finishRequest: (request) => {
         request.on('socket', (socket) => socket.once('secureConnect', () => (secure = true)))
@@ -96,12 +96,12 @@ export class ConsoleSocket {
     }
   }
 
-  /** How it ended; undefined while it goes on. */
+  /** How the socket ended; undefined while it is open. */
   get closed(): ConsoleClose | undefined {
     return this.#close
   }
 
-  /** What came next; undefined after the last of it, and at once where the signal is raised. */
+  /** Returns the next message; undefined after the last one, and at once when the signal is raised. */
   async next(): Promise<Received | undefined> {
     while (!this.#options.signal.aborted) {
       const received = this.#inbox.shift()
@@ -116,7 +116,10 @@ export class ConsoleSocket {
     return undefined
   }
 
-  /** Bytes for the guest, or a control message; resolves with whether it went out, when there is room for more. */
+  /**
+   * Sends bytes for the guest, or a control message. Resolves when there is room for more, with whether the message
+   * went out.
+   */
   send(message: Uint8Array | object): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>()
     if (this.#ws.readyState !== WebSocket.OPEN) return Promise.resolve(false)
@@ -125,7 +128,7 @@ export class ConsoleSocket {
     return promise
   }
 
-  /** Says good-bye; what still comes is nobody's. A daemon that does not answer that is not waited for. */
+  /** Closes the socket and drops what still comes. Terminates it if the daemon does not answer in time. */
   close(): void {
     if (this.#close !== undefined) return
     this.#isLeft = true
@@ -158,16 +161,16 @@ export class ConsoleSocket {
     this.#wake()
   }
 
-  /** A peer that vanished without a word is found by the pings that stay away. */
+  /** Detects a peer that vanished: its pings stay away. */
   async #watch(): Promise<void> {
     while (await this.#after(limits.consolePingMs)) {
-      // While it is not read, pings are not either.
+      // While reading is paused, pings are not read either.
       if (this.#ws.isPaused) continue
       if (this.#options.monotonicMs() - this.#heardMs > limits.clientConsoleSilentMs) this.#ws.terminate()
     }
   }
 
-  /** Whether so much time went by before the socket ended. */
+  /** Resolves with true after this time, or with false if the socket ended before. */
   #after(ms: number): Promise<boolean> {
     return this.#options.sleep(ms, this.#over.signal).then(
       () => true,
@@ -176,7 +179,7 @@ export class ConsoleSocket {
   }
 }
 
-/** The answer to a refused upgrade, as an error. */
+/** Returns the answer to a refused upgrade as an error. */
 async function refusal(response: IncomingMessage): Promise<Error> {
   const chunks: Buffer[] = []
   let length = 0

@@ -6,16 +6,16 @@ import type { IncomingMessage } from 'node:http'
 import type { Connection } from './connection.ts'
 
 /**
- * `fetch` with a client certificate, over node:https: the built-in one takes certificates only through a package of its
- * own. Connections are kept for the next request. Rejects with {@link ConnectionFailed}.
+ * `fetch` with a client certificate, over node:https: the built-in one takes certificates only through a separate
+ * package. Keeps connections for the next request. Rejects with {@link ConnectionFailed}.
  */
 export type HttpsFetch = {
   (request: Request): Promise<Response>
-  /** Closes the kept connections; what is under way fails. */
+  /** Closes the kept connections; requests under way fail. */
   close(): void
 }
 
-/** Throws node:tls's error where certificate and key are no pair or no PEM. */
+/** Throws node:tls's error if certificate and key do not match or are not PEM. */
 export function createHttpsFetch({ ca, cert, key }: Omit<Connection, 'url'>): HttpsFetch {
   const secureContext = createSecureContext({ ca, cert, key, minVersion: 'TLSv1.3' })
   const agent = new Agent({ keepAlive: true, secureContext })
@@ -24,7 +24,7 @@ export function createHttpsFetch({ ca, cert, key }: Omit<Connection, 'url'>): Ht
     try {
       return await send(agent, request, body)
     } catch (error) {
-      // The daemon closed a kept connection just as we took it up. Repeating any request is safe.
+      // The daemon closed a kept connection just as we used it. Repeating any request is safe.
       if (error instanceof StaleConnection) return await send(agent, request, body)
       throw error
     }
@@ -70,7 +70,7 @@ async function send(
   return promise
 }
 
-/** What `Prefer: wait` (RFC 7240, 4.3) asks the server to take, in milliseconds. */
+/** Returns the milliseconds that `Prefer: wait` (RFC 7240, 4.3) lets the server take. */
 const preferredWaitMs = (headers: Headers): number =>
   Number(/\bwait=(\d+)/.exec(headers.get('prefer') ?? '')?.[1] ?? 0) * 1000
 
@@ -82,7 +82,7 @@ function collect(response: IncomingMessage, resolve: (answer: Response) => void)
     const pairs = Object.entries(headers).flatMap(([name, value]) =>
       value === undefined ? [] : [[name, [value].flat().join(', ')] as [string, string]],
     )
-    // The Response of the standard refuses a body, even an empty one, where the status has none.
+    // The standard Response refuses a body, even an empty one, for statuses that have none.
     const body = chunks.length === 0 ? null : Buffer.concat(chunks)
     resolve(new Response(body, { status, headers: pairs }))
   })

@@ -4,7 +4,10 @@ import { ApiProblem } from './api-problem.ts'
 import { ConnectionFailed } from './connection-failed.ts'
 import type { Answered, ApiClient, Snapshot, Vm } from './api-client.ts'
 
-/** What a look at a resource shows; `silent` is a daemon that was there before and does not answer now, as during an upgrade. */
+/**
+ * The result of a look at a resource. `silent` means that the daemon answered before and does not now, as during an
+ * upgrade.
+ */
 export type Sight<T> =
   | { readonly kind: 'there'; readonly seen: T; readonly etag: string }
   | { readonly kind: 'gone' }
@@ -15,13 +18,15 @@ export type WatchOptions = {
   readonly signal: AbortSignal
   /** Resolves after so many milliseconds, or rejects when the signal is raised. */
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
-  /** Milliseconds of a clock that never goes back. */
+  /** Milliseconds of a monotonic clock. */
   readonly monotonicMs: () => number
-  /** Whether the daemon is known to have had it: a first look that finds nothing then shows that it is gone. */
+  /**
+   * Whether the daemon is known to have had the resource: a first look that finds nothing then shows that it is gone.
+   */
   readonly wasThere?: boolean
 }
 
-/** Asks for the resource with these headers; undefined where it is still what they say. */
+/** Asks for the resource with these headers; returns undefined if it is unchanged. */
 type Ask<T> = (
   headers: Readonly<Record<string, string>>,
   signal: AbortSignal,
@@ -44,8 +49,8 @@ export const watchSnapshot = (
   }, options)
 
 /**
- * What a resource looks like now and after each change, until it is gone, by long polls (RFC 7240, `Prefer: wait`); where the
- * daemon answers those at once, by plain polling. Throws what the first look ran into; later ones wait for the daemon.
+ * Yields a resource now and after each change, until it is gone. Uses long polls (RFC 7240, `Prefer: wait`), or plain
+ * polling if the daemon answers those at once. Throws the error of the first look; later looks wait for the daemon.
  */
 async function* watch<T>(ask: Ask<T>, options: WatchOptions): AsyncGenerator<Sight<T>> {
   const { signal, sleep, monotonicMs, wasThere = false } = options
@@ -73,7 +78,7 @@ async function look<T>(ask: Ask<T>, etag: string, signal: AbortSignal): Promise<
   const headers: Record<string, string> =
     etag === '' ? {} : { 'if-none-match': etag, prefer: `wait=${limits.clientLongPollSeconds}` }
   const answer = await ask(headers, signal)
-  // A daemon that knows no If-None-Match answers the same again.
+  // A daemon without support for If-None-Match sends the same answer again.
   if (answer === undefined || answer.etag === etag) return undefined
   return { kind: 'there', seen: answer.data, etag: answer.etag }
 }

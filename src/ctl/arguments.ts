@@ -1,6 +1,6 @@
 type Value = string | boolean | (string | boolean)[] | undefined
 
-/** The options and operands of one call. */
+/** Holds the options and operands of one call. */
 export class Arguments {
   readonly operands: readonly string[]
   readonly #values: Readonly<Record<string, Value>>
@@ -29,7 +29,7 @@ export class Arguments {
     return Array.isArray(value) ? value.map(String) : []
   }
 
-  /** Whether any of these was given. */
+  /** Returns whether any of these options was given. */
   hasAny(names: readonly string[]): boolean {
     return names.some((name) => this.#values[name] !== undefined)
   }

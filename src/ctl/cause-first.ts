@@ -1,4 +1,4 @@
-/** A digest is told apart by its first characters. */
+/** A digest; its first characters are enough to identify it. */
 const DIGEST = /\b([0-9a-f]{12})[0-9a-f]{52}\b/g
 
 /** The step that an error of the daemon begins with, e.g. `image.ensure-fetched`. */
@@ -7,8 +7,8 @@ const STEP = /^([a-z]+\.[a-z-]+): (.+)$/
 const ERRNO = /^E[A-Z0-9]+$/
 
 /**
- * Tells an error of the daemon as people look for it: what went wrong, then what was being done, and the step last. The
- * daemon writes `step: what it did: with what: cause`, several of them joined by `; `.
+ * Reorders an error of the daemon: what went wrong, then what was being done, and the step last. The daemon writes
+ * `step: what it did: with what: cause`, several of them joined by `; `.
  */
 export function causeFirst(error: string): string {
   const text = error.replaceAll(DIGEST, '$1…')
@@ -21,7 +21,7 @@ export function causeFirst(error: string): string {
 function turned(one: string): string {
   const [, step, message = one] = STEP.exec(one) ?? []
   const links = message.split(': ')
-  // `ENOSPC: no space left on device` is one cause.
+  // `ENOSPC: no space left on device` is one cause, although it has a colon.
   const causeAt = ERRNO.test(links.at(-2) ?? '') ? -2 : -1
   const cause = links.slice(causeAt).join(': ')
   const doing = links.slice(0, causeAt).join(': ')

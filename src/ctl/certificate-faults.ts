@@ -4,7 +4,7 @@ import type { Profile } from './profile.ts'
 /** Extended key usage of a client (RFC 5280, 4.2.1.12: id-kp-clientAuth). */
 const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2'
 
-/** What can be told from here of why a daemon may not accept the certificate of a profile; empty where nothing is wrong. */
+/** Returns the reasons, as far as this side can see them, why a daemon may refuse the certificate of a profile. */
 export function certificateFaults({ ca, cert, files }: Profile, nowMs: number): string[] {
   const faults: string[] = []
   let certificate: X509Certificate
@@ -21,13 +21,13 @@ export function certificateFaults({ ca, cert, files }: Profile, nowMs: number): 
   if (!certificate.checkIssued(authority) || !certificate.verify(authority.publicKey))
     faults.push(`${files.cert} is not signed by ${files.ca}`)
   const { keyUsage: usages } = certificate
-  // Node types it as always there; without the extension any use is allowed.
+  // Node's types say that it is always there; without the extension any use is allowed.
   if (Array.isArray(usages) && !usages.includes(CLIENT_AUTH))
     faults.push(`${files.cert} is not a client's: it lacks the usage clientAuth`)
   return faults
 }
 
-/** The common name of a profile's certificate, as the daemon compares it. */
+/** Returns the common name of a profile's certificate, as the daemon compares it. */
 export function commonNameOf({ cert }: Profile): string | undefined {
   try {
     return /^CN=(.*)$/m.exec(new X509Certificate(cert).subject)?.[1]

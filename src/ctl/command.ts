@@ -5,27 +5,27 @@ import type { ExitStatus } from './exit-status.ts'
 import type { Shell } from './shell.ts'
 import type { Paint } from './text.ts'
 
-/** What completion offers for a value. */
+/** The values that completion offers. */
 export type Completes = 'vm' | 'image' | 'snapshot' | 'file' | readonly string[]
 
-/** The kinds of things that commands are about. */
+/** The kinds of objects that commands work on. */
 export type Kind = 'vm' | 'snapshot' | 'image'
 
-/** Of the words of a command; those that begin otherwise are about a VM, if about anything. */
+/** Returns the kind that a command works on. A command whose first word is not a kind counts as one about a VM. */
 export const kindOf = ({ words: [first] }: Pick<Command, 'words'>): Kind =>
   first === 'snapshot' || first === 'image' ? first : 'vm'
 
 export type Option = {
   readonly name: string
   readonly short?: string
-  /** What stands for the value in the help; a switch has none. */
+  /** Placeholder for the value in the help; a switch has none. */
   readonly value?: string
   /** May be given several times. */
   readonly many?: boolean
   readonly help: string
-  /** A list is also all that is allowed. */
+  /** If this is a list, other values are refused. */
   readonly completes?: Completes
-  /** Throws a usage error where the value cannot be meant. Called before anything else is done. */
+  /** Throws a usage error if the value cannot be valid. Called before anything else is done. */
   readonly check?: (text: string, what: string) => unknown
 }
 
@@ -36,9 +36,9 @@ export type Operand = {
   readonly completes?: Completes
 }
 
-/** One command: parsing, help and completion are made from it. */
+/** One command: the source for parsing, help and completion. */
 export type Command = {
-  /** How it is called, after the program's name. */
+  /** The words after the program's name that call it. */
   readonly words: readonly string[]
   readonly summary: string
   readonly description?: string
@@ -48,24 +48,24 @@ export type Command = {
   readonly run: (context: Context) => Promise<ExitStatus>
 }
 
-/** What a command runs with. */
+/** Everything that a command runs with. */
 export type Context = {
   readonly shell: Shell
   readonly given: Arguments
-  /** Whether the output is for a program. */
+  /** Whether a program reads the output. */
   readonly json: boolean
   readonly paint: Paint
-  /** Reads the profile at its first use. Throws CtlError. */
+  /** Reads the profile on the first call. Throws CtlError. */
   readonly client: () => ApiClient
-  /** Of a VM, through the same profile. Connects when its events are read. Throws CtlError. */
+  /** Opens a VM's console through the same profile. Connects when its events are read. Throws CtlError. */
   readonly openConsole: (request: ConsoleRequest) => ConsoleConnection
-  /** Tells a failure on standard error, with what to do next, and answers the status it means. */
+  /** Reports a failure on standard error, with what to do next. Returns the exit status for it. */
   readonly fail: (error: unknown, name: string) => ExitStatus
-  /** One line, for people. */
+  /** Prints one line for people. */
   readonly say: (line: string) => void
-  /** What is done all the same, and may not be meant: one line on standard error, for people. */
+  /** Warns of something that is done but may not be meant: prints one line on standard error, for people. */
   readonly warn: (line: string) => void
-  /** A value, for programs. */
+  /** Prints a value for programs. */
   readonly answer: (value: unknown) => void
 }
 

@@ -22,7 +22,7 @@ import { getCommand } from './vm/show.ts'
 import { waitCommand } from './vm/wait-command.ts'
 import type { Command } from './command.ts'
 
-/** Every command, in the order of the help. */
+/** All commands, in the order of the help. */
 export const commands: readonly Command[] = [
   listCommand,
   createCommand,

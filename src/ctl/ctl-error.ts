@@ -1,9 +1,9 @@
 import type { ExitStatus } from './exit-status.ts'
 
-/** Ends the program: what is wrong in one sentence, and what to do next. */
+/** Ends the program. Says what is wrong in one sentence, and what to do next. */
 export class CtlError extends Error {
   override readonly name = 'CtlError'
-  /** Stable, for programs. */
+  /** Stable code for programs. */
   readonly code: string
   readonly status: ExitStatus
   readonly advice: readonly string[]
@@ -19,6 +19,6 @@ export class CtlError extends Error {
   }
 }
 
-/** The command line cannot be what was meant. */
+/** Reports a command line that cannot be what was meant. */
 export const usageError = (message: string, ...advice: readonly string[]): CtlError =>
   new CtlError(message, { code: 'usage', status: 2, advice })

@@ -2,7 +2,7 @@ import { exitStatus } from './exit-status.ts'
 import type { Context } from './command.ts'
 import type { ExitStatus } from './exit-status.ts'
 
-/** Does the same to each that was named. One that is refused keeps none of the others from it; the worst status counts. */
+/** Does the same to each named object. A refusal of one does not stop the others; returns the worst status. */
 export async function eachNamed(
   context: Context,
   act: (id: string) => Promise<ExitStatus>,

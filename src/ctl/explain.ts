@@ -12,13 +12,13 @@ import type { ExitStatus } from './exit-status.ts'
 import type { Problem } from '../client/api-problem.ts'
 import type { Profile } from './profile.ts'
 
-/** A failure as it is told: what is wrong, what to do, and what the program ends with. */
+/** A failure as it is printed: what is wrong, what to do, and the exit status. */
 export type Explanation = {
   readonly message: string
   readonly code: string
   readonly status: ExitStatus
   readonly advice: readonly string[]
-  /** What the daemon answered. */
+  /** The daemon's answer. */
   readonly problem?: Problem
 }
 
@@ -26,15 +26,15 @@ const KIND_WORDS: Readonly<Record<Kind, string>> = { vm: 'VMs', snapshot: 'snaps
 
 export type Circumstances = {
   readonly profile: Profile | undefined
-  /** What it was about, with a stand-in where that has no name. */
+  /** What the command was about, with a placeholder if that has no name. */
   readonly kind: Kind
   readonly name: string
-  /** What was typed, once it could be read. */
+  /** The parsed command line, once there is one. */
   readonly given?: Arguments | undefined
   readonly nowMs: number
 }
 
-/** Whatever a command threw, in words. */
+/** Explains any error that a command threw. */
 export function explain(error: unknown, circumstances: Circumstances): Explanation {
   if (error instanceof CtlError) {
     const { code, status, advice } = error
@@ -72,7 +72,7 @@ const stackOf = (error: unknown): string[] =>
 
 function explainProblem({ problem }: ApiProblem, circumstances: Circumstances): Explanation {
   const { code, detail, errors = [], request_id: request } = problem
-  // The detail of a malformed request repeats its findings.
+  // The detail of a malformed request already repeats its findings.
   const told = errors.filter((finding) => !detail.includes(finding.detail))
   return {
     message: withOptions(detail, circumstances.given),
@@ -91,7 +91,7 @@ function problemAdvice(
   { code, detail }: Pick<Problem, 'code' | 'detail'>,
   { profile, kind, name }: Circumstances,
 ): string[] {
-  // Codes that only a VM has are answered to commands about one.
+  // Codes that only a VM has are answered only to commands about a VM.
   const vm = name
   switch (code) {
     case 'not_found':
@@ -158,7 +158,7 @@ function problemAdvice(
 }
 
 function hostKeyAdvice(detail: string, vm: string): string[] {
-  // It stands there as a query has it.
+  // The detail has the fingerprint in the form of a query.
   const [fingerprint = 'FINGERPRINT'] =
     /(?<=accept_host_key=)SHA256:(?:[a-z0-9+/]|%2[bf]){43}/i.exec(detail) ?? []
   return [

@@ -3,7 +3,7 @@ import type { Command, Option } from './command.ts'
 
 const COLUMNS = 100
 
-/** What `vmhostctl --help` prints. */
+/** Returns the text of `vmhostctl --help`. */
 export function renderOverview(commands: readonly Command[]): string {
   const calls = commands.map((command) => [callOf(command), command.summary] as const)
   return `vmhostctl talks to vmhostd, which runs microVMs on one Linux host.
@@ -28,7 +28,7 @@ Each command answers --help, with examples.
 `
 }
 
-/** What `vmhostctl COMMAND --help` prints. */
+/** Returns the text of `vmhostctl COMMAND --help`. */
 export function renderHelp(command: Command): string {
   const { words, summary, description, options, examples } = command
   const name = `vmhostctl ${words.join(' ')}`
@@ -43,7 +43,7 @@ export function renderHelp(command: Command): string {
   return `${parts.join('\n\n')}\n`
 }
 
-/** The commands below a first word alone, such as `vm`. */
+/** Lists the commands that begin with a word, such as `vm`. */
 export const renderGroup = (word: string, commands: readonly Command[]): string =>
   `Usage: vmhostctl ${word} COMMAND [OPTIONS]\n\nCommands:\n${columns(
     commands.map((command) => [callOf(command), command.summary] as const),
@@ -62,14 +62,14 @@ function optionRow({ name, short, value, help, many }: Option): readonly [string
   return [short === undefined ? long : `-${short}, ${long}`, more]
 }
 
-/** Two columns; the second is wrapped below itself. */
+/** Renders two columns; the second is wrapped below itself. */
 function columns(rows: readonly (readonly [left: string, right: string])[]): string {
   const width = Math.max(...rows.map(([left]) => left.length)) + 2
   const indent = ' '.repeat(width + 2)
   return rows.map(([left, right]) => `  ${left.padEnd(width)}${wrap(right, indent)}`).join('\n')
 }
 
-/** Breaks between words; every line but the first begins with `indent`. */
+/** Wraps between words; every line but the first begins with `indent`. */
 function wrap(text: string, indent: string): string {
   const lines: string[] = []
   for (const word of text.split(' ')) {

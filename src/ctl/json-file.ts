@@ -3,10 +3,10 @@ import { CtlError } from './ctl-error.ts'
 import { exitStatus } from './exit-status.ts'
 import type { Context } from './command.ts'
 
-/** A file that an option names, and what to say of one that is of no use. */
+/** A file that an option names, and advice for one that cannot be used. */
 export type JsonFile = { readonly path: string; readonly option: string; readonly advice: string }
 
-/** The JSON object in a file, or on standard input for `-`. What is in it is the daemon's to check. Throws CtlError. */
+/** Reads the JSON object in a file, or on standard input for `-`. The daemon checks its members. Throws CtlError. */
 export async function readJsonFile(
   { path, option, advice }: JsonFile,
   { shell }: Pick<Context, 'shell'>,
@@ -26,13 +26,13 @@ export async function readJsonFile(
   return { ...value }
 }
 
-/** The error quotes what stands there, which may be a signed URL: only the place is told. */
+/** Returns the place of a syntax error, without the text that the error quotes: it may be a signed URL. */
 function placeOf(error: unknown): string {
   const [, line, column] = /line (\d+) column (\d+)/.exec(error instanceof Error ? error.message : '') ?? []
   return line === undefined ? '' : `: line ${line}, column ${column}`
 }
 
-/** The text of a file that an option names, or of standard input for `-`. Throws CtlError. */
+/** Reads the text of a file that an option names, or of standard input for `-`. Throws CtlError. */
 export async function readOptionFile(
   path: string,
   option: string,

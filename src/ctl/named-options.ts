@@ -2,7 +2,7 @@ import type { Arguments } from './arguments.ts'
 
 type Origin = { readonly option: string; readonly unit?: string }
 
-/** Options that become these members of a request, with the unit in which the daemon speaks of them. */
+/** Options by the member of a request that they set, with the unit that the daemon uses. */
 const ORIGINS: ReadonlyMap<string, Origin> = new Map<string, Origin>([
   ['/compute/cpu_millicores', { option: 'cpu', unit: 'millicores' }],
   ['/cpu_millicores', { option: 'cpu', unit: 'millicores' }],
@@ -23,17 +23,14 @@ const ORIGINS: ReadonlyMap<string, Origin> = new Map<string, Origin>([
 ])
 
 const LABEL = '/labels/'
-/** The daemon repeats only plain names, and shows any other as this. */
+/** The daemon's placeholder for a name that is not plain. */
 const HIDDEN = '…'
 const PLAIN_KEY = /^[A-Za-z0-9_.-]{1,64}=/
 
-/** A pointer to a member that the daemon complains about. The key of a label may hold anything. */
+/** Finds the pointer to a member that the daemon complains about. The key of a label may hold anything. */
 const POINTER = /\/labels\/.+?(?= must )|\/[a-z_0-9]+(?:\/[a-z_0-9]+)?(?= must )/g
 
-/**
- * Puts the option behind each member of the request that a text complains about, as it was typed. A member that comes
- * from a file has none.
- */
+/** Adds to each member in an error text the option that set it, as it was typed. A member from a file has no option. */
 export function withOptions(text: string, given: Arguments | undefined): string {
   return text.replaceAll(POINTER, (pointer) => {
     const typed = given === undefined ? undefined : typedFor(pointer, given)

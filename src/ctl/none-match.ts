@@ -1,6 +1,6 @@
 import type { Context } from './command.ts'
 
-/** What an empty list says of the filters that it was asked with; undefined without any. */
+/** Returns the line for an empty list, which names the filters of the request; undefined without filters. */
 export function noneMatch(
   what: string,
   { given }: Pick<Context, 'given'>,

@@ -6,7 +6,7 @@ import { Arguments } from './arguments.ts'
 import type { ParseArgsOptionDescriptor } from 'node:util'
 import type { Command, Option } from './command.ts'
 
-/** Reads what follows the words of a command. Throws a usage error that names what was meant, where that can be guessed. */
+/** Reads the arguments after the words of a command. Throws a usage error, which suggests what was meant if it can. */
 export function parseArguments(command: Command, args: readonly string[]): Arguments {
   const options = [...command.options, ...GLOBAL_OPTIONS]
   const { values, positionals } = parse(command, options, args)
@@ -68,7 +68,7 @@ function explain(
     const guess = meant === undefined ? [] : [`did you mean --${meant}?`]
     return usageError(`there is no option ${word}`, ...guess, hint(command))
   }
-  // The first sentence says it; the others are advice about quoting that does not fit every shell.
+  // The first sentence is enough; the others are advice about quoting that does not fit every shell.
   const [sentence = error.message] = error.message.split(/\.\s|\n/, 1)
   return usageError(sentence.replace(/^Option '([^']+)'/, '$1'), hint(command))
 }

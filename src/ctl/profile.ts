@@ -6,10 +6,10 @@ import { CtlError } from './ctl-error.ts'
 import type { Connection } from '../client/connection.ts'
 import type { Shell } from './shell.ts'
 
-/** How to reach one daemon, as a profile file has it, with the files' contents. */
+/** How to reach one daemon: the members of a profile file, with the contents of its files. */
 export type Profile = Connection & {
   readonly path: string
-  /** Where ca, cert and key were read from, for messages. */
+  /** The paths of ca, cert and key, for messages. */
   readonly files: { readonly ca: string; readonly cert: string; readonly key: string }
 }
 
@@ -29,13 +29,13 @@ const EXAMPLE = [
 const unusable = (message: string, advice: readonly string[], cause?: unknown): CtlError =>
   new CtlError(message, { code: 'profile', status: 4, advice, cause })
 
-/** Where a profile is looked for when none is named. */
+/** Places that are searched for a profile if none is named. */
 const usualPlaces = ({ environment, home }: Shell): readonly string[] => [
   join(environment['XDG_CONFIG_HOME'] ?? join(home, '.config'), 'vmhostctl', 'profile.toml'),
   HOST_PROFILE,
 ]
 
-/** The profile named by the option or the environment, or else the first that is there. Throws CtlError. */
+/** Reads the profile that the option or the environment names, or else the first that exists. Throws CtlError. */
 export function loadProfile(named: string | undefined, shell: Shell): Profile {
   const explicit = named ?? (shell.environment['VMHOSTCTL_PROFILE'] || undefined)
   if (explicit !== undefined) return readProfile(explicit)
@@ -53,7 +53,7 @@ export function loadProfile(named: string | undefined, shell: Shell): Profile {
   ])
 }
 
-/** Throws CtlError; its cause is that of readFile where the profile itself is not there. */
+/** Throws CtlError; if the profile itself is missing, its cause is the error of readFile. */
 export function readProfile(path: string): Profile {
   const text = readText(path, 'the profile')
   const keys = keysOf(text, path)
@@ -64,7 +64,7 @@ export function readProfile(path: string): Profile {
     try {
       texts[name] = readText(files[name], `${name} of ${path}`)
     } catch (error) {
-      // Another profile must not be taken in the place of one whose files are missing.
+      // If a profile's files are missing, no other profile may take its place.
       if (error instanceof CtlError) throw unusable(error.message, error.advice)
       throw error
     }

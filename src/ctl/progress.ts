@@ -7,10 +7,7 @@ import type { Shell } from './shell.ts'
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'] as const
 const CLEAR_LINE = '\r\u001B[K'
 
-/**
- * Tells on standard error how a wait goes on: on a terminal one line that moves, elsewhere a line whenever something
- * changed.
- */
+/** Shows on standard error how a wait goes on: one line that moves on a terminal, otherwise a line at each change. */
 export class Progress {
   readonly #shell: Shell
   readonly #beganMs: number
@@ -24,7 +21,7 @@ export class Progress {
     this.#stop = shell.stderr.isTty ? shell.every(limits.ctlSpinnerMs, () => this.#draw()) : () => {}
   }
 
-  /** What is so now. */
+  /** Shows the present state. */
   status(text: string): void {
     if (text === this.#status) return
     this.#status = text
@@ -32,14 +29,14 @@ export class Progress {
     else this.#shell.stderr.write(`${printable(text)}\n`)
   }
 
-  /** What shall stay to be read. */
+  /** Prints a line that must stay readable. */
   note(text: string): void {
     const { stderr, environment } = this.#shell
     const line = paintFor(stderr, environment['NO_COLOR'])(printable(text), 'yellow')
     stderr.write(stderr.isTty ? `${CLEAR_LINE}${line}\n` : `${line}\n`)
   }
 
-  /** Takes the moving line away. */
+  /** Removes the moving line. */
   end(): void {
     this.#stop()
     if (this.#shell.stderr.isTty) this.#shell.stderr.write(CLEAR_LINE)
@@ -53,7 +50,7 @@ export class Progress {
   }
 }
 
-/** Tells nothing: for programs. */
+/** Shows nothing: for programs. */
 export const silentProgress = { status() {}, note() {}, end() {} } satisfies Pick<
   Progress,
   'status' | 'note' | 'end'

@@ -20,10 +20,10 @@ import type { ExitStatus } from './exit-status.ts'
 import type { Profile } from './profile.ts'
 import type { Shell } from './shell.ts'
 
-/** What shells call for candidates; see the scripts of `vmhostctl completion`. */
+/** The command that shells call for candidates; see the scripts of `vmhostctl completion`. */
 const COMPLETE = '__complete'
 
-/** `vmhostctl` with these arguments; resolves with the exit status. */
+/** Runs `vmhostctl` with these arguments; resolves with the exit status. */
 export async function runCtl(typed: readonly string[], shell: Shell): Promise<ExitStatus> {
   const argv = plainArguments(typed)
   const [first = '--help'] = argv
@@ -49,14 +49,14 @@ export async function runCtl(typed: readonly string[], shell: Shell): Promise<Ex
 
 const HELP: readonly string[] = ['--help', '-h', 'help']
 
-/** `--version` is the command, and `help vm create` is `vm create --help`. */
+/** Turns `--version` into the command, and `help vm create` into `vm create --help`. */
 function plainArguments(argv: readonly string[]): readonly string[] {
   const [first = '', ...rest] = argv
   if (first === '--version') return ['version', ...rest]
   return HELP.includes(first) && rest.length > 0 ? [...rest, '--help'] : argv
 }
 
-/** What other programs call a command. */
+/** Names that other programs use for a command. */
 const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ['list', 'ls'],
   ['delete', 'rm'],
@@ -69,7 +69,9 @@ const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ['add', 'create'],
 ])
 
-/** The command that the first words name; undefined where they asked for the help of a group, which is then shown. */
+/**
+ * Returns the command that the first words name; undefined if they ask for the help of a group, which is then shown.
+ */
 function find(argv: readonly string[], shell: Shell): Command | undefined {
   const command = commands.find(({ words }) => words.every((word, index) => argv[index] === word))
   if (command !== undefined) return command
@@ -125,7 +127,7 @@ async function runCommand(
   }
 }
 
-/** Where certificate and key are of no use, that is told. */
+/** Adds what is wrong with certificate and key if they cannot be used. */
 function withCertificates<T>(profile: Profile, make: (profile: Profile) => T): T {
   try {
     return make(profile)
@@ -140,11 +142,11 @@ function withCertificates<T>(profile: Profile, make: (profile: Profile) => T): T
   }
 }
 
-/** Tells failures on standard error. */
+/** Reports failures on standard error. */
 class Failures {
   readonly #shell: Shell
   readonly #json: boolean
-  /** Known from the moment the daemon is asked. */
+  /** Set from the moment the daemon is asked. */
   profile: Profile | undefined
   kind: Kind = 'vm'
   given: Arguments | undefined
@@ -170,7 +172,7 @@ class Failures {
   }
 }
 
-/** One line, which a program can tell from anything else on standard error. */
+/** One line that a program can distinguish from anything else on standard error. */
 const asJson = (
   { message, code, status, advice, problem }: Explanation,
   about: { readonly [K in Kind]?: string | undefined },

@@ -34,7 +34,7 @@ export const syncCommand: Command = {
   },
 }
 
-/** A host that cannot be inspected still says which version it runs, and how its VMs stand. Throws the error. */
+/** Shows the version and the states of the VMs for a host that cannot be inspected. Throws the error afterwards. */
 async function failWithRest(error: unknown, context: Context): Promise<never> {
   const uninspected =
     error instanceof ApiProblem && error.problem.status === 503 && error.code !== 'starting_up'
@@ -98,10 +98,12 @@ function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, {
   return `${paint(host.id, 'bold')}\n${facts}`
 }
 
-/** Days before the end of a certificate from which on it is shown in red, as the log of the host warns of it. */
+/** Days before its end from which a certificate is shown in red; the log of the host warns at the same time. */
 const SOON_DAYS = limits.certificateWarningDays
 
-/** The certificate that ends first, by the clock of the host, which decides what is valid there. */
+/**
+ * Returns facts about the certificate that expires first, by the clock of the host, which decides what is valid there.
+ */
 function certificateFacts({ certificates, clock }: Sync['host']): [string, string, Colour | undefined][] {
   const [first] = certificates.toSorted((a, b) => Date.parse(a.not_after) - Date.parse(b.not_after))
   if (first === undefined) return []
@@ -140,7 +142,7 @@ function renderCapacity({ capacity: { cpu, memory, disks } }: Sync, { shell, pai
   return renderTable(head, rows, { sink: shell.stdout, paint })
 }
 
-/** The id of a pool may be long, and what is left of it matters more. */
+/** Shortens the id of a pool, to leave room for its free space. */
 const shortId = (id: string): string =>
   id.length <= POOL_CHARACTERS ? id : `${id.slice(0, POOL_CHARACTERS - 1)}…`
 
@@ -158,7 +160,7 @@ const figures = (
     : showMib(of.allocatable_mib - of.committed_mib),
 ]
 
-/** VMs that are not as desired; the others are what vm ls is for. */
+/** Lists VMs that are not as desired; `vm ls` lists the others. */
 function renderFailing(vms: readonly Standing[], { shell, paint }: Context): string {
   const rows = vms
     .filter(({ error, generations: { desired, observed } }) => error !== undefined || desired !== observed)
@@ -173,7 +175,7 @@ function renderFailing(vms: readonly Standing[], { shell, paint }: Context): str
   return renderTable(head, rows, { sink: shell.stdout, paint, lastBelow: true })
 }
 
-/** Snapshots that stand still, or have failed. */
+/** Lists snapshots that wait or have failed. */
 function renderWaiting({ snapshots }: Sync, { shell, paint }: Context): string {
   const rows = snapshots
     .filter(({ error, needs_urls: needsUrls }) => error !== undefined || needsUrls)

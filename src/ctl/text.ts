@@ -6,7 +6,9 @@ const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33 } as const
 export type Colour = keyof typeof CODES
 export type Paint = (text: string, colour: Colour | undefined) => string
 
-/** Colours text for a terminal; elsewhere, and where NO_COLOR is set (no-color.org), leaves it as it is. */
+/**
+ * Returns a painter for text on a terminal. Elsewhere, or if NO_COLOR is set (no-color.org), it leaves text as it is.
+ */
 export function paintFor(sink: Sink, noColor: string | undefined): Paint {
   if (!sink.isTty || (noColor ?? '') !== '') return (text) => text
   return (text, colour) => (colour === undefined ? text : `\u001B[${CODES[colour]}m${text}\u001B[0m`)
@@ -17,11 +19,11 @@ export type Cell = { readonly text: string; readonly colour?: Colour }
 type TableOptions = {
   readonly sink: Sink
   readonly paint: Paint
-  /** The last column says what is wrong: on a terminal it stands whole below its row, and nothing where it is empty. */
+  /** The last column holds an error: a terminal shows it whole below its row, and nothing if it is empty. */
   readonly lastBelow?: boolean
 }
 
-/** Columns as wide as their widest cell. On a terminal a line is cut at its edge; in a pipe it is whole. */
+/** Renders columns as wide as their widest cell. On a terminal a line is cut at its edge; in a pipe it is whole. */
 export function renderTable(
   head: readonly string[],
   rows: readonly (readonly (string | Cell)[])[],
@@ -45,7 +47,7 @@ const EMPTY = '-'
 const clean = ({ text, ...rest }: Cell): Cell =>
   text === '' ? { text: EMPTY } : { ...rest, text: printable(text) }
 
-/** A cell on lines of its own, broken between words. */
+/** Renders a cell on lines of its own, broken between words. */
 function noteBelow(cell: Cell | undefined, { sink, paint }: TableOptions): string {
   if (cell === undefined || cell.text === EMPTY) return ''
   const lines = wrapped(cell.text, columnsOf(sink) - INDENT.length)
@@ -54,10 +56,10 @@ function noteBelow(cell: Cell | undefined, { sink, paint }: TableOptions): strin
 
 const INDENT = '  '
 
-/** Of a terminal; narrower ones break lines by themselves. */
+/** Returns the width of the terminal; a narrower one breaks lines by itself. */
 const columnsOf = ({ columns }: Sink): number => Math.max(columns, 40)
 
-/** Lines of at most `width` characters. A word that is longer has a line of its own. */
+/** Returns lines of at most `width` characters. A longer word has a line of its own. */
 function wrapped(text: string, width: number): readonly string[] {
   const lines: string[] = []
   let line = ''
@@ -85,7 +87,7 @@ function renderRow(row: readonly Cell[], widths: readonly number[], { sink, pain
   return parts.join('').trimEnd()
 }
 
-/** `name  value` lines below a heading, with the values under each other; what has no value is left out. */
+/** Renders `name  value` lines below a heading, with the values aligned. A name without a value is left out. */
 export function renderFacts(
   facts: readonly (readonly [name: string, value: string | undefined, colour?: Colour | undefined])[],
   paint: Paint,

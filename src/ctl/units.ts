@@ -3,7 +3,7 @@ import { usageError } from './ctl-error.ts'
 const MIB_OF = { '': 1, k: 1 / 1024, m: 1, g: 1024, t: 1024 * 1024 } as const
 const SECONDS_OF = { '': 1, s: 1, m: 60, h: 3600, d: 86_400 } as const
 
-/** `512`, `512M`, `1.5G`, `2GiB` in MiB. `what` names the option. Throws a usage error. */
+/** Parses `512`, `512M`, `1.5G` or `2GiB` to MiB. `what` names the option. Throws a usage error. */
 export function parseMib(text: string, what: string): number {
   const [, digits = '', unit = ''] = /^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$/i.exec(text) ?? []
   const mib = Number(digits) * MIB_OF[unit.toLowerCase() as keyof typeof MIB_OF]
@@ -11,14 +11,14 @@ export function parseMib(text: string, what: string): number {
   throw usageError(`${what} ${text} is no size in whole MiB`, 'write 512, 512M or 2G')
 }
 
-/** CPU cores, `0.5` or `2`, in millicores. Throws a usage error. */
+/** Parses CPU cores, `0.5` or `2`, to millicores. Throws a usage error. */
 export function parseCores(text: string, what: string): number {
   const millicores = /^\d+(\.\d{1,3})?$/.test(text) ? Math.round(Number(text) * 1000) : Number.NaN
   if (Number.isSafeInteger(millicores)) return millicores
   throw usageError(`${what} ${text} is no number of cores`, 'write 2, 1.5 or 0.25')
 }
 
-/** `90`, `90s`, `10m`, `2h`, `1d` in seconds. Throws a usage error. */
+/** Parses `90`, `90s`, `10m`, `2h` or `1d` to seconds. Throws a usage error. */
 export function parseSeconds(text: string, what: string): number {
   const [, digits = '', unit = ''] = /^(\d+)([smhd]?)$/i.exec(text) ?? []
   const seconds = Number(digits) * SECONDS_OF[unit.toLowerCase() as keyof typeof SECONDS_OF]
@@ -26,7 +26,7 @@ export function parseSeconds(text: string, what: string): number {
   throw usageError(`${what} ${text} is no time`, 'write 90, 90s, 10m or 2h')
 }
 
-/** MiB in the largest unit that tells it in at most two digits after the point. */
+/** Shows MiB in the largest unit that needs at most two digits after the point. */
 export function showMib(mib: number): string {
   const [size, unit] =
     mib >= 1024 * 1024 ? [mib / (1024 * 1024), 'TiB'] : mib >= 1024 ? [mib / 1024, 'GiB'] : [mib, 'MiB']
@@ -35,7 +35,7 @@ export function showMib(mib: number): string {
 
 export const showCores = (millicores: number): string => String(millicores / 1000)
 
-/** The two largest units of a span: `45 s`, `3 min 20 s`, `2 h 5 min`, `4 d 1 h`. */
+/** Shows the two largest units of a span: `45 s`, `3 min 20 s`, `2 h 5 min`, `4 d 1 h`. */
 export function showSpan(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))
   const parts = [

@@ -7,7 +7,7 @@ import type { Sight, WatchOptions } from '../client/watch.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import type { Context, Option } from './command.ts'
 
-/** How long a wait may take, and whether an error ends it. */
+/** Options for the time a wait may take, and whether an error ends it. */
 export const boundOptions = (defaultSeconds: number): readonly Option[] => [
   {
     name: 'timeout',
@@ -21,34 +21,37 @@ export const boundOptions = (defaultSeconds: number): readonly Option[] => [
   },
 ]
 
-/** What shall stay to be read, told when it is other news than the last about the same. Without a text it only ends the old news. */
+/**
+ * A line that must stay readable, printed if its news differs from the last about the same subject. Without a text it
+ * only ends the old news.
+ */
 export type Note = { readonly about: string; readonly news: string; readonly text?: string }
 
-/** A wait for something of the API. */
+/** A wait for a resource of the API. */
 export type Wait<T> = {
   readonly id: string
   readonly watch: (client: ApiClient, id: string, options: WatchOptions) => AsyncGenerator<Sight<T>>
   readonly defaultSeconds: number
-  /** Whether the daemon is known to have had it; else a first look that finds nothing is an error. */
+  /** Whether the daemon is known to have had the resource; otherwise a first look that finds nothing is an error. */
   readonly wasThere?: boolean
-  /** One line on where it is. */
+  /** Returns one line about the progress. */
   readonly words: (seen: T) => string
   readonly notes: (seen: T) => readonly Note[]
-  /** Whether what is waited for has come. Throws CtlError where it never will, or was told to give up. */
+  /** Returns whether the goal is reached. Throws CtlError if it never will be, or if the user asked to give up. */
   readonly isOver: (seen: T) => boolean
-  /** What was not reached, as "is not as desired". */
+  /** The goal that was not reached, as "is not as desired". */
   readonly missed: string
-  /** Where it was when the time was up. */
+  /** The state when the time was up. */
   readonly standing: (seen: T) => { readonly words: string; readonly advice: readonly string[] }
-  /** What to do when the time is up. */
+  /** Advice for when the time is up. */
   readonly onwards: string
 }
 
 const TIMED_OUT = Symbol('timed out')
 
 /**
- * Until what is waited for has come, or is gone, which is undefined. Throws CtlError with status 3 past the timeout, and what
- * `isOver` throws.
+ * Waits until the goal is reached; returns undefined if the resource is gone. Throws CtlError with status 3 after the
+ * timeout, and what `isOver` throws.
  */
 export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | undefined> {
   const { shell, given, json } = context
@@ -73,7 +76,7 @@ export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | u
       }
       last = sight.seen
       const isOver = wait.isOver(last)
-      // The end is what the command itself tells.
+      // The command itself reports the end.
       if (!isOver) progress.status(wait.words(last))
       for (const { about, news, text } of wait.notes(last)) {
         if (text !== undefined && told.get(about) !== news) progress.note(`${wait.id}: ${text}`)
@@ -92,12 +95,12 @@ export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | u
   }
 }
 
-/** The bound begins with the first answer: no answer at all is another failure. */
+/** Aborts after `ms`. The time begins with the first answer, because having no answer at all is another failure. */
 async function raiseAfter(over: AbortController, ms: number, { shell }: Context): Promise<void> {
   try {
     await shell.sleep(ms, over.signal)
   } catch {
-    // The wait ended first.
+    // The wait ended before the bound.
     return
   }
   over.abort(TIMED_OUT)

@@ -6,7 +6,7 @@ import { errorChain } from '../log/error-chain.ts'
 import type { Server } from 'node:http'
 import type { VmId } from '../core/vm/ids.ts'
 
-/** What the commands of this host ask of the running daemon; undefined where there is no such VM. */
+/** Questions that the commands of this host put to the running daemon; undefined if there is no such VM. */
 export type AdminAnswers = {
   readonly plan: (id: VmId) => Promise<string | Uint8Array | undefined>
   readonly console: (id: VmId) => Promise<string | Uint8Array | undefined>
@@ -14,12 +14,12 @@ export type AdminAnswers = {
 
 export type AdminQuestion = keyof AdminAnswers
 
-/** Below the run directory; for root on this host alone. */
+/** Path below the run directory; only root on this host can open it. */
 const socketPath = (runDirectory: string): string => `${runDirectory}/admin.sock`
 
 /**
- * A local socket for commands such as `vmhostd plan`: they need no certificate, and it must be the daemon that looks,
- * for a monitor takes one client at a time.
+ * Opens a local socket for commands such as `vmhostd plan`, which therefore need no certificate. Only the daemon can
+ * answer them: a monitor takes one client at a time.
  */
 export async function openAdminSocket(runDirectory: string, answers: AdminAnswers): Promise<Server> {
   const path = socketPath(runDirectory)
@@ -50,7 +50,7 @@ async function answer(
   }
 }
 
-/** Asks the running daemon. Throws in words for the operator where it does not run or has no answer. */
+/** Asks the running daemon. Throws an error for the operator if the daemon does not run or has no answer. */
 export async function askDaemon(runDirectory: string, question: AdminQuestion, id: string): Promise<Buffer> {
   const asked = request({
     socketPath: socketPath(runDirectory),

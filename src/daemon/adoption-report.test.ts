@@ -69,7 +69,7 @@ test('a store that keeps nothing is an error, with what to do', async () => {
   assert.equal(line['mend'], 'switch it on')
 })
 
-/** The report of a start during which systemd is silent for two looks. */
+/** Runs a start during which systemd is silent for two looks. */
 async function silentStart() {
   const silent = new HostFault('systemd_unavailable', 'asking systemd for its units')
   let looks = 0

@@ -6,9 +6,9 @@ import type { ConsoleCensus } from '../owners/console-census.ts'
 import type { Clock } from '../ports/clock.ts'
 
 export type AdoptionOptions = {
-  /** Console masters that an earlier daemon stored and this one took over. */
+  /** Number of console masters that an earlier daemon stored and this one took over. */
   readonly adopted: number
-  /** Both throw HostFault when systemd does not answer. */
+  /** This and `census` throw HostFault when systemd does not answer. */
   readonly check: () => Promise<StoreCheck>
   readonly census: () => Promise<ConsoleCensus>
   readonly clock: Pick<Clock, 'after'>
@@ -16,9 +16,9 @@ export type AdoptionOptions = {
 }
 
 /**
- * Logs what an operator looks for after every start: whether all that runs was taken over, and what to do if it was not.
- * Resolves after the first report. When systemd does not answer, that one tells what is known without it, and a second
- * one follows once it does, unless the signal aborts before.
+ * Logs after a start whether all running consoles and VMs were taken over, and what to do if not. Resolves after the
+ * first report. If systemd does not answer, that report has only what is known without it. A second one follows when
+ * systemd answers, unless the signal aborts before.
  */
 export async function reportAdoption(options: AdoptionOptions, signal: AbortSignal): Promise<void> {
   const fault = await report(options)
@@ -38,7 +38,7 @@ function repeat(options: AdoptionOptions, signal: AbortSignal): void {
   signal.addEventListener('abort', cancel, { once: true })
 }
 
-/** Returns the fault of a look that failed; nothing is logged then. */
+/** Returns the fault of a failed look; nothing is logged then. */
 async function report({ adopted, check, census, log }: AdoptionOptions): Promise<HostFault | undefined> {
   try {
     const [store, seen] = await Promise.all([check(), census()])
@@ -54,7 +54,7 @@ type Seen = { readonly adopted: number; readonly store: StoreCheck; readonly see
 
 function tell({ adopted, store, seen }: Seen, log: Log): void {
   const { runningUnits, protected: kept, unprotected } = seen
-  // A VM that is about to start again after an exit has a master and no unit: it counts on neither side.
+  // A VM that is about to restart after an exit has a master and no unit: it counts on neither side.
   const counts = {
     descriptor_store_available: store.available,
     adopted_console_count: kept,

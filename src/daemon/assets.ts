@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { getAsset, getRawAsset, isSea } from 'node:sea'
 import { flushThreadBesideThis } from '../host/threads/file-flusher.ts'
 
-/** What the executable embeds, with its place when the daemon runs from its sources. */
+/** Embedded files of the executable, with their paths for a daemon that runs from its sources. */
 const SOURCES = {
   'scalar.js': '../../node_modules/@scalar/api-reference/dist/browser/standalone.js',
   'errors.md': '../../docs/errors.md',
@@ -14,13 +14,16 @@ const SOURCES = {
 
 export type AssetName = keyof typeof SOURCES
 
-/** The bytes of an embedded file; inside the executable a view of it, not a copy. */
+/** Returns the bytes of an embedded file; inside the executable this is a view, not a copy. */
 export function readAsset(name: AssetName): Uint8Array {
   if (isSea()) return new Uint8Array(getRawAsset(name))
   return readFileSync(new URL(SOURCES[name], import.meta.url))
 }
 
-/** What threads run: embedded in the executable, else the source. The first packs, the second stores an image, the third flushes. */
+/**
+ * Code for worker threads: embedded in the executable, otherwise the source. The first packs, the second stores an
+ * image, the third flushes.
+ */
 export const packThreadSource = (): URL | string =>
   isSea() ? getAsset('pack-thread.js', 'utf8') : new URL('../host/staging/pack-thread.ts', import.meta.url)
 

@@ -28,7 +28,7 @@ import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
 
-/** The drivers of this host, wired; and what only the start and the end of the daemon need of them. */
+/** The wired drivers of this host, with the parts that only the start and the end of the daemon need. */
 export type BuiltHost = {
   readonly host: Host
   readonly figures: LinuxFigures
@@ -41,7 +41,7 @@ export type BuiltHost = {
   readonly shells: SshShells
 }
 
-/** Makes the drivers. Touches the host no more than to learn what it is. */
+/** Makes the drivers. Reads from the host only what it needs to know the host. */
 export async function buildHost(config: Config, store: Store, poolId: string, log: Log): Promise<BuiltHost> {
   const bus = new SystemdBus({ log })
   const descriptorStore = new SystemdDescriptorStore({ bus })
@@ -51,7 +51,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
     log,
   })
   const { monitor, ...program } = await buildMonitor(config, log)
-  // Made here too: an installation that was set up by an older version has none.
+  // Make the keys here too, because an older set-up did not.
   const keyPair = ensureKeyPair(config.stateDirectory, config.host.id)
   const outbound = buildOutbound(config, store)
   const pool = buildPool(config, { poolId, outbound, log })
@@ -95,7 +95,10 @@ async function buildMonitor({ monitor, runDirectory }: Config, log: Log): Promis
   return { monitor: built, program, accelerator }
 }
 
-/** A program that is not installed yet is named where it will be: starting a VM then says what is missing. */
+/**
+ * Returns the path of a program. For a program that is not installed yet, returns where it will be; starting a VM then
+ * reports it as missing.
+ */
 function findProgram(name: string): string {
   const folders = ['/usr/local/bin', '/usr/bin']
   return `${folders.find((folder) => isExecutable(`${folder}/${name}`)) ?? '/usr/bin'}/${name}`
@@ -127,7 +130,10 @@ function buildPool({ capacity, storage, snapshots }: Config, { poolId, outbound,
   })
 }
 
-/** Pinned below the daemon's runtime directory: it counts and holds while the daemon is down, and ends with the boot. */
+/**
+ * Builds the traffic driver. It is pinned below the daemon's runtime directory: it counts and holds while the daemon is
+ * down, and ends with the boot.
+ */
 function buildTraffic({ runDirectory, sleep }: Config, log: Log): TapTraffic {
   const program = new TrafficProgram({
     object: () => readAsset('traffic.bpf.o'),
@@ -157,7 +163,7 @@ function buildFirewall({ network, runDirectory }: Config, store: Store): NftFire
   })
 }
 
-/** The one way out: images come by it, and snapshots go. */
+/** Builds the only outbound path: image downloads and snapshot uploads use it. */
 function buildOutbound(config: Config, store: Store): Outbound {
   const { extraCaFile } = config.objectStore
   return new Outbound({

@@ -23,7 +23,7 @@ test('a command that is not there is refused with the usage', () => {
   assert.match(stderr, /^vmhostd: there is no command --versions\n/)
 })
 
-/** What `vmhostd serve` writes where its output is the journal, as systemd tells it by JOURNAL_STREAM. */
+/** Returns the output of `vmhostd serve` when its output is the journal, which systemd announces in JOURNAL_STREAM. */
 function served(
   t: TestContext,
   config: string,
@@ -69,7 +69,7 @@ for (const [which, [config, reason]] of Object.entries(CONFIGS)) {
 }
 
 test('in the journal, a warning of Node is a line in JSON too', (t) => {
-  // When all that the daemon does itself has run.
+  // Warn after all of the daemon's own code has run.
   const warn = "process.on('exit', () => process.emit('warning', new Error('mind the gap')))"
   const { journal } = served(t, CONFIGS['that cannot be read'][0], [
     '--import',

@@ -1,7 +1,7 @@
 /** Takes the arguments after its name; resolves with the exit status. */
 type Command = (args: readonly string[]) => Promise<number>
 
-/** Loaded when asked for, so that none pays for the libraries of another. */
+/** Commands are loaded when called, so that none loads the libraries of another. */
 const commands = new Map<string, () => Promise<Command>>([
   ['serve', async () => (await import('./serve-command.ts')).serveCommand],
   ['setup', async () => (await import('./setup-command.ts')).setupCommand],
@@ -25,7 +25,7 @@ Commands:
 A new host:  vmhostd setup && systemctl enable --now vmhostd
 Each command answers --help.`
 
-/** Runs the command that the arguments name; exit status 2 where they name none. */
+/** Runs the command that the arguments name; exit status 2 if they name none. */
 export async function runCommand([name = '', ...rest]: readonly string[]): Promise<number> {
   if (['help', '--help', '-h'].includes(name)) {
     console.log(usage)

@@ -22,10 +22,10 @@ import type { Host } from '../ports/host.ts'
 import type { HostFigures } from '../ports/host-figures.ts'
 import type { Store } from '../store/store.ts'
 
-/** The settings that the daemon's rooms take; the drivers and the listener take others. */
+/** Settings for the daemon's rooms; the drivers and the listener take others. */
 export type Settings = Pick<Config, 'host' | 'network' | 'objectStore' | 'storage' | 'snapshots' | 'capacity'>
 
-/** Carries out what was stored: the workers of VMs, and the owner of snapshots. */
+/** Parts that carry out stored changes: the workers of VMs, and the owner of snapshots. */
 type Actors = Pick<CommandContext, 'poke' | 'pokeSnapshot'>
 
 export type Parts = {
@@ -33,24 +33,24 @@ export type Parts = {
   readonly host: Host
   readonly figures: HostFigures
   readonly shells: GuestShells
-  /** Whether systemd keeps the consoles of this service while it is down. */
+  /** Returns whether systemd keeps the consoles of this service while it is down. */
   readonly isDescriptorStoreAvailable: () => Promise<boolean>
   readonly settings: Settings
   readonly readiness: {
-    /** As {@link ControllerRooms.waitingFor}. */
+    /** See {@link ControllerRooms.waitingFor}. */
     readonly waitingFor: () => readonly string[]
-    /** False until what VMs depend on was taken over: a stored console would look like none. */
+    /** False until everything that VMs depend on is adopted: before that, a stored console would look missing. */
     readonly takesCommands: () => boolean
   }
   readonly newOperationId: () => OperationId
-  /** Of this build. */
+  /** Version of this build. */
   readonly version: string
   readonly log: Log
-  /** What a test puts in the place of a part that is built here. */
+  /** Replacements that a test gives for parts that are built here. */
   readonly instead?: { readonly capacity?: Capacity; readonly actors?: Actors }
 }
 
-/** Everything of the daemon between its listener and its drivers, wired and not yet started. */
+/** All parts of the daemon between its listener and its drivers, wired and not yet started. */
 export type Composition = {
   readonly commands: CommandContext
   readonly reconciler: Reconciler
@@ -59,11 +59,11 @@ export type Composition = {
   readonly snapshots: Snapshots
   readonly shells: SshSessions
   readonly api: ControllerRooms
-  /** The plan of a VM and what led to it, as text; undefined if there is no such VM. */
+  /** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */
   readonly explain: (id: VmId) => Promise<string | undefined>
 }
 
-/** Builds the daemon from its parts. Touches nothing: {@link Composition} says what is then to be started. */
+/** Builds the daemon from its parts. Has no effect on the host: {@link Composition} says what to start afterwards. */
 export function compose(parts: Parts): Composition {
   const { store, host, log, readiness } = parts
   const reconciler = new Reconciler({ store, host, log })
@@ -186,7 +186,7 @@ function buildReport(
   })
 }
 
-/** Which addresses the daemon may connect to when its controller names a URL. */
+/** Returns which addresses the daemon may connect to when its controller names a URL. */
 export const outboundPolicyOf = ({
   objectStore,
   network,

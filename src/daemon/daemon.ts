@@ -23,11 +23,11 @@ import type { Log } from '../log/log.ts'
 import type { BuiltHost } from './build-host.ts'
 import type { Composition } from './compose.ts'
 
-/** What readiness waits for, in words for the operator. */
+/** The task that readiness waits for, as the operator sees it. */
 const CONSOLES = 'console adoption'
 const FIRST_LOOK = 'a first look at every VM'
 
-/** The running daemon: what is started, in which order, and how it ends. */
+/** The running daemon: starts and stops its parts in the right order. */
 export class Daemon {
   readonly #config: Config
   readonly #log: Log
@@ -62,7 +62,10 @@ export class Daemon {
     })
   }
 
-  /** Resolves when the listener answers; adoption goes on after that. Throws what an operator can mend, in words. */
+  /**
+   * Resolves when the listener answers; adoption goes on after that. Throws an error that says what the operator can
+   * fix.
+   */
   static async start(config: Config, log: Log): Promise<Daemon> {
     log.info({ version: build.version, commit: build.commit, node: process.version }, 'vmhostd starts')
     checkThreads(log)
@@ -101,11 +104,11 @@ export class Daemon {
     this.#log.info({ address: controller.listenAddress, port: this.#api.port }, 'listening')
   }
 
-  /** Takes over what lives on this host, then begins to act on it; removes nothing before it has seen everything. */
+  /** Adopts what lives on this host, then starts to act on it. Removes nothing before it has seen everything. */
   async #takeOver(): Promise<void> {
     const adopted = this.#built.consoles.adopt()
     notifyReady()
-    // Before commands are taken: what it finds is what they may promise.
+    // Before commands are accepted, because they rely on what the inspection finds.
     await this.#rooms.inspector.start()
     this.#waitingFor.delete(CONSOLES)
     await this.#report(adopted)
@@ -131,7 +134,7 @@ export class Daemon {
     )
   }
 
-  /** Ends the daemon's own work within the configured bound. Guests, and what keeps them, are left alone. */
+  /** Ends the daemon's own work within the configured bound. Leaves guests and their units alone. */
   async stop(reason: string): Promise<void> {
     const boundMs = this.#config.shutdownBoundSeconds * 1000
     this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stops; guests keep running')
@@ -159,8 +162,8 @@ export class Daemon {
 }
 
 /**
- * The pool that this store's disks are in. The first start takes the one that set-up marked; from then on a pool that is
- * missing is a storage fault, which heals when it is mounted, and no reason not to start.
+ * Returns the pool that holds this store's disks. The first start takes the pool that set-up marked. Later, a missing
+ * pool is a storage fault, which heals when the pool is mounted; the daemon starts all the same.
  */
 async function knownPool(store: Store, { storage }: Config): Promise<string> {
   if (store.poolId !== undefined) return store.poolId

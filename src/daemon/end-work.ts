@@ -2,8 +2,8 @@ import { errorChain } from '../log/error-chain.ts'
 import type { Log } from '../log/log.ts'
 
 /**
- * Waits until all work has ended, at most `boundMs`. Logs by name what failed and what still runs then. Never throws, so
- * that whatever must be closed afterwards is closed.
+ * Waits until all work has ended, at most `boundMs`. Logs by name what failed and what still runs then. Never throws,
+ * so that the caller always closes its resources afterwards.
  */
 export async function endWork(
   work: Readonly<Record<string, Promise<void> | undefined>>,

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 
 const moduleOf = (path: string): string => JSON.stringify(new URL(path, import.meta.url).href)
 
-/** Runs code in a process of its own that logs as the daemon does; its output, both streams together. */
+/** Runs code in a separate process that logs as the daemon does. Returns its output, both streams together. */
 function run(code: string): { readonly status: number | null; readonly lines: readonly string[] } {
   const script = `
     import { createLog } from ${moduleOf('../log/logger.ts')}

@@ -12,7 +12,7 @@ const HELP = `Usage: vmhostd serve [--config FILE]
 Runs the daemon in the foreground, logging JSON lines to standard output. systemd runs it as vmhostd.service, with the
 descriptor store that consoles need. On SIGTERM it ends within shutdown_bound_seconds; guests keep running.`
 
-/** `vmhostd serve`. Exit status 0 after a signal, 1 where it cannot start. */
+/** Runs `vmhostd serve`. Exit status 0 after a signal, 1 if the daemon cannot start. */
 export async function serveCommand(args: readonly string[]): Promise<number> {
   const options = {
     config: { type: 'string', default: CONFIG_PATH },
@@ -39,6 +39,7 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
     return 1
   }
   await daemon.stop(await stopped.promise)
-  // What still runs past the bound is not waited for: the guests are not ours to end, and a start finds how far it came.
+  // Do not wait for work that runs past the bound. Guests keep running without the daemon, and the next start finds how
+  // far the work came.
   return exitNow(0)
 }

@@ -3,7 +3,7 @@ import { markPool } from '../host/pool/pool-marker.ts'
 import { readAsset } from './assets.ts'
 import { setup } from './setup/setup.ts'
 
-/** `vmhostd setup`. */
+/** Runs `vmhostd setup`. */
 export const setupCommand = (args: readonly string[]): Promise<number> =>
   setup(args, {
     hostname: hostname(),

@@ -1,7 +1,7 @@
 import { descriptorStoreSupport } from '../host/systemd/descriptor-store.ts'
 import { build } from './build.ts'
 
-/** Exit status 1 where this build cannot keep consoles in the descriptor store. */
+/** Returns exit status 1 if this build cannot keep consoles in the descriptor store. */
 export async function versionCommand(): Promise<number> {
   const support = descriptorStoreSupport()
   console.log(`vmhostd ${build.version}`)

@@ -10,9 +10,9 @@ import type { AdminAnswers } from './admin-socket.ts'
 
 const MAIN = new URL('../main.ts', import.meta.url).pathname
 
-/** Runs `vmhostd` beside a daemon that answers like this; resolves with what it printed. */
+/** Runs `vmhostd` beside a daemon that gives these answers; resolves with its output. */
 async function vmhostd(t: TestContext, answers: Partial<AdminAnswers>, ...args: string[]): Promise<string> {
-  // Short, since the path of a socket is.
+  // The path of a socket must be short.
   const directory = mkdtempSync('/tmp/vh-')
   const nothing = async () => undefined
   const server = await openAdminSocket(directory, { plan: nothing, console: nothing, ...answers })
@@ -26,7 +26,7 @@ async function vmhostd(t: TestContext, answers: Partial<AdminAnswers>, ...args: 
   return (await promisify(execFile)(process.execPath, argv)).stdout
 }
 
-/** Sets the title of a terminal, writes to its clipboard, and clears it. */
+/** Output of a guest that sets the title of a terminal, writes to its clipboard, and clears it. */
 const HOSTILE = '\u001B]0;root\u0007\u001B]52;c;cm0gLXJm\u0007\u001B[2Jlogin: \r\n\u009B31mred\u001B[0m\r\n'
 
 test("a guest's output cannot steer the terminal of who prints it", async (t) => {

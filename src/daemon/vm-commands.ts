@@ -8,11 +8,11 @@ import type { AdminQuestion } from './admin-socket.ts'
 type Question = {
   readonly name: AdminQuestion
   readonly help: string
-  /** The answer may be printed byte for byte, with --raw. */
+  /** Whether --raw may print the answer byte for byte. */
   readonly mayBeRaw?: boolean
 }
 
-/** A command about one VM that the running daemon answers. */
+/** Makes a command about one VM that the running daemon answers. */
 const question =
   ({ name, help, mayBeRaw = false }: Question): ((args: readonly string[]) => Promise<number>) =>
   async (args) => {
@@ -42,13 +42,13 @@ const question =
     }
   }
 
-/** `vmhostd plan VM`. */
+/** Runs `vmhostd plan VM`. */
 export const planCommand = question({
   name: 'plan',
   help: 'Prints what the running daemon would do next for a VM, step by step with the reasons. Changes nothing.',
 })
 
-/** `vmhostd console VM`. */
+/** Runs `vmhostd console VM`. */
 export const consoleCommand = question({
   name: 'console',
   help: `Prints the newest output of a VM's serial console, as far as the daemon keeps it. Escape sequences and control

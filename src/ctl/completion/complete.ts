@@ -9,14 +9,14 @@ import type { Command, Completes, Option } from '../command.ts'
 import type { ExitStatus } from '../exit-status.ts'
 import type { Shell } from '../shell.ts'
 
-/** Tells the shell's script to offer files. */
+/** Makes the shell's script offer files. */
 const FILES = ':files'
 
 type Candidate = { readonly word: string; readonly help?: string }
 
 /**
- * Prints what may stand in the place of the last of `words`, a candidate a line, with its help after a tab. Never
- * complains: whoever types a command has no use for that.
+ * Prints candidates for the last of `words`, one per line, with its help after a tab. Prints no errors: they would
+ * disturb a user who is typing a command.
  */
 export async function complete(
   words: readonly string[],
@@ -28,7 +28,7 @@ export async function complete(
   const before = typed.slice(0, -1)
   const candidates = await candidatesFor(before, current, { commands, shell })
   const value = wanted(current)
-  // A shell that sees `--state=fa` as one word wants the whole of it back.
+  // A shell that sees `--state=fa` as one word needs the whole word back.
   const prefix = words.at(-1) === current ? current.slice(0, current.length - value.length) : ''
   for (const { word, help } of candidates) {
     if (word !== FILES && !word.startsWith(value)) continue
@@ -38,7 +38,7 @@ export async function complete(
   return exitStatus.done
 }
 
-/** bash hands `--state=failed` over as three words. */
+/** Joins `--state=failed`, which bash passes as three words. */
 function joinEquals(words: readonly string[]): string[] {
   const joined: string[] = []
   for (const [index, word] of words.entries()) {
@@ -50,7 +50,7 @@ function joinEquals(words: readonly string[]): string[] {
   return joined
 }
 
-/** Of `--state=fa` only what follows the sign is completed. */
+/** Returns the text to complete; of `--state=fa`, that is the part behind the sign. */
 const wanted = (current: string): string =>
   current.startsWith('--') && current.includes('=') ? current.slice(current.indexOf('=') + 1) : current
 
@@ -115,7 +115,7 @@ async function valuesOf(
   return completes.map((word) => ({ word }))
 }
 
-/** A page of the names there are; none where there is no answer at once. */
+/** Returns a page of the existing names; empty if the daemon does not answer at once. */
 async function namesOf(
   args: readonly string[],
   shell: Shell,

@@ -1,6 +1,6 @@
-/** What each shell is told; the candidates themselves come from `vmhostctl __complete`, so they always fit the program. */
+/** Scripts for the shells. The candidates come from `vmhostctl __complete`, so they always fit the program. */
 
-/** bash(1), "Programmable Completion". */
+/** See bash(1), "Programmable Completion". */
 const BASH = `# bash completion for vmhostctl; to have it in this shell: source <(vmhostctl completion bash)
 _vmhostctl() {
   local current=\${COMP_WORDS[COMP_CWORD]} line
@@ -18,7 +18,7 @@ _vmhostctl() {
 complete -F _vmhostctl vmhostctl
 `
 
-/** zshcompsys(1). */
+/** See zshcompsys(1). */
 const ZSH = `#compdef vmhostctl
 # zsh completion for vmhostctl; to have it in this shell: source <(vmhostctl completion zsh)
 _vmhostctl() {
@@ -42,7 +42,7 @@ else
 fi
 `
 
-/** fish's complete(1). */
+/** See fish's complete(1). */
 const FISH = `# fish completion for vmhostctl; to have it in this shell: vmhostctl completion fish | source
 function __vmhostctl_candidates
   set -l words (commandline -opc)

@@ -32,15 +32,15 @@ class Attached {
   readonly #connection: ConsoleConnection
   readonly #escapes = new Escapes()
   readonly #stops: (() => void)[] = []
-  /** History that has come so far, and how much of it is still to come. */
+  /** History that has come so far; `#historyLeft` counts the bytes of it that are still to come. */
   #history: Uint8Array[] = []
   #historyLeft = 0
-  /** The guest may have left the cursor anywhere. */
+  /** Whether the guest writes to this terminal and may have left the cursor anywhere. */
   #isShared = false
   #wasAttached = false
   #isAway = false
   #hasLeft = false
-  /** Ends the wait for a terminal that takes nothing. */
+  /** Ends the wait for a terminal that takes no output. */
   #stopWriting: () => void = () => {}
 
   constructor(
@@ -60,15 +60,15 @@ class Attached {
     return status
   }
 
-  /** Until the end, with the terminal given back. */
+  /** Follows the console to its end; then the terminal is as it was before. */
   async #follow(): Promise<Ending> {
     const { vm } = this.#request
-    // A window may change before anything is shown in it.
+    // The window may change before anything is shown in it.
     this.#stops.push(this.#terminal.onResize(() => this.#tellWindow()))
     try {
       let isFirst = true
       for await (const event of this.#connection.events()) {
-        // Not before the daemon has said yes: until then the terminal is as it was.
+        // Leave the terminal as it was until the daemon has accepted.
         if (isFirst) await this.#begin()
         isFirst = false
         if (event.kind === 'output') {
@@ -97,7 +97,7 @@ class Attached {
       () => this.#terminal.softReset(),
       this.#terminal.listen({
         onInput: (bytes) => this.#input(bytes),
-        // Files and pipes end and the output goes on; a terminal that ends was hung up.
+        // Input from a file or pipe ends, and the output goes on. Input from a terminal ends because it was hung up.
         onEnd: () => this.#terminal.isTyped && this.#leave(),
       }),
     )
@@ -117,7 +117,7 @@ class Attached {
     await this.#write(bytes.subarray(old.length))
   }
 
-  /** All that there is of it, also where the connection broke before the rest came. */
+  /** Shows all history that came, even if the connection broke before the rest. */
   async #showHistory(): Promise<void> {
     const history = Buffer.concat(this.#history)
     this.#history = []
@@ -134,7 +134,7 @@ class Attached {
   }
 
   #input(bytes: Uint8Array): void {
-    // Only somebody who types knows of escapes; a file may have any bytes.
+    // Escapes are only for a typing user; a file may have any bytes.
     const typed = this.#terminal.isTyped ? this.#escapes.read(bytes) : [{ kind: 'bytes', bytes } as const]
     for (const piece of typed) {
       if (piece.kind === 'leave') this.#leave()
@@ -188,7 +188,7 @@ class Attached {
       this.#note('a new session')
     }
     this.#wasAttached = true
-    // Nobody shows a pipe again what was asked.
+    // Questions in the history do no harm in a pipe: nothing there answers them.
     if (this.#terminal.isTyped) this.#historyLeft = place?.replayBytes ?? 0
   }
 
@@ -202,7 +202,7 @@ class Attached {
     this.#line(paintFor(stderr, environment['NO_COLOR'])(`vmhostctl: ${printable(text)}`, 'yellow'))
   }
 
-  /** On a line of its own. */
+  /** Prints the text on a line of its own. */
   #line(text: string): void {
     this.#context.shell.stderr.write(this.#isShared ? `\r\n${text}\r\n` : `${text}\n`)
   }

@@ -56,7 +56,7 @@ function requestOf(given: Arguments): ConsoleRequest {
   return { vm, mode: 'tty', follow: given.isSet(FOLLOW) }
 }
 
-/** As OpenSSH prints it: SHA-256 in base64 without padding. */
+/** Checks the form that OpenSSH prints: SHA-256 in base64 without padding. */
 function checkFingerprint(text: string, what: string): void {
   if (!/^SHA256:[A-Za-z0-9+/]{43}$/.test(text))
     throw usageError(

@@ -3,18 +3,18 @@ import { exitStatus, shellStatus } from '../exit-status.ts'
 import type { ConsoleClose } from '../../client/console-messages.ts'
 import type { ExitStatus } from '../exit-status.ts'
 
-/** How a console ended well. */
+/** A good end of a console. */
 export type Ending = { readonly status: ExitStatus; readonly words: string }
 
 type Failure = { readonly message: string; readonly advice?: readonly string[]; readonly status?: ExitStatus }
 
-/** Never seen where both are of one version. */
+/** Cannot happen while client and daemon have the same version. */
 const misunderstood = (vm: string): Failure => ({
   message: `a bug: the daemon did not understand what this program sent to the console of ${vm}`,
   advice: ['are both of the same version? vmhostctl version, vmhostctl sync'],
 })
 
-/** What each close code that is a failure means for somebody at a terminal, by the name of the VM. */
+/** The failure that each close code stands for, by the name of the VM. */
 const FAILURES: Readonly<Record<string, (vm: string) => Failure>> = {
   protocol_error: misunderstood,
   not_utf8: misunderstood,
@@ -58,7 +58,7 @@ const FAILURES: Readonly<Record<string, (vm: string) => Failure>> = {
   }),
 }
 
-/** What the end of a console means. Throws CtlError where it ended otherwise than well. */
+/** Returns the end for a close that is not a failure. Throws CtlError for a failure. */
 export function endingOf(close: ConsoleClose, vm: string): Ending {
   const { code, words } = close
   if (code === 'vm_stopped') {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import * as fc from 'fast-check'
 import { Escapes } from './escapes.ts'
 
-/** What pieces of typed text come to, with what goes to the guest as text and the rest by its name in angle brackets. */
+/** Reads pieces of typed text. Shows bytes for the guest as text, and everything else as its name in angle brackets. */
 function read(...pieces: readonly string[]): string {
   const escapes = new Escapes()
   const typed = pieces.flatMap((piece) => escapes.read(Buffer.from(piece, 'latin1')))
@@ -57,7 +57,7 @@ test('a key that is a sequence begins the line like any other', () => {
   const arrow = '\u001B[A'
   assert.equal(read(`\r${arrow}~.`), `\r${arrow}~.`)
   assert.equal(read(`\r~${arrow}~.`), `\r~${arrow}~.`)
-  // What only looks like a report of the focus: those have no parameters.
+  // This only looks like a focus report: those have no parameters.
   assert.equal(read('\r\u001B[1;5O~.'), '\r\u001B[1;5O~.')
   assert.equal(read('\r~\u001Bx~.'), '\r~\u001Bx~.')
   assert.equal(read('\u001B\r~.'), '\u001B\r<leave>')

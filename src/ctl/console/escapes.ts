@@ -1,6 +1,6 @@
 import { TerminalAnswer } from './terminal-answer.ts'
 
-/** What typed input says: bytes for the guest, or something for this program. */
+/** The meaning of typed input: bytes for the guest, or a command for this program. */
 export type Typed =
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
   | { readonly kind: 'help' }
@@ -12,20 +12,23 @@ const HELP = 0x3f // ?
 const NEWLINES = [0x0a, 0x0d]
 
 /**
- * Finds the escapes of ssh(1) ("ESCAPE CHARACTERS") in what is typed. They are known only at the start of a line; a
- * tilde there is held back until the next key tells what it was. What the terminal says by itself is no key.
+ * Finds the escapes of ssh(1) ("ESCAPE CHARACTERS") in typed input. An escape begins with a tilde at the start of a
+ * line; that tilde is held back until the next key. An answer that the terminal sends by itself does not count as a
+ * key.
  */
 export class Escapes {
   #atLineStart = true
   #pending = false
   #left = false
   readonly #answer = new TerminalAnswer()
-  /** Of a sequence that may be a key which makes the pending tilde one for the guest, and may be none. */
+  /**
+   * The bytes of a sequence after a pending tilde. If it turns out to be a key, the tilde goes to the guest before it.
+   */
   #held: number[] = []
   #bytes: number[] = []
   #typed: Typed[] = []
 
-  /** Takes input in pieces of any size; what follows a `leave` is nobody's. */
+  /** Takes input in pieces of any size. Drops what follows a `leave`. */
   read(input: Uint8Array): readonly Typed[] {
     for (const byte of input) {
       if (!this.#left) this.#read(byte)
@@ -54,7 +57,7 @@ export class Escapes {
     }
   }
 
-  /** A part of what a terminal says, or of a key such as an arrow, at the start of a line. */
+  /** Reads one byte of a sequence at the start of a line: an answer of the terminal, or a key such as an arrow. */
   #readSequence(byte: number): void {
     const verdict = this.#answer.take(byte)
     if (!this.#pending) {
@@ -74,7 +77,7 @@ export class Escapes {
     this.#pass([ESCAPE, ...sequence])
   }
 
-  /** Bytes for the guest; the last of them tells whether a line starts. */
+  /** Passes bytes to the guest; the last of them decides whether a line starts. */
   #pass(bytes: readonly number[]): void {
     this.#bytes.push(...bytes)
     this.#atLineStart = NEWLINES.includes(bytes.at(-1) ?? 0)

@@ -1,6 +1,7 @@
 /**
- * What a guest asks a terminal (ECMA-48; xterm's ctlseqs): ENQ, its attributes (also DECID and DECREQTPARM), status and
- * the cursor's place, its version, modes, window and keyboard; OSC with a question mark; DCS for capabilities and settings.
+ * Questions of a guest to a terminal (ECMA-48; xterm's ctlseqs): ENQ, its attributes (also DECID and DECREQTPARM),
+ * status and the cursor's place, its version, modes, window and keyboard; OSC with a question mark; DCS for
+ * capabilities and settings.
  */
 const QUESTIONS = new RegExp(
   [
@@ -18,8 +19,8 @@ const QUESTIONS = new RegExp(
 )
 
 /**
- * History, fit to be shown again. What it asked was answered long ago: a second answer of the terminal would be typed into
- * whatever reads there now.
+ * Removes questions from history before it is shown. They were answered long ago: a second answer of the terminal would
+ * become input of the program that reads there now.
  */
 export const withoutQuestions = (history: Uint8Array): Uint8Array =>
   Buffer.from(Buffer.from(history).toString('latin1').replaceAll(QUESTIONS, ''), 'latin1')

@@ -5,16 +5,16 @@ const BELL = 0x07
 const INTRODUCER = { csi: 0x5b, osc: 0x5d, dcs: 0x50 } as const // [ ] P
 const TERMINATOR = 0x5c // \ after an escape byte
 
-/** Final bytes of reports: of the cursor's place, attributes, status, modes, the window (ECMA-48; xterm's ctlseqs). */
+/** Final bytes of reports: the cursor's place, attributes, status, modes, the window (ECMA-48; xterm's ctlseqs). */
 const REPORTS = new Set(Buffer.from('Rcnyt'))
-/** Of reports that the window has the keyboard, or has lost it; they have no parameters. */
+/** Final bytes of the reports that the window has gained or lost the keyboard; these have no parameters. */
 const FOCUS = new Set(Buffer.from('IO'))
 const NEWLINES = [0x0a, 0x0d]
 
 /**
- * Follows one escape sequence of the input from its first byte, to tell what a terminal sends by itself, since the guest
- * asked it to, from a key. A shell may ask at each prompt where the cursor is, and then the answer is the first input of a
- * line that nobody has typed at yet.
+ * Follows one escape sequence of the input from its first byte. Decides whether it is a key or an answer of the
+ * terminal to a question of the guest. A shell may ask at each prompt for the cursor's place; the answer is then the
+ * first input of a line at which no key was pressed yet.
  */
 export class TerminalAnswer {
   #state: 'none' | 'begun' | 'csi' | 'parameters' | 'string' | 'string-ends' = 'none'
@@ -24,12 +24,12 @@ export class TerminalAnswer {
     return this.#state !== 'none'
   }
 
-  /** Whether a byte begins one. */
+  /** Returns whether a byte begins a sequence. */
   static begins(byte: number): boolean {
     return byte === ESCAPE_BYTE
   }
 
-  /** The next byte: the sequence goes on, or was an answer, or was a key. */
+  /** Takes the next byte: the sequence stays open, or was an answer, or was a key. */
   take(byte: number): 'open' | 'answer' | 'key' {
     const verdict = this.#step(byte)
     if (verdict === 'answer' || verdict === 'key') {

@@ -2,51 +2,52 @@ import { limits } from '../../config/limits.ts'
 import type { WriteStream } from 'node:tty'
 import type { WindowSize } from '../../client/console-input.ts'
 
-/** What a console is shown on and typed at: a terminal, or files and pipes. */
+/** Input and output of a console: a terminal, or files and pipes. */
 export type Terminal = {
-  /** Whether somebody types. */
+  /** Whether input comes from a terminal. */
   readonly isTyped: boolean
-  /** Its size; undefined where nothing is shown on a terminal. */
+  /** Returns the terminal's size; undefined if the output is not a terminal. */
   window(): WindowSize | undefined
-  /** Returns what stops it. */
+  /** Returns a function that removes the listener. */
   onResize(listener: () => void): () => void
-  /** Reads what comes in until the returned function is called. `onEnd` comes once at most. */
+  /** Reads input until the returned function is called. `onEnd` is called at most once. */
   listen(listeners: { onInput: (bytes: Uint8Array) => void; onEnd: () => void }): () => void
-  /** Reads no more until `resume`. */
+  /** Stops reading until `resume`. */
   pause(): void
   resume(): void
   /** Resolves when there is room for more. */
   write(bytes: Uint8Array): Promise<void>
   /**
-   * Undoes what a program may have left set, without clearing what is shown; nothing where output goes to no terminal.
+   * Resets modes that a program may have left set, without clearing the screen. Does nothing if the output is not a
+   * terminal.
    */
   softReset(): void
   /**
-   * Hands keys over as they are typed and shows bytes as they come, until the returned function is called. A signal or a
-   * crash that ends the program ends that too, with a soft reset.
+   * Passes keys as they are typed and shows bytes as they come, until the returned function is called. A signal or a
+   * crash that ends the program also ends this, with a soft reset.
    */
   makeRaw(): Promise<() => void>
 }
 
-/** What a terminal is made of. */
+/** The parts of the process that a terminal uses. */
 export type TerminalParts = {
   readonly stdin: NodeJS.ReadStream & { readonly fd: number }
   readonly stdout: NodeJS.WriteStream
   readonly stderr: NodeJS.WriteStream
-  /** Node's raw mode goes on turning line feeds of the output into line ends; this makes it stop. */
+  /** Stops the terminal from turning line feeds of the output into line ends, which Node's raw mode leaves on. */
   readonly stopProcessing: (fd: number) => Promise<void>
   readonly process: Pick<NodeJS.Process, 'once' | 'off' | 'kill' | 'pid'>
 }
 
 /**
- * Ends whatever sequence the output was cut in (CAN), then: attributes; the alternate screen (1047, for 1049 would move
- * the cursor); cursor keys, mouse and focus reports, bracketed paste; line wrap and a cursor; the keypad; DECSTR for the
- * rest (xterm's ctlseqs). Not every terminal knows DECSTR, so what matters most is not left to it.
+ * Ends any unfinished escape sequence (CAN), then resets: attributes; the alternate screen (1047, because 1049 would
+ * move the cursor); cursor keys, mouse and focus reports, bracketed paste; line wrap and a cursor; the keypad; DECSTR
+ * for the rest (xterm's ctlseqs). Some terminals do not know DECSTR, so the most important modes are reset one by one.
  */
 export const SOFT_RESET =
   '\x18\x1b[0m\x1b[?1047l\x1b[?1;9;1000;1002;1003;1004;1006;1015;2004l\x1b>\x1b[!p\x1b[?7;25h'
 
-/** Those that end a program and that it can do something about. */
+/** Signals that end a program and can be caught. */
 const ENDING_SIGNALS = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM'] as const
 
 export function openTerminal(parts: TerminalParts): Terminal {
@@ -66,7 +67,7 @@ export function openTerminal(parts: TerminalParts): Terminal {
         ended = true
       }
       stdin.on('data', onInput).on('end', end)
-      // Of a terminal that was hung up, reading fails.
+      // Reading from a terminal that was hung up fails.
       stdin.on('error', end)
       return () => void stdin.off('data', onInput).off('end', end).pause()
     },
@@ -78,7 +79,7 @@ export function openTerminal(parts: TerminalParts): Terminal {
   }
 }
 
-/** A terminal whose size nobody told has none. */
+/** Returns undefined for a terminal that does not know its size. */
 function windowOf({ columns, rows }: WriteStream): WindowSize | undefined {
   if (!(columns > 0 && rows > 0)) return undefined
   return {
@@ -98,7 +99,7 @@ async function makeRaw({ stdin, stdout, stopProcessing, process }: TerminalParts
   }
   const cutOff = (): void => {
     restore()
-    // Node writes to a terminal at once (Node's documentation, "A note on process I/O").
+    // Node writes to a terminal synchronously (Node's documentation, "A note on process I/O").
     softReset(stdout)
   }
   process.once('exit', cutOff)

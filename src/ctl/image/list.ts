@@ -6,12 +6,12 @@ import { listVms } from '../vm/list.ts'
 import type { ApiClient, Image, Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
 
-/** So much of a digest tells images apart, for people; `image rm` takes it. */
+/** Characters of a digest that are shown, enough to distinguish images; `image rm` takes them. */
 export const DIGEST_SHOWN = 12
 
 const HEAD = ['IMAGE', 'SIZE', 'PART', 'LAST USED', 'FETCHED', 'VMS']
 
-/** VMs that are named of an image; the rest is a number. */
+/** Number of VMs that are named per image; the others are counted. */
 const NAMED_VMS = 3
 
 export const imageListCommand: Command = {
@@ -40,7 +40,7 @@ export const imageListCommand: Command = {
   },
 }
 
-/** All pages of the list. */
+/** Reads all pages of the list. */
 export async function listImages(client: ApiClient): Promise<Image[]> {
   const images: Image[] = []
   let query: { cursor?: string } = {}
@@ -52,7 +52,7 @@ export async function listImages(client: ApiClient): Promise<Image[]> {
   }
 }
 
-/** Where an image is used. */
+/** The uses of an image. */
 type Uses = { readonly parts: Set<string>; readonly vms: Set<string> }
 
 function usesIn(vms: readonly Vm[]): ReadonlyMap<string, Uses> {

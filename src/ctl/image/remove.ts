@@ -31,7 +31,10 @@ export const imageRemoveCommand: Command = {
     }),
 }
 
-/** A whole digest is taken as it is, so that it is safe to repeat. Throws where the beginning of one names no image, or several. */
+/**
+ * Returns the digest that a name means. Takes a whole digest as it is, so a repeated removal is safe. Throws if the
+ * beginning of a digest matches no image, or several.
+ */
 async function digestOf({ client }: Context, name: string): Promise<string> {
   const digest = name.toLowerCase()
   if (

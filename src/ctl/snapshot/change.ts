@@ -8,14 +8,14 @@ import type { Context } from '../command.ts'
 import type { ExitStatus } from '../exit-status.ts'
 import type { Page } from './upload-file.ts'
 
-/** Hands over pages of URLs that did not fit into an earlier request. */
+/** Sends pages of URLs that did not fit into an earlier request. */
 export async function handOverPages(context: Context, id: string, pages: readonly Page[]): Promise<void> {
   const params = { path: { id } }
   for (const body of pages)
     await answered(context.client().PUT('/v1/snapshots/{id}/upload', { params, body }))
 }
 
-/** Waits for a snapshot where asked to, and shows what came of a change of it. */
+/** Waits for a snapshot if the user asked for it, and shows the result of a change. */
 export async function showChanged(
   context: Context,
   { data, status }: Answered<Snapshot>,
@@ -28,7 +28,7 @@ export async function showChanged(
   return exitStatus.done
 }
 
-/** A completed one: with what its image is asked for by. */
+/** Shows a completed snapshot with the parameters that create a VM from its image. */
 export function showWaited({ json, answer, say }: Context, snapshot: Snapshot): ExitStatus {
   const { id, size_mib: size = 0, stored_size_mib: stored = 0, sha256 } = snapshot
   if (json) answer(snapshot)

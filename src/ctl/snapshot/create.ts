@@ -37,7 +37,7 @@ type Start = { readonly vm: string; readonly upload: Upload; readonly urls: stri
 
 function start({ given, client }: Context, { vm, upload, urls }: Start) {
   const params = { path: { id: given.operand } }
-  // What the daemon is sent is the user's to get right and the daemon's to check.
+  // The daemon checks this body, so a wrong type may pass here.
   const body = { vm_id: vm, upload: { ...upload, part_urls: urls } } as StartSnapshot
   return answered(client().PUT('/v1/snapshots/{id}', { params, body }))
 }

@@ -49,7 +49,7 @@ export const listCommand: Command = {
   },
 }
 
-/** Also says if there is no such VM: its name may be misspelt. */
+/** Adds that the VM does not exist: its name may be misspelt. */
 async function withoutVm({ client, given }: Context, words: string | undefined): Promise<string | undefined> {
   const id = given.text('vm')
   if (words === undefined || id === undefined) return words
@@ -68,7 +68,7 @@ function queryOf({ given }: Context): Query {
   }
 }
 
-/** All pages of the list. */
+/** Reads all pages of the list. */
 async function listSnapshots(client: ApiClient, query: Query): Promise<Snapshot[]> {
   const snapshots: Snapshot[] = []
   let page: { cursor?: string } = {}

@@ -5,7 +5,10 @@ import type { Shell } from '../shell.ts'
 
 const BAR_CELLS = 24
 
-/** The line that shows how far a snapshot is: a bar with a rate on a terminal, elsewhere a line for each phase and ten percent. */
+/**
+ * Returns the line that shows the progress of a snapshot: a bar with a rate on a terminal, otherwise a line for each
+ * phase and ten percent.
+ */
 export function progressWriter(shell: Shell): (snapshot: Snapshot) => string {
   const rate = new Rate()
   return (snapshot) => {

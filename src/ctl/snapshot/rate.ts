@@ -1,13 +1,13 @@
 import { limits } from '../../config/limits.ts'
 
-/** How fast something grows, over the last while. */
+/** Measures how fast something has grown lately. */
 export class Rate {
   #samples: { readonly ms: number; readonly amount: number }[] = []
 
-  /** Amount a second, after the amount was this at a time; undefined while it has not grown. */
+  /** Returns the amount per second, given the amount at this time; undefined while it has not grown. */
   at(ms: number, amount: number): number | undefined {
     this.#samples.push({ ms, amount })
-    // One that is older is kept: the span shall not be empty where news is rare.
+    // Keep one older sample, so that the span is not empty when samples are rare.
     while ((this.#samples[1]?.ms ?? ms) < ms - limits.ctlRateMs) this.#samples.shift()
     const [first] = this.#samples
     if (first === undefined || ms <= first.ms || amount <= first.amount) return undefined

@@ -32,7 +32,7 @@ const CONSISTENCY_WORDS: Readonly<Record<NonNullable<Snapshot['consistency']>, s
   crash: 'as a loss of power would have left it',
 }
 
-/** A snapshot as people read it. */
+/** Renders a snapshot for people. */
 function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint): string {
   const { size_mib: size, stored_size_mib: stored, consistency, captured_at: captured } = snapshot
   const lacking = lackingWords(snapshot)

@@ -1,6 +1,6 @@
 import type { Snapshot } from '../../client/api-client.ts'
 
-/** By name, so that a status that is added to the API does not compile until it is here. */
+/** A record by name: a status that is added to the API does not compile until it is here. */
 const all: Record<Snapshot['status'], true> = {
   pending: true,
   uploading: true,

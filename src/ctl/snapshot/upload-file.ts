@@ -6,7 +6,7 @@ import type { Context, Option } from '../command.ts'
 
 type Urls = components['schemas']['SnapshotUrls']
 
-/** What --upload names, as far as it is known here; the daemon checks it. */
+/** Content of the file that --upload names, with unchecked members; the daemon checks them. */
 export type Upload = Partial<Urls> & { readonly part_size_mib?: number }
 
 export const UPLOAD_OPTION: Option = {
@@ -19,7 +19,7 @@ export const UPLOAD_OPTION: Option = {
 const ADVICE =
   'it has {"part_size_mib": 64, "part_urls": ["https://…"], "complete_url": "https://…", "head_url": "https://…"}'
 
-/** The file that --upload names; `command` is the word of the command that needs it. Throws CtlError. */
+/** Reads the file that --upload names; `command` is the name of the command that needs it. Throws CtlError. */
 export async function readUpload(context: Context, command: string): Promise<Upload> {
   const path = context.given.text('upload')
   if (path === undefined) throw usageError('it needs --upload', `see vmhostctl snapshot ${command} --help`)
@@ -33,13 +33,13 @@ export async function readUpload(context: Context, command: string): Promise<Upl
 /** URLs for parts, as many as fit into one request. */
 export type Page = { readonly first_part: number; readonly part_urls: string[] }
 
-/** All of them, a request each; at least one. */
+/** Returns pages with all URLs, one request each; at least one page. */
 export function pagesOf({ first_part: first = 1, part_urls: urls = [] }: Upload): [Page, ...Page[]] {
   let page: Page = { first_part: first, part_urls: [] }
   const pages: [Page, ...Page[]] = [page]
   let bytes = 0
   for (const [index, url] of urls.entries()) {
-    // With its quotes and its comma.
+    // Count the quotes and the comma too.
     const size = Buffer.byteLength(JSON.stringify(url)) + 1
     if (bytes + size > limits.ctlUrlsBytesMax && page.part_urls.length > 0) {
       page = { first_part: first + index, part_urls: [] }

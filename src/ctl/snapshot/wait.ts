@@ -9,18 +9,18 @@ import type { Snapshot } from '../../client/api-client.ts'
 import type { Context, Option } from '../command.ts'
 import type { Note } from '../wait.ts'
 
-/** Of the command whose business is waiting. */
+/** Options of the command that only waits. */
 export const waitOnlyOptions = boundOptions(limits.ctlSnapshotWaitSecondsDefault)
 
-/** Of commands that let a snapshot go on. */
+/** Options of commands that let a snapshot go on. */
 export const WAIT_OPTIONS: readonly Option[] = [
   { name: 'wait', help: 'until it is completed, and show how far it is' },
   ...waitOnlyOptions,
 ]
 
 /**
- * Until a snapshot is completed. Throws CtlError with status 3 past the timeout, and with status 1 where it has failed or is
- * deleted, and on trouble or missing URLs where the caller asked for that.
+ * Waits until a snapshot is completed. Throws CtlError with status 3 after the timeout, and with status 1 if it failed
+ * or is deleted. If the caller asked for that, throws with status 1 on errors or missing URLs too.
  */
 export async function waitForSnapshot(context: Context, id: string): Promise<Snapshot> {
   const { shell, given } = context
@@ -46,7 +46,7 @@ export async function waitForSnapshot(context: Context, id: string): Promise<Sna
   })
 }
 
-/** Errors, and missing URLs once each time they begin to be missing. */
+/** Notes errors, and missing URLs once each time they begin to be missing. */
 function notesOn(seen: Snapshot, nowMs: number): readonly Note[] {
   const lacking = lackingWords(seen)
   const text = seen.status === 'failed' ? undefined : errorWords(seen, nowMs)

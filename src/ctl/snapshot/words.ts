@@ -15,7 +15,7 @@ const PHASE_WORDS: Readonly<Record<Snapshot['progress']['phase'], string>> = {
 
 export const phaseWords = ({ progress }: Snapshot): string => PHASE_WORDS[progress.phase]
 
-/** `310 MiB of 2 GiB`; what is done alone until the disk is captured. */
+/** Says `310 MiB of 2 GiB`, or only the first amount until the disk is captured. */
 export function doneWords({ progress: { done_mib: done, total_mib: total } }: Snapshot): string {
   return total === undefined ? showMib(done) : `${showMib(done)} of ${showMib(total)}`
 }
@@ -26,7 +26,7 @@ export function statusColour({ status, error, needs_urls: needsUrls }: Snapshot)
   return status === 'completed' ? 'green' : undefined
 }
 
-/** For what URLs are missing: `for parts 3-5, 9`, or for the end; undefined where none is. */
+/** Says which URLs are missing: `for parts 3-5, 9`, or for the end; undefined if none is. */
 export function lackingWords({ lacking_urls: lacking }: Snapshot): string | undefined {
   if (lacking === undefined) return undefined
   const parts =
@@ -36,7 +36,7 @@ export function lackingWords({ lacking_urls: lacking }: Snapshot): string | unde
   return [...parts, ...(lacking.complete ? ['to complete the upload'] : [])].join(' and ')
 }
 
-/** `3-5, 9` of numbers in order. */
+/** Writes ascending numbers as `3-5, 9`. */
 function runsOf(numbers: readonly number[]): string {
   const runs: [first: number, last: number][] = []
   for (const number of numbers) {
@@ -47,14 +47,14 @@ function runsOf(numbers: readonly number[]): string {
   return runs.map(([first, last]) => (first === last ? String(first) : `${first}-${last}`)).join(', ')
 }
 
-/** What to do about missing URLs; the next command. */
+/** Says what to do about missing URLs: the next command. */
 export function urlsAdvice({ id, progress }: Snapshot): string {
   return progress.phase === 'awaiting_completion'
     ? `hand over a URL to complete it: vmhostctl snapshot complete ${id} --upload FILE`
     : `hand over fresh ones: vmhostctl snapshot urls ${id} --upload FILE`
 }
 
-/** The error, with when it is tried again; undefined where all is well. */
+/** Returns the error, with the time of the next attempt; undefined without an error. */
 export function errorWords({ error, fault, status }: Snapshot, nowMs: number): string | undefined {
   if (error === undefined || fault === undefined) return error
   const { code, attempt, next_attempt_at: next } = fault

@@ -14,23 +14,23 @@ export const DRY_RUN_OPTION: Option = {
   help: 'check it and show what would change and what the host would do; store nothing',
 }
 
-/** `?dry_run=true` where it was asked for. */
+/** Returns `?dry_run=true` if the user asked for it. */
 export const dryRunQuery = ({ given }: Context): { dry_run?: true } =>
   given.isSet('dry-run') ? { dry_run: true } : {}
 
 type VmCall = Parameters<typeof answered<Vm>>[0]
 
-/** What is particular to one kind of change. */
+/** The properties of one kind of change. */
 type Terms = {
-  /** What is waited for with --wait. */
+  /** The goal of --wait. */
   readonly goal?: Goal
-  /** The daemon tries again at once what failed, although nothing changes. */
+  /** The daemon retries at once what failed, although nothing changes. */
   readonly triesAgain?: boolean
-  /** What the request has besides, which no answer shows. */
+  /** Parts of the request that the daemon's answer does not show. */
   readonly unshown?: string
 }
 
-/** Sends a change of one VM, waits for it if asked to, and shows what came of it. */
+/** Sends a change of one VM, waits for it if asked to, and shows the result. */
 export async function changeVm(context: Context, call: VmCall, terms: Terms = {}): Promise<ExitStatus> {
   const { goal = 'settled' } = terms
   const answer = await answered<Vm>(call)
@@ -48,7 +48,7 @@ function showTaken({ json, answer, say }: Context, { data: vm, status }: Answere
   const { goal } = terms
   if (json) answer(vm)
   else if (status === 200) say(`${vm.id}: nothing to change${troubleWords(vm, terms)}`)
-  // Labels and protection: the host has no part in them.
+  // This changed labels or protection, and the host has no work to do.
   else if (isSettled(vm) && goal !== 'gone') say(`${vm.id}: changed`)
   else {
     const wait = `vmhostctl vm wait ${vm.id}${goal === 'gone' ? ' --for gone' : ''}`
@@ -56,7 +56,7 @@ function showTaken({ json, answer, say }: Context, { data: vm, status }: Answere
   }
 }
 
-/** The wake was asked for before, and the guest is not back yet. */
+/** Shows that the wake was requested and the guest is not back yet. */
 function showAsked({ json, answer, say }: Context, vm: Vm): void {
   if (json) answer(vm)
   else
@@ -65,7 +65,7 @@ function showAsked({ json, answer, say }: Context, vm: Vm): void {
     )
 }
 
-/** An error says that the daemon is not done, although nothing more is asked of it. */
+/** Says that the daemon still works on an error, although the request changed nothing. */
 function troubleWords({ id, observed: { error } }: Vm, { triesAgain = false }: Terms): string {
   if (error === undefined) return ''
   const cause = printable(causeFirst(error))
@@ -97,7 +97,7 @@ function showDryRun({ json, answer, say }: Context, vm: Vm, { unshown }: Terms):
   if (plan !== undefined) say(`\nThe host would then:\n${plan.text.trimEnd().replaceAll(/^/gm, '  ')}`)
 }
 
-/** A line for each member of what is new as a whole; what goes as a whole is one line. */
+/** Returns a line for each member of a new object, and one line for a removed object. */
 function changeLines(pointer: string, from: unknown, to: unknown): readonly string[] {
   if (from === undefined && typeof to === 'object' && to !== null && !Array.isArray(to))
     return Object.entries(to).flatMap(([name, value]) => changeLines(`${pointer}/${name}`, undefined, value))

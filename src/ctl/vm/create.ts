@@ -53,7 +53,7 @@ const CREATE_OPTIONS: readonly Option[] = [
 
 const FILE_ADVICE = 'the file is the JSON body of PUT /v1/vms/{id}; "vmhostctl vm create --help" shows one'
 
-/** Of a VM that is created without --file. */
+/** Values of a VM that is created without --file. */
 const DEFAULTS = { cpu_millicores: 1000, memory_mib: 512, disk_mib: 2048, sleep_after_idle_seconds: 0 }
 
 export const createCommand: Command = {
@@ -91,7 +91,7 @@ export const createCommand: Command = {
 const readSpec = (path: string, context: Context): Promise<Record<string, unknown>> =>
   readJsonFile({ path, option: '--file', advice: FILE_ADVICE }, context)
 
-/** A request as far as it is known here: with a file it may lack anything, and the daemon says what. */
+/** An incomplete request: with a file any member may be missing, and the daemon reports which. */
 type Draft = { [K in keyof CreateVm]?: CreateVm[K] | undefined }
 
 async function requestOf(context: Context): Promise<CreateVm> {
@@ -112,7 +112,7 @@ async function requestOf(context: Context): Promise<CreateVm> {
     ...(await givenAccess(context)),
     ...givenMetadata(context, template.labels),
   }
-  // What the daemon is sent is the user's to get right and the daemon's to check.
+  // The daemon checks this draft, so a wrong type may pass here.
   return draft as CreateVm
 }
 
@@ -179,9 +179,9 @@ async function givenAccess(context: Context): Promise<Pick<Draft, 'user_data' | 
   }
 }
 
-/** What a request has that the daemon never shows. */
+/** Describes the members of a request that the daemon never shows. */
 function accessWords({ ssh_authorized_keys: given, user_data: userData }: CreateVm): string {
-  // A file may have anything in its place; the daemon says so.
+  // A file may have any value here; the daemon reports a wrong one.
   const keys = Array.isArray(given) ? given.length : 0
   const keysWords = keys === 0 ? 'no SSH key' : `${keys} SSH key${keys === 1 ? '' : 's'}`
   const dataWords =
@@ -189,7 +189,10 @@ function accessWords({ ssh_authorized_keys: given, user_data: userData }: Create
   return `${keysWords} and ${dataWords}`
 }
 
-/** The keys of a .pub or authorized_keys file (sshd(8)): neither comments nor, by accident, a private key. */
+/**
+ * Returns the keys of a .pub or authorized_keys file (sshd(8)), without comments. A private key given by accident is
+ * not among them.
+ */
 function keysIn(text: string): string[] {
   if (text.includes('PRIVATE KEY'))
     throw usageError('--ssh-key is a private key', 'give the file that ends in .pub')

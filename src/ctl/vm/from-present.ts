@@ -4,12 +4,14 @@ import type { Vm } from '../../client/api-client.ts'
 import type { Context } from '../command.ts'
 import type { ExitStatus } from '../exit-status.ts'
 
-/** A VM whose host is at work changes all the time; after so many changes under our hands something else is wrong. */
+/**
+ * Number of tries: a busy host changes its VM all the time. After so many changes in between, something else is wrong.
+ */
 const ATTEMPTS = 5
 
 /**
- * For a request that is a whole object, of which only a part was given: reads the VM, lets `change` make the request from
- * it, and does so again where the VM has changed in between. `etag` belongs into `If-Match`.
+ * Makes a request that replaces a whole object from options that give only a part of it. Reads the VM, lets `change`
+ * make the request, and repeats both if the VM has changed in between. `etag` is for `If-Match`.
  */
 export async function fromPresent(
   context: Context,

@@ -13,8 +13,8 @@ const FORM =
   'write https://…#sha256=DIGEST, with the digest that sha256sum prints, or the path of a file on the host'
 
 /**
- * `URL#sha256=DIGEST`, or a file: its path or `file:` URL, whose digest is computed here. The fragment of a URL is never
- * sent (RFC 3986, 3.5), so the digest stays with us and a signature stays whole. Throws CtlError.
+ * Parses `URL#sha256=DIGEST`, or a file: its path or `file:` URL, whose digest is computed here. The fragment of a URL
+ * is never sent (RFC 3986, 3.5), so the digest does not change the URL that was signed. Throws CtlError.
  */
 export async function parseImage(text: string, option: string): Promise<Image> {
   const [address, fragment] = split(text)

@@ -67,7 +67,7 @@ function queryOf({ given }: Context): Query {
   }
 }
 
-/** All pages of the list. */
+/** Reads all pages of the list. */
 export async function listVms(client: ApiClient, query: Query = {}): Promise<Vm[]> {
   const vms: Vm[] = []
   let page: { cursor?: string } = {}

@@ -22,7 +22,7 @@ const NETWORK_OPTIONS: readonly Option[] = [
 const FILE_ADVICE =
   'the file is the JSON body of PUT /v1/vms/{id}/network, e.g. {"firewall":{"inbound":[{"protocol":"tcp","ports":["22"]}]}}'
 
-/** What stands for `null` on a command line. */
+/** The word for `null` on a command line. */
 const REMOVED = 'none'
 
 export const networkCommand: Command = {
@@ -59,6 +59,6 @@ async function changeOf(context: Context): Promise<SetNetwork> {
   }
   const named = Object.entries(addresses).filter(([, value]) => value !== undefined)
   const changed = named.map(([name, value]) => [name, value === REMOVED ? null : value] as const)
-  // What is in the file is the user's to get right and the daemon's to check.
+  // The daemon checks the content of the file.
   return { ...file, ...Object.fromEntries(changed) }
 }

@@ -6,7 +6,7 @@ import { WAIT_OPTIONS } from './wait.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
 
-/** What a VM is measured in; creation has the same. */
+/** Options for the size of a VM; creation has the same. */
 export const SHAPE_OPTIONS: readonly Option[] = [
   { name: 'cpu', value: 'CORES', help: 'as 2, 1.5 or 0.25', check: parseCores },
   { name: 'memory', value: 'SIZE', help: 'as 512M or 2G', check: parseMib },
@@ -53,7 +53,7 @@ type Shape = {
 
 const shapeOf = ({ desired: { compute, disk } }: Vm): Shape => ({ ...compute, disk_mib: disk.size_mib })
 
-/** The members that the options name. */
+/** Returns the members that the options set. */
 export function givenShape({ given }: Pick<Context, 'given'>): Partial<Shape> {
   const shape: Partial<Shape> = {}
   const cpu = given.text('cpu')

@@ -28,7 +28,7 @@ export const getCommand: Command = {
   },
 }
 
-/** A VM as people read it. */
+/** Renders a VM for people. */
 export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
   const { desired, observed } = vm
   const { network } = desired

@@ -3,7 +3,7 @@ import type { Vm } from '../../client/api-client.ts'
 
 type LastWake = NonNullable<Vm['observed']['last_wake']>
 
-/** When a VM sleeps, to stand behind its shape; empty where it never does. */
+/** Says when a VM sleeps, to be put behind its shape; empty if it never does. */
 export function idleWords({ desired: { compute, network } }: Vm): string {
   const seconds = compute.sleep_after_idle_seconds
   if (seconds === 0) return ''
@@ -12,7 +12,7 @@ export function idleWords({ desired: { compute, network } }: Vm): string {
     : `, sleeps after ${showSpan(seconds * 1000)} without traffic`
 }
 
-/** The same in a column, or what is saved of a VM that sleeps. */
+/** The same for a column; for a VM that sleeps, the size of its saved state. */
 export function sleepCell({ desired, observed }: Vm): string {
   const { saved_state: saved, flapping } = observed
   if (saved !== undefined) return `${showMib(saved.size_mib)} saved`
@@ -23,7 +23,7 @@ export function sleepCell({ desired, observed }: Vm): string {
 
 type Fact = readonly [name: string, value: string | undefined, colour?: 'yellow']
 
-/** What there is to tell of a VM's sleeps. */
+/** Returns facts about a VM's sleeps. */
 export function sleepFacts({ observed }: Vm, nowMs: number): readonly Fact[] {
   const { saved_state: saved, last_traffic_at: traffic, last_wake: wake, flapping } = observed
   const ago = (time: string): string => `${showSpan(nowMs - Date.parse(time))} ago`

@@ -1,6 +1,6 @@
 import type { Vm } from '../../client/api-client.ts'
 
-/** By name, so that a state that is added to the API does not compile until it is here. */
+/** A record by name: a state that is added to the API does not compile until it is here. */
 const all: Record<Vm['observed']['state'], true> = {
   pending: true,
   starting: true,

@@ -1,11 +1,11 @@
-/** How user data begins that cloud-init acts on (cloud-init, "User-data formats"). */
+/** First bytes of user data that cloud-init acts on (cloud-init, "User-data formats"). */
 const BEGINNINGS: readonly string[] = [
   ...['#cloud-config', '#cloud-config-archive', '#cloud-config-jsonp', '#cloud-boothook', '#part-handler'],
   ...['#!', '#include', '#include-once', '## template: jinja'],
   ...['Content-Type: multipart', 'MIME-Version:'],
 ]
 
-/** Why cloud-init would ignore this user data in silence; undefined if it would not. */
+/** Says why cloud-init would silently ignore this user data; undefined if it would not. */
 export function whyIgnored(text: string): string | undefined {
   const first = text.trimStart().slice(0, 64).toLowerCase()
   if (BEGINNINGS.some((beginning) => first.startsWith(beginning.toLowerCase()))) return undefined

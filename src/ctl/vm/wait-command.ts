@@ -6,7 +6,7 @@ import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
 import type { Goal } from './wait.ts'
 
-/** States that a VM stays in. */
+/** States that a VM can stay in. */
 const RESTS = [
   'running',
   'sleeping',

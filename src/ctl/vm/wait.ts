@@ -8,16 +8,16 @@ import type { Vm } from '../../client/api-client.ts'
 import type { Context, Option } from '../command.ts'
 import type { Note } from '../wait.ts'
 
-/** Of the command whose business is waiting. */
+/** Options of the command that only waits. */
 export const waitOnlyOptions = boundOptions(limits.ctlWaitSecondsDefault)
 
-/** Of commands that change a VM. */
+/** Options of commands that change a VM. */
 export const WAIT_OPTIONS: readonly Option[] = [
   { name: 'wait', help: 'until the host is as desired, and show how it gets there' },
   ...waitOnlyOptions,
 ]
 
-/** What a wait is for: the generations meet; they meet and the VM is in a state; or the VM is gone. */
+/** The goal of a wait: the generations are equal; they are equal and the VM is in a state; or the VM is gone. */
 export type Goal = 'settled' | 'gone' | { readonly state: Vm['observed']['state'] }
 
 function isReached(vm: Vm, goal: Goal): boolean {
@@ -25,12 +25,12 @@ function isReached(vm: Vm, goal: Goal): boolean {
   return goal === 'settled' || vm.observed.state === goal.state
 }
 
-/** How a wait ended well: the settled VM, or undefined where it is gone. */
+/** The result of a wait: the settled VM, or undefined if it is gone. */
 export type Waited = Vm | undefined
 
 /**
- * Waits until a VM has come to its goal or is gone. `wasThere`: the daemon has just answered with it. Throws CtlError with
- * status 3 past the timeout, and with status 1 on an error if the caller asked for that.
+ * Waits until a VM has reached its goal or is gone. `wasThere` means that the daemon has just shown it. Throws CtlError
+ * with status 3 after the timeout, and with status 1 on an error if the caller asked for that.
  */
 export function waitForVm(
   context: Context,
@@ -59,14 +59,14 @@ export function waitForVm(
   })
 }
 
-/** The same again after an attempt is no news. */
+/** Notes an error. The same error after another attempt is not repeated. */
 function errorNotes(vm: Vm, nowMs: number): readonly Note[] {
   const { error } = vm.observed
   const text = errorWords(vm, nowMs)
   return error === undefined || text === undefined ? [] : [{ about: 'error', news: error, text }]
 }
 
-/** An error from before the newest change says nothing about that. */
+/** Throws on an error. An error from before the newest change says nothing about that change. */
 function refuseError({ id, observed, generations }: Vm): void {
   const { error, fault } = observed
   if (error === undefined || (fault !== undefined && fault.generation < generations.desired)) return

@@ -3,11 +3,11 @@ import type { Colour } from '../text.ts'
 
 export const isSettled = ({ generations }: Vm): boolean => generations.observed === generations.desired
 
-/** Its guest is saved, or on its way back from there; or something keeps it from that. */
+/** Returns whether the guest is saved or is being restored, or an error prevents its restore. */
 export const isAway = ({ observed: { state, saved_state: saved } }: Vm): boolean =>
   state === 'sleeping' || state === 'waking' || saved !== undefined
 
-/** `3`, or `2 of 3` while the host is on its way. */
+/** Shows `3`, or `2 of 3` while the host is on its way. */
 export const generationWords = ({ generations: { desired, observed } }: Vm): string =>
   desired === observed ? String(desired) : `${observed} of ${desired}`
 
@@ -19,14 +19,14 @@ export function stateColour(vm: Vm): Colour | undefined {
   return state === 'running' ? 'green' : undefined
 }
 
-/** One line on where a VM is on its way. */
+/** Returns one line about the progress of a VM. */
 export function progressWords(vm: Vm): string {
   const { state, waiting_for: waitingFor } = vm.observed
   const waiting = waitingFor === undefined ? '' : `, waiting for ${waitingFor}`
   return `${vm.id}: ${state}${waiting}, generation ${generationWords(vm)}`
 }
 
-/** The error in `observed`, with when it is tried again; undefined where the VM is healthy. */
+/** Returns the error in `observed`, with the time of the next attempt; undefined for a healthy VM. */
 export function errorWords({ observed }: Vm, nowMs: number): string | undefined {
   const { error, fault } = observed
   if (error === undefined || fault === undefined) return error

@@ -22,7 +22,7 @@ export type CertificatePair = { readonly certificate: string; readonly key: stri
 
 export type LeafRequest = {
   readonly commonName: string
-  /** Names and addresses a client may reach this server under; empty for a client alone. */
+  /** Names and addresses of this server for its clients; empty for a certificate that is only for a client. */
   readonly alternativeNames: readonly string[]
   readonly usages: readonly ('server' | 'client')[]
 }
@@ -31,7 +31,7 @@ const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256' } as const
 const SIGNING = { name: 'ECDSA', hash: 'SHA-256' } as const
 const HOUR_MS = 3_600_000
 
-/** A new certificate authority that signs leaves only. */
+/** Creates a certificate authority that signs only leaf certificates. */
 export async function createAuthority(commonName: string, nowMs: number): Promise<CertificatePair> {
   const keys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify'])
   const certificate = await X509CertificateGenerator.createSelfSigned({
@@ -49,7 +49,7 @@ export async function createAuthority(commonName: string, nowMs: number): Promis
   return pem(certificate, keys.privateKey)
 }
 
-/** A new key with a certificate signed by `authority`. */
+/** Creates a key and a certificate for it, signed by `authority`. */
 export async function issueCertificate(
   authority: CertificatePair,
   request: LeafRequest,
@@ -84,7 +84,7 @@ export async function issueCertificate(
   return pem(certificate, keys.privateKey)
 }
 
-/** Built from its value, not parsed: a quote or comma in the name is a character like any other. */
+/** Builds the name from its value instead of parsing it: quotes and commas in it are ordinary characters. */
 const nameOf = (commonName: string): Name => new Name([{ CN: [{ utf8String: commonName }] }])
 
 /** Begins an hour early, for peers whose clock is behind. */
@@ -93,7 +93,7 @@ const validity = (nowMs: number, days: number) => ({
   notAfter: new Date(nowMs + days * 24 * HOUR_MS),
 })
 
-/** 127 random bits: positive and at most 20 octets (RFC 5280, 4.1.2.2). */
+/** Returns 127 random bits: positive and at most 20 octets (RFC 5280, 4.1.2.2). */
 function serialNumber(): string {
   const bytes = crypto.getRandomValues(Buffer.alloc(16))
   bytes.writeUInt8((bytes.readUInt8(0) & 0x7f) | 0x40, 0)

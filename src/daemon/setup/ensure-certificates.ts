@@ -10,7 +10,7 @@ import type { SetupReport } from './setup-report.ts'
 
 export type CertificateOptions = {
   readonly config: Config
-  /** Of this machine; what curl on it will call the server. */
+  /** Name of this machine; curl on it uses this name for the server. */
   readonly hostname: string
   readonly extraNames: readonly string[]
   readonly nowMs: number
@@ -19,7 +19,7 @@ export type CertificateOptions = {
 
 type PairPaths = { readonly certificate: string; readonly key: string }
 
-/** Where everything of the start-up public-key infrastructure lies. */
+/** Paths of all files of the initial public-key infrastructure. */
 export type CertificatePaths = {
   readonly authority: PairPaths
   readonly server: PairPaths
@@ -27,7 +27,7 @@ export type CertificatePaths = {
   readonly node: PairPaths
 }
 
-/** The server's files stand in the configuration; the others are beside them. */
+/** The configuration names the server's files; the others are beside them. */
 export function certificatePaths({ controller }: Config): CertificatePaths {
   const beside = (name: string): PairPaths => {
     const directory = dirname(controller.certificateFile)
@@ -41,7 +41,7 @@ export function certificatePaths({ controller }: Config): CertificatePaths {
   }
 }
 
-/** Makes what is missing of authority, server, controller and node certificate; what is there is never touched. */
+/** Makes what is missing of authority, server, controller and node certificate; never changes existing files. */
 export async function ensureCertificates(options: CertificateOptions): Promise<CertificatePaths> {
   const { config, hostname, extraNames } = options
   const paths = certificatePaths(config)
@@ -67,7 +67,7 @@ export async function ensureCertificates(options: CertificateOptions): Promise<C
   return paths
 }
 
-/** The authority's pair, or undefined where its key is not on this host (an operator's own). */
+/** Returns the authority's pair; undefined if its key is not on this host (an operator's own). */
 async function ensureAuthority(
   paths: PairPaths,
   options: CertificateOptions,
@@ -108,7 +108,7 @@ async function ensureLeaf(
   options.report.made(paths.certificate, what)
 }
 
-/** A kept certificate may be older than what the operator asks for now. */
+/** Warns of missing names: a kept certificate may be older than what the operator asks for now. */
 function warnOfLackingNames(
   { certificate: path }: PairPaths,
   { extraNames, report }: CertificateOptions,
@@ -122,7 +122,7 @@ function warnOfLackingNames(
   report.warned(path, `it does not have ${lacking.join(', ')}: remove it and its key, and run this again`)
 }
 
-/** Half a pair is neither kept nor overwritten: somebody must look. */
+/** Throws on half a pair, which is neither kept nor overwritten: the operator must look at it. */
 function isThere({ certificate, key }: PairPaths): boolean {
   const [found, lacking] = existsSync(certificate) ? [certificate, key] : [key, certificate]
   if (!existsSync(found)) return false

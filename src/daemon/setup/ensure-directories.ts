@@ -3,11 +3,11 @@ import { dirname } from 'node:path'
 import type { Config } from '../../config/config.ts'
 import type { SetupReport } from './setup-report.ts'
 
-/** A VM's own user must reach its own files below, and nobody lists what else is there. */
+/** A VM's own user must reach its own files below, but must not list the others. */
 const TRAVERSABLE = 0o711
 const PRIVATE = 0o700
 
-/** Makes the directories of the configuration, but for the pool, which is made when it is marked. */
+/** Makes the directories of the configuration, except the pool, which is made when it is marked. */
 export function ensureDirectories(config: Config, report: SetupReport): void {
   ensureDirectory(config.stateDirectory, TRAVERSABLE, 'durable state', report)
   ensureDirectory(config.runDirectory, TRAVERSABLE, 'sockets of this boot', report)
@@ -19,7 +19,7 @@ export function ensureDirectories(config: Config, report: SetupReport): void {
 
 function ensureDirectory(path: string, mode: number, what: string, report: SetupReport): void {
   if (mkdirSync(path, { recursive: true }) !== undefined) {
-    // The mode given to mkdir(2) is subject to the umask.
+    // The umask applies to the mode that is given to mkdir(2).
     chmodSync(path, mode)
     report.made(path, `${what}, mode ${octal(mode)}`)
     return

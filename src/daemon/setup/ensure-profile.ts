@@ -6,7 +6,7 @@ import type { Config } from '../../config/config.ts'
 import type { CertificatePaths } from './ensure-certificates.ts'
 import type { SetupReport } from './setup-report.ts'
 
-/** Writes a profile beside the configuration, so that `vmhostctl` on this host works at once; one that is there is kept. */
+/** Writes a profile beside the configuration, so that `vmhostctl` on this host works at once; keeps an existing one. */
 export function ensureProfile(
   configPath: string,
   config: Config,
@@ -31,7 +31,10 @@ export function ensureProfile(
   report.made(path, what)
 }
 
-/** As this host reaches itself: by the name that is in every server certificate of ours, unless it listens elsewhere. */
+/**
+ * Returns the URL at which this host reaches itself: by the name in every server certificate of ours, unless it listens
+ * elsewhere.
+ */
 function urlOf({ controller }: Config): string {
   const address = bareAddress(controller.listenAddress)
   const local = ['0.0.0.0', '::', '127.0.0.1', '::1'].includes(address)

@@ -4,8 +4,8 @@ import { SetupError } from './setup-error.ts'
 export type ConfigSetting = readonly [key: string, value: string]
 
 /**
- * The example configuration with some keys set: the commented line of each is replaced, so that the operator finds
- * the value where it is explained.
+ * Renders the example configuration with some keys set. It replaces the commented line of each key, so that the
+ * operator finds the value beside its explanation.
  */
 export function renderConfig(example: string, settings: readonly ConfigSetting[]): string {
   const wanted = new Map(settings)
@@ -24,5 +24,8 @@ export function renderConfig(example: string, settings: readonly ConfigSetting[]
   return lines.join('\n')
 }
 
-/** JSON strings are TOML basic strings, but for DEL, which JSON leaves bare (toml.io, "String"). */
+/**
+ * Writes a TOML basic string. JSON strings are valid ones, except for DEL, which JSON leaves unescaped (toml.io,
+ * "String").
+ */
 const tomlString = (value: string): string => JSON.stringify(value).replaceAll('\u007f', '\\u007f')

@@ -1,4 +1,4 @@
-/** Set-up cannot go on; the message says what to do. */
+/** Ends the set-up; the message says what to do. */
 export class SetupError extends Error {
   override readonly name = 'SetupError'
 }

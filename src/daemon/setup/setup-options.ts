@@ -8,7 +8,7 @@ export type SetupOptions = {
   readonly help: boolean
   readonly configPath: string
   readonly extraNames: readonly string[]
-  /** For a configuration that is written now; empty where the operator gave none. */
+  /** Settings for a new configuration; empty if the operator gave none. */
   readonly settings: readonly ConfigSetting[]
 }
 
@@ -40,7 +40,7 @@ before you run it. A server certificate needs the usage serverAuth, the controll
 Exit status: 0 done, 1 something is missing or failed, 2 wrong usage.
 `
 
-/** Which option sets which key of a new configuration. */
+/** The key of a new configuration that each option sets. */
 const SETTING_OPTIONS = {
   'host-id': ['host.id'],
   'common-name': ['controller.common_name'],
@@ -73,7 +73,7 @@ export function parseSetupOptions(argv: readonly string[]): SetupOptions {
   }
 }
 
-/** A name as certificates take it (RFC 5280, 4.2.1.6), with `*` for a first label, or an address. */
+/** A name that certificates may hold (RFC 5280, 4.2.1.6), with `*` for a first label, or an address. */
 const DNS_NAME =
   /^(?=.{1,253}$)(\*\.)?[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i
 

@@ -19,13 +19,13 @@ export class SetupReport {
     this.#add('warning', path, what)
   }
 
-  /** Something the daemon needs that set-up could not make. */
+  /** Reports something that the daemon needs and set-up could not make. */
   missing(path: string, what: string): void {
     this.#complete = false
     this.#add('MISSING', path, what)
   }
 
-  /** False where the operator has something to add before the daemon can start. */
+  /** False if the operator must add something before the daemon can start. */
   get complete(): boolean {
     return this.#complete
   }

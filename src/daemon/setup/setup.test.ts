@@ -21,7 +21,7 @@ import type { TestContext } from 'node:test'
 const exampleConfig = readFileSync(new URL('../../config/config.example.toml', import.meta.url), 'utf8')
 const nowMs = Date.UTC(2030, 0, 1)
 
-/** A directory that stands for the whole machine, and set-up run in it. */
+/** Makes a directory that stands for the whole machine, and runs set-up in it. */
 function machine(t: TestContext) {
   const root = mkdtempSync(join(tmpdir(), 'setup-'))
   t.after(() => rmSync(root, { recursive: true }))

@@ -14,19 +14,19 @@ import type { Config } from '../../config/config.ts'
 import type { CertificatePaths } from './ensure-certificates.ts'
 import type { SetupOptions } from './setup-options.ts'
 
-/** What set-up needs of the machine it runs on. */
+/** Parts of the machine that set-up uses. */
 export type SetupMachine = {
   readonly hostname: string
   readonly nowMs: number
   /** The text of `config.example.toml`. */
   readonly exampleConfig: string
-  /** Makes the directory a pool, or finds that it is one; returns what the operator should know of it. */
+  /** Makes the directory a pool, or finds that it is one; returns notes for the operator. */
   readonly markPool: (directory: string) => Promise<readonly string[]>
   readonly print: (text: string) => void
   readonly printError: (text: string) => void
 }
 
-/** `vmhostd setup`; returns the exit status. */
+/** Runs `vmhostd setup`; returns the exit status. */
 export async function setup(argv: readonly string[], machine: SetupMachine): Promise<0 | 1 | 2> {
   let options: SetupOptions
   try {
@@ -118,7 +118,7 @@ function nextSteps(
      then keep ${authority.key} in a safe place off this host: whoever has it can sign controllers.`
 }
 
-/** Permission is by far the likeliest failure, and its remedy is one word. */
+/** Adds advice to the most likely failure, a missing permission. */
 function explain(error: unknown): string {
   if (error instanceof SetupError) return error.message
   if (error instanceof ConfigError) return error.message

@@ -7,21 +7,21 @@ import type { AttachedPlace } from '../../client/console-messages.ts'
 import type { Place, Position, Window } from './place.ts'
 import type { Status } from './status.ts'
 
-/** What shows a console and is typed into. */
+/** The part of the page that shows a console and takes input. */
 export type Display = {
-  /** Of the display at this moment. */
+  /** Present size of the display. */
   readonly size: Window
-  /** Output that was taken and is not drawn yet, in bytes. */
+  /** Bytes of output that were taken and are not drawn yet. */
   readonly waiting: number
-  /** Settles when nothing waits any more. */
+  /** Resolves when all output is drawn. */
   drawn(): Promise<void>
-  /** A session begins; `sameAsBefore` where it is the one whose output is shown already. */
+  /** Begins a session; `sameAsBefore` if its output is shown already. */
   begin(session: AttachedPlace | undefined, sameAsBefore: boolean): void
   output(bytes: Uint8Array): void
   status(status: Status): void
 }
 
-/** Keeps a display connected to one console, for as long as there is a way. */
+/** Keeps a display connected to one console for as long as that is possible. */
 export class Connection {
   readonly #place: Place
   readonly #display: Display
@@ -64,7 +64,7 @@ export class Connection {
     })
   }
 
-  /** Sends input; where there is no session it is dropped, as the status says. */
+  /** Sends input; without a session the input is dropped, and the status shows that. */
   type(bytes: Uint8Array<ArrayBuffer>): void {
     if (!this.#attached) return
     for (let at = 0; at < bytes.length; at += limits.consoleMessageBytesMax) {
@@ -87,10 +87,10 @@ export class Connection {
         this.#display.status({ kind: 'waiting' })
         break
       case 'error':
-        // A bug of this page, which its developer should see.
+        // This is a bug of the page, which its developer should see.
         reportError(new Error(message.detail))
         break
-      // The answer of a daemon that lives is all that was wanted; a newer one may say more than the page knows.
+      // Any answer proves that the daemon lives. A newer daemon may send more kinds than the page knows.
       case 'position':
       case undefined:
         break
@@ -114,7 +114,8 @@ export class Connection {
     if (position !== undefined)
       this.#position = { session: position.session, cursor: position.cursor + bytes.length }
     this.#display.output(bytes)
-    // A browser cannot stop reading a WebSocket, so its memory would fill: leave, and come back for the newest.
+    // A browser cannot stop reading a WebSocket, so its memory would fill. Disconnect, and reconnect at the newest
+    // output.
     if (this.#display.waiting > limits.consolePageBehindBytesMax) void this.#catchUp()
   }
 
@@ -131,7 +132,7 @@ export class Connection {
     else this.#display.status({ kind: 'ended', words: next.words })
   }
 
-  /** Browsers do not tell why an upgrade was refused. */
+  /** Finds out why an upgrade was refused, because browsers do not show it. */
   async #refused(route: string): Promise<void> {
     const why = await askWhy(route, this.#position !== undefined)
     if (this.#socket !== undefined) return
@@ -141,14 +142,14 @@ export class Connection {
 
   #again(because: string): void {
     this.#display.status({ kind: 'away', because })
-    // What is still to be drawn first: a page that was too slow comes back when it has time.
+    // Draw the waiting output first: a page that was too slow reconnects when it has time.
     this.#retry = setTimeout(() => void this.#display.drawn().then(() => this.connect()), this.#retryMs)
     this.#retryMs = Math.min(this.#retryMs * 2, limits.clientReconnectMsMax)
   }
 
   /**
-   * A machine that slept, or a network that is gone, ends a connection without a word. One that is being made has as long
-   * as one that is: more than a guest has for its shell.
+   * Detects a connection that ended silently, because the machine slept or the network is gone. A connection attempt
+   * has as much time as an open connection: more than a guest has for its shell.
    */
   #checkLife(): void {
     const connecting = this.#socket?.readyState === WebSocket.CONNECTING

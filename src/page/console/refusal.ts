@@ -4,7 +4,7 @@ export type Refusal =
   | { readonly kind: 'again'; readonly because: string }
   | { readonly kind: 'refused'; readonly title: string; readonly detail: string }
 
-/** A problem (RFC 9457) as the API has them. */
+/** A problem (RFC 9457) of the API. */
 type Problem = {
   readonly code?: string
   readonly title: string
@@ -14,7 +14,7 @@ type Problem = {
 
 const UPGRADE_REQUIRED = 426
 
-/** Why a WebSocket was not opened at this path: the same request without an upgrade is told. */
+/** Finds out why a WebSocket was refused at this path: sends the same request without an upgrade, which is answered. */
 export async function askWhy(route: string, wasAttached: boolean): Promise<Refusal> {
   let answer: Response
   try {
@@ -22,10 +22,10 @@ export async function askWhy(route: string, wasAttached: boolean): Promise<Refus
   } catch {
     return { kind: 'again', because: 'The daemon does not answer' }
   }
-  // By now there is nothing to refuse but that this is no upgrade.
+  // The only refusal left is that this request is not an upgrade.
   if (answer.status === UPGRADE_REQUIRED) return { kind: 'again', because: 'The connection failed' }
   const { code, title, detail, retryable } = await problemIn(answer)
-  // The daemon may not know yet that the viewer whose place is taken is the one that comes back.
+  // The daemon may not know yet that the viewer who holds our place is gone: it was us.
   const ownPlace = wasAttached && code === 'console_viewers_full'
   if (retryable === true || ownPlace) return { kind: 'again', because: title }
   return { kind: 'refused', title, detail }

@@ -10,11 +10,11 @@ type Listeners = {
   readonly onResize: (size: Window) => void
 }
 
-/** Ends whatever sequence a stream was cut in (CAN), and the attributes it had set. */
+/** Ends an unfinished escape sequence of a stream (CAN), and resets the attributes. */
 const BREAK = '\x18\x1b[0m'
 /**
- * What a program may have left behind, without clearing what is shown: alternate screen (1047, for 1049 would move the
- * cursor), mouse reports, bracketed paste, application keys (xterm's ctlseqs), then DECSTR.
+ * Resets what a program may have left set, without clearing the screen: alternate screen (1047, because 1049 would move
+ * the cursor), mouse reports, bracketed paste, application keys (xterm's ctlseqs), then DECSTR.
  */
 const SOFT_RESET = `${BREAK}\x1b[?1047l\x1b[?9;1000;1002;1003;1004;1006;1015;2004l\x1b>\x1b[!p`
 
@@ -24,7 +24,7 @@ export class Screen {
   readonly #fit = new FitAddon()
   #taken = 0
   #drawn = 0
-  /** Up to here, in bytes of `#drawn`, output is history: what it asked a terminal was answered long ago. */
+  /** Output up to this offset, in bytes of `#drawn`, is history; its questions to a terminal were answered long ago. */
   #historyEnd = 0
   #whenDrawn: (() => void)[] = []
 
@@ -41,7 +41,7 @@ export class Screen {
       minimumContrastRatio: 4.5,
       scrollback: limits.consolePageScrollbackLines,
       theme: themeFor(dark.matches),
-      // A guest's links lead wherever it likes.
+      // A guest may make links to anywhere.
       linkHandler: { activate: () => {} },
     })
     this.#terminal = terminal
@@ -75,12 +75,12 @@ export class Screen {
   }
 
   begin(session: AttachedPlace | undefined, sameAsBefore: boolean): void {
-    // The first one has nothing to be told apart from.
+    // The first session needs no separator.
     if (!sameAsBefore && this.#taken > 0) this.#note(SOFT_RESET, 'a new session')
     if (session === undefined) return
     if (session.lostBytes > 0) this.#note(BREAK, `${session.lostBytes} bytes of output are missing here`)
     if (!sameAsBefore) this.#historyEnd = this.#taken + session.replayBytes
-    // Of the history that was still to come, what is lost does not come any more.
+    // Lost bytes of the history will not come, so the history ends earlier.
     else
       this.#historyEnd = Math.max(
         Math.min(this.#historyEnd, this.#taken),
@@ -99,17 +99,17 @@ export class Screen {
     })
   }
 
-  /** Whether what is typed goes anywhere. */
+  /** Whether typed input is sent. */
   set typing(allowed: boolean) {
     this.#terminal.options.disableStdin = !allowed
   }
 
-  /** Lets a screen reader follow; it costs time for each line. */
+  /** Lets a screen reader follow, which costs time for each line. */
   set spoken(wanted: boolean) {
     this.#terminal.options.screenReaderMode = wanted
   }
 
-  /** Shift+F6 is a way out of the terminal, which takes all other keys. */
+  /** Shift+F6 leaves the terminal, which takes all other keys. */
   set onLeave(leave: () => void) {
     this.#terminal.attachCustomKeyEventHandler(({ type, key, shiftKey }) => {
       if (key !== 'F6' || !shiftKey) return true
@@ -122,7 +122,7 @@ export class Screen {
     this.#terminal.focus()
   }
 
-  /** A line of the page's own, between the guest's. */
+  /** Prints a line of the page itself, between the guest's lines. */
   #note(before: string, words: string): void {
     this.#terminal.write(`${before}\r\n\x1b[7m ${words} \x1b[0m\r\n`)
   }

@@ -1,19 +1,19 @@
 import { closes } from '../../core/console/close.ts'
 import type { ConsoleClose } from '../../client/console-messages.ts'
 
-/** What there is to tell about the connection. */
+/** The status of the connection. */
 export type Status =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'attached' }
   | { readonly kind: 'waiting' }
-  /** Nobody answers, or not yet; tried again without end. */
+  /** The daemon does not answer, or not yet; the page keeps trying. */
   | { readonly kind: 'away'; readonly because: string }
-  /** The page takes a breath: the guest writes faster than it can draw. */
+  /** The page pauses: the guest writes faster than the page can draw. */
   | { readonly kind: 'behind' }
   | { readonly kind: 'refused'; readonly title: string; readonly detail: string }
   | { readonly kind: 'ended'; readonly words: string }
 
-/** In the title of the page, where there is room for little. */
+/** Short forms for the title of the page. */
 export const shortWords: Readonly<Record<Status['kind'], string>> = {
   connecting: 'connecting',
   attached: 'attached',
@@ -45,12 +45,12 @@ export function statusWords(status: Status): string {
   }
 }
 
-/** What a page does after its connection has ended. */
+/** The page's next action after its connection has ended. */
 export type AfterClose =
   | { readonly kind: 'again'; readonly because: string }
   | { readonly kind: 'ended'; readonly words: string }
 
-/** A serial console goes on where it was; a shell over SSH is gone with its connection. */
+/** Decides what follows a close. A serial console continues; a shell over SSH ends with its connection. */
 export function afterClose(mode: 'tty' | 'ssh', { status, code, words }: ConsoleClose): AfterClose {
   const title = Object.entries(closes).find(([known]) => known === code)?.[1].title ?? code
   const said = [title, words].filter((part) => part !== '').join(': ')
@@ -60,5 +60,5 @@ export function afterClose(mode: 'tty' | 'ssh', { status, code, words }: Console
 }
 
 const BROKEN = 'The connection broke'
-/** Of RFC 6455, section 7.4.1: the daemon goes away, or there was no close frame. */
+/** Statuses of RFC 6455, section 7.4.1: the daemon goes away, or there was no close frame. */
 const AGAIN: ReadonlySet<number> = new Set([1001, 1006])

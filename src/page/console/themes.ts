@@ -32,5 +32,5 @@ const light: ITheme = {
   brightWhite: '#ffffff',
 }
 
-/** The colours of a terminal, to go with those of console.css. */
+/** Returns the terminal's colours, which match those of console.css. */
 export const themeFor = (isDark: boolean): ITheme => (isDark ? dark : light)
