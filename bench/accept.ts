@@ -8,7 +8,7 @@ import { measurement, percentile, progress } from './measurement.ts'
 const VM = 'bench-accept'
 const RUNS = 400
 const RUNS_WARM = 50
-/** Beside the daemon's own database, so that both flush to the same disk. */
+/** On the file system of the daemon's own database, so that both flush to the same disk. */
 const directory = mkdtempSync('/var/lib/vmhostd/bench-')
 const db = new DatabaseSync(`${directory}/bench.db`)
 db.exec(

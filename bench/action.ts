@@ -1,4 +1,4 @@
-/** action: from the accepted mutation to the first host action, as the daemon's log tells, beside a bare round trip. */
+/** action: from the accepted mutation to the first host action, by the daemon's log, beside a bare round trip. */
 import { execFileSync } from 'node:child_process'
 import { call, closeController, mutate, remove, setPower, settled } from '../lab/inside/controller.ts'
 import { guestRequest } from '../lab/inside/guest.ts'

@@ -27,14 +27,14 @@ const CONNECTIONS = 32
 const POLLS = 500
 
 const identity = controllerIdentity()
-/** As a controller has it: a pool of kept connections. A request that finds none free waits, and is charged for it. */
+/** A pool of kept connections, as a controller has it. A request that finds none free waits, and its wait counts. */
 const agent = new Agent({ ...identity, keepAlive: true, maxSockets: CONNECTIONS })
 const bare = spawn(process.execPath, [`${import.meta.dirname}/bare-server.ts`], {
   stdio: ['pipe', 'pipe', 'inherit'],
 })
 const [firstLine] = (await once(bare.stdout, 'data')) as [Buffer]
 const barePort = Number(firstLine.toString())
-// Before there are many VMs: the minutely second look at each would drown what polls cost.
+// Measure this before there are many VMs: the daemon looks at each VM every minute, which would hide the cost of polls.
 const polls = await pollsOnOneVm()
 const ids = await fillStore('bench-api', VMS)
 progress(`${VMS} VMs on record`)
@@ -44,7 +44,7 @@ let idleSeconds = 0
 const mutation =
   (port: number) =>
   (index: number): Shot => {
-    // Each a real change, and one that the host has nothing to do for.
+    // Each request is a real change that needs no work on the host.
     idleSeconds += 1
     const body = { cpu_millicores: 1000, memory_mib: 256, sleep_after_idle_seconds: idleSeconds }
     return { port, method: 'PUT', path: `${at(index)}/compute`, body, expect: 202 }
@@ -96,7 +96,7 @@ async function pollsOnOneVm(): Promise<Measurement> {
   return measured
 }
 
-/** Ours and the bare route in turn, at the same rate. */
+/** Measures ours and the bare route in turn, at the same rate. */
 async function side(
   name: string,
   perSecond: number,
@@ -116,7 +116,7 @@ async function side(
   return { ours, bare: reference }
 }
 
-/** The write that a mutation waits for, at the rate of the mutations and on the disk of the daemon's database. */
+/** Measures the write that a mutation waits for, at the same rate and on the disk of the daemon's database. */
 async function writesAlone(): Promise<number[]> {
   const directory = mkdtempSync('/var/lib/vmhostd/bench-')
   const db = new DatabaseSync(`${directory}/bench.db`)

@@ -1,4 +1,4 @@
-/** Many VMs that sleep: one that was saved, and copies of what was saved beside the disks of others. */
+/** Many VMs that sleep: one that was saved, and copies of its saved state beside the disks of the others. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { call } from '../lab/inside/controller.ts'
 import { mainPid, sh } from '../lab/inside/shell.ts'
@@ -19,7 +19,7 @@ import type { VmId } from '../src/core/vm/ids.ts'
 import type { Vm } from '../lab/inside/controller.ts'
 
 const DISKS = '/var/lib/vmhostd/pool/disks'
-/** The mode of what the daemon publishes; its monitor passes through, and reads. */
+/** Mode of a published directory; the VM's monitor passes through it and reads. */
 const PASSAGE_MODE = 0o711
 const SETTLE_BOUND_MS = 300_000
 
@@ -29,7 +29,7 @@ export type AsleepMany = {
   readonly stoppedPercent: number
 }
 
-/** Makes `count` VMs with networks, stopped; measures; and has all of them sleep. */
+/** Makes `count` stopped VMs with networks, measures, and then has all of them sleep. */
 export async function placeAsleep(
   prefix: string,
   count: number,
@@ -55,7 +55,7 @@ export async function placeAsleep(
       const set = storeDesired(context, id as VmId, { reason: 'bench', decide })
       if (!set.ok) throw new Error(`${id}: ${JSON.stringify(set.error)}`)
       const { observed, generations } = set.value.record
-      // As the daemon leaves a VM that fell asleep: power that is not reached yet would wake it.
+      // Record what the daemon records for a VM that fell asleep: otherwise the unreached power would wake it.
       context.store.vms.recordProgress(id as VmId, {
         observed: { ...observed, state: 'running' },
         observedGeneration: generations.desired,
@@ -68,7 +68,7 @@ export async function placeAsleep(
   return { ids: [template.id, ...others], stoppedPercent }
 }
 
-/** What the daemon would have published of this VM, had it been the one that was saved. */
+/** Places the state that the daemon would have published if this VM had been saved. */
 async function placeSaved(from: string, id: VmId, metadata: SavedMetadata): Promise<void> {
   const folder = `${DISKS}/${id}/saved`
   mkdirSync(folder)

@@ -1,4 +1,7 @@
-/* What the API is measured against: fastify over the same mutual TLS, the same schemas and answers, nothing behind. */
+/*
+ * The reference for the API: fastify over the same mutual TLS, with the same schemas and answers, and nothing behind
+ * them.
+ */
 import { readFileSync } from 'node:fs'
 import fastify from 'fastify'
 import { Type } from 'typebox'

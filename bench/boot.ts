@@ -27,7 +27,7 @@ let command: readonly string[] = []
 for (let run = 0; run <= RUNS; run += 1) {
   const daemon = await bootByDaemon()
   const hand = await bootByHand(command)
-  // The first of each warms caches for both.
+  // The first run of each warms caches for both.
   if (run === 0) continue
   ours.push(daemon)
   byHand.push(hand)
@@ -64,8 +64,9 @@ async function bootByDaemon(): Promise<number> {
 }
 
 /**
- * Boots the same guest by its monitor alone. Its serial output goes to /dev/null: a unit without a terminal writes it to
- * the journal, which takes processor time from an emulated guest and makes the reference slower than the daemon.
+ * Boots the same guest with its monitor alone. Its serial output goes to /dev/null. A unit without a terminal would
+ * write it to the journal, which takes processor time from an emulated guest and makes the reference slower than the
+ * daemon.
  */
 async function bootByHand(argv: readonly string[]): Promise<number> {
   const [program = '', ...args] = argv.map((word) =>

@@ -1,4 +1,4 @@
-/* Writes back at once what comes in on the terminal that is named, as the far end of a console would. */
+/* Echoes at once what comes in on the named terminal, as the far end of a console would. */
 import { constants, openSync, readSync, writeSync } from 'node:fs'
 
 const [path = ''] = process.argv.slice(2)

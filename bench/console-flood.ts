@@ -1,4 +1,4 @@
-/* Writes to the terminal that is named without a pause, as `yes` in a guest would, until it is ended. */
+/* Writes to the named terminal without a pause, as `yes` in a guest would, until it is killed. */
 import { constants, openSync, writeSync } from 'node:fs'
 
 const [path = ''] = process.argv.slice(2)

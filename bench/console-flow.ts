@@ -16,7 +16,7 @@ const VM = 'bench-console'
 const ROUNDS = 3
 const SECONDS = 4
 const VIEWERS = 16
-/** Nothing but noise, a line at a time, until Ctrl-C. */
+/** Writes lines until Ctrl-C. */
 const START = 'yes "all work and no play makes a noisy guest"\r'
 const STOP = '\u0003'
 const READY = /demo guest ready/
@@ -24,13 +24,15 @@ const BOOT_BOUND_MS = 120_000
 /** A file system in memory (tmpfs(5)). */
 const IN_MEMORY = '/dev/shm'
 
-/** A console that is read: by viewers over the daemon, or as a file. */
+/** Something that reads a console: viewers over the daemon, or a file. */
 type Reader = {
   received(this: void): number
   type(this: void, text: string): void
 }
 
-/** Measures what a guest that writes without a pause gets across: to one viewer, to many, and to a file in memory. */
+/**
+ * Measures how much a guest that writes without a pause can transfer: to one viewer, to many, and to a file in memory.
+ */
 export async function guestFlow(): Promise<Measurement[]> {
   await mutate('PUT', `/v1/vms/${VM}`, guestRequest())
   await settled(VM, 'running')
@@ -67,11 +69,11 @@ async function viewed(count: number): Promise<number> {
   return rate
 }
 
-/** What each reader gets of a guest that is made to write, on average. */
+/** Returns what each reader receives from a guest that writes, on average. */
 async function mibps(readers: readonly Reader[]): Promise<number> {
   const [first] = readers
   first?.type(START)
-  // What was there before, and the start of the program, are over.
+  // By then the earlier output and the start of the program are over.
   await delay(500)
   const before = readers.map((reader) => reader.received())
   const startedAt = performance.now()
@@ -84,8 +86,8 @@ async function mibps(readers: readonly Reader[]): Promise<number> {
 }
 
 /**
- * Starts the same machine as the VM's by hand, from a copy of its disk. Its serial port writes to a file in memory: that
- * never waits, and no reader takes processor time from the emulated guest.
+ * Starts the VM's machine by hand, from a copy of its disk. Its serial port writes to a file in memory. That never
+ * waits, and no reader takes processor time from the emulated guest.
  */
 async function guestByHand(): Promise<Reader & { end(): Promise<void> }> {
   const directory = mkdtempSync(join(IN_MEMORY, 'bench-console-'))

@@ -9,7 +9,10 @@ import type { Viewer } from '../lab/inside/console.ts'
 const KEYS = 300
 const KEY = Buffer.from('k')
 
-/** From a key to its echo, for each key, ms. `paceMs` is between two keys: a viewer that types faster for long is closed. */
+/**
+ * Returns the time from each key to its echo, ms. `paceMs` is the pause between two keys: the daemon closes a viewer
+ * that types faster for long.
+ */
 export async function consoleEcho(viewer: Viewer, keys = KEYS, paceMs = 0): Promise<number[]> {
   const samples: number[] = []
   for (let key = 0; key < keys; key += 1) {
@@ -23,7 +26,7 @@ export async function consoleEcho(viewer: Viewer, keys = KEYS, paceMs = 0): Prom
   return samples
 }
 
-/** The same over a pty of our own, with nothing in between. */
+/** Measures the same over a pty of our own, with nothing in between. */
 export async function bareEcho(echoOn: (path: string) => Promise<ChildProcess>): Promise<number[]> {
   const master = openMaster()
   const slave = openSlave(slavePath(master))

@@ -18,10 +18,10 @@ import type { Measurement } from './measurement.ts'
 const CONSOLES = 200
 const REPLAYS = 5
 const MEMORY_RUNS = 3
-/** From a start of the daemon until its memory is read: adoption and first collections are over. */
+/** Time from a start of the daemon until its memory is read: adoption and first collections are over. */
 const REST_MS = 3000
 const NOISE_SECONDS = 5
-/** Soon again, as it is measured, but not so that the daemon has to start against it. */
+/** Short for a precise measurement, but long enough not to slow down the daemon's start. */
 const RETRY_MS = 20
 const HISTORY_BYTES = 256 * 1024
 
@@ -37,7 +37,7 @@ await removeAll(ids)
 closeController()
 console.log(JSON.stringify(rows))
 
-/** What the daemon adds to the echo of a key. */
+/** Measures what the daemon adds to the echo of a key. */
 async function keys(id: string): Promise<void> {
   const echo = await echoOn(id)
   const viewer = await view(id)
@@ -59,7 +59,10 @@ async function keys(id: string): Promise<void> {
   )
 }
 
-/** What one guest that writes without a pause takes of the daemon, and how long a key waits elsewhere meanwhile. */
+/**
+ * Measures how much of the daemon one guest uses that writes without a pause, and how long a key on another console
+ * waits meanwhile.
+ */
 async function noise(noisy: string, quiet: string): Promise<void> {
   const echo = await echoOn(quiet)
   const viewer = await view(quiet)
@@ -98,7 +101,9 @@ async function noise(noisy: string, quiet: string): Promise<void> {
   )
 }
 
-/** Measures what all open consoles cost at rest, and how soon all are back after a restart with a full history each. */
+/**
+ * Measures the cost of all open consoles at rest, and how soon all are back after a restart with a full history each.
+ */
 async function many(): Promise<void> {
   let viewers: Viewer[] = []
   const openMib = await restedMib(async () => {
@@ -147,7 +152,7 @@ async function many(): Promise<void> {
   )
 }
 
-/** A viewer for each console; the daemon may be on its way up. */
+/** Opens a viewer for each console; the daemon may be starting. */
 async function viewAll(): Promise<Viewer[]> {
   return Promise.all(ids.map(attached))
 }
@@ -157,7 +162,7 @@ async function attached(id: string): Promise<Viewer> {
     try {
       return await view(id)
     } catch {
-      // The daemon is not there yet.
+      // The daemon does not answer yet.
       await delay(RETRY_MS)
     }
   }
@@ -179,7 +184,7 @@ async function ttyOf(id: string): Promise<string> {
   return unitProperty(`vmhost-${id}.service`, 'TTYPath')
 }
 
-/** Puts an echo at the far end of a console. The monitor there would read some of the keys, so it is held. */
+/** Puts an echo at the far end of a console. The monitor there would read some of the keys, so it is stopped. */
 async function echoOn(id: string): Promise<{ kill(): Promise<unknown> }> {
   const unit = `vmhost-${id}.service`
   await sh('systemctl', 'kill', '--signal=STOP', unit)
@@ -192,7 +197,7 @@ async function echoOn(id: string): Promise<{ kill(): Promise<unknown> }> {
   }
 }
 
-/** Runs one of the programs that sit at the far end of a terminal; resolves when it does. */
+/** Runs a program at the far end of a terminal; resolves when it is ready. */
 async function program(name: string, path: string): Promise<ChildProcess> {
   const child = spawn(process.execPath, [`${import.meta.dirname}/${name}`, path], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -202,8 +207,8 @@ async function program(name: string, path: string): Promise<ChildProcess> {
 }
 
 /**
- * Returns the daemon's memory at rest after a restart and `work`, MiB: the median of several. What a daemon did before would
- * leave garbage in it, which is collected at some time that says nothing of its size.
+ * Returns the daemon's memory at rest after a restart and `work`, MiB: the median of several. The restart drops garbage
+ * of earlier work, which would be collected at a random time.
  */
 async function restedMib(work: () => Promise<void> = async () => {}): Promise<number> {
   const samples: number[] = []
@@ -216,7 +221,7 @@ async function restedMib(work: () => Promise<void> = async () => {}): Promise<nu
   return median(samples)
 }
 
-/** Returns the memory of the daemon that is present now (VmRSS, proc_pid_status(5)), MiB. */
+/** Returns the present memory of the daemon (VmRSS, proc_pid_status(5)), MiB. */
 async function residentMib(): Promise<number> {
   const status = readFileSync(`/proc/${await mainPid('vmhostd')}/status`, 'utf8')
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024

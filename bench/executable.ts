@@ -11,7 +11,7 @@ import type { ChildProcess } from 'node:child_process'
 const PROGRAM = '/usr/bin/vmhostd'
 const RUNS = 10
 const PORT = 9100
-/** Until resident memory is read: adoption and first collections are over. */
+/** Time until resident memory is read: adoption and first collections are over. */
 const REST_MS = 3000
 const MIB = 1024 * 1024
 
@@ -31,7 +31,7 @@ const reference: Sample[] = []
 for (let run = 0; run <= RUNS; run += 1) {
   const daemon = await measure(PROGRAM, ['serve', '--config', config])
   const node = await measure(process.execPath, [bare])
-  // The first of each brings the program into memory.
+  // The first run of each brings the program into memory.
   if (run === 0) continue
   ours.push(daemon)
   reference.push(node)
@@ -92,13 +92,13 @@ async function answers(): Promise<boolean> {
   }
 }
 
-/** VmRSS of proc_pid_status(5), which is in KiB. */
+/** Reads VmRSS of proc_pid_status(5), which is in KiB. */
 function residentMib({ pid }: ChildProcess): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024
 }
 
-/** A daemon of its own beside the installed one: other directories, another port. */
+/** Configures another daemon beside the installed one, with other directories and another port. */
 function writeConfig(): string {
   mkdirSync('/run/bench', { recursive: true })
   const path = `${folder}/config.toml`

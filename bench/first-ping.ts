@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 
-/** Between two echo requests; the resolution of what is measured with them. */
+/** Pause between two echo requests; the resolution of a measurement with them. */
 const INTERVAL_SECONDS = 0.002
 const BOUND_SECONDS = 60
 

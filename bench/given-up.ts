@@ -12,10 +12,10 @@ import type { Sleeper } from '../lab/inside/sleepers.ts'
 import type { Measurement } from './measurement.ts'
 
 const RUNS = 40
-/** Packets come so much later in a save, from run to run. */
+/** How much later the packet comes in a save, from run to run. */
 const STAGGER_MS = 50
 const STAGGERS = 5
-/** What is promised to whoever wants a guest that is being saved. */
+/** The promised bound for a client of a guest that is being saved. */
 const BOUND_MS = 50
 
 type LogLine = {
@@ -25,10 +25,13 @@ type LogLine = {
   readonly given_up?: boolean
 }
 
-/** One datagram into a save: how long after it the guest has answered, and what was saved so far is gone. */
+/** A datagram during a save: the time until the guest answered, and until its partial save was removed. */
 type GivenUp = { readonly answerMs: number; readonly clearedMs: number }
 
-/** What a packet costs its sender that comes while the guest is being saved. The VM runs, and stays awake afterwards. */
+/**
+ * Measures the cost for a client whose packet comes while the guest is being saved. The VM runs, and stays awake
+ * afterwards.
+ */
 export async function measureGivenUp(one: Sleeper, memoryMib: number): Promise<Measurement[]> {
   await sleepAfter(one.id, 0, memoryMib)
   await settled(one.id, 'running')
@@ -70,7 +73,7 @@ export async function measureGivenUp(one: Sleeper, memoryMib: number): Promise<M
   ]
 }
 
-/** Undefined where the save was over before. */
+/** Returns undefined if the save was over before. */
 async function giveUp({ id, ipv4 }: Sleeper, laterMs: number): Promise<GivenUp | undefined> {
   await datagram(ipv4)
   const watcher = watch(`/var/lib/vmhostd/pool/disks/${id}/save`)

@@ -13,11 +13,11 @@ type Line = {
   readonly data?: { readonly status?: string }
 }
 
-/** A QMP connection as short as it can be, for what is measured by hand. It is told by inotify when the socket is there. */
+/** A minimal QMP connection for measurements by hand. It waits for the socket with inotify. */
 export class HandQmp {
   readonly #socket: Socket
   readonly #lines: AsyncIterator<string>
-  /** The last status of a migration that an event told. */
+  /** Status of the last migration event. */
   migration: string | undefined
 
   private constructor(socket: Socket) {
@@ -25,7 +25,7 @@ export class HandQmp {
     this.#lines = createInterface({ input: socket })[Symbol.asyncIterator]()
   }
 
-  /** Resolves when the monitor has greeted and takes commands. */
+  /** Resolves when the monitor has sent its greeting and takes commands. */
   static async open(socketPath: string): Promise<HandQmp> {
     const qmp = new HandQmp(await connected(socketPath))
     while ((await qmp.#next()).QMP === undefined) continue
@@ -43,7 +43,7 @@ export class HandQmp {
     }
   }
 
-  /** Until the guest that is read is there, standing still. */
+  /** Resolves when the guest is loaded and paused. */
   async loaded(): Promise<void> {
     while ((await this.#status()) === 'inmigrate') {
       while (this.migration !== 'completed') {
@@ -86,7 +86,7 @@ async function connected(socketPath: string): Promise<Socket> {
   }
 }
 
-/** Between bind and listen a socket is there and refuses. */
+/** Returns undefined if the socket refuses, as it does between bind and listen. */
 async function tryConnect(socketPath: string): Promise<Socket | undefined> {
   for (;;) {
     const socket = connect(socketPath)

@@ -1,6 +1,7 @@
 /*
- * Begins handshakes with the controller's port without a certificate, many at a time, until it is ended. Each repeats one first
- * message and leaves at the answer: it costs the server a key exchange and a signature, and the peer next to nothing.
+ * Begins handshakes with the controller's port without a certificate, many at a time, until it is killed. Each repeats
+ * the same first message and disconnects at the answer: it costs the server a key exchange and a signature, and the
+ * peer almost nothing.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -13,7 +14,7 @@ const hello = await clientHello()
 for (let n = 0; n < AT_A_TIME; n += 1) again()
 process.stdout.write('ready\n')
 
-/** What a client of TLS writes first. */
+/** Returns the first message of a TLS client. */
 async function clientHello(): Promise<Buffer> {
   const written = Promise.withResolvers<Buffer>()
   const way = new Duplex({

@@ -1,6 +1,7 @@
 /*
- * Stands in for the monitor of one VM: answers QMP as QEMU does, and is an agent that freezes its guest once and floods every client
- * it anything after that; it says so on standard output. Arguments: the VM's runtime directory, its user id, the MiB of its disk.
+ * Stands in for the monitor of one VM: answers QMP as QEMU does, and plays an agent that freezes its guest once. From
+ * then on it floods every client that asks it anything, and reports that on standard output. Arguments: the VM's
+ * runtime directory, its user id, the MiB of its disk.
  */
 import { rmSync } from 'node:fs'
 import { createServer } from 'node:net'

@@ -1,6 +1,6 @@
 /*
- * Writes frames into the tap of a stopped monitor as fast as one core can, each of another flow, until it is ended. Arguments: the
- * monitor's process id, the MAC addresses of guest and tap, the guest's IPv4 address, where to.
+ * Writes frames into the tap of a stopped monitor as fast as one core can, each of another flow, until it is killed.
+ * Arguments: the monitor's process id, the MAC addresses of guest and tap, the guest's IPv4 address, the destination.
  */
 import { readdirSync, readlinkSync, writeSync } from 'node:fs'
 import { ErrnoError } from '../src/host/ffi/errno-error.ts'
@@ -8,7 +8,7 @@ import { errno, library } from '../src/host/ffi/koffi.ts'
 
 const [pid = '', guestMac = '', tapMac = '', source = '', destination = ''] = process.argv.slice(2)
 
-/** asm-generic/unistd.h and linux/if_tun.h; the same on x86-64 and arm64. */
+/** Numbers from asm-generic/unistd.h and linux/if_tun.h; the same on x86-64 and arm64. */
 const PIDFD_OPEN = 434
 const PIDFD_GETFD = 438
 const TUNGETVNETHDRSZ = 0x800454d7
@@ -33,7 +33,7 @@ for (let flow = 0; ; flow += 1) {
   writeSync(tap, bytes)
 }
 
-/** A descriptor of the monitor's own queue (pidfd_getfd(2)): a tap has one. */
+/** Returns a descriptor of the monitor's own queue (pidfd_getfd(2)), because a tap has only one. */
 function tapOf(monitor: number): number {
   const directory = `/proc/${monitor}/fd`
   const number = readdirSync(directory).find((fd) => readlinkSync(`${directory}/${fd}`) === '/dev/net/tun')
@@ -62,7 +62,7 @@ function frame(): Buffer {
   return Buffer.concat([ethernet, head, udp])
 }
 
-/** RFC 1071. */
+/** The checksum of RFC 1071. */
 function checksum(head: Buffer): number {
   let sum = 0
   for (let at = 0; at < head.length; at += 2) sum += head.readUInt16BE(at)

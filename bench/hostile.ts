@@ -1,4 +1,4 @@
-/** hostile: what other guests and the controller notice while one guest, or a peer, does its worst. */
+/** hostile: the effect on other guests and the controller while one guest, or a peer, does its worst. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -25,14 +25,14 @@ const READS_PER_SECOND = 50
 const READ_SECONDS = 8
 const KEYS = 300
 const KEY_PACE_MS = 10
-/** Where a route leads without a reader: the flood passes the whole firewall. */
+/** A route to a device without a reader: the flood passes the whole firewall. */
 const OUTSIDE = { device: 'benchout0', network: '203.0.113.0/24', address: '203.0.113.9' }
 
 type Figures = {
   readonly reads: readonly number[]
   readonly echoes: readonly number[]
   readonly wakes: readonly number[]
-  /** What the daemon takes of one core while it is read. */
+  /** The daemon's use of one core while the reads are measured. */
   readonly cpu: number
 }
 
@@ -79,10 +79,10 @@ await sh('ip', 'link', 'delete', 'dev', OUTSIDE.device)
 agent.destroy()
 closeController()
 console.log(JSON.stringify(rows))
-// The agents of viewers keep their connections.
+// Exit explicitly, because the agents of viewers keep their connections.
 process.exit(0)
 
-/** What the controller and two other guests notice of the host, one after the other. */
+/** Measures the host as the controller and two other guests see it, one after the other. */
 async function figures(): Promise<Figures> {
   const shot = () => ({ port: 9000, method: 'GET', path: `/v1/vms/${typist}`, expect: 200 })
   const [reads, cpu] = await Promise.all([
@@ -93,7 +93,7 @@ async function figures(): Promise<Figures> {
   const wakes: number[] = []
   for (let round = 0; round < WAKE_ROUNDS; round += 1) {
     await Promise.all(sleepers.map(({ id }) => asleep(id)))
-    // A shorter sleep is a sign of flapping.
+    // A shorter sleep would count as flapping.
     await delay(limits.shortSleepMs)
     for (const { ipv4 } of sleepers) wakes.push((await exchange(ipv4)).firstByteMs)
   }
@@ -131,8 +131,8 @@ function rowsOf(kind: string, flooded: Figures, quiet: Figures): Measurement[] {
 }
 
 /**
- * Puts a program in place of the monitor: a guest that is emulated is too slow to show the worst. QEMU stands still meanwhile, and
- * keeps its unit, its terminal and its tap.
+ * Puts a program in place of the monitor, because an emulated guest is too slow to show the worst. QEMU is stopped
+ * meanwhile, and keeps its unit, its terminal and its tap.
  */
 async function standInForMonitor(): Promise<ChildProcess> {
   await sh('systemctl', 'kill', '--signal=STOP', unit)
@@ -144,13 +144,13 @@ async function standInForMonitor(): Promise<ChildProcess> {
     await unitProperty(unit, 'User'),
     diskMib,
   )
-  // So that it speaks to the stand-in from now on.
+  // A restarted daemon connects to the stand-in.
   await sh('systemctl', 'restart', 'vmhostd')
   await ready()
   return child
 }
 
-/** The guest's file systems are frozen for a snapshot, and its agent floods each question whether they are thawed. */
+/** Freezes the guest's file systems for a snapshot; its agent then floods each question whether they are thawed. */
 async function agentFlood(): Promise<() => Promise<void>> {
   const upload = { part_size_mib: 64, part_urls: ['https://store.example.net/part'] }
   await mutate('PUT', '/v1/snapshots/bench-hostile', { vm_id: hostile.id, upload })
@@ -163,7 +163,7 @@ async function agentFlood(): Promise<() => Promise<void>> {
   return async () => {
     progress(`${questions} questions were flooded`)
     if (questions === 0) throw new Error('the agent was asked nothing')
-    // It stays on record as frozen, but the agent of a guest that is paused is not asked.
+    // The guest stays on record as frozen, but the daemon does not ask the agent of a paused guest.
     await mutate('PUT', `/v1/vms/${hostile.id}/power`, { state: 'paused' })
   }
 }
@@ -214,7 +214,7 @@ async function handshakeFlood(): Promise<() => Promise<void>> {
   return async () => void child.kill()
 }
 
-/** A device's owner, of taps alone (tun.c, dev_attr_owner). */
+/** Returns a device's owner; only taps have one (tun.c, dev_attr_owner). */
 function ownerOf(directory: string): string | undefined {
   try {
     return readFileSync(`${directory}/owner`, 'utf8').trim()
@@ -231,7 +231,7 @@ async function outside(): Promise<void> {
   await sh('ip', 'neighbour', 'replace', OUTSIDE.address, ...neighbour)
 }
 
-/** Puts an echo at the far end of a console. The monitor there would read some of the keys, so it is held. */
+/** Puts an echo at the far end of a console. The monitor there would read some of the keys, so it is stopped. */
 async function echoOn(id: string): Promise<ChildProcess> {
   await sh('systemctl', 'kill', '--signal=STOP', `vmhost-${id}.service`)
   return program('console-echo.ts', await unitProperty(`vmhost-${id}.service`, 'TTYPath'))
@@ -242,7 +242,7 @@ async function program(name: string, ...args: readonly string[]): Promise<ChildP
   const child = spawn(process.execPath, [`${import.meta.dirname}/${name}`, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  // They would keep the pipes of a run that failed open.
+  // If the run fails, the program would keep its pipes open.
   process.once('exit', () => child.kill())
   const ended = once(child, 'exit').then(() => {
     throw new Error(`${name} ended before it was ready`)

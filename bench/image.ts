@@ -31,7 +31,7 @@ for (let run = 0; run <= RUNS; run += 1) {
   const there = await toRunning()
   await forget()
   const download = await byCurlAndZstd()
-  // The first of each warms what later ones find warm.
+  // The first run of each warms caches for the later ones.
   if (run === 0) continue
   ours.push(fetched)
   boots.push(there)
@@ -65,7 +65,7 @@ console.log(
   ]),
 )
 
-/** From the accepted create until the VM is observed running; then it is removed, and its image stays. */
+/** Measures from the accepted create until the VM is observed running. Then removes it; its image stays. */
 async function toRunning(): Promise<number> {
   const rootfs = { url: await bucket.getUrl(KEY), sha256 }
   const request = { ...guestRequest({ image: { rootfs } }), disk: { size_mib: SIZE_MIB } }
@@ -82,7 +82,7 @@ async function forget(): Promise<void> {
   if (status !== 204) throw new Error(`DELETE of the image: ${status}`)
 }
 
-/** Flushed at the end, as an image must be before a VM is made of it. */
+/** Flushes at the end, because an image must be durable before a VM is made of it. */
 async function byCurlAndZstd(): Promise<number> {
   const url = await bucket.getUrl(KEY)
   const script =

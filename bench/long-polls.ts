@@ -10,9 +10,9 @@ import type { AgentOptions } from 'node:https'
 import type { Measurement } from './measurement.ts'
 
 const ROUNDS = 3
-/** Shorter than the polls wait, so that none ends while it is looked at. */
+/** Shorter than the polls wait, so that none ends during the measurement. */
 const CPU_SECONDS = 15
-/** For the handshakes of the polls to be over and done with, and what they left to be collected. */
+/** Time for the handshakes of the polls to finish, and for their garbage to be collected. */
 const SETTLE_SECONDS = 3
 const WAIT_SECONDS = 60
 
@@ -20,11 +20,11 @@ export type Polls = {
   readonly agent: Agent
   readonly identity: AgentOptions
   readonly port: number
-  /** One poll each. */
+  /** The VMs, one poll each. */
   readonly ids: readonly string[]
 }
 
-/** What the daemon uses of a core while nothing changes, with the polls open and without, in turn. */
+/** Measures the daemon's use of a core while nothing changes, with the polls open and without, in turn. */
 export async function longPolls(polls: Polls): Promise<Measurement> {
   const pid = await mainPid('vmhostd')
   const idle: number[] = []
@@ -49,7 +49,9 @@ export async function longPolls(polls: Polls): Promise<Measurement> {
   })
 }
 
-/** All are with the daemon when this resolves. What it resolves with closes them, and throws where one was answered. */
+/**
+ * Resolves when the daemon has all polls, with a function that closes them. The function throws if one was answered.
+ */
 async function openPolls({ agent, identity, port, ids }: Polls): Promise<() => void> {
   const waiting = new Agent({ ...identity, keepAlive: true })
   const answered: string[] = []
@@ -66,7 +68,7 @@ async function openPolls({ agent, identity, port, ids }: Polls): Promise<() => v
       return poll
     }),
   )
-  // The daemon reads its sockets in turn: an answer to this comes after it has read all of those.
+  // The daemon reads its sockets in turn: this answer comes after it has read all polls.
   await fire(agent, { port, method: 'GET', path: `/v1/vms/${ids[0]}`, expect: 200 })
   return () => {
     if (answered.length > 0) throw new Error(`${answered.length} polls ended early; ${answered[0]}`)

@@ -19,15 +19,15 @@ const STATE = '/var/lib/vmhostd'
 const USER_IDS = { first: 600_000, count: 50_000 }
 const SETTLE_BOUND_MS = 180_000
 
-/** Ids in order, such as `bench-0007`. */
+/** Returns ids in order, such as `bench-0007`. */
 const numbered = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(4, '0')}`)
 
 type Page = { readonly items: readonly Vm[] }
 
 /**
- * Writes this many stopped VMs into the daemon's store while it is down, more than this host could promise memory to, and
- * starts it again. Returns their ids once each has settled.
+ * Writes this many stopped VMs into the daemon's store while it is down, and starts it again. They are more than this
+ * host has memory for. Returns their ids when all are settled.
  */
 export async function fillStore(
   prefix: string,
@@ -48,7 +48,7 @@ export async function fillStore(
   return ids
 }
 
-/** Works on the daemon's store while it is down, and starts it again. Capacity is no limit there. */
+/** Works on the daemon's store while it is down, and starts it again. Capacity is not a limit there. */
 export async function inStore(work: (context: CommandContext) => void | Promise<void>): Promise<void> {
   await sh('systemctl', 'stop', 'vmhostd')
   const store = new Store(STATE, USER_IDS)
@@ -60,7 +60,7 @@ export async function inStore(work: (context: CommandContext) => void | Promise<
   await ready()
 }
 
-/** Until the daemon has nothing left to do for any of its VMs, of which there are `count`. */
+/** Waits until the daemon has no work left for any of its `count` VMs. */
 export async function allSettled(count: number): Promise<void> {
   const settled = async (): Promise<true | undefined> => {
     const { items } = await list()
@@ -70,7 +70,7 @@ export async function allSettled(count: number): Promise<void> {
   await until(`${count} VMs settle`, settled, SETTLE_BOUND_MS)
 }
 
-/** VMs whose guests never ran: each has a unit, a monitor and a console, and none uses the host's processors. */
+/** Makes VMs whose guests never ran: each has a unit, a monitor and a console, and none uses the host's processors. */
 export async function makePaused(prefix: string, count: number): Promise<string[]> {
   const ids = numbered(prefix, count)
   const disk = { size_mib: 64 }

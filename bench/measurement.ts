@@ -9,13 +9,13 @@ export type Measurement = {
   /** ours / reference */
   readonly ratio: number
   readonly runs: number
-  /** What ours shall not pass. */
+  /** The bound that ours must not exceed. */
   readonly limit?: number
-  /** What the figure covers and why it is what it is; shown below the table. */
+  /** What the figure covers, and the reason for its value; shown below the table. */
   readonly notes?: readonly string[]
 }
 
-/** Rounds to what the figures carry, and adds the ratio. */
+/** Rounds to significant digits, and adds the ratio. */
 export function measurement(row: Omit<Measurement, 'ratio'>): Measurement {
   const { bench, metric, unit, ours, reference, reference_name, runs, limit } = row
   const ratio = rounded(ours / reference)
@@ -34,7 +34,7 @@ export function measurement(row: Omit<Measurement, 'ratio'>): Measurement {
 
 const rounded = (value: number): number => Number(value.toPrecision(3))
 
-/** The value below which `fraction` of the samples lie (nearest rank). */
+/** Returns the value below which `fraction` of the samples lie (nearest rank). */
 export function percentile(samples: readonly number[], fraction: number): number {
   const sorted = samples.toSorted((a, b) => a - b)
   const value = sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * fraction) - 1)]
@@ -44,5 +44,5 @@ export function percentile(samples: readonly number[], fraction: number): number
 
 export const median = (samples: readonly number[]): number => percentile(samples, 0.5)
 
-/** Told on standard error, so that standard output is the figures alone. */
+/** Writes progress to standard error, so that standard output has only the figures. */
 export const progress = (text: string): void => void process.stderr.write(`    ${text}\n`)

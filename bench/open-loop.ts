@@ -18,9 +18,9 @@ export type Load = {
 }
 
 /**
- * Sends at a steady rate, however long the answers take, and returns each answer's latency in milliseconds. It counts from
- * the moment a request was due, not from when it could be sent, so a server that stalls is charged for all that queues
- * behind it.
+ * Sends at a steady rate, however long the answers take, and returns each answer's latency in milliseconds. It counts
+ * from the moment when a request was due, not from when it could be sent. So the latency of a stalled server includes
+ * all requests that queue behind the stall.
  */
 export async function openLoop({ agent, perSecond, seconds, shot }: Load): Promise<number[]> {
   const count = perSecond * seconds
@@ -49,7 +49,7 @@ export async function openLoop({ agent, perSecond, seconds, shot }: Load): Promi
   return promise
 }
 
-/** One request and its whole answer. Rejects where the status is another, or none comes in time. */
+/** Sends one request and reads its whole answer. Rejects if the status is another, or no answer comes in time. */
 export async function fire(agent: Agent, { port, method, path, body, expect }: Shot): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const text = body === undefined ? undefined : JSON.stringify(body)

@@ -1,9 +1,9 @@
-/** One guest of libvirt, as much like one of ours as libvirt lets it be. */
+/** One guest of libvirt, as similar to one of ours as libvirt allows. */
 
-/** What is taken over from the monitor that runs our guest. */
+/** Values from the monitor of our guest that libvirt's guest gets too. */
 export type Twin = {
   readonly kvm: boolean
-  /** Of `-accel tcg,tb-size=`, in MiB. */
+  /** Value of `-accel tcg,tb-size=`, in MiB. */
   readonly translationCacheMib: number
   readonly kernelPath: string
   readonly initrdPath: string
@@ -11,7 +11,7 @@ export type Twin = {
   readonly seedPath: string
 }
 
-/** Reads it from the monitor's command line, which must be that of an x86-64 guest with an initrd. */
+/** Reads these values from the monitor's command line, which must be that of an x86-64 guest with an initrd. */
 export function readTwin(command: readonly string[]): Twin {
   const after = (option: string): string => {
     const value = command[command.indexOf(option) + 1]
@@ -31,7 +31,7 @@ export function readTwin(command: readonly string[]): Twin {
   }
 }
 
-/** The board: ours, or the one that libvirt makes by default where PCI Express is asked for. */
+/** The board: ours, or libvirt's default with PCI Express. */
 export type Board = 'microvm' | 'q35'
 
 export type DomainOptions = {
@@ -45,8 +45,8 @@ export type DomainOptions = {
 }
 
 /**
- * Domain XML (https://libvirt.org/formatdomain.html). libvirt knows the board `microvm` but not that it can have PCI
- * Express, so `pcie=on` goes past it, and its devices are given the addresses that QEMU gives ours.
+ * Renders domain XML (https://libvirt.org/formatdomain.html). libvirt knows the board `microvm` but not its PCI
+ * Express. So `pcie=on` is passed to QEMU directly, and its devices get the addresses that QEMU gives ours.
  */
 export function renderDomain(options: DomainOptions): string {
   const { name, board, twin, memoryMib, diskPath, seedPath, tap } = options
@@ -96,7 +96,7 @@ const renderDisk = ({ path, target, driver, inside }: Disk): string =>
       <source file='${path}'/><target dev='${target}' bus='virtio'/>${inside}
     </disk>`
 
-/** A tap that is there already, which libvirt leaves as it is. */
+/** Renders an existing tap, which libvirt does not configure. */
 const renderInterface = ({ device, macAddress }: { device: string; macAddress: string }, address: string) =>
   `<interface type='ethernet'>
       <mac address='${macAddress}'/><target dev='${device}' managed='no'/>

@@ -1,4 +1,7 @@
-/** What libvirt's guests stand on in this lab: its daemon behind mutual TLS as ours is, disks in the same pool, one routed tap. */
+/**
+ * Host side of libvirt's guests in this lab: its daemon behind mutual TLS like ours, disks in the same pool, one routed
+ * tap.
+ */
 import { appendFileSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { sh } from '../lab/inside/shell.ts'
 
@@ -7,9 +10,9 @@ const CLIENT_FILES = '/run/bench-peers'
 /** Beside our disks, so that both are on the same file system. */
 const POOL_FOLDER = '/var/lib/vmhostd/pool/bench-peers'
 const SAVES_FOLDER = `${POOL_FOLDER}-saves`
-/** Where libvirt puts what it saves. */
+/** Folder of libvirt's saved guests. */
 const LIBVIRT_SAVES = '/var/lib/libvirt/qemu/save'
-/** Where libvirt's own user may look for them. */
+/** A folder that libvirt's own user can reach. */
 const IMAGES = '/var/lib/libvirt/images'
 
 export const LIBVIRT_URI = `qemu+tls://localhost/system?pkipath=${CLIENT_FILES}`
@@ -19,7 +22,10 @@ export const LIBVIRT_GUEST = {
   tap: { device: 'lvtap0', macAddress: '02:76:ff:00:00:01' },
 } as const
 
-/** Has libvirtd listen with our daemon's certificates, and lets a client find the controller's (libvirtd.conf, remote.html). */
+/**
+ * Makes libvirtd listen with our daemon's certificates, and lets a client find the controller's (libvirtd.conf,
+ * remote.html).
+ */
 export async function prepareLibvirt(): Promise<void> {
   await sh(
     'systemctl',
@@ -49,7 +55,7 @@ export async function prepareLibvirt(): Promise<void> {
   await sh('mount', '--bind', SAVES_FOLDER, LIBVIRT_SAVES)
 }
 
-/** As our daemon sets up a tap: the gateway on it, the guest routed to it, a permanent neighbour. */
+/** Prepares a tap as our daemon does: the gateway on it, the guest routed to it, a permanent neighbour. */
 export async function prepareTap(): Promise<void> {
   const { ipv4Address, tap } = LIBVIRT_GUEST
   await sh('ip', 'tuntap', 'add', 'dev', tap.device, 'mode', 'tap', 'vnet_hdr')
@@ -60,7 +66,9 @@ export async function prepareTap(): Promise<void> {
   await sh('ip', 'neighbour', 'replace', ipv4Address, ...neighbour)
 }
 
-/** A copy of one of our files for a guest of libvirt, made as our daemon makes a disk: a clone, then its size. Answers its path. */
+/**
+ * Copies one of our files for a guest of libvirt, as our daemon makes a disk: a clone, then its size. Returns the path.
+ */
 export async function cloneFile(source: string, name: string, sizeMib?: number): Promise<string> {
   await sh('cp', '--reflink=auto', source, `${POOL_FOLDER}/${name}`)
   if (sizeMib !== undefined) await sh('truncate', `--size=${sizeMib}M`, `${POOL_FOLDER}/${name}`)

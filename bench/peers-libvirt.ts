@@ -1,6 +1,6 @@
 import koffi from 'koffi'
 
-/** libvirt-domain.h */
+/** Constants of libvirt-domain.h. */
 const VIR_DOMAIN_STATS_STATE = 1
 const LAST_ERROR_MAX = 500
 
@@ -13,8 +13,8 @@ type Foreign<A extends readonly unknown[], R> = ((...args: A) => R) & {
 export type Domain = Pointer
 
 /**
- * One kept connection to libvirt, over its own client library in this process (libvirt.so.0, https://libvirt.org/html):
- * a call is what it costs the C client, without the start of a program.
+ * One kept connection to libvirt, over its own client library in this process (libvirt.so.0, https://libvirt.org/html).
+ * A call costs what it costs the C client, without the start of a program.
  */
 export class Libvirt {
   readonly version: string
@@ -42,7 +42,7 @@ export class Libvirt {
     'int virDomainGetState(void *domain, _Out_ int *state, _Out_ int *reason, unsigned int flags)',
   )
   readonly #xml = this.#call<[Domain, number], string | null>(
-    // `!`: the text is the caller's to free.
+    // `!`: the caller must free the text.
     'str! virDomainGetXMLDesc(void *domain, unsigned int flags)',
   )
 
@@ -58,7 +58,7 @@ export class Libvirt {
     this.version = `${Math.floor(version[0] / 1e6)}.${Math.floor(version[0] / 1e3) % 1e3}.${version[0] % 1e3}`
   }
 
-  /** Persistent, and not started. */
+  /** Defines a persistent domain without starting it. */
   define(xml: string): Domain {
     return this.#checked(this.#define(this.#connection, xml), 'defining a domain')
   }
@@ -68,7 +68,7 @@ export class Libvirt {
     this.#free(domain)
   }
 
-  /** On a thread of its own, so that whoever waits for the guest is not held up. */
+  /** Starts it on another thread, so that this thread can wait for the guest. */
   async start(domain: Domain): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<number>()
     this.#create.async(domain, (error, result) => {
@@ -83,7 +83,7 @@ export class Libvirt {
     this.#counted(this.#destroy(domain), 'destroying a domain')
   }
 
-  /** Returns when the guest is saved and its process gone; the next start goes on from there. */
+  /** Returns when the guest is saved and its process is gone; the next start resumes from there. */
   managedSave(domain: Domain): void {
     this.#counted(this.#managedSave(domain, 0), 'saving a domain')
   }
@@ -92,7 +92,7 @@ export class Libvirt {
     return this.#counted(this.#isActive(domain), 'looking at a domain') === 1
   }
 
-  /** The names and states of all domains, in one call. Answers how many. */
+  /** Reads the names and states of all domains, in one call. Returns their number. */
   listStates(): number {
     const records: [Pointer | null] = [null]
     const count = this.#stats(this.#connection, VIR_DOMAIN_STATS_STATE, records, 0)
@@ -101,7 +101,9 @@ export class Libvirt {
     return count
   }
 
-  /** Configuration and state of all domains: a call for the list, and two for each domain. Answers how many. */
+  /**
+   * Reads configuration and state of all domains: one call for the list, and two for each domain. Returns their number.
+   */
   listWhole(): number {
     const list: [Pointer | null] = [null]
     const count = this.#counted(this.#list(this.#connection, list, 0), 'listing domains')

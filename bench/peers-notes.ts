@@ -1,6 +1,6 @@
 import type { Measurement } from './measurement.ts'
 
-/** What a figure covers and what differs between the two, and why ours is behind where it may be. A line each. */
+/** What a figure covers and how the two differ, and why ours may be slower. One line each. */
 type Notes = { readonly covers: readonly string[]; readonly behind: string }
 
 const NOTES: Readonly<Record<string, Notes>> = {
@@ -49,7 +49,7 @@ const NOTES: Readonly<Record<string, Notes>> = {
   },
 }
 
-/** The notes on a figure. */
+/** Returns the notes on a figure. */
 export function peerNotes({ metric, ratio, reference_name }: Measurement): readonly string[] {
   const notes = NOTES[metric]
   if (notes === undefined) throw new Error(`nothing is written about ${metric}`)

@@ -1,4 +1,4 @@
-/** A sleep and a wake of a guest of ours beside libvirt's managed save and the start from it. */
+/** Compares sleep and wake of our guest with libvirt's managed save and the start from it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setPower } from '../lab/inside/controller.ts'
 import { exchange } from '../lab/inside/first-packets.ts'
@@ -26,7 +26,7 @@ export type SleepTerms = {
   readonly rounds: number
 }
 
-/** Both guests serve before they are saved, in turn. */
+/** Measures both in turn. Each guest serves before it is saved. */
 export async function compareSleep(terms: SleepTerms): Promise<SleepSamples> {
   const { libvirt, guest, theirAddress, ours, memoryMib, rounds } = terms
   const samples: SleepSamples = {
@@ -41,7 +41,7 @@ export async function compareSleep(terms: SleepTerms): Promise<SleepSamples> {
     samples.saveMs.ours.push(await lastSleepMs(ours.id))
     samples.saveMs.theirs.push(await timed(() => libvirt.managedSave(guest)))
     samples.restoreMs.theirs.push(await untilPing(theirAddress, () => libvirt.start(guest)))
-    // Else its next sleeps would be put off, as they should be for a VM that is woken this often.
+    // Otherwise the daemon would delay its next sleeps, as it does for a VM that is woken often.
     const restMs = Date.parse(observed.saved_state?.saved_at ?? '') + limits.shortSleepMs - Date.now()
     await sleep(Math.max(0, restMs))
     samples.restoreMs.ours.push(await untilPing(ours.ipv4, () => setPower(ours.id, 'running')))
@@ -61,7 +61,7 @@ async function timed(work: () => unknown): Promise<number> {
   return performance.now() - startedAt
 }
 
-/** From the request to the first echo reply. */
+/** Measures from the request to the first echo reply. */
 async function untilPing(address: string, request: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now()
   const requested = request()
@@ -77,7 +77,7 @@ type LogLine = {
   readonly elapsed_ms?: number
 }
 
-/** From the decision until the unit has ended, by the daemon's log. */
+/** Returns the time from the decision until the unit has ended, by the daemon's log. */
 async function lastSleepMs(id: string): Promise<number> {
   const log = await sh('journalctl', '--unit=vmhostd', '--output=cat')
   const lines = log

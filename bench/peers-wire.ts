@@ -5,8 +5,8 @@ import type { TLSSocket } from 'node:tls'
 const HEAD_END = '\r\n\r\n'
 
 /**
- * One kept connection to our daemon with as little of a client as can be: a peer's client is a C library that costs
- * microseconds, and it is the daemons that are compared. One request at a time (HTTP/1.1, RFC 9112).
+ * One kept connection to our daemon with a minimal client. A peer's client is a C library that costs microseconds, and
+ * the comparison is about the daemons. One request at a time (HTTP/1.1, RFC 9112).
  */
 export class Wire {
   readonly #socket: TLSSocket
@@ -33,7 +33,7 @@ export class Wire {
     return new Wire(socket)
   }
 
-  /** The body of the answer; throws it where the status is not one of success. */
+  /** Returns the body of the answer; throws it if the status is not one of success. */
   async request(method: string, path: string, body?: object): Promise<string> {
     if (!this.#socket.writable) throw new Error('the daemon has closed the connection')
     const { promise, resolve, reject } = Promise.withResolvers<string>()

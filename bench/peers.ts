@@ -1,6 +1,7 @@
 /**
- * peers: our daemon beside libvirt in one lab, each over one kept connection with mutual TLS: same kernel, initrd, kernel
- * arguments, seed, memory, emulation; a routed tap and a cloned disk for each. In turn, and fresh each time.
+ * peers: our daemon beside libvirt in one lab, each over one kept connection with mutual TLS. Both have the same
+ * kernel, initrd, kernel arguments, seed, memory and emulation, a routed tap and a cloned disk. They run in turn, with
+ * fresh guests each time.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -32,7 +33,7 @@ const OUR_ADDRESS = '192.0.2.20'
 const MEMORY_MIB = 256
 const DISK_MIB = 128
 const GUEST_ROUNDS = 8
-/** On a busy machine fewer rounds have to do. */
+/** Time for guests; a busy machine runs fewer rounds. */
 const GUEST_BUDGET_MS = 150_000
 const SLEEP_ROUNDS = 8
 const DEFINE_ROUNDS = 60
@@ -41,7 +42,7 @@ const LISTED = 100
 /** So small that a hundred of them fit in a lab. */
 const LISTED_MEMORY_MIB = 64
 const LISTED_DISK_MIB = 64
-/** Before each timed call, so that none profits from what was just done. */
+/** Pause before each timed call, so that no call profits from the one before. */
 const REST_MS = 20
 const LOOK_EVERY_MS = 1
 
@@ -70,7 +71,7 @@ console.log(JSON.stringify(rows))
 type Samples = {
   readonly ours: number[]
   readonly theirs: number[]
-  /** What else was found out. */
+  /** Further findings. */
   readonly notes?: readonly string[]
 }
 
@@ -94,7 +95,7 @@ async function timed(work: () => unknown): Promise<number> {
   return performance.now() - startedAt
 }
 
-/** Runs a guest of ours where libvirt's will be, and takes over its seed and what its monitor's command line says. */
+/** Runs a guest of ours as the model for libvirt's: reads its seed and its monitor's command line. */
 async function learnTwin(): Promise<{ twin: Twin; seedPath: string }> {
   await mutate('PUT', `/v1/vms/${VM}`, { ...requestAt(LIBVIRT_GUEST.ipv4Address), power: 'running' })
   await settled(VM, 'running')
@@ -149,7 +150,7 @@ async function compareGuests(): Promise<Measurement[]> {
   ]
 }
 
-/** Created, started, pinged, stopped hard and deleted. */
+/** Creates, starts, pings, stops (hard) and deletes a guest. */
 async function ourGuest(): Promise<GuestSample> {
   await mutate('PUT', `/v1/vms/${VM}`, OURS)
   await settled(VM, 'stopped')
@@ -171,7 +172,7 @@ async function ourGuest(): Promise<GuestSample> {
   return { firstPingMs, stopMs }
 }
 
-/** The same with libvirt. */
+/** Does the same with libvirt. */
 async function libvirtGuest(board: Board): Promise<GuestSample> {
   const diskPath = await cloneFile(`${GUEST_IMAGES}/rootfs.raw`, 'disk', DISK_MIB)
   const guest = libvirt.define(domain(VM, board, diskPath))
@@ -192,7 +193,7 @@ async function libvirtGuest(board: Board): Promise<GuestSample> {
   return { firstPingMs, stopMs }
 }
 
-/** Ours of its own accord, theirs when told to; both from and to the same file system. */
+/** Compares sleeps: ours by idle timeout, theirs on command; both use the same file system. */
 async function compareSleeps(): Promise<Measurement[]> {
   const diskPath = await cloneFile(`${GUEST_IMAGES}/rootfs.raw`, 'disk', DISK_MIB)
   const guest = libvirt.define(domain(VM, 'microvm', diskPath))
@@ -215,7 +216,10 @@ function assertGone(pid: string): void {
   if (existsSync(`/proc/${pid}`)) throw new Error(`the monitor ${pid} still runs after the stop`)
 }
 
-/** Ours until the answer, which comes when the VM is durable; the disk is made after it. Theirs likewise, without a disk. */
+/**
+ * Times ours until the answer, which comes when the VM is durable; its disk is made later. Times theirs likewise,
+ * without a disk.
+ */
 async function compareDefine(): Promise<Measurement[]> {
   const wire = await Wire.open()
   const samples: Samples = { ours: [], theirs: [] }

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** What a process uses of one core over `seconds`, in percent. */
+/** Returns a process's use of one core over `seconds`, in percent. */
 export async function cpuPercent(pid: string, seconds: number): Promise<number> {
   const before = cpuMs(pid)
   const startedAt = performance.now()
@@ -9,7 +9,10 @@ export async function cpuPercent(pid: string, seconds: number): Promise<number> 
   return ((cpuMs(pid) - before) / (performance.now() - startedAt)) * 100
 }
 
-/** Of all its threads so far: the first field of /proc/PID/task/TID/schedstat, nanoseconds (kernel: sched-stats.rst). */
+/**
+ * Sums the time of all its threads so far: the first field of /proc/PID/task/TID/schedstat, nanoseconds (kernel:
+ * sched-stats.rst).
+ */
 function cpuMs(pid: string): number {
   const threads = readdirSync(`/proc/${pid}/task`)
   const nanoseconds = threads.map((thread) =>

@@ -11,7 +11,7 @@ import { measurement, median, progress } from './measurement.ts'
 const RUNS = 10
 const MIB = 1024 * 1024
 const MEMORY_MIB = 512
-/** What the guest keeps in a tmpfs, and what it had there and has removed. */
+/** MiB that the guest keeps in a tmpfs, and MiB that it had there and removed. */
 const KEPT_MIB = 128
 const REMOVED_MIB = 128
 const BYTES = '/dev/shm/bench-save'
@@ -27,9 +27,9 @@ type LogLine = {
 
 type Save = {
   readonly writtenMib: number
-  /** Of the whole step: from the decision until the guest is published. */
+  /** Duration of the whole step: from the decision until the saved guest is published. */
   readonly stepMs: number
-  /** Of that, to flush, check and publish what the monitor wrote. */
+  /** Part of that for flushing, checking and publishing the monitor's file. */
   readonly publishMs: number
 }
 
@@ -50,7 +50,7 @@ for (let run = 0; run <= RUNS; run += 1) {
   const dd = await ddMibps(save.writtenMib)
   await setPower(one.id, 'running')
   wokenAt = (await awake(one.id, wokenAt)).observed.last_wake?.at
-  // The first of each warms what later ones find warm.
+  // The first run of each warms caches for the later ones.
   if (run === 0) continue
   saves.push(save)
   byDd.push(dd)
@@ -112,7 +112,7 @@ async function usedInGuest(): Promise<number> {
   return (total - free) / 1024
 }
 
-/** By the daemon's log. */
+/** Reads the save from the daemon's log. */
 async function lastSave(savedAt: string): Promise<Save> {
   const since = `@${Math.floor(Date.parse(savedAt) / 1000) - 5}`
   const log = await sh('journalctl', '--unit=vmhostd', '--output=cat', '--since', since)
@@ -132,7 +132,7 @@ async function lastSave(savedAt: string): Promise<Save> {
 async function ddMibps(mib: number): Promise<number> {
   const count = Math.max(1, Math.round(mib))
   await sh('dd', 'if=/dev/urandom', `of=${BYTES}`, 'bs=1M', `count=${count}`)
-  // It tells on standard error what it has done.
+  // dd reports on standard error.
   const { stderr } = await promisify(execFile)('dd', [`if=${BYTES}`, `of=${COPY}`, 'bs=1M', 'conv=fsync'])
   await sh('rm', COPY)
   const seconds = Number(/, ([0-9.e-]+) s,/.exec(stderr)?.[1])

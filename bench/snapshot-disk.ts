@@ -1,16 +1,16 @@
-/** A stopped VM whose disk is what a machine image is like: some of it data that can be compressed, the rest holes. */
+/** A stopped VM with a disk like a machine image: partly compressible data, and otherwise holes. */
 import { createHash } from 'node:crypto'
 import { openSync, closeSync, writeSync, fsyncSync } from 'node:fs'
 import { mutate, settled } from '../lab/inside/controller.ts'
 import { guestRequest } from '../lab/inside/guest.ts'
 
 const MIB = 1024 * 1024
-/** The guest's root file system is before it. */
+/** The guest's root file system lies before this. */
 const DATA_AT_MIB = 128
 
 export const diskOf = (id: string): string => `/var/lib/vmhostd/pool/disks/${id}/disk.raw`
 
-/** Creates it, with so many MiB of data, of which zstd makes about a half. */
+/** Creates the VM, with so many MiB of data, which zstd compresses to about half. */
 export async function makeDataVm(id: string, sizeMib: number, dataMib: number): Promise<void> {
   await mutate('PUT', `/v1/vms/${id}`, { ...guestRequest({ power: 'stopped' }), disk: { size_mib: sizeMib } })
   await settled(id, 'stopped')
@@ -20,7 +20,7 @@ export async function makeDataVm(id: string, sizeMib: number, dataMib: number): 
   closeSync(disk)
 }
 
-/** The same bytes each time, no two MiB alike: in each KiB half of it repeats and half cannot be compressed. */
+/** Returns the same bytes each time, no two MiB equal: half of each KiB repeats and half cannot be compressed. */
 function dataOf(mib: number): Buffer {
   const noise = createHash('shake256', { outputLength: MIB / 2 })
     .update(`mib ${mib}`)

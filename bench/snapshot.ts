@@ -1,4 +1,7 @@
-/** snapshot: a disk to an object store, beside `zstd | curl` of the same bytes; what the guest, the daemon and a neighbour feel. */
+/**
+ * snapshot: a disk to an object store, beside `zstd | curl` of the same bytes; and the effect on the guest, the daemon
+ * and a neighbour.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -39,7 +42,7 @@ let storedMib = 0
 for (let run = 0; run <= RUNS; run += 1) {
   const one = await bySnapshot(run)
   const hand = await byZstdAndCurl(run)
-  // The first of each warms what later ones find warm.
+  // The first run of each warms caches for the later ones.
   if (run === 0) continue
   ours.push(one.mibps)
   peaks.push(one.peakMib)
@@ -58,13 +61,15 @@ tell()
 
 type Run = { readonly mibps: number; readonly peakMib: number; readonly storedMib: number }
 
-/** Image data a second, from the accepted request to the completed object; and the daemon's memory meanwhile. */
+/**
+ * Measures image data per second, from the accepted request to the completed object, and the daemon's memory meanwhile.
+ */
 async function bySnapshot(run: number): Promise<Run> {
   const key = `snapshot-${run}`
   const upload = await bucket.createUpload(key, PARTS)
   const pid = await mainPid('vmhostd')
   const idleMib = memoryMib(pid, 'VmRSS')
-  // From now on the peak is counted anew (proc(5), /proc/pid/clear_refs).
+  // This resets the peak (proc(5), /proc/pid/clear_refs).
   writeFileSync(`/proc/${pid}/clear_refs`, '5')
   const startedAt = performance.now()
   await startSnapshot(key, STILL, upload, { partSizeMib: PART_SIZE_MIB })
@@ -90,7 +95,7 @@ async function byZstdAndCurl(run: number, kindly: readonly string[] = []): Promi
   return mibps
 }
 
-/** How long a running guest stands still that has written what is not flushed yet. */
+/** Measures how long a running guest is paused that has written unflushed data. */
 async function measurePauses(): Promise<readonly Snapshot[]> {
   await makeSleeper(LIVE, { sleepAfterIdleSeconds: 0 })
   const taken: Snapshot[] = []
@@ -108,12 +113,14 @@ async function measurePauses(): Promise<readonly Snapshot[]> {
 
 type Echoes = { readonly calm: number[]; readonly disturbed: number[]; readonly byHand: number[] }
 
-/** The echo of a key on the console of another VM: before a snapshot, during one, and while the same is done by hand. */
+/**
+ * Measures the echo of a key on the console of another VM: before a snapshot, during one, and during the same by hand.
+ */
 async function measureNeighbour(): Promise<Echoes> {
   await mutate('PUT', `/v1/vms/${NEIGHBOUR}`, guestRequest({ power: 'paused' }))
   await settled(NEIGHBOUR, 'paused')
   const unit = `vmhost-${NEIGHBOUR}.service`
-  // The monitor there would read some of the keys, so it is held.
+  // The monitor there would read some of the keys, so it is stopped.
   await sh('systemctl', 'kill', '--signal=STOP', unit)
   const tty = await unitProperty(unit, 'TTYPath')
   const echo = spawn(process.execPath, [`${import.meta.dirname}/console-echo.ts`, tty], {
@@ -143,7 +150,7 @@ async function measureNeighbour(): Promise<Echoes> {
   return { calm: before, disturbed, byHand: hand }
 }
 
-/** A line of /proc/PID/status, MiB (proc_pid_status(5)). */
+/** Returns a line of /proc/PID/status, MiB (proc_pid_status(5)). */
 function memoryMib(pid: string, name: 'VmRSS' | 'VmHWM'): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   return Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024

@@ -17,11 +17,11 @@ const POOL = '/var/lib/vmhostd/pool'
 const FOLDER = `${POOL}/bench-wake`
 const SOCKET_FOLDER = '/run/bench-wake'
 const SETTLING_WAKES = 3
-/** As long as the daemon's guests are idle before they are saved. */
+/** The idle time of the daemon's guests before they are saved. */
 const IDLE_MS = 1000
 const never = new AbortController().signal
 
-/** A guest that has just booted has work of its own to go on with; after some sleeps it has none. It is asleep then. */
+/** Lets a guest finish its own work after boot, by a few sleeps. Leaves it asleep. */
 export async function settle({ id, ipv4 }: Sleeper): Promise<void> {
   for (let wakes = 0; wakes < SETTLING_WAKES; wakes += 1) {
     await asleep(id)
@@ -39,10 +39,10 @@ export type FloorSample = {
 }
 
 /**
- * The least that a wake can take: the monitor's own restore, with the client's first packet sent when the vCPUs run. The
- * guest is one that the daemon saved, and the command is the one by which the daemon restored it. After each restore it is
- * saved again, as the daemon saves: what is read is as fresh, and lies in the page cache in pieces as small, as what the daemon's
- * guests are restored from.
+ * Measures the least time that a wake can take: the monitor's own restore, with the client's first packet sent when the
+ * vCPUs run. It uses a guest that the daemon saved and the command by which the daemon restored it. After each restore
+ * it saves the guest again as the daemon does. So its file is as fresh, and as fragmented in the page cache, as those
+ * of the daemon's guests.
  */
 export class WakeFloor {
   readonly #argv: readonly string[]
@@ -69,7 +69,7 @@ export class WakeFloor {
     for (const [source, target] of copies) await sh('cp', '--reflink=auto', '--sparse=auto', source, target)
     await exchange(one.ipv4)
     const command = commandOf(await mainPid(`vmhost-${id}`))
-    // The tap, its route and its rule stay, and the daemon has nothing more to do with it.
+    // The tap, its route and its rule stay, and the daemon has nothing more to do with the VM.
     await setPower(id, 'stopped')
     await settled(id, 'stopped')
     return new WakeFloor(one, command, copies)
@@ -120,7 +120,7 @@ async function saveAgain(): Promise<void> {
   await monitor.execute('stop')
   await saveGuest(monitor, { path: `${FOLDER}/memory.next`, form: 'mapped' }, never)
   monitor.close()
-  // Or it would be written while the next one is measured.
+  // Otherwise the kernel would write it during the next measurement.
   await sh('sync', `${FOLDER}/memory.next`)
   renameSync(`${FOLDER}/memory.next`, `${FOLDER}/memory`)
 }

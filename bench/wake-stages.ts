@@ -16,7 +16,7 @@ type LogLine = {
   readonly message: string
 }
 
-/** Where the time of wakes went, by the daemon's log: medians in milliseconds, a line each, in order. */
+/** Returns how long the stages of wakes took, by the daemon's log: medians in milliseconds, one line each, in order. */
 export async function wakeStages(wakes: readonly SeenWake[], since: string): Promise<string[]> {
   const log = await sh('journalctl', '--unit=vmhostd', '--output=cat', '--since', since)
   const lines = log

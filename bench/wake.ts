@@ -14,17 +14,17 @@ import type { FloorSample } from './wake-floor.ts'
 import type { SeenWake } from './wake-stages.ts'
 import type { Sleeper } from '../lab/inside/sleepers.ts'
 
-/** So many that each sleeps for longer than a short sleep before its turn comes again (`limits.shortSleepMs`). */
+/** So many that each VM sleeps for longer than a short sleep before its turn comes again (`limits.shortSleepMs`). */
 const VMS = 12
 const WAKES = 100
 const RETRANSMITS = 20
-/** Ten first packets each. */
+/** Number of bursts, with ten first packets each. */
 const BURSTS = 100
 const SYN_AGAIN_MS = 1000
 /**
- * Before what is measured: the daemon looks again where a guest has just been saved or ended. No longer, so that the memory which
- * that guest had is what the next one gets: hosts that are VMs themselves give free memory back, and then take 3 ms for each
- * MiB that is touched first.
+ * Pause before each measurement, because the daemon looks again at a guest that has just been saved or ended. It is
+ * short, so that the next guest gets the memory of the previous one. A host that is itself a VM gives free memory back,
+ * and then takes 3 ms for each MiB that is touched first.
  */
 const QUIET_MS = 30
 
@@ -120,8 +120,8 @@ console.log(
 )
 
 /**
- * 1 where the first packet had to be sent again, which TCP does after a second (RFC 6298, 2.1). What follows it is sent again
- * sooner, where a guest whose memory is cold answers late: nothing is lost then.
+ * Returns 1 if the first packet had to be sent again, which TCP does after a second (RFC 6298, 2.1). Later packets may
+ * be sent again sooner, because a guest with cold memory answers late; they are not lost.
  */
 function firstIsLost(connectMs: number): number {
   return connectMs < SYN_AGAIN_MS ? 0 : 1
@@ -131,7 +131,7 @@ function wallClockMs(): number {
   return performance.timeOrigin + performance.now()
 }
 
-/** Until it has slept for long enough that its wake is no sign of flapping. */
+/** Waits until the VM has slept for so long that its wake does not count as flapping. */
 async function rested(one: Sleeper): Promise<void> {
   const { observed } = await asleep(one.id)
   const savedAt = Date.parse(observed.saved_state?.saved_at ?? '')
@@ -139,7 +139,7 @@ async function rested(one: Sleeper): Promise<void> {
   if (leftMs > 0) await delay(leftMs)
 }
 
-/** The same wake where the client's first packet is dropped on the way: a datagram wakes the guest instead. */
+/** Measures wakes when the client's first packet is dropped on the way: a datagram wakes the guest instead. */
 async function retransmitting(): Promise<number[]> {
   const samples: number[] = []
   await sh('nft', 'add table inet bench; add chain inet bench out { type filter hook output priority 0; }')
@@ -159,7 +159,7 @@ async function retransmitting(): Promise<number[]> {
   return samples
 }
 
-/** First packets of all kinds at once; each kind is the first of its burst in turn. */
+/** Sends first packets of all kinds at once; each kind is the first of its burst in turn. */
 async function bursts(): Promise<void> {
   const kinds: ((one: Sleeper) => Promise<number>)[] = [
     async ({ ipv4 }) => firstIsLost((await exchange(ipv4)).connectMs),
@@ -185,7 +185,7 @@ async function bursts(): Promise<void> {
   }
 }
 
-/** 1 where no answer came. */
+/** Returns 1 if no answer came. */
 async function answered(answer: Promise<number>): Promise<number> {
   try {
     await answer

@@ -1,4 +1,6 @@
-/* A thread that takes the frames out of a tap as a monitor does, and counts them. workerData: the tap, and where to count. */
+/*
+ * A thread that reads the frames from a tap as a monitor does, and counts them. workerData: the tap, and the counter.
+ */
 import { workerData } from 'node:worker_threads'
 import { library } from '../src/host/ffi/koffi.ts'
 import { attachTap } from '../test/host/attach-tap.ts'
@@ -9,5 +11,5 @@ const fd = attachTap(device)
 const frame = Buffer.alloc(2048)
 Atomics.store(count, 1, 1)
 Atomics.notify(count, 1)
-// Until the device is deleted.
+// This loop ends when the device is deleted.
 while (Number(read(fd, frame, frame.length)) > 0) Atomics.add(count, 0, 1)

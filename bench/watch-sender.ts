@@ -1,11 +1,11 @@
 import { koffi, errno, library } from '../src/host/ffi/koffi.ts'
 import { ErrnoError } from '../src/host/ffi/errno-error.ts'
 
-/** From the headers of the C library on Linux; the same on x86-64 and arm64. */
+/** Constants from the headers of the C library on Linux; the same on x86-64 and arm64. */
 const AF_INET = 2
 const SOCK_DGRAM = 2
 const PAYLOAD_BYTES = 18
-/** Of one call; UIO_MAXIOV is 1024. */
+/** Datagrams per call; UIO_MAXIOV is 1024. */
 const BATCH = 512
 
 const IOVEC = koffi.struct({ base: 'void *', bytes: 'size_t' })
@@ -46,7 +46,7 @@ export class FastSender {
     koffi.encode(this.#messages, koffi.array(MESSAGE, BATCH), Array.from({ length: BATCH }, message))
   }
 
-  /** Answers how many were taken by the kernel within so many milliseconds. */
+  /** Returns how many datagrams the kernel took within so many milliseconds. */
   sendFor(ms: number): number {
     const until = performance.now() + ms
     let sent = 0

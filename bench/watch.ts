@@ -1,4 +1,4 @@
-/** watch: what the program on a tap costs each packet, and what the daemon costs where 500 VMs sleep. */
+/** watch: what the program on a tap costs each packet, and what the daemon costs while 500 VMs sleep. */
 import { closeSync, readFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import { closeController } from '../lab/inside/controller.ts'
@@ -86,7 +86,10 @@ async function packets(): Promise<Measurement> {
   }
 }
 
-/** Nanoseconds that a run of the program takes by the kernel's own count, which it keeps while somebody asks for it. */
+/**
+ * Returns the nanoseconds of one run of the program, by the kernel's own count. The kernel counts while a process has
+ * requested it.
+ */
 async function costOf(round: () => number): Promise<number> {
   const asked = Number(library('libbpf.so.1').func('int bpf_enable_stats(int type)')(0))
   if (asked < 0) throw new Error('the kernel does not count the time of programs')
@@ -97,7 +100,7 @@ async function costOf(round: () => number): Promise<number> {
   return (busiest?.run_time_ns ?? NaN) / (busiest?.run_cnt ?? NaN)
 }
 
-/** The daemon's processor time where nothing happens, with so many VMs asleep, and with as many that are stopped. */
+/** Measures the daemon's processor time while nothing happens, with so many VMs asleep, and with as many stopped. */
 async function asleepCpu(): Promise<Measurement> {
   const { ids, stoppedPercent } = await placeAsleep('bench-asleep', ASLEEP, CPU_SECONDS)
   const ours = await cpuPercent(await mainPid('vmhostd'), CPU_SECONDS)

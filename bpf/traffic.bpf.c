@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * On what leaves the host by a VM's tap: counts traffic to the guest, and while the guest sleeps holds it.
+ * Runs on packets that leave the host by a VM's tap: counts traffic to the guest, and holds it while the guest sleeps.
  *
- * It runs in the kernel, with or without the daemon: its maps are pinned. src/host/ebpf/traffic-maps.ts has the same
- * layouts; where one changes, or the size of a map, the directory they are pinned in gets a new name (LAYOUT).
+ * The program runs in the kernel even while the daemon is down, because its maps are pinned.
+ * src/host/ebpf/traffic-maps.ts has the same layouts. If a layout or the size of a map changes, the directory of the
+ * pinned maps must get a new name (LAYOUT).
  *
- * Kernel 6.1 and later. Nothing but what the kernel promises to programs is used (linux/bpf.h), so there is nothing to
- * relocate: one object for all kernels. No helper here wants a GPL-compatible licence.
+ * Needs Linux 6.1 or later. It uses only the stable interface for programs (linux/bpf.h), so nothing has to be
+ * relocated: one object works on all kernels. It uses no helper that requires a GPL-compatible licence.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -16,34 +17,34 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-/* Devices that may be watched at a time. Entries take memory only where they are. */
+/* Devices that may be watched at a time. Only existing entries take memory. */
 #define GUESTS_MAX 65536
-/* As limits.ignoredSourcesMax and limits.ignoredPortsMax. */
+/* Same values as limits.ignoredSourcesMax and limits.ignoredPortsMax. */
 #define IGNORED_SOURCES_MAX 1024
 #define IGNORED_PORTS_MAX 64
-/* A default; the loader sets limits.trafficEventsBytes. */
+/* Default size; the loader sets limits.trafficEventsBytes. */
 #define EVENTS_BYTES (4 * 1024 * 1024)
-/* Further headers between IPv6's own and what it carries; more are nobody's honest packet (RFC 8504, 5.3). */
+/* Bound on extension headers of IPv6; an honest packet does not have more (RFC 8504, 5.3). */
 #define IPV6_EXTENSIONS_MAX 6
 
 enum mode { FLOWING = 0, HELD = 1 };
 
-/* Key: device index. Written by the daemon alone. */
+/* Key: device index. Only the daemon writes this. */
 struct guest {
 	__u32 user_id;
 	__u32 mode;
 };
 
-/* Key: device index. Made anew by the daemon before it sets HELD, and written here alone from then on. */
+/* Key: device index. The daemon creates the entry before it sets HELD; from then on only this program writes it. */
 struct held {
-	/* When the first packet that counts came (CLOCK_MONOTONIC); 0: none yet. */
+	/* Time of the first packet that counts (CLOCK_MONOTONIC); 0: none yet. */
 	__u64 wanted_ns;
 	__u64 frames;
 	__u64 bytes;
 	__u64 dropped_frames;
 };
 
-/* Key: device index. Written by the daemon alone: what it has taken over from the ring buffer. */
+/* Key: device index. Only the daemon writes this: the frames that it has taken from the ring buffer. */
 struct taken {
 	__u64 frames;
 	__u64 bytes;
@@ -61,7 +62,7 @@ struct event {
 	__u32 user_id;
 	__u32 ifindex;
 	__u64 at_ns;
-	/* Of the frame that follows; 0: it was dropped, and the guest is wanted. */
+	/* Length of the frame that follows. 0: the frame was dropped, but the guest must wake. */
 	__u32 length;
 	__u32 gso_size;
 	__u32 flags;
@@ -76,10 +77,10 @@ struct event {
 struct settings {
 	__u32 held_frames_max;
 	__u32 held_bytes_max;
-	/* Packets whose mark under the mask is this do not count; a mask of 0: no packet. */
+	/* Packets with this mark under the mask do not count. A mask of 0 matches no packet. */
 	__u32 ignored_mark;
 	__u32 ignored_mark_mask;
-	/* Which of the maps of what is ignored have entries. */
+	/* Bits of the maps of ignored sources and ports that have entries. */
 	__u32 has;
 	__u32 unused;
 };
@@ -97,7 +98,7 @@ struct ipv6_source {
 struct port {
 	__u8 protocol;
 	__u8 unused;
-	/* Destination, as on the wire. */
+	/* Destination port in network byte order. */
 	__be16 port;
 };
 
@@ -125,7 +126,10 @@ PINNED_HASH(guests, struct guest);
 PINNED_HASH(held, struct held);
 PINNED_HASH(taken, struct taken);
 PINNED_HASH(activity_by_user_id, struct activity);
-/* When the guest's idle clock was started anew. Written and read by the daemon alone; here it outlives it. */
+/*
+ * Time at which the guest's idle clock was restarted. Only the daemon uses it; here it survives a restart of the
+ * daemon.
+ */
 PINNED_HASH(restarted_by_user_id, __u64);
 PINNED_TRIE(ignored_ipv4, struct ipv4_source);
 PINNED_TRIE(ignored_ipv6, struct ipv6_source);
@@ -153,9 +157,9 @@ struct {
 } traffic_events SEC(".maps");
 
 enum kind {
-	/* Not unicast IP: neighbours ask for each other, and the like. */
+	/* Not unicast IP: neighbour discovery and the like. */
 	OTHER,
-	/* Unicast IP that says nothing of anybody wanting the guest. */
+	/* Unicast IP that needs no guest. */
 	QUIET,
 	COUNTS,
 };
@@ -173,7 +177,7 @@ static __always_inline enum kind judge_port(struct __sk_buff *skb, __u32 at, __u
 	return bpf_map_lookup_elem(&ignored_ports, &key) ? QUIET : COUNTS;
 }
 
-/* What IP carries, at an offset. What is not known here counts. */
+/* Judges the payload of an IP packet, which begins at an offset. An unknown payload counts. */
 static __always_inline enum kind judge_payload(struct __sk_buff *skb, __u32 at, __u8 protocol,
 					       const struct settings *set)
 {
@@ -183,7 +187,7 @@ static __always_inline enum kind judge_payload(struct __sk_buff *skb, __u32 at, 
 	case IPPROTO_TCP:
 		if (bpf_skb_load_bytes(skb, at + 13, &byte, 1))
 			return QUIET;
-		/* RST: the answer to something that is over. */
+		/* RST: the answer to a connection that is over. */
 		if (byte & 0x04)
 			return QUIET;
 		return judge_port(skb, at, protocol, set);
@@ -223,7 +227,7 @@ static __always_inline enum kind judge_ipv4(struct __sk_buff *skb, const struct 
 		if (bpf_map_lookup_elem(&ignored_ipv4, &key))
 			return QUIET;
 	}
-	/* Only the first fragment has what IP carries at its start. */
+	/* Only the first fragment has the beginning of the payload. */
 	if ((header[6] & 0x1f) || header[7])
 		return COUNTS;
 	return judge_payload(skb, ETH_HLEN + (header[0] & 0x0f) * 4, header[9], set);
@@ -316,12 +320,13 @@ static __always_inline void describe(struct event *event, struct __sk_buff *skb,
 }
 
 /*
- * The kernel reserves constant sizes only: the smallest of a few that the frame fits in. 1: it is in the ring buffer. The
- * compiler, which knows the length from before, must not leave out a check that the verifier of Linux 6.1 needs: it has
- * forgotten by then.
+ * The kernel reserves only constant sizes, so this uses the smallest of a few sizes that the frame fits in. Returns 1
+ * if the frame is in the ring buffer. The compiler knows the length from an earlier check. It must not leave out the
+ * check here: the verifier of Linux 6.1 has lost that bound by now.
  *
- * The daemon is told of each: it leaves records in the ring buffer while they wait, and by itself the kernel tells only one
- * that has read all before. So too of one that is given up: until then those behind it could not be read.
+ * Every submit and discard forces a wake-up of the daemon. Without that, the kernel wakes only a reader that has read
+ * all earlier records, but the daemon leaves records in the ring buffer while they wait. A discard also needs it: until
+ * the daemon skips it, it cannot read the records behind it.
  */
 #define COPY(SIZE)                                                                                    \
 	static __always_inline int copy_##SIZE(struct __sk_buff *skb, const struct guest *guest,       \
@@ -346,7 +351,7 @@ static __always_inline void describe(struct event *event, struct __sk_buff *skb,
 COPY(256)
 COPY(2048)
 COPY(16384)
-/* The longest IP packet there is, and its Ethernet header. */
+/* The longest IP packet with its Ethernet header. */
 COPY(65568)
 
 static __always_inline int copy(struct __sk_buff *skb, const struct guest *guest, __u64 now, enum kind kind)
@@ -362,7 +367,10 @@ static __always_inline int copy(struct __sk_buff *skb, const struct guest *guest
 	return 0;
 }
 
-/* Within the bounds? Then it is counted. CPUs do this at the same time: each adds before it looks. */
+/*
+ * Counts the frame and returns whether it is within the bounds. CPUs do this at the same time, so each adds before it
+ * compares.
+ */
 static __always_inline int reserve(struct held *sum, const struct taken *gone, __u32 length, const struct settings *set)
 {
 	__u64 frames = __sync_fetch_and_add(&sum->frames, 1) + 1;
@@ -378,7 +386,7 @@ static __always_inline void drop(struct held *sum, __u32 length)
 	__sync_fetch_and_add(&sum->dropped_frames, 1);
 }
 
-/* The guest is wanted by a frame that could not be held: an event without it. */
+/* Sends an event without a frame: the guest must wake for a frame that could not be held. */
 static __always_inline void tell(struct __sk_buff *skb, const struct guest *guest, __u64 now)
 {
 	struct event *event = bpf_ringbuf_reserve(&traffic_events, sizeof(*event), 0);
@@ -403,7 +411,7 @@ static __always_inline int hold(struct __sk_buff *skb, const struct guest *guest
 		first = __sync_val_compare_and_swap(&sum->wanted_ns, 0, now) == 0;
 	else if (!sum->wanted_ns)
 		return TC_ACT_SHOT;
-	/* To the sender it is on its way: a drop would be told to its socket. */
+	/* Hide the frame from the sender as if it were on its way: the sender's socket would report a drop. */
 	if (reserve(sum, gone, length, set) && copy(skb, guest, now, kind))
 		return TC_ACT_STOLEN;
 	drop(sum, length);
@@ -412,7 +420,7 @@ static __always_inline int hold(struct __sk_buff *skb, const struct guest *guest
 	return TC_ACT_SHOT;
 }
 
-/* Attached as a classifier that is an action too. TC_ACT_UNSPEC: whatever others do with the frame. */
+/* Attached as a classifier in direct-action mode. TC_ACT_UNSPEC leaves the frame to other programs. */
 SEC("tc")
 int traffic(struct __sk_buff *skb)
 {

@@ -18,7 +18,10 @@ export function mountPoint(folder: string): string {
   return path.join(folder, 'root')
 }
 
-/** Puts a throw-away writable layer over cached trees (the uppermost first), so that labs never dirty them or each other. */
+/**
+ * Mounts a writable throw-away layer over cached trees (the uppermost first), so that labs never change them or each
+ * other.
+ */
 export async function mountRoot(cachedTrees: readonly string[], folder: string): Promise<void> {
   const [upper, work, target] = ['upper', 'work', 'root'].map((name) => path.join(folder, name))
   for (const place of [upper, work, target]) mkdirSync(place ?? '', { recursive: true })
@@ -26,7 +29,7 @@ export async function mountRoot(cachedTrees: readonly string[], folder: string):
   await runChecked(['mount', '-t', 'overlay', '-o', layers, 'vmhostd-lab', target ?? ''])
 }
 
-/** Boots a lab and returns its state once its systemd says that everything runs. */
+/** Boots a lab and returns its state once its systemd reports that everything runs. */
 export async function boot(state: LabState, guestFolder: string): Promise<LabState> {
   const container = startContainer(state, guestFolder)
   writeState({ ...state, container })
@@ -41,7 +44,7 @@ function containerArguments(state: LabState, guestFolder: string): string[] {
   const argv = [
     ...['systemd-nspawn', '--quiet', '--boot', '--settings=no', '--register=no'],
     ...[`--directory=${mountPoint(state.folder)}`, `--machine=${state.name}`, `--hostname=${state.name}`],
-    // Nothing but loopback: test packets have nowhere to go but the lab's own taps.
+    // No network but loopback: test packets can reach only the lab's own taps.
     '--private-network',
     ...['--link-journal=no', '--resolv-conf=off', '--timezone=off', '--console=read-only'],
     ...['--capability=all', '--system-call-filter=bpf perf_event_open pidfd_getfd'],
@@ -53,7 +56,7 @@ function containerArguments(state: LabState, guestFolder: string): string[] {
   return [...argv, '--property=DeviceAllow=block-loop rwm', '--property=DeviceAllow=/dev/loop-control rw']
 }
 
-/** Starts systemd-nspawn in cgroups of its own, detached, so that the lab outlives the command that made it. */
+/** Starts systemd-nspawn in cgroups of its own, detached, so that the lab survives the command that made it. */
 function startContainer(state: LabState, guestFolder: string): ProcessRef {
   // systemd-nspawn keeps its lock files there and expects the folder, which only systemd makes.
   mkdirSync('/run/systemd', { recursive: true })
@@ -74,12 +77,12 @@ function startContainer(state: LabState, guestFolder: string): ProcessRef {
   return container
 }
 
-/** The container's output: the boot messages of the lab's systemd. */
+/** Returns the path of the container's output: the boot messages of the lab's systemd. */
 export function logFile(folder: string): string {
   return path.join(folder, 'nspawn.log')
 }
 
-/** PID 1 of the lab: the child of systemd-nspawn whose innermost process id is 1. */
+/** Finds PID 1 of the lab: the child of systemd-nspawn whose innermost process id is 1. */
 async function findLeader(container: ProcessRef, folder: string): Promise<ProcessRef> {
   const deadline = performance.now() + LEADER_BOUND_MS
   while (performance.now() < deadline) {

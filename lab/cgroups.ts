@@ -1,16 +1,16 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
 import path from 'node:path'
 
-/** Whether systemd runs this machine (sd_booted(3)). */
+/** Returns whether systemd runs this machine (sd_booted(3)). */
 export function isSystemdHost(): boolean {
   return existsSync('/run/systemd/system')
 }
 
 /**
- * A cgroup of its own for a lab, in cgroup v2 and in systemd's own v1 hierarchy where a machine has that.
+ * Makes a cgroup for a lab, in cgroup v2 and in systemd's own v1 hierarchy if the machine has that.
  *
- * Where systemd runs the machine it gives each container a scope. Elsewhere systemd-nspawn makes the cgroup
- * `payload` below the caller's own, so two labs would share one tree and kill each other's services.
+ * If systemd runs the machine, it gives each container a scope. Otherwise systemd-nspawn makes the cgroup `payload`
+ * below the caller's own, so two labs would share one tree and kill each other's services.
  */
 export function makeCgroups(name: string): string[] {
   if (isSystemdHost()) return []
@@ -35,7 +35,7 @@ function cgroupRoots(): string[] {
     .map(([, target = '']) => target)
 }
 
-/** A cgroup is removed with rmdir, children first; its files are no files to be deleted. */
+/** Removes a cgroup with rmdir, children first; its files cannot be deleted. */
 function removeTree(folder: string): void {
   if (!existsSync(folder)) return
   for (const entry of readdirSync(folder, { withFileTypes: true })) {

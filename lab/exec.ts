@@ -2,7 +2,7 @@ import { run, runAttached } from '../tools/process.ts'
 import type { AttachOptions, RunOptions, RunResult } from '../tools/process.ts'
 import type { LabState } from './state.ts'
 
-/** Where the node that runs this stands inside every lab, through the checkout's bind mount. */
+/** Path of the node that runs this, inside every lab, through the checkout's bind mount. */
 export const LAB_NODE = `/src/node_modules/node-linux-${process.arch}/bin/node`
 
 const ENVIRONMENT = {
@@ -18,7 +18,7 @@ function enter(state: LabState, argv: readonly string[], env: NodeJS.ProcessEnv)
   return ['nsenter', '-t', String(state.leader.pid), ...namespaces, '--', 'env', '-i', ...pairs, ...argv]
 }
 
-/** Runs a command as root inside a lab, with a clean environment, and returns what it said. */
+/** Runs a command as root inside a lab, with a clean environment, and returns its output. */
 export function execIn(
   state: LabState,
   argv: readonly string[],
@@ -27,13 +27,13 @@ export function execIn(
   return run(enter(state, argv, options.env ?? {}), { ...options, env: process.env })
 }
 
-/** The command that runs a program of this machine in a lab's network: no packet of it leaves the lab. */
+/** Returns the command that runs a program of this machine in a lab's network: none of its packets leave the lab. */
 export function besideLab(state: LabState, argv: readonly string[]): string[] {
   if (state.leader === undefined) throw new Error(`the lab ${state.name} has no init yet`)
   return ['nsenter', '-t', String(state.leader.pid), '-n', '--', ...argv]
 }
 
-/** What names the lab to a test that runs beside one. */
+/** Environment variable with the name of the lab, for a test that runs beside one. */
 export const LAB_IN_ENVIRONMENT = 'VMHOSTD_LAB'
 
 /** Runs a command inside a lab on our own terminal, for a person to work with. */

@@ -32,17 +32,17 @@ const INPUTS = ['guest.ts', 'cpio.ts', 'modules.ts', 'ssh-server.ts', 'guest'].m
 )
 
 /**
- * What a guest needs that Debian's cloud kernel keeps in modules: its disks, its network, random numbers from the host, a
- * way to give memory back that it does not use, and NoCloud disks.
+ * Modules of Debian's cloud kernel that a guest needs: its disks, its network, random numbers from the host, a balloon
+ * that returns unused memory, and NoCloud disks.
  */
 const BOOT_MODULES = ['virtio_blk', 'virtio_net', 'virtio_rng', 'virtio_balloon']
 const SEED_MODULES = ['isofs', 'nls_utf8']
 
 const DISK_MIB = 64
-// Fixed, so that the same inputs make the same disk and with it the same digest.
+// Fixed, so that equal inputs make an equal disk with an equal digest.
 const DISK_UUID = 'a1b2c3d4-0000-4000-8000-0000000d3300'
 
-/** The folder with the demo guest's images, built first if the cache does not have them. */
+/** Returns the folder with the demo guest's images; builds them first if the cache does not have them. */
 export async function ensureGuest(cached: CachedRoot): Promise<string> {
   const folder = path.join(cachePath('guests'), hashInputs(INPUTS, [cached.key]))
   if (!existsSync(folder)) {
@@ -57,7 +57,7 @@ export async function ensureGuest(cached: CachedRoot): Promise<string> {
 
 async function build(cached: CachedRoot, building: string): Promise<void> {
   copyFileSync(findKernel(cached.kernel), path.join(building, 'vmlinuz'))
-  // Ubuntu keeps kernels from other users; whoever runs a virtual machine has to read this one.
+  // Ubuntu makes kernels unreadable for other users, but the user of a virtual machine has to read this one.
   chmodSync(path.join(building, 'vmlinuz'), 0o644)
   const tree = await demoTree(cached.root)
   const collect = (names: string[]) => collectModules(cached.kernel, names, unxzIn(cached.root))
@@ -73,7 +73,7 @@ async function build(cached: CachedRoot, building: string): Promise<void> {
     file('init', readFileSync(path.join(SOURCES, 'init')), 0o755),
   ]
   writeFileSync(path.join(building, 'initrd.cpio.gz'), gzipSync(renderCpio(initrd), { level: 9 }))
-  // On the disk alone: the kernel unpacks the initrd before anything else, and a host key needs a place to stay.
+  // SSH is only on the disk: the kernel unpacks the initrd before anything else, and a host key needs a place to stay.
   await writeDisk(
     cached.root,
     [...tree, ...(await sshServer(cached.root))],
@@ -97,7 +97,7 @@ const file = (name: string, content: Buffer, mode = 0o644): CpioEntry => ({
   content,
 })
 
-/** What the initrd and the disk share: busybox under all its names, the demo's init and its page. */
+/** Returns the common part of initrd and disk: busybox under all its names, the demo's init and its page. */
 async function demoTree(root: string): Promise<CpioEntry[]> {
   const folders = [
     'bin',
@@ -133,7 +133,7 @@ async function demoTree(root: string): Promise<CpioEntry[]> {
   ]
 }
 
-/** The tools of the lab's root unpack and format, so that this machine needs none of them. */
+/** Uses the tools of the lab's root to unpack and format, so that this machine does not need them. */
 function unxzIn(root: string) {
   return async (packed: Buffer): Promise<Buffer> => {
     const chunks: Buffer[] = []

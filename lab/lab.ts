@@ -1,6 +1,6 @@
 /*
- * The lab: a real host to run the daemon on, booted in a container on this machine. It has its own systemd as PID 1,
- * its own network, journal and users, a pool that can reflink, and QEMU. Everything in it is thrown away with it.
+ * The lab: a real host for the daemon, booted in a container on this machine. It has its own systemd as PID 1, its own
+ * network, journal and users, a pool that can reflink, and QEMU. Everything in it is thrown away with it.
  */
 import { mkdirSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -23,18 +23,18 @@ export { attachTo, besideLab, LAB_IN_ENVIRONMENT, LAB_NODE } from './exec.ts'
 export { LAB_POOL } from './pool.ts'
 export type { LabState } from './state.ts'
 
-/** Where the demo guest's vmlinuz, initrd.cpio.gz and rootfs.raw are inside a lab. */
+/** Folder of the demo guest's vmlinuz, initrd.cpio.gz and rootfs.raw inside a lab. */
 export const LAB_GUEST = '/srv/guest'
 
 const END_BOUND_MS = 5000
 const LOOK_EVERY_MS = 20
 
-/** Packages of the lab's distribution that a lab has besides those of every lab. */
+/** Packages of the lab's distribution beyond those of every lab. */
 export type LabExtras = { readonly packages?: readonly string[] }
 
 /**
- * Boots a lab, or answers the one that already runs under that name. Several labs may run at once.
- * What it stands on (root, guest images, further packages) is built first where the cache does not have it.
+ * Boots a lab, or returns the one that already runs under that name. Several labs may run at once. Builds first what
+ * the cache does not have: root, guest images, further packages.
  */
 export async function labUp(name = 'main', { packages = [] }: LabExtras = {}): Promise<LabState> {
   if (process.getuid?.() !== 0)
@@ -65,18 +65,18 @@ export async function labUp(name = 'main', { packages = [] }: LabExtras = {}): P
   })
 }
 
-/** A running lab by name; undefined when there is none. */
+/** Returns a running lab by name; undefined if there is none. */
 export function findLab(name = 'main'): LabState | undefined {
   const state = readState(name)
   return state !== undefined && isAlive(state.leader) ? state : undefined
 }
 
-/** Every lab that has left something on this machine, with whether it runs. */
+/** Returns every lab that has left something on this machine, with whether it runs. */
 export function listLabs(): { name: string; state: LabState | undefined; running: boolean }[] {
   return labNames().map((name) => ({ name, state: readState(name), running: findLab(name) !== undefined }))
 }
 
-/** Runs a command as root inside a lab. `env` is all it sees of ours; a bad exit status does not throw. */
+/** Runs a command as root inside a lab. It sees only `env` of our environment. A bad exit status does not throw. */
 export function labExec(
   lab: LabState,
   argv: readonly string[],

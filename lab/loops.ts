@@ -3,7 +3,7 @@ import { run } from '../tools/process.ts'
 import { isAlive } from './state.ts'
 import type { LabState } from './state.ts'
 
-/** How many loop device nodes a lab gets: every lab of a machine draws from the same numbers. */
+/** Number of loop device nodes in a lab; all labs of a machine draw from the same numbers. */
 export const LOOP_NODES = 64
 
 /** One mount of /proc/PID/mountinfo (proc_pid_mountinfo(5)): its device as `major:minor`, and where it is. */
@@ -25,14 +25,14 @@ function mountsOf(process: number | 'self'): Mount[] {
   })
 }
 
-/** Whether something is mounted at this very path on this machine. */
+/** Returns whether something is mounted at exactly this path on this machine. */
 export function isMounted(target: string): boolean {
   return mountsOf('self').some((mount) => mount.target === target)
 }
 
 /**
- * The file systems that are a lab's alone: its root, and what is mounted only inside of it. Ask before the lab ends;
- * {@link freeLoops} needs the answer afterwards.
+ * Returns the file systems that only this lab has: its root, and those mounted only inside it. Call it before the lab
+ * ends; {@link freeLoops} needs the result afterwards.
  */
 export function ownDevices(state: LabState, root: string): Set<string> {
   const here = mountsOf('self').filter((mount) => mount.device !== '')
@@ -44,7 +44,7 @@ export function ownDevices(state: LabState, root: string): Set<string> {
 
 /**
  * Detaches the loop devices whose files lie on these file systems, and those on top of them. Loop devices belong to the
- * whole machine, so those of a lab that has ended stay where a test made one without ever mounting it.
+ * whole machine. If a test made one without ever mounting it, it stays after its lab has ended.
  */
 export async function freeLoops(devices: ReadonlySet<string>): Promise<void> {
   const columns = 'NAME,MAJ:MIN,BACK-MAJ:MIN'
@@ -65,7 +65,9 @@ interface Loop {
   readonly backing: string
 }
 
-/** The loop devices on these file systems, then those whose files are on file systems of the former, and so on. */
+/**
+ * Returns the loop devices on these file systems, then those whose files are on file systems of the former, and so on.
+ */
 function stackedOn(devices: ReadonlySet<string>, loops: readonly Loop[]): Loop[] {
   const direct = loops.filter(({ backing }) => devices.has(backing))
   if (direct.length === 0) return []

@@ -2,18 +2,18 @@ import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { zstdDecompressSync } from 'node:zlib'
 
-/** A kernel module as the guest's initrd carries it: uncompressed, since busybox's insmod reads nothing else. */
+/** A kernel module as the guest's initrd has it: uncompressed, because busybox's insmod reads nothing else. */
 export interface KernelModule {
   readonly name: string
   readonly content: Buffer
 }
 
-/** Turns `.xz` into what it holds; Node has no xz of its own. */
+/** Decompresses `.xz`; Node has no xz of its own. */
 export type Unxz = (packed: Buffer) => Promise<Buffer>
 
 /**
- * Finds kernel modules by name below an unpacked kernel package and answers them with all they depend on, in the
- * order in which they must be loaded. A name that is built into the kernel is no module and is left out.
+ * Finds kernel modules by name below an unpacked kernel package. Returns them with all their dependencies, in load
+ * order. Leaves out a name that is built into the kernel.
  */
 export async function collectModules(
   kernel: string,
@@ -49,7 +49,7 @@ async function unpack(file: string, unxz: Unxz): Promise<Buffer> {
   return file.endsWith('.zst') ? zstdDecompressSync(content) : content
 }
 
-/** A module names what it needs in its `.modinfo` section, as `depends=a,b` between zero bytes. */
+/** Reads the dependencies of a module from its `.modinfo` section, as `depends=a,b` between zero bytes. */
 function dependencies(content: Buffer): string[] {
   const key = Buffer.from('\0depends=')
   const at = content.indexOf(key)

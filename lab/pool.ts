@@ -2,28 +2,29 @@ import { LOOP_NODES } from './loops.ts'
 import { execIn } from './exec.ts'
 import type { LabState } from './state.ts'
 
-/** Size of the lab's pool; its file is sparse, so it costs what is written to it. */
+/** Size of the lab's pool; its file is sparse, so it takes only the space of its content. */
 const POOL_SIZE = '16G'
 const POOL_FILE = '/var/lib/lab/pool.xfs'
 
-/** Where the daemon's pool is mounted inside a lab: a real copy-on-write file system. */
+/** Mount point of the daemon's pool inside a lab: a real copy-on-write file system. */
 export const LAB_POOL = '/var/lib/vmhostd/pool'
 
-/** Readies a booted lab: loop devices, a pool that can reflink, forwarding (inside the lab's network alone). */
+/** Prepares a booted lab: loop devices, a pool that can reflink, and forwarding (only inside the lab's network). */
 export async function furnish(state: LabState): Promise<void> {
   const script = [
     'set -e',
     '[ -e /dev/loop-control ] || mknod /dev/loop-control c 10 237',
     `for n in $(seq 0 ${LOOP_NODES - 1}); do [ -e /dev/loop$n ] || mknod -m 660 /dev/loop$n b 7 $n; done`,
-    // As udev has it on a host (50-udev-default.rules): monitors open it as users of their own.
+    // The mode that udev sets on a host (50-udev-default.rules): monitors open the device as separate users.
     'chmod 666 /dev/net/tun',
     `mkdir -p ${POOL_FILE.replace(/\/[^/]*$/, '')} ${LAB_POOL}`,
     `truncate -s ${POOL_SIZE} ${POOL_FILE}`,
     `mkfs.xfs -q -m reflink=1 ${POOL_FILE}`,
-    // Past the page cache of this machine: else each flush of one file would write out all that was written to any, as no disk does.
+    // Bypass the page cache of this machine. Otherwise each flush of one file would write out all files, as no disk
+    // does.
     `device=$(losetup --find --show --direct-io=on ${POOL_FILE})`,
     `mount "$device" ${LAB_POOL}`,
-    // It goes with the last mount.
+    // The device is freed with the last mount.
     'losetup --detach "$device"',
     'for f in /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding; do echo 1 >$f; done',
   ]

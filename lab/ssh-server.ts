@@ -3,10 +3,13 @@ import path from 'node:path'
 import { runChecked } from '../tools/process.ts'
 import type { CpioEntry } from './cpio.ts'
 
-/** Where the guest's init looks for the server, and where the server and what makes its host key are in the lab's root. */
+/**
+ * Paths in the guest, as its init expects them, of the server and its key generator, with their paths in the lab's
+ * root.
+ */
 const PROGRAMS = { 'sbin/dropbear': '/usr/sbin/dropbear', 'bin/dropbearkey': '/usr/bin/dropbearkey' }
 
-/** The demo guest's SSH server: Debian's Dropbear with the libraries it is linked with, and the folders of its users. */
+/** Returns the demo guest's SSH server: Debian's Dropbear with its shared libraries, and the folders of its users. */
 export async function sshServer(root: string): Promise<CpioEntry[]> {
   const libraries = await librariesOf(Object.values(PROGRAMS), root)
   const files = [...Object.entries(PROGRAMS), ...libraries.map((name) => [name.slice(1), name] as const)]
@@ -22,7 +25,7 @@ export async function sshServer(root: string): Promise<CpioEntry[]> {
   ]
 }
 
-/** Paths that ldd(1) prints: `name => /path (0x…)`, and the loader, which has no name. */
+/** Returns the paths that ldd(1) prints: `name => /path (0x…)`, and the loader, which has no name. */
 async function librariesOf(programs: readonly string[], root: string): Promise<string[]> {
   const printed = await runChecked(['chroot', root, 'ldd', ...programs])
   const found = [...printed.matchAll(/(?<=\s)(\/\S+) \(0x/g)].map((match) => String(match[1]))
@@ -31,7 +34,7 @@ async function librariesOf(programs: readonly string[], root: string): Promise<s
   return [...new Set(found)]
 }
 
-/** The folders above a file, outermost first. */
+/** Returns the folders above a file, outermost first. */
 function foldersOf(file: string): string[] {
   const parts = file.split('/').slice(0, -1)
   return parts.map((_, index) => parts.slice(0, index + 1).join('/'))

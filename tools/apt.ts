@@ -10,7 +10,7 @@ export interface Need {
   readonly why: string
 }
 
-/** Of the tests alone; the probe is the browser itself, without the wrapper that reads the machine's own flags. */
+/** For tests only; the probe is the browser itself, without the wrapper that reads the machine's own flags. */
 export const CHROMIUM: Need = {
   name: 'chromium',
   probe: '/usr/lib/chromium/chromium',
@@ -20,7 +20,7 @@ export const CHROMIUM: Need = {
 const APT = ['apt-get', '-y', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']
 const LISTS = '/var/lib/apt/lists'
 
-/** Installs what is missing, and says what and why. */
+/** Installs missing packages, and says which and why. */
 export async function ensurePackages(needs: readonly Need[]): Promise<void> {
   const missing = needs.filter((need) => !existsSync(need.probe))
   if (missing.length === 0) return
@@ -50,11 +50,11 @@ async function install(names: readonly string[], log: StepLog): Promise<void> {
   await installing()
 }
 
-/** The mirror this machine gets its own distribution from, as apt knows it. */
+/** Returns the mirror of this machine's own distribution, as apt knows it. */
 export async function distributionMirror(origin: 'Debian' | 'Ubuntu'): Promise<string> {
   const known = await knownMirror(origin)
   if (known !== undefined) return known
-  // Without package lists (container images come like that) apt does not know who runs its archives.
+  // Without package lists (container images come like that) apt does not know the origin of its archives.
   await step('fetch package lists', (log) => log.run([...APT, 'update']))
   const found = await knownMirror(origin)
   if (found === undefined) throw new Error(`apt on this machine is set up without a ${origin} archive`)

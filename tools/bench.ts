@@ -12,7 +12,7 @@ import type { Measurement } from '../bench/measurement.ts'
 const LAB = 'bench'
 const BENCH_BOUND_MS = 15 * 60_000
 
-/** A benchmark is a file of bench/ that says in its first line what it measures. */
+/** Names of benchmarks: each is a file of bench/ whose first line says what it measures. */
 const NAMES = [
   'boot',
   'action',
@@ -30,7 +30,10 @@ const NAMES = [
 ] as const
 type Name = (typeof NAMES)[number]
 
-/** What a benchmark compares with is in the lab of that one alone, where no other is disturbed by it. */
+/**
+ * Packages of a benchmark's reference. They are only in the lab of that benchmark, so that they do not disturb the
+ * others.
+ */
 const PACKAGES: Partial<Record<Name, readonly string[]>> = { peers: ['libvirt-daemon-system'] }
 
 const HELP = `./dev bench [NAME…] [--json FILE]
@@ -64,7 +67,7 @@ export async function main(args: readonly string[]): Promise<number> {
   return 0
 }
 
-/** Runs benchmarks in a lab of their own, with further packages in it where they need them. */
+/** Runs benchmarks in a separate lab, with further packages if they need them. */
 async function measure(
   labName: string,
   names: readonly Name[],
@@ -86,7 +89,7 @@ async function measure(
   }
 }
 
-/** Runs a script of the checkout inside the lab and returns what it prints; `log` tells how far it is. */
+/** Runs a script of the checkout inside the lab and returns its output; `log` shows its progress. */
 async function inLab(lab: LabState, script: string, log?: StepLog): Promise<string> {
   const { code, stdout, stderr } = await labExec(lab, [LAB_NODE, path.join('/src', script)], {
     timeoutMs: BENCH_BOUND_MS,
@@ -96,7 +99,7 @@ async function inLab(lab: LabState, script: string, log?: StepLog): Promise<stri
   return stdout
 }
 
-/** The last line of `progress` in a piece of output. */
+/** Shows the last line of `progress` in a piece of output. */
 function noteProgress(text: string, log?: StepLog): void {
   log?.write(text)
   const line = text.split('\n').findLast((one) => one.startsWith('    '))
@@ -126,7 +129,7 @@ function renderTable(rows: readonly Measurement[]): string {
     .join('\n')
 }
 
-/** Each note once, below the name of its figure. */
+/** Renders each note once, below the name of its figure. */
 function renderNotes(rows: readonly Measurement[]): string {
   const notes = new Map<string, Set<string>>()
   for (const { bench, metric, notes: lines = [] } of rows) {

@@ -8,7 +8,7 @@ import { publish } from './publish.ts'
 import { step } from './step.ts'
 import type { StepLog } from './step.ts'
 
-/** Where an executable takes the program for the kernel from, and a daemon that runs from its sources finds it. */
+/** The program for the kernel, for an executable that embeds it and for a daemon that runs from its sources. */
 export const BPF_OBJECT = 'dist/bpf/traffic.bpf.o'
 
 const SOURCE = 'bpf/traffic.bpf.c'
@@ -19,10 +19,10 @@ const NEEDS = [
   { name: 'linux-libc-dev', probe: '/usr/include/linux/bpf.h', why: 'headers of that program' },
 ]
 
-/** Debian's names for where headers of one architecture are. */
+/** Debian's names for the header folders of one architecture. */
 const TRIPLET = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' }
 
-/** Compiles what runs in the kernel into `dist/`; an unchanged source is taken from the cache. */
+/** Compiles the program for the kernel into `dist/`; takes an unchanged one from the cache. */
 export async function ensureBpfObject(): Promise<void> {
   await ensurePackages(NEEDS)
   const inputs = [SOURCE, 'tools/bpf-object.ts'].map((name) => path.join(checkout, name))
@@ -45,9 +45,10 @@ async function compile(target: string, log: StepLog): Promise<void> {
   const triplet = TRIPLET[process.arch === 'arm64' ? 'arm64' : 'x64']
   const argv = [
     ...[CLANG, '-target', 'bpf', '-O2'],
-    // Types of the maps go into the object with what debuggers want; equal sources give equal bytes wherever they are.
+    // The loader needs the map types, which come with the debug information. Equal sources give equal bytes in any
+    // folder.
     ...['-g', `-ffile-prefix-map=${checkout}=.`],
-    // Atomics that answer what was there; Linux 5.12.
+    // Allows atomics that return the old value; Linux 5.12.
     '-mcpu=v3',
     ...['-Wall', '-Wextra', '-Werror'],
     ...['-isystem', `/usr/include/${triplet}`],

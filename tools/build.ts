@@ -32,15 +32,15 @@ const NEEDS = [
   { name: 'binutils', probe: '/usr/bin/strip', why: 'strip takes 30 MB of symbols from the executable' },
 ]
 
-/** How many finished builds the cache keeps, for changing between branches. */
+/** Number of finished builds that the cache keeps, for switching between branches. */
 const KEPT_BUILDS = 4
 
 const LICENCES = 'third-party-licences.txt'
 
-/** One single-file program: its entry, and the files it carries by name. */
+/** One single-file program: its entry, and its embedded files by name. */
 interface Executable {
   readonly name: string
-  /** What else it is called: by its name it tells which program it is, so that Node is on the host once. */
+  /** Further names of the program. It decides by its name what it is, so that Node is on the host only once. */
   readonly aliases: readonly string[]
   readonly entry: string
   readonly assets: Readonly<Record<string, string>>
@@ -66,7 +66,7 @@ export const EXECUTABLES: readonly Executable[] = [
   },
 ]
 
-/** A finished build: a folder of the cache that holds every executable and the licences of what is in them. */
+/** A finished build: a folder of the cache that holds every executable and the licences of its contents. */
 export interface Build {
   readonly key: string
   readonly folder: string
@@ -74,7 +74,7 @@ export interface Build {
   readonly licences: string
 }
 
-/** Builds every executable into `dist/`; unchanged inputs are taken from the cache. */
+/** Builds every executable into `dist/`; takes unchanged ones from the cache. */
 export async function buildExecutables(): Promise<Build> {
   await ensureClientTypes()
   const pageInputs = await ensurePages()
@@ -105,7 +105,7 @@ export async function buildExecutables(): Promise<Build> {
   return finished
 }
 
-/** The commit that is checked out, marked when the tree differs from it; `unknown` outside of a repository. */
+/** Returns the commit that is checked out, marked if the tree differs from it; `unknown` outside a repository. */
 async function commitOf(folder: string): Promise<string> {
   const argv = ['git', '-C', folder, 'describe', '--always', '--abbrev=12', '--exclude=*', '--dirty']
   const result = await run(argv)
@@ -140,7 +140,7 @@ async function buildOne(
     assets: Object.fromEntries(assets) as Record<string, string>,
     disableExperimentalSEAWarning: true,
     useCodeCache: true,
-    // Otherwise whoever sets NODE_OPTIONS runs code inside the daemon.
+    // Otherwise a user who sets NODE_OPTIONS could run code inside the daemon.
     execArgvExtension: 'none',
   }
   const configFile = path.join(folder, `${executable.name}.sea.json`)
@@ -149,7 +149,7 @@ async function buildOne(
   chmodSync(output, 0o755)
   for (const alias of executable.aliases) symlinkSync(executable.name, path.join(folder, alias))
   for (const name of [executable.name, ...executable.aliases]) {
-    // Where no node_modules can help it: that it starts is part of being built.
+    // Outside any node_modules: the build checks that the program starts alone.
     const argv = [path.join(folder, name), '--help']
     const help = await log.run(argv, { cwd: '/', env: { PATH: '/usr/bin' }, timeoutMs: 20_000 })
     if (!help.startsWith(name)) throw new Error(`${name} --help is another program's`)
@@ -157,7 +157,7 @@ async function buildOne(
   return [...inputs, ...Object.values(executable.assets)]
 }
 
-/** This very Node without its symbols, made once per version. */
+/** Makes a copy of this Node without its symbols, once per version. */
 async function strippedNode(log: StepLog): Promise<string> {
   const target = path.join(cachePath('node'), `${process.version}-${process.arch}`)
   if (!existsSync(target)) {

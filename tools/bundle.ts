@@ -16,7 +16,7 @@ const O_TMPFILE = 0o20_200_000
 
 const fromCheckout = createRequire(path.join(checkout, 'package.json'))
 
-/** Where koffi's native half for this machine's architecture stands. */
+/** Returns the path of koffi's native half for this machine's architecture. */
 export function koffiBinary(): string {
   const koffi = createRequire(fromCheckout.resolve('koffi'))
   const folder = path.dirname(koffi.resolve(`@koromix/koffi-linux-${process.arch}`))
@@ -24,8 +24,8 @@ export function koffiBinary(): string {
 }
 
 /**
- * What stands for koffi's platform package inside the executable: it maps the embedded library from a file without a
- * name, so nothing has to be unpacked, nothing is left behind, and nobody can put another library in its place.
+ * Replaces koffi's platform package inside the executable. It maps the embedded library from a file without a name:
+ * nothing is unpacked, nothing is left behind, and no process can put another library in its place.
  */
 const NATIVE_SHIM = `
 const fs = require('node:fs')
@@ -48,7 +48,7 @@ for (const folder of ${JSON.stringify(MAP_FOLDERS)}) {
 if (failure !== undefined) throw failure
 `
 
-/** koffi's entry for ES modules hides its native require from a bundler: take the other one, and the shim. */
+/** koffi's entry for ES modules hides its native require from a bundler, so this uses the other entry and the shim. */
 const embedKoffi: Plugin = {
   name: 'embed-koffi',
   setup(context) {
@@ -67,8 +67,8 @@ const embedKoffi: Plugin = {
 }
 
 /**
- * The native halves of ssh2 are optional: without them it uses Node's own ciphers. Nothing builds them here, and what is
- * not in the executable must not be looked for beside it.
+ * The native halves of ssh2 are optional: without them it uses Node's own ciphers. The build omits them, and the
+ * executable must not look for files beside it.
  */
 const leaveOutSshNatives: Plugin = {
   name: 'leave-out-ssh-natives',
@@ -84,21 +84,21 @@ const leaveOutSshNatives: Plugin = {
   },
 }
 
-/** What an executable is told about itself. */
+/** Information about an executable that is built into it. */
 export interface BuildInfo {
   readonly version: string
   readonly commit: string
 }
 
-/** The version in package.json. */
+/** Returns the version in package.json. */
 export function packageVersion(): string {
   const text = readFileSync(path.join(checkout, 'package.json'), 'utf8')
   return (JSON.parse(text) as { version: string }).version
 }
 
 /**
- * Bundles an entry and all it imports into one CommonJS file that needs no node_modules, and answers which files went
- * in. CommonJS, because only that starts from V8's code cache (25 ms sooner); so the entry can't await at its top.
+ * Bundles an entry and all its imports into one CommonJS file that needs no node_modules; returns the bundled files.
+ * Only CommonJS starts from V8's code cache (25 ms sooner), so the entry cannot use top-level await.
  */
 export async function bundle(entry: string, target: string, info: BuildInfo): Promise<string[]> {
   const result = await build({
@@ -111,14 +111,14 @@ export async function bundle(entry: string, target: string, info: BuildInfo): Pr
     define: {
       __VMHOSTD_VERSION__: JSON.stringify(info.version),
       __VMHOSTD_COMMIT__: JSON.stringify(info.commit),
-      // Only a run from source looks for its neighbours; the executable has assets.
+      // Only a run from source looks for files beside it; the executable has assets.
       'import.meta.url': '"file:///embedded"',
     },
     plugins: [embedKoffi, leaveOutSshNatives],
     absWorkingDir: checkout,
     metafile: true,
     legalComments: 'none',
-    // Half the text to load; names stay, for the stack of a bug.
+    // This halves the text to load; names stay, for stack traces.
     minifyWhitespace: true,
     minifySyntax: true,
     logLevel: 'error',

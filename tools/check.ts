@@ -18,7 +18,7 @@ const STATIC = [
   },
 ]
 
-/** The tests that need neither root nor a lab and take seconds. */
+/** Tests that need neither root nor a lab and take seconds. */
 export const FAST_TESTS = [
   'src/**/*.test.ts',
   'lab/**/*.test.ts',
@@ -30,9 +30,9 @@ export const FAST_TESTS = [
   'test/fakes/**/*.test.ts',
 ]
 
-/** Types, lint, format and the OpenAPI document: each counts as one test. */
+/** Runs types, lint, format and the OpenAPI document; each counts as one test. */
 export async function runStatic(): Promise<Counts> {
-  // All at once: each leaves a core idle part of its time.
+  // Run all at once: each leaves a core idle part of its time.
   const results = await Promise.all(STATIC.map((check) => runOne(check.name, check.argv)))
   const passed = results.filter(Boolean).length
   return { passed, failed: results.length - passed, skipped: [] }
@@ -48,7 +48,7 @@ async function runOne(name: string, argv: readonly string[]): Promise<boolean> {
   }
 }
 
-/** The last lines of a run: what was skipped and why, and the three numbers. Returns the exit status. */
+/** Prints the last lines of a run: skipped tests with their reasons, and the three numbers. Returns the exit status. */
 export function conclude(counts: Counts, startedAt: number): number {
   for (const { name, file, why } of counts.skipped) console.log(`  skipped: ${file}: ${name}: ${why}`)
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(0)
@@ -57,7 +57,7 @@ export function conclude(counts: Counts, startedAt: number): number {
   return counts.failed === 0 ? 0 : 1
 }
 
-/** `./dev check`. Returns the exit status. */
+/** Runs `./dev check`. Returns the exit status. */
 export async function main(): Promise<number> {
   const startedAt = performance.now()
   await ensureClientTypes()

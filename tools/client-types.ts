@@ -1,4 +1,7 @@
-/* `./dev types`: the types of the client, from the OpenAPI document. Types, tests and bundles see to it by themselves. */
+/*
+ * `./dev types`: makes the types of the client from the OpenAPI document. Types, tests and bundles call it by
+ * themselves.
+ */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { hashInputs } from './hash.ts'
@@ -7,7 +10,7 @@ import { step } from './step.ts'
 
 const TARGET = path.join(checkout, 'src/client/schema.d.ts')
 
-/** Whatever the document is made from, and what makes types of it. */
+/** Sources of the document, and the generator of its types. */
 const INPUTS = [
   'src/api',
   'src/commands',
@@ -20,7 +23,7 @@ const INPUTS = [
   'tools/client-types.ts',
 ]
 
-/** Makes the types again where something they come from has changed since. */
+/** Makes the types again if one of their sources has changed. */
 export async function ensureClientTypes(): Promise<void> {
   const key = hashInputs(INPUTS.map((input) => path.join(checkout, input)))
   const firstLine = `// Made by ./dev types from the OpenAPI document of the controller API. Inputs: ${key}`
@@ -32,7 +35,7 @@ export async function ensureClientTypes(): Promise<void> {
   })
 }
 
-/** Loads its libraries only now: most of the time there is nothing to make. */
+/** Loads its libraries only here: most of the time there is nothing to make. */
 async function generate(): Promise<string> {
   const { openapiDocument } = await import('./openapi-document.ts')
   const { default: openapiTs, astToString } = await import('openapi-typescript')

@@ -2,7 +2,7 @@
 import path from 'node:path'
 import type { TestEvent } from 'node:test/reporters'
 
-/** What one run of tests came to. */
+/** The result of one run of tests. */
 export interface Counts {
   readonly passed: number
   readonly failed: number

@@ -18,7 +18,10 @@ import { cachePath, checkout } from './paths.ts'
 import { run, runChecked } from './process.ts'
 import { step } from './step.ts'
 
-/** What the daemon and its helpers need on a host. The systemd version is the first that can keep a descriptor store. */
+/**
+ * Packages that the daemon and its helpers need on a host. This systemd version is the first that can keep a descriptor
+ * store.
+ */
 const DEPENDS = [
   'init-system-helpers (>= 1.54)',
   'systemd (>= 254)',
@@ -28,7 +31,7 @@ const DEPENDS = [
   'libstdc++6',
   'libsystemd0 (>= 254)',
   'libbpf1',
-  // systemd starts a unit only for a user that the user database knows; the daemon tells it through this.
+  // systemd starts a unit only for a user in the user database; the daemon publishes its users through this module.
   'libnss-systemd',
   'iproute2',
   'nftables',
@@ -39,16 +42,16 @@ const ARCHITECTURES = {
   arm64: { deb: 'arm64', qemu: 'qemu-system-arm' },
 }
 
-/** Where `systemctl mask` finds them in its way, and refuses; packaging/vmhostd.service says why it must. */
+/** Units in this folder make `systemctl mask` refuse; packaging/vmhostd.service says why it must. */
 const UNITS = 'etc/systemd/system'
 const DOC = 'usr/share/doc/vmhostd'
 
 export interface DebOptions {
-  /** The package's version, when it must differ from package.json's: tests upgrade from one build to another. */
+  /** The package's version, if it must differ from package.json's: tests upgrade from one build to another. */
   readonly version?: string
 }
 
-/** Builds the executables and the Debian package around them, and answers the package's path below `dist/`. */
+/** Builds the executables and the Debian package around them; returns the package's path below `dist/`. */
 export async function buildDeb(options: DebOptions = {}): Promise<string> {
   const built = await buildExecutables()
   const arch = ARCHITECTURES[process.arch === 'arm64' ? 'arm64' : 'x64']
@@ -63,7 +66,7 @@ export async function buildDeb(options: DebOptions = {}): Promise<string> {
       assemble({ built, arch, version, target: cached }),
     )
   }
-  // By rename: a lab may be installing the one that is there.
+  // By rename, because a lab may be installing the existing package.
   const aside = `${target}.${process.pid}.new`
   copyFileSync(cached, aside)
   renameSync(aside, target)
@@ -82,7 +85,7 @@ async function assemble({ built, arch, version, target }: Assembly): Promise<voi
   try {
     chmodSync(tree, 0o755)
     install(path.join(built.folder, 'vmhostd'), tree, 'usr/bin/vmhostd', 0o755)
-    // One file under two names: the name tells which program it is.
+    // One file under two names: it decides by its name which program it is.
     symlinkSync('vmhostd', path.join(tree, 'usr/bin/vmhostctl'))
     await installCompletions(tree)
     const units = ['vmhostd.service', 'vmhost.slice']
@@ -95,7 +98,7 @@ async function assemble({ built, arch, version, target }: Assembly): Promise<voi
       install(packaging(script), tree, `DEBIAN/${script}`, 0o755)
     writeFileSync(path.join(tree, 'DEBIAN/conffiles'), units.map((unit) => `/${UNITS}/${unit}\n`).join(''))
     writeFileSync(path.join(tree, 'DEBIAN/control'), renderControl(version, arch, await installedKib(tree)))
-    // zstd, since xz takes most of a minute for an executable of this size.
+    // zstd, because xz takes most of a minute for an executable of this size.
     const aside = `${target}.${process.pid}.new`
     const argv = ['dpkg-deb', '--build', '--root-owner-group', '-Zzstd', '-z3', tree, aside]
     await runChecked(argv)
@@ -105,7 +108,7 @@ async function assemble({ built, arch, version, target }: Assembly): Promise<voi
   }
 }
 
-/** Where each shell looks for completions that a package brings. */
+/** Folders in which each shell looks for the completions of packages. */
 const COMPLETIONS = {
   bash: 'usr/share/bash-completion/completions/vmhostctl',
   zsh: 'usr/share/zsh/vendor-completions/_vmhostctl',
@@ -136,7 +139,7 @@ async function installedKib(tree: string): Promise<number> {
   return Number(stdout.split('\t')[0])
 }
 
-/** The control file of the package: deb-control(5). */
+/** Renders the control file of the package: deb-control(5). */
 function renderControl(version: string, arch: { deb: string; qemu: string }, sizeKib: number): string {
   return [
     'Package: vmhostd',
@@ -156,7 +159,7 @@ function renderControl(version: string, arch: { deb: string; qemu: string }, siz
   ].join('\n')
 }
 
-/** `./dev build`. Returns the exit status. */
+/** Runs `./dev build`. Returns the exit status. */
 export async function main(): Promise<number> {
   const deb = await buildDeb()
   for (const file of [...EXECUTABLES.map(({ name }) => path.join(checkout, 'dist', name)), deb]) {

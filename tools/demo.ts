@@ -1,4 +1,7 @@
-/* `./dev demo`: one VM from nothing to nothing, on a real host, with the daemon killed in the middle, a sleep and a wake, and a snapshot. */
+/*
+ * `./dev demo`: one VM from creation to removal, on a real host. The daemon is killed in the middle, the guest sleeps
+ * and wakes, and it becomes a snapshot.
+ */
 import { attachTo, LAB_NODE, labDown, labUp } from '../lab/lab.ts'
 import { buildDeb } from './deb.ts'
 

@@ -81,7 +81,7 @@ async function main(argv: readonly string[]): Promise<number> {
 try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
-  // A failed step has already told what went wrong, with its log.
+  // A failed step has already reported its failure, with its log.
   if (!(error instanceof StepFailed))
     console.error(error instanceof Error ? (error.stack ?? error.message) : error)
   process.exitCode = 1

@@ -5,7 +5,10 @@ import { checkout } from './paths.ts'
 
 const KEY_LENGTH = 16
 
-/** A short key for files (folders are walked, tests and generated types left out) and words: equal content and names give an equal key. */
+/**
+ * Returns a short key for files and words: equal content and names give an equal key. Walks folders, without tests and
+ * generated types.
+ */
 export function hashInputs(files: readonly string[], words: readonly string[] = []): string {
   const hash = createHash('sha256')
   for (const word of words) hash.update(`word ${word.length} ${word}\n`)

@@ -1,6 +1,6 @@
 /*
- * What happens to the commands and labs we started when we are interrupted. Commands run in process groups of their own
- * (that is what lets a time limit end their children too), so Ctrl-C on the terminal does not reach them by itself.
+ * Ends the commands and labs we started when we are interrupted. Commands run in separate process groups, so that a
+ * time limit can end their children too. Therefore Ctrl-C on the terminal does not reach them by itself.
  */
 import type { ChildProcess } from 'node:child_process'
 import { constants } from 'node:os'
@@ -18,10 +18,10 @@ process.on('exit', () => {
 })
 
 async function interrupt(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): Promise<void> {
-  // The terminal has told the command that is attached to it; what that does of it is its own affair.
+  // The terminal has signalled the attached command too, and that command decides how to react.
   if (signal === 'SIGINT' && attached.size > 0 && !interrupted) return
   const status = 128 + constants.signals[signal]
-  // Whoever asks twice does not want to wait for the cleaning up.
+  // A user who interrupts twice does not want to wait for the cleanup.
   if (interrupted) process.exit(status)
   interrupted = true
   for (const child of groups) killGroup(child)
@@ -46,14 +46,14 @@ export function killGroup(child: ChildProcess): void {
   }
 }
 
-/** Remembers a running command until it ends: one in a group of its own, or one that is attached to our terminal. */
+/** Tracks a running command until it ends: one in a separate group, or one that is attached to our terminal. */
 export function track(child: ChildProcess, how: 'group' | 'attached'): void {
   const set = how === 'group' ? groups : attached
   set.add(child)
   for (const event of ['close', 'error']) child.once(event, () => set.delete(child))
 }
 
-/** Runs `body` and then `cleanup`, which runs as well when a signal ends us in between. */
+/** Runs `body` and then `cleanup`, which also runs if a signal ends us in between. */
 export async function withCleanup<T>(cleanup: () => Promise<void>, body: () => Promise<T>): Promise<T> {
   cleanups.add(cleanup)
   try {

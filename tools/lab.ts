@@ -66,7 +66,7 @@ async function runOnce(args: readonly string[]): Promise<number> {
   )
 }
 
-/** `./dev lab`. Returns the exit status. */
+/** Runs `./dev lab`. Returns the exit status. */
 export async function main(args: readonly string[]): Promise<number> {
   const [verb = '--help', ...rest] = args
   switch (verb) {

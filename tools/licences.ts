@@ -2,13 +2,13 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { checkout } from './paths.ts'
 
-/** The packages whose files are in a bundle, by their folders below node_modules. */
+/** Returns the packages whose files are in a bundle, by their folders below node_modules. */
 function packagesOf(inputs: readonly string[]): string[] {
   const folders = inputs.flatMap((input) => /^(?:.*\/)?node_modules\/(@[^/]+\/)?[^/]+/.exec(input)?.[0] ?? [])
   return [...new Set(folders)].toSorted()
 }
 
-/** One text with the licences of everything the executable holds: Node.js itself and the bundled packages. */
+/** Returns one text with the licences of everything in the executable: Node.js itself and the bundled packages. */
 export function renderLicences(inputs: readonly string[]): string {
   const folders = [`node_modules/node-linux-${process.arch}`, ...packagesOf(inputs)]
   const parts = folders.map((folder) => {
@@ -23,7 +23,7 @@ export function renderLicences(inputs: readonly string[]): string {
   return parts.join('\n')
 }
 
-/** Some packages still say it as npm had it before version 2: a list of objects. */
+/** Some packages still use the format before npm 2: a list of objects. */
 function licenceName({ license, licenses }: Record<string, unknown>): string {
   if (typeof license === 'string') return license
   const named = Array.isArray(licenses) ? (licenses as { type?: string }[]).map(({ type }) => type) : []

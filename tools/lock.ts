@@ -4,8 +4,8 @@ import path from 'node:path'
 import { cachePath } from './paths.ts'
 
 /**
- * Runs `body` while holding an exclusive lock shared by every process of this machine that uses the same cache.
- * The lock is held by a `flock` child that ends when its standard input closes, so it is free again however we end.
+ * Runs `body` while holding an exclusive lock, which all processes of this machine with the same cache share. A `flock`
+ * child holds the lock and ends when its standard input closes, so the lock is free however we end.
  */
 export async function withLock<T>(name: string, body: () => Promise<T>): Promise<T> {
   const file = path.join(cachePath('lock'), name)

@@ -7,13 +7,16 @@ import { ConsoleHub } from '../src/owners/console-hub.ts'
 import { packageVersion } from './bundle.ts'
 import type { App } from '../src/api/controller/app.ts'
 
-/** The OpenAPI document as the daemon serves it under /docs/swagger.json: made of the schemas that validate requests. */
+/**
+ * Returns the OpenAPI document as the daemon serves it under /docs/swagger.json; its sources are the schemas that
+ * validate requests.
+ */
 export async function openapiDocument(): Promise<object> {
   const app = await describedApp()
   return app.swagger()
 }
 
-/** The API without a daemon behind it: enough for its pages and its description. */
+/** Makes the API without a daemon behind it: enough for its pages and its description. */
 export const describedApp = (): Promise<App> =>
   createControllerApp(
     {

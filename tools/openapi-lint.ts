@@ -1,6 +1,6 @@
 /*
- * Holds the OpenAPI document against the linter's `recommended` rules, without an exception: a warning fails as an error
- * does. The document is what gets mended.
+ * Checks the OpenAPI document against the linter's `recommended` rules, without an exception: a warning fails like an
+ * error. The remedy is a better document.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ import { CommandFailed, run } from './process.ts'
 
 const LINTER = path.join(checkout, 'node_modules/.bin/redocly')
 const LINTER_BOUND_MS = 60_000
-/** It sends usage figures and looks for newer versions of itself unless told not to. */
+/** By default it sends usage figures and looks for newer versions of itself. */
 const QUIET = { REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
 
 type Finding = {
@@ -21,9 +21,9 @@ type Finding = {
   readonly location: readonly { readonly pointer?: string }[]
 }
 
-/** What the linter has to say of a document, a line each. */
+/** Returns the linter's findings on a document, one line each. */
 export async function lintOpenApi(document: object): Promise<string[]> {
-  // Away from the checkout: there is no configuration and no list of exceptions to be found.
+  // Outside the checkout, so that the linter finds no configuration and no list of exceptions.
   const folder = mkdtempSync(path.join(tmpdir(), 'openapi-lint-'))
   try {
     writeFileSync(path.join(folder, 'openapi.json'), JSON.stringify(document, undefined, 2))

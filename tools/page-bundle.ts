@@ -3,16 +3,19 @@ import path from 'node:path'
 import { build } from 'esbuild'
 import { checkout } from './paths.ts'
 
-/** Where an executable takes the pages' scripts and styles from, and a daemon that runs from its sources finds them. */
+/**
+ * Folder of the pages' scripts and styles, for an executable that embeds them and for a daemon that runs from its
+ * sources.
+ */
 export const PAGES_FOLDER = 'dist/page'
 
-/** What the console page is made of, by the names it is embedded and served under. */
+/** Files of the console page, by the names under which they are embedded and served. */
 const OUTPUTS = {
   'console.js': 'src/page/console/main.ts',
   'console.css': 'src/page/console/console.css',
 } as const
 
-/** Bundles scripts and styles of the pages into a folder, and answers which files went in. */
+/** Bundles scripts and styles of the pages into a folder; returns the bundled files. */
 async function bundlePages(folder: string): Promise<string[]> {
   const result = await build({
     entryPoints: Object.entries(OUTPUTS).map(([name, source]) => ({
@@ -22,12 +25,12 @@ async function bundlePages(folder: string): Promise<string[]> {
     outdir: folder,
     bundle: true,
     platform: 'browser',
-    // What has light-dark() and client certificates for WebSockets: browsers since 2024.
+    // Browsers since 2024, which have light-dark() and client certificates for WebSockets.
     target: ['chrome123', 'firefox120', 'safari17.5'],
     format: 'iife',
     absWorkingDir: checkout,
     metafile: true,
-    // A browser that is given a copy is given its licence.
+    // A browser gets a copy of the code, so it must get the licences too.
     legalComments: 'eof',
     minify: true,
     logLevel: 'error',
@@ -35,7 +38,10 @@ async function bundlePages(folder: string): Promise<string[]> {
   return Object.keys(result.metafile.inputs)
 }
 
-/** Makes them anew, which takes as long as a look whether one must; answers which files went in. Safe while others do the same. */
+/**
+ * Makes the bundles; returns the bundled files. Always makes them, because a check would take as long. Safe while other
+ * processes do the same.
+ */
 export async function ensurePages(): Promise<string[]> {
   const folder = path.join(checkout, PAGES_FOLDER)
   mkdirSync(folder, { recursive: true })

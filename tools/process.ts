@@ -5,23 +5,23 @@ import { killGroup, track } from './interrupt.ts'
 export interface RunOptions {
   cwd?: string
   env?: NodeJS.ProcessEnv
-  /** What the command reads on its standard input; nothing (end of file at once) when absent. */
+  /** Standard input of the command; empty (end of file at once) if absent. */
   input?: string | Buffer
-  /** After this many milliseconds the command's whole process group is killed. */
+  /** The command's whole process group is killed after this many milliseconds. */
   timeoutMs?: number
   /** Called with each piece of output, both streams in the order they arrive. */
   onOutput?: (chunk: Buffer) => void
 }
 
 export interface RunResult {
-  /** Exit status; 128 + N after signal N, 124 after a timeout, 127 when the command is not there. */
+  /** Exit status; 128 + N after signal N, 124 after a timeout, 127 if the command does not exist. */
   code: number
   stdout: string
   stderr: string
   timedOut: boolean
 }
 
-/** A command that was expected to succeed did not. */
+/** Thrown when a command fails that was expected to succeed. */
 export class CommandFailed extends Error {
   override name = 'CommandFailed'
   readonly result: RunResult
@@ -34,7 +34,7 @@ export class CommandFailed extends Error {
   }
 }
 
-/** Runs a command to its end and returns what it said. Never throws for a bad exit status. */
+/** Runs a command to its end and returns its output. Never throws for a bad exit status. */
 export function run(argv: readonly string[], options: RunOptions = {}): Promise<RunResult> {
   const [file = '', ...args] = argv
   const child = spawn(file, args, {
@@ -51,7 +51,7 @@ export function run(argv: readonly string[], options: RunOptions = {}): Promise<
       options.onOutput?.(chunk)
     })
   }
-  // A command that ends without reading its input is not a fault of ours.
+  // A command may end without reading its input; that is not a failure.
   child.stdin.on('error', () => {})
   child.stdin.end(options.input ?? '')
   let timedOut = false

@@ -2,8 +2,9 @@ import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import path from 'node:path'
 
 /**
- * Fills a new cache entry aside and moves it into place when it is complete, so that an interrupted build is never used.
- * The folder aside carries our process id: what an interrupted build had started may go on writing to its own.
+ * Fills a new cache entry in a temporary folder and moves it into place when it is complete, so that an interrupted
+ * build is never used. The temporary folder has our process id in its name, because commands of an interrupted build
+ * may still write to theirs.
  */
 export async function publish(folder: string, fill: (building: string) => Promise<void>): Promise<void> {
   removeUnfinished(path.dirname(folder))

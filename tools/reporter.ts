@@ -1,4 +1,4 @@
-/* A reporter for `node --test`: one line for each file that passed, and everything about what failed. */
+/* A reporter for `node --test`: one line for each file that passed, and all details of failures. */
 import path from 'node:path'
 import { inspect } from 'node:util'
 import type { TestEvent } from 'node:test/reporters'
@@ -17,7 +17,7 @@ interface FileReport {
 const reports = new Map<string, FileReport>()
 
 function reportOf(file: string | undefined): FileReport {
-  // Events name a file now absolutely, now as it was given.
+  // Events name a file as an absolute path or as it was given.
   const key = path.resolve(file ?? '')
   const report = reports.get(key) ?? { failures: [], skips: [], output: [], trail: [] }
   reports.set(key, report)
@@ -29,7 +29,7 @@ function indent(text: string): string {
 }
 
 function failureText(error: unknown): string {
-  // Node wraps what a test threw; the wrapper only repeats it.
+  // Node wraps the error of a test; the wrapper only repeats it.
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   return inspect(cause, { depth: 6 })
 }
@@ -38,7 +38,7 @@ function summaryOf(data: { file: string; duration_ms: number; counts: { passed: 
   return render(data.file, `${data.counts.passed} passed (${(data.duration_ms / 1000).toFixed(1)} s)`)
 }
 
-/** What no summary has told: files whose process was killed, and files that define tests for others to run. */
+/** Reports what no summary has: files whose process was killed, and files that define tests for others to run. */
 function remaining(): string {
   return [...reports]
     .filter(([, report]) => report.failures.length + report.skips.length > 0)
@@ -67,7 +67,7 @@ function noteSkip({ name, file, skip }: TestPass): void {
 
 function noteFailure({ name, nesting, file, line, details }: TestFail): void {
   const report = reportOf(file)
-  // A suite fails because a test in it did, which has been told.
+  // A suite fails because a test in it failed, which is already reported.
   if (details.type === 'suite' && report.failures.length > 0) return
   const trail = [...report.trail.slice(0, nesting), name].join(' › ')
   const place = file === undefined ? '' : ` (${path.relative(process.cwd(), file)}:${line ?? 1})`

@@ -9,12 +9,15 @@ import { runAttached } from './process.ts'
 import { watchTestFiles } from './watchdog.ts'
 
 const NOTHING: Counts = { passed: 0, failed: 0, skipped: [] }
-/** A test, or a whole file that does not end, fails after this long. */
+/** Bound for a test, or for a whole file that does not end. */
 const TEST_BOUND_MS = 120_000
 const HOST_TEST_BOUND_MS = 600_000
 const LAB_COUNTS = '/tmp/test-counts.json'
 
-/** The test files behind patterns, relative to the checkout; with words, only those whose path holds one of them. */
+/**
+ * Returns the test files that match patterns, relative to the checkout. With words, returns only those whose path
+ * contains one of them.
+ */
 export function testFiles(patterns: readonly string[], words: readonly string[] = []): string[] {
   const files = globSync([...patterns], { cwd: checkout }).toSorted()
   return words.length === 0 ? files : files.filter((file) => words.some((word) => file.includes(word)))
@@ -31,7 +34,7 @@ export function addCounts(all: readonly Counts[]): Counts {
 
 interface TestRun {
   node: string
-  /** Where the checkout is for the one who runs the tests. */
+  /** Path of the checkout for the process that runs the tests. */
   root: string
   countsFile: string
   boundMs: number
@@ -47,7 +50,7 @@ function testCommand({ node, root, countsFile, boundMs }: TestRun): string[] {
 }
 
 function countsOf(text: string, files: number): Counts {
-  // A runner that ended without a summary has proved nothing about any of its files.
+  // A runner that ended without a summary counts as a failure of all its files.
   return text === '' ? { ...NOTHING, failed: files } : (JSON.parse(text) as Counts)
 }
 
@@ -67,8 +70,8 @@ export async function runHere(files: readonly string[]): Promise<Counts> {
 }
 
 /**
- * Runs test files on this machine, one after the other, but in the network of a lab of their own: for what needs programs
- * that a lab has not, and may reach nothing but the lab.
+ * Runs test files on this machine, one after the other, but in the network of a separate lab. This is for tests that
+ * need programs that a lab does not have, but may reach only the lab.
  */
 export const runBesideLab = (files: readonly string[]): Promise<Counts> =>
   withOwnLab(files, (lab) =>
@@ -98,7 +101,7 @@ async function runAs(
   return countsOf(text, files.length)
 }
 
-/** Runs test files one after the other inside a lab of their own, which is thrown away afterwards. */
+/** Runs test files one after the other inside a separate lab, which is thrown away afterwards. */
 export const runInLab = (files: readonly string[]): Promise<Counts> =>
   withOwnLab(files, async (lab) => {
     const bounds = { countsFile: LAB_COUNTS, boundMs: HOST_TEST_BOUND_MS }
@@ -110,7 +113,7 @@ export const runInLab = (files: readonly string[]): Promise<Counts> =>
     return countsOf(counts.stdout, files.length)
   })
 
-/** Boots a lab for these files, and throws it away after the work; where there are no files, nothing is done. */
+/** Boots a lab for these files, and throws it away after the work; does nothing without files. */
 async function withOwnLab(
   files: readonly string[],
   work: (lab: LabState) => Promise<Counts>,

@@ -4,22 +4,22 @@ import { cachePath, slug } from './paths.ts'
 import { run } from './process.ts'
 import type { RunOptions } from './process.ts'
 
-/** How often a step that takes long says so where there is no terminal to redraw a line on. */
+/** Interval at which a long step reports itself if there is no terminal to redraw a line on. */
 const REMINDER_MS = 15_000
 const REDRAW_MS = 500
 const SHOWN_LOG_LINES = 40
 
-/** The log file of one step: the noisy output goes there and is shown only when the step fails. */
+/** The log file of one step: it takes the noisy output, and is shown only if the step fails. */
 export interface StepLog {
   readonly file: string
   write(text: string): void
   /** Runs a command with its output in the log; throws unless it ends with status 0. */
   run(argv: readonly string[], options?: RunOptions): Promise<string>
-  /** What the progress line says after the name, for example the number of packages so far. */
+  /** Sets the text after the name in the progress line, for example the number of packages so far. */
   note(text: string): void
 }
 
-/** Thrown by {@link step} once a failure has been shown, so that nobody prints it a second time. */
+/** Thrown by {@link step} after a failure has been shown, so that it is not printed a second time. */
 export class StepFailed extends Error {
   override name = 'StepFailed'
 }

@@ -13,10 +13,10 @@ const HOST_BROWSER_TESTS = ['test/browser-on-host/**/*.test.ts']
 const HELP = `./dev test [WORD…]   everything; with words, only the test files whose path holds one of them
 `
 
-/** Where CI runs, nothing may be left out because something it should have had was missing. */
+/** In CI, a test must not be skipped because a tool is missing. */
 const inCi = process.env['CI'] === 'true'
 
-/** Where the browser cannot be installed its tests say so, and are skipped. */
+/** Installs the browser. If that fails, its tests say so and are skipped. */
 async function ensureBrowser(words: readonly string[]): Promise<void> {
   if (testFiles([...BROWSER_TESTS, ...HOST_BROWSER_TESTS], words).length === 0 || process.getuid?.() !== 0)
     return
@@ -37,7 +37,7 @@ async function hostTests(words: readonly string[]): Promise<Counts> {
     return { passed: 0, failed: 0, skipped: files.map((file) => ({ name: 'the whole file', file, why })) }
   }
   try {
-    // Tests install what an operator would install: it is at /src/dist inside the lab.
+    // Tests install the package that an operator would install: it is at /src/dist inside the lab.
     const { buildDeb } = await import('./deb.ts')
     await buildDeb()
     return addCounts([await runInLab(inside), await runBesideLab(beside)])
@@ -47,7 +47,7 @@ async function hostTests(words: readonly string[]): Promise<Counts> {
   }
 }
 
-/** In CI a test skipped for want of root or the lab has failed. */
+/** Turns a test into a failure if it was skipped in CI for lack of root or the lab. */
 function judge(counts: Counts): Counts {
   if (!inCi) return counts
   const wanting = counts.skipped.filter(({ why }) => /\b(root|lab)\b/i.test(why))
@@ -56,7 +56,7 @@ function judge(counts: Counts): Counts {
   return { passed: counts.passed, failed: counts.failed + wanting.length, skipped }
 }
 
-/** `./dev test`. Returns the exit status. */
+/** Runs `./dev test`. Returns the exit status. */
 export async function main(args: readonly string[]): Promise<number> {
   if (args.includes('--help')) {
     process.stdout.write(HELP)

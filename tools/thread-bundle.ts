@@ -4,7 +4,7 @@ import { bundle } from './bundle.ts'
 import type { BuildInfo } from './bundle.ts'
 import { checkout } from './paths.ts'
 
-/** What the executable gives its threads to run; a daemon that runs from its sources gives them the source. */
+/** Code for the executable's threads; a daemon that runs from its sources uses the source. */
 export const PACK_THREAD = 'dist/thread/pack-thread.js'
 export const IMAGE_THREAD = 'dist/thread/image-thread.js'
 export const FLUSH_THREAD = 'dist/thread/flush-thread.js'
@@ -15,7 +15,7 @@ const ENTRIES = {
   'src/host/threads/flush-thread.ts': FLUSH_THREAD,
 }
 
-/** Makes them anew, and answers which files went in. Safe while others do the same. */
+/** Makes the bundles; returns the bundled files. Safe while other processes do the same. */
 export async function ensureThreads(info: BuildInfo): Promise<string[]> {
   const inputs = await Promise.all(
     Object.entries(ENTRIES).map(([entry, target]) => ensureThread(entry, path.join(checkout, target), info)),

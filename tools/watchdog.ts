@@ -17,9 +17,9 @@ function descendants(pid: number): number[] {
 }
 
 /**
- * Ends the process of a test file that runs for longer than its bound, below the runner with this id; the runner then
- * counts the file as failed. Node bounds tests but not files, and one forgotten handle would hold up a run for ever.
- * Returns what ends the watch.
+ * Kills the process of a test file that runs for longer than its bound, below the runner with this id; the runner then
+ * counts the file as failed. Node bounds tests but not files, and one forgotten handle would hold up a run without end.
+ * Returns a function that ends the watch.
  */
 export function watchTestFiles(runner: number, files: readonly string[], boundMs: number): () => void {
   const firstSeen = new Map<number, number>()

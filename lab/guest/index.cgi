@@ -1,6 +1,5 @@
 #!/bin/sh
-# The demo guest's page: enough to see which guest answered, since when it has been up, whether it is the same since its
-# boot, and what time it is by its own clock.
+# The demo guest's page. It shows which guest answered, its uptime, its boot id, and the time by its own clock.
 read -r uptime _ </proc/uptime
 printf 'Content-Type: text/html\r\n\r\n'
 boot=$(cat /proc/sys/kernel/random/boot_id)

@@ -6,7 +6,7 @@ const CONFIG = '/etc/vmhostd/config.toml'
 
 type Value = string | number | boolean | readonly string[]
 
-/** Sets keys of a table, restarts the daemon, and waits until it is ready. `undefined` lets a key have its default. */
+/** Sets keys of a table, restarts the daemon, and waits until it is ready. `undefined` restores a key's default. */
 export async function configure(
   table: string,
   keys: Readonly<Record<string, Value | undefined>>,

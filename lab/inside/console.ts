@@ -17,7 +17,7 @@ export type Viewer = {
   readonly attached: Attached
   /** Bytes that came so far. */
   received(this: void): number
-  /** Resolves when so many bytes have come. Rejects when the viewer is closed before. */
+  /** Resolves when so many bytes have come. Rejects if the viewer is closed before. */
   reached(this: void, bytes: number): Promise<void>
 }
 
@@ -30,7 +30,7 @@ let agent: Agent | undefined
 
 const openAgent = (): Agent => (agent ??= new Agent(controllerIdentity()))
 
-/** Attaches to the serial console of a VM. Rejects where the daemon does not answer or refuses. */
+/** Attaches to the serial console of a VM. Rejects if the daemon does not answer or refuses. */
 export async function view(id: string, { query = {}, onOutput }: ViewOptions = {}): Promise<Viewer> {
   const address = `wss://localhost:9000/v1/vms/${id}/console?${new URLSearchParams(query).toString()}`
   const socket = new WebSocket(address, {
@@ -80,7 +80,10 @@ export async function leave({ socket }: Viewer): Promise<void> {
   await closed
 }
 
-/** Follows a console across the lives of its daemon, as a client that counts does: nothing may be missing or come twice. */
+/**
+ * Follows a console across restarts of its daemon, as a client that counts bytes does: nothing may be missing or come
+ * twice.
+ */
 export class Follower {
   readonly #id: string
   readonly #decoder = new TextDecoder()
@@ -89,25 +92,25 @@ export class Follower {
   #session: string | undefined
   #cursor = 0
   #ended = false
-  /** What the daemon said was gone. */
+  /** Bytes that the daemon reported as lost. */
   lostBytes = 0
-  /** How often it was connected. */
+  /** Number of connections so far. */
   lives = 0
 
-  /** `onText` is told all that comes, in order and in pieces of any size. */
+  /** `onText` gets all output, in order and in pieces of any size. */
   constructor(id: string, onText: (text: string) => void) {
     this.#id = id
     this.#onText = onText
   }
 
-  /** Connects, and again whenever the connection ends, until `end`. */
+  /** Connects, and reconnects whenever the connection ends, until `end`. */
   async follow(): Promise<void> {
     while (!this.#ended) {
       try {
         const viewer = await this.#attach()
         await once(viewer.socket, 'close')
       } catch {
-        // The daemon is on its way up.
+        // The daemon is starting.
         await new Promise((resolve) => setTimeout(resolve, 20))
       }
     }

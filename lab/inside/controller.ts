@@ -6,7 +6,7 @@ import { until } from './until.ts'
 const TLS = '/etc/vmhostd/tls'
 export const CURL_TLS = `--cacert ${TLS}/ca.crt --cert ${TLS}/controller.crt --key ${TLS}/controller.key`
 
-/** What is read of a VM here; the whole resource is in the API's own reference. */
+/** The members of a VM that are read here; the API's own reference has the whole resource. */
 export type Vm = {
   readonly id: string
   readonly desired: { readonly power: string }
@@ -55,13 +55,13 @@ function openAgent(): Agent {
   return agent
 }
 
-/** Lets the process end. */
+/** Closes the connection, so that the process can end. */
 export function closeController(): void {
   agent?.destroy()
   agent = undefined
 }
 
-/** One request; the answer whatever its status. Rejects where none comes. */
+/** Sends one request; returns the answer whatever its status. Rejects if no answer comes. */
 export async function call(method: string, path: string, body?: unknown): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>()
   const headers = body === undefined ? {} : { 'content-type': 'application/json' }
@@ -88,7 +88,7 @@ export async function call(method: string, path: string, body?: unknown): Promis
   return { status, body: (text === '' ? {} : JSON.parse(text)) as Vm }
 }
 
-/** A mutation that must be taken; throws what it was answered instead. */
+/** Sends a mutation that must be accepted; throws any other answer. */
 export async function mutate(method: string, path: string, body?: unknown): Promise<Vm> {
   const answer = await call(method, path, body)
   if (answer.status >= 300)
@@ -105,7 +105,7 @@ export async function getVm(id: string): Promise<Vm> {
   return body
 }
 
-/** Until the generations meet in `state`, without an error. */
+/** Waits until the generations are equal and the VM is in `state`, without an error. */
 export const settled = (id: string, state: string, boundMs?: number): Promise<Vm> =>
   until(
     `${id} settles as ${state}`,
@@ -121,7 +121,7 @@ export const settled = (id: string, state: string, boundMs?: number): Promise<Vm
 /** Deletes a VM and waits until it is gone. */
 export async function remove(id: string): Promise<void> {
   await until(`${id} is gone`, async () =>
-    // Asked again each time: a daemon that is starting refuses the first.
+    // Repeat the request each time: a starting daemon refuses the first.
     (await call('DELETE', `/v1/vms/${id}`)).status === 404 ? true : undefined,
   )
 }

@@ -1,6 +1,6 @@
 /*
- * The demo inside the lab: one VM from nothing to nothing; the daemon is killed in the middle, the guest sleeps and wakes,
- * and a snapshot of it goes to an object store and becomes a second VM.
+ * The demo inside the lab: one VM from creation to removal. The daemon is killed in the middle, the guest sleeps and
+ * wakes, and a snapshot of it goes to an object store and becomes a second VM.
  */
 import { step, StepFailed } from '../../tools/step.ts'
 import { call, closeController, CURL_TLS, mutate, remove, settled } from './controller.ts'
@@ -21,11 +21,11 @@ const SNAPSHOT = 'nightly-1'
 const COPY = 'web-2'
 const COPY_IPV4 = '192.0.2.11'
 
-/** Each prints nothing, or 0, where nothing is left of a VM. */
+/** Commands that print nothing, or 0, if nothing is left of a VM. */
 const leftovers = {
   unit: `systemctl list-units --all --no-legend 'vmhost-*.service'`,
   tap: `ls /sys/class/net | grep '^vmt' || true`,
-  // What expires goes by itself: how often a guest asked for its neighbours.
+  // Sets with a timeout expire by themselves: how often a guest asked for its neighbours.
   'nftables element': `nft list table inet vmhostd | grep -v expires | grep -F -e '"vmt2' -e ${IPV4} || true`,
   disk: 'ls /var/lib/vmhostd/pool/disks',
   'staged snapshot': 'ls /var/lib/vmhostd/pool/staging',
@@ -79,7 +79,7 @@ async function showGuest(): Promise<void> {
   quote(...lines.slice(0, 3), '…', lines.find((line) => line.includes('demo guest ready')) ?? '')
 }
 
-/** The text of the guest's page. */
+/** Returns the text of the guest's page. */
 async function fetchPage(host: string): Promise<string> {
   const html = await sh(
     'curl',
@@ -133,7 +133,7 @@ async function adoptionReport(): Promise<object> {
   return report
 }
 
-/** The guest has no memory and no process while it sleeps, and is the same one when a packet has come for it. */
+/** Shows that the sleeping guest has no memory and no process, and that a packet wakes the same guest. */
 async function sleepAndWake(): Promise<void> {
   const before = await servedPage(IPV4)
   const slept = await step('let it sleep after 1 s without traffic, and wait until it does', async () => {
@@ -170,14 +170,14 @@ async function sleepAndWake(): Promise<void> {
     quote(`${when}: boot ${page.bootId}, its clock ${new Date(page.atMs).toISOString()}`)
 }
 
-/** As the daemon's log has it. */
+/** Returns the duration of the save from the daemon's log. */
 async function savedMs(): Promise<string> {
   const log = await sh('journalctl', '--unit=vmhostd', '--output=cat')
   const line = log.split('\n').findLast((text) => text.includes('"monitor.ensure-saved"'))
   return (JSON.parse(line ?? '{}') as { elapsed_ms?: number }).elapsed_ms?.toFixed(0) ?? '?'
 }
 
-/** The daemon has nothing but signed URLs; the second VM is what anybody would boot from the bucket. */
+/** Gives the daemon only signed URLs; the second VM boots from the object in the bucket, as any VM could. */
 async function snapshotAndBoot(): Promise<void> {
   const access = await step('start an S3-compatible object store (OpenStack Swift)', startObjectStore)
   await trustObjectStore()

@@ -1,21 +1,21 @@
-/** First packets to a guest, each of a flow of its own, and how soon the guest answered. */
+/** Sends first packets to a guest, each of a separate flow, and times the guest's answers. */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { sh } from './shell.ts'
 
 const BOUND_MS = 20_000
-/** Nothing listens there; the guest's kernel says so. */
+/** No program listens there; the guest's kernel reports that. */
 const CLOSED_PORT = 9
 
 export type Exchange = {
   readonly connectMs: number
   readonly firstByteMs: number
-  /** Segments that had to be sent again: what was lost on the way, or answered too late. */
+  /** Segments that were sent again, because one was lost or its answer came too late. */
   readonly retransmitted: number
 }
 
-/** Asks the guest's web server for a page, and times it from before the first packet. */
+/** Requests a page from the guest's web server, timed from before the first packet. */
 export async function exchange(host: string): Promise<Exchange> {
   // Half-open, so that the kernel can be asked about the connection when the server has closed it.
   const socket = connect({ host, port: 80, allowHalfOpen: true, noDelay: true })
@@ -36,7 +36,7 @@ export async function exchange(host: string): Promise<Exchange> {
   }
 }
 
-/** `retrans:now/ever` of ss(8); absent where there was none. */
+/** Returns the second number in `retrans:now/ever` of ss(8); 0 if ss prints none. */
 async function retransmitted(localPort: number): Promise<number> {
   const told = await sh('ss', '-tinH', 'state', 'all', `sport = :${localPort}`)
   if (!told.includes('cwnd:')) throw new Error(`the kernel knows no connection from port ${localPort}`)
@@ -44,8 +44,8 @@ async function retransmitted(localPort: number): Promise<number> {
 }
 
 /**
- * Sends one datagram, and waits until the guest says that nobody wants it. Answers the milliseconds until then. A guest's
- * kernel limits how often it says so: see QUIET_NOT.
+ * Sends one datagram to a closed port, and returns the milliseconds until the guest's ICMP answer. A guest's kernel
+ * limits the rate of these answers: see QUIET_NOT.
  */
 export async function datagram(host: string): Promise<number> {
   const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4')
@@ -69,11 +69,11 @@ export async function datagram(host: string): Promise<number> {
   }
 }
 
-/** Typed in the guest: has its kernel answer every datagram that nobody wants (ip-sysctl.rst). */
+/** A command for the guest: its kernel then answers every datagram to a closed port (ip-sysctl.rst). */
 export const QUIET_NOT =
   'echo 0 >/proc/sys/net/ipv4/icmp_ratelimit; echo 0 >/proc/sys/net/ipv6/icmp/ratelimit; echo 100000 >/proc/sys/net/ipv4/icmp_msgs_per_sec; echo 100000 >/proc/sys/net/ipv4/icmp_msgs_burst'
 
-/** One echo request; answers the milliseconds until ping(8) has its reply and has ended. */
+/** Sends one echo request; returns the milliseconds until ping(8) has its reply and has ended. */
 export async function echo(host: string): Promise<number> {
   const startedAt = performance.now()
   await sh('ping', '-n', '-q', '-c', '1', '-W', String(BOUND_MS / 1000), host)

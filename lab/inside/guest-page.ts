@@ -1,12 +1,12 @@
 import { sh } from './shell.ts'
 import { until } from './until.ts'
 
-/** What a demo guest says of itself on its page. */
+/** The content of a demo guest's page. */
 export type GuestPage = {
   readonly text: string
-  /** Of the kernel's boot: another one is another life. */
+  /** Id of the kernel's boot: a different one means that the guest was booted again. */
   readonly bootId: string
-  /** Its own clock. */
+  /** Time of the guest's own clock. */
   readonly atMs: number
 }
 
@@ -25,6 +25,8 @@ export async function guestPage(host: string, boundSeconds = 3): Promise<GuestPa
   return { text, bootId, atMs: Date.parse(date) }
 }
 
-/** The same, asked until it is answered: a guest that falls asleep over an answer gives it when it is asked again. */
+/**
+ * Repeats the request until it is answered: a guest may fall asleep over an answer and gives it at the next request.
+ */
 export const servedPage = (host: string): Promise<GuestPage> =>
   until(`the guest at ${host} serves its page`, () => guestPage(host))

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
-/** Where its images are inside a lab. */
+/** Folder of its images inside a lab. */
 export const GUEST_IMAGES = '/srv/guest'
 
 export type GuestImage = { readonly url: string; readonly sha256: string }

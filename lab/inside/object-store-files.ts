@@ -1,13 +1,13 @@
 /** The configuration of the lab's object store: one replica of everything, on one device. */
 
 export const CONFIG_FOLDER = '/etc/swift'
-/** Where objects are, on a file system of its own: Swift keeps what it knows of them in extended attributes. */
+/** Folder of the objects. It is a file system of its own, because Swift keeps metadata in extended attributes. */
 export const DEVICES = '/srv/object-store'
 export const DEVICE = 'd1'
 export const CA_FILE = `${CONFIG_FOLDER}/ca.crt`
 const [CERT_FILE, KEY_FILE] = [`${CONFIG_FOLDER}/store.crt`, `${CONFIG_FOLDER}/store.key`]
 
-/** A name and an address for documentation (RFC 2606, RFC 5737): neither loopback nor a guest's. */
+/** A name and an address for documentation (RFC 2606, RFC 5737), neither loopback nor a guest's. */
 export const HOST = 'store.example.net'
 export const ADDRESS = '203.0.113.80'
 export const PORT = 8443
@@ -64,7 +64,7 @@ use = egg:swift#${kind}
 log_requests = false
 `
 
-// The order is Swift's own (etc/proxy-server.conf-sample), with what s3api needs alone.
+// The order is Swift's own (etc/proxy-server.conf-sample), with only the filters that s3api needs.
 const PROXY = `${DEFAULTS}bind_ip = 0.0.0.0
 bind_port = ${PORT}
 cert_file = ${CERT_FILE}
@@ -113,7 +113,7 @@ use = egg:swift#dlo
 use = egg:swift#versioned_writes
 `
 
-/** Makes an authority and a certificate of it, as an object store of one's own would have. */
+/** Makes an authority and a certificate signed by it, like those of a private object store. */
 export const certificateScript = (): string => `set -e
 cd ${CONFIG_FOLDER}
 [ -f ${CERT_FILE} ] && exit 0

@@ -24,7 +24,7 @@ import type { Backend } from './object-store-files.ts'
 
 const PYTHON = '/usr/bin/python3'
 const DISK = '/var/lib/lab/object-store.xfs'
-/** Sparse: it costs what is stored. */
+/** The file is sparse, so it takes only the space of its content. */
 const DISK_SIZE = '16G'
 const UNITS = ['proxy', 'object', 'container', 'account'].map(unitOf)
 
@@ -37,13 +37,13 @@ export const storeAccess: StoreAccess = {
   caFile: CA_FILE,
 }
 
-/** Why there can be none here, or false. */
+/** The reason why this lab cannot have a store, or false. */
 export const noObjectStore =
   existsSync('/run/systemd/system') && existsSync('/usr/lib/python3/dist-packages/swift')
     ? false
     : 'needs OpenStack Swift: run it in the lab'
 
-/** Starts it, empty at first, with a bucket; safe to repeat. It ends with the lab. */
+/** Starts the store, empty at first, with a bucket; safe to repeat. It ends with the lab. */
 export async function startObjectStore(): Promise<StoreAccess> {
   await makePlace()
   await writeConfiguration()
@@ -61,13 +61,13 @@ export async function startObjectStore(): Promise<StoreAccess> {
   return storeAccess
 }
 
-/** Ends it as a crash would; what is stored stays. */
+/** Ends the store as a crash would; its objects stay. */
 export async function stopObjectStore(): Promise<void> {
   await sh('systemctl', 'kill', '--signal=KILL', ...UNITS).catch(() => {})
   await sh('systemctl', 'stop', ...UNITS).catch(() => {})
 }
 
-/** From now on it takes connections and says nothing, until it is let go on. */
+/** Stops the store's processes: it accepts connections and answers nothing, until the returned function is called. */
 export async function holdObjectStore(): Promise<() => Promise<void>> {
   const signal = async (name: string): Promise<void> =>
     void (await sh('systemctl', 'kill', `--signal=${name}`, unitOf('proxy')))
@@ -75,17 +75,19 @@ export async function holdObjectStore(): Promise<() => Promise<void>> {
   return () => signal('CONT')
 }
 
-/** Networks that are not refused, although they are this host's: the store is on the host that it serves. */
+/** Networks that the daemon must not refuse, although they are this host's: the store is on the host that it serves. */
 export const STORE_NETWORKS: readonly string[] = [`${ADDRESS}/32`]
 
-/** Lets the daemon of this lab trust its certificate and speak to its address, and nothing more. */
+/** Lets the daemon of this lab trust the store's certificate and connect to its address, and to no other. */
 export const trustObjectStore = (): Promise<void> =>
   configure('object_store', { extra_ca_file: CA_FILE, allowed_networks: STORE_NETWORKS })
 
-/** One request as the store's access log has it. */
+/** One request in the store's access log. */
 export type Access = { readonly method: string; readonly path: string; readonly status: number }
 
-/** What the store was asked since `sinceMs` (Unix time), in order; it logs a request when it has answered it. */
+/**
+ * Returns the requests to the store since `sinceMs` (Unix time), in order; the store logs a request after the answer.
+ */
 export async function accessLog(sinceMs: number): Promise<readonly Access[]> {
   const since = `@${(sinceMs / 1000).toFixed(3)}`
   const lines = await sh('journalctl', `--unit=${unitOf('proxy')}`, '--output=cat', `--since=${since}`)
@@ -93,7 +95,7 @@ export async function accessLog(sinceMs: number): Promise<readonly Access[]> {
     // Client, remote, time, method, path with query, protocol, status (Swift, "Proxy Logging").
     const found = /^\S+ \S+ \S+ ([A-Z]+) (\S+) HTTP\S+ (\d{3}) /.exec(line)
     const [, method = '', path = '', status = ''] = found ?? []
-    // The rest is what the proxy asks itself.
+    // Other lines are the proxy's own requests.
     return found === null || path.startsWith('/v1/')
       ? []
       : [{ method, path: decodeURIComponent(path), status: Number(status) }]
@@ -106,7 +108,7 @@ function unitOf(name: string): string {
   return `object-store-${name}.service`
 }
 
-/** A disk for it, and an address that is neither loopback nor a guest's. */
+/** Makes a disk for the store, and an address that is neither loopback nor a guest's. */
 async function makePlace(): Promise<void> {
   if (existsSync(join(DEVICES, DEVICE))) return
   mkdirSync(DEVICES, { recursive: true })
@@ -127,7 +129,7 @@ async function writeConfiguration(): Promise<void> {
   await Promise.all(backends.map(async ([kind, { port }]) => makeRing(kind, port)))
 }
 
-/** Where things are: all on one device (Swift, "Preparing the Ring"). */
+/** Makes a ring with everything on one device (Swift, "Preparing the Ring"). */
 async function makeRing(kind: Backend, port: number): Promise<void> {
   const builder = join(CONFIG_FOLDER, `${kind}.builder`)
   if (existsSync(join(CONFIG_FOLDER, `${kind}.ring.gz`))) return

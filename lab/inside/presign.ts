@@ -1,4 +1,6 @@
-/** A controller's half of object storage: it holds the credentials, and makes signed URLs for a daemon that has none. */
+/**
+ * A controller's side of object storage: it holds the credentials, and makes signed URLs for a daemon that has none.
+ */
 import { readFileSync } from 'node:fs'
 import { Agent } from 'node:https'
 import {
@@ -17,14 +19,14 @@ import {
 } from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 
-/** What a client needs that holds credentials. The daemon holds none of it but the authority. */
+/** Access for a client with credentials. The daemon gets nothing of it but the authority. */
 export type StoreAccess = {
   readonly endpoint: string
   readonly region: string
   readonly accessKey: string
   readonly secretKey: string
   readonly bucket: string
-  /** The authority of its certificate, PEM. */
+  /** PEM file of the authority that signed the store's certificate. */
   readonly caFile: string
 }
 
@@ -46,28 +48,28 @@ export type StoredPart = { readonly number: number; readonly etag: string; reado
 export type SignOptions = { readonly expiresSeconds?: number }
 
 export type Bucket = {
-  /** Safe to repeat. */
+  /** Creates the bucket; safe to repeat. */
   create(): Promise<void>
   /** Begins a multipart upload, and signs URLs for so many parts and its end. */
   createUpload(key: string, parts: number, options?: SignOptions): Promise<Upload>
   /** The same upload with fresh URLs. */
   signAgain(upload: Upload, options?: SignOptions): Promise<Upload>
-  /** Parts that the store has of an upload that is neither completed nor aborted. */
+  /** Lists the stored parts of an upload that is neither completed nor aborted. */
   listParts(upload: Upload): Promise<readonly StoredPart[]>
-  /** Ids of uploads that are neither completed nor aborted. */
+  /** Lists uploads that are neither completed nor aborted. */
   listUploads(): Promise<readonly string[]>
   abort(upload: Upload): Promise<void>
   getUrl(key: string, options?: SignOptions): Promise<string>
-  /** For an object in one piece. */
+  /** Signs a URL for an object in one piece. */
   putUrl(key: string, options?: SignOptions): Promise<string>
-  /** With credentials, not by a signed URL. Undefined where there is no such object. */
+  /** Asks with credentials, not by a signed URL. Returns undefined if there is no such object. */
   sizeOf(key: string): Promise<number | undefined>
   remove(key: string): Promise<void>
-  /** Lets the process end. */
+  /** Closes the connections, so that the process can end. */
   close(): void
 }
 
-/** `canary` stands in the query of each signed URL, signed like the rest of it. */
+/** `canary` is a parameter in the query of each signed URL, covered by the signature. */
 export function bucketOf(access: StoreAccess, canary?: string): Bucket {
   const [client, signing] = [clientOf(access), clientOf(access)]
   if (canary !== undefined) addToQuery(signing, 'x-lab-canary', canary)
@@ -131,11 +133,11 @@ function clientOf({ endpoint, region, accessKey, secretKey, caFile }: StoreAcces
     region,
     forcePathStyle: true,
     credentials: { accessKeyId: accessKey, secretAccessKey: secretKey },
-    // Else a signed URL carries the checksum of an empty body, and no other body is taken.
+    // Otherwise a signed URL has the checksum of an empty body, and the store refuses any other body.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     maxAttempts: 1,
-    // Tests end the store while they speak to it: no connection is used twice.
+    // Tests stop the store while they speak to it, so never reuse a connection.
     requestHandler: { httpsAgent: new Agent({ ca: readFileSync(caFile), keepAlive: false }) },
   })
 }

@@ -9,19 +9,19 @@ const execute = promisify(execFile)
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 const DIST = '/src/dist'
 
-/** Runs a program; resolves with what it printed, rejects with what it complained of. */
+/** Runs a program; resolves with its output, rejects with its error output. */
 export async function sh(program: string, ...args: readonly string[]): Promise<string> {
   const { stdout } = await execute(program, args, { encoding: 'utf8', maxBuffer: OUTPUT_BYTES_MAX })
   return stdout
 }
 
-/** A property of a unit, as `systemctl show` prints it. */
+/** Returns a property of a unit, as `systemctl show` prints it. */
 export const unitProperty = async (unit: string, property: string): Promise<string> =>
   (await sh('systemctl', 'show', '--value', `--property=${property}`, unit)).trim()
 
 export const mainPid = (unit: string): Promise<string> => unitProperty(unit, 'MainPID')
 
-/** Installs the package that was built last, sets the host up, and starts the daemon; safe to repeat. */
+/** Installs the newest package, sets the host up, and starts the daemon; safe to repeat. */
 export async function installDaemon(): Promise<void> {
   const [deb] = readdirSync(DIST).filter((name) => name.endsWith('.deb'))
   if (deb === undefined) throw new Error('there is no package: ./dev build')
@@ -42,6 +42,6 @@ export async function upgradeDaemon(): Promise<void> {
   rmSync(folder, { recursive: true })
 }
 
-/** Until the daemon has adopted what lives here and looked at it. */
+/** Waits until the daemon has adopted and inspected everything on the host. */
 export const ready = (): Promise<true> =>
   until('the daemon is ready', async () => ((await call('GET', '/readyz')).status === 200 ? true : undefined))

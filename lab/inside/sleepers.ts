@@ -12,7 +12,7 @@ export type Sleeper = {
   readonly ipv6: string
 }
 
-/** The `number`th of a family of VMs. */
+/** Names the `number`th VM of a family. */
 export const sleeper = (prefix: string, number: number): Sleeper => ({
   id: `${prefix}-${number}`,
   ipv4: `198.51.100.${number}`,
@@ -24,7 +24,7 @@ export type SleeperOptions = Omit<GuestOptions, 'network'> & {
   readonly sleepAfterIdleSeconds?: number
 }
 
-/** A create request of it. */
+/** Returns its create request. */
 export const sleeperRequest = (
   { ipv4, ipv6 }: Sleeper,
   { memoryMib = 128, sleepAfterIdleSeconds = 1, ...options }: SleeperOptions = {},
@@ -38,8 +38,8 @@ export const sleeperRequest = (
 })
 
 /**
- * Creates it awake, waits until it serves, and lets it sleep from then on: a guest that slept while it boots would be a
- * test of something else.
+ * Creates it awake, waits until it serves, and only then lets it sleep. A guest that slept while it boots would test
+ * something else.
  */
 export async function makeSleeper(one: Sleeper, options: SleeperOptions = {}): Promise<void> {
   await mutate('PUT', `/v1/vms/${one.id}`, sleeperRequest(one, { ...options, sleepAfterIdleSeconds: 0 }))
@@ -58,10 +58,10 @@ export const sleepAfter = (id: string, seconds: number, memoryMib = 128): Promis
     sleep_after_idle_seconds: seconds,
   })
 
-/** Until it sleeps. */
+/** Waits until it sleeps. */
 export const asleep = (id: string, boundMs?: number): Promise<Vm> => settled(id, 'sleeping', boundMs)
 
-/** Until it is up, and its wake is told of. `after`: the time of the wake before. */
+/** Waits until it is up, and its wake is reported. `after` is the time of the earlier wake. */
 export const awake = (id: string, after?: string): Promise<Vm> =>
   until(`${id} has been woken`, async () => {
     const vm = await getVm(id)

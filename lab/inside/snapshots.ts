@@ -1,4 +1,4 @@
-/** Snapshots by the daemon of this lab, and what other clients make of their objects. */
+/** Makes snapshots with the daemon of this lab, and reads their objects with other clients. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
@@ -8,7 +8,7 @@ import { sh } from './shell.ts'
 import { until } from './until.ts'
 import type { Upload } from './presign.ts'
 
-/** What is read of a snapshot here. */
+/** The members of a snapshot that are read here. */
 export type Snapshot = {
   readonly id: string
   readonly vm_id: string
@@ -27,11 +27,11 @@ export type Snapshot = {
   readonly fault?: { readonly code: string; readonly attempt: number }
 }
 
-/** The smallest that S3 takes: a small disk has several. */
+/** The smallest size that S3 accepts, so that even a small disk has several parts. */
 export const PART_SIZE_MIB = 5
 
 export type SnapshotOptions = {
-  /** False: it waits for a completion when all is sent. */
+  /** False: the snapshot waits for a completion when all parts are sent. */
   readonly complete?: boolean
   readonly partSizeMib?: number
 }
@@ -43,7 +43,7 @@ const urlMembers = ({ partUrls, completeUrl, headUrl }: Urls, complete: boolean)
   ...(complete ? { complete_url: completeUrl, head_url: headUrl } : {}),
 })
 
-/** Starts it; rejects where the daemon refuses. */
+/** Starts it; rejects if the daemon refuses. */
 export const startSnapshot = async (
   id: string,
   vmId: string,
@@ -66,7 +66,7 @@ export const completeSnapshot = async (id: string, { completeUrl, headUrl }: Url
 export const deleteSnapshot = async (id: string): Promise<void> =>
   void (await mutate('DELETE', `/v1/snapshots/${id}`))
 
-/** Undefined where there is none. */
+/** Returns undefined if there is none. */
 export async function findSnapshot(id: string): Promise<Snapshot | undefined> {
   const { status, body } = await call('GET', `/v1/snapshots/${id}`)
   if (status === 404) return undefined
@@ -74,7 +74,7 @@ export async function findSnapshot(id: string): Promise<Snapshot | undefined> {
   return snapshotOf(body)
 }
 
-/** Until it is as wanted; one that fails meanwhile is an error, unless that is wanted. */
+/** Waits until the snapshot has this status. A failed snapshot is an error, unless that is the status. */
 export async function snapshotIs(
   id: string,
   what: string,
@@ -99,7 +99,7 @@ export async function snapshotIs(
 export const completed = (id: string, boundMs?: number): Promise<Snapshot> =>
   snapshotIs(id, 'is completed', ({ status }) => status === 'completed', boundMs)
 
-/** Downloads by curl, decompresses by Debian's zstd, and answers the SHA-256 of what comes out. */
+/** Downloads with curl, decompresses with Debian's zstd, and returns the SHA-256 of the result. */
 export async function downloadedSha256(url: string, target: string): Promise<string> {
   const script = 'set -o pipefail; curl --silent --fail --cacert "$1" "$2" | zstd -q -d -f -o "$3"'
   await sh('bash', '-c', script, 'bash', CA_FILE, url, target)

@@ -1,6 +1,6 @@
 import { leave, view } from './console.ts'
 
-/** Types a line into the shell of a VM's serial console, and waits until the guest has done it. */
+/** Types a line into the shell of a VM's serial console, and waits until the guest has run it. */
 export async function typeInto(id: string, line: string): Promise<string> {
   const marker = `done-${Date.now().toString(36)}`
   let text = ''
@@ -8,7 +8,7 @@ export async function typeInto(id: string, line: string): Promise<string> {
   const viewer = await view(id, {
     onOutput: (chunk) => {
       text += chunk.toString()
-      // The shell echoes what is typed, in which the marker is in two pieces.
+      // The shell echoes typed text; there the marker is in two pieces.
       if (text.includes(marker)) done.resolve()
     },
   })

@@ -4,8 +4,8 @@ const LOOK_EVERY_MS = 20
 const BOUND_MS = 60_000
 
 /**
- * Looks until `check` gives a value; a throw counts as not yet. Throws after the bound, with the last error as its cause.
- * Level-triggered: it waits for a state, which cannot be missed.
+ * Calls `check` until it returns a value; a throw counts as not yet. Throws after the bound, with the last error as its
+ * cause. It is level-triggered: it waits for a state, which cannot be missed.
  */
 export async function until<T>(
   what: string,
