@@ -11,7 +11,7 @@ export type Measurement = {
   readonly runs: number
   /** The bound that ours must not exceed. */
   readonly limit?: number
-  /** What the figure covers, and the reason for its value; shown below the table. */
+  /** Scope of the figure, and the reason for its value; shown below the table. */
   readonly notes?: readonly string[]
 }
 

@@ -1,6 +1,6 @@
 import type { Measurement } from './measurement.ts'
 
-/** What a figure covers and how the two differ, and why ours may be slower. One line each. */
+/** Scope of a figure and differences between the two sides, and why ours may be slower. One line each. */
 type Notes = { readonly covers: readonly string[]; readonly behind: string }
 
 const NOTES: Readonly<Record<string, Notes>> = {

@@ -13,7 +13,7 @@ const LEADER_BOUND_MS = 20_000
 const BOOT_BOUND_MS = 60_000
 const LOOK_EVERY_MS = 50
 
-/** Where a lab's own root is mounted on this machine while it runs. */
+/** Returns where a lab's own root is mounted on this machine while it runs. */
 export function mountPoint(folder: string): string {
   return path.join(folder, 'root')
 }

@@ -6,7 +6,7 @@ import type { LabState } from './state.ts'
 /** Number of loop device nodes in a lab; all labs of a machine draw from the same numbers. */
 export const LOOP_NODES = 64
 
-/** One mount of /proc/PID/mountinfo (proc_pid_mountinfo(5)): its device as `major:minor`, and where it is. */
+/** One mount of /proc/PID/mountinfo (proc_pid_mountinfo(5)): its device as `major:minor`, and its mount point. */
 interface Mount {
   readonly device: string
   readonly target: string

@@ -13,6 +13,6 @@ test('Ubuntu and what is like it builds an Ubuntu 24.04 lab', () => {
   assert.equal(recipeForThisMachine('ID=linuxmint\nID_LIKE="ubuntu debian"\n').suite, 'noble')
 })
 
-test('other machines are told that a lab is not to be had', () => {
+test('any other machine is refused, because a lab cannot be built there', () => {
   assert.throws(() => recipeForThisMachine('ID=fedora\n'), /Debian and Ubuntu/)
 })

@@ -18,7 +18,7 @@ const good = {
   },
 }
 
-test('the linter lets a good document pass, and tells of errors and warnings alike', async () => {
+test('the linter lets a good document pass, and reports errors and warnings alike', async () => {
   assert.deepEqual(await lintOpenApi(good), [])
   const { license: _, ...info } = good.info
   const findings = await lintOpenApi({ ...good, info, security: undefined })

@@ -60,7 +60,7 @@ pipeline = ${kind}-server
 
 [app:${kind}-server]
 use = egg:swift#${kind}
-# Requests are told by the proxy.
+# The proxy logs the requests.
 log_requests = false
 `
 

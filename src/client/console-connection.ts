@@ -17,7 +17,10 @@ export type ConsoleRequest = {
   /** Size of the viewer's terminal, if it has one. */
   readonly window?: WindowSize | undefined
 } & (
-  | { readonly mode: 'tty'; /** Whether to wait for the VM's next start instead of ending. */ readonly follow: boolean }
+  | {
+      readonly mode: 'tty'
+      /** Whether to wait for the VM's next start instead of ending. */ readonly follow: boolean
+    }
   | {
       readonly mode: 'ssh'
       readonly user?: string | undefined

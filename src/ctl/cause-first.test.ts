@@ -24,7 +24,7 @@ for (const [error, told] of [
   ],
   ['nothing to turn', 'nothing to turn'],
 ] as const) {
-  test(`"${error}" is told with its cause first`, () => {
+  test(`"${error}" is shown with its cause first`, () => {
     assert.equal(causeFirst(error), told)
   })
 }

@@ -26,7 +26,7 @@ const KIND_WORDS: Readonly<Record<Kind, string>> = { vm: 'VMs', snapshot: 'snaps
 
 export type Circumstances = {
   readonly profile: Profile | undefined
-  /** What the command was about, with a placeholder if that has no name. */
+  /** Subject of the command, with a placeholder if it has no name. */
   readonly kind: Kind
   readonly name: string
   /** The parsed command line, once there is one. */

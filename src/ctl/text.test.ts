@@ -20,7 +20,7 @@ test('on a terminal a line is cut at its edge and says so', () => {
   assert.ok(line.endsWith('x…'))
 })
 
-test('colours are for terminals, and not where NO_COLOR is set', () => {
+test('colours are for terminals, and only if NO_COLOR is not set', () => {
   assert.equal(paintFor(sinkOf(true), undefined)('x', 'red'), '\u001B[31mx\u001B[0m')
   assert.equal(paintFor(sinkOf(true), '')('x', 'red'), '\u001B[31mx\u001B[0m')
   assert.equal(paintFor(sinkOf(true), '1')('x', 'red'), 'x')

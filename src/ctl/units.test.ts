@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseCores, parseMib, parseSeconds, showMib, showSpan } from './units.ts'
 
-test('sizes are read in MiB, with or without a unit, and only where they are whole', () => {
+test('sizes are read in MiB, with or without a unit, and only if they are whole', () => {
   for (const [text, mib] of [
     ['512', 512],
     ['512M', 512],

@@ -88,7 +88,7 @@ async function silentStart() {
   return { ...staged, recheck, looks: () => looks, silent }
 }
 
-test('when systemd does not answer, the report tells what is known, and comes again once it does', async () => {
+test('when systemd does not answer, the report has what is known, and a second one follows once it does', async () => {
   const { lines, recheck, silent, clock } = await silentStart()
   const known = { descriptor_store_available: false, adopted_console_count: 2 }
   const message = 'the descriptor store could not be checked'
@@ -102,7 +102,7 @@ test('when systemd does not answer, the report tells what is known, and comes ag
   assert.equal(clock.nextMs(), undefined)
 })
 
-test('a daemon that stops looks no more', async () => {
+test('a daemon that stops does not look again', async () => {
   const { ending, clock, recheck, looks } = await silentStart()
   ending.abort()
   assert.equal(clock.nextMs(), undefined)

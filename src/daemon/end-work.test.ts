@@ -5,7 +5,7 @@ import { endWork } from './end-work.ts'
 
 const BOUND_MS = 20
 
-test('a stop waits for all work, and says nothing where it ends in time', async () => {
+test('a stop waits for all work, and logs nothing if it ends in time', async () => {
   const { log, lines } = recordingLog()
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   let over = false

@@ -29,7 +29,7 @@ async function vmhostd(t: TestContext, answers: Partial<AdminAnswers>, ...args: 
 /** Output of a guest that sets the title of a terminal, writes to its clipboard, and clears it. */
 const HOSTILE = '\u001B]0;root\u0007\u001B]52;c;cm0gLXJm\u0007\u001B[2Jlogin: \r\n\u009B31mred\u001B[0m\r\n'
 
-test("a guest's output cannot steer the terminal of who prints it", async (t) => {
+test("a guest's output cannot steer the terminal that prints it", async (t) => {
   const console = async () => Buffer.from(HOSTILE)
   assert.equal(await vmhostd(t, { console }, 'console', 'web-1'), 'login: \nred\n')
 })

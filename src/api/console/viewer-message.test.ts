@@ -6,7 +6,7 @@ import { parseViewerMessage } from './viewer-message.ts'
 
 const { consoleColsMax, consoleRowsMax } = limits
 
-test('a resize within bounds is one, whatever its spelling', () => {
+test('a resize within bounds is accepted, whatever its spelling', () => {
   const cols = fc.integer({ min: 1, max: consoleColsMax })
   const size = fc.record(
     { cols, rows: fc.integer({ min: 1, max: consoleRowsMax }) },
@@ -20,11 +20,11 @@ test('a resize within bounds is one, whatever its spelling', () => {
   )
 })
 
-test('a question for the position is one', () => {
+test('a request for the position is accepted', () => {
   assert.deepEqual(parseViewerMessage('{"position": {}}'), { kind: 'position' })
 })
 
-test('a resize out of bounds is none, and is told where it is wrong', () => {
+test('a resize out of bounds is refused, with a pointer to the error', () => {
   const bad = fc.oneof(
     fc.integer({ max: 0 }),
     fc.integer({ min: consoleColsMax + 1 }),

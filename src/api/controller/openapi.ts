@@ -8,8 +8,8 @@ import type { App } from './app.ts'
 const DESCRIPTION = `Runs microVMs on one host.
 
 **Every mutation stores what is desired and answers at once.** The host follows by itself. A VM nests two objects,
-\`desired\` and \`observed\`; poll \`GET /v1/vms/{id}\` until \`generations.desired\` and \`generations.observed\` are equal. When
-they stop moving apart, \`observed.error\` says why; the daemon keeps trying.
+\`desired\` and \`observed\`; poll \`GET /v1/vms/{id}\` until \`generations.desired\` and \`generations.observed\` are equal. If
+\`observed\` stays behind, \`observed.error\` says why; the daemon keeps trying.
 
 A mutation that changes something answers 202 and raises the desired generation; one that changes nothing answers 200.
 Repeating any request is safe. Send \`If-Match\` with the \`ETag\` of an earlier answer to change only what you have seen, and
@@ -44,11 +44,11 @@ export async function describeApi(app: App, version: string): Promise<void> {
         { name: 'Snapshots', description: SNAPSHOTS_DESCRIPTION },
         {
           name: 'Images',
-          description: 'What VMs are made of. They come into the pool when a VM needs them.',
+          description: 'The images of VMs. The host fetches them into the pool when a VM needs them.',
         },
         { name: 'Host', description: 'The host as a whole.' },
-        { name: 'Health', description: 'Of the daemon itself.' },
-        { name: 'Documentation', description: 'Of this API.' },
+        { name: 'Health', description: 'The health of the daemon itself.' },
+        { name: 'Documentation', description: 'The documentation of this API.' },
       ],
       components: {
         securitySchemes: {

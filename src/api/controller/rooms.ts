@@ -40,7 +40,7 @@ export type ControllerRooms = {
   readonly shells: Pick<SshSessions, 'open'>
   /** The clock and timers for WebSockets. */
   readonly time: SocketTime
-  /** What the daemon still waits for before it is ready, in words ("console adoption"); empty when it is. */
+  /** The tasks that readiness still waits for, in words ("console adoption"); empty when the daemon is ready. */
   readonly waitingFor: () => readonly string[]
   readonly readAsset: (name: PageAsset) => Uint8Array
   /** The version of this build, for the OpenAPI document. */

@@ -35,7 +35,7 @@ test('files that fit together are read, with the end of the certificate', async 
   assert.equal(expiresAtMs, Date.UTC(2030, 0, 1) + 825 * 86_400_000)
 })
 
-test('a key of another certificate, an authority that is none and a missing file are told by name', async (t) => {
+test('a key of another certificate, a file that is not an authority and a missing file are reported by name', async (t) => {
   const { authority, files } = await tlsFiles(t, Date.now())
   assert.throws(
     () => readTlsFiles({ ...files, key: '/nonexistent.key' }),
@@ -46,7 +46,7 @@ test('a key of another certificate, an authority that is none and a missing file
   assert.throws(() => readTlsFiles(files), TlsFilesUnusable)
 })
 
-test('a certificate that ends soon is warned of when the watch begins', async (t) => {
+test('the watch begins with a warning about a certificate that ends soon', async (t) => {
   const { files } = await tlsFiles(t, Date.now() - 820 * 86_400_000)
   const lines: string[] = []
   const log = createLog({ level: 'info', write: (line) => lines.push(line) })

@@ -10,7 +10,7 @@ const closed = { additionalProperties: false } as const
 const sessionSchema = Type.String({
   pattern: SESSION_PATTERN,
   description:
-    'Names a session: the time from a start of the VM to its stop. Stays over restarts of the daemon.',
+    'Names a session: the time from a start of the VM to its stop. A restart of the daemon does not change it.',
 })
 const cursorSchema = Type.Integer({
   minimum: 0,
@@ -29,24 +29,27 @@ export const consoleFromDaemonSchema = Type.Object(
     attached: Type.Optional(
       Type.Object(
         {
-          mode: Type.Enum(['tty', 'ssh'], { type: 'string', description: 'With `ssh` the only member.' }),
+          mode: Type.Enum(['tty', 'ssh'], { type: 'string', description: 'The only member with `ssh`.' }),
           session: Type.Optional(sessionSchema),
           cursor: Type.Optional(cursorSchema),
           replay_bytes: Type.Optional(
-            Type.Integer({ minimum: 0, description: 'How many bytes of history follow; then it is live.' }),
+            Type.Integer({
+              minimum: 0,
+              description: 'Number of bytes of history that follow; then the output is live.',
+            }),
           ),
           lost_bytes: Type.Optional(
             Type.Integer({
               minimum: 0,
               description:
-                'How many bytes between `since` and `cursor` are gone. 0 where `since` is of another session.',
+                'Number of bytes that are gone between `since` and `cursor`. 0 if `since` is of another session.',
             }),
           ),
         },
         {
           ...closed,
           description:
-            'Begins each session. Comes again within one where the guest wrote faster than it could be passed on; ' +
+            'Begins each session. Comes again within one if the guest wrote faster than the daemon could pass it on; ' +
             '`lost_bytes` then says how much is missing.',
         },
       ),
@@ -74,13 +77,13 @@ export const consoleFromDaemonSchema = Type.Object(
             type: 'string',
             description:
               '`not_json`: the text is not JSON. `unknown_message`: it is not an object with one known member. ' +
-              '`invalid_message`: what the member holds is not valid.',
+              '`invalid_message`: the value of the member is not valid.',
           }),
           detail: Type.String({
-            description: 'What is wrong, with a JSON pointer (RFC 6901), and what to do.',
+            description: 'The error, with a JSON pointer (RFC 6901), and what to do.',
           }),
         },
-        { ...closed, description: 'A text message was passed over. The session goes on.' },
+        { ...closed, description: 'A text message was ignored. The session goes on.' },
       ),
     ),
   },
@@ -114,7 +117,8 @@ export const consoleFromViewerSchema = Type.Object(
         },
         {
           ...closed,
-          description: 'Sets the window of the terminal. It has one, so the last viewer to say wins.',
+          description:
+            'Sets the window of the terminal. The terminal has one window for all viewers, so the last size sent counts.',
         },
       ),
     ),

@@ -17,46 +17,47 @@ export const imageSchema = Type.Object(
   {
     sha256: {
       ...sha256Schema,
-      description: 'Of the image as VMs have it: of what is unpacked, where it came packed.',
+      description:
+        'Digest of the image as VMs have it. If the image came compressed, this is the digest of the unpacked one.',
     },
     size_mib: Type.Integer({ minimum: 0, description: 'MiB. Length of the image, rounded up.' }),
     use_count: Type.Integer({
       minimum: 0,
-      description: 'VMs on this host that are made of it, those under deletion included.',
+      description: 'VMs on this host that use it, including those under deletion.',
     }),
     last_used_at: Type.Optional({
       ...timeSchema,
-      description: 'When a VM was last created of it or deleted. Absent where none ever was.',
+      description: 'When a VM that uses it was last created or deleted. Absent if there never was one.',
     }),
-    fetched_at: { ...timeSchema, description: 'When it came into the pool.' },
+    fetched_at: { ...timeSchema, description: 'When it was added to the pool.' },
     removing: Type.Optional(
       Type.Literal(true, {
         description:
-          'It was deleted, and goes as soon as the host gets to it. A VM that is created of it keeps it.',
+          'Its deletion is stored, and the host removes it as soon as it can. A VM that is created with it before then keeps it.',
       }),
     ),
   },
   {
-    description: 'An image in the pool. VMs that are made of it share its blocks.',
+    description: 'An image in the pool. VMs that use it share its blocks.',
     examples: [exampleImage],
   },
 )
 
 export const imageRemovalSchema = Type.Object(
   {
-    sha256: { ...sha256Schema, description: 'Of the image that was deleted.' },
+    sha256: { ...sha256Schema, description: 'Digest of the deleted image.' },
     removing: Type.Literal(true),
   },
   {
     description:
-      'A deletion of an image, as it is stored. It is over when the list of images does not have it any more.',
+      'A stored deletion of an image. It is complete when the list of images no longer has the image.',
     examples: [{ sha256: exampleImage.sha256, removing: true }],
   },
 )
 
 export const imageListSchema = Type.Object({
   items: Type.Array(Type.Unsafe<ImageWire>({ $ref: 'Image#' }), {
-    description: 'In the order of their digests.',
+    description: 'Ordered by digest.',
   }),
   ...nextPageMembers,
 })

@@ -28,14 +28,14 @@ const inboundRuleSchema = Type.Object(
     ports: Type.Optional(
       Type.Array(Type.String({ pattern: PORTS_PATTERN }), {
         maxItems: limits.inboundPortsMax,
-        description: 'Ports or ranges of them, for `tcp` and `udp` only. Any where absent.',
+        description: 'Ports or ranges of them, for `tcp` and `udp` only. If absent, any.',
         examples: [['443', '8000-8100']],
       }),
     ),
     sources: Type.Optional(
       Type.Array(Type.String({ pattern: CIDR_PATTERN }), {
         maxItems: limits.inboundSourcesMax,
-        description: 'Networks, of both families mixed. Any where absent.',
+        description: 'Networks, of both families mixed. If absent, any.',
         examples: [['192.0.2.0/24', '2001:db8::/32']],
       }),
     ),
@@ -47,9 +47,9 @@ const bandwidthsSchema = (otherwise: string) =>
   Type.Object(
     {
       receive_mbit_per_second: bandwidthSchema(
-        'To the guest, at most, Ethernet headers included; what comes faster queues, then drops.',
+        'Maximum to the guest, Ethernet headers included; excess packets are queued, then dropped.',
       ),
-      transmit_mbit_per_second: bandwidthSchema('From the guest, likewise.'),
+      transmit_mbit_per_second: bandwidthSchema('Maximum from the guest, with the same rules.'),
     },
     { ...closed, description: `Enforced by the kernel. ${otherwise} Takes effect on a running VM.` },
   )
@@ -59,13 +59,13 @@ const firewallSchema = (otherwise: string) =>
     {
       inbound: Type.Array(inboundRuleSchema, {
         maxItems: limits.inboundRulesMax,
-        description: 'What one of these allows may be opened to the guest, and nothing else.',
+        description: 'Others may open only connections to the guest that one of these allows.',
       }),
     },
     {
       ...closed,
       description:
-        `${otherwise} Replies to what the guest opened always pass, and so does the host itself. Takes effect on a ` +
+        `${otherwise} Replies to connections of the guest always pass, and so do connections from the host itself. Takes effect on a ` +
         'running VM.',
     },
   )
@@ -75,20 +75,20 @@ const networkMembers = {
   ipv4_address: Type.Optional(ipv4Schema),
   ipv6_address: Type.Optional(ipv6Schema),
   bandwidth: Type.Optional(bandwidthsSchema('Not limited if absent.')),
-  firewall: Type.Optional(firewallSchema('As the host is configured if absent.')),
+  firewall: Type.Optional(firewallSchema('If absent, the configuration of the host decides.')),
 }
 
 export const networkSchema = Type.Object(
   { mac_address: macAddressSchema, ...networkMembers },
-  { description: 'Absent: the VM has no network device.' },
+  { description: 'If absent, the VM has no network device.' },
 )
 
 export const createNetworkSchema = Type.Object(
   {
-    mac_address: Type.Optional({ ...macAddressSchema, description: 'Chosen by the host where absent.' }),
+    mac_address: Type.Optional({ ...macAddressSchema, description: 'If absent, the host chooses one.' }),
     ...networkMembers,
   },
-  { ...closed, description: 'Where absent, the VM has no network device.' },
+  { ...closed, description: 'If absent, the VM has no network device.' },
 )
 
 /**
@@ -110,12 +110,12 @@ export const setNetworkSchema = Type.Object(
     ipv4_address: orNull(ipv4Schema, 'The guest has none if `null`.'),
     ipv6_address: orNull(ipv6Schema, 'The guest has none if `null`.'),
     bandwidth: orNull(bandwidthsSchema('Not limited if `null`.')),
-    firewall: orNull(firewallSchema('As the host is configured if `null`.')),
+    firewall: orNull(firewallSchema('If `null`, the configuration of the host decides.')),
   },
   {
     ...closed,
     description:
-      'What to change of the network: a member that is absent stays as it is stored, and `null` removes it. `bandwidth` and ' +
+      'Changes of the network: a member that is absent stays as it is stored, and `null` removes it. `bandwidth` and ' +
       '`firewall` are each replaced as a whole, and change under a running guest. The addresses, which the guest knows too, ' +
       'change only while the VM is stopped.',
     examples: [

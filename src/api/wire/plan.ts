@@ -26,7 +26,9 @@ export const planSchema = Type.Object(
     ),
     waiting_for: Type.Optional(Type.String({ examples: ['the unit to stop'] })),
     deadline_seconds: Type.Optional(
-      Type.Number({ description: 'After so long in the present state, the wait counts as a fault.' }),
+      Type.Number({
+        description: 'A wait that lasts longer than this in the present state counts as a fault.',
+      }),
     ),
     blocked: Type.Optional(
       Type.Object({
@@ -35,17 +37,17 @@ export const planSchema = Type.Object(
         because: Type.String(),
       }),
     ),
-    text: Type.String({ description: 'All of it as people read it.' }),
+    text: Type.String({ description: 'The whole plan as text for people.' }),
     operation_id: Type.Optional(
       Type.String({
         description:
-          'Of the newest mutation of the VM: lines of the log carry it. Absent from the plan of a dry run.',
+          'Id of the newest mutation of the VM; lines of the log carry it. Absent from the plan of a dry run.',
         examples: ['op-01b21dd2138040a1b2c3d4e5'],
       }),
     ),
   },
   {
-    description: 'The whole way from what the host shows to what is desired.',
+    description: 'All steps from the present state of the host to the desired state.',
     examples: [
       {
         outcome: 'act',

@@ -11,11 +11,11 @@ export const PROBLEM_MEDIA_TYPE = 'application/problem+json'
 
 export const problemSchema = Type.Object(
   {
-    type: Type.String({ format: 'uri-reference', description: 'Where the code is explained.' }),
+    type: Type.String({ format: 'uri-reference', description: 'Link to the explanation of the code.' }),
     title: Type.String(),
     status: Type.Integer(),
-    detail: Type.String({ description: 'What is wrong with this request, and what to do.' }),
-    code: Type.String({ description: 'Stable; decide on it, not on the texts.' }),
+    detail: Type.String({ description: 'The error in this request, and what to do.' }),
+    code: Type.String({ description: 'Stable; a client must decide by it, not by the texts.' }),
     retryable: Type.Boolean({ description: 'Whether the same request may succeed later, without a change.' }),
     request_id: Type.String(),
     errors: Type.Optional(
@@ -27,7 +27,7 @@ export const problemSchema = Type.Object(
           code: Type.String(),
           detail: Type.String(),
         }),
-        { description: 'For validation: each finding. At most eight are listed.' },
+        { description: 'The errors that validation found. At most eight are listed.' },
       ),
     ),
   },

@@ -14,8 +14,8 @@ const imageSchema = Type.Object(
       pattern: URL_PATTERN,
       maxLength: limits.urlBytesMax,
       description:
-        'Where the image is fetched from, usually a signed https: URL. `file:` only inside the configured local ' +
-        'directory. Kept until the image is there; never returned, never logged.',
+        'URL to fetch the image from, usually a signed https: URL. `file:` only inside the configured local ' +
+        'directory. Stored until the image is fetched; never returned, never logged.',
       examples: ['https://images.example.net/root.img?signature=…'],
     }),
     sha256: sha256Schema,
@@ -32,7 +32,7 @@ export const createVmSchema = Type.Object(
       {
         rootfs: {
           ...imageSchema,
-          description: 'A disk image, raw or compressed by zstd; `sha256` is of the raw one.',
+          description: 'A disk image, raw or compressed with zstd; `sha256` is the digest of the raw one.',
         },
         kernel: { ...imageSchema, description: 'An uncompressed kernel (vmlinux) or bzImage.' },
         initrd: Type.Optional(imageSchema),
@@ -52,14 +52,15 @@ export const createVmSchema = Type.Object(
     user_data: Type.Optional(
       Type.String({
         maxLength: limits.userDataBytesMax,
-        description: 'Given to the guest on a NoCloud seed disk as it is, e.g. cloud-config. Never returned.',
+        description:
+          'Passed unchanged to the guest on a NoCloud seed disk, e.g. cloud-config. Never returned.',
         examples: ['#cloud-config\nhostname: web-1\n'],
       }),
     ),
     ssh_authorized_keys: Type.Optional(
       Type.Array(Type.String({ pattern: SSH_KEY_PATTERN, maxLength: limits.sshKeyBytesMax }), {
         maxItems: limits.sshKeysMax,
-        description: 'Given to the guest on the seed disk. Never returned.',
+        description: 'Passed to the guest on the seed disk. Never returned.',
         examples: [
           [
             'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2YbSXk0PlsXYbqLwH2uVrkZ6ptuQyPIUJxQnZWLk3A ops@example.net',
@@ -70,7 +71,7 @@ export const createVmSchema = Type.Object(
   },
   {
     ...closed,
-    description: 'A VM to create. The same request again answers the VM that is there.',
+    description: 'A VM to create. The same request again returns the existing VM.',
     examples: [exampleCreateVm],
   },
 )
@@ -91,14 +92,14 @@ export const resizeSchema = Type.Object(
   { ...computeMembers, disk_mib: diskMembers.size_mib },
   {
     ...closed,
-    description: 'Compute and the size of the disk as one shape: all of it is stored, or nothing.',
+    description: 'Compute and the size of the disk in one request: all members are stored, or none.',
     examples: [{ cpu_millicores: 2000, memory_mib: 1024, disk_mib: 4096, sleep_after_idle_seconds: 600 }],
   },
 )
 
 export const setDiskSchema = Type.Object(diskMembers, {
   ...closed,
-  description: 'The whole object: a limit that is left out is lifted.',
+  description: 'The whole object: an omitted limit is removed.',
   examples: [{ size_mib: 4096, iops_max: 500, mib_per_second_max: 100 }],
 })
 

@@ -19,14 +19,14 @@ const savedStateSchema = Type.Object(
     saved_at: timeSchema,
     size_mib: Type.Integer({
       minimum: 0,
-      description: 'MiB in the pool, rounded up. Memory that the guest did not use is not in it.',
+      description: 'MiB in the pool, rounded up. Unused memory of the guest is not saved.',
       examples: [84],
     }),
     memory_mib: Type.Integer({ minimum: 1, description: 'MiB of memory of the guest.', examples: [512] }),
   },
   {
     description:
-      'What the VM wakes from. Absent while it runs. Thrown away by `stopped` and by deletion, and by nothing else.',
+      'The saved memory from which the VM wakes. Absent while it runs. Only `stopped` and deletion discard it.',
   },
 )
 
@@ -34,51 +34,51 @@ const lastWakeSchema = Type.Object(
   {
     at: Type.String({
       format: 'date-time',
-      description: 'When the guest was wanted: the first packet came, or the request.',
+      description: 'When the first packet or the request for the guest came.',
       examples: ['2030-01-01T12:00:00.000Z'],
     }),
     reason: Type.Enum(WAKE_REASONS, {
       type: 'string',
       description:
-        '`traffic`: a packet for it. `power`: it was asked to run, or to be paused. `console`: a shell over SSH. ' +
-        '`sleep_disabled`: its idle timeout became 0. `change`: something desired needs the guest.',
+        '`traffic`: a packet for it. `power`: a request set its power to `running` or `paused`. `console`: a shell over SSH. ' +
+        '`sleep_disabled`: its idle timeout became 0. `change`: a desired change needs the guest.',
     }),
     duration_ms: Type.Integer({
       minimum: 0,
-      description: 'Milliseconds from then until the guest ran and had every packet that was held for it.',
+      description: 'Milliseconds from `at` until the guest ran and had received every held packet.',
       examples: [180],
     }),
     held_packets: Type.Integer({
       minimum: 0,
-      description: 'Packets that came meanwhile and were given to the guest, in their order.',
+      description: 'Packets that were held meanwhile and then passed to the guest, in their order.',
       examples: [1],
     }),
     dropped_packets: Type.Integer({
       minimum: 0,
-      description: `Packets that came meanwhile and were dropped: past ${limits.heldFramesMax} packets or ${limits.heldBytesMax / 1024} KiB, or held for more than ${limits.heldFrameAgeMs / 1000} s.`,
+      description: `Packets that were dropped meanwhile: beyond ${limits.heldFramesMax} packets or ${limits.heldBytesMax / 1024} KiB, or held for more than ${limits.heldFrameAgeMs / 1000} s.`,
       examples: [0],
     }),
   },
-  { description: 'The last wake that is over. Absent before the first.' },
+  { description: 'The last completed wake. Absent before the first.' },
 )
 
 const flappingSchema = Type.Object(
   {
     short_sleeps: Type.Integer({
       minimum: limits.shortSleepsFree + 1,
-      description: `Sleeps in a row that traffic ended within ${limits.shortSleepMs / 1000} s.`,
+      description: `Number of consecutive sleeps that traffic ended within ${limits.shortSleepMs / 1000} s.`,
       examples: [5],
     }),
     sleeps_after_idle_seconds: Type.Integer({
       minimum: 1,
-      description: 'Seconds without traffic after which it sleeps now, rounded up.',
+      description: 'Present idle timeout in seconds, rounded up.',
       examples: [40],
     }),
   },
   {
     description:
-      `Only while a VM falls asleep in vain: from the ${limits.shortSleepsFree + 1}th short sleep in a row on each doubles its idle timeout, up ` +
-      `to ${limits.sleepBackoffMsMax / 60_000} minutes. A sleep that lasts longer, or ends for another reason, ends that.`,
+      `Only while sleeping does not pay off: from the ${limits.shortSleepsFree + 1}th consecutive short sleep on, each doubles the idle timeout, up ` +
+      `to ${limits.sleepBackoffMsMax / 60_000} minutes. A sleep that lasts longer, or ends for another reason, resets it.`,
   },
 )
 
@@ -88,8 +88,8 @@ export const sleepMembers = {
     Type.String({
       format: 'date-time',
       description:
-        'When the last packet came for the guest that counts against its idle timeout. While the VM runs it may be ' +
-        `${limits.lastTrafficStepMs / 1000} s behind. Absent where there was none yet.`,
+        'When the last packet came that restarts the idle timeout. While the VM runs, this may be ' +
+        `${limits.lastTrafficStepMs / 1000} s behind. Absent before the first packet.`,
       examples: ['2030-01-01T12:00:00.000Z'],
     }),
   ),

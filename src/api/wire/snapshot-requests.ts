@@ -10,21 +10,21 @@ const closed = { additionalProperties: false } as const
 const url = (description: string) =>
   Type.String({ pattern: STORE_URL_PATTERN, maxLength: limits.urlBytesMax, description })
 
-const KEPT = 'Kept until the snapshot ends; never returned, never logged.'
+const KEPT = 'Stored until the snapshot ends; never returned, never logged.'
 
 const urlMembers = {
   part_urls: Type.Array(url('A signed URL for UploadPart (PUT) of one part.'), {
     maxItems: limits.partsMax,
-    description: `For parts in a row, each of another part number. They may be fewer than there will be parts. ${KEPT}`,
+    description: `For consecutive parts, one URL each. There may be fewer URLs than parts. ${KEPT}`,
   }),
   complete_url: Type.Optional(
     url(
-      'A signed URL for CompleteMultipartUpload (POST). With it the upload is completed as soon as all of it is sent.',
+      'A signed URL for CompleteMultipartUpload (POST). With it, the daemon completes the upload as soon as every part is sent.',
     ),
   ),
   head_url: Type.Optional(
     url(
-      'A signed URL for HeadObject (HEAD) of the finished object: by it the daemon learns whether a completion whose answer was lost was done.',
+      'A signed URL for HeadObject (HEAD) of the finished object. If the answer to a completion was lost, the daemon checks with it whether the object exists.',
     ),
   ),
 }
@@ -38,21 +38,21 @@ export const startSnapshotSchema = Type.Object(
           minimum: limits.partMibMin,
           maximum: limits.partMibMax,
           description:
-            `MiB of the object in each part. A store takes at most ${limits.partsMax} parts: choose at least the size of the disk in MiB / ${limits.partsMax}. ` +
-            'A part must fit into the staging of the host, and is what is sent again after a failure: 16 to 128 suit most.',
+            `MiB of the object in each part. A store accepts at most ${limits.partsMax} parts: choose at least the size of the disk in MiB / ${limits.partsMax}. ` +
+            'A part must fit into the staging of the host, and a failed part is sent again as a whole: 16 to 128 suit most hosts.',
           examples: [64],
         }),
         ...urlMembers,
       },
       {
         ...closed,
-        description: 'The multipart upload, which the controller has begun (CreateMultipartUpload).',
+        description: 'The multipart upload, which the controller must have begun (CreateMultipartUpload).',
       },
     ),
   },
   {
     ...closed,
-    description: 'A snapshot to take. The same request again answers the one that is there.',
+    description: 'A snapshot to take. The same request again returns the existing one.',
     examples: [exampleStartSnapshot],
   },
 )
@@ -64,7 +64,7 @@ export const snapshotUrlsSchema = Type.Object(
         minimum: 1,
         maximum: limits.partsMax,
         default: 1,
-        description: 'The number of the part that the first of `part_urls` is for.',
+        description: 'The part number of the first of `part_urls`.',
       }),
     ),
     ...urlMembers,
@@ -72,7 +72,7 @@ export const snapshotUrlsSchema = Type.Object(
   {
     ...closed,
     description:
-      'More URLs, or fresh ones. They replace those for the same parts; the others stay. Those for parts that were sent are ignored.',
+      'More URLs, or fresh ones. They replace those for the same parts; the others stay. URLs for parts that were sent are ignored.',
     examples: [exampleSnapshotUrls],
   },
 )

@@ -9,8 +9,8 @@ const mib = (description: string) => Type.Integer({ minimum: 0, description: `Mi
 const count = (description: string) => Type.Integer({ minimum: 0, description })
 
 const COMMITTED =
-  'Promised to all VMs that exist, stopped and sleeping ones and those under deletion included.'
-const ALLOCATABLE = 'What VMs may commit together'
+  'Committed to all existing VMs, including stopped and sleeping ones and those under deletion.'
+const ALLOCATABLE = 'The most that all VMs together may commit'
 
 const CERTIFICATE_NAMES = ['authority', 'controller', 'node', 'server'] as const
 
@@ -19,25 +19,25 @@ export type CertificateName = (typeof CERTIFICATE_NAMES)[number]
 const hostSchema = Type.Object(
   {
     id: Type.String({ description: 'As configured; the host name by default.', examples: ['host-1'] }),
-    boot_id: Type.String({ description: 'Another after each boot of the host.' }),
-    version: Type.String({ description: 'Of vmhostd.', examples: ['1.2.3'] }),
+    boot_id: Type.String({ description: 'Changes at each boot of the host.' }),
+    version: Type.String({ description: 'Version of vmhostd.', examples: ['1.2.3'] }),
     ssh_public_key: Type.String({
       description:
-        'With which the daemon logs in to guests, as a line of authorized_keys. Guests that read their seed disk have it; put it in images that do not.',
+        'The key with which the daemon logs in to guests, as a line of authorized_keys. Guests that read their seed disk have it. Put it into images that do not read theirs.',
       examples: ['ssh-ed25519 AAAAC3Nza… vmhostd@host-1'],
     }),
     monitor: Type.Object(
       {
         program: Type.String({ examples: ['qemu-system-x86_64'] }),
         version: Type.Optional(
-          Type.String({ description: 'Absent where the program cannot be run.', examples: ['10.0.2'] }),
+          Type.String({ description: 'Absent if the program cannot be run.', examples: ['10.0.2'] }),
         ),
         accelerator: Type.String({
           description: '`kvm`, or `tcg` for emulation.',
           examples: ['kvm'],
         }),
       },
-      { description: 'What VMs that are started now run in.' },
+      { description: 'The monitor of VMs that are started now.' },
     ),
     kernel: Type.String({ description: 'Release of the running kernel.', examples: ['6.12.41-cloud-amd64'] }),
     architecture: Type.String({ description: 'As `uname -m` prints it.', examples: ['x86_64'] }),
@@ -47,33 +47,35 @@ const hostSchema = Type.Object(
         name: Type.Enum(CERTIFICATE_NAMES, {
           type: 'string',
           description:
-            '`server`: of this API. `authority`: what signs clients; the first of several to end. `node`: of the host towards ' +
+            '`server`: of this API. `authority`: the one that signs clients; if there are several, the first to expire. `node`: of the host towards ' +
             'other hosts. `controller`: of the last client that connected.',
         }),
-        not_after: Type.String({ format: 'date-time', description: 'When it ends.' }),
+        not_after: Type.String({ format: 'date-time', description: 'When it expires.' }),
       }),
       { description: 'The certificates that this API depends on, as far as the host has seen them.' },
     ),
   },
-  { description: 'Which host this is.' },
+  { description: 'Identity and versions of this host.' },
 )
 
 const capacitySchema = Type.Object(
   {
     cpu: Type.Object(
       {
-        total_millicores: count('1000 for each CPU that is online.'),
-        committed_millicores: count(`${COMMITTED} CPU is shared, so this may be more than there is.`),
+        total_millicores: count('1000 for each online CPU.'),
+        committed_millicores: count(`${COMMITTED} CPU is shared, so this may exceed the total.`),
       },
       { description: 'Millicores; 1000 is one core.' },
     ),
     memory: Type.Object(
       {
         total_mib: mib('Memory of the host.'),
-        available_mib: mib('What programs could take now without swapping, as the kernel estimates it.'),
+        available_mib: mib(
+          'Memory that programs could take now without swapping, as the kernel estimates it.',
+        ),
         committed_mib: mib(`The sum of the next two. ${COMMITTED}`),
         committed_guests_mib: mib('Memory of the guests.'),
-        committed_monitors_mib: mib('What their monitors may take besides.'),
+        committed_monitors_mib: mib('Memory that their monitors may take in addition.'),
         allocatable_mib: mib(`${ALLOCATABLE}: the total less the reserve of the configuration.`),
       },
       { description: 'Memory.' },
@@ -85,32 +87,34 @@ const capacitySchema = Type.Object(
         available_mib: mib('Free space in it now.'),
         committed_mib: mib(`The sum of the next four. ${COMMITTED}`),
         committed_disks_mib: mib('Disks of VMs, in their full size.'),
-        committed_saved_mib: mib('Saved memory of VMs that may sleep, asleep now or not.'),
+        committed_saved_mib: mib('Saved memory of VMs that may sleep, whether asleep now or not.'),
         committed_images_mib: mib('Images that are in the pool now.'),
-        committed_staging_mib: mib('The quota of what is staged of snapshots.'),
+        committed_staging_mib: mib('The quota for staged snapshots.'),
         allocatable_mib: mib(`${ALLOCATABLE}: the total times the overcommit, less the reserve.`),
       }),
       { description: 'Each storage pool.' },
     ),
   },
-  { description: 'True when this answer was made; nothing in it is remembered.' },
+  { description: 'All figures are measured for this answer; none is cached.' },
 )
 
 const vmSummarySchema = Type.Object({
   id: vmIdSchema,
   generations: vmSchema.properties.generations,
   state: Type.Enum(OBSERVED_STATES, { type: 'string' }),
-  error: Type.Optional(Type.String({ description: 'As `observed.error` of the VM; absent when healthy.' })),
+  error: Type.Optional(
+    Type.String({ description: 'Same as `observed.error` of the VM; absent when healthy.' }),
+  ),
 })
 
 const imageSchema = Type.Object({
   sha256: sha256Schema,
   size_mib: mib('Length of the image, rounded up.'),
-  in_use: Type.Boolean({ description: 'Whether a VM on this host is made of it.' }),
-  use_count: count('VMs on this host that are made of it.'),
+  in_use: Type.Boolean({ description: 'Whether a VM on this host uses it.' }),
+  use_count: count('VMs on this host that use it.'),
   last_used_at: Type.Optional({
     ...timeSchema,
-    description: 'When a VM was last created of it or deleted. Absent where none ever was.',
+    description: 'When a VM that uses it was last created or deleted. Absent if there never was one.',
   }),
 })
 
@@ -121,62 +125,67 @@ const snapshotSummarySchema = Type.Object({
   percent: snapshotSchema.properties.progress.properties.percent,
   needs_urls: snapshotSchema.properties.needs_urls,
   last_activity_at: snapshotSchema.properties.last_activity_at,
-  error: Type.Optional(Type.String({ description: 'As `error` of the snapshot; absent when all is well.' })),
+  error: Type.Optional(
+    Type.String({ description: 'Same as `error` of the snapshot; absent without an error.' }),
+  ),
 })
 
 const stagingSchema = Type.Object(
   {
     packed_mib: mib('Compressed parts of all snapshots, sent or not.'),
     sent_mib: mib(
-      'Of these, parts that a store has. They stay until their snapshot is deleted or stale, or until another one needs the room.',
+      'Part of `packed_mib` that a store already has. These parts stay until their snapshot is deleted or stale, or until another one needs the room.',
     ),
     clones_mib_max: mib(
-      'Captured disks that are still compressed. They share their blocks with the disks of their VMs until those are written: this is the most that they can come to.',
+      'Captured disks that are still being compressed. They share their blocks with the disks of their VMs until those are written. This is the most that they can take.',
     ),
     quota_mib: mib(
-      '`packed_mib` goes no further: parts that were sent give room to others, and then compressing waits for sending.',
+      'Upper limit of `packed_mib`. At the limit, sent parts are removed to make room; after that, compressing waits for sending.',
     ),
   },
-  { description: 'Where snapshots are made, in the pool.' },
+  { description: 'The part of the pool in which snapshots are made.' },
 )
 
 const consolesSchema = Type.Object(
   {
-    protected: count('Running VMs whose console is stored with systemd: they outlive the daemon.'),
-    running_units: count('VMs that run.'),
+    protected: count('Running VMs whose console is stored with systemd, so that they survive the daemon.'),
+    running_units: count('Number of running VMs.'),
     places_total: count(
-      'Consoles that systemd may keep at the same time: as many VMs may run. One that would start or wake beyond them waits (`no_console_place`).',
+      'Number of consoles that systemd may keep at the same time, and so of VMs that may run. A VM that would start or wake beyond it waits (`no_console_place`).',
     ),
-    places_free: count('Of these, free now.'),
+    places_free: count('How many of these are free now.'),
     places_held: count(
-      'Held by VMs that should run or be paused and never sleep, whether they run now or not. VMs that sleep share the others.',
+      'Places of VMs that should run or be paused and never sleep, whether they run now or not. Other VMs share the rest.',
     ),
-    places_held_max: count('No more are given to VMs that never sleep (`console_places_exhausted`).'),
+    places_held_max: count(
+      'The most places that VMs that never sleep may hold (`console_places_exhausted`).',
+    ),
     descriptor_store_available: Type.Boolean({
-      description: 'Whether what is stored outlives a stop of the daemon. Where not, no VM can be started.',
+      description: 'Whether stored consoles survive a stop of the daemon. If not, VMs cannot be started.',
     }),
     unprotected: Type.Array(vmIdSchema, {
-      description: 'Running VMs that would end with the daemon. Stop and start each once.',
+      description:
+        'Running VMs that would end with the daemon. To fix this, stop and start each of them once.',
     }),
   },
-  { description: 'How far running VMs are safe from an end of the daemon.' },
+  { description: 'Whether running VMs survive an end of the daemon.' },
 )
 
 export const syncSchema = Type.Object(
   {
     host: hostSchema,
     capacity: capacitySchema,
-    vms: Type.Array(vmSummarySchema, { description: 'Every VM, in the order of their ids.' }),
+    vms: Type.Array(vmSummarySchema, { description: 'Every VM, ordered by id.' }),
     snapshots: Type.Array(snapshotSummarySchema, {
-      description: 'Every snapshot, in the order of their ids.',
+      description: 'Every snapshot, ordered by id.',
     }),
     staging: stagingSchema,
     images: Type.Array(imageSchema, {
-      description: 'Every image in the pool, in the order of their digests.',
+      description: 'Every image in the pool, ordered by digest.',
     }),
     consoles: consolesSchema,
   },
-  { description: 'All of a host in one answer.', examples: [exampleSync] },
+  { description: 'The state of a whole host in one answer.', examples: [exampleSync] },
 )
 
 export type SyncWire = Static<typeof syncSchema>

@@ -36,14 +36,14 @@ export const vmIdSchema = Type.String({
 export const powerSchema = Type.Enum(POWERS, {
   type: 'string',
   description:
-    '`stopped` is always a hard stop and throws saved state away. A VM sleeps only while this is `running`.',
+    '`stopped` is always a hard stop and discards saved state. A VM sleeps only while this is `running`.',
 })
 
 export const computeMembers = {
   cpu_millicores: Type.Integer({
     minimum: limits.cpuMillicoresMin,
     maximum: limits.cpuMillicoresMax,
-    description: '1000 is one core. The guest sees one vCPU for each started 1000.',
+    description: '1000 is one core. The guest sees one vCPU for each 1000, rounded up.',
     examples: [1500],
   }),
   memory_mib: Type.Integer({ minimum: limits.memoryMibMin, maximum: limits.memoryMibMax, examples: [512] }),
@@ -51,9 +51,9 @@ export const computeMembers = {
     minimum: 0,
     maximum: limits.sleepAfterIdleSecondsMax,
     description:
-      'Seconds. Puts the VM to sleep after this long without unicast IPv4 or IPv6 from host to guest. 0 switches that ' +
-      'off, and wakes it. What the guest does or sends does not count: choose longer than it ever takes to answer. ' +
-      'Without network nothing could wake the VM, so only 0 is accepted.',
+      'Seconds. Puts the VM to sleep after this long without unicast IPv4 or IPv6 from host to guest. 0 switches this ' +
+      'off, and wakes the VM. Work or packets of the guest do not count: choose a longer time than it ever takes to answer. ' +
+      'Traffic cannot wake a VM without network, so only 0 is accepted for it.',
     examples: [0],
   }),
 }
@@ -70,7 +70,7 @@ export const diskMembers = {
       minimum: limits.diskIopsMin,
       maximum: limits.diskIopsMax,
       description:
-        'Reads and writes a second, together. Not limited where absent. Takes effect on a running VM.',
+        'Reads and writes per second, together. Not limited if absent. Takes effect on a running VM.',
       examples: [500],
     }),
   ),
@@ -78,7 +78,7 @@ export const diskMembers = {
     Type.Integer({
       minimum: limits.diskMibPerSecondMin,
       maximum: limits.diskMibPerSecondMax,
-      description: 'Read and written, together. Not limited where absent. Takes effect on a running VM.',
+      description: 'Reads and writes together. Not limited if absent. Takes effect on a running VM.',
       examples: [100],
     }),
   ),
@@ -90,10 +90,10 @@ export const metadataMembers = {
     additionalProperties: { type: 'string', pattern: LABEL_VALUE_PATTERN },
     propertyNames: { type: 'string', pattern: LABEL_KEY_PATTERN },
     maxProperties: limits.labelsMax,
-    description: 'For the controller to find its VMs by; see `?label=` of the list.',
+    description: 'Labels by which the controller finds its VMs; see `?label=` of the list.',
     examples: [{ env: 'prod', 'example.net/owner': 'web' }],
   }),
-  protected: Type.Boolean({ description: 'While true, a deletion is refused.' }),
+  protected: Type.Boolean({ description: 'While true, the daemon refuses a deletion.' }),
 }
 
 export const sha256Schema = Type.String({
@@ -114,11 +114,11 @@ const desiredSchema = Type.Object(
         initrd_sha256: Type.Optional(sha256Schema),
         kernel_arguments: Type.Optional(Type.String()),
       },
-      { description: 'By digest. URLs are never returned.' },
+      { description: 'Images by digest. URLs are never returned.' },
     ),
     network: Type.Optional(networkSchema),
   },
-  { description: 'What was asked for.' },
+  { description: 'The state that the controller asked for.' },
 )
 
 const faultSchema = Type.Object(
@@ -138,23 +138,25 @@ const observedSchema = Type.Object(
     state: Type.Enum(OBSERVED_STATES, {
       type: 'string',
       description:
-        '`running`: its monitor answers and its vCPUs run; whether the guest has booted, or ever will, is not looked at. ' +
-        '`sleeping`: it was idle, its memory is saved in the pool, and no unit runs; traffic or a request wakes it. ' +
-        '`waking`: it is on its way back from there, and packets for it are held.',
+        '`running`: its monitor answers and its vCPUs run; the guest may not have booted. ' +
+        '`sleeping`: it was idle, its memory is saved in the pool, and it has no unit; traffic or a request wakes it. ' +
+        '`waking`: it is being restored, and packets for it are held.',
     }),
     state_since: timeSchema,
     waiting_for: Type.Optional(
       Type.String({
-        description: 'What a transitional state waits for. Past its deadline `error` says so.',
+        description: 'The event that a transitional state waits for. After the deadline, `error` reports it.',
         examples: ['the monitor to answer'],
       }),
     ),
     operation_id: Type.Optional(
-      Type.String({ description: 'The mutation that is being applied; absent when the generations meet.' }),
+      Type.String({
+        description: 'The mutation that is being applied; absent when the generations are equal.',
+      }),
     ),
     error: Type.Optional(
       Type.String({
-        description: 'Why the state stands still: the step and its chain of causes. Absent when healthy.',
+        description: 'Why the VM is not as desired: the step and its chain of causes. Absent when healthy.',
         examples: ['network.ensure-tap: making tap vmt2100000000: device or resource busy'],
       }),
     ),
@@ -168,31 +170,33 @@ const observedSchema = Type.Object(
         }),
         {
           description:
-            'Everything the last inspection found to be wrong, also what does not keep the VM from what is desired.',
+            'All faults that the last inspection found, including those that do not keep the VM from its desired state.',
         },
       ),
     ),
     compute: Type.Optional(
-      Type.Object(computeMembers, { description: 'As the VM runs now; absent while it does not.' }),
+      Type.Object(computeMembers, {
+        description: 'Compute of the running VM; absent while it does not run.',
+      }),
     ),
     disk: Type.Optional(
       Type.Object(
         {
-          size_mib: Type.Integer({ description: 'Of the disk on this host.' }),
+          size_mib: Type.Integer({ description: 'Size of the disk on this host.' }),
           guest_size_mib: Type.Optional(
             Type.Integer({
               description:
-                'As the running guest sees it; below `size_mib` where growth reaches the guest at its next start.',
+                'Size that the running guest sees. It is below `size_mib` if the guest sees the growth only at its next start.',
             }),
           ),
         },
-        { description: 'Absent until the disk exists, and while the host does not see it in the pool.' },
+        { description: 'Absent until the disk exists, and while the host does not find it in the pool.' },
       ),
     ),
     started_at: Type.Optional(timeSchema),
     ...sleepMembers,
   },
-  { description: 'What the host reached.' },
+  { description: 'The state that the host has reached.' },
 )
 
 /** Answers are open: later versions may add members, and a client must ignore unknown ones. */
@@ -205,8 +209,8 @@ export const vmSchema = Type.Object(
       { desired: generationSchema, observed: generationSchema },
       {
         description:
-          'Every real change raises `desired`; `observed` follows when the host is as desired. They are equal when the ' +
-          'change is complete. When they stop moving apart, read `observed.error`.',
+          'Every real change raises `desired`; `observed` becomes equal to it when the host is as desired. Then the ' +
+          'change is complete. If `observed` stays behind, read `observed.error`.',
         examples: [{ desired: 7, observed: 7 }],
       },
     ),
@@ -236,16 +240,16 @@ export const vmSchema = Type.Object(
         },
         {
           description:
-            'Only in the answer to a request with `dry_run=true`, of which nothing was stored: the VM is shown as it would be.',
+            'Only in the answer to a request with `dry_run=true`, which stores nothing: the VM is shown as it would be.',
         },
       ),
     ),
   },
-  { description: 'A VM: what is desired of it and what the host has reached.', examples: [exampleVm] },
+  { description: 'A VM: its desired state, and the state that the host has reached.', examples: [exampleVm] },
 )
 
 export const vmListSchema = Type.Object({
-  items: Type.Array(Type.Unsafe<VmWire>({ $ref: 'Vm#' }), { description: 'In the order of their ids.' }),
+  items: Type.Array(Type.Unsafe<VmWire>({ $ref: 'Vm#' }), { description: 'Ordered by id.' }),
   ...nextPageMembers,
 })
 

@@ -41,7 +41,7 @@ test('what is typed after leaving goes nowhere', () => {
   assert.equal(read('~.rm -rf\r'), '<leave>')
 })
 
-test('what the terminal answers the guest by itself is no key: a line begins after it as before', () => {
+test('an answer of the terminal to the guest is not a key: a line begins after it as before', () => {
   const place = '\u001B[30;1R'
   const colour = '\u001B]11;rgb:0000/0000/0000\u001B\\'
   const attributes = '\u001B[?62;4c'

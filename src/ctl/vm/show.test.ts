@@ -108,7 +108,7 @@ test('a VM that sleeps is shown with what is saved, what woke it last, and that 
   assert.match(text, /^ {2}flapping +5 short sleeps in a row: it sleeps after 40 s now$/m)
 })
 
-test('a VM that could never be woken is told to never sleep', () => {
+test('a VM that nothing could wake is shown as one that never sleeps', () => {
   const { network: _network, ...desired } = vm.desired
   const text = renderVm({ ...vm, desired }, 0, (word) => word)
   assert.match(text, /512 MiB, never sleeps, since without network nothing could wake it;/)

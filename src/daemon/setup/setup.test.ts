@@ -57,7 +57,7 @@ function machine(t: TestContext) {
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o7777).toString(8)
 
-test('a bare host gets directories, a marked pool, a configuration and certificates, and is told what to do next', async (t) => {
+test('a bare host gets directories, a marked pool, a configuration and certificates, and advice on what to do next', async (t) => {
   const { at, options, marked, run } = machine(t)
   const { status, text } = await run(options)
   assert.equal(status, 0, text)
@@ -176,7 +176,7 @@ test('a missing certificate is made again from the authority that is there', asy
   assert.ok(certificate('server').verify(certificate('ca').publicKey))
 })
 
-test('a name that a kept server certificate does not have is told, with the way to get it', async (t) => {
+test('a name that a kept server certificate lacks is reported, with the way to get it', async (t) => {
   const { at, options, run } = machine(t)
   await run([...options, '--san', '192.0.2.7'])
   const again = ['--config', at('config.toml'), '--san', '192.0.2.7']
@@ -206,7 +206,7 @@ test('an SSH key that cannot be used is named, and nothing is put in its place',
   assert.equal(readFileSync(at('state/ssh/id_ed25519'), 'utf8'), 'no key')
 })
 
-test('where the authority key is elsewhere, what it would have to sign is named as missing', async (t) => {
+test('if the authority key is elsewhere, the certificates that it must sign are reported as missing', async (t) => {
   const { at, options, run } = machine(t)
   await run(options)
   for (const file of ['ca.key', 'node.crt', 'node.key']) unlinkSync(at(`tls/${file}`))

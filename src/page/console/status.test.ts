@@ -17,7 +17,7 @@ test('a serial console goes on after a restart of the daemon, a broken connectio
   })
 })
 
-test('every other end is one, and is told in words', () => {
+test('every other end is final, and is explained in words', () => {
   const passing = new Set<string>(['daemon_stops', 'viewer_behind'])
   for (const code of Object.keys(closes).filter((known) => !passing.has(known)) as CloseCode[])
     assert.deepEqual(after('tty', code), { kind: 'ended', words: closes[code].title })

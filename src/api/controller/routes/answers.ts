@@ -5,12 +5,15 @@ import type { ProblemCode } from '../../wire/problem-examples.ts'
 export const requestIdHeader = {
   'X-Request-Id': {
     type: 'string',
-    description: 'Of the request if it had a well-formed one, else made here.',
+    description: 'The id in the request if that is well formed, otherwise a new one.',
   },
 }
 
 const retryAfterHeader = {
-  'Retry-After': { type: 'integer', description: 'With `starting_up`: seconds after which to try again.' },
+  'Retry-After': {
+    type: 'integer',
+    description: 'With `starting_up`: seconds after which the client should try again.',
+  },
 }
 
 /** Problems that any route can answer; 408 and 431 come from the listener, before routing. */

@@ -9,7 +9,7 @@ import type { Waits } from '../waits.ts'
 export const conditionalHeaders = (what: string) =>
   Type.Object({
     'if-none-match': Type.Optional(
-      Type.String({ description: `The ETag of an earlier answer: 304 where ${what} is still the same.` }),
+      Type.String({ description: `The ETag of an earlier answer: 304 if ${what} is still the same.` }),
     ),
     prefer: Type.Optional(
       Type.String({
@@ -21,7 +21,7 @@ export const conditionalHeaders = (what: string) =>
 
 export const unchangedAnswer = (what: string) => ({
   type: 'null',
-  description: `${what} is as \`If-None-Match\` says.`,
+  description: `${what} still has the revision of \`If-None-Match\`.`,
 })
 
 type ConditionalRequest = {

@@ -16,7 +16,7 @@ export function consolePageRoutes(app: App, rooms: ControllerRooms): void {
         tags,
         summary: 'The console as a page',
         description:
-          'A terminal on the serial console; with `?mode=ssh&user=NAME` on a shell over SSH. It connects again by ' +
+          'A terminal on the serial console; with `?mode=ssh&user=NAME` on a shell over SSH. It reconnects by ' +
           'itself while the daemon restarts. It looks for the VM only when it connects, and says so if there is none.',
         produces: ['text/html'],
         params,

@@ -36,7 +36,7 @@ const window = (what: string, maximum: number, standard: number) =>
     Type.Integer({
       minimum: 1,
       maximum,
-      description: `Sets the ${what} of the terminal at once. Where neither is given a serial console keeps its window, and a shell has ${standard}.`,
+      description: `Sets the ${what} of the terminal at once. Without \`cols\` and \`rows\`, a serial console keeps its window, and a shell has ${standard}.`,
     }),
   )
 
@@ -54,20 +54,19 @@ const querystring = Type.Object(
       Type.Integer({
         minimum: 0,
         description:
-          '`tty`: a cursor. What came since is replayed. Without it, or where the session never was there, all that is kept.',
+          '`tty`: a cursor. Output since then is replayed. Without it, or if the session never got that far, all kept output is replayed.',
       }),
     ),
     session: Type.Optional(
       Type.String({
         pattern: SESSION_PATTERN,
-        description:
-          '`tty`: the session that `since` is of. `since` counts only where it is the present one.',
+        description: '`tty`: the session of `since`. `since` counts only if this is the present session.',
       }),
     ),
     follow: Type.Optional(
       Type.Boolean({
         default: false,
-        description: '`tty`: wait for a session where there is none, and stay when it ends.',
+        description: '`tty`: wait for a session if there is none, and stay connected when it ends.',
       }),
     ),
     cols: window('columns', limits.consoleColsMax, DEFAULT_WINDOW.cols),
@@ -76,14 +75,14 @@ const querystring = Type.Object(
       Type.String({
         pattern: GUEST_USER_PATTERN,
         default: 'root',
-        description: '`ssh`: whom to log in as.',
+        description: '`ssh`: the user to log in as.',
       }),
     ),
     accept_host_key: Type.Optional(
       Type.String({
         pattern: FINGERPRINT_PATTERN,
         description:
-          '`ssh`: the fingerprint of the host key that the guest has now, as `ssh_host_key_changed` shows it.',
+          '`ssh`: the fingerprint of the present host key of the guest, to accept it, as `ssh_host_key_changed` shows it.',
       }),
     ),
   },
@@ -106,21 +105,21 @@ sends \`ConsoleFromDaemon\`, a viewer sends \`ConsoleFromViewer\`. A text messag
 \`error\`, and the session goes on. A message has at most ${limits.consoleMessageBytesMax / 1024} KiB, and a viewer sends at most
 ${limits.consoleMessagesPerSecond} a second (${limits.consoleMessagesBurst} at once), control frames included.
 
-**A serial console** is a session from the start of the VM to its stop, reboots and sleeps of the guest and restarts of the daemon
-included. Of a stopped VM the last session is shown, then the connection ends with \`vm_stopped\`; \`follow=true\` waits for the next
-session instead. What is typed while the guest sleeps reaches it when it wakes, and does not wake it. The newest ${limits.consoleHistoryBytes / 1024} KiB are kept. A cursor is an offset in its output: add the lengths of binary messages to
-\`attached.cursor\`, and come back with \`since\` and \`session\` to get exactly what was missed, or to be told how much is gone.
-Input of all viewers goes to the guest in the order of its arrival; while the guest does not read, viewers are not read.
+**A serial console** is a session from the start of the VM to its stop, including reboots and sleeps of the guest and restarts of
+the daemon. For a stopped VM the last session is shown, then the connection ends with \`vm_stopped\`; \`follow=true\` waits for the next
+session instead. Input for a sleeping guest does not wake it, and reaches it when it wakes. The newest ${limits.consoleHistoryBytes / 1024} KiB are kept. A cursor is an offset in its output: add the lengths of binary messages to
+\`attached.cursor\`, and come back with \`since\` and \`session\` to get exactly the missed output; \`lost_bytes\` says how much of it is gone.
+Input of all viewers goes to the guest in the order of its arrival; while the guest does not read, the daemon does not read from viewers.
 
-**A shell** is made for the connection with the daemon's own SSH key, and ends with it. A VM that sleeps is woken for it, within
-${limits.sshWakeMs / 1000} s; the shell goes on over later sleeps.
+**A shell** is opened for the connection with the daemon's own SSH key, and ends with the connection. A VM that sleeps is woken for it, within
+${limits.sshWakeMs / 1000} s; the shell survives later sleeps.
 
-Each console has at most ${limits.consoleViewersMax} viewers in each mode. A viewer with more than ${limits.consoleViewerBehindBytesMax / 1024 / 1024} MiB on its way is closed. Pings come every
-${limits.consolePingMs / 1000} s; a viewer that answers none until the next is cut off, one whose input is held back by the next but one. So is one that has not
+Each console has at most ${limits.consoleViewersMax} viewers in each mode. A viewer with more than ${limits.consoleViewerBehindBytesMax / 1024 / 1024} MiB on its way is closed. The daemon sends pings every
+${limits.consolePingMs / 1000} s. It cuts off a viewer that does not answer before the next ping, or before the next but one if its input is held back. It also cuts off a viewer that has not
 answered a close after ${limits.consoleCloseMs / 1000} s. The last output of a VM or a shell has ${limits.consoleLastOutputMs / 1000} s to leave before that close is sent.
-A request with an \`Origin\` other than this listener is refused: browsers send the client certificate along for any page.
+A request with an \`Origin\` other than this listener is refused: browsers send the client certificate with requests of any page.
 
-The reason of a close frame begins with a code; what follows after a colon is for people.
+The reason of a close frame begins with a code; the text after a colon is for people.
 
 | Status | Code | Meaning |
 |---|---|---|
@@ -136,7 +135,7 @@ const schema = {
   response: {
     101: {
       description:
-        'The connection is a WebSocket now. What is described here as content are the text messages that follow.',
+        'The connection is now a WebSocket. The content described here is that of its text messages.',
       content: {
         'application/json': {
           schema: { anyOf: [{ $ref: 'ConsoleFromDaemon#' }, { $ref: 'ConsoleFromViewer#' }] },

@@ -11,7 +11,7 @@ const statusSchema = <S extends string, P extends TProperties>(status: S, descri
     { additionalProperties: false, description },
   )
 
-const version = Type.String({ description: 'Of vmhostd.', examples: ['1.2.3'] })
+const version = Type.String({ description: 'Version of vmhostd.', examples: ['1.2.3'] })
 
 const noQuery = Type.Object({}, { additionalProperties: false })
 
@@ -24,7 +24,7 @@ export function healthRoutes(app: App, rooms: ControllerRooms): void {
         operationId: 'getHealth',
         tags: ['Health'],
         summary: 'Whether the daemon is alive',
-        description: 'Answers as soon as the listener is up, also while the daemon is starting.',
+        description: 'Answers as soon as the listener is up, even while the daemon is starting.',
         querystring: noQuery,
         response: { 200: statusSchema('alive', 'The daemon is alive.', { version }), ...problems() },
       },
@@ -38,7 +38,7 @@ export function healthRoutes(app: App, rooms: ControllerRooms): void {
         operationId: 'getReadiness',
         tags: ['Health'],
         summary: 'Whether the daemon is ready',
-        description: 'Ready when the store is open and the guests that were running have been adopted.',
+        description: 'The daemon is ready when the store is open and the running guests have been adopted.',
         querystring: noQuery,
         response: { 200: statusSchema('ready', 'The daemon is ready.', {}), ...problems('starting_up') },
       },

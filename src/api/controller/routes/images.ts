@@ -27,7 +27,7 @@ function listImages(app: App, rooms: ControllerRooms): void {
     tags,
     summary: 'List images',
     description:
-      'What lies in the storage pool now, in the order of the digests, a page at a time. An image that is still being fetched ' +
+      'The images in the storage pool now, ordered by digest, a page at a time. An image that is still being fetched ' +
       'is not listed.',
     querystring: Type.Object(pageMembers, closed),
     response: {
@@ -54,16 +54,16 @@ function deleteImage(app: App, rooms: ControllerRooms): void {
     tags,
     summary: 'Delete an image',
     description:
-      'Stores that it is to be removed from the pool; the host follows, also where its pool is out of sight now. Refused while a VM ' +
-      'is made of it, one that is stopped or sleeps included; one that is created of it before it is gone keeps it. Images that no ' +
-      'VM has used for `storage.image_idle_hours` go by themselves. Safe to repeat: where there is no such image the answer is ' +
+      'Stores that the image must be removed from the pool; the host follows, even if its pool is not reachable now. Refused while a VM ' +
+      'uses it, including a stopped or sleeping one. A VM that is created with it before it is gone keeps it. Images that no ' +
+      'VM has used for `storage.image_idle_hours` are removed automatically. Safe to repeat: if there is no such image, the answer is ' +
       'the same.',
     params,
     querystring: noQuery,
     response: {
       202: {
         ...ref('ImageRemoval'),
-        description: 'Stored. The image is gone when the list of images does not have it any more.',
+        description: 'Stored. The image is gone when the list of images no longer has it.',
         headers: requestIdHeader,
       },
       ...problems('starting_up', 'state_unwritable', 'image_in_use'),

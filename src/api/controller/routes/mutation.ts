@@ -40,8 +40,8 @@ export const mutationSchema = (...codes: readonly ProblemCode[]) => ({
   querystring: dryRun,
   headers: ifMatch,
   response: {
-    200: vmAnswer('Nothing changed: this is what was desired already. Or the answer to a dry run.'),
-    202: vmAnswer('Stored. The host follows; poll until the generations meet.'),
+    200: vmAnswer('Nothing changed: the request equals the desired state. Or the answer to a dry run.'),
+    202: vmAnswer('Stored. The host follows; poll until the generations are equal.'),
     ...problems('starting_up', 'state_unwritable', 'precondition_failed', ...codes),
   },
 })

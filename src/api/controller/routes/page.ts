@@ -11,7 +11,7 @@ export const pageMembers = {
     Type.Integer({ minimum: 1, maximum: limits.listItemsMax, default: limits.listItemsDefault }),
   ),
   cursor: Type.Optional(
-    Type.String({ pattern: CURSOR_PATTERN, description: 'The `next_cursor` of the page before.' }),
+    Type.String({ pattern: CURSOR_PATTERN, description: 'The `next_cursor` of the previous page.' }),
   ),
 }
 

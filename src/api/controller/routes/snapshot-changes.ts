@@ -36,9 +36,9 @@ function putSnapshot(app: App, rooms: ControllerRooms): void {
     operationId: 'startSnapshot',
     summary: 'Take a snapshot of a VM',
     description:
-      'Of a VM that runs, sleeps or is stopped. The same request again answers the snapshot that is there, however far it is; ' +
-      'URLs are no part of what makes two requests the same, and fresh ones replace those that were stored. Another VM or ' +
-      'another size of parts for the same id is 409 `conflict`.',
+      'The VM may run, sleep or be stopped. The same request again returns the existing snapshot, whatever its progress. ' +
+      'URLs are not compared: fresh ones replace those that were stored. Another VM or ' +
+      'another part size for the same id is answered with 409 `conflict`.',
     body: ref('StartSnapshot'),
   }
   app.put('/v1/snapshots/:id', { schema }, async (request, reply): Promise<SnapshotWire> => {
@@ -55,9 +55,9 @@ function putUpload(app: App, rooms: ControllerRooms): void {
     operationId: 'putSnapshotUrls',
     summary: 'Hand over URLs',
     description:
-      'More of them, or fresh ones for those that have expired. A snapshot that waits for them goes on, and so does one that has ' +
-      'failed and is `resumable`. One that is completed takes no URLs, and nothing of it is sent again, also ' +
-      'while it is staged: the answer is 200 with the snapshot as it is. To send the disk again, take another snapshot.',
+      'More URLs, or fresh ones for those that have expired. A snapshot that waits for them continues, and so does one that has ' +
+      'failed and is `resumable`. A completed one accepts no URLs and sends none of its parts again, even ' +
+      'while they are staged: the answer is 200 with the snapshot as it is. To send the disk again, take another snapshot.',
     body: ref('SnapshotUrls'),
   }
   app.put('/v1/snapshots/:id/upload', { schema }, async (request, reply): Promise<SnapshotWire> => {
@@ -72,8 +72,8 @@ function postComplete(app: App, rooms: ControllerRooms): void {
     operationId: 'completeSnapshot',
     summary: 'Let the upload be completed',
     description:
-      'As soon as every part is sent, which may be later. It answers at once: `status` is `completed` when the store has put the ' +
-      'object together. Safe to repeat, also when it is completed.',
+      'The daemon completes the upload as soon as every part is sent, which may be later. The answer comes at once. `status` is `completed` when the store has put the ' +
+      'object together. Safe to repeat, even after completion.',
     body: ref('CompleteSnapshot'),
   }
   app.post('/v1/snapshots/:id/complete', { schema }, async (request, reply): Promise<SnapshotWire> => {
@@ -91,11 +91,11 @@ function removeSnapshot(app: App, rooms: ControllerRooms): void {
     operationId: 'deleteSnapshot',
     summary: 'Delete a snapshot',
     description:
-      'Takes it off the record with its URLs, whatever it is at; what is staged of it on the host follows. Until then the ' +
-      'parts of a completed snapshot stay staged: delete it when its object is where it should be. The object stays in the store; an upload that is not completed must be aborted there. If there is no such snapshot, the answer ' +
+      'Removes its record and its URLs, whatever its status; the host then removes its staged parts. Without a deletion, the ' +
+      'parts of a completed snapshot stay staged: delete it when you have its object. The object stays in the store; an upload that is not completed must be aborted there. If there is no such snapshot, the answer ' +
       'is 204 all the same.',
     response: {
-      204: { type: 'null', description: 'There is no such snapshot any more.', headers: requestIdHeader },
+      204: { type: 'null', description: 'The snapshot no longer exists.', headers: requestIdHeader },
       ...problems('starting_up', 'state_unwritable', 'precondition_failed'),
     },
   }

@@ -26,7 +26,7 @@ export const snapshotMutationSchema = (...codes: readonly ProblemCode[]) => ({
   querystring: noQuery,
   headers: ifMatch,
   response: {
-    200: snapshotAnswer('Nothing changed: it is so already.'),
+    200: snapshotAnswer('Nothing changed: the snapshot is already like this.'),
     202: snapshotAnswer('Stored. The host follows; watch `status`.'),
     ...problems('starting_up', 'state_unwritable', 'precondition_failed', ...codes),
   },

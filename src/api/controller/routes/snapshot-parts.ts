@@ -9,26 +9,26 @@ import type { CommandContext } from '../../../commands/context.ts'
 import type { SnapshotId, SnapshotRecord } from '../../../core/snapshot/record.ts'
 import type { SnapshotSight } from '../../wire/snapshot-to-wire.ts'
 
-export const SNAPSHOTS_DESCRIPTION = `The disk of a VM as an image in an object store, while the guest goes on. The host has no credentials of that
+export const SNAPSHOTS_DESCRIPTION = `Copies the disk of a VM as an image to an object store, while the guest goes on. The host has no credentials for that
 store: the controller signs a URL for each request.
 
 1. Begin a multipart upload in the store (CreateMultipartUpload), and sign a URL for each part (UploadPart), for its end
-   (CompleteMultipartUpload) and, to be sure of a lost answer, for HeadObject. Have them expire late: hours, not minutes.
-2. \`PUT /v1/snapshots/{id}\` with them. How many parts there will be is known only when all is compressed; at most the size of the
-   disk divided by the size of a part, and one more. More URLs than one request can hold follow by \`PUT …/upload\`.
-3. The disk is captured: the guest stands still for milliseconds (\`paused_ms\`), with its file systems flushed where an agent in it
-   can do that (\`consistency\`). From \`captured_at\` on nothing that the guest writes is in the snapshot.
-4. Parts are compressed, and sent as they are made. Watch by long polls of \`GET /v1/snapshots/{id}\`. Whatever passes by itself is
-   tried again; \`error\` tells of it.
-5. Where URLs are missing or have expired, \`needs_urls\` is true and \`lacking_urls\` says for what: \`PUT …/upload\`. Parts that were sent
-   are never sent again. One that \`failed\` and is \`resumable\` goes on in the same way.
-6. Once every part is sent the upload is completed with the \`complete_url\`, or waits in the phase \`awaiting_completion\` for
-   \`POST …/complete\`. \`completed\` says that the object is there.
-7. The object is zstd, in independent frames with a seek table. A VM is created from it with its URL and the \`sha256\` of the snapshot.
+   (CompleteMultipartUpload) and, to check after a lost answer, for HeadObject. Let them expire late: hours, not minutes.
+2. \`PUT /v1/snapshots/{id}\` with them. The number of parts is known only when the whole disk is compressed. It is at most the size of the
+   disk divided by the size of a part, plus one. Send URLs that do not fit into one request by \`PUT …/upload\`.
+3. The disk is captured: the guest is paused for milliseconds (\`paused_ms\`), with its file systems flushed if an agent in it
+   can do that (\`consistency\`). The snapshot has no writes of the guest after \`captured_at\`.
+4. Parts are compressed, and sent as they are made. Watch by long polls of \`GET /v1/snapshots/{id}\`. After a temporary failure the daemon
+   tries again, and \`error\` says why.
+5. If URLs are missing or have expired, \`needs_urls\` is true and \`lacking_urls\` says which: \`PUT …/upload\`. Parts that were sent
+   are never sent again. A snapshot that \`failed\` and is \`resumable\` continues in the same way.
+6. Once every part is sent, the daemon completes the upload with the \`complete_url\`, or waits in the phase \`awaiting_completion\` for
+   \`POST …/complete\`. \`completed\` means that the store has the object.
+7. The object is zstd, in independent frames with a seek table. To create a VM from it, use its URL and the \`sha256\` of the snapshot.
    \`DELETE /v1/snapshots/{id}\` when you have noted that; the object stays.
 
-Every request is safe to repeat, also at the same time and after completion. A snapshot survives the daemon and the host. To give one
-up, DELETE it and abort the upload in the store: without credentials the host cannot.`
+Every request is safe to repeat, even at the same time and after completion. A snapshot survives restarts of the daemon and of the host. To give one
+up, DELETE it and abort the upload in the store: the host cannot, because it has no credentials.`
 
 export const tags = ['Snapshots']
 export const params = Type.Object({ id: snapshotIdSchema }, closed)

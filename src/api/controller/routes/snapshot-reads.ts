@@ -26,8 +26,7 @@ function listSnapshots(app: App, rooms: ControllerRooms): void {
     operationId: 'listSnapshots',
     tags,
     summary: 'List snapshots',
-    description:
-      'In the order of their ids, a page at a time. Those that have ended are listed until they are deleted.',
+    description: 'Ordered by id, a page at a time. Ended snapshots are listed until they are deleted.',
     querystring: Type.Object(
       {
         ...pageMembers,
@@ -36,7 +35,7 @@ function listSnapshots(app: App, rooms: ControllerRooms): void {
         ),
         vm_id: Type.Optional({
           ...vmIdSchema,
-          description: 'Only snapshots of this VM, also where it is gone.',
+          description: 'Only snapshots of this VM, even if the VM is gone.',
         }),
       },
       closed,
@@ -71,7 +70,7 @@ function getSnapshot(app: App, rooms: ControllerRooms): void {
     tags,
     summary: 'Get a snapshot',
     description:
-      'How far it is, and what it waits for. With `If-None-Match` and `Prefer: wait=N` it is a long poll: the answer comes ' +
+      'The progress of a snapshot, and what it waits for. With `If-None-Match` and `Prefer: wait=N` it is a long poll: the answer comes ' +
       'when the snapshot has changed, or as 304 after N seconds.',
     params,
     querystring: noQuery,

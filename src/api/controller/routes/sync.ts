@@ -13,9 +13,9 @@ export function syncRoutes(app: App, rooms: ControllerRooms): void {
     tags: ['Host'],
     summary: 'Get the host',
     description:
-      'Capacity with its true figures, every VM, image and snapshot. Inspected for each answer; requests that come at ' +
-      'once share a look. Where memory, storage or systemd cannot be inspected the answer is a 503 with the code of the ' +
-      'fault, and no figure at all.',
+      'The actual capacity, and every VM, image and snapshot. The host is inspected for each answer; requests at the ' +
+      'same time share an inspection. If memory, storage or systemd cannot be inspected, the answer is a 503 with the code of the ' +
+      'fault, without any figures.',
     querystring: noQuery,
     response: {
       200: { ...ref('Sync'), description: 'The host.', headers: requestIdHeader },

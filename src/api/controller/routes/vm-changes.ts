@@ -41,8 +41,8 @@ function putVm(app: App, rooms: ControllerRooms): void {
     operationId: 'createVm',
     summary: 'Create a VM',
     description:
-      'The same request again answers the VM that is there. URLs are no part of what makes two requests the same: a ' +
-      'repeat with fresh ones replaces those that were stored. A different request for the same id is 409 `conflict`.',
+      'The same request again returns the existing VM. URLs are not compared: a ' +
+      'repeat with fresh ones replaces those that were stored. A different request for the same id is answered with 409 `conflict`.',
     body: ref('CreateVm'),
   }
   app.put('/v1/vms/:id', { schema }, async (request, reply): Promise<VmWire> => {
@@ -60,7 +60,7 @@ function removeVm(app: App, rooms: ControllerRooms): void {
     operationId: 'deleteVm',
     summary: 'Delete a VM',
     description:
-      'Stops it hard and removes everything of it from the host. GET answers 404 when that is done.',
+      'Stops the VM hard and removes everything of it from the host. GET answers 404 when that is done.',
   }
   app.delete('/v1/vms/:id', { schema }, async (request, reply): Promise<VmWire> => {
     return mutate({ request, reply, rooms }, (context, id) => deleteVm(context, id))
@@ -80,11 +80,11 @@ function putPower(app: App, rooms: ControllerRooms): void {
     operationId: 'setVmPower',
     summary: 'Set the desired power state',
     description:
-      'From any state to any other. From `stopped` to `paused` the VM is started paused. `running` wakes a VM that sleeps. ' +
-      'That is a change although `running` was desired before: it raises a generation, which is reached when the guest is ' +
-      'back. The same request again while the wake is under way changes nothing. `stopped` throws saved state away, and ' +
-      'is the way out if it cannot be used. A stop that was accepted is carried out before any later start. The power that ' +
-      'is desired already changes nothing; if `observed.fault` is there, the host is tried again at once.',
+      'Any state can follow any other. From `stopped` to `paused`, the VM is started paused. `running` wakes a VM that sleeps. ' +
+      'That is a change even if `running` was desired before: it raises a generation, which is reached when the guest is ' +
+      'back. The same request again while the wake is under way changes nothing. `stopped` discards saved state, and ' +
+      'is the remedy if that cannot be used. An accepted stop is carried out before any later start. A request for the power that ' +
+      'is desired already changes nothing; if `observed.fault` is present, the daemon tries again at once.',
     body: ref('SetPower'),
   }
   app.put('/v1/vms/:id/power', { schema }, async (request, reply): Promise<VmWire> => {
@@ -97,7 +97,7 @@ function putMetadata(app: App, rooms: ControllerRooms): void {
     ...mutationSchema('not_found', 'vm_deleting', ...BODY_CODES),
     operationId: 'setVmMetadata',
     summary: 'Set labels and protection',
-    description: 'The host has nothing to do for them: the revision rises, and no generation.',
+    description: 'They need no work on the host: the revision rises, and the generations stay.',
     body: ref('SetMetadata'),
   }
   app.put('/v1/vms/:id/metadata', { schema }, async (request, reply): Promise<VmWire> => {

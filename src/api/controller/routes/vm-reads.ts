@@ -30,7 +30,7 @@ function listVms(app: App, rooms: ControllerRooms): void {
     operationId: 'listVms',
     tags,
     summary: 'List VMs',
-    description: 'In the order of their ids, a page at a time.',
+    description: 'Ordered by id, a page at a time.',
     querystring: Type.Object(
       {
         ...pageMembers,
@@ -73,7 +73,7 @@ function getVm(app: App, rooms: ControllerRooms): void {
     tags,
     summary: 'Get a VM',
     description:
-      'What is desired, what the host has reached, and the two generations. With `If-None-Match` and `Prefer: wait=N` it ' +
+      'The desired state, the state that the host has reached, and the two generations. With `If-None-Match` and `Prefer: wait=N` it ' +
       'is a long poll: the answer comes when the VM has changed, or as 304 after N seconds.',
     params,
     querystring: noQuery,
@@ -103,7 +103,7 @@ function getPlan(app: App, rooms: ControllerRooms): void {
     tags,
     summary: 'Get the plan of a VM',
     description:
-      'Looks at the host and lists what the daemon would do next, step by step with reasons, or what it waits for. Changes nothing.',
+      'Looks at the host and lists what the daemon would do next, step by step with reasons, or why it waits. Changes nothing.',
     params,
     querystring: noQuery,
     response: { 200: { ...ref('Plan'), description: 'The plan.' }, ...problems('not_found', 'starting_up') },

@@ -36,7 +36,7 @@ function putCompute(app: App, rooms: ControllerRooms): void {
     operationId: 'setVmCompute',
     summary: 'Set CPU, memory and idle timeout',
     description:
-      'CPU and memory change only while the VM is stopped: asleep is not stopped. The idle timeout changes in any state; 0 ' +
+      'CPU and memory change only while the VM is stopped; a sleeping VM is not stopped. The idle timeout changes in any state; 0 ' +
       'wakes a VM that sleeps.',
     body: ref('SetCompute'),
   }
@@ -59,8 +59,8 @@ function putResize(app: App, rooms: ControllerRooms): void {
     operationId: 'resizeVm',
     summary: 'Set CPU, memory, disk and idle timeout',
     description:
-      'Both increases, of memory and of disk, are checked before anything is stored. The disk may grow in any state and ' +
-      'never shrinks; a running guest sees it grow where `observed.disk.guest_size_mib` follows, else at its next start.',
+      'The host checks both increases, of memory and of disk, before it stores either.  The disk may grow in any state and ' +
+      'never shrinks; a running guest sees the growth when `observed.disk.guest_size_mib` follows, otherwise at its next start.',
     body: ref('Resize'),
   }
   app.put('/v1/vms/:id/resize', { schema }, async (request, reply): Promise<VmWire> =>
@@ -75,7 +75,7 @@ function putDisk(app: App, rooms: ControllerRooms): void {
     ...shapeSchema('disk_shrink', ...CAPACITY_CODES),
     operationId: 'setVmDisk',
     summary: 'Set size and rate limits of the disk',
-    description: 'In any state; the limits take effect on a running VM.',
+    description: 'Possible in any state; the limits take effect on a running VM.',
     body: ref('SetDisk'),
   }
   app.put('/v1/vms/:id/disk', { schema }, async (request, reply): Promise<VmWire> =>
