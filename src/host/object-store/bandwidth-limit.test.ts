@@ -6,10 +6,10 @@ import { BandwidthLimit } from './bandwidth-limit.ts'
 const never = new AbortController().signal
 const CHUNK = 64 * 1024
 
-/** Lets everything run that waits for no timer. */
+/** Runs everything that does not wait for a timer. */
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-test('all who share a limit go at its rate together, and equally', async () => {
+test('all users of a limit together send at its rate, with equal shares', async () => {
   const clock = new FakeClock()
   const limit = new BandwidthLimit(80, clock)
   const sent = [0, 0, 0]
@@ -28,12 +28,12 @@ test('all who share a limit go at its rate together, and equally', async () => {
   }
   end.abort()
   const total = sent.reduce((sum, bytes) => sum + bytes)
-  // 10 MB/s for 10 s, and the burst; each has at most one chunk paid that did not go.
+  // 10 MB/s for 10 s, plus the burst. Each user has at most one chunk that is paid and not sent.
   assert.ok(total > 100e6 - 4 * CHUNK && total < 100e6 + 0.5e6 + CHUNK, `${total}`)
   assert.ok(Math.max(...sent) - Math.min(...sent) <= 2 * CHUNK, sent.join())
 })
 
-test('a wait for the limit ends with the signal, and without a limit nobody waits', async () => {
+test('a wait for the limit ends with the signal, and without a limit there is no wait', async () => {
   const clock = new FakeClock()
   const limit = new BandwidthLimit(1, clock)
   const controller = new AbortController()

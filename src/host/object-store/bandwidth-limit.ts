@@ -3,12 +3,12 @@ import { TokenBucket } from '../../lib/token-bucket.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { Clock } from '../../ports/clock.ts'
 
-/** What may go out in a time, over all that share it. */
+/** Limits the bandwidth of everything that shares it. */
 export class BandwidthLimit {
   readonly #bucket: TokenBucket | undefined
   readonly #clock: Clock
 
-  /** `mbitPerSecond` is in 10⁶ bits a second; 0 means no limit. */
+  /** @param mbitPerSecond in 10⁶ bits per second; 0 means no limit */
   constructor(mbitPerSecond: number, clock: Clock) {
     this.#clock = clock
     const perSecond = (mbitPerSecond * 1_000_000) / 8
@@ -18,8 +18,8 @@ export class BandwidthLimit {
   }
 
   /**
-   * Resolves once so many bytes may go. Each who asks pays at once and waits for the debt of all, so they go in the order in
-   * which they asked. Rejects with the signal's reason; what was paid is lost then.
+   * Resolves once this many bytes may be sent. Each call pays at once and waits until the debt of all is paid, so calls
+   * are served in order. Rejects with the signal's reason; the payment is then lost.
    */
   async spend(bytes: number, signal: AbortSignal): Promise<void> {
     const waitMs = this.#bucket?.spend(this.#clock.monotonicMs(), bytes) ?? 0

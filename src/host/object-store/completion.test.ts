@@ -46,7 +46,7 @@ async function complete(
   return outcome
 }
 
-/** A store that takes the list of parts and then answers so. */
+/** Makes a store that takes the list of parts and then answers with the text. */
 const saying =
   (body: string, status = 200): Behaviour =>
   async ({ takeBody, answer }) => {
@@ -67,7 +67,7 @@ const head = async (
 
 const errorOf = (code: string): string => `<?xml version="1.0"?><Error><Code>${code}</Code></Error>`
 
-test('a completion is what the store says in its body, not its status', async (t) => {
+test('the body of an answer decides about a completion, not its status', async (t) => {
   assert.deepEqual(await complete(t, saying(RESULT)), { kind: 'completed' })
   assert.equal((await complete(t, saying(errorOf('InternalError')))).kind, 'busy')
   assert.equal((await complete(t, saying(errorOf('NoSuchUpload')))).kind, 'gone')
@@ -78,7 +78,7 @@ test('a completion is what the store says in its body, not its status', async (t
   assert.equal((await complete(t, saying(errorOf('AccessDenied'), 403))).kind, 'expired')
 })
 
-test('an answer that says neither may be asked for again', async (t) => {
+test('a completion whose answer has no result and no error may be repeated', async (t) => {
   for (const text of ['', '   ', `<html>${CANARY}</html>`, `{"ok":true}`, ' '.repeat(1024 * 1024)]) {
     const outcome = await complete(t, saying(text))
     assert.deepEqual(outcome, {
@@ -88,7 +88,7 @@ test('an answer that says neither may be asked for again', async (t) => {
   }
 })
 
-test('white space while the store works is no answer and no stall', async (t) => {
+test('white space while the store works is neither an answer nor a stall', async (t) => {
   const clock = new FakeClock()
   const working: Behaviour = async ({ takeBody, socket }) => {
     await takeBody()
@@ -100,7 +100,7 @@ test('white space while the store works is no answer and no stall', async (t) =>
   assert.deepEqual(await complete(t, working, { clock }), { kind: 'completed' })
 })
 
-test('a store that works without end is left at the bound', async (t) => {
+test('a store that works without end is given up at the bound', async (t) => {
   const clock = new FakeClock()
   const working: Behaviour = async ({ takeBody }) => {
     await takeBody()
@@ -112,7 +112,7 @@ test('a store that works without end is left at the bound', async (t) => {
   })
 })
 
-test('a result that breaks off is a result, and an answer that breaks off before is none', async (t) => {
+test('a result that breaks off counts, and an answer that breaks off before its result does not', async (t) => {
   const breaking =
     (text: string): Behaviour =>
     async ({ takeBody, socket }) => {
@@ -123,13 +123,13 @@ test('a result that breaks off is a result, and an answer that breaks off before
   assert.equal((await complete(t, breaking('<?xml version="1.0"?>'))).kind, 'busy')
 })
 
-test('a completion is sent once, and over a connection of its own', async (t) => {
+test('a completion is sent once, over a new connection', async (t) => {
   const { broken, store, url } = await stage(t, async ({ head: request, takeBody, socket }) => {
     await takeBody()
     if (request.startsWith('POST')) socket.destroy()
     else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n')
   })
-  // Leaves a connection that is kept.
+  // This leaves a connection that is kept.
   assert.equal((await store.head(url, never)).kind, 'present')
   assert.equal((await store.head(url, never)).kind, 'present')
   assert.equal(broken.connections(), 1)
@@ -137,7 +137,7 @@ test('a completion is sent once, and over a connection of its own', async (t) =>
   assert.deepEqual([broken.connections(), broken.heads.length], [2, 3])
 })
 
-test('the ETag of an object is told where it is of its content', async (t) => {
+test('the ETag of an object is returned if it depends on the content', async (t) => {
   const etag = '0123456789abcdef0123456789abcdef-2'
   const says =
     (more: string): Behaviour =>
@@ -148,7 +148,7 @@ test('the ETag of an object is told where it is of its content', async (t) => {
   assert.deepEqual(encrypted, { kind: 'present', bytes: 5 })
 })
 
-test('an object is there with its size, or absent', async (t) => {
+test('an object is present with its size, or absent', async (t) => {
   const saysLength: Behaviour = ({ socket }) =>
     void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 5000000\r\n\r\n')
   assert.deepEqual(await head(t, saysLength), { kind: 'present', bytes: 5_000_000 })

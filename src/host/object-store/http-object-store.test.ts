@@ -17,7 +17,7 @@ import type { HttpObjectStoreOptions } from './http-object-store.ts'
 import { Outbound } from './outbound-request.ts'
 
 const never = new AbortController().signal
-/** More than the kernel takes of it while nobody reads. */
+/** More than the kernel buffers while nothing reads. */
 const large = randomBytes(24 * 1024 * 1024)
 const small = randomBytes(1000)
 const md5Of = (bytes: Uint8Array): string => createHash('md5').update(bytes).digest('hex')
@@ -37,7 +37,7 @@ function storeOf(t: TestContext, bounds: Bounds = {}, clock: Clock = systemClock
   })
 }
 
-/** What becomes of a request, which never has a part of its URL. */
+/** Returns the outcome of a request, after checking that it contains no part of its URL. */
 async function told<Outcome>(outcome: Promise<Outcome>): Promise<Outcome> {
   const result = await outcome
   assertNoSecret(result)
@@ -47,7 +47,7 @@ async function told<Outcome>(outcome: Promise<Outcome>): Promise<Outcome> {
 type Behaviour = (request: BrokenRequest) => Promise<void> | void
 type Attempt = { readonly outcome: PartOutcome; readonly store: BrokenStore }
 
-/** Sends a part to a store that behaves so. */
+/** Sends a part to a store that behaves in the given way. */
 async function put(
   t: TestContext,
   behave: Behaviour,
@@ -60,7 +60,7 @@ async function put(
 
 const errorOf = (code: string): string => `<?xml version="1.0"?>\n<Error><Code>${code}</Code></Error>`
 
-/** Writes a piece every few milliseconds, for as long as the other end listens. */
+/** Writes a piece every few milliseconds, while the other end listens. */
 function drip(socket: BrokenRequest['socket'], piece: string): void {
   const timer = setInterval(() => socket.write(piece), 5)
   socket.once('close', () => clearInterval(timer))
@@ -87,7 +87,7 @@ test('a part goes out with its length, its type and its digest, and is stored un
   assert.doesNotMatch(head, /^transfer-encoding|^authorization/im)
 })
 
-test('an ETag is compared where it is an MD5, and needed', async (t) => {
+test('an ETag is compared if it is an MD5, and must be present', async (t) => {
   const answered = async (headers: Record<string, string>): Promise<PartOutcome> => {
     const { outcome } = await put(t, async ({ takeBody, answer }) => {
       await takeBody()
@@ -109,7 +109,7 @@ test('an ETag is compared where it is an MD5, and needed', async (t) => {
   assert.equal((await answered({ etag: `"${md5Of(small).toUpperCase()}"` })).kind, 'stored')
 })
 
-test('parts go over one connection, as long as it is kept', async (t) => {
+test('parts use one connection while it is kept', async (t) => {
   const broken = await breakStore(t, async ({ takeBody, answer }) => {
     await takeBody()
     answer(200, { etag: '"1"' })
@@ -122,7 +122,7 @@ test('parts go over one connection, as long as it is kept', async (t) => {
   assert.equal(broken.connections(), 1)
 })
 
-test('a URL that is good no more is answered before anything of the part goes out', async (t) => {
+test('an expired URL is answered before anything of the part is sent', async (t) => {
   let readBytes = 0
   const closed = Promise.withResolvers<void>()
   const { outcome, store } = await put(
@@ -135,13 +135,13 @@ test('a URL that is good no more is answered before anything of the part goes ou
     { bytes: large },
   )
   assert.deepEqual(outcome, { kind: 'expired', because: 'it answered 403 (AccessDenied)' })
-  // What was announced and not sent cannot be followed by another request.
+  // The announced bytes were not sent, so no other request can follow on this connection.
   await closed.promise
   assert.equal(readBytes, 0)
   assert.equal(store.heads.length, 1)
 })
 
-test('a store that says nothing of 100-continue is sent the part all the same', async (t) => {
+test('a part is sent to a store that does not answer 100-continue', async (t) => {
   const { outcome } = await put(
     t,
     ({ socket, answer }) => {
@@ -157,7 +157,7 @@ test('a store that says nothing of 100-continue is sent the part all the same', 
   assert.equal(outcome.kind, 'stored')
 })
 
-test('a store that refuses the expectation is asked without it', async (t) => {
+test('a store that refuses the expectation gets the request without it', async (t) => {
   const { outcome, store } = await put(t, async ({ head, takeBody, answer, socket }) => {
     if (/^expect:/im.test(head)) {
       answer(417)
@@ -173,7 +173,7 @@ test('a store that refuses the expectation is asked without it', async (t) => {
   assert.equal(always417.outcome.kind, 'refused')
 })
 
-test('an answer in the middle of the part is taken, also where the connection breaks behind it', async (t) => {
+test('an answer in the middle of the part counts, even if the connection breaks after it', async (t) => {
   for (const [status, kind] of [
     [403, 'expired'],
     [503, 'busy'],
@@ -184,7 +184,7 @@ test('an answer in the middle of the part is taken, also where the connection br
       ({ socket, answer }) => {
         socket.once('data', () => {
           answer(status, { connection: 'close' }, errorOf(status === 404 ? 'NoSuchUpload' : 'AccessDenied'))
-          // What still comes in meets a closed door: the kernel answers it with a reset (RFC 9293, 3.10.7.1).
+          // Further bytes reach a closed socket, and the kernel answers them with a reset (RFC 9293, 3.10.7.1).
           socket.end(() => socket.destroy())
         })
         socket.write('HTTP/1.1 100 Continue\r\n\r\n')
@@ -196,7 +196,7 @@ test('an answer in the middle of the part is taken, also where the connection br
   }
 })
 
-test('a success before the store had the whole part is none', async (t) => {
+test('a success before the store had the whole part does not count', async (t) => {
   const { outcome } = await put(
     t,
     ({ socket, answer }) => {
@@ -208,7 +208,7 @@ test('a success before the store had the whole part is none', async (t) => {
   assert.deepEqual(outcome, { kind: 'busy', because: 'it answered before it had the whole part' })
 })
 
-test('a store that breaks off, at whatever point, is busy', async (t) => {
+test('a store that breaks off at any point is busy', async (t) => {
   const breaks: Record<string, Behaviour> = {
     'before its answer': ({ socket }) => void socket.destroy(),
     'with a reset': ({ socket }) => void socket.resetAndDestroy(),
@@ -229,7 +229,7 @@ test('a store that breaks off, at whatever point, is busy', async (t) => {
   }
 })
 
-test('a store that stalls is busy, wherever it does', async (t) => {
+test('a store that stalls at any point is busy', async (t) => {
   const stalls: Record<string, Behaviour> = {
     'before it wants the body': ({ socket }) => void socket.resume(),
     'while it takes the body': ({ socket }) => void socket.write('HTTP/1.1 100 Continue\r\n\r\n'),
@@ -250,7 +250,7 @@ test('a store that stalls is busy, wherever it does', async (t) => {
   }
 })
 
-test('a store that takes a part in drops has stalled', async (t) => {
+test('a store that takes a part in very small pieces has stalled', async (t) => {
   const { outcome } = await put(
     t,
     ({ socket }) => {
@@ -264,12 +264,12 @@ test('a store that takes a part in drops has stalled', async (t) => {
   assert.deepEqual(outcome, { kind: 'busy', because: 'nothing moved for longer than 0.2 s' })
 })
 
-test('a part that moves, but too slowly, ends at the bound of the whole', async (t) => {
+test('a part that makes progress, but too slowly, ends at the bound of the whole', async (t) => {
   const { outcome } = await put(
     t,
     ({ socket }) => {
       socket.write('HTTP/1.1 100 Continue\r\n\r\n')
-      // Some KiB each time: enough for the window to open now and then.
+      // Some KiB each time, which is enough for the window to open now and then.
       const timer = setInterval(() => socket.read(65_536), 5)
       socket.once('close', () => clearInterval(timer))
       socket.on('readable', () => undefined)
@@ -279,7 +279,7 @@ test('a part that moves, but too slowly, ends at the bound of the whole', async 
   assert.deepEqual(outcome, { kind: 'busy', because: 'it took longer than 0.2 s' })
 })
 
-test('an error whose text drips or breaks off is told by its status', async (t) => {
+test('an error whose text arrives slowly or breaks off is judged by its status', async (t) => {
   const begin = 'HTTP/1.1 403 No\r\ncontent-length: 1000000\r\n\r\n'
   const texts: Record<string, Behaviour> = {
     drips: ({ socket }) => {
@@ -301,7 +301,7 @@ test('an error whose text drips or breaks off is told by its status', async (t) 
   }
 })
 
-test('of an error whose text never ends no more is read than an error has', async (t) => {
+test('an endless error text is read only up to a bound', async (t) => {
   const clock = new FakeClock()
   const { outcome } = await put(
     t,
@@ -315,12 +315,12 @@ test('of an error whose text never ends no more is read than an error has', asyn
   assert.deepEqual(outcome, { kind: 'expired', because: 'it answered 403' })
 })
 
-test('a busy store says when to come again', async (t) => {
+test('a busy store says when to try again', async (t) => {
   const { outcome } = await put(t, ({ answer }) => answer(503, { 'retry-after': '7' }, errorOf('SlowDown')))
   assert.deepEqual(outcome, { kind: 'busy', because: 'it answered 503 (SlowDown)', retryAfterMs: 7000 })
 })
 
-test('what is no HTTP, or has no end of headers, is busy', async (t) => {
+test('an answer that is not HTTP, or whose headers do not end, is busy', async (t) => {
   const garbage: readonly string[] = [
     'SSH-2.0-OpenSSH_9.9\r\n',
     '\u0000\u0001\u0002\u0003\r\n\r\n',
@@ -337,7 +337,7 @@ test('what is no HTTP, or has no end of headers, is busy', async (t) => {
   }
 })
 
-test('an error page that quotes the request tells nothing of it', async (t) => {
+test('an error page that quotes the request does not leak it', async (t) => {
   const pages = [`<Error><Code>${CANARY}?X-Amz-Signature=${CANARY}</Code></Error>`, `<html>${CANARY}</html>`]
   for (const page of pages) {
     const { outcome } = await put(t, ({ answer }) => answer(400, {}, page))
@@ -345,7 +345,7 @@ test('an error page that quotes the request tells nothing of it', async (t) => {
   }
 })
 
-test('a part follows a redirect that asks for the same again, with its body, and no other', async (t) => {
+test('a part follows only a redirect that asks for the same request, and sends its body again', async (t) => {
   const target = await breakStore(t, async ({ takeBody, answer }) => {
     await takeBody()
     answer(200, { etag: '"1"' })
@@ -360,7 +360,7 @@ test('a part follows a redirect that asks for the same again, with its body, and
   assert.equal(target.heads.length, 1)
 })
 
-test('where this host may not speak to is told as such', async (t) => {
+test('an address that the policy forbids is reported as not allowed', async (t) => {
   const part = { body: bodyOf(small), md5: md5Of(small) }
   for (const url of [`https://[fe80::1]/${CANARY}`, `ftp://store.example.net/${CANARY}`, CANARY]) {
     const outcome = await told(storeOf(t).putPart({ ...part, url: new SignedUrl(url) }, never))
@@ -368,7 +368,7 @@ test('where this host may not speak to is told as such', async (t) => {
   }
 })
 
-test('a body that does not have the bytes it says is a bug, and nothing waits for them', async (t) => {
+test('a body whose length is wrong is a bug, and the request does not wait for its bytes', async (t) => {
   const store = storeOf(t)
   const broken = await breakStore(t, ({ takeBody }) => takeBody())
   for (const bytes of [small.length - 1, small.length + 1]) {

@@ -29,7 +29,7 @@ import { mayContinue, sendBody } from './send-body.ts'
 
 export type HttpObjectStoreOptions = {
   readonly outbound: Outbound
-  /** Over all parts under way. */
+  /** The limit for all parts together. */
   readonly limit: BandwidthLimit
   readonly clock: Clock
   readonly bounds?: Partial<StoreBounds>
@@ -42,7 +42,7 @@ type StoreBounds = {
   readonly completeMs: number
 }
 
-/** An S3-compatible store, by signed URLs over HTTP. */
+/** Sends to an S3-compatible store by signed URLs over HTTP. */
 export class HttpObjectStore implements ObjectStore {
   readonly #outbound: Outbound
   readonly #limit: BandwidthLimit
@@ -68,7 +68,7 @@ export class HttpObjectStore implements ObjectStore {
       const told = activity(part.onSent, this.#clock)
       try {
         const outcome = await this.#put(part, patience, told.add, true)
-        // A store that knows of no expectations says so, and is asked without (RFC 9110, 15.5.18).
+        // A store that does not support expectations answers 417, and gets the request without one (RFC 9110, 15.5.18).
         return outcome === 'unexpected' ? await this.#putPlainly(part, patience, told.add) : outcome
       } finally {
         told.flush()
@@ -109,7 +109,7 @@ export class HttpObjectStore implements ObjectStore {
     return this.#ask<PartOutcome | 'unexpected'>(url, request, patience, async (answer) => {
       if (answer.status === 417) return 'unexpected'
       if (answer.status !== 200) return this.#refusalIn(answer)
-      // Read to its end, so that the connection is kept.
+      // The body is read to its end, so that the connection is kept.
       await textOf(answer)
       if (last?.writableEnded !== true)
         return { kind: 'busy', because: 'it answered before it had the whole part' }
@@ -140,7 +140,7 @@ export class HttpObjectStore implements ObjectStore {
         headers: { 'content-length': body.length, 'content-type': 'application/xml' },
         write: async (sent) => {
           await new Promise<void>((resolve) => sent.once('close', resolve).end(body, resolve))
-          // The store puts the object together: it says nothing, or white space, until that is done.
+          // The store assembles the object. It sends nothing, or white space, until that is done.
           patience.rest()
         },
       } satisfies Omit<OutboundRequest, 'url' | 'signal'>
@@ -172,7 +172,7 @@ export class HttpObjectStore implements ObjectStore {
     )
   }
 
-  /** One attempt: whatever comes of it, but an abort of the caller and what our own side throws, is an outcome. */
+  /** Makes one attempt. Everything becomes an outcome, except an abort by the caller and errors of our own side. */
   async #try<Outcome>(
     bounds: Bounds,
     signal: AbortSignal,
@@ -201,7 +201,8 @@ export class HttpObjectStore implements ObjectStore {
     if (parsed === null) throw new OutboundFailure('not_allowed', 'its URL is no absolute URL')
     const answer = await this.#outbound.ask({ ...request, url: parsed, signal: patience.signal })
     try {
-      // From here on the rest of the answer must come in the time of one stall, however it drips; a completion may take longer.
+      // From here on, the rest of the answer must arrive within the time of one stall, even in small pieces. A
+      // completion may take longer.
       if (request.method !== 'POST') patience.moved()
       return await judge(answer)
     } finally {
@@ -216,7 +217,7 @@ export class HttpObjectStore implements ObjectStore {
   }
 }
 
-/** The body of an answer, up to a bound; what came of it where it broke off, took too long, or is longer. */
+/** Reads the body of an answer up to a bound. If it breaks off, takes too long or is longer, returns what came. */
 async function textOf({ chunks }: OutboundAnswer): Promise<string> {
   const received: Uint8Array[] = []
   let bytes = 0
@@ -232,7 +233,7 @@ async function textOf({ chunks }: OutboundAnswer): Promise<string> {
   return Buffer.concat(received).subarray(0, limits.storeAnswerBytesMax).toString('utf8')
 }
 
-/** Adds up what went out, and tells it a few times a second. */
+/** Adds up the sent bytes, and reports them a few times per second. */
 function activity(onSent: PartToSend['onSent'], clock: Clock) {
   let bytes = 0
   let toldAtMs = clock.monotonicMs()

@@ -6,11 +6,11 @@ import { ANYWHERE } from '../../../test/fakes/outbound.ts'
 import { OutboundAddresses } from './outbound-addresses.ts'
 import { OutboundFailure } from './outbound-failure.ts'
 
-/** A connection between these addresses, as far as the guard looks at it. */
+/** A connection between these addresses, with only what the guard reads of it. */
 const connected = (remote: string | undefined, local: string): Socket =>
   Object.defineProperties(new Socket(), { remoteAddress: { value: remote }, localAddress: { value: local } })
 
-/** Why the guard ended the connection. */
+/** Returns the reason for which the guard ended the connection. */
 async function endOf(socket: Socket): Promise<OutboundFailure> {
   const addresses = new OutboundAddresses({ policy: ANYWHERE, ownAddresses: () => [] })
   const ended = once(socket, 'error')
@@ -21,12 +21,12 @@ async function endOf(socket: Socket): Promise<OutboundFailure> {
   return failure
 }
 
-test('a connection that was reset before it was judged leads nowhere, and is not one that is forbidden', async () => {
+test('a connection that was reset before its check is unreachable, not forbidden', async () => {
   const { kind, message } = await endOf(connected(undefined, '203.0.113.1'))
   assert.deepEqual([kind, message], ['unreachable', 'the connection was reset'])
 })
 
-test('a connection of this host to itself is ended, whatever the interfaces list', async () => {
+test('a connection of this host to itself is ended, whatever addresses the interfaces list', async () => {
   for (const address of ['203.0.113.9', '2001:db8::9', '::ffff:203.0.113.9']) {
     const { kind, message } = await endOf(connected(address, address))
     assert.equal(kind, 'not_allowed')

@@ -7,7 +7,7 @@ import { refusedAddress } from '../../core/object-store/outbound-policy.ts'
 import type { OutboundPolicy, TakenAddresses } from '../../core/object-store/outbound-policy.ts'
 import { OutboundFailure } from './outbound-failure.ts'
 
-/** All addresses of a name, as dns.lookup gives them with `all`. */
+/** Resolves a name to all of its addresses, like dns.lookup with `all`. */
 export type Resolve = (
   name: string,
   answer: (error: Error | null, addresses: readonly LookupAddress[]) => void,
@@ -17,12 +17,12 @@ export type OutboundAddressesOptions = {
   readonly policy: OutboundPolicy
   /** Whether a VM on this host has the address now. */
   readonly isGuest?: ((address: string) => boolean) | undefined
-  /** Those that this host has now; of its interfaces where absent. */
+  /** Returns the addresses that this host has now; absent: those of its interfaces. */
   readonly ownAddresses?: (() => readonly string[]) | undefined
   readonly resolve?: Resolve | undefined
 }
 
-/** Which addresses may be connected to, judged at the moment of connecting. */
+/** Decides which addresses may be connected to, at the moment of connecting. */
 export class OutboundAddresses {
   readonly #policy: OutboundPolicy
   readonly #isGuest: (address: string) => boolean
@@ -36,15 +36,15 @@ export class OutboundAddresses {
     this.#resolve = resolve ?? ((name, answer) => lookup(name, { all: true, order: 'verbatim' }, answer))
   }
 
-  /** Throws OutboundFailure where the host is itself an address that may not be spoken to. */
+  /** Throws OutboundFailure if the URL's host is itself an address that is not allowed. */
   checkLiteral({ hostname }: URL): void {
     const bare = hostname.replace(/^\[(.*)\]$/, '$1')
     if (isIP(bare) !== 0) this.#check(bare, this.#hostNow())
   }
 
   /**
-   * For the `lookup` option of net.connect, which hands over to connect(2) what this answers: a name is resolved once for
-   * each connection, and nobody can make it mean another address after it was judged.
+   * The `lookup` option of net.connect, which passes the result on to connect(2). A name is resolved only once for each
+   * connection, so it cannot change to another address after the check.
    */
   readonly lookup: LookupFunction = (name, options, callback) => {
     this.#resolve(name, (error, addresses) => {
@@ -62,14 +62,15 @@ export class OutboundAddresses {
   }
 
   /**
-   * Ends a connection to where nobody may speak to, before anything is sent: one that was kept since the address became a
-   * guest's, or one that was made otherwise than we know of. One of this host to itself has the same address at both ends,
-   * also where no interface lists it: Linux answers for local routes, and for interfaces that are down.
+   * Ends a connection to a forbidden address before anything is sent. Such a connection was kept since before the
+   * address became a guest's, or was made in a way that `lookup` did not check. A connection of this host to itself has
+   * the same address at both ends, even if no interface lists it: Linux also answers for local routes, and for
+   * interfaces that are down.
    */
   guard(socket: Socket): void {
     const judge = (): void => {
       const { remoteAddress, localAddress } = socket
-      // Reset since it was made: there is nobody to judge any more.
+      // The connection was reset, so there is no peer left to check.
       if (remoteAddress === undefined) return void socket.destroy(broken())
       try {
         this.#check(remoteAddress, () => remoteAddress === localAddress)
@@ -90,7 +91,10 @@ export class OutboundAddresses {
     return refusedAddress(address, this.#policy, { isGuest: this.#isGuest, isHost })
   }
 
-  /** The interfaces are asked once for all addresses of a name, and only where it comes to that: a host has many of them. */
+  /**
+   * Returns a check for this host's own addresses. The interfaces are read at most once for all addresses of a name,
+   * and only if needed, because a host has many of them.
+   */
   #hostNow(): TakenAddresses['isHost'] {
     let own: ReadonlySet<string> | undefined
     return (address) => (own ??= new Set(this.#ownAddresses())).has(address)

@@ -1,7 +1,7 @@
 /**
- * Why a request got no answer: this host may not speak to where it goes (`not_allowed`), or nobody answered. The message is
- * in plain words and has nothing of the URL but the host's name, and of Node's errors only their codes: their messages and
- * properties are not ours to vouch for.
+ * Says why a request got no answer: the policy of this host forbids the address (`not_allowed`), or the host did not
+ * answer. The message is in plain words. It contains only the host's name of the URL, and only the codes of Node's
+ * errors, because their messages and properties may contain anything.
  */
 export class OutboundFailure extends Error {
   override readonly name = 'OutboundFailure'
@@ -13,13 +13,20 @@ export class OutboundFailure extends Error {
   }
 }
 
-/** Why a host gave no answer, and what to do about it. @param host its name as the URL has it, with the port if it has one */
+/**
+ * Says why a host gave no answer, and what to do about it.
+ *
+ * @param host its name as in the URL, with the port if there is one
+ */
 export function unanswered(error: unknown, host: string): OutboundFailure {
   const code = codeOf(error)
   return new OutboundFailure('unreachable', `${wordsOf(code, host)} (${code})`)
 }
 
-/** By errno (errno(3), getaddrinfo(3)) and OpenSSL's verification result (X509_STORE_CTX_get_error(3)). */
+/**
+ * Returns the words for an errno (errno(3), getaddrinfo(3)) or an OpenSSL verification result
+ * (X509_STORE_CTX_get_error(3)).
+ */
 function wordsOf(code: string, host: string): string {
   switch (code) {
     case 'ENOTFOUND':
@@ -53,7 +60,10 @@ function wordsOf(code: string, host: string): string {
   }
 }
 
-/** E.g. ECONNREFUSED, ENOTFOUND, CERT_HAS_EXPIRED; an `AggregateError` of many addresses has the first one's. */
+/**
+ * Returns an error's code, e.g. ECONNREFUSED, ENOTFOUND, CERT_HAS_EXPIRED. An `AggregateError` of many addresses has
+ * the code of the first one.
+ */
 export function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown }
   return typeof code === 'string' && /^[A-Z0-9_]{1,64}$/.test(code) ? code : 'no error code'

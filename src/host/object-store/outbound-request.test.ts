@@ -20,7 +20,7 @@ function outboundOf(t: TestContext, options: Partial<OutboundOptions> = {}): Out
   return outbound
 }
 
-/** Asks with GET; the status, or why there is no answer. */
+/** Sends a GET, and returns the status, or why there is no answer. */
 async function get(outbound: Outbound, url: string): Promise<number | OutboundFailure> {
   try {
     const answer = await outbound.ask({ method: 'GET', url: new URL(url), signal: never })
@@ -41,7 +41,7 @@ async function refusalOf(outbound: Outbound, url: string): Promise<string> {
   return failure.message
 }
 
-/** A resolver that gives its answers one after the other, and the last for ever. */
+/** Makes a resolver that gives its answers one after the other, and then always the last one. */
 function resolverOf(...answers: readonly (readonly string[])[]): { resolve: Resolve; asked: () => number } {
   let asked = 0
   const resolve: Resolve = (_, answer) => {
@@ -54,10 +54,10 @@ function resolverOf(...answers: readonly (readonly string[])[]): { resolve: Reso
   return { resolve, asked: () => asked }
 }
 
-/** The URL of a store under another name. */
+/** Replaces the host in the URL of a store by a name. */
 const renamed = (url: string, name: string): string => url.replace('127.0.0.1', name)
 
-test('addresses that no URL leads to are refused as they stand in it', async (t) => {
+test('forbidden literal addresses in a URL are refused', async (t) => {
   const outbound = outboundOf(t, { policy: { ...ANYWHERE, guestRanges: ['203.0.113.0/24'] } })
   const hosts = [
     ...[
@@ -101,7 +101,7 @@ test('the address of a guest is refused, literal or by name, also outside of the
   assert.match(await refusalOf(outbound, renamed(store.url, 'store.example.net')), /the address of a guest/)
 })
 
-test('an address of this host is refused, literal or by name, and asked for anew each time', async (t) => {
+test('an address of this host is refused, literal or by name, and looked up again each time', async (t) => {
   const own = ['198.51.100.7', '2001:db8::7']
   const { resolve } = resolverOf(['2001:db8::7', '198.51.100.7'])
   const signal = AbortSignal.abort(new Error('let through'))
@@ -130,14 +130,14 @@ test('a name that resolves to loopback is refused, and nothing connects', async 
   assert.equal(store.connections(), 0)
 })
 
-test('of the addresses of a name only those are connected to that are allowed', async (t) => {
+test('of the addresses of a name only allowed ones are connected to', async (t) => {
   const store = await breakStore(t, ({ answer }) => answer(200))
   const { resolve } = resolverOf(['169.254.169.254', '::1', '127.0.0.1'])
   const outbound = outboundOf(t, { resolve })
   assert.equal(await get(outbound, renamed(store.url, 'store.example.net')), 200)
 })
 
-test('a name that changes its mind is judged again for each connection, and resolved once for each', async (t) => {
+test('a name whose address changes is checked again, and resolved once, for each connection', async (t) => {
   const store = await breakStore(t, ({ answer, socket }) => {
     answer(200, { connection: 'close' })
     socket.end()
@@ -151,20 +151,20 @@ test('a name that changes its mind is judged again for each connection, and reso
   assert.equal(store.connections(), 1)
 })
 
-test('a kept connection is judged again, and nothing is sent over one that is refused by now', async (t) => {
+test('a kept connection is checked again, and nothing is sent over one that is now refused', async (t) => {
   const store = await breakStore(t, ({ answer }) => answer(200))
   const allowedNetworks = ['127.0.0.0/8']
   const { resolve, asked } = resolverOf(['127.0.0.1'])
   const outbound = outboundOf(t, { policy: { ...HERE, allowedNetworks }, resolve })
   const url = renamed(store.url, 'store.example.net')
   assert.deepEqual([await get(outbound, url), await get(outbound, url)], [200, 200])
-  // As an address becomes one that a VM has.
+  // This simulates that a VM gets the address.
   allowedNetworks.pop()
   assert.match(await refusalOf(outbound, url), /a loopback address/)
   assert.deepEqual([store.connections(), store.heads.length, asked()], [1, 2, 1])
 })
 
-test('a redirect is judged like a first URL, and bounded', async (t) => {
+test('a redirect is checked like a first URL, and bounded', async (t) => {
   const targets = new Map([
     ['/link-local', 'http://169.254.169.254/latest/meta-data'],
     ['/scheme', 'file:///etc/passwd'],
@@ -188,7 +188,7 @@ test('a redirect is judged like a first URL, and bounded', async (t) => {
   assert.equal(circle.message, 'it redirects more than 5 times')
 })
 
-test('a private authority is trusted where it is configured, and a redirect never leaves TLS', async (t) => {
+test('a configured private authority is trusted, and a redirect never leaves TLS', async (t) => {
   const nowMs = Date.now()
   const authority = await createAuthority('a store', nowMs)
   const leaf = { commonName: 'store', alternativeNames: ['127.0.0.1'], usages: ['server'] } as const
@@ -209,7 +209,7 @@ test('a private authority is trusted where it is configured, and a redirect neve
   assert.equal(plain.connections(), 0)
 })
 
-test('a connection that the other end closed behind its last answer costs a new one, and no failure', async (t) => {
+test('a kept connection that the other end closed is replaced by a new one, without a failure', async (t) => {
   const store = await breakStore(t, ({ index, socket, answer }) => {
     if (index === 1) socket.destroy()
     else answer(200)
@@ -234,7 +234,7 @@ test('an abort ends a request with its reason, and its connection', async (t) =>
   assert.equal(store.heads.length, 1)
 })
 
-test('a host that cannot be found or reached, or a URL that cannot be used, is told without the URL', async (t) => {
+test('the error for an unreachable host or an unusable URL does not contain the URL', async (t) => {
   const missing: Resolve = (_, answer) =>
     answer(Object.assign(new Error(`getaddrinfo ${CANARY}`), { code: 'ENOTFOUND', hostname: CANARY }), [])
   const notFound = await get(outboundOf(t, { resolve: missing }), `http://store.example.net/${CANARY}`)

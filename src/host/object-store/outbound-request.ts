@@ -14,25 +14,25 @@ export type OutboundOptions = {
   readonly policy: OutboundPolicy
   /** Whether a VM on this host has the address. */
   readonly isGuest?: (address: string) => boolean
-  /** Those that this host has now; of its interfaces where absent. */
+  /** Returns the addresses that this host has now; absent: those of its interfaces. */
   readonly ownAddresses?: () => readonly string[]
   /** Certificate authorities to trust besides the usual ones, PEM. */
   readonly extraCa?: readonly string[]
-  /** Node's own, getaddrinfo(3), where absent. */
+  /** Resolves names; absent: Node's own, getaddrinfo(3). */
   readonly resolve?: Resolve
 }
 
 export type OutboundRequest = {
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST'
-  /** Secret where it is signed. */
+  /** The URL, which is secret if it is signed. */
   readonly url: URL
   readonly headers?: Readonly<Record<string, string | number>>
   /**
-   * Sends the body and ends the request, once for each place that we are sent to. Stops where `stop` aborts, since an answer
-   * came or nobody waits for one any more, and where the connection breaks; what it throws ends the request.
+   * Sends the body and ends the request, once for each redirect target. Stops when `stop` aborts, because an answer
+   * came or is no longer needed, and when the connection breaks. An error that it throws ends the request.
    */
   readonly write?: (request: ClientRequest, stop: AbortSignal) => Promise<void>
-  /** Ends the request and the reading of its answer, with the signal's reason. */
+  /** Aborts the request, and the reading of its answer, with the signal's reason. */
   readonly signal: AbortSignal
 }
 
@@ -41,15 +41,15 @@ export type OutboundAnswer = {
   readonly headers: IncomingHttpHeaders
   /** The name of the host that answered, after redirects. */
   readonly host: string
-  /** The body, as it comes. Each chunk is good for ever. Throws OutboundFailure where it breaks off. */
+  /** The chunks of the body as they arrive. A chunk stays valid. Throws OutboundFailure if the body breaks off. */
   readonly chunks: AsyncIterable<Uint8Array>
-  /** Lets go of the connection, which is kept where the answer was read to its end. To be called in any case. */
+  /** Releases the connection, which is kept if the answer was read to its end. Must always be called. */
   close(): Promise<void>
 }
 
 /**
- * HTTP to where a controller says, and no further than the policy of this host lets it. The one way out: nothing else in the
- * daemon opens a URL. Takes no proxy from the environment.
+ * Sends HTTP requests to the URLs that a controller gives, within the policy of this host. Nothing else in the daemon
+ * opens a URL. It uses no proxy from the environment.
  */
 export class Outbound {
   readonly #policy: OutboundPolicy
@@ -62,12 +62,12 @@ export class Outbound {
     const trust =
       extraCa === undefined
         ? {}
-        : // Once, and not for each connection: the usual authorities are some hundred and fifty certificates.
+        : // Made once, and not for each connection: the usual authorities are about 150 certificates.
           { secureContext: createSecureContext({ ca: [...getCACertificates('default'), ...extraCa] }) }
     this.#agents = { kept: agentsOf({ ...trust, ...KEPT }), fresh: agentsOf(trust) }
   }
 
-  /** Asks, and follows redirects. Throws OutboundFailure, the signal's reason, and what `write` throws. */
+  /** Sends a request, and follows redirects. Throws OutboundFailure, the signal's reason, and what `write` throws. */
   async ask(request: OutboundRequest): Promise<OutboundAnswer> {
     let url = allowed(checkUrl(request.url.href, this.#policy), 'its URL')
     for (let redirects = 0; ; redirects++) {
@@ -91,7 +91,8 @@ export class Outbound {
   }
 
   async #exchange(request: OutboundRequest, url: URL): Promise<Exchange> {
-    // What a kept connection did not answer may have been done, and a POST is not the same done twice (RFC 9110, 9.2.2).
+    // If a kept connection gave no answer, the request may still have been processed, and a POST must not be repeated
+    // (RFC 9110, 9.2.2).
     if (request.method === 'POST')
       return exchangeOver(this.#open(request, url, this.#agents.fresh), request, url.host)
     const first = this.#open(request, url, this.#agents.kept)
@@ -110,7 +111,7 @@ export class Outbound {
     const options = {
       method,
       lookup: this.#addresses.lookup,
-      // What is hashed is what is sent; whoever compresses on the way would change it.
+      // The hash is of the bytes as sent. A proxy that compresses would change them.
       headers: { 'accept-encoding': 'identity', 'user-agent': 'vmhostd', ...headers },
     }
     try {
@@ -120,7 +121,7 @@ export class Outbound {
           : requestHttp(url, { ...options, agent: http })
       return opened.once('socket', (socket) => this.#addresses.guard(socket))
     } catch {
-      // A user name in the URL that cannot be decoded, for one.
+      // One reason is a user name in the URL that cannot be decoded.
       throw new OutboundFailure('not_allowed', 'its URL cannot be used')
     }
   }
@@ -137,7 +138,9 @@ const agentsOf = (options: ConstructorParameters<typeof HttpsAgent>[0]): Agents 
 
 type Exchange = { readonly response: IncomingMessage; readonly close: () => Promise<void> }
 
-/** Sends the request and its body, and waits for the head of the answer, which may come before all of the body went out. */
+/**
+ * Sends the request and its body, and waits for the head of the answer, which may come before the whole body was sent.
+ */
 async function exchangeOver(
   sent: ClientRequest,
   { write, signal }: OutboundRequest,
@@ -159,13 +162,13 @@ async function exchangeOver(
   const close = async (): Promise<void> => {
     signal.removeEventListener('abort', onAbort)
     stop.abort()
-    // Does nothing to a connection whose answer was read to its end: that is back among the kept ones.
+    // Does nothing to a connection whose answer was read to its end, because it is already back among the kept ones.
     sent.destroy()
     await writing.catch(() => undefined)
   }
   try {
     const response = await Promise.race([answered, writing.then(() => answered)])
-    // It may break off while nobody reads it; whoever reads it is told.
+    // The body may break off while it is not being read. Its reader gets the error.
     response.on('error', () => undefined)
     stop.abort()
     return { response, close }
@@ -190,7 +193,10 @@ async function* chunksOf(response: IncomingMessage, signal: AbortSignal): AsyncG
   }
 }
 
-/** Where the answer sends us to. What has a body is sent there only where that asks for the same again (RFC 9110, 15.4). */
+/**
+ * Returns the target of a redirect. A request with a body follows only redirects that ask for the same request again
+ * (RFC 9110, 15.4).
+ */
 function redirectOf({ statusCode = 0, headers }: IncomingMessage, { write }: OutboundRequest) {
   const followed = write === undefined ? [301, 302, 303, 307, 308] : [307, 308]
   return followed.includes(statusCode) ? headers.location : undefined

@@ -1,15 +1,18 @@
 import type { Clock } from '../../ports/clock.ts'
 import { OutboundFailure } from './outbound-failure.ts'
 
-/** How long a request may take. */
+/** The time limits of a request. */
 export type Bounds = {
-  /** As a whole. */
+  /** The limit for the whole request. */
   readonly totalMs: number
-  /** Without anything moving. */
+  /** The limit for a time without progress. */
   readonly stallMs: number
 }
 
-/** The bounds of one request, as a signal: it aborts with an OutboundFailure, or with the reason of the caller's signal. */
+/**
+ * Enforces the time limits of one request with a signal. It aborts with an OutboundFailure, or with the reason of the
+ * caller's signal.
+ */
 export class Patience {
   readonly #abort = new AbortController()
   readonly #bounds: Bounds
@@ -34,19 +37,21 @@ export class Patience {
     return this.#abort.signal
   }
 
-  /** Something moved: the time in which nothing does begins anew. */
+  /** Records progress, and starts the stall timer again. */
   moved(): void {
     this.rest()
     const { stallMs } = this.#bounds
     this.#cancelStall = this.#clock.after(stallMs, () => this.#giveUp('nothing moved for longer', stallMs))
   }
 
-  /** Nothing need move until the next that does: what is waited for is our own, or may take its time. */
+  /**
+   * Stops the stall timer until the next progress, while we wait for our own side or for something that may take long.
+   */
   rest(): void {
     this.#cancelStall()
   }
 
-  /** The request is over. */
+  /** Ends the limits when the request is over. */
   end(): void {
     this.rest()
     this.#cancelTotal()

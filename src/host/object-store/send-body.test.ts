@@ -20,7 +20,7 @@ const body: PartBody = {
 
 type Written = (error?: Error | null) => void
 
-/** A request that does with each piece what the test wants. */
+/** Makes a request that handles each piece as the test wants. */
 function requestThat(takes: (piece: Uint8Array, written: Written) => void): ClientRequest {
   return Object.assign(new EventEmitter(), { write: takes, end: takes }) as unknown as ClientRequest
 }
@@ -42,7 +42,7 @@ test('between two pieces there is time to read an answer', async () => {
   assert.deepEqual(turns, [0, 1, 2, 3])
 })
 
-test('an answer that comes while a piece goes out ends the sending, and is waited for with a bound', async () => {
+test('an answer that comes while a piece is sent ends the sending, and is awaited with a bound', async () => {
   const clock = new FakeClock()
   const stop = new AbortController()
   let pieces = 0
@@ -56,7 +56,7 @@ test('an answer that comes while a piece goes out ends the sending, and is waite
   assert.equal(clock.nextMs(), 30_000)
 })
 
-test('a piece that nobody takes, on a connection that closes, ends the sending', async () => {
+test('a piece that is never taken, on a connection that closes, ends the sending', async () => {
   const request = requestThat(() => setImmediate(() => request.emit('close')))
   await sendBody(request, sendingOn(new FakeClock()), never)
   assert.equal(request.listenerCount('close'), 0)

@@ -15,8 +15,9 @@ export type Sending = {
 }
 
 /**
- * Sends a body piece by piece, each once the one before is out of our hands, and ends the request with the last. Stops where
- * `stop` aborts or the connection breaks: who waits for the answer is told why. Throws what the body throws.
+ * Sends a body piece by piece, each after the kernel took the one before, and ends the request with the last. Stops
+ * when `stop` aborts or the connection breaks; the reader of the answer then gets the reason. Throws what the body
+ * throws.
  */
 export async function sendBody(request: ClientRequest, sending: Sending, stop: AbortSignal): Promise<void> {
   const { body, limit, patience, onSent } = sending
@@ -36,7 +37,8 @@ export async function sendBody(request: ClientRequest, sending: Sending, stop: A
         onSent(piece.length)
         if (left === 0 || stop.aborted) return
         patience.rest()
-        // An answer that came meanwhile is read before a connection that the store closed behind it is found broken.
+        // This lets an answer be read before its connection is found broken, if the store closed the connection after
+        // the answer.
         await nextTurn()
       }
     }
@@ -48,8 +50,8 @@ export async function sendBody(request: ClientRequest, sending: Sending, stop: A
 }
 
 /**
- * Waits until the store says that it wants the body, or has said nothing for long enough (RFC 9110, 10.1.1). False where it
- * answered, or the connection broke.
+ * Waits until the store asks for the body, or has been silent for long enough (RFC 9110, 10.1.1). Returns false if the
+ * store answered, or if the connection broke.
  */
 export async function mayContinue(
   request: ClientRequest,
@@ -65,7 +67,7 @@ export async function mayContinue(
   return Promise.race([promise, longEnough.then(() => true)])
 }
 
-/** True once the kernel has it. */
+/** Resolves to true once the kernel has the piece. */
 function handOver(request: ClientRequest, piece: Uint8Array, isLast: boolean): Promise<boolean> {
   return new Promise((resolve) => {
     if (isLast) request.end(piece, () => resolve(true))

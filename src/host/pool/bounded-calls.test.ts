@@ -7,10 +7,10 @@ import { errorChain } from '../../log/error-chain.ts'
 import { BoundedCalls, NoAnswer } from './bounded-calls.ts'
 import type { TestContext } from 'node:test'
 
-/** A call that ends when it is told to, and how many began. */
+/** Makes a call that ends on demand, and counts how many began. */
 function hangingCall(t: TestContext) {
   const { promise, resolve: end } = Promise.withResolvers<string>()
-  // The timer of a bound does not keep a process alive; what hangs in the kernel does.
+  // The timer of a bound does not keep a process alive; a call that hangs in the kernel does.
   const alive = setInterval(() => {}, 1000)
   t.after(() => clearInterval(alive))
   const state = { begun: 0, end: () => end('late'), call: () => ((state.begun += 1), promise) }
@@ -27,7 +27,7 @@ const isNoAnswer =
 const isOverdue = isNoAnswer(/no answer for 0\.02 s$/)
 const isRefused = isNoAnswer(/an earlier call still has no answer$/)
 
-test('while a call about a thing has no answer, no other about it begins, and others do', async (t) => {
+test('while a call about a thing has no answer, no other call about it begins, and other calls do', async (t) => {
   const calls = new BoundedCalls({ places: 3, boundMs: 20 })
   const hanging = hangingCall(t)
   await assert.rejects(calls.take(hanging.call, { about: ['a', 'b'] }), isOverdue)
@@ -45,9 +45,9 @@ test('a call may have a bound of its own', async (t) => {
   await assert.rejects(calls.take(hangingCall(t).call, { boundMs: 20 }), isOverdue)
 })
 
-test('all that may hang leaves threads for everything else', () => {
+test('calls that may hang leave threads for everything else', () => {
   const threads = limits.blockingThreads
-  // libuv keeps about half of its threads free of slow work, as the lookup of names is (uv__slow_work_threshold).
+  // libuv keeps about half of its threads free of slow work such as name lookups (uv__slow_work_threshold).
   const names = Math.ceil((threads + 1) / 2)
   const files =
     limits.poolCallsMax + limits.poolFlushesMax + limits.imageFetchesMax + limits.localImageCallsMax

@@ -1,7 +1,7 @@
 import { HostFault } from '../../core/errors.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 
-/** A call was given up, or not begun, because the storage gives no answer. */
+/** Thrown when a call was given up, or was not begun, because the storage does not answer. */
 export class NoAnswer extends HostFault {
   constructor(because: string) {
     super('storage_failed', 'calling the storage', { cause: new Error(because) })
@@ -9,30 +9,31 @@ export class NoAnswer extends HostFault {
 }
 
 export type BoundedCallsOptions = {
-  /** Calls that may run at once, and so threads that can be lost. */
+  /** How many calls may run at once, and so how many threads can be lost. */
   readonly places: number
   readonly boundMs: number
 }
 
 export type CallTerms = {
-  /** What the call is about. While a call about the same has no answer, no other begins. */
+  /** The things that the call is about. While a call about one of them has no answer, no other call about it begins. */
   readonly about?: readonly string[]
-  /** Of all calls where absent. */
+  /** The bound of this call; absent: the bound of all calls. */
   readonly boundMs?: number
 }
 
 /**
- * Calls of which some may never return, as statfs(2) on a file system whose server is gone. A call that takes longer than
- * its bound is given up, and keeps its place until it ends. While as many hang as there are places, no other begins. So a
- * few threads are lost until then, and not, call by call, all that Node has for files.
+ * Runs calls of which some may never return, such as statfs(2) on a file system whose server is gone. A call that takes
+ * longer than its bound is given up, and keeps its place until it ends. While every place has a call that hangs, no
+ * other call begins. So at most a few threads are lost until then, and not, call by call, all threads that Node has for
+ * files.
  */
 export class BoundedCalls {
   readonly #places: number
   readonly #boundMs: number
   readonly #turn: Semaphore
-  /** Calls that were given up and have not ended. */
+  /** How many calls were given up and have not ended. */
   #hanging = 0
-  /** Aborted when every place hangs: then no turn comes. */
+  /** Aborted when a call hangs in every place, because then no place becomes free. */
   #stuck = new AbortController()
   readonly #unanswered = new Map<string, number>()
 
@@ -42,14 +43,17 @@ export class BoundedCalls {
     this.#turn = new Semaphore(places)
   }
 
-  /** What `call` answers. It takes no longer than the bound once its turn has come; throws NoAnswer where it would. */
+  /**
+   * Returns the result of `call`. Throws NoAnswer if the call takes longer than the bound, counted from when it got a
+   * place.
+   */
   async take<T>(call: () => Promise<T>, { about = [], boundMs = this.#boundMs }: CallTerms = {}): Promise<T> {
     if (this.#hanging >= this.#places || about.some((thing) => this.#unanswered.has(thing))) throw refused()
     const late = Promise.withResolvers<never>()
     const giveUp = (): void => late.reject(new NoAnswer(`no answer for ${boundMs / 1000} s`))
     const bounded = (): Promise<T> => this.#bounded(call, { about, boundMs, giveUp })
     const running = this.#turn.run(bounded, this.#stuck.signal)
-    // After it was given up its end is of no interest.
+    // After the call was given up, its result no longer matters.
     running.catch(() => {})
     return Promise.race([running, late.promise])
   }
@@ -64,7 +68,7 @@ export class BoundedCalls {
       this.#note(about, 1)
       giveUp()
     }, boundMs)
-    // A call that hangs in the kernel keeps the process alive by itself.
+    // Unref'd, because a call that hangs in the kernel keeps the process alive by itself.
     timer.unref()
     try {
       return await call()
@@ -74,7 +78,7 @@ export class BoundedCalls {
     }
   }
 
-  /** Counts one more, or one less, that hangs. */
+  /** Counts one more, or one fewer, hanging call. */
   #note(about: readonly string[], change: 1 | -1): void {
     this.#hanging += change
     for (const thing of about) {

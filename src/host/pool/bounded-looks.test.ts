@@ -8,10 +8,10 @@ import type { TestContext } from 'node:test'
 
 const DOING = 'measuring the pool'
 
-/** A look that ends when it is told to, and how many began. */
+/** Makes a look that ends on demand, and counts how many began. */
 function hangingLook(t: TestContext) {
   const { promise, resolve } = Promise.withResolvers<string>()
-  // The timer of a bound does not keep a process alive; what hangs in the kernel does.
+  // The timer of a bound does not keep a process alive; a call that hangs in the kernel does.
   const alive = setInterval(() => {}, 1000)
   t.after(() => clearInterval(alive))
   const state = {
@@ -42,7 +42,7 @@ const isFault =
 const isOverdue = isFault(/^measuring the pool: no answer for 0\.05 s$/)
 const isRefused = isFault(/^measuring the pool: an earlier call still has no answer$/)
 
-test('looks that hang are given up, no more than the places begin, and who waits is told so', async (t) => {
+test('looks that hang are given up, at most one begins per place, and each caller gets an error', async (t) => {
   const looks = looksWith(2)
   const hanging = hangingLook(t)
   const asked = Array.from({ length: 5 }, () => looks.take(DOING, hanging.look))
@@ -66,7 +66,7 @@ test('slow looks that answer within the bound are all answered, however many wai
   )
 })
 
-test('while all places hang a look is refused at once, and when one ends the next is a new one', async (t) => {
+test('while a look hangs in every place, others are refused, and a new one can begin when one ends', async (t) => {
   const looks = looksWith(1)
   const hanging = hangingLook(t)
   await assert.rejects(looks.take(DOING, hanging.look), isOverdue)
@@ -76,14 +76,14 @@ test('while all places hang a look is refused at once, and when one ends the nex
   assert.equal(await looks.take(DOING, async () => 'fresh'), 'fresh')
 })
 
-test('a place that is left is used while another hangs', async (t) => {
+test('a free place is used while a look hangs in another', async (t) => {
   const looks = looksWith(2)
   const hanging = hangingLook(t)
   await assert.rejects(looks.take(DOING, hanging.look), isOverdue)
   assert.equal(await looks.take(DOING, async () => 'fresh'), 'fresh')
 })
 
-test('a look that fails in time fails as it does', async () => {
+test('a look that fails in time fails with its own error', async () => {
   const looks = looksWith(1)
   const failure = new Error('EIO')
   await assert.rejects(

@@ -4,14 +4,14 @@ import { BoundedCalls, NoAnswer } from './bounded-calls.ts'
 import type { FaultCode } from '../../core/errors.ts'
 
 export type BoundedLooksOptions = {
-  /** Of the fault that stands for no answer. */
+  /** The code of the fault that is thrown when there is no answer. */
   readonly code: FaultCode
-  /** Looks that may run at once. */
+  /** How many looks may run at once. */
   readonly places: number
   readonly boundMs?: number
 }
 
-/** Looks at one thing that may not answer, each begun after it was asked for. */
+/** Runs looks at one thing that may not answer. Each look begins after it was requested. */
 export class BoundedLooks {
   readonly #code: FaultCode
   readonly #calls: BoundedCalls
@@ -21,7 +21,10 @@ export class BoundedLooks {
     this.#calls = new BoundedCalls({ places, boundMs })
   }
 
-  /** What `look` finds. It takes no longer than the bound once its turn has come; throws HostFault where it would. */
+  /**
+   * Returns the result of `look`. Throws HostFault if the look takes longer than the bound, counted from when it got a
+   * place.
+   */
   async take<T>(doing: string, look: () => Promise<T>): Promise<T> {
     try {
       return await this.#calls.take(look)

@@ -7,7 +7,7 @@ import { CheckedMemory } from './checked-memory.ts'
 const id = 'web-1' as VmId
 const file = { ino: 7n, ctimeNs: 1_700_000_000_123_456_789n }
 
-test('what was read is not read again while the file is the same and unchanged', () => {
+test('a file that was read is not read again while it is the same and unchanged', () => {
   const checked = new CheckedMemory(() => 0)
   assert.equal(checked.crc32Of(id, file), undefined)
   checked.note(id, file, 0x1234)
@@ -19,7 +19,7 @@ test('what was read is not read again while the file is the same and unchanged',
   assert.equal(checked.crc32Of(id, file), undefined)
 })
 
-test('a checksum goes on for the same file alone, and not for ever', () => {
+test('a checksum continues only for the same file, and only for a limited time', () => {
   let nowMs = 5
   const checked = new CheckedMemory(() => nowMs)
   checked.progressOf(id, file).bytes = 17
@@ -37,7 +37,7 @@ test('a checksum goes on for the same file alone, and not for ever', () => {
   assert.equal(checked.progressOf(id, file).bytes, 0)
 })
 
-test('what has lain on the disk for longer is read again', () => {
+test('a file that was read long ago is read again', () => {
   let nowMs = 5
   const checked = new CheckedMemory(() => nowMs)
   checked.note(id, file, 0x1234)

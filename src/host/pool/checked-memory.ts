@@ -13,34 +13,37 @@ type Checked = {
 type Begun = Omit<Checked, 'crc32'> & { readonly progress: ChecksumProgress }
 
 /**
- * The saved memories whose checksum this process has computed, so that a wake soon after need not read them once more.
- * A file is still the one that was read where the kernel has noted no change of it: nobody can set the time of that
- * (inode(7), ctime), as its time of last write can be. What the disk does to it by itself shows in no time: so it is
- * trusted for a while only, and not past this process.
+ * Remembers the checksums of saved memories that this process has computed, so a wake soon after does not read them
+ * again. A file counts as unchanged while the kernel reports no change of it. A user cannot set that time (inode(7),
+ * ctime), but can set the time of last write. No time shows what the disk itself does to the data. So a checksum is
+ * trusted only for a while, and only by this process.
  */
 export class CheckedMemory {
   readonly #checked = new Map<VmId, Checked>()
   readonly #begun = new Map<VmId, Begun>()
   readonly #nowMs: () => number
 
-  /** @param nowMs on a clock that is never set */
+  /** @param nowMs reads a monotonic clock */
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs
   }
 
-  /** @param before the file as it was before it was read: a change since then is a change of what was read. */
+  /** @param before the file's status before it was read: a later change of the file invalidates the checksum */
   note(id: VmId, before: Pick<BigIntStats, 'ino' | 'ctimeNs'>, crc32: number): void {
     this.#checked.set(id, { inode: before.ino, changedNs: before.ctimeNs, crc32, atMs: this.#nowMs() })
   }
 
-  /** Undefined where it has to be computed. */
+  /** Returns the known checksum; undefined if it must be computed. */
   crc32Of(id: VmId, { ino, ctimeNs }: Pick<BigIntStats, 'ino' | 'ctimeNs'>): number | undefined {
     const checked = this.#checked.get(id)
     if (checked === undefined || checked.inode !== ino || checked.changedNs !== ctimeNs) return undefined
     return this.#nowMs() - checked.atMs < limits.savedUncheckedMs ? checked.crc32 : undefined
   }
 
-  /** How far the file was read by attempts that did not come to their end, to be moved on; the beginning for any other file. */
+  /**
+   * Returns how far unfinished attempts have read the file, for the caller to advance; the beginning for any other
+   * file.
+   */
   progressOf(id: VmId, { ino, ctimeNs }: Pick<BigIntStats, 'ino' | 'ctimeNs'>): ChecksumProgress {
     const begun = this.#begun.get(id)
     const isSame = begun?.inode === ino && begun.changedNs === ctimeNs

@@ -25,7 +25,7 @@ async function fileOf(t: TestContext, bytes: Uint8Array) {
   return { path, handle }
 }
 
-test('the checksum of a file is that of all its bytes, whatever of it is a hole', async (t) => {
+test('the checksum of a file covers all its bytes, including its holes', async (t) => {
   const data = randomBytes(2 * MIB + 17)
   const { handle } = await fileOf(t, data)
   await handle.truncate(5 * MIB)
@@ -33,7 +33,7 @@ test('the checksum of a file is that of all its bytes, whatever of it is a hole'
   assert.equal(await checksumOf(handle, whole.length, never), crc32(whole))
 })
 
-test('a checksum that was cut off goes on where it stood', async (t) => {
+test('a checksum that was aborted continues where it stopped', async (t) => {
   const data = randomBytes(8 * MIB)
   const { handle } = await fileOf(t, data)
   const controller = new AbortController()
@@ -44,13 +44,13 @@ test('a checksum that was cut off goes on where it stood', async (t) => {
   await assert.rejects(reading, /took too long/)
   const stood = progress.bytes
   assert.ok(stood >= 2 * MIB && stood < data.length)
-  // What was read is not read again, or this would tell.
+  // If the first bytes were read again, this change would make the checksum differ.
   await handle.write(Buffer.alloc(MIB), 0, MIB, 0)
   assert.equal(await checksumOf(handle, data.length, never, progress), crc32(data))
   assert.equal(await checksumOf(handle, data.length, never, progress), crc32(data), 'all of it is known')
 })
 
-test('a file that is cut short while it is read is told as that', async (t) => {
+test('a file that is cut short while it is read fails as cut short', async (t) => {
   const { path, handle } = await fileOf(t, randomBytes(8 * MIB))
   const reading = checksumOf(handle, 8 * MIB, never)
   truncateSync(path, 0)

@@ -2,25 +2,28 @@ import { crc32 } from 'node:zlib'
 import { crc32AfterZeros } from '../../core/storage/crc32-zeros.ts'
 import type { GatedFile } from './gated-file.ts'
 
-/** One read, and one turn of the event loop: an eighth of a millisecond of checksum. Holes within are read as zeros. */
+/**
+ * The bytes of one read, which is one turn of the event loop: the checksum takes an eighth of a millisecond. Holes
+ * inside are read as zeros.
+ */
 const READ_BYTES = 512 * 1024
 
 type Bytes = Buffer<ArrayBuffer>
 type Extent = { readonly from: number; readonly to: number }
 type Read = { readonly from: number; readonly bytes: Bytes }
 
-/** A file that was promised to have so many bytes ends before. */
+/** Thrown when a file ends before the number of bytes that it should have. */
 export class FileCutShort extends Error {
   override readonly name = 'FileCutShort'
 }
 
-/** How far a file was read, and the CRC-32 of so many bytes. */
+/** How many bytes of a file were read, and the CRC-32 of those bytes. */
 export type ChecksumProgress = { bytes: number; crc32: number }
 
 /**
- * The CRC-32 of a file's first `lengthBytes` bytes. Holes count as the zeros that they read as, and where they are large
- * they are not read: so it does not matter what the file system tells as holes. Throws what reading throws, and FileCutShort
- * where data that was there is gone when it is read. It begins where `progress` stands, and moves that on.
+ * Computes the CRC-32 of a file's first `lengthBytes` bytes. A hole counts as zeros, and a large hole is not read. So
+ * the result does not depend on which holes the file system reports. It starts at `progress` and advances it. Throws
+ * what reading throws, and FileCutShort if data disappeared before it was read.
  */
 export async function checksumOf(
   handle: GatedFile,
@@ -33,7 +36,7 @@ export async function checksumOf(
     const { value: piece } = await pieces.next()
     return piece && { from: piece.from, bytes: await readWhole(handle, buffer, piece) }
   }
-  // One read ahead. More win nothing.
+  // Reads one piece ahead. More than one gains nothing.
   let [free, next] = [Buffer.allocUnsafe(READ_BYTES), Buffer.allocUnsafe(READ_BYTES)]
   let reading = readOn(free)
   try {
@@ -48,12 +51,12 @@ export async function checksumOf(
       progress.bytes = read.from + read.bytes.length
     }
   } finally {
-    // The descriptor is in use until then.
+    // The read uses the descriptor until it ends.
     await reading.catch(() => {})
   }
 }
 
-/** What of a file may be data, in pieces to be read at once. */
+/** Yields the stretches of a file that may contain data, in pieces of one read each. */
 async function* piecesOf(
   handle: GatedFile,
   fromBytes: number,

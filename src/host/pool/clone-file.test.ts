@@ -14,7 +14,7 @@ function folderOf(t: TestContext): string {
   return directory
 }
 
-test('a clone is a file of its own with the same content, whatever the file system can', async (t) => {
+test('a clone is a separate file with the same content, with or without reflinks', async (t) => {
   const folder = folderOf(t)
   const [from, to] = [join(folder, 'from'), join(folder, 'to')]
   writeFileSync(from, 'content')
@@ -24,7 +24,7 @@ test('a clone is a file of its own with the same content, whatever the file syst
   assert.notEqual(statSync(from).ino, statSync(to).ino)
 })
 
-test('what is there is not cloned over', async (t) => {
+test('an existing file is not replaced by a clone', async (t) => {
   const folder = folderOf(t)
   const [from, to] = [join(folder, 'from'), join(folder, 'to')]
   for (const path of [from, to]) writeFileSync(path, path)
@@ -32,7 +32,7 @@ test('what is there is not cloned over', async (t) => {
   assert.equal(readFileSync(to, 'utf8'), to)
 })
 
-test('a missing original is told as such', async (t) => {
+test('a missing original is reported as missing', async (t) => {
   const folder = folderOf(t)
   await assert.rejects(cloneFile(join(folder, 'missing'), join(folder, 'to'), never), { code: 'ENOENT' })
 })

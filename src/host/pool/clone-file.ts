@@ -5,12 +5,12 @@ import { errnoOf } from './storage-fault.ts'
 
 export type CloneMethod = 'reflink' | 'copy'
 
-/** How file systems say that they cannot share blocks between these two files (ioctl_ficlone(2)). */
+/** The errors with which file systems refuse to share blocks between these two files (ioctl_ficlone(2)). */
 const NO_REFLINK: ReadonlySet<string | undefined> = new Set([
   ...['ENOTSUP', 'EOPNOTSUPP', 'ENOTTY', 'ENOSYS', 'EXDEV', 'EINVAL'],
 ])
 
-/** Clones a file, sharing its blocks where the file system can, else by a copy that keeps its holes. */
+/** Clones a file. Shares its blocks if the file system can, and otherwise copies it and keeps its holes. */
 export async function cloneFile(from: string, to: string, signal: AbortSignal): Promise<CloneMethod> {
   signal.throwIfAborted()
   if (await reflink(from, to)) return 'reflink'
@@ -18,7 +18,7 @@ export async function cloneFile(from: string, to: string, signal: AbortSignal): 
   return 'copy'
 }
 
-/** False where the file system cannot. */
+/** Clones a file by sharing its blocks. Returns false if the file system cannot. */
 export async function reflink(from: string, to: string): Promise<boolean> {
   try {
     await copyFile(from, to, constants.COPYFILE_FICLONE_FORCE | constants.COPYFILE_EXCL)

@@ -2,27 +2,30 @@ import { constants, createZstdDecompress } from 'node:zlib'
 import { HostFault } from '../../core/errors.ts'
 import type { ZstdDecompress } from 'node:zlib'
 
-/** The first bytes of a frame, and of one that is skipped: 0x184D2A50 to 0x184D2A5F (RFC 8878, 3.1.1 and 3.1.2), little-endian. */
+/**
+ * The first bytes of a frame, and of a skippable frame: 0x184D2A50 to 0x184D2A5F (RFC 8878, 3.1.1 and 3.1.2),
+ * little-endian.
+ */
 const FRAME = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
 const SKIPPED = Buffer.from([0x2a, 0x4d, 0x18])
-/** A frame that wants more memory than 2^27 bytes, 128 MiB, is not unpacked. */
+/** A frame that needs more memory than 2^27 bytes, 128 MiB, is refused. */
 const WINDOW_LOG_MAX = 27
 const PIECE_BYTES = 256 * 1024
 
-/** What a source sends: an image as it is, or a packed one. */
+/** The content that a source sends: an image as it is, or a compressed one. */
 export type Content = {
   readonly kind: 'raw' | 'zstd'
-  /** From the first byte on; the same that were looked at. */
+  /** All bytes from the first on, including those that were inspected. */
   readonly sent: AsyncIterableIterator<Uint8Array>
 }
 
-/** Tells by the first bytes alone what is sent; nobody's names or headers are believed. */
+/** Detects from the first bytes what is sent. File names and headers are not trusted. */
 export async function contentOf(chunks: AsyncIterableIterator<Uint8Array>): Promise<Content> {
   let head: Uint8Array = new Uint8Array()
   while (head.length < FRAME.length) {
     const next = await chunks.next()
     if (next.done === true) break
-    // A copy, since a chunk is good only until the next is asked for.
+    // A copy, because a chunk is valid only until the next one is requested.
     head =
       head.length === 0 && next.value.length >= FRAME.length ? next.value : Buffer.concat([head, next.value])
   }
@@ -42,8 +45,9 @@ async function* after(
 }
 
 /**
- * What zstd frames hold; each piece is good until the next is asked for. Throws what the source throws; and HostFault
- * `image_integrity_failed` for what is no whole sequence of frames, and then leaves the source where it stands.
+ * Decompresses zstd frames. Each piece is valid until the next one is requested. Throws what the source throws. Throws
+ * HostFault `image_integrity_failed` if the input is not a complete sequence of frames; the source then keeps its
+ * position.
  */
 export async function* unpacked(sent: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
   const decoder = createZstdDecompress({
@@ -62,13 +66,13 @@ export async function* unpacked(sent: AsyncIterator<Uint8Array>): AsyncGenerator
   } finally {
     decoder.destroy()
   }
-  // The decoder ends at the first thing that is no frame, and says nothing of it.
+  // The decoder stops at the first thing that is not a frame, and does not report it.
   if ((await fed).bytes !== decoder.bytesWritten) throw corrupt('something follows its last frame')
 }
 
 /**
- * Lets go of a piece's memory now, and not when somebody looks for garbage, which would take longer than unpacking. The
- * decoder fills a buffer to its end, in one piece or in several, and then takes another.
+ * Frees a piece's memory now. Waiting for the garbage collector would take longer than decompressing. The decoder fills
+ * a buffer to its end, in one piece or in several, and then takes another.
  */
 function release({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): void {
   if (byteOffset + byteLength === buffer.byteLength) buffer.transfer(0)
@@ -76,11 +80,11 @@ function release({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): v
 
 type Fed = { readonly bytes: number; readonly failure?: { readonly error: unknown } }
 
-/** Never rejects; where the source fails the decoder fails with it. */
+/** Never rejects; if the source fails, the decoder fails too. */
 async function feed(decoder: ZstdDecompress, sent: AsyncIterator<Uint8Array>): Promise<Fed> {
   let bytes = 0
   let taken = (_isOpen: boolean): void => {}
-  // A decoder that fails in the middle of a chunk never calls back for it.
+  // A decoder that fails in the middle of a chunk never calls back for that chunk.
   decoder.once('close', () => taken(false))
   try {
     for (;;) {
@@ -103,7 +107,7 @@ async function feed(decoder: ZstdDecompress, sent: AsyncIterator<Uint8Array>): P
 const corrupt = (why: string): HostFault =>
   new HostFault('image_integrity_failed', 'decompressing it', { cause: new Error(why) })
 
-/** E.g. ZSTD_error_corruption_detected; Z_BUF_ERROR where it ends too early. */
+/** Returns a code such as ZSTD_error_corruption_detected as text. Z_BUF_ERROR means that the input ends too early. */
 const codeOf = (error: unknown): string => {
   const { code } = (error ?? {}) as { code?: unknown }
   if (code === 'Z_BUF_ERROR') return 'it ends in the middle'

@@ -6,10 +6,10 @@ import { test } from 'node:test'
 import { discardSaved } from './discard-saved.ts'
 import { MEMORY } from './pool-paths.ts'
 
-/** More than enough for the calls of two discards to meet in every order. */
+/** More than enough for the calls of two discards to interleave in every order. */
 const ROUNDS = 200
 
-test('what two discard at once, as a sweep does beside a removal, is gone, and neither fails', async (t) => {
+test('two discards of one saved state at once, by a sweep and a removal, both succeed and remove it', async (t) => {
   const base = mkdtempSync(join(tmpdir(), 'vmh-discard-'))
   t.after(() => rmSync(base, { recursive: true }))
   for (let round = 0; round < ROUNDS; round += 1) {

@@ -4,12 +4,12 @@ import { MEMORY } from './pool-paths.ts'
 import { metadataPath } from './prepare-saved.ts'
 import { errnoOf, ifThere } from './storage-fault.ts'
 
-/** In the pool's `tmp`, before the name of a saved state that is to be discarded. */
+/** The name prefix in the pool's `tmp` of a saved state that will be discarded. */
 export const DISCARDED_PREFIX = 'saved-'
 
 /**
- * Frees what a saved state took. The memory is emptied before it loses its name: it is still bound into the unit of a
- * guest that went on from it, and would take its space until that unit ends.
+ * Frees the space of a saved state. The memory is emptied before its name is removed. It is still mounted into the unit
+ * of a guest that was restored from it, and would keep its space until that unit ends.
  */
 export async function discardSaved(directory: string): Promise<void> {
   const memory = join(directory, MEMORY)
@@ -18,15 +18,15 @@ export async function discardSaved(directory: string): Promise<void> {
   try {
     await rmdir(directory)
   } catch (error) {
-    // A start of the daemon sweeps the same place.
+    // A starting daemon sweeps the same directory.
     if (errnoOf(error) !== 'ENOENT') throw error
   }
 }
 
-/** Frees the space of a saved state, whoever still has it open. */
+/** Frees the space of a saved state, even if a process still has it open. */
 export async function emptySaved(directory: string): Promise<void> {
   const memory = join(directory, MEMORY)
   const found = await ifThere(lstat(memory))
-  // Before it was checked it was the monitor's, and may be a link to anything.
+  // Before the check, the file was the monitor's, and may be a link to anything.
   if (found?.isFile() === true && found.nlink === 1) await ifThere(truncate(memory))
 }

@@ -12,14 +12,14 @@ export async function sync(path: string): Promise<void> {
   }
 }
 
-/** Gives a finished file its name, all or nothing: either the whole file has it after a power failure, or none. */
+/** Gives a finished file its name atomically: after a power failure the name has the whole file, or does not exist. */
 export async function publish(temporary: string, path: string): Promise<void> {
   await sync(temporary)
   await rename(temporary, path)
   await sync(dirname(path))
 }
 
-/** As {@link sync}; a test may let it wait. */
+/** {@link sync}; a test may delay it. */
 export type Sync = (path: string) => Promise<void>
 
 export type FirstPublication = {

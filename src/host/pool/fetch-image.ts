@@ -17,13 +17,13 @@ import type { RemoteTerms } from './remote-body.ts'
 import { storageFault } from './storage-fault.ts'
 import { tooLong } from './store-content.ts'
 
-/** What this host takes images from, and on which terms. */
+/** The sources from which this host accepts images, and the limits for fetching them. */
 export type FetchTerms = Omit<RemoteTerms, 'outbound' | 'bytesMax' | 'bound'> & {
-  /** Of every image, unpacked. */
+  /** The size limit of every image, after decompression. */
   readonly bytesMax: number
-  /** What the pool keeps free while an image is stored. */
+  /** The bytes that the pool keeps free while an image is stored. */
   readonly reserveBytes: number
-  /** None come from elsewhere where absent. */
+  /** Fetches remote images; without it no remote image is accepted. */
   readonly outbound?: RemoteTerms['outbound']
   readonly localDirectory?: string
   readonly totalMs: number
@@ -33,19 +33,19 @@ export type FetchTerms = Omit<RemoteTerms, 'outbound' | 'bytesMax' | 'bound'> & 
 
 export type Fetch = {
   readonly sha256: Sha256
-  /** Secret where it is signed. */
+  /** The URL, which is secret if it is signed. */
   readonly url: string
-  /** A path where nothing is yet; what is left there after a failure is the caller's to remove. */
+  /** A path at which no file exists yet. The caller removes what a failure leaves there. */
   readonly target: string
   readonly signal: AbortSignal
-  /** Told of each thread that stores some of it. */
+  /** Called with each thread that stores a part of the image. */
   readonly onThread: (thread: StoringThread) => void
   readonly bound: ImageBound
 }
 
 /**
- * Fetches an image into a new file, unpacks it where it is packed, and verifies it while it comes. The file is not yet
- * synced.
+ * Fetches an image into a new file. Decompresses it if it is compressed, and verifies it during the transfer. The file
+ * is not yet synced.
  */
 export async function fetchImage(fetch: Fetch, terms: FetchTerms): Promise<void> {
   const doing = `fetching image ${fetch.sha256}`
@@ -64,7 +64,7 @@ export async function fetchImage(fetch: Fetch, terms: FetchTerms): Promise<void>
   }
 }
 
-/** `keep` takes what is packed as it is. */
+/** `keep` stores compressed content as it is. */
 type Packed = 'unpack' | 'keep'
 type Received = 'stored' | 'is_itself_packed'
 
@@ -115,7 +115,7 @@ async function receive(body: ImageBody, receiving: Receiving): Promise<Received>
   await removeFile(fetch.target)
   const file = await open(fetch.target, 'wx', 0o600)
   const stored = { sha256: fetch.sha256, bound: fetch.bound, reserveBytes: terms.reserveBytes }
-  // Begun now, so that it is there when the first bytes are.
+  // Starts the thread now, so that it is ready when the first bytes arrive.
   const writer = new ImageWriter({ source: terms.thread, file, terms: stored, signal })
   fetch.onThread(writer)
   try {
@@ -125,7 +125,10 @@ async function receive(body: ImageBody, receiving: Receiving): Promise<Received>
   }
 }
 
-/** What was asked for may be packed by itself, as an initrd often is: then what is sent has the digest. */
+/**
+ * Sends a body to the writer. The wanted image may itself be compressed, as an initrd often is; then the sent bytes
+ * have its digest.
+ */
 async function handOver(body: ImageBody, writer: ImageWriter, receiving: Receiving): Promise<Received> {
   const { fetch, signal, packed } = receiving
   const { kind, sent } = await contentOf(body.chunks())
@@ -151,7 +154,7 @@ async function handOver(body: ImageBody, writer: ImageWriter, receiving: Receivi
   }
 }
 
-/** Of what is sent of an image of the longest that is taken. */
+/** Returns the most bytes that a source may send for an image of the largest accepted size. */
 const packedBytesMax = ({ bytesMax }: ImageBound): number =>
   bytesMax + Math.ceil(bytesMax / 256) + limits.packedExcessBytes
 

@@ -2,18 +2,18 @@ import { Semaphore } from '../../lib/semaphore.ts'
 import { NoAnswer } from './bounded-calls.ts'
 import type { ImageWriter } from './image-writer.ts'
 
-/** Of a fetch: whether the thread that stored it still has a call under way. */
+/** The thread that stores a fetched image: whether it still has a call under way. */
 export type StoringThread = Pick<ImageWriter, 'hasEnded' | 'ended'>
 
-/** Runs a fetch, which tells of each thread that it starts. */
+/** Runs a fetch, and calls `onThread` with each thread that it starts. */
 export type PlacedFetch = (onThread: (thread: StoringThread) => void) => Promise<void>
 
-/** Places of fetches. A fetch whose thread hangs in a write keeps its place until the write ends. */
+/** Limits how many fetches run at once. A fetch whose thread hangs in a write keeps its place until the write ends. */
 export class FetchPlaces {
   readonly #places: number
   readonly #turn: Semaphore
   #hanging = 0
-  /** Aborted when every place hangs: then no turn comes. */
+  /** Aborted when a fetch hangs in every place, because then no place becomes free. */
   #stuck = new AbortController()
 
   constructor(places: number) {
@@ -21,7 +21,7 @@ export class FetchPlaces {
     this.#turn = new Semaphore(places)
   }
 
-  /** Throws NoAnswer when a fetch hangs in every place, and the signal's reason. */
+  /** Throws NoAnswer if a fetch hangs in every place, and the signal's reason when it aborts. */
   async run(fetch: PlacedFetch, signal: AbortSignal): Promise<void> {
     if (this.#hanging >= this.#places) throw refused()
     const release = await this.#turn.take(AbortSignal.any([signal, this.#stuck.signal]))

@@ -3,20 +3,20 @@ import { dataFrom, isHoleToEnd, punchHole, writeOut } from '../ffi/sparse.ts'
 import type { FileHandle } from 'node:fs/promises'
 import type { BoundedCalls } from './bounded-calls.ts'
 
-/** Where calls on one file system take their places. */
+/** The places for calls on one file system. */
 export type FileGate = {
   readonly calls: BoundedCalls
-  /** Of what waits until the disk has it, which may take minutes. */
+  /** The places for calls that wait for the disk, which may take minutes. */
   readonly flushes: BoundedCalls
 }
 
-/** An open file, each call on which takes one place of a gate. All of them throw NoAnswer besides what Node throws. */
+/** An open file. Each call on it takes one place of a gate. All calls throw NoAnswer in addition to Node's errors. */
 export class GatedFile {
   readonly #gate: FileGate
   readonly #handle: FileHandle
-  /** Calls as they were taken: none takes longer than its bound. */
+  /** The calls as the gate took them. None takes longer than its bound. */
   readonly #taken = new Set<Promise<unknown>>()
-  /** The same calls until they have ended, those included that were given up. */
+  /** The same calls until they really end, including those that were given up. */
   readonly #running = new Set<Promise<unknown>>()
   #closing: Promise<void> | undefined
 
@@ -107,7 +107,10 @@ export class GatedFile {
     return this.#call(() => writeOut(this.fd, offset, length), this.#gate.flushes)
   }
 
-  /** Waits for calls under way. Where one was given up, the file is closed when that ends, and it is not waited for. */
+  /**
+   * Waits for the calls under way. If a call was given up, this does not wait for it: the file is closed when that call
+   * ends.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing

@@ -15,10 +15,10 @@ function stage(t: TestContext, places = 2) {
   return { directory, calls, files: gatedFiles({ calls, flushes: calls }) }
 }
 
-/** Of this process, open now. */
+/** Returns how many files this process has open. */
 const openFiles = (): number => readdirSync('/proc/self/fd').length
 
-test('an open that is given up leaves no file open when it ends after all', async (t) => {
+test('an open that is given up leaves no file open when it ends later', async (t) => {
   const { files, calls } = stage(t)
   const hung = hungPath(t)
   const before = openFiles()
@@ -27,11 +27,11 @@ test('an open that is given up leaves no file open when it ends after all', asyn
   hung.release()
   const free = (): Promise<boolean> => calls.take(async () => true, { about: [hung.path] })
   while (!(await free().catch(() => false))) await new Promise(setImmediate)
-  // The writer's end, which the test has open itself.
+  // The one more file is the writer's end, which the test itself has open.
   assert.equal(openFiles(), before + 1)
 })
 
-test('a file is closed when a call on it that was given up ends, and close does not wait for that', async (t) => {
+test('a file is closed when a given-up call on it ends, and close does not wait for that', async (t) => {
   const { files } = stage(t)
   const hung = hungPath(t)
   hung.release()
@@ -41,11 +41,11 @@ test('a file is closed when a call on it that was given up ends, and close does 
   await file.close()
   assert.equal(openFiles(), before)
   hung.end()
-  // That of the writer, and the file itself.
+  // The writer's end, and the file itself.
   while (openFiles() > before - 2) await new Promise(setImmediate)
 })
 
-test('a tree is removed with all that is in it, and nothing that a link leads to', async (t) => {
+test('a tree is removed with everything in it, but not what a link in it points to', async (t) => {
   const { directory, files } = stage(t)
   const [tree, other] = [join(directory, 'tree'), join(directory, 'other')]
   for (const path of [join(tree, 'a', 'b'), other]) mkdirSync(path, { recursive: true })

@@ -3,7 +3,7 @@ import { GatedFile } from './gated-file.ts'
 import { ifThere } from './storage-fault.ts'
 import type { FileGate } from './gated-file.ts'
 
-/** Functions of node:fs/promises that make no more than one system call at once. */
+/** The functions of node:fs/promises that make at most one system call at a time. */
 type Plain = Pick<
   typeof fs,
   | 'chmod'
@@ -26,12 +26,14 @@ type Plain = Pick<
   | 'writeFile'
 >
 
-/** The same, each call taking one place of a gate. All of them throw NoAnswer besides what Node throws. */
+/**
+ * The same functions, each call taking one place of a gate. All of them throw NoAnswer in addition to Node's errors.
+ */
 export type GatedFiles = Plain & {
   readonly open: (path: string, flags: string | number, mode?: number) => Promise<GatedFile>
-  /** Removes a name; does nothing where there is none. */
+  /** Removes a name; does nothing if there is none. */
   readonly removeFile: (path: string) => Promise<void>
-  /** Removes a name with all that is below it; does nothing where there is none. */
+  /** Removes a name and everything below it; does nothing if there is none. */
   readonly removeTree: (path: string) => Promise<void>
 }
 
@@ -64,7 +66,7 @@ export function gatedFiles(gate: FileGate): GatedFiles {
   }
 }
 
-/** @param paths how many of the arguments, from the first on, are paths that the call is about */
+/** @param paths how many arguments, from the first on, are paths that the call is about */
 function gated<N extends keyof Plain>(gate: FileGate, name: N, paths = 1): Plain[N] {
   const call = (...args: unknown[]): Promise<unknown> =>
     (fs[name] as (...args: unknown[]) => Promise<unknown>)(...args)
@@ -73,9 +75,9 @@ function gated<N extends keyof Plain>(gate: FileGate, name: N, paths = 1): Plain
   return take as Plain[N]
 }
 
-/** One call after another: `rm` of Node makes as many at once as a directory has entries. */
+/** Makes one call after another. Node's `rm` makes as many at once as a directory has entries. */
 async function removeTree(files: Plain, path: string): Promise<void> {
-  // Looked at first: a read-only file system refuses to remove even a name that is not there.
+  // The name is looked up first, because a read-only file system refuses to remove even a name that does not exist.
   const found = await ifThere(files.lstat(path))
   if (found === undefined) return
   if (!found.isDirectory()) {

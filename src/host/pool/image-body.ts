@@ -1,10 +1,10 @@
-/** The bytes of an image as they come, from wherever. */
+/** The bytes of an image as they arrive from any source. */
 export type ImageBody = {
-  /** Each is good until the next is asked for. Throws HostFault, and {@link BeginsAnew}. */
+  /** Yields chunks, each valid until the next one is requested. Throws HostFault, and {@link BeginsAnew}. */
   chunks(): AsyncIterableIterator<Uint8Array>
-  /** Lets go of the source, wherever the reading stands. */
+  /** Releases the source, even in the middle of reading. */
   close(): Promise<void> | void
 }
 
-/** What came until now is worth nothing; the body's next `chunks()` begin at its start. */
+/** Thrown when the bytes received so far are useless. The body's next `chunks()` starts at the first byte again. */
 export class BeginsAnew extends Error {}

@@ -7,7 +7,9 @@ import type { ImageRef } from '../../ports/storage.ts'
 import { open } from './pool-files.ts'
 import type { PoolPaths } from './pool-paths.ts'
 
-/** What the images of a pool look like. Each is read once: what has a digest never changes. */
+/**
+ * Detects what the images of a pool look like. It reads each image once, because the content of a digest never changes.
+ */
 export class ImageLooks {
   readonly #paths: PoolPaths
   readonly #known = new Map<Sha256, ImageLook | undefined>()
@@ -16,7 +18,7 @@ export class ImageLooks {
     this.#paths = paths
   }
 
-  /** Of these images in the pool, those that cannot play their part. */
+  /** Returns those of the given images in the pool that cannot play their part. */
   async unfit(images: readonly ImageRef[]): Promise<readonly UnfitImage[]> {
     const looks = await Promise.all(images.map(({ sha256 }) => this.#look(sha256)))
     return images.flatMap(({ role, sha256 }, index) => {
@@ -41,7 +43,10 @@ export class ImageLooks {
     return look
   }
 
-  /** An image that cannot be read shows nothing; what needs its content says why. */
+  /**
+   * Returns the first bytes; undefined if the image cannot be read, because whatever needs its content will report
+   * that.
+   */
   async #head(sha256: Sha256): Promise<Uint8Array | undefined> {
     try {
       return await readStart(this.#paths.image(sha256))

@@ -6,7 +6,7 @@ import type { ImageBound } from '../../ports/storage.ts'
 import { statfs } from './pool-files.ts'
 import { shortOfRoom } from './store-content.ts'
 
-/** An image that was found to be larger than a VM takes. */
+/** An image that was larger than a VM accepts. */
 type Excess = {
   readonly url: string
   readonly bytesMax: number
@@ -15,25 +15,25 @@ type Excess = {
 }
 
 /**
- * Remembers which fetches would fail as the last one did, so that they are not made again in full: of an image that is too
- * large, and of one that the pool has no room for. A restart forgets it.
+ * Remembers fetches that would fail again as the last one did, so that they are not repeated in full. This applies to
+ * images that are too large, and to images that the pool has no room for. A restart clears it.
  */
 export class ImageRefusals {
   readonly #directory: string
   readonly #reserveBytes: number
   readonly #nowMs: () => number
   readonly #excesses = new Map<Sha256, Excess>()
-  /** Bytes that an image had when the pool came to its reserve. */
+  /** How many bytes of an image were stored when the pool reached its reserve. */
   readonly #short = new Map<Sha256, number>()
 
-  /** @param directory of the pool, or in it */
+  /** @param directory the pool's directory, or one inside it */
   constructor(directory: string, reserveBytes: number, nowMs: () => number = () => performance.now()) {
     this.#directory = directory
     this.#reserveBytes = reserveBytes
     this.#nowMs = nowMs
   }
 
-  /** Throws what the fetch would come to. */
+  /** Throws the fault with which the fetch would fail. */
   async check(sha256: Sha256, source: ImageSource, bound: ImageBound): Promise<void> {
     const excess = this.#excesses.get(sha256)
     const isSame = excess?.url === source.url.reveal() && bound.bytesMax <= excess.bytesMax
@@ -44,7 +44,7 @@ export class ImageRefusals {
     if (room < (this.#short.get(sha256) ?? 0)) throw shortOfRoom(this.#reserveBytes)
   }
 
-  /** @param storedBytes what there was of the image when its fetch failed */
+  /** @param storedBytes how many bytes of the image were stored when its fetch failed */
   note(
     fault: HostFault,
     fetch: { sha256: Sha256; source: ImageSource; bound: ImageBound; storedBytes: number },

@@ -1,11 +1,14 @@
-/** Stores one image, in a thread of its own. It is a bundle of its own too: what it imports, the executable has twice. */
+/**
+ * Stores one image, in a thread of its own. The thread is also a bundle of its own, so the executable contains its
+ * imports twice.
+ */
 import { parentPort, workerData } from 'node:worker_threads'
 import { HostFault } from '../../core/errors.ts'
 import type { FromImageThread, ImageOrder, ToImageThread } from './image-messages.ts'
 import { errnoOf } from './storage-fault.ts'
 import { storeContent } from './store-content.ts'
 
-/** How often it is told how far the file is written. */
+/** The thread reports its progress once per this many written bytes. */
 const WRITTEN_STEP_BYTES = 8 * 1024 * 1024
 
 const tell = (message: FromImageThread, handedOver: ArrayBuffer[] = []): void =>
@@ -45,7 +48,7 @@ const onWritten = (bytes: number): void => {
   tell({ kind: 'written', bytes })
 }
 
-/** What is no fault and no refused system call is a bug, and passes: the thread ends with it. */
+/** Translates a fault or a failed system call. Any other error is a bug, and is thrown: it ends the thread. */
 function failure(error: unknown): FromImageThread {
   if (error instanceof HostFault) {
     const { code, message: doing, cause } = error

@@ -16,7 +16,7 @@ import { open } from './pool-files.ts'
 
 const MIB = 1024 * 1024
 
-/** Data and zeros, neither of them whole blocks, more than one step of what a thread tells of. */
+/** Data and zeros, neither of whole blocks, and longer than the step in which a thread reports its progress. */
 const content = Buffer.concat([
   randomBytes(1_300_007),
   Buffer.alloc(9 * MIB + 5),
@@ -37,7 +37,7 @@ type Options = {
   readonly signal?: AbortSignal
   readonly boundMs?: number
   readonly flags?: string
-  /** An empty file of its own without it. */
+  /** The path of the file; without it, a new empty file. */
   readonly path?: string
 }
 
@@ -67,7 +67,7 @@ async function stage(t: TestContext, options: Options = {}) {
   return { writer, path, file }
 }
 
-/** Answers whether all was wanted. The pieces are used again, as a source may. */
+/** Puts the bytes in pieces, and returns whether all were accepted. The pieces are reused, as a source may do. */
 async function putAll(writer: ImageWriter, bytes: Uint8Array, pieceBytes: number): Promise<boolean> {
   const piece = Buffer.alloc(pieceBytes)
   for (let at = 0; at < bytes.length; at += pieceBytes) {
@@ -84,7 +84,7 @@ for (const [what, sent, unpacks] of [
   ['packed', packed, true],
 ] as const) {
   for (const pieceBytes of [65_537, 3 * MIB]) {
-    test(`what comes ${what} in pieces of ${pieceBytes} bytes is stored, its zeros as holes`, async (t) => {
+    test(`content ${what} in pieces of ${pieceBytes} bytes is stored, its zeros as holes`, async (t) => {
       const { writer, path } = await stage(t)
       writer.begin(unpacks)
       assert.ok(await putAll(writer, sent, pieceBytes))
@@ -95,7 +95,7 @@ for (const [what, sent, unpacks] of [
   }
 }
 
-test('nothing at all is an image too', async (t) => {
+test('empty content is an image too', async (t) => {
   const { writer, path } = await stage(t, { sha256: sha256Of(Buffer.alloc(0)) })
   writer.begin(false)
   await writer.finish()
@@ -116,7 +116,7 @@ for (const [what, options, bytes, unpacks, failure] of [
   ],
   ['cannot be written', { flags: 'r' }, content, false, { code: 'EBADF', errno: -9 }],
 ] as const) {
-  test(`what ${what} fails, and says why`, async (t) => {
+  test(`content that ${what} fails, and the fault says why`, async (t) => {
     const { writer } = await stage(t, options)
     writer.begin(unpacks)
     await putAll(writer, bytes, MIB)
@@ -125,7 +125,7 @@ for (const [what, options, bytes, unpacks, failure] of [
   })
 }
 
-test('what has failed wants nothing more, however much comes', async (t) => {
+test('a failed writer accepts nothing more, however much comes', async (t) => {
   const { writer } = await stage(t, { flags: 'r' })
   writer.begin(false)
   const piece = randomBytes(MIB)
@@ -139,20 +139,20 @@ test('a thread that ends by itself is storage_failed', async (t) => {
   await assert.rejects(writer.finish(), { code: 'storage_failed' })
 })
 
-test('a mistake in a thread is told as what it is', async (t) => {
+test('a bug in a thread is reported as a bug', async (t) => {
   const { writer } = await stage(t, { source: () => 'throw new TypeError("a mistake")' })
   writer.begin(false)
   await assert.rejects(writer.finish(), new TypeError('a mistake'))
 })
 
-/** Hears what it is told, and does nothing of it. */
+/** A thread that receives messages and does nothing with them. */
 const idle: ThreadSource = () => 'require("node:worker_threads").parentPort.on("message", () => {})'
 
-test('what a thread does not get to waits at its source, and both waits end when nobody wants it', async (t) => {
+test('what the thread has not taken waits at its source, and both waits end with the abort', async (t) => {
   const leaving = new AbortController()
   const { writer } = await stage(t, { source: idle, signal: leaving.signal })
   writer.begin(false)
-  // As much as may be under way.
+  // As many bytes as may be under way.
   assert.ok(await putAll(writer, Buffer.alloc(2 * MIB), MIB))
   const put = writer.put(Buffer.alloc(1))
   const reason = new Error('the packing was given up')
@@ -161,7 +161,7 @@ test('what a thread does not get to waits at its source, and both waits end when
   await assert.rejects(writer.finish(), reason)
 })
 
-test('what is written begins to go to the disk before the end, and where that fails it is storage_failed', async (t) => {
+test('flushing begins before the end, and a failed flush is storage_failed', async (t) => {
   // A device has no stretches to write out: sync_file_range(2) refuses it.
   const source: ThreadSource = () => `
     const { parentPort } = require('node:worker_threads')
@@ -182,7 +182,7 @@ test('a source that is slower than the bound of a write is waited for', async (t
   assert.equal(writer.failure, undefined)
 })
 
-test('a write that hangs fails the fetch, keeps its place until it ends, and the file open so long', async (t) => {
+test('a write that hangs fails the fetch, and keeps its place and the file open until it ends', async (t) => {
   const hung = hungPath(t)
   const source: ThreadSource = () => `require('node:fs').openSync(${JSON.stringify(hung.path)})`
   const places = new FetchPlaces(1)

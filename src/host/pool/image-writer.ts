@@ -12,36 +12,36 @@ import type { StoreTerms } from './store-content.ts'
 
 export const imageThreadBesideThis: ThreadSource = () => new URL('./image-thread.ts', import.meta.url)
 
-/** What is handed to the thread at once, and how much of that there is: while it works at one, others are filled. */
+/** The size and number of the chunks that are transferred to the thread: while it works on one, others are filled. */
 const CHUNK_BYTES = 512 * 1024
 const CHUNKS_MAX = 4
 
 export type ImageWriterOptions = {
   readonly source: ThreadSource
-  /** A new file, which the writer closes. */
+  /** A new file, which the writer will close. */
   readonly file: GatedFile
   readonly terms: StoreTerms
   readonly signal: AbortSignal
-  /** How long a write may take; `limits.poolCallMs` where absent. */
+  /** How long a write may take; absent: `limits.poolCallMs`. */
   readonly boundMs?: number
 }
 
 /**
- * Stores one image in a file: a thread of its own unpacks, verifies and writes what it is handed, and meanwhile what is
- * written begins to go to the disk, so that a sync at the end finds little to do.
+ * Stores one image in a file. A separate thread decompresses, verifies and writes the chunks. Meanwhile, written data
+ * is already flushed to the disk, so the sync at the end has little left to do.
  */
 export class ImageWriter {
   readonly #thread: Worker
   readonly #file: GatedFile
   readonly #signal: AbortSignal
   readonly #outcome = Promise.withResolvers<void>()
-  /** Why it wants nothing more. */
+  /** Why the writer accepts no further bytes. */
   failure: unknown
-  /** Chunks that the thread has. */
+  /** How many chunks the thread has. */
   #atThread = 0
-  /** All was handed over. */
+  /** All bytes were handed to the thread. */
   #isWhole = false
-  /** Nothing that is handed over is of use any more. */
+  /** The writer has ended or failed, and ignores further chunks. */
   #isOver = false
   readonly #unused = Array.from({ length: CHUNKS_MAX }, () => new ArrayBuffer(CHUNK_BYTES))
   #onUnused: () => void = () => {}
@@ -52,7 +52,7 @@ export class ImageWriter {
   #writingOut: Promise<void> | undefined
   readonly #ended = Promise.withResolvers<void>()
   #hasEnded = false
-  /** Whether the thread said something since the last look at that. */
+  /** Whether the thread sent a message since the last check. */
   #wasHeard = true
   readonly #watch: NodeJS.Timeout
 
@@ -68,16 +68,16 @@ export class ImageWriter {
       this.#fail(threadFault('it ended by itself'))
     })
     this.#watch = setInterval(() => this.#look(boundMs), boundMs)
-    // Told to whom asks for it.
+    // `finish` reports the failure.
     this.#outcome.promise.catch(() => {})
   }
 
-  /** Before anything else; `unpacks` where zstd frames come. */
+  /** Must be called first; `unpacks` if the source sends zstd frames. */
   begin(unpacks: boolean): void {
     this.#tell({ kind: 'begin', unpacks })
   }
 
-  /** Takes what comes next, which it does not keep. False where no more is wanted, since it has failed. */
+  /** Takes the next bytes, and copies them. Returns false if the writer has failed and accepts nothing further. */
   async put(bytes: Uint8Array): Promise<boolean> {
     for (let at = 0; at < bytes.length;) {
       this.#chunk ??= await this.#room()
@@ -91,7 +91,10 @@ export class ImageWriter {
     return !this.#isOver
   }
 
-  /** All has come. Throws HostFault, ErrnoError and the signal's reason. */
+  /**
+   * Waits until everything is stored; all bytes must have been put. Throws HostFault, ErrnoError and the signal's
+   * reason.
+   */
   async finish(): Promise<void> {
     this.#handOver()
     this.#isWhole = true
@@ -100,7 +103,7 @@ export class ImageWriter {
     await this.#writingOut
   }
 
-  /** Nothing is done with the file any more. */
+  /** Whether the thread has ended and no longer uses the file. */
   get hasEnded(): boolean {
     return this.#hasEnded
   }
@@ -109,7 +112,10 @@ export class ImageWriter {
     return this.#ended.promise
   }
 
-  /** Ends it where it is, and closes the file. A write that hangs is not waited for: both are done when it ends. */
+  /**
+   * Stops the thread, and closes the file. It does not wait for a write that hangs: both then happen when that write
+   * ends.
+   */
   async end(): Promise<void> {
     this.#isOver = true
     clearInterval(this.#watch)
@@ -128,7 +134,7 @@ export class ImageWriter {
     await this.#file.close()
   }
 
-  /** What is handed over is worked at, and the thread tells of that. One that says nothing hangs in a write. */
+  /** Fails if the thread has work but sent no message since the last check: then it hangs in a write. */
   #look(boundMs: number): void {
     const isIdle = this.#isOver || (this.#atThread === 0 && !this.#isWhole)
     if (!this.#wasHeard && !isIdle) this.#fail(new NoAnswer(`no answer for ${boundMs / 1000} s`))
@@ -169,7 +175,7 @@ export class ImageWriter {
       case 'written':
         this.#written = message.bytes
         this.#writingOut ??= this.#writeOut()
-        // Told at the end.
+        // `finish` reports the failure.
         this.#writingOut.catch(() => {})
         return
       case 'stored':
@@ -187,7 +193,7 @@ export class ImageWriter {
     }
   }
 
-  /** One stretch at a time, of all that is written by then. */
+  /** Flushes one stretch after another, each with everything written by then. */
   async #writeOut(): Promise<void> {
     while (this.#writtenOut < this.#written && !this.#isOver) {
       const from = this.#writtenOut
@@ -206,7 +212,7 @@ export class ImageWriter {
   }
 }
 
-/** What is not Node's own about a thread is a bug in ours, and passes. */
+/** Returns a fault for Node's own thread errors. Any other error is a bug in our code, and is returned as it is. */
 const endedBy = (error: unknown): unknown => {
   const { code } = error as NodeJS.ErrnoException
   return code?.startsWith('ERR_WORKER_') === true ? threadFault(code) : error

@@ -22,7 +22,7 @@ function stage(t: TestContext) {
   return { paths, images }
 }
 
-test('an image that a disk is being made of is not removed, and afterwards it is', async (t) => {
+test('an image that is being cloned to a disk is not removed, and afterwards it is', async (t) => {
   const { paths, images } = stage(t)
   const ends = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const
   const uses = ends.map(({ promise }) => images.using(sha256, () => promise))
@@ -37,7 +37,7 @@ test('an image that a disk is being made of is not removed, and afterwards it is
   assert.deepEqual([readdirSync(paths.images), readdirSync(paths.tmp)], [[], []])
 })
 
-test('an image that is not there is removed already', async (t) => {
+test('removing an image that does not exist succeeds', async (t) => {
   const { images } = stage(t)
   await images.remove('cd'.repeat(32) as Sha256)
 })

@@ -17,7 +17,7 @@ import { ifThere, storageFault } from './storage-fault.ts'
 
 const READ_ONLY_MODE = 0o444
 
-/** One fetch, and how many are waiting for it. */
+/** A fetch, and how many callers wait for it. */
 type Shared = {
   readonly done: Promise<void>
   readonly controller: AbortController
@@ -32,14 +32,16 @@ type Fetching = {
   readonly onThread: (thread: StoringThread) => void
 }
 
-/** The images of a pool. A digest is fetched once at a time, whoever asks, and only while somebody still does. */
+/**
+ * The images of a pool. A digest is fetched only once at a time for all callers, and only while a caller still waits.
+ */
 export class Images {
   readonly #paths: PoolPaths
   readonly #terms: FetchTerms
   readonly #places: FetchPlaces
   readonly #refusals: ImageRefusals
   readonly #fetches = new Map<Sha256, Shared>()
-  /** How many tasks read an image now. */
+  /** How many tasks are reading each image. */
   readonly #uses = new Map<Sha256, number>()
 
   constructor(paths: PoolPaths, terms: FetchTerms, fetchesMax: number) {
@@ -58,7 +60,7 @@ export class Images {
       try {
         return await this.#join(sha256, shared, signal)
       } catch (error) {
-        // One who has more room for it tries again.
+        // A caller that accepts a larger image tries again.
         const isTooLong = error instanceof HostFault && error.code === shared.bound.excess
         if (!isTooLong || shared.bound.bytesMax >= bound.bytesMax) throw error
       }
@@ -76,12 +78,12 @@ export class Images {
       await abortable(shared.done, signal)
     } finally {
       shared.askers -= 1
-      // The last to leave turns off the light, and waits until it is dark: no fetch runs on behind an abort.
+      // The last caller to leave ends the fetch and waits for its end, so no fetch runs on after an abort.
       if (shared.askers === 0) await this.#end(sha256, shared)
     }
   }
 
-  /** Runs a task that reads the image; it is not removed meanwhile. */
+  /** Runs a task that reads the image. The image is not removed meanwhile. */
   async using<T>(sha256: Sha256, task: () => Promise<T>): Promise<T> {
     this.#uses.set(sha256, (this.#uses.get(sha256) ?? 0) + 1)
     try {
@@ -93,12 +95,12 @@ export class Images {
     }
   }
 
-  /** Leaves alone what is being fetched or read. What is not there is no failure. */
+  /** Removes an image, unless it is being fetched or read. A missing image is not a failure. */
   async remove(sha256: Sha256): Promise<void> {
     if (this.#fetches.has(sha256) || this.#uses.has(sha256)) return
     const removed = join(this.#paths.tmp, `removed-image-${randomUUID()}`)
     try {
-      // In one step, so that nobody finds half an image; what is left after a crash, start sweeps.
+      // In one step, so that no reader finds half an image. The sweep at start removes what a crash leaves.
       if ((await ifThere(rename(this.#paths.image(sha256), removed).then(() => true))) !== true) return
       await sync(this.#paths.images)
       await removeFile(removed)
@@ -117,7 +119,7 @@ export class Images {
 
   async #begin(sha256: Sha256, source: ImageSource, bound: ImageBound): Promise<Shared> {
     await this.#check(sha256, source, bound)
-    // Somebody may have begun it meanwhile.
+    // Another caller may have begun the fetch meanwhile.
     const begun = this.#fetches.get(sha256)
     if (begun !== undefined) return begun
     const controller = new AbortController()
@@ -126,7 +128,7 @@ export class Images {
     const done = this.#places.run(fetch, signal)
     const shared = { done, controller, bound, askers: 0 }
     this.#fetches.set(sha256, shared)
-    // A fetch that is over takes no more callers.
+    // A fetch that failed accepts no further callers.
     done.catch(() => this.#leave(sha256, shared))
     return shared
   }
@@ -171,7 +173,7 @@ export class Images {
 
 const SECTOR_BYTES = 512
 
-/** What a file takes in the pool; 0 if it cannot be told. */
+/** Returns the space that a file takes in the pool; 0 if that is unknown. */
 async function storedBytesOf(path: string): Promise<number> {
   try {
     return (await stat(path)).blocks * SECTOR_BYTES

@@ -10,11 +10,16 @@ import { errnoOf, storageFault } from './storage-fault.ts'
 
 const READ_BYTES = 1024 * 1024
 
-/** The directory may be on a file system of its own, which may hang where the pool does not. One gate a process, as of the pool. */
+/**
+ * The directory may be on a file system of its own, which may hang when the pool does not. All fetches share one gate
+ * per process, as for the pool.
+ */
 const calls = new BoundedCalls({ places: limits.localImageCallsMax, boundMs: limits.poolCallMs })
 const { open, readlink, realpath } = gatedFiles({ calls, flushes: calls })
 
-/** Opens an image in the local directory. Throws HostFault `image_source_refused` for what is not a file inside it. */
+/**
+ * Opens an image in the local directory. Throws HostFault `image_source_refused` if the path is not a file inside it.
+ */
 export async function openLocal(url: URL, directory: string, doing: string): Promise<ImageBody> {
   const handle = await openFile(pathOf(url, doing), doing)
   try {
@@ -28,7 +33,7 @@ export async function openLocal(url: URL, directory: string, doing: string): Pro
   }
 }
 
-/** Each chunk is overwritten by the next. */
+/** Yields the content. Each chunk is overwritten by the next. */
 async function* chunksOf(handle: GatedFile): AsyncGenerator<Uint8Array> {
   const buffer = Buffer.allocUnsafe(READ_BYTES)
   for (let at = 0; ;) {
@@ -59,8 +64,8 @@ async function openFile(path: string, doing: string): Promise<GatedFile> {
 }
 
 /**
- * Asks the kernel where the file that was opened really is (proc_pid_fd(5)), so that neither `..` nor a symbolic link
- * leads out of the directory, not even one that is changed meanwhile.
+ * Asks the kernel for the real path of the opened file (proc_pid_fd(5)). So neither `..` nor a symbolic link leads out
+ * of the directory, even if the link changes meanwhile.
  */
 async function checkInside(handle: GatedFile, directory: string, doing: string): Promise<void> {
   const [path, inside] = await Promise.all([readlink(`/proc/self/fd/${handle.fd}`), realpath(directory)])

@@ -10,7 +10,7 @@ import { ifThere } from './storage-fault.ts'
 
 const MIB = 1024 * 1024
 
-/** The disk of a VM as it lies in the pool, with what the note beside it says. */
+/** Inspects the disk of a VM in the pool, and reads the note beside it. */
 export async function lookAtDisk(paths: PoolPaths, id: VmId): Promise<DiskState> {
   const [disk, directory, note] = await Promise.all([
     ifThere(stat(paths.disk(id))),
@@ -34,10 +34,12 @@ export async function readNote(paths: PoolPaths, id: VmId): Promise<FoundNote | 
 
 const PERMISSIONS = 0o777
 
-/** A monitor can pass through the directory, and put nothing into it. */
+/** Whether a monitor can pass through the directory, but cannot create files in it. */
 const isReachable = ({ mode, uid }: Stats): boolean =>
   (mode & PERMISSIONS) === PASSAGE_MODE && uid === process.geteuid?.()
 
-/** The one user that a file of this mode is for; undefined if owner, group or mode are not as they were made. */
+/**
+ * Returns the only user that a file of this mode is for; undefined if the owner, group or mode is not as it was made.
+ */
 export const onlyUser = ({ mode, uid, gid }: Stats, made: number): UserId | undefined =>
   (mode & PERMISSIONS) === made && uid === gid ? (uid as UserId) : undefined

@@ -12,7 +12,9 @@ import type { PoolPaths } from './pool-paths.ts'
 import { diskIdentity, holdsMemory, metadataPath } from './prepare-saved.ts'
 import { ifThere } from './storage-fault.ts'
 
-/** What is saved of a VM. For one that never slept it costs two looks into directories. Throws what looking throws. */
+/**
+ * Inspects the saved state of a VM. For a VM that never slept it costs two directory looks. Throws what those throw.
+ */
 export async function lookForSaved(paths: PoolPaths, id: VmId, monitor: SavingMonitor): Promise<SavedState> {
   const names = (await ifThere(readdir(paths.vm(id)))) ?? []
   if (names.includes(SAVED)) return judge(paths, id, monitor)

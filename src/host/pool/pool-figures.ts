@@ -7,12 +7,12 @@ import type { PoolPaths } from './pool-paths.ts'
 
 const MIB = 1024 * 1024
 
-/** Sizes of the file system that the pool's marker lies on. Throws HostFault `storage_inspection_failed`. */
+/** Returns the sizes of the file system that has the pool's marker. Throws HostFault `storage_inspection_failed`. */
 export async function poolFigures(paths: PoolPaths, poolId: string): Promise<PoolFigures> {
   try {
     const marker = await open(paths.marker, 'r')
     try {
-      // Through the open marker, so that a mount or an unmount meanwhile cannot put another file system in its place.
+      // Uses the open marker, so that a mount or unmount meanwhile cannot put another file system in its place.
       const { frsize, blocks, bavail } = await statfs(`/proc/self/fd/${marker.fd}`)
       await verifyMarker(marker, poolId)
       await verifyPool(paths, poolId)
@@ -26,7 +26,7 @@ export async function poolFigures(paths: PoolPaths, poolId: string): Promise<Poo
   }
 }
 
-/** The published images of a pool by digest. Throws HostFault `storage_inspection_failed`. */
+/** Returns the published images of a pool by digest. Throws HostFault `storage_inspection_failed`. */
 export async function poolImages(paths: PoolPaths, poolId: string): Promise<readonly PoolImage[]> {
   const images = await storedImages(paths, poolId)
   return images.map(({ sha256, sizeBytes }) => ({ sha256, sizeMib: Math.ceil(sizeBytes / MIB) }))

@@ -24,7 +24,7 @@ async function refusalOf(directory: string, poolId: string): Promise<string> {
   return errorChain(error)
 }
 
-test('marking makes a pool, and marking it again leaves it the pool it is', async (t) => {
+test('marking makes a pool, and marking it again keeps its id', async (t) => {
   const directory = folderOf(t)
   const { poolId } = await markPool(directory)
   const marker = JSON.parse(readFileSync(join(directory, 'vmhostd-pool.json'), 'utf8'))
@@ -35,7 +35,7 @@ test('marking makes a pool, and marking it again leaves it the pool it is', asyn
   await verifyPool(poolPaths(directory), poolId)
 })
 
-test('any umask leaves monitors their way through, and nobody a look inside', async (t) => {
+test('with any umask monitors can pass through the pool, and other users cannot look inside', async (t) => {
   const directory = folderOf(t)
   const umask = process.umask(0o077)
   t.after(() => process.umask(umask))

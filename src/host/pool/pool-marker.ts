@@ -13,13 +13,13 @@ const VERSION = 1
 
 export type MarkedPool = {
   readonly poolId: string
-  /** False where disks are copied whole, since the file system cannot share blocks. */
+  /** False if the file system cannot share blocks; then disks are copied in full. */
   readonly reflink: boolean
 }
 
 /**
- * Makes a directory a pool, or finds that it is one already. The marker lies on the pool's own file system: where that
- * is not mounted, the marker is missing, and nothing is taken for absent that is only out of sight.
+ * Makes a directory a pool, or detects that it is one already. The marker lies on the pool's own file system. If that
+ * is not mounted, the marker is missing, and objects that are only out of sight are not taken for absent.
  */
 export async function markPool(directory: string): Promise<MarkedPool> {
   const paths = poolPaths(directory)
@@ -35,7 +35,7 @@ export async function markPool(directory: string): Promise<MarkedPool> {
 /** Throws HostFault `storage_inspection_failed` unless this is the pool, whole and in sight. */
 export async function verifyPool(paths: PoolPaths, poolId: string): Promise<void> {
   try {
-    // The mark first and alone: where the pool hangs, one thread hangs with it.
+    // The marker is read first and alone: if the pool hangs, only one thread hangs with it.
     await verifyMarker(paths.marker, poolId)
     for (const path of [paths.images, paths.disks, paths.tmp]) await stat(path)
   } catch (error) {
@@ -43,7 +43,7 @@ export async function verifyPool(paths: PoolPaths, poolId: string): Promise<void
   }
 }
 
-/** The same but for what is in it. */
+/** Throws like `verifyPool`, but checks only the marker and not the pool's directories. */
 export async function sightPool(paths: PoolPaths, poolId: string): Promise<void> {
   try {
     await verifyMarker(paths.marker, poolId)
@@ -70,15 +70,15 @@ async function makeDirectories(directory: string, paths: PoolPaths): Promise<voi
     [paths.tmp, PRIVATE_MODE],
   ] as const) {
     await mkdir(path, { recursive: true })
-    // The mode that mkdir takes is cut by the umask.
+    // The umask reduces the mode that mkdir sets.
     await chmod(path, mode)
   }
 }
 
-/** The id of the pool in a directory. Throws where there is none, as where the pool is not mounted. */
+/** Returns the id of the pool in a directory. Throws if there is none, for example because the pool is not mounted. */
 export const poolIdOf = (directory: string): Promise<string> => readMarker(poolPaths(directory).marker)
 
-/** The pool's id. */
+/** Returns the pool's id. */
 async function readMarker(marker: string | GatedFile): Promise<string> {
   const text = typeof marker === 'string' ? await readFile(marker, 'utf8') : await marker.readText()
   const { pool_id, version } = parseObject(text)

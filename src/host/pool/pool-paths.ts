@@ -3,20 +3,21 @@ import type { StagingId } from '../../core/snapshot/record.ts'
 import type { Sha256, VmId } from '../../core/vm/ids.ts'
 
 /**
- * What lies where in a pool:
+ * The layout of a pool:
  *
  *     vmhostd-pool.json          the marker
  *     images/<sha256>            verified, read-only, shared by all
- *     disks/<vm id>/disk.raw     the VM's, a clone of its rootfs image
- *     disks/<vm id>/disk.json    whose disk that is, and what it was made of; written before it
- *     disks/<vm id>/save/        holds `memory` during a save, the one file in it that the VM's monitor may write to
+ *     disks/<vm id>/disk.raw     the VM's disk, a clone of its rootfs image
+ *     disks/<vm id>/disk.json    says whose disk that is, and what it was made of; written before it
+ *     disks/<vm id>/save/        holds `memory` during a save, the only file in it that the VM's monitor may write to
  *     disks/<vm id>/saved/       the guest's memory and metadata.json; saved.tmp/ while they are being made
  *     disks/<vm id>/seed.iso     a link to seed-<digest>.iso beside it, so that the digest can be read without the disk
  *     staging/<staging id>/      of one snapshot: disk.raw, a clone of the VM's disk until that is compressed; packed.zst, its
- *                                compressed form; frames, the entries of that one's seek table
- *     tmp/                       what is being made; emptied at start
+ *                                compressed form; frames, the entries of that file's seek table
+ *     tmp/                       files that are being made; emptied at start
  *
- * Monitors run as users of their own: they may pass through the directories and open their files, and list nothing.
+ * Each monitor runs as a user of its own, who can pass through the directories and open its files, but cannot list
+ * them.
  */
 export type PoolPaths = ReturnType<typeof poolPaths>
 
@@ -48,17 +49,17 @@ export function poolPaths(directory: string) {
 export const SAVE = 'save'
 export const SAVED = 'saved'
 export const SAVED_UNFINISHED = 'saved.tmp'
-/** Of the guest's memory, in each of these. */
+/** The name of the guest's memory in each of these directories. */
 export const MEMORY = 'memory'
 
-/** Others may pass through a directory to a path they know. */
+/** Lets others pass through a directory to a path they know. */
 export const PASSAGE_MODE = 0o711
 export const PRIVATE_MODE = 0o700
-/** Of a VM's disk, which is its monitor's user's. */
+/** The mode of a VM's disk, whose owner is the monitor's user. */
 export const DISK_MODE = 0o600
 export const SEED_MODE = 0o400
 
 export const seedName = (digest: string): string => `seed-${digest}.iso`
 
-/** The digest in the name of a seed, or undefined for any other name. */
+/** Returns the digest in the name of a seed; undefined for any other name. */
 export const seedDigestOf = (name: string): string | undefined => /^seed-([0-9a-f]+)\.iso$/.exec(name)?.[1]

@@ -32,23 +32,23 @@ import { VmDisks } from './vm-disks.ts'
 
 export type PoolOptions = {
   readonly directory: string
-  /** As `markPool` answered at set-up. */
+  /** The id that `markPool` returned at set-up. */
   readonly poolId: string
-  /** Where `file:` images may come from; without it none may. */
+  /** The directory from which `file:` images are accepted; without it no such image is accepted. */
   readonly localImagesDirectory?: string
-  /** What stays free in the pool while images are stored. */
+  /** The space that stays free in the pool while images are stored. */
   readonly reserveMib?: number
-  /** By which other images come; without it none do. */
+  /** Fetches all other images; without it no such image is accepted. */
   readonly outbound?: Outbound
   readonly bounds?: Partial<Pick<FetchTerms, 'bytesMax' | 'stallMs' | 'totalMs' | 'resumeDelayMs'>>
-  /** Where the script of the thread that stores an image is; without it, beside the sources. */
+  /** The script of the thread that stores an image; without it, the one beside the sources. */
   readonly imageThread?: ThreadSource
-  /** How snapshots are packed. */
+  /** How snapshots are compressed. */
   readonly packing?: PackTerms
   readonly log: Log
 }
 
-/** The storage pool: a directory on a file system, best one with reflinks (XFS, btrfs). */
+/** The storage pool: a directory on a file system, preferably one with reflinks (XFS, btrfs). */
 export class Pool implements Storage {
   readonly #paths: PoolPaths
   readonly #poolId: string
@@ -56,9 +56,9 @@ export class Pool implements Storage {
   readonly #imageLooks: ImageLooks
   readonly #disks: VmDisks
   readonly #looks: BoundedLooks
-  /** What is saved of guests, beside their disks. */
+  /** The saved states of guests, beside their disks. */
   readonly savedStates: PoolSavedStates
-  /** Snapshots of disks, until they are sent. */
+  /** The snapshots of disks, until they are sent. */
   readonly staging: PoolStaging
   #swept: Promise<void> | undefined
 
@@ -85,7 +85,7 @@ export class Pool implements Storage {
 
   async #inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
     try {
-      // First and alone: where the pool hangs, one thread hangs with it.
+      // The marker is read first and alone: if the pool hangs, only one thread hangs with it.
       await sightPool(this.#paths, this.#poolId)
       const [disk, seed, there] = await Promise.all([
         lookAtDisk(this.#paths, id),
@@ -96,7 +96,7 @@ export class Pool implements Storage {
       const unfitImages = await this.#imageLooks.unfit(
         images.filter((_, index) => there[index] !== undefined),
       )
-      // After looking: had the pool gone before, this would tell, and what was out of sight is not called absent.
+      // This check comes after looking: if the pool went out of sight before, it fails, and nothing is reported absent.
       await verifyPool(this.#paths, this.#poolId)
       return { disk, seed, missingImages, unfitImages }
     } catch (error) {
@@ -145,7 +145,8 @@ export class Pool implements Storage {
     try {
       this.savedStates.forget(id)
       if ((await ifThere(stat(this.#paths.vm(id)))) === undefined) return
-      // Out of the way in one step, so that half a removal is never seen; what is left after a crash, start sweeps.
+      // Moves it away in one step, so that half a removal is never seen. The sweep at start removes what a crash
+      // leaves.
       await rename(this.#paths.vm(id), removed)
       await sync(this.#paths.disks)
       await removeTree(removed)
@@ -189,7 +190,7 @@ export class Pool implements Storage {
     return { kind: 'present', digest, ...(usableBy === undefined ? {} : { usableBy }) }
   }
 
-  /** Before anything is made: the pool is in sight, and what an earlier run left half-made is gone. */
+  /** Must precede every change: checks that the pool is in sight, and removes what an earlier run left unfinished. */
   async #ready(): Promise<void> {
     await this.#looks.take('looking for the storage pool', () => verifyPool(this.#paths, this.#poolId))
     this.#swept ??= this.#sweep()

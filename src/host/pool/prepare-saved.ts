@@ -17,32 +17,33 @@ import { MEMORY, PASSAGE_MODE } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import { ifThere } from './storage-fault.ts'
 
-/** Root's, and readable by the VM's user, who can neither write it nor put another in its place. */
+/** The memory belongs to root. The VM's user can read it, but can neither write nor replace it. */
 const MEMORY_MODE = 0o440
 const METADATA_MODE = 0o600
 const BLOCK_BYTES = 512
 
-/** What is between the monitor's file and a saved state that only needs its name. */
+/** The inputs for turning the monitor's file into a saved state that only lacks its name. */
 export type Preparation = {
   readonly paths: PoolPaths
   readonly id: VmId
   readonly terms: SaveTerms
   readonly doing: string
-  /** Turns of what holds a thread for long, over all saves. */
+  /** Takes turns among all saves for calls that hold a thread for long. */
   readonly flushes: Semaphore
   readonly checked: CheckedMemory
   readonly signal: AbortSignal
 }
 
 /**
- * Makes what was taken over a saved state, whole and on the disk, that lacks only its name. Answers what it says of itself.
+ * Turns the file that was taken over into a saved state, complete and on the disk, that only lacks its name. Returns
+ * its metadata.
  */
 export async function prepareSaved(preparation: Preparation): Promise<SavedMetadata> {
   const { paths, id, terms, doing, signal } = preparation
   const directory = paths.savedUnfinished(id)
   const memory = join(directory, MEMORY)
-  // Opened again by its name in root's directory: whatever the monitor did to the name before, this is what is published.
-  // Without O_NONBLOCK a FIFO would hold a thread until somebody writes to it (open(2)).
+  // Opened by its name in root's directory: whatever the monitor did to the name before, this file is published.
+  // Without O_NONBLOCK a FIFO would hold a thread until a process writes to it (open(2)).
   const handle = await open(memory, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   try {
     await own(handle, doing)
@@ -80,7 +81,7 @@ export async function takeOver({ paths, id, doing, signal }: Preparation): Promi
   await mkdir(directory, { mode: PASSAGE_MODE })
   const made = await open(directory, 'r')
   try {
-    // The mode that mkdir takes is cut by the umask.
+    // The umask reduces the mode that mkdir sets.
     await made.chmod(PASSAGE_MODE)
   } finally {
     await made.close()
@@ -91,7 +92,7 @@ export async function takeOver({ paths, id, doing, signal }: Preparation): Promi
 
 async function own(handle: GatedFile, doing: string): Promise<void> {
   const found = await handle.stat()
-  // A second name would be a way for its owner to keep it.
+  // With a second link its owner could keep access to the file.
   if (!found.isFile() || found.nlink !== 1)
     throw saveFailed(doing, 'what the monitor left is not a file of its own')
   await handle.chmod(MEMORY_MODE)
@@ -100,7 +101,7 @@ async function own(handle: GatedFile, doing: string): Promise<void> {
 
 type Flushing = Pick<Preparation, 'doing' | 'flushes' | 'signal'>
 
-/** Brings a file to the disk, and answers its checksum. Both go on beside each other; where one fails, both stop. */
+/** Flushes a file to the disk, and returns its checksum. Both run at the same time; if one fails, both stop. */
 async function flushed(
   handle: GatedFile,
   lengthBytes: number,
@@ -122,8 +123,8 @@ async function flushed(
 }
 
 /**
- * In windows, so that a save that is given up stops soon, takes no bandwidth from the guest that goes on, and lets the
- * threads it needs to others in between.
+ * Flushes in windows. So an aborted save stops soon, leaves bandwidth to the running guest, and releases its threads to
+ * other saves in between.
  */
 async function writeAllOut(
   handle: GatedFile,
@@ -140,8 +141,8 @@ async function writeAllOut(
 }
 
 /**
- * The disk is flushed too: the guest's memory counts on all that it has written, and the time of its last write must be
- * the same after a power failure.
+ * Flushes the disk too. The guest's memory relies on everything that it has written to the disk. The disk's time of
+ * last write must also survive a power failure.
  */
 async function flushedDisk({ paths, id, flushes, signal }: Preparation): Promise<DiskIdentity> {
   const handle = await open(paths.disk(id), 'r')
@@ -153,7 +154,7 @@ async function flushedDisk({ paths, id, flushes, signal }: Preparation): Promise
   }
 }
 
-/** What tells the disk at a path; undefined where there is none. */
+/** Returns what identifies the disk at a path; undefined if there is none. */
 export async function diskIdentity(path: string): Promise<DiskIdentity | undefined> {
   const found = await ifThere(stat(path, { bigint: true }))
   return found === undefined ? undefined : identityOf(found)
@@ -175,7 +176,7 @@ const identityOf = ({
 
 export const metadataPath = (directory: string): string => join(directory, 'metadata.json')
 
-/** The last of what is written, so that where it is, all is. */
+/** Writes the metadata last, so that if the metadata exists, everything else does. */
 async function writeMetadata(directory: string, metadata: SavedMetadata): Promise<void> {
   const handle = await open(metadataPath(directory), 'wx', METADATA_MODE)
   try {

@@ -15,7 +15,7 @@ import type { RemoteTerms } from './remote-body.ts'
 
 const content = Buffer.alloc(4096, 'x')
 
-/** What comes of a source that answers so. */
+/** Fetches from a source that answers with `answer`, and returns what came. */
 async function fetched(
   t: TestContext,
   answer: RequestListener,
@@ -47,7 +47,7 @@ async function fetched(
   return bytes
 }
 
-/** Answers with the rest of the content from where it is asked for. */
+/** Answers with the rest of the content, from the requested offset. */
 function begin(...[request, response]: Parameters<RequestListener>): Buffer {
   const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0)
   const last = content.length - 1
@@ -93,7 +93,7 @@ test('a source that sends a byte and breaks off, each time, is given up', async 
   assert.equal(asked, 1 + limits.imageResumesMax)
 })
 
-test('a source that breaks off often is gone on with as long as enough comes', async (t) => {
+test('a source that breaks off often is resumed as long as enough comes', async (t) => {
   let asked = 0
   const breaking: RequestListener = (request, response) => {
     asked += 1

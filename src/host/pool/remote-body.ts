@@ -16,14 +16,14 @@ const MIB = 1024 * 1024
 
 export type RemoteTerms = {
   readonly outbound: Outbound
-  /** Of what is sent, packed or not. */
+  /** The most bytes that the source may send, compressed or not. */
   readonly bytesMax: number
-  /** What a source that announces more breaks. */
+  /** The bound that a source violates if it announces more. */
   readonly bound: ImageBound
   readonly stallMs: number
-  /** What must come in so long a time of waiting for it; of the limits where absent. */
+  /** How many bytes must arrive in how long a time of waiting for them; absent: the limits. */
   readonly pace?: Pace
-  /** How long to wait after so many tries that failed in a row, the store having asked for so long. */
+  /** Returns how long to wait after this many failures in a row, when the store asked for a wait of `retryAfterMs`. */
   readonly resumeDelayMs?: (failures: number, retryAfterMs: number) => number
 }
 
@@ -31,26 +31,25 @@ export type Pace = { readonly bytes: number; readonly ms: number }
 
 const LEAST_PACE: Pace = { bytes: limits.fetchPaceBytesMin, ms: limits.fetchPaceMs }
 
-/** Packed with zstd is what an image may be anyhow. */
+/** zstd is accepted, because an image may be compressed with it anyway. */
 const ENCODINGS: readonly string[] = ['identity', 'zstd']
 
 /**
- * An image over HTTP. What broke off is asked for again from where it stands, once something has come: a source that never
- * sent a byte has failed, and whoever wants the image tries again later. One that sends a byte now and then is as good as one
- * that sends none: it would keep others from fetching. Nothing that is thrown has more of the URL than
- * the host's name.
+ * Reads an image over HTTP. A transfer that breaks off is resumed at the point where it stopped, if any bytes came. A
+ * source that never sent a byte has failed, and the caller tries again later. A source that sends a byte now and then
+ * also counts as failed: it would keep others from fetching. Errors contain only the host name of the URL.
  */
 export class RemoteBody implements ImageBody {
   readonly #url: URL
   readonly #terms: RemoteTerms
   readonly #signal: AbortSignal
-  /** What is read, or is to be read next. */
+  /** The answer that is being read, or will be read next. */
   #answer: OutboundAnswer | undefined
   #stall = new AbortController()
   #sent: Sent = {}
   #received = 0
   #hasBegunAnew = false
-  /** How the last answer ended before its time. */
+  /** How the last answer broke off. */
   #broke: string | undefined
   #retryAfterMs = 0
 
@@ -82,7 +81,7 @@ export class RemoteBody implements ImageBody {
     }
   }
 
-  /** What comes of one answer. Only the time counts in which the source is waited for. */
+  /** Yields the body of one answer. Only the time spent waiting for the source counts for the pace. */
   async *#chunksOf({ chunks }: OutboundAnswer, { bytes, ms }: Pace): AsyncGenerator<Uint8Array> {
     const reader = chunks[Symbol.asyncIterator]()
     for (let cameBytes = 0, waitedMs = 0; ;) {
@@ -113,7 +112,7 @@ export class RemoteBody implements ImageBody {
       this.#terms.outbound.ask({
         method: 'GET',
         url: this.#url,
-        // Nobody asks there again soon.
+        // The connection is closed, because no other request follows soon.
         headers: {
           connection: 'close',
           ...(this.#received === 0 ? {} : resumeFields(this.#received, this.#sent)),
@@ -156,7 +155,7 @@ export class RemoteBody implements ImageBody {
     }
   }
 
-  /** Throws {@link BeginsAnew} where what came is of no use any more. */
+  /** Continues after a break. Throws {@link BeginsAnew} if the bytes received so far are useless. */
   #resume(answer: OutboundAnswer): void {
     const judged = judgeResumption(answer.status, answer.headers, this.#received, this.#sent)
     if (judged.kind === 'refused') throw this.#fault(`it ${judged.because}`)
@@ -175,7 +174,7 @@ export class RemoteBody implements ImageBody {
     throw new BeginsAnew()
   }
 
-  /** Waits until it is worth to ask again; throws where it is not. */
+  /** Waits until another try makes sense; throws if none does. */
   async #settle(error: unknown, failures: number): Promise<void> {
     if (error instanceof BeginsAnew) throw error
     await this.close()
@@ -189,7 +188,7 @@ export class RemoteBody implements ImageBody {
     await sleep(delayMs, undefined, { signal: this.#signal })
   }
 
-  /** Ends the exchange where the source keeps us waiting. */
+  /** Aborts the exchange if the source sends nothing for `stallMs`. */
   async #patient<T>(waiting: Promise<T>): Promise<T> {
     const { stallMs } = this.#terms
     const timer = setTimeout(() => {

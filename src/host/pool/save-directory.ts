@@ -1,6 +1,7 @@
 /**
- * Where a monitor saves its guest. The directory is root's, and the monitor's user owns one file in it, which is there for
- * a save alone: a monitor that its guest has taken over can make no file, link or directory in the pool.
+ * Prepares the directory into which a monitor saves its guest. The directory belongs to root. The monitor's user owns
+ * one file in it, which exists only during a save. So a monitor that its guest has taken over cannot make a file, link
+ * or directory in the pool.
  */
 import { join } from 'node:path'
 import type { UserId, VmId } from '../../core/vm/ids.ts'
@@ -10,7 +11,7 @@ import type { PoolPaths } from './pool-paths.ts'
 import { errnoOf } from './storage-fault.ts'
 import { makeVmDirectory } from './vm-directory.ts'
 
-/** Of the memory while its monitor writes it. */
+/** The mode of the memory file while the monitor writes it. */
 const WRITING_MODE = 0o600
 const PERMISSIONS = 0o7777
 
@@ -20,14 +21,14 @@ export async function makeSaveDirectory(paths: PoolPaths, id: VmId): Promise<voi
   await mkdir(paths.save(id), { mode: PASSAGE_MODE })
 }
 
-/** Makes the directory root's, and removes what is in it. An older daemon gave it to the monitor's user. */
+/** Gives the directory to root, and empties it. An older daemon gave it to the monitor's user. */
 export async function emptySaveDirectory(paths: PoolPaths, id: VmId): Promise<void> {
   const path = paths.save(id)
   const [user, group] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0]
   const { uid, gid, mode } = await stat(path)
-  // First, so that a monitor of an older daemon puts nothing in the place of what is removed.
+  // The owner changes first, so that a monitor of an older daemon cannot replace what is removed.
   if (uid !== user || gid !== group) await chown(path, user, group)
-  // The mode that mkdir takes is cut by the umask.
+  // The umask reduces the mode that mkdir sets.
   if ((mode & PERMISSIONS) !== PASSAGE_MODE) await chmod(path, PASSAGE_MODE)
   for (const name of await readdir(path)) await removeEntry(join(path, name))
 }
@@ -42,7 +43,10 @@ export async function makeMemoryFile(paths: PoolPaths, id: VmId, userId: UserId)
   }
 }
 
-/** Leaves directories, which only a monitor of an older daemon made: it may still change what is in them. */
+/**
+ * Removes a file. Leaves directories, which only a monitor of an older daemon made: that monitor may still change what
+ * is in them.
+ */
 async function removeEntry(path: string): Promise<void> {
   try {
     await unlink(path)
@@ -51,5 +55,5 @@ async function removeEntry(path: string): Promise<void> {
   }
 }
 
-/** Linux says the first (unlink(2)), POSIX the second. */
+/** Linux returns EISDIR (unlink(2)), POSIX says EPERM. */
 const UNLINK_OF_DIRECTORY: ReadonlySet<string | undefined> = new Set(['EISDIR', 'EPERM'])

@@ -19,7 +19,7 @@ import { PoolSavedStates } from './saved-states.ts'
 const id = 'vm-1' as VmId
 const monitor = { kind: 'qemu', version: '10.0.0' } as unknown as Parameters<PoolSavedStates['inspect']>[1]
 
-/** Saved states on a disk that stops to take what shall last while `breaks` says so. */
+/** Makes saved states on a disk that fails to sync while `breaks` says so. */
 async function stage(t: TestContext) {
   const base = mkdtempSync(join(tmpdir(), 'vmh-saved-'))
   t.after(() => rmSync(base, { recursive: true }))
@@ -42,7 +42,7 @@ async function stage(t: TestContext) {
   return { states, paths, disk }
 }
 
-test('a removal that is not on the disk has failed, however often it is tried, until it is', async (t) => {
+test('a removal that is not on the disk fails at each try, until it is', async (t) => {
   const { states, paths, disk } = await stage(t)
   disk.breaks = true
   await assert.rejects(states.removePublished(id), { code: 'storage_failed' })
@@ -54,7 +54,7 @@ test('a removal that is not on the disk has failed, however often it is tried, u
   assert.deepEqual(await states.inspect(id, monitor), { kind: 'absent' })
 })
 
-test('that one is absent for good, and on the disk, says nothing of the next that is removed', async (t) => {
+test('one lasting absence says nothing about the next saved state that is removed', async (t) => {
   const { states, paths, disk } = await stage(t)
   await states.removePublished(id)
   mkdirSync(paths.saved(id))
@@ -63,14 +63,14 @@ test('that one is absent for good, and on the disk, says nothing of the next tha
   await assert.rejects(states.inspect(id, monitor), { code: 'storage_inspection_failed' })
 })
 
-test('what is gone, on the disk too, is not made so again by each look', async (t) => {
+test('an absence that is on the disk is not synced again by each look', async (t) => {
   const { states, disk } = await stage(t)
   await states.removePublished(id)
   disk.breaks = true
   assert.deepEqual(await states.inspect(id, monitor), { kind: 'absent' })
 })
 
-test('where nothing was published, its removal asks nothing of the disk', async (t) => {
+test('if nothing was published, its removal does not sync the disk', async (t) => {
   const { states, disk } = await stage(t)
   await states.removePublished(id)
   disk.breaks = true
@@ -83,7 +83,7 @@ test('a VM without any directory has no saved state to remove', async (t) => {
   await states.removePublished('vm-2' as VmId)
 })
 
-test('of a VM that was deleted nothing is remembered for the next of its name', async (t) => {
+test('nothing about a deleted VM is remembered for the next one with its id', async (t) => {
   const { states, disk } = await stage(t)
   await states.removePublished(id)
   states.forget(id)
@@ -93,11 +93,11 @@ test('of a VM that was deleted nothing is remembered for the next of its name', 
 
 const MIB = 1024 * 1024
 
-/** Bytes that this process has read of files, ever (proc_pid_io(5)). */
+/** Returns how many bytes this process has read from files so far (proc_pid_io(5)). */
 const bytesRead = (): number =>
   Number(/^rchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1] ?? assert.fail('no rchar'))
 
-test('a check of saved memory that was cut off goes on where it stood', async (t) => {
+test('a check of saved memory that was aborted continues where it stopped', async (t) => {
   const { states, paths } = await stage(t)
   const memory = randomBytes(48 * MIB)
   writeFileSync(states.paths(id).published, memory)

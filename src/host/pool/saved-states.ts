@@ -28,16 +28,16 @@ import { ifThere, storageFault } from './storage-fault.ts'
 export type PoolSavedStatesOptions = {
   readonly paths: PoolPaths
   readonly poolId: string
-  /** Those of the pool's other looks: together they may hold so many threads and no more. */
+  /** The pool's looks, shared so that all of them together hold only a limited number of threads. */
   readonly looks: BoundedLooks
   /** Resolves when the pool is in sight and may be changed; throws HostFault. */
   readonly ready: () => Promise<void>
   readonly log: Log
-  /** {@link sync} where absent. */
+  /** Replaces {@link sync}. */
   readonly sync?: (path: string) => Promise<void>
 }
 
-/** Saved guests in the storage pool, each beside its disk. */
+/** The saved guests in the storage pool, each beside its disk. */
 export class PoolSavedStates implements SavedStates {
   readonly #paths: PoolPaths
   readonly #poolId: string
@@ -47,11 +47,12 @@ export class PoolSavedStates implements SavedStates {
   readonly #sync: (path: string) => Promise<void>
   readonly #flushes = new Semaphore(limits.saveFlushesMax)
   /**
-   * Of whom no saved state can come back through a power failure. A daemon that died over a removal may have left one that
-   * only the disk still has, and on a look the guest goes on.
+   * The VMs whose saved state cannot come back after a power failure. A daemon that died during a removal may have left
+   * a saved state that exists only on the disk. A guest continues when a look finds none, so the look must first bring
+   * the removal to the disk.
    */
   readonly #lasting = new Set<VmId>()
-  /** Publications that are moving the monitor's file; also those that were given up meanwhile. */
+  /** The publications that are moving the monitor's file, including those that were given up meanwhile. */
   readonly #takingOver = new Map<VmId, Promise<unknown>>()
   readonly #checked = new CheckedMemory(() => performance.now())
 
@@ -64,7 +65,7 @@ export class PoolSavedStates implements SavedStates {
     this.#sync = syncPath
   }
 
-  /** To be called when the directory of a VM goes: nothing of it is kept in memory. */
+  /** Drops what is kept in memory about a VM. Must be called when the VM's directory is removed. */
   forget(id: VmId): void {
     this.#lasting.delete(id)
     this.#checked.forget(id)
@@ -86,7 +87,7 @@ export class PoolSavedStates implements SavedStates {
 
   async #makeAbsenceLast(id: VmId): Promise<void> {
     if (!this.#lasting.has(id)) await this.#makeLast(id)
-    // As in Pool: what went out of sight meanwhile is not called absent.
+    // As in Pool: a state that went out of sight meanwhile is not reported as absent.
     await sightPool(this.#paths, this.#poolId)
   }
 
@@ -183,7 +184,7 @@ export class PoolSavedStates implements SavedStates {
         const isWhole = now.size === BigInt(lengthBytes)
         const found = isWhole ? (this.#checked.crc32Of(id, now) ?? (await ofFile())) : undefined
         if (found !== crc32) {
-          // Of what was read wrong nothing is believed.
+          // If a read gave a wrong checksum, earlier results are not trusted either.
           this.#checked.forget(id)
           throw corruptFault(doing, 'it is not as it was saved')
         }
@@ -200,17 +201,18 @@ export class PoolSavedStates implements SavedStates {
   async removePublished(id: VmId): Promise<void> {
     await this.#ready()
     try {
-      // Until it is on the disk that it is gone, whoever asks makes sure of that, also where there is nothing to move away.
+      // Until the removal is on the disk, each caller makes sure of it, even if there is nothing to move away.
       const isGoneForGood = this.#lasting.delete(id)
       const retired = await this.#retire(this.#paths.saved(id))
       this.#checked.forget(id)
       if (isGoneForGood && retired === undefined) {
-        // Of a save that is given up before its publication: a flush of what it has written would hold the guest up.
+        // A save that was given up before its publication comes here. A flush of what it has written would delay the
+        // guest.
         this.#lasting.add(id)
         return
       }
       await this.#makeLast(id)
-      // Its space not at once: that is work for the disk, on which flushes wait, and for a core that the guest can use.
+      // The space is freed later: that keeps the disk busy, on which flushes wait, and a core that the guest can use.
       setTimeout(() => this.#discard(retired), limits.savedDiscardMs).unref()
     } catch (error) {
       throw storageFault(error, `removing the published state of VM ${id}`)
@@ -218,7 +220,7 @@ export class PoolSavedStates implements SavedStates {
   }
 
   async remove(id: VmId): Promise<void> {
-    // It goes first: the start of the guest waits for it.
+    // The published state goes first, because the start of the guest waits for that.
     await this.removePublished(id)
     await this.#takingOver.get(id)?.catch(() => {})
     try {
@@ -234,7 +236,7 @@ export class PoolSavedStates implements SavedStates {
     if ((await ifThere(lstat(writing)))?.isFile() === true) await removeFile(writing)
   }
 
-  /** Takes a directory out of the VM's in one step, and answers where it is; undefined where there is none. */
+  /** Moves a directory out of the VM's in one step, and returns its new path; undefined if there is none. */
   async #retire(path: string): Promise<string | undefined> {
     const retired = join(this.#paths.tmp, `${DISCARDED_PREFIX}${randomUUID()}`)
     return ifThere(rename(path, retired).then(() => retired))
@@ -243,7 +245,7 @@ export class PoolSavedStates implements SavedStates {
   #discard(retired: string | undefined): void {
     if (retired === undefined) return
     discardSaved(retired).catch((error: unknown) => {
-      // The next start of the daemon sweeps it.
+      // The next start of the daemon removes it.
       this.#log.warn({ error }, 'what is left of a saved state could not be removed')
     })
   }

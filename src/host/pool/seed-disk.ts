@@ -6,12 +6,12 @@ import { ExitError } from '../exec/exit-error.ts'
 import { run } from '../exec/exec.ts'
 import { mkdir, removeTree, writeFile } from './pool-files.ts'
 
-/** Any fixed time does: with it the same seed always makes the same bytes. */
+/** Any fixed time works: with it the same seed always makes the same bytes. */
 const DATE = '2000010100000000'
 
 /**
- * Writes a seed as an ISO 9660 image with the label that cloud-init looks for (cloud-init, "NoCloud" datasource), its
- * names in Rock Ridge and Joliet. xorriso is the one writer of such images that is still maintained.
+ * Writes a seed as an ISO 9660 image with the label that cloud-init looks for (cloud-init, "NoCloud" datasource), and
+ * with Rock Ridge and Joliet names. xorriso is the only maintained program that writes such images.
  */
 export async function writeSeedDisk(
   seed: Seed,
@@ -49,7 +49,7 @@ function seedFault(error: unknown, doing: string, log: Log): unknown {
     return new HostFault('tool_missing', `${doing} needs the program xorriso (package xorriso)`)
   }
   if (error instanceof ExitError) {
-    // Its words have host paths in them, so they are for the log only.
+    // Its messages contain host paths, so only the log gets them.
     log.warn({ stderr: error.stderr }, 'xorriso failed')
     const cause = new Error(
       `xorriso ${error.signal === undefined ? `exited with status ${error.code}` : 'was killed'}`,

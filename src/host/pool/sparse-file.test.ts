@@ -36,13 +36,13 @@ for (const [what, parts] of [
   ['zeros at the end, of odd length', [data, zeros(1500), Buffer.alloc(7)]],
   ['zeros at the start', [zeros(1024), data]],
 ] as const) {
-  test(`what is written is what is read: ${what}`, async (t) => {
+  test(`a file reads back as it was written: ${what}`, async (t) => {
     const whole = Buffer.concat(parts)
     assert.ok((await written(pathIn(t), parts)).equals(whole))
   })
 }
 
-test('how the bytes are cut makes no difference', async (t) => {
+test('it makes no difference how the bytes are cut', async (t) => {
   const whole = Buffer.concat([data, zeros(1300), data, Buffer.alloc(5)])
   for (const size of [1, 7].map((n) => n * 100_003)) {
     const chunks = Array.from({ length: Math.ceil(whole.length / size) }, (_, n) =>

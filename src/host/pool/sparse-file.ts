@@ -1,10 +1,10 @@
-/** What is written to the disk at once. */
+/** The bytes of one write to the disk. */
 const BUFFER_BYTES = 1024 * 1024
-/** Zeros are left out in pieces of this size, a multiple of any file system's block. */
+/** Zeros are left out in blocks of this size, a multiple of any file system's block. */
 const BLOCK_BYTES = 64 * 1024
 const ZEROS = Buffer.alloc(BLOCK_BYTES)
 
-/** An empty file that is open to write. */
+/** An empty file that is open for writing. */
 export type SparseTarget = {
   write(
     bytes: Uint8Array,
@@ -16,15 +16,15 @@ export type SparseTarget = {
 }
 
 /**
- * A new file written from its start to its end, in which blocks of zeros become holes. One buffer is filled while another
- * is written, so what fails is told by a later call, at the latest by `finish`.
+ * Writes a new file from start to end, and turns blocks of zeros into holes. One buffer is filled while another is
+ * written. So a later call reports a failed write, at the latest `finish`.
  */
 export class SparseFile {
   readonly #target: SparseTarget
   #buffer = Buffer.allocUnsafe(BUFFER_BYTES)
   #spare = Buffer.allocUnsafe(BUFFER_BYTES)
   #filled = 0
-  /** Bytes before the buffer: they are written or being written. */
+  /** The bytes before the buffer, which are written or being written. */
   #given = 0
   #writing: Promise<void> = Promise.resolve()
   #written = 0
@@ -33,12 +33,12 @@ export class SparseFile {
     this.#target = target
   }
 
-  /** Bytes from the start that nothing is written to any more. */
+  /** Returns how many bytes from the start are written and will not change. */
   get writtenBytes(): number {
     return this.#written
   }
 
-  /** Does not keep what it is given. */
+  /** Writes a chunk, and copies it. */
   async write(chunk: Uint8Array): Promise<void> {
     for (let at = 0; at < chunk.length;) {
       const part = chunk.subarray(at, at + BUFFER_BYTES - this.#filled)
@@ -49,14 +49,14 @@ export class SparseFile {
     }
   }
 
-  /** Writes the rest and sets the size; the file is not yet synced. */
+  /** Writes the rest and sets the size. The file is not yet synced. */
   async finish(): Promise<void> {
     await this.#flush()
     await this.#writing
     await this.#target.truncate(this.#given)
   }
 
-  /** Resolves when nothing is being written. */
+  /** Resolves when no write is under way. */
   async settle(): Promise<void> {
     await this.#writing.catch(() => {})
   }
@@ -66,7 +66,7 @@ export class SparseFile {
     await this.#writing
     const filled = this.#buffer.subarray(0, this.#filled)
     this.#writing = this.#putData(filled, this.#given)
-    // It is waited for by who comes next.
+    // The next call waits for it and reports its failure.
     this.#writing.catch(() => {})
     this.#given += filled.length
     this.#filled = 0

@@ -19,7 +19,7 @@ for (const [errno, code] of [
   ['EIO', 'storage_failed'],
   ['ENOENT', 'storage_failed'],
 ] as const) {
-  test(`${errno} is ${code}, told without the path`, () => {
+  test(`${errno} is ${code}, and the fault omits the path`, () => {
     const fault = storageFault(failure(errno), 'making the disk of VM web-1')
     assert.ok(fault instanceof HostFault)
     assert.equal(fault.code, code)
@@ -28,7 +28,7 @@ for (const [errno, code] of [
   })
 }
 
-test('a system call of our own that failed is a fault like one of Node', () => {
+test('a system call of our own that failed becomes a fault like one of Node', () => {
   for (const [errno, code] of [
     ['ENOSPC', 'storage_full'],
     ['EIO', 'storage_failed'],
@@ -40,13 +40,13 @@ test('a system call of our own that failed is a fault like one of Node', () => {
   }
 })
 
-test('a fault, a bug and the reason of an abort pass as they are', () => {
+test('a fault, a bug and the reason of an abort are returned as they are', () => {
   for (const error of [new HostFault('image_unavailable', 'x'), new TypeError('x'), 'reason', undefined]) {
     assert.equal(storageFault(error, 'y'), error)
   }
 })
 
-test('only ENOENT means that something is not there', async () => {
+test('only ENOENT means that something does not exist', async () => {
   assert.equal(await ifThere(Promise.resolve(1)), 1)
   assert.equal(await ifThere(Promise.reject(failure('ENOENT'))), undefined)
   for (const errno of ['EIO', 'ENOTDIR', 'EACCES', 'ESTALE'] as const) {

@@ -4,11 +4,11 @@ import { HostFault } from '../../core/errors.ts'
 import { NoAnswer } from './bounded-calls.ts'
 import type { FaultCode } from '../../core/errors.ts'
 
-/** The errno name of a failed system call; undefined for any other error. */
+/** Returns the errno name of a failed system call; undefined for any other error. */
 export const errnoOf = (error: unknown): string | undefined => {
   const { code, errno } = (error ?? {}) as NodeJS.ErrnoException
   if (typeof code !== 'string' || typeof errno !== 'number') return undefined
-  // libuv has no name for some, e.g. EDQUOT, and Node then says "Unknown system error -122".
+  // libuv has no name for some errnos, e.g. EDQUOT. Node then says "Unknown system error -122".
   return code.startsWith('Unknown') ? NAMES.get(-errno) : code
 }
 
@@ -21,8 +21,9 @@ const CODES: Readonly<Record<string, FaultCode>> = {
 }
 
 /**
- * A failed operation on the pool as a fault, its code chosen by errno. Faults and bugs pass as they are. The cause is
- * told without the path that Node puts into its message: faults are shown to the controller, and host paths are not.
+ * Turns a failed operation on the pool into a fault, whose code depends on the errno. Faults and bugs are returned as
+ * they are. The cause omits the path that Node puts into its message: the controller sees faults, and must not see host
+ * paths.
  */
 export function storageFault(error: unknown, doing: string, code?: FaultCode): unknown {
   if (error instanceof NoAnswer) return new HostFault(code ?? 'storage_failed', doing, { cause: error.cause })
@@ -33,7 +34,7 @@ export function storageFault(error: unknown, doing: string, code?: FaultCode): u
   return new HostFault(code ?? CODES[name] ?? 'storage_failed', doing, { cause })
 }
 
-/** What `look` finds, or undefined where the object itself is not there; any other failure passes. */
+/** Returns the result of `look`; undefined if the object itself does not exist. Any other failure is thrown. */
 export async function ifThere<T>(look: Promise<T>): Promise<T | undefined> {
   try {
     return await look

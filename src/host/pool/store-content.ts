@@ -10,24 +10,24 @@ import { SparseFile } from './sparse-file.ts'
 import type { SparseTarget } from './sparse-file.ts'
 
 export type StoreTerms = {
-  /** Of what is stored. */
+  /** The digest of the stored content. */
   readonly sha256: Sha256
-  /** Nothing longer is stored. */
+  /** The size limit of the stored content. */
   readonly bound: ImageBound
-  /** What the pool keeps free meanwhile; 0 if that does not matter. */
+  /** The bytes that the pool keeps free meanwhile; 0 for no reserve. */
   readonly reserveBytes: number
 }
 
 export type Storing = StoreTerms & {
-  /** Empty and open. */
+  /** An empty file that is open. */
   readonly fd: number
-  /** Whether zstd frames come, of which the content is stored. */
+  /** Whether the source sends zstd frames, whose content is stored. */
   readonly unpacks: boolean
-  /** Told how far the file is written. */
+  /** Called with the number of bytes that are written. */
   readonly onWritten: (bytes: number) => void
 }
 
-/** Stores what comes in a file, and verifies it on the way. Each chunk must be good until the next is asked for. */
+/** Stores the chunks in a file, and verifies their digest. Each chunk must be valid until the next one is requested. */
 export async function storeContent(chunks: AsyncIterator<Uint8Array>, storing: Storing): Promise<void> {
   const { fd, sha256, unpacks, bound, reserveBytes, onWritten } = storing
   const file = new SparseFile(openTarget(fd))
@@ -39,7 +39,7 @@ export async function storeContent(chunks: AsyncIterator<Uint8Array>, storing: S
       bytes += piece.length
       if (bytes > bound.bytesMax) throw tooLong(bound)
       if (reserveBytes > 0 && bytes > roomFor) {
-        // One call at a time, of the one that a fetch has a place for.
+        // One call at a time, because a fetch has a place for only one.
         await file.settle()
         if (!(await hasRoom(fd, reserveBytes))) throw shortOfRoom(reserveBytes)
         roomFor = bytes + limits.imageRoomStepBytes
@@ -57,7 +57,10 @@ export async function storeContent(chunks: AsyncIterator<Uint8Array>, storing: S
   }
 }
 
-/** A file that the other thread has open, and closes. What hangs here has the place of a fetch (`limits.imageFetchesMax`). */
+/**
+ * Opens the file that the other thread has open and will close. A call that hangs here keeps a place of a fetch
+ * (`limits.imageFetchesMax`).
+ */
 const openTarget = (fd: number): SparseTarget => ({
   write: async (bytes, offset, length, position) => ({
     bytesWritten: (await writeAt(fd, bytes, offset, length, position)).bytesWritten,
@@ -81,7 +84,7 @@ export const tooLong = ({ bytesMax, excess }: ImageBound): HostFault => {
   return new HostFault(excess, 'receiving it', { cause })
 }
 
-/** Whether all fetches that may be under way can each store one more step. */
+/** Whether the pool has room for one more step of every fetch that may be under way. */
 async function hasRoom(fd: number, reserveBytes: number): Promise<boolean> {
   const { bavail, bsize } = await figuresOf(`/proc/self/fd/${fd}`)
   return bavail * bsize >= reserveBytes + limits.imageFetchesMax * limits.imageRoomStepBytes

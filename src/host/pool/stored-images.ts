@@ -6,19 +6,20 @@ import type { StoredImage } from '../../ports/storage.ts'
 import type { PoolPaths } from './pool-paths.ts'
 
 /**
- * The published images of a pool in the order of their digests. A file of another name is none, so nothing that is being
- * made is. Throws HostFault `storage_inspection_failed`.
+ * Returns the published images of a pool, ordered by digest. A file whose name is not a digest is skipped, and so are
+ * unfinished files. Throws HostFault `storage_inspection_failed`.
  */
 export async function storedImages(paths: PoolPaths, poolId: string): Promise<readonly StoredImage[]> {
   try {
     const digests = (await readdir(paths.images)).map(parseSha256).filter((name) => name !== undefined)
     const found = await Promise.all(digests.map((sha256) => ifThere(stat(paths.image(sha256)))))
-    // After looking: what is out of sight is not called absent.
+    // This check comes after looking: if the pool is out of sight, no image is reported absent.
     await verifyPool(paths, poolId)
     return digests
       .flatMap((sha256, index) => {
         const stats = found[index]
-        // It was last written as it came; a name, a mode and a clone change nothing of that (inode(7)).
+        // The file was last written when it was fetched. Giving it a name or mode, and cloning it, do not change that
+        // time (inode(7)).
         return stats === undefined
           ? []
           : [{ sha256, sizeBytes: stats.size, fetchedAtMs: Math.round(stats.mtimeMs) }]

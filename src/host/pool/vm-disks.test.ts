@@ -29,7 +29,7 @@ async function poolWithImage(t: TestContext): Promise<PoolPaths> {
   return paths
 }
 
-/** Disks whose file system takes its time: a sync is over when it is told to be. */
+/** Makes disks on a file system whose syncs end on demand. */
 function slowDisks(paths: PoolPaths) {
   const begun = Promise.withResolvers<void>()
   const release = Promise.withResolvers<void>()
@@ -40,7 +40,7 @@ function slowDisks(paths: PoolPaths) {
   return { disks, begun: begun.promise, release: release.resolve }
 }
 
-test('a disk that was made meanwhile is not replaced, and what was written to it stays', async (t) => {
+test('a disk that was made meanwhile is not replaced, and keeps what was written to it', async (t) => {
   const paths = await poolWithImage(t)
   const slow = slowDisks(paths)
   const late = slow.disks.ensureDisk(disk, never)
@@ -58,7 +58,7 @@ test('a disk that was made meanwhile is not replaced, and what was written to it
   assert.deepEqual(readdirSync(paths.tmp), [])
 })
 
-test('a disk that was made meanwhile still becomes as large as it should be', async (t) => {
+test('a disk that was made meanwhile still grows to its size', async (t) => {
   const paths = await poolWithImage(t)
   const slow = slowDisks(paths)
   const late = slow.disks.ensureDisk({ ...disk, sizeMib: 9 }, never)

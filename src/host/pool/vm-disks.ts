@@ -37,7 +37,7 @@ import { ifThere, storageFault } from './storage-fault.ts'
 const MIB = 1024 * 1024
 const NOTE_MODE = 0o600
 
-/** Each VM's own files. Their directory is root's: a monitor may use its files, but put nothing in their place. */
+/** Each VM's own files. Their directory belongs to root: a monitor may use its files, but cannot replace them. */
 export class VmDisks {
   readonly #paths: PoolPaths
   readonly #log: Log
@@ -51,7 +51,7 @@ export class VmDisks {
     this.#sync = syncDisk
   }
 
-  /** One call at a time for each VM. A call whose step was left behind may still be at work. */
+  /** Makes or grows the disk, with one call at a time per VM. A call whose step was given up may still be running. */
   async ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     const doing = `making the disk of VM ${disk.id}`
@@ -72,7 +72,10 @@ export class VmDisks {
     if (size < disk.sizeMib * MIB) await this.#grow(disk)
   }
 
-  /** Lets the VM's user use a disk that is the VM's, and notes whose it is. Throws `disk_foreign` for any other disk. */
+  /**
+   * Gives the VM's user access to a disk that is the VM's, and notes whose it is. Throws `disk_foreign` for any other
+   * disk.
+   */
   async #ensureOwn(disk: DiskSpec, doing: string): Promise<void> {
     const { id, userId, mark, adopts = false } = disk
     const note = await readNote(this.#paths, id)
@@ -137,7 +140,7 @@ export class VmDisks {
       await own(temporary, userId, DISK_MODE)
       await truncate(temporary, sizeMib * MIB)
       await makeVmDirectory(this.#paths, id)
-      // First, so that a disk never stands there without its note.
+      // The note comes first, so that a disk never exists without its note.
       await this.#writeNote(id, { mark, rootfsSha256 })
       const path = this.#paths.disk(id)
       const isMade = await publishFirst({ temporary, path, signal, sync: this.#sync })
@@ -147,7 +150,7 @@ export class VmDisks {
     }
   }
 
-  /** Makes the file longer; what is new reads as zeros and takes no space. */
+  /** Makes the file longer. The new part reads as zeros and takes no space. */
   async #grow({ id, sizeMib }: DiskSpec): Promise<void> {
     const handle = await open(this.#paths.disk(id), 'r+')
     try {
@@ -158,7 +161,7 @@ export class VmDisks {
     }
   }
 
-  /** Lets `seed.iso` name this seed, all or nothing, and removes the seeds before it. */
+  /** Points `seed.iso` to this seed atomically, and removes older seeds. */
   async #pointTo(id: VmId, digest: string): Promise<void> {
     const directory = this.#paths.vm(id)
     const link = join(this.#paths.tmp, `seed-link-${randomUUID()}`)

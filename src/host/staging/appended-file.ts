@@ -1,16 +1,16 @@
 import type { GatedFile } from '../pool/gated-file.ts'
 
-/** Smaller pieces are gathered, so that a hole of the image is no write of its own. */
+/** Collects smaller pieces, so that a hole of the image does not cause a write of its own. */
 const BUFFER_BYTES = 256 * 1024
 
-/** A file that grows at its end, one call at a time. */
+/** A file that grows at its end. It accepts one call at a time. */
 export class AppendedFile {
   readonly #handle: GatedFile
   readonly #buffer = Buffer.allocUnsafe(BUFFER_BYTES)
   #filled = 0
   #written: number
 
-  /** @param bytes what it has */
+  /** @param bytes the file's size */
   constructor(handle: GatedFile, bytes: number) {
     this.#handle = handle
     this.#written = bytes
@@ -24,7 +24,7 @@ export class AppendedFile {
     return this.#written
   }
 
-  /** With what is gathered. */
+  /** The size, including what is still buffered. */
   get bytes(): number {
     return this.#written + this.#filled
   }
@@ -34,7 +34,7 @@ export class AppendedFile {
     this.#filled = 0
   }
 
-  /** Does not keep what it is given. */
+  /** Appends bytes, and copies them. */
   async append(bytes: Uint8Array): Promise<void> {
     if (this.#filled + bytes.length > BUFFER_BYTES) await this.flush()
     if (bytes.length > BUFFER_BYTES) return this.#write(bytes)
@@ -43,7 +43,7 @@ export class AppendedFile {
     return undefined
   }
 
-  /** Writes what is gathered. */
+  /** Writes what is buffered. */
   async flush(): Promise<void> {
     const gathered = this.#buffer.subarray(0, this.#filled)
     await this.#write(gathered)
@@ -58,7 +58,7 @@ export class AppendedFile {
     await this.#handle.close()
   }
 
-  /** What is written, from its begin; each chunk is good until the next is asked for. */
+  /** Yields what is written, from the start. Each chunk is valid until the next one is requested. */
   async *read(chunkBytes: number): AsyncGenerator<Uint8Array, void> {
     const buffer = Buffer.allocUnsafe(chunkBytes)
     for (let at = 0; ;) {

@@ -3,12 +3,15 @@ import type { GatedFile } from '../pool/gated-file.ts'
 import { framesOf } from './image-frames.ts'
 import type { PackThread } from './pack-threads.ts'
 
-/** What a thread is told to digest at once; then it may hear that it shall end. */
+/** The bytes that a thread digests per task. After each task it can be stopped. */
 const STEP_BYTES = 8 * 1024 * 1024
-/** Steps that the thread has before it, so that it need not wait for the next. */
+/** How many tasks are queued for the thread, so that it need not wait for the next. */
 const STEPS_AHEAD = 2
 
-/** The SHA-256 of an image, from its first byte, as far as `upTo` said. Holes count as the zeros they read as. */
+/**
+ * Computes the SHA-256 of an image from its first byte, as far as `upTo` allows. Holes count as the zeros that they
+ * read as.
+ */
 export class ImageDigest {
   readonly #thread: PackThread
   readonly #file: GatedFile
@@ -28,23 +31,26 @@ export class ImageDigest {
     this.#file = options.file
     this.#imageBytes = options.imageBytes
     this.#course = this.#run()
-    // Its failure is told to whom asks for the digest; others fail of the same.
+    // `digest` reports the failure; the other calls fail for the same reason.
     this.#course.catch(() => {})
   }
 
-  /** Lets it go on to this offset: no further than the image is packed, so that one reading of the disk serves both. */
+  /**
+   * Lets it continue to this offset. That is never further than the image is packed, so one reading of the disk serves
+   * both.
+   */
   upTo(offset: number): void {
     this.#target = Math.max(this.#target, offset)
     this.#onTarget()
   }
 
-  /** Of the whole image. */
+  /** Returns the digest of the whole image. */
   digest(): Promise<Sha256> {
     this.upTo(this.#imageBytes)
     return this.#course
   }
 
-  /** Ends it where it is. It does nothing with the file any more when this resolves. */
+  /** Stops the digest. When this resolves, the file is no longer used. */
   async end(): Promise<void> {
     this.#isOver = true
     this.#onTarget()

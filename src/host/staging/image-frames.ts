@@ -3,7 +3,7 @@ import type { GatedFile } from '../pool/gated-file.ts'
 export type ImageFrame = { readonly from: number; readonly bytes: number; readonly hole: boolean }
 
 /**
- * A file that nobody writes, cut into frames, from an offset on. A frame that no data reaches into is a hole: it reads as
+ * Cuts a file that no process writes into frames, from an offset on. A frame without any data is a hole: it reads as
  * zeros, and need not be read. Throws ErrnoError.
  */
 export async function* framesOf(

@@ -1,4 +1,7 @@
-/** Compresses and digests, in a thread of its own. It is a bundle of its own too: what it imports, the executable has twice. */
+/**
+ * Compresses and digests, in a thread of its own. The thread is also a bundle of its own, so the executable contains
+ * its imports twice.
+ */
 import { createHash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
 import { readlinkSync, readSync } from 'node:fs'
@@ -15,9 +18,11 @@ import type {
   ThreadTask,
 } from './thread-tasks.ts'
 
-/** Digests are made in pieces of this size, which a core's cache holds. */
+/** The size of a digested piece, which fits into a core's cache. */
 const PIECE_BYTES = 512 * 1024
-/** More than Node takes from a buffer that others share, so that what comes out can be handed over and not copied. */
+/**
+ * Larger than what Node takes from its shared buffer, so that a compressed frame can be transferred instead of copied.
+ */
 const OUTPUT_BYTES_MIN = 512 * 1024
 const ZEROS = Buffer.alloc(PIECE_BYTES)
 
@@ -26,7 +31,7 @@ type Running = { md5: Hash; sha256: Hash }
 const begin = (): Running => ({ md5: createHash('md5'), sha256: createHash('sha256') })
 const running: Record<DigestOf, Running> = { image: begin(), part: begin() }
 
-/** Grows to the largest frame, and stays. */
+/** The input buffer. It grows to the size of the largest frame, and is kept. */
 let room: Buffer<ArrayBuffer> = Buffer.alloc(0)
 
 class CutShort extends Error {}
@@ -49,7 +54,7 @@ function compress(task: Stretch & CompressTerms): ThreadAnswer {
       [constants.ZSTD_c_compressionLevel]: task.level,
       [constants.ZSTD_c_checksumFlag]: 1,
     },
-    // ZSTD_COMPRESSBOUND (zstd.h) of all but small frames: what comes out is in one piece.
+    // At least ZSTD_COMPRESSBOUND (zstd.h) of every frame but small ones, so the output is a single piece.
     chunkSize: Math.max(OUTPUT_BYTES_MIN, image.length + (image.length >> 8)),
   })
   return { kind: 'frame', frame }
@@ -85,7 +90,7 @@ function answer(task: ThreadTask): ThreadAnswer {
   }
 }
 
-/** Errors of system calls have both of these; those of zstd have a code of their own kind. */
+/** Describes an error. Errors of system calls have both `errno` and `syscall`; errors of zstd have only a `code`. */
 function failure(error: unknown): ThreadAnswer {
   if (error instanceof CutShort) return { kind: 'cut-short' }
   const { errno, syscall, code, name } = error as NodeJS.ErrnoException
@@ -93,7 +98,7 @@ function failure(error: unknown): ThreadAnswer {
   return { kind: 'failed', because: code ?? name }
 }
 
-// A thread has a nice value of its own on Linux (setpriority(2), "C library/kernel differences").
+// On Linux each thread has its own nice value (setpriority(2), "C library/kernel differences").
 setPriority(Number(basename(readlinkSync('/proc/thread-self'))), (workerData as ThreadSetting).nice)
 
 parentPort?.on('message', (task: ThreadTask) => {

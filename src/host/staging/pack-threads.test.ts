@@ -35,7 +35,7 @@ function threadFor(t: TestContext): PackThread {
 const digest = (algorithm: string, bytes: Uint8Array): string =>
   createHash(algorithm).update(bytes).digest('hex')
 
-test('a thread compresses stretches of a file, each to a frame of its own, with a checksum', async (t) => {
+test('a thread compresses stretches of a file, each to a separate frame with a checksum', async (t) => {
   const { fd } = fileFor(t)
   const threads = new CompressThreads(threadBesideThis, 2)
   await threads.use(async () => {
@@ -54,7 +54,7 @@ test('a thread compresses stretches of a file, each to a frame of its own, with 
   })
 })
 
-test('a digest is of all that a thread was told since the last one, zeros too', async (t) => {
+test('a digest covers everything that a thread got since the last one, zeros too', async (t) => {
   const { fd } = fileFor(t)
   const thread = threadFor(t)
   for (let round = 0; round < 2; round += 1) {
@@ -74,7 +74,7 @@ test('a digest is of all that a thread was told since the last one, zeros too', 
   }
 })
 
-test('a stretch that the file does not have is told from one that cannot be read', async (t) => {
+test('a stretch beyond the end of the file and one that cannot be read fail differently', async (t) => {
   const { fd, path } = fileFor(t)
   const thread = threadFor(t)
   truncateSync(path, 100)
@@ -87,7 +87,7 @@ test('a stretch that the file does not have is told from one that cannot be read
   assert.equal(zstdDecompressSync(await thread.compress({ fd, from: 0, bytes: 100 }, terms)).length, 100)
 })
 
-test('what a thread was told when it ended, and after it, is refused', async (t) => {
+test('tasks that are queued when a thread ends, and later ones, are refused', async (t) => {
   const { fd } = fileFor(t)
   const thread = threadFor(t)
   const told = thread.compress({ fd, from: 0, bytes: content.length }, { ...terms, level: 19 })
@@ -98,7 +98,7 @@ test('what a thread was told when it ended, and after it, is refused', async (t)
   await assert.rejects(thread.endDigest('part'), HostFault)
 })
 
-test('what nobody wants any more is not begun', async (t) => {
+test('a task that is no longer wanted is not begun', async (t) => {
   const { fd } = fileFor(t)
   const thread = threadFor(t)
   const unwanted = new Int32Array(new SharedArrayBuffer(4))

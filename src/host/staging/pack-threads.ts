@@ -9,7 +9,7 @@ import type { ThreadAnswer, ThreadSetting, ThreadTask } from './thread-tasks.ts'
 
 export const threadBesideThis: ThreadSource = () => new URL('./pack-thread.ts', import.meta.url)
 
-/** A file ends before what a thread was told to read of it. */
+/** Thrown when a file ends before the end of the stretch that a thread had to read. */
 export class StretchCutShort extends Error {
   override readonly name = 'StretchCutShort'
 }
@@ -19,7 +19,7 @@ type Pending = {
   readonly reject: (error: unknown) => void
 }
 
-/** One thread, which does what it is told in that order. */
+/** A thread that runs its tasks in order. */
 export class PackThread {
   readonly #worker: Worker
   readonly #pending: Pending[] = []
@@ -33,7 +33,7 @@ export class PackThread {
     this.#worker.on('exit', () => this.#fail('it ended by itself'))
   }
 
-  /** Tasks that have no answer yet. */
+  /** How many tasks have no answer yet. */
   get load(): number {
     return this.#pending.length
   }
@@ -61,7 +61,7 @@ export class PackThread {
     return (answer as Extract<ThreadAnswer, { kind: 'digests' }>).digests
   }
 
-  /** Ends it, soon: what it was told and has not begun is dropped. It reads no file any more when this resolves. */
+  /** Ends the thread soon: queued tasks are dropped. When this resolves, the thread no longer reads a file. */
   async end(): Promise<void> {
     await this.#worker.terminate()
   }
@@ -89,7 +89,7 @@ const UNWANTED = new Error('the packing was given up')
 const threadFault = (because: string): HostFault =>
   new HostFault('storage_failed', 'compressing in a thread', { cause: new Error(because) })
 
-/** The threads that compress, for all who pack at the same time. They are there while somebody does. */
+/** The threads that compress, shared by all packings at the same time. They exist while a packing runs. */
 export class CompressThreads {
   readonly count: number
   readonly #source: ThreadSource
@@ -101,7 +101,9 @@ export class CompressThreads {
     this.count = count
   }
 
-  /** Lets `task` use the threads. None of its files is read any more once all its calls of `compress` have settled. */
+  /**
+   * Lets `task` use the threads. Once all its calls of `compress` have settled, the threads no longer read its files.
+   */
   async use<T>(task: () => Promise<T>): Promise<T> {
     this.#users += 1
     try {

@@ -27,12 +27,12 @@ export type Packing = {
 
 export type Packed = { readonly storedBytes: number; readonly sha256: Sha256 }
 
-/** Frames that a thread has before it, with the one it is at. */
+/** How many frames a thread has queued, including the one that it compresses. */
 const FRAMES_PER_THREAD = 2
-/** Frames that wait for one before them; most are holes, which take no thread. */
+/** How many frames may wait for an earlier one. Most of them are holes, which take no thread. */
 const FRAMES_WAITING_MAX = 64
 
-/** Packs a clone, from where it stands. No file is open and no thread reads one when this settles. */
+/** Packs a clone, from the point it has reached. When this settles, no file is open, and no thread reads one. */
 export async function pack(packing: Packing, signal: AbortSignal): Promise<Packed> {
   const clone = await open(packing.paths.clone, 'r')
   try {
@@ -77,7 +77,10 @@ class PackCourse {
   readonly #toTake: PartsToTake
   readonly #signal: AbortSignal
   readonly #coming: Coming[] = []
-  /** By the bytes that it stands for: one for all holes, and one where the image ends in the middle of a frame. */
+  /**
+   * The compressed holes by their size: one for all holes of a full frame, and one if the image ends in the middle of a
+   * frame.
+   */
   readonly #holes = new Map<number, Promise<Uint8Array<ArrayBuffer>>>()
   readonly #unwanted: Unwanted = new Int32Array(new SharedArrayBuffer(4))
   #compressing = 0
@@ -122,7 +125,7 @@ class PackCourse {
       while (this.#compressing >= compressingMax || this.#coming.length >= FRAMES_WAITING_MAX)
         await this.#takeFrame()
       const packed = this.#compress(frame)
-      // It is waited for in its turn.
+      // `#takeFrame` waits for it and reports its failure.
       packed.catch(() => {})
       this.#coming.push({ frame, packed })
       this.#imageDigest.upTo(frame.from + frame.bytes)
@@ -146,7 +149,7 @@ class PackCourse {
     return packed
   }
 
-  /** The next frame of the image, once it is compressed. */
+  /** Waits for the next frame of the image, and appends it. */
   async #takeFrame(): Promise<void> {
     this.#signal.throwIfAborted()
     const { frame, packed } = this.#coming[0] as Coming
@@ -155,7 +158,7 @@ class PackCourse {
     if (!frame.hole) this.#compressing -= 1
     this.#signal.throwIfAborted()
     const parts = await this.#files.append(bytes, frame.bytes)
-    // Now, and not when somebody looks for garbage: else what waits for that is all that was packed in a second.
+    // Freed now, and not by the garbage collector: until it ran, everything packed in a second would stay in memory.
     if (!frame.hole) bytes.buffer.transfer(0)
     await this.#give(parts, this.#files.point)
   }

@@ -15,21 +15,23 @@ import { open } from '../pool/pool-files.ts'
 import type { GatedFile } from '../pool/gated-file.ts'
 import { AppendedFile } from './appended-file.ts'
 
-/** The files are not as the point says from which to go on. */
+/** Thrown when the files do not match the point from which packing must continue. */
 export class NotAsSaid extends Error {
   override readonly name = 'NotAsSaid'
 }
 
 export type TakenUp = {
   readonly files: PackedFiles
-  /** What is whole of them, from the first on. */
+  /** The parts that are complete, from the first on. */
   readonly parts: readonly CutPart[]
 }
 
 const MODE = 0o600
 const READ_BYTES = 64 * 1024
 
-/** What is packed, and beside it the size of each frame: the entries of the seek table, which comes last. */
+/**
+ * The packed file, and beside it a file with the size of each frame: the entries of the seek table, which comes last.
+ */
 export class PackedFiles {
   readonly #packed: AppendedFile
   readonly #entries: AppendedFile
@@ -46,7 +48,7 @@ export class PackedFiles {
     this.#directory = at.directory
   }
 
-  /** Cuts off what lies behind a point. Throws NotAsSaid where that does not lead to it. */
+  /** Opens the files, and truncates them to a point. Throws NotAsSaid if their content does not match that point. */
   static async takeUp(
     paths: { readonly packed: string; readonly entries: string },
     from: PackPoint,
@@ -77,22 +79,22 @@ export class PackedFiles {
     return this.#cut.point
   }
 
-  /** Of the packed file; what was appended behind it is not there for others yet. */
+  /** How much of the packed file is written. Bytes that were appended after that are not visible to others yet. */
   get writtenBytes(): number {
     return this.#packed.writtenBytes
   }
 
-  /** Where the part ends that is not whole yet. */
+  /** The end of the part that is not complete yet. */
   get partEndBytes(): number {
     return this.#cut.partEndBytes
   }
 
-  /** Of the packed file, to read what is written of it. */
+  /** The descriptor of the packed file, for reading what is written. */
   get fd(): number {
     return this.#packed.fd
   }
 
-  /** Answers the parts that are whole with it. Some of it may not be written yet. */
+  /** Appends a frame, and returns the parts that it completes. Some of their bytes may not be written yet. */
   async append(frame: Uint8Array, imageBytes: number): Promise<readonly CutPart[]> {
     const storedBytes = frame.length
     await this.#packed.append(frame)
@@ -100,7 +102,7 @@ export class PackedFiles {
     return this.#count(storedBytes, imageBytes)
   }
 
-  /** After the last frame: the seek table. Answers the parts that were not whole before. */
+  /** Appends the seek table after the last frame. Returns the parts that were not complete before. */
   async finish(): Promise<readonly CutPart[]> {
     const bytes = seekTableBytes(this.#frames)
     if (this.#packed.bytes === this.#framesEndBytes) {
@@ -114,17 +116,17 @@ export class PackedFiles {
     return last === undefined ? parts : [...parts, last]
   }
 
-  /** Writes what was appended; others can read it then. */
+  /** Writes what was appended, so that others can read it. */
   async flush(): Promise<void> {
     await this.#packed.flush()
     await this.#entries.flush()
   }
 
-  /** Makes what was written last through a power failure. */
+  /** Makes what was written survive a power failure. */
   async sync(): Promise<void> {
     await Promise.all([this.#packed.sync(), this.#entries.sync()])
     if (this.#areNamesSynced) return
-    // That of a file does not have to include its name (fsync(2)).
+    // Syncing a file does not have to sync its name (fsync(2)).
     await sync(this.#directory)
     this.#areNamesSynced = true
   }

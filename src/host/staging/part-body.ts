@@ -6,7 +6,7 @@ import { NotAsSaid } from './packed-files.ts'
 
 export type Part = Pick<PackedPart, 'offsetBytes' | 'bytes'>
 
-/** The bytes of a part, one chunk read ahead. Each is good until the next is asked for. */
+/** Yields the bytes of a part, and reads one chunk ahead. Each chunk is valid until the next one is requested. */
 export async function* chunksOf(
   path: string,
   { offsetBytes, bytes }: Part,
@@ -24,13 +24,13 @@ export async function* chunksOf(
       signal.throwIfAborted()
       ;[using, filling] = [filling, using]
       coming = readWhole(file, filling, at + chunkBytes, end)
-      // Nobody may ask for it any more.
+      // The caller may stop before it asks for this chunk.
       coming.catch(() => {})
       yield chunk
       signal.throwIfAborted()
     }
   } finally {
-    // Waits for what is still being read.
+    // This waits for a read that is under way.
     await file.close()
   }
 }

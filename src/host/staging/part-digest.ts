@@ -1,10 +1,10 @@
 import type { PackThread } from './pack-threads.ts'
 import type { Digests } from './thread-tasks.ts'
 
-/** What a thread is told to digest at once; then it may hear that it shall end. */
+/** The bytes that a thread digests per task. After each task it can be stopped. */
 const STEP_BYTES = 8 * 1024 * 1024
 
-/** MD5 and SHA-256 of parts, one after another, made while the rest of a part is still written. */
+/** Computes MD5 and SHA-256 of one part after another, while the rest of a part is still written. */
 export class PartDigest {
   readonly #thread: PackThread
   readonly #fd: number
@@ -17,19 +17,19 @@ export class PartDigest {
     this.#at = options.from
   }
 
-  /** What is written up to here belongs to the part. */
+  /** Digests the part up to this offset, which must be written. */
   upTo(offset: number): void {
     while (this.#at < offset) {
       const bytes = Math.min(STEP_BYTES, offset - this.#at)
       const step = this.#thread.digest('part', { fd: this.#fd, from: this.#at, bytes })
-      // Where it fails, the end of the part does.
+      // If it fails, `end` fails too.
       step.catch(() => {})
       this.#steps.push(step)
       this.#at += bytes
     }
   }
 
-  /** The part ends here. */
+  /** Ends the part at this offset, and returns its digests. */
   async end(offset: number): Promise<Digests> {
     this.upTo(offset)
     const steps = this.#steps

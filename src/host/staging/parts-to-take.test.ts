@@ -16,7 +16,7 @@ const flush = async (): Promise<void> => {}
 const isPending = async (promise: Promise<void>): Promise<boolean> =>
   (await Promise.race([promise, turn('pending')])) === 'pending'
 
-test('a part is flushed before it is given away, and the next one waits until it is taken', async () => {
+test('a part is synced before it is handed over, and the next one waits until it is taken', async () => {
   const log: string[] = []
   const taken = Promise.withResolvers<void>()
   const toTake = new PartsToTake(
@@ -36,7 +36,7 @@ test('a part is flushed before it is given away, and the next one waits until it
   assert.deepEqual(log, ['flush', '1 m s 12', 'flush', '2 m s 12'])
 })
 
-test('packing goes on so far beyond the oldest part that nobody took, and then waits for that', async () => {
+test('packing runs ahead of the oldest part that is not taken by a bounded number of bytes', async () => {
   const taken = Promise.withResolvers<void>()
   const toTake = new PartsToTake(() => taken.promise, flush, never)
   await toTake.untilRoom(1_000_000, 5)
@@ -49,7 +49,7 @@ test('packing goes on so far beyond the oldest part that nobody took, and then w
   await toTake.end()
 })
 
-test('a part that is not taken, flushed or digested ends all with its reason', async () => {
+test('a part that is not taken, synced or digested ends everything with its reason', async () => {
   const reason = new Error('no')
   const fail = async (): Promise<never> => {
     throw reason
@@ -67,7 +67,7 @@ test('a part that is not taken, flushed or digested ends all with its reason', a
   await assert.rejects(toTake.end(), reason)
 })
 
-test('who stops waits for no taker, but for a flush under way', async () => {
+test('stopping waits for a sync under way, but not for the taker of a part', async () => {
   const controller = new AbortController()
   const flushed = Promise.withResolvers<void>()
   const flushes: Promise<void>[] = [Promise.resolve(), flushed.promise]

@@ -4,14 +4,14 @@ import { abortable } from '../../lib/abortable.ts'
 import type { PackJob } from '../../ports/staging.ts'
 import type { Digests } from './thread-tasks.ts'
 
-/** Parts that are whole: flushed, and given away one at a time in their order, while the next ones are packed. */
+/** Syncs complete parts and hands them over, one at a time and in order, while the next ones are packed. */
 export class PartsToTake {
   readonly #onPart: PackJob['onPart']
   readonly #sync: () => Promise<void>
   readonly #failed = new AbortController()
-  /** Aborts also when a part was not taken. */
+  /** Aborts with the caller's signal, and when a part could not be handed over. */
   readonly signal: AbortSignal
-  /** Where the parts end that are not taken yet, the oldest first. */
+  /** The ends of the parts that were not taken yet, the oldest first. */
   readonly #ends: number[] = []
   #last: Promise<void> = Promise.resolve()
   #onTaken: () => void = () => {}
@@ -22,13 +22,13 @@ export class PartsToTake {
     this.signal = AbortSignal.any([signal, this.#failed.signal])
   }
 
-  /** What is written of the part and up to `next` need not be flushed. */
+  /** Adds a part. What is written of it, and up to `next`, need not be synced yet. */
   add(part: CutPart, digests: Promise<Digests>, next: PackPoint): void {
     this.#ends.push(part.offsetBytes + part.bytes)
     this.#last = this.#take(this.#last, { part, digests, next })
   }
 
-  /** Waits while more than this is packed behind the end of the oldest part that is not taken. */
+  /** Waits while more than `aheadBytesMax` is packed after the end of the oldest part that was not taken. */
   async untilRoom(storedBytes: number, aheadBytesMax: number): Promise<void> {
     while (storedBytes - (this.#ends[0] ?? storedBytes) > aheadBytesMax) {
       const taken = new Promise<void>((resolve) => {
@@ -38,19 +38,22 @@ export class PartsToTake {
     }
   }
 
-  /** Every part is taken. Throws what one of them failed of. */
+  /** Waits until every part is taken. Throws the failure of a part. */
   async end(): Promise<void> {
     await this.#last
     this.signal.throwIfAborted()
   }
 
-  /** Nothing is flushed or given away any more. Call it last, after a failure too. */
+  /** Ends syncing and handing over, and waits for what is under way. Must be called last, even after a failure. */
   async settled(): Promise<void> {
     this.#failed.abort(NO_MORE)
     await this.#last
   }
 
-  /** What all ended of: where a part was not taken, that, and not what failed in its wake. */
+  /**
+   * Returns the root cause of an error: if a part could not be handed over, that failure, and not one that follows from
+   * it.
+   */
   reasonOf(error: unknown): unknown {
     return this.signal.aborted ? this.signal.reason : error
   }
@@ -59,7 +62,7 @@ export class PartsToTake {
     before: Promise<void>,
     { part, digests, next }: { part: CutPart; digests: Promise<Digests>; next: PackPoint },
   ): Promise<void> {
-    // Waited for below, where it may fail before that.
+    // It may fail before it is awaited below.
     digests.catch(() => {})
     try {
       await before

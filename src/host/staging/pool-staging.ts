@@ -24,32 +24,34 @@ import { NotAsSaid } from './packed-files.ts'
 import { chunksOf } from './part-body.ts'
 import type { Part } from './part-body.ts'
 
-/** How what is packed is packed. */
+/** The terms of packing. */
 export type PackTerms = {
-  /** zstd's, from 1 up to 19; 3 without it, as zstd itself has it. */
+  /** zstd's compression level, from 1 to 19; absent: 3, zstd's own default. */
   readonly level?: number
   readonly frameBytes?: number
-  /** Where the script of a thread is; without it, beside the sources. */
+  /** The script of a thread; without it, the one beside the sources. */
   readonly threadSource?: ThreadSource
 }
 
 export type PoolStagingOptions = {
   readonly paths: PoolPaths
   readonly poolId: string
-  /** Those of the pool's other looks: together they may hold so many threads and no more. */
+  /** The pool's looks, shared so that all of them together hold only a limited number of threads. */
   readonly looks: BoundedLooks
   /** Resolves when the pool is in sight and may be changed; throws HostFault. */
   readonly ready: () => Promise<void>
   readonly terms: PackTerms
 }
 
-/** Of directories that may be staging; there are others, e.g. lost+found, and files that nobody of us made. */
+/**
+ * Matches directories that may be a staging. There are others, e.g. lost+found, and files that the daemon did not make.
+ */
 const STAGING_ID = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
 
-/** st_blocks counts these (stat(2)). */
+/** The unit of st_blocks (stat(2)). */
 const BLOCK_BYTES = 512
 
-/** Staging of snapshots in the storage pool, which must be able to share blocks. */
+/** Stages snapshots in the storage pool, which must be able to share blocks. */
 export class PoolStaging implements Staging {
   readonly #paths: PoolPaths
   readonly #poolId: string
@@ -57,7 +59,7 @@ export class PoolStaging implements Staging {
   readonly #ready: () => Promise<void>
   readonly #terms: Required<PackTerms>
   readonly #threads: CompressThreads
-  /** Clones under way, those included that nobody waits for. */
+  /** The clones under way, including those without a waiting caller. */
   readonly #cloning = new Map<StagingId, Promise<void>>()
 
   constructor({ paths, poolId, looks, ready, terms }: PoolStagingOptions) {
@@ -105,7 +107,7 @@ export class PoolStaging implements Staging {
     await this.#ready()
     const cloned = this.#cloned(stagingId)
     try {
-      // One that was not kept.
+      // An earlier clone may be left that was not kept.
       await removeFile(cloned)
       if (!(await reflink(this.#paths.disk(id), cloned))) throw new HostFault('snapshot_unsupported', doing)
     } catch (error) {
@@ -133,7 +135,7 @@ export class PoolStaging implements Staging {
     }
   }
 
-  /** Between `clone` and `keep`; what a death leaves of it goes with the rest of `tmp/`. */
+  /** The path of a clone between `clone` and `keep`. If the daemon dies, it is removed with the rest of `tmp/`. */
   #cloned(stagingId: StagingId): string {
     return join(this.#paths.tmp, `clone-${stagingId}`)
   }
@@ -236,7 +238,10 @@ export class PoolStaging implements Staging {
     })
   }
 
-  /** What is not there, or not as it was, is lost; unless the whole pool is out of sight. */
+  /**
+   * Turns an error into a fault. Missing or changed files mean that the staging is lost, unless the whole pool is out
+   * of sight.
+   */
   async #fault(error: unknown, doing: string): Promise<unknown> {
     const missing = errnoOf(error) === 'ENOENT'
     const short = error instanceof NotAsSaid || error instanceof StretchCutShort

@@ -1,27 +1,30 @@
-/** What a thread is told to read: a stretch of a file that the daemon has open. */
+/** A stretch that a thread must read of a file that the daemon has open. */
 export type Stretch = { readonly fd: number; readonly from: number; readonly bytes: number }
 
-/** Which running digest something belongs to: SHA-256 of the whole image, MD5 and SHA-256 of the part that is being made. */
+/**
+ * The running digest to which bytes belong: SHA-256 of the whole image, or MD5 and SHA-256 of the part that is being
+ * made.
+ */
 export type DigestOf = 'image' | 'part'
 
-/** Shared by all threads: not 0 where nobody wants what was asked for any more. */
+/** A flag shared with all threads: not 0 once the result is no longer needed. */
 export type Unwanted = Int32Array<SharedArrayBuffer>
 
 export type CompressTerms = {
-  /** zstd's. */
+  /** zstd's compression level. */
   readonly level: number
   readonly unwanted: Unwanted
 }
 
 export type ThreadTask =
-  /** Answers one zstd frame. */
+  /** Returns one zstd frame. */
   | ({ readonly kind: 'compress' } & CompressTerms & Stretch)
   | ({ readonly kind: 'digest'; readonly of: DigestOf } & Stretch)
   | { readonly kind: 'digest-zeros'; readonly of: DigestOf; readonly bytes: number }
-  /** Answers the digests of all since the last time, and begins anew. */
+  /** Returns the digests of everything since the last `end-digest`, and resets them. */
   | { readonly kind: 'end-digest'; readonly of: DigestOf }
 
-/** Lower-case hexadecimal; of a part, `md5` too. */
+/** Digests in lower-case hexadecimal. `md5` counts only for a part. */
 export type Digests = { readonly md5: string; readonly sha256: string }
 
 export type ThreadAnswer =
@@ -31,8 +34,8 @@ export type ThreadAnswer =
   | { readonly kind: 'unwanted' }
   /** The file ends before the stretch does. */
   | { readonly kind: 'cut-short' }
-  /** `errno` of a system call that failed, below 0; else what is known of another error. */
+  /** A failed system call has an `errno`, as a negative number. Any other error has only a description. */
   | { readonly kind: 'failed'; readonly errno?: number; readonly because: string }
 
-/** Given to a thread when it starts. */
+/** The settings that a thread gets at its start. */
 export type ThreadSetting = { readonly nice: number }
