@@ -25,7 +25,7 @@ function pathIn(t: TestContext): string {
   return join(directory, 'web-1')
 }
 
-test('the next process has the same session, with all that was said in it', (t) => {
+test('the next process has the same session with all of its output', (t) => {
   const path = pathIn(t)
   const first = ConsoleHistory.create(path)
   first.ring.write(Buffer.from('one '))
@@ -36,7 +36,7 @@ test('the next process has the same session, with all that was said in it', (t) 
   assert.equal(text(ConsoleHistory.open(path)), 'one two')
 })
 
-test('bytes that were read and not counted yet are found by the next process', (t) => {
+test('the next process finds bytes that were read but not counted yet', (t) => {
   const path = pathIn(t)
   const first = ConsoleHistory.create(path)
   first.ring.write(Buffer.from('one '))
@@ -47,7 +47,7 @@ test('bytes that were read and not counted yet are found by the next process', (
   assert.equal(second.ring.end, 7)
 })
 
-test('a history that has wrapped around goes on where it was', (t) => {
+test('a history that has wrapped around continues where it was', (t) => {
   const path = pathIn(t)
   const first = ConsoleHistory.create(path)
   const said = Array.from({ length: 60_000 }, (_, line) => `${line}\n`).join('')
@@ -57,7 +57,7 @@ test('a history that has wrapped around goes on where it was', (t) => {
   assert.equal(text(second), said.slice(-limits.consoleHistoryBytes))
 })
 
-test('the file has all its bytes from the start, and is for its owner alone', (t) => {
+test('the file has its full size from the start, and only its owner can open it', (t) => {
   const path = pathIn(t)
   ConsoleHistory.create(path)
   const { size, blocks, mode } = statSync(path)
@@ -65,7 +65,7 @@ test('the file has all its bytes from the start, and is for its owner alone', (t
   assert.equal(mode & 0o777, 0o600)
 })
 
-test('each session has an id of its own, and takes the place of the one before', (t) => {
+test('each session has its own id, and replaces the one before', (t) => {
   const path = pathIn(t)
   const first = ConsoleHistory.create(path)
   first.ring.write(Buffer.from('old'))
@@ -75,7 +75,7 @@ test('each session has an id of its own, and takes the place of the one before',
   assert.equal(text(first), 'old')
 })
 
-test('a history that was given back can still be read, and is not in the file any more', (t) => {
+test('a history that was released can still be read, and is no longer in the file', (t) => {
   const path = pathIn(t)
   const history = ConsoleHistory.create(path)
   history.ring.write(Buffer.from('kept'))
@@ -105,7 +105,7 @@ function patch(path: string, at: number, bytes: Buffer): void {
 }
 
 for (const [what, damage, message] of damages) {
-  test(`${what} is no history, and it is told why`, (t) => {
+  test(`${what} is refused as a history, with the reason`, (t) => {
     const path = pathIn(t)
     ConsoleHistory.create(path).release()
     damage(path)
@@ -113,7 +113,7 @@ for (const [what, damage, message] of damages) {
   })
 }
 
-test('where there is no file the error says so, and a link is not followed', (t) => {
+test('if there is no file the error says so, and a link is not followed', (t) => {
   const path = pathIn(t)
   assert.throws(
     () => ConsoleHistory.open(path),

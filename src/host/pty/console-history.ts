@@ -9,14 +9,15 @@ import type { WindowSize } from '../../core/console/window-size.ts'
 import type { FileMapping } from '../ffi/map-file.ts'
 
 /**
- * The file: a header, then the memory of the ring. Numbers are in the byte order of the host, whose memory this is.
+ * Keeps the history of a console in a file: a header, then the memory of the ring. Numbers are in the host's byte
+ * order, because the file is mapped into memory.
  *
  *      0  8 bytes   the magic, written last
  *      8  32 bits   version of this layout
  *     12  32 bits   bytes of a guard of the ring
  *     16  64 bits   end of the output
  *     24  16 bytes  id of the session
- *     40  16 bits   columns of the terminal's window, 16 bits rows; zero until somebody sets them
+ *     40  16 bits   columns of the terminal's window, 16 bits rows; zero until a viewer sets them
  *     44  32 bits   1 when the session is over
  *     64            the ring
  */
@@ -32,11 +33,11 @@ const FILE_BYTES = AT.ring + RING_BYTES
 const newSessionId = (): string => randomBytes(SESSION_BYTES / 2).toString('hex')
 
 /**
- * What a console said since its session began, and what the session is without its terminal: in a file, which outlives
- * the daemon with all that was read of the pty.
+ * Holds a console's output since its session began, and the session's state without its terminal. Both are in a file,
+ * which outlives the daemon and contains everything that was read from the pty.
  */
 export class ConsoleHistory {
-  /** 16 lower-case hexadecimal digits. */
+  /** The id of the session: 16 lower-case hexadecimal digits. */
   readonly session: string
   readonly ring: Ring
   readonly #memory: HistoryMemory | undefined
@@ -65,15 +66,15 @@ export class ConsoleHistory {
     return this.#isOver
   }
 
-  /** Ends the session; its output stays. */
+  /** Ends the session. Its output stays. */
   end(): void {
     this.#isOver = true
     this.#memory?.markOver()
   }
 
   /**
-   * Begins a session in a file of its own, in place of any that is there. The file has all its bytes from the start on: a
-   * write to a mapping that the file system has no room for would end the process (SIGBUS). Throws an error with an errno.
+   * Begins a session in a new file, which replaces any existing one. The file's full size is allocated at once: a write
+   * to a mapping without room in the file system would end the process (SIGBUS). Throws an error with an errno.
    */
   static create(path: string): ConsoleHistory {
     rmSync(path, { force: true })
@@ -94,12 +95,12 @@ export class ConsoleHistory {
     }
   }
 
-  /** Goes on with the session of an earlier process. Throws an error that says why that cannot be. */
+  /** Continues the session of an earlier process. Throws an error with the reason if that is impossible. */
   static open(path: string): ConsoleHistory {
     const fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW)
     try {
       const found = fstatSync(fd)
-      // A mapping longer than its file would end the process at the first touch.
+      // If the mapping were longer than the file, the first access beyond it would end the process.
       if (!found.isFile() || found.size !== FILE_BYTES)
         throw new Error(`the history is ${found.size} bytes long, not ${FILE_BYTES}`)
       const memory = new HistoryMemory(mapFile(fd, FILE_BYTES))
@@ -114,13 +115,15 @@ export class ConsoleHistory {
     }
   }
 
-  /** Begins a session that ends with the process, for a VM that runs where there is no room for a file. */
+  /** Begins a session that ends with the process, for a running VM when there is no room for a file. */
   static inMemory(): ConsoleHistory {
     const memory = { bytes: new Uint8Array(RING_BYTES), end: 0 }
     return new ConsoleHistory(newSessionId(), Ring.begin(memory, GUARD))
   }
 
-  /** Gives the file back, once nothing reads into it any more. The ring stays what it is then, in memory. */
+  /**
+   * Releases the file. Call it when nothing reads into the history any longer. The ring keeps its content in memory.
+   */
   release(): void {
     this.#memory?.release()
   }
@@ -161,7 +164,7 @@ class HistoryMemory implements RingMemory {
     this.#header.write(MAGIC, 'latin1')
   }
 
-  /** Undefined until somebody set it. */
+  /** The window size; undefined until it is set. */
   get window(): WindowSize | undefined {
     const cols = this.#header.readUInt16LE(AT.window)
     const rows = this.#header.readUInt16LE(AT.window + 2)
@@ -182,7 +185,7 @@ class HistoryMemory implements RingMemory {
     if (this.#mapping !== undefined) this.#header.writeUInt32LE(1, AT.over)
   }
 
-  /** The session's id. Throws an error that says what is wrong with the file. */
+  /** Returns the session's id. Throws an error that says what is wrong with the file. */
   check(): string {
     const word = (from: number, length: number): string =>
       this.#header.toString('latin1', from, from + length)

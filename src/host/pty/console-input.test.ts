@@ -10,7 +10,7 @@ import { ConsoleInput } from './console-input.ts'
 import type { TestContext } from 'node:test'
 import type { Log } from '../../log/log.ts'
 
-/** Input into a pipe, which takes bytes as a terminal does: until it is full, some of them. */
+/** Makes input into a pipe, which takes bytes as a terminal does: only some of them when it is nearly full. */
 function stage(t: TestContext) {
   const { readEnd, writeEnd } = openPipe()
   setNonBlocking(readEnd)
@@ -38,20 +38,20 @@ function stage(t: TestContext) {
 const numbered = (length: number, from = 0): Buffer =>
   Buffer.from(Array.from({ length }, (_, index) => (from + index) % 251))
 
-test('what can be taken is taken at once', (t) => {
+test('input that the terminal can take is written at once', (t) => {
   const { input, read } = stage(t)
   input.write(numbered(1000))
   assert.equal(input.waiting, 0)
   assert.equal(read(), 1000)
 })
 
-test('what is not taken waits, and all comes in order whatever its pieces', async (t) => {
+test('input that the terminal does not take waits, and all of it arrives in order', async (t) => {
   const { input, read, taken } = stage(t)
   let sent = 0
   for (let piece = 1; piece < 700; piece++) {
     input.write(numbered(piece, sent))
     sent += piece
-    // There is room again, though older input still waits.
+    // There is room again, but older input still waits.
     if (piece === 600) read()
   }
   assert.ok(input.waiting > 0)
@@ -60,7 +60,7 @@ test('what is not taken waits, and all comes in order whatever its pieces', asyn
   assert.equal(input.waiting, 0)
 })
 
-test('who holds back is told when there is room again, once', async (t) => {
+test('a listener is called once when there is room again', async (t) => {
   const { input, read } = stage(t)
   let rooms = 0
   const stop = input.onRoom(() => (rooms += 1))
@@ -79,7 +79,7 @@ test('who holds back is told when there is room again, once', async (t) => {
   assert.equal(rooms, 1)
 })
 
-test('an input that can take nothing any more says so once, and keeps nothing', async (t) => {
+test('an input that can no longer write reports it once, and keeps nothing', async (t) => {
   const lines: string[] = []
   const log: Log = { ...silentLog, error: (_fields, message) => void lines.push(message) }
   const fd = openSync('/dev/full', 'w')

@@ -7,9 +7,9 @@ import { hasErrno } from '../ffi/errno-error.ts'
 import type { Log } from '../../log/log.ts'
 
 /**
- * Input on its way to a terminal, in order. What the terminal does not take waits here and is offered again ever more
- * seldom, so a guest that never reads costs next to nothing. Node cannot wait until a pty can be written to: its streams
- * write to a terminal in a way that blocks.
+ * Holds input on its way to a terminal, in order. Input that the terminal does not take waits here, and is offered
+ * again less and less often. So a guest that never reads costs almost nothing. Node cannot wait until a pty becomes
+ * writable: its streams for terminals write in blocking mode.
  */
 export class ConsoleInput {
   readonly #fd: number
@@ -20,7 +20,7 @@ export class ConsoleInput {
   #retry: NodeJS.Timeout | undefined
   #closed = false
 
-  /** `fd` must be non-blocking; it stays the caller's, who calls `close` before it is closed. */
+  /** @param fd a non-blocking descriptor that the caller owns, and closes after `close` */
   constructor(fd: number, log: Log) {
     this.#fd = fd
     this.#log = log
@@ -30,7 +30,7 @@ export class ConsoleInput {
     return this.#waiting.length
   }
 
-  /** Hears that what waits fell to the limit. */
+  /** Calls the listener when the waiting input has fallen to the limit. */
   onRoom(listener: () => void): () => void {
     return this.#rooms.add(listener)
   }
@@ -43,7 +43,7 @@ export class ConsoleInput {
     this.#retryLater()
   }
 
-  /** Returns what waits, in order; it waits here no more. */
+  /** Removes the waiting input, and returns it in order. */
   takeWaiting(): Uint8Array {
     const pieces: Uint8Array[] = []
     for (let head = this.#waiting.head(); head.length > 0; head = this.#waiting.head()) {
@@ -53,14 +53,14 @@ export class ConsoleInput {
     return Buffer.concat(pieces)
   }
 
-  /** Whatever waits is given up. */
+  /** Drops the waiting input. */
   close(): void {
     this.#closed = true
     clearTimeout(this.#retry)
     this.#waiting.clear()
   }
 
-  /** How many bytes the terminal has taken. */
+  /** Returns how many bytes the terminal has taken. */
   #offer(bytes: Uint8Array): number {
     try {
       return writeSync(this.#fd, bytes)
@@ -97,7 +97,7 @@ export class ConsoleInput {
     }, this.#retryMs)
   }
 
-  /** A call, since an offer may close it. */
+  /** A method instead of the field, because an offer may close the input. */
   #isClosed(): boolean {
     return this.#closed
   }

@@ -36,10 +36,10 @@ const seen = (terminal: ConsoleMaster, text: string): Promise<string> =>
     5000,
   )
 
-/** More than one read brings. */
+/** More than one read returns. */
 const READ_BYTES = 32 * 4096
 
-/** Until what a program writes at once was read, in milliseconds. */
+/** Returns how many milliseconds it takes to read what a program writes at once. */
 async function msToRead(terminal: ConsoleMaster): Promise<number> {
   const startedMs = performance.now()
   await runOn(terminal.path, `head -c ${READ_BYTES} /dev/zero`)
@@ -51,7 +51,7 @@ async function msToRead(terminal: ConsoleMaster): Promise<number> {
   return performance.now() - startedMs
 }
 
-/** Runs a program in a session of its own on a terminal, as systemd does for a VM. */
+/** Runs a program in its own session on a terminal, as systemd does for a VM. */
 function runOn(path: string, command: string): Promise<unknown[]> {
   const slave = openSlave(path)
   const child = spawn('setsid', ['--ctty', '--wait', 'sh', '-c', command], { stdio: [slave, slave, slave] })
@@ -59,13 +59,13 @@ function runOn(path: string, command: string): Promise<unknown[]> {
   return once(child, 'exit')
 }
 
-test('what is written on the terminal is kept as it is', async (t) => {
+test('what is written on the terminal is kept unchanged', async (t) => {
   const terminal = openConsole(t)
   writeOnce(terminal.path, 'one\ntwo\r\n\tthree\u0003')
   await seen(terminal, 'one\ntwo\r\n\tthree\u0003')
 })
 
-test('what a console reports later follows from no operation, not from the one that opened it', async (t) => {
+test('later reports of a console carry no log context of the operation that opened it', async (t) => {
   const terminal = inLogContext({ operation_id: 'op-1', step: 'console.ensure-master' }, () => openConsole(t))
   const told = new Promise<object>((resolve) => terminal.onOutput(() => resolve(logContext())))
   writeOnce(terminal.path, 'hello')
@@ -79,14 +79,14 @@ test('input is not echoed while no program reads it', async (t) => {
   await seen(terminal, 'said')
 })
 
-test('reading goes on from one program on the terminal to the next', async (t) => {
+test('reading continues from one program on the terminal to the next', async (t) => {
   const terminal = openConsole(t)
   await runOn(terminal.path, 'echo first')
   await runOn(terminal.path, 'echo second')
   await seen(terminal, 'first\nsecond\n')
 })
 
-test('a program that says more than is kept is never held up', async (t) => {
+test('a program that writes more than is kept is never delayed', async (t) => {
   const terminal = openConsole(t)
   const bytes = 4 * limits.consoleHistoryBytes
   const [status] = await runOn(terminal.path, `head -c ${bytes} /dev/zero; printf end`)
@@ -101,7 +101,7 @@ test('a program that says more than is kept is never held up', async (t) => {
   assert.equal(Buffer.from(kept.subarray(-3)).toString(), 'end')
 })
 
-test('a program sees the size of the window, and of a changed one', async (t) => {
+test('a program sees the size of the window, and a change of it', async (t) => {
   const terminal = openConsole(t)
   await runOn(terminal.path, 'stty size')
   setWindowSize(terminal.fd, { cols: 132, rows: 50 })
@@ -109,7 +109,7 @@ test('a program sees the size of the window, and of a changed one', async (t) =>
   await seen(terminal, '24 80\n50 132\n')
 })
 
-test('a terminal is in session while a program runs on it, and only then', async (t) => {
+test('a terminal is in session only while a program runs on it', async (t) => {
   const terminal = openConsole(t)
   assert.equal(hasSession(terminal.fd), false)
   const ended = runOn(terminal.path, 'echo up; read line; echo down')
@@ -121,7 +121,7 @@ test('a terminal is in session while a program runs on it, and only then', async
 })
 
 test(
-  'a console that somebody hung up is read on',
+  'a console is still read after a hang-up',
   { skip: process.getuid?.() !== 0 && 'needs root' },
   async (t) => {
     const terminal = openConsole(t)
@@ -137,7 +137,7 @@ test(
   },
 )
 
-test('a closed console leaves nothing open, and the pty to whoever holds its master', async () => {
+test('a closed console leaves nothing open, and a stored master keeps the pty', async () => {
   const openFiles = (): number => readdirSync('/proc/self/fd').length
   const before = openFiles()
   const terminal = ConsoleMaster.open({ history: ConsoleHistory.inMemory(), log: silentLog })
@@ -152,7 +152,7 @@ test('a closed console leaves nothing open, and the pty to whoever holds its mas
   assert.equal(await until(openFiles, (count) => count === before, 5000), before)
 })
 
-test('a descriptor that is no master cannot be adopted, and is closed', () => {
+test('a descriptor that is not a master cannot be adopted, and is closed', () => {
   const fd = openSync('/dev/null', 'r')
   assert.throws(
     () => ConsoleMaster.adopt(fd, { history: ConsoleHistory.inMemory(), log: silentLog }),
@@ -164,7 +164,7 @@ test('a descriptor that is no master cannot be adopted, and is closed', () => {
   )
 })
 
-test('a guest that writes without pause has its share of the daemon, and no more', async (t) => {
+test('a guest that writes without pause gets only its share of the daemon', async (t) => {
   const noisy = openConsole(t)
   const quiet = openConsole(t)
   const slave = openSlave(noisy.path)
@@ -180,7 +180,7 @@ test('a guest that writes without pause has its share of the daemon, and no more
       (all) => all.endsWith(`line ${line}\n`),
       5000,
     )
-    // Read before the time, for it must not look smaller than it was.
+    // Read before the time is taken, so that the allowance is not too small.
     const moved = noisy.output.end
     const seconds = (performance.now() - startedMs) / 1000
     const allowed = burst + seconds * limits.consoleMovedBytesPerSecond + 32 * limits.consoleReadBytes
@@ -188,13 +188,13 @@ test('a guest that writes without pause has its share of the daemon, and no more
   }
 })
 
-test('work that is counted for a console is paid by its guest', async (t) => {
+test('work that is charged to a console delays its guest', async (t) => {
   const terminal = openConsole(t)
   terminal.spend(limits.consoleMovedBurstBytes + 0.2 * limits.consoleMovedBytesPerSecond)
   assert.ok((await msToRead(terminal)) >= 150)
 })
 
-test('what is moved for all consoles together is bounded as well', async (t) => {
+test('the work of all consoles together is bounded as well', async (t) => {
   const shared = sharedBudget()
   const [one, other, apart] = [openConsole(t, { shared }), openConsole(t, { shared }), openConsole(t)]
   one.spend(limits.consoleMovedBurstBytes + 2 * limits.consolesMovedBytesPerSecond)
@@ -204,7 +204,7 @@ test('what is moved for all consoles together is bounded as well', async (t) => 
   assert.ok((await waited) >= 1500)
 })
 
-test('listeners hear of much output once for many reads', async (t) => {
+test('listeners are called once for many reads', async (t) => {
   const terminal = openConsole(t)
   let told = 0
   terminal.onOutput(() => (told += 1))
@@ -221,7 +221,7 @@ test('listeners hear of much output once for many reads', async (t) => {
   assert.ok(told < 1.5 * rounds, `told ${told} times`)
 })
 
-test('what a guest said in its last moment is told before its terminal goes, though reading paused', (t) => {
+test('the last output of a guest is reported before its terminal goes, even if reading paused', (t) => {
   const terminal = openConsole(t)
   terminal.spend(10 * limits.consoleMovedBytesPerSecond)
   const heard: string[] = []
@@ -232,7 +232,7 @@ test('what a guest said in its last moment is told before its terminal goes, tho
   assert.deepEqual(heard, ['goodbye'])
 })
 
-test('a terminal that goes gives back what no program has read, in order', (t) => {
+test('a closing terminal returns what no program has read, in order', (t) => {
   const terminal = openConsole(t)
   const typed = Array.from({ length: 20_000 }, (_, line) => `line ${line}\n`).join('')
   terminal.write(Buffer.from(typed))
@@ -240,7 +240,7 @@ test('a terminal that goes gives back what no program has read, in order', (t) =
   assert.equal(Buffer.from(terminal.takeLeave()).toString(), typed)
 })
 
-test('nothing happens to a terminal that is gone', async (t) => {
+test('calls on a closed terminal do nothing', async (t) => {
   const terminal = openConsole(t)
   const guest = openSlave(terminal.path)
   t.after(() => closeSync(guest))
@@ -254,7 +254,7 @@ test('nothing happens to a terminal that is gone', async (t) => {
   assert.equal(terminal.inputWaiting, 0)
 })
 
-test('a master that systemd hands over blocking is read and written without blocking', async (t) => {
+test('a master that systemd passes in blocking mode is read and written without blocking', async (t) => {
   const blocking = openMaster()
   const slave = openSlave(slavePath(blocking))
   makeRaw(slave)

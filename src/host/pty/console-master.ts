@@ -17,11 +17,11 @@ import type { ConsoleHistory } from './console-history.ts'
 export type MasterOptions = {
   readonly history: ConsoleHistory
   readonly log: Log
-  /** What all consoles of the daemon may have of it together. */
+  /** The budget that all consoles of the daemon share. */
   readonly shared?: TokenBucket
 }
 
-/** The budget of all consoles of a process. */
+/** Makes the budget that all consoles of a process share. */
 export const sharedBudget = (): TokenBucket =>
   new TokenBucket({
     perSecond: limits.consolesMovedBytesPerSecond,
@@ -30,13 +30,13 @@ export const sharedBudget = (): TokenBucket =>
   })
 
 /**
- * The daemon's end of one terminal of a session: the master, read always.
+ * The daemon's end of one terminal of a session: the master, which is always read.
  *
- * The slave is held open as well, and is not this process's controlling terminal. A master whose last slave closed
- * answers every read with EIO, and its poll with hang-up, until a slave is opened again; while one is open here there is
- * no such time, and reading goes on from one run of the VM to the next. It does not keep a VM from ending: hang-up
- * (SIGHUP) comes of closing the last master, and the end of a session leader does not touch other openings of a pty
- * slave (disassociate_ctty in drivers/tty/tty_jobctrl.c).
+ * The slave is held open as well, but is not this process's controlling terminal. After its last slave has closed, a
+ * master answers every read with EIO and every poll with hang-up, until a slave is opened again. With a slave open here
+ * that never happens, and reading continues from one run of the VM to the next. The open slave does not keep a VM from
+ * ending. Hang-up (SIGHUP) is sent when the last master closes, and the end of a session leader does not affect other
+ * openings of a pty slave (disassociate_ctty in drivers/tty/tty_jobctrl.c).
  */
 export class ConsoleMaster {
   readonly fd: number
@@ -59,7 +59,7 @@ export class ConsoleMaster {
     this.path = slavePath(fd)
     this.#history = history
     this.#log = log.child({ pts: this.path })
-    // Nothing that waits may wait in the kernel: an earlier process, or systemd, may have left it otherwise.
+    // No call may block in the kernel, and an earlier process, or systemd, may have made the descriptor blocking.
     setNonBlocking(fd)
     this.#slave = openSlave(this.path)
     try {
@@ -78,7 +78,10 @@ export class ConsoleMaster {
     }
   }
 
-  /** A new pty with the window of its session. Throws ErrnoError; nothing is left behind then, but the history is still the caller's. */
+  /**
+   * Opens a new pty with the window of its session. Throws ErrnoError; then nothing is left open, and the history still
+   * belongs to the caller.
+   */
   static open(options: MasterOptions): ConsoleMaster {
     const fd = openMaster()
     return this.#make(fd, options, (slave) => {
@@ -87,7 +90,10 @@ export class ConsoleMaster {
     })
   }
 
-  /** Goes on with the master of an earlier process. Throws ErrnoError, e.g. if it is none, and has closed it then. */
+  /**
+   * Takes over the master of an earlier process. If it throws, e.g. ErrnoError because `fd` is not a master, it has
+   * closed `fd`.
+   */
   static adopt(fd: number, options: MasterOptions): ConsoleMaster {
     return this.#make(fd, options, () => {})
   }
@@ -105,7 +111,7 @@ export class ConsoleMaster {
     return this.#history.ring
   }
 
-  /** Resolves when nothing reads into the history any more. */
+  /** Resolves when nothing reads into the history any longer. */
   get closed(): Promise<void> {
     return this.#closing.promise
   }
@@ -140,8 +146,8 @@ export class ConsoleMaster {
   }
 
   /**
-   * Reads the last output, and closes this process's ends. Returns the input that no program has read. Asked once the VM's
-   * unit has ended.
+   * Reads the last output, and closes this process's ends. Returns the input that no program has read. Call it after
+   * the VM's unit has ended.
    */
   takeLeave(): Uint8Array {
     if (this.#closed) return new Uint8Array(0)
@@ -155,12 +161,12 @@ export class ConsoleMaster {
     return unread
   }
 
-  /** Closes this process's ends; the pty lives on where the master is stored. */
+  /** Closes this process's ends. The pty stays open if its master is stored. */
   close(): void {
     if (!this.#closed) this.#shut()
   }
 
-  /** The kernel's part of it comes first: that was typed before. */
+  /** Returns unread input. The kernel's part comes first, because it was typed earlier. */
   #unreadInput(): Uint8Array {
     const inKernel: Uint8Array[] = []
     try {
@@ -181,7 +187,7 @@ export class ConsoleMaster {
   }
 }
 
-/** What a non-blocking terminal has to read now. */
+/** Yields what a non-blocking terminal has to read now. */
 function* readAll(fd: number): Generator<Uint8Array> {
   try {
     for (;;) {

@@ -45,7 +45,7 @@ function newLife(
   return consoles
 }
 
-/** Keeps the lines that are warnings or worse. */
+/** Records the lines that are warnings or worse. */
 function recordedLog(): { log: Log; lines: string[] } {
   const lines: string[] = []
   const line = (_fields: object, message: string): void => void lines.push(message)
@@ -53,7 +53,7 @@ function recordedLog(): { log: Log; lines: string[] } {
   return { log, lines }
 }
 
-/** Stores a master as an earlier life of the daemon did, and tells the path of its slave. */
+/** Stores a master as an earlier daemon process did, and returns the path of its slave. */
 async function storeMaster(store: MemoryDescriptorStore, name: string): Promise<string> {
   const master = openMaster()
   await store.store(name, master)
@@ -63,7 +63,7 @@ async function storeMaster(store: MemoryDescriptorStore, name: string): Promise<
 }
 
 for (const inUse of ['first', 'second'] as const) {
-  test(`of two stored consoles of a VM the one in use is adopted, be it the ${inUse}`, async (t) => {
+  test(`of two stored consoles of a VM the one in use is adopted, here the ${inUse}`, async (t) => {
     const store = new MemoryDescriptorStore()
     const paths = {
       first: await storeMaster(store, 'console-web-1'),
@@ -93,7 +93,7 @@ for (const inUse of ['first', 'second'] as const) {
   })
 }
 
-test('a stored descriptor that is no console, or a broken one, does not keep the others from adoption', async (t) => {
+test('a stored descriptor that is broken or not a console does not keep the others from adoption', async (t) => {
   const store = new MemoryDescriptorStore()
   const file = openSync('/dev/null', 'r')
   await store.store('stored', file)
@@ -106,7 +106,7 @@ test('a stored descriptor that is no console, or a broken one, does not keep the
   assert.deepEqual(await consoles.inspect('broken' as VmId), { kind: 'unprotected' })
 })
 
-test('a stored console that could not be adopted makes way for a new one', async (t) => {
+test('a stored console that could not be adopted is replaced by a new one', async (t) => {
   const store = new MemoryDescriptorStore()
   await storeMaster(store, 'console-web-1')
   const consoles = newLife(t, store)
@@ -116,7 +116,7 @@ test('a stored console that could not be adopted makes way for a new one', async
   assert.equal(store.takeInherited().length, 1)
 })
 
-test('a stored console that could not be adopted protects no VM, although its history is there', async (t) => {
+test('a stored console that could not be adopted protects no VM, even if its history exists', async (t) => {
   const store = new MemoryDescriptorStore()
   const runDirectory = runDirectoryOf(t)
   const first = newLife(t, store, { runDirectory })
@@ -142,7 +142,7 @@ test('a console of an earlier version, which had no history, gets a session', as
   assert.deepEqual(lines, [])
 })
 
-test('a history that cannot be used is told of, and replaced by a new session', async (t) => {
+test('a history that cannot be used is reported, and replaced by a new session', async (t) => {
   const store = new MemoryDescriptorStore()
   const runDirectory = runDirectoryOf(t)
   const first = newLife(t, store, { runDirectory })
@@ -162,7 +162,7 @@ test('a history that cannot be used is told of, and replaced by a new session', 
   assert.equal(third.session(web)?.id, session)
 })
 
-test('where no history can be kept a running VM still has its console', async (t) => {
+test('if no history can be kept, a running VM still has its console', async (t) => {
   const store = new MemoryDescriptorStore()
   const ptsPath = await storeMaster(store, 'console-web-1')
   const runDirectory = runDirectoryOf(t)
@@ -175,7 +175,7 @@ test('where no history can be kept a running VM still has its console', async (t
   assert.equal(consoles.session(web)?.output.end, 0)
 })
 
-test('where no history can be kept no console is made', async (t) => {
+test('if no history can be kept, no console is made', async (t) => {
   const store = new MemoryDescriptorStore()
   const runDirectory = runDirectoryOf(t)
   writeFileSync(`${runDirectory}/console`, 'a file where the directory should be')
@@ -189,7 +189,7 @@ test('where no history can be kept no console is made', async (t) => {
   assert.equal(readdirSync('/proc/self/fd').length, files)
 })
 
-test('a history lives until its console is removed; what is no history goes at adoption', async (t) => {
+test('a history lives until its console is removed, and adoption removes other files', async (t) => {
   const store = new MemoryDescriptorStore()
   const runDirectory = runDirectoryOf(t)
   const histories = (): string[] => readdirSync(`${runDirectory}/console`)
@@ -213,19 +213,19 @@ test('a history lives until its console is removed; what is no history goes at a
   assert.deepEqual(await second.inspect('web-3' as VmId), { kind: 'ended' })
 })
 
-test('input that a daemon left behind at the end of a session goes to no later one', async (t) => {
+test('input that a daemon left at the end of a session goes to no later one', async (t) => {
   const store = new MemoryDescriptorStore()
   const runDirectory = runDirectoryOf(t)
   const first = newLife(t, store, { runDirectory })
   await first.ensureMaster(web)
   await first.endSession(web)
   first.close()
-  // As if it had been killed before it removed the file.
+  // The daemon could have been killed before it removed the file.
   writeFileSync(`${runDirectory}/console/web-1.input`, 'for the guest that ended')
   const second = newLife(t, store, { runDirectory })
   second.adopt()
   await second.ensureMaster(web)
-  // What its terminal was given and nobody read comes back from it.
+  // Input that the terminal got, and that no program read, comes back from it.
   await second.removeMaster(web)
   assert.equal(second.session(web)?.inputWaiting, 0)
   await second.endSession(web)
@@ -245,7 +245,7 @@ test('a console without a terminal holds no file open', async (t) => {
   assert.equal(await until(openFiles, (count) => count === before, 5000), before)
 })
 
-test('the history of a console that is removed or begun again is given back to the kernel', async (t) => {
+test('the history of a console that is removed or begun again is unmapped', async (t) => {
   const runDirectory = runDirectoryOf(t)
   const consoles = newLife(t, new MemoryDescriptorStore(), { runDirectory })
   const mapped = (): number => readFileSync('/proc/self/maps', 'utf8').split(runDirectory).length - 1
@@ -280,7 +280,7 @@ class StickyStore extends MemoryDescriptorStore {
   }
 }
 
-test('a console that systemd does not give up goes on with its session', async (t) => {
+test('a console that systemd does not release continues with its session', async (t) => {
   const store = new StickyStore()
   const consoles = newLife(t, store)
   await consoles.ensureMaster(web)

@@ -17,12 +17,15 @@ import type { DescriptorStore } from '../systemd/descriptor-store.ts'
 
 export type ConsoleMastersOptions = {
   readonly store: DescriptorStore
-  /** Histories are kept below it, in `console/`: on a file system in memory, for it must be gone after a reboot. */
+  /**
+   * The parent of the directory `console/`, which has the histories. It must be on a file system in memory, so that a
+   * reboot removes it.
+   */
   readonly runDirectory: string
   readonly log: Log
 }
 
-/** The consoles of all VMs. A master is open here and stored with systemd, or it is on its way to one of both. */
+/** The consoles of all VMs. Each master is open here and stored with systemd, or is about to be. */
 export class ConsoleMasters implements Consoles {
   readonly #store: DescriptorStore
   readonly #files: HistoryFiles
@@ -31,7 +34,7 @@ export class ConsoleMasters implements Consoles {
   /** The newest session of each VM, over or not. */
   readonly #sessions = new Map<VmId, PtySession>()
   readonly #begins = new Listeners<[VmId, ConsoleSession]>()
-  /** VMs that found no place in the store, the longest waiting first. */
+  /** The VMs for which the store had no place, the longest waiting first. */
   readonly #refused = new Set<VmId>()
   readonly #places = new Listeners<[VmId]>()
 
@@ -41,7 +44,7 @@ export class ConsoleMasters implements Consoles {
     this.#log = log
   }
 
-  /** Takes over what an earlier process left, at start and before anything else; returns how many masters. */
+  /** Takes over what an earlier process left, and returns the number of masters. Must be called first, at start. */
   adopt(): number {
     const stored = new Map<VmId, number[]>()
     for (const { name, fd } of this.#store.takeInherited()) {
@@ -68,12 +71,12 @@ export class ConsoleMasters implements Consoles {
   async ensureMaster(id: VmId): Promise<string> {
     const session = this.#sessions.get(id)
     if (session?.master !== undefined) {
-      // It may be a running VM's: should this fail, the console stays as it was.
+      // A running VM may be using this master: if storing fails, the console stays as it was.
       await this.#storeMaster(id, session.master)
       return session.master.path
     }
     const name = consoleName(id)
-    // What is stored under the name and not open here is of no use to anybody.
+    // A master that is stored under the name but not open here is useless.
     if ((await this.#store.names()).has(name)) await this.#store.remove(name)
     return session === undefined || session.isOver ? this.#beginSession(id) : this.#goOn(id, session)
   }
@@ -129,19 +132,21 @@ export class ConsoleMasters implements Consoles {
     return this.#places.add(listener)
   }
 
-  /** For the end of this process: what is stored stays stored, and the VMs live on. */
+  /** Closes everything at the end of this process. Stored masters stay stored, and the VMs live on. */
   close(): void {
     for (const session of this.#sessions.values()) session.close()
     this.#sessions.clear()
   }
 
-  /** Before anything is closed here: it may fail, and the console is then as it was. */
+  /**
+   * Removes the master from the store. That comes before closing anything here: if it fails, the console is unchanged.
+   */
   async #release(id: VmId): Promise<void> {
     this.#refused.delete(id)
     await this.#store.remove(consoleName(id))
   }
 
-  /** Whoever was refused longest is told: it may be its turn. */
+  /** Notifies the VM that was refused longest that a place may be free. */
   #offerPlace(): void {
     const [next] = this.#refused
     if (next === undefined) return
@@ -159,7 +164,7 @@ export class ConsoleMasters implements Consoles {
     }
   }
 
-  /** The earlier session of the VM, and its output, stay until the new one can be used. */
+  /** Begins a session. The VM's earlier session, and its output, stay until the new one can be used. */
   async #beginSession(id: VmId): Promise<string> {
     const { history, master } = this.#open(id)
     try {
@@ -229,13 +234,16 @@ export class ConsoleMasters implements Consoles {
     if (!session.isOver) this.#begins.tell(id, session)
   }
 
-  /** Nothing reads into the history any more. */
+  /** Drops a session. Nothing may read into its history any longer. */
   #forget(id: VmId): void {
     this.#sessions.get(id)?.history.release()
     this.#sessions.delete(id)
   }
 
-  /** A crash may have come between two masters of one name: the one in use is the console; the others go with it. */
+  /**
+   * Adopts the masters of one name. After a crash there may be several: the one in use is the console, and the others
+   * are closed.
+   */
   #adopt(id: VmId, fds: readonly number[]): void {
     const byUse = fds.toReversed().toSorted((a, b) => Number(hasSession(b)) - Number(hasSession(a)))
     for (const fd of byUse) {
@@ -257,7 +265,7 @@ export class ConsoleMasters implements Consoles {
     this.#begin(id, history, master)
   }
 
-  /** A VM runs on this console: whatever is wrong with its history, it gets one. */
+  /** Returns a history for a console on which a VM runs. If its history cannot be used, it gets a new one. */
   #adoptHistory(id: VmId): ConsoleHistory {
     try {
       const history = this.#files.open(id)
@@ -265,7 +273,7 @@ export class ConsoleMasters implements Consoles {
       // The daemon ended between two sessions.
       history.release()
     } catch (error) {
-      // Where there is none, an earlier version made the console.
+      // If there is none, an earlier version of the daemon made the console.
       if (!hasErrno(error, 'ENOENT', 'ENOTDIR')) {
         const reason = errorChain(error)
         this.#log.warn({ vm_id: id, reason }, 'the history of a console cannot be used; a new session begins')
@@ -282,7 +290,7 @@ export class ConsoleMasters implements Consoles {
     }
   }
 
-  /** Sessions without a terminal: of VMs that sleep, and the last ones of VMs that are stopped. */
+  /** Adopts sessions without a terminal: of sleeping VMs, and the last ones of stopped VMs. */
   #adoptHistories(): void {
     try {
       for (const id of this.#files.list()) if (!this.#sessions.has(id)) this.#adoptAlone(id)

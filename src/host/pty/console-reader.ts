@@ -9,19 +9,19 @@ import type { Ring } from '../../core/console/ring.ts'
 import type { Log } from '../../log/log.ts'
 
 export type ReaderOptions = {
-  /** A pty master, non-blocking. It stays the caller's. */
+  /** A pty master, non-blocking, that the caller owns. */
   readonly fd: number
   readonly ring: Ring
-  /** What all consoles of the daemon may have together. */
+  /** The budget that all consoles of the daemon share. */
   readonly shared: TokenBucket
-  /** Called once a turn of the event loop in which the ring got bytes. */
+  /** Called once per turn of the event loop in which the ring got bytes. */
   readonly onOutput: () => void
   readonly log: Log
 }
 
 /**
- * Reads a pty always, straight into the ring, so that a guest that writes never waits for a reader; yet no more than the
- * budgets let it, so that neither one guest nor all of them can have the daemon for themselves.
+ * Reads a pty continuously, straight into the ring, so that a writing guest never waits for a reader. The budgets limit
+ * how much it reads, so that neither one guest nor all of them together can occupy the daemon.
  */
 export class ConsoleReader {
   readonly #options: ReaderOptions
@@ -37,7 +37,7 @@ export class ConsoleReader {
   constructor(options: ReaderOptions) {
     this.#options = options
     const { ring, fd, log } = options
-    // The stream closes what it reads from, so it gets a descriptor of its own. It asks for a buffer after each commit.
+    // The stream closes its descriptor, so it gets a duplicate. It requests a new buffer after each commit.
     this.#stream = new ReadStream(duplicate(fd), {
       onread: { buffer: () => ring.free(), callback: (length) => this.#take(length) },
     })
@@ -47,13 +47,16 @@ export class ConsoleReader {
     this.#stream.resume()
   }
 
-  /** Counts work for this console, for which reading waits; returns for how many milliseconds nothing should be read. */
+  /**
+   * Charges work to this console's budget, which delays reading. Returns for how many milliseconds nothing should be
+   * read.
+   */
   spend(bytes: number): number {
     const nowMs = performance.now()
     return Math.max(this.#budget.spend(nowMs, bytes), this.#options.shared.spend(nowMs, bytes))
   }
 
-  /** Reads what is left, for the last time, and tells at once of all that is new. */
+  /** Reads what is left, for the last time, and reports all new output at once. */
   readRest(): void {
     const { ring, fd, onOutput } = this.#options
     this.#stop()
@@ -70,7 +73,7 @@ export class ConsoleReader {
     if (ring.end > from || this.#telling !== undefined) onOutput()
   }
 
-  /** Resolves when nothing reads into the ring any more. */
+  /** Resolves when nothing reads into the ring any longer. */
   close(): Promise<void> {
     this.#stop()
     clearImmediate(this.#telling)

@@ -4,11 +4,11 @@ import { hasErrno } from '../ffi/errno-error.ts'
 import { ConsoleHistory } from './console-history.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 
-/** No VM id has a dot, so these are names of no history. */
+/** Suffixes for other files. A VM id has no dot, so these are never names of a history. */
 const INPUT = '.input'
 const NEW = '.new'
 
-/** Where the histories of all consoles are kept: a file each, named after its VM, in a directory for root alone. */
+/** Keeps the histories of all consoles: a file for each, named after its VM, in a directory that only root can open. */
 export class HistoryFiles {
   readonly #directory: string
 
@@ -23,18 +23,18 @@ export class HistoryFiles {
     return ConsoleHistory.create(this.#path(id, NEW))
   }
 
-  /** The session that was created last takes the place of the earlier one. */
+  /** Replaces the earlier session by the one that was created last. */
   keep(id: VmId): void {
     renameSync(this.#path(id, NEW), this.#path(id))
     this.removeInput(id)
   }
 
-  /** The session that was created last is not wanted. */
+  /** Removes the session that was created last. */
   discard(id: VmId): void {
     rmSync(this.#path(id, NEW), { force: true })
   }
 
-  /** Goes on with a session; throws where that cannot be, with ENOENT where there is none. */
+  /** Continues a session; throws if that is impossible, ENOENT if there is none. */
   open(id: VmId): ConsoleHistory {
     return ConsoleHistory.open(this.#path(id))
   }
@@ -43,19 +43,22 @@ export class HistoryFiles {
     for (const suffix of ['', NEW, INPUT]) rmSync(this.#path(id, suffix), { force: true })
   }
 
-  /** VMs that have a history. Removes what is the history of no VM, and what was created and not kept. */
+  /**
+   * Returns the VMs that have a history. Removes files that are not a VM's history, and sessions that were created but
+   * not kept.
+   */
   list(): readonly VmId[] {
     this.#ensureDirectory()
     return readdirSync(this.#directory).flatMap((name) => {
       const id = parseVmId(name)
       if (id !== undefined) return [id]
-      // No name of a file is a path elsewhere.
+      // A file name cannot contain a path to another directory.
       if (!name.endsWith(INPUT)) rmSync(`${this.#directory}/${name}`, { force: true, recursive: true })
       return []
     })
   }
 
-  /** Keeps input for the next terminal of a session; throws an error with an errno. */
+  /** Keeps input for the next terminal of a session. Throws an error with an errno. */
   addInput(id: VmId, bytes: Uint8Array): void {
     appendFileSync(this.#path(id, INPUT), bytes, { mode: 0o600 })
   }

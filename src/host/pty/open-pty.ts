@@ -8,10 +8,10 @@ const TIOCSWINSZ = 0x5414
 const O_CLOEXEC = 0o2000000
 const TCSANOW = 0
 
-/** struct termios of glibc has 60 bytes; its second word are the output modes (termios(3)). */
+/** struct termios of glibc has 60 bytes. Its second word has the output modes (termios(3)). */
 const TERMIOS_BYTES = 64
 const OUTPUT_MODES_AT = 4
-/** "/dev/pts/" and a number below the kernel's bound of 2^20 ptys (pts(4)). */
+/** Room for "/dev/pts/" and a number below the kernel's bound of 2^20 ptys (pts(4)). */
 const PATH_BYTES = 64
 
 const libc = library('libc.so.6')
@@ -40,7 +40,7 @@ export function openMaster(): number {
   }
 }
 
-/** The path of a master's slave. Throws ErrnoError; ENOTTY where the descriptor is no pty master. */
+/** Returns the path of a master's slave. Throws ErrnoError; ENOTTY if the descriptor is not a pty master. */
 export function slavePath(master: number): string {
   const path = Buffer.alloc(PATH_BYTES)
   const status = ptsname_r(master, path, path.length) as number
@@ -48,27 +48,27 @@ export function slavePath(master: number): string {
   return path.toString('latin1', 0, path.indexOf(0))
 }
 
-/** Opens a slave without taking it as this process's controlling terminal. */
+/** Opens a slave, but not as this process's controlling terminal. */
 export const openSlave = (path: string): number => openSync(path, constants.O_RDWR | constants.O_NOCTTY)
 
 /**
- * Lets bytes through as they are, both ways. A guest has a line discipline of its own; a second one would echo input
+ * Makes bytes pass unchanged in both directions. A guest has its own line discipline. A second one would echo input
  * before the monitor runs, and write each line end twice. Throws ErrnoError.
  */
 export function makeRaw(slave: number): void {
   const modes = Buffer.alloc(TERMIOS_BYTES)
   if (tcgetattr(slave, modes) !== 0) throw new ErrnoError('tcgetattr', errno())
   cfmakeraw(modes)
-  // QEMU switches output processing on again (OPOST), so what that would do is switched off one by one.
+  // QEMU switches output processing (OPOST) on again, so all other output modes are switched off one by one.
   modes.writeUInt32LE(0, OUTPUT_MODES_AT)
   if (tcsetattr(slave, TCSANOW, modes) !== 0) throw new ErrnoError('tcsetattr', errno())
 }
 
-/** Tells what runs on the terminal how large its window is; either end of the pty will do. Throws ErrnoError. */
+/** Sets the size of the terminal's window. Either end of the pty will do. Throws ErrnoError. */
 export function setWindowSize(fd: number, { cols, rows }: WindowSize): void {
   const winsize = Uint16Array.of(rows, cols, 0, 0)
   if (ioctl(fd, TIOCSWINSZ, 'void *', winsize) !== 0) throw new ErrnoError('ioctl TIOCSWINSZ', errno())
 }
 
-/** Is a session running on the slave of this master, with it as its controlling terminal? */
+/** Whether a session runs on the slave of this master, as its controlling terminal. */
 export const hasSession = (master: number): boolean => (tcgetpgrp(master) as number) > 0

@@ -18,8 +18,9 @@ export type PtySessionOptions = {
 }
 
 /**
- * One VM's console from its start to its stop. It has a terminal while the VM may run. While the VM sleeps it has none:
- * then its output stands still, and input waits for the next terminal, in a file too, so that a next daemon has it.
+ * One VM's console from its start to its stop. It has a terminal while the VM may run. It has none while the VM sleeps:
+ * then it has no new output, and input waits for the next terminal. That input is also kept in a file, for the next
+ * daemon.
  */
 export class PtySession implements ConsoleSession {
   readonly #vm: VmId
@@ -96,7 +97,7 @@ export class PtySession implements ConsoleSession {
     this.#master?.spend(bytes)
   }
 
-  /** Goes on with a terminal, which reads into the history of this session. Input that waited goes to it. */
+  /** Attaches a terminal, which reads into the history of this session. Waiting input is written to it. */
   attach(master: ConsoleMaster): void {
     this.#master = master
     master.onOutput(() => this.#outputs.tell())
@@ -111,7 +112,9 @@ export class PtySession implements ConsoleSession {
     if (wasFull && master.inputWaiting <= limits.consoleInputBytesMax) this.#rooms.tell()
   }
 
-  /** Lets the terminal go after its last output; the session goes on. Resolves when nothing reads into the history. */
+  /**
+   * Detaches the terminal after its last output; the session continues. Resolves when nothing reads into the history.
+   */
   async detach(): Promise<void> {
     const master = this.#master
     if (master === undefined) return
@@ -132,7 +135,10 @@ export class PtySession implements ConsoleSession {
     await detached
   }
 
-  /** Closes this process's ends for its own end. The session, and the pty where its master is stored, live on. */
+  /**
+   * Closes this process's ends, at the end of the process. The session stays, and so does the pty if its master is
+   * stored.
+   */
   close(): void {
     this.#master?.close()
   }
@@ -142,7 +148,7 @@ export class PtySession implements ConsoleSession {
     this.#tryFile('kept', () => this.#files.addInput(this.#vm, bytes))
   }
 
-  /** Input that could not be kept in its file still waits in memory. */
+  /** Runs a file operation. If it fails, the input still waits in memory. */
   #tryFile(done: 'kept' | 'read' | 'removed', act: () => void): void {
     try {
       act()

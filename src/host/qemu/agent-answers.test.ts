@@ -10,7 +10,7 @@ const SYNCED = `\xff{"return": ${ID}}\n`
 
 const bytes = (text: string): Buffer => Buffer.from(text, 'latin1')
 
-/** Gives one chunk again and again, until the answers want no more. */
+/** Feeds one chunk repeatedly, until the answers accept nothing further. */
 function flood(answers: AgentAnswers, text: string): AgentReading {
   const chunk = bytes(text)
   let reading: AgentReading = 'more'
@@ -34,14 +34,14 @@ for (const [what, unit, linesMax] of [
   })
 }
 
-test('an agent that is there and floods then is given up as soon as one line is too long', () => {
+test('an agent that answers and then floods is given up as soon as one line is too long', () => {
   const answers = new AgentAnswers(ID)
   assert.equal(answers.take(bytes(SYNCED)), 'synced')
   assert.equal(flood(answers, 'x'.repeat(limits.guestAgentLineBytesMax)), 'excess')
   assert.ok(answers.bytes <= SYNCED.length + 2 * limits.guestAgentLineBytesMax, `${answers.bytes} bytes`)
 })
 
-test('an answer may come in pieces, and behind those to earlier questions', () => {
+test('an answer may come in pieces, and after answers to earlier questions', () => {
   const answers = new AgentAnswers(ID)
   const said = bytes(`{"return": 1}\n\xff{"ret\xff{"return": 2}\n${SYNCED}`)
   const readings = Array.from(said, (byte) => answers.take(Buffer.of(byte)))
@@ -53,7 +53,7 @@ test('an answer may come in pieces, and behind those to earlier questions', () =
   assert.deepEqual(answers.take(bytes('{"a": 1}}\n')), { kind: 'returned', value: { a: 1 } })
 })
 
-test('an answer that came together with the answer to the synchronisation is read too', () => {
+test('an answer that arrives together with the synchronisation is read too', () => {
   const answers = new AgentAnswers(ID)
   assert.equal(answers.take(bytes(`${SYNCED}{"error": {"class": "CommandNotFound"}}\n`)), 'synced')
   assert.deepEqual(answers.next(), { kind: 'unsupported' })

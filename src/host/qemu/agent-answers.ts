@@ -1,36 +1,43 @@
 import { limits } from '../../config/limits.ts'
 
-/** What an agent answered to a command; anything that is not a value is a refusal. */
+/** An agent's answer to a command. Anything that is not a value is a refusal. */
 export type AgentLine =
   | { readonly kind: 'returned'; readonly value: unknown }
   | { readonly kind: 'unsupported' | 'refused' }
 
-/** `excess`: the agent said more than an honest one does, so nothing more is read from it. */
+/** `excess`: the agent sent more than an honest one does, so nothing more is read from it. */
 export type AgentReading = 'more' | 'synced' | 'excess' | AgentLine
 
-/** No JSON has this byte; an agent puts it before its answer to guest-sync-delimited (QEMU, docs/interop/qemu-ga-ref). */
+/**
+ * The byte that an agent puts before its answer to guest-sync-delimited (QEMU, docs/interop/qemu-ga-ref). JSON never
+ * contains it.
+ */
 const SENTINEL = 0xff
 const NEWLINE = 0x0a
 
 /**
- * Reads what an agent says to one question. The guest decides what comes, so the work is bounded: until the agent has answered
- * `guest-sync-delimited`, only lines that begin with its sentinel are parsed, and bytes, lines and their lengths are limited.
+ * Reads an agent's answers to one question. The guest decides what it sends, so the work is bounded. Until the agent
+ * has answered `guest-sync-delimited`, only lines that begin with its sentinel are parsed. The bytes, the lines and
+ * their lengths are limited.
  */
 export class AgentAnswers {
   readonly #syncId: number
   #rest: Buffer = Buffer.alloc(0)
   #isSynced = false
-  /** Read so far. */
+  /** How many bytes were read. */
   bytes = 0
-  /** Parsed so far. */
+  /** How many lines were parsed. */
   lines = 0
 
-  /** @param syncId what the agent returns to our guest-sync-delimited */
+  /** @param syncId the value that the agent returns to our guest-sync-delimited */
   constructor(syncId: number) {
     this.#syncId = syncId
   }
 
-  /** Takes the next bytes. After `synced` the command may be sent; whatever came with it stays for {@link next}. */
+  /**
+   * Takes the next bytes. After `synced` the command may be sent; bytes that came with that answer are kept for {@link
+   * next}.
+   */
   take(chunk: Buffer): AgentReading {
     this.bytes += chunk.length
     if (this.bytes > limits.guestAgentBytesMax) return 'excess'
@@ -38,7 +45,7 @@ export class AgentAnswers {
     return this.next()
   }
 
-  /** Reads on in what was taken before. */
+  /** Reads the next answer from bytes that were taken before. */
   next(): AgentReading {
     for (;;) {
       if (!this.#isSynced) this.#skipToSentinel()
@@ -56,7 +63,7 @@ export class AgentAnswers {
     }
   }
 
-  /** What stands before it answers an earlier question, or no question. */
+  /** Drops bytes before the sentinel, which answer an earlier question, or none. */
   #skipToSentinel(): void {
     const at = this.#rest.indexOf(SENTINEL)
     this.#rest = at === -1 ? Buffer.alloc(0) : this.#rest.subarray(at)

@@ -24,13 +24,13 @@ test('KVM needs the processor and the device', async (t) => {
   assert.equal((await chooseAccelerator(hostWith(t, INTEL.replace('vmx', 'svm'), true))).accelerator, 'kvm')
 })
 
-test('a device without a processor that can is not believed', async (t) => {
+test('a device without processor support is not used', async (t) => {
   const { accelerator, because } = await chooseAccelerator(hostWith(t, NESTED, true))
   assert.equal(accelerator, 'tcg')
   assert.match(because, /neither vmx nor svm/)
 })
 
-test('a processor without the device emulates, and says what is missing', async (t) => {
+test('a processor without the device uses emulation, and the reason names the device', async (t) => {
   const { accelerator, because } = await chooseAccelerator(hostWith(t, INTEL, false))
   assert.equal(accelerator, 'tcg')
   assert.match(because, /does not open \(ENOENT\)/)
@@ -47,7 +47,7 @@ test('on arm64 the device alone decides', async (t) => {
   )
 })
 
-test('the word of the operator is not questioned', async (t) => {
+test('the choice of the operator is not checked', async (t) => {
   assert.equal((await chooseAccelerator({ ...hostWith(t, INTEL, true), pinned: 'tcg' })).accelerator, 'tcg')
   assert.equal((await chooseAccelerator({ ...hostWith(t, NESTED, false), pinned: 'kvm' })).accelerator, 'kvm')
 })

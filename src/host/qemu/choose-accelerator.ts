@@ -5,7 +5,7 @@ import type { Accelerator } from '../../core/unit/qemu-command.ts'
 export type AcceleratorChoice = { readonly accelerator: Accelerator; readonly because: string }
 
 export type AcceleratorQuestion = {
-  /** The operator's word, which is not questioned. */
+  /** The operator's choice, which is not checked. */
   readonly pinned?: Accelerator
   readonly architecture?: Architecture
   readonly kvmPath?: string
@@ -13,8 +13,9 @@ export type AcceleratorQuestion = {
 }
 
 /**
- * KVM where the host has it, else emulation. `/dev/kvm` alone proves nothing on x86: nested hosts offer it without the
- * processor's help, and QEMU then aborts. On arm64 the device exists only where the kernel was booted at EL2.
+ * Chooses KVM if the host has it, and otherwise emulation. On x86 `/dev/kvm` alone proves nothing: nested hosts offer
+ * it without the processor's support, and QEMU then aborts. On arm64 the device exists only if the kernel was booted at
+ * EL2.
  */
 export async function chooseAccelerator(question: AcceleratorQuestion = {}): Promise<AcceleratorChoice> {
   const {

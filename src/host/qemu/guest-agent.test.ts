@@ -13,10 +13,10 @@ import type { TestContext } from 'node:test'
 const never = new AbortController().signal
 const ping = () => ({ name: 'guest-ping' })
 
-test('an agent is asked after it has shown that it listens, and what it returns is told', async (t) => {
+test('a command is sent to an agent that has shown that it listens, and its result is returned', async (t) => {
   const { path, heard } = await scriptedAgent(t, (request) => {
     const there = synced(request)
-    // What it had still to say to someone else comes first.
+    // The rest of an answer to an earlier client comes first.
     return there === undefined ? '{"return": {"a": 1}}\n' : `{"return": 7}\n{"error": {}}\n${there}`
   })
   const command = () => ({ name: 'guest-set-time', args: '{"time":1893456000123000000}' })
@@ -25,7 +25,7 @@ test('an agent is asked after it has shown that it listens, and what it returns 
   assert.deepEqual(heard.slice(1), ['{"execute":"guest-set-time","arguments":{"time":1893456000123000000}}'])
 })
 
-test('a refusal, an end in the middle and no guest at all are told apart', async (t) => {
+test('a refusal, an end in the middle and a missing guest give different answers', async (t) => {
   const refusing = await scriptedAgent(t, (request) => synced(request) ?? '{"error": {"class": "x"}}\n')
   assert.deepEqual(await askAgent(refusing.path, ping, never), { kind: 'refused' })
   const none = '{"error": {"class": "CommandNotFound", "desc": "it is disabled"}}\n'
@@ -40,7 +40,7 @@ test('a refusal, an end in the middle and no guest at all are told apart', async
   assert.deepEqual(await askAgent(join(leaving.path, '..', 'none'), ping, never), { kind: 'absent' })
 })
 
-test('where nobody answers nothing is sent, and the wait ends with the abort', async (t) => {
+test('if no agent answers, nothing is sent, and the wait ends with the abort', async (t) => {
   const aborting = new AbortController()
   const { path, heard } = await scriptedAgent(t, () => {
     aborting.abort()
@@ -50,13 +50,13 @@ test('where nobody answers nothing is sent, and the wait ends with the abort', a
   assert.equal(heard.length, 1)
 })
 
-test('an agent that talks without end is left', async (t) => {
+test('an agent that sends without end is given up', async (t) => {
   const { path, heard } = await scriptedAgent(t, () => 'x'.repeat(limits.guestAgentBytesMax + 1))
   assert.deepEqual(await askAgent(path, ping, never), { kind: 'silent' })
   assert.equal(heard.length, 1)
 })
 
-/** A guest that writes one text without end to whoever connects, as fast as the socket takes it. */
+/** A guest that sends one text without end to each client, as fast as the socket takes it. */
 async function floodingAgent(
   t: TestContext,
   text: string,
@@ -84,7 +84,10 @@ async function floodingAgent(
   return { path, taken: () => taken, closed: closed.promise }
 }
 
-/** What a Unix socket and the streams at both of its ends hold (net.core.wmem_max, and Node's high water marks). */
+/**
+ * The size of the buffers of a Unix socket and of the streams at both of its ends (net.core.wmem_max, and Node's high
+ * water marks).
+ */
 const BUFFERED_BYTES_MAX = 1024 * 1024
 
 for (const [what, text] of [
@@ -95,7 +98,7 @@ for (const [what, text] of [
   ['deep JSON', `\xff${'['.repeat(65_536)}`],
 ] as const) {
   test(
-    `an agent that floods with ${what} is left at once, and its socket closed`,
+    `an agent that floods with ${what} is given up at once, and its socket closed`,
     { timeout: 30_000 },
     async (t) => {
       const { path, taken, closed } = await floodingAgent(t, text)

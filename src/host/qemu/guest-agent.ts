@@ -9,13 +9,13 @@ import type { AgentLine } from './agent-answers.ts'
 export type AgentCommand = { readonly name: string; readonly args?: string }
 
 /**
- * What came of a command.
+ * The outcome of a command.
  *
- * - `absent`: nobody has the socket, so there is no such guest;
- * - `foreign`: the socket leads to another process than the VM's monitor, so nothing was sent;
- * - `silent`: no agent answers, or it says more than an honest one, so the command was never sent;
- * - `unsupported`: the agent has no such command, or was told not to do it;
- * - `unknown`: it was sent and not answered; the agent may still do it later.
+ * - `absent`: no process listens on the socket, so there is no such guest;
+ * - `foreign`: a process other than the VM's monitor listens on the socket, so nothing was sent;
+ * - `silent`: no agent answers, or it sends more than an honest one does, so the command was never sent;
+ * - `unsupported`: the agent does not have this command, or is configured to refuse it;
+ * - `unknown`: the command was sent and not answered; the agent may still run it later.
  */
 export type AgentAnswer =
   | AgentLine
@@ -23,11 +23,12 @@ export type AgentAnswer =
   | { readonly kind: 'foreign'; readonly because: string }
 
 /**
- * Asks the agent in a guest one thing. It never fails: most guests have no agent. The command is sent only to an agent that has
- * just answered (guest-sync-delimited): without a listener it would wait in the device and be done one day. The socket takes
- * one client at a time, so the second of two questions waits. A guest that floods costs no more than {@link AgentAnswers} reads.
+ * Sends one command to the agent in a guest. It never fails, because most guests have no agent. The command is sent
+ * only to an agent that has just answered guest-sync-delimited. Without a listener it would wait in the device, and run
+ * at some later time. The socket takes one client at a time, so the second of two questions waits. A guest that floods
+ * costs at most what {@link AgentAnswers} reads.
  *
- * @param command asked for when it is sent
+ * @param command called when the command is sent
  */
 export async function askAgent(
   path: string,
@@ -38,7 +39,8 @@ export async function askAgent(
   if (!(socket instanceof Socket)) return socket
   addAbortSignal(signal, socket)
   const id = Math.trunc(performance.now() * 1000)
-  // A byte that is in no JSON makes an agent forget what it had read before (its section on guest-sync-delimited).
+  // A byte that is not valid in JSON makes an agent drop what it had read before (see its section on
+  // guest-sync-delimited).
   const sync = requestOf({ name: 'guest-sync-delimited', args: `{"id":${id}}` })
   socket.write(Buffer.from(`\xff${sync}`, 'latin1'))
   const answers = new AgentAnswers(id)
@@ -55,14 +57,14 @@ export async function askAgent(
       if (typeof reading === 'object') return reading
     }
   } catch {
-    // The socket or the guest is gone, or time is up.
+    // The socket or the guest is gone, or the time is up.
   } finally {
     socket.destroy()
   }
   return { kind: isThere ? 'unknown' : 'silent' }
 }
 
-/** The socket, or why there is none. */
+/** Connects, and returns the socket or the reason why there is none. */
 function dialled(path: string): Socket | AgentAnswer {
   try {
     return connectToMonitor(path)

@@ -35,13 +35,13 @@ async function stage(
   return { agents, agent }
 }
 
-test('an agent is told the time in nanoseconds', async (t) => {
+test('an agent gets the time in nanoseconds', async (t) => {
   const { agents, agent } = await stage(t, () => '{"return": {}}\n')
   await agents.tellTime(id)
   assert.equal(agent.heard[1], '{"execute":"guest-set-time","arguments":{"time":1893456000123000000}}')
 })
 
-test('a guest is frozen when its agent says of how many file systems, and thawed when told', async (t) => {
+test('a guest is frozen when its agent returns how many file systems it froze, and thawed on request', async (t) => {
   const { agents, agent } = await stage(t, () => '{"return": 2}\n')
   assert.equal(await agents.freeze(id, never), 'frozen')
   assert.deepEqual(agent.commands(), [FREEZE])
@@ -53,7 +53,7 @@ for (const [how, answer] of [
   ['refuses', '{"error": {"class": "GenericError", "desc": "it failed at the second one"}}\n'],
   ['has nothing to freeze', '{"return": 0}\n'],
 ] as const) {
-  test(`a guest whose agent ${how} is not frozen, and nothing in it stays so`, async (t) => {
+  test(`a guest whose agent ${how} is not frozen, and nothing in it stays frozen`, async (t) => {
     const { agents, agent } = await stage(t, ({ execute }) =>
       execute === FREEZE ? answer : '{"return": 1}\n',
     )
@@ -62,7 +62,7 @@ for (const [how, answer] of [
   })
 }
 
-test('a freeze that takes too long, or is aborted, is thawed before it is called off', async (t) => {
+test('a freeze that takes too long, or is aborted, is thawed before it counts as failed', async (t) => {
   const aborting = new AbortController()
   const script: Script = ({ execute }) => {
     if (execute !== FREEZE) return '{"return": 1}\n'
@@ -77,7 +77,7 @@ test('a freeze that takes too long, or is aborted, is thawed before it is called
   assert.deepEqual(late.agent.commands(), [FREEZE, THAW])
 })
 
-test('what an agent cannot do it has not done', async (t) => {
+test('an agent has not done what it does not support', async (t) => {
   const none = '{"error": {"class": "CommandNotFound", "desc": "it is disabled"}}\n'
   const { agents, agent } = await stage(t, () => none)
   assert.equal(await agents.freeze(id, never), 'none')
@@ -86,7 +86,7 @@ test('what an agent cannot do it has not done', async (t) => {
 })
 
 test(
-  'a guest in which nobody listens is asked nothing, and not waited for',
+  'a guest in which no agent listens is sent nothing, and not waited for',
   { timeout: 30_000 },
   async (t) => {
     const patient = { freezeMs: 600_000 }
@@ -101,7 +101,7 @@ test(
   },
 )
 
-test('a freeze whose agent is started again meanwhile may be in force', async (t) => {
+test('a freeze whose agent restarts meanwhile may be in force', async (t) => {
   let listens = true
   const script: Script = ({ execute }) => {
     listens = execute !== FREEZE
@@ -112,7 +112,7 @@ test('a freeze whose agent is started again meanwhile may be in force', async (t
   assert.equal(await agents.thaw(id, never), false)
 })
 
-test('a guest whose agent does not answer is not called thawed, and is once it does', async (t) => {
+test('a guest whose agent does not answer counts as thawed only once the agent answers', async (t) => {
   let thaws = false
   const script: Script = ({ execute }) => (execute === FREEZE || thaws ? '{"return": 1}\n' : '')
   const { agents, agent } = await stage(t, script, { freezeMs: 500, thawRetryMs: 5, answerMs: 20 })
@@ -123,7 +123,7 @@ test('a guest whose agent does not answer is not called thawed, and is once it d
   assert.equal(await agents.thaw(id, never), true)
 })
 
-test('who refuses to thaw is asked whether anything is frozen', async (t) => {
+test('an agent that refuses to thaw is asked whether anything is frozen', async (t) => {
   let status = 'frozen'
   const script: Script = ({ execute }) =>
     execute === STATUS ? `{"return": "${status}"}\n` : '{"error": {"class": "GenericError"}}\n'
@@ -134,7 +134,7 @@ test('who refuses to thaw is asked whether anything is frozen', async (t) => {
 })
 
 for (const how of ['let go', 'aborted']) {
-  test(`nobody is asked any more once the agents are ${how}, and nothing is called thawed`, async (t) => {
+  test(`no agent is asked any longer once the agents are ${how}, and nothing counts as thawed`, async (t) => {
     const agent = await scriptedAgent(t, () => '')
     let asked = 0
     const listens = async (): Promise<boolean> => {

@@ -8,9 +8,9 @@ import type { AgentAnswer, AgentCommand } from './guest-agent.ts'
 
 export type GuestAgentsOptions = {
   readonly socketPath: (id: VmId) => string
-  /** Whether something in the guest has the agent's port open, as the monitor tells. */
+  /** Whether a program in the guest has the agent's port open, according to the monitor. */
   readonly listens: (id: VmId) => Promise<boolean>
-  /** Milliseconds since 1970. */
+  /** Returns the time in milliseconds since 1970. */
   readonly now?: () => number
   readonly freezeMs?: number
   readonly thawRetryMs?: number
@@ -22,7 +22,7 @@ const FREEZE: AgentCommand = { name: 'guest-fsfreeze-freeze' }
 const THAW: AgentCommand = { name: 'guest-fsfreeze-thaw' }
 const STATUS: AgentCommand = { name: 'guest-fsfreeze-status' }
 
-/** The agents in guests, where there are any. None of these methods fails. */
+/** The agents in guests that have one. None of these methods fails. */
 export class GuestAgents {
   readonly #options: Required<GuestAgentsOptions>
   readonly #log: Log
@@ -40,7 +40,7 @@ export class GuestAgents {
     this.#log = options.log
   }
 
-  /** Tells a guest what time it is; the last call for a guest replaces those before. */
+  /** Sends a guest the current time. The last call for a guest replaces earlier ones. */
   async tellTime(id: VmId): Promise<void> {
     this.#telling.get(id)?.abort()
     const telling = new AbortController()
@@ -51,20 +51,20 @@ export class GuestAgents {
     if (kind === 'returned') this.#log.debug({}, 'the agent in the guest took the time')
   }
 
-  /** As `Monitor.freezeFileSystems`. */
+  /** See `Monitor.freezeFileSystems`. */
   async freeze(id: VmId, signal: AbortSignal): Promise<FreezeOutcome> {
     if (!(await this.#listens(id)) || signal.aborted) return 'none'
     const answer = await this.#ask(id, () => FREEZE, this.#options.freezeMs, signal)
     if (UNSENT.has(answer.kind)) return 'none'
     if (answer.kind === 'returned' && Number(answer.value) > 0 && !signal.aborted) return 'frozen'
     this.#log.debug({ answer: answer.kind }, 'the agent in the guest froze no file system')
-    // It may have frozen some of them, or be about to: it takes what it is told in order.
+    // The agent may have frozen some of them, or may be about to. It runs commands in order.
     return (await this.thaw(id, this.#closing.signal)) ? 'none' : 'unknown'
   }
 
   /**
-   * As `Monitor.thawFileSystems`. Nobody who listens is no answer: an agent that is started again has the port closed for a
-   * moment, and what the one before it froze stays frozen.
+   * See `Monitor.thawFileSystems`. A closed port does not mean that nothing is frozen: while an agent restarts, its
+   * port is closed for a moment, and what its predecessor froze stays frozen.
    */
   async thaw(id: VmId, signal: AbortSignal): Promise<boolean> {
     const { freezeMs, answerMs, thawRetryMs } = this.#options
@@ -72,7 +72,7 @@ export class GuestAgents {
     while (!until.aborted && (await this.#listens(id))) {
       const { kind } = await this.#ask(id, () => THAW, answerMs, until)
       if (kind === 'returned' || kind === 'absent') return true
-      // Who cannot thaw has never frozen.
+      // An agent that cannot thaw has never frozen anything.
       if (kind === 'unsupported') return true
       if (kind === 'refused' && (await this.#isThawed(id, until))) return true
       await delay(thawRetryMs, undefined, { signal: until }).catch(() => {})
@@ -80,20 +80,23 @@ export class GuestAgents {
     return false
   }
 
-  /** Ends all that is under way; guests go on. */
+  /** Ends everything that is under way. Guests continue. */
   close(): void {
     for (const telling of this.#telling.values()) telling.abort()
     this.#closing.abort()
     this.#closing = new AbortController()
   }
 
-  /** As an agent says that refused to thaw. */
+  /** Asks an agent that refused to thaw whether everything is thawed. */
   async #isThawed(id: VmId, signal: AbortSignal): Promise<boolean> {
     const answer = await this.#ask(id, () => STATUS, this.#options.answerMs, signal)
     return answer.kind === 'returned' && answer.value === 'thawed'
   }
 
-  /** A monitor that does not answer now may do so later; only where its socket is gone there is nobody to ask. */
+  /**
+   * Whether an agent may be listening. A monitor that does not answer now may do so later, so an error counts as yes.
+   * If the socket is gone, the question itself finds no agent.
+   */
   async #listens(id: VmId): Promise<boolean> {
     return this.#options.listens(id).catch(() => true)
   }
@@ -112,10 +115,10 @@ export class GuestAgents {
   }
 }
 
-/** Nothing was done of a command with such an answer. */
+/** With these answers the command had no effect. */
 const UNSENT: ReadonlySet<AgentAnswer['kind']> = new Set(['absent', 'foreign', 'silent', 'unsupported'])
 
-/** A JSON number of nanoseconds, which a number of JavaScript cannot hold. */
+/** The argument is a JSON number of nanoseconds, which a JavaScript number cannot hold. */
 const setTime = (nowMs: number): AgentCommand => ({
   name: 'guest-set-time',
   args: `{"time":${BigInt(nowMs) * 1_000_000n}}`,

@@ -24,7 +24,7 @@ const asRoot = process.getuid?.() === 0 ? {} : { skip: 'needs root' }
 type Stage = {
   readonly runDirectory: string
   readonly path: (of: VmId, name: string) => string
-  /** Listens in a VM's directory, and tells how many bytes came. */
+  /** Listens in a VM's directory, and returns how many connections and bytes came. */
   readonly listen: (of: VmId, name: string) => Promise<() => { connections: number; bytes: number }>
 }
 
@@ -47,7 +47,7 @@ function stageOf(t: TestContext): Stage {
   return { runDirectory, path, listen }
 }
 
-/** Asks a monitor for its state, and answers the fault that it throws. */
+/** Asks a monitor for its state, and returns the fault that it throws. */
 async function faultOfInspect(stage: Stage): Promise<HostFault> {
   const monitor = new QemuMonitor({
     program: '/nonexistent/qemu',
@@ -83,7 +83,7 @@ test('a link to the control socket of another VM is a fault, and the other VM he
   assert.deepEqual(heard(), { connections: 0, bytes: 0 })
 })
 
-test('a link to the agent of another VM is told as foreign, and the other VM hears nothing', async (t) => {
+test('a link to the agent of another VM is reported as foreign, and the other VM hears nothing', async (t) => {
   const stage = stageOf(t)
   const heard = await stage.listen(other, 'agent.sock')
   symlinkSync(stage.path(other, 'agent.sock'), stage.path(id, 'agent.sock'))
@@ -104,7 +104,7 @@ test(
     const path = stage.path(id, 'qmp.sock')
     const openFiles = readdirSync('/proc/self/fd').length
     for (let time = 0; time < 20; time += 1) assert.throws(() => connectToMonitor(path), ForeignSocket)
-    // What the listener accepted of them may still be open.
+    // Connections that the listener accepted may still be open.
     await until(
       () => readdirSync('/proc/self/fd').length,
       (count) => count <= openFiles,

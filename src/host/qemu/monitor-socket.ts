@@ -6,15 +6,15 @@ import { connectUnix, peerUserId } from '../ffi/unix-socket.ts'
 /** asm-generic/fcntl.h; the same on x86-64 and arm64. */
 const O_PATH = 0o10000000
 
-/** A socket in a monitor's directory that leads to somebody else. */
+/** Thrown if a socket in a monitor's directory leads to another process. */
 export class ForeignSocket extends Error {
   override readonly name = 'ForeignSocket'
 }
 
 /**
- * Connects to a socket in a monitor's directory. A monitor may put anything there, so a link is not followed, and the process
- * that listens must run as the directory's owner: systemd gave the directory to the VM's user, in one that is root's. Both are
- * known before a byte is sent. Throws ForeignSocket, and ErrnoError as connect(2) does.
+ * Connects to a socket in a monitor's directory. A monitor may put anything there. So a link is not followed, and the
+ * listening process must run as the directory's owner. systemd gave the directory to the VM's user, inside a directory
+ * that belongs to root. Both are checked before a byte is sent. Throws ForeignSocket, and ErrnoError from connect(2).
  */
 export function connectToMonitor(path: string): Socket {
   const fd = connectWithoutLinks(path)

@@ -16,7 +16,7 @@ function directoryOf(t: TestContext): string {
   return directory
 }
 
-/** Fails as a connection does, each time for the next reason, and then is there. */
+/** Makes a connection that fails with each of the reasons in turn, and then succeeds. */
 function connection(...reasons: string[]): { connect: () => Promise<string>; tried: () => number } {
   let tries = 0
   return {
@@ -29,7 +29,7 @@ function connection(...reasons: string[]): { connect: () => Promise<string>; tri
   }
 }
 
-test('a socket that is not there is tried again when its directory changes, and not before', async (t) => {
+test('a socket that does not exist is tried again when its directory changes, and not before', async (t) => {
   const path = join(directoryOf(t), 'qmp.sock')
   const { connect, tried } = connection('ENOENT', 'ECONNREFUSED', 'ECONNREFUSED')
   const connecting = onceListening(path, connect, never)
@@ -41,7 +41,7 @@ test('a socket that is not there is tried again when its directory changes, and 
   assert.equal(tried(), 4)
 })
 
-test('a directory that is not there, or goes away, is the end of it', async (t) => {
+test('a directory that does not exist, or is removed, ends the wait', async (t) => {
   const directory = directoryOf(t)
   const path = join(directory, 'qmp.sock')
   const { connect } = connection('ENOENT', 'ENOENT', 'ENOENT')
@@ -51,7 +51,7 @@ test('a directory that is not there, or goes away, is the end of it', async (t) 
   await assert.rejects(onceListening(path, connect, never), { why: 'ENOENT' })
 })
 
-test('a monitor that does not greet is not asked again, and whoever waits can go', async (t) => {
+test('a monitor that does not greet is not asked again, and the wait can be aborted', async (t) => {
   const path = join(directoryOf(t), 'qmp.sock')
   await assert.rejects(onceListening(path, connection('no greeting').connect, never), { why: 'no greeting' })
   const aborting = new AbortController()

@@ -5,12 +5,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { abortable } from '../../lib/abortable.ts'
 import { QmpLost } from './qmp-error.ts'
 
-/** From the moment that a socket's file is there until somebody listens (bind(2), listen(2)). */
+/** The time between the creation of a socket's file and the moment its process listens (bind(2), listen(2)). */
 const LISTEN_MS = 1
 
 /**
- * Connects to a socket that may be about to be made, as soon as it is: the kernel tells of every change in its directory
- * (inotify(7)). Throws QmpLost where the directory is not there or goes away, as it does with its unit.
+ * Connects to a socket that may not exist yet, as soon as it does: the kernel reports every change in its directory
+ * (inotify(7)). Throws QmpLost if the directory does not exist or is removed, as happens at the end of its unit.
  */
 export async function onceListening<T>(
   path: string,
@@ -49,7 +49,7 @@ class WatchedDirectory {
     this.#watcher.on('error', () => this.#tell())
   }
 
-  /** Resolves at the next change from now on. */
+  /** Resolves at the next change after this call. */
   change(): Promise<void> {
     this.#change = Promise.withResolvers()
     return this.#change.promise

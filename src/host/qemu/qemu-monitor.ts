@@ -33,19 +33,19 @@ import { monitorText, QmpLost, QmpRefusal } from './qmp-error.ts'
 import type { QmpClient, QmpEvent } from './qmp.ts'
 
 export type QemuMonitorOptions = {
-  /** Absolute path of qemu-system-*. */
+  /** The absolute path of qemu-system-*. */
   readonly program: string
   readonly accelerator: Accelerator
   readonly architecture?: Architecture
-  /** Holds each guest's runtime directory. */
+  /** The parent of each guest's runtime directory. */
   readonly runDirectory?: string
   readonly greetingMs?: number
-  /** Saves as a QEMU before 9.0 does, so that this can be tried with a later one. */
+  /** Saves as a QEMU before 9.0 does, so that a test can do so with a later one. */
   readonly savesStreams?: boolean
   readonly log: Log
 }
 
-/** Events after which a guest's run state is another (QEMU QMP Reference Manual). */
+/** The events after which a guest's run state has changed (QEMU QMP Reference Manual). */
 const STATE_EVENTS: ReadonlySet<string> = new Set([
   'BLOCK_IO_ERROR',
   'GUEST_PANICKED',
@@ -59,10 +59,12 @@ const STATE_EVENTS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * QEMU over QMP. A monitor that does not exist, is not ready or is gone is `silent`: only its unit tells which.
+ * Controls QEMU over QMP. A monitor that does not exist, is not ready or is gone is `silent`: only its unit shows
+ * which.
  *
- * No device tells a guest that it was restored: microvm takes a `vmgenid`, but has no ACPI table through which a guest
- * would find it (seen with QEMU 10.0). The guest's agent is told the time instead, and may reseed what it wants then.
+ * No device informs a guest that it was restored. microvm accepts a `vmgenid`, but has no ACPI table through which a
+ * guest would find it (observed with QEMU 10.0). Instead the guest's agent gets the time, and can reseed what it wants
+ * at that moment.
  */
 export class QemuMonitor implements Monitor {
   readonly #host: QemuHost
@@ -99,7 +101,7 @@ export class QemuMonitor implements Monitor {
     })
   }
 
-  /** Of the program as it was last seen installed. */
+  /** Returns the capabilities of the program as it was last seen installed. */
   get capabilities(): MonitorCapabilities {
     return {
       pause: true,
@@ -131,7 +133,7 @@ export class QemuMonitor implements Monitor {
     await this.#talk({ id, doing: `resuming VM ${id}`, signal }, async (client) => {
       const { kind } = await stateOf(client, signal)
       if (kind === 'running') return
-      // QEMU would run it as soon as it has it, and nobody could tell when.
+      // QEMU would run the guest as soon as it is restored, and the moment would be unknown.
       if (kind === 'restoring') throw new QmpRefusal({ desc: 'the guest is being restored' })
       if (kind === 'paused') await giveUpSave(client)
       await client.execute('cont', undefined, signal)
@@ -152,7 +154,7 @@ export class QemuMonitor implements Monitor {
     await this.#talk({ id, doing, signal }, async (client) => {
       const [{ kind }, live] = await Promise.all([stateOf(client, signal), diskOf(client, signal)])
       if (live.sizeMib >= sizeMib) return
-      // Since its restore it may not have run.
+      // The guest may not have run since its restore.
       if (kind === 'paused') await takeDiskBack(client)
       await client.execute('block_resize', resizeArguments(sizeMib), signal)
     })
@@ -224,7 +226,7 @@ export class QemuMonitor implements Monitor {
     this.#onChange = onChange
   }
 
-  /** Drops all connections; guests go on. */
+  /** Closes all connections. Guests continue. */
   close(): void {
     this.#agents.close()
     this.#clients.close()
@@ -259,19 +261,22 @@ type Talk = {
   readonly id: VmId
   readonly doing: string
   readonly signal: AbortSignal
-  /** What a refusal is a fault of. */
+  /** The code of the fault for a refusal. */
   readonly refused?: FaultCode
 }
 
-/** Nobody listens (yet, or any more), or somebody does and has not come to answering; unix(7), connect(2). */
+/**
+ * The reasons that mean `silent`: no process listens yet or any longer, or one listens but does not answer yet;
+ * unix(7), connect(2).
+ */
 const MEANS_SILENT: ReadonlySet<string> = new Set([
   ...['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EAGAIN'],
   ...['closed', 'no greeting', 'no answer'],
 ])
 
 /**
- * `cont` answers before the request that failed is made again. Without a second look a guest on a full pool would seem to
- * run, and be told to go on at every one of its events.
+ * Checks that a guest really runs again. `cont` answers before the failed request is repeated. Without a second look, a
+ * guest on a full pool would appear to run, and would be resumed again at each of its events.
  */
 async function proveResumed(client: QmpClient, id: VmId, signal: AbortSignal): Promise<void> {
   const until = performance.now() + limits.resumeProofMs
@@ -286,7 +291,7 @@ async function proveResumed(client: QmpClient, id: VmId, signal: AbortSignal): P
   }
 }
 
-/** Two questions in one go: inspections are frequent. */
+/** Asks for the state. Both questions are sent at once, because inspections are frequent. */
 async function stateOf(client: QmpClient, signal?: AbortSignal): Promise<MonitorState> {
   const [{ status }, { qdev: _qdev, ...disk }] = await Promise.all([
     client.execute('query-status', undefined, signal) as Promise<{ status?: unknown }>,
@@ -304,7 +309,7 @@ const agentListens = (devices: unknown): boolean =>
     (device) => device.label === 'agent' && device['frontend-open'] === true,
   )
 
-/** We put it into every command, and a guest cannot take it out. */
+/** Throws, because every command line of ours has a disk, and a guest cannot remove it. */
 function missingDisk(): never {
   throw new QmpRefusal({ desc: 'it shows no disk of ours' })
 }

@@ -20,7 +20,7 @@ type MonitorOptions = {
   readonly onCommand?: (command: string, args: unknown) => void
 }
 
-/** A monitor that answers each command with what is told here, and with nothing at all else; `error` refuses. */
+/** A monitor that answers only the given commands, with the given answers; `error` refuses. */
 async function monitorOf(
   t: TestContext,
   answers: Answers,
@@ -72,14 +72,14 @@ for (const [what, answers] of Object.entries<Answers>({
   })
 }
 
-test('giving up where nothing is saved is nothing to wait for', async (t) => {
+test('cancelling a save does not wait if none is under way', async (t) => {
   await giveUpSave(await monitorOf(t, { 'query-status': { status: 'paused' } }))
 })
 
 const MAPPED = { path: '/pool/memory', form: 'mapped' } as const
 const COMPLETED = { 'query-migrate': { status: 'completed' }, 'query-status': { status: 'postmigrate' } }
 
-test('a guest that is saved has its disk back, before what was saved is flushed', async (t) => {
+test('a saved guest has its disk back before what was saved is flushed', async (t) => {
   const said: string[] = []
   const client = await monitorOf(t, COMPLETED, { onCommand: (command) => said.push(command) })
   await saveGuest(client, MAPPED, never)
@@ -100,7 +100,7 @@ test('a monitor that restored its guest with several threads saves it with one',
   assert.deepEqual(said, [{ capabilities }])
 })
 
-test('a save as a stream names nothing that a QEMU before 9.0 does not know', async (t) => {
+test('a save as a stream uses nothing that a QEMU before 9.0 does not know', async (t) => {
   const said: string[] = []
   const onCommand = (command: string, args: unknown): void => {
     if (command === 'migrate-set-capabilities') said.push(JSON.stringify(args))
@@ -111,7 +111,7 @@ test('a save as a stream names nothing that a QEMU before 9.0 does not know', as
   assert.doesNotMatch(said[0] ?? '', /mapped-ram/)
 })
 
-test('a QEMU that cannot be told to take its disk back has saved its guest all the same', async (t) => {
+test('a save also succeeds with a QEMU that lacks the command to take its disk back', async (t) => {
   const error = { class: 'CommandNotFound', desc: 'The command blockdev-set-active has not been found' }
   const client = await monitorOf(t, { ...COMPLETED, 'blockdev-set-active': { error } })
   await saveGuest(client, MAPPED, never)
@@ -120,11 +120,11 @@ test('a QEMU that cannot be told to take its disk back has saved its guest all t
 const refused = (words: RegExp) => (error: unknown) =>
   error instanceof QmpRefusal && words.test(error.message)
 
-test('a monitor that can save its guest tells its version', async (t) => {
+test('a monitor that can save its guest returns its version', async (t) => {
   assert.equal(await checkSavable(await monitorOf(t, { 'query-balloon': { actual: 1 } }), never), '10.0.2')
 })
 
-test('a guest that an older QEMU runs, or an older vmhostd started, is not saved, and what helps is said', async (t) => {
+test('a guest of an older QEMU or vmhostd is not saved, and the refusal says what helps', async (t) => {
   const older = await monitorOf(t, {}, { version: [8, 1, 5] })
   await assert.rejects(
     checkSavable(older, never),

@@ -6,12 +6,15 @@ import { greetedVersion } from './qemu-version.ts'
 import { QmpLost, QmpRefusal } from './qmp-error.ts'
 import type { QmpClient } from './qmp.ts'
 
-/** Of `query-migrate`, a save that is neither under way nor to be given up (QEMU QMP Reference Manual, MigrationStatus). */
+/**
+ * The states in `query-migrate` of a save that is neither under way nor needs to be cancelled (QEMU QMP Reference
+ * Manual, MigrationStatus).
+ */
 const OVER: ReadonlySet<unknown> = new Set([undefined, 'none', 'completed', 'failed', 'cancelled'])
 
 /**
- * Not by several threads, which a monitor that restored its guest would take for this too: QEMU 10.0.13 now and then dies
- * when such a save is given up. A QEMU that writes a stream does not know `mapped-ram`.
+ * Does not use `multifd`, several threads. A monitor that restored its guest with them would also save with them, and
+ * QEMU 10.0.13 sometimes crashes when such a save is cancelled. A QEMU that writes a stream does not know `mapped-ram`.
  */
 const SAVE_CAPABILITIES: { readonly [F in SaveForm]: readonly object[] } = {
   mapped: [
@@ -25,12 +28,15 @@ const SAVE_CAPABILITIES: { readonly [F in SaveForm]: readonly object[] } = {
   ],
 }
 
-/** No bound of its own: the disk is the bound. Far above any, and below what QEMU can count. */
+/**
+ * No limit of our own, because the disk limits the speed. This number is far above any disk's, and below QEMU's
+ * maximum.
+ */
 const UNBOUNDED_BYTES_PER_SECOND = 2 ** 40
 
 /**
- * The version of a monitor that can save its guest so that a monitor of today can read it. Throws QmpRefusal: guests run on
- * through upgrades, so its program or its devices may be older than those that are started now.
+ * Returns the version of a monitor that can save its guest in a form that today's monitor can read. Throws QmpRefusal:
+ * guests run on through upgrades, so a guest's program or devices may be older than those that are started now.
  */
 export async function checkSavable(client: QmpClient, signal: AbortSignal): Promise<string> {
   const version = greetedVersion(client.greeting)
@@ -38,7 +44,7 @@ export async function checkSavable(client: QmpClient, signal: AbortSignal): Prom
   if (saveFormOf(version) === undefined)
     throw tooOld(`by QEMU ${version}, and 8.2 is the first that saves guests`)
   try {
-    // It came with saving, as did the directory that the unit may write to.
+    // vmhostd added the balloon together with saving, and with the directory that the unit may write to.
     await client.execute('query-balloon', undefined, signal)
   } catch (error) {
     if (!(error instanceof QmpRefusal)) throw error
@@ -51,8 +57,8 @@ const tooOld = (by: string): QmpRefusal =>
   new QmpRefusal({ desc: `the guest was started ${by}; stop the VM and start it, once` })
 
 /**
- * Saves a guest that stands still, as a migration to a file: a guest that does not run dirties nothing, so each page is
- * written once. On abort the guest stands still as before.
+ * Saves a paused guest, as a migration to a file. A guest that does not run changes no memory, so each page is written
+ * once. On abort the guest stays paused.
  */
 export async function saveGuest(
   client: QmpClient,
@@ -71,31 +77,32 @@ export async function saveGuest(
     await finalized(client)
     await takeDiskBack(client)
   } catch (error) {
-    // Where that fails too, the guest is seen to stand still in a save, and is told to go on from there.
+    // If that fails too, an inspection shows that the guest is paused in a save, and it is resumed from there.
     await giveUpSave(client).catch(ignored)
     throw error
   }
 }
 
 /**
- * Has QEMU take its disk. At the end of a save QEMU lets go of the disk, and to take it back it reads from it. Left to
- * `cont`, that read waits behind the flush of all that was saved: a tenth of a second for a guest that is told to go on. The
- * same holds from a restore until the guest runs: until then a resize of the disk is refused (`Permission 'resize'
- * unavailable on inactive node`). The guest stands still, and no other monitor is given the disk before the unit of this
- * one has ended.
+ * Makes QEMU take its disk back. At the end of a save QEMU releases the disk, and it reads from the disk to take it
+ * back. If that were left to `cont`, the read would wait for the flush of the saved memory, and resuming would take a
+ * tenth of a second longer. The same holds from a restore until the guest runs: until then QEMU refuses to resize the
+ * disk (`Permission 'resize' unavailable on inactive node`). It is safe, because the guest is paused, and no other
+ * monitor gets the disk before the unit of this one has ended.
  */
 export async function takeDiskBack(client: QmpClient): Promise<void> {
   try {
     await client.execute('blockdev-set-active', { active: true })
   } catch (error) {
-    // It came with QEMU 10.0. Before, `cont` takes the disk back, and a restored guest has it from the start.
+    // The command was added in QEMU 10.0. In older versions `cont` takes the disk back, and a restored guest has it
+    // from the start.
     if (!(error instanceof QmpRefusal)) throw error
   }
 }
 
 /**
- * Ends a save that is under way, whoever began it; afterwards the guest can be told to go on. Throws QmpLost where it does
- * not end.
+ * Ends a save that is under way, no matter which client began it. Afterwards the guest can be resumed. Throws QmpLost
+ * if the save does not end.
  */
 export async function giveUpSave(client: QmpClient, boundMs: number = limits.qmpCommandMs): Promise<void> {
   const { status } = await migration(client)
@@ -123,7 +130,10 @@ const untilOver = (client: QmpClient, signal: AbortSignal): Promise<Migration> =
     return OVER.has(now.status) ? now : undefined
   }, signal)
 
-/** The event that a save is complete comes a moment before its end, and nothing tells of that; `cont` is refused between. */
+/**
+ * Waits until a save has ended. Its completion event comes a moment before that, no event marks the end, and `cont` is
+ * refused in between.
+ */
 async function finalized(client: QmpClient, boundMs: number = limits.qmpCommandMs): Promise<void> {
   const until = performance.now() + boundMs
   while (performance.now() < until) {

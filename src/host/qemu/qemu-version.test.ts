@@ -15,7 +15,7 @@ for (const [what, program] of [
   })
 }
 
-test('a greeting tells the version in the words of the program itself', () => {
+test('a greeting has the version in the form of the program itself', () => {
   const greeting = { version: { qemu: { micro: 13, minor: 0, major: 10 }, package: 'Debian 1:10.0.13' } }
   assert.equal(greetedVersion(greeting), '10.0.13')
   for (const other of [undefined, {}, { version: { qemu: { major: 10 } } }]) {
@@ -23,7 +23,7 @@ test('a greeting tells the version in the words of the program itself', () => {
   }
 })
 
-test('the installed program is run again only when its file is another', async (t) => {
+test('the installed program is run again only when its file has changed', async (t) => {
   const directory = await mkdtemp(join(tmpdir(), 'vmh-'))
   t.after(() => rm(directory, { recursive: true }))
   const program = join(directory, 'qemu')

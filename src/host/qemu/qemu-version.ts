@@ -3,7 +3,7 @@ import { basename } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import { run } from '../exec/exec.ts'
 
-/** The version of a QEMU program, e.g. `10.0.2`. Throws HostFault `monitor_missing` where it cannot be run. */
+/** Returns the version of a QEMU program, e.g. `10.0.2`. Throws HostFault `monitor_missing` if it cannot be run. */
 export async function qemuVersion(program: string): Promise<string> {
   const doing = `asking ${basename(program)} for its version`
   try {
@@ -17,8 +17,8 @@ export async function qemuVersion(program: string): Promise<string> {
 }
 
 /**
- * The version that a monitor's greeting tells (QEMU QMP Reference Manual, VersionInfo), in the words of
- * {@link qemuVersion}; undefined where the greeting has none.
+ * Returns the version in a monitor's greeting (QEMU QMP Reference Manual, VersionInfo), in the form of {@link
+ * qemuVersion}; undefined if the greeting has none.
  */
 export function greetedVersion(greeting: unknown): string | undefined {
   const { version } = (greeting ?? {}) as { version?: { qemu?: Record<string, unknown> } }
@@ -27,18 +27,18 @@ export function greetedVersion(greeting: unknown): string | undefined {
   return parts.every((part) => typeof part === 'number') ? parts.join('.') : undefined
 }
 
-/** The installed program, which is run only when its file is another. */
+/** The installed program. It is run again only when its file has changed. */
 export class InstalledQemu {
   readonly #program: string
   #known: { readonly file: string; readonly version: Promise<string> } | undefined
-  /** As last told; undefined before. */
+  /** The version that was last seen; undefined before the first. */
   lastVersion: string | undefined
 
   constructor(program: string) {
     this.#program = program
   }
 
-  /** Throws HostFault `monitor_missing`. */
+  /** Returns the version. Throws HostFault `monitor_missing`. */
   async version(): Promise<string> {
     const file = await this.#identity()
     if (this.#known?.file !== file) {
@@ -53,7 +53,7 @@ export class InstalledQemu {
     return this.lastVersion
   }
 
-  /** An upgrade puts another file in its place. */
+  /** Identifies the file, because an upgrade replaces it. */
   async #identity(): Promise<string> {
     try {
       const { dev, ino, mtimeNs, size } = await stat(this.#program, { bigint: true })

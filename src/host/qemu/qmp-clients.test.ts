@@ -13,7 +13,7 @@ import type { VmId } from '../../core/vm/ids.ts'
 
 const id = 'web-1' as VmId
 
-test('an event of a connection follows from no operation, not from the one that made it', async (t) => {
+test('an event of a connection carries no log context of the operation that made it', async (t) => {
   const runDirectory = mkdtempSync(join(tmpdir(), 'qmp-'))
   const path = qmpSocketPath(runDirectory, id)
   mkdirSync(dirname(path), { recursive: true })

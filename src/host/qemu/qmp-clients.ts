@@ -11,13 +11,13 @@ export type QmpClientsOptions = {
   readonly runDirectory: string
   readonly greetingMs: number
   readonly onEvent: (id: VmId, event: QmpEvent) => void
-  /** A connection that was there is over. */
+  /** Called when an established connection has ended. */
   readonly onClose: (id: VmId) => void
 }
 
 /**
- * One connection a VM, made when first asked for and kept for its events; a lost one is made anew by the next question.
- * Both ways of asking throw QmpLost.
+ * Holds one connection per VM. The first question makes it, and it is kept for its events. After a loss, the next
+ * question makes a new one. `of` and `ofStarting` throw QmpLost.
  */
 export class QmpClients {
   readonly #options: QmpClientsOptions
@@ -27,7 +27,7 @@ export class QmpClients {
     this.#options = options
   }
 
-  /** The connection to a monitor that answers soon. */
+  /** Returns the connection to a monitor that should answer soon. */
   async of(id: VmId): Promise<QmpClient> {
     const { greetingMs } = this.#options
     const late = Promise.withResolvers<never>()
@@ -40,8 +40,8 @@ export class QmpClients {
   }
 
   /**
-   * The connection to a monitor that is being started, and answers when it has read its guest: QEMU does nothing else
-   * meanwhile.
+   * Returns the connection to a monitor that is starting. It answers when it has read its guest, because QEMU does
+   * nothing else meanwhile.
    */
   async ofStarting(id: VmId, signal: AbortSignal): Promise<QmpClient> {
     const path = qmpSocketPath(this.#options.runDirectory, id)
@@ -49,13 +49,13 @@ export class QmpClients {
       try {
         return await onceListening(path, () => this.#client(id, limits.restoreMs), signal)
       } catch (error) {
-        // Someone with less patience had asked before.
+        // An earlier caller had asked with a shorter bound.
         if (!(error instanceof QmpLost) || error.why !== 'no greeting') throw error
       }
     }
   }
 
-  /** Ends all connections; guests go on. */
+  /** Closes all connections. Guests continue. */
   close(): void {
     const clients = [...this.#clients.values()]
     this.#clients.clear()

@@ -1,11 +1,14 @@
 import { limits } from '../../config/limits.ts'
 import { cutText } from '../../lib/cut-text.ts'
 
-/** What a monitor says, cut to what a fault or a log line has room for: a monitor that its guest took over says anything. */
+/**
+ * Cuts a monitor's text to a length that fits into a fault or a log line. A monitor that its guest took over may send
+ * anything.
+ */
 export const monitorText = (said: unknown): string =>
   cutText(typeof said === 'string' ? said : 'no text', limits.monitorTextCharactersMax)
 
-/** The monitor answered, but refused the command or left out what was asked for. */
+/** The monitor answered, but refused the command or omitted what was requested. */
 export class QmpRefusal extends Error {
   override readonly name = 'QmpRefusal'
 
@@ -15,7 +18,7 @@ export class QmpRefusal extends Error {
   }
 }
 
-/** The connection is over, or was never made; `why` is an errno name such as `ENOENT`, or our own words. */
+/** The connection has ended, or was never made. `why` is an errno name such as `ENOENT`, or our own text. */
 export class QmpLost extends Error {
   override readonly name = 'QmpLost'
   readonly why: string
@@ -26,7 +29,7 @@ export class QmpLost extends Error {
   }
 }
 
-/** The loss of a connection that an error ended. Anything but an errno is told in its own words. */
+/** Returns the loss of a connection because of an error: with its errno, or else with its message. */
 export const lostBy = (error: unknown): QmpLost => {
   const { code, message } = error as NodeJS.ErrnoException
   return new QmpLost(code ?? message)

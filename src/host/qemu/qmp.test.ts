@@ -90,7 +90,7 @@ async function connected(
 
 const lostBecause = (why: string) => (error: unknown) => error instanceof QmpLost && error.why === why
 
-test('nothing is said before the greeting, and then capabilities are negotiated first', async (t) => {
+test('nothing is sent before the greeting, and then capabilities are negotiated first', async (t) => {
   const { path, peer } = await listen(t)
   const connecting = QmpClient.connect(path)
   const monitor = await peer
@@ -103,7 +103,7 @@ test('nothing is said before the greeting, and then capabilities are negotiated 
   ;(await connecting).close()
 })
 
-test('answers find their command by id, in any order and however they are cut', async (t) => {
+test('answers are matched with their command by id, in any order and however they are cut', async (t) => {
   const { client, peer } = await connected(t)
   const first = client.execute('first', { size: 1 })
   const second = client.execute('second')
@@ -115,7 +115,7 @@ test('answers find their command by id, in any order and however they are cut', 
   assert.deepEqual([await first, await second], [1, 'grüße'])
 })
 
-test('a refused command says why, and the connection goes on', async (t) => {
+test('a refused command returns the reason, and the connection continues', async (t) => {
   const { client, peer } = await connected(t)
   const refused = client.execute('cont')
   const { id } = await peer.hear()
@@ -126,7 +126,7 @@ test('a refused command says why, and the connection goes on', async (t) => {
   assert.deepEqual(await next, { status: 'paused' })
 })
 
-test('events are handed on while a command is under way', async (t) => {
+test('events are delivered while a command is under way', async (t) => {
   const events: string[] = []
   const { client, peer } = await connected(t, { onEvent: ({ event }) => events.push(event) })
   const stopped = client.execute('stop')
@@ -136,7 +136,7 @@ test('events are handed on while a command is under way', async (t) => {
   assert.deepEqual(events, ['STOP'])
 })
 
-test('what is waited for is asked again after each event, and is over with the connection', async (t) => {
+test('a condition is checked again after each event, and the wait ends with the connection', async (t) => {
   const { client, peer } = await connected(t)
   const { signal } = new AbortController()
   const answers = ['active', 'active', 'completed']
@@ -157,13 +157,13 @@ test('what is waited for is asked again after each event, and is over with the c
   await assert.rejects(lost, lostBecause('closed'))
 })
 
-test('a monitor that is busy with another client is given up after the deadline, and left', async (t) => {
+test('a monitor that is busy with another client is given up after the deadline', async (t) => {
   const { path, peer } = await listen(t)
   await assert.rejects(QmpClient.connect(path, { greetingMs: 20 }), lostBecause('no greeting'))
   await (await peer).gone()
 })
 
-test('a monitor that greets and then hangs is given up after the deadline, and left', async (t) => {
+test('a monitor that greets and then hangs is given up after the deadline', async (t) => {
   const { path, peer } = await listen(t)
   const connecting = QmpClient.connect(path, { commandMs: 20 })
   ;(await peer).say(GREETING)
@@ -171,7 +171,7 @@ test('a monitor that greets and then hangs is given up after the deadline, and l
   await (await peer).gone()
 })
 
-test('a command past its deadline ends the connection and with it all other commands', async (t) => {
+test('a command past its deadline ends the connection and all other commands', async (t) => {
   let closed = 0
   const { client, peer } = await connected(t, { commandMs: 50, onClose: () => closed++ })
   const late = client.execute('query-status')
@@ -194,7 +194,7 @@ test('a deadline ends with its command', async (t) => {
   }
 })
 
-test('a monitor that goes takes its commands with it and is reported once', async (t) => {
+test('a monitor that closes the connection ends its commands and is reported once', async (t) => {
   const closed = Promise.withResolvers<void>()
   const { client, peer } = await connected(t, { onClose: closed.resolve })
   const asked = client.execute('query-status')
@@ -204,7 +204,7 @@ test('a monitor that goes takes its commands with it and is reported once', asyn
   await closed.promise
 })
 
-test('an abort rejects at once and leaves the connection to others', async (t) => {
+test('an abort rejects at once and does not affect other users of the connection', async (t) => {
   const { client, peer } = await connected(t)
   const controller = new AbortController()
   const reason = new Error('the VM is being deleted')
@@ -235,7 +235,7 @@ for (const [what, text, why] of [
   })
 }
 
-test('a refusal is told in a bounded number of characters', async (t) => {
+test('the text of a refusal has a bounded number of characters', async (t) => {
   const { client, peer } = await connected(t)
   const asked = client.execute('stop')
   const { id } = await peer.hear()
@@ -246,7 +246,7 @@ test('a refusal is told in a bounded number of characters', async (t) => {
   })
 })
 
-test('something else than a monitor is never spoken to', async (t) => {
+test('nothing is sent to a peer that is not a monitor', async (t) => {
   const { path, peer } = await listen(t)
   const connecting = QmpClient.connect(path)
   const other = await peer
@@ -256,7 +256,7 @@ test('something else than a monitor is never spoken to', async (t) => {
   assert.equal(other.heard, 0)
 })
 
-test('a socket that is not there says so by errno', async (t) => {
+test('a socket that does not exist is reported by its errno', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'qmp-'))
   t.after(() => rmSync(directory, { recursive: true }))
   await assert.rejects(QmpClient.connect(join(directory, 'qmp.sock')), lostBecause('ENOENT'))

@@ -8,7 +8,7 @@ export type QmpEvent = { readonly event: string; readonly data?: unknown }
 
 export type QmpOptions = {
   readonly onEvent?: (event: QmpEvent) => void
-  /** Called once when an established connection ends, whoever ended it. */
+  /** Called once when an established connection ends, no matter which side ended it. */
   readonly onClose?: () => void
   readonly greetingMs?: number
   readonly commandMs?: number
@@ -22,10 +22,10 @@ const NEWLINE = 0x0a
 
 /**
  * A client of the QEMU Machine Protocol (QEMU, docs/interop/qmp-spec). QEMU serves one client at a time: a second one
- * connects, but is greeted only when the first has gone.
+ * can connect, but is greeted only after the first has gone.
  *
- * Throws {@link QmpRefusal} where the monitor refused a command and {@link QmpLost} where no answer can come any more.
- * A command past its deadline ends the connection, since a monitor that is that late is not worth waiting for twice.
+ * Throws {@link QmpRefusal} if the monitor refused a command, and {@link QmpLost} if no answer can come any longer. A
+ * command past its deadline ends the connection, because a monitor that is so late is not worth waiting for twice.
  */
 export class QmpClient {
   readonly #socket: Socket
@@ -38,9 +38,9 @@ export class QmpClient {
   #event = Promise.withResolvers<void>()
   #isGreeted = false
   #isReady = false
-  /** What the monitor says of itself when it greets (QEMU, docs/interop/qmp-spec, 2.2). */
+  /** The monitor's description of itself in its greeting (QEMU, docs/interop/qmp-spec, 2.2). */
   greeting: unknown
-  /** Set when the connection is over; all that comes later is told this. */
+  /** Set when the connection has ended; all later calls throw it. */
   #lost: QmpLost | undefined
 
   private constructor(socket: Socket, options: QmpOptions) {
@@ -49,7 +49,7 @@ export class QmpClient {
     this.#socket.on('data', (chunk: Buffer) => this.#read(chunk))
     this.#socket.on('error', (error) => this.#lose(lostBy(error)))
     this.#socket.on('close', () => this.#lose(new QmpLost('closed')))
-    // Nobody may wait for them, or no longer.
+    // There may be no caller that waits for them.
     for (const { promise } of [this.#greeted, this.#event]) promise.catch(() => {})
   }
 
@@ -59,7 +59,7 @@ export class QmpClient {
     const { greetingMs = limits.qmpGreetingMs } = options
     const deadline = setTimeout(() => client.#lose(new QmpLost('no greeting')), greetingMs)
     try {
-      // Nothing is sent before the greeting: QEMU serves one client at a time, and greets the one that it listens to.
+      // Nothing is sent before the greeting: QEMU serves one client at a time, and greets the one that it serves.
       await client.#greeted.promise
     } finally {
       clearTimeout(deadline)
@@ -75,7 +75,7 @@ export class QmpClient {
     return client
   }
 
-  /** Runs one command and resolves to what it returns. On abort it rejects at once; the command is not taken back. */
+  /** Runs one command and resolves to its result. On abort it rejects at once, but the command is not cancelled. */
   async execute(command: string, args?: object, signal?: AbortSignal): Promise<unknown> {
     signal?.throwIfAborted()
     if (this.#lost !== undefined) throw this.#lost
@@ -96,7 +96,7 @@ export class QmpClient {
     }
   }
 
-  /** Asks now and after each event until there is an answer. Throws QmpLost where the connection ends before. */
+  /** Calls `ask` now and after each event until it returns an answer. Throws QmpLost if the connection ends before. */
   async onceSo<T>(ask: () => Promise<T | undefined>, signal: AbortSignal): Promise<T> {
     for (;;) {
       const event = this.#event.promise
@@ -152,14 +152,14 @@ export class QmpClient {
 
   #answer(message: Message): void {
     const { id, error } = message
-    // An error without an id answers no command of ours: the monitor could not read what we sent.
+    // An error without an id does not answer one of our commands: the monitor could not read what we sent.
     if (typeof id !== 'number') return this.#lose(new QmpLost('an answer without id'))
     const pending = this.#pending.get(id)
     if (error === undefined) pending?.resolve(message['return'])
     else pending?.reject(new QmpRefusal(error))
   }
 
-  /** Ends the connection; the first reason stands. */
+  /** Ends the connection. The first reason is kept. */
   #lose(reason: QmpLost): void {
     if (this.#lost !== undefined) return
     this.#lost = reason

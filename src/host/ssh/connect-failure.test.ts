@@ -25,7 +25,7 @@ for (const [what, fields, kind] of cases) {
   test(`${what}: ${kind}`, () => assert.equal(connectFailure(errorOf(fields)).kind, kind))
 }
 
-test('what a guest says of itself is not passed on, nor what could steer a terminal', () => {
+test('text from a guest is not passed on, nor characters that could control a terminal', () => {
   const said = connectFailure(errorOf({ code: 2 }, 'CANARY'))
   assert.equal(said.detail, 'the guest ended the connection with SSH reason 2')
   const odd = connectFailure(errorOf({ level: 'handshake' }, 'no \u001b[2J\r\nmatch \u202e\u00e9'))

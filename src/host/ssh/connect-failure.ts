@@ -1,13 +1,13 @@
 import { errorChain } from '../../log/error-chain.ts'
 import type { SshFailure } from '../../core/console/ssh-failure.ts'
 
-/** What is known of an error besides its words: ssh2's `level`, and a code: an errno, or a reason of SSH_MSG_DISCONNECT. */
+/** An error with ssh2's `level` and a code, which is an errno, or a reason of SSH_MSG_DISCONNECT. */
 export type SshError = Error & { readonly level?: string; readonly code?: string | number }
 
 /** SSH_DISCONNECT_NO_MORE_AUTH_METHODS_AVAILABLE (RFC 4253, section 11.1). */
 const NO_MORE_AUTHENTICATION = 14
 
-/** Of connect(2); the last two are a firewall's. */
+/** The failures for the errnos of connect(2). A firewall causes EPERM and EACCES. */
 const KIND_OF_ERRNO: Readonly<Record<string, SshFailure['kind']>> = {
   ECONNREFUSED: 'refused',
   EHOSTUNREACH: 'no_route',
@@ -19,7 +19,7 @@ const KIND_OF_ERRNO: Readonly<Record<string, SshFailure['kind']>> = {
   EACCES: 'no_route',
 }
 
-/** Why a connection that was being made came to nothing. */
+/** Says why a connection could not be made. */
 export function connectFailure(error: SshError): SshFailure {
   return { kind: kindOf(error), detail: inWords(error) }
 }
@@ -32,7 +32,10 @@ function kindOf({ level, code }: SshError): SshFailure['kind'] {
   return 'failed'
 }
 
-/** An error for a viewer and the log. What a guest says of itself is left out: it could steer the terminal that shows it. */
+/**
+ * Describes an error for a viewer and the log. Text from the guest is left out, because it could control the terminal
+ * that shows it.
+ */
 export function inWords(error: SshError): string {
   if (typeof error.code === 'number') return `the guest ended the connection with SSH reason ${error.code}`
   return errorChain(error).replace(/[^ -~]+/g, '?')

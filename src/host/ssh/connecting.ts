@@ -12,9 +12,9 @@ import type { HostKeyFingerprint, ShellOutcome, ShellRequest } from '../../ports
 import type { SshError } from './connect-failure.ts'
 
 /**
- * What we speak. The order of host keys is a promise: a guest has several, and the one that is pinned is the first of
- * these that it has. No compression, which would let a guest send a lot for little; no key exchange whose numbers the
- * guest picks, which would let it choose how long we compute.
+ * The algorithms that we offer. The order of host keys is a promise: of a guest's several keys, the first in this list
+ * is pinned. There is no compression, which would let a guest send much with few bytes. There is no key exchange whose
+ * numbers the guest chooses, which would let it decide how long we compute.
  */
 const algorithms: Algorithms = {
   serverHostKey: [
@@ -36,13 +36,13 @@ const algorithms: Algorithms = {
   compress: ['none'],
 }
 
-/** What viewers are: xterm.js, or a terminal that understands the same. */
+/** The terminal type of viewers: xterm.js, or a compatible terminal. */
 const TERMINAL = 'xterm-256color'
 const KEEPALIVES_UNANSWERED_MAX = 2
 
 export type ConnectingOptions = {
   readonly privateKey: string
-  /** The most that is read of one guest. */
+  /** The most bytes per second that are read from one guest. */
   readonly bytesPerSecond?: number
   readonly keepaliveMs?: number
 }
@@ -78,7 +78,7 @@ export class Connecting {
       hostVerifier: (key: Buffer) => this.#acceptHostKey(fingerprintOf(key)),
       keepaliveInterval: options.keepaliveMs ?? limits.sshKeepaliveMs,
       keepaliveCountMax: KEEPALIVES_UNANSWERED_MAX,
-      // The caller's deadline is over all of it, the shell included.
+      // The caller's deadline covers everything, including the shell.
       readyTimeout: 0,
     })
     watchSocket(socket, {
@@ -88,17 +88,17 @@ export class Connecting {
     })
   }
 
-  /** Ends what is under way; the first reason stands, and where there is a shell already nothing happens. */
+  /** Ends the connecting. The first reason is kept. Does nothing if there is a shell already. */
   fail(failure: SshFailure): void {
     if (this.#isOver) return
     this.#isOver = true
     hangUp(this.#client, this.#socket)
-    // Before the connection stands there is nobody to take leave of.
+    // A socket that is still connecting has no peer that could be notified.
     if (this.#socket.connecting) this.#socket.destroy()
     this.#settle(err(failure))
   }
 
-  /** Also asked whenever keys are exchanged anew; then only the same one will do. */
+  /** Checks the host key. It is also called at each new key exchange, and then accepts only the same key. */
   #acceptHostKey(hostKey: HostKeyFingerprint): boolean {
     if (this.#hostKey !== undefined) return hostKey === this.#hostKey
     if (!this.#request.acceptHostKey(hostKey)) {

@@ -27,7 +27,7 @@ function parsed(key: string) {
   return found
 }
 
-test('a key pair is made, named after the host, for the daemon alone to read', (t) => {
+test('a key pair is made, named after the host, and only the daemon can read it', (t) => {
   const state = stateDirectory(t)
   const { privateKey, publicKey } = ensureKeyPair(state, HOST)
   assert.match(publicKey, /^ssh-ed25519 [A-Za-z0-9+/]{68} vmhostd@host-1$/)
@@ -37,7 +37,7 @@ test('a key pair is made, named after the host, for the daemon alone to read', (
   assert.deepEqual(readdirSync(join(state, 'ssh')).toSorted(), ['id_ed25519', 'id_ed25519.pub'])
 })
 
-test('the pair that is there is kept byte for byte', (t) => {
+test('an existing pair is kept byte for byte', (t) => {
   const state = stateDirectory(t)
   const pair = ensureKeyPair(state, HOST)
   const before = bytesOf(state)
@@ -45,7 +45,7 @@ test('the pair that is there is kept byte for byte', (t) => {
   assert.deepEqual(bytesOf(state), before)
 })
 
-test('a public key that is missing is made again from the private one', (t) => {
+test('a missing public key is made again from the private one', (t) => {
   const state = stateDirectory(t)
   const pair = ensureKeyPair(state, HOST)
   unlinkSync(`${privateKeyPath(state)}.pub`)
@@ -53,7 +53,7 @@ test('a public key that is missing is made again from the private one', (t) => {
   assert.deepEqual(bytesOf(state), [pair.privateKey, `${pair.publicKey}\n`])
 })
 
-test('a private key that is missing is not made anew beside the public one that guests know', (t) => {
+test('a missing private key is not made again beside the public one that guests know', (t) => {
   const state = stateDirectory(t)
   ensureKeyPair(state, HOST)
   unlinkSync(privateKeyPath(state))
@@ -96,7 +96,7 @@ test("another pair's public key is not taken for this one's", (t) => {
   assert.throws(() => ensureKeyPair(state, HOST), /id_ed25519\.pub is not the public key of/)
 })
 
-test('a comment has no way to begin another line of authorized_keys', (t) => {
+test('a comment cannot begin another line of authorized_keys', (t) => {
   const state = stateDirectory(t)
   ensureKeyPair(state, HOST)
   const { privateKey } = generateKeyPairSync('ed25519')
@@ -105,7 +105,7 @@ test('a comment has no way to begin another line of authorized_keys', (t) => {
   assert.match(ensureKeyPair(state, HOST).publicKey, /^ssh-ed25519 [A-Za-z0-9+/]{68} a ssh-ed25519 AAAA b$/)
 })
 
-test('every key is whole, also one whose public part begins with a zero', () => {
+test('every key is complete, also one whose public part begins with a zero', () => {
   const zero = findKey((publicPart) => publicPart[0] === 0)
   for (const key of [zero, ...Array.from({ length: 20 }, () => findKey(() => true))]) {
     const read = parsed(renderPrivateKey(key, 'a comment'))
@@ -118,7 +118,7 @@ test('every key is whole, also one whose public part begins with a zero', () => 
   }
 })
 
-/** One in 256 begins with a zero: 10,000 tries miss it once in 10^17 runs. */
+/** Finds a key. One in 256 begins with a zero: 10,000 tries miss it once in 10^17 runs. */
 function findKey(isWanted: (publicPart: Buffer) => boolean) {
   for (let tries = 0; tries < 10_000; tries += 1) {
     const { privateKey } = generateKeyPairSync('ed25519')

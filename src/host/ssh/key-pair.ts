@@ -18,17 +18,17 @@ const KEY_TYPE = 'ssh-ed25519'
 
 /** The key with which the daemon logs in to guests. */
 export type KeyPair = {
-  /** In OpenSSH's own form, without a passphrase. */
+  /** The private key in OpenSSH's format, without a passphrase. */
   readonly privateKey: string
-  /** One line, as it stands in authorized_keys (sshd(8)). */
+  /** The public key in one line, as in authorized_keys (sshd(8)). */
   readonly publicKey: string
 }
 
 export const privateKeyPath = (stateDirectory: string): string => join(stateDirectory, 'ssh', 'id_ed25519')
 
 /**
- * The daemon's key pair, made where there is none. One that is there is never replaced, for guests know it: throws where
- * it cannot be used, in words for the operator.
+ * Returns the daemon's key pair, and makes it if there is none. An existing one is never replaced, because guests know
+ * it. Throws if it cannot be used, with a message for the operator.
  */
 export function ensureKeyPair(stateDirectory: string, hostId: string): KeyPair {
   const path = privateKeyPath(stateDirectory)
@@ -60,13 +60,13 @@ function readPair(path: string): KeyPair {
   return { privateKey, publicKey }
 }
 
-/** A line break in a comment would begin another line of authorized_keys. */
+/** Removes line breaks from a comment. A line break would begin another line of authorized_keys. */
 const oneLine = (comment: string): string => comment.replaceAll(/[\s\p{Cc}]+/gu, ' ')
 
-/** Type and key, without the comment. */
+/** Returns the type and the key, without the comment. */
 const keyOf = (line: string): string => line.trim().split(/\s+/).slice(0, 2).join(' ')
 
-/** All of the content under this name, or none, also after a power failure. What has the name already keeps it. */
+/** Writes a file atomically, even across a power failure. An existing file of that name is kept. */
 function writeOnce(path: string, content: string, mode: number): void {
   const temporary = `${path}.${process.pid}.new`
   rmSync(temporary, { force: true })
@@ -78,7 +78,7 @@ function writeOnce(path: string, content: string, mode: number): void {
     } finally {
       closeSync(file)
     }
-    // Not a rename, which would replace the key of one who was faster.
+    // A rename would replace the key of a faster process.
     linkUnlessThere(temporary, path)
   } finally {
     rmSync(temporary, { force: true })

@@ -3,13 +3,13 @@ import type { KeyObject } from 'node:crypto'
 
 const KEY_TYPE = 'ssh-ed25519'
 const MAGIC = Buffer.from('openssh-key-v1\0')
-/** Of no cipher (PROTOCOL.key, 3). */
+/** The padding for no cipher (PROTOCOL.key, 3). */
 const BLOCK_BYTES = 8
 const COLUMNS = 70
 
 /**
- * An ed25519 private key in the form OpenSSH keeps it, without a passphrase (OpenSSH, "PROTOCOL.key"). Made here because
- * ssh2's own generator drops a zero in front of the public key and so breaks one key in 256.
+ * Renders an ed25519 private key in OpenSSH's format, without a passphrase (OpenSSH, "PROTOCOL.key"). It is done here
+ * because ssh2's own generator drops a leading zero of the public key, and so breaks one key in 256.
  */
 export function renderPrivateKey(key: KeyObject, comment: string): string {
   const { x = '', d = '' } = key.export({ format: 'jwk' })
@@ -30,7 +30,7 @@ export function renderPrivateKey(key: KeyObject, comment: string): string {
   return ['-----BEGIN OPENSSH PRIVATE KEY-----', ...lines, '-----END OPENSSH PRIVATE KEY-----', ''].join('\n')
 }
 
-/** A string of RFC 4251, 5. */
+/** Encodes a string of RFC 4251, 5. */
 function field(content: string | Buffer): Buffer {
   const bytes = Buffer.from(content)
   return Buffer.concat([number(bytes.length), bytes])
@@ -42,7 +42,7 @@ function number(value: number): Buffer {
   return bytes
 }
 
-/** Filled up with the bytes 1, 2, 3 and so on. */
+/** Pads with the bytes 1, 2, 3 and so on. */
 function padded(section: Buffer): Buffer {
   const length = (BLOCK_BYTES - (section.length % BLOCK_BYTES)) % BLOCK_BYTES
   return Buffer.concat([section, Buffer.from(Array.from({ length }, (_, index) => index + 1))])

@@ -9,13 +9,13 @@ import type { SshError } from './connect-failure.ts'
 
 type Listeners = Parameters<GuestShell['attach']>[0]
 
-/** A shell on a channel of a connection of its own, which ends with it. */
+/** A shell on a channel of its own connection, which ends with it. */
 export class SshShell implements GuestShell {
   readonly #client: Client
   readonly #socket: Socket
   readonly #channel: ClientChannel
   readonly #onInputRoom = new Set<() => void>()
-  /** Streams of output that have not ended, and the channel itself. */
+  /** The streams of output that have not ended, and the channel itself. */
   readonly #open = new Set(['output', 'error output', 'channel'])
   #listeners: Listeners | undefined
   #status: ShellEnd | undefined
@@ -34,7 +34,7 @@ export class SshShell implements GuestShell {
       this.#lostBecause ??= 'the guest closed the connection'
     })
     socket.on('drain', () => this.#noteInputRoom())
-    // A stream that fails ends with its connection, which is told below.
+    // A stream that fails ends with its connection, whose end is reported below.
     for (const stream of [channel, channel.stderr]) stream.on('error', () => {})
     channel.on('exit', (status: number | null, signal?: string) => {
       this.#status = status === null ? killedBy(signal ?? '') : { kind: 'exited', status }
@@ -44,7 +44,7 @@ export class SshShell implements GuestShell {
     channel.on('close', () => this.#noteEnd('channel'))
   }
 
-  /** Output that was read from the guest and not passed on yet, in bytes. */
+  /** How many bytes of output were read from the guest and not passed on yet. */
   get keptBytes(): number {
     return this.#channel.readableLength + this.#channel.stderr.readableLength
   }
@@ -95,7 +95,7 @@ export class SshShell implements GuestShell {
     this.#hangUp()
   }
 
-  /** Ends the connection at once; `onEnd` tells why. */
+  /** Ends the connection at once; `onEnd` gets the reason. */
   cutOff(because: string): void {
     this.#lostBecause ??= because
     this.#socket.destroy()
@@ -119,19 +119,19 @@ export class SshShell implements GuestShell {
 
   #hangUp(): void {
     hangUp(this.#client, this.#socket)
-    // What is left of the output goes nowhere; a stream that is not read would never end.
+    // The rest of the output is discarded. A stream that is not read would never end.
     this.#channel.resume()
     this.#channel.stderr.resume()
   }
 }
 
-/** The name of the signal is the guest's word. */
+/** Describes a shell that was killed. The name of the signal comes from the guest, so it is checked. */
 export const killedBy = (signal: string): ShellEnd => ({
   kind: 'killed',
   signal: /^SIG[A-Z0-9]{1,16}$/.test(signal) ? signal : 'SIG?',
 })
 
-/** Takes leave of the guest, which has a moment to hear it. */
+/** Notifies the guest that the connection ends, and closes the socket a moment later at the latest. */
 export function hangUp(client: Client, socket: Socket): void {
   client.end()
   if (socket.destroyed) return

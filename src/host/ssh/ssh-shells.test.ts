@@ -49,7 +49,7 @@ const endOf = async ({ ends }: Stage): Promise<ShellEnd | undefined> =>
     (end) => end !== undefined,
   )
 
-test('what a shell writes to standard error is output too', async (t) => {
+test('the standard error of a shell is output too', async (t) => {
   const stage = await open(t)
   stage.inside.complain('oh no')
   await until(
@@ -59,7 +59,7 @@ test('what a shell writes to standard error is output too', async (t) => {
   stage.shell.close()
 })
 
-test('a shell that ends without a word of how is lost, not a success', async (t) => {
+test('a shell that ends without an exit status is lost, not a success', async (t) => {
   const stage = await open(t)
   stage.inside.endSilently()
   assert.deepEqual(await endOf(stage), {
@@ -68,12 +68,12 @@ test('a shell that ends without a word of how is lost, not a success', async (t)
   })
 })
 
-test('a signal whose name is none is not passed on', () => {
+test('an invalid signal name is not passed on', () => {
   assert.deepEqual(killedBy('SIGUSR1'), { kind: 'killed', signal: 'SIGUSR1' })
   assert.deepEqual(killedBy('SIG\u001b[2J'), { kind: 'killed', signal: 'SIG?' })
 })
 
-test('a guest that stands still is noticed by keepalives that it does not answer', async (t) => {
+test('a guest that stops responding is noticed by unanswered keepalives', async (t) => {
   const stage = await open(t, { keepaliveMs: 30 })
   stage.server.stall()
   assert.deepEqual(await endOf(stage), { kind: 'lost', because: 'the guest no longer answers' })
@@ -83,17 +83,17 @@ test('a guest that answers keepalives is left alone, also while it is not read',
   const stage = await open(t, { keepaliveMs: 10 })
   stage.shell.pause()
   stage.inside.say('y'.repeat(4 * 1024 * 1024))
-  // Many times as long as a silent guest would be given.
+  // Many times the time that a silent guest gets.
   await new Promise((resolve) => setTimeout(resolve, 500))
   assert.deepEqual(stage.ends, [])
   stage.shell.close()
 })
 
-test('a guest that sends past its window to a viewer that does not read is cut off', async (t) => {
+test('a guest that sends beyond its window to a viewer that does not read is cut off', async (t) => {
   const stage = await open(t)
   stage.shell.pause()
   stage.inside.ignoreWindow()
-  // No divisor of the window: ssh2 passes over what comes when exactly nothing is left of it.
+  // Not a divisor of the window: ssh2 ignores data that arrives when exactly nothing of the window is left.
   const piece = Buffer.alloc(1024 * 1024 + 1)
   for (let at = 0; at < 4 * limits.sshKeptBytesMax; at += piece.length) stage.inside.say(piece)
   await until(
@@ -105,7 +105,7 @@ test('a guest that sends past its window to a viewer that does not read is cut o
   assert.ok(stage.heard.bytes < 2 * limits.sshKeptBytesMax, `${stage.heard.bytes} bytes were kept`)
 })
 
-test('a guest is read no faster than it may cost', async (t) => {
+test('a guest is read no faster than its limit', async (t) => {
   const bytesPerSecond = 1024 * 1024
   const stage = await open(t, { bytesPerSecond })
   const beganMs = performance.now()

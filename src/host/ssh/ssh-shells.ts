@@ -7,18 +7,18 @@ import type { GuestShells, ShellOutcome, ShellRequest } from '../../ports/guest-
 const SSH_PORT = 22
 
 export type SshShellsOptions = {
-  /** In the format of OpenSSH. Never printed. */
+  /** The private key in OpenSSH's format. It is never printed. */
   readonly privateKey: string
-  /** In the form of authorized_keys (sshd(8)). */
+  /** The public key in the format of authorized_keys (sshd(8)). */
   readonly publicKey: string
-  /** For tests: where guests listen, how long connecting may take, and what `ConnectingOptions` has. */
+  /** For tests: the guests' port, the time limit for connecting, and the fields of `ConnectingOptions`. */
   readonly port?: number
   readonly connectMs?: number
   readonly bytesPerSecond?: number
   readonly keepaliveMs?: number
 }
 
-/** Shells over SSH (RFC 4251 to 4254), each on a connection of its own. */
+/** Opens shells over SSH (RFC 4251 to 4254), each on its own connection. */
 export class SshShells implements GuestShells {
   readonly publicKey: string
   readonly #options: SshShellsOptions
@@ -29,8 +29,8 @@ export class SshShells implements GuestShells {
   }
 
   /**
-   * Tried once: what is not there yet refuses at once, and to know that is worth more than to wait for it; a guest that
-   * sleeps answers when it is awake. Rejects with the signal's reason on abort.
+   * Tries once. A guest without an SSH server refuses at once, and that answer is more useful than a wait. A sleeping
+   * guest answers when it is awake. Rejects with the signal's reason on abort.
    */
   async open(request: ShellRequest, signal: AbortSignal): Promise<ShellOutcome> {
     signal.throwIfAborted()

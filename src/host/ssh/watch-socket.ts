@@ -3,17 +3,17 @@ import { limits } from '../../config/limits.ts'
 import { TokenBucket } from '../../lib/token-bucket.ts'
 
 export type SocketWatch = {
-  /** What is kept of the connection besides what the socket itself keeps, in bytes. */
+  /** Returns how many bytes are kept for the connection, besides those that the socket itself keeps. */
   readonly keptBytes: () => number
-  /** The guest keeps to no window: what is kept for it has passed the limit. */
+  /** Called when the guest ignores its window, and the bytes that are kept for it exceed the limit. */
   readonly onFlood: () => void
   readonly bytesPerSecond?: number
 }
 
 /**
- * Bounds what a guest can cost that does not keep to the protocol: the rate at which it is read, whatever it sends, and
- * the memory for what it sends past its window or makes us answer without reading the answers. To be called on a socket
- * that is paused.
+ * Bounds the cost of a guest that violates the protocol. It limits the rate at which the guest is read. It also limits
+ * the memory for what the guest sends beyond its window, and for answers that the guest does not read. Must be called
+ * on a paused socket.
  */
 export function watchSocket(socket: Socket, watch: SocketWatch): void {
   const perSecond = watch.bytesPerSecond ?? limits.consoleMovedBytesPerSecond

@@ -1,7 +1,9 @@
 import { descriptorStoreSupport } from './notify.ts'
 import type { OwnUnit } from './own-unit.ts'
 
-/** Whether what is stored outlives a stop of the daemon; where not, why, and what an operator does about it. */
+/**
+ * Whether stored descriptors outlive a stop of the daemon; if not, the reason, and what an operator can do about it.
+ */
 export type StoreCheck =
   | { readonly available: true }
   | { readonly available: false; readonly because: string; readonly mend: string }
@@ -9,7 +11,7 @@ export type StoreCheck =
 const REFERENCES = ['WantedBy', 'RequiredBy', 'RequisiteOf', 'BoundBy', 'UpheldBy', 'TriggeredBy'] as const
 const SPEAKERS = ['main', 'exec', 'all']
 
-/** Looks at how the daemon's own unit is set up. Throws HostFault `systemd_unavailable`. */
+/** Checks how the daemon's own unit is set up. Throws HostFault `systemd_unavailable`. */
 export async function checkDescriptorStore(unit: OwnUnit | undefined): Promise<StoreCheck> {
   const support = descriptorStoreSupport()
   if (!support.supported) return no(support.because, 'install libsystemd0')
@@ -29,7 +31,7 @@ export async function checkDescriptorStore(unit: OwnUnit | undefined): Promise<S
   if (!SPEAKERS.includes(String(access))) return wrong('NotifyAccess', access, 'main')
   if (max === 0) return wrong('FileDescriptorStoreMax', max, '4096')
   if (preserve !== 'yes') return wrong('FileDescriptorStorePreserve', preserve, 'yes')
-  // systemd unloads a stopped unit that nothing refers to, and its store with it.
+  // systemd unloads a stopped unit that no other unit refers to, and drops its store.
   if (referrers.every((units) => units === undefined || (units as readonly string[]).length === 0)) {
     const state = String(fileState) || 'transient'
     return no(`nothing refers to ${name} (${state}): a stop would drop the store`, `systemctl enable ${name}`)

@@ -14,23 +14,23 @@ import type { SystemdBus } from './systemd-bus.ts'
 export { descriptorStoreSupport } from './notify.ts'
 export type { StoreCheck } from './descriptor-store-check.ts'
 
-/** The unit has FileDescriptorStoreMax=0. */
+/** systemd returns this error if the unit has FileDescriptorStoreMax=0. */
 const STORE_DISABLED = 'org.freedesktop.systemd1.FileDescriptorStoreDisabled'
 
 /** Open files that outlive this process, by name. */
 export interface DescriptorStore {
-  /** What an earlier process left; given once. */
+  /** Returns what an earlier process left. Returns it only once. */
   takeInherited(): readonly InheritedDescriptor[]
   /**
-   * Resolves when the descriptor is seen to be stored, and throws HostFault when it may not be, `no_console_place` when all
-   * places are taken. Safe to repeat.
+   * Resolves when the descriptor is confirmed to be stored. Throws HostFault if it may not be, `no_console_place` if
+   * all places are taken. Safe to repeat.
    */
   store(name: string, fd: number): Promise<void>
   /** Resolves when no descriptor of that name is stored. Throws HostFault. */
   remove(name: string): Promise<void>
-  /** Names of what is stored, as seen. Throws HostFault. */
+  /** Returns the names of the stored descriptors, as systemd reports them. Throws HostFault. */
   names(): Promise<ReadonlySet<string>>
-  /** How many descriptors may be stored, and how many more can be now. Throws HostFault. */
+  /** Returns how many descriptors may be stored, and how many more can be stored now. Throws HostFault. */
   places(): Promise<{ readonly total: number; readonly free: number }>
 }
 
@@ -38,20 +38,22 @@ export interface DescriptorStore {
 export class SystemdDescriptorStore implements DescriptorStore {
   readonly #bus: SystemdBus
   #ownUnit: OwnUnit | undefined
-  /** The newest reading; it holds while the number of entries does, since nobody else changes them. */
+  /**
+   * The newest listing. It is valid while the number of entries is the same, because only this process changes them.
+   */
   #entries: readonly Entry[] | undefined
 
-  /** Stores under way. */
+  /** How many stores are under way. */
   #storing = 0
 
-  /** Taken at once, so that no program that is run later gets them. */
+  /** Taken at once, so that programs that run later do not inherit them. */
   #inherited = takeInheritedDescriptors()
 
   constructor({ bus }: { readonly bus: SystemdBus }) {
     this.#bus = bus
   }
 
-  /** Does what is stored outlive a stop of the daemon? Throws HostFault `systemd_unavailable`. */
+  /** Checks whether stored descriptors outlive a stop of the daemon. Throws HostFault `systemd_unavailable`. */
   async check(): Promise<StoreCheck> {
     return checkDescriptorStore(await this.#findUnit())
   }
@@ -67,7 +69,7 @@ export class SystemdDescriptorStore implements DescriptorStore {
     try {
       const [check, entries, total] = await Promise.all([this.check(), this.#now(), this.#total()])
       if (!check.available) throw new Error(`${check.because}; to fix it: ${check.mend}`)
-      // Those under way may be counted twice: the last place is then given out a moment later.
+      // A store under way may be counted twice. Then the last place is given out a moment later.
       const isStored = entries.some((entry) => entry.name === name)
       if (!isStored && entries.length + this.#storing > total) throw noPlace(name, total)
       // Without FDPOLL=0 systemd drops a pty master as soon as no slave is open (sd_notify(3)).
@@ -89,7 +91,7 @@ export class SystemdDescriptorStore implements DescriptorStore {
 
   async remove(name: string): Promise<void> {
     try {
-      // Where systemd does not listen, nothing was ever stored.
+      // If systemd does not listen, nothing was ever stored.
       if (!notify(`FDSTOREREMOVE=1\nFDNAME=${name}`)) return
       await notifyBarrier()
       const entries = await this.#read()
@@ -156,10 +158,10 @@ const noPlace = (name: string, places: number): HostFault =>
     `storing ${name} with systemd: all ${places} places are taken by VMs that run; it is tried again when one is free`,
   )
 
-/** A stored descriptor: its name, and what fstat(2) says of it. */
+/** A stored descriptor: its name, and its file's numbers from fstat(2). */
 type Entry = { readonly name: string; readonly inode: bigint; readonly major: number; readonly minor: number }
 
-/** As DumpUnitFileDescriptorStore gives it (org.freedesktop.systemd1(5)). */
+/** A line of DumpUnitFileDescriptorStore (org.freedesktop.systemd1(5)). */
 type EntryLine = readonly [
   name: string,
   mode: number,
@@ -174,10 +176,13 @@ type EntryLine = readonly [
 
 const entryOf = ([name, , , , inode, major, minor]: EntryLine): Entry => ({ name, inode, major, minor })
 
-/** All pty masters are openings of one device node, so this tells that an entry is a master, not which one. */
+/**
+ * Compares a stored entry with a descriptor. All pty masters are openings of one device node, so this shows that an
+ * entry is a master, but not which one.
+ */
 function isSameFile(entry: Entry, fd: number): boolean {
   const { ino, rdev } = fstatSync(fd, { bigint: true })
-  // Device numbers as glibc packs them (makedev(3)).
+  // glibc packs device numbers in this way (makedev(3)).
   const major = Number(((rdev >> 8n) & 0xfffn) | ((rdev >> 32n) & ~0xfffn))
   const minor = Number((rdev & 0xffn) | ((rdev >> 12n) & ~0xffn))
   return entry.inode === ino && entry.major === major && entry.minor === minor

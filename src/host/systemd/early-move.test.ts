@@ -10,7 +10,7 @@ import { EarlyMove } from './early-move.ts'
 
 type Stage = { readonly move: EarlyMove; readonly tell: (groups: string) => void; readonly tree: string }
 
-/** A tree of control groups with one group, and a process that is told where it is. */
+/** Makes a tree of control groups with one group, and a process whose own group the test sets. */
 function stage(t: TestContext): Stage {
   const directory = mkdtempSync(join(tmpdir(), 'early-move-'))
   t.after(() => rmSync(directory, { recursive: true }))
@@ -31,7 +31,7 @@ for (const [kind, groups] of [
   ['v2 beside v1', `4:memory:/\n1:name=systemd:/elsewhere\n0::/system.slice/own.service\n`],
   ['v1', V1],
 ] as const) {
-  test(`a process moves to where it is, with control groups of ${kind}`, async (t) => {
+  test(`a process moves to the group that it is in, with control groups of ${kind}`, async (t) => {
     const { move, tell, tree } = stage(t)
     const processes = join(tree, 'system.slice/own.service/cgroup.procs')
     writeFileSync(processes, '')
@@ -41,7 +41,7 @@ for (const [kind, groups] of [
   })
 }
 
-test('one move at a time, and then the next', async (t) => {
+test('only one move runs at a time', async (t) => {
   const { move, tell, tree } = stage(t)
   const processes = join(tree, 'system.slice/own.service/cgroup.procs')
   execFileSync('mkfifo', [processes])
@@ -59,7 +59,7 @@ test('one move at a time, and then the next', async (t) => {
   assert.equal(await written(), '0')
 })
 
-test('where there is no group, nothing is written and nothing fails', async (t) => {
+test('if there is no group, nothing is written and nothing fails', async (t) => {
   const { move, tell, tree } = stage(t)
   const other = join(tree, 'system.slice/cgroup.procs')
   writeFileSync(other, '')

@@ -1,6 +1,6 @@
 /**
- * What systemd was doing for a program when it gave up before running it (systemd.exec(5), "Process Exit Codes"); those
- * that a wrong set-up of a host leads to.
+ * The steps of systemd before it runs a program, by the exit status when one fails (systemd.exec(5), "Process Exit
+ * Codes"). Only those are listed that fail on a wrongly configured host.
  */
 const STEPS: Readonly<Record<number, string>> = {
   203: 'running the program',
@@ -18,7 +18,7 @@ const STEPS: Readonly<Record<number, string>> = {
 /** The program was not found or may not be run (EXIT_EXEC). */
 export const EXIT_EXEC = 203
 
-/** The exit status of a service in words, e.g. `exit-code, status 217, looking up the user`. */
+/** Describes the exit of a service, e.g. `exit-code, status 217, while looking up the user`. */
 export function describeExit(result: string, status: number): string {
   const step = result === 'exit-code' ? STEPS[status] : undefined
   return [result, `status ${status}`, ...(step === undefined ? [] : [`while ${step}`])].join(', ')

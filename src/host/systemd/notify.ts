@@ -15,7 +15,7 @@ type SdNotify = (
 
 let loaded: SdNotify | undefined
 
-/** sd_pid_notify_with_fds(3); throws where libsystemd is not installed. */
+/** Loads sd_pid_notify_with_fds(3); throws if libsystemd is not installed. */
 function sdNotify(): SdNotify {
   loaded ??= library('libsystemd.so.0').func(
     'int sd_pid_notify_with_fds(int pid, int unset_environment, const char *state, const int *fds, unsigned int count)',
@@ -25,7 +25,10 @@ function sdNotify(): SdNotify {
 
 export type Support = { readonly supported: true } | { readonly supported: false; readonly because: string }
 
-/** Can this build, on this host, hand descriptors to systemd at all? Says nothing of the unit it runs in. */
+/**
+ * Checks whether this build, on this host, can pass descriptors to systemd at all. It does not check the unit it runs
+ * in.
+ */
 export function descriptorStoreSupport(): Support {
   try {
     sdNotify()
@@ -36,8 +39,8 @@ export function descriptorStoreSupport(): Support {
 }
 
 /**
- * Tells systemd something about this process, with descriptors if there are any (sd_notify(3)). False where nobody
- * listens: the process was not started by systemd, or not as a unit that may speak. Throws ErrnoError.
+ * Sends systemd a state of this process, with descriptors if there are any (sd_notify(3)). Returns false if systemd
+ * does not listen: it did not start this process, or not as a unit that may notify. Throws ErrnoError.
  */
 export function notify(state: string, fds: readonly number[] = []): boolean {
   const status = sdNotify()(0, 0, state, fds, fds.length)
@@ -47,13 +50,16 @@ export function notify(state: string, fds: readonly number[] = []): boolean {
 
 export const notifyReady = (): boolean => notify('READY=1')
 
-/** Says that the process ends, and keeps systemd from killing it within `withinMs` (sd_notify(3), EXTEND_TIMEOUT_USEC). */
+/**
+ * Reports that the process ends, and keeps systemd from killing it within `withinMs` (sd_notify(3),
+ * EXTEND_TIMEOUT_USEC).
+ */
 export const notifyStopping = (withinMs: number): boolean =>
   notify(`STOPPING=1\nEXTEND_TIMEOUT_USEC=${withinMs * 1000}`)
 
 /**
- * Resolves when systemd has dealt with everything that this process told it before: it closes the descriptor that comes
- * with BARRIER=1 in its turn (sd_notify(3)). Rejects where it takes longer than `limits.notifyBarrierMs`.
+ * Resolves when systemd has processed all earlier notifications of this process. systemd then closes the descriptor
+ * that was sent with BARRIER=1 (sd_notify(3)). Rejects if that takes longer than `limits.notifyBarrierMs`.
  */
 export async function notifyBarrier(): Promise<void> {
   const { readEnd, writeEnd } = openPipe()

@@ -1,14 +1,17 @@
 import { BusError, PROPERTIES, valueOf } from './bus.ts'
 import type { SystemdBus } from './systemd-bus.ts'
 
-/** The service that this process is the main process of, as systemd sees it. */
+/** The service whose main process is this process, as systemd sees it. */
 export type OwnUnit = {
   readonly name: string
-  /** Properties in the order of their names; undefined for one that this systemd does not have. */
+  /** Returns properties in the order of their names; undefined for one that this systemd does not have. */
   properties(iface: 'Unit' | 'Service', ...names: readonly string[]): Promise<readonly unknown[]>
 }
 
-/** Undefined where this process is no service's main process. Throws HostFault `systemd_unavailable`. */
+/**
+ * Returns the own unit; undefined if this process is not a service's main process. Throws HostFault
+ * `systemd_unavailable`.
+ */
 export async function findOwnUnit(bus: SystemdBus, pid = process.pid): Promise<OwnUnit | undefined> {
   const path = await bus
     .callManager('GetUnitByPID', 'u', [pid])

@@ -9,7 +9,7 @@ const UNIT = 'vmhost-web-1.service'
 const JOB = '/org/freedesktop/systemd1/job/7'
 const never = new AbortController().signal
 
-/** A bus whose signals and loss the test gives out. */
+/** A bus whose signals and loss the test sends. */
 function bus() {
   const signals = new Set<(signal: BusSignal) => void>()
   const losses = new Set<(fault: HostFault) => void>()
@@ -41,7 +41,7 @@ test('a job that ends before the call is answered is not missed', async () => {
   assert.equal(made.listeners(), 0)
 })
 
-test('a job is waited for, whatever other jobs end', async () => {
+test('a job is awaited, whatever other jobs end', async () => {
   const made = bus()
   const result = runJob(made, UNIT, never, async () => [JOB])
   await new Promise(setImmediate)
@@ -51,7 +51,7 @@ test('a job is waited for, whatever other jobs end', async () => {
   assert.equal(await result, 'failed')
 })
 
-test('a refused call is the end of it', async () => {
+test('a refused call ends the wait', async () => {
   const made = bus()
   const refusal = new Error('no')
   await assert.rejects(
@@ -84,7 +84,7 @@ test('an abort ends the wait with its reason', async () => {
   assert.equal(made.listeners(), 0)
 })
 
-test('nothing is asked of systemd on a signal that is aborted already', async () => {
+test('nothing is sent to systemd if the signal is already aborted', async () => {
   const asked = (): never => assert.fail('asked')
   const reason = new Error('too late')
   await assert.rejects(runJob(bus(), UNIT, AbortSignal.abort(reason), asked), reason)

@@ -2,15 +2,15 @@ import { MANAGER } from './bus.ts'
 import type { BusSignal } from './bus.ts'
 import type { SystemdBus } from './systemd-bus.ts'
 
-/** How a job ended: `done`, or why not (org.freedesktop.systemd1(5), signal JobRemoved). */
+/** The result of a job: `done`, or why it failed (org.freedesktop.systemd1(5), signal JobRemoved). */
 export type JobResult = string
 
 /**
- * Has systemd do something to a unit and resolves when that is over. `enqueue` calls the method that returns the job.
- * It is listened for the end before the call, since a short job ends before its answer is read.
+ * Runs a job of systemd on a unit, and resolves when the job has ended. `enqueue` calls the method that returns the
+ * job. The signals are watched before that call, because a short job ends before its answer is read.
  *
- * Throws what `enqueue` throws, HostFault `systemd_unavailable` where the connection is lost on the way, and the
- * signal's reason on abort; the job goes on then.
+ * Throws what `enqueue` throws. Throws HostFault `systemd_unavailable` if the connection is lost. Throws the signal's
+ * reason on abort, and the job then continues.
  */
 export async function runJob(
   bus: Pick<SystemdBus, 'onSignal' | 'onLoss'>,

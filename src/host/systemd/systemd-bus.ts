@@ -8,13 +8,14 @@ import type { Bus, BusAddress, BusCall, BusSignal } from './bus.ts'
 
 export type SystemdBusOptions = {
   readonly log: Log
-  /** Tried in this order at every new connection. */
+  /** The addresses, tried in this order for each new connection. */
   readonly addresses?: readonly BusAddress[]
 }
 
 /**
- * systemd over D-Bus, for as long as the daemon lives: connects at the first call, and again whenever the connection was
- * lost. A call while systemd is out of reach fails at once; nothing is repeated, since only the caller knows what may be.
+ * The connection to systemd over D-Bus, for the daemon's whole life. It connects at the first call, and again after
+ * each loss. A call fails at once while systemd is out of reach. No call is repeated, because only the caller knows
+ * which may be.
  */
 export class SystemdBus {
   readonly #log: Log
@@ -24,7 +25,7 @@ export class SystemdBus {
   readonly #returnListeners = new Set<() => void>()
   #bus: Bus | undefined
   #opening: Promise<Bus> | undefined
-  /** Signals may have been missed: there was a time without a connection. */
+  /** Whether signals may have been missed, because there was a time without a connection. */
   #missedSignals = false
   #retry: NodeJS.Timeout | undefined
   #closed = false
@@ -34,14 +35,14 @@ export class SystemdBus {
     this.#addresses = addresses
   }
 
-  /** Connects where there is no connection; signals come only over one. Throws HostFault `systemd_unavailable`. */
+  /** Connects if there is no connection; signals arrive only over one. Throws HostFault `systemd_unavailable`. */
   async connect(): Promise<void> {
     if (this.#bus === undefined) await this.#open()
   }
 
   /**
-   * Calls a method of systemd and returns its results. Throws {@link BusError} where systemd answers with an error, and
-   * HostFault `systemd_unavailable` where it does not answer.
+   * Calls a method of systemd and returns its results. Throws {@link BusError} if systemd answers with an error, and
+   * HostFault `systemd_unavailable` if it does not answer.
    */
   async call(call: BusCall): Promise<readonly unknown[]> {
     const bus = this.#bus ?? (await this.#open())
@@ -58,22 +59,22 @@ export class SystemdBus {
     }
   }
 
-  /** A method of the manager, e.g. `StopUnit`. */
+  /** Calls a method of the manager, e.g. `StopUnit`. */
   callManager(member: string, signature = '', body: readonly unknown[] = []): Promise<readonly unknown[]> {
     return this.call({ path: MANAGER_PATH, interface: MANAGER, member, signature, body })
   }
 
-  /** Each listener is called with every signal of systemd; the returned function ends that. */
+  /** Calls the listener with every signal of systemd, until the returned function is called. */
   onSignal(listener: (signal: BusSignal) => void): () => void {
     return subscribe(this.#signalListeners, listener)
   }
 
-  /** Called when a connection was lost: answers and signals that were waited for will not come. */
+  /** Calls the listener when a connection was lost: pending answers and signals will not come. */
   onLoss(listener: (error: HostFault) => void): () => void {
     return subscribe(this.#lossListeners, listener)
   }
 
-  /** Called when systemd is in reach again after a loss: signals may have been missed. */
+  /** Calls the listener when systemd is in reach again after a loss: signals may have been missed. */
   onReturn(listener: () => void): () => void {
     return subscribe(this.#returnListeners, listener)
   }
@@ -135,7 +136,7 @@ export class SystemdBus {
     this.#retryLater()
   }
 
-  /** A call connects by itself; this is for the listeners, who would otherwise wait for the next call. */
+  /** Reconnects for the listeners, who would otherwise wait for the next call. A call connects by itself. */
   #retryLater(): void {
     if (this.#closed || this.#retry !== undefined) return
     this.#retry = setTimeout(() => {
@@ -151,7 +152,7 @@ export class SystemdBus {
   }
 }
 
-/** Answers of dbus-daemon in systemd's stead (D-Bus specification, "Standard errors"). */
+/** The errors that dbus-daemon returns in systemd's place (D-Bus specification, "Standard errors"). */
 const SYSTEMD_IS_GONE = new Set([
   'org.freedesktop.DBus.Error.ServiceUnknown',
   'org.freedesktop.DBus.Error.NameHasNoOwner',

@@ -24,7 +24,7 @@ import { removeUserRecord, writeUserRecord } from './user-record.ts'
 const UNIT = 'org.freedesktop.systemd1.Unit'
 const SERVICE = 'org.freedesktop.systemd1.Service'
 
-/** Words of ActiveState for a unit whose program runs (org.freedesktop.systemd1(5)). */
+/** The values of ActiveState for a unit whose program runs (org.freedesktop.systemd1(5)). */
 const ACTIVE_STATES = ['active', 'reloading', 'refreshing']
 
 const NO_SUCH_UNIT = 'org.freedesktop.systemd1.NoSuchUnit'
@@ -33,11 +33,11 @@ const UNIT_EXISTS = 'org.freedesktop.systemd1.UnitExists'
 export type SystemdUnitsOptions = {
   readonly bus: SystemdBus
   readonly log: Log
-  /** The daemon's own directory below /run; it must stay when the daemon stops. */
+  /** The daemon's own directory below /run. It must stay when the daemon stops. */
   readonly runDirectory: string
 }
 
-/** VM units as transient services of systemd, which owns the processes. */
+/** The units of VMs as transient services of systemd, which owns the processes. */
 export class SystemdUnits implements Units {
   readonly #bus: SystemdBus
   readonly #log: Log
@@ -67,7 +67,7 @@ export class SystemdUnits implements Units {
       throw signal.aborted ? signal.reason : fault('unit_start_failed', doing, error)
     })
     if (result === 'done') return
-    // A stop took the place of the start, and has its own caller.
+    // A stop replaced the start, and has its own caller.
     if (result === 'canceled')
       throw new HostFault('unit_start_failed', `${doing}: a stop came in between`, SOON)
     const state = await this.inspect(id)
@@ -130,13 +130,13 @@ export class SystemdUnits implements Units {
     }
   }
 
-  /** UnitNew and UnitRemoved are no reason to look: looking at a unit that is not loaded causes both. */
+  /** Watches units. UnitNew and UnitRemoved are ignored, because inspecting a unit that is not loaded causes both. */
   watch(onChange: (id: VmId | undefined) => void): void {
     this.#bus.onSignal((signal) => {
       const name = changedUnit(signal)
       const id = name === undefined ? undefined : parseUnitName(name)
       if (id !== undefined) onChange(id)
-      // Units were loaded again, perhaps the daemon's own with another descriptor store.
+      // All units were loaded again, perhaps the daemon's own with another descriptor store.
       if (signal.interface === MANAGER && signal.member === 'Reloading' && signal.body[0] === false)
         onChange(undefined)
     })
@@ -183,12 +183,13 @@ export class SystemdUnits implements Units {
     } catch (error) {
       if (!isBusError(error, NO_SUCH_UNIT)) throw error
     }
-    // systemd gives up on a process that outlives SIGKILL and calls the unit failed; others may have come from elsewhere.
+    // systemd gives up on a process that outlives SIGKILL, and marks the unit as failed. Other processes may have
+    // joined the group from elsewhere.
     await endProcesses(await this.#groups.pathOf(id), signal)
     await this.#forget(name)
   }
 
-  /** Unloads a unit that failed; SIGKILL counts as failure too. */
+  /** Unloads a unit that failed. SIGKILL counts as a failure too. */
   async #forget(name: string): Promise<void> {
     try {
       await this.#bus.callManager('ResetFailedUnit', 's', [name])
@@ -197,14 +198,14 @@ export class SystemdUnits implements Units {
     }
   }
 
-  /** GetUnit first: reading a property of a unit that is not loaded would load it. */
+  /** Inspects a unit. GetUnit comes first, because reading a property of a unit that is not loaded would load it. */
   async #inspect(id: VmId): Promise<UnitState> {
     const path = await this.#bus.callManager('GetUnit', 's', [unitName(id)]).catch((error: unknown) => {
       if (isBusError(error, NO_SUCH_UNIT)) return undefined
       throw error
     })
     if (path === undefined) return (await this.#leftover(id)) ?? { kind: 'absent' }
-    // Sent in one go. A unit that changes in between is seen again, as its change comes as a signal.
+    // All are sent at once. If the unit changes in between, its change arrives as a signal, and it is inspected again.
     const [activeState, mainPid, startedAt, result, status, environment] = await Promise.all([
       this.#get(String(path[0]), UNIT, 'ActiveState'),
       this.#get(String(path[0]), SERVICE, 'MainPID'),
@@ -255,7 +256,7 @@ export class SystemdUnits implements Units {
   }
 }
 
-/** The unit that a signal is about, where it tells of a change of its state or the end of a job. */
+/** Returns the unit that a signal is about, if the signal reports a state change or the end of a job. */
 function changedUnit({ path, interface: from, member, body }: BusSignal): string | undefined {
   if (from === PROPERTIES && member === 'PropertiesChanged' && body[0] === UNIT) return unitOfPath(path)
   if (from === MANAGER && member === 'JobRemoved') return String(body[2])
@@ -267,7 +268,7 @@ const isBusError = (error: unknown, errorName: string): boolean =>
 
 const SOON: { readonly retry: RetryClass } = { retry: 'soon' }
 
-/** systemd out of reach stays that; whatever else went wrong is the failure of what was being done. */
+/** Keeps the code of an unreachable systemd. Any other error is a failure of the operation. */
 function fault(code: FaultCode, doing: string, cause: unknown): HostFault {
   return new HostFault(cause instanceof HostFault ? cause.code : code, doing, { cause })
 }

@@ -3,15 +3,18 @@ import { readdir } from 'node:fs/promises'
 import { parseUnitName, UNIT_SLICE, unitName } from '../../core/unit/unit-name.ts'
 import type { VmId } from '../../core/vm/ids.ts'
 
-/** Where systemd keeps track of processes: cgroup v2 alone, beside v1 (hybrid), or v1 alone (systemd 257 is the last). */
+/**
+ * The places where systemd tracks processes: cgroup v2 alone, v2 beside v1 (hybrid), or v1 alone (systemd 257 is the
+ * last).
+ */
 const TREES = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified', '/sys/fs/cgroup/systemd']
 
-/** Where the control groups of VM units are, whether systemd knows of the units or not. */
+/** The control groups of VM units, including those of units that systemd has forgotten. */
 export class UnitGroups {
   readonly #rootGroup: () => Promise<string>
   #slice: Promise<string> | undefined
 
-  /** @param rootGroup tells systemd's own group, empty where that is the root of the tree */
+  /** @param rootGroup returns systemd's own group; empty if that is the root of the tree */
   constructor(rootGroup: () => Promise<string>) {
     this.#rootGroup = rootGroup
   }
@@ -20,7 +23,7 @@ export class UnitGroups {
     return `${await this.#find()}/${unitName(id)}`
   }
 
-  /** The VMs that have a group. */
+  /** Returns the VMs that have a group. */
   async ids(): Promise<readonly VmId[]> {
     const names = await readdir(await this.#find()).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return []
@@ -29,7 +32,7 @@ export class UnitGroups {
     return names.map((name) => parseUnitName(name)).filter((id) => id !== undefined)
   }
 
-  /** Asked once, since systemd never moves. */
+  /** Finds the slice. It is looked up once, because systemd never moves. */
   #find(): Promise<string> {
     if (this.#slice !== undefined) return this.#slice
     const asking = this.#rootGroup().then(
@@ -43,7 +46,7 @@ export class UnitGroups {
   }
 }
 
-/** Throws where there is none. */
+/** Returns the tree that systemd uses. Throws if there is none. */
 export function systemdTree(): string {
   const found = TREES.find((tree) => existsSync(`${tree}/cgroup.procs`))
   if (found === undefined) throw new Error(`no control groups in ${TREES.join(', ')}`)

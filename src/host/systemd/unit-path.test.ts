@@ -13,6 +13,6 @@ test('a unit name is escaped into its object path, and read back', () => {
   }
 })
 
-test('the path of a job is no unit', () => {
+test('the path of a job is not the path of a unit', () => {
   assert.equal(unitOfPath('/org/freedesktop/systemd1/job/7'), undefined)
 })

@@ -1,8 +1,8 @@
 const PREFIX = '/org/freedesktop/systemd1/unit/'
 
 /**
- * The object of a unit that is or may be loaded. Each byte but letters and digits is written `_` and two hexadecimal
- * digits, and so is a leading digit (sd_bus_path_encode(3)).
+ * Returns the object path of a unit that is or may be loaded. Each byte except letters and digits, and a leading digit,
+ * is written as `_` and two hexadecimal digits (sd_bus_path_encode(3)).
  */
 export function unitPath(name: string): string {
   const label = name.replace(
@@ -12,7 +12,7 @@ export function unitPath(name: string): string {
   return PREFIX + label
 }
 
-/** The name of a unit from the path of its object; undefined for any other object. */
+/** Returns the name of a unit from its object path; undefined for any other object. */
 export function unitOfPath(path: string): string | undefined {
   if (!path.startsWith(PREFIX)) return undefined
   return path

@@ -10,7 +10,7 @@ import { endProcesses, processesIn } from './unit-processes.ts'
 
 const never = new AbortController().signal
 
-/** A folder that looks like a control group of a kernel without cgroup.kill. */
+/** Makes a directory that looks like a control group of a kernel without cgroup.kill. */
 function groupOf(
   t: TestContext,
   procs: string,
@@ -22,17 +22,17 @@ function groupOf(
   return { group, become }
 }
 
-test('a group that is not there holds no processes, and ending them is done', async () => {
+test('a group that does not exist has no processes, and ending them succeeds', async () => {
   assert.deepEqual(await processesIn('/no/such/group'), [])
   await endProcesses('/no/such/group', never)
 })
 
-test('processes are told as the kernel lists them', async (t) => {
+test('processes are returned in the order of the kernel', async (t) => {
   assert.deepEqual(await processesIn(groupOf(t, '12\n345\n').group), [12, 345])
   assert.deepEqual(await processesIn(groupOf(t, '').group), [])
 })
 
-test('where the kernel cannot kill a group its processes are killed one by one', async (t) => {
+test('if the kernel cannot kill a group, its processes are killed one by one', async (t) => {
   const children = [1, 2].map(() => spawn('sleep', ['infinity'], { stdio: 'ignore' }))
   t.after(() => children.forEach((child) => child.kill('SIGKILL')))
   const { group, become } = groupOf(t, children.map(({ pid }) => `${pid}\n`).join(''))
@@ -44,8 +44,8 @@ test('where the kernel cannot kill a group its processes are killed one by one',
   assert.deepEqual(await ended, ['SIGKILL', 'SIGKILL'])
 })
 
-test('a process that does not end is waited for until the signal, and one that cannot be named is not our own', async (t) => {
-  // 0: a process outside of our pid namespace. Killing it as such would kill this test.
+test('a process that does not end is awaited until the signal aborts, and pid 0 is not killed', async (t) => {
+  // 0 is a process outside of our pid namespace. Killing pid 0 would kill this test.
   const { group } = groupOf(t, '0\n')
   const controller = new AbortController()
   const reason = new Error('the step is overdue')

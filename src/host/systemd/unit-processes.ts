@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { abortable } from '../../lib/abortable.ts'
 
-/** The processes in a control group (cgroups(7)); none where there is no such group. One cheap read. */
+/** Returns the processes in a control group (cgroups(7)), with one cheap read; none if the group does not exist. */
 export async function processesIn(group: string): Promise<readonly number[]> {
   try {
     const text = await readFile(`${group}/cgroup.procs`, 'latin1')
@@ -15,8 +15,8 @@ export async function processesIn(group: string): Promise<readonly number[]> {
 }
 
 /**
- * Kills what is in a control group until nothing is, and removes the group. A process that is stuck in the kernel
- * outlives SIGKILL for as long as it is: the wait ends with it, or with the signal's reason.
+ * Kills everything in a control group until it is empty, and removes the group. A process that is stuck in the kernel
+ * outlives SIGKILL until it returns. The wait lasts until then, or until the signal aborts.
  */
 export async function endProcesses(group: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
@@ -24,11 +24,11 @@ export async function endProcesses(group: string, signal: AbortSignal): Promise<
     if (!(await killGroup(group))) for (const pid of pids) kill(pid)
     await abortable(delay(limits.leftoverRecheckMs), signal)
   }
-  // systemd removes the groups of its own units; one that it has forgotten would stay.
+  // systemd removes the groups of its own units. The group of a forgotten unit would stay.
   await rmdir(group).catch(() => {})
 }
 
-/** The whole group at once, new forks included; false where the kernel is older than 5.14. */
+/** Kills the whole group at once, including new forks. Returns false if the kernel is older than 5.14. */
 async function killGroup(group: string): Promise<boolean> {
   try {
     await writeFile(`${group}/cgroup.kill`, '1', { flag: constants.O_WRONLY })
@@ -39,7 +39,10 @@ async function killGroup(group: string): Promise<boolean> {
   }
 }
 
-/** 0 stands for a process that this daemon's pid namespace does not show, and to kill(2) it would mean ourselves. */
+/**
+ * Kills a process. Pid 0 is a process outside of this daemon's pid namespace, and to kill(2) it would mean our own
+ * group.
+ */
 function kill(pid: number): void {
   try {
     if (pid > 0) process.kill(pid, 'SIGKILL')

@@ -32,7 +32,7 @@ test('the store that a unit belongs to is read back from its environment', () =>
   assert.deepEqual(markIn(['VMHOSTD_STORE=a']), { ...none, storeId: 'a' })
 })
 
-test('a device is let in with the access that is asked for, and is there', () => {
+test('a device is mounted, and allowed with the requested access', () => {
   const properties = propertiesOf({ devices: ['/dev/kvm rw', '/dev/vfio/7'] })
   assert.deepEqual(properties.get('DeviceAllow'), [
     ['/dev/kvm', 'rw'],
@@ -46,7 +46,7 @@ test('a device is let in with the access that is asked for, and is there', () =>
   ])
 })
 
-test('files of the VM are mounted where they are, and have to be there', () => {
+test('files of the VM are mounted at their own paths, and must exist', () => {
   const properties = propertiesOf({ readOnlyPaths: ['/pool/kernel'], readWritePaths: ['/pool/disk'] })
   const readOnly = properties.get('BindReadOnlyPaths') as unknown[]
   const readWrite = properties.get('BindPaths') as unknown[]
@@ -64,6 +64,6 @@ test('a program outside the host paths is mounted by itself', () => {
   assert.deepEqual(programs('/usrlocal/qemu'), [...hostPaths, '/usrlocal/qemu'])
 })
 
-test('a program without an absolute path is a bug of the caller', () => {
+test('a program without an absolute path is a bug in the caller', () => {
   assert.throws(() => propertiesOf({ command: ['qemu'] }), InvariantError)
 })

@@ -8,7 +8,7 @@ import { assert } from '../../lib/assert.ts'
 /** A property as StartTransientUnit takes it: name, D-Bus signature, value (org.freedesktop.systemd1(5)). */
 export type UnitProperty = readonly [name: string, signature: string, value: unknown]
 
-/** Carry the mark of a VM in the environment of its unit, which is where {@link markIn} finds it. */
+/** The variables that carry the mark of a VM in the environment of its unit, from which {@link markIn} reads it. */
 const STORE_VARIABLE = 'VMHOSTD_STORE'
 const CREATED_VARIABLE = 'VMHOSTD_CREATED_AT_MS'
 
@@ -17,7 +17,7 @@ const environmentOf = ({ storeId, createdAtMs }: VmMark): readonly string[] => [
   `${CREATED_VARIABLE}=${createdAtMs}`,
 ]
 
-/** The mark in the environment of a unit. */
+/** Reads the mark from the environment of a unit. */
 export function markIn(environment: readonly string[]): FoundMark {
   const valueOf = (name: string): string | undefined =>
     environment.find((assignment) => assignment.startsWith(`${name}=`))?.slice(name.length + 1)
@@ -28,7 +28,7 @@ export function markIn(environment: readonly string[]): FoundMark {
   }
 }
 
-/** What systemd waits for processes that SIGKILL does not end, being stuck in the kernel. */
+/** How long systemd waits for processes that SIGKILL does not end because they are stuck in the kernel. */
 const STOP_TIMEOUT_USEC = 10_000_000n
 const START_TIMEOUT_USEC = 20_000_000n
 
@@ -51,32 +51,33 @@ function process(spec: UnitSpec): UnitProperty[] {
   return [
     ['Description', 's', spec.description],
     ['Slice', 's', UNIT_SLICE],
-    // Started means executed: a program that is missing fails the start (systemd.service(5)).
+    // With `exec`, started means executed: if the program is missing, the start fails (systemd.service(5)).
     ['Type', 's', 'exec'],
-    // Kernel arguments may have a `$`, which systemd would expand (systemd.service(5), "Command lines").
+    // Kernel arguments may contain a `$`, which systemd would expand (systemd.service(5), "Command lines").
     ['ExecStartEx', 'a(sasas)', [[program, [...spec.command], ['no-env-expand']]]],
     ['Environment', 'as', [...environmentOf(spec.mark)]],
     ['User', 's', String(spec.userId)],
     ['SupplementaryGroups', 'as', [...spec.supplementaryGroups]],
     ['UMask', 'u', 0o077],
     ['Restart', 's', 'no'],
-    // A stop is always hard.
+    // A stop always kills.
     ['KillMode', 's', 'control-group'],
     ['KillSignal', 'i', SIGKILL],
     ['TimeoutStopUSec', 't', STOP_TIMEOUT_USEC],
     ['TimeoutStartUSec', 't', START_TIMEOUT_USEC],
-    // At shutdown of the host the file system of the disk is unmounted after the VM has ended.
+    // When the host shuts down, the file system of the disk is unmounted after the VM has ended.
     ['RequiresMountsFor', 'as', [...spec.readOnlyPaths, ...spec.readWritePaths]],
   ]
 }
 
 /**
- * The console is standard input, standard output and the controlling terminal; systemd opens it before it drops
- * privileges and before it changes the root. What a monitor says on standard error is why it failed: it goes to the
- * journal, where `journalctl VM_ID=…` finds it, and not into the guest's console.
+ * Sets the standard streams. The console is standard input, standard output and the controlling terminal. systemd opens
+ * it before it drops privileges and changes the root. On standard error a monitor reports why it failed. That goes to
+ * the journal, which `journalctl VM_ID=…` shows, and not into the guest's console.
  */
 const standardStreams = (id: VmId, spec: UnitSpec): UnitProperty[] => [
-  // Of the three ways to take a terminal this one neither waits for it nor takes it away from someone (systemd.exec(5)).
+  // Of the three ways to take a terminal, this one neither waits for it nor takes it from another process
+  // (systemd.exec(5)).
   ['StandardInput', 's', 'tty-fail'],
   ['StandardOutput', 's', 'tty'],
   ['StandardError', 's', 'journal'],
@@ -90,7 +91,7 @@ const resources = (spec: UnitSpec): UnitProperty[] => [
   ['OOMPolicy', 's', 'kill'],
   ['TasksMax', 't', BigInt(spec.tasksMax)],
   ['LimitNOFILE', 't', BigInt(spec.openFilesMax)],
-  // A core would be the guest's memory on the host's disk.
+  // A core dump would put the guest's memory on the host's disk.
   ['LimitCORE', 't', 0n],
 ]
 
@@ -98,21 +99,21 @@ const SIGKILL = 9
 const ENOSYS = 38
 const MS_REC = 16_384n
 
-/** Programs, their libraries and the cache of where those are; nothing else of the host is of use to a monitor. */
+/** Programs, their libraries and the cache of library paths. A monitor needs nothing else of the host. */
 const HOST_PATHS = ['/usr', '/lib', '/lib64', '/etc/ld.so.cache']
 const PSEUDO_DEVICES = ['/dev/null', '/dev/urandom']
 
 /**
- * A root of its own that holds what the spec names, the host's programs, and nothing else: no /proc, /sys or /etc, no
- * other VM's files, no home. It takes 3 ms of a start, where hiding the rest of the host piece by piece
- * (ProtectSystem=strict, ProtectProc=, PrivateTmp=, …) takes 25 ms, since each of those mounts all of it again.
+ * Builds a root that contains only what the spec names and the host's programs: no /proc, /sys or /etc, no files of
+ * other VMs, no home. It takes 3 ms of a start. Hiding the rest of the host piece by piece (ProtectSystem=strict,
+ * ProtectProc=, PrivateTmp=, …) takes 25 ms, because each of those mounts everything again.
  */
 function fileSystem(spec: UnitSpec, rootDirectory: string): UnitProperty[] {
   const [program] = spec.command
   const mount = (path: string): unknown => [path, path, false, MS_REC]
   const mountIfThere = (path: string): unknown => [path, path, true, MS_REC]
   const onHostPath = HOST_PATHS.some((path) => program.startsWith(`${path}/`))
-  // A program that is missing shall fail as such (exit status 203), not as a missing mount.
+  // A missing program must fail as such (exit status 203), and not as a missing mount.
   const programs = onHostPath ? HOST_PATHS : [...HOST_PATHS, program]
   return [
     ['RootDirectory', 's', rootDirectory],
@@ -138,13 +139,13 @@ const PRIVILEGES: readonly UnitProperty[] = [
   ['LockPersonality', 'b', true],
 ]
 
-/** Groups of system calls (systemd.exec(5), "System Call Filtering") that a monitor lives by. */
+/** The groups of system calls that a monitor needs (systemd.exec(5), "System Call Filtering"). */
 const SYSTEM_CALL_GROUPS = [
   ...['@default', '@process', '@signal', '@timer', '@memlock'],
   ...['@basic-io', '@file-system', '@io-event', '@network-io', '@sync'],
 ]
 
-/** Those that are in none of these groups, or not in those of each systemd. */
+/** The calls that are in none of these groups, or not in those of every systemd version. */
 const SYSTEM_CALLS_BESIDE = [
   ...['copy_file_range', 'fadvise64', 'flock', 'ioctl', 'madvise', 'memfd_create', 'mremap'],
   ...['pipe', 'pipe2', 'prlimit64', 'seccomp', 'sysinfo', 'umask', 'uname'],
@@ -153,25 +154,26 @@ const SYSTEM_CALLS_BESIDE = [
 ]
 
 /**
- * Less than `@system-service`, which is meant for services of all kinds: no change of owners, users, keys or priorities, no
- * System V IPC, and no io_uring, a large part of recent kernel attack surface. Monitors try newer calls first and fall back,
- * and ENOSYS is what they fall back from. MemoryDenyWriteExecute= is left out: an emulator writes the code it runs.
+ * Allows less than `@system-service`, which is meant for services of all kinds. It forbids changes of owners, users,
+ * keys or priorities, System V IPC, and io_uring, a large part of recent kernel attack surface. Monitors try newer
+ * calls first and fall back when they get ENOSYS. MemoryDenyWriteExecute= is omitted, because an emulator writes the
+ * code that it runs.
  */
 const SYSTEM_CALLS: readonly UnitProperty[] = [
   ['SystemCallArchitectures', 'as', ['native']],
   ['SystemCallFilter', '(bas)', [true, [...SYSTEM_CALL_GROUPS, ...SYSTEM_CALLS_BESIDE]]],
   ['SystemCallErrorNumber', 'i', ENOSYS],
-  // Opening a tap takes an ioctl on /dev/net/tun, no socket.
+  // A tap is opened with an ioctl on /dev/net/tun, without a socket.
   ['RestrictAddressFamilies', '(bas)', [true, ['AF_UNIX']]],
 ]
 
-/** `closed` also lets in /dev/null and its like, and ptys (systemd.resource-control(5)). */
+/** Limits the devices. `closed` also allows /dev/null and similar devices, and ptys (systemd.resource-control(5)). */
 const deviceAccess = (spec: UnitSpec): UnitProperty[] => [
   ['DevicePolicy', 's', 'closed'],
   ['DeviceAllow', 'a(ss)', devicesOf(spec).map(({ path, access }) => [path, access])],
 ]
 
-/** Devices are given as in DeviceAllow=: a path, and what may be done with it. */
+/** Parses the devices, which are written as in DeviceAllow=: a path, and the allowed access. */
 const devicesOf = (spec: UnitSpec): { readonly path: string; readonly access: string }[] =>
   spec.devices.map((device) => {
     const [path = '', access = 'rw'] = device.split(' ')

@@ -18,7 +18,7 @@ function directoryFor(t: TestContext): string {
 const lookUp = (directory: string, id: number): { userName?: string } =>
   JSON.parse(readFileSync(join(directory, `${id}.user`), 'utf8')) as { userName?: string }
 
-test('a user is found by its id, by anybody', async (t) => {
+test('every user can look up the user of a VM by its id', async (t) => {
   const directory = join(directoryFor(t), 'userdb')
   const umask = process.umask(0o077)
   try {
@@ -51,7 +51,7 @@ test('a user id that passed to another VM stays with it', async (t) => {
   assert.equal(lookUp(directory, user).userName, 'vmhost-web-2')
 })
 
-test('a record that was cut short is removed and can be written anew', async (t) => {
+test('a record that was cut short is removed and can be written again', async (t) => {
   const directory = directoryFor(t)
   writeFileSync(join(directory, 'vmhost-web-1.user'), '{"uid":')
   await removeUserRecord(web, directory)

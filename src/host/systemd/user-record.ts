@@ -4,14 +4,14 @@ import type { UserId, VmId } from '../../core/vm/ids.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 
 /**
- * systemd runs nothing as a user id that the user database does not know, so each VM's user gets a record there for as
- * long as its unit lives. This is the database's place for records of this boot; nss-systemd(8) reads it.
+ * The directory of user records that last until a reboot; nss-systemd(8) reads it. systemd runs nothing as a user id
+ * that the user database does not know. So each VM's user has a record there while its unit exists.
  */
 const DIRECTORY = '/run/userdb'
 
 const nameOf = (id: VmId): string => `vmhost-${id}`
 
-/** Writes the record (systemd.io/USER_RECORD) and the link by which the user id is looked up. Safe to repeat. */
+/** Writes the record (systemd.io/USER_RECORD) and the link for lookups by user id. Safe to repeat. */
 export async function writeUserRecord(id: VmId, userId: UserId, directory = DIRECTORY): Promise<void> {
   const file = `${nameOf(id)}.user`
   const record = {
@@ -24,7 +24,7 @@ export async function writeUserRecord(id: VmId, userId: UserId, directory = DIRE
     disposition: 'system',
     locked: true,
   }
-  // Whatever the umask: everybody may look users up.
+  // Everybody must be able to look users up, whatever the umask is.
   if ((await mkdir(directory, { recursive: true })) !== undefined) await chmod(directory, 0o755)
   await writeFile(join(directory, file), JSON.stringify(record))
   await chmod(join(directory, file), 0o644)
@@ -37,13 +37,13 @@ async function link(path: string, target: string): Promise<void> {
   } catch (error) {
     if (!hasErrno(error, 'EEXIST')) throw error
     if ((await readlink(path)) === target) return
-    // Of a VM that had the id before and whose removal was cut short.
+    // The link is from a VM that had the id before, and whose removal was cut short.
     await rm(path)
     await symlink(target, path)
   }
 }
 
-/** Removes what {@link writeUserRecord} wrote for this VM; does nothing where there is nothing. */
+/** Removes what {@link writeUserRecord} wrote for this VM; does nothing if there is nothing. */
 export async function removeUserRecord(id: VmId, directory = DIRECTORY): Promise<void> {
   const file = `${nameOf(id)}.user`
   const userId = await readUserId(join(directory, file))
@@ -61,7 +61,7 @@ async function readUserId(path: string): Promise<number | undefined> {
     const uid = (record as { uid?: unknown } | null)?.uid
     return typeof uid === 'number' ? uid : undefined
   } catch (error) {
-    // A record that was cut short is as good as none: it is written anew or removed.
+    // A truncated record counts as missing: it is written again or removed.
     if (hasErrno(error, 'ENOENT') || error instanceof SyntaxError) return undefined
     throw error
   }
