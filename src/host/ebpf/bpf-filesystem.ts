@@ -12,8 +12,8 @@ const mount = library('libc.so.6').func(
 )
 
 /**
- * Mounts a BPF file system of our own, since not every host has one: what is pinned there lives until it is unmounted. Open
- * to root alone. Throws ErrnoError.
+ * Mounts a BPF file system of our own, because not every host has one. Pinned objects live until it is unmounted. Only
+ * root can open it. Throws ErrnoError.
  */
 export function ensureBpfFilesystem(directory: string): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 })

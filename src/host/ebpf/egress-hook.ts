@@ -1,10 +1,10 @@
-/** Where the program stands on what leaves by a device: libbpf's bpf_tc_* over netlink. */
+/** Attaches the program to the egress of a device, with libbpf's bpf_tc_* functions over netlink. */
 import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
 import { call } from './libbpf.ts'
 
 /**
- * As `OUR_FILTER` of src/host/tap/tc-batch.ts, in the other direction: whoever wants to be first may stand before it. A limit
- * to the bandwidth comes after all filters.
+ * The counterpart of `OUR_FILTER` of src/host/tap/tc-batch.ts for egress. The preference leaves room for filters that
+ * must come first. A bandwidth limit applies after all filters.
  */
 const PLACE = { preference: 30_316, handle: 1 } as const
 
@@ -15,7 +15,7 @@ const REPLACE = 1
 const HOOK = { bytes: 24, ifindexAt: 8, pointAt: 12 }
 const OPTIONS = { bytes: 32, programFdAt: 8, flagsAt: 12, programIdAt: 16, handleAt: 20, priorityAt: 24 }
 
-/** struct bpf_tc_hook; like the next it starts with its size, by which libbpf knows its version. */
+/** struct bpf_tc_hook. Like bpf_tc_opts it starts with its own size, from which libbpf knows its version. */
 function hookOf(ifindex: number): Buffer {
   const hook = Buffer.alloc(HOOK.bytes)
   hook.writeBigUInt64LE(BigInt(HOOK.bytes))
@@ -33,7 +33,7 @@ function optionsOf(): Buffer {
   return options
 }
 
-/** Puts a program there, in place of what is at our place. Throws ErrnoError: ENODEV where the device is gone. */
+/** Attaches a program, and replaces the one at our place. Throws ErrnoError; ENODEV if the device is gone. */
 export function attachToEgress(ifindex: number, programFd: number): void {
   const hook = hookOf(ifindex)
   try {
@@ -52,7 +52,7 @@ export function attachToEgress(ifindex: number, programFd: number): void {
   )
 }
 
-/** The id of the program at our place; undefined where there is none, or no device. Throws ErrnoError. */
+/** Returns the id of the program at our place; undefined if there is no program or no device. Throws ErrnoError. */
 export function egressProgramId(ifindex: number): number | undefined {
   const options = optionsOf()
   try {
@@ -63,7 +63,7 @@ export function egressProgramId(ifindex: number): number | undefined {
       options,
     )
   } catch (error) {
-    // EINVAL: it has no such hook.
+    // EINVAL: the device has no such hook.
     if (error instanceof ErrnoError && hasErrno(error, 'ENOENT', 'EINVAL', 'ENODEV')) return undefined
     throw error
   }

@@ -23,8 +23,8 @@ const sendto = libc.func(
 )
 
 /**
- * Sends frames out of devices, round their queues and filters (PACKET_QDISC_BYPASS in packet(7)), so that the program that
- * held a frame does not see it again. Throws ErrnoError.
+ * Sends frames out of devices and bypasses their queues and filters (PACKET_QDISC_BYPASS in packet(7)), so the program
+ * that held a frame does not see it again. Throws ErrnoError.
  */
 export class FrameSender {
   readonly #fd: number
@@ -41,16 +41,17 @@ export class FrameSender {
   }
 
   /**
-   * @param gsoSize the payload of each segment that the frame stands for; 0 where it is one
+   * Sends one frame. Returns false if the frame stands for segments that we cannot cut.
    *
-   * False where the frame stands for segments that we cannot cut.
+   * Throws ErrnoError. ENOBUFS: the device has no carrier, or the guest does not empty its queue. ENXIO: the device is
+   * gone. ENETDOWN: the device is down.
    *
-   * ENOBUFS: the device has no carrier, or the guest does not empty its queue. ENXIO: it is gone; ENETDOWN: it is down.
+   * @param gsoSize the payload of each segment that the frame stands for; 0 if the frame is a single packet
    */
   send(ifindex: number, frame: Uint8Array, gsoSize: number): boolean {
     const address = Buffer.alloc(ADDRESS_BYTES)
     address.writeUInt16LE(AF_PACKET, 0)
-    // The protocol, which is in network order in both.
+    // The protocol is in network order in both places.
     address.set(frame.subarray(ETHERNET_BYTES - 2, ETHERNET_BYTES), 2)
     address.writeInt32LE(ifindex, 4)
     const frames = completeFrames(frame, gsoSize)

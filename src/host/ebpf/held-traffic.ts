@@ -9,9 +9,9 @@ import type { TrafficProgram } from './traffic-program.ts'
 
 export type HeldTrafficOptions = {
   readonly program: TrafficProgram
-  /** CLOCK_MONOTONIC, as the program reads it. */
+  /** CLOCK_MONOTONIC, the clock that the program reads. */
   readonly nowNs: () => bigint
-  /** A guest is wanted; once for as long as its frames are held. */
+  /** Called when a guest is wanted, once for as long as its frames are held. */
   readonly onWanted: (userId: UserId) => void
   readonly onError: (error: unknown) => void
 }
@@ -20,9 +20,9 @@ type FrameSum = { readonly frames: number; readonly bytes: number }
 const NOTHING: FrameSum = { frames: 0, bytes: 0 }
 
 /**
- * What the program held, from the ring buffer to the device. A frame stays in the ring until it is sent, and what is sent
- * is written to the map `taken` at once: the next daemon finds what waits, and knows it from what does not. Throws as
- * the program and the sender do.
+ * Moves held frames from the ring buffer to the device. A frame stays in the ring until it is sent, and the map `taken`
+ * records each sent frame at once. So the next daemon knows which frames still wait. Throws what the program
+ * and the sender throw.
  */
 export class HeldTraffic {
   readonly #options: HeldTrafficOptions
@@ -30,9 +30,9 @@ export class HeldTraffic {
   readonly #frames = new HeldFrames()
   readonly #events: TrafficEvents
   readonly #sender: FrameSender
-  /** Devices whose guest was told of as wanted. */
+  /** The devices whose guest was reported as wanted. */
   readonly #told = new Set<number>()
-  /** What we dropped of a device's frames, besides the program. */
+  /** How many frames of each device we dropped; the program counts its own drops. */
   readonly #dropped = new Map<number, number>()
 
   constructor(options: HeldTrafficOptions) {
@@ -63,7 +63,7 @@ export class HeldTraffic {
     }
   }
 
-  /** Gives the guest all that waits for it, or drops it, and lets go of it. Answers how many frames were given. */
+  /** Sends the guest all of its waiting frames, or drops them, and releases them. Returns how many frames were sent. */
   settle(ifindex: number, { deliver }: { readonly deliver: boolean }): number {
     this.#takeIn()
     let delivered = 0
@@ -77,7 +77,7 @@ export class HeldTraffic {
     return delivered
   }
 
-  /** Drops what waited for too long, so that there is room for what is of use. */
+  /** Drops frames that have waited for too long, to make room for frames that are still useful. */
   expire(ifindex: number): void {
     this.#takeIn()
     for (let held = this.#frames.first(ifindex); held !== undefined; held = this.#frames.first(ifindex)) {
@@ -88,18 +88,18 @@ export class HeldTraffic {
     this.#letGo()
   }
 
-  /** Frames that were dropped here since `forget`, besides those that the program counts. */
+  /** Returns how many frames were dropped here since `forget`. The program counts its own drops. */
   dropped(ifindex: number): number {
     return this.#dropped.get(ifindex) ?? 0
   }
 
-  /** Frames of the device are about to be held: as if none had ever been. */
+  /** Prepares for holding frames of the device: resets everything that is known of earlier holds. */
   begin(ifindex: number): void {
     this.catchUp()
     this.forget(ifindex)
   }
 
-  /** Drops what waits for the device, and what is known of it. */
+  /** Drops the frames that wait for the device, and everything known about it. */
   forget(ifindex: number): void {
     while (this.#frames.count(ifindex) > 0) this.#frames.settleFirst(ifindex)
     this.#told.delete(ifindex)
@@ -107,13 +107,13 @@ export class HeldTraffic {
     this.#letGo()
   }
 
-  /** What waits stays in the kernel. */
+  /** Closes this process's ends. Waiting frames stay in the kernel. */
   close(): void {
     this.#events.close()
     this.#sender.close()
   }
 
-  /** Takes what came. What the program held while the device was about to flow again goes after the rest at once. */
+  /** Reads new records. If the program held a frame just before the device flowed again, that frame is sent now. */
   catchUp(): void {
     this.#takeIn()
     for (const ifindex of this.#frames.devices()) {
@@ -124,7 +124,10 @@ export class HeldTraffic {
     this.#letGo()
   }
 
-  /** Where the device cannot take frames they are dropped: those of others must not wait for it. */
+  /**
+   * Sends late frames. If the device cannot take them, drops them, because frames of other devices must not wait for
+   * it.
+   */
   #giveLate(ifindex: number): void {
     try {
       this.settle(ifindex, { deliver: true })
@@ -149,8 +152,9 @@ export class HeldTraffic {
   }
 
   /**
-   * What a former daemon left in the ring. Of a device's frames there the last ones wait, as many as were held and not
-   * taken; those before them were sent. Where more were held than are there, that daemon had them in memory.
+   * Takes over the frames that a former daemon left in the ring. For each device, only the last (held - taken) frames
+   * still wait; the ones before were sent. If the ring has fewer than that, the former daemon had the rest in memory,
+   * and they are lost.
    */
   #adopt(): void {
     this.#takeIn()
@@ -165,13 +169,13 @@ export class HeldTraffic {
       this.#program.setTaken(ifindex, { frames: taken.frames + lost, bytes })
       this.#drop(ifindex, lost)
     }
-    // The ring has records of holds that are over. What comes from now on must be told of.
+    // The ring also has records of holds that are over. New frames of those guests must be reported again.
     for (const ifindex of this.#told)
       if (this.#program.held(ifindex)?.wantedAtNs === undefined) this.#told.delete(ifindex)
     this.catchUp()
   }
 
-  /** What was held by the time that all of it was taken in. */
+  /** Returns the counters of held frames from a moment at which all of those frames had been read. */
   #heldByNow(ifindex: number): FrameSum {
     for (;;) {
       const before = this.#program.held(ifindex) ?? NOTHING
@@ -184,7 +188,7 @@ export class HeldTraffic {
     return Number(this.#options.nowNs() - atNs) / 1e6 > limits.heldFrameAgeMs
   }
 
-  /** Whether it went to the guest. Throws where the device cannot take any. */
+  /** Sends a frame, and returns whether it went to the guest. Throws if the device cannot take any frame. */
   #send({ ifindex, frame, gsoSize }: HeldFrame): boolean {
     try {
       return this.#sender.send(ifindex, frame, gsoSize)
@@ -194,12 +198,15 @@ export class HeldTraffic {
     }
   }
 
-  /** Written for each frame: where the daemon ends now, the next one sends at most one frame twice and none too few. */
+  /**
+   * Removes the first frame. It records this for each frame, so if the daemon ends now, the next one sends at most one
+   * frame twice and loses none.
+   */
   #settleFirst(ifindex: number): void {
     const length = this.#frames.first(ifindex)?.frame.length ?? 0
     const held = this.#program.held(ifindex) ?? NOTHING
     const taken = this.#program.taken(ifindex) ?? NOTHING
-    // Never more than was held: the program would take the difference for a large number.
+    // `taken` must not exceed `held`: the program would take the difference for a large number.
     this.#program.setTaken(ifindex, {
       frames: Math.min(held.frames, taken.frames + 1),
       bytes: Math.min(held.bytes, taken.bytes + length),
@@ -213,7 +220,7 @@ export class HeldTraffic {
 
   #letGo(): void {
     this.#release()
-    // Whoever is slow to wake must not keep the ring from others.
+    // A guest that is slow to wake must not keep the ring from other guests.
     if (!this.#events.isHalfFull()) return
     this.#frames.copyOut()
     this.#release()
@@ -225,5 +232,5 @@ export class HeldTraffic {
   }
 }
 
-/** The device is down or gone, whatever the frame. */
+/** Whether the device is down or gone, so that no frame can be sent. */
 const isOfDevice = (error: unknown): boolean => hasErrno(error, 'ENXIO', 'ENODEV', 'ENETDOWN')

@@ -6,14 +6,14 @@ import { u32 } from './traffic-maps.ts'
 import type { BpfMap } from './libbpf.ts'
 import type { MapName } from './traffic-maps.ts'
 
-/** What comes to guests without anybody wanting them, such as health checks: `[sleep]` of the configuration. */
+/** Traffic that reaches guests but must not wake them, such as health checks: `[sleep]` of the configuration. */
 export type IgnoredTraffic = {
   /** Networks in CIDR form. */
   readonly ignoreSources: readonly string[]
   /** Destination ports. */
   readonly ignorePortsTcp: readonly number[]
   readonly ignorePortsUdp: readonly number[]
-  /** Packets whose mark under the mask is this; a mask of 0 means none. */
+  /** Ignores packets whose mark under the mask equals this value; a mask of 0 ignores none. */
   readonly ignoreMark: number
   readonly ignoreMarkMask: number
 }
@@ -28,12 +28,12 @@ export const NOTHING_IGNORED: IgnoredTraffic = {
 
 /** linux/in.h. */
 const IPPROTO = { tcp: 6, udp: 17 }
-/** HAS_IPV4 and so on of bpf/traffic.bpf.c: maps that are empty are not asked. */
+/** HAS_IPV4 and so on of bpf/traffic.bpf.c. The program skips maps that are empty. */
 const HAS = { ignored_ipv4: 1, ignored_ipv6: 2, ignored_ports: 4 } as const
 
 type Maps = Readonly<Record<MapName, BpfMap>>
 
-/** Fills the settings of the program, and leaves nothing of what was ignored before. Throws ErrnoError. */
+/** Writes the program's settings, and removes what was ignored before. Throws ErrnoError. */
 export function writeSettings(maps: Maps, ignored: IgnoredTraffic): void {
   const wanted = {
     ignored_ipv4: sourceKeys(ignored, 'ipv4'),

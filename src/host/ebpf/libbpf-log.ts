@@ -1,16 +1,19 @@
 import { koffi, library } from '../ffi/koffi.ts'
 
-/** Enough for the end of a verifier's log, where it says what it minds. */
+/** Enough lines for the end of a verifier's log, which states the reason. */
 const TAIL_LINES = 12
-/** The whole log of the verifier is one message: of a program of this size some 100 KiB. */
+/** The verifier's whole log is one message. For a program of this size it has some 100 KiB. */
 const MESSAGE_BYTES_MAX = 1024 * 1024
-/** LIBBPF_DEBUG of bpf/libbpf.h; what is below it are warnings and information. */
+/** LIBBPF_DEBUG of bpf/libbpf.h. Levels below it are warnings and information. */
 const DEBUG = 2
 
 let lines: string[] | undefined
 let hushed = false
 
-/** Takes what libbpf says while it loads a program: the kernel answers an errno alone, and it tells the rest. One at a time. */
+/**
+ * Collects libbpf's messages while it loads a program: the kernel returns only an errno, and the messages say the
+ * reason. Only one collection can run at a time.
+ */
 export function listenToLibbpf(): { tail(): readonly string[]; end(): void } {
   hushLibbpf()
   const heard: string[] = []
@@ -23,13 +26,14 @@ export function listenToLibbpf(): { tail(): readonly string[]; end(): void } {
   }
 }
 
-/** From now on libbpf writes nothing to standard error: what fails is thrown. Throws where it is not installed. */
+/** Stops libbpf from writing to standard error: failures are thrown instead. Throws if libbpf is not installed. */
 export function hushLibbpf(): void {
   if (hushed) return
   const vsnprintf = library('libc.so.6').func(
     'int vsnprintf(void *text, size_t size, void *format, void *args)',
   )
-  // The third argument is a va_list: on x86-64 an array, on arm64 a structure that goes by reference; an address both times.
+  // The third argument is a va_list. On x86-64 it is an array, on arm64 a structure passed by reference; both arrive as
+  // an address.
   const type = koffi.pointer(koffi.proto('int LibbpfPrint(int level, void *format, void *args)'))
   const print = koffi.register((level: number, format: bigint, args: bigint) => {
     if (lines === undefined || level >= DEBUG) return 0

@@ -1,7 +1,7 @@
 /**
- * What we use of libbpf (libbpf.so.1, libbpf.readthedocs.io), and of bpf(2) through it. Every function may throw ErrnoError,
- * and an Error where the library is not installed. Nothing here waits: each call is one of the kernel, of microseconds, but
- * for `loadAndPin`, which takes some milliseconds.
+ * The functions that we use of libbpf (libbpf.so.1, libbpf.readthedocs.io), and of bpf(2) through it. Every function
+ * may throw ErrnoError, and an Error if the library is not installed. None of them waits: each is a system call of
+ * microseconds, except `loadAndPin`, which takes some milliseconds.
  */
 import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
 import { errno, koffi, library } from '../ffi/koffi.ts'
@@ -9,7 +9,9 @@ import { hushLibbpf, listenToLibbpf } from './libbpf-log.ts'
 
 type Foreign = (...args: readonly unknown[]) => number
 
-/** Bound at the first use: where there is no library the daemon runs all the same, and says so. */
+/**
+ * The functions, bound at their first use: without the library the daemon still runs, and reports that it is missing.
+ */
 const bound = new Map<string, Foreign>()
 
 function bind(prototype: string): Foreign {
@@ -22,7 +24,7 @@ function bind(prototype: string): Foreign {
   return found
 }
 
-/** One that answers a failure with the errno below 0, as nearly all do. */
+/** Calls a function that returns a failure as a negative errno, as nearly all do. */
 export function call(doing: string, prototype: string, ...args: readonly unknown[]): number {
   const status = bind(prototype)(...args)
   if (status < 0) throw new ErrnoError(doing, -status)
@@ -48,13 +50,13 @@ export function update(map: BpfMap, key: Uint8Array, value: Uint8Array): void {
   call('bpf_map_update_elem', UPDATE, map.fd, key, value, 0)
 }
 
-/** Nothing where there is no such key. */
+/** Removes a key; does nothing if the map does not have it. */
 export function remove(map: BpfMap, key: Uint8Array): void {
   const status = bind(DELETE)(map.fd, key)
   if (status !== 0) orAbsent('bpf_map_delete_elem', status)
 }
 
-/** All keys; those that come or go meanwhile may be among them or not. */
+/** Returns all keys. Keys that are added or removed meanwhile may or may not be included. */
 export function keys(map: BpfMap): readonly Buffer[] {
   const found: Buffer[] = []
   const seen = new Set<string>()
@@ -62,7 +64,7 @@ export function keys(map: BpfMap): readonly Buffer[] {
   for (;;) {
     const next = Buffer.alloc(map.keyBytes)
     const status = bind(NEXT_KEY)(map.fd, last, next)
-    // After the last one; and where the one before was just removed the kernel starts over.
+    // ENOENT marks the end. If the last key was just removed, the kernel starts again from the first key.
     if (status !== 0) return orAbsent('bpf_map_get_next_key', status) ?? found
     const name = next.toString('latin1')
     if (seen.has(name)) return found
@@ -78,13 +80,16 @@ function orAbsent(doing: string, status: number): undefined {
   return undefined
 }
 
-/** The descriptor of a pinned map or program; undefined where nothing is pinned there. */
+/** Returns the descriptor of a pinned map or program; undefined if nothing is pinned at the path. */
 export function openPin(path: string): number | undefined {
   const fd = bind('int bpf_obj_get(const char *path)')(path)
   return fd < 0 ? orAbsent(`bpf_obj_get ${path}`, fd) : fd
 }
 
-/** linux/bpf.h: struct bpf_prog_info starts with its type and its id, and the kernel fills what there is room for. */
+/**
+ * Returns a program's id. struct bpf_prog_info of linux/bpf.h starts with the type and the id, and the kernel fills
+ * only as much as fits.
+ */
 export function programId(fd: number): number {
   const about = Buffer.alloc(8)
   const prototype = 'int bpf_obj_get_info_by_fd(int fd, void *about, _Inout_ uint32_t *length)'
@@ -107,16 +112,16 @@ const FIND_PROGRAM = 'void *bpf_object__find_program_by_name(void *object, const
 
 export type Loading = {
   readonly object: Uint8Array
-  /** Below it maps are pinned under their names; those that are there already are taken, if they are alike. */
+  /** The directory in which maps are pinned under their names. Existing maps are reused if they match. */
   readonly pinDirectory: string
   readonly program: string
-  /** Where the program is pinned. */
+  /** The path at which the program is pinned. */
   readonly programPath: string
-  /** Sizes that are not those in the object. */
+  /** The sizes of maps that differ from those in the object. */
   readonly maxEntries: Readonly<Record<string, number>>
 }
 
-/** Loads a compiled object and pins its program and maps. An error has the last lines of what libbpf had to say. */
+/** Loads a compiled object, and pins its program and maps. An error contains the last lines of libbpf's log. */
 export function loadAndPin(loading: Loading): void {
   const heard = listenToLibbpf()
   try {
@@ -139,7 +144,7 @@ function load({ object: bytes, pinDirectory, program, programPath, maxEntries }:
     const found = pointer(`program ${program}`, FIND_PROGRAM, object, program)
     call('bpf_program__pin', 'int bpf_program__pin(void *program, const char *path)', found, programPath)
   } finally {
-    // The pins hold what was made.
+    // The pins keep the program and the maps alive.
     bind('void bpf_object__close(void *object)')(object)
   }
 }

@@ -19,9 +19,9 @@ const PROGRAM = 'traffic'
 const PIN_PREFIX = 'program-'
 
 /**
- * The program and its maps, taken from their pins or loaded. A pin has the digest of the object in its name, so a daemon knows
- * its program again, and an upgraded one loads its own over the same maps. Throws ErrnoError, and an Error that says why the
- * kernel refused it.
+ * Opens the program and its maps from their pins, or loads them. A pin's name contains the digest of the object. So a
+ * daemon finds its own program again, and an upgraded daemon loads its own program over the same maps. Throws
+ * ErrnoError, and an Error that says why the kernel refused the program.
  */
 export function loadTrafficProgram(object: Uint8Array, directory: string): LoadedTrafficProgram {
   ensureBpfFilesystem(directory)
@@ -36,7 +36,7 @@ export function loadTrafficProgram(object: Uint8Array, directory: string): Loade
   assert(fd !== undefined, `${programPath} is pinned`)
   const opened = [fd]
   try {
-    // Those on devices live on until they are replaced.
+    // Programs that are attached to devices live until they are replaced.
     for (const other of readdirSync(pinDirectory))
       if (other.startsWith(PIN_PREFIX) && other !== name) rmSync(path.join(pinDirectory, other))
     const maps = MAP_NAMES.map((map) => {
@@ -54,7 +54,7 @@ export function loadTrafficProgram(object: Uint8Array, directory: string): Loade
   }
 }
 
-/** Lets go of what was loaded; it stays pinned, and on the devices. */
+/** Closes the descriptors. The program stays pinned and attached. */
 export function closeTrafficProgram({ program, maps }: LoadedTrafficProgram): void {
   for (const { fd } of [program, ...Object.values(maps)]) closeSync(fd)
 }

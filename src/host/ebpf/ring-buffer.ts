@@ -2,7 +2,7 @@ import { mapFile } from '../ffi/map-file.ts'
 import { library } from '../ffi/koffi.ts'
 import type { FileMapping } from '../ffi/map-file.ts'
 
-/** linux/bpf.h: the flags in the length of a record, and the bytes before it. */
+/** linux/bpf.h: the flags in a record's length field, and the size of a record's header. */
 const BUSY = 0x8000_0000
 const DISCARDED = 0x4000_0000
 const HEADER_BYTES = 8
@@ -11,18 +11,18 @@ const SC_PAGESIZE = 30
 const sysconf = library('libc.so.6').func('long sysconf(int name)')
 
 export type RingRecord = {
-  /** The record in the ring itself: gone once `release` was told of its end. Empty for one that was given up. */
+  /** The record inside the ring, valid until `release` is called with its end. Empty for a discarded record. */
   readonly bytes: Buffer
-  /** Where the next one begins, in bytes since the ring was made. */
+  /** The position of the next record, in bytes since the ring was made. */
   readonly end: number
 }
 
 /**
- * The reader of a BPF ring buffer (kernel: Documentation/bpf/ringbuf.rst). Reading and letting go of what was read are two
- * things: what is not let go of is read again by the next reader, of the next daemon. Throws ErrnoError.
+ * Reads a BPF ring buffer (kernel: Documentation/bpf/ringbuf.rst). Reading and releasing are separate: a record that
+ * was not released is read again by the next reader, which may be the next daemon's. Throws ErrnoError.
  */
 export class RingBuffer {
-  /** What the kernel may fill, in bytes. */
+  /** The bytes that the kernel may fill. */
   readonly bytes: number
   readonly #unmap: () => void
   readonly #released: BigUint64Array
@@ -48,7 +48,10 @@ export class RingBuffer {
     this.#readAt = this.#releasedAt()
   }
 
-  /** The next record; undefined where there is none, or the kernel is still writing it, of whose end it tells. */
+  /**
+   * Returns the next record; undefined if there is none, or if the kernel is still writing it. The kernel signals when
+   * it has finished.
+   */
   next(): RingRecord | undefined {
     if (this.#readAt === Number(Atomics.load(this.#written, 0))) return undefined
     const at = this.#readAt % this.bytes
@@ -61,22 +64,22 @@ export class RingBuffer {
     return { bytes: this.#records.subarray(start, isDiscarded ? start : start + length), end: this.#readAt }
   }
 
-  /** What is not let go of. */
+  /** Returns the bytes of all records that were not released. */
   usedBytes(): number {
     return Number(Atomics.load(this.#written, 0)) - this.#releasedAt()
   }
 
-  /** Lets go of all that is before `end`. */
+  /** Releases all records before `end`. */
   release(end: number): void {
     Atomics.store(this.#released, 0, BigInt(end))
   }
 
-  /** What was read must not be touched any more. */
+  /** Unmaps the ring. Its records must not be accessed afterwards. */
   close(): void {
     this.#unmap()
   }
 
-  /** The records are there twice, one after the other, so that each is whole wherever it begins. */
+  /** Maps the records twice, one copy after the other, so that a record that wraps around is contiguous. */
   #mapRecords(fd: number, page: number, consumer: FileMapping): FileMapping {
     try {
       return mapFile(fd, page + 2 * this.bytes, { offset: page, readOnly: true })

@@ -8,7 +8,7 @@ import { TapTraffic } from './tap-traffic.ts'
 import { TrafficProgram } from './traffic-program.ts'
 import type { DeviceName, UserId } from '../../core/vm/ids.ts'
 
-test('where nothing was ever loaded, nothing is loaded to forget a guest', async (t) => {
+test('forgetting a guest loads no program if none was ever loaded', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-bpf-'))
   t.after(() => rmSync(directory, { recursive: true }))
   const object = (): never => assert.fail('it is loaded')

@@ -13,19 +13,23 @@ import type { TrafficProgram } from './traffic-program.ts'
 export type TapTrafficOptions = {
   readonly program: TrafficProgram
   readonly log: Log
-  /** CLOCK_MONOTONIC; another one in tests. */
+  /** CLOCK_MONOTONIC; tests replace it. */
   readonly nowNs?: () => bigint
 }
 
 const ifNameToIndex = library('libc.so.6').func('uint32_t if_nametoindex(const char *name)')
 
 const NOTHING: Delivery = { delivered: 0, dropped: 0 }
-/** Times that all is given to a guest while more comes; what is held by then goes after the first that flows. */
+/**
+ * How often `ensureFlowing` empties the hold while more frames come. Frames still held then arrive after the first one
+ * that flows.
+ */
 const ROUNDS_MAX = 8
 
 /**
- * Traffic of taps, by the program on each. What is known is the kernel's, and one daemon at a time may ask for
- * it. The program is loaded at the first use; on a host without BPF each method says so, and the daemon lives.
+ * Watches and holds the traffic of taps with the program on each of them. The kernel keeps all state, and only one
+ * daemon at a time may ask for it. The program is loaded at the first use. On a host without BPF each method throws the
+ * reason, and the daemon runs on.
  */
 export class TapTraffic implements Traffic {
   readonly #program: TrafficProgram
@@ -119,7 +123,7 @@ export class TapTraffic implements Traffic {
 
   async remove({ device, userId }: TrafficSubject): Promise<void> {
     try {
-      // On a host without BPF, say: nothing was ever known of anybody.
+      // Nothing was ever recorded, for example on a host without BPF.
       if (!this.#program.isThere()) return
       this.#forget(userId)
       this.#program.deleteActivity(userId)
@@ -142,14 +146,17 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  /** What is held stays in the kernel, for the next daemon. */
+  /** Stops watching. Held frames stay in the kernel, for the next daemon. */
   close(): void {
     this.#watchers.clear()
     this.#traffic?.close()
     this.#traffic = undefined
   }
 
-  /** Of whom everybody who watches has been told. Where the program cannot be loaded now, the first use tells. */
+  /**
+   * Returns the guests that all watchers were already called for. If the program cannot be loaded now, the first use
+   * reports why.
+   */
   #wanted(): readonly UserId[] {
     try {
       this.#held().catchUp()
@@ -181,13 +188,15 @@ export class TapTraffic implements Traffic {
     })
   }
 
-  /** Answers the device's index. What is right is left as it is: frames that are held stay so. */
+  /**
+   * Ensures that the device is watched, and returns its index. Leaves correct state as it is: held frames stay held.
+   */
   #watchDevice({ device, userId }: TrafficSubject): number {
     const ifindex = this.#indexOf(device)
     if (ifindex === undefined) throw new ErrnoError(`find device ${device}`, constants.errno.ENODEV)
     if (this.#program.restartedNs(userId) === undefined) this.#program.setRestarted(userId, this.#nowNs())
     if (this.#program.guest(ifindex)?.userId !== userId) {
-      // Of a device that it had before.
+      // Removes the entry of a device that the guest had before.
       this.#forget(userId)
       this.#program.setGuest(ifindex, { userId, frames: 'flowing' })
     }
@@ -195,7 +204,7 @@ export class TapTraffic implements Traffic {
     return ifindex
   }
 
-  /** By its user id, since its device may be gone. */
+  /** Forgets a guest. Searches by its user id, because its device may be gone. */
   #forget(userId: UserId): void {
     for (const guest of this.#program.guests()) {
       if (guest.userId !== userId) continue

@@ -11,7 +11,7 @@ const EPOLL_CLOEXEC = 0o2000000
 const EPOLL_CTL_ADD = 1
 const EPOLLIN = 0x1
 const EPOLLET = 0x8000_0000
-/** struct epoll_event: 12 bytes on x86-64 and 16 elsewhere; the events come first. */
+/** struct epoll_event has 12 bytes on x86-64 and 16 elsewhere. The events come first. */
 const EPOLL_EVENT_BYTES = 16
 
 const libc = library('libc.so.6')
@@ -20,17 +20,17 @@ const epoll_ctl = libc.func('int epoll_ctl(int set, int operation, int fd, void 
 const epoll_wait = libc.func('int epoll_wait(int set, void *events, int max, int timeout)')
 
 export type TrafficEventsOptions = {
-  /** The map `traffic_events`, and its size in bytes. */
+  /** The descriptor of the map `traffic_events`, and its size in bytes. */
   readonly fd: number
   readonly bytes: number
-  /** Records came since the last call. */
+  /** Called when records came since the last call. */
   readonly onEvents: () => void
 }
 
 /**
- * The ring buffer of held frames. Records stay in it while they wait, and so it is readable all the time; what we wait for
- * is the moment that the kernel tells of another one: an edge (epoll(7)), of which a set of our own knows and libuv does
- * not. Throws ErrnoError.
+ * Reads the ring buffer of held frames, and reports new records. Waiting records stay in the ring, so it is readable
+ * all the time, and we must wait for edges instead (epoll(7)). libuv does not report edges, so this has an epoll set of
+ * its own. Throws ErrnoError.
  */
 export class TrafficEvents {
   readonly #ring: RingBuffer
@@ -54,7 +54,7 @@ export class TrafficEvents {
     this.#endWatch = endWatch
   }
 
-  /** The next event, whose frame is in the ring itself; undefined of a record that was given up. */
+  /** Returns the next event, whose frame lies inside the ring. The event is undefined if the record was discarded. */
   next(): { readonly event: TrafficEvent | undefined; readonly end: number } | undefined {
     const record = this.#ring.next()
     if (record === undefined) return undefined
@@ -70,7 +70,7 @@ export class TrafficEvents {
     return this.#ring.usedBytes() > this.#ring.bytes / 2
   }
 
-  /** Frames that are still in the ring must not be touched any more. */
+  /** Ends the watch. Frames inside the ring must not be accessed afterwards. */
   close(): void {
     this.#endWatch()
     closeSync(this.#set)

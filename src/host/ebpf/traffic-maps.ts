@@ -1,13 +1,13 @@
-/** The maps of `bpf/traffic.bpf.c`, as they are laid out there. All of it little-endian: x86-64 and arm64. */
+/** The maps of `bpf/traffic.bpf.c`, with the same layout. All numbers are little-endian, as on x86-64 and arm64. */
 import type { UserId } from '../../core/vm/ids.ts'
 
 /**
- * The directory that the maps are pinned in. A program with another layout or size of a map takes another one: frames and
- * counts of the old one are not read, and guests that sleep are watched anew.
+ * The directory in which the maps are pinned. A program with another layout or size of a map must use another
+ * directory. Then the frames and counts of the old one are not read, and guests that sleep are watched again.
  */
 export const LAYOUT = 'v1'
 
-/** By name, with the bytes of a key and a value. */
+/** All maps by name, with the bytes of a key and of a value. */
 export const MAPS = {
   guests: { keyBytes: 4, valueBytes: 8 },
   held: { keyBytes: 4, valueBytes: 32 },
@@ -24,21 +24,21 @@ export const MAPS = {
 export type MapName = keyof typeof MAPS
 export const MAP_NAMES = Object.keys(MAPS) as readonly MapName[]
 
-/** Whose frames leave by a device, and whether they go there. */
+/** The guest that gets the frames leaving by a device, and whether they are delivered or held. */
 export type GuestEntry = { readonly userId: UserId; readonly frames: 'flowing' | 'held' }
 
-/** Of one device since frames are held. */
+/** The counters of one device since its frames are held. */
 export type HeldCounters = {
-  /** When the first packet that counts came (process.hrtime). Absent: none yet. */
+  /** When the first packet that counts arrived (process.hrtime). Absent: none yet. */
   readonly wantedAtNs?: bigint
-  /** Written to the ring buffer. */
+  /** Frames that were written to the ring buffer. */
   readonly frames: number
   readonly bytes: number
-  /** Over a bound, or the ring buffer was full. */
+  /** Frames dropped because of a bound or a full ring buffer. */
   readonly droppedFrames: number
 }
 
-/** What was taken over from the ring buffer since frames are held. */
+/** The frames taken over from the ring buffer since frames are held. */
 export type TakenFrames = { readonly frames: number; readonly bytes: number }
 
 export type Activity = { readonly packets: number; readonly lastNs: bigint }
@@ -47,20 +47,23 @@ export type Activity = { readonly packets: number; readonly lastNs: bigint }
 export type TrafficEvent = {
   readonly userId: UserId
   readonly ifindex: number
-  /** process.hrtime. */
+  /** The time from process.hrtime. */
   readonly atNs: bigint
-  /** Of the segments that the frame still has to be cut into; 0 where it is whole. */
+  /** The size of the segments into which the frame must still be cut; 0 if the frame is complete. */
   readonly gsoSize: number
-  /** Whether it counts as traffic; others are held only behind one that does. */
+  /** Whether the packet counts as traffic. Other packets are held only after one that counts. */
   readonly counts: boolean
-  /** From the Ethernet header on; a view of the record. Empty: it was dropped, and tells only that the guest is wanted. */
+  /**
+   * The frame from the Ethernet header on, as a view of the record. Empty: it was dropped, and the event only says that
+   * the guest is wanted.
+   */
   readonly frame: Uint8Array
 }
 
 const EVENT_HEADER_BYTES = 32
 const EVENT_COUNTS = 1
 
-/** Reads one record; longer than the frame in it. */
+/** Decodes a record. A record is longer than the frame in it. */
 export function decodeEvent(record: Buffer): TrafficEvent {
   const length = record.readUInt32LE(16)
   return {

@@ -14,17 +14,17 @@ import type { UserId } from '../../core/vm/ids.ts'
 export type TrafficProgramOptions = {
   /** The compiled `bpf/traffic.bpf.c`. */
   readonly object: () => Uint8Array
-  /** Where the BPF file system is, or is mounted. */
+  /** The path at which the BPF file system is mounted, or will be. */
   readonly directory: string
   readonly ignored?: IgnoredTraffic
 }
 
 /**
- * The program on the taps and its maps, which the kernel keeps over a restart of the daemon. It is loaded at the first use;
- * where that fails each use throws why, and tries again after `limits.trafficLoadRetryMs`. Times are those of
- * process.hrtime. Every method may throw ErrnoError, or another Error that says what the host lacks.
+ * The program on the taps and its maps, which the kernel keeps when the daemon restarts. The first use loads it. If
+ * loading fails, each use throws the reason, and loading is tried again after `limits.trafficLoadRetryMs`. Times are
+ * those of process.hrtime. Every method may throw ErrnoError, or another Error that says what the host lacks.
  *
- * Who writes what: the program counts in `held` and `activity`, and nobody else does; all else is written here alone.
+ * Only the program writes `held` and `activity` while it counts. This class alone writes everything else.
  */
 export class TrafficProgram {
   readonly #options: TrafficProgramOptions
@@ -35,17 +35,17 @@ export class TrafficProgram {
     this.#options = options
   }
 
-  /** Whether it was ever loaded since the host was started, by this daemon or one before. Loads nothing. */
+  /** Returns whether a daemon has loaded the program since the host started. Loads nothing. */
   isThere(): boolean {
     return this.#loaded !== undefined || existsSync(path.join(this.#options.directory, codec.LAYOUT))
   }
 
-  /** Puts the program on what leaves by the device, in place of an older build of it. Others' filters stay. */
+  /** Attaches the program to the device's egress, and replaces an older build of it. Filters of other programs stay. */
   attach(ifindex: number): void {
     attachToEgress(ifindex, this.#open().program.fd)
   }
 
-  /** Whether this very program is on the device; false where the device is gone. */
+  /** Returns whether exactly this program is on the device; false if the device is gone. */
   isAttached(ifindex: number): boolean {
     return egressProgramId(ifindex) === this.#open().program.id
   }
@@ -54,7 +54,7 @@ export class TrafficProgram {
     return this.#read('guests', codec.u32(ifindex), codec.decodeGuest)
   }
 
-  /** All that are known, whether or not their devices are still there. */
+  /** Returns all known guests, including those whose device is gone. */
   guests(): readonly (GuestEntry & { readonly ifindex: number })[] {
     const map = this.#open().maps.guests
     return bpf.keys(map).flatMap((key) => {
@@ -63,23 +63,25 @@ export class TrafficProgram {
     })
   }
 
-  /** From now on frames of the device are this guest's. Call `startHold` before frames are held anew. */
+  /** Gives the frames of the device to this guest. Before frames are held again, call `startHold`. */
   setGuest(ifindex: number, guest: GuestEntry): void {
     this.#write('guests', codec.u32(ifindex), codec.encodeGuest(guest))
   }
 
-  /** Forgets a device; nothing of it is counted or held then. */
+  /** Forgets a device: its frames are no longer counted or held. */
   deleteGuest(ifindex: number): void {
     for (const map of ['guests', 'held', 'taken'] as const) this.#delete(map, codec.u32(ifindex))
   }
 
-  /** Counts of the device from 0, and wanted by nobody: to be called before `setGuest` with frames held. */
+  /**
+   * Resets the device's counters to 0 and clears that its guest is wanted. Call it before `setGuest` with frames held.
+   */
   startHold(ifindex: number): void {
     this.#write('taken', codec.u32(ifindex), codec.encodeTaken({ frames: 0, bytes: 0 }))
     this.#write('held', codec.u32(ifindex), codec.emptyHeld())
   }
 
-  /** What was held and dropped since `startHold`. It stays to be read when frames flow again. */
+  /** Returns what was held and dropped since `startHold`. It can still be read when frames flow again. */
   held(ifindex: number): HeldCounters | undefined {
     return this.#read('held', codec.u32(ifindex), codec.decodeHeld)
   }
@@ -88,12 +90,12 @@ export class TrafficProgram {
     return this.#read('taken', codec.u32(ifindex), codec.decodeTaken)
   }
 
-  /** Says how much of what is held is no longer in the ring buffer, so that the program may hold as much again. */
+  /** Records how much of the held frames has left the ring buffer, so that the program may hold as much again. */
   setTaken(ifindex: number, taken: TakenFrames): void {
     this.#write('taken', codec.u32(ifindex), codec.encodeTaken(taken))
   }
 
-  /** Undefined: nothing that counts came yet. */
+  /** Returns a guest's activity; undefined if nothing that counts came yet. */
   activity(userId: UserId): Activity | undefined {
     return this.#read('activity_by_user_id', codec.u32(userId), codec.decodeActivity)
   }
@@ -112,7 +114,7 @@ export class TrafficProgram {
     this.#delete('restarted_by_user_id', codec.u32(userId))
   }
 
-  /** The ring buffer `traffic_events`; its records are those of `decodeEvent`. */
+  /** The descriptor of the ring buffer `traffic_events`, whose records `decodeEvent` decodes. */
   get eventsFd(): number {
     return this.#open().maps.traffic_events.fd
   }

@@ -15,8 +15,9 @@ const failure = async (promise: Promise<unknown>): Promise<unknown> => {
 }
 
 /**
- * Gone, or past the point of no return. A dying process closes its files before it becomes a zombie, so the state alone
- * is too late to ask for; PF_EXITING is set before either (kernel/exit.c; `flags`, the ninth field of proc_pid_stat(5)).
+ * Whether a process has ended or can no longer continue. A dying process closes its files before it becomes a zombie,
+ * so the state alone changes too late. PF_EXITING is set before either (kernel/exit.c; `flags`, the ninth field of
+ * proc_pid_stat(5)).
  */
 const isDead = (pid: number): boolean => {
   const PF_EXITING = 0x4
@@ -28,11 +29,11 @@ const isDead = (pid: number): boolean => {
   }
 }
 
-test('input goes in, output and status come out', async () => {
+test('input is passed in, and output and status are returned', async () => {
   assert.deepEqual(await run(['cat'], { input: 'grüße\n' }), { code: 0, stdout: 'grüße\n', stderr: '' })
 })
 
-test('arguments reach the program untouched: there is no shell', async () => {
+test('arguments reach the program unchanged, because there is no shell', async () => {
   const { stdout } = await run(['printf', '%s|', '$HOME', '`id`', 'a b', ';'])
   assert.equal(stdout, '$HOME|`id`|a b|;|')
 })
@@ -68,7 +69,7 @@ test('an unexpected exit status carries the status and the last words of the pro
   assert.match(error.message, /^sh exited with status 3: early\nno such thing$/)
 })
 
-test('a status the caller expects is an answer', async () => {
+test('a status that the caller expects is not a failure', async () => {
   const { code } = await run(['sh', '-c', 'exit 3'], { okCodes: [0, 3] })
   assert.equal(code, 3)
 })
@@ -101,7 +102,7 @@ test('an abort kills the program and rejects with the reason', async () => {
   assert.equal(await running, reason)
 })
 
-test('nothing is started on a signal that is aborted already', async () => {
+test('nothing is started if the signal is already aborted', async () => {
   const reason = new Error('too late')
   assert.equal(await failure(run(['vmhostd-no-such-program'], { signal: AbortSignal.abort(reason) })), reason)
 })

@@ -5,7 +5,7 @@ import { HostFault } from '../../core/errors.ts'
 import { ExitError } from './exit-error.ts'
 import type { Ending } from './exit-error.ts'
 
-/** What children get of an environment, and nothing else. PATH is systemd's own default (systemd.exec(5)). */
+/** The whole environment of a child. PATH is systemd's own default (systemd.exec(5)). */
 const ENVIRONMENT = {
   PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   LANG: 'C',
@@ -13,25 +13,25 @@ const ENVIRONMENT = {
 }
 
 export type RunOptions = {
-  /** Written to standard input, which is then closed; without it standard input is /dev/null. */
+  /** Written to standard input, which is then closed. Without it standard input is /dev/null. */
   readonly input?: string
   readonly timeoutMs?: number
   /** Kills the program; `run` then rejects with the signal's reason. */
   readonly signal?: AbortSignal
-  /** Of standard output and standard error each. A program that writes more is killed. */
+  /** The limit for standard output and for standard error. A program that writes more is killed. */
   readonly outputBytesMax?: number
-  /** Exit statuses that are answers, not failures; only 0 without it. */
+  /** The exit statuses that are not failures; absent: only 0. */
   readonly okCodes?: readonly number[]
 }
 
 export type Finished = { readonly code: number; readonly stdout: string; readonly stderr: string }
 
 /**
- * Runs a program to its end: an argument array, never a shell. It settles only when the program and whatever shares its
- * output are gone, so nothing runs on behind a caller that was told "aborted".
+ * Runs a program to its end. Takes an argument array, and never uses a shell. It settles only when the program, and
+ * every process that shares its output, has ended. So nothing runs on after the caller got an abort.
  *
- * Throws HostFault `tool_missing` where the program is not installed or may not be run, the signal's reason on abort,
- * and otherwise {@link ExitError}, which a driver chains under a fault of its own.
+ * Throws HostFault `tool_missing` if the program is not installed or may not be run. Throws the signal's reason on
+ * abort, and otherwise {@link ExitError}, which a driver chains under its own fault.
  */
 export async function run(argv: readonly [string, ...string[]], options: RunOptions = {}): Promise<Finished> {
   const { signal, okCodes = [0] } = options
@@ -51,12 +51,12 @@ function execute(argv: readonly [string, ...string[]], options: RunOptions): Pro
   const child = spawn(program, args, {
     cwd: '/',
     env: ENVIRONMENT,
-    // A process group of its own, so that a kill reaches the program's children too.
+    // The program gets its own process group, so that a kill reaches its children too.
     detached: true,
     stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
   })
 
-  /** Why we killed it; the first reason stands. */
+  /** The reason for which we killed it. The first reason is kept. */
   let killed: Outcome['ending'] | undefined
   const kill = (why: Outcome['ending']): void => {
     killed ??= why
@@ -98,11 +98,11 @@ function killGroup(child: ChildProcess): void {
   try {
     process.kill(-child.pid, 'SIGKILL')
   } catch {
-    // ESRCH: it ended on its own in the meantime.
+    // ESRCH: it ended meanwhile.
   }
 }
 
-/** Gathers a stream up to a bound; past it calls `onFull` and drops what follows. */
+/** Collects a stream up to a bound. Beyond it, calls `onFull` and drops what follows. */
 function collect(stream: NodeJS.ReadableStream | null, bytesMax: number, onFull: () => void): () => string {
   const chunks: Buffer[] = []
   let bytes = 0

@@ -1,25 +1,25 @@
 import { unreachable } from '../../lib/assert.ts'
 
-/** How a program ended, other than as its caller wished. */
+/** The end of a program that did not end as its caller wanted. */
 export type Ending =
   | { readonly kind: 'exited'; readonly code: number }
   | { readonly kind: 'signalled'; readonly signal: string }
   | { readonly kind: 'deadline'; readonly timeoutMs: number }
   | { readonly kind: 'too-much-output'; readonly outputBytesMax: number }
-  /** fork or exec failed for want of something, such as memory or process ids. */
+  /** fork or exec failed for lack of a resource, such as memory or process ids. */
   | { readonly kind: 'not-started'; readonly cause: Error }
 
 /** Enough for the lines in which a tool says what is wrong. */
 const STDERR_TAIL_CHARACTERS = 1000
 
-/** A program that did not do what it was run for. The message has its name and last words, never its arguments. */
+/** Thrown when a program failed. The message has its name and last words, and never its arguments. */
 export class ExitError extends Error {
   override readonly name = 'ExitError'
   readonly program: string
   readonly ending: Ending
-  /** The exit status; undefined where the program did not exit by itself. */
+  /** The exit status; undefined if the program did not exit by itself. */
   readonly code: number | undefined
-  /** The signal that ended the program, where one of someone else's did. */
+  /** The signal that ended the program, if we did not send it. */
   readonly signal: string | undefined
   /** The end of its standard error. */
   readonly stderr: string

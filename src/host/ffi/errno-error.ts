@@ -1,14 +1,18 @@
 import { getSystemErrorName } from 'node:util'
 
-/** A system call made by ourselves that the kernel refused. Drivers wrap it in a fault of their own. */
+/** Thrown when the kernel refused a system call of our own. Drivers wrap it in their own fault. */
 export class ErrnoError extends Error {
   override readonly name = 'ErrnoError'
   /** The name of the errno, e.g. `ENODEV`. */
   readonly code: string
-  /** Below 0, as in Node's errors. */
+  /** The errno as a negative number, as in Node's errors. */
   readonly errno: number
 
-  /** `doing` stands before the errno; `words` are what the kernel added to it, if anything. `errno` is positive. */
+  /**
+   * @param doing comes before the errno in the message
+   * @param errno positive
+   * @param words the kernel's additional text, if there is any
+   */
   constructor(doing: string, errno: number, words?: string) {
     const code = getSystemErrorName(-errno)
     super(`${doing}: ${code}${words === undefined ? '' : ` (${words})`}`)
@@ -17,6 +21,6 @@ export class ErrnoError extends Error {
   }
 }
 
-/** Whether a system call failed with one of these, be it ours or one of Node's. */
+/** Whether a system call, ours or one of Node's, failed with one of these errnos. */
 export const hasErrno = (error: unknown, ...codes: readonly string[]): boolean =>
   error instanceof Error && 'code' in error && codes.includes(String(error.code))

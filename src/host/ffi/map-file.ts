@@ -6,7 +6,7 @@ import { errno, koffi, library } from './koffi.ts'
 const PROT_READ = 0x1
 const PROT_WRITE = 0x2
 const MAP_SHARED = 0x01
-/** What mmap(2) returns where it fails. */
+/** The result of a failed mmap(2). */
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn
 
 const libc = library('libc.so.6')
@@ -16,16 +16,13 @@ const mmap = libc.func(
 const munmap = libc.func('int munmap(intptr_t address, size_t length)')
 const posix_fallocate = libc.func('int posix_fallocate(int fd, int64_t offset, int64_t length)')
 
-/** A file in memory. After `unmap` whoever touches `buffer` ends the process. */
+/** A mapped file. After `unmap`, any access to `buffer` ends the process. */
 export type FileMapping = { readonly buffer: ArrayBuffer; unmap(): void }
 
-/** Where to begin, a multiple of the page size; and whether whoever writes to it ends the process. */
+/** The offset, a multiple of the page size, and whether a write to the mapping ends the process. */
 export type MappingOptions = { readonly offset?: number; readonly readOnly?: boolean }
 
-/**
- * Maps a file's first `length` bytes, or those from an offset, to be read and written by all who do (mmap(2)). Throws
- * ErrnoError.
- */
+/** Maps `length` bytes of a file, from its start or an offset, as a shared mapping (mmap(2)). Throws ErrnoError. */
 export function mapFile(fd: number, length: number, options: MappingOptions = {}): FileMapping {
   const { offset = 0, readOnly = false } = options
   const protection = readOnly ? PROT_READ : PROT_READ | PROT_WRITE
@@ -39,10 +36,13 @@ export function mapFile(fd: number, length: number, options: MappingOptions = {}
   }
 }
 
-/** Gives a file its bytes on the disk, so that no later write meets a full one (posix_fallocate(3)). Throws ErrnoError. */
+/**
+ * Allocates a file's bytes on the disk, so that no later write finds the disk full (posix_fallocate(3)). Throws
+ * ErrnoError.
+ */
 export function allocate(fd: number, length: number): void {
   let status
-  // A signal that Node has a handler for interrupts it, and undoes what was done.
+  // A signal for which Node has a handler interrupts the call, and undoes its work.
   do status = posix_fallocate(fd, 0, length) as number
   while (status === constants.errno.EINTR)
   if (status !== 0) throw new ErrnoError(`posix_fallocate ${length} bytes`, status)

@@ -1,4 +1,4 @@
-/** What node:fs does not offer of files with holes. */
+/** Functions for files with holes that node:fs does not offer. */
 import { library } from './koffi.ts'
 
 /** linux/fs.h; the same on x86-64 and arm64. */
@@ -17,9 +17,10 @@ const sync_file_range = libc.func(
 const fallocate = libc.func('int fallocate(int fd, int mode, int64_t offset, int64_t length)')
 
 /**
- * Where the next data is at or after an offset (lseek(2)); undefined where that is not told, as where there is none up to
- * the end of the file. A file system may call zeros data, never data a hole. Moves the descriptor's offset. On a thread of
- * its own: while the file is written to the disk, XFS lets it wait for that, a tenth of a second at a time.
+ * Returns the offset of the next data at or after an offset (lseek(2)). Returns undefined if the call fails, as it does
+ * when there is no data up to the end of the file. A file system may report zeros as data, but never data as a hole.
+ * Moves the descriptor's offset. It runs on another thread: while the file is written to the disk, XFS makes it wait
+ * for that, a tenth of a second at a time.
  */
 export const dataFrom = (fd: number, offset: number): Promise<number | undefined> =>
   seek(fd, offset, SEEK_DATA)
@@ -33,8 +34,8 @@ const seek = (fd: number, offset: number, whence: number): Promise<number | unde
   })
 
 /**
- * Writes what of a stretch of a file is not on the disk yet, and waits for it. That alone makes nothing last: fsync(2)
- * does, and has less to do afterwards. False where a write failed, which no later call tells of again.
+ * Writes the parts of a stretch of a file that are not on the disk yet, and waits for that. Only fsync(2) makes them
+ * durable, and has less to do afterwards. Returns false if a write failed, which no later call reports again.
  */
 export const writeOut = (fd: number, offset: number, length: number): Promise<boolean> =>
   new Promise((resolve, reject) => {
@@ -45,13 +46,13 @@ export const writeOut = (fd: number, offset: number, length: number): Promise<bo
   })
 
 /**
- * Whether a hole begins at an offset of a file for which `dataFrom` told nothing: then it reaches to the end. Where that
- * call failed this one does too, and answers false. Moves the descriptor's offset.
+ * Whether a hole begins at an offset for which `dataFrom` returned undefined. Such a hole reaches to the end of the
+ * file. If `dataFrom` failed, this call fails too, and returns false. Moves the descriptor's offset.
  */
 export const isHoleToEnd = async (fd: number, offset: number): Promise<boolean> =>
   (await seek(fd, offset, SEEK_HOLE)) === offset
 
-/** Frees the space of a stretch of a file, which reads as zeros from then on. False where that failed. */
+/** Frees the space of a stretch of a file, which reads as zeros from then on. Returns false if that failed. */
 export const punchHole = (fd: number, offset: number, length: number): Promise<boolean> =>
   new Promise((resolve, reject) => {
     fallocate.async(fd, PUNCH_HOLE, offset, length, (error: Error | null, status: number) => {

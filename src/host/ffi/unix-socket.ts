@@ -1,4 +1,7 @@
-/** What node:net does not offer of Unix sockets: to ask who is at the other end before anything is sent. */
+/**
+ * Functions for Unix sockets that node:net does not offer: they show which user is at the other end before anything is
+ * sent.
+ */
 import { closeSync } from 'node:fs'
 import { ErrnoError } from './errno-error.ts'
 import { errno, library } from './koffi.ts'
@@ -24,7 +27,10 @@ const getsockopt = libc.func(
   'int getsockopt(int fd, int level, int option, _Out_ void *value, _Inout_ uint32_t *length)',
 )
 
-/** A descriptor connected to a Unix stream socket; never waits, EAGAIN where its queue is full (connect(2)). Throws ErrnoError. */
+/**
+ * Returns a descriptor connected to a Unix stream socket. It never waits: EAGAIN if the socket's queue is full
+ * (connect(2)). Throws ErrnoError.
+ */
 export function connectUnix(path: string): number {
   const fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) as number
   if (fd < 0) throw new ErrnoError('socket AF_UNIX', errno())
@@ -35,7 +41,7 @@ export function connectUnix(path: string): number {
   throw new ErrnoError(`connect ${path}`, code)
 }
 
-/** The user whose process listens at the other end (SO_PEERCRED of unix(7)). Throws ErrnoError. */
+/** Returns the user of the process that listens at the other end (SO_PEERCRED of unix(7)). Throws ErrnoError. */
 export function peerUserId(fd: number): number {
   const credentials = Buffer.alloc(CREDENTIALS_BYTES)
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, credentials, [CREDENTIALS_BYTES]) !== 0)
@@ -43,7 +49,7 @@ export function peerUserId(fd: number): number {
   return new DataView(credentials.buffer, credentials.byteOffset).getUint32(USER_OFFSET, IS_LITTLE_ENDIAN)
 }
 
-/** x86-64 and arm64, as Linux runs on them. */
+/** Linux is little-endian on x86-64 and arm64. */
 const IS_LITTLE_ENDIAN = true
 
 function addressOf(path: string): Buffer {

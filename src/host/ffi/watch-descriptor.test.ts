@@ -10,12 +10,12 @@ import { watchDescriptor } from './watch-descriptor.ts'
 
 const byte = Buffer.from('x')
 
-test('whoever watches a descriptor is called back for as long as there is something to read', async (t) => {
+test('a watch calls back for as long as there is something to read', async (t) => {
   const { readEnd, writeEnd } = openPipe()
   let calls = 0
   const end = watchDescriptor(readEnd, () => {
     calls += 1
-    // Left unread at the first time, and called back again for it.
+    // The first call leaves it unread, so there must be a second call.
     if (calls > 1) readSync(readEnd, Buffer.alloc(1))
   })
   t.after(() => {
@@ -34,7 +34,7 @@ test('whoever watches a descriptor is called back for as long as there is someth
   )
 })
 
-test('promises go on after a callback', async (t) => {
+test('promises continue after a callback', async (t) => {
   const { readEnd, writeEnd } = openPipe()
   const { promise, resolve } = Promise.withResolvers<void>()
   const end = watchDescriptor(readEnd, resolve)
@@ -46,7 +46,7 @@ test('promises go on after a callback', async (t) => {
   await promise
 })
 
-test('whoever ends watching is called back no more, and may end it twice', async () => {
+test('after a watch has ended it calls back no longer, and it may be ended twice', async () => {
   const [one, other] = [openPipe(), openPipe()]
   const calls: string[] = []
   const end = watchDescriptor(one.readEnd, () => calls.push('one'))
@@ -64,7 +64,7 @@ test('whoever ends watching is called back no more, and may end it twice', async
   for (const { readEnd, writeEnd } of [one, other]) for (const fd of [readEnd, writeEnd]) closeSync(fd)
 })
 
-test('what cannot be watched says so', () => {
+test('a descriptor that cannot be watched is refused', () => {
   assert.throws(() => watchDescriptor(1_000_000, () => {}), ErrnoError)
 })
 

@@ -5,7 +5,7 @@ import { koffi } from './koffi.ts'
 const UV_POLL = 8
 const UV_READABLE = 1
 
-/** The event loop of Node's main thread, whose functions the executable exports for native addons (docs.libuv.org). */
+/** The event loop of Node's main thread. The executable exports its functions for native addons (docs.libuv.org). */
 const node = koffi.load(null)
 const OnPoll = koffi.pointer(koffi.proto('void OnPoll(void *handle, int status, int events)'))
 const OnClose = koffi.pointer(koffi.proto('void OnClose(void *handle)'))
@@ -17,11 +17,11 @@ const unreference = node.func('void uv_unref(void *handle)')
 const closeHandle = node.func('uv_close', 'void', ['void *', OnClose])
 
 /**
- * Calls back, in a turn of the event loop, whenever a descriptor has something to read (uv_poll_t of libuv): for what
- * poll(2) can wait for and Node cannot read. It takes no thread, polls nothing, and does not keep the process alive. For
- * the main thread alone.
+ * Calls `onReadable`, in a turn of the event loop, whenever a descriptor is readable (uv_poll_t of libuv). It is for
+ * descriptors that poll(2) supports and Node cannot read. It takes no thread, polls nothing, and does not keep the
+ * process alive. Only the main thread may call it.
  *
- * Returns what ends it, to be called before the descriptor is closed. Throws ErrnoError.
+ * Returns a function that ends the watch, to be called before the descriptor is closed. Throws ErrnoError.
  */
 export function watchDescriptor(fd: number, onReadable: () => void): () => void {
   const handle: unknown = koffi.alloc('uint8_t', Number(handleBytes(UV_POLL)))
@@ -31,7 +31,7 @@ export function watchDescriptor(fd: number, onReadable: () => void): () => void 
     throw new ErrnoError(`watch descriptor ${fd}`, -status)
   }
   let watching = true
-  // What libuv calls is outside of any turn that Node knows of: promises would not go on after it.
+  // libuv calls this outside of any turn that Node knows of, so promises would not continue after it.
   const call = koffi.register(() => {
     setImmediate(() => {
       if (watching) onReadable()

@@ -3,16 +3,19 @@ import { HostFault } from '../../core/errors.ts'
 import { canonicalAddress } from '../../core/network/address.ts'
 import { Rtnetlink } from '../netlink/rtnetlink.ts'
 
-/** rtnetlink(7): a dump of addresses for link 0 is of all links. */
+/** rtnetlink(7): a dump of addresses for link 0 covers all links. */
 const EVERY_LINK = 0
 
-/** Where resolvers stand: the second is of systemd-resolved, which names itself in the first (systemd-resolved.service(8)). */
+/**
+ * The files with resolvers. The second belongs to systemd-resolved, which names itself in the first
+ * (systemd-resolved.service(8)).
+ */
 const RESOLVER_FILES = ['/etc/resolv.conf', '/run/systemd/resolve/resolv.conf'] as const
 
 /**
- * The addresses that the host has, or that it would lose sight of if a guest had them: its own, the broadcast addresses of
- * its networks, the routers of its routes, and its resolvers. Read by netlink: Node lists own addresses alone, and those of
- * a link only while it is up and has a carrier.
+ * Reads the addresses that a guest must not have: the host's own, the broadcast addresses of its networks, the routers
+ * of its routes, and its resolvers. It uses netlink, because Node lists only the host's own addresses, and those of a
+ * link only while the link is up and has a carrier.
  */
 export class HostAddresses {
   readonly #links = new Rtnetlink()
@@ -23,7 +26,7 @@ export class HostAddresses {
     this.#resolverFiles = resolverFiles
   }
 
-  /** Canonical texts. Throws HostFault `network_failed`. */
+  /** Returns the addresses in canonical form. Throws HostFault `network_failed`. */
   async read(): Promise<ReadonlySet<string>> {
     try {
       const own = this.#links.addresses(EVERY_LINK).map((address) => address.replace(/\/.*$/, ''))
@@ -39,7 +42,10 @@ export class HostAddresses {
   }
 }
 
-/** The name servers of a file as resolv.conf(5) describes it; none in one that cannot be read, as on a host without any. */
+/**
+ * Returns the name servers in a file in the format of resolv.conf(5); none if the file cannot be read, as on a host
+ * without one.
+ */
 function resolversIn(path: string): readonly string[] {
   return readOrEmpty(path)
     .split('\n')

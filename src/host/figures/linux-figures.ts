@@ -15,7 +15,7 @@ export type LinuxFiguresOptions = {
   readonly poolDirectory: string
   readonly poolId: string
   readonly monitor: { readonly program: string; readonly accelerator: string }
-  /** Of one look at the pool; for tests. */
+  /** The bound of one look at the pool; for tests. */
   readonly lookMs?: number
 }
 
@@ -77,7 +77,7 @@ export class LinuxFigures implements HostFigures {
   }
 }
 
-/** The version of the monitor program, asked for again whenever its file is another. */
+/** The version of the monitor program. It is read again whenever the program's file has changed. */
 class MonitorVersion {
   readonly #program: string
   readonly #looks = new BoundedLooks({ code: 'monitor_missing', places: 1 })
@@ -87,12 +87,12 @@ class MonitorVersion {
     this.#program = program
   }
 
-  /** Without its path, which is no part of any answer. */
+  /** The program's name without its path, which is not part of any answer. */
   get name(): string {
     return basename(this.#program)
   }
 
-  /** Undefined where it cannot be run; starting a VM then says why. */
+  /** Returns the version; undefined if the program cannot be run. The start of a VM then reports the reason. */
   async read(): Promise<string | undefined> {
     const file = await identityOf(this.#program)
     if (file === undefined) return undefined
@@ -110,7 +110,7 @@ class MonitorVersion {
   }
 }
 
-/** Changes with the file; undefined where there is none in sight. */
+/** Returns a text that changes with the file; undefined if there is no file. */
 async function identityOf(path: string): Promise<string | undefined> {
   try {
     const { dev, ino, size, ctimeMs } = await stat(path)

@@ -7,15 +7,18 @@ import type { MemoryFigures } from '../../ports/host-figures.ts'
 /** Kernel: Documentation/ABI/stable/sysfs-devices-system-cpu. */
 const ONLINE = '/sys/devices/system/cpu/online'
 
-/** Throws HostFault `capacity_unknown`. */
+/** Reads the host's memory. Throws HostFault `capacity_unknown`. */
 export const memoryFigures = (path = '/proc/meminfo'): MemoryFigures =>
   readFigure(path, 'reading how much memory the host has', parseMeminfo)
 
-/** CPUs online, also those that an affinity mask keeps from this process. Throws HostFault `capacity_unknown`. */
+/**
+ * Counts the CPUs online, including those that an affinity mask keeps from this process. Throws HostFault
+ * `capacity_unknown`.
+ */
 export const onlineCpus = (path = ONLINE): number =>
   readFigure(path, 'reading how many CPUs are online', countCpus)
 
-/** Synchronous: the kernel answers from memory, and no thread is needed, which a dead disk may hold all of. */
+/** Reads a figure, synchronously. The kernel answers from memory, and a dead disk may hold all threads of Node. */
 function readFigure<T>(path: string, doing: string, parse: (text: string) => T | undefined): T {
   let text: string
   try {

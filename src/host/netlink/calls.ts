@@ -28,7 +28,10 @@ const setsockopt = libc.func('int setsockopt(int fd, int level, int name, const 
 const recv = libc.func('long recv(int fd, void *bytes, size_t size, int flags)')
 const close = libc.func('int close(int fd)')
 
-/** Opens a socket in the network namespace of the calling thread. The port is its address, which the kernel chose. */
+/**
+ * Opens a socket in the network namespace of the calling thread. The kernel chooses the port, which is the socket's
+ * address.
+ */
 export function openNetlink(protocol: Protocol): { readonly fd: number; readonly port: number } {
   const fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol)
   if (fd < 0) throw new ErrnoError('open netlink socket', errno())
@@ -53,7 +56,10 @@ export function setOption(
   }
 }
 
-/** One datagram: the part of `into` that it fills. With MSG_DONTWAIT it fails with EAGAIN where there is none. */
+/**
+ * Receives one datagram, and returns the part of `into` that it fills. With MSG_DONTWAIT it fails with EAGAIN if there
+ * is none.
+ */
 export function receive(
   fd: number,
   { into, what, flags = 0 }: { readonly into: Buffer; readonly what: string; readonly flags?: number },

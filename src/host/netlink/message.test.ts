@@ -12,7 +12,7 @@ import {
 
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex')
 
-test('a message is its length, type, flags, sequence and an empty port, then the body', () => {
+test('a message has its length, type, flags, sequence and an empty port, then the body', () => {
   const bytes = encodeMessage({ type: 18, flags: 0x301, sequence: 7, body: hex('0a0b0c0d') })
   assert.deepEqual(bytes, hex('14000000 1200 0103 07000000 00000000 0a0b0c0d'))
 })
@@ -29,16 +29,16 @@ test('the last message needs no padding', () => {
   assert.deepEqual(decodeMessages(encodeMessage(only)), [only])
 })
 
-test('what a request caused carries the port of its socket', () => {
+test('a report that a request caused carries the port of its socket', () => {
   const [told] = decodeMessages(hex('10000000 2400 0000 07000000 d2040000'))
   assert.deepEqual(told, { type: 36, flags: 0, sequence: 7, port: 1234, body: Buffer.alloc(0) })
 })
 
-test('an attribute is its length and type, then the value and padding', () => {
+test('an attribute has its length and type, then the value and padding', () => {
   assert.deepEqual(encodeAttribute(3, encodeString('vmt1')), hex('0900 0300 766d743100 000000'))
 })
 
-test('the marks of nested and big-endian attributes are no part of the type', () => {
+test('the marks of nested and big-endian attributes are not part of the type', () => {
   const attributes = decodeAttributes(hex('0800 0180 00000001 0800 0240 00000002'))
   assert.deepEqual([...attributes.keys()], [1, 2])
 })
@@ -60,7 +60,7 @@ test('attributes come back as they were written', () => {
   )
 })
 
-test('bytes that are no message or attribute are refused and never read past their end', () => {
+test('bytes that are not a message or attribute are refused and never read past their end', () => {
   for (const text of [
     '00',
     '10000000',

@@ -1,11 +1,16 @@
-/** The wire form of netlink (netlink(7), RFC 3549): messages of a header and a body, and the attributes in bodies. */
+/**
+ * Encodes and decodes netlink (netlink(7), RFC 3549): messages with a header and a body, and the attributes in bodies.
+ */
 
 export type Message = {
   readonly type: number
   readonly flags: number
   /** Set by the sender of a request; its answers repeat it. */
   readonly sequence: number
-  /** Of the socket whose request this answers, or whose request caused what this tells; 0 where the kernel acted by itself. */
+  /**
+   * The port of the socket whose request this message answers, or whose request caused this report; 0 if the kernel
+   * acted by itself.
+   */
   readonly port: number
   /** The header of the family, then attributes. */
   readonly body: Buffer
@@ -16,27 +21,27 @@ export const NLMSG_DONE = 3
 
 export const NLM_F_REQUEST = 0x001
 export const NLM_F_ACK = 0x004
-/** The answer goes to the one who asked, too, where it is also told to others. */
+/** Sends the answer to the requester too, if the kernel multicasts it. */
 export const NLM_F_ECHO = 0x008
-/** The dump saw a change while it went on, and may be inconsistent. */
+/** The dump was interrupted by a change, and may be inconsistent. */
 export const NLM_F_DUMP_INTR = 0x010
 export const NLM_F_DUMP = 0x300
-/** Of requests that make something: it must not be there yet. */
+/** For requests that make an object: it must not exist yet. */
 export const NLM_F_EXCL = 0x200
 export const NLM_F_CREATE = 0x400
-/** On NLMSG_ERROR and NLMSG_DONE: the request is not echoed; attributes follow. */
+/** For NLMSG_ERROR and NLMSG_DONE: the request is not repeated (CAPPED), and attributes follow (ACK_TLVS). */
 export const NLM_F_CAPPED = 0x100
 export const NLM_F_ACK_TLVS = 0x200
 
 const HEADER_BYTES = 16
 const ATTRIBUTE_HEADER_BYTES = 4
-/** Without NLA_F_NESTED and NLA_F_NET_BYTEORDER. */
+/** Masks NLA_F_NESTED and NLA_F_NET_BYTEORDER out. */
 const ATTRIBUTE_TYPE_MASK = 0x3fff
 
 /** Messages and attributes start on multiples of four. */
 const align = (bytes: number): number => (bytes + 3) & ~3
 
-/** A request. Its port is left to the kernel. */
+/** Encodes a request. The kernel fills in its port. */
 export function encodeMessage({ type, flags, sequence, body }: Omit<Message, 'port'>): Buffer {
   const header = Buffer.alloc(HEADER_BYTES)
   header.writeUInt32LE(HEADER_BYTES + body.length, 0)
@@ -46,7 +51,9 @@ export function encodeMessage({ type, flags, sequence, body }: Omit<Message, 'po
   return Buffer.concat([header, body])
 }
 
-/** The messages of one datagram. Their bodies share its memory. Throws RangeError on a length that does not fit. */
+/**
+ * Decodes the messages of one datagram. Their bodies share its memory. Throws RangeError on a length that does not fit.
+ */
 export function decodeMessages(datagram: Buffer): readonly Message[] {
   const messages: Message[] = []
   for (let at = 0; at < datagram.length;) {
@@ -66,7 +73,7 @@ export function decodeMessages(datagram: Buffer): readonly Message[] {
   return messages
 }
 
-/** One attribute, padded. A nested one is given its attributes, concatenated, as its value. */
+/** Encodes one attribute, padded. The value of a nested attribute is the concatenation of its attributes. */
 export function encodeAttribute(type: number, value: Uint8Array): Buffer {
   const length = ATTRIBUTE_HEADER_BYTES + value.length
   const bytes = Buffer.alloc(align(length))
@@ -84,7 +91,9 @@ export function encodeUint32(value: number): Buffer {
   return bytes
 }
 
-/** Attributes by type; of several of one type the last. Throws RangeError on a length that does not fit. */
+/**
+ * Decodes attributes by type, with the last of several of one type. Throws RangeError on a length that does not fit.
+ */
 export function decodeAttributes(bytes: Buffer): ReadonlyMap<number, Buffer> {
   const attributes = new Map<number, Buffer>()
   for (let at = 0; at < bytes.length;) {
@@ -99,7 +108,7 @@ export function decodeAttributes(bytes: Buffer): ReadonlyMap<number, Buffer> {
   return attributes
 }
 
-/** A string attribute, with or without its closing NUL. */
+/** Decodes a string attribute, with or without its closing NUL. */
 export function decodeString(value: Buffer): string {
   const end = value.indexOf(0)
   return value.toString('utf8', 0, end === -1 ? value.length : end)

@@ -13,13 +13,15 @@ export type EventsOptions = {
   readonly protocol: Protocol
   /** Multicast groups by number, e.g. RTNLGRP_LINK. */
   readonly groups: readonly number[]
-  /** What came since the last call, in order; at most once a turn of the event loop. */
+  /** Called with the messages since the last call, in order, at most once per turn of the event loop. */
   readonly onEvents: (messages: readonly Message[]) => void
-  /** The kernel had to drop some (ENOBUFS, netlink(7)): whatever is known may be out of date. */
+  /** Called when the kernel had to drop messages (ENOBUFS, netlink(7)): everything known may be out of date. */
   readonly onLost: () => void
 }
 
-/** What the kernel tells whoever listens. Opened in the network namespace of the calling thread. Throws ErrnoError. */
+/**
+ * Receives the kernel's multicast messages. It opens in the network namespace of the calling thread. Throws ErrnoError.
+ */
 export class NetlinkEvents {
   readonly #fd: number
   readonly #options: EventsOptions
@@ -33,7 +35,7 @@ export class NetlinkEvents {
     let end: (() => void) | undefined
     try {
       setOption(this.#fd, SO_RCVBUFFORCE, Uint32Array.of(limits.netlinkEventsBytes))
-      // Before the first event can come, or its signal would be missed.
+      // This comes before the first event, or its signal would be missed.
       end = onReadable(this.#fd, () => this.read())
       for (const group of options.groups) {
         setOption(this.#fd, NETLINK_ADD_MEMBERSHIP, Uint32Array.of(group))
@@ -46,7 +48,7 @@ export class NetlinkEvents {
     this.#endReading = end
   }
 
-  /** Tells what is there already; for the rest the event loop comes back. */
+  /** Reports the messages that are already there, a bounded number per turn of the event loop. */
   read(): void {
     if (this.#closed) return
     const messages: Message[] = []

@@ -23,10 +23,10 @@ import type { Message } from './message.ts'
 export { NETLINK_NETFILTER, NETLINK_ROUTE } from './calls.ts'
 
 export type Request = {
-  /** For error messages: what is asked, e.g. `get link vmt100001`. */
+  /** The request in words, for error messages, e.g. `get link vmt100001`. */
   readonly what: string
   readonly type: number
-  /** Besides those of every request, e.g. NLM_F_CREATE. */
+  /** The flags besides those of every request, e.g. NLM_F_CREATE. */
   readonly flags?: number
   readonly body: Buffer
 }
@@ -40,11 +40,11 @@ const REQUEST_HEADER_BYTES = 16
 const send = library('libc.so.6').func('long send(int fd, const void *bytes, size_t size, int flags)')
 
 /**
- * One netlink socket, asked one request at a time. Calls are synchronous: the kernel does the work inside send(2), so an
- * answer is there when it returns, some microseconds later, and a worker thread would cost more than it saves.
+ * A netlink socket that sends one request at a time. Calls are synchronous. The kernel does the work inside send(2), so
+ * the answer is there when send returns, some microseconds later. A worker thread would cost more than it saves.
  */
 export class NetlinkSocket {
-  /** What the kernel marks with it, this socket asked for. */
+  /** The port with which the kernel marks everything that this socket caused. */
   readonly port: number
   readonly #fd: number
   readonly #datagram = Buffer.alloc(DATAGRAM_BYTES)
@@ -69,19 +69,22 @@ export class NetlinkSocket {
     }
   }
 
-  /** The one answer to a request. Throws ErrnoError with the errno that the kernel gives. */
+  /** Returns the only answer to a request. Throws ErrnoError with the kernel's errno. */
   get(request: Request): Message {
     const answer = this.find(request)
     if (answer === undefined) throw new ErrnoError(`netlink: ${request.what}`, constants.errno.ENOMSG)
     return answer
   }
 
-  /** As `get`, of what the kernel may keep to itself: undefined where it acknowledges and tells nothing. */
+  /** Returns the answer, or undefined if the kernel only acknowledges the request. Throws like `get`. */
   find(request: Request): Message | undefined {
     return this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK).answers[0]
   }
 
-  /** All answers of a dump. One that a change overtook is taken again, so that what it gives was true at one time. */
+  /**
+   * Returns all answers of a dump. A dump that a change interrupted is repeated, so that the result was true at one
+   * time.
+   */
   dump(request: Request): readonly Message[] {
     for (let attempt = 0; attempt < this.#dumpAttempts; attempt++) {
       const { answers, overtaken } = this.#exchange(request, NLM_F_REQUEST | NLM_F_DUMP)
@@ -90,7 +93,7 @@ export class NetlinkSocket {
     throw new ErrnoError(`netlink: ${request.what}`, constants.errno.EINTR)
   }
 
-  /** A request that changes something; returns when the kernel has done it. */
+  /** Sends a request that changes something. Returns when the kernel has done it. */
   change(request: Request): void {
     this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK)
   }
@@ -99,7 +102,7 @@ export class NetlinkSocket {
     closeNetlink(this.#fd)
   }
 
-  /** Sends a request and gathers what comes until its acknowledgement or the end of its dump. */
+  /** Sends a request, and collects messages until its acknowledgement or the end of its dump. */
   #exchange(
     { what, type, flags = 0, body }: Request,
     common: number,
@@ -112,27 +115,27 @@ export class NetlinkSocket {
     let overtaken = false
     for (;;) {
       for (const message of decodeMessages(receive(this.#fd, { into: this.#datagram, what }))) {
-        // What is left of a request that was given up.
+        // It belongs to an earlier request that was given up.
         if (message.sequence !== this.#sequence) continue
         overtaken ||= (message.flags & NLM_F_DUMP_INTR) !== 0
         if (message.type === NLMSG_DONE || message.type === NLMSG_ERROR) {
           throwStatus(what, message)
           return { answers, overtaken }
         }
-        // A copy: the next datagram overwrites this one.
+        // A copy, because the next datagram overwrites this one.
         answers.push({ ...message, body: Buffer.from(message.body) })
       }
     }
   }
 }
 
-/** Throws what an acknowledgement or the end of a dump carries: a negated errno, and perhaps words (extended ack). */
+/** Throws the error in an acknowledgement or the end of a dump: a negated errno, and possibly a text (extended ack). */
 function throwStatus(what: string, { type, flags, body }: Message): void {
   const errorNumber = body.length >= 4 ? -body.readInt32LE(0) : 0
   if (errorNumber === 0) return
   let words: Buffer | undefined
   if ((flags & NLM_F_ACK_TLVS) !== 0) {
-    // An error repeats the request, or with NLM_F_CAPPED only its header, before the attributes.
+    // An error repeats the request before the attributes, or only its header with NLM_F_CAPPED.
     const echoed =
       type === NLMSG_DONE ? 0 : (flags & NLM_F_CAPPED) === 0 ? body.readUInt32LE(4) : REQUEST_HEADER_BYTES
     words = decodeAttributes(body.subarray(4 + ((echoed + 3) & ~3))).get(NLMSGERR_ATTR_MSG)

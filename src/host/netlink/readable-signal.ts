@@ -12,15 +12,16 @@ const readers = new Map<number, () => void>()
 let listening = false
 
 /**
- * Calls back, in a turn of the event loop, after something came for a socket that libuv does not know how to watch. The
- * kernel sends SIGIO then (O_ASYNC in fcntl(2)), and Node takes signals in its event loop: no thread waits, and nothing is
- * asked while nothing comes. A signal says neither how much came nor to which socket, so every reader is called, and
- * reads until there is no more.
+ * Calls `read`, in a turn of the event loop, after data arrived for a socket that libuv cannot watch. The kernel then
+ * sends SIGIO (O_ASYNC in fcntl(2)), and Node handles signals in its event loop. So no thread waits, and nothing is
+ * polled. A signal says neither how much arrived nor for which socket, so every reader is called, and reads until
+ * nothing is left.
  *
- * It does not keep the process alive. Returns what ends it, to be called before the socket is closed. Throws ErrnoError.
+ * It does not keep the process alive. Returns a function that ends it, to be called before the socket is closed. Throws
+ * ErrnoError.
  */
 export function onReadable(fd: number, read: () => void): () => void {
-  // It stays for good: without a handler the signal would end the process.
+  // The handler is never removed: without one the signal would end the process.
   if (!listening) process.on('SIGIO', readAll)
   listening = true
   readers.set(fd, read)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as codec from './route-codec.ts'
 
-/** Bodies as Linux 6.18 sends them; of links the attributes that are not read here were left out. */
+/** Bodies as Linux 6.18 sends them. Attributes of links that are not read here are left out. */
 const bytes = (hex: string): Buffer => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex')
 
 const assertRequest = (request: { type: number; body: Buffer }, type: number, hex: string): void => {
@@ -51,7 +51,7 @@ test('a tap shows its owner and its alias', () => {
   })
 })
 
-test('a tun device in tun mode is no tap', () => {
+test('a tun device in tun mode is not a tap', () => {
   const body = bytes(`
     0000feff 03000000 90100000 00000000
     07000300 74330000
@@ -75,7 +75,7 @@ test('a tap that any user may attach to has no owner', () => {
   assert.deepEqual(codec.decodeLink(body).tap, {})
 })
 
-test('a device of another driver, or of none, is no tap', () => {
+test('a device of another driver, or of none, is not a tap', () => {
   const veth = bytes(
     '00000100 05000000 02100000 00000000 07000300 76300000 10001200 09000100 7665746800000000',
   )
@@ -97,7 +97,7 @@ test('a device of another driver, or of none, is no tap', () => {
   })
 })
 
-test('the statistics of a link are counted from its own side', () => {
+test('the statistics of a link are counted from the side of the host', () => {
   const places = Array.from({ length: 8 }, (_, place) => `0${place + 1}00000000000000`).join('')
   const body = bytes(`00000100 02000000 03100000 00000000 44001700 ${places}`)
   assert.deepEqual(codec.decodeStatistics(body), {
@@ -109,7 +109,7 @@ test('the statistics of a link are counted from its own side', () => {
   })
 })
 
-test('addresses have their prefix length, and with a peer are the local ones', () => {
+test('addresses have their prefix length, and the local address is read if there is a peer', () => {
   const ipv4 = '022080fd02000000 08000100a9fe0001 08000200a9fe0001 0e000300766d74313030303031000000'
   assert.equal(codec.decodeAddress(bytes(ipv4)), '169.254.0.1/32')
   const ipv6 = '0a4080fd02000000 14000100fe800000000000000000000000000001 0800080082000000'
@@ -118,7 +118,7 @@ test('addresses have their prefix length, and with a peer are the local ones', (
   assert.equal(codec.decodeAddress(bytes(peer)), '192.0.2.1/32')
 })
 
-test('a route is its destination, and the default route has none', () => {
+test('a route is decoded to its destination, also the default route', () => {
   const host = '02200000fe03fd0110000000 08000f00fe000000 08000100c000020a 0800040002000000'
   assert.equal(codec.decodeRoute(bytes(host)), '192.0.2.10/32')
   const ipv6 =
@@ -143,7 +143,7 @@ test('the routers of a route are read, whatever form it has', () => {
   assert.throws(() => nextHops('0c000900 40000000 07000000'), RangeError)
 })
 
-test('an address tells the broadcast address of its network, if it has one', () => {
+test('the broadcast address is decoded, if an address has one', () => {
   const address = '02188000 07000000 08000100 cb007101 08000200 cb007101'
   assert.equal(codec.decodeBroadcast(bytes(`${address} 08000400 cb0071ff`)), '203.0.113.255')
   assert.equal(codec.decodeBroadcast(bytes(address)), undefined)

@@ -1,4 +1,4 @@
-/** What we ask and tell of rtnetlink(7), and nothing more: links, addresses, routes, neighbours. */
+/** Encodes and decodes only what we use of rtnetlink(7): links, addresses, routes, neighbours. */
 import { formatAddress } from '../../core/network/address.ts'
 import { decodeAttributes, decodeString, encodeAttribute, encodeString, encodeUint32 } from './message.ts'
 import { NLM_F_CREATE, NLM_F_EXCL } from './message.ts'
@@ -57,15 +57,15 @@ export type Link = {
   readonly index: number
   readonly name: string
   readonly up: boolean
-  /** The device says that the other end is there; a tap, that a process holds it. */
+  /** Whether the device reports that its other end is there. For a tap: whether a process holds it. */
   readonly carrier: boolean
-  /** The kind of its root qdisc, e.g. `tbf`; empty where the kernel does not tell. */
+  /** The kind of its root qdisc, e.g. `tbf`; empty if the kernel does not report it. */
   readonly qdisc: string
   /** The interface alias: free text that administrators and programs attach. */
   readonly alias?: string
   /** The driver, e.g. `tun`, `veth`; absent for hardware. */
   readonly kind?: string
-  /** Of a `tun` device in tap mode only: the user that may attach to it. */
+  /** Present only for a `tun` device in tap mode: the user that may attach to it. */
   readonly tap?: { readonly owner?: number }
 }
 
@@ -91,7 +91,7 @@ export const dumpLinks = (kind: string): Request => ({
   ]),
 })
 
-/** A new link of a driver that needs no settings; it is down. Fails with EEXIST where the name is taken. */
+/** Makes a link of a driver that needs no settings. The link is down. Fails with EEXIST if the name is taken. */
 export const newLink = (name: string, kind: string): Request => ({
   what: `make ${kind} link ${name}`,
   type: RTM_NEWLINK,
@@ -107,12 +107,12 @@ export function setLinkUp(index: number): Request {
   const header = Buffer.alloc(LINK_HEADER_BYTES)
   header.writeInt32LE(index, 4)
   header.writeUInt32LE(IFF_UP, 8)
-  // Which flags are meant.
+  // The mask of the flags that change.
   header.writeUInt32LE(IFF_UP, 12)
   return { what: `raise link ${index}`, type: RTM_SETLINK, body: header }
 }
 
-/** `macAddress` as text: `02:76:ff:ff:ff:ff`. */
+/** Sets the MAC address, which is text: `02:76:ff:ff:ff:ff`. */
 export function setLinkAddress(index: number, macAddress: string): Request {
   const header = Buffer.alloc(LINK_HEADER_BYTES)
   header.writeInt32LE(index, 4)
@@ -151,7 +151,7 @@ export function decodeLink(body: Buffer): Link {
   }
 }
 
-/** As the host sees the link: received is what came out of the device. */
+/** The counters from the host's side: received packets came out of the device. */
 export type LinkStatistics = {
   readonly receivedPackets: number
   readonly transmittedPackets: number
@@ -160,7 +160,7 @@ export type LinkStatistics = {
   readonly transmitDroppedPackets: number
 }
 
-/** Of an answer to `getLink` with statistics (struct rtnl_link_stats64 of linux/if_link.h). */
+/** Decodes the counters in an answer to `getLink` with statistics (struct rtnl_link_stats64 of linux/if_link.h). */
 export function decodeStatistics(body: Buffer): LinkStatistics {
   const statistics = decodeAttributes(body.subarray(LINK_HEADER_BYTES)).get(IFLA_STATS64) ?? Buffer.alloc(0)
   const field = (place: number): number => Number(statistics.readBigUInt64LE(place * 8))
@@ -180,7 +180,7 @@ function decodeTun(info: Buffer | undefined): Pick<Link, 'tap'> {
   return { tap: owner === undefined ? {} : { owner } }
 }
 
-/** Of both families. */
+/** Requests the addresses of both families. */
 export function dumpAddresses(index: number): Request {
   const header = Buffer.alloc(ADDRESS_HEADER_BYTES)
   header.writeUInt8(AF_UNSPEC, 0)
@@ -188,21 +188,21 @@ export function dumpAddresses(index: number): Request {
   return { what: `list addresses of link ${index}`, type: RTM_GETADDR, body: header }
 }
 
-/** With prefix length: `169.254.0.1/32`. */
+/** Decodes an address with its prefix length: `169.254.0.1/32`. */
 export function decodeAddress(body: Buffer): string {
   const attributes = decodeAttributes(body.subarray(ADDRESS_HEADER_BYTES))
-  // With a peer IFA_ADDRESS is the peer's; IPv6 has IFA_LOCAL only then.
+  // If there is a peer, IFA_ADDRESS is the peer's. IPv6 has IFA_LOCAL only then.
   const bytes = attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS) ?? Buffer.alloc(0)
   return `${formatAddress(bytes)}/${body.readUInt8(1)}`
 }
 
-/** The broadcast address of the network that an address is in; undefined if it has none. */
+/** Decodes the broadcast address of an address's network; undefined if it has none. */
 export function decodeBroadcast(body: Buffer): string | undefined {
   const bytes = decodeAttributes(body.subarray(ADDRESS_HEADER_BYTES)).get(IFA_BROADCAST)
   return bytes === undefined ? undefined : formatAddress(bytes)
 }
 
-/** Of the main table, leaving by one link. */
+/** Requests the routes of the main table that leave by one link. */
 export function dumpRoutes(family: typeof AF_INET | typeof AF_INET6, index: number): Request {
   const header = Buffer.alloc(ROUTE_HEADER_BYTES)
   header.writeUInt8(family, 0)
@@ -214,7 +214,7 @@ export function dumpRoutes(family: typeof AF_INET | typeof AF_INET6, index: numb
   }
 }
 
-/** Of all tables that routes to other hosts are in. */
+/** Requests the routes to other hosts in all tables. */
 export function dumpUnicastRoutes(family: typeof AF_INET | typeof AF_INET6): Request {
   const header = Buffer.alloc(ROUTE_HEADER_BYTES)
   header.writeUInt8(family, 0)
@@ -222,7 +222,10 @@ export function dumpUnicastRoutes(family: typeof AF_INET | typeof AF_INET6): Req
   return { what: 'list routes', type: RTM_GETROUTE, body: header }
 }
 
-/** The routers of a route, several where it has several ways (struct rtnexthop of linux/rtnetlink.h); none on the link itself. */
+/**
+ * Decodes the routers of a route: several for a multipath route (struct rtnexthop of linux/rtnetlink.h), none for a
+ * route on the link itself.
+ */
 export function decodeNextHops(body: Buffer): readonly string[] {
   const attributes = decodeAttributes(body.subarray(ROUTE_HEADER_BYTES))
   return [...nextHopOf(attributes), ...splitNextHops(attributes.get(RTA_MULTIPATH)).flatMap(nextHopOf)]
@@ -232,12 +235,12 @@ const NEXT_HOP_HEADER_BYTES = 8
 const VIA_FAMILY_BYTES = 2
 
 function nextHopOf(attributes: ReadonlyMap<number, Buffer>): readonly string[] {
-  // A router of the other family has its family before it (struct rtvia).
+  // A router of the other family has its family before the address (struct rtvia).
   const router = attributes.get(RTA_GATEWAY) ?? attributes.get(RTA_VIA)?.subarray(VIA_FAMILY_BYTES)
   return router === undefined ? [] : [formatAddress(router)]
 }
 
-/** The attributes of each way. Throws RangeError on a length that does not fit. */
+/** Returns the attributes of each next hop. Throws RangeError on a length that does not fit. */
 function splitNextHops(ways: Buffer = Buffer.alloc(0)): readonly ReadonlyMap<number, Buffer>[] {
   const found: ReadonlyMap<number, Buffer>[] = []
   for (let at = 0; at < ways.length;) {
@@ -251,14 +254,14 @@ function splitNextHops(ways: Buffer = Buffer.alloc(0)): readonly ReadonlyMap<num
   return found
 }
 
-/** The destination with prefix length: `192.0.2.10/32`. */
+/** Decodes the destination with its prefix length: `192.0.2.10/32`. */
 export function decodeRoute(body: Buffer): string {
   const unspecified = Buffer.alloc(body.readUInt8(0) === AF_INET ? 4 : 16)
   const destination = decodeAttributes(body.subarray(ROUTE_HEADER_BYTES)).get(RTA_DST) ?? unspecified
   return `${formatAddress(destination)}/${body.readUInt8(1)}`
 }
 
-/** Of both families. */
+/** Requests the neighbours of both families. */
 export const dumpNeighbours = (index: number): Request => ({
   what: `list neighbours of link ${index}`,
   type: RTM_GETNEIGH,
@@ -268,7 +271,7 @@ export const dumpNeighbours = (index: number): Request => ({
   ]),
 })
 
-/** Undefined for an entry that the kernel learned or is about to forget. */
+/** Decodes a neighbour; undefined for an entry that the kernel learned or is about to forget. */
 export function decodePermanentNeighbour(body: Buffer): { address: string; macAddress: string } | undefined {
   if ((body.readUInt16LE(8) & NUD_PERMANENT) === 0) return undefined
   const attributes = decodeAttributes(body.subarray(NEIGHBOUR_HEADER_BYTES))

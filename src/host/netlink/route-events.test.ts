@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { decodeLinkEvent } from './route-events.ts'
 import type { LinkEvent } from './route-events.ts'
 
-/** Bodies as Linux 6.18 sends them, shortened to what is read. */
+/** Bodies as Linux 6.18 sends them, shortened to the part that is read. */
 const event = (type: number, hex: string): LinkEvent | undefined =>
   decodeLinkEvent({
     type,
@@ -15,7 +15,7 @@ const event = (type: number, hex: string): LinkEvent | undefined =>
 
 const NAME = '0e000300 766d74313030303031000000'
 
-test('a link that comes, changes or goes is told with its name', () => {
+test('a link that comes, changes or goes is reported with its name', () => {
   assert.deepEqual(event(16, `00000100 02000000 03100000 ffffffff ${NAME}`), {
     kind: 'link',
     index: 2,
@@ -28,11 +28,11 @@ test('a link that comes, changes or goes is told with its name', () => {
   })
 })
 
-test('what a bridge tells of its ports is no change of the link', () => {
+test('reports of a bridge about its ports are not changes of the link', () => {
   assert.equal(event(16, `07000100 02000000 03100000 00000000 ${NAME}`), undefined)
 })
 
-test('an address, a route, a qdisc and a filter are told with their link', () => {
+test('an address, a route, a qdisc and a filter are reported with their link', () => {
   assert.deepEqual(event(20, '0220800002000000 08000100a9fe0001'), { kind: 'addresses', index: 2 })
   const route = '02200000fe03fd0110000000 08000f00fe000000 08000100c000020a 0800040002000000'
   assert.deepEqual(event(25, route), { kind: 'routes', index: 2 })
@@ -42,11 +42,11 @@ test('an address, a route, a qdisc and a filter are told with their link', () =>
   }
 })
 
-test('a route that leaves by no link is not of interest', () => {
+test('a route without a link is not relevant', () => {
   assert.equal(event(24, '02200000fe030007 00000000 08000f00fe000000 08000100c0000200'), undefined)
 })
 
-test('a permanent neighbour is told when it comes and goes; what the kernel learns is not', () => {
+test('a permanent neighbour is reported when it comes and goes, but not what the kernel learns', () => {
   const neighbour = (state: string): string => `02000000 02000000 ${state}0001 08000100c000020a`
   assert.deepEqual(event(28, neighbour('8000')), { kind: 'neighbours', index: 2 })
   assert.deepEqual(event(29, neighbour('2000')), { kind: 'neighbours', index: 2 })
@@ -55,6 +55,6 @@ test('a permanent neighbour is told when it comes and goes; what the kernel lear
   }
 })
 
-test('any other message is not of interest', () => {
+test('any other message is not relevant', () => {
   assert.equal(event(48, '00000000'), undefined)
 })

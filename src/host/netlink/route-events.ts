@@ -1,4 +1,7 @@
-/** What rtnetlink(7) tells of changes to links and to what is on them. */
+/**
+ * Decodes the reports of rtnetlink(7) about changes to links, and to the addresses, routes, neighbours and qdiscs on
+ * them.
+ */
 import { decodeAttributes, decodeString } from './message.ts'
 import type { Message } from './message.ts'
 
@@ -26,17 +29,17 @@ const ROUTE_HEADER_BYTES = 12
 const NUD_FAILED = 0x20
 const NUD_PERMANENT = 0x80
 
-/** What a message tells of: a link itself, with its name as it is now, or something on a link. */
+/** The subject of a message: a link itself, with its current name, or something on a link. */
 export type LinkEvent =
   | { readonly kind: 'link' | 'link-gone'; readonly index: number; readonly name: string }
   | { readonly kind: 'addresses' | 'routes' | 'neighbours' | 'traffic-control'; readonly index: number }
 
-/** Undefined for what is not of interest. */
+/** Decodes a message; undefined if it is not relevant. */
 export function decodeLinkEvent({ type, body }: Message): LinkEvent | undefined {
   switch (type) {
     case RTM_NEWLINK:
     case RTM_DELLINK: {
-      // Bridges and IPv6 tell of their ports and settings under families of their own.
+      // Bridges and IPv6 report their ports and settings under their own families.
       if (body.readUInt8(0) !== AF_UNSPEC) return undefined
       const name = decodeAttributes(body.subarray(LINK_HEADER_BYTES)).get(IFLA_IFNAME) ?? Buffer.alloc(0)
       const kind = type === RTM_NEWLINK ? 'link' : 'link-gone'
@@ -52,7 +55,8 @@ export function decodeLinkEvent({ type, body }: Message): LinkEvent | undefined 
     }
     case RTM_NEWNEIGH:
     case RTM_DELNEIGH:
-      // A permanent entry that goes is told as failed. What the kernel learns and forgets by itself is not of interest.
+      // A permanent entry that is removed is reported as failed. Entries that the kernel learns and forgets by itself
+      // are not relevant.
       return (body.readUInt16LE(8) & (NUD_PERMANENT | NUD_FAILED)) === 0
         ? undefined
         : { kind: 'neighbours', index: body.readInt32LE(4) }

@@ -25,16 +25,18 @@ import { decodeFilter, decodeQdisc, getIngressFilter, getRootQdisc } from './tra
 import type { Link, LinkStatistics } from './route-codec.ts'
 import type { Filter, FilterPlace, Qdisc } from './traffic-control-codec.ts'
 
-/** The kernel's links and what is on them, read without a program. Every method throws ErrnoError. */
+/**
+ * Reads and changes the kernel's links and what is on them, without running a program. Every method throws ErrnoError.
+ */
 export class Rtnetlink {
   readonly #socket = new NetlinkSocket(NETLINK_ROUTE)
 
-  /** What the kernel tells others with this port on it was caused by this socket. */
+  /** The port that is on every kernel report of a change caused by this socket. */
   get port(): number {
     return this.#socket.port
   }
 
-  /** The link of that name, or undefined where there is none. */
+  /** Returns the link of that name; undefined if there is none. */
   link(name: string): Link | undefined {
     try {
       return decodeLink(this.#socket.get(getLink(name)).body)
@@ -44,35 +46,38 @@ export class Rtnetlink {
     }
   }
 
-  /** All links of one driver, e.g. `tun`. */
+  /** Returns all links of one driver, e.g. `tun`. */
   links(kind: string): readonly Link[] {
     return this.#socket.dump(dumpLinks(kind)).map(({ body }) => decodeLink(body))
   }
 
-  /** Addresses of a link with prefix length. Fails with ENODEV where the link is gone. */
+  /** Returns the addresses of a link with their prefix length. Fails with ENODEV if the link is gone. */
   addresses(index: number): readonly string[] {
     return this.#socket.dump(dumpAddresses(index)).map(({ body }) => decodeAddress(body))
   }
 
-  /** Broadcast addresses of the networks that the addresses of a link are in. Fails with ENODEV likewise. */
+  /** Returns the broadcast addresses of the networks of a link's addresses. Fails with ENODEV if the link is gone. */
   broadcasts(index: number): readonly string[] {
     return this.#socket.dump(dumpAddresses(index)).flatMap(({ body }) => decodeBroadcast(body) ?? [])
   }
 
-  /** The routers that routes of any table lead to. */
+  /** Returns the routers of the routes in all tables. */
   nextHops(): readonly string[] {
     return ([AF_INET, AF_INET6] as const).flatMap((family) =>
       this.#socket.dump(dumpUnicastRoutes(family)).flatMap(({ body }) => decodeNextHops(body)),
     )
   }
 
-  /** Destinations in the main table that are routed to a link, with prefix length. Fails with ENODEV likewise. */
+  /**
+   * Returns the destinations in the main table that are routed to a link, with their prefix length. Fails with ENODEV
+   * if the link is gone.
+   */
   routes(index: number): readonly string[] {
     return ([AF_INET, AF_INET6] as const).flatMap((family) => {
       try {
         return this.#socket.dump(dumpRoutes(family, index)).map(({ body }) => decodeRoute(body))
       } catch (error) {
-        // A family's main table is made with its first route.
+        // The main table of a family is made with its first route.
         if (hasErrno(error, 'ENOENT')) return []
         throw error
       }
@@ -85,29 +90,32 @@ export class Rtnetlink {
       .flatMap(({ body }) => decodePermanentNeighbour(body) ?? [])
   }
 
-  /** Fails with ENODEV where the link is gone. */
+  /** Returns a link's counters. Fails with ENODEV if the link is gone. */
   statistics(name: string): LinkStatistics {
     return decodeStatistics(this.#socket.get(getLink(name, { statistics: true })).body)
   }
 
-  /** What sends out by a link; undefined where nothing stands before the device. Fails with ENODEV likewise. */
+  /**
+   * Returns the root qdisc of a link; undefined if packets go straight to the device. Fails with ENODEV if the link is
+   * gone.
+   */
   rootQdisc(index: number): Qdisc | undefined {
     const answer = this.#socket.find(getRootQdisc(index))
     return answer === undefined ? undefined : decodeQdisc(answer.body)
   }
 
-  /** A filter on what comes in by a link; undefined where there is none. Fails with ENODEV likewise. */
+  /** Returns a filter on a link's ingress; undefined if there is none. Fails with ENODEV if the link is gone. */
   ingressFilter(index: number, place: FilterPlace): Filter | undefined {
     try {
       return decodeFilter(this.#socket.get(getIngressFilter(index, place)).body)
     } catch (error) {
-      // EINVAL: there is no clsact qdisc to hold any.
+      // EINVAL: the link has no clsact qdisc, which would hold the filter.
       if (hasErrno(error, 'ENOENT', 'EINVAL')) return undefined
       throw error
     }
   }
 
-  /** Fails with EEXIST where the name is taken. */
+  /** Makes a link. Fails with EEXIST if the name is taken. */
   add(name: string, kind: string): void {
     this.#socket.change(newLink(name, kind))
   }

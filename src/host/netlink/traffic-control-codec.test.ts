@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decodeFilter, decodeQdisc, getIngressFilter, getRootQdisc } from './traffic-control-codec.ts'
 
-/** Bodies as Linux 6.18 sends them; old statistics, which are not read, were left out. */
+/** Bodies as Linux 6.18 sends them. Old statistics, which are not read, are left out. */
 const bytes = (hex: string): Buffer => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex')
 
 test('requests are the bytes that the kernel expects', () => {
@@ -14,7 +14,7 @@ test('requests are the bytes that the kernel expects', () => {
   assert.equal(filter.body.toString('hex'), '000000000200000001000000f2ffffff00036c76')
 })
 
-test('a token bucket has a rate, and what it dropped', () => {
+test('a token bucket has a rate, and a number of dropped packets', () => {
   const body = bytes(`00000000 02000000 00006d76 ffffffff 02000000
     08000100 74626600
     2c000200 28000100 0001000000000000 a0252600 000000000000000000000000 48680200 00200300 00000000
@@ -28,7 +28,7 @@ test('a token bucket has a rate, and what it dropped', () => {
   })
 })
 
-test('a rate that 32 bits do not hold is read from its own attribute', () => {
+test('a rate that does not fit into 32 bits is read from its own attribute', () => {
   const body = bytes(`00000000 02000000 00006d76 ffffffff 02000000
     08000100 74626600
     38000200 28000100 0001000000000000 ffffffff 000000000000000000000000 48680200 28000000 00000000
@@ -42,7 +42,7 @@ test('another qdisc has no rate', () => {
   assert.deepEqual(decodeQdisc(body), { handle: 0, kind: 'pfifo_fast', droppedPackets: 0 })
 })
 
-/** A bpf filter whose one action is mirred, of that kind and to that link. */
+/** A bpf filter whose only action is mirred, of that kind and to that link. */
 const redirection = (action: string, link: string): Buffer =>
   bytes(`00000000 02000000 01000000 f2ffffff 00036c76
     08000100 62706600 08000b0000000000
@@ -50,12 +50,12 @@ const redirection = (action: string, link: string): Buffer =>
       3c000100 38000100 0b000100 6d697272656400 00
         28000200 24000200 01000000 00000000 04000000 01000000 01000000 ${action} ${link} 00000000`)
 
-test('a filter that sends packets elsewhere says to which link, also when that is gone', () => {
+test('a filter that redirects packets has the index of the target link, also when that is gone', () => {
   assert.deepEqual(decodeFilter(redirection('01000000', '03000000')), { kind: 'bpf', redirectTo: 3 })
   assert.deepEqual(decodeFilter(redirection('01000000', '00000000')), { kind: 'bpf', redirectTo: 0 })
 })
 
-test('a filter that copies packets, or does something else, sends none elsewhere', () => {
+test('a filter that copies packets, or does something else, does not redirect', () => {
   assert.deepEqual(decodeFilter(redirection('02000000', '03000000')), { kind: 'bpf' })
   const without = '00000000 02000000 01000000 f2ffffff 00036c76 08000100 62706600 04000200'
   assert.deepEqual(decodeFilter(bytes(without)), { kind: 'bpf' })

@@ -1,15 +1,18 @@
-/** What we ask of traffic control over rtnetlink(7): the qdisc of a link (tc(8)), and one filter on what comes in. */
+/**
+ * Encodes and decodes what we use of traffic control over rtnetlink(7): the root qdisc of a link (tc(8)), and one
+ * filter on its ingress.
+ */
 import { decodeAttributes, decodeString, NLM_F_ECHO } from './message.ts'
 import type { Request } from './netlink-socket.ts'
 
 const RTM_GETQDISC = 38
 const RTM_GETTFILTER = 46
 
-/** struct tcmsg: family, padding, interface, handle, parent, and of a filter its preference and protocol. */
+/** struct tcmsg: family, padding, interface, handle, parent, and for a filter its preference and protocol. */
 const HEADER_BYTES = 20
 
 const TC_H_ROOT = 0xffffffff
-/** TC_H_CLSACT with TC_H_MIN_INGRESS: what comes in, of a clsact qdisc. */
+/** TC_H_CLSACT with TC_H_MIN_INGRESS: the ingress side of a clsact qdisc. */
 const CLSACT_INGRESS = 0xfffffff2
 /** htons(ETH_P_ALL). */
 const ALL_PROTOCOLS = 0x0300
@@ -18,12 +21,12 @@ const TCA_KIND = 1
 const TCA_OPTIONS = 2
 const TCA_STATS2 = 7
 const TCA_STATS_QUEUE = 3
-/** Where struct gnet_stats_queue has `drops`. */
+/** The offset of `drops` in struct gnet_stats_queue. */
 const DROPS_AT = 8
 
 const TCA_TBF_PARMS = 1
 const TCA_TBF_RATE64 = 4
-/** Where struct tc_tbf_qopt has the bytes a second of its rate. */
+/** The offset of the rate, in bytes per second, in struct tc_tbf_qopt. */
 const RATE_AT = 8
 
 const TCA_BPF_ACT = 1
@@ -31,23 +34,26 @@ const TCA_ACT_KIND = 1
 const TCA_ACT_OPTIONS = 2
 const TCA_MIRRED_PARMS = 2
 const TCA_EGRESS_REDIR = 1
-/** Where struct tc_mirred has what it does and to which link. */
+/** The offsets of the action and of the target link in struct tc_mirred. */
 const MIRRED_ACTION_AT = 20
 const MIRRED_LINK_AT = 24
 
 export type Qdisc = {
-  /** Who made it may choose it; 0 of what the kernel makes by itself. */
+  /** The handle, which the qdisc's maker may choose; 0 if the kernel made the qdisc by itself. */
   readonly handle: number
   readonly kind: string
-  /** Of a `tbf` only, in bits a second. */
+  /** The rate in bits per second; only for a `tbf`. */
   readonly rate?: number
-  /** Since it was made. */
+  /** The packets dropped since the qdisc was made. */
   readonly droppedPackets: number
 }
 
 export type Filter = {
   readonly kind: string
-  /** The index of the link that packets are sent to instead; 0 where it is gone. Undefined where it does not do that. */
+  /**
+   * The index of the link to which packets are redirected; 0 if that link is gone. Undefined if the filter does not
+   * redirect.
+   */
   readonly redirectTo?: number
 }
 
@@ -59,8 +65,8 @@ function header(index: number, parent: number): Buffer {
 }
 
 /**
- * Answered with nothing where packets go straight to the device. The kernel tells the answer to whoever listens for
- * changes, and to who asked only with NLM_F_ECHO (qdisc_notify in net/sched/sch_api.c).
+ * Requests the root qdisc. There is no answer if packets go straight to the device. The kernel sends the answer to the
+ * multicast group, and to the requester only with NLM_F_ECHO (qdisc_notify in net/sched/sch_api.c).
  */
 export const getRootQdisc = (index: number): Request => ({
   what: `get root qdisc of link ${index}`,
@@ -69,7 +75,7 @@ export const getRootQdisc = (index: number): Request => ({
   body: header(index, TC_H_ROOT),
 })
 
-/** Of that preference and handle on what comes in by the link. Fails with EINVAL or ENOENT where there is none. */
+/** Requests the ingress filter with that preference and handle. Fails with EINVAL or ENOENT if there is none. */
 export function getIngressFilter(index: number, at: FilterPlace): Request {
   const bytes = header(index, CLSACT_INGRESS)
   bytes.writeUInt32LE(at.handle, 8)
@@ -91,7 +97,7 @@ export function decodeQdisc(body: Buffer): Qdisc {
   }
 }
 
-/** Rates that 32 bits do not hold stand in an attribute of their own (tbf_dump in net/sched/sch_tbf.c). */
+/** Decodes a rate. A rate that does not fit into 32 bits has its own attribute (tbf_dump in net/sched/sch_tbf.c). */
 function decodeRate(options: ReadonlyMap<number, Buffer>): number {
   const large = options.get(TCA_TBF_RATE64)?.readBigUInt64LE(0)
   return 8 * Number(large ?? options.get(TCA_TBF_PARMS)?.readUInt32LE(RATE_AT) ?? 0)
@@ -101,7 +107,7 @@ export function decodeFilter(body: Buffer): Filter {
   const attributes = decodeAttributes(body.subarray(HEADER_BYTES))
   const kind = decodeString(attributes.get(TCA_KIND) ?? Buffer.alloc(0))
   const options = nested(attributes.get(TCA_OPTIONS))
-  // Actions in the order they are taken; ours is the only one.
+  // The actions are in the order in which they are applied. Ours is the only one.
   const [action] = kind === 'bpf' ? nested(options.get(TCA_BPF_ACT)).values() : []
   const described = nested(action)
   const name = decodeString(described.get(TCA_ACT_KIND) ?? Buffer.alloc(0))

@@ -9,8 +9,8 @@ export class Connections {
   readonly #socket = new NetlinkSocket(NETLINK_NETFILTER)
 
   /**
-   * Removes the connections that these addresses have part in, so that what comes next is judged as if it were the first
-   * packet. Each look passes over the whole table: some milliseconds for 100,000 connections. Others run in between.
+   * Removes the connections in which these addresses take part, so that the next packet is judged as the first of a
+   * connection. Each dump reads the whole table: some milliseconds for 100,000 connections. Other tasks run in between.
    * Throws ErrnoError.
    */
   async forget(addresses: Iterable<string>): Promise<void> {
@@ -32,7 +32,7 @@ export class Connections {
       try {
         this.#socket.change(deleteConnection(connection))
       } catch (error) {
-        // It ended meanwhile.
+        // The connection ended meanwhile.
         if (!hasErrno(error, 'ENOENT')) throw error
       }
     }

@@ -7,7 +7,7 @@ const bytes = (hex: string): Buffer => Buffer.from(hex.replaceAll(/\s/g, ''), 'h
 const TUPLE =
   '34000180 14000180 08000100 c000020a 08000200 cb007102 1c000280 05000100 11000000 06000200 13880000 06000300 1e610000'
 
-test('the connections of an address are asked for by their source, in either direction', () => {
+test('the connections of an address are requested by their source, in either direction', () => {
   const assertRequest = (request: { type: number; body: Buffer }, hex: string): void => {
     assert.equal(request.type, 0x0101)
     assert.equal(request.body.toString('hex'), bytes(hex).toString('hex'))
@@ -36,6 +36,6 @@ test('a connection is deleted by its addresses, its zone and its number', () => 
   )
 })
 
-test('a connection without addresses is never deleted, since that would mean all of them', () => {
+test('a connection without addresses is never deleted, because that would mean all of them', () => {
   assert.throws(() => deleteConnection(bytes('02000000 08000c00 a1b2c3d4')), /without addresses/)
 })

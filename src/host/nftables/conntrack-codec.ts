@@ -1,4 +1,4 @@
-/** Requests of connection tracking over netlink (linux/netfilter/nfnetlink_conntrack.h), as far as we make them. */
+/** Encodes the requests of connection tracking over netlink that we use (linux/netfilter/nfnetlink_conntrack.h). */
 import { parseAddress } from '../../core/network/address.ts'
 import { assert } from '../../lib/assert.ts'
 import { decodeAttributes, encodeAttribute, encodeUint32 } from '../netlink/message.ts'
@@ -19,10 +19,13 @@ const CTA_FILTER = 25
 const CTA_TUPLE_IP = 1
 const CTA_IP_V4_SRC = 1
 const CTA_IP_V6_SRC = 3
-/** What of a filter's tuple counts: its source (net/netfilter/nf_internals.h). */
+/** The part of a filter's tuple that is compared: its source (net/netfilter/nf_internals.h). */
 const CTA_FILTER_F_CTA_IP_SRC = 1
 
-/** The two directions of a connection: the attribute of its tuple, and that of what counts of the tuple in a filter. */
+/**
+ * The two directions of a connection: the attribute of the tuple, and the filter attribute with the parts of it to
+ * compare.
+ */
 const DIRECTIONS = {
   original: { tuple: CTA_TUPLE_ORIG, flags: 1 },
   reply: { tuple: 2, flags: 2 },
@@ -36,8 +39,8 @@ const nest = (type: number, ...attributes: Buffer[]): Buffer =>
 const header = (family: number): Buffer => Buffer.from([family, 0, 0, 0])
 
 /**
- * Every connection in which packets of that direction come from an address. Together the two directions give all that the
- * address has part in: it opened one, or answers in one, whatever its addresses are translated to (Linux 5.8).
+ * Requests all connections in which packets of that direction come from an address. Together the two directions give
+ * every connection that the address opened or answers in, whatever its addresses are translated to (Linux 5.8).
  */
 export function getConnections(address: string, direction: Direction): Request {
   const source = parseAddress(address)
@@ -55,7 +58,10 @@ export function getConnections(address: string, direction: Direction): Request {
   }
 }
 
-/** The removal of one connection, as {@link getConnections} told of it: of that one alone, which the kernel numbered. */
+/**
+ * Requests the removal of one connection that {@link getConnections} returned. The kernel's number makes sure that it
+ * is the same one.
+ */
 export function deleteConnection(body: Buffer): Request {
   const attributes = decodeAttributes(body.subarray(HEADER_BYTES))
   const named = [CTA_TUPLE_ORIG, CTA_ZONE, CTA_ID].flatMap((type) => {

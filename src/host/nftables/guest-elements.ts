@@ -4,10 +4,10 @@ import { GUEST_SETS, INBOUND_MAP } from '../../core/network/ruleset.ts'
 import type { GuestRule } from '../../core/network/guest-rule.ts'
 import type { Element } from './nft-codec.ts'
 
-/** What is said of guests stands in these. */
+/** The sets and maps that contain the elements of guests. */
 export const ELEMENT_SETS = [...Object.keys(GUEST_SETS), INBOUND_MAP]
 
-/** What those hold when these rules are in force, as {@link elementText} writes it. */
+/** Returns the elements of those sets when these rules are in force, as {@link elementText} writes them. */
 export function guestElements(guests: Iterable<GuestRule>): ReadonlySet<string> {
   const elements = new Set<string>()
   for (const rule of guests) {
@@ -27,7 +27,7 @@ export function guestElements(guests: Iterable<GuestRule>): ReadonlySet<string> 
 
 export const elementText = (set: string, { key, chain = '' }: Element): string => `${set} ${key} ${chain}`
 
-/** An address of a guest, and the device that it may come out of. */
+/** An address of a guest, and the device that its packets may come from. */
 export type DeviceAddress = { readonly device: string; readonly address: string }
 
 export const addressesOf = ({ device, ipv4Address, ipv6Address }: GuestRule): readonly DeviceAddress[] =>
@@ -35,24 +35,24 @@ export const addressesOf = ({ device, ipv4Address, ipv6Address }: GuestRule): re
 
 const DEVICE_BYTES = 16
 
-/** What a key says, in hexadecimal, of the sets that hold addresses. */
+/** Parses a key, in hexadecimal, of a set that contains addresses. */
 export function parseAddressKey(key: string): DeviceAddress {
   const bytes = Buffer.from(key, 'hex')
   return { device: deviceOfKey(key), address: formatAddress(bytes.subarray(DEVICE_BYTES)) }
 }
 
-/** The device that a key, in hexadecimal, begins with. */
+/** Returns the device at the beginning of a key in hexadecimal. */
 export const deviceOfKey = (key: string): string =>
   Buffer.from(key, 'hex').toString('latin1', 0, DEVICE_BYTES).replace(/\0+$/, '')
 
-/** The name of a device as it stands in a key: IFNAMSIZ bytes. */
+/** Encodes the name of a device for a key: IFNAMSIZ bytes. */
 export function deviceKey(device: string): Buffer {
   const key = Buffer.alloc(DEVICE_BYTES)
   key.write(device)
   return key
 }
 
-/** An address in network order. Parts of a key fill registers of four bytes. */
+/** Encodes an address in network order. Each part of a key fills registers of four bytes. */
 function valueKey(value: string): Buffer {
   const bytes = parseAddress(value) ?? Buffer.from(value.replaceAll(':', ''), 'hex')
   const key = Buffer.alloc((bytes.length + 3) & ~3)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as codec from './nft-codec.ts'
 
-/** Bodies as Linux 6.18 sends them; of rules and sets the attributes that are not read here were left out. */
+/** Bodies as Linux 6.18 sends them. Attributes of rules and sets that are not read here are left out. */
 const bytes = (hex: string): Buffer => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex')
 
 const TABLE = '0c000100 766d686f73746400'
@@ -30,7 +30,7 @@ test('the generation of nftables', () => {
   assert.equal(codec.decodeGeneration(body), 2)
 })
 
-test('a table, with how much is in it', () => {
+test('a table, and the number of its objects', () => {
   const body = bytes(`01000002 ${TABLE} 08000300 00000006 0c000400 0000000000000001 08000200 00000000`)
   assert.deepEqual(codec.decodeTable(body), { name: 'vmhostd', settings: '00000000', handle: 1n, use: 6 })
 })
@@ -66,7 +66,7 @@ test('an element by its key, parts of which fill four bytes each', () => {
   assert.deepEqual(codec.decodeElements(body), [{ key: '766d7431000000000000000000000000c0000201' }])
 })
 
-test('an element of a map by the chain that it leads to; another verdict is no chain', () => {
+test('an element of a map by the chain that it leads to, and another verdict as no chain', () => {
   const body = bytes(`01000002 ${TABLE} 0c000200 696e626f756e6400 68000300
     2c000100 18000100 14000100 766d7432 000000000000000000000000 10000200 0c000200 08000100 00000001
     38000100 18000100 14000100 ${VMT1} 1c000200 18000200 08000100 fffffffc 0c000200 746f5f766d743100`)
@@ -89,7 +89,7 @@ test('the end of a dump has no elements, and a list that does not fit is refused
   assert.throws(() => codec.decodeElements(bytes(`01000002 ${TABLE} 08000300 ff000100`)), RangeError)
 })
 
-test('news of a table are those of anything in it, in its family', () => {
+test('a change of anything in the table is news, if the family matches', () => {
   const news = (type: number, body: string): boolean =>
     codec.isNewsOf('vmhostd', { type, flags: 0, sequence: 0, port: 0, body: bytes(body) })
   assert.ok(news(0x0a06, `01000002 ${TABLE} 0c000200 746f5f766d743100`))

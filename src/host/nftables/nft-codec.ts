@@ -1,4 +1,4 @@
-/** Requests and answers of nftables over netlink (linux/netfilter/nf_tables.h), as far as we look at them. */
+/** Encodes and decodes the parts of nftables over netlink that we use (linux/netfilter/nf_tables.h). */
 import { decodeAttributes, decodeString, encodeAttribute, encodeString } from '../netlink/message.ts'
 import type { Message } from '../netlink/message.ts'
 import type { Request } from '../netlink/netlink-socket.ts'
@@ -10,12 +10,12 @@ const NFT_MSG_GETSETELEM = 13
 const NFPROTO_INET = 1
 const NFPROTO_UNSPEC = 0
 
-/** Messages that ask for what stands in a table. */
+/** The messages that request the objects of a table. */
 const KINDS = { table: 1, chain: 4, rule: 7, set: 10 } as const
 export type Kind = keyof typeof KINDS
 
 const NFTA_GEN_ID = 1
-/** Of tables the name; of everything else the table that it is in. */
+/** For a table its own name; for any other object the table that it is in. */
 const NFTA_TABLE_NAME = 1
 const NFTA_TABLE_FLAGS = 2
 const NFTA_TABLE_USE = 3
@@ -48,7 +48,7 @@ const HEADER_BYTES = 4
 
 type Attributes = ReadonlyMap<number, Buffer>
 
-/** An element of a set or map: its key in hexadecimal, the chain it leads to, and what was counted with it. */
+/** An element of a set or map: its key in hexadecimal, the chain it leads to, and its counter. */
 export type Element = {
   readonly key: string
   readonly chain?: string
@@ -57,9 +57,9 @@ export type Element = {
 
 export type TableObject = {
   readonly name: string
-  /** What an administrator could change of it without making it anew. */
+  /** The settings that an administrator could change without making the object again. */
   readonly settings: string
-  /** Unique among all of its kind for as long as the host runs, or its table exists. */
+  /** Unique among all objects of its kind while the host runs, or while its table exists. */
   readonly handle: bigint
 }
 
@@ -76,7 +76,10 @@ export const getGeneration = (): Request => ({
   body: header(NFPROTO_UNSPEC),
 })
 
-/** All of a kind in a table of family inet. Of chains the kernel tells those of all tables; of rules one chain's will do. */
+/**
+ * Requests all objects of a kind in a table of family inet. For chains the kernel returns those of all tables. Rules
+ * can be limited to one chain.
+ */
 export const getObjects = (kind: Kind, table: string, chain?: string): Request => ({
   what: `get each ${kind} of the table ${table}`,
   type: messageType(KINDS[kind]),
@@ -87,7 +90,7 @@ export const getObjects = (kind: Kind, table: string, chain?: string): Request =
   ]),
 })
 
-/** The elements of a set; given a key only that one. */
+/** Requests the elements of a set, or only the one with the given key. */
 export const getElements = (table: string, set: string, key?: Uint8Array): Request => ({
   what: `get elements of the set ${set}`,
   type: messageType(NFT_MSG_GETSETELEM),
@@ -107,7 +110,7 @@ export const getElements = (table: string, set: string, key?: Uint8Array): Reque
 })
 
 const attributesOf = (body: Buffer): Attributes => decodeAttributes(body.subarray(HEADER_BYTES))
-// nftables speaks big-endian inside attributes.
+// nftables uses big-endian numbers inside attributes.
 const uint32 = (value: Buffer | undefined): number => value?.readUInt32BE(0) ?? 0
 const uint64 = (value: Buffer | undefined): bigint => value?.readBigUInt64BE(0) ?? 0n
 const text = (value: Buffer | undefined): string => (value === undefined ? '' : decodeString(value))
@@ -117,17 +120,17 @@ const nested = (value: Buffer | undefined): Attributes =>
 
 export const decodeGeneration = (body: Buffer): number => uint32(attributesOf(body).get(NFTA_GEN_ID))
 
-/** The table that an object, or the news of one, belongs to. */
+/** Returns the table of an object, or of a change report. */
 export const decodeTableName = (body: Buffer): string => text(attributesOf(body).get(NFTA_TABLE_NAME))
 
-/** Whether a message of the multicast group tells of something in this table of family inet. */
+/** Whether a multicast message reports a change in this table of family inet. */
 export const isNewsOf = (table: string, { type, body }: Message): boolean =>
   type >> 8 === NFNL_SUBSYS_NFTABLES &&
   type !== messageType(NFT_MSG_NEWGEN) &&
   body[0] === NFPROTO_INET &&
   decodeTableName(body) === table
 
-/** `use` is how many chains, sets, and objects of other kinds are in the table. */
+/** Decodes a table. `use` is the number of its chains, sets, and objects of other kinds. */
 export function decodeTable(body: Buffer): TableObject & { readonly use: number } {
   const attributes = attributesOf(body)
   return {
@@ -158,13 +161,15 @@ export function decodeSet(body: Buffer): TableObject {
   }
 }
 
-/** The elements in one message of a dump. */
+/** Decodes the elements in one message of a dump. */
 export function decodeElements(body: Buffer): readonly Element[] {
   const list = attributesOf(body).get(NFTA_SET_ELEM_LIST_ELEMENTS)
   return list === undefined ? [] : splitList(list).map(decodeElement)
 }
 
-/** The values of a list, whose attributes are all of one type. Throws RangeError on a length that does not fit. */
+/**
+ * Returns the values of a list, whose attributes are all of one type. Throws RangeError on a length that does not fit.
+ */
 function splitList(list: Buffer): readonly Buffer[] {
   const values: Buffer[] = []
   for (let at = 0; at < list.length;) {
@@ -183,14 +188,14 @@ function decodeElement(value: Buffer): Element {
   const data = attributes.get(NFTA_SET_ELEM_DATA)
   const expression = attributes.get(NFTA_SET_ELEM_EXPR)
   return {
-    // One that stands for all keys has none.
+    // The element for all keys has no key.
     key: hex(nested(attributes.get(NFTA_SET_ELEM_KEY)).get(NFTA_DATA_VALUE)),
     ...(data === undefined ? {} : { chain: decodeVerdict(data) }),
     ...(expression === undefined ? {} : { count: decodeCounter(expression) }),
   }
 }
 
-/** The chain of a `goto`; otherwise what no chain is called. */
+/** Returns the chain of a `goto`; otherwise a text that is not the name of a chain. */
 function decodeVerdict(data: Buffer): string {
   const verdict = nested(nested(data).get(NFTA_DATA_VERDICT))
   const code = uint32(verdict.get(NFTA_VERDICT_CODE)) | 0

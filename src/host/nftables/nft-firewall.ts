@@ -23,24 +23,25 @@ const TABLE = 'vmhostd'
 export type NftFirewallOptions = {
   readonly policy: FirewallPolicy
   readonly guests: Iterable<GuestRule>
-  /** Where the record of the table is left for the next daemon; below the run directory. */
+  /** The file in which the record of the table is left for the next daemon; below the run directory. */
   readonly recordFile: string
 }
 
 /**
- * The one writer of the table `inet vmhostd`. Calls that come while a transaction runs share the next one, and each
- * resolves when a transaction that contains it is in force. After a failure the guests stay wanted: whoever calls next
- * brings them along.
+ * Writes the table `inet vmhostd`, as its only writer. Calls that come while a transaction runs share the next one.
+ * Each call resolves when a transaction that contains it is in force. After a failure the guests stay wanted, and the
+ * next call writes them too.
  *
- * A transaction names what changes, or writes the whole table where that is not as we left it. Connections that were open
- * to a guest go on when its rules are replaced by narrower ones: the rules say what may be opened.
+ * A transaction contains only what changes, or the whole table if that is not as we left it. Open connections to a
+ * guest continue when its rules are replaced by narrower ones, because the rules decide only which connections may be
+ * opened.
  *
- * Counters begin when a guest comes into the table, and end when it is removed or the table is taken away. They go on when
- * its rule is changed. They go on as well, but for what is dropped in the few milliseconds between, when the table is
- * written as a whole, be it by a daemon that starts.
+ * The counters of a guest start when it is added to the table. They end when it is removed or the table is deleted.
+ * They continue when its rule is changed, and when the whole table is written, also by a starting daemon. In that case
+ * only the drops in the few milliseconds in between are lost.
  *
- * An address that leaves a guest leaves its connections behind: they are removed from the kernel's table before the rule
- * changes, so that the guest which has the address next is opened by its own rules alone.
+ * When an address leaves a guest, its connections remain. They are removed from the kernel's table before the rule
+ * changes. So the next guest with that address can be reached only as its own rules allow.
  */
 export class NftFirewall implements Firewall {
   readonly #policy: FirewallPolicy
@@ -48,24 +49,24 @@ export class NftFirewall implements Firewall {
   readonly #written: WrittenTable
   readonly #connections = new Connections()
   readonly #watch = new TableWatch(TABLE, () => this.#notice())
-  /** What should be in force. */
+  /** The guests whose rules should be in force. */
   readonly #wanted: Map<DeviceName, GuestRule>
-  /** Rules of removed guests, until their connections are removed too. */
+  /** The rules of removed guests, until their connections are removed too. */
   readonly #leaving = new Map<DeviceName, GuestRule>()
-  /** A guest should come into force, which also writes a table that is absent. A removal does not. */
+  /** Whether a guest should come into force, which also writes a table that is absent. A removal does not. */
   #comes = false
-  /** The last transaction failed: what it was to change is written as a whole. */
+  /** Whether the last transaction failed. Then the whole table is written. */
   #failed = false
   #closed = false
-  /** The end of the last job; transactions and comparisons run one after the other. */
+  /** The end of the last job. Transactions and comparisons run one after the other. */
   #idle: Promise<unknown> = Promise.resolve()
-  /** The transaction, or comparison, that waits for its turn. */
+  /** The transaction, and the comparison, that wait for their turn. */
   #nextTransaction: Promise<void> | undefined
   #nextComparison: Promise<FirewallState['kind']> | undefined
   #noticing = false
   readonly #watchers: (() => void)[] = []
 
-  /** Changes nothing on the host yet. `guests` are all that there are, so that the first transaction drops none. */
+  /** Changes nothing on the host yet. `guests` must be all guests, so that the first transaction drops none. */
   constructor({ policy, guests, recordFile }: NftFirewallOptions) {
     this.#policy = policy
     const file = new TableRecordFile(recordFile)
@@ -73,7 +74,7 @@ export class NftFirewall implements Firewall {
     this.#wanted = new Map([...guests].map((rule) => [rule.device, rule]))
   }
 
-  /** Puts the table in force with the guests given at construction. */
+  /** Puts the table in force, with the guests given to the constructor. */
   async start(): Promise<void> {
     this.#comes = true
     await this.#enforce(`writing the table inet ${TABLE}`)
@@ -106,7 +107,10 @@ export class NftFirewall implements Firewall {
     }
   }
 
-  /** Fails where the guest has no rule in force, or the table is not as it was written: what it counts is not known then. */
+  /**
+   * Returns the drops of a guest. Fails if the guest has no rule in force, or if the table is not as it was written:
+   * then the counters are unknown.
+   */
   async counters(device: DeviceName): Promise<GuestDrops> {
     const doing = `counting the packets dropped for ${device}`
     const state = await this.inspect(device)
@@ -133,7 +137,7 @@ export class NftFirewall implements Firewall {
     this.#closed = true
     if (!this.#failed) this.#written.leaveRecord()
     this.#watch.close()
-    // What runs still reads.
+    // The running job still reads.
     void this.#idle.finally(() => {
       this.#netlink.close()
       this.#connections.close()
@@ -167,7 +171,7 @@ export class NftFirewall implements Firewall {
     }
   }
 
-  /** Removes the connections of addresses that their guest has no more. */
+  /** Removes the connections of addresses that their guest no longer has. */
   async #forgetFormer(former: readonly DeviceAddress[], guests: Guests): Promise<void> {
     const left = former.filter(({ device, address }) => {
       const rule = guests.get(device as DeviceName)
@@ -176,7 +180,7 @@ export class NftFirewall implements Firewall {
     await this.#connections.forget(new Set(left.map(({ address }) => address)))
   }
 
-  /** Makes a change, or writes the whole table. */
+  /** Applies a change, or writes the whole table. */
   async #write(guests: Guests, change: RulesetChange | undefined): Promise<void> {
     if (change?.gone.length === 0 && change.come.length === 0) return
     this.#failed = true
@@ -199,7 +203,7 @@ export class NftFirewall implements Firewall {
     return this.#nextComparison
   }
 
-  /** Something in the table changed. In its turn, a transaction of our own is no news. */
+  /** Handles a change in the table. It waits for its turn, so our own transaction does not count as a change. */
   #notice(): void {
     if (this.#noticing) return
     this.#noticing = true

@@ -3,16 +3,16 @@ import { NETLINK_NETFILTER, NetlinkSocket } from '../netlink/netlink-socket.ts'
 import * as codec from './nft-codec.ts'
 import type { Element, TableObject } from './nft-codec.ts'
 
-/** What stands in a table, but for the rules of its chains and the elements of its sets. */
+/** The objects in a table, except the rules of its chains and the elements of its sets. */
 export type TableObjects = {
   readonly table: TableObject
   readonly chains: readonly TableObject[]
   readonly sets: readonly TableObject[]
-  /** How many things of other kinds there are: named counters, flow tables and so on. */
+  /** The number of objects of other kinds: named counters, flow tables and so on. */
   readonly others: number
 }
 
-/** What can be learned of one table of family inet without a program, in microseconds. Every method throws ErrnoError. */
+/** Reads one table of family inet without running a program, in microseconds. Every method throws ErrnoError. */
 export class NftNetlink {
   readonly #socket = new NetlinkSocket(NETLINK_NETFILTER)
   readonly #table: string
@@ -21,12 +21,12 @@ export class NftNetlink {
     this.#table = table
   }
 
-  /** A number that rises by one with every transaction that anybody makes on any table (nft_net.base_seq). */
+  /** Returns a number that rises by one with every transaction of any program on any table (nft_net.base_seq). */
   generation(): number {
     return codec.decodeGeneration(this.#socket.get(codec.getGeneration()).body)
   }
 
-  /** What stands in the table; undefined where there is none. */
+  /** Returns the objects in the table; undefined if there is no table. */
   objects(): TableObjects | undefined {
     const found = this.#orAbsent(() => this.#socket.get(codec.getObjects('table', this.#table)))
     if (found === undefined) return undefined
@@ -42,19 +42,19 @@ export class NftNetlink {
     return codec.decodeChain(this.#socket.get(codec.getObjects('chain', this.#table, name)).body)
   }
 
-  /** The handles of the rules of a chain, in order. */
+  /** Returns the handles of the rules of a chain, in order. */
   rules(chain: string): readonly bigint[] {
     return this.#bodies(codec.getObjects('rule', this.#table, chain)).map(codec.decodeRuleHandle)
   }
 
-  /** What is in a set; nothing where there is no such set. */
+  /** Returns the elements of a set; none if there is no such set. */
   elements(set: string): readonly Element[] {
     const read = (): readonly Element[] =>
       this.#bodies(codec.getElements(this.#table, set)).flatMap(codec.decodeElements)
     return this.#orAbsent(read) ?? []
   }
 
-  /** The element with this key; undefined where it is not in the set. */
+  /** Returns the element with this key; undefined if it is not in the set. */
   element(set: string, key: Uint8Array): Element | undefined {
     const found = this.#orAbsent(() => this.#socket.get(codec.getElements(this.#table, set, key)))
     return found === undefined ? undefined : codec.decodeElements(found.body)[0]

@@ -4,13 +4,14 @@ import type { TableObject } from './nft-codec.ts'
 import type { NftNetlink } from './nft-netlink.ts'
 
 /**
- * Who the objects of a table are, by name. The kernel gives each a handle that it does not give again while the table
- * exists, nor a table's while the host runs. Rules never change, and chains and sets nothing but what is told here with
- * them, so equal identities mean that nobody made, replaced, moved or deleted anything, whatever it says.
+ * The handles and settings of a table's objects, by name. The kernel never reuses an object's handle while the table
+ * exists, nor a table's handle while the host runs. Rules never change. Chains and sets can change only in the settings
+ * that are part of the identity. So equal identities mean that no program made, replaced, moved or deleted an object,
+ * whatever the object says.
  */
 export type Identity = ReadonlyMap<string, string>
 
-/** Reads the table; undefined where there is none. Lets others run in between. */
+/** Reads the table; undefined if there is none. Other tasks run in between. */
 export async function readIdentity(netlink: NftNetlink): Promise<Identity | undefined> {
   const objects = netlink.objects()
   if (objects === undefined) return undefined
@@ -27,7 +28,7 @@ export async function readIdentity(netlink: NftNetlink): Promise<Identity | unde
   return identity
 }
 
-/** The part of a chain in an identity. */
+/** Returns the entry of a chain in an identity. */
 export const chainIdentity = (chain: TableObject, rules: readonly bigint[]): readonly [string, string] => [
   chainKey(chain.name),
   [objectMark(chain), ...rules].join(' '),

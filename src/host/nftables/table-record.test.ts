@@ -26,7 +26,7 @@ const found = {
 }
 const record = recordTable(policy, [guest], found)
 
-test('a table is the same in whatever order its parts are found', () => {
+test('the order in which the parts of a table are found does not matter', () => {
   const turned = { identity: new Map([...found.identity].toReversed()), elements: found.elements }
   assert.equal(judgeTable(record, policy, turned), 'same')
 })
@@ -37,7 +37,7 @@ test('a table is altered if any part of it is', () => {
   assert.equal(judgeTable(record, policy, { ...found, elements: new Set(['s 02 ']) }), 'altered')
 })
 
-test('an unaltered table is another one if this daemon has another policy', () => {
+test('an unaltered table counts as other if this daemon has another policy', () => {
   assert.equal(judgeTable(record, { ...policy, guestToGuest: true }, found), 'other')
 })
 

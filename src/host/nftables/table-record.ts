@@ -5,14 +5,14 @@ import type { GuestRule } from '../../core/network/guest-rule.ts'
 import type { FirewallPolicy } from '../../core/network/ruleset.ts'
 import type { Identity } from './table-identity.ts'
 
-/** The table as a daemon left it: the rules of its guests, and digests of its text and of what the kernel shows of it. */
+/** The table as a daemon left it: the rules of its guests, and digests of its text and of its state in the kernel. */
 export type TableRecord = {
   readonly guests: readonly GuestRule[]
   readonly text: string
   readonly table: string
 }
 
-/** What the kernel shows of a table. */
+/** The state of a table as the kernel shows it. */
 export type FoundTable = { readonly identity: Identity; readonly elements: ReadonlySet<string> }
 
 export function recordTable(
@@ -24,8 +24,8 @@ export function recordTable(
 }
 
 /**
- * What a table is that the daemon before left with this record: `altered` by somebody since, `other` than this daemon
- * would write for these guests, as after an upgrade, or `same`.
+ * Compares a table with the record that the previous daemon left of it. `altered`: another program has changed it
+ * since. `other`: this daemon would write another table for these guests, as after an upgrade. `same`: neither.
  */
 export function judgeTable(
   { guests, text, table }: TableRecord,
@@ -45,7 +45,10 @@ const tableDigest = ({ identity, elements }: FoundTable): string =>
 const digest = (lines: readonly string[]): string =>
   createHash('sha256').update(lines.join('\n')).digest('hex')
 
-/** Where a daemon leaves its record for the next one: in the run directory, which ends with the boot, as the table does. */
+/**
+ * Holds the record that a daemon leaves for the next one. It is in the run directory, which is lost at a reboot, as the
+ * table is.
+ */
 export class TableRecordFile {
   readonly #path: string
 
@@ -53,7 +56,10 @@ export class TableRecordFile {
     this.#path = path
   }
 
-  /** The record, once: what is done to the table from now on is not in it. Undefined if there is none that can be read. */
+  /**
+   * Returns the record once, because later changes of the table are not in it. Undefined if there is none that can be
+   * read.
+   */
   take(): TableRecord | undefined {
     try {
       const text = readFileSync(this.#path, 'utf8')
@@ -64,12 +70,12 @@ export class TableRecordFile {
     }
   }
 
-  /** Without a record the next daemon writes the table again. */
+  /** Writes the record. Without one the next daemon writes the table again. */
   leave(record: TableRecord): void {
     try {
       writeFileSync(this.#path, JSON.stringify(record), { mode: 0o600 })
     } catch {
-      // A record that is not whole is not valid JSON.
+      // An incomplete record is not valid JSON.
     }
   }
 }

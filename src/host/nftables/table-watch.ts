@@ -2,10 +2,12 @@ import { NETLINK_NETFILTER } from '../netlink/calls.ts'
 import { NetlinkEvents } from '../netlink/netlink-events.ts'
 import { isNewsOf } from './nft-codec.ts'
 
-/** linux/netfilter/nfnetlink.h: all that is changed in nftables, by whomever. */
+/** linux/netfilter/nfnetlink.h: all changes in nftables, by any program. */
 const NFNLGRP_NFTABLES = 7
 
-/** Calls back when a table of family inet was changed, or may have been, once for what comes together. */
+/**
+ * Calls back when a table of family inet was changed, or may have been. Changes that arrive together cause one call.
+ */
 export class TableWatch {
   readonly #table: string
   readonly #onNews: () => void
@@ -16,7 +18,7 @@ export class TableWatch {
     this.#onNews = onNews
   }
 
-  /** Neither blocks nor keeps the process alive. Can be repeated. Throws ErrnoError. */
+  /** Starts watching. It neither blocks nor keeps the process alive, and can be repeated. Throws ErrnoError. */
   start(): void {
     this.#events ??= new NetlinkEvents({
       protocol: NETLINK_NETFILTER,

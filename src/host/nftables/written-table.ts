@@ -26,30 +26,30 @@ export type Guests = ReadonlyMap<DeviceName, GuestRule>
 
 export type WrittenTableOptions = {
   readonly netlink: NftNetlink
-  /** What this daemon writes. */
+  /** The policy that this daemon writes. */
   readonly policy: FirewallPolicy
   readonly file: TableRecordFile
 }
 
-/** The identity of no table: after our last transaction it could not be learned. */
+/** Matches no table: the identity could not be read after our last transaction. */
 const UNKNOWN: Identity = new Map()
 
 /**
- * The table as our last transaction left it, and whether it is so still.
+ * Remembers the table as our last transaction left it, and checks whether it is still like that.
  *
- * nftables counts the transactions on its tables. As long as that generation is the one our last transaction made, the
- * table is as we wrote it, at the price of one small system call. Otherwise the table is read and compared: what stands of
- * the guests in sets with what we know, all else by its identity, learned right after we wrote it. A table that this
- * daemon did not write is compared with the record that the daemon before left of it.
+ * nftables counts the transactions on its tables. While that generation is the one of our last transaction, the table
+ * is as we wrote it; this check costs one small system call. Otherwise the table is read and compared. The sets of
+ * guests are compared with what we know, and all else with the identity that was read right after we wrote it. A table
+ * that this daemon did not write is compared with the record of the previous daemon.
  *
  * Methods throw ErrnoError.
  */
 export class WrittenTable {
   readonly #netlink: NftNetlink
   #guests: Guests = new Map()
-  /** The generation that our last transaction made, or the last that a comparison vouched for. */
+  /** The generation of our last transaction, or the last one that a comparison confirmed. */
   #generation: number | undefined
-  /** Undefined before our first transaction, unless the table was found as the daemon before left it. */
+  /** Undefined before our first transaction, unless the table was found as the previous daemon left it. */
   #identity: Identity | undefined
   readonly #policy: FirewallPolicy
   readonly #file: TableRecordFile
@@ -61,7 +61,7 @@ export class WrittenTable {
     this.#file = file
   }
 
-  /** The rule that our last transaction left in force. */
+  /** Returns the rule that our last transaction put in force. */
   rule(device: DeviceName): GuestRule | undefined {
     return this.#guests.get(device)
   }
@@ -70,10 +70,12 @@ export class WrittenTable {
     return this.#generation !== undefined && this.#netlink.generation() === this.#generation
   }
 
-  /** Takes milliseconds where it has to look, and lets others run in between. */
+  /**
+   * Returns the state of the table. It takes milliseconds if it must read the table, and other tasks run in between.
+   */
   async state(): Promise<FirewallState['kind']> {
     if (this.isUntouched()) return 'intact'
-    // At the first look, whatever it finds: a record that stays behind would be compared with a later table.
+    // Taken at the first check, whatever the result: a record that stays behind would be compared with a later table.
     if (this.#identity === undefined) this.#left ??= this.#file.take()
     const generation = this.#netlink.generation()
     const identity = await readIdentity(this.#netlink)
@@ -93,7 +95,7 @@ export class WrittenTable {
     return found.elements.symmetricDifference(expected).size > 0 ? 'altered' : 'intact'
   }
 
-  /** A table that this daemon has not written. */
+  /** Judges a table that this daemon has not written. */
   #judgeFirst(found: FoundTable): FirewallState['kind'] {
     if (this.#left === undefined) return 'unverified'
     const judged = judgeTable(this.#left, this.#policy, found)
@@ -103,7 +105,7 @@ export class WrittenTable {
     return 'intact'
   }
 
-  /** Leaves the next daemon what it needs to know the table again, if this one knows it. */
+  /** Leaves a record with which the next daemon can recognise the table, if this daemon itself knows the table. */
   leaveRecord(): void {
     const identity = this.#identity
     if (identity === undefined || identity === UNKNOWN) return
@@ -111,7 +113,10 @@ export class WrittenTable {
     this.#file.leave(recordTable(this.#policy, guests, { identity, elements: guestElements(guests) }))
   }
 
-  /** Which addresses guests have: by the rules that this daemon knows to be in force, and by the sets of the table. */
+  /**
+   * Returns the addresses of guests, both from the rules that this daemon knows to be in force and from the sets of the
+   * table.
+   */
   addressesInForce(): readonly DeviceAddress[] {
     const shown = (['guest_ipv4', 'guest_ipv6'] as const).flatMap((set) =>
       this.#netlink.elements(set).map(({ key }) => parseAddressKey(key)),
@@ -119,7 +124,7 @@ export class WrittenTable {
     return [...[...this.#guests.values()].flatMap(addressesOf), ...shown]
   }
 
-  /** What makes of the guests in force those that are wanted. */
+  /** Returns the change from the guests in force to the wanted ones. */
   changeTo(wanted: Guests): RulesetChange {
     const missing = (from: Guests, to: Guests): readonly GuestRule[] =>
       [...from.values()].filter((rule) => {
@@ -129,17 +134,17 @@ export class WrittenTable {
     return { gone: missing(this.#guests, wanted), come: missing(wanted, this.#guests) }
   }
 
-  /** Takes note of a transaction that wrote the whole table, and of the generation before it. */
+  /** Records a transaction that wrote the whole table, and the generation before it. */
   async record(guests: Guests, before: number): Promise<void> {
     await this.#take(guests, before, async () => (await readIdentity(this.#netlink)) ?? UNKNOWN)
   }
 
-  /** Takes note of a transaction that changed the table which {@link state} found intact. */
+  /** Records a transaction that changed the table which {@link state} found intact. */
   async recordChange(guests: Guests, change: RulesetChange): Promise<void> {
     await this.#take(guests, this.#generation ?? 0, () => this.#learnChange(change))
   }
 
-  /** If somebody else's transaction came between, what is there now is not known to be ours. */
+  /** Records the new state. If another program's transaction came in between, the current table may not be ours. */
   async #take(guests: Guests, before: number, learn: () => Promise<Identity> | Identity): Promise<void> {
     this.#guests = guests
     this.#generation = (before + 1) >>> 0
@@ -152,7 +157,7 @@ export class WrittenTable {
     }
   }
 
-  /** What has been counted in the table that is there now, whoever wrote it. */
+  /** Returns the counters of the current table, no matter which program wrote it. */
   drops(): Drops {
     const counts = (set: DropSet) =>
       new Map(
@@ -163,7 +168,7 @@ export class WrittenTable {
     return { spoofed_drops: counts('spoofed_drops'), inbound_drops: counts('inbound_drops') }
   }
 
-  /** Packets counted for a device. */
+  /** Returns the packets counted for a device. */
   dropped(device: DeviceName): Readonly<Record<DropSet, number>> {
     const [spoofed = 0, inbound = 0] = DROP_SETS.map(
       (set) => this.#netlink.element(set, deviceKey(device))?.count?.packets,

@@ -13,21 +13,22 @@ const SYS_PIDFD_GETFD = 438
 const syscall = library('libc.so.6').func('long syscall(long number, ...)')
 
 /**
- * Gives a process that lost its tap the device of that name instead, without its doing.
+ * Attaches a process that lost its tap to the device of that name, without the process doing anything.
  *
- * When a tap is deleted, what the process has open stays open and belongs to no device (tun_detach_all in
- * drivers/net/tun.c); QEMU asks it for frames for ever and never opens another. But an open file is one thing however many
- * descriptors name it: pidfd_getfd(2) gives us a descriptor of the very file that the monitor has open, TUNSETIFF on it
- * attaches that file to a device once more, and the monitor's next read and write find it there. The guest has seen lost
- * frames, and nothing else.
+ * When a tap is deleted, the file that the process has open stays open and belongs to no device (tun_detach_all in
+ * drivers/net/tun.c). QEMU keeps reading it for frames, and never opens another one. But all descriptors of an open
+ * file share it. pidfd_getfd(2) gives us a descriptor of the monitor's own file, and TUNSETIFF on that descriptor
+ * attaches the file to a device again. The monitor's next read and write use the new device. The guest sees only lost
+ * frames.
  *
- * What the monitor had set on the lost device is set on this one: the size of the header before each frame, before any
- * frame can pass (createTap). What it may be sent unfinished (TUNSETOFFLOAD) only the monitor knows. A new device finishes
- * every frame, and that is always right: a guest's offer to take unfinished ones binds nobody (virtio, 5.1.6.4). The
- * guest's own unfinished frames are described by their headers and pass as before.
+ * The settings that the monitor had made on the lost device are made on this one. The size of the header before each
+ * frame is set before any frame can pass (createTap). Only the monitor knows which unfinished frames it accepts
+ * (TUNSETOFFLOAD). A new device finishes every frame, which is always correct: a guest's offer to accept unfinished
+ * frames does not oblige the device to send them (virtio, 5.1.6.4). Headers describe the guest's own unfinished frames,
+ * which pass as before.
  *
- * It needs CAP_SYS_PTRACE, Linux 5.6, and a Yama ptrace_scope below 3. Does nothing where the process holds the device.
- * Throws ErrnoError: ENXIO where the process has lost none.
+ * It needs CAP_SYS_PTRACE, Linux 5.6, and a Yama ptrace_scope below 3. Does nothing if the process has the device.
+ * Throws ErrnoError; ENXIO if the process has lost none.
  */
 export async function attachAgain(device: DeviceName, pid: number, userId: UserId): Promise<void> {
   const process = open('pidfd_open', syscall(SYS_PIDFD_OPEN, 'int', pid, 'unsigned int', 0))
@@ -41,7 +42,7 @@ export async function attachAgain(device: DeviceName, pid: number, userId: UserI
     if (lost === undefined) {
       throw new ErrnoError(`find a tap that process ${pid} lost`, constants.errno.ENXIO)
     }
-    // Should the process have ended meanwhile, this fails with ESRCH, whoever has its number now.
+    // If the process has ended meanwhile, this fails with ESRCH, even if another process has its number now.
     const file = open(
       'pidfd_getfd',
       syscall(SYS_PIDFD_GETFD, 'int', process, 'int', lost.fd, 'unsigned int', 0),
@@ -63,7 +64,7 @@ function open(call: string, result: unknown): number {
   return Number(result)
 }
 
-/** The effective user of a process (proc_pid_status(5)). */
+/** Returns the effective user of a process (proc_pid_status(5)). */
 async function userOf(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(/^Uid:\t\d+\t(\d+)/m.exec(status)?.[1])
@@ -71,11 +72,14 @@ async function userOf(pid: number): Promise<number> {
 
 type TunDescriptor = {
   readonly fd: number
-  /** Empty where the device is gone. */
+  /** The name of the device; empty if the device is gone. */
   readonly attachedTo: string
 }
 
-/** Files of /dev/net/tun alone have a line `iff:` with the name of their device (tun_chr_show_fdinfo). */
+/**
+ * Lists the process's descriptors of /dev/net/tun. Only these have a line `iff:` with the name of their device
+ * (tun_chr_show_fdinfo).
+ */
 async function tunDescriptors(pid: number): Promise<readonly TunDescriptor[]> {
   const directory = `/proc/${pid}/fdinfo`
   const found = await Promise.all(

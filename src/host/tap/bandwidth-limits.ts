@@ -9,7 +9,10 @@ import type { DeviceName } from '../../core/vm/ids.ts'
 import type { Link } from '../netlink/route-codec.ts'
 import type { Rtnetlink } from '../netlink/rtnetlink.ts'
 
-/** The bandwidth limits of taps, as tcBatch describes them. Throws ErrnoError, ExitError, and HostFault of `run`. */
+/**
+ * Reads and sets the bandwidth limits of taps, as tcBatch describes them. Throws ErrnoError, ExitError, and HostFault
+ * from `run`.
+ */
 export class BandwidthLimits {
   readonly #links: Rtnetlink
 
@@ -17,7 +20,10 @@ export class BandwidthLimits {
     this.#links = links
   }
 
-  /** The limits in force; to transmit 0 where a guest's packets are sent to a queue device that does not take them. */
+  /**
+   * Returns the limits in force. The limit to transmit is 0 if a guest's packets are sent to a queue device that does
+   * not take them.
+   */
   read(link: Link): Bandwidth {
     const receive = this.#rateOn(link)
     const transmit = this.#transmitRate(link.name as DeviceName, link.index)
@@ -27,7 +33,7 @@ export class BandwidthLimits {
     }
   }
 
-  /** Leads from the limits in force to those wanted. The mark says whose the queue device is. */
+  /** Changes the limits in force to the wanted ones. The mark shows the owner of the queue device. */
   async ensure(
     device: DeviceName,
     limits: { wanted: Bandwidth; now: Bandwidth; mark: string },
@@ -39,7 +45,7 @@ export class BandwidthLimits {
     if (wanted.transmitMbitPerSecond === undefined) await this.removeQueue(device, mark)
   }
 
-  /** Removes the queue device of a tap that has no limit to its transmission, or is gone. */
+  /** Removes the queue device of a tap that has no transmit limit, or is gone. */
   async removeQueue(device: DeviceName, mark: string): Promise<void> {
     const name = queueDevice(device)
     const isOurs = (): boolean => {
@@ -52,7 +58,10 @@ export class BandwidthLimits {
     })
   }
 
-  /** How many packets were dropped for being over the limit: of those to the guest also what the device did not take. */
+  /**
+   * Returns how many packets were dropped because of the limits. `toGuest` includes packets that the device did not
+   * take.
+   */
   drops({ name, index }: Link): { readonly toGuest: number; readonly fromGuest: number } {
     const queue = this.#links.link(queueDevice(name as DeviceName))
     return {
@@ -62,7 +71,7 @@ export class BandwidthLimits {
   }
 
   #rateOn({ index, qdisc: kind }: Link): number | undefined {
-    // The kernel lets everybody hear the next answer, so it is asked for no more than needed.
+    // The kernel multicasts the next answer to all listeners, so it is requested only if needed.
     if (kind !== 'tbf') return undefined
     const qdisc = this.#links.rootQdisc(index)
     if (qdisc?.rate === undefined || qdisc.handle >>> 16 !== OUR_QDISC.major) return undefined
@@ -93,13 +102,16 @@ export class BandwidthLimits {
       )
     }
     if (link.alias === undefined) this.#links.setAlias(link.index, mark)
-    // Nothing shall be said on it but what the guest says.
+    // Only the guest's packets may be sent on the device, so IPv6 is disabled.
     await applySettings([{ path: `ipv6/conf/${name}/disable_ipv6`, value: '1' }])
     if (!link.up) this.#links.raise(link.index)
   }
 }
 
-/** A queue device is marked a moment after it is made and raised only then: an end in between leaves it unmarked and down. */
+/**
+ * Judges the owner of a queue device. It is marked after it is made, and raised after that. So a crash in between
+ * leaves it unmarked and down.
+ */
 function ownership({ kind, alias, up }: Link, mark: string): 'ours' | 'unfinished' | 'foreign' {
   if (kind !== 'ifb') return 'foreign'
   if (alias === mark) return 'ours'

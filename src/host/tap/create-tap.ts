@@ -7,9 +7,9 @@ import type { DeviceName, UserId } from '../../core/vm/ids.ts'
 import type { Rtnetlink } from '../netlink/rtnetlink.ts'
 
 /**
- * Makes a persistent tap that `userId` may attach to. A tap lives as long as its descriptor until it is made persistent,
- * and it is marked before that: there is no moment at which a crash leaves an unmarked tap behind. No command-line tool
- * can do this. Throws ErrnoError; EBUSY or EINVAL where the name is taken.
+ * Makes a persistent tap that `userId` may attach to. A tap that is not persistent yet ends with its descriptor, and
+ * the mark is set before it becomes persistent. So a crash at any moment leaves no unmarked tap. No command-line tool
+ * can do this. Throws ErrnoError; EBUSY or EINVAL if the name is taken.
  */
 export function createTap(
   links: Rtnetlink,
@@ -20,7 +20,7 @@ export function createTap(
   try {
     attach(fd, device, { exclusive: true })
     setOwner(fd, userId)
-    // A monitor that starts sets it by itself; one that gets its device back (attachAgain) does not.
+    // A starting monitor sets it by itself. A monitor that gets its device back (attachAgain) does not.
     setHeaderSize(fd)
     const link = links.link(device)
     if (link === undefined) throw new ErrnoError(`find tap ${device}`, constants.errno.ENODEV)

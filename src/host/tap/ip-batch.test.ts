@@ -27,12 +27,12 @@ test('a new tap gets its addresses, is raised, and then gets routes and neighbou
   ])
 })
 
-test('a tap that is as it shall be needs nothing', () => {
+test('a tap that is as wanted needs no commands', () => {
   assert.deepEqual(ipBatch(spec, whole), [])
   assert.deepEqual(ipBatch(spec, { ...whole, routes: [...whole.routes, 'fe80::/64'] }), [])
 })
 
-test('what a former address left goes before the new one comes', () => {
+test('remains of a former address go before the new address comes', () => {
   assert.deepEqual(ipBatch({ ...spec, ipv4Address: '192.0.2.20' }, whole), [
     'route del 192.0.2.10/32 dev vmt100001',
     'neigh del 192.0.2.10 dev vmt100001',
@@ -41,7 +41,7 @@ test('what a former address left goes before the new one comes', () => {
   ])
 })
 
-test('a family that is gone takes the gateway with it', () => {
+test('removing an address family removes its gateway', () => {
   const { ipv6Address: _, ...ipv4Only } = spec
   assert.deepEqual(ipBatch(ipv4Only, whole), [
     'route del 2001:db8::10/128 dev vmt100001',

@@ -2,8 +2,9 @@ import { hasNeighbour, staleNeighbours, staleRoutes, tapLayout } from '../../cor
 import type { TapLayout, TapSpec } from '../../core/network/tap.ts'
 
 /**
- * The commands of `ip -batch` (ip(8)) that lead from what is on a tap to what shall be; removals first. A route is added,
- * never replaced: an address that is routed elsewhere is somebody else's, and the kernel then says EEXIST.
+ * Returns the commands of `ip -batch` (ip(8)) that change a tap from its present state to the wanted one, removals
+ * first. A route is added, and never replaced: an address that is routed elsewhere belongs to another owner, and the
+ * kernel then returns EEXIST.
  */
 export function ipBatch(spec: TapSpec, facts: TapLayout & { readonly up: boolean }): readonly string[] {
   const { device } = spec
@@ -16,7 +17,7 @@ export function ipBatch(spec: TapSpec, facts: TapLayout & { readonly up: boolean
       .map((address) => `addr del ${address} dev ${device}`),
     ...layout.addresses
       .filter((address) => !facts.addresses.includes(address))
-      // IPv6 would hold an address back until a guest is there to object to it (RFC 4862, 5.4).
+      // IPv6 would delay an address until a guest is there to object to it (RFC 4862, 5.4).
       .map(
         (address) => `addr add ${address} dev ${device} scope link${address.includes(':') ? ' nodad' : ''}`,
       ),

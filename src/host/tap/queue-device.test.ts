@@ -3,12 +3,12 @@ import { test } from 'node:test'
 import { queueDevice, tapOfQueue } from './queue-device.ts'
 import type { DeviceName } from '../../core/vm/ids.ts'
 
-test('a queue device is named after its tap, and says which that is', () => {
+test('a queue device is named after its tap, and the name leads back to the tap', () => {
   assert.equal(queueDevice('vmt100001' as DeviceName), 'vmq100001')
   assert.equal(tapOfQueue('vmq100001'), 'vmt100001')
 })
 
-test('no other name is a queue device', () => {
+test('no other name is that of a queue device', () => {
   for (const name of ['vmt100001', 'vmq', 'vmq0', 'vmqx', 'vmq1x', 'eth0', 'xvmq1'])
     assert.equal(tapOfQueue(name), undefined, name)
 })

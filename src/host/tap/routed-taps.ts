@@ -18,11 +18,11 @@ import type { Taps } from '../../ports/network.ts'
 import type { Link } from '../netlink/route-codec.ts'
 
 /**
- * One routed tap a VM, in the network namespace of the daemon. The host side has the gateway's addresses; the guest's
- * addresses are routed to the device and have permanent neighbours, which no packet of a guest can change and which let
- * the first packet to a sleeping guest out (no ARP or neighbour discovery comes before it).
+ * Manages one routed tap per VM, in the network namespace of the daemon. The host side has the gateway's addresses. The
+ * guest's addresses are routed to the device and have permanent neighbour entries. No packet of a guest can change
+ * those. With them the first packet to a sleeping guest is sent without ARP or neighbour discovery.
  *
- * A tap is ours by its interface alias alone. A device of a VM's name without that VM's mark is never touched.
+ * Only its interface alias makes a tap ours. A device with a VM's name but without that VM's mark is never touched.
  */
 export class RoutedTaps implements Taps {
   readonly #storeId: string
@@ -31,7 +31,7 @@ export class RoutedTaps implements Taps {
   readonly #watchers: ((device: DeviceName | undefined) => void)[] = []
   #watch: TapWatch | undefined
 
-  /** @param storeId tells our taps from those of another daemon; without colons and blanks */
+  /** @param storeId distinguishes our taps from those of another daemon; without colons and blanks */
   constructor({ storeId }: { readonly storeId: string }) {
     assert(/^[^:\s]+$/.test(storeId), 'a store id stands in an interface alias')
     this.#storeId = storeId
@@ -74,7 +74,8 @@ export class RoutedTaps implements Taps {
     try {
       await attachAgain(device, mainPid, userId)
     } catch (error) {
-      // Either is settled by a fresh look: the process went, or another one has just taken the device.
+      // Either error means that a new inspection is needed: the process ended, or another one has just taken the
+      // device.
       const retry = hasErrno(error, 'ESRCH', 'ENOENT', 'EBUSY') ? { retry: 'soon' as const } : {}
       throw new HostFault('monitor_detached', doing, { cause: error, ...retry })
     } finally {
@@ -89,7 +90,7 @@ export class RoutedTaps implements Taps {
         return link?.tap !== undefined && link.alias === this.#mark(id)
       }
       if (mine()) {
-        // A program, since the kernel waits for packets in flight meanwhile: tens of milliseconds.
+        // A program does it, because the kernel waits for packets in flight, which takes tens of milliseconds.
         await runIp([`link del dev ${device}`]).catch((error: unknown) => {
           if (mine()) throw error
         })
@@ -107,7 +108,7 @@ export class RoutedTaps implements Taps {
   > {
     try {
       const taps = this.#links.links('tun').filter(({ tap }) => tap !== undefined)
-      // A tap that somebody deleted may leave its queue device behind: removing the tap removes it.
+      // A tap that another program deleted may leave its queue device behind. Removing the tap removes that too.
       const queues = this.#links.links('ifb')
       const found = new Map([...queues, ...taps].map(({ name, alias }) => [tapOf(name) ?? name, alias]))
       return [...found].flatMap(([device, alias]) => {
@@ -119,7 +120,7 @@ export class RoutedTaps implements Taps {
     }
   }
 
-  /** What was dropped over a limit is counted from when that limit was last set where there was none. */
+  /** Returns a tap's counters. Drops because of a limit are counted since a limit was last introduced. */
   async counters(device: DeviceName): Promise<LinkCounters> {
     try {
       const link = this.#links.link(device)
@@ -128,7 +129,7 @@ export class RoutedTaps implements Taps {
       }
       const statistics = this.#links.statistics(device)
       const drops = this.#limits.drops(link)
-      // What the host receives from a tap, its guest transmitted.
+      // The host receives from a tap what its guest transmitted.
       return {
         receivedBytes: statistics.transmittedBytes,
         receivedPackets: statistics.transmittedPackets,
@@ -170,7 +171,7 @@ export class RoutedTaps implements Taps {
     try {
       return { kind: 'present', facts: this.#facts(link) }
     } catch (error) {
-      // It went between two reads.
+      // It was removed between two reads.
       if (hasErrno(error, 'ENODEV')) return { kind: 'absent' }
       throw error
     }

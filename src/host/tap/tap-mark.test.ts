@@ -9,7 +9,7 @@ test('a mark is read back as it was written', () => {
   assert.deepEqual(parseTapMark(formatTapMark(mark)), mark)
 })
 
-test('any other alias is no mark', () => {
+test('any other alias is not a mark', () => {
   for (const alias of [
     '',
     'uplink',

@@ -3,10 +3,10 @@ import type { VmId } from '../../core/vm/ids.ts'
 
 export type TapMark = { readonly storeId: string; readonly id: VmId }
 
-/** The interface alias that says whose a tap is: `vmhostd:<store>:<vm>`. `ip link` shows it. */
+/** Formats the interface alias that names the owner of a tap: `vmhostd:<store>:<vm>`. `ip link` shows it. */
 export const formatTapMark = ({ storeId, id }: TapMark): string => `vmhostd:${storeId}:${id}`
 
-/** Undefined for an alias that is not a mark. */
+/** Parses a mark; undefined for an alias that is not one. */
 export function parseTapMark(alias: string): TapMark | undefined {
   const match = /^vmhostd:([^:\s]+):([^:]+)$/.exec(alias)
   const id = parseVmId(match?.[2] ?? '')

@@ -2,19 +2,19 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { hasErrno } from '../ffi/errno-error.ts'
 import type { TapSpec } from '../../core/network/tap.ts'
 
-/** Kernel settings of one device, as paths below /proc/sys/net (ip-sysctl in the kernel's documentation). */
+/** A kernel setting of one device, with its path below /proc/sys/net (ip-sysctl in the kernel's documentation). */
 export type Setting = { readonly path: string; readonly value: string }
 
-/** What a tap's settings shall be. In this order: IPv6 is turned on last, when nothing is generated any more. */
+/** Returns the settings of a tap, in order: IPv6 is turned on last, when nothing generates addresses any longer. */
 export function tapSettings({ device, ipv6Address }: TapSpec): readonly Setting[] {
   const ipv4 = (name: string, value: string): Setting => ({ path: `ipv4/conf/${device}/${name}`, value })
   const ipv6 = (name: string, value: string): Setting => ({ path: `ipv6/conf/${device}/${name}`, value })
   const settings = [
     ipv4('forwarding', '1'),
-    // A second lock beside nftables. Also keeps the guest from filling the host's ARP table with made-up neighbours:
-    // the kernel does not learn from a request whose sender it would not route back to this device.
+    // A second check besides nftables. It also keeps the guest from filling the host's ARP table with invented
+    // neighbours: the kernel does not learn from a request whose sender it would not route back to this device.
     ipv4('rp_filter', '1'),
-    // Answer for the gateway's address alone, not for others of the host.
+    // Answers only for the gateway's address, and not for others of the host.
     ipv4('arp_ignore', '1'),
     ipv4('accept_redirects', '0'),
     ipv4('send_redirects', '0'),
@@ -31,7 +31,7 @@ export function tapSettings({ device, ipv6Address }: TapSpec): readonly Setting[
   ]
 }
 
-/** Writes what differs. A kernel without IPv6 has nothing to turn off. */
+/** Writes the settings that differ. A kernel without IPv6 has nothing to turn off. */
 export async function applySettings(settings: readonly Setting[]): Promise<void> {
   for (const { path, value } of settings) {
     const file = `/proc/sys/net/${path}`

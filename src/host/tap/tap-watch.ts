@@ -7,18 +7,18 @@ import type { DeviceName } from '../../core/vm/ids.ts'
 import type { Message } from '../netlink/message.ts'
 import type { Rtnetlink } from '../netlink/rtnetlink.ts'
 
-/** The tap that a device is, or is the queue of; undefined for devices that have nothing to do with us. */
+/** Returns the tap that a device is, or whose queue it is; undefined for any other device. */
 export const tapOf = (name: string): DeviceName | undefined =>
   parseDeviceName(name) === undefined ? tapOfQueue(name) : (name as DeviceName)
 
 /**
- * Tells of changes to taps and to what is on them, whoever makes them: each tap once for all that came in one turn of the
- * event loop. Throws ErrnoError.
+ * Reports changes of taps, and of what is on them, by any program. Each tap is reported once per turn of the event
+ * loop. Throws ErrnoError.
  */
 export class TapWatch {
   readonly #links: Rtnetlink
   readonly #onChange: (device: DeviceName | undefined) => void
-  /** By index: all that is told of a device but its own coming and going has only that. */
+  /** The taps by index. Messages about a device contain only its index, except for its own coming and going. */
   readonly #taps = new Map<number, DeviceName>()
   readonly #events: NetlinkEvents
 
@@ -33,7 +33,7 @@ export class TapWatch {
         try {
           this.#learn()
         } catch {
-          // Too much turmoil for a list; what came meanwhile stays unknown here, until it is heard of next.
+          // The list changed too often to be read. Devices that were missed stay unknown here until their next message.
         }
         onChange(undefined)
       },
@@ -41,7 +41,7 @@ export class TapWatch {
     this.#learn()
   }
 
-  /** Tells now what came already. After a change of our own: then one look afterwards sees it all, and not one more. */
+  /** Reports pending changes now. After a change of our own, a single inspection then sees everything. */
   catchUp(): void {
     this.#events.read()
   }
@@ -68,11 +68,11 @@ export class TapWatch {
     for (const device of changed) this.#onChange(device)
   }
 
-  /** Two where a device took or left a name of ours. */
+  /** Returns the taps that a message is about: two if a device got or lost a name of ours. */
   #devicesOf(message: Message): readonly DeviceName[] {
     const event = decodeLinkEvent(message)
     if (event === undefined) return []
-    // The kernel tells everybody of what we only asked (getRootQdisc): to look because of that would never end.
+    // The kernel multicasts our own questions too (getRootQdisc). Inspecting because of them would never end.
     if (event.kind === 'traffic-control' && message.port === this.#links.port) return []
     const known = this.#taps.get(event.index)
     if (event.kind !== 'link' && event.kind !== 'link-gone') return known === undefined ? [] : [known]

@@ -9,7 +9,7 @@ const batch = (wanted: Bandwidth, now: Bandwidth): readonly string[] => tcBatch(
 const redirection =
   'filter replace dev vmt100001 ingress pref 30316 protocol all handle 1 bpf bytecode "1,6 0 0 4294967295," action mirred egress redirect dev vmq100001'
 
-test('limits that are as they shall be need nothing', () => {
+test('limits that are as wanted need no commands', () => {
   assert.deepEqual(batch({}, {}), [])
   const both = { receiveMbitPerSecond: 20, transmitMbitPerSecond: 10 }
   assert.deepEqual(batch(both, both), [])
@@ -21,7 +21,7 @@ test('a guest receives through a bucket on its tap, of 10 ms at the rate and a q
   ])
 })
 
-test('a low rate still lets a short answer through at once, and a high one keeps no more than it must', () => {
+test('a low rate still lets a short answer through at once, and a high one queues only what it must', () => {
   assert.deepEqual(batch({ receiveMbitPerSecond: 1 }, {}), [
     'qdisc replace dev vmt100001 root handle 766d: tbf rate 1mbit burst 32768b limit 39018b',
   ])
@@ -30,7 +30,7 @@ test('a low rate still lets a short answer through at once, and a high one keeps
   ])
 })
 
-test('what a guest transmits goes round by a bucket on its queue device, which is there first', () => {
+test('packets that a guest transmits go through a bucket on its queue device, which is made first', () => {
   const commands = [
     'qdisc replace dev vmq100001 root handle 766d: tbf rate 10mbit burst 32768b limit 95268b',
     'qdisc replace dev vmt100001 clsact',
@@ -40,14 +40,14 @@ test('what a guest transmits goes round by a bucket on its queue device, which i
   assert.deepEqual(batch({ transmitMbitPerSecond: 10 }, { transmitMbitPerSecond: 0 }), commands)
 })
 
-test('a change of a rate touches nothing but its bucket', () => {
+test('a change of a rate affects only its bucket', () => {
   const was = { receiveMbitPerSecond: 20, transmitMbitPerSecond: 10 }
   assert.deepEqual(batch({ ...was, transmitMbitPerSecond: 20 }, was), [
     'qdisc replace dev vmq100001 root handle 766d: tbf rate 20mbit burst 32768b limit 157768b',
   ])
 })
 
-test('limits that are lifted leave the device as it was, and filters of others alone', () => {
+test('removed limits leave the device as it was, and keep filters of others', () => {
   const was = { receiveMbitPerSecond: 20, transmitMbitPerSecond: 10 }
   assert.deepEqual(batch({}, was), [
     'qdisc del dev vmt100001 root',

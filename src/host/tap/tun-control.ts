@@ -12,7 +12,7 @@ const TUNSETVNETHDRSZ = 0x400454d8
 const IFF_TAP = 0x0002
 const IFF_NO_PI = 0x1000
 const IFF_VNET_HDR = 0x4000
-/** Refuse a device that is there already, where the call would otherwise attach to it. */
+/** Refuses an existing device, to which the call would otherwise attach. */
 const IFF_TUN_EXCL = 0x8000
 
 /** struct ifreq (netdevice(7)): the name in 16 bytes, then a union whose flags come first. */
@@ -20,16 +20,16 @@ const IFREQ_BYTES = 40
 const IFREQ_FLAGS_AT = 16
 
 /**
- * Before each frame: struct virtio_net_hdr_v1. What every monitor uses with a virtio 1 device (5.1.6.1 of the virtio
- * specification; QEMU unless its device reports hashes, and Firecracker), and ours have no others.
+ * The size of struct virtio_net_hdr_v1 before each frame. Every monitor uses it with a virtio 1 device (5.1.6.1 of the
+ * virtio specification; Firecracker, and QEMU unless its device reports hashes), and we have no other devices.
  */
 const VNET_HEADER_BYTES = 12
 
 const ioctl = library('libc.so.6').func('int ioctl(int fd, unsigned long request, ...)')
 
 /**
- * Makes the device, or with `exclusive: false` attaches to one that is there; in the way QEMU does. Throws ErrnoError:
- * EBUSY where another process holds it, and also where the name is taken.
+ * Makes the device, or with `exclusive: false` attaches to an existing one, as QEMU does. Throws ErrnoError; EBUSY if
+ * another process has it, and also if the name is taken.
  */
 export function attach(fd: number, device: DeviceName, { exclusive }: { readonly exclusive: boolean }): void {
   const request = Buffer.alloc(IFREQ_BYTES)
@@ -50,7 +50,7 @@ export function setHeaderSize(fd: number): void {
   check('TUNSETVNETHDRSZ', ioctl(fd, TUNSETVNETHDRSZ, 'void *', Int32Array.of(VNET_HEADER_BYTES)))
 }
 
-/** Whole frames with whole checksums only. */
+/** Accepts only complete frames with complete checksums. */
 export function setNoOffload(fd: number): void {
   check('TUNSETOFFLOAD', ioctl(fd, TUNSETOFFLOAD, 'unsigned long', 0))
 }

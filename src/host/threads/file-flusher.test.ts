@@ -30,7 +30,7 @@ test('a flush ends while calls that hang hold every thread that Node has for fil
   await Promise.all(hanging)
 })
 
-test('a flush that fails tells its errno, and keeps no other from its end', async (t) => {
+test('a flush that fails throws its errno, and does not keep others from ending', async (t) => {
   const flusher = flusherOf(t)
   const file = await open(import.meta.filename)
   t.after(() => file.close())
@@ -45,7 +45,7 @@ test('a flush after the end of the thread is refused', async () => {
   await assert.rejects(flusher.datasync(0), /the flush thread has ended/)
 })
 
-test('a flush whose thread ends under it fails', async () => {
+test('a flush fails if its thread ends meanwhile', async () => {
   const flusher = new FileFlusher(
     () => "require('node:worker_threads').parentPort.on('message', () => process.exit(0))",
   )

@@ -1,9 +1,9 @@
 import { Worker } from 'node:worker_threads'
 
-/** The script of a thread: where it stands, or its text. */
+/** The script of a thread: its URL, or its text. */
 export type ThreadSource = () => URL | string
 
-/** Starts a thread, which is given `data`. Nothing of the daemon's environment or flags is of use to it. */
+/** Starts a thread, which gets `data`, but nothing of the daemon's environment or flags. */
 export function startThread(source: ThreadSource, data: unknown): Worker {
   const script = source()
   return new Worker(script, {
