@@ -19,7 +19,8 @@ export type ConsoleRequest = {
 } & (
   | {
       readonly mode: 'tty'
-      /** Whether to wait for the VM's next start instead of ending. */ readonly follow: boolean
+      /** Whether to wait for the VM's next start instead of ending. */
+      readonly follow: boolean
     }
   | {
       readonly mode: 'ssh'
@@ -273,7 +274,7 @@ function endBehind(error: unknown): ConsoleClose | undefined {
   if (error instanceof ConnectionFailed && PASSING.has(error.kind)) return undefined
   if (error instanceof UnexpectedAnswer && error.status >= 500) return undefined
   if (!(error instanceof ApiProblem)) throw error
-  // The daemon may not know yet that the viewer who holds our place is gone: it was us.
+  // The daemon may still count our own lost connection as a viewer.
   if (error.problem.retryable || error.code === 'console_viewers_full') return undefined
   if (error.code === 'vm_not_running') return { status: 1000, code: 'vm_stopped', words: '' }
   if (error.code === 'not_found' || error.code === 'vm_deleting')

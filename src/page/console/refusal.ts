@@ -25,7 +25,7 @@ export async function askWhy(route: string, wasAttached: boolean): Promise<Refus
   // The only refusal left is that this request is not an upgrade.
   if (answer.status === UPGRADE_REQUIRED) return { kind: 'again', because: 'The connection failed' }
   const { code, title, detail, retryable } = await problemIn(answer)
-  // The daemon may not know yet that the viewer who holds our place is gone: it was us.
+  // The daemon may still count our own lost connection as a viewer.
   const ownPlace = wasAttached && code === 'console_viewers_full'
   if (retryable === true || ownPlace) return { kind: 'again', because: title }
   return { kind: 'refused', title, detail }

@@ -43,7 +43,7 @@ export type Resource<Id extends string, Found> = {
 
 /**
  * Returns a resource. If the request asks to wait, waits until its revision differs from the one that the reader knows.
- * Returns undefined if it is still that revision; that is then already answered.
+ * Returns undefined if it is still that revision, which the caller then answers with 304.
  */
 export async function readConditionally<Id extends string, Found extends { readonly revision: number }>(
   request: ConditionalRequest,
