@@ -1,4 +1,4 @@
-/** What is done to a host's network behind the daemon's back, with a guest running on it that must not notice more than lost packets. */
+/** Damage to a host's network behind the daemon's back. A running guest may notice only lost packets. */
 import assert from 'node:assert/strict'
 import { renameSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -38,7 +38,7 @@ async function answers(): Promise<true> {
   return true
 }
 
-/** The guest answers, in the process it was started in, and nothing is wrong any more. */
+/** Checks that the guest answers, in the process it was started in, and that no fault is left. */
 async function assertMended(): Promise<void> {
   await until('the guest answers again', answers)
   const vm = await settled(VM, 'running')
@@ -62,7 +62,7 @@ const taken = {
 }
 
 for (const [what, { take, look, back }] of Object.entries(taken)) {
-  test(`${what} that is taken off the device comes back`, async () => {
+  test(`${what} that is removed from the device comes back`, async () => {
     await sh('ip', ...take, 'dev', device)
     await until(`${what} is back`, async () =>
       (await sh('ip', ...look, 'dev', device)).includes(back) ? true : undefined,
@@ -84,7 +84,7 @@ test('a table that is flushed by hand is whole again', async () => {
   await assertMended()
 })
 
-/** What the log says of the table since a start, after a pass that looked at the network. */
+/** Returns the log's lines about the table since a start, after a pass that inspected the network. */
 async function saidOfTable(start: () => Promise<unknown>): Promise<string> {
   const since = (await sh('date', '+%s.%N')).trim()
   const log = async (): Promise<string> =>
@@ -104,19 +104,19 @@ async function saidOfTable(start: () => Promise<unknown>): Promise<string> {
 const handleOfTable = async (): Promise<string | undefined> =>
   /inet vmhostd.* handle (\d+)/.exec(await sh('nft', '-a', 'list', 'tables'))?.[1]
 
-test('a daemon that starts knows its table again, and says nothing of it', async () => {
+test('a daemon that starts recognises its table, and logs nothing about it', async () => {
   const handle = await handleOfTable()
   assert.equal(await saidOfTable(() => sh('systemctl', 'restart', 'vmhostd')), '')
   assert.equal(await handleOfTable(), handle, 'the table was written again')
 })
 
-test('a daemon that starts after a crash writes its table again, and warns of nothing', async () => {
+test('a daemon that starts after a crash writes its table again, and logs no warning', async () => {
   const said = await saidOfTable(() => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd'))
   assert.match(said, /"level":"info".*has not written the table inet vmhostd yet/)
   assert.doesNotMatch(said, /"level":"(warn|error)"/)
 })
 
-test('a table that was altered while no daemon ran is warned of, and is whole again', async () => {
+test('a table that was altered while no daemon ran causes a warning, and is whole again', async () => {
   const said = await saidOfTable(async () => {
     await sh('systemctl', 'stop', 'vmhostd')
     await sh('nft', 'flush', 'chain', 'inet', 'vmhostd', 'from_guest')
@@ -126,7 +126,7 @@ test('a table that was altered while no daemon ran is warned of, and is whole ag
   assert.match(await sh('nft', 'list', 'chain', 'inet', 'vmhostd', 'from_guest'), /guest_mac/)
 })
 
-test('where nft fails, state, fault and log say so, and all heals when it works again', async () => {
+test('if nft fails, state, fault and log say so, and all recovers when nft works again', async () => {
   renameSync(NFT, `${NFT}.away`)
   try {
     await sh(`${NFT}.away`, 'delete', 'table', 'inet', 'vmhostd')

@@ -13,7 +13,7 @@ import { until } from '../contract/until.ts'
 export class Place {
   readonly #prefix: readonly string[]
 
-  /** @param namespace undefined for the host, that is the namespace of the test */
+  /** @param namespace undefined for the host, which is the namespace of the test */
   constructor(namespace?: string) {
     this.#prefix = namespace === undefined ? [] : ['ip', 'netns', 'exec', namespace]
   }
@@ -33,7 +33,7 @@ export class Place {
     )
   }
 
-  /** One echo and its answer; `from` is one of the place's addresses. */
+  /** Sends one echo and waits for its answer; `from` is one of the place's addresses. */
   async canPing(to: string, from?: string): Promise<boolean> {
     return (await this.#ping(to, { from, waitSeconds: 1 })).code === 0
   }
@@ -52,7 +52,7 @@ export class Place {
     return run(this.argv(argv), { okCodes })
   }
 
-  /** What to execute so that it runs in this place. */
+  /** Returns the command line that runs a program in this place. */
   argv(argv: readonly string[]): [string, ...string[]] {
     const [program, ...args] = [...this.#prefix, ...argv]
     assert.ok(program !== undefined)
@@ -60,8 +60,8 @@ export class Place {
   }
 
   /**
-   * From now on remembers the source of every packet that comes in: before any filter of this place, or with another
-   * priority after the filters before it.
+   * Starts to record the source of every incoming packet: before any filter of this place, or with another priority
+   * after the filters before it.
    */
   async listen(priority = -450): Promise<void> {
     const table = `table inet seen {
@@ -73,7 +73,7 @@ export class Place {
     await this.run('nft', '-f', '/run/netns/.seen')
   }
 
-  /** The sources that were heard since `listen`. */
+  /** Sources that were heard since `listen`. */
   async heard(): Promise<readonly string[]> {
     const listings = await Promise.all(
       ['ipv4', 'ipv6'].map((set) => this.run('nft', '-j', 'list', 'set', 'inet', 'seen', set)),
@@ -85,7 +85,7 @@ export class Place {
     })
   }
 
-  /** Resolves once a packet from there was heard. */
+  /** Resolves once a packet from this source was heard. */
   async hears(source: string): Promise<void> {
     await until(
       () => this.heard(),
@@ -108,13 +108,13 @@ export async function makeWorld(t: TestContext): Promise<Place> {
   const name = `world${++places}`
   await run(['ip', 'netns', 'add', name])
   atEnd(t, () => run(['ip', 'netns', 'del', name]))
-  // Before its namespace: the kernel deletes the devices of one some time after `ip netns del` returned.
+  // Deleted before its namespace: the kernel deletes a namespace's devices some time after `ip netns del` returns.
   atEnd(t, () => run(['ip', 'link', 'del', 'uplink'], { okCodes: [0, 1] }))
   const host = new Place()
   const world = new Place(name)
   await host.ip(
     `link add uplink type veth peer name eth0 netns ${name}`,
-    // Link-local addresses are there at once, or the first seconds would have no neighbour discovery.
+    // Link-local addresses are usable at once; otherwise the first seconds would have no neighbour discovery.
     'link set uplink addrgenmode none',
     'addr add fe80::a/64 dev uplink nodad',
     'addr add 203.0.113.1/24 dev uplink',
@@ -133,12 +133,12 @@ export async function makeWorld(t: TestContext): Promise<Place> {
   )
   for (const path of ['ipv4/ip_forward', 'ipv6/conf/all/forwarding'])
     writeFileSync(`/proc/sys/net/${path}`, '1')
-  // Neighbour discovery takes a moment to be heard on a new link.
+  // A new link receives neighbour discovery only after a moment.
   for (const address of ['203.0.113.2', '2001:db8:ffff::2']) await until(() => host.canPing(address), Boolean)
   return world
 }
 
-/** A guest with a real network stack behind a tap that exists, configured as guests of this host are. */
+/** A guest with a real network stack behind an existing tap, configured as guests of this host are. */
 export async function makeGuest(t: TestContext, spec: TapSpec): Promise<Guest> {
   const name = `guest${++places}`
   await run(['ip', 'netns', 'add', name])
@@ -152,7 +152,7 @@ export async function makeGuest(t: TestContext, spec: TapSpec): Promise<Guest> {
 
   const place = new Place(name)
   await place.ip('link set lo up', `link set eth0 address ${spec.guestMac}`, 'link set eth0 up')
-  // The kernel lets packets out of a device a moment after it got a carrier.
+  // The kernel lets packets out of a device a moment after the device got a carrier.
   await new Place().isOperational(spec.device)
   if (spec.ipv4Address !== undefined) {
     await place.ip(

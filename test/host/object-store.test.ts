@@ -21,7 +21,7 @@ import type { StoreAccess } from '../../lab/inside/presign.ts'
 import type { Bucket, Upload } from '../../lab/inside/presign.ts'
 
 const never = new AbortController().signal
-/** The store listens on an address of this very host. */
+/** Allows the store to listen on an address of this host. */
 const THERE = { ...ANYWHERE, allowedNetworks: STORE_NETWORKS }
 const scratch = mkdtempSync(join(tmpdir(), 'vmh-store-'))
 let access: StoreAccess
@@ -45,7 +45,7 @@ after(() => {
 const newStore = (): HttpObjectStore =>
   new HttpObjectStore({ outbound, limit: new BandwidthLimit(0, systemClock), clock: systemClock })
 
-/** A URL as it was signed, but for one digit of its signature. */
+/** Changes one digit of the signature of a signed URL. */
 const tampered = (url: string): string =>
   url.replace(
     /(X-Amz-Signature=)([0-9a-f])/,
@@ -74,7 +74,7 @@ async function openUpload(): Promise<StagedUpload> {
 
 objectStoreContract('OpenStack Swift', async () => ({ store: newStore(), openUpload }), { skip })
 
-test('a URL is expired once its time is over, and no part of it is told', { skip }, async () => {
+test('a URL is expired once its time is over, and no part of it is reported', { skip }, async () => {
   const { partUrls } = await bucket.createUpload('short-lived', 1, { expiresSeconds: 1 })
   const [part = ''] = partUrls
   const bytes = Buffer.from('the part')
@@ -87,10 +87,10 @@ test('a URL is expired once its time is over, and no part of it is told', { skip
   assert.deepEqual(outcome, { kind: 'expired', because: 'it answered 403 (AccessDenied)' })
 })
 
-test('a store on an address of this host is not spoken to, unless that is allowed', { skip }, async () => {
+test('a store on an address of this host is not used, unless that is allowed', { skip }, async () => {
   const { headUrl } = await openUpload()
   const limit = new BandwidthLimit(0, systemClock)
-  // The second finds out once it is connected: as if no interface listed the address.
+  // The second case notices after it connects, as if no interface listed the address.
   for (const options of [{}, { ownAddresses: () => [] }]) {
     const careful = new Outbound({ policy: ANYWHERE, ...options })
     const store = new HttpObjectStore({ outbound: careful, limit, clock: systemClock })
@@ -102,7 +102,7 @@ test('a store on an address of this host is not spoken to, unless that is allowe
   }
 })
 
-test('without its authority the store is not spoken to', { skip }, async () => {
+test('a store is not used without its certificate authority', { skip }, async () => {
   const stranger = new Outbound({ policy: THERE })
   const limit = new BandwidthLimit(0, systemClock)
   const store = new HttpObjectStore({ outbound: stranger, limit, clock: systemClock })

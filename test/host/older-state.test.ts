@@ -1,4 +1,7 @@
-/** The installed daemon on a state directory that was put back from a backup, and on disks that somebody put into the pool. */
+/**
+ * The installed daemon on a state directory that was restored from a backup, and on disks that somebody put into the
+ * pool.
+ */
 import assert from 'node:assert/strict'
 import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -79,7 +82,7 @@ test('an older state directory ends no VM that was created since, and the log na
   await settled(OLDER, 'running')
 })
 
-test('a new VM of that id takes neither the unit nor the disk, and says so', async () => {
+test('a new VM with that id takes neither the unit nor the disk, and says so', async () => {
   const pid = await mainPid(`vmhost-${YOUNGER}`)
   await create(YOUNGER)
   await faulted(YOUNGER, 'unit_foreign')
@@ -95,7 +98,7 @@ test('a new VM of that id takes neither the unit nor the disk, and says so', asy
   rmSync(join(DISKS, '..', 'taken-out'), { recursive: true })
 })
 
-test('a disk that was put back from a backup gets its owner and its mode again', async () => {
+test('a disk that was restored from a backup gets its owner and its mode again', async () => {
   const disk = join(DISKS, OLDER, 'disk.raw')
   const owner = await sh('stat', '--format=%u:%g %a', disk)
   await setPower(OLDER, 'stopped')

@@ -1,4 +1,4 @@
-/** What an operator may type about the daemon's unit and its package, and that no guest ends of it. */
+/** Commands that an operator may run on the daemon's unit and its package; no guest must end because of them. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -8,12 +8,12 @@ import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/insid
 import { until } from '../../lab/inside/until.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
 
-/** Two, as the store must keep each console by its name. */
+/** Two guests, because the store must keep each console by its name. */
 const GUESTS = { one: '192.0.2.61', two: '192.0.2.62' } as const
 const UNIT_FILE = '/etc/systemd/system/vmhostd.service'
 const pids = new Map<string, string>()
 
-/** What is read of `consoles` in GET /v1/sync. */
+/** The part of `consoles` in GET /v1/sync that is read here. */
 type Consoles = {
   readonly protected: number
   readonly unprotected: readonly string[]
@@ -43,7 +43,10 @@ const answers = async (address: string): Promise<true> => {
   return true
 }
 
-/** The guests run as the same processes, and systemd still keeps their consoles once it has loaded all units again. */
+/**
+ * Checks that the guests run as the same processes, and that systemd still keeps their consoles after a reload of all
+ * units.
+ */
 async function assertGuestsLive(): Promise<void> {
   await systemctl('daemon-reload')
   assert.equal(await unitProperty('vmhostd', 'NFileDescriptorStore'), String(pids.size))
@@ -53,7 +56,7 @@ async function assertGuestsLive(): Promise<void> {
   }
 }
 
-/** A daemon that is started now takes the guests over, with their consoles. */
+/** Checks that a daemon that is started now takes the guests over, with their consoles. */
 async function assertAdopted(): Promise<void> {
   closeController()
   await ready()
@@ -64,7 +67,7 @@ async function assertAdopted(): Promise<void> {
   for (const id of Object.keys(GUESTS)) assert.match(await sh('vmhostd', 'plan', id), /settled/)
 }
 
-/** Back to how the package is set up: enabled and running, with nothing of a gesture left. */
+/** Restores the package's set-up: enabled and running, without traces of a gesture. */
 async function putBack(): Promise<void> {
   await systemctl('unmask', '--runtime', 'vmhostd')
   await systemctl('revert', 'vmhostd')
@@ -75,7 +78,7 @@ async function putBack(): Promise<void> {
 
 const isStopped = async (): Promise<boolean> => (await mainPid('vmhostd')) === '0'
 
-/** Gestures that systemd carries out, each with whether the daemon is stopped by it. */
+/** Gestures that systemd carries out, and whether each stops the daemon. */
 const CARRIED_OUT: readonly [gesture: string, lines: readonly string[], stops: boolean][] = [
   ['stop, then disable', ['stop vmhostd', 'disable vmhostd'], true],
   ['disable, then stop', ['disable vmhostd', 'daemon-reload', 'stop vmhostd'], true],
@@ -100,7 +103,7 @@ for (const [gesture, lines, stops] of CARRIED_OUT) {
       )
     await assertGuestsLive()
     assert.equal(await isStopped(), stops)
-    // A disabled daemon says of its own store that it lasts.
+    // A disabled daemon reports that its own store lasts.
     if (!stops) await assertAdopted()
     await putBack()
   })
@@ -124,7 +127,7 @@ for (const mask of MASKS) {
   })
 }
 
-/** `systemctl edit`, with the text that an editor would leave. */
+/** Runs `systemctl edit` with the text that an editor would leave. */
 async function edit(content: string, how: string): Promise<void> {
   writeFileSync('/tmp/edited', content)
   await sh('sh', '-c', `systemctl edit ${how} --stdin vmhostd </tmp/edited`)
@@ -147,7 +150,7 @@ test('guests live through an edit of the whole unit and through a drop-in', asyn
   }
 })
 
-test('a drop-in that takes room from the store is told of each guest at risk, and heals when it is gone', async () => {
+test('a drop-in that takes room from the store is reported with each guest at risk, and the report ends with it', async () => {
   await edit('[Service]\nFileDescriptorStoreMax=1\n', '--drop-in=less.conf')
   const atRisk = await until('a fault', async () => {
     const vms = await Promise.all(Object.keys(GUESTS).map(getVm))
@@ -170,7 +173,7 @@ for (const disabled of [false, true]) {
       await assertGuestsLive()
       await systemctl('daemon-reexec')
       await assertGuestsLive()
-      // Without its program the daemon is not started, rather than failing again and again.
+      // Without its program the daemon is not started, instead of failing repeatedly.
       await systemctl('start', 'vmhostd')
       assert.equal(await unitProperty('vmhostd', 'ActiveState'), 'inactive')
       await assertGuestsLive()

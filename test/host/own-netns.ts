@@ -1,12 +1,12 @@
 /**
- * Import this first in a host test that makes devices or firewall tables: it runs the test file again in a network and
- * mount namespace of its own, so that nothing of it reaches the machine, another test, or a network.
+ * Must be the first import of a host test that makes devices or firewall tables. It runs the test file again in a
+ * network and mount namespace of its own, so that no effect reaches the machine, another test, or a network.
  */
 import { spawnSync } from 'node:child_process'
 
 const MARK = 'VMHOSTD_TEST_NETNS'
 
-/** Why the tests of this file cannot run, for `skip`; false where they can. */
+/** Reason why the tests of this file cannot run, for `skip`; false if they can. */
 export const skip: string | false = enter()
 
 function enter(): string | false {

@@ -20,7 +20,7 @@ const sendto = libc.func(
   'long sendto(int fd, const void *bytes, size_t size, int flags, const void *address, uint32_t addressSize)',
 )
 
-/** Puts frames of any kind where the kernel puts its own: before a device's filters. */
+/** Sends frames of any kind at the point at which the kernel sends its own: before a device's filters. */
 export class PacketSocket {
   readonly #fd: number
 
@@ -37,8 +37,8 @@ export class PacketSocket {
   }
 
   /**
-   * Answers whether the sender was told that it is on its way. `tcpSegmentBytes`: of the segments of a TCP burst over IPv4
-   * that the device is to cut.
+   * Returns whether the kernel reported the frame as sent. `tcpSegmentBytes` is the size of the segments into which the
+   * device must cut a TCP burst over IPv4.
    */
   send(ifindex: number, frame: Buffer, { tcpSegmentBytes = 0 } = {}): boolean {
     const header = Buffer.alloc(10)

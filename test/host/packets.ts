@@ -1,4 +1,4 @@
-/** Frames from host to guest, as short as they can be; checksums are left at 0, which no program on the way minds. */
+/** Frames from host to guest, as short as possible. Checksums are left at 0, which no program on the way checks. */
 import { parseAddress } from '../../src/core/network/address.ts'
 
 const GUEST_MAC = '02:76:00:01:86:a1'
@@ -20,7 +20,7 @@ export type Packet = {
   readonly payload?: Uint8Array
   readonly source?: string
   readonly destination?: string
-  /** In units of 8 bytes. */
+  /** Offset in units of 8 bytes. */
   readonly fragmentOffset?: number
   readonly moreFragments?: boolean
   readonly mac?: string
@@ -43,7 +43,7 @@ const mac = (text: string): Buffer => Buffer.from(text.replaceAll(':', ''), 'hex
 export const ethernet = (type: number, payload: Uint8Array, to: string = GUEST_MAC): Buffer =>
   Buffer.concat([mac(to), mac(HOST_MAC), u16(type), payload])
 
-/** RFC 791. */
+/** Returns an IPv4 packet (RFC 791). */
 export function ipv4(packet: Packet): Buffer {
   const { protocol = IP.udp, payload = udp(), fragmentOffset = 0, moreFragments = false } = packet
   const header = Buffer.concat([
@@ -56,7 +56,7 @@ export function ipv4(packet: Packet): Buffer {
   return ethernet(ETHERTYPE.ipv4, Buffer.concat([header, payload]), packet.mac)
 }
 
-/** RFC 8200; `protocol` is that of the first header after IPv6's own. */
+/** Returns an IPv6 packet (RFC 8200); `protocol` is that of the first header after IPv6's own. */
 export function ipv6(packet: Packet): Buffer {
   const { protocol = IP.udp, payload = udp() } = packet
   const header = Buffer.concat([
@@ -82,13 +82,13 @@ export function tcp(flags: readonly (keyof typeof TCP_FLAGS)[], port = 80, bytes
   return header
 }
 
-/** Of either family. */
+/** Returns a packet of either family. */
 export const icmp = (type: number): Buffer => Buffer.from([type, 0, 0, 0, 0, 1, 0, 1])
 
-/** A hop-by-hop, routing or destination options header (RFC 8200, 4.3 to 4.6) before what it names. */
+/** Puts a hop-by-hop, routing or destination options header (RFC 8200, 4.3 to 4.6) before the payload that it names. */
 export const extension = (next: number, payload: Uint8Array, units = 0): Buffer =>
   Buffer.concat([Buffer.from([next, units]), Buffer.alloc(6 + 8 * units), payload])
 
-/** RFC 8200, 4.5. */
+/** Returns a fragment header (RFC 8200, 4.5). */
 export const ipv6Fragment = (next: number, offset: number, payload: Uint8Array): Buffer =>
   Buffer.concat([Buffer.from([next, 0]), u16((offset << 3) | 1), Buffer.alloc(4), payload])

@@ -18,7 +18,7 @@ import { atEnd } from '../contract/at-end.ts'
 
 export type FileSystem = 'xfs' | 'ext4'
 
-/** XFS makes none smaller. */
+/** XFS refuses to make smaller file systems. */
 const MIB = 320
 const FORMAT = {
   xfs: ['mkfs.xfs', '-q', '-m', 'reflink=1'],
@@ -27,7 +27,7 @@ const FORMAT = {
 
 export type PoolStage = StorageStage & {
   readonly storage: Pool
-  /** Where the file system is mounted. */
+  /** Mount point of the file system. */
   readonly mountPoint: string
   readonly directory: string
   readonly imagesDirectory: string
@@ -37,7 +37,7 @@ export type PoolStage = StorageStage & {
   readonly unmount: () => Promise<void>
 }
 
-/** A pool on a file system just made, with a local image directory beside it. */
+/** Makes a pool on a new file system, with a local image directory beside it. */
 export async function poolOn(fileSystem: FileSystem, t: TestContext): Promise<PoolStage> {
   const base = await mkdtemp(join(tmpdir(), 'vmh-pool-'))
   await chmod(base, 0o755)

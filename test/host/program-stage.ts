@@ -16,12 +16,12 @@ import { PacketSocket } from './packet-socket.ts'
 export const OBJECT = new URL('../../dist/bpf/traffic.bpf.o', import.meta.url).pathname
 export const userId = 100_001 as UserId
 
-/** A BPF file system of the test's own; it ends with the mount namespace of the test file. */
+/** Makes a BPF file system for the test; it ends with the mount namespace of the test file. */
 export const bpfDirectory = (): string => mkdtempSync('/run/netns/.bpf-')
 
 let devices = 0
 
-/** A device on which nothing is said but what the test sends: one end of a pair whose other end nobody listens to. */
+/** A device that carries only the test's packets: one end of a pair with no listener at its other end. */
 export class Wire {
   readonly ifindex: number
   readonly name: string
@@ -35,7 +35,7 @@ export class Wire {
 
   static async make(t: TestContext): Promise<Wire> {
     const name = `wire${++devices}`
-    // As long as an IP packet can be.
+    // The maximum length of an IP packet.
     const mtu = ['mtu', '65535']
     await run(['ip', 'link', 'add', name, ...mtu, 'type', 'veth', 'peer', 'name', `${name}end`, ...mtu])
     for (const device of [name, `${name}end`]) {
@@ -48,7 +48,7 @@ export class Wire {
     return new Wire(name, links)
   }
 
-  /** Frames that went on to the device. */
+  /** Number of frames that went on to the device. */
   passed(): number {
     return this.#links.statistics(this.name).transmittedPackets
   }
@@ -59,18 +59,18 @@ export type Fate = 'passed' | 'held' | 'dropped'
 export type Stage = {
   readonly wire: Wire
   readonly program: TrafficProgram
-  /** Sends a frame, and tells what became of it. */
+  /** Sends a frame, and returns its fate. */
   readonly send: (frame: Buffer, options?: { mark?: number; tcpSegmentBytes?: number; on?: Wire }) => Fate
-  /** Packets of the guest that counted. */
+  /** Number of the guest's packets that counted. */
   readonly counted: () => number
-  /** From now on frames are held, nothing is held yet, and nobody wants the guest. */
+  /** Starts to hold frames: none is held yet, and the guest is not wanted. */
   readonly hold: () => void
   readonly flow: () => void
-  /** What was written to the ring buffer since it was asked last; copies. */
+  /** Copies of the events written to the ring buffer since the last call. */
   readonly events: () => readonly TrafficEvent[]
 }
 
-/** The program on a wire, and a guest behind it. */
+/** Attaches the program to a wire, with a guest behind it. */
 export async function setStage(t: TestContext, ignored?: IgnoredTraffic): Promise<Stage> {
   const wire = await Wire.make(t)
   const program = new TrafficProgram({
@@ -81,7 +81,7 @@ export async function setStage(t: TestContext, ignored?: IgnoredTraffic): Promis
   program.attach(wire.ifindex)
   program.setGuest(wire.ifindex, { userId, frames: 'flowing' })
   const ring = new RingBuffer(program.eventsFd, limits.trafficEventsBytes)
-  // By mark: a packet socket takes long to close.
+  // Found by mark, because a packet socket takes long to close.
   const sockets = new Map<number, PacketSocket>()
   atEnd(t, () => {
     ring.close()
@@ -97,7 +97,7 @@ export async function setStage(t: TestContext, ignored?: IgnoredTraffic): Promis
       const isOnItsWay = socket.send(on.ifindex, frame, { tcpSegmentBytes })
       const after = { passed: on.passed(), held: program.held(on.ifindex)?.frames ?? 0 }
       const fate = fateOf(after.passed - before.passed, after.held - before.held)
-      // Whoever sent a frame that is held must not be told that it was lost.
+      // The sender of a held frame must not get the error of a lost one.
       assert.equal(isOnItsWay, fate !== 'dropped')
       return fate
     },

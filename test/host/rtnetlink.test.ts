@@ -8,7 +8,7 @@ import { dumpLinks } from '../../src/host/netlink/route-codec.ts'
 import { Rtnetlink } from '../../src/host/netlink/rtnetlink.ts'
 import { atEnd } from '../contract/at-end.ts'
 
-/** What we read of the JSON of ip; each command gives some of it. */
+/** The fields that we read of the JSON of ip; each command gives some of them. */
 type Shown = {
   readonly ifindex: number
   readonly ifname: string
@@ -119,9 +119,9 @@ describe('rtnetlink, compared with what ip shows', { skip }, () => {
     assert.throws(() => links.setAlias(99_999, 'x'), { code: 'ENODEV' })
   })
 
-  test('the kernel says in words what it does not like', () => {
+  test('the kernel explains a refused request in words', () => {
     const socket = new NetlinkSocket(NETLINK_ROUTE)
-    // A dump header with a field that a strict kernel wants to be zero.
+    // A dump header with a field that a strict kernel requires to be zero.
     const request = { what: 'list routes', type: 26, body: Buffer.from('02200000fe00000000000000', 'hex') }
     assert.throws(() => socket.dump(request), /^ErrnoError: netlink: list routes: EINVAL \(.*dump request\)$/)
     socket.close()
@@ -135,7 +135,7 @@ describe('rtnetlink, compared with what ip shows', { skip }, () => {
     assert.deepEqual(missing, [])
   })
 
-  test('a list that a change overtook is not taken for one, and is taken again', async (t) => {
+  test('a list that changed while it was read is discarded, and is read again', async (t) => {
     const made = Array.from({ length: 500 }, (_, i) => `tuntap add dev made${i} mode tap`)
     const making = run(['ip', '-batch', '-'], { input: made.join('\n') })
     const once = new NetlinkSocket(NETLINK_ROUTE, { dumpAttempts: 1 })

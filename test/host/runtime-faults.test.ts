@@ -1,4 +1,7 @@
-/** The installed daemon where the runtime and the unit disagree: each fault is told, nothing is done in haste, all heals. */
+/**
+ * The installed daemon when the runtime and the unit disagree: each fault is reported, no step is hasty, and all
+ * recovers.
+ */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
@@ -21,7 +24,7 @@ import type { Vm } from '../../lab/inside/controller.ts'
 const POOL = '/var/lib/vmhostd/pool'
 const socketOf = (id: string): string => `/run/vmhostd/vm/${id}/qmp.sock`
 
-/** Made first: a monitor counts as out of reach only when its unit is old enough to have started. */
+/** Created first: a monitor counts as unreachable only when its unit is old enough to have started. */
 const MUTE = 'mute'
 const MUTE_ADDRESS = '192.0.2.50'
 
@@ -48,7 +51,7 @@ const answers = (address: string): Promise<true> =>
 
 type PartialFault = { readonly code: string; readonly step: string; readonly detail: string }
 
-/** What the last look at a VM found to be wrong, each as `step: code`; `error` names them all. */
+/** Faults of the last inspection of a VM, each as `step: code`; `error` names them all. */
 async function found(id: string): Promise<readonly string[]> {
   const { observed } = await getVm(id)
   const { partial_faults: faults = [] } = observed as { partial_faults?: readonly PartialFault[] }
@@ -61,7 +64,7 @@ async function found(id: string): Promise<readonly string[]> {
   return faults.map(({ step, code }) => `${step}: ${code}`).toSorted()
 }
 
-/** Until exactly these faults are told of a VM. */
+/** Waits until exactly these faults are reported for a VM. */
 const finds = (id: string, ...faults: readonly string[]): Promise<true> =>
   until<true>(`${id} shows ${faults.join(' and ')}`, async () => {
     const told = await found(id)
@@ -71,13 +74,13 @@ const finds = (id: string, ...faults: readonly string[]): Promise<true> =>
 
 const plan = (id: string): Promise<string> => sh('vmhostd', 'plan', id)
 
-/** What the daemon has logged of a VM. */
+/** Returns the daemon's log lines about a VM. */
 const logged = async (id: string): Promise<readonly string[]> =>
   (await sh('journalctl', '--unit=vmhostd', '--output=cat'))
     .split('\n')
     .filter((line) => line.includes(`"vm_id":"${id}"`))
 
-/** Does something while no daemon runs. */
+/** Runs an action while no daemon runs. */
 async function withoutDaemon(doing: () => Promise<unknown>): Promise<void> {
   await sh('systemctl', 'stop', 'vmhostd')
   try {
@@ -88,11 +91,11 @@ async function withoutDaemon(doing: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** The device that a VM was given: it is named after the user that owns the VM's disk. */
+/** Returns the VM's device: it is named after the user that owns the VM's disk. */
 const deviceOf = async (id: string): Promise<string> =>
   `vmt${(await sh('stat', '-c', '%u', `${POOL}/disks/${id}/disk.raw`)).trim()}`
 
-/** A file system of its own on which every write waits, in the kernel and out of reach of SIGKILL, until it is thawed. */
+/** Makes a file system on which every write waits in the kernel, out of reach of SIGKILL, until it is thawed. */
 async function frozenFileSystem(): Promise<{ readonly path: string; readonly thaw: () => Promise<void> }> {
   const folder = mkdtempSync('/var/tmp/frozen-')
   const path = `${folder}/mnt`
@@ -112,7 +115,7 @@ async function frozenFileSystem(): Promise<{ readonly path: string; readonly tha
   return { path, thaw }
 }
 
-/** A process in the control group of a VM whose unit is gone, stuck in the kernel. */
+/** Leaves a process in the control group of a VM whose unit is gone, stuck in the kernel. */
 async function leaveStuckProcess(id: string, path: string): Promise<number> {
   const group = `/sys/fs/cgroup/vmhost.slice/vmhost-${id}.service`
   mkdirSync(group, { recursive: true })
@@ -124,7 +127,7 @@ async function leaveStuckProcess(id: string, path: string): Promise<number> {
   return pid ?? 0
 }
 
-test('a process that is left of a VM is told, ended, and only then is the VM started', async () => {
+test('a left-over process of a VM is reported and ended, and only then is the VM started', async () => {
   const id = 'left'
   await create(id)
   await setPower(id, 'stopped')
@@ -147,13 +150,13 @@ test('a process that is left of a VM is told, ended, and only then is the VM sta
   assert.ok(!existsSync(`/sys/fs/cgroup/vmhost.slice/vmhost-${id}.service`))
 })
 
-test('a guest that is over in a unit that lives is told, ended, and started again', async () => {
+test('a guest that has ended in a live unit is reported, ended, and started again', async () => {
   const id = `over-${process.pid}`
   await create(id)
   const first = await mainPid(`vmhost-${id}`)
   await withoutDaemon(async () => {
     const monitor = await QmpClient.connect(socketOf(id))
-    // The guest reboots, which with us is an end, and the monitor stays on.
+    // The guest reboots, which ends it in this system, and the monitor stays.
     await monitor.execute('set-action', { reboot: 'shutdown', shutdown: 'pause' })
     await monitor.execute('system_reset')
     await until('the guest is over', async () => {
@@ -177,14 +180,14 @@ test('a guest that is over in a unit that lives is told, ended, and started agai
   await remove(id)
 })
 
-test('a disk that is gone and a device that is taken are told both, and mended under the guest', async () => {
+test('a missing disk and a taken device are both reported, and repaired under the guest', async () => {
   const [id, address] = ['twice', '192.0.2.51']
   await create(id, { network: { ipv4_address: address } })
   await answers(address)
   const pid = await mainPid(`vmhost-${id}`)
   const device = await deviceOf(id)
   const disk = `${POOL}/disks/${id}/disk.raw`
-  // The daemon would be faster to make the device again.
+  // Otherwise the daemon would make the device again first.
   await withoutDaemon(async () => {
     renameSync(disk, `${disk}.away`)
     await sh('ip', 'link', 'delete', device)
@@ -201,7 +204,7 @@ test('a disk that is gone and a device that is taken are told both, and mended u
   await remove(id)
 })
 
-test('a device and a table that are deleted are mended while the pool is out of sight', async () => {
+test('a deleted device and a deleted table are repaired while the pool is hidden', async () => {
   const [id, address] = ['blind', '192.0.2.52']
   await create(id, { network: { ipv4_address: address } })
   await answers(address)
@@ -223,7 +226,7 @@ test('a device and a table that are deleted are mended while the pool is out of 
   await remove(id)
 })
 
-test('a monitor out of reach is told, its guest runs on, and a stop and a start mend it', async () => {
+test('an unreachable monitor is reported, its guest runs on, and a stop and a start repair it', async () => {
   await answers(MUTE_ADDRESS)
   const pid = await mainPid(`vmhost-${MUTE}`)
   await withoutDaemon(async () => rmSync(socketOf(MUTE)))

@@ -1,4 +1,4 @@
-/** What a guest in its sandbox sees of its disk while it runs: its growth, and its limits. */
+/** The disk of a sandboxed guest, as it sees it while it runs: its growth, and its limits. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DiskLimits } from '../../src/core/vm/desired.ts'
@@ -13,11 +13,11 @@ const never = new AbortController().signal
 const booted = ({ said }: SandboxStage): Promise<string> =>
   until(said, (text) => text.includes('demo guest ready'), BOOT_MS)
 
-/** Reads so many blocks one after the other, past every cache. */
+/** Reads that many blocks one after the other, past every cache. */
 const readBlocks = (count: number, bytes: number): string =>
   `dd if=/dev/vda of=/dev/null bs=${bytes} count=${count} iflag=direct 2>&1 | head -n 1`
 
-test('a running guest sees its disk grow, and can use what is new', { skip }, async (t) => {
+test('a running guest sees its disk grow, and can use the new part', { skip }, async (t) => {
   const stage = await stageOf(t)
   const { monitor, units, start, growFile, ask } = stage
   await start()
@@ -28,7 +28,7 @@ test('a running guest sees its disk grow, and can use what is new', { skip }, as
   await growFile(200)
   assert.equal(await ask('cat /sys/block/vda/size'), sectors(DISK_MIB))
   await monitor.ensureDiskSize(id, 200, never)
-  // The guest is told by an interrupt, and takes its time.
+  // The guest learns of it by an interrupt, and takes its time.
   await until(
     () => ask('cat /sys/block/vda/size'),
     (size) => size === sectors(200),
@@ -42,7 +42,7 @@ test('a running guest sees its disk grow, and can use what is new', { skip }, as
   assert.deepEqual(await units.inspect(id), unit, 'the guest was restarted')
 })
 
-/** What the guest had of its disk while it did something, and how long that took by the host's clock. */
+/** Measures the guest's use of its disk during an action, and the action's time by the host's clock. */
 async function metered(
   { monitor }: SandboxStage,
   doing: () => Promise<unknown>,
@@ -68,7 +68,7 @@ test(
   { skip },
   async (t) => {
     const stage = await stageOf(t)
-    // A root elsewhere: nothing but the test asks anything of the disk.
+    // The root is elsewhere, so only the test uses the disk.
     await stage.start({ kernelArguments: 'root=none', diskLimits: { iopsMax: 2000 } })
     await booted(stage)
     for (const { what, diskLimits, blocks, blockBytes } of limited) {
@@ -99,7 +99,7 @@ test('limits are raised and lifted under a guest that is held by them', { skip }
   for (const relieved of [{ iopsMax: 100_000 }, {}]) {
     await monitor.ensureDiskLimits(id, { iopsMax: 1 }, never)
     const before = await monitor.diskCounters(id)
-    // At one a second this takes eight minutes.
+    // At one request per second this takes eight minutes.
     const reading = ask(readBlocks(500, 4096))
     await until(
       () => monitor.diskCounters(id),

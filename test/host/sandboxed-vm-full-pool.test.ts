@@ -1,4 +1,4 @@
-/** A guest in its sandbox that writes where the pool has no room: it stands still, lives, and loses nothing. */
+/** A guest in its sandbox that writes to a full pool: it pauses, lives, and loses nothing. */
 import assert from 'node:assert/strict'
 import { open } from 'node:fs/promises'
 import { test } from 'node:test'
@@ -24,11 +24,11 @@ async function readBack(path: string): Promise<Buffer> {
 
 for (const queue of ['one request after the other', 'many requests at once'] as const) {
   test(
-    `what a guest wrote while the pool was full is whole when there is room, ${queue}`,
+    `data that a guest wrote while the pool was full is whole when there is room, ${queue}`,
     { skip },
     async (t) => {
       const { monitor, units, start, said, ask, mountPoint } = await stageOf(t)
-      // A root elsewhere: nothing but the test asks anything of the disk.
+      // The root is elsewhere, so only the test uses the disk.
       const { diskPath } = await start({ kernelArguments: 'root=none' })
       await until(said, (text) => text.includes('demo guest ready'), BOOT_MS)
       await ask(`yes vmhostd | head -c ${WRITTEN.length} > /tmp/written`)

@@ -71,14 +71,14 @@ export type SandboxStage = {
   readonly monitor: QemuMonitor
   readonly units: SystemdUnits
   readonly savedStates: SavedStates
-  /** Of the file system that holds nothing but the pool. */
+  /** Mount point of a file system that holds only the pool. */
   readonly mountPoint: string
   readonly start: (changes?: Partial<MachineSpec>) => Promise<MachineSpec>
-  /** Grows the disk's file, as a step does before the guest is told. */
+  /** Grows the disk's file, as a step does before the guest is notified. */
   readonly growFile: (sizeMib: number) => Promise<void>
-  /** Everything on the console until now. */
+  /** All output on the console until now. */
   readonly said: () => string
-  /** Runs a command in the guest's shell and resolves to what it printed. */
+  /** Runs a command in the guest's shell and resolves to its output. */
   readonly ask: (command: string, boundMs?: number) => Promise<string>
 }
 

@@ -1,4 +1,4 @@
-/** The monitor's command, the pool's files and the unit's sandbox, together: does a guest live in there? */
+/** The monitor's command, the pool's files and the unit's sandbox, together: tests whether a guest lives in there. */
 import assert from 'node:assert/strict'
 import { readFileSync, statSync } from 'node:fs'
 import { test } from 'node:test'
@@ -21,7 +21,7 @@ test(
     assert.equal(said(), '')
     const written = statSync(machine.diskPath).mtimeMs
     await monitor.ensureRunning(id, never)
-    // To the end of the line: a console comes in pieces.
+    // To the end of the line, because console output comes in pieces.
     const output = await until(said, (text) => /demo guest ready[^\n]*\n/.test(text), BOOT_MS)
     assert.match(output, /EXT4-fs \(vda\): mounted/)
     assert.match(output, /demo guest ready: sandboxed/)
@@ -37,7 +37,7 @@ test(
   },
 )
 
-test('the monitor gets the kernel arguments as they were given', { skip }, async (t) => {
+test('the monitor gets the kernel arguments unchanged', { skip }, async (t) => {
   const { units, start } = await stageOf(t)
   const kernelArguments = 'a=${PATH} b=$PATH c=$$ d=%n%% e=${INVOCATION_ID} f="\\x41"'
   await start({ kernelArguments, startPaused: true })
@@ -62,13 +62,13 @@ test('no core dump has the memory of a guest', { skip }, async (t) => {
   assert.ok(memory?.flags.includes('dd'), `flags of the guest's memory: ${memory?.flags.join(' ')}`)
 })
 
-/** What a process has mapped: sizes and kernel flags, from proc_pid_smaps(5). */
+/** Returns the mappings of a process: sizes and kernel flags, from proc_pid_smaps(5). */
 const mappings = (pid: number): { readonly kib: number; readonly flags: readonly string[] }[] =>
   [...readFileSync(`/proc/${pid}/smaps`, 'utf8').matchAll(/^Size: +(\d+) kB$[^]*?^VmFlags: (.*)$/gm)].map(
     ([, kib, flags = '']) => ({ kib: Number(kib), flags: flags.trim().split(' ') }),
   )
 
-test('a guest whose kernel panics is over, and so is its unit', { skip }, async (t) => {
+test('a guest whose kernel panics has ended, and so has its unit', { skip }, async (t) => {
   const { units, start, said } = await stageOf(t)
   await start({ kernelArguments: 'init=/nonexistent rdinit=/nonexistent root=/dev/none' })
   const state = await until(

@@ -24,7 +24,7 @@ const MIB = 1024 * 1024
 const id = 'web-1' as VmId
 const never = new AbortController().signal
 
-test('a byte anywhere in the memory, or a length, makes it another', { skip }, async (t) => {
+test('a changed byte anywhere in the memory, or a changed length, is detected', { skip }, async (t) => {
   const stage = await publishedOn(t)
   const memory = stage.file(id, 'memory')
   const whole = readFileSync(memory)
@@ -43,7 +43,7 @@ test('a byte anywhere in the memory, or a length, makes it another', { skip }, a
 })
 
 test(
-  'what was just saved is not read again for a wake; what was altered is, whatever its times say',
+  'a recent save is not read again before a wake, and an altered one is, whatever its times say',
   { skip },
   async (t) => {
     const stage = await publishedOn(t)
@@ -68,7 +68,7 @@ test('a daemon that did not save the memory itself reads it', { skip }, async (t
   assert.equal(isRead(), true)
 })
 
-test('the space of a removed state is free although a unit still has it bound', { skip }, async (t) => {
+test('the space of a removed state is free even if a unit still has it bound', { skip }, async (t) => {
   const stage = await publishedOn(t)
   const bound = join(stage.pool.mountPoint, 'bound')
   writeFileSync(bound, '')
@@ -86,7 +86,7 @@ test('the space of a removed state is free although a unit still has it bound', 
 })
 
 test(
-  'what a former daemon removed is freed by the next, though a unit still has it bound',
+  'a state that a former daemon removed is freed by the next, even if a unit still has it bound',
   { skip },
   async (t) => {
     const stage = await publishedOn(t)
@@ -94,7 +94,7 @@ test(
     writeFileSync(bound, '')
     await run(['mount', '--bind', stage.file(id, 'memory'), bound])
     try {
-      // As far as it came before it ended.
+      // The state that the removal had reached when the former daemon ended.
       await rename(dirname(stage.file(id, 'memory')), join(stage.pool.directory, 'tmp', 'saved-before'))
       assert.ok(statSync(bound).blocks > 0)
       await stage.reopen().ensureDirectory(id)
@@ -106,13 +106,13 @@ test(
   },
 )
 
-test('memory whose length changes while it is read is damaged, or was not saved', { skip }, async (t) => {
+test('memory whose length changes during a read is damaged, or was not saved', { skip }, async (t) => {
   const stage = await savedOn('xfs', t)
   const { states, userId } = stage
   await stage.makeDisk(id)
   await states.ensureDirectory(id)
   const { writing, published: memory } = states.paths(id)
-  // One stretch of data, of which the end is found before it is read.
+  // One stretch of data, whose end is found before it is read.
   const write = (): void => {
     writeFileSync(writing, randomBytes(8 * MIB))
     chownSync(writing, userId, userId)
@@ -120,7 +120,7 @@ test('memory whose length changes while it is read is damaged, or was not saved'
   write()
   await states.publish(id, terms, never)
   const isCut = atFirstRead(() => truncateSync(memory, 0))
-  // One that did not just read it reads it.
+  // A pool that did not just read the memory reads it now.
   await assert.rejects(stage.reopen().verify(id, never), isFault('saved_state_corrupt'))
   assert.ok(isCut())
   await states.remove(id)

@@ -1,4 +1,4 @@
-/** A real pool with saved guests in it, and what the monitors of them would do. */
+/** A real pool with saved guests in it, and the actions of their monitors. */
 import { spawnSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import assert from 'node:assert/strict'
@@ -16,14 +16,14 @@ import type { FileSystem, PoolStage } from './pool-on.ts'
 
 const MIB = 1024 * 1024
 const never = new AbortController().signal
-/** Of a published memory, in its data. */
+/** Offset in the data of a published memory. */
 const IN_DATA = 3 * MIB + 4711
 
 export type SavedOnDisk = SavedStatesStage & {
   readonly states: PoolSavedStates
   readonly pool: PoolStage
   readonly disk: (id: VmId) => string
-  /** A file of a saved state. */
+  /** Returns the path of a file of a saved state. */
   readonly file: (id: VmId, name: 'memory' | 'metadata.json') => string
 }
 
@@ -53,7 +53,7 @@ export async function savedOn(fileSystem: FileSystem, t: TestContext): Promise<S
   }
 }
 
-/** As a monitor writes it: with holes where the guest has no memory in use, also at its end. */
+/** Writes memory as a monitor does: with holes for unused memory, also at its end. */
 export function writeMemory(path: string, userId: number, sizeMib = 8): void {
   fs.writeFileSync(path, '')
   for (let at = 1; at < sizeMib - 1; at += 2) writeAt(path, at * MIB + 4096, randomBytes(MIB))
@@ -70,7 +70,7 @@ export function writeAt(path: string, at: number, bytes: Uint8Array): void {
   }
 }
 
-/** Whether a monitor that runs as this user could do that. */
+/** Whether a monitor that runs as this user could run that command. */
 export const canAs = (uid: number, ...[program, ...args]: [string, ...string[]]): boolean =>
   spawnSync(program, args, { uid, gid: uid, stdio: 'ignore' }).status === 0
 
@@ -81,7 +81,7 @@ async function rootfsIn({ storage, offer }: PoolStage): Promise<Sha256> {
   return sha256
 }
 
-/** The file that the pool's file system lies in. */
+/** Returns the file that contains the pool's file system. */
 export const backingFile = ({ mountPoint }: PoolStage): string => join(dirname(mountPoint), 'fs.img')
 
 export async function publishedOn(t: TestContext): Promise<SavedOnDisk> {
@@ -90,7 +90,7 @@ export async function publishedOn(t: TestContext): Promise<SavedOnDisk> {
   return stage
 }
 
-/** Until what was removed is gone for good. */
+/** Waits until removed files are gone for good. */
 export const tidied = ({ pool }: SavedOnDisk): Promise<unknown> =>
   until(
     () => fs.readdirSync(join(pool.directory, 'tmp')),

@@ -42,22 +42,18 @@ const other = 'web-2' as VmId
 const stranger = 200_002
 const never = new AbortController().signal
 
-test(
-  'what is published takes no space where the guest used none, and says its CRC-32',
-  { skip },
-  async (t) => {
-    const { file } = await publishedOn(t)
-    const metadata = JSON.parse(readFileSync(file(id, 'metadata.json'), 'utf8'))
-    const { size, blocks } = statSync(file(id, 'memory'))
-    assert.equal(metadata.memory.length_bytes, size)
-    assert.equal(metadata.memory.stored_bytes, blocks * 512)
-    assert.ok(blocks * 512 < size / 1.5, 'holes were filled')
-    assert.equal(metadata.memory.crc32, crc32(readFileSync(file(id, 'memory'))))
-  },
-)
+test('a published state takes no space for unused memory, and records its CRC-32', { skip }, async (t) => {
+  const { file } = await publishedOn(t)
+  const metadata = JSON.parse(readFileSync(file(id, 'metadata.json'), 'utf8'))
+  const { size, blocks } = statSync(file(id, 'memory'))
+  assert.equal(metadata.memory.length_bytes, size)
+  assert.equal(metadata.memory.stored_bytes, blocks * 512)
+  assert.ok(blocks * 512 < size / 1.5, 'holes were filled')
+  assert.equal(metadata.memory.crc32, crc32(readFileSync(file(id, 'memory'))))
+})
 
 test(
-  'the monitor writes the one file of a save, reads what is saved, and makes nothing; others can do nothing',
+  'a monitor can write the one file of a save, can read the published state, and cannot create files; others have no access',
   { skip },
   async (t) => {
     const stage = await publishedOn(t)
@@ -88,7 +84,7 @@ test(
   },
 )
 
-test('the directory for saves stays the same one, for the unit it is bound into', { skip }, async (t) => {
+test('the directory for saves stays the same one, because units have it bound', { skip }, async (t) => {
   const stage = await publishedOn(t)
   const { states, userId } = stage
   const { directory } = states.paths(id)
@@ -99,7 +95,7 @@ test('the directory for saves stays the same one, for the unit it is bound into'
 })
 
 test(
-  'a directory that an older daemon gave to the monitor is taken back, its files are swept, and a save goes on in it',
+  'a directory that an older daemon gave to the monitor is taken back, its files are swept, and a save works in it',
   { skip },
   async (t) => {
     const stage = await publishedOn(t)
@@ -175,48 +171,48 @@ test(
   },
 )
 
-test('another disk in the place of its own is refused, were it the same bytes', { skip }, async (t) => {
-  const stage = await publishedOn(t)
-  const disk = stage.disk(id)
-  await run(['cp', '--preserve=all', disk, `${disk}.copy`])
-  await rename(disk, `${disk}.own`)
-  await assertUnusable(stage, 'saved_state_foreign', /its disk is gone/)
-  await rename(`${disk}.copy`, disk)
-  await assertUnusable(stage, 'saved_state_foreign', /disk is another one/)
-  await rename(`${disk}.own`, disk)
-  assert.equal((await stage.states.inspect(id, monitor)).kind, 'present')
-  truncateSync(disk, 8 * MIB)
-  await assertUnusable(stage, 'saved_state_foreign', /written after/)
-})
-
 test(
-  'wherever the daemon is cut off in a publication, the state is whole or is none',
+  "another disk in the place of the VM's own is refused, even with the same bytes",
   { skip },
   async (t) => {
-    const stage = await savedOn('xfs', t)
-    await stage.makeDisk(id)
-    let cut = 0
-    for (; ; cut += 1) {
-      const states = stage.reopen()
-      await states.ensureMemoryFile(id, stage.userId)
-      await stage.save(id)
-      const ended = await cutOffAfter(cut, () => states.publish(id, terms, never))
-      const after = stage.reopen()
-      const { kind } = await after.inspect(id, monitor)
-      if (ended) {
-        assert.equal(kind, 'present')
-        break
-      }
-      assert.ok(['unfinished', 'present'].includes(kind), `after ${cut} calls it is ${kind}`)
-      if (kind === 'present') await after.verify(id, never)
-      await after.remove(id)
-      assert.equal((await after.inspect(id, monitor)).kind, 'absent')
-    }
-    assert.ok(cut > 20, `only ${cut} calls`)
+    const stage = await publishedOn(t)
+    const disk = stage.disk(id)
+    await run(['cp', '--preserve=all', disk, `${disk}.copy`])
+    await rename(disk, `${disk}.own`)
+    await assertUnusable(stage, 'saved_state_foreign', /its disk is gone/)
+    await rename(`${disk}.copy`, disk)
+    await assertUnusable(stage, 'saved_state_foreign', /disk is another one/)
+    await rename(`${disk}.own`, disk)
+    assert.equal((await stage.states.inspect(id, monitor)).kind, 'present')
+    truncateSync(disk, 8 * MIB)
+    await assertUnusable(stage, 'saved_state_foreign', /written after/)
   },
 )
 
-test('wherever the daemon is cut off in a removal, the state is whole or is none', { skip }, async (t) => {
+test('wherever the daemon is cut off in a publication, the state is whole or absent', { skip }, async (t) => {
+  const stage = await savedOn('xfs', t)
+  await stage.makeDisk(id)
+  let cut = 0
+  for (; ; cut += 1) {
+    const states = stage.reopen()
+    await states.ensureMemoryFile(id, stage.userId)
+    await stage.save(id)
+    const ended = await cutOffAfter(cut, () => states.publish(id, terms, never))
+    const after = stage.reopen()
+    const { kind } = await after.inspect(id, monitor)
+    if (ended) {
+      assert.equal(kind, 'present')
+      break
+    }
+    assert.ok(['unfinished', 'present'].includes(kind), `after ${cut} calls it is ${kind}`)
+    if (kind === 'present') await after.verify(id, never)
+    await after.remove(id)
+    assert.equal((await after.inspect(id, monitor)).kind, 'absent')
+  }
+  assert.ok(cut > 20, `only ${cut} calls`)
+})
+
+test('wherever the daemon is cut off in a removal, the state is whole or absent', { skip }, async (t) => {
   const stage = await savedOn('xfs', t)
   let cut = 0
   const kinds = new Set<string>()
@@ -234,7 +230,7 @@ test('wherever the daemon is cut off in a removal, the state is whole or is none
   assert.deepEqual([...kinds], ['present', 'absent'])
 })
 
-/** Shows the pool as the disk has it now, mounted beside it: what would be there after a power failure. */
+/** Shows the pool as the disk has it now, mounted beside it: the content after a power failure. */
 async function afterPowerFailure({ pool }: SavedOnDisk, look: (pool: Pool) => Promise<void>): Promise<void> {
   const base = dirname(pool.mountPoint)
   const [image, mountPoint] = [join(base, 'power.img'), join(base, 'power')]
@@ -249,7 +245,7 @@ async function afterPowerFailure({ pool }: SavedOnDisk, look: (pool: Pool) => Pr
   }
 }
 
-test('what is published outlasts a power failure, whole and with its disk', { skip }, async (t) => {
+test('a published state outlasts a power failure, whole and with its disk', { skip }, async (t) => {
   const stage = await savedOn('xfs', t)
   await stage.makeDisk(id)
   await stage.states.ensureMemoryFile(id, stage.userId)
@@ -264,7 +260,7 @@ test('what is published outlasts a power failure, whole and with its disk', { sk
   })
 })
 
-test('what is removed stays removed through a power failure', { skip }, async (t) => {
+test('a removed state stays removed through a power failure', { skip }, async (t) => {
   const stage = await publishedOn(t)
   await stage.states.remove(id)
   await afterPowerFailure(stage, async ({ savedStates }) => {
@@ -272,7 +268,7 @@ test('what is removed stays removed through a power failure', { skip }, async (t
   })
 })
 
-test('a state that is found removed stays so, were the daemon cut off over it', { skip }, async (t) => {
+test('a state that is found removed stays so, even if the daemon is cut off then', { skip }, async (t) => {
   const stage = await savedOn('xfs', t)
   let found = 0
   for (let cut = 0; ; cut += 1) {
@@ -291,43 +287,39 @@ test('a state that is found removed stays so, were the daemon cut off over it', 
   assert.ok(found > 1)
 })
 
-test(
-  'aborted at any time, a publication is whole or is given up, and leaves nothing',
-  { skip },
-  async (t) => {
-    const stage = await savedOn('xfs', t)
-    const { states, userId } = stage
-    await stage.makeDisk(id)
-    const vm = dirname(states.paths(id).directory)
-    const reason = new Error('traffic came')
-    let givenUp = 0
-    for (let turns = 0; ; turns += 1) {
-      await states.ensureMemoryFile(id, userId)
-      await stage.save(id)
-      const controller = new AbortController()
-      const publishing = states.publish(id, terms, controller.signal).then(
-        () => 'present',
-        (error: unknown) => {
-          assert.equal(error, reason)
-          return 'given up'
-        },
-      )
-      for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate)
-      controller.abort(reason)
-      const end = await publishing
-      if (end === 'present') {
-        assert.equal((await states.inspect(id, monitor)).kind, 'present')
-        await states.verify(id, never)
-        break
-      }
-      givenUp += 1
-      await states.remove(id)
-      assert.deepEqual(readdirSync(vm).toSorted(), ['disk.json', 'disk.raw', 'save'])
-      assert.equal((await states.inspect(id, monitor)).kind, 'absent')
+test('a publication aborted at any time is whole or is given up, and leaves nothing', { skip }, async (t) => {
+  const stage = await savedOn('xfs', t)
+  const { states, userId } = stage
+  await stage.makeDisk(id)
+  const vm = dirname(states.paths(id).directory)
+  const reason = new Error('traffic came')
+  let givenUp = 0
+  for (let turns = 0; ; turns += 1) {
+    await states.ensureMemoryFile(id, userId)
+    await stage.save(id)
+    const controller = new AbortController()
+    const publishing = states.publish(id, terms, controller.signal).then(
+      () => 'present',
+      (error: unknown) => {
+        assert.equal(error, reason)
+        return 'given up'
+      },
+    )
+    for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate)
+    controller.abort(reason)
+    const end = await publishing
+    if (end === 'present') {
+      assert.equal((await states.inspect(id, monitor)).kind, 'present')
+      await states.verify(id, never)
+      break
     }
-    assert.ok(givenUp > 10, `${givenUp} times`)
-  },
-)
+    givenUp += 1
+    await states.remove(id)
+    assert.deepEqual(readdirSync(vm).toSorted(), ['disk.json', 'disk.raw', 'save'])
+    assert.equal((await states.inspect(id, monitor)).kind, 'absent')
+  }
+  assert.ok(givenUp > 10, `${givenUp} times`)
+})
 
 test('a deleted VM takes its saved state with it', { skip }, async (t) => {
   const stage = await publishedOn(t)
@@ -337,16 +329,20 @@ test('a deleted VM takes its saved state with it', { skip }, async (t) => {
   assert.equal((await stage.states.inspect(other, monitor)).kind, 'present')
 })
 
-test('a read-only pool keeps a saved state in sight, and says so when it shall go', { skip }, async (t) => {
-  const stage = await publishedOn(t)
-  await stage.pool.mount('remount', 'ro')
-  assert.equal((await stage.states.inspect(id, monitor)).kind, 'present')
-  await stage.states.verify(id, never)
-  await assert.rejects(stage.states.remove(id), isFault('storage_read_only'))
-  assert.equal((await stage.states.inspect(id, monitor)).kind, 'present')
-})
+test(
+  'a read-only pool keeps a saved state visible, and says so when it must be removed',
+  { skip },
+  async (t) => {
+    const stage = await publishedOn(t)
+    await stage.pool.mount('remount', 'ro')
+    assert.equal((await stage.states.inspect(id, monitor)).kind, 'present')
+    await stage.states.verify(id, never)
+    await assert.rejects(stage.states.remove(id), isFault('storage_read_only'))
+    assert.equal((await stage.states.inspect(id, monitor)).kind, 'present')
+  },
+)
 
-test('an unmounted pool is unknown, and no fault tells a host path', { skip }, async (t) => {
+test('an unmounted pool is unknown, and no fault contains a host path', { skip }, async (t) => {
   const stage = await publishedOn(t)
   await stage.pool.unmount()
   for (const ask of [

@@ -1,4 +1,4 @@
-/** A stop of the installed daemon waits as long as it is configured to, and systemd lets it. */
+/** A stop of the installed daemon waits as long as configured, and systemd allows it. */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:tls'
@@ -7,7 +7,7 @@ import { closeController, controllerIdentity } from '../../lab/inside/controller
 import { installDaemon, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 
 const CONFIG = '/etc/vmhostd/config.toml'
-/** Longer than TimeoutStopSec= of the unit, and shorter than the time that a request may take (`limits.requestMs`). */
+/** Longer than TimeoutStopSec= of the unit, and shorter than the bound on a request (`limits.requestMs`). */
 const BOUND_SECONDS = 24
 
 before(async () => {
@@ -23,13 +23,13 @@ before(async () => {
 
 after(closeController)
 
-/** A request that never ends, as of a controller that hangs: its body does not come. */
+/** Sends a request that never ends, like that of a hung controller: its body does not come. */
 async function hangingRequest(): Promise<void> {
   const socket = connect({ host: 'localhost', port: 9000, ...controllerIdentity() })
   socket.on('error', () => {})
   const answered = Promise.withResolvers<void>()
   socket.on('data', () => answered.resolve())
-  // That the daemon asks for the body shows that the request is under way.
+  // The daemon's request for the body shows that the request is under way.
   socket.write(
     'PUT /v1/vms/never HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9\r\n',
   )
@@ -37,7 +37,7 @@ async function hangingRequest(): Promise<void> {
   await answered.promise
 }
 
-test('a stop with work that does not end takes the configured bound, and systemd does not kill the daemon', async () => {
+test('a stop with unfinished work takes the configured bound, and systemd does not kill the daemon', async () => {
   await hangingRequest()
   closeController()
   const startedAt = performance.now()

@@ -1,4 +1,7 @@
-/** The installed daemon killed on the way to sleep, asleep, and on the way back; and what is not to be woken from. */
+/**
+ * The installed daemon killed on the way to sleep, asleep, and on the way back; and saved states that must not be
+ * restored.
+ */
 import assert from 'node:assert/strict'
 import { openSync, closeSync, existsSync, truncateSync, watch, writeSync } from 'node:fs'
 import { test } from 'node:test'
@@ -17,7 +20,7 @@ const life = sleeperOfTests(one)
 const DISK = `/var/lib/vmhostd/pool/disks/${id}`
 const MEMORY = `${DISK}/saved/memory`
 
-/** A VM that traffic wakes soon after it fell asleep, again and again, sleeps later and later; not one that is asked to run. */
+/** Wakes by a request, because a VM that traffic repeatedly wakes soon after it fell asleep sleeps later and later. */
 async function wakeByRequest(): Promise<void> {
   const { observed } = await asleep(id)
   await setPower(id, 'running')
@@ -26,13 +29,13 @@ async function wakeByRequest(): Promise<void> {
 
 const killDaemon = (): Promise<string> => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')
 
-/** Until another daemon than this one is ready. */
+/** Waits until a daemon other than this one is ready. */
 async function anotherDaemon(earlier: string): Promise<void> {
   await until('another daemon runs', async () =>
     ['0', earlier].includes(await mainPid('vmhostd')) ? undefined : true,
   )
   await ready()
-  // Or systemd would start it later each time.
+  // Otherwise systemd would start it later each time.
   await sh('systemctl', 'reset-failed', 'vmhostd')
 }
 
@@ -62,7 +65,7 @@ test('a VM that sleeps over a reboot of the host wakes from its memory, on the f
   assert.match(await typeInto(id, 'cat /proc/sys/kernel/random/boot_id'), new RegExp(life.bootId))
 })
 
-/** What a host that goes down takes with it of a VM that sleeps: all that is not on its disks. */
+/** Removes the state of a sleeping VM that a host loses when it goes down: everything that is not on its disks. */
 async function forgetAsRebootDoes(): Promise<void> {
   const tap = /dev (\S+)/.exec(await sh('ip', 'route', 'get', ipv4))?.[1] ?? ''
   await sh('systemctl', 'clean', '--what=fdstore', 'vmhostd')
@@ -73,7 +76,7 @@ async function forgetAsRebootDoes(): Promise<void> {
   await sh('nft', 'delete', 'table', 'inet', 'vmhostd')
 }
 
-test('the idle clock goes on over a restart of the daemon', async () => {
+test('the idle clock continues over a restart of the daemon', async () => {
   await exchange(ipv4)
   await sh('systemctl', 'stop', 'vmhostd')
   await sh('sleep', String(IDLE_SECONDS))
@@ -81,7 +84,7 @@ test('the idle clock goes on over a restart of the daemon', async () => {
   await ready()
   const readyAtMs = Date.now()
   const savedAtMs = Date.parse((await asleep(id)).observed.saved_state?.saved_at ?? '')
-  // One that was set to zero would have as long to go as it is told.
+  // If the clock had been reset, the VM would stay up for its whole timeout.
   assert.ok(savedAtMs - readyAtMs < IDLE_SECONDS * 750, `slept ${savedAtMs - readyAtMs} ms after the start`)
   await wakeByRequest()
   await life.assertSame()
@@ -94,10 +97,10 @@ async function killAfter(ms: number, daemon: string): Promise<void> {
 }
 
 for (const ms of [0, 50, 120, 200]) {
-  test(`the daemon killed ${ms} ms after the first packet loses neither packet nor guest`, async () => {
+  test(`a daemon killed ${ms} ms after the first packet loses neither packet nor guest`, async () => {
     await asleep(id)
     const daemon = await mainPid('vmhostd')
-    // Sent once, and never again: it waits in the kernel from the one daemon to the next.
+    // Sent only once: the packet waits in the kernel from one daemon to the next.
     const answer = datagram(ipv4)
     await Promise.all([answer, killAfter(ms, daemon)])
     await life.assertSame()
@@ -123,7 +126,7 @@ for (const [when, folder, name] of [
   ['before a save is published', DISK, 'saved.tmp'],
   ['when a save has been published', DISK, 'saved'],
 ] as const) {
-  test(`the daemon killed on the way to sleep, ${when}, keeps the guest`, async () => {
+  test(`a daemon killed on the way to sleep, ${when}, keeps the guest`, async () => {
     await killAt(folder, name)
     await life.assertSame()
     await asleep(id)
@@ -133,7 +136,7 @@ for (const [when, folder, name] of [
   })
 }
 
-test('a packet during a save ends the save, and the guest answers in no time', async () => {
+test('a packet during a save ends the save, and the guest answers without delay', async () => {
   const big = sleeper('crash', 12)
   await makeSleeper(big, { memoryMib: 512, sleepAfterIdleSeconds: 0 })
   await typeInto(
@@ -163,7 +166,7 @@ const damages: readonly Damage[] = [
     'saved_state_corrupt',
     () => {
       const fd = openSync(MEMORY, 'r+')
-      // Past the header of the file, in what the guest had in its memory.
+      // Past the header of the file, in the content of the guest's memory.
       writeSync(fd, 'not what was saved', 4 * 1024 * 1024)
       closeSync(fd)
     },
@@ -172,7 +175,7 @@ const damages: readonly Damage[] = [
 ]
 
 for (const [what, code, damage] of damages) {
-  test(`a ${what} saved state is refused in words and kept; PUT power stopped is the way out`, async () => {
+  test(`a ${what} saved state is refused with a message and kept; PUT power stopped discards it`, async () => {
     await asleep(id)
     damage()
     await setPower(id, 'running')

@@ -1,4 +1,4 @@
-/** Sleep and wake of a VM by the installed daemon: who sleeps, who wakes it, and what it finds when it is back. */
+/** Sleep and wake of a VM by the installed daemon: which VMs sleep, what wakes them, and their state afterwards. */
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -18,7 +18,7 @@ const one = sleeper('sleep', 1)
 const { id, ipv4, ipv6 } = one
 const life = sleeperOfTests(one)
 const UNIT = `vmhost-${id}`
-/** What its clock may be off by after a wake: it is read in whole seconds, and told to it after it goes on. */
+/** Allowed error of the guest's clock after a wake: it is read in whole seconds, and set after the guest continues. */
 const CLOCK_MS_MAX = 2500
 
 const tapOf = async (): Promise<string> => /dev (\S+)/.exec(await sh('ip', 'route', 'get', ipv4))?.[1] ?? ''
@@ -28,7 +28,7 @@ type Sync = { readonly capacity: { readonly memory: { readonly committed_mib: nu
 const committedMib = async (): Promise<number> =>
   ((await call('GET', '/v1/sync')).body as unknown as Sync).capacity.memory.committed_mib
 
-test('an idle VM sleeps: nothing of it runs, its tap stays, and its memory stays promised', async () => {
+test('an idle VM sleeps: none of its processes run, its tap stays, and its memory stays promised', async () => {
   const promised = await committedMib()
   const { observed, generations } = await asleep(id)
   assert.equal(generations.observed, generations.desired)
@@ -49,7 +49,10 @@ const firstPackets = [
   ['ICMP echo over IPv6', () => echo(ipv6)],
 ] as const
 
-/** A VM that is woken soon after it fell asleep, again and again, sleeps later and later: other wakes go in between. */
+/**
+ * Defines a test of a wake by traffic. Other wakes must go in between: a VM that is repeatedly woken soon after it fell
+ * asleep sleeps later and later.
+ */
 function firstPacketTest(kind: string, send: () => Promise<unknown>): void {
   test(`the first packet wakes the guest and reaches it: ${kind}`, async () => {
     const { observed } = await asleep(id)
@@ -99,7 +102,7 @@ test("the guest's own clock is right after a wake, and its page the same in both
   )
 })
 
-test('many at once make one restore, and none of them is lost', async () => {
+test('many packets and a request at once cause one restore, and none of them is lost', async () => {
   const { observed } = await asleep(id)
   const power = setPower(id, 'running')
   const answers = await Promise.all(firstPackets.map(([, send]) => send()))
@@ -145,7 +148,7 @@ test('the serial console is one session over sleep and wake', async () => {
   assert.match(typed, /before-sleep/)
 })
 
-test('what is no traffic for the guest wakes it not: address resolution, multicast, a reset', async () => {
+test('packets that do not count as traffic do not wake the guest: address resolution, multicast, a reset', async () => {
   const held = connect({ host: ipv4, port: 80 })
   held.on('error', () => {})
   await once(held, 'connect')
@@ -161,7 +164,7 @@ test('what is no traffic for the guest wakes it not: address resolution, multica
   assert.ok(Date.parse(wake?.at ?? '') >= beforeMs - 1, 'something else had woken it before')
 })
 
-test('a paused VM does not sleep, however long another one of its kind has slept', async () => {
+test('a paused VM does not sleep, even after another one like it has fallen asleep', async () => {
   const other = sleeper('sleep', 2)
   await setPower(id, 'running')
   await awake(id)
@@ -179,7 +182,7 @@ test('a paused VM does not sleep, however long another one of its kind has slept
   await life.assertSame()
 })
 
-test('a VM that is stopped while it sleeps boots anew, and nothing of its sleep is left', async () => {
+test('a VM that is stopped while it sleeps boots afresh, and its saved state is gone', async () => {
   await asleep(id)
   await setPower(id, 'stopped')
   const { observed } = await settled(id, 'stopped')

@@ -6,13 +6,17 @@ import { installDaemon } from '../../lab/inside/shell.ts'
 import { makeSleeper } from '../../lab/inside/sleepers.ts'
 import type { Sleeper } from '../../lab/inside/sleepers.ts'
 
-/** Longer than a guest that is emulated on a busy machine takes to answer: only what comes for it keeps it awake. */
+/**
+ * Longer than the answer time of a guest that is emulated on a busy machine, so that only its traffic keeps it awake.
+ */
 export const IDLE_SECONDS = 2
 
-/** The life of a guest: it ends with a boot. */
+/** Life of a guest: it ends with a boot. */
 export type Life = { bootId: string; assertSame(): Promise<void> }
 
-/** The VM of a file of tests: made before them under the installed daemon, and gone after them. */
+/**
+ * Registers the VM of a file of tests: it is created before them under the installed daemon, and removed after them.
+ */
 export function sleeperOfTests(one: Sleeper): Life {
   const life: Life = {
     bootId: '',

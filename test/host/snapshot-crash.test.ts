@@ -1,4 +1,7 @@
-/** Snapshots whose daemon, store, URLs, pool or VM goes in the middle: they go on from where they were, or leave nothing. */
+/**
+ * Snapshots whose daemon, store, URLs, pool or VM disappears in the middle: they continue from where they were, or
+ * leave nothing.
+ */
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { afterEach, test } from 'node:test'
@@ -35,11 +38,11 @@ const stage = snapshotStage()
 const VM = 'crashed'
 const COPY = `${POOL}/downloaded.raw`
 const MIB = 1024 * 1024
-/** More than the smallest staging, so that packing waits for a store that says nothing. */
+/** More than the smallest staging, so that packing waits for a silent store. */
 const RANDOM_MIB = 90
 const STAGING_MIB_MIN = 64
 
-/** Lets go on what a test holds, however it ends. */
+/** Releases the store that a test holds, however the test ends. */
 let release: () => Promise<void> = async () => {}
 afterEach(async () => {
   await release()
@@ -55,7 +58,7 @@ async function letGoOn(): Promise<void> {
   release = async () => {}
 }
 
-/** The object is whole, and every part in it was taken once. */
+/** Checks that the object is whole, and that the store took every part in it once. */
 async function assertWhole(id: string, upload: Upload): Promise<void> {
   const snapshot = await completed(id)
   assert.equal(await downloadedSha256(upload.getUrl, COPY), snapshot.sha256)
@@ -65,7 +68,7 @@ async function assertWhole(id: string, upload: Upload): Promise<void> {
   await stagingEmpty()
 }
 
-/** How often the store took each part of an upload, by number. */
+/** Counts how often the store took each part of an upload, by number. */
 async function timesTaken(upload: Upload, sinceMs: number): Promise<ReadonlyMap<number, number>> {
   const times = new Map<number, number>()
   for (const { method, path, status } of await accessLog(sinceMs)) {
@@ -76,7 +79,7 @@ async function timesTaken(upload: Upload, sinceMs: number): Promise<ReadonlyMap<
   return times
 }
 
-test('a daemon that is killed as soon as it has taken a snapshot completes it', async () => {
+test('a daemon that is killed as soon as it has accepted a snapshot completes it', async () => {
   await makeStopped(VM, 256, RANDOM_MIB)
   const upload = await stage.begin('at-once.img.zst')
   await startSnapshot('at-once', VM, upload)
@@ -85,7 +88,7 @@ test('a daemon that is killed as soon as it has taken a snapshot completes it', 
   await assertWhole('at-once', upload)
 })
 
-/** What packed parts take in the pool, and what a clone beside them takes. */
+/** Space of packed parts in the pool, and of a clone beside them. */
 async function allocatedMib(): Promise<{ readonly packed: number; readonly all: number }> {
   const [only, ...more] = staged()
   assert.deepEqual(more, [], 'something else is staged')
@@ -94,7 +97,7 @@ async function allocatedMib(): Promise<{ readonly packed: number; readonly all: 
   return { packed: await sizeOf(`${directory}/packed.zst`), all: await sizeOf(directory) }
 }
 
-test('parts stay staged over a crash, without the clone; when others need the room, and on DELETE, they go', async () => {
+test('parts stay staged over a crash, without the clone; they go on DELETE, and when others need the room', async () => {
   const upload = await stage.begin('staged.img.zst')
   await startSnapshot('staged', VM, upload)
   const { stored_size_mib: stored = 0 } = await completed('staged')
@@ -112,7 +115,7 @@ test('parts stay staged over a crash, without the clone; when others need the ro
   await deleteSnapshot('second')
   await until('what is deleted is gone', async () => (staged().length === 1 ? true : undefined))
 
-  // More than the quota is needed for it to go; then all of it goes, and its record tells.
+  // Staging goes only when more than the quota is needed; then all of it goes, and its record says so.
   await configure('snapshots', { staging_quota_mib: STAGING_MIB_MIN })
   await snapshotIs('staged', 'is staged no longer', ({ staged_mib: mib }) => mib === 0)
   await stagingEmpty()
@@ -121,7 +124,7 @@ test('parts stay staged over a crash, without the clone; when others need the ro
   await assertWhole('staged', upload)
 })
 
-test('a daemon that is killed while it packs goes on from the parts that it has', async () => {
+test('a daemon that is killed while it packs continues from the parts that it has', async () => {
   await configure('snapshots', { staging_quota_mib: STAGING_MIB_MIN })
   const upload = await stage.begin('packing.img.zst')
   await hold()
@@ -141,7 +144,7 @@ test('a daemon that is killed while it packs goes on from the parts that it has'
   await configure('snapshots', { staging_quota_mib: undefined })
 })
 
-test('a daemon that is killed while it sends goes on with what was not sent', async () => {
+test('a daemon that is killed while it sends continues with the unsent parts', async () => {
   await configure('snapshots', { upload_mbit_per_second: 100 })
   const sinceMs = Date.now()
   const upload = await stage.begin('sending.img.zst')
@@ -154,14 +157,14 @@ test('a daemon that is killed while it sends goes on with what was not sent', as
   await completed('sending')
   assert.ok(before.size >= parts.sent)
   const again = await timesTaken(upload, sinceMs)
-  // Those that were under way when it was killed may have been taken without its knowing.
+  // The store may have accepted the parts that were under way at the kill without the daemon's knowledge.
   const twice = [...again].filter(([, times]) => times > 1).map(([number]) => number)
   assert.ok(twice.length <= 4, `sent twice: ${twice.join()}`)
   assert.ok(again.size > before.size)
   await assertWhole('sending', upload)
 })
 
-test('a daemon that is killed while the store completes finds it complete', async () => {
+test('a daemon that is killed while the store completes finds the upload complete', async () => {
   const upload = await stage.begin('completing.img.zst')
   await startSnapshot('completing', VM, upload, { complete: false })
   await snapshotIs('completing', 'waits for its completion', (one) => one.lacking_urls?.complete === true)
@@ -169,13 +172,13 @@ test('a daemon that is killed while the store completes finds it complete', asyn
   await completeSnapshot('completing', upload)
   await snapshotIs('completing', 'is being completed', ({ progress }) => progress.phase === 'completing')
   const back = await killDaemon()
-  // It does what it was asked for by one who is gone.
+  // The store carries out the request of a daemon that is gone.
   await letGoOn()
   await back()
   await assertWhole('completing', upload)
 })
 
-test('URLs that expire in the middle are asked for, and what was sent is not sent again', async () => {
+test('URLs that expire in the middle are requested, and sent parts are not sent again', async () => {
   await configure('snapshots', { upload_mbit_per_second: 40 })
   const sinceMs = Date.now()
   const upload = await stage.begin('expired.img.zst', { expiresSeconds: 6 })
@@ -206,7 +209,7 @@ test('a snapshot that is deleted in the middle leaves nothing in staging', async
   await stage.bucket.abort(upload)
 })
 
-test('a full pool fails a snapshot in clear words, and leaves nothing of it', async () => {
+test('a full pool fails a snapshot with a clear message, and nothing of it remains', async () => {
   const upload = await stage.begin('full.img.zst')
   const makeRoom = await fillPool(POOL)
   try {
@@ -223,7 +226,7 @@ test('a full pool fails a snapshot in clear words, and leaves nothing of it', as
   await stage.bucket.abort(upload)
 })
 
-test('a snapshot whose VM is deleted goes on to its end', async () => {
+test('a snapshot whose VM is deleted continues to its end', async () => {
   const sha256 = await sha256Of(diskOf(VM))
   const upload = await stage.begin('orphan.img.zst')
   await hold()

@@ -1,4 +1,4 @@
-/** Signed URLs that carry a canary, on every way that snapshots and images go well or wrong: it comes out nowhere. */
+/** Signed URLs that carry a canary, in snapshots and images that succeed or fail: the canary appears nowhere. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
@@ -26,7 +26,7 @@ import { diskOf, killDaemon, makeStopped, POOL, snapshotStage, stagingEmpty } fr
 import type { Upload } from '../../lab/inside/presign.ts'
 
 const CANARY = `canary${randomBytes(12).toString('hex')}`
-/** In every URL of a multipart upload, and in no other. */
+/** Words in every URL of a multipart upload, and in no other URL. */
 const UPLOAD_WORDS = ['uploadId=', 'partNumber=']
 const STATE = '/var/lib/vmhostd'
 const stage = snapshotStage(CANARY)
@@ -41,27 +41,29 @@ async function ask(method: string, path: string, body?: unknown): Promise<number
   return answer.status
 }
 
-/** All that can be read over the API now. */
+/** Reads everything that the API shows now. */
 async function readAll(): Promise<void> {
   for (const path of ['/v1/snapshots', '/v1/sync', '/v1/images', '/v1/vms', `/v1/vms/${VM}`, '/metrics']) {
-    // Figures are no JSON.
+    // Metrics are not JSON.
     if (path === '/metrics')
       answers.push(await sh('sh', '-c', `curl --silent ${CURL_TLS} https://localhost:9000${path}`))
     else await ask('GET', path)
   }
 }
 
-/** Files below a directory that have the canary in them. */
+/** Lists the files below a directory that contain the canary. */
 const filesWith = async (directory: string, word = CANARY): Promise<readonly string[]> =>
   (await sh('sh', '-c', `grep -rlaF '${word}' ${directory} || true`))
     .split('\n')
     .filter((line) => line !== '')
 
-/** Whatever else is told by the object store itself, which is a controller's. */
+/** Returns matching journal lines, without those of the object store itself, which belongs to a controller. */
 const journalWith = async (needle: string): Promise<string> =>
   sh('sh', '-c', `journalctl --output=json | grep -F '${needle}' | grep -v object-store- | head -n 3`)
 
-/** Each name and value that other processes can see of the daemon, and of all that it started. */
+/**
+ * Lists every name and value of the daemon and its processes that other processes can see and that contains the canary.
+ */
 async function processesWith(): Promise<readonly string[]> {
   const pids = (await sh('sh', '-c', 'cat /sys/fs/cgroup/system.slice/vmhostd.service/cgroup.procs')).split(
     '\n',
@@ -73,7 +75,7 @@ async function processesWith(): Promise<readonly string[]> {
     )
 }
 
-/** Nobody but root may read what has it, and only the store has it at all. */
+/** Checks that only the store contains the canary, and that only root can read it. */
 async function assertKept(): Promise<void> {
   for (const file of await filesWith(STATE)) {
     assert.match(file, /^\/var\/lib\/vmhostd\/vmhostd\.db/, `${file} has it`)
@@ -88,7 +90,7 @@ async function assertKept(): Promise<void> {
 const start = (id: string, upload: Pick<Upload, 'partUrls' | 'completeUrl' | 'headUrl'>) =>
   startSnapshot(id, VM, upload)
 
-/** The same URLs at another place. */
+/** Returns the same URLs at another host. */
 const elsewhere = (upload: Upload, host: string): Upload => {
   const moved = (url: string): string => url.replace(/^https:\/\/[^/]+/, host)
   return {
@@ -101,7 +103,7 @@ const elsewhere = (upload: Upload, host: string): Upload => {
 
 after(() => configure('log', { level: undefined }))
 
-test('URLs that are good stay with root while they are used', async () => {
+test('valid URLs stay with root while they are used', async () => {
   await configure('log', { level: 'debug' })
   await makeStopped(VM, 192, 40)
   const upload = await stage.begin('secret.img.zst')
@@ -126,7 +128,7 @@ test('URLs that are good stay with root while they are used', async () => {
   await readAll()
 })
 
-test('URLs that have expired, were changed, or lead elsewhere are told of without any part of them', async () => {
+test('URLs that have expired, were changed, or lead elsewhere are reported without any part of them', async () => {
   const upload = await stage.begin('bad.img.zst', { expiresSeconds: 1 })
   await until('the URLs have expired', async () => {
     const { status } = await headOf(upload.headUrl)
@@ -150,7 +152,7 @@ test('URLs that have expired, were changed, or lead elsewhere are told of withou
   for (const id of ['expired', 'nobody', 'closed']) await deleteSnapshot(id)
 })
 
-test('a store that dies in the middle is told of without any part of a URL', async () => {
+test('a store that fails in the middle is reported without any part of a URL', async () => {
   await configure('snapshots', { upload_mbit_per_second: 40 })
   const upload = await stage.begin('reset.img.zst')
   await start('reset', upload)
@@ -163,7 +165,7 @@ test('a store that dies in the middle is told of without any part of a URL', asy
   await completed('reset')
 })
 
-test('requests that are refused are answered without any part of a URL', async () => {
+test('refused requests are answered without any part of a URL', async () => {
   const upload = await stage.begin('refused.img.zst')
   const [partUrl = ''] = upload.partUrls
   const members = { part_size_mib: 5, part_urls: upload.partUrls, complete_url: upload.completeUrl }
@@ -184,7 +186,7 @@ test('requests that are refused are answered without any part of a URL', async (
     const status = await ask('PUT', '/v1/snapshots/refused', body)
     assert.ok(status >= 400 && status < 500, `${status}`)
   }
-  // What breaks off in the middle of a URL.
+  // A request that breaks off in the middle of a URL.
   const told = await sh(
     'sh',
     '-c',
@@ -196,13 +198,13 @@ test('requests that are refused are answered without any part of a URL', async (
   await stage.bucket.abort(upload)
 })
 
-test('URLs of uploads that have ended are at rest no more', async () => {
-  // The completed ones are still on record: their end is what counts.
+test('URLs of uploads that have ended are no longer stored', async () => {
+  // The completed ones are still on record, so their end is what counts.
   assert.deepEqual(await filesWith(STATE), [])
   for (const id of ['good', 'reset']) await deleteSnapshot(id)
 })
 
-test('images by good, bad and expired URLs are told of without any part of them', async () => {
+test('images by valid, bad and expired URLs are reported without any part of them', async () => {
   const sha256 = await sha256Of(diskOf(VM))
   const rootfs = { url: await stage.bucket.getUrl('secret.img.zst'), sha256 }
   const create = (id: string, image: object) =>
@@ -248,15 +250,15 @@ test('after all of it the canary is nowhere: no answer, no log line, no file, no
   assert.deepEqual(await filesWith('/run/vmhostd'), [])
   assert.deepEqual(await filesWith(POOL), [])
   assert.ok(Number(await mainPid('vmhostd')) > 0)
-  // What VMs were made from leaves the log of the database at the latest when that is opened again. URLs of snapshots are gone
-  // without that: each word below is of theirs alone.
+  // Image sources of VMs leave the log of the database at the latest when it is opened again. URLs of snapshots are
+  // gone without that: each word below occurs only in theirs.
   for (const word of UPLOAD_WORDS) assert.deepEqual(await filesWith(STATE, word), [], word)
   await sh('systemctl', 'restart', 'vmhostd')
   await ready()
   assert.deepEqual(await filesWith(STATE), [])
 })
 
-/** By another client than the daemon. */
+/** Sends a HEAD request with another client than the daemon. */
 async function headOf(url: string): Promise<{ readonly status: number }> {
   const args = ['--silent', '--head', '--output', '/dev/null', '--write-out', '%{http_code}']
   return { status: Number(await sh('curl', ...args, '--cacert', storeAccess.caFile, url)) }

@@ -21,7 +21,10 @@ export type SnapshotStage = {
   begin(key: string, options?: SignOptions): Promise<Upload>
 }
 
-/** An object store and the installed daemon, which trusts its certificate; before the tests of a file, and gone after them. */
+/**
+ * Starts an object store, and the installed daemon, which trusts its certificate. Both exist before the tests of a file
+ * and are removed after them.
+ */
 export function snapshotStage(canary?: string): SnapshotStage {
   let bucket: Bucket | undefined
   before(async () => {
@@ -45,7 +48,10 @@ export function snapshotStage(canary?: string): SnapshotStage {
   }
 }
 
-/** A VM that never ran, with a disk whose last `randomMib` cannot be compressed; the rest is the demo guest and a hole. */
+/**
+ * Creates a VM that never runs, with a disk whose last `randomMib` cannot be compressed; the rest is the demo guest and
+ * a hole.
+ */
 export async function makeStopped(id: string, sizeMib: number, randomMib: number): Promise<void> {
   await mutate('PUT', `/v1/vms/${id}`, { ...guestRequest({ power: 'stopped' }), disk: { size_mib: sizeMib } })
   await settled(id, 'stopped')
@@ -54,7 +60,7 @@ export async function makeStopped(id: string, sizeMib: number, randomMib: number
   await sh('dd', 'if=/dev/urandom', ...place, 'conv=notrunc,fsync', 'status=none')
 }
 
-/** A VM that runs, with its guest up. */
+/** Creates a VM that runs, with its guest up. */
 export async function makeRunning(id: string, ipv4: string, options: GuestOptions = {}): Promise<void> {
   await mutate('PUT', `/v1/vms/${id}`, guestRequest({ network: { ipv4_address: ipv4 }, ...options }))
   await settled(id, 'running')
@@ -63,7 +69,7 @@ export async function makeRunning(id: string, ipv4: string, options: GuestOption
   )
 }
 
-/** What lies in staging, by name. */
+/** Lists the files in staging, by name. */
 export const staged = (): readonly string[] => readdirSync(`${POOL}/staging`)
 
 export const stagingEmpty = (): Promise<true> =>
@@ -73,7 +79,7 @@ export const stagingEmpty = (): Promise<true> =>
     return true
   })
 
-/** Kills the daemon, as a crash would; resolves when it is gone. `back` waits until another one is ready. */
+/** Kills the daemon, as a crash does; resolves when it is gone. `back` waits until another one is ready. */
 export async function killDaemon(): Promise<() => Promise<void>> {
   const killed = await mainPid('vmhostd')
   await sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')

@@ -1,4 +1,4 @@
-/** Snapshots by the installed daemon into a real object store, and VMs of what was sent there. */
+/** Snapshots by the installed daemon into a real object store, and VMs made from the resulting objects. */
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { test } from 'node:test'
@@ -23,14 +23,14 @@ import { diskOf, makeRunning, makeStopped, snapshotStage, staged, stagingEmpty }
 const stage = snapshotStage()
 const COPY = '/var/lib/vmhostd/pool/downloaded.raw'
 
-/** As a guest tells it of one of its files. */
+/** Digest of a file, as the guest reports it. */
 const guestSha256 = async (id: string, file: string): Promise<string | undefined> =>
   /\b[0-9a-f]{64}\b/.exec(await typeInto(id, `sha256sum ${file}`))?.[0]
 
-test('a running guest is captured with what it wrote, goes on, and boots elsewhere from the object', async () => {
+test('a running guest is captured with its written data, continues, and boots elsewhere from the object', async () => {
   await makeRunning('source', '192.0.2.71')
   const { bootId } = await servedPage('192.0.2.71')
-  // Not synced: a file system that is frozen is written out first.
+  // Not synced: a freeze writes the file system out first.
   await typeInto('source', 'dd if=/dev/urandom of=/root/known bs=1M count=12 2>/dev/null')
   const written = await guestSha256('source', '/root/known')
   assert.ok(written !== undefined)
@@ -60,7 +60,7 @@ test('a running guest is captured with what it wrote, goes on, and boots elsewhe
   await remove('target')
 })
 
-test('a guest whose agent is gone is captured as after a loss of power, and told so', async () => {
+test('a guest whose agent is gone is captured as after a loss of power, and is reported so', async () => {
   await typeInto('source', 'killall demo-agent; while pidof demo-agent; do sleep 0.1; done')
   const upload = await stage.begin('crash.img.zst')
   await startSnapshot('no-agent', 'source', upload)
@@ -131,7 +131,7 @@ test('a paused guest is captured, and stays paused', async () => {
   await remove('held')
 })
 
-test('what has ended stays on record until it is deleted, and its object stays after that', async () => {
+test('an ended snapshot stays on record until it is deleted, and its object stays after that', async () => {
   assert.equal(staged().length, 6)
   for (const id of ['round-trip', 'no-agent', 'of-stopped', 'later', 'of-asleep', 'of-paused']) {
     await deleteSnapshot(id)

@@ -54,7 +54,7 @@ async function stagedOn(fileSystem: FileSystem, t: TestContext): Promise<OnDisk>
       fs.writeFileSync(disk(id), '')
       for (let at = 0; at < bytes.length; at += BLOCK_BYTES) {
         const block = bytes.subarray(at, at + BLOCK_BYTES)
-        // Of the zeros some are written, as a guest does that does not discard.
+        // Some of the zeros are written, like those of a guest that does not discard.
         if (at < ZEROS_WRITTEN_TO || !Buffer.alloc(block.length).equals(block)) writeAt(disk(id), at, block)
       }
       fs.truncateSync(disk(id), sizeBytes)
@@ -70,7 +70,7 @@ stagingContract('staging on XFS', (t) => stagedOn('xfs', t), { skip })
 
 const tmpOf = ({ pool }: OnDisk): string[] => fs.readdirSync(join(pool.directory, 'tmp'))
 
-/** Files of the pool that this process has open. */
+/** Lists the files of the pool that this process has open. */
 const openIn = ({ pool }: OnDisk): string[] =>
   fs
     .readdirSync('/proc/self/fd')
@@ -89,7 +89,7 @@ const niceValues = (): number[] =>
 
 const gentle = (): number => niceValues().filter((nice) => nice === limits.packNice).length
 
-test('what is packed is read by another zstd, and known to it as one file', { skip }, async (t) => {
+test('a packed image is readable by another zstd, which recognises it as one file', { skip }, async (t) => {
   const stage = await stagedOn('xfs', t)
   const image = await captured(stage)
   await packed(stage.staging)
@@ -100,7 +100,7 @@ test('what is packed is read by another zstd, and known to it as one file', { sk
   assert.match(stdout.toString(), /Zstandard Frames: 9\n.*Skippable Frames: 1\n[^]*Check: XXH64/)
 })
 
-test('a capture shares the blocks of the disk, and nobody but root sees it', { skip }, async (t) => {
+test('a capture shares the blocks of the disk, and only root can see it', { skip }, async (t) => {
   const stage = await stagedOn('xfs', t)
   await captured(stage)
   fs.chmodSync(join(stage.pool.directory, 'disks', vm, 'disk.raw'), 0o644)
@@ -125,7 +125,7 @@ test('a file system that cannot share blocks captures nothing and keeps nothing'
   assert.deepEqual(await stage.staging.list(), [])
 })
 
-test('what lies beside the staging of snapshots is not listed, and hides none', { skip }, async (t) => {
+test('other files beside the staging of snapshots are not listed, and hide none', { skip }, async (t) => {
   const stage = await stagedOn('xfs', t)
   await captured(stage)
   const beside = join(stage.pool.directory, 'staging')
@@ -161,7 +161,7 @@ test('holes of a disk are neither read nor stored', { skip }, async (t) => {
   assert.equal(sha256, digest('sha256', imageOf(bytes, sizeBytes)))
 })
 
-test('a full pool fails the pack, and it goes on when there is room', { skip }, async (t) => {
+test('a full pool fails the pack, which continues when there is room', { skip }, async (t) => {
   const stage = await stagedOn('xfs', t)
   const image = await captured(stage)
   const makeRoom = await fillPool(stage.pool.mountPoint)
@@ -176,7 +176,7 @@ test('a full pool fails the pack, and it goes on when there is room', { skip }, 
   await fillAgain()
 })
 
-test('threads that pack are gentle, and end with the pack, as its files do', { skip }, async (t) => {
+test('threads that pack have a low priority, and end with the pack, as its files do', { skip }, async (t) => {
   const stage = await stagedOn('xfs', t)
   await captured(stage)
   const seen: number[] = []

@@ -1,4 +1,4 @@
-/** What becomes of the installed daemon and its VMs when the pool or a disk goes, and that all of it heals by itself. */
+/** The installed daemon and its VMs when the pool or a disk disappears; all of it recovers by itself. */
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, renameSync, rmdirSync, statSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -20,7 +20,7 @@ import { hangAt } from './hung-mount.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
 
 const POOL = '/var/lib/vmhostd/pool'
-/** The same file system at another place, so that it can come back. */
+/** Mounts the same file system at another place, so that it can come back. */
 const KEPT = '/run/pool-kept'
 const MARKER = `${POOL}/vmhostd-pool.json`
 const CODE = 'storage_inspection_failed'
@@ -28,7 +28,7 @@ const CODE = 'storage_inspection_failed'
 const KEEPER = 'keeper'
 const ADDRESS = '192.0.2.40'
 
-/** Runs over the whole file: whatever is done to the pool, this guest must not notice. */
+/** Runs over the whole file: this guest must not notice anything that happens to the pool. */
 let keeperPid: string
 
 before(async () => {
@@ -75,7 +75,7 @@ async function sync(): Promise<{ readonly status: number; readonly body: Sync }>
   return { status, body: body as unknown as Sync }
 }
 
-/** Until a VM shows a fault of this code about what is desired of it now. */
+/** Waits until a VM shows a fault of this code for its present desired state. */
 const faulted = (id: string, code: string): Promise<Vm> =>
   until(`${id} shows ${code}`, async () => {
     const vm = await getVm(id)
@@ -83,7 +83,7 @@ const faulted = (id: string, code: string): Promise<Vm> =>
     return fault['code'] === code && fault['generation'] === vm.generations.desired ? vm : undefined
   })
 
-/** Until the generations meet in a state, whatever else is found to be wrong. */
+/** Waits until the generations meet in a state, whatever other faults there are. */
 const reached = (id: string, state: string): Promise<Vm> =>
   until(`${id} is ${state}`, async () => {
     const vm = await getVm(id)
@@ -99,7 +99,7 @@ async function assertKept(): Promise<void> {
 const unmount = (): Promise<string> => sh('umount', '--lazy', POOL)
 const mountAgain = (): Promise<string> => sh('mount', '--bind', KEPT, POOL)
 
-/** Each takes the pool out of sight, and answers with the way to bring it back. */
+/** Ways to hide the pool; each returns a function that brings it back. */
 const LOSSES = {
   'a pool that is unmounted': async () => {
     await unmount()
@@ -125,7 +125,7 @@ const LOSSES = {
 } satisfies Record<string, () => Promise<() => Promise<unknown>>>
 
 for (const [loss, lose] of Object.entries(LOSSES)) {
-  test(`${loss} is told with its code everywhere, keeps nobody from stopping, and heals`, async (t) => {
+  test(`${loss} is reported with its code everywhere, prevents no stop, and recovers`, async (t) => {
     for (const id of ['stopped', 'running', 'refused']) atEnd(t, () => remove(id))
     await Promise.all([create('stopped', { power: 'stopped' }), create('running')])
     await Promise.all([settled('stopped', 'stopped'), settled('running', 'running')])
@@ -169,10 +169,10 @@ for (const [loss, lose] of Object.entries(LOSSES)) {
 }
 
 for (const loss of ['a pool that is unmounted', 'a pool whose server never answers'] as const) {
-  test(`the daemon stops and starts with ${loss}, says so, and heals when it is back`, async () => {
+  test(`the daemon stops and starts with ${loss}, says so, and recovers when it is back`, async () => {
     const bringBack = await LOSSES[loss]()
     try {
-      // The pool hangs under looks of the daemon that is stopped, too.
+      // The pool also hangs under inspections of the stopping daemon.
       assert.equal((await sync()).status, 503)
       await sh('systemctl', 'stop', 'vmhostd')
       assert.equal(await unitProperty('vmhostd', 'Result'), 'success', 'systemd had to kill it')
@@ -198,7 +198,7 @@ const withError = async (id: string): Promise<Vm | undefined> => {
   return vm.observed.error === undefined ? undefined : vm
 }
 
-test('the disk of a stopped VM that is gone is a fault, is never made anew, and heals when put back', async (t) => {
+test('a missing disk of a stopped VM is a fault, is never made again, and the fault ends when it is put back', async (t) => {
   atEnd(t, () => remove('lost'))
   await create('lost', { power: 'running' })
   await settled('lost', 'running')
@@ -222,8 +222,8 @@ test('the disk of a stopped VM that is gone is a fault, is never made anew, and 
   assert.equal(statSync(diskOf('lost')).ino, ino)
 })
 
-test('the disk of a running VM that is gone is told, the guest lives on, and all is well when it is back', async () => {
-  // Each change makes the daemon look; by itself it does so once a minute.
+test('a missing disk of a running VM is reported, the guest lives on, and the fault ends when it is back', async () => {
+  // Each change makes the daemon inspect; by itself it does so once a minute.
   const look = (seconds: number): Promise<Vm> =>
     mutate('PUT', `/v1/vms/${KEEPER}/compute`, {
       cpu_millicores: 1000,
@@ -244,7 +244,7 @@ test('the disk of a running VM that is gone is told, the guest lives on, and all
   await assertKept()
 })
 
-test('the host is told as it is', async () => {
+test('the host is reported with its actual figures', async () => {
   const { body } = await sync()
   const [size, free] =
     (await sh('df', '--output=size,avail', '--block-size=1M', POOL))

@@ -56,7 +56,7 @@ const usedMib = (path: string): number => {
 }
 const temporaries = ({ directory }: PoolStage): string[] => readdirSync(join(directory, 'tmp'))
 
-/** Whether a monitor that runs as this user could do that. */
+/** Whether a monitor that runs as this user could run that command. */
 const canAs = (uid: number, ...[program, ...args]: [string, ...string[]]): boolean =>
   spawnSync(program, args, { uid, gid: uid, stdio: 'ignore' }).status === 0
 
@@ -90,7 +90,7 @@ test('pool on ext4: a disk is copied, holes stay holes, and set-up says so', { s
   assert.ok(copy.subarray(0, content.length).equals(content))
 })
 
-test('a monitor reaches its own files and what all share, and nothing else', { skip }, async (t) => {
+test('a monitor reaches its own and shared files, and no others', { skip }, async (t) => {
   const stage = await poolOn('xfs', t)
   const { storage } = stage
   const [mine, theirs] = [200_001, 200_002] as [UserId, UserId]
@@ -161,7 +161,7 @@ test('another pool in its place is not taken for it', { skip }, async (t) => {
   assert.equal(fault.code, 'storage_inspection_failed')
 })
 
-test('a read-only pool can be inspected, and says so when it shall be written', { skip }, async (t) => {
+test('a read-only pool can be inspected, and says so when it must be written', { skip }, async (t) => {
   const stage = await poolOn('xfs', t)
   const { storage, userId } = stage
   const rootfsSha256 = await fetched(stage, randomBytes(MIB))
@@ -181,7 +181,7 @@ test('a read-only pool can be inspected, and says so when it shall be written', 
   }
 })
 
-test('a full pool says so, nothing half-made stays, and it works again with room', { skip }, async (t) => {
+test('a full pool says so, leaves no unfinished files, and works again with room', { skip }, async (t) => {
   const stage = await poolOn('ext4', t)
   const { storage, userId, mountPoint } = stage
   const rootfsSha256 = await fetched(stage, randomBytes(4 * MIB))
@@ -194,7 +194,7 @@ test('a full pool says so, nothing half-made stays, and it works again with room
   assert.equal((await faultOf(image)).code, 'storage_full')
   const disk = { id, userId, sizeMib: 8, rootfsSha256, mark: markOfTests }
   assert.equal((await faultOf(storage.ensureDisk(disk, never))).code, 'storage_full')
-  // Room for its files, and then not for the image of them.
+  // Room for its files, and then none for the image of them.
   const large = { ...seed, files: [{ name: 'user-data', content: 'x'.repeat(2 * MIB) }] }
   await faultOf(storage.ensureSeed(id, userId, large))
   assert.deepEqual(temporaries(stage), [])
@@ -203,7 +203,7 @@ test('a full pool says so, nothing half-made stays, and it works again with room
   await storage.ensureDisk(disk, never)
 })
 
-test('what a crash left half-made is swept when the pool is first used again', { skip }, async (t) => {
+test('unfinished files of a crash are swept when the pool is first used again', { skip }, async (t) => {
   const stage = await poolOn('xfs', t)
   writeFileSync(join(stage.directory, 'tmp', 'disk-of-a-former-life'), 'x')
   await stage.storage.inspect(id, [])
@@ -229,7 +229,7 @@ test('a copy that is aborted stops at once and leaves nothing', { skip }, async 
   assert.deepEqual((await storage.inspect(id, [])).disk, { kind: 'absent' })
 })
 
-test('no fault tells a host path', { skip }, async (t) => {
+test('no fault contains a host path', { skip }, async (t) => {
   const stage = await poolOn('xfs', t)
   const { storage, userId, mountPoint } = stage
   await stage.unmount()

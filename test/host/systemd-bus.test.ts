@@ -1,4 +1,4 @@
-/** systemd out of reach, and back, while the daemon lives. */
+/** systemd unreachable, and back, while the daemon lives. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -29,7 +29,7 @@ const startDbus = (): Promise<unknown> => systemctl('start', 'dbus.socket')
 const isUnavailable = (error: unknown): boolean =>
   error instanceof HostFault && error.code === 'systemd_unavailable' && error.retry === 'backoff'
 
-test('with the message bus gone, systemd is still in reach', { skip }, async (t) => {
+test('without the message bus, systemd is still reachable', { skip }, async (t) => {
   const units = unitsOver(t, PRIVATE_SOCKET, SYSTEM_BUS)
   assert.deepEqual(await units.inspect(web), { kind: 'absent' })
   await stopDbus()
@@ -39,7 +39,7 @@ test('with the message bus gone, systemd is still in reach', { skip }, async (t)
 })
 
 test(
-  'over the message bus alone, calls fail while it is gone, and heal by themselves',
+  'over the message bus alone, calls fail while it is gone, and recover by themselves',
   { skip },
   async (t) => {
     const units = unitsOver(t, SYSTEM_BUS)
@@ -53,7 +53,7 @@ test(
     await assert.rejects(units.ensureStopped(web, new AbortController().signal), isUnavailable)
     assert.equal(seen.length, 0)
     await startDbus()
-    // Nobody calls: the watcher's connection comes back on its own, and says that anything may have changed.
+    // No call is made: the watcher's connection comes back on its own, and reports that anything may have changed.
     await until(
       () => [...seen],
       (ids) => ids.includes(undefined),
@@ -63,7 +63,7 @@ test(
   },
 )
 
-test('a call that waits for an end of the connection fails with it', { skip }, async (t) => {
+test('a call that waits when the connection ends fails with that', { skip }, async (t) => {
   const bus = new SystemdBus({ log: silentLog, addresses: [SYSTEM_BUS] })
   atEnd(t, () => bus.close())
   await bus.connect()
@@ -74,7 +74,7 @@ test('a call that waits for an end of the connection fails with it', { skip }, a
   assert.ok(isUnavailable(await lost.promise))
 })
 
-test('systemd executes itself anew, and watchers are told to look again', { skip }, async (t) => {
+test('systemd re-executes itself, and watchers are notified to inspect again', { skip }, async (t) => {
   const units = unitsOver(t, PRIVATE_SOCKET, SYSTEM_BUS)
   const seen: (VmId | undefined)[] = []
   units.watch((id) => seen.push(id))
@@ -88,7 +88,7 @@ test('systemd executes itself anew, and watchers are told to look again', { skip
   assert.deepEqual(await units.inspect(web), { kind: 'absent' })
 })
 
-test('a host without systemd in reach is told of, call by call', { skip }, async (t) => {
+test('a host without systemd is reported, call by call', { skip }, async (t) => {
   const units = unitsOver(t, { path: '/run/vmhostd-no-such-socket', direct: true })
   for (const _ of [1, 2]) await assert.rejects(units.inspect(web), isUnavailable)
 })

@@ -1,4 +1,4 @@
-/** Whom a lost tap is given back to, and whom not. */
+/** Which processes get a lost tap back, and which do not. */
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -76,7 +76,7 @@ test('a process that ended gets nothing, and that is soon tried again', { skip }
   )
 })
 
-test('every tap has the one hardware address that guests know their gateway by', { skip }, async (t) => {
+test('every tap has the one hardware address by which guests know their gateway', { skip }, async (t) => {
   const taps = await withTap(t)
   await taps.ensure(otherSpec)
   for (const name of [device, otherSpec.device]) {

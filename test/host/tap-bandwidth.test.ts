@@ -1,6 +1,6 @@
 /**
- * Bandwidth limits, measured. A limiter never lets more through than its rate and one burst: that is asserted strictly,
- * and no load on the machine can break it. That it does not let through much less is asserted loosely.
+ * Bandwidth limits, measured. A limiter never lets through more than its rate and one burst: this is asserted strictly,
+ * and load on the machine cannot break it. The lower bound is asserted loosely.
  */
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
@@ -44,7 +44,7 @@ async function behindTap(t: TestContext, bandwidth: Bandwidth): Promise<{ taps: 
   return { taps, guest }
 }
 
-/** A connection to the guest, over which bytes go either way. */
+/** Opens a connection to the guest, over which bytes go either way. */
 class Link {
   readonly #socket: Socket
   readonly #closed = new AbortController()
@@ -63,7 +63,7 @@ class Link {
     return new Link(socket)
   }
 
-  /** Milliseconds until the guest has received so many bytes. */
+  /** Milliseconds until the guest has received that many bytes. */
   async toGuest(bytes: number): Promise<number> {
     return this.#exchange(() => {
       this.#socket.write(`take ${bytes}\n`)
@@ -71,7 +71,7 @@ class Link {
     }, 'done\n'.length)
   }
 
-  /** Milliseconds until so many bytes came from the guest. */
+  /** Milliseconds until that many bytes came from the guest. */
   async fromGuest(bytes: number): Promise<number> {
     return this.#exchange(() => this.#socket.write(`send ${bytes}\n`), bytes)
   }
@@ -101,7 +101,7 @@ for (const [family, address] of [
   ['IPv6', ipv6],
 ] as const) {
   test(
-    `what a guest receives and transmits over ${family} is limited, each by its own rate`,
+    `a guest's reception and transmission over ${family} are limited, each by its own rate`,
     { skip },
     async (t) => {
       await behindTap(t, { receiveMbitPerSecond: 10, transmitMbitPerSecond: 5 })
@@ -112,14 +112,11 @@ for (const [family, address] of [
   )
 }
 
-test(
-  'what the world sends through the host to a guest, and gets from it, is limited',
-  { skip },
-  async (t) => {
-    const world = await makeWorld(t)
-    await behindTap(t, { receiveMbitPerSecond: 10, transmitMbitPerSecond: 5 })
-    const measure = async (command: string, answerBytes: number): Promise<number> => {
-      const script = `import { connect } from 'node:net'
+test('traffic from the world through the host to a guest, and back, is limited', { skip }, async (t) => {
+  const world = await makeWorld(t)
+  await behindTap(t, { receiveMbitPerSecond: 10, transmitMbitPerSecond: 5 })
+  const measure = async (command: string, answerBytes: number): Promise<number> => {
+    const script = `import { connect } from 'node:net'
       const socket = connect({ host: '${ipv4}', port: ${PORT} })
       let left = ${answerBytes}, startedAt = performance.now()
       socket.on('data', (chunk) => {
@@ -129,15 +126,14 @@ test(
         socket.destroy()
       })
       ${command}`
-      return Number(await world.run(process.execPath, '--input-type=module', '-e', script))
-    }
-    const take = "socket.write('take 1000000\\n'); socket.write(Buffer.alloc(1000000))"
-    assertLimited(mbit(10, 1_000_000), await measure(take, 5))
-    assertLimited(mbit(5, 500_000), await measure("socket.write('send 500000\\n')", 500_000))
-  },
-)
+    return Number(await world.run(process.execPath, '--input-type=module', '-e', script))
+  }
+  const take = "socket.write('take 1000000\\n'); socket.write(Buffer.alloc(1000000))"
+  assertLimited(mbit(10, 1_000_000), await measure(take, 5))
+  assertLimited(mbit(5, 500_000), await measure("socket.write('send 500000\\n')", 500_000))
+})
 
-test('limits change and go while a connection is in use, which goes on', { skip }, async (t) => {
+test('limits change and go while a connection is in use, which continues', { skip }, async (t) => {
   const { taps } = await behindTap(t, {})
   const link = await Link.to(t, ipv4)
   await link.toGuest(1_000_000)
@@ -191,7 +187,7 @@ test(
 )
 
 test(
-  'a guest that is limited is still told from a spoofer: its packets come in by its tap',
+  'a guest under a limit is still distinguished from a spoofer: its packets come in by its tap',
   { skip },
   async (t) => {
     const { guest } = await behindTap(t, { transmitMbitPerSecond: 10 })

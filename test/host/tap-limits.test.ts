@@ -1,4 +1,4 @@
-/** What bandwidth limits leave alone, and what they leave behind. */
+/** Effects that bandwidth limits must not have, and their remains. */
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -24,7 +24,7 @@ function tapsOf(t: TestContext): RoutedTaps {
   return taps
 }
 
-test('a tap without limits has nothing of ours before it', { skip }, async (t) => {
+test('a tap without limits has no device of ours before it', { skip }, async (t) => {
   const taps = tapsOf(t)
   await taps.ensure(tapSpec)
   assert.doesNotMatch(await tc('qdisc', 'show', 'dev', device), /tbf|clsact/)
@@ -99,7 +99,7 @@ test(
   },
 )
 
-test('a queue device that was made and not yet marked is taken up', { skip }, async (t) => {
+test('a queue device that was made and not yet marked is adopted', { skip }, async (t) => {
   const taps = tapsOf(t)
   await ip('link', 'add', queue, 'type', 'ifb')
   await taps.ensure(limited)
@@ -119,7 +119,7 @@ test("a device of somebody else in the queue device's place is not touched", { s
   assert.match(await ip('link', 'show', 'dev', queue), /UP/)
 })
 
-test('a queue device says nothing by itself', { skip }, async (t) => {
+test('a queue device sends nothing by itself', { skip }, async (t) => {
   const taps = tapsOf(t)
   await taps.ensure(limited)
   assert.doesNotMatch(await ip('addr', 'show', 'dev', queue), /inet/)

@@ -1,4 +1,4 @@
-/** A tap deleted under a real QEMU and its guest: it comes back without the guest's doing. */
+/** A tap deleted under a real QEMU and its guest: it comes back without action by the guest. */
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -31,14 +31,14 @@ const { device, vmId: id, userId, ipv4Address = '', ipv6Address = '' } = tapSpec
 
 type RunningGuest = {
   readonly pid: number
-  /** Types a line at the guest's shell. */
+  /** Types a line into the guest's shell. */
   type(line: string): void
   said(): string
   atEnd(act: () => void): void
 }
 
 async function startGuest(t: TestContext, spec: TapSpec): Promise<RunningGuest> {
-  // As on a host with udev: everybody may open it.
+  // As on a host with udev: every user may open it.
   await run(['mknod', '-m', '666', '/run/netns/.tun', 'c', '10', '200'])
   await run(['mount', '--bind', '/run/netns/.tun', '/dev/net/tun'])
   const runDirectory = await mkdtemp(join(tmpdir(), 'vmh-'))
@@ -53,7 +53,7 @@ async function startGuest(t: TestContext, spec: TapSpec): Promise<RunningGuest> 
     userId,
     kernelPath: join(GUEST, 'vmlinuz'),
     initrdPath: join(GUEST, 'initrd.cpio.gz'),
-    // The demo guest takes its addresses from here where its seed has none.
+    // The demo guest takes its addresses from here if its seed has none.
     kernelArguments: `ip=[${ipv6Address}]::[fe80::1]`,
     diskPath,
     seedPath,
@@ -82,7 +82,7 @@ async function startGuest(t: TestContext, spec: TapSpec): Promise<RunningGuest> 
 
 const digest = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
-/** The guest makes a file and says its digest; the host fetches it. */
+/** The guest makes a file and reports its digest; the host fetches the file. */
 async function download(guest: RunningGuest, address: string): Promise<void> {
   const from = guest.said().length
   guest.type(
@@ -101,7 +101,7 @@ async function download(guest: RunningGuest, address: string): Promise<void> {
 }
 
 /**
- * The host sends half of some bytes, and the rest over the same connection later; the guest says the digest of them all.
+ * The host sends half of some bytes, and the rest later over the same connection; the guest reports the digest of all.
  */
 async function upload(guest: RunningGuest, address: string, port: number): Promise<() => Promise<void>> {
   const payload = randomBytes(PAYLOAD_BYTES)
@@ -136,7 +136,7 @@ async function connected(host: string, port: number) {
   }
 }
 
-test('a guest whose tap was deleted goes on with the new one as if nothing had been', { skip }, async (t) => {
+test('a guest whose tap was deleted continues with the new one undisturbed', { skip }, async (t) => {
   const host = new Place()
   const taps = new RoutedTaps({ storeId: 'store-1' })
   atEnd(t, () => taps.close())

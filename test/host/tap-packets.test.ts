@@ -62,14 +62,14 @@ test('a guest that answers neither ARP nor neighbour discovery is reached', { sk
 })
 
 test(
-  'packets go out to a guest whose monitor is not there yet without any question before them',
+  'packets reach a guest whose monitor is not there yet without address resolution',
   { skip },
   async (t) => {
     const taps = new RoutedTaps({ storeId: 'store-1' })
     await taps.ensure(tapSpec)
     atEnd(t, () => taps.close())
     atEnd(t, () => taps.remove(device, tapSpec.vmId))
-    // What would leave by the device, before it is known that nobody holds it.
+    // Packets that would leave by the device before the kernel knows that no process holds it.
     await run([
       'nft',
       'add table netdev out; add set netdev out kinds { type ether_type; flags dynamic; size 16; };' +
@@ -104,7 +104,7 @@ test('a guest cannot change what the host knows of it', { skip }, async (t) => {
   ])
 })
 
-test("a guest cannot fill the host's ARP table with made-up neighbours", { skip }, async (t) => {
+test("a guest cannot fill the host's ARP table with forged neighbours", { skip }, async (t) => {
   const { guest } = await behindTap(t)
   for (let i = 1; i < 200; i++) {
     const sender = `198.51.100.${i}`
@@ -120,7 +120,7 @@ test("a guest cannot fill the host's ARP table with made-up neighbours", { skip 
   )
 })
 
-test('the host does not tell a guest of its other addresses', { skip }, async (t) => {
+test('the host does not reveal its other addresses to a guest', { skip }, async (t) => {
   await makeWorld(t)
   const { guest } = await behindTap(t)
   await guest.ip('route add 203.0.113.1 dev eth0')
@@ -132,7 +132,7 @@ test('the host does not tell a guest of its other addresses', { skip }, async (t
   assert.doesNotMatch(await guest.run('ip', '-4', 'neigh', 'show', '203.0.113.1'), /lladdr/)
 })
 
-test('without any firewall a made-up IPv4 source still does not get past the tap', { skip }, async (t) => {
+test('even without a firewall a forged IPv4 source does not get past the tap', { skip }, async (t) => {
   const world = await makeWorld(t)
   const { guest } = await behindTap(t)
   await world.listen()
@@ -161,7 +161,7 @@ test(
   async (t) => {
     const taps = new RoutedTaps({ storeId: 'store-1' })
     await taps.ensure(tapSpec)
-    // As on a host with udev: everybody may open it.
+    // As on a host with udev: every user may open it.
     await host.run('mknod', '-m', '666', '/run/netns/.tun', 'c', '10', '200')
     await host.run('mount', '--bind', '/run/netns/.tun', '/dev/net/tun')
     atEnd(t, () => taps.close())

@@ -1,6 +1,6 @@
 /**
- * Runs behind a tap and does what each line of a connection says: `take N` reads N bytes and then answers `done`, `send N`
- * sends N bytes. Argument: the port, on all addresses.
+ * Runs behind a tap and obeys each line of a connection: `take N` reads N bytes and then answers `done`, `send N` sends
+ * N bytes. Argument: the port, on all addresses.
  */
 import { createServer } from 'node:net'
 import type { Socket } from 'node:net'

@@ -1,6 +1,7 @@
 /**
- * Carries frames between a tap of the host and a device `eth0` that it makes in a guest's network namespace, as a monitor
- * does between a tap and a virtual network card. Frames in hexadecimal, one a line, on standard input go to the host too.
+ * Carries frames between a tap of the host and a device `eth0` that it makes in a guest's network namespace, as a
+ * monitor does between a tap and a virtual network card. It also sends frames in hexadecimal, one per line, from
+ * standard input to the host.
  *
  * Arguments: the tap, and the file of the namespace.
  */

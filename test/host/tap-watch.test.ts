@@ -24,7 +24,7 @@ function watching(t: TestContext): { taps: RoutedTaps; heard: (DeviceName | unde
   return { taps, heard }
 }
 
-/** In one go: nothing else of this process runs meanwhile. */
+/** Runs synchronously, so that nothing else of this process runs meanwhile. */
 const ipNow = (lines: readonly string[]): void => {
   execFileSync('ip', ['-batch', '-'], { input: `${lines.join('\n')}\n` })
 }
@@ -40,7 +40,7 @@ test('a watch needs neither a thread nor a timer, and lets the process end', { s
     console.log(JSON.stringify([threads() - before, process.getActiveResourcesInfo()]))`
   const output = execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
   const [threads, resources] = JSON.parse(output) as [number, string[]]
-  // Node makes a thread of its own for the first signal handler, whoever asks.
+  // Node makes a thread of its own for the first signal handler of any code.
   assert.ok(threads <= 1)
   assert.deepEqual(
     resources.filter((name) => name !== 'PipeWrap' && name !== 'TTYWrap'),
@@ -48,7 +48,7 @@ test('a watch needs neither a thread nor a timer, and lets the process end', { s
   )
 })
 
-test('many changes that come together are told once', { skip }, async (t) => {
+test('many changes at once cause one notification', { skip }, async (t) => {
   const { taps, heard } = watching(t)
   await taps.ensure(tapSpec)
   await isSettled(device)
@@ -62,7 +62,7 @@ test('many changes that come together are told once', { skip }, async (t) => {
 })
 
 test(
-  'what a change of our own makes the kernel say is told before the change is done, however late its signal',
+  "the kernel's reports of our own change arrive before the change is done, however late its signal",
   { skip },
   async (t) => {
     const { taps, heard } = watching(t)
@@ -83,7 +83,7 @@ test(
   },
 )
 
-test('a queue device is told as its tap', { skip }, async (t) => {
+test('a queue device is reported as its tap', { skip }, async (t) => {
   const { taps, heard } = watching(t)
   await taps.ensure(limited)
   await isSettled(device)
@@ -97,7 +97,7 @@ test('a queue device is told as its tap', { skip }, async (t) => {
 })
 
 test(
-  'a device that takes a name of ours, and one that gives it up, are told by that name',
+  'a device that takes a name of ours, and one that gives it up, are reported by that name',
   { skip },
   async (t) => {
     const { heard } = watching(t)
@@ -118,25 +118,29 @@ test(
   },
 )
 
-test('more changes than the kernel keeps for us are told as a change of anything', { skip }, async (t) => {
-  const { taps, heard } = watching(t)
-  await taps.ensure(tapSpec)
-  heard.length = 0
-  const far = Array.from({ length: 20_000 }, (_, i) => `198.18.${i >> 8}.${i & 255}/32 dev ${device}`)
-  ipNow(far.map((route) => `route add ${route}`))
-  await until(
-    () => heard,
-    (devices) => devices.includes(undefined),
-  )
-  heard.length = 0
-  await taps.ensure(otherSpec)
-  await until(
-    () => heard,
-    (devices) => devices.includes(otherSpec.device),
-  )
-})
+test(
+  'more changes than the kernel keeps for us are reported as a change of anything',
+  { skip },
+  async (t) => {
+    const { taps, heard } = watching(t)
+    await taps.ensure(tapSpec)
+    heard.length = 0
+    const far = Array.from({ length: 20_000 }, (_, i) => `198.18.${i >> 8}.${i & 255}/32 dev ${device}`)
+    ipNow(far.map((route) => `route add ${route}`))
+    await until(
+      () => heard,
+      (devices) => devices.includes(undefined),
+    )
+    heard.length = 0
+    await taps.ensure(otherSpec)
+    await until(
+      () => heard,
+      (devices) => devices.includes(otherSpec.device),
+    )
+  },
+)
 
-test('a watch that was closed tells nothing more, and other watches go on', { skip }, async (t) => {
+test('a closed watch reports nothing more, and other watches continue', { skip }, async (t) => {
   const { taps, heard } = watching(t)
   const closed = new RoutedTaps({ storeId: 'store-1' })
   const silent: unknown[] = []

@@ -6,11 +6,11 @@ import { ipv4, IP, tcp, udp } from './packets.ts'
 import { setStage, userId, Wire } from './program-stage.ts'
 import type { Stage } from './program-stage.ts'
 
-/** Ethernet, IPv4 and UDP. */
+/** Lengths of the headers of Ethernet, IPv4 and UDP. */
 const HEADERS_BYTES = 14 + 20 + 8
 const frameOf = (bytes: number): Buffer => ipv4({ payload: udp(53, bytes - HEADERS_BYTES) })
 
-test('frames of every length are held as they are', { skip }, async (t) => {
+test('frames of every length are held unchanged', { skip }, async (t) => {
   const { send, hold, events } = await setStage(t)
   // Around the sizes that the program reserves, and the longest that IP allows.
   for (const bytes of [42, 43, 255, 256, 257, 1514, 2048, 2049, 16_384, 16_385, 65_549]) {
@@ -28,7 +28,7 @@ test('frames of every length are held as they are', { skip }, async (t) => {
 })
 
 test(
-  'a burst of TCP that the device was to cut is held whole, with the size of its segments',
+  'a burst of TCP that the device would cut is held whole, with the size of its segments',
   { skip },
   async (t) => {
     const { send, hold, events } = await setStage(t)
@@ -41,7 +41,7 @@ test(
   },
 )
 
-test('no more frames are held than may be, and the rest is counted as dropped', { skip }, async (t) => {
+test('held frames stay within the bound, and the rest is counted as dropped', { skip }, async (t) => {
   const { send, hold, counted, program, wire } = await setStage(t)
   hold()
   for (let sent = 0; sent < limits.heldFramesMax; sent++) assert.equal(send(ipv4({})), 'held')
@@ -51,7 +51,7 @@ test('no more frames are held than may be, and the rest is counted as dropped', 
   assert.equal(counted(), limits.heldFramesMax + 3)
 })
 
-test('what the daemon has taken makes room for as much', { skip }, async (t) => {
+test('frames that the daemon has taken make room for as many', { skip }, async (t) => {
   const { send, hold, program, wire } = await setStage(t)
   hold()
   for (let sent = 0; sent < limits.heldFramesMax; sent++) send(ipv4({}))
@@ -62,21 +62,21 @@ test('what the daemon has taken makes room for as much', { skip }, async (t) => 
   )
 })
 
-test('no more bytes are held than may be', { skip }, async (t) => {
+test('held bytes stay within the bound', { skip }, async (t) => {
   const { send, hold, program, wire } = await setStage(t)
   hold()
   const frame = frameOf(60_000)
   const fitting = Math.floor(limits.heldBytesMax / frame.length)
   for (let sent = 0; sent < fitting; sent++) assert.equal(send(frame), 'held')
   assert.equal(send(frame), 'dropped')
-  // What still fits is held.
+  // A frame that still fits is held.
   assert.equal(send(ipv4({})), 'held')
   const { frames, bytes, droppedFrames } = program.held(wire.ifindex) ?? assert.fail()
   assert.deepEqual([frames, droppedFrames], [fitting + 1, 1])
   assert.equal(bytes, fitting * frame.length + ipv4({}).length)
 })
 
-/** Fills the ring buffer by frames to one guest, until not even a short one finds room. */
+/** Fills the ring buffer with frames to one guest, until not even a short one finds room. */
 function fillRing({ send, hold }: Stage): void {
   for (const frame of [frameOf(2000), ipv4({})]) {
     for (;;) {
@@ -87,7 +87,7 @@ function fillRing({ send, hold }: Stage): void {
   }
 }
 
-test('a guest whose frame finds no room in the ring buffer is told of as wanted', { skip }, async (t) => {
+test('a guest whose frame finds no room in the ring buffer is reported as wanted', { skip }, async (t) => {
   const stage = await setStage(t)
   const { program, send, events } = stage
   const other = await Wire.make(t)
@@ -111,7 +111,7 @@ test('a guest whose frame finds no room in the ring buffer is told of as wanted'
   assert.equal(last?.atNs, held?.wantedAtNs)
 })
 
-test('when frames flow again they pass, and what was held can still be read', { skip }, async (t) => {
+test('when frames flow again they pass, and held ones can still be read', { skip }, async (t) => {
   const { send, hold, flow, program, wire, events } = await setStage(t)
   hold()
   send(ipv4({}))

@@ -21,13 +21,13 @@ import { ipv4, IP, ipv6, tcp } from './packets.ts'
 import { bpfDirectory, OBJECT, setStage, userId, Wire } from './program-stage.ts'
 
 const original = readFileSync(OBJECT)
-/** What stands behind the sections of an ELF file is nobody's: another build of the same program. */
+/** Bytes after the sections of an ELF file have no meaning, so this is another build of the same program. */
 const upgraded = Buffer.concat([original, Buffer.from('another build')])
 
 const open = (directory: string, object = original): TrafficProgram =>
   new TrafficProgram({ object: () => object, directory })
 
-/** A daemon that is gone when this resolves: it watches a device, and holds frames or lets them flow. */
+/** Runs a daemon that is gone when this resolves: it watches a device, and holds frames or lets them flow. */
 async function formerDaemon(directory: string, ifindex: number, frames: 'flowing' | 'held'): Promise<void> {
   const script = `import { readFileSync } from 'node:fs'
     import { TrafficProgram } from '${path.resolve(import.meta.dirname, '../../src/host/ebpf/traffic-program.ts')}'
@@ -38,7 +38,7 @@ async function formerDaemon(directory: string, ifindex: number, frames: 'flowing
   await run([process.execPath, '--input-type=module', '-e', script])
 }
 
-test('a device that nobody told of passes all it is given, and nothing is counted', { skip }, async (t) => {
+test('a device without a guest passes everything, and counts nothing', { skip }, async (t) => {
   const { wire, program, send, counted } = await setStage(t)
   program.deleteGuest(wire.ifindex)
   for (const frame of [ipv4({}), ipv6({}), ipv4({ protocol: IP.tcp, payload: tcp(['rst']) })])
@@ -47,7 +47,7 @@ test('a device that nobody told of passes all it is given, and nothing is counte
   assert.deepEqual(program.guests(), [])
 })
 
-test('what comes while no daemon runs is counted', { skip }, async (t) => {
+test('packets that come while no daemon runs are counted', { skip }, async (t) => {
   const { send } = await setStage(t)
   const directory = bpfDirectory()
   const wire = await Wire.make(t)
@@ -58,50 +58,50 @@ test('what comes while no daemon runs is counted', { skip }, async (t) => {
   assert.deepEqual(next.guests(), [{ ifindex: wire.ifindex, userId, frames: 'flowing' }])
 })
 
-test('what comes while no daemon runs is held, and the next one knows since when', { skip }, async (t) => {
-  const directory = bpfDirectory()
-  const wire = await Wire.make(t)
-  await formerDaemon(directory, wire.ifindex, 'held')
-  const before = process.hrtime.bigint()
-  const socket = new PacketSocket()
-  atEnd(t, () => socket.close())
-  assert.equal(socket.send(wire.ifindex, ipv4({})), true)
-  assert.equal(wire.passed(), 0)
-  const held = open(directory).held(wire.ifindex)
-  assert.ok(held?.wantedAtNs !== undefined && held.wantedAtNs > before)
-  assert.deepEqual([held.frames, held.bytes], [1, ipv4({}).length])
-})
+test(
+  'packets that come while no daemon runs are held, and the next one knows since when',
+  { skip },
+  async (t) => {
+    const directory = bpfDirectory()
+    const wire = await Wire.make(t)
+    await formerDaemon(directory, wire.ifindex, 'held')
+    const before = process.hrtime.bigint()
+    const socket = new PacketSocket()
+    atEnd(t, () => socket.close())
+    assert.equal(socket.send(wire.ifindex, ipv4({})), true)
+    assert.equal(wire.passed(), 0)
+    const held = open(directory).held(wire.ifindex)
+    assert.ok(held?.wantedAtNs !== undefined && held.wantedAtNs > before)
+    assert.deepEqual([held.frames, held.bytes], [1, ipv4({}).length])
+  },
+)
 
-test('a daemon takes over the program that is there, and knows that it is its own', { skip }, async (t) => {
+test('a daemon takes over the program that is there, and recognises it as its own', { skip }, async (t) => {
   const directory = bpfDirectory()
   const wire = await Wire.make(t)
   await formerDaemon(directory, wire.ifindex, 'flowing')
   assert.equal(open(directory).isAttached(wire.ifindex), true)
 })
 
-test(
-  'another build takes the place of the program on a device, and what was counted stays',
-  { skip },
-  async (t) => {
-    const { send } = await setStage(t)
-    const directory = bpfDirectory()
-    const wire = await Wire.make(t)
-    await formerDaemon(directory, wire.ifindex, 'flowing')
-    send(ipv4({}), { on: wire })
-    const next = open(directory, upgraded)
-    assert.equal(next.isAttached(wire.ifindex), false)
-    // The old one works until then.
-    send(ipv4({}), { on: wire })
-    next.attach(wire.ifindex)
-    assert.equal(next.isAttached(wire.ifindex), true)
-    send(ipv4({}), { on: wire })
-    assert.equal(next.activity(userId)?.packets, 3)
-    const pins = readdirSync(path.join(directory, LAYOUT)).filter((name) => name.startsWith('program-'))
-    assert.equal(pins.length, 1)
-  },
-)
+test('another build replaces the program on a device, and its counters stay', { skip }, async (t) => {
+  const { send } = await setStage(t)
+  const directory = bpfDirectory()
+  const wire = await Wire.make(t)
+  await formerDaemon(directory, wire.ifindex, 'flowing')
+  send(ipv4({}), { on: wire })
+  const next = open(directory, upgraded)
+  assert.equal(next.isAttached(wire.ifindex), false)
+  // The old one works until then.
+  send(ipv4({}), { on: wire })
+  next.attach(wire.ifindex)
+  assert.equal(next.isAttached(wire.ifindex), true)
+  send(ipv4({}), { on: wire })
+  assert.equal(next.activity(userId)?.packets, 3)
+  const pins = readdirSync(path.join(directory, LAYOUT)).filter((name) => name.startsWith('program-'))
+  assert.equal(pins.length, 1)
+})
 
-test('a device is forgotten with all that is known of it, and so is a guest', { skip }, async (t) => {
+test('a device is forgotten with all its state, and so is a guest', { skip }, async (t) => {
   const { wire, program, send, hold } = await setStage(t)
   hold()
   program.setRestarted(userId, 5n)
@@ -118,7 +118,7 @@ test('a device is forgotten with all that is known of it, and so is a guest', { 
   program.deleteActivity(userId)
 })
 
-test('a program that was taken off a device is missed, and put back', { skip }, async (t) => {
+test('a program that was removed from a device is missed, and attached again', { skip }, async (t) => {
   const { wire, program } = await setStage(t)
   assert.equal(program.isAttached(wire.ifindex), true)
   await run(['tc', 'filter', 'del', 'dev', wire.name, 'egress'])
@@ -130,13 +130,13 @@ test('a program that was taken off a device is missed, and put back', { skip }, 
   assert.equal(program.isAttached(wire.ifindex), true)
 })
 
-test('on a device that is gone there is no program, and none can be put', { skip }, async (t) => {
+test('a device that is gone has no program, and none can be attached', { skip }, async (t) => {
   const { program } = await setStage(t)
   assert.equal(program.isAttached(999_999), false)
   assert.throws(() => program.attach(999_999), { code: 'ENODEV' })
 })
 
-test('a filter of somebody else stays, and is asked after ours', { skip }, async (t) => {
+test('a filter of somebody else stays, and runs after ours', { skip }, async (t) => {
   const { wire, program } = await setStage(t)
   const theirs = await Wire.make(t)
   const everyPacket = ['bpf', 'bytecode', '1,6 0 0 4294967295,']
@@ -151,7 +151,7 @@ test('a filter of somebody else stays, and is asked after ours', { skip }, async
   assert.equal(program.activity(userId)?.packets, 1)
 })
 
-test('a program that cannot be read is refused with the reason, and not tried on every use', { skip }, () => {
+test('an unreadable program is refused with the reason, and not tried on every use', { skip }, () => {
   let asked = 0
   const object = (): Uint8Array => {
     asked += 1
@@ -163,9 +163,9 @@ test('a program that cannot be read is refused with the reason, and not tried on
   assert.equal(asked, 1)
 })
 
-test('a program that the kernel refuses is told of with the words of its verifier', { skip }, () => {
+test('a program that the kernel refuses is reported with the words of its verifier', { skip }, () => {
   const broken = Buffer.from(original)
-  // Of the first instruction that ends a function nothing is left but an operation that is none.
+  // Overwrites the opcode of the first instruction that ends a function with an invalid one.
   broken[broken.indexOf(Buffer.from('9500000000000000', 'hex'))] = 0xff
   const program = open(bpfDirectory(), broken)
   assert.throws(
@@ -185,7 +185,7 @@ async function makeTap(t: TestContext): Promise<{ taps: RoutedTaps; ifindex: num
   return { taps, ifindex }
 }
 
-test('on a tap that nobody holds the packets of the host are seen and held', { skip }, async (t) => {
+test('on a tap that no process holds, packets from the host are seen and held', { skip }, async (t) => {
   const { ifindex } = await makeTap(t)
   const program = open(bpfDirectory())
   program.attach(ifindex)
@@ -208,7 +208,7 @@ test('limits of a tap come and go beside the program', { skip }, async (t) => {
   }
 })
 
-/** Descriptors of BPF objects, and their maps in memory, that this process has. */
+/** Counts the descriptors of BPF objects, and their mapped memory, in this process. */
 const opened = (): number =>
   readdirSync('/proc/self/fd').filter((fd) => {
     try {
@@ -242,7 +242,7 @@ test('a program whose settings cannot be written leaves no descriptor open', { s
   assert.equal(opened(), before)
 })
 
-test('a ring that is not of the size it was said to be leaves nothing mapped', { skip }, () => {
+test('a ring of another size than declared leaves nothing mapped', { skip }, () => {
   const { eventsFd } = open(bpfDirectory())
   const before = mapped()
   assert.throws(() => new RingBuffer(eventsFd, 2 * limits.trafficEventsBytes), ErrnoError)

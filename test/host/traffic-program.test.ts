@@ -82,7 +82,7 @@ const OTHER = {
   'IPv4 in a VLAN': ethernet(ETHERTYPE.vlan, Buffer.from('00640800', 'hex')),
 } as const
 
-/** All that is said of a guest, whatever the frame. */
+/** Everything that is recorded about a guest, without the frames. */
 function each(frames: Readonly<Record<string, Buffer>>, check: (frame: Buffer, name: string) => void): void {
   for (const [name, frame] of Object.entries(frames)) check(frame, name)
 }
@@ -105,7 +105,7 @@ test(
   },
 )
 
-test('what counts is held without its sender being told of a loss, and counts', { skip }, async (t) => {
+test('traffic that counts is held without an error to its sender, and is counted', { skip }, async (t) => {
   const { send, hold, counted, events, program, wire } = await setStage(t)
   each(COUNTING, (frame, name) => {
     hold()
@@ -131,24 +131,28 @@ test('what counts is held without its sender being told of a loss, and counts', 
   })
 })
 
-test('what does not count wakes nobody, and is held behind what does', { skip }, async (t) => {
-  const { send, hold, counted, events, program, wire } = await setStage(t)
-  each(QUIET, (frame, name) => {
-    hold()
-    assert.equal(send(frame), 'dropped', name)
-    assert.deepEqual(program.held(wire.ifindex), { frames: 0, bytes: 0, droppedFrames: 0 })
-    assert.equal(send(ipv4({})), 'held')
-    const before = counted()
-    assert.equal(send(frame), 'held', name)
-    assert.equal(counted(), before)
-    assert.deepEqual(
-      events().map(({ counts }) => counts),
-      [true, false],
-    )
-  })
-})
+test(
+  'traffic that does not count wakes no guest, and is held behind traffic that does',
+  { skip },
+  async (t) => {
+    const { send, hold, counted, events, program, wire } = await setStage(t)
+    each(QUIET, (frame, name) => {
+      hold()
+      assert.equal(send(frame), 'dropped', name)
+      assert.deepEqual(program.held(wire.ifindex), { frames: 0, bytes: 0, droppedFrames: 0 })
+      assert.equal(send(ipv4({})), 'held')
+      const before = counted()
+      assert.equal(send(frame), 'held', name)
+      assert.equal(counted(), before)
+      assert.deepEqual(
+        events().map(({ counts }) => counts),
+        [true, false],
+      )
+    })
+  },
+)
 
-test('of what is not unicast IP nothing is held', { skip }, async (t) => {
+test('frames that are not unicast IP are not held', { skip }, async (t) => {
   const { send, hold, events, program, wire } = await setStage(t)
   hold()
   each(OTHER, (frame, name) => assert.equal(send(frame), 'dropped', name))
@@ -160,7 +164,7 @@ test('of what is not unicast IP nothing is held', { skip }, async (t) => {
 })
 
 test(
-  'what the host is configured to ignore does not count, and nothing else is ignored',
+  'traffic that the host is configured to ignore does not count, and nothing else is ignored',
   { skip },
   async (t) => {
     const { send, counted } = await setStage(t, {
@@ -200,7 +204,7 @@ test(
   },
 )
 
-test('what is no longer configured counts again', { skip }, async (t) => {
+test('traffic that is no longer ignored counts again', { skip }, async (t) => {
   const directory = bpfDirectory()
   const wire = await Wire.make(t)
   const start = (ignorePortsUdp: readonly number[]): TrafficProgram => {

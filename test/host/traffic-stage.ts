@@ -21,7 +21,7 @@ const FRAME_BYTES_MAX = 70_000
 
 let stages = 0
 
-/** One who holds a tap and takes every frame as it comes, with no network stack behind it. */
+/** A process that holds a tap and takes every frame as it comes, without a network stack behind it. */
 export class BareGuest {
   readonly #fd: number
   readonly #frames: Buffer[] = []
@@ -31,7 +31,7 @@ export class BareGuest {
     setNonBlocking(this.#fd)
   }
 
-  /** All that came yet. */
+  /** All frames so far. */
   frames(): readonly Buffer[] {
     const bytes = Buffer.alloc(FRAME_BYTES_MAX)
     for (;;) {
@@ -80,7 +80,7 @@ export class TrafficOnTaps {
     atEnd(t, () => this.#traffic?.close())
   }
 
-  /** The traffic of a daemon that starts now; the former one has left everything as it was. */
+  /** The traffic of a new daemon; the previous one left everything as it was. */
   daemon(): TapTraffic {
     this.#traffic?.close()
     const nowNs = (): bigint => process.hrtime.bigint() + this.#passedNs
@@ -111,7 +111,7 @@ export class TrafficOnTaps {
     await this.taps.remove(device, vmId)
   }
 
-  /** Lets a bare guest hold the tap. Packets of the kernel reach it by then. */
+  /** Lets a bare guest hold the tap. When this resolves, packets of the kernel reach it. */
   async attach({ device }: TapSpec): Promise<BareGuest> {
     const guest = new BareGuest(device)
     this.#guests.set(device, guest)
@@ -123,7 +123,7 @@ export class TrafficOnTaps {
     return this.#guests.get(device)
   }
 
-  /** One datagram from the host, over IPv4 where no address is told. */
+  /** Sends one datagram from the host, over IPv4 if no address is given. */
   async send(
     spec: TapSpec,
     payload: string | Buffer,

@@ -68,7 +68,7 @@ async function heldFrames(traffic: TapTraffic, count: number): Promise<void> {
   )
 }
 
-/** What a bare guest got of a protocol, and whether all of it was sound. */
+/** Packets of a protocol that a bare guest got, and whether all of them were sound. */
 function got(guest: BareGuest, protocol: Captured['protocol']): readonly Buffer[] {
   const frames = guest.frames().map(capture)
   assert.ok(
@@ -80,7 +80,7 @@ function got(guest: BareGuest, protocol: Captured['protocol']): readonly Buffer[
 
 test('datagrams over IPv4 and IPv6 arrive whole, with right checksums, in order', { skip }, async (t) => {
   const { stage, traffic } = await asleep(t)
-  // An odd length, and one of a byte.
+  // An odd length, and a length of one byte.
   const payloads = ['one', 'x', 'y'.repeat(1401)]
   for (const address of [ipv4, ipv6]) {
     for (const payload of payloads) await stage.send(tapSpec, payload, { address })
@@ -91,24 +91,20 @@ test('datagrams over IPv4 and IPv6 arrive whole, with right checksums, in order'
   assert.deepEqual(texts, [...payloads, ...payloads])
 })
 
-test(
-  'echo requests are answered by a guest that came after them, and so are fragments',
-  { skip },
-  async (t) => {
-    const { traffic } = await asleep(t)
-    const ping = (address: string, bytes: number): Promise<unknown> =>
-      run(['ping', '-n', '-c', '1', '-W', '8', '-s', String(bytes), address])
-    // One that is cut in three, since the device takes 1500 bytes at a time.
-    const answers = Promise.all([ping(ipv4, 56), ping(ipv6, 56), ping(ipv4, 4000), ping(ipv6, 4000)])
-    await heldFrames(traffic, 8)
-    await makeGuest(t, tapSpec)
-    const { delivered, dropped } = await traffic.ensureFlowing(tapSpec, deliver)
-    // The guest may have asked for its neighbours meanwhile: the answers are held too.
-    assert.ok(delivered >= 8, `${delivered} frames`)
-    assert.equal(dropped, 0)
-    await answers
-  },
-)
+test('a guest that came after echo requests answers them, including fragments', { skip }, async (t) => {
+  const { traffic } = await asleep(t)
+  const ping = (address: string, bytes: number): Promise<unknown> =>
+    run(['ping', '-n', '-c', '1', '-W', '8', '-s', String(bytes), address])
+  // One that is cut in three, because the device takes 1500 bytes at a time.
+  const answers = Promise.all([ping(ipv4, 56), ping(ipv6, 56), ping(ipv4, 4000), ping(ipv6, 4000)])
+  await heldFrames(traffic, 8)
+  await makeGuest(t, tapSpec)
+  const { delivered, dropped } = await traffic.ensureFlowing(tapSpec, deliver)
+  // The guest may have asked for its neighbours meanwhile, and then the answers are held too.
+  assert.ok(delivered >= 8, `${delivered} frames`)
+  assert.equal(dropped, 0)
+  await answers
+})
 
 for (const [family, address] of [
   ['IPv4', ipv4],
@@ -121,7 +117,7 @@ for (const [family, address] of [
       const { stage, traffic } = await asleep(t)
       const guest = await stage.attach(tapSpec)
       const socket = connect({ host: address, port: 80 })
-      // Or the kernel goes on with it, and its packets come to the next test.
+      // Otherwise the kernel continues the connection, and its packets reach the next test.
       atEnd(t, () => socket.resetAndDestroy())
       await heldFrames(traffic, 1)
       assert.deepEqual(got(guest, 'tcp'), [])
@@ -144,7 +140,7 @@ for (const [family, address] of [
       await traffic.ensureWatched(tapSpec)
       const guest = await stage.attach(tapSpec)
       const socket = connect({ host: address, port: 80 })
-      // Or the kernel goes on with it, and its packets come to the next test.
+      // Otherwise the kernel continues the connection, and its packets reach the next test.
       atEnd(t, () => socket.resetAndDestroy())
       const isTcp = (frame: Buffer): boolean => capture(frame).protocol === 'tcp'
       const [syn] = await until(
@@ -157,7 +153,7 @@ for (const [family, address] of [
       await once(socket, 'connect')
       const sent = Buffer.from(Array.from({ length: 40_000 }, (_, at) => (at * 7) % 251))
       socket.write(sent)
-      // The last part of the handshake, and what fits into the first window.
+      // The last part of the handshake, and the data that fits into the first window.
       await heldFrames(traffic, 2)
       const before = got(guest, 'tcp').length
       const { dropped } = await traffic.ensureFlowing(tapSpec, deliver)
@@ -177,7 +173,7 @@ for (const [family, address] of [
 }
 
 test(
-  'a frame that waits in the ring is told of once, and costs nothing from then on',
+  'a frame that waits in the ring is reported once, and costs nothing from then on',
   { skip },
   async (t) => {
     const { stage } = await asleep(t)
@@ -196,7 +192,7 @@ test(
         () => calls,
         (count) => count >= times,
       )
-      // Each turn of the event loop asks what is ready.
+      // Each turn of the event loop polls for ready descriptors.
       for (let turn = 0; turn < 50; turn++) await setImmediate()
       assert.equal(calls, times)
     }
@@ -206,38 +202,34 @@ test(
   },
 )
 
-test(
-  'while a stream is held and let flow again and again, none is lost or comes twice',
-  { skip },
-  async (t) => {
-    const { stage, traffic } = await asleep(t)
-    const guest = await stage.attach(tapSpec)
-    // Fewer than the queue of a tap takes, which nobody empties meanwhile.
-    const count = 500
-    const script = `${import.meta.dirname}/datagram-stream.ts`
-    const over = new AbortController()
-    const stream = run([process.execPath, script, ipv4, String(PORT), String(count)]).finally(() => {
-      over.abort()
-    })
-    const sum = { delivered: 0, dropped: 0 }
-    while (!over.signal.aborted) {
-      await traffic.ensureHeld(tapSpec)
-      await setImmediate()
-      const { delivered, dropped } = await traffic.ensureFlowing(tapSpec, deliver)
-      sum.delivered += delivered
-      sum.dropped += dropped
-      await setImmediate()
-    }
-    await stream
-    assert.ok(sum.delivered > 0)
-    const given = datagramsOf(guest).map(Number)
-    assert.equal(new Set(given).size, given.length, 'none comes twice')
-    assert.equal(given.length + sum.dropped, count)
-    t.diagnostic(`${sum.delivered} of ${count} were held`)
-  },
-)
+test('no frame is lost or doubled while a stream is repeatedly held and released', { skip }, async (t) => {
+  const { stage, traffic } = await asleep(t)
+  const guest = await stage.attach(tapSpec)
+  // Fewer than the queue of a tap takes; no process empties it meanwhile.
+  const count = 500
+  const script = `${import.meta.dirname}/datagram-stream.ts`
+  const over = new AbortController()
+  const stream = run([process.execPath, script, ipv4, String(PORT), String(count)]).finally(() => {
+    over.abort()
+  })
+  const sum = { delivered: 0, dropped: 0 }
+  while (!over.signal.aborted) {
+    await traffic.ensureHeld(tapSpec)
+    await setImmediate()
+    const { delivered, dropped } = await traffic.ensureFlowing(tapSpec, deliver)
+    sum.delivered += delivered
+    sum.dropped += dropped
+    await setImmediate()
+  }
+  await stream
+  assert.ok(sum.delivered > 0)
+  const given = datagramsOf(guest).map(Number)
+  assert.equal(new Set(given).size, given.length, 'none comes twice')
+  assert.equal(given.length + sum.dropped, count)
+  t.diagnostic(`${sum.delivered} of ${count} were held`)
+})
 
-/** A frame waits for the guest, while so many of another one go by that it is copied out of the ring. */
+/** Lets a frame wait for its guest, while enough frames of another guest pass to force a copy of it out of the ring. */
 async function crowded(t: TestContext): Promise<{ stage: TrafficOnTaps; traffic: TapTraffic }> {
   const { stage, traffic } = await asleep(t)
   await stage.makeDevice(otherSpec)
@@ -261,25 +253,29 @@ test('a frame that waits does not keep the ring from others, and is not lost', {
   assert.deepEqual(datagramsOf(guest), ['first', 'last'])
 })
 
-test('what a former daemon had in memory is told as dropped, and the rest is given', { skip }, async (t) => {
-  const { stage } = await crowded(t)
-  await stage.send(tapSpec, 'last')
-  const traffic = stage.daemon()
-  const state = await traffic.inspect(tapSpec)
-  assert.equal(state.kind === 'watched' && state.heldFrames, 1)
-  const guest = await stage.attach(tapSpec)
-  assert.deepEqual(await traffic.ensureFlowing(tapSpec, deliver), { delivered: 1, dropped: 1 })
-  assert.deepEqual(datagramsOf(guest), ['last'])
-})
+test(
+  'frames that a former daemon had in memory are reported as dropped, and the rest is delivered',
+  { skip },
+  async (t) => {
+    const { stage } = await crowded(t)
+    await stage.send(tapSpec, 'last')
+    const traffic = stage.daemon()
+    const state = await traffic.inspect(tapSpec)
+    assert.equal(state.kind === 'watched' && state.heldFrames, 1)
+    const guest = await stage.attach(tapSpec)
+    assert.deepEqual(await traffic.ensureFlowing(tapSpec, deliver), { delivered: 1, dropped: 1 })
+    assert.deepEqual(datagramsOf(guest), ['last'])
+  },
+)
 
-test('a device that is down keeps nobody else from being held and given frames', { skip }, async (t) => {
+test('a device that is down does not prevent holding and delivery for other guests', { skip }, async (t) => {
   const { stage, traffic } = await asleep(t)
   await stage.send(tapSpec, 'one')
   await heldFrames(traffic, 1)
   await stage.makeDevice(otherSpec)
   await traffic.ensureHeld(otherSpec)
   await stage.send(otherSpec, 'other one')
-  // As left by a daemon that ended when it had just let frames flow again.
+  // As left by a daemon that ended just after it let frames flow again.
   const program = stage.program()
   const { ifindex } = program.guests().find(({ userId }) => userId === tapSpec.userId) ?? assert.fail()
   program.setGuest(ifindex, { userId: tapSpec.userId, frames: 'flowing' })

@@ -6,7 +6,7 @@ import { openSlave } from '../../src/host/pty/open-pty.ts'
 const POLLOUT = 0x4
 const poll = library('libc.so.6').func('int poll(void *fds, unsigned long count, int timeout)')
 
-/** Whether a terminal takes another byte from the program that runs on it. */
+/** Whether a terminal accepts another byte from the program that runs on it. */
 export function hasRoom(path: string): boolean {
   const fd = openSlave(path)
   try {

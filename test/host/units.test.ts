@@ -32,7 +32,7 @@ type RealStage = {
   readonly consoleOf: (id: VmId) => ConsoleMaster
   /** A unit with a shell command on a terminal of its own. */
   readonly shell: (id: VmId, command: string, changes?: Partial<UnitSpec>) => UnitSpec
-  /** What a unit has said on its terminal, once that is enough. */
+  /** Returns the output of a unit on its terminal, once that is enough. */
   readonly said: (id: VmId, isEnough: (text: string) => boolean) => Promise<string>
 }
 
@@ -66,7 +66,7 @@ function stageOf(t: TestContext, addresses: readonly BusAddress[] = [PRIVATE_SOC
   }
 }
 
-/** A process of somebody else's in the control group of a unit, made where systemd has removed it. */
+/** Starts a foreign process in the control group of a unit. Makes the group again if systemd has removed it. */
 async function leaveProcess(t: TestContext, id: VmId): Promise<number> {
   const group = `/sys/fs/cgroup/vmhost.slice/vmhost-${id}.service`
   mkdirSync(group, { recursive: true })
@@ -112,7 +112,7 @@ const property = async (id: VmId, ...names: string[]): Promise<Record<string, st
   )
 }
 
-test('a service moves to where it is, and stays there', { skip }, async () => {
+test('a service can be moved to its present control group, and stays there', { skip }, async () => {
   const script = `
     import { readFileSync } from 'node:fs'
     import { EarlyMove } from '${import.meta.resolve('../../src/host/systemd/early-move.ts')}'
@@ -148,7 +148,7 @@ test('a unit has the bounds of its spec', { skip }, async (t) => {
 })
 
 test(
-  'a program sees its own files and the programs of the host, and can do little with either',
+  'a program sees its own files and the programs of the host, and can change little in either',
   { skip },
   async (t) => {
     const { units, shell, said } = stageOf(t)
@@ -218,7 +218,7 @@ test('the console is the controlling terminal, for one run after the other', { s
 })
 
 test(
-  'what a program complains of is in the journal, under its VM, and not on the console',
+  'error output of a program is in the journal, under its VM, and not on the console',
   { skip },
   async (t) => {
     const { units, shell, said } = stageOf(t)
@@ -233,7 +233,7 @@ test(
 )
 
 test(
-  'a stop ends every process of the unit, and takes its run directory and its user',
+  'a stop ends every process of the unit, and removes its run directory and its user',
   { skip },
   async (t) => {
     const { units, shell, said } = stageOf(t)
@@ -274,7 +274,7 @@ test('a start that systemd cannot make says at which step it failed', { skip }, 
   )
 })
 
-test('a stop takes the place of a start under way', { skip }, async (t) => {
+test('a stop replaces a start under way', { skip }, async (t) => {
   const { units, bus, shell } = stageOf(t)
   const started = Promise.withResolvers<void>()
   bus.onSignal(({ member, body }) => {
@@ -288,7 +288,7 @@ test('a stop takes the place of a start under way', { skip }, async (t) => {
   assert.deepEqual(await units.inspect(web), { kind: 'absent' })
 })
 
-test('an abort ends the wait for a start; what was begun can be stopped', { skip }, async (t) => {
+test('an abort ends the wait for a start, and the begun start can be stopped', { skip }, async (t) => {
   const { units, bus, shell } = stageOf(t)
   const controller = new AbortController()
   const reason = new Error('the VM is being deleted')

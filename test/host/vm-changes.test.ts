@@ -1,4 +1,4 @@
-/** Every change a controller can ask of a VM, on a real host. */
+/** Every change to a VM that a controller can request, on a real host. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { call, closeController, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
@@ -24,7 +24,7 @@ after(async () => {
   closeController()
 })
 
-/** What `tc` and `nft` show of the guest's device. */
+/** Rules of the guest's device, as `tc` and `nft` show them. */
 const device = async (): Promise<string> => /dev (\S+)/.exec(await sh('ip', 'route', 'get', IPV4))?.[1] ?? ''
 
 test('a disk grows under the running guest, which sees it at once', async () => {
@@ -64,7 +64,7 @@ test('bandwidth and firewall change under the running guest', async () => {
   assert.equal(await mainPid(UNIT), pid)
 })
 
-test('counters tell what the kernel and the monitor counted', async () => {
+test('counters report what the kernel and the monitor counted', async () => {
   await sh('ping', '-c', '3', '-i', '0.2', IPV4)
   const { status, body } = await call('GET', `${PATH}/counters`)
   assert.equal(status, 200)
@@ -74,7 +74,7 @@ test('counters tell what the kernel and the monitor counted', async () => {
   assert.ok((disk['read_bytes'] ?? 0) > 0, JSON.stringify(disk))
 })
 
-test('a running VM keeps CPU, memory and addresses; a stopped one takes new ones, which its next start has', async () => {
+test('a running VM keeps CPU, memory and addresses; a stopped one accepts new ones, which its next start has', async () => {
   const bigger = { ...compute, cpu_millicores: 1500, memory_mib: 320 }
   const refused = await call('PUT', `${PATH}/compute`, bigger)
   assert.deepEqual([refused.status, Reflect.get(refused.body, 'code')], [409, 'vm_not_stopped'])
@@ -95,7 +95,7 @@ test('a running VM keeps CPU, memory and addresses; a stopped one takes new ones
   await until('the guest answers at its new address', () => sh('ping', '-c', '1', '-W', '1', '192.0.2.51'))
 })
 
-test('what a host cannot hold is refused, and a dry run says so before', async () => {
+test("a change beyond the host's capacity is refused, and a dry run says so before", async () => {
   const huge = { ...compute, memory_mib: 320, cpu_millicores: 1500, disk_mib: 15_000_000 }
   for (const query of ['?dry_run=true', '']) {
     const { status, body } = await call('PUT', `${PATH}/resize${query}`, huge)

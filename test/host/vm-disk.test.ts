@@ -1,4 +1,4 @@
-/** The disk of a VM through the API of the installed daemon: what is asked, what the guest sees, what is counted. */
+/** The disk of a VM through the API of the installed daemon: the request, the guest's view, and the counters. */
 import assert from 'node:assert/strict'
 import { existsSync, statSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -25,7 +25,7 @@ after(async () => {
   closeController()
 })
 
-test('the line about a new disk has the VM, the operation and the step that made it', async () => {
+test('the log line about a new disk has the VM, the operation and the step that made it', async () => {
   const log = await sh('journalctl', '--unit=vmhostd', '--output=cat', '--grep=disk made')
   const line = log
     .split('\n')
@@ -36,7 +36,7 @@ test('the line about a new disk has the VM, the operation and the step that made
   assert.match(String(line?.['operation_id']), /^op-/)
 })
 
-/** What is seen of the disk once the VM is as desired. */
+/** Returns the views of the disk once the VM is as desired. */
 async function diskOnce(state: string, disk: object): Promise<unknown> {
   await mutate('PUT', `/v1/vms/${ID}/disk`, disk)
   const { observed } = await settled(ID, state)
@@ -67,7 +67,7 @@ test('a disk never shrinks', async () => {
   assert.equal(statSync(FILE).size, 192 * MIB)
 })
 
-test('what a guest reads of its disk is counted', async () => {
+test("a guest's reads from its disk are counted", async () => {
   await until<true>('the guest has mounted its disk', async () => {
     const { body } = await call('GET', `/v1/vms/${ID}/counters`)
     const { disk } = body as unknown as { disk: { read_operations: number; read_bytes: number } }

@@ -1,4 +1,4 @@
-/** `vmhostctl console` as a person meets it: in a terminal (tmux), at a real guest. */
+/** `vmhostctl console` as a person uses it: in a terminal (tmux), with a real guest. */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -37,10 +37,10 @@ const screen = (): Promise<string> => sh('tmux', 'capture-pane', '-p', '-J', '-S
 const type = (text: string): Promise<string> => sh('tmux', 'send-keys', '-l', '-t', PANE, text)
 const press = (...keys: readonly string[]): Promise<string> => sh('tmux', 'send-keys', '-t', PANE, ...keys)
 
-/** The guest's part of the screen: each of the program's own lines, and the line end that it puts before it, left out. */
+/** The guest's part of the screen, without the program's own lines and the line end before each. */
 const withoutNotes = (shown: string): string => shown.replaceAll(/\nvmhostctl: .*\n/g, '')
 
-/** How often the loss of the connection was told. */
+/** Counts the reports of a lost connection. */
 const losses = async (): Promise<number> => (await screen()).split('connection lost; waiting').length - 1
 
 const shows = (what: RegExp): Promise<string> =>
@@ -64,7 +64,7 @@ async function consoleSize(): Promise<string> {
 
 let modesBefore = ''
 
-test('at a terminal, what is typed reaches the guest and its answer is shown', { skip }, async () => {
+test('at a terminal, typed input reaches the guest and its answer is shown', { skip }, async () => {
   modesBefore = await modes()
   await type(`vmhostctl console ${NAME}`)
   await press('Enter')
@@ -77,7 +77,7 @@ test('at a terminal, what is typed reaches the guest and its answer is shown', {
   await shows(/^guest-42$/m)
 })
 
-test('the interrupt key is for the guest', { skip }, async () => {
+test('the guest gets the interrupt key', { skip }, async () => {
   await type('echo running-$((3 + 4)); sleep 600; echo woken')
   await press('Enter')
   await shows(/^running-7$/m)
@@ -96,31 +96,35 @@ test('the window of the console follows the size of the terminal', { skip }, asy
   )
 })
 
-test('a restart of the daemon is told, and typing and output go on with nothing lost', { skip }, async () => {
-  const pid = await mainPid(`vmhost-${NAME}`)
-  await type('i=0; while [ $i -lt 60 ]; do i=$((i + 1)); echo tick-$i-; sleep 0.1; done')
-  await press('Enter')
-  await shows(/^tick-3-$/m)
-  await sh('systemctl', 'restart', 'vmhostd')
-  await shows(/connection lost; waiting for the daemon/)
-  await shows(/vmhostctl: back/)
-  const shown = await until('the last tick is shown', async () => {
-    const text = withoutNotes(await screen())
-    return /^tick-60-$/m.test(text) ? text : undefined
-  })
-  const ticks = [...shown.matchAll(/^tick-(\d+)-$/gm)].map(([, number]) => Number(number))
-  assert.deepEqual(
-    ticks,
-    Array.from({ length: 60 }, (_, index) => index + 1),
-  )
-  await type('echo still-$((6 * 7))')
-  await press('Enter')
-  await shows(/^still-42$/m)
-  assert.equal(await mainPid(`vmhost-${NAME}`), pid)
-  await ready()
-})
+test(
+  'a restart of the daemon is reported, and input and output continue without loss',
+  { skip },
+  async () => {
+    const pid = await mainPid(`vmhost-${NAME}`)
+    await type('i=0; while [ $i -lt 60 ]; do i=$((i + 1)); echo tick-$i-; sleep 0.1; done')
+    await press('Enter')
+    await shows(/^tick-3-$/m)
+    await sh('systemctl', 'restart', 'vmhostd')
+    await shows(/connection lost; waiting for the daemon/)
+    await shows(/vmhostctl: back/)
+    const shown = await until('the last tick is shown', async () => {
+      const text = withoutNotes(await screen())
+      return /^tick-60-$/m.test(text) ? text : undefined
+    })
+    const ticks = [...shown.matchAll(/^tick-(\d+)-$/gm)].map(([, number]) => Number(number))
+    assert.deepEqual(
+      ticks,
+      Array.from({ length: 60 }, (_, index) => index + 1),
+    )
+    await type('echo still-$((6 * 7))')
+    await press('Enter')
+    await shows(/^still-42$/m)
+    assert.equal(await mainPid(`vmhost-${NAME}`), pid)
+    await ready()
+  },
+)
 
-test('what is typed while the daemon is down reaches the guest when it is back', { skip }, async () => {
+test('input typed while the daemon is down reaches the guest when it is back', { skip }, async () => {
   const told = await losses()
   await sh('systemctl', 'stop', 'vmhostd')
   await until('the loss is told again', async () => ((await losses()) > told ? true : undefined))
@@ -131,27 +135,24 @@ test('what is typed while the daemon is down reaches the guest when it is back',
   await ready()
 })
 
-test(
-  '~? shows the escapes; ~. leaves with the terminal as it was, and the VM goes on',
-  { skip },
-  async () => {
-    // The guest's shell asks at each prompt where the cursor is; an answer after leaving would be typed at the shell here.
-    await type('echo reading-$((4 + 4)); cat')
-    await press('Enter')
-    await shows(/^reading-8$/m)
-    await type('~?')
-    await shows(/~~ {2}one ~ for the guest/)
-    await type('~.')
-    await shows(new RegExp(`left the console of ${NAME}`))
-    await until('the terminal is restored', async () => ((await modes()) === modesBefore ? true : undefined))
-    await type('echo status-$?-here')
-    await press('Enter')
-    await shows(/^status-0-here$/m)
-    assert.notEqual(await mainPid(`vmhost-${NAME}`), '0')
-  },
-)
+test('~? shows the escapes; ~. leaves and restores the terminal, and the VM runs on', { skip }, async () => {
+  // The guest's shell asks for the cursor position at each prompt; an answer after leaving would be input of the
+  // shell here.
+  await type('echo reading-$((4 + 4)); cat')
+  await press('Enter')
+  await shows(/^reading-8$/m)
+  await type('~?')
+  await shows(/~~ {2}one ~ for the guest/)
+  await type('~.')
+  await shows(new RegExp(`left the console of ${NAME}`))
+  await until('the terminal is restored', async () => ((await modes()) === modesBefore ? true : undefined))
+  await type('echo status-$?-here')
+  await press('Enter')
+  await shows(/^status-0-here$/m)
+  assert.notEqual(await mainPid(`vmhost-${NAME}`), '0')
+})
 
-test('the stop of the VM ends the console, with the terminal as it was', { skip }, async () => {
+test('the stop of the VM ends the console, and the terminal is restored', { skip }, async () => {
   await type(`vmhostctl console ${NAME}; echo ended-$?`)
   await press('Enter')
   await until('it is attached again', async () =>

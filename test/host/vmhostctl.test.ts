@@ -1,4 +1,4 @@
-/** vmhostctl as a new user meets it: the package is installed, `vmhostd setup` has run, and that is all. */
+/** vmhostctl as a new user meets it: the package is installed, and only `vmhostd setup` has run. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -17,7 +17,7 @@ const IMAGES = ['--kernel', 'vmlinuz', '--initrd', 'initrd.cpio.gz', '--rootfs',
   word.startsWith('--') ? word : `${GUEST_IMAGES}/${word}`,
 )
 
-/** The rejection of a program that ended otherwise than well. */
+/** Returns the error of a program that failed. */
 type Failed = Error & { readonly code: number; readonly stdout: string; readonly stderr: string }
 
 before(installDaemon)
@@ -43,7 +43,7 @@ test('one executable has both names, and each is its own program', async () => {
   assert.match(await sh('vmhostd', 'version'), /^vmhostd \d+\.\d+\.\d+$/m)
 })
 
-test('the profile that setup wrote reaches the daemon without a word about it', async () => {
+test('the profile that setup wrote reaches the daemon without further options', async () => {
   assert.match(await ctl('sync'), /\n {2}vmhostd +\d+\.\d+\.\d+\n/)
 })
 
@@ -61,7 +61,7 @@ test('a VM is created, and waited for until it runs', async () => {
   })
 })
 
-test('a running VM grows its disk, keeps its process, and refuses another memory in words', async () => {
+test('a running VM grows its disk, keeps its process, and refuses other memory with a message', async () => {
   const pid = await mainPid(`vmhost-${NAME}`)
   const out = await ctl('vm', 'resize', NAME, '--disk', '192M', '--wait')
   assert.match(out, /running, generation 2\n$/)
@@ -71,7 +71,7 @@ test('a running VM grows its disk, keeps its process, and refuses another memory
   assert.match(stderr, new RegExp(`vmhostctl vm stop ${NAME} --wait, then the same again`))
 })
 
-test('it is stopped, resized, and started with its new shape', async () => {
+test('the VM is stopped, resized, and started with its new shape', async () => {
   assert.match(await ctl('vm', 'stop', NAME, '--wait'), /stopped, generation 3\n$/)
   assert.equal(await mainPid(`vmhost-${NAME}`), '0')
   await ctl('vm', 'resize', NAME, '--memory', '320M', '--wait')
@@ -83,14 +83,14 @@ test('it is stopped, resized, and started with its new shape', async () => {
   assert.equal(observed.disk.size_mib, 192)
 })
 
-test('it is paused and goes on, with the same process', async () => {
+test('the VM is paused and resumed, with the same process', async () => {
   const pid = await mainPid(`vmhost-${NAME}`)
   assert.match(await ctl('vm', 'pause', NAME, '--wait'), /paused/)
   assert.match(await ctl('vm', 'resume', NAME, '--wait'), /running/)
   assert.equal(await mainPid(`vmhost-${NAME}`), pid)
 })
 
-test('its plan is told, and a rehearsal of another one changes nothing', async () => {
+test('the plan of the VM is shown, and a dry run of another one changes nothing', async () => {
   assert.match(await ctl('vm', 'plan', NAME), /settled/)
   assert.match(
     await ctl('vm', 'stop', NAME, '--dry-run'),
@@ -133,11 +133,11 @@ test('bash completes the name of the VM', async () => {
   assert.equal((await sh('bash', '-c', script)).trim(), NAME)
 })
 
-test('a wait outlives a restart of the daemon, shows what is wrong, and ends when it is mended', async () => {
-  // Another image than those that the pool has by now: a longer one.
+test('a wait outlives a restart of the daemon, shows the fault, and ends when it is repaired', async () => {
+  // A longer image, which the pool does not have yet.
   const image = Buffer.concat([readFileSync(`${GUEST_IMAGES}/rootfs.raw`), Buffer.alloc(4096)])
   const rootfs = `file://${GUEST_IMAGES}/late#sha256=${createHash('sha256').update(image).digest('hex')}`
-  // The lab's images are read-only: a copy in their place is not.
+  // The lab's images are read-only, so a writable copy takes their place.
   const images = mkdtempSync('/var/tmp/images-')
   cpSync(GUEST_IMAGES, images, { recursive: true })
   await sh('mount', '--bind', images, GUEST_IMAGES)
@@ -169,7 +169,7 @@ test('a wait outlives a restart of the daemon, shows what is wrong, and ends whe
   }
 })
 
-test('it is deleted, and nothing of that name is left', async () => {
+test('the VM is deleted, and nothing of that name is left', async () => {
   assert.equal(await ctl('vm', 'rm', NAME, '--wait'), `${NAME}: gone\n`)
   const { code, stderr } = await refused('vm', 'get', NAME)
   assert.equal(code, 1)

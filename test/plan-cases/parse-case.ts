@@ -24,10 +24,10 @@ import type { DeviceName, Generation, MacAddress, Sha256, UserId, VmId } from '.
 import type { WakeReason } from '../../src/core/vm/wake.ts'
 import type { Fault, Observed, VmRecord } from '../../src/core/vm/record.ts'
 
-/** A plan case: what is desired and seen, in words, and the facts beside it. */
+/** A plan case: the desired and observed state, in words, and the facts beside it. */
 export type PlanCase = {
   readonly name: string
-  /** The lines that describe it, as written. */
+  /** The lines that describe the case, as written. */
   readonly given: readonly string[]
   readonly expected: string
   readonly record: VmRecord
@@ -115,16 +115,19 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
   return { record, world, facts }
 }
 
-/** A tap without limits has no such member, as a request without them makes it. */
+/** A tap without limits has no such member, as a request without limits makes it. */
 function limitsOn(words: readonly string[]): Pick<TapSpec, 'bandwidth'> {
   const bandwidth = bandwidthOf(words)
   return Object.keys(bandwidth).length === 0 ? {} : { bandwidth }
 }
 
 /**
- * Of `recorded`: `no-disk` is a VM whose disk was never seen, `settled` one that was seen as it is desired,
- * `running=SECONDS` for how long it shows that state, `woken=SECONDS` how long ago its last wake was over, `wake=REASON` a wake that was asked for, `begun=SECONDS` one that
- * has begun with what was saved so long ago, `restores=SECONDS` one for which a unit was or will be started to read that, `may-be-saved` one of whom a save has begun, `stop-accepted` one whose newest stop is not carried out, `fault=STEP` a fault, `short-sleeps=COUNT` those in a row.
+ * Reads the words of `recorded`. `no-disk`: the VM's disk was never seen. `settled`: the VM was seen in its desired
+ * state. `running=SECONDS`: how long it has shown that state. `woken=SECONDS`: how long ago its last wake ended.
+ * `wake=REASON`: a wake was requested. `begun=SECONDS`: a wake began with the state saved that long ago.
+ * `restores=SECONDS`: the same, and a unit was or will be started to read that state. `may-be-saved`: a save has begun.
+ * `stop-accepted`: the newest stop is not carried out. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
+ * sleeps in a row.
  */
 function recordFor(power: DesiredPower, words: readonly string[], recorded: readonly string[]): VmRecord {
   const { network, ...desired } = recordOf().desired
@@ -160,7 +163,9 @@ function recordFor(power: DesiredPower, words: readonly string[], recorded: read
   })
 }
 
-/** As long as the unit is active, unless a case says `silent seconds=` of the monitor. */
+/**
+ * Time since the monitor last answered: the unit's active time, unless a case says `silent seconds=` of the monitor.
+ */
 function silenceMs(rooms: ReadonlyMap<string, string>): number {
   const [monitor = [], unit = []] = ['monitor', 'unit'].map((name) => rooms.get(name)?.split(/\s+/) ?? [])
   const seconds = numberAfter(monitor, 'seconds=') ?? numberAfter(unit, 'seconds=') ?? 0

@@ -10,7 +10,7 @@ const LOOKS: Readonly<Record<string, ImageLook>> = {
   qcow2: { kind: 'qcow2', words: 'a qcow2 file' },
 }
 
-/** E.g. `rootfs-is=kernel`. */
+/** Reads a word like `rootfs-is=kernel`. Returns no image for any other word. */
 export function unfitImageOf(word: string): UnfitImage[] {
   const [, role, name = ''] = /^(\w+)-is=(\w+)$/.exec(word) ?? []
   if (role === undefined) return []
