@@ -103,26 +103,23 @@ export function guestShellsContract(
 }
 
 function terminalPromises(promised: Promised): void {
-  promised('the key of the daemon is told as a line of authorized_keys', async ({ shells }) => {
+  promised("the daemon's key is given as a line of authorized_keys", async ({ shells }) => {
     assert.match(shells.publicKey, /^ssh-ed25519 [A-Za-z0-9+/]+=*( \S+)?$/)
   })
 
-  promised(
-    'a shell has a terminal of the size that was asked for, and of each size it is given',
-    async (stage) => {
-      const shell = await opened(stage)
-      const inside = await stage.inside()
-      shell.resize({ cols: 132, rows: 50 })
-      const sizes = await until(
-        () => inside.sizes,
-        ({ length }) => length === 2,
-      )
-      assert.deepEqual(sizes, [window, { cols: 132, rows: 50 }])
-      shell.close()
-    },
-  )
+  promised('a shell has a terminal of the requested size, and of each later size', async (stage) => {
+    const shell = await opened(stage)
+    const inside = await stage.inside()
+    shell.resize({ cols: 132, rows: 50 })
+    const sizes = await until(
+      () => inside.sizes,
+      ({ length }) => length === 2,
+    )
+    assert.deepEqual(sizes, [window, { cols: 132, rows: 50 }])
+    shell.close()
+  })
 
-  promised('bytes go both ways as they are, in order', async (stage) => {
+  promised('bytes pass both ways unchanged, in order', async (stage) => {
     const shell = await opened(stage)
     const heard = attach(shell)
     const inside = await stage.inside()
@@ -143,7 +140,7 @@ function terminalPromises(promised: Promised): void {
     shell.close()
   })
 
-  promised('what a shell says before somebody listens is kept', async (stage) => {
+  promised('output before the first listener is kept', async (stage) => {
     const shell = await opened(stage)
     const inside = await stage.inside()
     inside.say('welcome')
@@ -160,7 +157,7 @@ function terminalPromises(promised: Promised): void {
 }
 
 function separationPromises(promised: Promised): void {
-  promised('two shells in one guest know nothing of each other', async (stage) => {
+  promised('two shells in one guest do not affect each other', async (stage) => {
     const [first, second] = [await opened(stage), await opened(stage)]
     const inside = await stage.inside()
     second.write(Buffer.from('for the second'))
@@ -187,7 +184,7 @@ function endPromises(promised: Promised): void {
   ]
   for (const end of ends) {
     promised(
-      `the end of a shell is told once, after its last output: ${JSON.stringify(end)}`,
+      `the end of a shell is reported once, after its last output: ${JSON.stringify(end)}`,
       async (stage) => {
         const shell = await opened(stage)
         const heard = attach(shell)
@@ -213,7 +210,7 @@ function endPromises(promised: Promised): void {
     )
   }
 
-  promised('a connection that breaks is told as that', async (stage) => {
+  promised('a connection that breaks is reported as broken', async (stage) => {
     const shell = await opened(stage)
     const heard = attach(shell)
     ;(await stage.inside()).end({ kind: 'lost', because: 'the guest closed the connection' })
@@ -225,7 +222,7 @@ function endPromises(promised: Promised): void {
   })
 
   promised(
-    'closing ends the shell in the guest, and can be repeated; nothing is heard after it',
+    'closing ends the shell in the guest, and can be repeated; no output comes after it',
     async (stage) => {
       const shell = await opened(stage)
       const heard = attach(shell)
@@ -245,7 +242,7 @@ function endPromises(promised: Promised): void {
 }
 
 function boundPromises(promised: Promised): void {
-  promised('a shell that is paused is not heard, and its output waits in the guest', async (stage) => {
+  promised('a paused shell gives no output, and its output waits in the guest', async (stage) => {
     const shell = await opened(stage)
     const heard = attach(shell)
     const inside = await stage.inside()
@@ -270,7 +267,7 @@ function boundPromises(promised: Promised): void {
     shell.close()
   })
 
-  promised('input that the guest does not read waits, is counted, and room is told', async (stage) => {
+  promised('input that the guest does not read waits and is counted, and room is reported', async (stage) => {
     const shell = await opened(stage)
     const inside = await stage.inside()
     const told = { rooms: 0 }
@@ -303,7 +300,7 @@ function boundPromises(promised: Promised): void {
 }
 
 function failurePromises(promised: Promised): void {
-  promised('the host key decides, and is asked before anything else', async (stage) => {
+  promised('the host key decides, and is checked first', async (stage) => {
     const seen: string[] = []
     const acceptHostKey = (fingerprint: string): boolean => {
       seen.push(fingerprint)
@@ -319,11 +316,11 @@ function failurePromises(promised: Promised): void {
     shell.close()
   })
 
-  promised('a user who has not the key of the daemon is refused', async (stage) => {
+  promised("a user without the daemon's key is refused", async (stage) => {
     await assertFails(stage, 'key_refused', { user: 'nobody' })
   })
 
-  promised('an address that no route leads to', async (stage) => {
+  promised('an address without a route is unreachable', async (stage) => {
     await assertFails(stage, 'no_route', { address: stage.unroutable })
   })
 

@@ -27,7 +27,7 @@ const redirect =
 
 for (const [what, location] of [
   ['the metadata service of a cloud', `http://169.254.169.254/latest/secret-path?${SECRET}`],
-  ['the same in the clothes of IPv6', `http://[::ffff:a9fe:a9fe]/secret-path?${SECRET}`],
+  ['the same address in IPv6 form', `http://[::ffff:a9fe:a9fe]/secret-path?${SECRET}`],
   ['a loopback address that is not allowed', `http://127.0.0.2/secret-path?${SECRET}`],
   ['a name of such an address', `http://metadata.example.org/secret-path?${SECRET}`],
   ['the address of a guest', `http://192.0.2.10/secret-path?${SECRET}`],

@@ -81,7 +81,7 @@ for (const [what, answer, code, message] of [
     /from the beginning again, although asked for the rest: nothing came for 0\.2 s$/,
   ],
   [
-    'tells a size past the bound',
+    'declares a size past the bound',
     (_, response) => response.setHeader('content-length', 5e6).end(),
     'image_too_large',
     /more than the 1 MiB/,
