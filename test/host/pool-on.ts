@@ -15,6 +15,7 @@ import { markPool } from '../../src/host/pool/pool-marker.ts'
 import { silentLog } from '../../src/log/log.ts'
 import type { StorageStage } from '../contract/storage.contract.ts'
 import { atEnd } from '../contract/at-end.ts'
+import { until } from '../contract/until.ts'
 
 export type FileSystem = 'xfs' | 'ext4'
 
@@ -50,8 +51,15 @@ export async function poolOn(fileSystem: FileSystem, t: TestContext): Promise<Po
   const mount = async (...options: string[]): Promise<void> => {
     await run(['mount', '-o', ['loop', ...options].join(), file, mountPoint])
   }
+  // Status 32 says that it is not mounted, or busy: the kernel closes the files of a monitor some time after its unit ended.
   const unmount = async (): Promise<void> => {
-    await run(['umount', mountPoint], { okCodes: [0, 32] })
+    await until(
+      async () => {
+        await run(['umount', mountPoint], { okCodes: [0, 32] })
+        return (await run(['mountpoint', '-q', mountPoint], { okCodes: [0, 1, 32] })).code
+      },
+      (code) => code !== 0,
+    )
   }
   atEnd(t, () => rm(base, { recursive: true }))
   await mount()
