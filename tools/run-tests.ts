@@ -101,25 +101,41 @@ async function runAs(
   return countsOf(text, files.length)
 }
 
-/** Runs test files one after the other inside a separate lab, which is thrown away afterwards. */
-export const runInLab = (files: readonly string[]): Promise<Counts> =>
-  withOwnLab(files, async (lab) => {
-    const bounds = { countsFile: LAB_COUNTS, boundMs: HOST_TEST_BOUND_MS }
-    const command = testCommand({ node: LAB_NODE, root: '/src', ...bounds })
-    const place = ['env', '-C', '/src', `CI=${process.env['CI'] ?? ''}`]
-    const argv = [...place, ...command, '--test-concurrency=1', ...files]
-    await watched(files, HOST_TEST_BOUND_MS, (onStart) => attachTo(lab, argv, { onStart }))
-    const counts = await labExec(lab, ['cat', LAB_COUNTS])
-    return countsOf(counts.stdout, files.length)
-  })
+/**
+ * Runs test files inside labs of their own, which are thrown away afterwards. Each lab runs one file at a time, and takes
+ * the next one when that has ended.
+ */
+export async function runInLabs(files: readonly string[], labs: number): Promise<Counts> {
+  const left = [...files]
+  const drain = async (lab: LabState): Promise<Counts> => {
+    const all: Counts[] = []
+    for (let file = left.shift(); file !== undefined; file = left.shift())
+      all.push(await runInside(lab, file))
+    return addCounts(all)
+  }
+  const numbers = Array.from({ length: Math.min(labs, files.length) }, (_, index) => index + 1)
+  return addCounts(await Promise.all(numbers.map((number) => withOwnLab(files, drain, number))))
+}
+
+async function runInside(lab: LabState, file: string): Promise<Counts> {
+  const bounds = { countsFile: LAB_COUNTS, boundMs: HOST_TEST_BOUND_MS }
+  const command = testCommand({ node: LAB_NODE, root: '/src', ...bounds })
+  const place = ['env', '-C', '/src', `CI=${process.env['CI'] ?? ''}`]
+  await labExec(lab, ['rm', '-f', LAB_COUNTS])
+  await watched([file], HOST_TEST_BOUND_MS, (onStart) =>
+    attachTo(lab, [...place, ...command, file], { onStart }),
+  )
+  return countsOf((await labExec(lab, ['cat', LAB_COUNTS])).stdout, 1)
+}
 
 /** Boots a lab for these files, and throws it away after the work; does nothing without files. */
 async function withOwnLab(
   files: readonly string[],
   work: (lab: LabState) => Promise<Counts>,
+  number = 1,
 ): Promise<Counts> {
   if (files.length === 0) return NOTHING
-  const name = `test-${process.pid}`
+  const name = `test-${process.pid}-${number}`
   return withCleanup(
     () => labDown(name),
     async () => work(await labUp(name)),

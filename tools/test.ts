@@ -1,7 +1,8 @@
+import { parseArgs } from 'node:util'
 import { CHROMIUM, ensurePackages } from './apt.ts'
 import { conclude, FAST_TESTS, runStatic } from './check.ts'
 import { ensureClientTypes } from './client-types.ts'
-import { addCounts, runBesideLab, runHere, runInLab, testFiles } from './run-tests.ts'
+import { addCounts, runBesideLab, runHere, runInLabs, testFiles } from './run-tests.ts'
 import { StepFailed } from './step.ts'
 import type { Counts } from './counts-reporter.ts'
 
@@ -10,7 +11,9 @@ const BROWSER_TESTS = ['test/browser/**/*.test.ts']
 const HOST_TESTS = ['test/host/**/*.test.ts']
 const HOST_BROWSER_TESTS = ['test/browser-on-host/**/*.test.ts']
 
-const HELP = `./dev test [WORD…]   everything; with words, only the test files whose path holds one of them
+const HELP = `./dev test [WORD…] [--labs N]   everything; with words, only the test files whose path holds one of them
+
+  --labs N   run host tests in N labs side by side; 1 unless given
 `
 
 /** In CI, a test must not be skipped because a tool is missing. */
@@ -27,7 +30,7 @@ async function ensureBrowser(words: readonly string[]): Promise<void> {
   }
 }
 
-async function hostTests(words: readonly string[]): Promise<Counts> {
+async function hostTests(words: readonly string[], labs: number): Promise<Counts> {
   const inside = testFiles(HOST_TESTS, words)
   const beside = testFiles(HOST_BROWSER_TESTS, words)
   const files = [...inside, ...beside]
@@ -40,7 +43,7 @@ async function hostTests(words: readonly string[]): Promise<Counts> {
     // Tests install the package that an operator would install: it is at /src/dist inside the lab.
     const { buildDeb } = await import('./deb.ts')
     await buildDeb()
-    return addCounts([await runInLab(inside), await runBesideLab(beside)])
+    return addCounts([await runInLabs(inside, labs), await runBesideLab(beside)])
   } catch (error) {
     if (!(error instanceof StepFailed)) console.error(error)
     return { passed: 0, failed: files.length, skipped: [] }
@@ -62,13 +65,18 @@ export async function main(args: readonly string[]): Promise<number> {
     process.stdout.write(HELP)
     return 0
   }
+  const { values, positionals: words } = parseArgs({
+    args: [...args],
+    options: { labs: { type: 'string', default: '1' } },
+    allowPositionals: true,
+  })
   const startedAt = performance.now()
   await ensureClientTypes()
-  await ensureBrowser(args)
+  await ensureBrowser(words)
   const all = [
-    ...(args.length === 0 ? [await runStatic()] : []),
-    await runHere(testFiles([...FAST_TESTS, ...SLOW_TESTS, ...BROWSER_TESTS], args)),
-    await hostTests(args),
+    ...(words.length === 0 ? [await runStatic()] : []),
+    await runHere(testFiles([...FAST_TESTS, ...SLOW_TESTS, ...BROWSER_TESTS], words)),
+    await hostTests(words, Math.max(1, Number(values.labs))),
   ]
   return conclude(judge(addCounts(all)), startedAt)
 }
