@@ -9,6 +9,8 @@ import { test } from 'node:test'
 import { zstdCompressSync } from 'node:zlib'
 import { HostFault } from '../../src/core/errors.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
+import { atEnd } from '../contract/at-end.ts'
+import type { TestContext } from 'node:test'
 import type { Sha256 } from '../../src/core/vm/ids.ts'
 import type { ImageBound } from '../../src/ports/storage.ts'
 import { content, ensure, faultOf, never, serve, stageOf } from './image-fetch-stage.ts'
@@ -30,7 +32,7 @@ const freeMib = (path: string): number => {
 }
 
 /** Writes to the pool as a guest does, until it is stopped. Reports the smallest amount that was free. */
-function writerOn(mountPoint: string) {
+function writerOn(t: TestContext, mountPoint: string) {
   const stop = new AbortController()
   let least = freeMib(mountPoint)
   const written = (async () => {
@@ -49,19 +51,20 @@ function writerOn(mountPoint: string) {
     }
     return least
   })()
-  return {
-    leastFreeMib: (): Promise<number> => {
-      stop.abort()
-      return written
-    },
+  const leastFreeMib = (): Promise<number> => {
+    stop.abort()
+    return written
   }
+  // A test that failed before it asked must not leave it running.
+  atEnd(t, leastFreeMib)
+  return { leastFreeMib }
 }
 
 test('storing an image leaves the reserve of the pool to guests that write', { skip }, async (t) => {
   const { reopen, offer, mountPoint } = await poolOn('xfs', t)
   const pool = reopen({ reserveMib: RESERVE_MIB })
   const source = await offer(bomb)
-  const writer = writerOn(mountPoint)
+  const writer = writerOn(t, mountPoint)
   const fault = await faultOf(pool.ensureImage(anyDigest, source, never))
   assert.equal(fault.code, 'storage_full')
   assert.match(errorChain(fault), /less than its reserve of 100 MiB/)
@@ -78,7 +81,7 @@ test('an image never unpacks beyond the disk that it is for', { skip }, async (t
   const { reopen, offer, mountPoint, storage } = await poolOn('xfs', t)
   const source = await offer(bomb)
   const before = freeMib(mountPoint)
-  const writer = writerOn(mountPoint)
+  const writer = writerOn(t, mountPoint)
   const bound: ImageBound = { bytesMax: 32 * MIB, excess: 'disk_smaller_than_image' }
   const fault = await faultOf(reopen().ensureImage(anyDigest, source, never, bound))
   assert.equal(fault.code, 'disk_smaller_than_image')
