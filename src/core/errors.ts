@@ -2,11 +2,12 @@ import { limits } from '../config/limits.ts'
 import { cutText } from '../lib/cut-text.ts'
 
 /**
- * The catalogue: every code the product can answer or show, once. `docs/errors.md` is tested against it both ways.
+ * The catalogue: every code the product can return or show, once. A test compares it with `docs/errors.md` in both
+ * directions.
  *
- * A rejection is the caller's to mend (HTTP 4xx). A fault is the host's: it stands in `observed.error`, and becomes a
- * 503 where a read needs the host. `retry` is when trying again may help: `soon` (busy), `backoff` (a fault that heals),
- * `on-change` (another desired state should help; else it is tried slowly).
+ * The caller must fix a rejection (HTTP 4xx). A fault belongs to the host: it is shown in `observed.error`, and becomes
+ * a 503 if a read needs the host. `retry` says when another try may help: `soon` (busy), `backoff` (a fault that
+ * heals), `on-change` (another desired state should help; otherwise it is tried slowly).
  */
 export type RetryClass = 'soon' | 'backoff' | 'on-change'
 
@@ -131,7 +132,7 @@ export const faults = {
 
 export type FaultCode = keyof typeof faults
 
-/** A refusal of a request, made by core checks and returned, never thrown. */
+/** A refusal of a request; core checks return it and never throw it. */
 export type Rejection = {
   readonly code: RejectionCode
   /** Says what to do, in words for the caller. */
@@ -140,8 +141,8 @@ export type Rejection = {
 }
 
 /**
- * The host could not do or tell something. Only drivers throw it. The message says what this level was doing and to
- * which object; the cause is chained, never pasted. A longer message than `limits.faultCharactersMax` is cut.
+ * The host could not do or report something. Only drivers throw it. The message says what this level was doing and to
+ * which object; the cause is chained, never pasted. A message longer than `limits.faultCharactersMax` is cut.
  */
 export class HostFault extends Error {
   override readonly name = 'HostFault'

@@ -4,13 +4,13 @@ import { abortable } from './abortable.ts'
 
 const never = new Promise<never>(() => {})
 
-test('it settles as its promise does', async () => {
+test('an abortable promise settles as its promise does', async () => {
   const { signal } = new AbortController()
   assert.equal(await abortable(Promise.resolve(1), signal), 1)
   await assert.rejects(abortable(Promise.reject(new Error('no')), signal), /no/)
 })
 
-test('it rejects with the reason as soon as the signal aborts, also when that was before', async () => {
+test('an abortable promise rejects with the reason as soon as the signal aborts, even before the call', async () => {
   const controller = new AbortController()
   const reason = new Error('enough')
   const waiting = abortable(never, controller.signal)

@@ -1,4 +1,6 @@
-/** Settles as `promise` does, or rejects with the signal's reason as soon as that aborts; `promise` itself goes on. */
+/**
+ * Settles as `promise` does, or rejects with the signal's reason as soon as that aborts; `promise` itself continues.
+ */
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason)

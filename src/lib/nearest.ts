@@ -1,4 +1,6 @@
-/** The candidate most like `word`, for a "did you mean"; undefined where none is near enough to be a slip of the finger. */
+/**
+ * Returns the candidate most like `word`, for a "did you mean"; undefined if none is close enough to be a typing error.
+ */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const near = candidates
     .map((candidate) => ({ candidate, distance: editDistance(word, candidate) }))
@@ -7,7 +9,7 @@ export function nearest(word: string, candidates: readonly string[]): string | u
   return near[0]?.candidate
 }
 
-/** Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment distance). */
+/** Counts insertions, deletions, substitutions and swaps of neighbours (optimal string alignment distance). */
 function editDistance(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)]
   const at = (row: number, column: number): number => rows[row]?.[column] ?? Number.POSITIVE_INFINITY

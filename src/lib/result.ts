@@ -1,4 +1,4 @@
-/** A value or the reason there is none; for expected refusals. Host faults and bugs are thrown. */
+/** A value or the reason why there is none; for expected refusals. Host faults and bugs are thrown. */
 export type Result<T, E> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly error: E }

@@ -5,7 +5,7 @@ import { nearest } from './nearest.ts'
 
 /** One thing that is wrong with a value. */
 export type Complaint = {
-  /** Where, as a JSON pointer (RFC 6901) into the value. */
+  /** The place, as a JSON pointer (RFC 6901) into the value. */
   readonly pointer: string
   readonly code: ComplaintCode
   /** A phrase that follows the name of the member: "must be between 100 and 32000". */
@@ -21,7 +21,7 @@ export type ComplaintCode =
   | 'malformed'
   | 'wrong_length'
 
-/** A name longer than this is cut where it is repeated to its sender. */
+/** A longer name is cut when it is repeated to its sender. */
 const NAME_CHARACTERS_MAX = 64
 
 /** The validator's shape of an error: that of JSON Schema keywords. */
@@ -32,7 +32,7 @@ type Failure = {
   readonly params: object
 }
 
-/** The keywords of a schema that the words below come from. */
+/** The keywords of a schema from which the words below come. */
 type Rules = {
   readonly type?: string | readonly string[]
   readonly minimum?: number
@@ -47,9 +47,9 @@ type Rules = {
 }
 
 /**
- * A checker for values of `schema`: the complaints, none where the value fits. It changes and coerces nothing, and
- * never repeats a value, so that a secret in the wrong place is not sent back. `patternWords` says each pattern of the
- * schema in words ("must be …"). The validator stops collecting after eight failures.
+ * Returns a checker for values of `schema`. It returns the complaints, or none if the value fits. It changes and
+ * coerces nothing. It never repeats a value, so that a secret in the wrong place is not sent back. `patternWords`
+ * describes each pattern of the schema in words ("must be …"). The validator stops collecting after eight failures.
  */
 export function checkerFor(
   schema: TSchema,
@@ -80,7 +80,7 @@ function complaintsOf(
     // An unknown member fails twice: here, and at the `false` of `additionalProperties`, which comes first.
     case 'additionalProperties':
       return []
-    // So does a name that is not allowed: here, and at the rule that it breaks.
+    // A name that is not allowed also fails twice: here, and at the rule that it breaks.
     case 'propertyNames':
       return []
     case 'boolean':
@@ -129,7 +129,7 @@ const TYPE_WORDS: ReadonlyMap<string | undefined, string> = new Map([
   ['null', 'null'],
 ])
 
-/** Of several types that a value may have, all are named. */
+/** Names all types if a value may have several. */
 const typeWords = ({ type }: Rules): string =>
   [type ?? []]
     .flat()
@@ -164,7 +164,7 @@ function namesIn(params: object, key: string): readonly string[] {
   return Array.isArray(names) ? names.map(String) : []
 }
 
-/** The schema a failure speaks of; its path is a JSON pointer in URI fragment form, `#/properties/…`. */
+/** Returns the schema that a failure is about; its path is a JSON pointer in URI fragment form, `#/properties/…`. */
 function rulesAt(schema: TSchema, path: string): Rules {
   const names = path.split('/').slice(1)
   let current: unknown = schema

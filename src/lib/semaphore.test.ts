@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Semaphore } from './semaphore.ts'
 
-/** A task that tells that it runs and ends when it is told. */
+/** A task that reports that it runs, and ends on request. */
 function task(): { run: () => Promise<void>; started: Promise<void>; end: () => void } {
   const started = Promise.withResolvers<void>()
   const ended = Promise.withResolvers<void>()
@@ -20,7 +20,7 @@ test('tasks take their turns in the order they came', async () => {
   assert.deepEqual(order, [1, 2, 3])
 })
 
-test('a task that fails gives its place on', async () => {
+test('a task that fails passes its place on', async () => {
   const semaphore = new Semaphore(1)
   await assert.rejects(
     semaphore.run(() => Promise.reject(new Error('no'))),
@@ -29,7 +29,7 @@ test('a task that fails gives its place on', async () => {
   assert.equal(await semaphore.run(async () => 'next'), 'next')
 })
 
-test('one who gives up waiting never runs and is nobody in the way', async () => {
+test('a task that gives up waiting never runs and blocks no other', async () => {
   const semaphore = new Semaphore(1)
   const [first, third] = [task(), task()]
   const controller = new AbortController()

@@ -1,6 +1,6 @@
 import { assert } from './assert.ts'
 
-/** Lets at most `places` tasks run at once; the others wait their turn in the order they came. */
+/** Lets at most `places` tasks run at once; the others wait for their turn in order of arrival. */
 export class Semaphore {
   #free: number
   readonly #waiting: (() => void)[] = []
@@ -11,8 +11,8 @@ export class Semaphore {
   }
 
   /**
-   * Rejects with the signal's reason when that aborts before the task's turn has come; the task then never runs. Where a place
-   * is free it begins at once.
+   * Rejects with the signal's reason when that aborts before the task's turn has come; the task then never runs. If a
+   * place is free, the task begins at once.
    */
   async run<T>(task: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted()
@@ -25,7 +25,10 @@ export class Semaphore {
     }
   }
 
-  /** As {@link run}, for who gives its place back itself, once, by what is answered. */
+  /**
+   * Takes a place like {@link run}, for a caller that gives it back itself. Resolves to the function that does so; call
+   * it once.
+   */
   async take(signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted()
     if (this.#free > 0) this.#free -= 1

@@ -6,7 +6,7 @@ import { TokenBucket } from './token-bucket.ts'
 const takeMany = (bucket: TokenBucket, nowMs: number, times: number): number =>
   Array.from({ length: times }, () => bucket.take(nowMs)).filter(Boolean).length
 
-test('a burst passes at once, and no more', () => {
+test('a burst passes at once, and nothing more', () => {
   const bucket = new TokenBucket({ perSecond: 10, burst: 5, nowMs: 1000 })
   assert.equal(takeMany(bucket, 1000, 9), 5)
 })
@@ -31,7 +31,7 @@ test('in no stretch of time does more pass than the burst and what the rate brin
   )
 })
 
-/** One a millisecond. */
+/** A budget of one for each millisecond. */
 const budget = (nowMs = 0): TokenBucket => new TokenBucket({ perSecond: 1000, burst: 100, nowMs })
 
 test('a burst is free, and what goes beyond it is paid with time', () => {
@@ -42,14 +42,14 @@ test('a burst is free, and what goes beyond it is paid with time', () => {
   assert.equal(drain.spend(30, 1), 1)
 })
 
-test('time without output earns one burst, and no more', () => {
+test('time without output earns one burst at most', () => {
   const drain = budget(5000)
   assert.equal(drain.spend(5000, 100), 0)
   assert.equal(drain.spend(1_000_000, 100), 0)
   assert.equal(drain.spend(1_000_000, 50), 50)
 })
 
-test('who keeps the pauses moves the bytes of the time and one burst, whatever the pieces', () => {
+test('a caller that keeps the pauses moves the bytes of the time and one burst, whatever the pieces', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 500 }), { minLength: 1, maxLength: 50 }), (pieces) => {
       const drain = budget()

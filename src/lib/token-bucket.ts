@@ -1,6 +1,6 @@
 /**
- * How much may pass in a time: `perSecond` on average, and `burst` at once. It is told the time, by a clock that is never
- * set, in milliseconds, and starts full.
+ * Limits how much may pass in a time: `perSecond` on average, and `burst` at once. The caller passes the time in
+ * milliseconds, from a clock that is never set. The bucket starts full.
  */
 export class TokenBucket {
   readonly #perMs: number
@@ -15,7 +15,7 @@ export class TokenBucket {
     this.#atMs = options.nowMs
   }
 
-  /** Whether one more may pass; what may not costs nothing. */
+  /** Returns whether one more may pass; a refusal costs nothing. */
   take(nowMs: number): boolean {
     this.#earn(nowMs)
     if (this.#tokens < 1) return false
@@ -23,7 +23,7 @@ export class TokenBucket {
     return true
   }
 
-  /** Counts what has passed, be it into debt; returns for how many whole milliseconds nothing more should pass. */
+  /** Counts what has passed, even into debt. Returns for how many whole milliseconds nothing more should pass. */
   spend(nowMs: number, amount: number): number {
     this.#earn(nowMs)
     this.#tokens -= amount

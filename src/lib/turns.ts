@@ -1,6 +1,8 @@
 import { Semaphore } from './semaphore.ts'
 
-/** Runs the tasks of one key one after another, in the order they came; tasks of different keys do not wait. */
+/**
+ * Runs the tasks of one key one after another, in order of arrival; tasks of different keys do not wait for each other.
+ */
 export class Turns<Key> {
   readonly #keys = new Map<Key, { readonly turn: Semaphore; tasks: number }>()
 

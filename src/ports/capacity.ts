@@ -4,19 +4,22 @@ import type { Probe } from '../core/plan/world.ts'
 import type { Sha256 } from '../core/vm/ids.ts'
 
 /**
- * What the host was last found to have, for commands: read from memory, without a wait. Unknown where the last look
- * failed or is too old; then nothing is promised.
+ * What the last look at the host found, for commands; read from memory, without a wait. A figure is unknown if the last
+ * look failed or is too old; then nothing is promised.
  */
 export interface Capacity {
-  /** What all VMs together may commit, each part for itself: memory is known also when the pool is not. */
+  /** The most that all VMs may commit. Each part stands for itself: memory is known even if the pool is not. */
   allocatable(): { readonly [K in keyof Commitment]: Probe<number> }
-  /** Room in the pool that is taken by others than VMs. */
+  /** Space in the pool that others than VMs take. */
   poolShares(): Probe<PoolShares>
-  /** What a monitor of a guest of so much memory may take besides, in MiB. */
+  /** The memory that a monitor may take besides its guest, for a guest with this much memory, in MiB. */
   monitorMib(guestMib: number): number
-  /** How many vCPUs a guest may have at most. */
+  /** The largest number of vCPUs that a guest may have. */
   vcpusMax(): number
-  /** Whether the host itself has this address (canonical text), or relies on it, as on its routers and resolvers. */
+  /**
+   * Whether the host itself has this address (canonical text), or relies on it, such as the address of a router or
+   * resolver.
+   */
   isOwnAddress(address: string): Probe<boolean>
   /** The length of an image, in MiB rounded up; undefined if the last look at the pool did not find it. */
   imageMib(sha256: Sha256): number | undefined

@@ -6,6 +6,6 @@ export interface Clock {
   monotonicMs(): number
   /** Calls back once after `ms`; the returned function cancels. */
   after(ms: number, callback: () => void): () => void
-  /** From 0 up to, but without, 1; for jitter. */
+  /** From 0 up to, but not including, 1; for jitter. */
   random(): number
 }

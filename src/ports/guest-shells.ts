@@ -6,11 +6,13 @@ export type ShellRequest = {
   readonly address: string
   readonly user: string
   readonly window: WindowSize
-  /** Told the fingerprint of the guest's host key in the handshake; the connection goes on only where it says true. */
+  /**
+   * Gets the fingerprint of the guest's host key in the handshake. The connection continues only if this returns true.
+   */
   readonly acceptHostKey: (fingerprint: HostKeyFingerprint) => boolean
 }
 
-/** As OpenSSH prints it, e.g. `SHA256:` and 43 characters of base64 (RFC 4648, no padding). */
+/** A fingerprint as OpenSSH prints it, e.g. `SHA256:` and 43 characters of base64 (RFC 4648, no padding). */
 export type HostKeyFingerprint = string
 
 export type ShellOutcome =
@@ -21,18 +23,21 @@ export type ShellOutcome =
 export interface GuestShells {
   /** The daemon's public key in the form of authorized_keys (sshd(8)). */
   readonly publicKey: string
-  /** Connects, logs in and starts a shell on a pty. A failure is a result: what to tell the viewer. */
+  /** Connects, logs in and starts a shell on a pty. A failure is a result, for the viewer. */
   open(request: ShellRequest, signal: AbortSignal): Promise<ShellOutcome>
 }
 
 /** One shell. Nothing in it blocks. */
 export interface GuestShell {
-  /** Given once, at once after `open`; what came before that is kept. `onEnd` comes once, after the last output. */
+  /**
+   * Attaches the listeners, once, at once after `open`; output from before is kept. `onEnd` is called once, after the
+   * last output.
+   */
   attach(listeners: { onOutput: (bytes: Uint8Array) => void; onEnd: (end: ShellEnd) => void }): void
   write(bytes: Uint8Array): void
-  /** Input that the guest has not taken yet, in bytes. */
+  /** Input that the guest has not accepted yet, in bytes. */
   readonly inputWaiting: number
-  /** Hears that waiting input fell below the limit again. */
+  /** Calls the listener when waiting input is below the limit again. */
   onInputRoom(listener: () => void): void
   resize(size: WindowSize): void
   /** Holds the guest's output back, in the guest, until `resume`. */
@@ -41,7 +46,7 @@ export interface GuestShell {
   close(): void
 }
 
-/** `exited`: the shell's own end. `lost`: the connection broke. */
+/** `exited`: the shell ended by itself. `lost`: the connection broke. */
 export type ShellEnd =
   | { readonly kind: 'exited'; readonly status: number }
   | { readonly kind: 'killed'; readonly signal: string }

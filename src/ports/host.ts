@@ -9,7 +9,7 @@ import type { Storage } from './storage.ts'
 import type { Traffic } from './traffic.ts'
 import type { Units } from './units.ts'
 
-/** The host, as reconciliation sees it. */
+/** The host as reconciliation sees it. */
 export type Host = {
   readonly units: Units
   readonly consoles: Consoles
@@ -22,10 +22,10 @@ export type Host = {
   readonly staging: Staging
   readonly objectStore: ObjectStore
   readonly clock: Clock
-  /** Names the store whose host objects are this daemon's; units, disks and taps carry it. */
+  /** Identifies the store that owns this daemon's host objects; units, disks and taps carry it. */
   readonly storeId: string
-  /** Of this boot of the host: /proc/sys/kernel/random/boot_id (random(4)). */
+  /** Id of this boot of the host: /proc/sys/kernel/random/boot_id (random(4)). */
   readonly bootId: string
-  /** Of the daemon, as a line of authorized_keys (sshd(8)); guests are told it by their seed disks. */
+  /** The daemon's public key, as a line of authorized_keys (sshd(8)); guests get it from their seed disks. */
   readonly sshPublicKey: string
 }

@@ -9,27 +9,33 @@ export interface Taps {
   inspect(device: DeviceName, id: VmId, userId: UserId): Promise<TapState>
   ensure(spec: TapSpec): Promise<void>
   /**
-   * Gives the monitor with this process id its device back where it lost it, as when somebody deleted the tap under a
-   * running guest. The guest loses packets, nothing else. Does nothing where the monitor holds the device.
+   * Gives the monitor with this process id its device back if the monitor lost it, for example because somebody deleted
+   * the tap under a running guest. The guest only loses packets. Does nothing if the monitor holds the device.
    */
   ensureAttached(spec: TapSpec, mainPid: number): Promise<void>
   /** Removes the device if it is this VM's; leaves a foreign one alone. */
   remove(device: DeviceName, id: VmId): Promise<void>
-  /** Devices that carry our mark (interface alias). */
+  /** Lists devices that carry our mark (interface alias). */
   list(): Promise<readonly { readonly device: DeviceName; readonly id: VmId; readonly storeId: string }[]>
   counters(device: DeviceName): Promise<LinkCounters>
-  /** Calls back when a device of our naming, its addresses, routes or neighbours changed; undefined where that may be true of every one. */
+  /**
+   * Calls back when a device of our naming, its addresses, routes or neighbours changed; undefined if any of them may
+   * have changed.
+   */
   watch(onChange: (device: DeviceName | undefined) => void): void
 }
 
-/** The table `inet vmhostd`, of which the driver is the one writer. Every method throws HostFault. */
+/** The table `inet vmhostd`, which only the driver writes. Every method throws HostFault. */
 export interface Firewall {
   inspect(device: DeviceName): Promise<FirewallState>
-  /** Puts the guest's rule in force, with the rest of the table as it shall be, in one transaction. */
+  /** Puts the guest's rule in force, with the rest of the table as it must be, in one transaction. */
   ensureGuest(rule: GuestRule): Promise<void>
   removeGuest(device: DeviceName): Promise<void>
-  /** What was dropped of a guest's packets since it came into the table. Throws where the table is not as it was written. */
+  /**
+   * Returns what was dropped of a guest's packets since it came into the table. Throws if the table is not as it was
+   * written.
+   */
   counters(device: DeviceName): Promise<GuestDrops>
-  /** Calls back when somebody else changed the table. */
+  /** Calls back when something else changed the table. */
   watch(onChange: () => void): void
 }

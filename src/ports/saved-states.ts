@@ -2,34 +2,38 @@ import type { SavedState, SaveTerms, SavingMonitor } from '../core/storage/saved
 import type { UserId, VmId } from '../core/vm/ids.ts'
 
 /**
- * Saved guests in the pool. One is published whole or not at all: what a crash leaves is `unfinished`. Every method throws
- * HostFault.
+ * Saved guests in the pool. A saved state is published completely or not at all: a crash leaves an `unfinished` one.
+ * Every method throws HostFault.
  */
 export interface SavedStates {
   /**
-   * Cheap, and without reading the memory. `monitor`: the program that would restore it; a state that it cannot read, that
-   * is of another disk or VM, or whose files are not as they were published is `unusable`.
+   * Inspects cheaply, without reading the memory. `monitor`: the program that would restore the state. A state is
+   * `unusable` if that program cannot read it, if it belongs to another disk or VM, or if its files have changed since
+   * they were published.
    */
   inspect(id: VmId, monitor: SavingMonitor): Promise<SavedState>
-  /** The VM's own directory for saves: there from then on, empty, and nothing that its monitor can make a file in. */
+  /** Makes the VM's own directory for saves: empty, and not writable for its monitor. */
   ensureDirectory(id: VmId): Promise<void>
-  /** Afterwards that directory holds an empty file for the memory, and nothing else. The VM's monitor can write to it. */
+  /**
+   * Makes an empty file for the memory in that directory, and removes everything else. The VM's monitor can write to
+   * the file.
+   */
   ensureMemoryFile(id: VmId, userId: UserId): Promise<void>
-  /** Where the monitor writes memory, and from where it reads it once that is published. Absolute paths. */
+  /** The paths to which the monitor writes memory, and from which it reads published memory. Absolute. */
   paths(id: VmId): { readonly directory: string; readonly writing: string; readonly published: string }
   /**
-   * Flushes and checksums what the monitor wrote, ties it to the disk as it is now, and publishes it. Until this resolves,
-   * nothing is saved; abort it and nothing will be, unless it resolves all the same: it was too late then. Where it fails by
-   * itself, only a look tells. Resolves to the space that the memory takes in the pool, in bytes.
+   * Flushes and checksums what the monitor wrote, ties it to the present disk, and publishes it. Nothing is saved until
+   * this resolves. After an abort nothing will be saved, unless this still resolves because the abort came too late. If
+   * it fails by itself, only another look shows the result. Resolves to the bytes that the memory takes in the pool.
    */
   publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<{ readonly storedBytes: number }>
   /**
-   * Compares the memory with its checksum, unless nothing can have happened to it since this process did so. Throws
-   * `saved_state_corrupt`.
+   * Compares the memory with its checksum, unless this process has done so and nothing can have changed it since.
+   * Throws `saved_state_corrupt`.
    */
   verify(id: VmId, signal: AbortSignal): Promise<void>
-  /** Removes what is published: once it resolves no start can find it again. What is unfinished is left to `remove`. */
+  /** Removes the published state; afterwards no start can find it. Leaves unfinished states to `remove`. */
   removePublished(id: VmId): Promise<void>
-  /** Removes what is published and what is unfinished. Once it resolves no start can find it again. */
+  /** Removes published and unfinished states; afterwards no start can find them. */
   remove(id: VmId): Promise<void>
 }

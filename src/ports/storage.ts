@@ -5,7 +5,7 @@ import type { ImageRole } from '../core/vm/desired.ts'
 import type { Sha256, UserId, VmId } from '../core/vm/ids.ts'
 import type { VmMark } from '../core/vm/vm-mark.ts'
 
-/** Where a VM's files are, for the monitor's command line. */
+/** Paths of a VM's files, for the monitor's command line. */
 export type VmFiles = {
   readonly disk: string
   readonly seed: string
@@ -17,33 +17,34 @@ export type ImageRef = { readonly role: ImageRole; readonly sha256: Sha256 }
 
 /** The storage pool: images by digest, and each VM's disk and seed. Every method throws HostFault. */
 export interface Storage {
-  /** Fails where the pool's marker or mount is missing; never answers "absent" for "could not look". */
+  /** Fails if the pool's marker or mount is missing; never reports "absent" if the pool could not be inspected. */
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState>
   /**
-   * Fetches, verifies while it streams, and publishes by rename. One download a digest, whoever asks: the largest bound counts.
-   * Throws the fault of the bound as soon as the image exceeds it, and `storage_full` before the pool loses its reserve.
+   * Fetches an image, verifies it while it streams, and publishes it by rename. Several requests for one digest share
+   * one download; the largest bound counts. Throws the fault of the bound as soon as the image exceeds it, and
+   * `storage_full` before the pool loses its reserve.
    */
   ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal, bound?: ImageBound): Promise<void>
-  /** Throws `image_unsuitable` if the image in the pool is plainly of another kind than its part needs. */
+  /** Throws `image_unsuitable` if the image in the pool is plainly of another kind than its role needs. */
   checkImage(image: ImageRef): Promise<void>
-  /** Every image in the pool. Fails where that is out of sight. */
+  /** Lists every image in the pool. Fails if the pool cannot be read. */
   images(): Promise<readonly StoredImage[]>
-  /** An image that is being fetched is left alone, and one that is not there is no failure. */
+  /** Removes an image. Leaves an image that is being fetched; a missing image is not a failure. */
   removeImage(sha256: Sha256): Promise<void>
   /**
-   * Afterwards there is a clone of the rootfs image, of at least `sizeMib`, that `userId` can use, and a note of whose it is.
-   * An existing disk is never replaced or made smaller; one that is another VM's is `disk_foreign`.
+   * Ensures a clone of the rootfs image, of at least `sizeMib`, that `userId` can use, and a note of its owner. An
+   * existing disk is never replaced or made smaller; a disk of another VM is `disk_foreign`.
    */
   ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void>
   ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void>
   /** Removes disk and seed. */
   remove(id: VmId): Promise<void>
-  /** Ids that have a disk directory. */
+  /** Lists the ids that have a disk directory. */
   list(): Promise<readonly VmId[]>
   files(id: VmId, images: readonly ImageRef[]): VmFiles
 }
 
-/** How long an image may become, unpacked, and what is wrong with a longer one. */
+/** How long an image may become when unpacked, and the fault of a longer one. */
 export type ImageBound = {
   readonly bytesMax: number
   readonly excess: 'disk_smaller_than_image' | 'image_too_large'
@@ -60,8 +61,8 @@ export type DiskSpec = {
   readonly userId: UserId
   readonly sizeMib: number
   readonly rootfsSha256: Sha256
-  /** Written beside the disk before the disk is there. */
+  /** Written beside the disk before the disk exists. */
   readonly mark: VmMark
-  /** Whether a disk without a note is this VM's. */
+  /** Whether a disk without a note belongs to this VM. */
   readonly adopts?: boolean
 }

@@ -1,6 +1,6 @@
 /**
- * What a VM commits for as long as it exists, asleep and stopped ones included: a start or a wake can then never be refused
- * for want of memory or disk. Console places are held by VMs that run and never sleep.
+ * The commitment of a VM for as long as it exists, even while it sleeps or is stopped. So a start or a wake is never
+ * refused for lack of memory or disk. Only VMs that run and never sleep hold console places.
  */
 export type Commitment = {
   readonly memoryMib: number
@@ -8,14 +8,14 @@ export type Commitment = {
   readonly consolePlaces: number
 }
 
-/** What all VMs of a host together may commit. */
+/** The most that all VMs of a host together may commit. */
 export type Allocatable = Commitment
 
-/** `totalMib` of memory less the reserve; never below 0. */
+/** Returns `totalMib` of memory less the reserve; never below 0. */
 export const allocatableMemoryMib = (totalMib: number, reserveMib: number): number =>
   Math.max(0, totalMib - reserveMib)
 
-/** The pool's size times the configured overcommit, less the reserve; never below 0. */
+/** Returns the pool's size times the configured overcommit, less the reserve; never below 0. */
 export const allocatableDiskMib = (
   totalMib: number,
   { overcommit, reserveMib }: { readonly overcommit: number; readonly reserveMib: number },
@@ -30,8 +30,9 @@ const KINDS = {
 export type Shortage = { readonly kind: keyof Commitment; readonly words: string }
 
 /**
- * What an increase is short of, in words such as "memory by 512 MiB (1024 MiB more asked for, 512 MiB free of 8192 MiB)"; empty
- * if the host can hold it. What does not increase is not looked at: a host that is over-committed still takes it.
+ * Returns what the host lacks for an increase, in words such as "memory by 512 MiB (1024 MiB more asked for, 512 MiB
+ * free of 8192 MiB)"; empty if the host can hold it. A part that does not increase is not checked, so an over-committed
+ * host still accepts it.
  */
 export function shortages(
   committed: Commitment,

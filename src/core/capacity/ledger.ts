@@ -3,16 +3,16 @@ import { canSleep } from '../idle/idle-timeout.ts'
 import type { Desired } from '../vm/desired.ts'
 import type { Commitment } from './capacity.ts'
 
-/** Room in the pool that is not for one VM: images, and the quota of staging. */
+/** Space in the pool that is not for one VM: images, and the quota of staging. */
 export type PoolShares = { readonly imagesMib: number; readonly stagingMib: number }
 
-/** Memory that a VM's monitor may take besides its guest's, by the memory of the guest; both in MiB. */
+/** Returns the memory that a VM's monitor may take besides its guest's, for the memory of the guest; both in MiB. */
 export type MonitorMib = (guestMib: number) => number
 
-/** VMs of the same memory: how many there are, and of how many the guest may be saved. */
+/** VMs with the same memory: how many there are, and how many of their guests may be saved. */
 export type MemoryClass = { readonly memoryMib: number; readonly vms: number; readonly sleepers: number }
 
-/** What is on record of all VMs together, whatever their state. */
+/** Sums over the records of all VMs, whatever their state. */
 export type Recorded = {
   readonly cpuMillicores: number
   readonly disksMib: number
@@ -20,7 +20,7 @@ export type Recorded = {
   readonly classes: readonly MemoryClass[]
 }
 
-/** All that is promised on this host, part by part. */
+/** Everything that is promised on this host, part by part. */
 export type Ledger = {
   readonly guestsMib: number
   readonly monitorsMib: number
@@ -31,10 +31,10 @@ export type Ledger = {
   readonly consolePlaces: number
 }
 
-/** The most that a saved guest takes in the pool: its memory, and what the monitor writes of its devices. */
+/** Returns the most that a saved guest takes in the pool: its memory, and the state of its devices. */
 const savedMib = (memoryMib: number): number => memoryMib + limits.savedDevicesMib
 
-/** The ledger after a restart is the one before it: it is a sum over the records, and what the host shows. */
+/** Returns the ledger. It is a sum over the records and what the host shows, so a restart does not change it. */
 export function ledgerOf(
   { disksMib, consolePlaces, classes }: Recorded,
   { imagesMib, stagingMib }: PoolShares,
@@ -58,7 +58,7 @@ export const totalsOf = (ledger: Ledger): Commitment => ({
   consolePlaces: ledger.consolePlaces,
 })
 
-/** What one VM is promised, from its desired state alone. */
+/** Returns what one VM is promised, from its desired state alone. */
 export const commitmentOf = (desired: Desired, monitorMib: MonitorMib): Commitment => ({
   memoryMib: desired.compute.memoryMib + monitorMib(desired.compute.memoryMib),
   diskMib: desired.disk.sizeMib + (canSleep(desired) ? savedMib(desired.compute.memoryMib) : 0),
@@ -71,18 +71,21 @@ export const increaseOf = (before: Commitment, after: Commitment): Commitment =>
   consolePlaces: after.consolePlaces - before.consolePlaces,
 })
 
-/** Whether a VM has a console place for itself: one that sleeps gives it back each time, and shares those that are left. */
+/**
+ * Returns whether a VM has a console place of its own. A VM that sleeps gives its place back each time, and shares the
+ * rest.
+ */
 export const holdsPlace = (desired: Desired): boolean =>
   desired.power === 'paused' || (desired.power === 'running' && !canSleep(desired))
 
-/** Before anything is promised. */
+/** The commitment before anything is promised. */
 export const NOTHING: Commitment = { memoryMib: 0, diskMib: 0, consolePlaces: 0 }
 
-/** Of all console places, those that VMs which never sleep may hold: the others are for VMs that wake. */
+/** Returns how many console places VMs that never sleep may hold; the other places are for VMs that wake. */
 export const heldPlacesMax = (places: number): number =>
   places - Math.ceil(places * limits.sleepersPlacesShare)
 
-/** The quota of staging that is in force on a pool of this size: as configured, within a bounded part of the pool. */
+/** Returns the staging quota for a pool of this size: as configured, within a bounded part of the pool. */
 export function stagingQuotaMib(configuredMib: number, poolMib: number): number {
   const most = Math.floor(poolMib * limits.stagingPoolShareMax)
   return Math.min(configuredMib, Math.max(limits.stagingQuotaMibMin, most))

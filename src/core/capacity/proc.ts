@@ -1,6 +1,9 @@
 const KIB_A_MIB = 1024
 
-/** The two lines of /proc/meminfo that tell what there is (proc_meminfo(5)), in MiB; undefined where one is missing. */
+/**
+ * Returns total and available memory from /proc/meminfo (proc_meminfo(5)), in MiB; undefined if one of the two lines is
+ * missing.
+ */
 export function parseMeminfo(text: string): { totalMib: number; availableMib: number } | undefined {
   const mib = (name: string): number | undefined => {
     const kib = new RegExp(`^${name}: +([0-9]+) kB$`, 'm').exec(text)?.[1]
@@ -11,7 +14,10 @@ export function parseMeminfo(text: string): { totalMib: number; availableMib: nu
   return totalMib === undefined || availableMib === undefined ? undefined : { totalMib, availableMib }
 }
 
-/** How many CPUs a list like `0-3,8` names (kernel: admin-guide/cputopology.rst); undefined for what is no such list. */
+/**
+ * Returns how many CPUs a list like `0-3,8` names (kernel: admin-guide/cputopology.rst); undefined if it is not such a
+ * list.
+ */
 export function countCpus(list: string): number | undefined {
   let count = 0
   for (const range of list.trim().split(',')) {

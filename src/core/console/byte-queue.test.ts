@@ -4,7 +4,7 @@ import * as fc from 'fast-check'
 import { InvariantError } from '../../lib/assert.ts'
 import { ByteQueue } from './byte-queue.ts'
 
-test('what was pushed comes out in order, whatever the pieces on both sides', () => {
+test('pushed bytes come out in order, whatever the pieces on both sides', () => {
   const piece = fc.record({ push: fc.nat({ max: 9000 }), drop: fc.nat({ max: 9000 }) })
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 20 }), (pieces) => {
@@ -25,7 +25,7 @@ test('what was pushed comes out in order, whatever the pieces on both sides', ()
   )
 })
 
-test('what is pushed may be changed by its owner afterwards', () => {
+test('the owner may change pushed bytes afterwards', () => {
   const queue = new ByteQueue()
   const bytes = Uint8Array.of(1, 2)
   queue.push(bytes)

@@ -1,12 +1,12 @@
 import { assert } from '../../lib/assert.ts'
 
-/** Large enough that few are needed, small enough that a short wait costs little. */
+/** Large enough that few blocks are needed, small enough that a short wait costs little. */
 const BLOCK_BYTES = 4096
 
-/** Bytes that wait in order. It keeps copies in blocks: many small pieces cost no more than one large one. */
+/** Bytes that wait in order. It keeps copies in blocks, so many small pieces cost no more than one large one. */
 export class ByteQueue {
   readonly #blocks: Uint8Array[] = []
-  /** How much of the first block has gone, and how much of the last one is used. */
+  /** How much of the first block is dropped, and how much of the last one is used. */
   #gone = 0
   #used = 0
 
@@ -28,14 +28,14 @@ export class ByteQueue {
     }
   }
 
-  /** The oldest bytes, as far as they lie in one piece; none where nothing waits. Good until the next call. */
+  /** Returns the oldest bytes that lie in one piece; empty if nothing waits. Valid until the next call. */
   head(): Uint8Array {
     const [first] = this.#blocks
     if (first === undefined) return new Uint8Array(0)
     return first.subarray(this.#gone, this.#blocks.length === 1 ? this.#used : BLOCK_BYTES)
   }
 
-  /** Lets the oldest `length` bytes go, of those in `head()`. */
+  /** Drops the oldest `length` bytes of those in `head()`. */
   drop(length: number): void {
     const head = this.head().length
     assert(length >= 0 && length <= head, `${length} bytes are dropped where ${head} lie in one piece`)

@@ -1,6 +1,6 @@
 /**
- * Every way in which a console session ends, once. The status is that of RFC 6455, section 7.4.1; the reason that goes
- * over the wire is the code, then where there is more to say a colon and words.
+ * Every way in which a console session ends. The status is that of RFC 6455, section 7.4.1. The reason that is sent is
+ * the code, and if there is more to say, a colon and words.
  */
 export const closes = {
   vm_stopped: { status: 1000, title: 'The VM has stopped, and its console session with it' },
@@ -31,16 +31,16 @@ export type CloseCode = keyof typeof closes
 
 const FINAL: ReadonlySet<CloseCode> = new Set(['vm_stopped', 'vm_deleted', 'shell_ended', 'ssh_lost'])
 
-/** Whether what was said before can never be had again, by whatever connection. */
+/** Returns whether earlier output is lost for every connection. */
 export const isFinal = (code: CloseCode): boolean => FINAL.has(code)
 
-/** Bytes of a reason at most: a control frame has 125, the status takes two (RFC 6455, section 5.5). */
+/** Maximum bytes of a reason: a control frame has 125, and the status takes two (RFC 6455, section 5.5). */
 const REASON_BYTES_MAX = 123
 
-/** The reason as it goes over the wire: cut to what a close frame holds. */
+/** Returns the reason as it is sent: cut to what a close frame holds. */
 export function closeReason(code: CloseCode, words?: string): string {
   if (words === undefined) return code
-  // Words are cut at a character: a reason is UTF-8.
+  // Words are cut at a character, because a reason is UTF-8.
   const whole = new TextEncoder().encode(`${code}: ${words}`).subarray(0, REASON_BYTES_MAX)
   return new TextDecoder().decode(whole).replace(/\u{fffd}+$/u, '')
 }

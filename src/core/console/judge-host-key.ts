@@ -1,7 +1,7 @@
-/** What becomes of a guest's SSH host key: `known` as it is, `new` and to be pinned, or `changed` and refused. */
+/** The verdict on a guest's SSH host key: `known` as it is, `new` and to be pinned, or `changed` and refused. */
 export type HostKeyJudgement = 'known' | 'new' | 'changed'
 
-/** Fingerprints of the key that the guest shows, the one that is pinned, and the one that the viewer accepts; it accepts no other. */
+/** Judges fingerprints: the key that the guest shows, the pinned key, and the only key that the viewer accepts. */
 export function judgeHostKey(keys: {
   readonly offered: string
   readonly pinned: string | undefined

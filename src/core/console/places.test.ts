@@ -5,7 +5,7 @@ import type { VmId } from '../vm/ids.ts'
 
 const [web, other] = ['web-1' as VmId, 'web-2' as VmId]
 
-test('each VM has so many places and no more', () => {
+test('each VM has a bounded number of places', () => {
   const places = new Places(2)
   assert.ok(places.take(web) && places.take(web))
   assert.equal(places.take(web), undefined)

@@ -1,6 +1,6 @@
 import type { VmId } from '../vm/ids.ts'
 
-/** Places for the viewers of each VM; who has one gives it back. */
+/** Places for the viewers of each VM; a viewer that leaves gives its place back. */
 export class Places {
   readonly #perVm: number
   readonly #taken = new Map<VmId, number>()
@@ -13,7 +13,10 @@ export class Places {
     return this.#taken.get(id) ?? 0
   }
 
-  /** Takes a place; returns what gives it back, which may be called again, or undefined where all are taken. */
+  /**
+   * Takes a place. Returns the function that gives it back, which may be called again; undefined if all places are
+   * taken.
+   */
   take(id: VmId): (() => void) | undefined {
     if (this.taken(id) >= this.#perVm) return undefined
     this.#add(id, 1)

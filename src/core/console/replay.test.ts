@@ -5,16 +5,16 @@ import { planReplay } from './replay.ts'
 const session = { id: 'aaaaaaaaaaaaaaaa', start: 100, end: 200 }
 const other = 'bbbbbbbbbbbbbbbb'
 
-test('who was never there gets all that is kept', () => {
+test('a new viewer gets all that is kept', () => {
   assert.deepEqual(planReplay(session, undefined), { from: 100, lostBytes: 0 })
 })
 
-test('who comes back goes on where it had stopped', () => {
+test('a viewer that comes back goes on where it had stopped', () => {
   assert.deepEqual(planReplay(session, { cursor: 150, session: session.id }), { from: 150, lostBytes: 0 })
   assert.deepEqual(planReplay(session, { cursor: 200 }), { from: 200, lostBytes: 0 })
 })
 
-test('what is no longer kept is lost', () => {
+test('output that is no longer kept is lost', () => {
   assert.deepEqual(planReplay(session, { cursor: 30, session: session.id }), { from: 100, lostBytes: 70 })
 })
 

@@ -1,13 +1,13 @@
-/** Where a viewer had stopped: a cursor, and the session it was told for, where it still knows. */
+/** The position at which a viewer had stopped: a cursor, and its session, if the viewer still knows it. */
 export type StoppedAt = { readonly cursor: number; readonly session?: string }
 
-/** Where it goes on, and how much it has missed for ever. */
+/** The position at which a viewer continues, and the number of bytes it has lost. */
 export type Replay = { readonly from: number; readonly lostBytes: number }
 
 /**
  * Decides where a viewer begins in a session whose kept output goes from `start` to `end`. A cursor of another session,
- * or one that this session has not reached, says nothing about this one: all that is kept is replayed, and nothing of it
- * counts as lost.
+ * or one that this session has not reached, says nothing about this session. Then everything kept is replayed, and
+ * nothing counts as lost.
  */
 export function planReplay(
   session: { readonly id: string; readonly start: number; readonly end: number },

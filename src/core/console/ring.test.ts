@@ -8,7 +8,7 @@ import type { RingMemory } from './ring.ts'
 const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
 const bytes = (value: string): Uint8Array => new TextEncoder().encode(value)
 
-test('an empty ring has nothing to tell', () => {
+test('an empty ring has no output', () => {
   const ring = ringInMemory(8)
   assert.deepEqual(ring.since(0), { start: 0, bytes: new Uint8Array(0) })
   assert.equal(ring.end, 0)
@@ -32,7 +32,7 @@ test('a full ring forgets the oldest bytes and says where it starts', () => {
   assert.equal(text(kept), 'defg')
 })
 
-test('what a reader is given does not change under its hands', () => {
+test('bytes that a reader got do not change afterwards', () => {
   const ring = ringInMemory(4)
   ring.write(bytes('abcd'))
   const { bytes: given } = ring.since(0)
@@ -82,13 +82,13 @@ test('a ring of any size keeps exactly the newest bytes, whatever the writes', (
 
 class Killed extends Error {}
 
-/** Memory that outlives a process which is killed at the n-th of its stores: one byte, or the end. */
+/** Memory that outlives a process; the process is killed at the n-th store, of one byte or of the end. */
 class MortalMemory {
   readonly kept: RingMemory
   #storesLeft = Infinity
 
   constructor(length: number) {
-    // What another output has left there.
+    // Content that another output has left there.
     this.kept = { bytes: new Uint8Array(length).fill(0x61), end: 0 }
   }
 
@@ -96,7 +96,7 @@ class MortalMemory {
     this.#storesLeft = stores
   }
 
-  /** As the process sees it. */
+  /** The memory as the process sees it. */
   get memory(): RingMemory {
     const { kept } = this
     const store = (): void => {
@@ -128,7 +128,7 @@ class MortalMemory {
   }
 }
 
-/** What a pty is: bytes that are gone once they are read. */
+/** Imitates a pty: bytes are gone once they are read. */
 class Source {
   readonly all: Uint8Array
   read = 0
@@ -137,7 +137,7 @@ class Source {
     this.all = all
   }
 
-  /** read(2) of at most `most` bytes, as many as fit. */
+  /** Reads at most `most` bytes like read(2), as many as fit. */
   readInto(free: Uint8Array, most = Infinity): number {
     const taken = this.all.subarray(this.read, this.read + Math.min(free.length, most))
     free.set(taken)
@@ -146,7 +146,7 @@ class Source {
   }
 }
 
-/** One life: reads on in pieces, and dies when it must. */
+/** Runs one process: it continues reading in pieces, and dies when it must. */
 function live(memory: RingMemory, guard: number, source: Source, pieces: readonly number[]): void {
   try {
     const ring = Ring.resume(memory, guard)

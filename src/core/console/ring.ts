@@ -1,26 +1,28 @@
 import { assert } from '../../lib/assert.ts'
 
-/** Where a ring lives. A host keeps it where it outlives the process. */
+/** The memory of a ring. A host keeps it in a place that outlives the process. */
 export type RingMemory = {
-  /** The history; before it and behind it, moving on with it, a guard each: as much as one read may fill. */
+  /**
+   * The history, with a guard before it and one behind it that move with it. Each guard is as large as one read may be.
+   */
   readonly bytes: Uint8Array
-  /** Offset of the next byte to be written. Setting it is what makes bytes part of the output. */
+  /** Offset of the next byte to be written. Setting it makes bytes part of the output. */
   end: number
 }
 
-/** What the guard is filled with. No byte of UTF-8 text has this value (RFC 3629, section 1). */
+/** Fills the guard. No byte of UTF-8 text has this value (RFC 3629, section 1). */
 const UNWRITTEN = 0xff
 
 /**
- * The newest bytes of an endless output. Each byte has an offset, counted from the first byte ever written, so that a
- * reader who knows how far it has read can ask for what came since.
+ * Keeps the newest bytes of an endless output. Each byte has an offset, counted from the first byte ever written. So a
+ * reader that knows how far it has read can ask for what came since.
  *
  * A writer reads straight into `free()` and then commits. A process that is killed between the two has taken bytes from
- * their source that no offset counts; they are found by the next one, since what was free is still known by its value.
+ * their source that no offset counts. The next process finds them, because free bytes are recognized by their value.
  * Only bytes of that same value at the very end of such a read are lost.
  *
- * The guard behind the end is what is free; the one before the start is what the next guard is made of, so that no byte
- * of the history is touched before the end has moved.
+ * The guard behind the end is the free space. The guard before the start becomes the next free space. So no byte of the
+ * history is touched before the end has moved.
  */
 export class Ring {
   readonly #memory: RingMemory
@@ -43,29 +45,29 @@ export class Ring {
     return ring
   }
 
-  /** Goes on with the output of a process that has ended, wherever it was. */
+  /** Continues the output of a process that has ended at any point. */
   static resume(memory: RingMemory, guard: number): Ring {
     const ring = new Ring(memory, guard)
     ring.commit(ring.free().findLastIndex((byte) => byte !== UNWRITTEN) + 1)
     return ring
   }
 
-  /** How many bytes are kept. */
+  /** Returns how many bytes are kept. */
   get capacity(): number {
     return this.#memory.bytes.length - 2 * this.#guard
   }
 
-  /** Offset of the oldest byte kept. */
+  /** Returns the offset of the oldest kept byte. */
   get start(): number {
     return Math.max(0, this.end - this.capacity)
   }
 
-  /** Offset of the next byte to be written. */
+  /** Returns the offset of the next byte to be written. */
   get end(): number {
     return this.#memory.end
   }
 
-  /** Where the next bytes go, as far as they can lie in one piece; at least one byte. */
+  /** Returns the space for the next bytes that lies in one piece; at least one byte. */
   free(): Uint8Array {
     const { bytes } = this.#memory
     const at = this.end % bytes.length
@@ -76,12 +78,12 @@ export class Ring {
   commit(length: number): void {
     const free = this.free().length
     assert(length >= 0 && length <= free, `${length} bytes are committed where ${free} were free`)
-    // In this order: after a crash between the two the same bytes are found, and behind them none that are older.
+    // The order matters: after a crash between the two, the same bytes are found, and no older ones behind them.
     this.#fill(this.end + this.#guard, length)
     this.#memory.end = this.end + length
   }
 
-  /** Copies bytes in; for writers that have them already. */
+  /** Copies bytes in, for writers that have them already. */
   write(chunk: Uint8Array): void {
     for (let at = 0; at < chunk.length;) {
       const piece = chunk.subarray(at, at + this.free().length)
@@ -92,8 +94,8 @@ export class Ring {
   }
 
   /**
-   * A copy of the bytes from `offset` on, or from the oldest kept where those before are lost; `start` tells which.
-   * The next call continues at `start + bytes.length`.
+   * Returns a copy of the bytes from `offset` on, or from the oldest kept byte if earlier ones are lost; `start` says
+   * from which. The next call continues at `start + bytes.length`.
    */
   since(offset: number): { readonly start: number; readonly bytes: Uint8Array<ArrayBuffer> } {
     assert(

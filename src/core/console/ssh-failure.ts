@@ -1,4 +1,4 @@
-/** Why there is no shell. `host_key_refused`: `acceptHostKey` said no. */
+/** The reason why there is no shell. `host_key_refused`: `acceptHostKey` returned false. */
 export type SshFailure = {
   readonly kind:
     | 'host_key_refused'

@@ -10,7 +10,7 @@ const frame = (ifindex: number, byte: number): HeldFrame => ({
   frame: Uint8Array.of(byte),
 })
 
-test('frames of a device wait in the order they came, whatever comes for others', () => {
+test('frames of a device wait in the order they came, whatever arrives for other devices', () => {
   const frames = new HeldFrames()
   for (const [at, held] of [frame(1, 10), frame(2, 20), frame(1, 11)].entries()) frames.add(held, at + 1)
   assert.deepEqual([frames.count(1), frames.count(2), frames.bytes(1)], [2, 1, 2])
@@ -21,7 +21,7 @@ test('frames of a device wait in the order they came, whatever comes for others'
   assert.deepEqual([frames.first(1), frames.devices()], [undefined, [2]])
 })
 
-test('the ring is let go of up to the first frame that waits', () => {
+test('the ring is released up to the first frame that waits', () => {
   const frames = new HeldFrames()
   frames.add(frame(1, 10), 100)
   frames.add(frame(2, 20), 200)
@@ -34,7 +34,7 @@ test('the ring is let go of up to the first frame that waits', () => {
   assert.equal(frames.release(), undefined, 'nothing more since')
 })
 
-test('what was copied waits on while the whole ring is let go of', () => {
+test('copied frames keep waiting after the whole ring is released', () => {
   const frames = new HeldFrames()
   const inRing = frame(1, 10)
   frames.add(inRing, 100)

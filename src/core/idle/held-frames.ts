@@ -1,7 +1,7 @@
 /** A frame that the kernel's program held, as it stands in the ring buffer. */
 export type HeldFrame = {
   readonly ifindex: number
-  /** When it came, on a clock that is never set. */
+  /** Arrival time, on a clock that is never set. */
   readonly atNs: bigint
   readonly gsoSize: number
   readonly frame: Uint8Array
@@ -9,20 +9,21 @@ export type HeldFrame = {
 
 type Place = {
   held: HeldFrame
-  /** Where it ends in the ring buffer. */
+  /** The position in the ring buffer at which the record ends. */
   readonly end: number
   settled: boolean
 }
 
 /**
- * Frames that wait for their guests, in the ring buffer for as long as possible: what is there outlives the daemon. The
- * ring can only be let go of from its start, so what is settled waits for what is before it.
+ * Holds frames that wait for their guests. The frames stay in the ring buffer for as long as possible, because the
+ * buffer outlives the daemon. The ring can be released only from its start, so a settled frame waits for all frames
+ * before it.
  *
- * What is held of each guest, the kernel's program bounds.
+ * The kernel's program limits how much is held for each guest.
  */
 export class HeldFrames {
   readonly #waiting = new Map<number, Place[]>()
-  /** Not let go of, in the order of the ring. */
+  /** Places that are not released yet, in the order of the ring. */
   #inRing: Place[] = []
 
   add(held: HeldFrame, end: number): void {
@@ -33,7 +34,7 @@ export class HeldFrames {
     else places.push(place)
   }
 
-  /** A record that is nobody's. */
+  /** Notes a record that belongs to no guest. */
   skip(end: number): void {
     const nothing = { ifindex: 0, atNs: 0n, gsoSize: 0, frame: new Uint8Array() }
     this.#inRing.push({ held: nothing, end, settled: true })
@@ -51,12 +52,12 @@ export class HeldFrames {
     return (this.#waiting.get(ifindex) ?? []).reduce((sum, { held }) => sum + held.frame.length, 0)
   }
 
-  /** The frame of a device that waits for longest. */
+  /** Returns the frame of a device that has waited longest. */
   first(ifindex: number): HeldFrame | undefined {
     return this.#waiting.get(ifindex)?.[0]?.held
   }
 
-  /** The first frame of a device was given to its guest, or dropped. */
+  /** Notes that the first frame of a device was delivered or dropped. */
   settleFirst(ifindex: number): void {
     const places = this.#waiting.get(ifindex)
     const place = places?.shift()
@@ -64,14 +65,16 @@ export class HeldFrames {
     if (places?.length === 0) this.#waiting.delete(ifindex)
   }
 
-  /** Up to where the ring can be let go of since the last time; undefined where nothing more can. */
+  /**
+   * Returns the position up to which the ring can be released since the last call; undefined if nothing more can be.
+   */
   release(): number | undefined {
     const kept = this.#inRing.findIndex(({ settled }) => !settled)
     const gone = this.#inRing.splice(0, kept === -1 ? this.#inRing.length : kept)
     return gone.at(-1)?.end
   }
 
-  /** Copies what waits, so that the whole ring can be let go of. */
+  /** Copies the waiting frames, so that the whole ring can be released. */
   copyOut(): void {
     for (const place of this.#inRing) {
       if (!place.settled) place.held = { ...place.held, frame: Uint8Array.from(place.held.frame) }

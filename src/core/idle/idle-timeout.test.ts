@@ -14,12 +14,12 @@ function sleeper(sleepAfterIdleSeconds: number, shortSleeps = 0): VmRecord {
   }
 }
 
-test('a timeout is as asked until it flaps, then doubles up to its cap', () => {
+test('a timeout is as requested until the VM flaps, then doubles up to its cap', () => {
   const timeouts = [0, 3, 4, 5, 6, 100].map((short) => idleTimeoutMs(sleeper(60, short)))
   assert.deepEqual(timeouts, [60_000, 60_000, 120_000, 240_000, 480_000, limits.sleepBackoffMsMax])
 })
 
-test('one that is longer than the cap is never shortened', () => {
+test('a timeout that is longer than the cap is never shortened', () => {
   assert.equal(idleTimeoutMs(sleeper(3600, 100)), 3_600_000)
 })
 
@@ -29,7 +29,7 @@ test('a VM without timeout, or without network, never sleeps', () => {
   assert.equal(idleTimeoutMs({ ...sleeper(60), desired }), undefined)
 })
 
-test('it flaps from the first short sleep that lengthens its timeout', () => {
+test('a VM flaps from the first short sleep that lengthens its timeout', () => {
   assert.deepEqual(
     [limits.shortSleepsFree, limits.shortSleepsFree + 1].map((short) => isFlapping(sleeper(60, short))),
     [false, true],

@@ -2,13 +2,13 @@ import { limits } from '../../config/limits.ts'
 import type { Desired } from '../vm/desired.ts'
 import type { VmRecord } from '../vm/record.ts'
 
-/** Nothing could wake a guest without network but a request, and no traffic keeps it awake: it never sleeps. */
+/** Only a request could wake a guest without network, and no traffic would keep it awake. So it never sleeps. */
 export const canSleep = ({ compute, network }: Pick<Desired, 'compute' | 'network'>): boolean =>
   compute.sleepAfterIdleSeconds > 0 && network !== undefined
 
 /**
- * How long a VM is idle before it sleeps, in milliseconds; undefined where it never does. A VM that was woken soon after
- * it fell asleep several times in a row waits longer each time: to save and restore it costs more than it wins.
+ * Returns how long a VM must be idle before it sleeps, in milliseconds; undefined if it never sleeps. After several
+ * short sleeps in a row, a VM waits longer each time, because a save and a restore cost more than they gain.
  */
 export function idleTimeoutMs({
   desired,
@@ -18,7 +18,7 @@ export function idleTimeoutMs({
   const askedMs = desired.compute.sleepAfterIdleSeconds * 1000
   const extra = (observed.shortSleeps ?? 0) - limits.shortSleepsFree
   if (extra <= 0) return askedMs
-  // 2^20 times any timeout is beyond the cap; the bound keeps the power finite.
+  // 2^20 times any timeout exceeds the cap; the bound keeps the power finite.
   return Math.max(askedMs, Math.min(limits.sleepBackoffMsMax, askedMs * 2 ** Math.min(extra, 20)))
 }
 

@@ -29,7 +29,7 @@ test('the first of the longest runs of zeros is shortened, and never a single ze
   assert.equal(canonicalAddress('2001:db8:0:1:1:1:1:1'), '2001:db8:0:1:1:1:1:1')
 })
 
-test('what is no address is refused', () => {
+test('what is not an address is refused', () => {
   const texts = [
     '',
     ' 192.0.2.1',

@@ -1,17 +1,22 @@
 const IPV4_BYTES = 4
 const IPV6_BYTES = 16
 
-/** The bytes of an address in network order, 4 or 16 of them; undefined if `text` is none. As strict as inet_pton(3). */
+/**
+ * Returns the bytes of an address in network order, 4 or 16 of them; undefined if `text` is not one. As strict as
+ * inet_pton(3).
+ */
 export function parseAddress(text: string): Uint8Array | undefined {
   return text.includes(':') ? parseIpv6(text) : parseIpv4(text)
 }
 
-/** The one text of an address: dotted decimal, or RFC 5952, the form that inet_ntop(3) and `ip` print. */
+/** Returns the one text of an address: dotted decimal, or RFC 5952, the form that inet_ntop(3) and `ip` print. */
 export function formatAddress(bytes: Uint8Array): string {
   return bytes.length === IPV4_BYTES ? bytes.join('.') : formatIpv6(bytes)
 }
 
-/** The canonical text of an address, so that equal addresses are equal strings; undefined if `text` is none. */
+/**
+ * Returns the canonical text of an address, so that equal addresses are equal strings; undefined if `text` is not one.
+ */
 export function canonicalAddress(text: string): string | undefined {
   const bytes = parseAddress(text)
   return bytes === undefined ? undefined : formatAddress(bytes)
@@ -37,7 +42,10 @@ function parseIpv6(text: string): Uint8Array | undefined {
   return Uint8Array.from([...head, ...Array<number>(zeros).fill(0), ...tail])
 }
 
-/** The bytes of groups joined by colons; the last may be an IPv4 address where the text ends the whole address. */
+/**
+ * Returns the bytes of groups joined by colons. If the text ends the whole address, the last group may be an IPv4
+ * address.
+ */
 function parseGroups(text: string, last: boolean): readonly number[] | undefined {
   if (text === '') return []
   const bytes: number[] = []
@@ -65,7 +73,7 @@ function formatIpv6(bytes: Uint8Array): string {
   return `${hex.slice(0, start).join(':')}::${hex.slice(start + length).join(':')}`
 }
 
-/** The first of the longest runs of zero groups (RFC 5952, 4.2.3). */
+/** Returns the first of the longest runs of zero groups (RFC 5952, 4.2.3). */
 function longestZeroRun(groups: readonly number[]): { start: number; length: number } {
   let best = { start: 0, length: 0 }
   let start = 0

@@ -34,7 +34,7 @@ test('bits after the prefix are an error that names the network meant', () => {
   assert.equal(error('2001:db8::/129'), 'has a prefix longer than the 128 bits of its address')
 })
 
-test('what is no network is refused', () => {
+test('what is not a network is refused', () => {
   for (const text of [
     '',
     '/24',
@@ -63,7 +63,7 @@ test('a network contains its addresses and no others', () => {
   assert.ok(networkContains('0.0.0.0/0', '198.51.100.1'))
 })
 
-test('an address of one family is in no network of the other, and what is no address is in none', () => {
+test('an address of one family is in no network of the other, and what is not an address is in none', () => {
   assert.ok(!networkContains('::/0', '192.0.2.1'))
   assert.ok(!networkContains('0.0.0.0/0', '::ffff:192.0.2.1'))
   assert.ok(!networkContains('0.0.0.0/0', 'localhost'))

@@ -2,12 +2,13 @@ import { err, ok } from '../../lib/result.ts'
 import type { Result } from '../../lib/result.ts'
 import { formatAddress, parseAddress } from './address.ts'
 
-/** The first address of a network, and how many of its bits all addresses of the network share. */
+/** The first address of a network, and how many leading bits all its addresses share. */
 type Network = { readonly bytes: Uint8Array; readonly prefix: number }
 
 /**
- * The canonical text of a network in CIDR form (RFC 4632; RFC 4291, 2.3), so that equal networks are equal strings:
- * `192.0.2.0/24`, `2001:db8::/32`. An address alone is no network. The error is a phrase that can follow what was read.
+ * Returns the canonical text of a network in CIDR form (RFC 4632; RFC 4291, 2.3), so that equal networks are equal
+ * strings: `192.0.2.0/24`, `2001:db8::/32`. An address alone is not a network. The error is a phrase that can follow
+ * what was read.
  */
 export function parseNetwork(text: string): Result<string, string> {
   const read = split(text)
@@ -23,7 +24,9 @@ export function parseNetwork(text: string): Result<string, string> {
   return ok(network)
 }
 
-/** Whether an address lies in a network; false where either is none. An IPv4 address is in no IPv6 network. */
+/**
+ * Returns whether an address lies in a network; false if either is not valid. An IPv4 address is in no IPv6 network.
+ */
 export function networkContains(network: string, address: string): boolean {
   const read = split(network)
   const bytes = parseAddress(address)
@@ -32,10 +35,10 @@ export function networkContains(network: string, address: string): boolean {
   return masked(bytes, read.prefix).every((byte, index) => byte === first[index])
 }
 
-/** The family of a network that {@link parseNetwork} gave. */
+/** Returns the family of a network that {@link parseNetwork} gave. */
 export const networkFamily = (network: string): 'ipv4' | 'ipv6' => (network.includes(':') ? 'ipv6' : 'ipv4')
 
-/** Whether all addresses of the second network lie in the first; both as {@link parseNetwork} gave them. */
+/** Returns whether all addresses of the second network lie in the first; both as {@link parseNetwork} gave them. */
 export function networkCovers(network: string, other: string): boolean {
   const [address = '', prefix] = other.split('/')
   return Number(network.split('/')[1]) <= Number(prefix) && networkContains(network, address)

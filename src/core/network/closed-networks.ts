@@ -1,12 +1,13 @@
 import { networkFamily } from './cidr.ts'
 import type { AddressFamily } from './guest-address.ts'
 
-/** Addresses of one link alone (RFC 3927; RFC 4291, 2.5.6). Most clouds answer with metadata at 169.254.169.254. */
+/** Networks of one link alone (RFC 3927; RFC 4291, 2.5.6). Most clouds serve metadata at 169.254.169.254. */
 export const LINK_LOCAL_NETWORKS = ['169.254.0.0/16', 'fe80::/10'] as const
 
 /**
- * Where clouds answer with metadata besides link-local addresses: AWS and Google over IPv6, Azure's wire server, Alibaba,
- * Oracle. They answer every machine with its own credentials, and take a guest for the host that passes its packets on.
+ * Networks at which clouds serve metadata, besides link-local addresses: AWS and Google over IPv6, Azure's wire server,
+ * Alibaba, Oracle. They give every machine its own credentials. A guest would get those of the host that forwards its
+ * packets.
  */
 export const METADATA_NETWORKS = [
   'fd00:ec2::/32',
@@ -20,7 +21,10 @@ export const METADATA_NETWORKS = [
 const NAT64_PREFIX = '64:ff9b::'
 const NAT64_PREFIX_BITS = 96
 
-/** What guests never reach, but for their gateway. IPv4 networks stand among those of IPv6 as a translator names them. */
+/**
+ * Returns the networks that guests never reach, except for their gateway. The IPv6 list includes IPv4 networks as a
+ * translator names them.
+ */
 export function closedNetworks(family: AddressFamily): readonly string[] {
   const all = [...LINK_LOCAL_NETWORKS, ...METADATA_NETWORKS]
   const own = all.filter((network) => networkFamily(network) === family)

@@ -1,12 +1,12 @@
 import type { DeviceName, UserId } from '../vm/ids.ts'
 
-/** Every tap of ours has it, and no other device on the host may. */
+/** The prefix of every tap of ours; no other device on the host may have it. */
 export const DEVICE_PREFIX = 'vmt'
 
-/** The name of a VM's tap: at most 13 bytes of the 15 that a device name may have (IFNAMSIZ, netdevice(7)). */
+/** Returns the name of a VM's tap: at most 13 bytes of the 15 that a device name may have (IFNAMSIZ, netdevice(7)). */
 export const deviceName = (userId: UserId): DeviceName => `${DEVICE_PREFIX}${userId}` as DeviceName
 
-/** The exact inverse of {@link deviceName}; undefined for any other name. */
+/** Returns the user id in a name, the exact inverse of {@link deviceName}; undefined for any other name. */
 export function parseDeviceName(name: string): UserId | undefined {
   const match = /^vmt([1-9][0-9]{0,9})$/.exec(name)
   return match === null ? undefined : (Number(match[1]) as UserId)

@@ -6,7 +6,7 @@ export type AddressFamily = 'ipv4' | 'ipv6'
 
 type Range = { readonly prefix: readonly number[]; readonly bits: number; readonly what: string }
 
-/** What no guest can have: RFC 6890 and what this host uses on every tap. Documentation ranges are allowed. */
+/** Ranges that no guest can have: RFC 6890 and what this host uses on every tap. Documentation ranges are allowed. */
 const REFUSED: Readonly<Record<AddressFamily, readonly Range[]>> = {
   ipv4: [
     { prefix: [0], bits: 8, what: '"this network" (0.0.0.0/8)' },
@@ -34,8 +34,8 @@ const REFUSED: Readonly<Record<AddressFamily, readonly Range[]>> = {
 }
 
 /**
- * The canonical text of an address that a guest may have, or why it may not, as a phrase that follows the address:
- * "is multicast (224.0.0.0/4)".
+ * Returns the canonical text of an address that a guest may have. Otherwise returns why it may not, as a phrase that
+ * follows the address: "is multicast (224.0.0.0/4)".
  */
 export function parseGuestAddress(family: AddressFamily, text: string): Result<string, string> {
   const bytes = parseAddress(text)

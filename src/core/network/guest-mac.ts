@@ -1,8 +1,8 @@
 import type { MacAddress, UserId } from '../vm/ids.ts'
 
 /**
- * The MAC address of a guest whose controller named none: locally administered (02, IEEE 802), then the user id, which
- * is unique on the host; the link is point-to-point, so no wider uniqueness is needed.
+ * Returns the MAC address of a guest whose controller named none: locally administered (02, IEEE 802), then the user
+ * id, which is unique on the host. The link is point-to-point, so no wider uniqueness is needed.
  */
 export function guestMac(userId: UserId): MacAddress {
   const id = userId.toString(16).padStart(8, '0')

@@ -2,13 +2,13 @@ import { sameInbound } from './inbound-rule.ts'
 import type { InboundRule } from './inbound-rule.ts'
 import type { DeviceName, MacAddress } from '../vm/ids.ts'
 
-/** What the firewall knows of one guest: which addresses may come out of its device, and what may go in. */
+/** The firewall's rule for one guest: which addresses may leave its device, and what may enter. */
 export type GuestRule = {
   readonly device: DeviceName
   readonly macAddress: MacAddress
   readonly ipv4Address?: string
   readonly ipv6Address?: string
-  /** What others may open to the guest; absent: as the policy of the host says. */
+  /** Connections that others may open to the guest; absent: as the policy of the host says. */
   readonly inbound?: readonly InboundRule[]
 }
 

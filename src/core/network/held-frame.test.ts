@@ -11,7 +11,7 @@ type Sample = {
   readonly next?: Buffer
 }
 
-/** A frame whose checksum field is as it stands in `payload`; `next` is put between IPv6's header and the payload. */
+/** Builds a frame with the checksum field of `payload`; `next` is put between IPv6's header and the payload. */
 function frameOf({ family, protocol, payload, next = Buffer.alloc(0) }: Sample): Buffer {
   const ethernet = Buffer.from(`${ETHERNET}${family === 4 ? '0800' : '86dd'}`, 'hex')
   if (family === 4) {
@@ -35,7 +35,7 @@ const ADDRESSES = {
   6: Buffer.from('20010db800000000000000000000000120010db8000000000000000000000010', 'hex'),
 }
 
-/** RFC 1071, over the pseudo-header and what is given of the payload. */
+/** Computes RFC 1071 over the pseudo-header and the given bytes of the payload. */
 function sum16({ family, protocol, payload }: Sample, over: Buffer): number {
   let sum = protocol + payload.length
   for (const bytes of [ADDRESSES[family], over]) {
@@ -60,7 +60,9 @@ function payloadOf({ protocol }: { readonly protocol: number }, bytes = 0): Buff
   return Buffer.concat([header, Buffer.from(Array.from({ length: bytes }, (_, at) => (at * 7) & 0xff))])
 }
 
-/** One in whose checksum field is what `write` makes of the sums over the pseudo-header alone and over all. */
+/**
+ * Builds a sample. `write` computes its checksum field from the sums over the pseudo-header alone and over everything.
+ */
 function sampleWith(kind: Kind, write: (sums: { pseudo: number; all: number }) => number): Sample {
   const { family, protocol, field, bytes = 33, next } = kind
   const payload = payloadOf({ protocol }, bytes)
@@ -88,7 +90,7 @@ for (const family of [4, 6] as const) {
         assert.deepEqual(frame, before, 'in a copy')
       })
 
-      test('bytes after the packet are none of it', () => {
+      test('bytes after the packet are not part of it', () => {
         const pad = Buffer.alloc(7, 0xff)
         const padded = Buffer.concat([frameOf(sampleWith(kind, partial)), pad])
         assert.deepEqual(completed(padded, 0), [Buffer.concat([whole, pad])])
@@ -113,7 +115,7 @@ test('UDP over IPv4 without a checksum is left alone', () => {
 
 test('a checksum of UDP that comes out as 0, which means none, is written as its other form', () => {
   const sample = sampleWith({ family: 6, ...UDP, bytes: 2 }, () => 0)
-  // So that all words add up to 0xffff.
+  // This makes all words add up to 0xffff.
   sample.payload.writeUInt16BE(0, 8)
   sample.payload.writeUInt16BE(~sum16(sample, sample.payload) & 0xffff, 8)
   sample.payload.writeUInt16BE(sum16(sample, Buffer.alloc(0)), UDP.field)
@@ -165,7 +167,7 @@ for (const family of [4, 6] as const) {
   })
 }
 
-/** Lengths and checksums of one that was cut. */
+/** Checks lengths and checksums of a frame that was cut. */
 function assertSound(family: 4 | 6, frame: Buffer, index: number): void {
   const ip = frame.subarray(14)
   const payload = ip.subarray(family === 4 ? 20 : 40)
@@ -208,7 +210,7 @@ describe('IPv6 extension headers', () => {
     assert.deepEqual(completed(withOptions(2, partial), 0), [withOptions(2, complete)])
   })
 
-  test("are nobody's honest packet where there are too many", () => {
+  test('are left alone if there are too many', () => {
     const frame = withOptions(7, partial)
     assert.deepEqual(completeFrames(frame, 0), [frame])
   })
@@ -231,7 +233,7 @@ test('fragments of IPv4 are left alone', () => {
   }
 })
 
-test('whatever is cut short or is no IP is left alone', () => {
+test('a frame that is cut short or is not IP is left alone', () => {
   const tcp = frameOf(sampleWith({ family: 6, ...TCP }, partial))
   for (let length = 0; length < tcp.length; length++) {
     const short = tcp.subarray(0, length)

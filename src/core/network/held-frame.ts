@@ -4,7 +4,10 @@ const TYPE_IPV6 = 0x86dd
 const IPV6_HEADER_BYTES = 40
 const TCP = 6
 const UDP = 17
-/** Hop-by-hop options, routing, destination options (RFC 8200, 4.1). One of a kind is usual; fragments end the walk. */
+/**
+ * Hop-by-hop options, routing, destination options (RFC 8200, 4.1). One header of a kind is usual; fragments end the
+ * walk.
+ */
 const EXTENSIONS: readonly number[] = [0, 43, 60]
 const EXTENSIONS_MAX = 6
 const FIN_AND_PSH = 0x09
@@ -13,28 +16,29 @@ const CWR = 0x80
 type Packet = {
   readonly family: 4 | 6
   readonly protocol: typeof TCP | typeof UDP
-  /** In the frame: where the TCP or UDP header begins, where its payload does, and where the packet ends. */
+  /** Offsets in the frame: `start` of the TCP or UDP header, `payload` of its content, and `end` of the packet. */
   readonly start: number
   readonly payload: number
   readonly end: number
-  /** Where the checksum of TCP or UDP is. */
+  /** Position of the TCP or UDP checksum. */
   readonly field: number
 }
 
 /**
- * The frames to send for one that the kernel held on its way out of a device: with their checksums complete, and cut into
- * segments. Linux leaves both to the last moment, for a device that may do it in hardware; a packet socket that goes round
- * the device's queue does not cut (__dev_direct_xmit in net/core/dev.c drops what would have to be).
+ * Returns the frames to send for one that the kernel held on its way out of a device: with complete checksums, and cut
+ * into segments. Linux leaves both to the last moment, because a device may do them in hardware. A packet socket that
+ * bypasses the device's queue does not cut (__dev_direct_xmit in net/core/dev.c drops frames that would have to be
+ * cut).
  *
- * A frame does not say whether its checksum is complete. Until it is, the field has the sum of the pseudo-header alone
- * (CHECKSUM_PARTIAL in linux/skbuff.h). A field that is right as it is, is left alone, and so is one that is neither: it
- * came to the host wrong.
+ * A frame does not say whether its checksum is complete. Until then, the field has the sum of the pseudo-header alone
+ * (CHECKSUM_PARTIAL in linux/skbuff.h). A field that is already right is left alone. So is a field that is neither: its
+ * frame reached the host with a wrong checksum.
  *
- * None, where it stands for segments of something else: those of a tunnel that begins on the host (GRE, IP in IP, VXLAN
- * without outer checksums). A tunnel over UDP whose outer checksum is asked for cannot be told from UDP, and is cut as that:
- * its other end refuses the segments. The sender repeats either, and the guest is awake by then.
+ * Returns no frame if it stands for segments of something else: those of a tunnel that begins on the host (GRE, IP in
+ * IP, VXLAN without outer checksums). A tunnel over UDP with outer checksums looks like UDP, and is cut as UDP: its
+ * other end refuses the segments. The sender repeats either, and the guest is awake by then.
  *
- * @param gsoSize the payload of each segment that the frame stands for (gso_size of an skb); 0 where it is one
+ * @param gsoSize the payload of each segment that the frame stands for (gso_size of an skb); 0 if it is one
  */
 export function completeFrames(frame: Uint8Array, gsoSize: number): readonly Uint8Array[] {
   const packet = readPacket(frame, viewOf(frame))
@@ -54,24 +58,24 @@ function isPartial(frame: Uint8Array, packet: Packet): boolean {
 }
 
 /**
- * UDP over IPv4 may go without (RFC 768), and tunnels over IPv6 (RFC 6935). Linux cuts no datagrams of a socket that asked
- * for that (udp_send_skb in net/ipv4/udp.c).
+ * Returns whether the packet has no checksum. UDP over IPv4 (RFC 768) and tunnels over IPv6 (RFC 6935) may have none.
+ * Linux cuts no datagrams of a socket that asked for that (udp_send_skb in net/ipv4/udp.c).
  */
 const isWithoutChecksum = (frame: Uint8Array, { protocol, field }: Packet): boolean =>
   protocol === UDP && viewOf(frame).getUint16(field) === 0
 
-/** Writes the checksum of a frame of our own. */
+/** Writes the checksum into a frame that belongs to this code. */
 function withChecksum(frame: Uint8Array, packet: Packet): Uint8Array {
   const { protocol, start, end, field } = packet
   const view = viewOf(frame)
   view.setUint16(field, 0)
   const checksum = ~fold(pseudoSum(frame, packet) + sum(frame.subarray(start, end))) & 0xffff
-  // To UDP 0 means that there is none.
+  // In UDP, 0 means that there is no checksum.
   view.setUint16(field, protocol === UDP && checksum === 0 ? 0xffff : checksum)
   return frame
 }
 
-/** As tcp_gso_segment, __udp_gso_segment and inet_gso_segment of Linux do. */
+/** Cuts a frame into segments, as tcp_gso_segment, __udp_gso_segment and inet_gso_segment of Linux do. */
 function cut(frame: Uint8Array, packet: Packet, gsoSize: number): readonly Uint8Array[] {
   const segments: Uint8Array[] = []
   for (let at = packet.payload; at < packet.end; at += gsoSize) {
@@ -103,7 +107,7 @@ function writeLengths(segment: Uint8Array, { family, protocol, start }: Packet, 
 
 type Part = { readonly offset: number; readonly isLast: boolean }
 
-/** Only the first segment says that the sender was told of congestion, and only the last that this is all. */
+/** Writes the sequence number and flags. Only the first segment has CWR, and only the last one has FIN and PSH. */
 function writeSequence(segment: Uint8Array, { start }: Packet, { offset, isLast }: Part): void {
   const view = viewOf(segment)
   view.setUint32(start + 4, (view.getUint32(start + 4) + offset) >>> 0)
@@ -111,7 +115,10 @@ function writeSequence(segment: Uint8Array, { start }: Packet, { offset, isLast 
   view.setUint8(start + 13, view.getUint8(start + 13) & ~cleared)
 }
 
-/** Undefined for what is no whole TCP or UDP packet: other protocols, fragments, cut frames. */
+/**
+ * Returns the packet in a frame; undefined if it is not a whole TCP or UDP packet: other protocols, fragments, cut
+ * frames.
+ */
 function readPacket(frame: Uint8Array, view: DataView): Packet | undefined {
   if (frame.length < ETHERNET_BYTES + 20) return undefined
   const type = view.getUint16(12)
@@ -124,7 +131,7 @@ function readIpv4(frame: Uint8Array, view: DataView): Packet | undefined {
   const at = ETHERNET_BYTES
   const start = at + (view.getUint8(at) & 0x0f) * 4
   const end = at + view.getUint16(at + 2)
-  // More fragments, or not the first.
+  // More fragments follow, or this is not the first one.
   const isFragment = (view.getUint16(at + 6) & 0x3fff) !== 0
   if (view.getUint8(at) >>> 4 !== 4 || isFragment || end > frame.length) return undefined
   return readTransport(view, { family: 4, protocol: view.getUint8(at + 9), start, end })
@@ -156,13 +163,13 @@ function readTransport(view: DataView, { family, protocol, start, end }: Carried
   return payload > end ? undefined : { family, protocol, start, payload, end, field: start + 16 }
 }
 
-/** Of source, destination, protocol and length (RFC 9293, 3.1; RFC 8200, 8.1); not folded. */
+/** Returns the sum of source, destination, protocol and length (RFC 9293, 3.1; RFC 8200, 8.1); not folded. */
 function pseudoSum(frame: Uint8Array, { family, protocol, start, end }: Packet): number {
   const [from, bytes] = family === 4 ? [ETHERNET_BYTES + 12, 8] : [ETHERNET_BYTES + 8, 32]
   return sum(frame.subarray(from, from + bytes)) + protocol + (end - start)
 }
 
-/** The sum of 16-bit words in network order, not folded (RFC 1071); at most 2^31 for a frame of 64 KiB. */
+/** Returns the sum of 16-bit words in network order, not folded (RFC 1071); at most 2^31 for a frame of 64 KiB. */
 function sum(bytes: Uint8Array): number {
   let total = 0
   const even = bytes.length & ~1

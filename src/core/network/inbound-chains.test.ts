@@ -46,7 +46,7 @@ test('ports and ranges of ports are rules of their own', () => {
   ])
 })
 
-test('sources are told by their family, and a network of all addresses is the family', () => {
+test('sources are matched by their family, and a network of all addresses is the family', () => {
   const sources = ['192.0.2.0/24', '2001:db8::/32', '198.51.100.7/32']
   assert.deepEqual(only({ protocol: 'udp', ports: [{ first: 53, last: 53 }], sources }), [
     'ip saddr 192.0.2.0/24 udp dport 53 accept',

@@ -3,22 +3,22 @@ import { canonicalInbound, letsIn } from './inbound-rule.ts'
 import type { GuestRule } from './guest-rule.ts'
 import type { InboundRule, PortRange } from './inbound-rule.ts'
 
-/** A chain of nftables and the statements in it, one rule each. */
+/** A chain of nftables and its statements, one rule each. */
 export type Chain = { readonly name: string; readonly rules: readonly string[] }
 
-/** Where packets end that nobody let in: counted for the guest, and dropped. */
+/** The chain for packets that no rule lets in: it counts them for the guest and drops them. */
 export const REFUSED = 'refused'
 
-/** The chain that judges what others open to the guest; undefined where the guest has no rules of its own. */
+/** Returns the chain that judges what others open to the guest; undefined if the guest has no rules of its own. */
 export function inboundChain({ device, inbound }: GuestRule): string | undefined {
   if (inbound === undefined) return undefined
   return inbound.some(letsIn) ? `to_${device}` : REFUSED
 }
 
 /**
- * The guest's own chains, each before those that lead to it. Written without anonymous sets, one rule for each source or
- * port: a table with thousands of sets makes every transaction on it a hundred times slower, and these rules are met by
- * the first packet of a connection only. Where a rule has several sources and several ports, the ports have a chain of
+ * Returns the guest's own chains, each before those that lead to it. They have no anonymous sets, but one rule for each
+ * source or port: a table with thousands of sets makes every transaction on it a hundred times slower. Only the first
+ * packet of a connection meets these rules. If a rule has several sources and several ports, the ports have a chain of
  * their own, so that their numbers add up instead of multiplying.
  */
 export function inboundChains(guest: GuestRule): readonly Chain[] {
@@ -41,7 +41,7 @@ export function inboundChains(guest: GuestRule): readonly Chain[] {
   return [...chains, { name, rules: [...rules, `goto ${REFUSED}`] }]
 }
 
-/** Matches of where a packet comes from and of what it is, of which one each must hold. */
+/** Matches for the source of a packet, and for its content; one of each must hold. */
 type Clause = { readonly from: readonly string[]; readonly what: readonly string[] }
 
 const FAMILIES = {

@@ -33,7 +33,7 @@ test('a source that lies in another is left out', () => {
   ])
 })
 
-test('a rule that lets nobody in is left out, and so are ports that do not apply', () => {
+test('a rule that lets nothing in is left out, and so are ports that do not apply', () => {
   assert.deepEqual(
     canonicalInbound([
       { protocol: 'tcp', ports: [] },

@@ -4,9 +4,9 @@ import { networkCovers } from './cidr.ts'
 export type PortRange = { readonly first: number; readonly last: number }
 
 /**
- * Connections that others may open to a guest. `icmp` is ICMP to an IPv4 address and ICMPv6 to an IPv6 address. Ports
- * only for tcp and udp, any where absent; sources are networks in canonical CIDR form, of both families mixed, any where
- * absent. An empty list of either lets nobody in.
+ * Connections that others may open to a guest. `icmp` is ICMP to an IPv4 address and ICMPv6 to an IPv6 address. Only
+ * tcp and udp have ports; absent means any port. Sources are networks in canonical CIDR form, of both families mixed;
+ * absent means any source. An empty list of either lets nothing in.
  */
 export type InboundRule = {
   readonly protocol: 'tcp' | 'udp' | 'icmp' | 'any'
@@ -15,8 +15,8 @@ export type InboundRule = {
 }
 
 /**
- * The same rules in their one form, whatever the order, repetition and overlap they were written with: ports joined to
- * the fewest ranges, sources without those that others contain, no rule twice and none that lets nobody in.
+ * Returns the rules in their one form, whatever their order, repetition and overlap. Ports are joined to the fewest
+ * ranges. Sources inside other sources, repeated rules, and rules that let nothing in are left out.
  */
 export function canonicalInbound(rules: readonly InboundRule[]): readonly InboundRule[] {
   const byText = new Map(
@@ -28,7 +28,10 @@ export function canonicalInbound(rules: readonly InboundRule[]): readonly Inboun
   return [...byText].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, rule]) => rule)
 }
 
-/** Whether two lists, or the absence of one, let the same in; false for some that differ only in that a rule covers another. */
+/**
+ * Returns whether two lists, or the absence of one, let the same in; false for some that differ only because one rule
+ * covers another.
+ */
 export function sameInbound(
   a: readonly InboundRule[] | undefined,
   b: readonly InboundRule[] | undefined,
@@ -37,7 +40,7 @@ export function sameInbound(
   return JSON.stringify(canonicalInbound(a)) === JSON.stringify(canonicalInbound(b))
 }
 
-/** Whether a rule lets anybody in. */
+/** Returns whether a rule lets anything in. */
 export const letsIn = ({ protocol, ports, sources }: InboundRule): boolean =>
   sources?.length !== 0 && (ports?.length !== 0 || !hasPorts(protocol))
 

@@ -43,7 +43,7 @@ test('a guest that comes with rules of its own gets its chain, then its place in
   ])
 })
 
-test('a guest that goes takes all of its own with it, its counters too', () => {
+test('a guest that goes loses all of its elements, its counters too', () => {
   assert.deepEqual(change([ruled], []), [
     ...added.map((line) => line.replace('add', 'delete')),
     ...chainDeleted,
@@ -54,7 +54,7 @@ test('a guest that goes takes all of its own with it, its counters too', () => {
   ])
 })
 
-test('of a changed guest nothing is named but what changed', () => {
+test('for a changed guest only the changes are named', () => {
   assert.deepEqual(change([ruled], [{ ...ruled, ipv4Address: '192.0.2.9' }]), [
     'delete element inet vmhostd guest_ipv4 { "vmt1" . 192.0.2.1 }',
     'add element inet vmhostd guest_ipv4 { "vmt1" . 192.0.2.9 }',

@@ -15,13 +15,13 @@ import type { GuestRule } from './guest-rule.ts'
 export type RulesetChange = { readonly gone: readonly GuestRule[]; readonly come: readonly GuestRule[] }
 
 /**
- * The text for `nft -f` that changes what is said of some guests, in one transaction, in a table which is otherwise as it
- * shall be. What stays is not named, and the counters of a changed guest go on; those of a guest that is only gone go
- * with it.
+ * Returns the text for `nft -f` that changes the rules of some guests, in one transaction, in a table that is otherwise
+ * as it must be. Unchanged parts are not named. The counters of a changed guest continue; those of a guest that is only
+ * gone are removed.
  */
 export function compileChange({ gone, come }: RulesetChange): string {
   const [before, after] = [byDevice(gone), byDevice(come)]
-  // A guest whose chains stay as they are keeps them.
+  // A guest whose chains do not change keeps them.
   const left = gone.filter((rule) => !keepsInbound(rule, after.get(rule.device)))
   const entered = come.filter((rule) => !keepsInbound(rule, before.get(rule.device)))
   const sets = Object.keys(GUEST_SETS).map((name) => {
@@ -52,7 +52,7 @@ const keepsInbound = (rule: GuestRule, other: GuestRule | undefined): boolean =>
 const elementText = (verb: 'add' | 'delete', set: string, elements: readonly string[]): string =>
   elements.length === 0 ? '' : `${verb} element inet vmhostd ${set} { ${elements.join(', ')} }\n`
 
-/** Only an element that is there can be deleted, and adding one that is there changes nothing. */
+/** Only an existing element can be deleted, and adding an existing one changes nothing. */
 const forgetCounts = ({ device }: GuestRule): string =>
   [...DROP_SETS, ...CONNECTION_SETS]
     .flatMap((set) => (['add', 'delete'] as const).map((verb) => elementText(verb, set, [`"${device}"`])))

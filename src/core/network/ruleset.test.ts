@@ -23,7 +23,7 @@ const ipv4Only: GuestRule = {
   ipv4Address: '192.0.2.11',
 }
 
-/** One chain or set of a table, without its indentation. */
+/** Returns one chain or set of a table, without its indentation. */
 function block(ruleset: string, head: string): string[] {
   const text = new RegExp(`^  ${head} \\{\n((?:    .*\n)*)  \\}$`, 'm').exec(ruleset)?.[1]
   return (text ?? assert.fail(`no ${head} in ${ruleset}`))
@@ -99,7 +99,7 @@ test('what a guest opens to an address of the host is judged before another tabl
   ])
 })
 
-test('what is let in to a guest counts as open to it, after all else was judged', () => {
+test('a connection that is let in counts as open to its guest, after all else was judged', () => {
   assert.deepEqual(block(compileRuleset(closed, []), 'chain passed_to_guests'), [
     'type filter hook forward priority filter + 10; policy accept;',
     'oifname "vmt*" ct state new add @connections_in { oifname ct count over 1000 } counter drop comment "over the bound of connections_in"',
@@ -127,7 +127,7 @@ test('replies pass to a guest; what others open is judged by the rules of the gu
   ])
 })
 
-test('a guest with rules of its own stands in the map, and has a chain where there is something to judge', () => {
+test('a guest with rules of its own is in the map, and has a chain if there is something to judge', () => {
   const ruleset = compileRuleset(closed, [
     { ...both, inbound: [{ protocol: 'udp' }] },
     { ...ipv4Only, inbound: [] },
@@ -141,7 +141,7 @@ test('a guest with rules of its own stands in the map, and has a chain where the
   assert.deepEqual(block(compileRuleset(closed, [both]), 'map inbound'), ['type ifname : verdict'])
 })
 
-test('the counters of the guests go on where they were, and those of others are left', () => {
+test('the counters of the guests continue, and those of others are dropped', () => {
   const drops = {
     spoofed_drops: new Map([['vmt100001', { packets: 3, bytes: 252 }]]),
     inbound_drops: new Map([['vmt100009', { packets: 1, bytes: 84 }]]),

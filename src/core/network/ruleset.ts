@@ -5,21 +5,23 @@ import { inboundChain, inboundChains, REFUSED } from './inbound-chains.ts'
 import type { GuestRule } from './guest-rule.ts'
 import type { Chain } from './inbound-chains.ts'
 
-/** What the operator decides for all guests of the host. */
+/** Settings of the operator for all guests of the host. */
 export type FirewallPolicy = {
-  /** Guests reach one another. Off: what one guest sends to another is dropped, whatever addresses they have. */
+  /**
+   * Whether guests reach one another. If not, what one guest sends to another is dropped, whatever addresses they have.
+   */
   readonly guestToGuest: boolean
-  /** What may be opened from elsewhere to a guest that has no rules of its own. */
+  /** Verdict on connections that others open to a guest without rules of its own. */
   readonly inboundDefault: 'accept' | 'drop'
-  /** Ports of the host, at the gateway's addresses only, that guests may open connections to, e.g. a resolver. */
+  /** Ports of the host that guests may open connections to, at the gateway's addresses only, e.g. a resolver. */
   readonly hostServices: readonly { readonly protocol: 'tcp' | 'udp'; readonly port: number }[]
-  /** Families whose guests take the host's address when they leave by a device that is no guest's. */
+  /** Families whose guests use the host's address when they leave by a device that does not belong to a guest. */
   readonly masquerade: readonly ('ipv4' | 'ipv6')[]
   /** Connections that a guest may have open, and as many that others may have open to it. */
   readonly connectionsMax: number
 }
 
-/** The sets that say which addresses may come out of which device. */
+/** The sets that list which addresses may leave which device. */
 export const GUEST_SETS = {
   guest_mac: { type: 'ether_addr', of: (rule) => rule.macAddress },
   guest_ipv4: { type: 'ipv4_addr', of: (rule) => rule.ipv4Address },
@@ -29,28 +31,30 @@ export const GUEST_SETS = {
 /** The map from a device to the chain that judges what others open to its guest. */
 export const INBOUND_MAP = 'inbound'
 
-/** The sets that count what was dropped of a guest's packets, by device. Packets put the devices in. */
+/** The sets that count what was dropped of a guest's packets, by device. Packets add the devices. */
 export const DROP_SETS = ['spoofed_drops', 'inbound_drops'] as const
 export type DropSet = (typeof DROP_SETS)[number]
 export type DropCount = { readonly packets: number; readonly bytes: number }
 export type Drops = Readonly<Record<DropSet, ReadonlyMap<string, DropCount>>>
 
-/** The sets in which the kernel counts a guest's connections, by device: those that it opens, and those opened to it. */
+/**
+ * The sets in which the kernel counts a guest's connections, by device: those that it opens, and those opened to it.
+ */
 export const CONNECTION_SETS = ['connections_out', 'connections_in'] as const
 type ConnectionSet = (typeof CONNECTION_SETS)[number]
 
 /**
- * The text for `nft -f` (nft(8)) that replaces the whole table `inet vmhostd` in one transaction: declared, so that it
- * can be deleted where it never was; deleted; made anew, with the guests' counters as they were read. A packet sees the
- * old table or the new, never neither.
+ * Returns the text for `nft -f` (nft(8)) that replaces the whole table `inet vmhostd` in one transaction. It declares
+ * the table, so that it can be deleted even if it never existed; deletes it; and makes it again, with the guests'
+ * counters as they were read. A packet sees the old table or the new one, never neither.
  *
- * What is said of guests stands in sets and a map, so that a packet is looked up in one step on a host of any size. A
- * packet from any device of our naming scheme is judged: one whose guest is in no set may send nothing.
+ * The parts for guests are in sets and a map, so that a packet is looked up in one step on a host of any size. The
+ * rules judge a packet from any device of our naming scheme. A device whose guest is in no set may send nothing.
  *
- * Drops are final; what passes here is still judged by the tables of others (nft(8), "chains").
+ * Drops are final. The tables of others still judge what passes here (nft(8), "chains").
  *
- * ARP passes by the inet family. It can do no harm on a routed point-to-point device: the guest's entry in the host's
- * table is permanent and so deaf to replies, and nobody else hears the guest.
+ * ARP bypasses the inet family. It can do no harm on a routed point-to-point device. The guest's entry in the host's
+ * table is permanent and so ignores replies, and nothing else hears the guest.
  */
 export function compileRuleset(policy: FirewallPolicy, guests: Iterable<GuestRule>, drops?: Drops): string {
   const rules = [...guests]
@@ -78,7 +82,7 @@ ${[...sets, ...counts, ...connections, inbound].join('')}${ANTI_SPOOFING}${GUEST
 `
 }
 
-/** A set that packets put devices in. Such a set must have an end: more than a host can have guests. */
+/** A set that packets add devices to. Such a set needs a bound: more than a host can have guests. */
 const PACKET_SET = ['type ifname', 'size 65535', 'flags dynamic']
 
 const block = (head: string, lines: readonly string[]): string =>
@@ -89,7 +93,7 @@ export const chainText = ({ name, rules }: Chain): string => block(`chain ${name
 const elements = (texts: readonly string[]): readonly string[] =>
   texts.length === 0 ? [] : [`elements = { ${texts.join(', ')} }`]
 
-/** What stands of a guest in one of {@link GUEST_SETS}. */
+/** Returns a guest's elements in one of {@link GUEST_SETS}. */
 export function element(set: string, rule: GuestRule): readonly string[] {
   const value = GUEST_SETS[set as keyof typeof GUEST_SETS].of(rule)
   return value === undefined ? [] : [`"${rule.device}" . ${value}`]
@@ -106,8 +110,8 @@ const countText = (device: string, count: DropCount | undefined): readonly strin
 const count = (set: DropSet, key: 'iifname' | 'oifname'): string => `update @${set} { ${key} counter }`
 
 /**
- * Drops the first packet of a connection for which the guest has no place left. The kernel forgets what ended whenever it
- * counts. It counts from zero after the table was written as a whole.
+ * Drops the first packet of a connection if the guest has no connection left. The kernel forgets ended connections
+ * whenever it counts. It counts from zero after the whole table was written.
  */
 const bound = (set: ConnectionSet, key: 'iifname' | 'oifname', max: number): string =>
   `ct state new add @${set} { ${key} ct count over ${max} } counter drop comment "over the bound of ${set}"`
@@ -116,12 +120,13 @@ const FROM_GUEST = `iifname "${DEVICE_PREFIX}*"`
 const TO_GUEST = `oifname "${DEVICE_PREFIX}*"`
 
 /**
- * Before connection tracking (priority -200), so that a made-up packet leaves no trace in its table.
+ * Runs before connection tracking (priority -200), so that a forged packet leaves no trace in its table.
  *
- * A guest sends from its own addresses alone, and to no closed one. Neighbour discovery also comes from a link-local address of the guest's
- * choice, or from none while it tests an address (RFC 4862, 5.4.2); hop limit 255 says that no router passed it on
- * (RFC 4861, 7.1). The host remembers each such sender, so their rate is bounded. What else an honest guest says from
- * such addresses, as multicast groups that it joins or a call for a DHCP server, is dropped and not held against it.
+ * A guest sends from its own addresses alone, and to no closed one. Neighbour discovery also comes from a link-local
+ * address of the guest's choice, or from none while it tests an address (RFC 4862, 5.4.2). Hop limit 255 proves that no
+ * router forwarded it (RFC 4861, 7.1). The host remembers each such sender, so their rate is bounded. Other honest
+ * traffic from such addresses, such as multicast groups or a search for a DHCP server, is dropped and not counted
+ * against the guest.
  */
 const ANTI_SPOOFING = `  set discovery_rate {
     type ifname
@@ -149,7 +154,7 @@ const ANTI_SPOOFING = `  set discovery_rate {
 
 const closed = (family: 'ipv4' | 'ipv6'): string => `{ ${closedNetworks(family).join(', ')} }`
 
-/** Judged for every packet: a connection that was opened before these rules were in force ends with them. */
+/** Judges every packet, so that a connection that was opened before these rules ends with them. */
 const GUEST_DESTINATION = `  chain guest_destination {
     ip daddr ${GATEWAY_IPV4} return
     ip6 daddr ${GATEWAY_IPV6} return
@@ -159,8 +164,8 @@ const GUEST_DESTINATION = `  chain guest_destination {
 `
 
 /**
- * The host guard of what a guest opens, before a table of somebody else may send it on to another address (dstnat, -100):
- * from there it would be forwarded, and never reach the input hook.
+ * Guards the host against what a guest opens, before another table may redirect it to another address (dstnat, -100).
+ * From there it would be forwarded, and would never reach the input hook.
  */
 const guestOpens = ({ connectionsMax }: FirewallPolicy): string => `  chain before_redirects {
     type filter hook prerouting priority mangle; policy accept;
@@ -174,9 +179,9 @@ const guestOpens = ({ connectionsMax }: FirewallPolicy): string => `  chain befo
 `
 
 /**
- * What is passed on to a guest. What the host itself sends is not: it never comes here. Neither does neighbour discovery,
- * which is not passed on. Replies to what the guest opened pass, and the ICMP errors that belong to them; so does what
- * was open when the guest's rules were replaced. What is let in counts as open to the guest.
+ * Judges what is forwarded to a guest. Traffic from the host itself and neighbour discovery are not forwarded, so they
+ * never come here. Replies to what the guest opened pass, and so do the ICMP errors that belong to them. Connections
+ * that were open when the guest's rules were replaced pass too. What is let in counts as open to the guest.
  */
 function toGuests({ guestToGuest, inboundDefault, connectionsMax }: FirewallPolicy): string {
   const apart = `${FROM_GUEST} counter drop comment "from guest to guest"`
@@ -199,7 +204,7 @@ ${block('chain to_guest', [
 `
 }
 
-/** A guest gets nothing of the host but its gateway, and what the operator offers. What passes returns. */
+/** Lets a guest reach only its gateway on the host, and what the operator offers. Allowed packets return. */
 function hostGuard({ hostServices }: FirewallPolicy): string {
   const services = hostServices.map(({ protocol, port }) => `${protocol} . ${port}`).join(', ')
   const offered = (family: 'ip' | 'ip6', gateway: string): string =>

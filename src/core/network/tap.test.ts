@@ -14,11 +14,11 @@ const spec: TapSpec = {
 }
 const whole: TapFacts = { up: true, attached: true, bandwidth: {}, ...tapLayout(spec) }
 
-test('a tap that has all it shall have does not drift', () => {
+test('a tap that has all it must have does not drift', () => {
   assert.deepEqual(tapDrift(spec, whole), [])
 })
 
-test('the routes that the kernel adds by itself are no drift', () => {
+test('the routes that the kernel adds by itself are not drift', () => {
   assert.deepEqual(tapDrift(spec, { ...whole, routes: [...whole.routes, 'fe80::/64'] }), [])
 })
 
@@ -58,7 +58,7 @@ test('an address family that the guest no longer has leaves nothing behind', () 
   assert.deepEqual(tapDrift(ipv4Only, whole), ['stale route to 2001:db8::10', 'stale neighbour 2001:db8::10'])
 })
 
-test('whether a monitor holds the tap is no drift of the tap', () => {
+test('whether a monitor holds the tap is not drift of the tap', () => {
   assert.deepEqual(tapDrift(spec, { ...whole, attached: false }), [])
 })
 

@@ -3,16 +3,17 @@ import type { Bandwidth } from '../vm/desired.ts'
 import type { InboundRule } from './inbound-rule.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../vm/ids.ts'
 
-/** Host side of every tap: the guest's gateway (link-local, so each tap can have the same). */
+/** The host side of every tap: the guest's gateway (link-local, so all taps can have the same). */
 export const GATEWAY_IPV4 = '169.254.0.1'
 export const GATEWAY_IPV6 = 'fe80::1'
 /**
- * Of the host side too: a guest keeps the hardware address of its gateway for minutes, and would go on sending to it
- * after its tap was made anew. Locally administered, and no guest's: theirs end in a user id, of which this is none.
+ * The MAC address of the host side of every tap. It is constant, because a guest keeps the hardware address of its
+ * gateway for minutes, even after its tap was made again. It is locally administered and never a guest's: those end in
+ * a user id, and this is not one.
  */
 export const GATEWAY_MAC = '02:76:ff:ff:ff:ff'
 
-/** A VM's tap as it shall be: point-to-point, routed, neighbours permanent (a sleeping guest answers no ARP). */
+/** A VM's tap as it must be: point-to-point, routed, neighbours permanent (a sleeping guest answers no ARP). */
 export type TapSpec = {
   readonly device: DeviceName
   readonly vmId: VmId
@@ -21,23 +22,26 @@ export type TapSpec = {
   readonly ipv4Address?: string
   readonly ipv6Address?: string
   readonly bandwidth?: Bandwidth
-  /** For the firewall; the device itself does not know it. */
+  /** For the firewall; the device itself does not use it. */
   readonly inbound?: readonly InboundRule[]
 }
 
 /** A device as the kernel shows it. */
 export type TapState =
   | { readonly kind: 'absent' }
-  /** A device of that name which is not a tap of this VM. */
+  /** A device of that name that is not a tap of this VM. */
   | { readonly kind: 'foreign'; readonly because: string }
   | { readonly kind: 'present'; readonly facts: TapFacts }
 
 /** Addresses and routes as text in canonical form (inet_ntop(3)), with prefix length. */
 export type TapFacts = {
   readonly up: boolean
-  /** A monitor holds the device: the kernel shows a carrier only then (tun_chr_open and tun_detach of drivers/net/tun.c). */
+  /**
+   * Whether a monitor holds the device: the kernel shows a carrier only then (tun_chr_open and tun_detach of
+   * drivers/net/tun.c).
+   */
   readonly attached: boolean
-  /** The rate limits in force, as read back; 0 where nothing gets through, since only a part of a limit is left. */
+  /** The rate limits in force, as read back; 0 if nothing gets through, because only a part of a limit is left. */
   readonly bandwidth: Bandwidth
   readonly addresses: readonly string[]
   readonly routes: readonly string[]
@@ -47,10 +51,10 @@ export type TapFacts = {
 
 export type Neighbour = TapFacts['neighbours'][number]
 
-/** What one address of the guest needs on its device. */
+/** Settings that the host's device needs for one address of the guest. */
 type Family = { readonly gateway: string; readonly route: string; readonly neighbour: Neighbour }
 
-/** What shall be on the device. */
+/** Addresses, routes and neighbours that must be on the device. */
 export type TapLayout = Pick<TapFacts, 'addresses' | 'routes' | 'neighbours'>
 
 export function tapLayout(spec: TapSpec): TapLayout {
@@ -70,7 +74,10 @@ function familiesOf({ guestMac: macAddress, ipv4Address, ipv6Address }: TapSpec)
   return [...family(ipv4Address, `${GATEWAY_IPV4}/32`, 32), ...family(ipv6Address, `${GATEWAY_IPV6}/64`, 128)]
 }
 
-/** Routes to single hosts other than the guest, as a former address leaves them. The kernel's own routes are wider. */
+/**
+ * Returns routes to single hosts other than the guest, as a former address leaves them. The kernel's own routes are
+ * wider.
+ */
 export function staleRoutes(layout: TapLayout, facts: TapLayout): readonly string[] {
   return facts.routes.filter((route) => /\/(32|128)$/.test(route) && !layout.routes.includes(route))
 }
@@ -83,7 +90,7 @@ export function staleNeighbours(layout: TapLayout, facts: TapLayout): readonly N
 export const hasNeighbour = (facts: TapLayout, { address, macAddress }: Neighbour): boolean =>
   facts.neighbours.some((entry) => entry.address === address && entry.macAddress === macAddress)
 
-/** How the tap differs from what it shall be, in words; empty when it does not. */
+/** Returns how the tap differs from what it must be, in words; empty if it does not. */
 export function tapDrift(spec: TapSpec, facts: TapFacts): readonly string[] {
   const drift = facts.up ? [] : ['link is down']
   for (const { gateway, route, neighbour } of familiesOf(spec)) {
@@ -109,7 +116,7 @@ function bandwidthDrift(wanted: Bandwidth, found: Bandwidth): readonly string[] 
 const rateWords = (mbitPerSecond: number | undefined): string =>
   mbitPerSecond === undefined ? 'none' : `${mbitPerSecond} Mbit/s`
 
-/** What the firewall is told of the guest behind a tap. */
+/** Returns the firewall's rule for the guest behind a tap. */
 export const guestRuleOf = (spec: TapSpec): GuestRule => ({
   device: spec.device,
   macAddress: spec.guestMac,

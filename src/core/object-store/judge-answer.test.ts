@@ -27,7 +27,7 @@ test('only an upload that the store does not know is gone', () => {
   assert.equal(kindOf(200, 'NoSuchUpload'), 'gone')
 })
 
-test('what passes is tried again, and what stays is not', () => {
+test('a temporary refusal is tried again, and a lasting one is not', () => {
   for (const status of [408, 425, 429, 500, 502, 503, 504, 507, 522])
     assert.equal(kindOf(status), 'busy', `${status}`)
   for (const status of [400, 405, 411, 412, 413, 415, 501, 505])
@@ -40,11 +40,11 @@ test('what passes is tried again, and what stays is not', () => {
   assert.equal(kindOf(301, 'PermanentRedirect'), 'refused')
 })
 
-test('what came with another digest is damaged, and worth a look at what went out', () => {
+test('a body that arrived with another digest is damaged, and may be sent again', () => {
   assert.equal(kindOf(400, 'BadDigest'), 'damaged')
 })
 
-test('an ETag tells nothing of what is encrypted with a key of KMS or of the client', () => {
+test('an ETag says nothing about content that is encrypted with a key of KMS or of the client', () => {
   const encryption = 'x-amz-server-side-encryption'
   for (const headers of [
     { [encryption]: 'aws:kms' },
@@ -77,7 +77,7 @@ test('an error in the body of a success is an error, by its code', () => {
   assert.equal(kindOf(200, 'SomethingNew'), 'busy')
 })
 
-test('the words have the status and the code, and a wait only where trying again helps', () => {
+test('the words have the status and the code, and a wait only if trying again helps', () => {
   assert.deepEqual(judgeAnswer({ status: 503, code: 'SlowDown', retryAfterMs: 7000 }), {
     kind: 'busy',
     because: 'it answered 503 (SlowDown)',
@@ -109,7 +109,7 @@ test('the root of an answer is found behind white space, declarations and commen
     assert.equal(rootElementOf(none), undefined, none)
 })
 
-test('a long answer that is no XML is judged at once', () => {
+test('a long answer that is not XML is judged at once', () => {
   const nasty = ['<?', '<!--', '<!-', ' ', '-', '<!---'].map((piece) =>
     piece.repeat((64 * 1024) / piece.length),
   )
@@ -117,7 +117,7 @@ test('a long answer that is no XML is judged at once', () => {
   assert.equal(rootElementOf(`<!--${'-a'.repeat(30_000)}`), undefined)
 })
 
-test('only what looks like a code is told of an error document', () => {
+test('only what looks like a code is taken from an error document', () => {
   const code = (inside: string): string | undefined =>
     errorCodeIn(
       `<?xml version="1.0" encoding="UTF-8"?><Error><Code>${inside}</Code><Message>x</Message></Error>`,
@@ -154,7 +154,7 @@ test('Retry-After is seconds or a date, and nothing else', () => {
     assert.equal(parseRetryAfter(none, nowMs), undefined, `${none}`)
 })
 
-test('an ETag loses its quotes, and what could not be one is none', () => {
+test('an ETag loses its quotes, and a value that cannot be an ETag is refused', () => {
   assert.equal(parseEtag('"0123"'), '0123')
   assert.equal(parseEtag('0123-4'), '0123-4')
   assert.equal(parseEtag('W/"0123"'), '0123')

@@ -11,7 +11,7 @@ const hosted = (...allowedHosts: string[]): OutboundPolicy => ({ ...strict, allo
 
 const allows = (url: string, policy: OutboundPolicy): boolean => checkUrl(url, policy).ok
 
-/** Why a URL is refused. */
+/** Returns why a URL is refused. */
 function refusal(url: string, policy: OutboundPolicy = strict): string {
   const checked = checkUrl(url, policy)
   assert.ok(!checked.ok, `${url} is allowed`)
@@ -19,7 +19,7 @@ function refusal(url: string, policy: OutboundPolicy = strict): string {
   return checked.error
 }
 
-test('URLs are https:, and http: where that is allowed, and nothing else', () => {
+test('URLs are https:, and http: if that is allowed, and nothing else', () => {
   const url = checkUrl('https://store.example/bucket/key?X-Signature=secret', strict)
   assert.equal(url.ok && url.value.pathname, '/bucket/key')
   assert.match(refusal('http://store.example/key?X-Signature=secret'), /http:, which is not allowed/)
@@ -86,7 +86,7 @@ test('an allow-list names hosts as they are, or with "*." all below a name and n
   }
 })
 
-test('a refusal tells the host, and neither user, path nor query', () => {
+test('a refusal names the host, and neither user, path nor query', () => {
   const url = 'https://secret:secret@evil.example:444/secret?secret#secret'
   assert.equal(
     refusal(url, hosted('store.example')),
@@ -150,7 +150,7 @@ test('an address is refused in whatever way a URL writes it', () => {
   }
 })
 
-test('other addresses may be spoken to, private ones too', () => {
+test('connections to other addresses are allowed, private ones too', () => {
   for (const host of [
     '198.51.100.7',
     '10.0.0.1',
@@ -173,11 +173,11 @@ test('other addresses may be spoken to, private ones too', () => {
   ]) {
     assert.ok(allows(`https://${host}/k`, strict), host)
   }
-  // What this resolves to is judged when it is connected to.
+  // The address that this resolves to is judged when a connection is made.
   assert.ok(allows('https://localhost/k', strict))
 })
 
-test('an allowed network is spoken to although it is refused else, and does not stand in for an allowed host', () => {
+test('an allowed network is reachable although it is refused otherwise, and does not stand in for an allowed host', () => {
   const policy = {
     ...strict,
     allowedNetworks: ['127.0.0.1/32', 'fe80::/64', '192.0.2.128/25'],
@@ -195,7 +195,7 @@ test('an allowed network is spoken to although it is refused else, and does not 
   )
 })
 
-test('what guests have is refused: their ranges, and addresses of VMs outside of those', () => {
+test('addresses of guests are refused: their ranges, and addresses of VMs outside of those', () => {
   const policy = { allowedNetworks: [], guestRanges: ['192.0.2.0/24', '2001:db8:1::/64'] }
   const taken = {
     isGuest: (address: string): boolean => address === '203.0.113.9' || address === '2001:db8:2::9',
@@ -229,7 +229,7 @@ test('an address of this host is refused, unless its network is allowed', () => 
   assert.equal(refusedAddress('203.0.113.9', allowed, taken), undefined)
 })
 
-test('what is no address is refused: a name, a zone, another way to write one', () => {
+test('what is not an address is refused: a name, a zone, another way to write one', () => {
   for (const text of [
     '',
     'localhost',

@@ -6,18 +6,20 @@ import { LINK_LOCAL_NETWORKS, METADATA_NETWORKS } from '../network/closed-networ
 import type { Result } from '../../lib/result.ts'
 import type { SignedUrl } from '../storage/signed-url.ts'
 
-/** Where this host may fetch images from and send snapshots to, at the word of a controller. */
+/** Decides from where this host may fetch images, and to where it may send snapshots, for a controller. */
 export type OutboundPolicy = {
   readonly allowHttp: boolean
-  /** Lower case; `*.` before a name means all below it. Any host where empty. */
+  /** Host names in lower case; `*.` before a name means all names below it. Any host if empty. */
   readonly allowedHosts: readonly string[]
-  /** Networks in canonical CIDR form that may be spoken to although they are refused else. */
+  /** Networks in canonical CIDR form that are allowed although they are refused otherwise. */
   readonly allowedNetworks: readonly string[]
   /** Networks of guests, refused. */
   readonly guestRanges: readonly string[]
 }
 
-/** What no URL leads to, with the word for it (IANA's registries of special-purpose addresses, RFC 6890). */
+/**
+ * Networks that no URL may lead to, each with a word for it (IANA's registries of special-purpose addresses, RFC 6890).
+ */
 const REFUSED: readonly (readonly [network: string, word: string])[] = [
   ['0.0.0.0/8', 'an unspecified address'],
   ['127.0.0.0/8', 'a loopback address'],
@@ -30,18 +32,19 @@ const REFUSED: readonly (readonly [network: string, word: string])[] = [
   ['ff00::/8', 'a multicast address'],
   ['fec0::/10', 'a site-local address'],
   ['192.0.0.0/24', 'a reserved address'],
-  // Other ways to an IPv4 address, whose form a network chooses for itself (RFC 8215) or nobody uses (RFC 4291, 2.5.5.1; RFC 7526).
+  // Other ways to an IPv4 address. A network chooses their form for itself (RFC 8215), or they are not in use (RFC
+  // 4291, 2.5.5.1; RFC 7526).
   ['64:ff9b:1::/48', 'a NAT64 address of a local network'],
   ['::/96', 'an IPv4-compatible address'],
   ['2002::/16', 'a 6to4 address'],
 ]
 
-/** IPv6 forms of IPv4 addresses, by which a refused one could be named: mapped (RFC 4291, 2.5.5.2) and NAT64 (RFC 6052). */
+/** IPv6 forms of IPv4 addresses, which could name a refused one: mapped (RFC 4291, 2.5.5.2) and NAT64 (RFC 6052). */
 const EMBEDDING = ['::ffff:0.0.0.0/96', '64:ff9b::/96'] as const
 
 /**
- * The URL, if its scheme and host are allowed. What its name resolves to is judged when it is connected to. The reason of a
- * refusal follows "its URL", and never repeats it: it may be signed.
+ * Returns the URL, if its scheme and host are allowed. The addresses of its name are judged when a connection is made.
+ * The reason of a refusal follows "its URL", and never repeats the URL, which may be signed.
  */
 export function checkUrl(text: string, policy: OutboundPolicy): Result<URL, string> {
   const url = URL.parse(text)
@@ -58,13 +61,13 @@ export function checkUrl(text: string, policy: OutboundPolicy): Result<URL, stri
   return refused === undefined ? ok(url) : err(`names ${refused}, where this host may not speak to`)
 }
 
-/** Why a signed URL is not allowed, as {@link checkUrl} says it; undefined where it is. */
+/** Returns why a signed URL is not allowed, in the words of {@link checkUrl}; undefined if it is allowed. */
 export function refusedUrl(url: SignedUrl, policy: OutboundPolicy): string | undefined {
   const checked = checkUrl(url.reveal(), policy)
   return checked.ok ? undefined : checked.error
 }
 
-/** The target of a redirect, judged like a first URL. It never leaves TLS. The reason follows "it". */
+/** Judges the target of a redirect like a first URL. A redirect never leaves TLS. The reason follows "it". */
 export function checkRedirect(from: URL, location: string, policy: OutboundPolicy): Result<URL, string> {
   const target = URL.parse(location, from)
   if (target === null) return err('redirects to no URL')
@@ -74,8 +77,8 @@ export function checkRedirect(from: URL, location: string, policy: OutboundPolic
 }
 
 /**
- * Why an address may not be spoken to, as a phrase ("a loopback address"); undefined where it may. `taken` tells of
- * addresses that the configuration does not have.
+ * Returns why connections to an address are not allowed, as a phrase ("a loopback address"); undefined if they are.
+ * `taken` knows addresses that are not in the configuration.
  */
 export function refusedAddress(
   address: string,
@@ -92,20 +95,20 @@ export function refusedAddress(
   return special ?? (names.some(isHost) ? 'an address of this host' : undefined)
 }
 
-/** Who has an address now; asked with its canonical text. */
+/** Knows who has an address now; asked with its canonical text. */
 export type TakenAddresses = {
-  /** A VM, also outside of the configured ranges. */
+  /** Whether a VM has the address, even outside of the configured ranges. */
   readonly isGuest: (address: string) => boolean
-  /** This host itself: whoever connects to it speaks to services of this host. */
+  /** Whether this host has the address; a connection to it would reach services of this host. */
   readonly isHost: (address: string) => boolean
 }
 
 const FREE: TakenAddresses = { isGuest: () => false, isHost: () => false }
 
-/** Why {@link checkUrl} refuses a host that no name in DNS can have. */
+/** The reason why {@link checkUrl} refuses a host that no name in DNS can have. */
 const LONG_HOST = `names a host of more than ${limits.urlHostCharactersMax} characters`
 
-/** Without the brackets of an IPv6 address, and without the dot that ends an absolute name. */
+/** Returns the host without the brackets of an IPv6 address, and without the dot that ends an absolute name. */
 const hostOf = (url: URL): string => url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')
 
 const isAllowedHost = (host: string, allowed: readonly string[]): boolean =>

@@ -1,12 +1,12 @@
 import type { Blocked, Lane, Plan, Step, Waiting } from './step.ts'
 import type { Probe } from './world.ts'
 
-/** One part of a plan: steps to take, or why nothing after this part can be decided yet. */
+/** One part of a plan: the steps to take, or the reason why nothing after this part can be decided yet. */
 export type Facet = readonly Step[] | Waiting | Blocked
 
 /**
- * Joins facets to a plan. Each is asked only after the ones before it; the first that waits or is blocked ends the plan,
- * which then is what was gathered until there.
+ * Joins facets to a plan. Each facet is evaluated only after the ones before it. The first facet that waits or is
+ * blocked ends the plan, which then holds the steps gathered so far.
  */
 export function inOrder(...facets: readonly (() => Facet)[]): Plan {
   const { steps, stop } = gather(facets)
@@ -16,8 +16,8 @@ export function inOrder(...facets: readonly (() => Facet)[]): Plan {
 }
 
 /**
- * Lanes that do not wait for one another: what cannot be done in one keeps none of the others from acting, neither in the
- * plan nor when a step fails. Within a lane, facets are in order.
+ * Joins lanes that do not wait for each other. A lane that cannot act does not keep the others from acting, neither in
+ * the plan nor when a step fails. Within a lane, facets are in order.
  */
 export function beside(lanes: Partial<Record<Lane, readonly (() => Facet)[]>>): Facet {
   const parts = Object.entries(lanes).map(([lane, facets]) => ({ lane: lane as Lane, ...gather(facets) }))
@@ -35,7 +35,7 @@ function gather(facets: readonly (() => Facet)[]): { steps: readonly Step[]; sto
   return { steps }
 }
 
-/** Gives a facet the value of an inspection, or blocks it where the inspection failed. */
+/** Gives a facet the value of an inspection, or blocks the facet if the inspection failed. */
 export function when<T>(room: string, probe: Probe<T>, facet: (value: T) => Facet): Facet {
   if (probe.known) return facet(probe.value)
   return {

@@ -1,17 +1,17 @@
 import type { TapSpec } from '../network/tap.ts'
 import type { MonitorCapabilities } from '../unit/capabilities.ts'
 
-/** What planning needs besides desired and observed. */
+/** Everything that planning needs besides desired and observed. */
 export type Facts = {
   readonly nowMs: number
   /** Whether one more VM may be saved now: saves share the disk. */
   readonly maySave: boolean
-  /** For how long the monitor of the active unit has not answered, in milliseconds; 0 where it answers. */
+  /** How long the monitor of the active unit has not answered, in milliseconds; 0 if it answers. */
   readonly silentMs: number
   readonly bootId: string
   readonly capabilities: MonitorCapabilities
-  /** Digest of the seed disk as it shall be. */
+  /** Digest of the seed disk as it must be. */
   readonly seedDigest: string
-  /** The tap as it shall be; absent for a VM without network. */
+  /** The tap as it must be; absent for a VM without network. */
   readonly tap?: TapSpec
 }

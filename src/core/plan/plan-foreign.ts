@@ -8,8 +8,9 @@ import type { Blocked, Plan } from './step.ts'
 import type { World } from './world.ts'
 
 /**
- * The plan if the VM's name is another VM's on this host, as after an older state directory was put back: nothing of the
- * other one is touched, and a deletion leaves it. Undefined if nothing foreign is in the way.
+ * Plans for a VM whose name another VM on this host uses, for example after an older state directory was restored. The
+ * plan touches nothing of the other VM, and a deletion leaves it in place. Returns undefined if nothing foreign is in
+ * the way.
  */
 export function planForeign(record: VmRecord, world: World): Plan | undefined {
   const { unit, storage } = world
@@ -19,7 +20,7 @@ export function planForeign(record: VmRecord, world: World): Plan | undefined {
   if (!storage.known || storage.value.disk.kind !== 'foreign') return undefined
   const blocked = diskForeign(record, storage.value.disk)
   const hasUnit = !unit.known || !isGone(unit.value)
-  // A console and a tap without a unit may be the other one's, which sleeps.
+  // A console and a tap without a unit may belong to the other VM, which may be asleep.
   if (record.deleting) return hasUnit ? undefined : { outcome: 'settled' }
   const isLive = unit.known && unit.value.kind === 'active' && !mustEnd(record)
   return isLive

@@ -8,7 +8,7 @@ import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
 import type { FirewallState, World } from './world.ts'
 
-/** The guest's rule is in force before its device can carry a packet, and outlives it. */
+/** Puts the guest's rule in force before its device can carry a packet; the rule also outlives the device. */
 export function ensureNetwork(world: World, { tap: spec }: Facts): Facet {
   if (spec === undefined) return []
   return when('network', world.firewall, (firewall) =>
@@ -55,7 +55,10 @@ function firewallDrift(firewall: FirewallState, spec: TapSpec): string | undefin
   }
 }
 
-/** A stopped VM gives up the addresses it had, so that another can have them; else a stop asks nothing of the network. */
+/**
+ * Releases the former addresses of a stopped VM, so that other VMs can have them. A stop needs nothing else from the
+ * network.
+ */
 export function leaveFormerAddresses(world: World, facts: Facts): Facet {
   const { tap } = world
   if (facts.tap === undefined || !tap.known || tap.value.kind !== 'present') return []
@@ -63,7 +66,7 @@ export function leaveFormerAddresses(world: World, facts: Facts): Facet {
   return left.length === 0 ? [] : ensureNetwork(world, facts)
 }
 
-/** A monitor whose device was taken from under it gets it back; the guest goes on meanwhile. */
+/** Gives a device back to a monitor that has lost it. The guest keeps running meanwhile. */
 export function ensureAttached(world: World, { tap: spec }: Facts): Facet {
   const { unit, monitor, tap } = world
   if (spec === undefined || !tap.known || tap.value.kind !== 'present' || tap.value.facts.attached) return []
@@ -73,11 +76,14 @@ export function ensureAttached(world: World, { tap: spec }: Facts): Facet {
   return [{ kind: 'network.ensure-attached', mainPid: unit.value.mainPid, because }]
 }
 
-/** In force, in a table that has to be written again to tell, or to be written with the next one. */
+/**
+ * Returns whether the table has the rule, may have it because the table is unclear, or will get it when it is written
+ * again.
+ */
 const mayHaveRule = (firewall: FirewallState): boolean =>
   firewall.kind === 'altered' || firewall.kind === 'unverified' || firewall.rule !== undefined
 
-/** The device goes before the rule that guards it; a foreign device is left alone. */
+/** Removes the device before the rule that guards it; leaves a foreign device alone. */
 export function removeNetwork(world: World): Facet {
   return when('network', world.tap, (tap) =>
     when('network', world.firewall, (firewall) => {

@@ -10,7 +10,7 @@ import type { Facts } from './facts.ts'
 import type { Step, Waiting, WaitReason } from './step.ts'
 import type { MonitorState, UnitState, World } from './world.ts'
 
-/** Ends a unit that shall not be: the VM shall stop, its guest is over, or a failed unit is in the way of a start. */
+/** Ends a unit that must go: the VM must stop, its guest has ended, or a failed unit prevents a start. */
 export function removeUnit(record: VmRecord, world: World): Facet {
   return when('unit', world.unit, (unit) => {
     const because = whyRemoveUnit(record, unit, world)
@@ -36,11 +36,13 @@ function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: Wo
   return undefined
 }
 
-/** Why whatever is left of a guest that must end goes. */
+/** Returns why the rest of a guest that must end is removed. */
 export const whyStop = ({ desired }: VmRecord): string =>
   desired.power === 'stopped' ? 'desired power is stopped' : 'a stop was accepted and comes before any start'
 
-/** A console session ends with a stop, and its output stays; asked only if the unit is gone or goes in the same plan. */
+/**
+ * Ends the console session at a stop; its output stays. Evaluated only if the unit is gone or goes in the same plan.
+ */
 export function endConsole(world: World): Facet {
   return when('console', world.console, ({ kind }) =>
     kind === 'absent' || kind === 'ended'
@@ -55,7 +57,9 @@ export function removeConsole(world: World): Facet {
   )
 }
 
-/** Stores the console of a running guest again, such as after an operator changed the daemon's unit and put it back. */
+/**
+ * Stores the console of a running guest again, for example after an operator changed the daemon's unit and restored it.
+ */
 export const keepConsole = ({ console }: World): Facet =>
   console.known && console.value.kind === 'unstored'
     ? [{ kind: 'console.ensure-master', because: 'systemd does not have the console master any more' }]
@@ -132,7 +136,8 @@ function steer(record: VmRecord, monitor: MonitorState, silentMs: number): Facet
         because: `the unit is active, but its monitor has not answered for ${limits.monitorAnswerMs / 1000} s`,
       }
     case 'restoring':
-      // With a saved guest its way is planned before; without one, removeUnit has planned the end of the unit.
+      // With a saved guest, wakeGuest or fallAsleepOrGoOn decides earlier. Without one, removeUnit has planned to end
+      // the unit.
       return []
     case 'running':
       return record.desired.power === 'paused'
@@ -147,7 +152,7 @@ function steer(record: VmRecord, monitor: MonitorState, silentMs: number): Facet
         ? [{ kind: 'monitor.ensure-running', because: whyStalled(monitor) }]
         : []
     case 'broken':
-      // removeUnit has planned its end in the same plan; the start follows on what is seen then.
+      // removeUnit has planned to end the unit in the same plan. The start follows from what the next look shows.
       return []
     default:
       return unreachable(monitor)

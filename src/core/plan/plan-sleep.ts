@@ -11,7 +11,7 @@ import type { Facts } from './facts.ts'
 import type { Step, StepKind } from './step.ts'
 import type { World } from './world.ts'
 
-/** The program is on the tap of every VM, so that it is known how long its guest is idle. */
+/** Watches the tap of every VM, so that the daemon knows how long the guest is idle. */
 export function ensureWatched(record: VmRecord, world: World, { tap }: Facts): Facet {
   if (tap === undefined || !needsTraffic(record, world)) return []
   return when('traffic', world.traffic, ({ kind }) =>
@@ -22,8 +22,8 @@ export function ensureWatched(record: VmRecord, world: World, { tap }: Facts): F
 }
 
 /**
- * What comes for a guest that is not there is held for it. A guest that is wanted does not wait until it is known whether
- * that is so.
+ * Holds frames for a guest that is not there. If the guest is wanted, its wake does not wait until the traffic state is
+ * known.
  */
 export function ensureHeld(record: VmRecord, world: World, { tap, capabilities }: Facts): Facet {
   if (tap === undefined) return []
@@ -35,7 +35,7 @@ export function ensureHeld(record: VmRecord, world: World, { tap, capabilities }
   )
 }
 
-/** Frames go to a guest that is there, and nowhere else: not to a monitor that is about to end with its guest saved. */
+/** Lets frames flow only to a guest that is there, never to a monitor that is about to end with its guest saved. */
 export function ensureFlowing(record: VmRecord, world: World, { tap }: Facts): Facet {
   const { monitor, traffic } = world
   if (tap === undefined || !needsTraffic(record, world)) return []
@@ -47,20 +47,23 @@ export function ensureFlowing(record: VmRecord, world: World, { tap }: Facts): F
 }
 
 /**
- * A VM that never sleeps runs as well where nobody knows its traffic, as on a host without BPF; the partial fault tells. One
- * that was away may have frames that wait for it.
+ * Returns whether the plan depends on knowing the VM's traffic. A VM that never sleeps runs even if its traffic is
+ * unknown, as on a host without BPF; a partial fault reports that. A VM that was asleep may have frames waiting for it.
  */
 const needsTraffic = (record: VmRecord, { traffic }: World): boolean =>
   traffic.known || idleTimeoutMs(record) !== undefined || record.wake?.savedAtMs !== undefined
 
-/** What was held for a guest that is over is not for the next. */
+/** Drops the frames held for a guest that has ended: they are not meant for the next guest. */
 export function dropFrames({ traffic }: World): Facet {
   if (!traffic.known || !areHeld(traffic.value)) return []
   const because = 'the guest is over that frames are held for'
   return [{ kind: 'traffic.ensure-flowing', deliver: false, because }]
 }
 
-/** Nothing is started beside the rest of a save, or beside what nobody could look at. */
+/**
+ * Removes the rest of a save that did not finish. Nothing starts beside such a rest, or while the pool cannot be
+ * inspected.
+ */
 export function removeUnfinished({ saved }: World): Facet {
   return when('storage', saved, ({ kind }) => (kind === 'unfinished' ? [REMOVE_UNFINISHED] : []))
 }
@@ -70,16 +73,16 @@ const REMOVE_UNFINISHED: Step = {
   because: 'a save did not come to its end',
 }
 
-/** A guest that is there leaves nothing in the pool; what may be there out of sight waits. */
+/** Removes what a running guest has left in the pool. If the pool cannot be inspected, the removal waits. */
 export function removeRemains({ saved, monitor }: World): Facet {
   if (!saved.known || saved.value.kind === 'absent') return []
   if (saved.value.kind === 'unfinished') return [REMOVE_UNFINISHED]
-  // Of a guest that stands still it is decided before, strictly in order.
+  // For a guest that does not run, fallAsleepOrGoOn has decided before, strictly in order.
   if (!monitor.known || monitor.value.kind !== 'running') return []
   return [{ kind: 'storage.remove-saved', because: 'the guest runs, and what was saved is of the past' }]
 }
 
-/** Saves a guest that was idle for long enough. Asked only where nothing else is to be done. */
+/** Saves a guest that has been idle for long enough. Evaluated only if nothing else needs to be done. */
 export function sleepWhenIdle(record: VmRecord, world: World, facts: Facts): Facet {
   const idle = idleness(record, world, facts)
   if (idle === undefined || idle.leftMs > 0 || !facts.maySave) return []
@@ -90,14 +93,14 @@ export function sleepWhenIdle(record: VmRecord, world: World, facts: Facts): Fac
   ]
 }
 
-/** In how many milliseconds a settled VM may be due to sleep; undefined where it is not by the mere passing of time. */
+/** Returns the milliseconds until a settled VM may be due to sleep; undefined if time alone does not make it due. */
 export function sleepDueMs(record: VmRecord, world: World, facts: Facts): number | undefined {
   const idle = idleness(record, world, facts)
   if (idle === undefined || waitsForPlace(record, world, facts)) return undefined
   return Math.max(limits.sleepRecheckMs, idle.leftMs)
 }
 
-/** Whether only those that are being saved now keep the VM from it. */
+/** Returns whether the VM is due to sleep and waits only for other saves to finish. */
 export function waitsForPlace(record: VmRecord, world: World, facts: Facts): boolean {
   const idle = idleness(record, world, facts)
   return idle !== undefined && idle.leftMs <= 0 && !facts.maySave
@@ -105,30 +108,34 @@ export function waitsForPlace(record: VmRecord, world: World, facts: Facts): boo
 
 type Idleness = { readonly traffic: WatchedTraffic; readonly idleMs: number; readonly leftMs: number }
 
-/** How long the guest is idle, and how long until it sleeps for that. */
+/** Returns how long the guest has been idle, and how long until it sleeps because of that. */
 function idleness(record: VmRecord, world: World, facts: Facts): Idleness | undefined {
   const traffic = maySleep(record, world, facts)
   const timeoutMs = idleTimeoutMs(record)
   if (traffic === undefined || timeoutMs === undefined) return undefined
-  // It is idle since it runs at the longest. A clock that was set back since then tells nothing.
+  // A guest cannot be idle for longer than it runs. If the clock was set back since the start, the run time is unknown.
   const runsMs = facts.nowMs - record.observed.sinceMs
   const idleMs = runsMs < 0 ? traffic.idleMs : Math.min(traffic.idleMs, runsMs)
   return { traffic, idleMs, leftMs: Math.max(timeoutMs - idleMs, awakeLeftMs(record, facts)) }
 }
 
-/** How much longer a guest that was woken stays up in any case; one whose wake is to come, by a clock that was set, has no claim. */
+/**
+ * Returns how much longer a woken guest must stay awake. A wake time in the future means the clock was set back; it is
+ * ignored.
+ */
 function awakeLeftMs({ observed: { lastWake } }: VmRecord, { nowMs }: Facts): number {
   if (lastWake === undefined) return 0
   const awakeMs = nowMs - (lastWake.atMs + lastWake.durationMs)
   return awakeMs < 0 ? 0 : limits.awakeMsMin - awakeMs
 }
 
-/** The steps of falling asleep: where one fails the guest runs on, and it is tried again. */
+/** Steps that put a guest to sleep. If one of them fails, the guest keeps running and the daemon tries again. */
 const FALLING_ASLEEP: ReadonlySet<string> = new Set<StepKind>(['traffic.ensure-held', 'monitor.ensure-saved'])
 
 /**
- * What still keeps a VM from falling asleep although it runs as desired. It outlives the packets that keep the guest awake
- * meanwhile, or each of them would take back the back-off: until a save succeeds, desired changes, or it shall not sleep.
+ * Returns the fault that keeps a VM from falling asleep although it runs as desired. The fault outlives packets that
+ * keep the guest awake meanwhile; otherwise each packet would reset the back-off. It ends when a save succeeds, desired
+ * state changes, or the VM must no longer sleep.
  */
 export function sleepFault(record: VmRecord): Fault | undefined {
   const { observed, generations, desired } = record
@@ -138,7 +145,10 @@ export function sleepFault(record: VmRecord): Fault | undefined {
   return isAsked && idleTimeoutMs(record) !== undefined ? fault : undefined
 }
 
-/** A VM sleeps only from a state that is seen in full, wanted as it is, and without a fault but that of its last try. */
+/**
+ * Returns the traffic of a VM that may sleep. Its state must be fully known, settled as desired, and without a fault
+ * except one of its last try to sleep.
+ */
 function maySleep(record: VmRecord, world: World, { capabilities, tap }: Facts): WatchedTraffic | undefined {
   const { generations, observed, desired, wake } = record
   const { unit, monitor, console, saved, storage, firewall, traffic } = world

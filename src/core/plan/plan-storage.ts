@@ -9,7 +9,7 @@ import type { Facts } from './facts.ts'
 import type { Blocked, Step } from './step.ts'
 import type { DiskState, MonitorDisk, StorageState, World } from './world.ts'
 
-/** Images in the pool, the disk at its size, the seed as rendered. */
+/** Ensures that the images are in the pool, the disk has its size, and the seed is as rendered. */
 export function ensureStorage(record: VmRecord, world: World, facts: Facts): Facet {
   const gone = isGone(world)
   const mayGrow = gone || facts.capabilities.growDiskOnline
@@ -17,7 +17,7 @@ export function ensureStorage(record: VmRecord, world: World, facts: Facts): Fac
     const unfit = unfitDisk(record, storage) ?? (gone ? unfitImages(storage) : undefined)
     if (unfit !== undefined) return unfit
     return [
-      // A guest that lives has read its kernel; an image that is gone matters to its next start.
+      // A running guest has already read its kernel; a missing image matters only at its next start.
       ...(gone ? fetchImages(record, storage) : []),
       ...ensureDisk(record, storage, mayGrow),
       ...ensureSeed(record, storage, { seedDigest: facts.seedDigest, gone }),
@@ -25,7 +25,10 @@ export function ensureStorage(record: VmRecord, world: World, facts: Facts): Fac
   })
 }
 
-/** What a monitor reads at its start even where it restores a guest. Disk and seed are as the guest left them. */
+/**
+ * Ensures the files that a monitor reads at its start, even if it restores a guest. Disk and seed stay as the guest
+ * left them.
+ */
 export function ensureBootable(record: VmRecord, world: World): Facet {
   return when(
     'storage',
@@ -34,7 +37,7 @@ export function ensureBootable(record: VmRecord, world: World): Facet {
   )
 }
 
-/** Grows the disk of a VM that is stopped; asked for only where growth is outstanding, so a stop waits for no pool. */
+/** Grows the disk of a stopped VM. Evaluated only if growth is outstanding, so a stop never waits for the pool. */
 export function growStoppedDisk(record: VmRecord, world: World): Facet {
   const { disk: known } = record.observed
   if (known === undefined || known.sizeMib >= record.desired.disk.sizeMib) return []
@@ -45,7 +48,10 @@ export function growStoppedDisk(record: VmRecord, world: World): Facet {
   )
 }
 
-/** A running guest sees its disk at its new size, once the pool has it: the monitor would grow the file past the pool. */
+/**
+ * Shows a running guest the new size of its disk once the pool has it. Otherwise the monitor would grow the file beyond
+ * the pool's limit.
+ */
 export function showGrowth(record: VmRecord, { monitor, storage }: World, { capabilities }: Facts): Facet {
   if (!monitor.known || !isLiveMonitor(monitor.value)) return []
   const inPool = storage.known && storage.value.disk.kind === 'present'
@@ -56,7 +62,7 @@ export function showGrowth(record: VmRecord, { monitor, storage }: World, { capa
   return [{ kind: 'monitor.ensure-disk-size', sizeMib, because }]
 }
 
-/** The disk of a running guest is limited as is desired. */
+/** Applies the desired disk limits to a running guest. */
 export function limitDisk(record: VmRecord, { monitor }: World): Facet {
   if (!monitor.known || !isLiveMonitor(monitor.value)) return []
   const live = monitor.value.disk
@@ -66,11 +72,14 @@ export function limitDisk(record: VmRecord, { monitor }: World): Facet {
   return [{ kind: 'monitor.ensure-disk-limits', limits, because }]
 }
 
-/** A disk that was there once is never made again from its image: that would be another machine under the same name. */
+/**
+ * Returns whether a disk that existed before is missing. The daemon never makes it again from the image, because that
+ * would be another machine under the same name.
+ */
 export const isDiskMissing = (record: VmRecord, { disk }: StorageState): boolean =>
   disk.kind === 'absent' && record.observed.disk !== undefined
 
-/** Why there is no disk that the VM could use. */
+/** Returns why there is no disk that the VM could use. */
 function unfitDisk(record: VmRecord, storage: StorageState): Blocked | undefined {
   if (storage.disk.kind === 'foreign') return diskForeign(record, storage.disk)
   return isDiskMissing(record, storage) ? diskMissing(record) : undefined
@@ -101,7 +110,10 @@ const diskMissing = (record: VmRecord): Blocked => ({
 const isNeeded = (role: ImageRole, { disk }: StorageState): boolean =>
   role !== 'rootfs' || disk.kind === 'absent'
 
-/** Before anything is made of an image of the wrong kind: a guest of that shows nothing, and its disk stays. */
+/**
+ * Blocks the plan before anything is made from an image of the wrong kind. A guest made from one shows nothing, and its
+ * disk would stay.
+ */
 function unfitImages(storage: StorageState): Blocked | undefined {
   const unfit = storage.unfitImages.filter(({ role }) => isNeeded(role, storage))
   if (unfit.length === 0) return undefined
@@ -138,7 +150,7 @@ function ensureDisk(record: VmRecord, { disk }: StorageState, mayGrow: boolean):
   return because === undefined ? [] : [{ kind: 'storage.ensure-disk', sizeMib: disk.sizeMib, because }]
 }
 
-/** What to put right of a disk that is the VM's, as after it was put back from a backup. */
+/** Returns what must be repaired on the VM's own disk, for example after the disk was restored from a backup. */
 function whyRepair(
   { host }: VmRecord,
   { note, usableBy }: Extract<DiskState, { kind: 'present' }>,
@@ -148,7 +160,7 @@ function whyRepair(
   return `owner and mode of the disk do not let user ${host.userId} use it`
 }
 
-/** A seed is never replaced under a guest that reads it. */
+/** Ensures the seed disk. A seed is never replaced while a guest reads it. */
 function ensureSeed(
   { host }: VmRecord,
   { seed }: StorageState,
@@ -161,7 +173,7 @@ function ensureSeed(
   return [{ kind: 'storage.ensure-seed', digest: seedDigest, because }]
 }
 
-/** Removes disk, seed and what is saved of a VM under deletion. */
+/** Removes the disk, the seed and the saved state of a VM under deletion. */
 export function removeDisk({ storage, saved }: World): Facet {
   const gone: Facet = [{ kind: 'storage.remove-disk', because: 'the VM is being deleted' }]
   return when('storage', storage, ({ disk, seed }) => {

@@ -11,25 +11,25 @@ import type { Facts } from './facts.ts'
 import type { Blocked, Step, Waiting } from './step.ts'
 import type { UnitState, World } from './world.ts'
 
-/** What a unit could go on from is in the pool, fit for that or not. */
+/** Returns whether the pool has a saved guest, fit to be restored or not. */
 export const isSaved = ({ kind }: SavedState): boolean => kind === 'present' || kind === 'unusable'
 
-/** Whether a guest is in the pool, whoever else has it. */
+/** Returns whether a guest is saved in the pool, even if a unit has it too. */
 export const isInPool = ({ saved }: World): boolean => saved.known && isSaved(saved.value)
 
-/** Whether a guest is in the pool and nowhere else: no unit has it. */
+/** Returns whether a guest is saved in the pool and no unit has it. */
 export const isAsleep = (world: World): boolean =>
   world.unit.known && isGone(world.unit.value) && isInPool(world)
 
-/** Whether a guest is in the pool, and the unit that might have it too is not seen to run. */
+/** Returns whether a guest is saved in the pool, and the unit that might also have it is not known to run. */
 export const isSavedOutsideUnit = (world: World): boolean =>
   world.unit.known && world.unit.value.kind !== 'active' && isInPool(world)
 
-/** No process of the VM has its guest. */
+/** Returns whether no process of the VM has its guest. */
 export const isGone = ({ kind }: UnitState): boolean =>
   kind === 'absent' || kind === 'failed' || kind === 'leftover'
 
-/** Why a saved guest shall run again; undefined where it may sleep on. */
+/** Returns why a saved guest must run again; undefined if it may stay asleep. */
 export function wakeReason(
   record: VmRecord,
   { traffic, storage }: World,
@@ -37,18 +37,19 @@ export function wakeReason(
 ): WakeReason | undefined {
   const { desired, wake, generations, powerGeneration } = record
   if (wake !== undefined) return wake.reason
-  // A VM falls asleep settled: power that is not reached yet was set since, for the guest.
+  // A VM falls asleep only when it is settled. So power that is not reached yet was requested afterwards, and needs the
+  // guest.
   if (desired.power === 'paused' || powerGeneration > generations.observed) return 'power'
   if (desired.compute.sleepAfterIdleSeconds === 0) return 'sleep_disabled'
   if (traffic.known && traffic.value.kind === 'watched' && traffic.value.wantedSinceMs !== undefined) {
     return 'traffic'
   }
-  // Only a guest can be shown its new size.
+  // Only a running guest can be shown the new size of its disk.
   const disk = storage.known && storage.value.disk.kind === 'present' ? storage.value.disk : undefined
   return growDiskOnline && disk !== undefined && disk.sizeMib < desired.disk.sizeMib ? 'change' : undefined
 }
 
-/** A guest that sleeps needs no terminal: its place in the descriptor store is for one that runs. */
+/** Gives back the console's place in the descriptor store while the guest sleeps: places are for running guests. */
 export function giveUpPlace(record: VmRecord, world: World, { capabilities }: Facts): Facet {
   const { unit, console, saved } = world
   if (!unit.known || !isGone(unit.value) || !saved.known || !console.known) return []
@@ -59,7 +60,7 @@ export function giveUpPlace(record: VmRecord, world: World, { capabilities }: Fa
     : [{ kind: 'console.remove-master', because: 'the guest is saved, and needs no terminal until it wakes' }]
 }
 
-/** Brings a guest back that no unit has, where something wants it; else it sleeps on. */
+/** Restores a saved guest that no unit has, if something wants it; otherwise it stays asleep. */
 export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
   return when('unit', world.unit, (unit) =>
     when('storage', world.saved, (saved) => {
@@ -127,7 +128,10 @@ function startRestoring(record: VmRecord, world: World, { facts, reason }: Wante
   })
 }
 
-/** What was saved is gone from the pool before the guest takes its first step: no other start can find it then. */
+/**
+ * Returns the steps that let a restored guest run. Its saved state is removed first, so that no later start can find
+ * it.
+ */
 function letGo(record: VmRecord, facts: Facts, because: string): Step[] {
   const steps: Step[] = [
     { kind: 'storage.remove-saved', because: 'the guest goes on, and what was saved is of the past' },
@@ -140,17 +144,17 @@ function letGo(record: VmRecord, facts: Facts, because: string): Step[] {
 }
 
 /**
- * Of a unit that is active while its guest is in the pool. Such a guest has not gone on since it was saved: where nothing
- * wants it, the unit ends and it sleeps; else it goes on as if it had been woken.
+ * Decides about an active unit whose guest is also saved in the pool. Such a guest has not run since it was saved. If
+ * nothing wants the guest, its unit ends and it sleeps. Otherwise it resumes as if it had been woken.
  */
 export function fallAsleepOrGoOn(record: VmRecord, world: World, facts: Facts): Facet {
   const { unit, monitor, saved } = world
   if (!unit.known || unit.value.kind !== 'active') return []
-  // One that runs is not the one that is saved; what is left in the pool is removed beside it.
+  // A running guest is no longer the one that was saved. removeRemains removes the saved state.
   if (monitor.known && monitor.value.kind === 'running') return []
   if (!saved.known) {
     const waits = monitor.known && monitor.value.kind === 'restoring'
-    // Nobody could tell whether the guest is the one that is saved; neither it nor its disk is touched on that.
+    // Without a look at the pool, the guest may be the saved one. The plan touches neither the guest nor its disk.
     return waits || mayBeSaved(record) ? when('storage', saved, () => []) : []
   }
   if (!isSaved(saved.value)) return []
@@ -169,8 +173,9 @@ export function fallAsleepOrGoOn(record: VmRecord, world: World, facts: Facts): 
 }
 
 /**
- * `restores`: the unit reads, or has read, what is saved; else it is the one whose guest was saved. No times are compared
- * for that: the clock may have been set since. `silentMs`: for how long the monitor has not answered; undefined where it answers.
+ * Holds what is known of an active unit beside a saved state. `restores`: the unit reads, or has read, the saved state;
+ * otherwise it is the unit whose guest was saved. This does not compare times, because the clock may have been set
+ * since. `silentMs`: how long the monitor has not answered; undefined if it answers.
  */
 type Seen = { readonly restores: boolean; readonly silentMs: number | undefined }
 
@@ -192,7 +197,10 @@ function ofSaved(
   return restores ? [{ kind: 'monitor.ensure-restored', because }, ...goesOn] : goesOn
 }
 
-/** The guest is whole in the monitor that saved it; one that was read from what is unfit now is not trusted. */
+/**
+ * Decides about an unusable saved state. The guest is complete in the monitor that saved it; a guest that was restored
+ * from the unusable state is not trusted.
+ */
 function ofUnusable(
   record: VmRecord,
   facts: Facts,
@@ -200,11 +208,11 @@ function ofUnusable(
 ): Facet {
   const because = `what was saved is not fit to go on from: ${saved.because}`
   if (restores) return [{ kind: 'unit.ensure-stopped', because }]
-  // Power is planned beside it: it waits for the answer.
+  // While the monitor is silent, ensurePower plans the wait for its answer.
   return silentMs === undefined ? letGo(record, facts, because) : []
 }
 
-/** A monitor may take this long for any answer. */
+/** Waits for an answer; a monitor may take `limits.monitorAnswerMs` for any answer. */
 export const waitForMonitor = (silentMs: number): Waiting => ({
   outcome: 'wait',
   for: 'the monitor to answer',
@@ -213,6 +221,6 @@ export const waitForMonitor = (silentMs: number): Waiting => ({
   waitedMs: silentMs,
 })
 
-/** Whether there may be something saved, for all that is on record. */
+/** Returns whether something may be saved, judged by the record alone. */
 export const mayBeSaved = ({ mayBeSaved: noted, observed }: VmRecord): boolean =>
   noted === true || observed.savedState !== undefined

@@ -28,12 +28,13 @@ import type { Plan } from './step.ts'
 import type { World } from './world.ts'
 
 /**
- * The way from what the host shows to what is desired. Synchronous, total, the same for the same arguments.
+ * Returns the steps from what the host shows to what is desired. Synchronous and total: the same arguments give the
+ * same plan.
  *
- * The order tells the story. What must go goes first, and a stop that was accepted comes before any later start. A live
- * guest's power is set before its surroundings are mended, and a stop needs no look at storage or network, so neither waits
- * for a fault there; nor does one of its surroundings wait for another. A guest that does not live yet is started last, on a disk, a tap and a firewall that are seen to be
- * there.
+ * The order matters. Removals come first, and an accepted stop comes before any later start. A running guest's power is
+ * set before its surroundings are repaired, and a stop needs no look at storage or network. So neither waits for a
+ * fault there, and no surrounding waits for another. A guest that does not run yet is started last, once its disk, tap
+ * and firewall are seen to exist.
  */
 export function plan(record: VmRecord, world: World, facts: Facts): Plan {
   const foreign = planForeign(record, world)
@@ -72,7 +73,7 @@ function planStopped(record: VmRecord, world: World, facts: Facts): Plan {
   return inOrder(...stop, () => beside(rest))
 }
 
-/** A guest that is in the pool sleeps on there, or is restored; it is never booted. */
+/** Plans for a guest that is saved in the pool: it stays asleep or is restored, and is never booted. */
 function planAsleep(record: VmRecord, world: World, facts: Facts): Plan {
   return inOrder(
     () => removeUnit(record, world),
@@ -120,5 +121,8 @@ function planLive(record: VmRecord, world: World, facts: Facts): Plan {
   return awake.outcome === 'settled' ? inOrder(() => sleepWhenIdle(record, world, facts)) : awake
 }
 
-/** Its power is that of its creation: a VM that is created stopped is made ready; one that is stopped just stops. */
+/**
+ * Returns whether the power was set by the creation. A VM that is created as stopped is prepared; a later stop only
+ * stops it.
+ */
 const isCreation = ({ powerGeneration }: VmRecord): boolean => powerGeneration === 1

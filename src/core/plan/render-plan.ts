@@ -1,7 +1,7 @@
 import { unreachable } from '../../lib/assert.ts'
 import type { Plan, Step } from './step.ts'
 
-/** A plan as people read it: the outcome, then a line for each step with its reason. */
+/** Renders a plan for people: the outcome, then a line for each step with its reason. */
 export function renderPlan(plan: Plan): string {
   switch (plan.outcome) {
     case 'settled':
@@ -19,13 +19,13 @@ export function renderPlan(plan: Plan): string {
 
 function renderStep(step: Step): string {
   const { kind, because: _because, lane: _lane, ...args } = step
-  // A start from nothing is the rule.
+  // A start without a saved state is the default, so it is not shown.
   const told = Object.entries(args).filter(([name, value]) => name !== 'restore' || value === true)
   const words = told.map(([name, value]) => `${name}=${brief(value)}`)
   return [kind, ...words].join(' ')
 }
 
-/** Digests are told apart by their first bytes. */
+/** Shortens digests to their first bytes, which are enough to distinguish them. */
 function brief(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   return /^[0-9a-f]{64}$/.test(text) ? text.slice(0, 12) : text

@@ -3,8 +3,9 @@ import type { DiskLimits, ImageRole } from '../vm/desired.ts'
 import type { Sha256 } from '../vm/ids.ts'
 
 /**
- * The closed table of what can be done to the host for one VM. Each step is `room.verb-object` and safe to repeat, also
- * after half a failure and when a sibling never ran. Its executor is in the table of `reconcile/steps/steps.ts`.
+ * The closed table of everything that can be done to the host for one VM. Each step is named `room.verb-object` and is
+ * safe to repeat, also after it failed half-way or a sibling never ran. Its executor is in the table of
+ * `reconcile/steps/steps.ts`.
  */
 export type StepArguments = {
   'image.ensure-fetched': { readonly role: ImageRole; readonly sha256: Sha256 }
@@ -24,11 +25,11 @@ export type StepArguments = {
   'console.remove-master': NoArguments
   'console.end-session': NoArguments
   'console.remove': NoArguments
-  /** `restore`: from what was saved; the vCPUs stand still then. */
+  /** `restore`: start from the saved state, with the vCPUs stopped. */
   'unit.ensure-started': { readonly paused: boolean; readonly restore: boolean }
   'unit.ensure-stopped': NoArguments
   'monitor.ensure-running': NoArguments
-  /** The guest is saved, or goes on where packets came since `packets` were counted. */
+  /** Saves the guest, or resumes it if packets came since `packets` were counted. */
   'monitor.ensure-saved': { readonly packets: number }
   'monitor.ensure-restored': NoArguments
   'monitor.ensure-paused': NoArguments
@@ -38,8 +39,8 @@ export type StepArguments = {
 type NoArguments = { readonly [name in never]: never }
 
 /**
- * Steps of one lane depend on those before them in it, and not on those of another; steps without a lane depend on all
- * before them.
+ * Names the lane of a step. A step in a lane depends only on earlier steps of that lane. A step without a lane depends
+ * on all earlier steps.
  */
 export type Lane = 'power' | 'console' | 'storage' | 'network'
 
@@ -51,7 +52,7 @@ export type Step = StepOf<StepKind>
 
 export type WaitReason = 'the unit to start' | 'the unit to stop' | 'the monitor to answer'
 
-/** The way cannot be gone now; `retry` says when looking again may help. */
+/** The plan cannot continue now; `retry` says when another look may help. */
 export type Blocked = {
   readonly outcome: 'blocked'
   /** The step that is refused, or the inspection that failed (`storage.inspect`). */
@@ -65,13 +66,13 @@ export type Waiting = {
   readonly outcome: 'wait'
   readonly for: WaitReason
   readonly recheckMs: number
-  /** Of the whole wait, after which it is a fault, and still waited for. */
+  /** Bound of the whole wait. Beyond it the wait is a fault, and continues. */
   readonly deadlineMs: number
-  /** For how long it is waited for already; counted from when the state began if absent. */
+  /** How long the wait has lasted already; if absent, it counts from when the state began. */
   readonly waitedMs?: number
 }
 
-/** The whole way from what is to what shall be, up to the first wait. */
+/** All steps from the present state to the desired one, up to the first wait. */
 export type Plan =
   | { readonly outcome: 'settled' }
   | { readonly outcome: 'act'; readonly steps: readonly [Step, ...Step[]] }

@@ -9,7 +9,10 @@ import type { FoundNote } from '../storage/disk-note.ts'
 import type { UserId } from '../vm/ids.ts'
 import type { FoundMark } from '../vm/vm-mark.ts'
 
-/** What one inspection found. `known: false` is neither absent nor present: nothing is removed or made on it. */
+/**
+ * Result of one inspection. `known: false` means neither absent nor present: nothing may be removed or made because of
+ * it.
+ */
 export type Probe<T> = { readonly known: true; readonly value: T } | Unknown
 
 export type Unknown = {
@@ -19,7 +22,7 @@ export type Unknown = {
   readonly message: string
 }
 
-/** The unit of a VM as systemd tells it. `absent`: not loaded, or inactive after a clean exit. */
+/** The unit of a VM as systemd reports it. `absent`: not loaded, or inactive after a clean exit. */
 export type UnitState =
   | { readonly kind: 'absent' }
   | {
@@ -28,40 +31,43 @@ export type UnitState =
       readonly startedAtMs: number
       readonly mark: FoundMark
     }
-  /** It carries the mark of another VM of that id: core/vm/judge-owner.ts says so, no driver. */
+  /** The unit carries the mark of another VM with that id. core/vm/judge-owner.ts decides this, never a driver. */
   | { readonly kind: 'foreign'; readonly because: string }
   | { readonly kind: 'deactivating' }
   /** `result`, `status` as in org.freedesktop.systemd1(5): Result and ExecMainStatus. */
   | { readonly kind: 'failed'; readonly result: string; readonly status: number }
-  /** The unit is gone or failed, yet processes are left in its control group: what they hold open, nobody else may open. */
+  /**
+   * The unit is gone or failed, but processes are left in its control group. No other process may open the files they
+   * hold open.
+   */
   | { readonly kind: 'leftover'; readonly pids: readonly number[] }
 
 /**
- * The console of a VM. `stored`: its master is in the descriptor store, as read back from systemd. `detached`: its session
- * goes on without a terminal. `ended`: the session is over, and its output is kept.
+ * The console of a VM. `stored`: its master is in the descriptor store, as read back from systemd. `detached`: its
+ * session continues without a terminal. `ended`: the session has ended, and its output is kept.
  */
 export type ConsoleState =
   | { readonly kind: 'absent' | 'detached' | 'ended' }
   | { readonly kind: 'stored'; readonly ptsPath: string }
-  /** Open here, and not in the store: the guest ends with the daemon, unless it is stored again. */
+  /** Open in this daemon, but not in the store: the guest ends with the daemon, unless the master is stored again. */
   | { readonly kind: 'unstored' }
-  /** In the store, and not open here: it cannot be used. */
+  /** In the store, but not open in this daemon: it cannot be used. */
   | { readonly kind: 'unprotected' }
 
-/** A monitor as it answers on its control socket. */
+/** A monitor, as its control socket reports it. */
 export type MonitorState =
-  /** Nothing answers; the unit tells whether something should. */
+  /** The monitor does not answer; the unit shows whether it should. */
   | { readonly kind: 'silent' }
-  /** It reads a saved guest, or waits for being told which; then it is `paused`. */
+  /** The monitor reads a saved guest, or waits to learn which one to read. After that it is `paused`. */
   | { readonly kind: 'restoring' }
   | { readonly kind: 'running'; readonly disk: MonitorDisk }
   | { readonly kind: 'paused'; readonly disk: MonitorDisk }
-  /** The guest stands still since its disk failed; it goes on where it is told to. `status` is the monitor's own word. */
+  /** The guest is stopped because its disk failed; it resumes on request. `status` is the monitor's own word. */
   | { readonly kind: 'stalled'; readonly status: string; readonly disk: MonitorDisk }
-  /** The guest ended or the monitor gave up; `status` is its own word for it. */
+  /** The guest ended or the monitor gave up; `status` is the monitor's own word. */
   | { readonly kind: 'broken'; readonly status: string }
 
-/** The states of a guest that lives: what it is given reaches it, at once or when it goes on. */
+/** The states of a live guest: changes reach it at once, or when it resumes. */
 export type LiveMonitor = Extract<MonitorState, { readonly disk: MonitorDisk }>
 
 export const isLiveMonitor = (monitor: MonitorState): monitor is LiveMonitor => 'disk' in monitor
@@ -71,19 +77,19 @@ export type MonitorDisk = DiskLimits & { readonly sizeMib: number }
 
 export type DiskState =
   | { readonly kind: 'absent' }
-  /** It is another VM's of that id: core/vm/judge-owner.ts says so, no driver. */
+  /** The disk belongs to another VM with that id. core/vm/judge-owner.ts decides this, never a driver. */
   | { readonly kind: 'foreign'; readonly because: string }
   | {
       readonly kind: 'present'
       readonly sizeMib: number
-      /** Absent if none stands beside the disk. */
+      /** The note beside the disk; absent if there is none. */
       readonly note?: FoundNote
-      /** The one user whose monitor may open it; absent if owner, group or a mode is not as it was made. */
+      /** The one user whose monitor may open the disk; absent if owner, group or a mode was changed. */
       readonly usableBy?: UserId
     }
 export type SeedState =
   | { readonly kind: 'absent' }
-  /** `usableBy` as of a disk. */
+  /** `usableBy`: as for a disk. */
   | { readonly kind: 'present'; readonly digest: string; readonly usableBy?: UserId }
 
 export type StorageState = {
@@ -91,16 +97,16 @@ export type StorageState = {
   readonly seed: SeedState
   /** Roles whose image is not in the pool. */
   readonly missingImages: readonly ImageRole[]
-  /** Images in the pool that cannot play their part. */
+  /** Images in the pool that are of the wrong kind for their role. */
   readonly unfitImages: readonly UnfitImage[]
 }
 
 export type FirewallState =
-  /** The rule comes back with the table, when it is written again. */
+  /** The table is missing. `rule` comes back when the table is written again. */
   | { readonly kind: 'absent'; readonly rule?: GuestRule }
-  /** Somebody changed the table since we wrote it. */
+  /** Something else changed the table since this daemon wrote it. */
   | { readonly kind: 'altered' }
-  /** Nothing tells whether the table is as this daemon would write it: it has not written it yet. */
+  /** This daemon has not written the table yet, so it cannot know whether the table is as it should be. */
   | { readonly kind: 'unverified' }
   | { readonly kind: 'intact'; readonly rule?: GuestRule }
 

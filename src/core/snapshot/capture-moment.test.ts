@@ -35,7 +35,7 @@ test('without a guest a disk can be captured, unless one comes, goes, or has lef
   for (const [unit, moment] of units) assert.equal(captureMoment(unit, undefined, 'running').kind, moment)
 })
 
-test('a disk can be captured of a guest that runs, or stands still as it shall', () => {
+test('a disk can be captured of a guest that runs, or is paused as desired', () => {
   for (const [monitor, power, moment] of guests)
     assert.equal(captureMoment(active, monitor, power).kind, moment, `${monitor?.kind}, ${power}`)
 })

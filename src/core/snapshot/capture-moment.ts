@@ -3,15 +3,15 @@ import type { MonitorState, UnitState } from '../plan/world.ts'
 import type { DesiredPower } from '../vm/desired.ts'
 
 /**
- * Whether the disk of a VM can be captured as it is now: `still` where no guest writes to it, `running` where one does and must
- * be stopped for a moment, and else why it has to wait: something is on the move there.
+ * Says whether the disk of a VM can be captured now. `still`: no guest writes to it. `running`: a guest writes to it
+ * and must be paused for a moment. Otherwise the capture must wait, because the VM is changing.
  */
 export type CaptureMoment =
   | { readonly kind: 'still' }
   | { readonly kind: 'running' }
   | { readonly kind: 'not_now'; readonly because: string }
 
-/** `monitor` is that of an active unit. */
+/** Returns the moment; `monitor` is that of an active unit. */
 export function captureMoment(
   unit: UnitState,
   monitor: MonitorState | undefined,
@@ -40,7 +40,7 @@ function momentOfGuest({ kind }: MonitorState, power: DesiredPower): CaptureMome
     case 'running':
       return power === 'stopped' ? notNow('its guest is about to be ended') : { kind: 'running' }
     case 'paused':
-      // Else it is about to go on, and its file systems may still be frozen from a capture that was cut off.
+      // Otherwise the guest is about to resume, and its file systems may still be frozen from an interrupted capture.
       return power === 'paused' ? { kind: 'still' } : notNow('the guest is paused and should be running')
     case 'silent':
     case 'restoring':

@@ -27,7 +27,7 @@ test('a frame may make several parts whole, of which all but the last have no im
   assert.deepEqual(cut.end(), { number: 4, offsetBytes: 30, bytes: 5, imageBytes: 100 })
 })
 
-test('the last part is what is left, and none where the one before it ends with all', () => {
+test('the last part is what is left, and there is none if the part before it ends with all', () => {
   const cut = new PartCut(10)
   cut.add(10, 100)
   assert.equal(cut.end(), undefined)

@@ -4,11 +4,11 @@ import type { PackedPart, PackPoint } from './record.ts'
 /** A part without its digests. */
 export type CutPart = Omit<PackedPart, 'md5' | 'sha256'>
 
-/** Cuts what is stored, frame after frame, into parts of one size. */
+/** Cuts the stored form, frame after frame, into parts of one size. */
 export class PartCut {
   readonly #partBytes: number
   #parts = 0
-  /** Of the frames that end in the part that is not whole yet. */
+  /** Image bytes of the frames that end in the part that is not complete yet. */
   #partImageBytes = 0
   #storedBytes = 0
   #imageBytes = 0
@@ -18,17 +18,17 @@ export class PartCut {
     this.#partBytes = partBytes
   }
 
-  /** After the last frame that was added. */
+  /** Returns the point after the last frame that was added. */
   get point(): PackPoint {
     return { imageBytes: this.#imageBytes, storedBytes: this.#storedBytes }
   }
 
-  /** Where the part ends that is not whole yet. */
+  /** Returns the end of the part that is not complete yet. */
   get partEndBytes(): number {
     return (this.#parts + 1) * this.#partBytes
   }
 
-  /** Adds a frame, or the table after the last with no image bytes. Answers the parts that are whole with it. */
+  /** Adds a frame, or the table after the last frame, with no image bytes. Returns the parts that it completes. */
   add(storedBytes: number, imageBytes: number): readonly CutPart[] {
     const whole: CutPart[] = []
     this.#storedBytes += storedBytes
@@ -39,7 +39,7 @@ export class PartCut {
     return whole
   }
 
-  /** The last part, undefined where the one before it ends where all does. */
+  /** Returns the last part; undefined if the part before it ends with all. */
   end(): CutPart | undefined {
     const rest = this.#storedBytes - this.#parts * this.#partBytes
     return rest === 0 ? undefined : this.#cut(rest)

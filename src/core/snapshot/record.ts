@@ -3,9 +3,9 @@ import type { Brand } from '../../lib/brand.ts'
 import type { FaultCode } from '../errors.ts'
 import type { OperationId, Sha256, VmId } from '../vm/ids.ts'
 
-/** Chosen by the controller; of the same form as a VM's. */
+/** Chosen by the controller; has the same form as a VM's id. */
 export type SnapshotId = Brand<string, 'SnapshotId'>
-/** Names the staging of one snapshot. Never used again, so what is left of a deleted one is nobody's. */
+/** Names the staging of one snapshot. It is never used again, so the rest of a deleted snapshot belongs to none. */
 export type StagingId = Brand<string, 'StagingId'>
 
 /**
@@ -26,29 +26,32 @@ export type SnapshotStage =
   | 'completed'
   | 'failed'
 
-/** Whether the file systems of the guest were frozen, or the image is what a loss of power would have left. */
+/** `file_system`: the guest's file systems were frozen. `crash`: the image is what a loss of power would have left. */
 export type Consistency = 'file_system' | 'crash'
 
-/** What was captured, and when. */
+/** The captured image, and the time of its capture. */
 export type Capture = {
   readonly atMs: number
   readonly imageBytes: number
   readonly consistency: Consistency
-  /** For how long the guest stood still; 0 where it did not run. */
+  /** How long the guest was paused, in milliseconds; 0 if it did not run. */
   readonly pausedMs: number
 }
 
-/** Where packing goes on: at a frame's begin, in the image and in what is stored. All before it is on the disk. */
+/**
+ * Where packing continues: at the start of a frame, in the image and in the stored form. Everything before it is on the
+ * disk.
+ */
 export type PackPoint = { readonly imageBytes: number; readonly storedBytes: number }
 
-/** A piece of what is stored, as it is sent. All have the same size but the last. */
+/** A piece of the stored form, as it is sent. All have the same size except the last one. */
 export type PackedPart = {
   /** From 1, as the store counts. */
   readonly number: number
-  /** Where it begins in what is stored. */
+  /** Position in the stored form at which the part begins. */
   readonly offsetBytes: number
   readonly bytes: number
-  /** Bytes of the image whose frames end in it: what is done once it is sent. */
+  /** Bytes of the image whose frames end in the part; they are done once the part is sent. */
   readonly imageBytes: number
   /** Lower-case hexadecimal. */
   readonly md5: string
@@ -56,43 +59,43 @@ export type PackedPart = {
 }
 
 export type SnapshotPart = PackedPart & {
-  /** As the store named it when it took the part. */
+  /** The ETag that the store returned when it took the part. */
   readonly etag?: string
 }
 
-/** What lies in staging of the parts that are packed. `isWhole`: all of them, those included that were sent. */
+/** Packed parts that are in staging. `isWhole`: all of them, including those that were sent. */
 export type StagedParts = { readonly bytes: number; readonly isWhole: boolean }
 
-/** Why a snapshot stands still, or has failed. */
+/** The reason why a snapshot makes no progress, or has failed. */
 export type Trouble = {
   readonly code: FaultCode
   /** In plain words, without any part of a URL. */
   readonly message: string
   readonly sinceMs: number
   readonly attempt: number
-  /** Absent where it waits for the controller, or has failed. */
+  /** Absent if it waits for the controller, or has failed. */
   readonly nextAttemptAtMs?: number
 }
 
 export type SnapshotRecord = {
   readonly id: SnapshotId
   readonly vmId: VmId
-  /** Of the VM: another one may have taken its id since. */
+  /** Creation time of the VM, because another VM may have taken its id since. */
   readonly vmCreatedAtMs: number
   readonly stagingId: StagingId
-  /** Of the newest request that changed it. */
+  /** Operation of the newest request that changed the snapshot. */
   readonly operationId: OperationId
   readonly stage: SnapshotStage
   readonly partMib: number
   readonly capture?: Capture
   readonly packed: PackPoint
   readonly staged: StagedParts
-  /** Of the whole image; there once all is packed. */
+  /** Digest of the whole image; present once everything is packed. */
   readonly sha256?: Sha256
-  /** A completion was sent; until its answer is stored it may be lost. */
+  /** A completion was sent; its answer may be lost until it is stored. */
   readonly completionSent: boolean
   readonly trouble?: Trouble
-  /** Of a failed one: fresh URLs let it go on from where it was. */
+  /** For a failed snapshot: whether fresh URLs let it continue from where it was. */
   readonly resumable: boolean
   readonly revision: number
   readonly createdAtMs: number
@@ -104,19 +107,21 @@ export type SnapshotRecord = {
 export type SnapshotRequest = {
   readonly reason: string
   readonly vmId: VmId
-  /** Of a snapshot that was deleted, another one may have the id by now. */
+  /** After a deletion, another snapshot may have the id by now. */
   readonly stagingId: StagingId
   readonly operationId: OperationId
 }
 
-/** Which URLs a snapshot has that were not used up: numbers of parts, and the two for its end. Never the URLs. */
+/**
+ * The URLs of a snapshot that are not used up: numbers of parts, and the two for its end. Never the URLs themselves.
+ */
 export type UrlsAtHand = {
   readonly parts: ReadonlySet<number>
   readonly complete: boolean
   readonly head: boolean
 }
 
-/** For good: it needs no URL any more, and nothing that is staged. */
+/** Returns whether the snapshot has ended for good: it needs no URL and no staging any more. */
 export const isOver = ({ stage, resumable }: Pick<SnapshotRecord, 'stage' | 'resumable'>): boolean =>
   stage === 'completed' || (stage === 'failed' && !resumable)
 

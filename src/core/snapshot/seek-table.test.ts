@@ -22,7 +22,7 @@ test('a table is rendered as the format says', () => {
   assert.equal(seekTableBytes(2), 8 + 16 + 9)
 })
 
-test('entries are parsed as they were rendered, and half an entry is none', () => {
+test('entries are parsed as they were rendered, and half an entry is left out', () => {
   const entries = [
     { storedBytes: 1, imageBytes: 4_294_967_295 },
     { storedBytes: 4_294_967_295, imageBytes: 2 },

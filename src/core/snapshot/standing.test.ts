@@ -37,7 +37,7 @@ const record = (stage: SnapshotStage, imageBytes?: number): SnapshotRecord => ({
   lastActivityAtMs: 1,
 })
 
-/** What a store would count. */
+/** Returns what a store would count. */
 function tallyOf(parts: readonly SnapshotPart[], urls: UrlsAtHand): SnapshotTally {
   const sent = parts.filter(({ etag }) => etag !== undefined)
   const last = parts.at(-1)
@@ -53,7 +53,7 @@ function tallyOf(parts: readonly SnapshotPart[], urls: UrlsAtHand): SnapshotTall
   }
 }
 
-test('where a snapshot stands is the same by its tally as by all of its parts', () => {
+test('the standing of a snapshot is the same by its tally as by all of its parts', () => {
   const part = fc.record({ sent: fc.boolean(), hasUrl: fc.boolean(), imageBytes: fc.nat(1000) })
   fc.assert(
     fc.property(fc.constantFrom(...STAGES), fc.array(part), fc.boolean(), (stage, drawn, complete) => {

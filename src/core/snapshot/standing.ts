@@ -2,24 +2,24 @@ import { phaseOf } from './work.ts'
 import type { SnapshotRecord } from './record.ts'
 import type { LackingUrls, SnapshotPhase } from './work.ts'
 
-/** What parts and URLs of a snapshot come to: enough to tell where it stands, however many there are. */
+/** Sums over parts and URLs of a snapshot: enough to say how far it is, however many there are. */
 export type SnapshotTally = {
   readonly packed: number
   readonly sent: number
   /** Bytes of the image whose compressed form the store has. */
   readonly sentImageBytes: number
-  /** Where the last part that is packed ends. */
+  /** Position at which the last packed part ends. */
   readonly storedBytes: number
-  /** Numbers of parts that are packed, not sent, and without a URL; the first of them, in order. */
+  /** Numbers of parts that are packed, not sent, and without a URL; only the first ones, in order. */
   readonly lacking: readonly number[]
   readonly hasCompleteUrl: boolean
 }
 
-/** Where a snapshot stands. The same as `workOf` says of all its parts. */
+/** How far a snapshot is. It equals what `workOf` returns for all its parts. */
 export type SnapshotStanding = {
   readonly phase: SnapshotPhase
   readonly lacks: LackingUrls
-  /** Bytes of the image whose compressed form the store has. Parts are counted whole, so it never falls. */
+  /** Bytes of the image whose compressed form the store has. Parts are counted whole, so the number never falls. */
   readonly doneBytes: number
   /** Undefined until the disk is captured. */
   readonly totalBytes: number | undefined
@@ -41,7 +41,7 @@ export function standingOf(record: SnapshotRecord, tally: SnapshotTally): Snapsh
   }
 }
 
-/** Whole percent that the store has of the image; 0 while it is not known how large that is. */
+/** Returns how much of the image the store has, in whole percent; 0 while its size is unknown. */
 export function percentOf({
   doneBytes,
   totalBytes,

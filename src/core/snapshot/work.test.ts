@@ -40,7 +40,7 @@ const urls = (parts: readonly number[], ...ends: readonly ('complete' | 'head')[
   head: ends.includes('head'),
 })
 
-/** What is to be done, in words. */
+/** Describes the work in words. */
 function said({ capture, pack, send, complete, lacks }: SnapshotWork): string {
   return [
     ...(capture ? ['capture'] : []),
@@ -67,11 +67,11 @@ test('parts are sent while others are packed, those that have a URL and were not
   assert.equal(said(work(4, 2)), 'pack; send 2,4; lacks 3')
   assert.equal(said(work(1)), 'pack; lacks 2,3,4')
   assert.equal(said(workOf(recordIn('packing'), [], urls([]))), 'pack')
-  // All that is packed was sent; more may come.
+  // Everything packed was sent; more may come.
   assert.equal(said(workOf(recordIn('packing'), [part(1, 'e')], urls([], 'complete'))), 'pack')
 })
 
-test('parts that were sent need not be told to find what there is to do', () => {
+test('parts that were sent are not needed to find what there is to do', () => {
   for (const stage of ['packing', 'sending', 'completing'] as const) {
     for (const parts of [[part(1, 'e'), part(2), part(3)], [part(1, 'e')]]) {
       const unsent = parts.filter(({ etag }) => etag === undefined)
@@ -107,7 +107,7 @@ test('a completion that may have been sent is sent again, and no part ever is', 
   assert.equal(phaseOf(record, lacking), 'awaiting_completion')
 })
 
-test('one that has ended has nothing to do, and lacks nothing', () => {
+test('a snapshot that has ended has nothing to do, and lacks nothing', () => {
   for (const stage of ['completed', 'failed'] as const) {
     const record = recordIn(stage, { resumable: stage === 'failed' })
     const work = workOf(record, [part(1, 'e'), part(2)], urls([1, 2], 'complete'))

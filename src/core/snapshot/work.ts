@@ -2,20 +2,20 @@ import { limits } from '../../config/limits.ts'
 import { retryDelayMs } from '../vm/retry.ts'
 import type { SnapshotPart, SnapshotRecord, UrlsAtHand } from './record.ts'
 
-/** What is to be done for a snapshot now, by what is on record; and which URLs it lacks for that. */
+/** The work for a snapshot now, by its record, and the URLs that it lacks for that. */
 export type SnapshotWork = {
   readonly capture: boolean
   readonly pack: boolean
-  /** Packed, not sent, with a URL; in the order of their numbers. */
+  /** Parts that are packed, not sent, and have a URL; in the order of their numbers. */
   readonly send: readonly SnapshotPart[]
   readonly complete: boolean
   readonly lacks: LackingUrls
 }
 
-/** Parts that are packed, and the end of the upload once they are all sent; each without a URL. */
+/** Missing URLs: those of packed parts, and of the end of the upload once all parts are sent. */
 export type LackingUrls = { readonly parts: readonly number[]; readonly complete: boolean }
 
-/** @param parts all that are packed, or those of them that are not sent: others change nothing */
+/** @param parts all packed parts, or only the unsent ones: sent parts change nothing */
 export function workOf(
   record: SnapshotRecord,
   parts: readonly SnapshotPart[],
@@ -39,7 +39,7 @@ export function workOf(
 
 export const needsUrls = ({ parts, complete }: LackingUrls): boolean => parts.length > 0 || complete
 
-/** What a snapshot is at, in one word. Parts are sent while others are still packed. */
+/** The present phase of a snapshot, in one word. Parts are sent while others are still packed. */
 export type SnapshotPhase = SnapshotRecord['stage'] | 'awaiting_completion'
 
 export function phaseOf(record: SnapshotRecord, { lacks }: Pick<SnapshotWork, 'lacks'>): SnapshotPhase {
@@ -47,8 +47,8 @@ export function phaseOf(record: SnapshotRecord, { lacks }: Pick<SnapshotWork, 'l
 }
 
 /**
- * Milliseconds until another try after `attempts` that failed: doubled up to a cap and jittered, and not before the store
- * wants it. `random` is from 0 up to 1.
+ * Returns the milliseconds until another try after `attempts` failures: doubled up to a cap and jittered, and not
+ * before the time that the store asks for. `random` is from 0 up to 1.
  */
 export function sendDelayMs(attempts: number, random: number, retryAfterMs: number = 0): number {
   const granted = Math.round(Math.min(retryAfterMs, limits.retryAfterMsMax))

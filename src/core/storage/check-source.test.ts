@@ -8,21 +8,21 @@ const refusal = (text: string, allowFile = true): string => {
   return checked.error
 }
 
-test('a file is taken only where a directory of images is configured, and from this host alone', () => {
+test('a file is taken only if a directory of images is configured, and from this host alone', () => {
   assert.match(refusal('file:///srv/images/a', false), /no local image directory/)
   assert.match(refusal('file://host.example.org/a'), /another host/)
   const checked = checkSource('file:///srv/images/a', true)
   assert.ok(checked.ok && checked.value.kind === 'local')
 })
 
-test('all else is remote, and is judged where this host speaks to it', () => {
+test('all else is remote, and is judged when this host connects to it', () => {
   for (const url of ['https://images.example.org/a.raw?X-Signature=s', 'ftp://example.org/a', 'data:,a']) {
     const checked = checkSource(url, false)
     assert.ok(checked.ok && checked.value.kind === 'remote', url)
   }
 })
 
-test('what is no absolute URL is no source', () => {
+test('what is not an absolute URL is not a source', () => {
   for (const url of ['a.raw', '', '//example.org/a', 'https://[secret'])
     assert.match(refusal(url), /no absolute/)
 })

@@ -5,14 +5,15 @@ import type { OutboundPolicy } from '../object-store/outbound-policy.ts'
 import type { SignedUrl } from './signed-url.ts'
 
 export type CheckedSource =
-  /** Whether this host may speak to it is judged where it does (core/object-store/outbound-policy.ts). */
+  /** The connection decides whether it is allowed (core/object-store/outbound-policy.ts). */
   | { readonly kind: 'remote'; readonly url: URL }
-  /** Whether the file lies inside the local directory only the host can tell. */
+  /** Only the host can decide whether the file lies inside the local directory. */
   | { readonly kind: 'local'; readonly url: URL }
 
 /**
- * Tells why no image may come from this URL, as a phrase that follows "it"; undefined if it may. Never repeats the URL: it may
- * be signed. Where a name resolves to, and where a symbolic link leads, is judged when the image is fetched.
+ * Returns why no image may come from this URL, as a phrase that follows "it"; undefined if it may. Never repeats the
+ * URL, which may be signed. The addresses of a name, and the target of a symbolic link, are judged when the image is
+ * fetched.
  */
 export function refusedSource(
   source: SignedUrl,
@@ -30,7 +31,7 @@ export function refusedSource(
 
 function isBelow({ pathname }: URL, directory: string): boolean {
   try {
-    // The URL has no dot segments any more (url.spec.whatwg.org, "path state"), unless they were made of encoded slashes.
+    // The URL has no dot segments any more (url.spec.whatwg.org, "path state"), unless encoded slashes hide them.
     const path = decodeURIComponent(pathname)
     return path.startsWith(`${directory.replace(/\/+$/, '')}/`) && !path.split('/').includes('..')
   } catch {
@@ -39,8 +40,8 @@ function isBelow({ pathname }: URL, directory: string): boolean {
 }
 
 /**
- * Checks the URL of an image; `allowFile`: a local image directory is configured. The reason of a refusal follows "its URL",
- * and never repeats it: it may be signed.
+ * Checks the URL of an image; `allowFile`: a local image directory is configured. The reason of a refusal follows "its
+ * URL", and never repeats the URL, which may be signed.
  */
 export function checkSource(text: string, allowFile: boolean): Result<CheckedSource, string> {
   const url = URL.parse(text)

@@ -1,19 +1,19 @@
-/** CRC-32 as of gzip and PNG (RFC 1952, section 8), its polynomial with the lowest power in the highest bit. */
+/** The polynomial of CRC-32 as in gzip and PNG (RFC 1952, section 8), with the lowest power in the highest bit. */
 const POLYNOMIAL = 0xedb8_8320
-/** x^0, in that order of bits. */
+/** The polynomial x^0, in that order of bits. */
 const ONE = 0x8000_0000
-/** x^8: what one byte moves a CRC by. */
+/** The polynomial x^8, by which one byte moves a CRC. */
 const BYTE = ONE >>> 8
 
 /**
- * The CRC-32 of data followed by `count` zeros, from the CRC-32 of the data. So the hole of a file costs a few hundred
- * steps, however long it is. A zero byte multiplies the register by x^8 modulo the polynomial; the register is the CRC
- * inverted.
+ * Returns the CRC-32 of data followed by `count` zeros, from the CRC-32 of the data. So the hole of a file costs a few
+ * hundred steps, however long it is. A zero byte multiplies the register by x^8 modulo the polynomial; the register is
+ * the inverted CRC.
  */
 export function crc32AfterZeros(crc: number, count: number): number {
   let factor = ONE
   let square = BYTE
-  // By division, since a file has more bytes than an operator on bits can count.
+  // By division, because a file may have more bytes than an operator on bits can count.
   for (let left = count; left > 0; left = Math.floor(left / 2)) {
     if (left % 2 === 1) factor = multiply(factor, square)
     square = multiply(square, square)
@@ -21,7 +21,7 @@ export function crc32AfterZeros(crc: number, count: number): number {
   return ~multiply(~crc >>> 0, factor) >>> 0
 }
 
-/** The product of two polynomials over GF(2), modulo that of CRC-32. */
+/** Multiplies two polynomials over GF(2), modulo that of CRC-32. */
 function multiply(a: number, b: number): number {
   let product = 0
   let shifted = b

@@ -1,4 +1,4 @@
-/** Of a VM's disk since its monitor started. */
+/** Counters of a VM's disk since its monitor started. */
 export type DiskCounters = {
   readonly readBytes: number
   readonly readOperations: number

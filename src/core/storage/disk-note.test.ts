@@ -7,7 +7,7 @@ import type { Sha256 } from '../vm/ids.ts'
 const rootfsSha256 = 'a'.repeat(64) as Sha256
 const nobody = { mark: { storeId: undefined, createdAtMs: undefined }, rootfsSha256: undefined }
 
-test('what is written beside a disk is read again', () => {
+test('a note that is written beside a disk is read again', () => {
   const note = { mark: markOfTests, rootfsSha256 }
   assert.deepEqual(parseDiskNote(renderDiskNote(note)), note)
   assert.deepEqual(parseDiskNote(renderDiskNote({ mark: markOfTests })), {

@@ -5,7 +5,7 @@ import type { FoundMark, VmMark } from '../vm/vm-mark.ts'
 /** Raised with every change that an older daemon must not read past. */
 const FORMAT = 1
 
-/** What stands beside a disk: whose it is, and the image that it was made of if that is known. */
+/** The note beside a disk: its owner, and the image that it was made from if that is known. */
 export type DiskNote = { readonly mark: VmMark; readonly rootfsSha256?: Sha256 }
 
 /** A note as found; a member that cannot be read is undefined. */
@@ -21,7 +21,7 @@ export function renderDiskNote({ mark, rootfsSha256 }: DiskNote): string {
   return `${JSON.stringify(value, undefined, 2)}\n`
 }
 
-/** A note that cannot be read names no owner: its disk has no owner until a person decides. */
+/** Parses a note. A note that cannot be read names no owner, so its disk has none until a person decides. */
 export function parseDiskNote(text: string): FoundNote {
   const { format, store_id, created_at_ms, rootfs_sha256 } = objectIn(text)
   const isWhole = format === FORMAT && typeof store_id === 'string' && Number.isSafeInteger(created_at_ms)

@@ -6,7 +6,7 @@ import { isUnfit, lookOfImage, unfitWords } from './image-look.ts'
 import type { ImageRole } from '../vm/desired.ts'
 import type { Sha256 } from '../vm/ids.ts'
 
-/** Zeros with these bytes in them. */
+/** Returns zeros with these bytes in them. */
 function headWith(...parts: readonly (readonly [number, string])[]): Buffer {
   const head = Buffer.alloc(70_000)
   for (const [offset, text] of parts) head.write(text, offset, 'latin1')
@@ -40,7 +40,7 @@ for (const [words, head] of certain) {
 }
 
 const gzip = headWith([0, '\x1f\x8b\x08'])
-/** Of ext4 the magic number alone, as one of 65,536 compressed kernels has it. */
+/** Only the magic number of ext4, as one of 65,536 compressed kernels has it. */
 const chance = headWith([1024 + 0x38, '\x53\xef'])
 const both = headWith([0, 'XFSB'], [56, 'ARM\x64'])
 const unclear = {

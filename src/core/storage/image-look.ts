@@ -1,22 +1,22 @@
 import type { Sha256 } from '../vm/ids.ts'
 import type { ImageRole } from '../vm/desired.ts'
 
-/** What the first bytes of an image plainly show. */
+/** The kind that the first bytes of an image plainly show. */
 export type ImageLook = {
   readonly kind: 'kernel' | 'disk' | 'qcow2'
   /** E.g. `an ext4 file system`. */
   readonly words: string
 }
 
-/** An image in the pool that is plainly of another kind than its part in a VM needs. */
+/** An image in the pool that is plainly of another kind than its role in a VM needs. */
 export type UnfitImage = { readonly role: ImageRole; readonly sha256: Sha256; readonly look: ImageLook }
 
-/** How much of an image {@link lookOfImage} reads. The sign that is furthest from the start is that of btrfs. */
+/** How much of an image {@link lookOfImage} reads. The magic number of btrfs is the furthest from the start. */
 export const IMAGE_LOOK_BYTES = 0x10048
 
 /**
- * Says what an image is, from its first bytes; undefined unless that is certain. Signs of two kinds at once are not
- * certain, and neither is a compressed image.
+ * Returns the kind of an image, from its first bytes; undefined unless that is certain. Signs of two kinds at once are
+ * not certain, and neither is a compressed image.
  */
 export function lookOfImage(head: Uint8Array): ImageLook | undefined {
   const bytes = Buffer.from(head.buffer, head.byteOffset, Math.min(head.length, IMAGE_LOOK_BYTES))
@@ -25,13 +25,16 @@ export function lookOfImage(head: Uint8Array): ImageLook | undefined {
   return found.every(({ kind }) => kind === first?.kind) ? first : undefined
 }
 
-/** Whether an image can play its part. An initrd may be a file system: the kernel still takes such a RAM disk. */
+/**
+ * Returns whether an image cannot fill its role. An initrd may be a file system, because the kernel still accepts such
+ * a RAM disk.
+ */
 export function isUnfit(role: ImageRole, { kind }: ImageLook): boolean {
   if (kind === 'qcow2') return true
   return role === 'kernel' ? kind === 'disk' : kind === 'kernel'
 }
 
-/** Says what is wrong with images, and what to do. */
+/** Describes what is wrong with images, and what to do. */
 export function unfitWords(unfit: readonly UnfitImage[]): string {
   const found = unfit.map(({ role, sha256, look }) => `the ${role} image ${sha256} is ${look.words}`)
   const remedy = unfit.some(({ look }) => look.kind === 'qcow2')
@@ -47,7 +50,7 @@ const sign = (kind: ImageLook['kind'], words: string, shows: Sign['shows']): Sig
   shows,
 })
 
-/** Each with the document that defines it; `Documentation/` is that of the Linux kernel. */
+/** Signs, each with the document that defines it; `Documentation/` is that of the Linux kernel. */
 const SIGNS: readonly Sign[] = [
   // Documentation/arch/x86/boot.rst: boot_flag and header.
   sign('kernel', 'a Linux kernel for x86 (bzImage)', (head) => isBzImage(head)),
@@ -101,7 +104,10 @@ const BOOT_SIGNATURE = '\x55\xaa'
 
 const isBzImage = (head: Buffer): boolean => has(head, 0x1fe, BOOT_SIGNATURE) && has(head, 0x202, 'HdrS')
 
-/** The magic has two bytes, which random content has once in 65,536 times; so its neighbours must make sense too. */
+/**
+ * Returns whether this is an ext file system. Random content has its two-byte magic once in 65,536 times, so other
+ * fields must be plausible too.
+ */
 function isExt(head: Buffer): boolean {
   if (head.length < 2048 || !has(head, 1024 + 0x38, '\x53\xef')) return false
   const field = (offset: number): number => head.readUInt32LE(1024 + offset)
@@ -112,7 +118,10 @@ function isExt(head: Buffer): boolean {
 
 const PARTITION_BYTES = 16
 
-/** Four records, each empty or a partition of some length behind the first sector, and at least one of these. */
+/**
+ * Returns whether there are four records, each empty or a partition of some length after the first sector, and at least
+ * one of these.
+ */
 function hasPartitions(head: Buffer): boolean {
   if (!has(head, 0x1fe, BOOT_SIGNATURE)) return false
   const records = [0, 1, 2, 3].map((index) => head.subarray(0x1be + index * PARTITION_BYTES))

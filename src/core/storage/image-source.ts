@@ -1,4 +1,4 @@
 import type { SignedUrl } from './signed-url.ts'
 
-/** Where an image comes from: `https:` (usually signed), or `file:` inside the configured local directory. */
+/** The source of an image: `https:` (usually signed), or `file:` inside the configured local directory. */
 export type ImageSource = { readonly url: SignedUrl }

@@ -5,19 +5,19 @@ import { corrupt, unusable } from './saved-metadata.ts'
 import type { DiskIdentity, SavedMetadata, UnusableState } from './saved-metadata.ts'
 import type { SavedState, SavingMonitor } from './saved-state.ts'
 
-/** What is there now, beside what was there when the guest was saved. */
+/** The present environment, to compare with that of the save. */
 export type SavedSurroundings = {
   readonly vmId: VmId
-  /** Who would restore it. */
+  /** The program that would restore the guest. */
   readonly monitor: SavingMonitor
-  /** Undefined where the file is gone. */
+  /** Undefined if the file is gone. */
   readonly memoryLengthBytes: number | undefined
   readonly disk: DiskIdentity | undefined
 }
 
 const MIB = 1024 * 1024
 
-/** Whether a saved guest may go on here, and if not, why. Of its memory only the length is judged. */
+/** Judges whether a saved guest may be restored here, and if not, why. Only the length of its memory is judged. */
 export function judgeSavedState(saved: SavedMetadata, now: SavedSurroundings): SavedState {
   return (
     judgeMemory(saved, now) ??
@@ -34,8 +34,8 @@ export function judgeSavedState(saved: SavedMetadata, now: SavedSurroundings): S
 }
 
 /**
- * Whether a saved guest fits the machine that would be started for it. Memory and vCPUs change only after a stop, which
- * removes what is saved; so another shape is never restored.
+ * Judges whether a saved guest fits the machine that would be started for it. Memory and vCPUs change only after a
+ * stop, which removes the saved state. So a guest of another shape is never restored.
  */
 export function judgeShape(saved: SavedState, desired: Compute): SavedState {
   if (saved.kind !== 'present') return saved
@@ -56,7 +56,10 @@ function judgeMemory(
   return corrupt(`its memory has ${found} bytes and was saved with ${memory.lengthBytes}`)
 }
 
-/** Memory beside another disk, or beside its own after a write, is a guest whose file system breaks. */
+/**
+ * Checks that the disk is unchanged. Memory restored with another disk, or with its own disk after a write, would
+ * corrupt the guest's file system.
+ */
 function judgeOrigin(saved: SavedMetadata, { vmId, disk }: SavedSurroundings): UnusableState | undefined {
   if (saved.vmId !== vmId) return foreign(`it is of VM ${saved.vmId}`)
   if (disk === undefined) return foreign('its disk is gone')
@@ -66,7 +69,10 @@ function judgeOrigin(saved: SavedMetadata, { vmId, disk }: SavedSurroundings): U
   return undefined
 }
 
-/** Monitors read what older ones of their kind wrote, or refuse it themselves; of a newer one they know nothing. */
+/**
+ * Checks the monitor. A monitor reads what older versions of it wrote, or refuses it itself. What a newer version wrote
+ * is unknown to it.
+ */
 function judgeMonitor(saved: SavingMonitor, now: SavingMonitor): UnusableState | undefined {
   if (saved.program !== now.program || saved.accelerator !== now.accelerator)
     return foreign(`it was written by ${inWords(saved)}, and here is ${inWords(now)}`)
@@ -80,7 +86,7 @@ const foreign = (because: string): UnusableState => unusable('saved_state_foreig
 const inWords = ({ program, version, accelerator }: SavingMonitor): string =>
   `${program} ${version} with ${accelerator}`
 
-/** Of versions like `10.0.13`, compared number by number; a missing one counts as 0. */
+/** Compares versions like `10.0.13` number by number; a missing number counts as 0. */
 function isNewer(version: string, than: string): boolean {
   const [a, b] = [version, than].map((one) => one.match(/\d+/g)?.map(Number) ?? []) as [number[], number[]]
   for (let at = 0; at < Math.max(a.length, b.length); at += 1) {

@@ -31,7 +31,7 @@ test('the vendor data lets keys in to root, whatever the user data, which wins o
     assert.equal(fileOf(content, 'vendor-data'), '#cloud-config\ndisable_root: false\n')
 })
 
-test("the user's keys stand in the meta-data, and in the user data where the VM has none of its own", () => {
+test("the user's keys stand in the meta-data, and in the user data if the VM has none of its own", () => {
   const content = { ...bare, sshAuthorizedKeys: keys }
   const list = '  - "ssh-ed25519 AAAA one@example.org"\n  - "ssh-ed25519 BBBB \\"two\\""\n'
   assert.equal(
@@ -47,7 +47,7 @@ test('user data of the VM is passed on as it is', () => {
   assert.equal(fileOf({ ...bare, userData: '' }, 'user-data'), '')
 })
 
-test('without user data and keys the guest is told that there is nothing to do', () => {
+test('without user data and keys the guest learns that there is nothing to do', () => {
   assert.equal(fileOf(bare, 'user-data'), '#cloud-config\n')
 })
 
@@ -92,7 +92,7 @@ test('a VM without network has no network configuration', () => {
   assert.equal(fileOf(bare, 'network-config'), undefined)
 })
 
-test('the digest tells any two seeds apart and is the same for the same', () => {
+test('the digest differs for any two seeds and is equal for equal ones', () => {
   const contents: SeedContent[] = [
     bare,
     { ...bare, instanceId: 'i-2' },

@@ -3,27 +3,27 @@ import type { Network } from '../vm/desired.ts'
 import type { VmId } from '../vm/ids.ts'
 import type { Seed } from './seed.ts'
 
-/** What a guest is told by its seed disk. */
+/** The content of a guest's seed disk. */
 export type SeedContent = {
   readonly id: VmId
-  /** The same for the life of the VM: cloud-init takes another one for a new machine and sets it up again. */
+  /** Constant for the life of the VM: cloud-init takes another id for a new machine and sets it up again. */
   readonly instanceId: string
   readonly userData?: string
-  /** The user's. */
+  /** The user's keys. */
   readonly sshAuthorizedKeys: readonly string[]
   /** The daemon's own key, with which it logs in: one line of authorized_keys (sshd(8)). */
   readonly daemonSshKey: string
   readonly network?: Network
 }
 
-/** The NoCloud seed of a VM (cloud-init, "NoCloud" datasource). `sha256` gives lower-case hexadecimal. */
+/** Renders the NoCloud seed of a VM (cloud-init, "NoCloud" datasource). `sha256` returns lower-case hexadecimal. */
 export function renderSeed(content: SeedContent, sha256: (text: string) => string): Seed {
   const files = [
     { name: 'meta-data', content: renderMetaData(content) },
     { name: 'user-data', content: content.userData ?? renderUserData(content.sshAuthorizedKeys) },
     { name: 'vendor-data', content: VENDOR_DATA },
   ]
-  // Without this file cloud-init asks for DHCP, on devices that a VM without network has not.
+  // Without this file, cloud-init asks for DHCP on devices that a VM without network does not have.
   if (content.network !== undefined) {
     files.push({ name: 'network-config', content: renderNetworkConfig(content.network) })
   }
@@ -31,12 +31,15 @@ export function renderSeed(content: SeedContent, sha256: (text: string) => strin
 }
 
 /**
- * cloud-init keeps keys from root unless told otherwise. Told here and not in the user data, which stays the user's and
+ * By default, cloud-init keeps keys from root. This is set here and not in the user data, which stays the user's and
  * wins key by key (cloud-init, "Vendor-data"): `disable_root: true` there keeps the daemon out of root.
  */
 const VENDOR_DATA = '#cloud-config\ndisable_root: false\n'
 
-/** A JSON string is a YAML one (YAML 1.2, "1.2. YAML 1.2 and JSON"), so nothing in it can be taken for YAML syntax. */
+/**
+ * Quotes text as JSON. A JSON string is also a YAML string (YAML 1.2, "1.2. YAML 1.2 and JSON"), so nothing in it can
+ * be read as YAML syntax.
+ */
 const quoted = (text: string): string => JSON.stringify(text)
 
 const lines = (...parts: readonly string[]): string => parts.map((part) => `${part}\n`).join('')
@@ -56,8 +59,8 @@ const renderUserData = (sshAuthorizedKeys: readonly string[]): string =>
   lines('#cloud-config', ...listOf('ssh_authorized_keys', sshAuthorizedKeys))
 
 /**
- * Static, version 2 (cloud-init, "Networking config Version 2"). The link is routed: an address is the whole of its
- * network, and the gateway is reached on the link although no address covers it.
+ * Renders a static configuration, version 2 (cloud-init, "Networking config Version 2"). The link is routed: an address
+ * is the whole of its network, and the gateway is on the link although no network covers it.
  */
 function renderNetworkConfig({ macAddress, ipv4Address, ipv6Address }: Network): string {
   const addresses: string[] = []

@@ -5,12 +5,12 @@ import { judgeResumption, resumeFields, sentBy } from './resume.ts'
 const MODIFIED = 'Tue, 01 Jan 2030 00:00:00 GMT'
 const LATER = 'Tue, 01 Jan 2030 00:00:01 GMT'
 
-test('a source is asked to go on by what names the object for sure, and by nothing less', () => {
+test('a source is asked to resume only with a validator that identifies the object for sure', () => {
   const validator = (fields: Record<string, string>): string | undefined =>
     resumeFields(7, sentBy(fields))['if-range']
   assert.equal(validator({ etag: '"a"', 'last-modified': MODIFIED, date: LATER }), '"a"')
   assert.equal(validator({ 'last-modified': MODIFIED, date: LATER }), MODIFIED)
-  // It may have changed again in that second.
+  // The object may have changed again in that second.
   assert.equal(validator({ 'last-modified': MODIFIED, date: MODIFIED }), undefined)
   assert.equal(validator({ 'last-modified': MODIFIED }), undefined)
   assert.equal(validator({ etag: 'W/"a"', 'last-modified': MODIFIED, date: LATER }), undefined)
@@ -25,7 +25,7 @@ const kindOf = (status: number, fields: Record<string, string>, known: object = 
   return judged.kind === 'refused' ? judged.because : judged.kind
 }
 
-test('a part of the same object goes on, and tells how long the whole is', () => {
+test('a part of the same object resumes the download, and gives the length of the whole', () => {
   assert.equal(kindOf(206, { 'content-range': 'bytes 4-9/10', etag: '"a"' }), 'goes_on')
   assert.equal(kindOf(206, { 'content-range': 'bytes 4-6/10' }), 'goes_on')
   assert.equal(kindOf(206, { 'content-range': 'bytes 4-9/*' }), 'goes_on')
@@ -33,7 +33,7 @@ test('a part of the same object goes on, and tells how long the whole is', () =>
   assert.deepEqual(judged, { kind: 'goes_on', bytes: 10 })
 })
 
-test('the whole again begins anew, and a part of another object is none of ours', () => {
+test('the whole object starts the download again, and a part of another object is refused', () => {
   assert.equal(kindOf(200, {}), 'begins_anew')
   assert.equal(kindOf(206, { 'content-range': 'bytes 4-9/11' }), 'changed')
   assert.equal(kindOf(206, { 'content-range': 'bytes 4-9/10', etag: '"b"' }), 'changed')

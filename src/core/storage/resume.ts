@@ -1,38 +1,38 @@
 /** Header fields of an answer, their names in lower case. */
 export type Fields = Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** What a source tells of the object that it sends, as far as it can be asked to go on with it. */
+/** Facts about the object that a source sends, as far as a resumed request needs them. */
 export type Sent = {
-  /** Of the whole object. */
+  /** Length of the whole object. */
   readonly bytes?: number
-  /** What `If-Range` takes: a strong entity tag, or a date that is as good as one. */
+  /** Value for `If-Range`: a strong entity tag, or a date that is as good as one. */
   readonly validator?: string
 }
 
-/** What an answer of 200 sends. */
+/** Reads an answer of 200. */
 export function sentBy(fields: Fields): Sent {
   const bytes = numberIn(text(fields, 'content-length'))
   const validator = validatorIn(fields)
   return { ...(bytes !== undefined && { bytes }), ...(validator !== undefined && { validator }) }
 }
 
-/** Asks for what is missing, or for the whole where the object has changed meanwhile (RFC 9110, 13.1.5 and 14.2). */
+/** Asks for the missing bytes, or for the whole object if it has changed meanwhile (RFC 9110, 13.1.5 and 14.2). */
 export const resumeFields = (received: number, { validator }: Sent): Readonly<Record<string, string>> => ({
   range: `bytes=${received}-`,
   ...(validator === undefined ? {} : { 'if-range': validator }),
 })
 
 export type Resumption =
-  /** What is missing comes; `bytes` is how long the whole is, where it is told. */
+  /** The missing bytes follow; `bytes` is the length of the whole object, if it is known. */
   | { readonly kind: 'goes_on'; readonly bytes?: number }
-  /** The whole comes again with this answer. */
+  /** The whole object comes again with this answer. */
   | { readonly kind: 'begins_anew' }
-  /** It is a part of another object; the whole has to be asked for. */
+  /** The answer is a part of another object; the whole object must be requested. */
   | { readonly kind: 'changed' }
   /** The reason follows "it". */
   | { readonly kind: 'refused'; readonly because: string }
 
-/** What the answer to {@link resumeFields} means. */
+/** Judges the answer to {@link resumeFields}. */
 export function judgeResumption(status: number, fields: Fields, received: number, sent: Sent): Resumption {
   if (status === 200) return { kind: 'begins_anew' }
   if (status !== 206) return { kind: 'refused', because: `answered ${status}` }
@@ -47,7 +47,7 @@ export function judgeResumption(status: number, fields: Fields, received: number
   return { kind: 'goes_on', ...(bytes !== undefined && { bytes }) }
 }
 
-/** Where an answer tells another validator than before. It may leave out the one that it was asked with. */
+/** Returns whether an answer has another validator than before. An answer may leave out the one in the request. */
 function isAnother(fields: Fields, { validator }: Sent): boolean {
   if (validator === undefined) return false
   const told = text(fields, validator.startsWith('"') ? 'etag' : 'last-modified')
@@ -55,8 +55,8 @@ function isAnother(fields: Fields, { validator }: Sent): boolean {
 }
 
 /**
- * A weak tag is no good for parts (RFC 9110, 13.1.5), and neither is a date that may be of the second in which the object
- * changed again (8.8.2.2).
+ * Returns the validator of an answer. A weak tag cannot be used for parts (RFC 9110, 13.1.5). Neither can a date from
+ * the second in which the object may have changed again (8.8.2.2).
  */
 function validatorIn(fields: Fields): string | undefined {
   const etag = text(fields, 'etag')

@@ -11,7 +11,7 @@ const metadata: SavedMetadata = {
   monitor: { program: 'qemu-system-x86_64', version: '10.0.13', accelerator: 'tcg', form: 'stream' },
   compute: { cpuMillicores: 1500, memoryMib: 256 },
   memory: { lengthBytes: 273_678_336, storedBytes: 88_080_385, crc32: 0xffff_ffff },
-  // Beyond what a double carries: 2^63 + 1, and a time in nanoseconds.
+  // Values that a double cannot hold: 2^63 + 1, and a time in nanoseconds.
   disk: {
     inode: 9_223_372_036_854_775_809n,
     sizeBytes: 2_147_483_648,
@@ -19,7 +19,7 @@ const metadata: SavedMetadata = {
   },
 }
 
-test('what is written is read again, to the last digit', () => {
+test('metadata is read as it was written, to the last digit', () => {
   const parsed = parseSavedMetadata(renderSavedMetadata(metadata))
   assert.ok(parsed.ok)
   assert.deepEqual(parsed.value, metadata)
@@ -46,7 +46,7 @@ test('every member is needed, and none may be added', () => {
   }
 })
 
-test('what is no metadata at all is damaged, and a later format too new', () => {
+test('what is not metadata at all is damaged, and a later format too new', () => {
   for (const content of [
     '',
     'null',
@@ -64,7 +64,7 @@ test('what is no metadata at all is damaged, and a later format too new', () => 
   assert.ok(!later.ok && later.error.code === 'saved_state_too_new')
 })
 
-test('the size is rounded up, so that nothing is told to take nothing', () => {
+test('the size is rounded up, so that no state appears to take no space', () => {
   const state = judgeSavedState(metadata, {
     vmId: metadata.vmId,
     monitor: metadata.monitor,
@@ -75,7 +75,7 @@ test('the size is rounded up, so that nothing is told to take nothing', () => {
   assert.equal(state.sizeMib, 85)
 })
 
-test('a saved guest goes on in a machine of its own shape alone', () => {
+test('a saved guest is restored only in a machine of its own shape', () => {
   const saved = {
     kind: 'present',
     savedAtMs: 1,

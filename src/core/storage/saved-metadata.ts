@@ -9,23 +9,23 @@ import type { SavedState, SaveTerms } from './saved-state.ts'
 /** Raised with every change that an older daemon must not read past. */
 const FORMAT = 2
 
-/** What tells a disk from any other, and from itself after one more write; see stat(2). */
+/** Identifies a disk among all others, and distinguishes it from itself after one more write; see stat(2). */
 export type DiskIdentity = {
   readonly inode: bigint
   readonly sizeBytes: number
-  /** Of its last write, in nanoseconds since 1970. */
+  /** Time of its last write, in nanoseconds since 1970. */
   readonly modifiedNs: bigint
 }
 
-/** All that is known of a saved guest besides its memory. */
+/** Everything that is known of a saved guest besides its memory. */
 export type SavedMetadata = SaveTerms & {
   readonly vmId: VmId
   readonly memory: {
-    /** Of the file, its holes included. */
+    /** Length of the file, including its holes. */
     readonly lengthBytes: number
-    /** What it takes in the pool. */
+    /** Bytes that it takes in the pool. */
     readonly storedBytes: number
-    /** Of the whole file, its holes read as zeros. */
+    /** Checksum of the whole file, with its holes read as zeros. */
     readonly crc32: number
   }
   readonly disk: DiskIdentity
@@ -35,7 +35,7 @@ export type UnusableState = Extract<SavedState, { readonly kind: 'unusable' }>
 
 const closed = { additionalProperties: false } as const
 const bytes = Type.Integer({ minimum: 0 })
-/** Beyond what a number of JSON carries exactly. */
+/** An integer that may exceed what a JSON number holds exactly. */
 const bigInteger = Type.String({ pattern: '^[0-9]{1,20}$' })
 const text = Type.String({ minLength: 1, maxLength: 256 })
 
@@ -100,7 +100,7 @@ export function renderSavedMetadata({
   return `${JSON.stringify(value, undefined, 2)}\n`
 }
 
-/** What `renderSavedMetadata` wrote, or why it cannot be told. */
+/** Parses what `renderSavedMetadata` wrote; otherwise returns why it is unusable. */
 export function parseSavedMetadata(content: string): Result<SavedMetadata, UnusableState> {
   const value = lifted(parseJson(content))
   const format = typeof value === 'object' && value !== null && 'format' in value ? value.format : undefined
@@ -139,7 +139,7 @@ export const unusable = (code: UnusableState['code'], because: string): Unusable
 
 export const corrupt = (because: string): UnusableState => unusable('saved_state_corrupt', because)
 
-/** Format 1 as format 2: before there was a choice, all memory was mapped. */
+/** Converts format 1 to format 2: before there was a choice, all memory was mapped. */
 function lifted(value: unknown): unknown {
   const { format, monitor } = (value ?? {}) as { format?: unknown; monitor?: unknown }
   if (format !== 1 || typeof monitor !== 'object' || monitor === null) return value

@@ -1,19 +1,19 @@
 import type { FaultCode } from '../errors.ts'
 import type { Compute } from '../vm/desired.ts'
 
-/** A guest's memory and devices in a file, from which a monitor goes on where it stood. */
+/** A guest's memory and devices in a file, from which a monitor can resume the guest. */
 export type SavedState =
   | { readonly kind: 'absent' }
-  /** Left of a save that did not come to its end; never restored from. */
+  /** Left from a save that did not finish; never restored. */
   | { readonly kind: 'unfinished' }
   | SavedGuest
-  /** There, and not fit for this VM on this host. Kept: only a stop or a deletion removes it. */
+  /** Present, but not fit for this VM on this host. It is kept: only a stop or a deletion removes it. */
   | { readonly kind: 'unusable'; readonly code: FaultCode; readonly because: string }
 
 export type SavedGuest = {
   readonly kind: 'present'
   readonly savedAtMs: number
-  /** What the file takes in the pool: free memory is not in it. Rounded up. */
+  /** Size of the file in the pool, without free memory; rounded up. */
   readonly sizeMib: number
   /** The guest's memory. */
   readonly memoryMib: number
@@ -22,23 +22,23 @@ export type SavedGuest = {
 }
 
 /**
- * How a file holds a guest's memory: `mapped` gives each page a place of its own, so free memory is a hole; a `stream` holds
- * the pages one after another, as monitors of earlier versions write them. A restore must know which one it reads.
+ * How a file holds a guest's memory. `mapped`: each page has its own place, so free memory is a hole. `stream`: the
+ * pages follow one another, as earlier versions of monitors write them. A restore must know which form it reads.
  */
 export type SaveForm = 'mapped' | 'stream'
 
-/** The program that wrote a saved state, as it must be to read it. */
+/** The program that wrote a saved state, and that can read it. */
 export type SavingMonitor = {
   /** Its name without a path, e.g. `qemu-system-x86_64`. */
   readonly program: string
-  /** As it told it itself, e.g. `10.0.13`. */
+  /** Its version as it reports it, e.g. `10.0.13`. */
   readonly version: string
   readonly accelerator: string
-  /** Which it writes. */
+  /** The form that it writes. */
   readonly form: SaveForm
 }
 
-/** What a save is of, known before its file is looked at. */
+/** The conditions of a save, known before its file is inspected. */
 export type SaveTerms = {
   readonly savedAtMs: number
   readonly monitor: SavingMonitor

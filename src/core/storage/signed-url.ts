@@ -2,7 +2,7 @@ const REDACTED = '[redacted]'
 
 /**
  * A URL that grants access by itself. It has no printable form: string conversion, JSON and inspection all give
- * `[redacted]`. Where `reveal` may be called is a rule of `test/tidy.test.ts`.
+ * `[redacted]`. `test/tidy.test.ts` limits the files that may call `reveal`.
  */
 export class SignedUrl {
   readonly #url: string

@@ -12,7 +12,7 @@ test('a guest without network gets console, root and a reboot on panic', () => {
   )
 })
 
-test('an IPv4 address is told with the gateway of the routed link', () => {
+test('an IPv4 address is given with the gateway of the routed link', () => {
   assert.equal(
     renderKernelArguments({ id, architecture: 'x64', ipv4Address: '192.0.2.10', own: '' }),
     'console=ttyS0 root=/dev/vda rw panic=-1 reboot=t ip=192.0.2.10::169.254.0.1:255.255.255.255:web-1::off',
@@ -36,7 +36,7 @@ test('an arm64 guest has its own serial port and reboots through firmware', () =
   )
 })
 
-test('a guest that shares the time stamp counter of the host is told its frequency', () => {
+test('a guest that shares the time stamp counter of the host gets its frequency', () => {
   assert.match(
     renderKernelArguments({ id, architecture: 'x64', tscKhz: 2596130, own: '' }),
     / tsc_early_khz=2596130$/,

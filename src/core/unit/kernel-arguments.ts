@@ -3,14 +3,14 @@ import type { VmId } from '../vm/ids.ts'
 
 export type Architecture = 'x64' | 'arm64'
 
-/** What the kernel of a guest is told. */
+/** The inputs of a guest's kernel command line. */
 export type KernelArguments = {
   readonly id: VmId
   readonly architecture: Architecture
   readonly ipv4Address?: string
-  /** Where the guest's time stamp counter is the host's and its frequency is known. */
+  /** Set if the guest's time stamp counter is the host's and its frequency is known. */
   readonly tscKhz?: number
-  /** The VM's own, which go last: of two contradicting arguments the kernel takes the last. */
+  /** The VM's own arguments, which come last: of two contradicting arguments, the kernel takes the last one. */
   readonly own: string
 }
 
@@ -18,8 +18,9 @@ export type KernelArguments = {
 const CONSOLE = { x64: 'ttyS0', arm64: 'ttyAMA0' }
 
 /**
- * The kernel command line (Linux, Documentation/admin-guide/kernel-parameters.rst). A panic reboots at once and a reboot
- * ends the monitor, so that a dead guest is seen; on x86 by triple fault, the one way that needs no device.
+ * Renders the kernel command line (Linux, Documentation/admin-guide/kernel-parameters.rst). A panic reboots at once and
+ * a reboot ends the monitor, so that a dead guest is seen. On x86 it reboots by triple fault, the only way that needs
+ * no device.
  */
 export function renderKernelArguments(guest: KernelArguments): string {
   const { id, architecture, ipv4Address, tscKhz, own } = guest
@@ -32,10 +33,10 @@ export function renderKernelArguments(guest: KernelArguments): string {
 }
 
 /**
- * `ip=CLIENT:SERVER:GATEWAY:NETMASK:HOSTNAME:DEVICE:AUTOCONF` (Documentation/admin-guide/nfs/nfsroot.rst), for whoever
- * reads it in the guest. The link is routed, so the gateway is outside of the netmask: dracut and our demo guest add a
- * route to it first; a kernel with IP_PNP sets the address only. The device stays empty: there is one, and its name
- * depends on the guest.
+ * Renders `ip=CLIENT:SERVER:GATEWAY:NETMASK:HOSTNAME:DEVICE:AUTOCONF` (Documentation/admin-guide/nfs/nfsroot.rst), for
+ * programs that read it in the guest. The link is routed, so the gateway is outside of the netmask. dracut and our demo
+ * guest first add a route to it; a kernel with IP_PNP sets the address only. The device stays empty: there is one, and
+ * its name depends on the guest.
  */
 const renderIp = (id: VmId, ipv4Address: string): string =>
   `ip=${ipv4Address}::${GATEWAY_IPV4}:255.255.255.255:${id}::off`

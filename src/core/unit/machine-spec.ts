@@ -4,7 +4,7 @@ import type { Compute, DiskLimits } from '../vm/desired.ts'
 import type { UserId, VmId } from '../vm/ids.ts'
 import type { VmMark } from '../vm/vm-mark.ts'
 
-/** One guest machine, complete: what a monitor needs to know to start it. Paths are absolute. */
+/** One complete guest machine: everything that a monitor needs to start it. Paths are absolute. */
 export type MachineSpec = {
   readonly id: VmId
   readonly userId: UserId
@@ -14,17 +14,17 @@ export type MachineSpec = {
   readonly diskPath: string
   readonly diskLimits: DiskLimits
   readonly seedPath: string
-  /** The VM's own; the monitor puts the host's before them. */
+  /** The VM's own arguments; the monitor puts the host's before them. */
   readonly kernelArguments: string
   readonly tap?: TapSpec
   readonly ptsPath: string
   readonly startPaused: boolean
-  /** Where the monitor may write what it saves. */
+  /** The directory in which the monitor may write saved memory. */
   readonly saveDirectory: string
-  /** The file of a saved guest, to go on from. */
+  /** The file of a saved guest to restore. */
   readonly restorePath?: string
   /** How that file holds the memory; `mapped` when absent. */
   readonly restoreForm?: SaveForm
-  /** For the unit to carry. */
+  /** The mark that the unit carries. */
   readonly mark: VmMark
 }

@@ -39,7 +39,7 @@ const machine: MachineSpec = {
   mark: { storeId: 'store-1', createdAtMs: 1000 },
 }
 
-/** One option with its value a line, as a person would read it. */
+/** Prints one option with its value on each line, for people. */
 const printed = (args: readonly string[]): string =>
   args
     .join(' ')
@@ -102,7 +102,7 @@ test('an arm64 guest under KVM', () => {
   )
 })
 
-test('an emulated guest is told how fast its clock goes, where that is known; with KVM it knows', () => {
+test('an emulated guest gets the frequency of its clock if that is known; with KVM it knows', () => {
   const lineOf = (host: QemuHost): string => qemuArguments(machine, { ...host, tscKhz: 2596130 }).join(' ')
   assert.match(lineOf(emulated), / tsc_early_khz=2596130 /)
   assert.doesNotMatch(lineOf(accelerated), /tsc_early_khz/)
@@ -126,14 +126,14 @@ test('a limited disk is limited from the first request on', () => {
   assert.doesNotMatch(lineOf({}), /throttling/)
 })
 
-test('a guest is started with its vCPUs stopped only where that is asked', () => {
+test('a guest is started with its vCPUs stopped only if that is requested', () => {
   assert.ok(!qemuArguments(machine, emulated).includes('-S'))
   assert.equal(qemuArguments({ ...machine, startPaused: true }, emulated).at(-1), '-S')
 })
 
 const restored: MachineSpec = { ...machine, restorePath: '/pool/disks/web-1/saved/memory' }
 
-test('a saved guest is read as the monitor starts, and stands still', () => {
+test('a saved guest is restored as the monitor starts, and stays paused', () => {
   const args = qemuArguments(restored, emulated)
   const line = args.join(' ')
   assert.match(
@@ -144,7 +144,7 @@ test('a saved guest is read as the monitor starts, and stands still', () => {
   assert.deepEqual(qemuUnitSpec(restored, emulated).readOnlyPaths, [machine.seedPath, restored.restorePath])
 })
 
-test('a saved guest goes on in the same machine', () => {
+test('a saved guest is restored in the same machine', () => {
   const devices = (spec: MachineSpec, host: QemuHost): readonly string[] =>
     qemuArguments(spec, host).filter((_, index, all) => /^-(device|M|cpu|smp|m)$/.test(all[index - 1] ?? ''))
   for (const host of [emulated, { ...accelerated, architecture: 'arm64' as const }]) {

@@ -11,25 +11,30 @@ import type { UnitSpec } from './unit-spec.ts'
 
 export type Accelerator = 'kvm' | 'tcg'
 
-/** The QEMU of this host. */
+/** Describes the QEMU of this host. */
 export type QemuHost = {
   /** Absolute path. */
   readonly program: string
   readonly accelerator: Accelerator
   readonly architecture: Architecture
-  /** Below /run; holds one directory a guest, made by systemd for the guest's user. */
+  /** A directory below /run. It holds one directory for each guest, which systemd makes for the guest's user. */
   readonly runDirectory: string
-  /** Of the host's time stamp counter, which an emulated x86 guest sees as its own; absent where it is not known. */
+  /**
+   * Frequency of the host's time stamp counter, which an emulated x86 guest sees as its own; absent if it is not known.
+   */
   readonly tscKhz?: number
 }
 
-/** The control socket, in the unit's runtime directory. Under /run/vmhostd/vm it has 88 bytes; sun_path 108 (unix(7)). */
+/**
+ * Returns the control socket, in the unit's runtime directory. Below /run/vmhostd/vm it has 88 bytes; sun_path has 108
+ * (unix(7)).
+ */
 export const qmpSocketPath = (runDirectory: string, id: VmId): string => `${runDirectory}/${id}/qmp.sock`
 
-/** The socket of the guest's agent, beside it. */
+/** Returns the socket of the guest's agent, beside it. */
 export const agentSocketPath = (runDirectory: string, id: VmId): string => `${runDirectory}/${id}/agent.sock`
 
-/** The command and the sandbox of one guest. */
+/** Returns the command and the sandbox of one guest. */
 export function qemuUnitSpec(machine: MachineSpec, host: QemuHost): UnitSpec {
   const kvm = host.accelerator === 'kvm'
   const readOnlyPaths = [machine.seedPath]
@@ -64,8 +69,8 @@ const memoryMaxMib = ({ compute: { memoryMib } }: MachineSpec, { accelerator }: 
   memoryMib + qemuMemoryMib(memoryMib, accelerator)
 
 /**
- * The arguments of qemu-system(1), in the order of a machine's story. Devices are non-transitional: legacy virtio wants
- * I/O ports, of which these boards have none to give.
+ * Returns the arguments of qemu-system(1), in the order in which a machine is described. Devices are non-transitional:
+ * legacy virtio needs I/O ports, and these boards have none.
  */
 export function qemuArguments(machine: MachineSpec, host: QemuHost): readonly string[] {
   return [
@@ -90,7 +95,7 @@ export function qemuArguments(machine: MachineSpec, host: QemuHost): readonly st
 function machineArguments({ compute }: MachineSpec, { accelerator, architecture }: QemuHost): string[] {
   // Without pit, pic or rtc an emulated x86 guest hangs when it calibrates its clock, so microvm keeps its defaults.
   const board = architecture === 'x64' ? 'microvm,pcie=on,acpi=on' : 'virt,gic-version=max'
-  // LimitCORE=0 does not bind a program that the host pipes core dumps to (core(5)).
+  // LimitCORE=0 does not apply if the host pipes core dumps to a program (core(5)).
   const withoutDump = `${board},dump-guest-core=off`
   const kvm = accelerator === 'kvm'
   return [
@@ -102,13 +107,17 @@ function machineArguments({ compute }: MachineSpec, { accelerator, architecture 
 }
 
 /**
- * A guest that is restored has its kernel in its memory, and never boots. On x86, where nothing else of the board depends
- * on it, the monitor need not read it again: 3 to 6 ms of a wake, or the disk's time where it is not in the page cache.
+ * Returns whether the monitor reads the kernel. A restored guest has its kernel in its memory, and never boots. On x86,
+ * where nothing else of the board depends on it, the monitor need not read it again. This saves 3 to 6 ms of a wake, or
+ * a disk read if it is not in the page cache.
  */
 const readsKernel = ({ restorePath }: MachineSpec, { architecture }: QemuHost): boolean =>
   restorePath === undefined || architecture !== 'x64'
 
-/** A guest that reboots ends its monitor: what comes back is decided by the daemon, not by the guest. */
+/**
+ * Returns the arguments of a boot. A guest that reboots ends its monitor, so that the daemon, not the guest, decides
+ * what starts again.
+ */
 function bootArguments(machine: MachineSpec, host: QemuHost): string[] {
   const { accelerator, architecture, tscKhz } = host
   if (!readsKernel(machine, host)) return ['-no-reboot']
@@ -119,32 +128,37 @@ function bootArguments(machine: MachineSpec, host: QemuHost): string[] {
     architecture,
     own,
     ...(ipv4Address === undefined ? {} : { ipv4Address }),
-    // Else the guest measures it against the PIT, which fails when its vCPU has to wait for the host or for its quota,
-    // and then it hangs: this board has no other timer.
+    // Otherwise the guest measures it against the PIT. That fails when its vCPU has to wait for the host or for its
+    // quota, and then the guest hangs, because this board has no other timer.
     ...(accelerator === 'kvm' || tscKhz === undefined ? {} : { tscKhz }),
   })
   const initrd = machine.initrdPath === undefined ? [] : ['-initrd', machine.initrdPath]
   return ['-kernel', machine.kernelPath, ...initrd, '-append', line, '-no-reboot']
 }
 
-/** Standard input and output are the console pty. Without `signal=off` a Ctrl-C on the console would end the monitor. */
+/**
+ * Connects standard input and output to the console pty. Without `signal=off`, a Ctrl-C on the console would end the
+ * monitor.
+ */
 const consoleArguments = (): string[] => [
   ...['-chardev', 'stdio,id=console,signal=off'],
   ...['-serial', 'chardev:console'],
 ]
 
 /**
- * A raw file as a virtio disk. Past the page cache (`cache.direct`), or its pages would count against the unit's memory
- * a second time; with worker threads, as Linux AIO blocks the monitor where a sparse or cloned file allocates.
+ * Attaches a raw file as a virtio disk. It bypasses the page cache (`cache.direct`), because its pages would count
+ * against the unit's memory a second time. It uses worker threads, because Linux AIO blocks the monitor when a sparse
+ * or cloned file allocates.
  *
- * A `-drive`, not a `-blockdev`, since only that takes limits of its own: they are in force from the first request, are
- * changed and lifted while the guest runs, and cost a guest without limits nothing, where a filter node would be passed
- * by every request.
+ * It is a `-drive`, not a `-blockdev`, because only a `-drive` has limits of its own. They are in force from the first
+ * request, can be changed and lifted while the guest runs, and cost a guest without limits nothing. Every request would
+ * pass a filter node.
  *
- * A write that finds the pool full stops the guest, and is made again when the guest goes on: it never learns of it. Any
- * other error is the guest's own to meet, as on a broken disk: it mostly lasts, and a guest that is told can fail over or
- * go on read-only, where one that is stopped could only be ended (qemu-system(1), -drive werror=; QEMU's own default,
- * which libvirt and what is built on it leave as it is). It is said all the same, since we rely on it.
+ * A write that finds the pool full stops the guest, and is repeated when the guest resumes, so the guest never notices.
+ * Any other error goes to the guest, as on a broken disk. Such an error mostly lasts: a guest that gets it can fail
+ * over or continue read-only, while a stopped guest could only be ended (qemu-system(1), -drive werror=; QEMU's own
+ * default, which libvirt and software built on it leave unchanged). The default is still set here, because we rely on
+ * it.
  */
 function diskArguments({ diskPath, diskLimits }: MachineSpec): string[] {
   const { iopsTotal, bpsTotal } = throttleOf(diskLimits)
@@ -175,5 +189,5 @@ function networkArguments({ tap }: MachineSpec): string[] {
   ]
 }
 
-/** A comma inside a value is written twice (qemu-system(1), -drive file=). */
+/** Doubles commas, as QEMU requires inside a value (qemu-system(1), -drive file=). */
 const escaped = (value: string): string => value.replaceAll(',', ',,')

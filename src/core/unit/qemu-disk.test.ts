@@ -4,7 +4,7 @@ import { diskCountersIn, diskIn, resizeArguments, throttleArguments } from './qe
 
 const MIB = 1024 * 1024
 
-/** As QEMU 10.0 answers, without the members that are not read. */
+/** Returns an answer of QEMU 10.0, without the members that are not read. */
 const block = (nodeName: string, device: string, inserted: object = {}): object => ({
   device: '',
   qdev: `/machine/peripheral-anon/device[${device}]/virtio-backend`,
@@ -26,7 +26,7 @@ test('a disk without limits shows none', () => {
   assert.deepEqual(disk, { sizeMib: 64 })
 })
 
-test('a limit of somebody else, between two of ours, is seen as it is', () => {
+test('a foreign limit, between two of ours, is seen as it is', () => {
   assert.equal(diskIn([block('disk', '0', { bps: 1.5 * MIB })])?.mibPerSecondMax, 1.5)
 })
 
@@ -35,7 +35,7 @@ test('a monitor without our disk has none, whatever else it has', () => {
   assert.equal(diskCountersIn([{ 'node-name': 'seed', stats: {} }]), undefined)
 })
 
-test('what is not limited is lifted', () => {
+test('a limit that is absent is lifted', () => {
   const none = { bps_rd: 0, bps_wr: 0, iops_rd: 0, iops_wr: 0 }
   assert.deepEqual(throttleArguments('/d', { mibPerSecondMax: 3 }), {
     id: '/d',
@@ -46,7 +46,7 @@ test('what is not limited is lifted', () => {
   assert.deepEqual(throttleArguments('/d', { iopsMax: 7 }), { id: '/d', iops: 7, bps: 0, ...none })
 })
 
-test('a size is told in bytes', () => {
+test('a size is given in bytes', () => {
   assert.deepEqual(resizeArguments(128), { 'node-name': 'disk', size: 128 * MIB })
 })
 

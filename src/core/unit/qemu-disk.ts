@@ -8,9 +8,9 @@ export const DISK_NODE = 'disk'
 const BYTES_A_MIB = 1024 * 1024
 
 /**
- * Limits in QEMU's terms; 0 is none. Reads and writes count together, discards and flushes do not. A guest that was idle
- * may have a tenth of a second's worth at once, QEMU's own burst where no `_max` is asked for: enough for requests to
- * queue, while no second ever sees more than a tenth and one request above the limit.
+ * Converts limits to QEMU's terms; 0 is no limit. Reads and writes count together; discards and flushes do not. A guest
+ * that was idle may use a tenth of a second's worth at once, QEMU's own burst if no `_max` is given. That is enough for
+ * requests to queue, while no second exceeds the limit by more than a tenth and one request.
  */
 export const throttleOf = (
   limits: DiskLimits,
@@ -19,14 +19,14 @@ export const throttleOf = (
   bpsTotal: (limits.mibPerSecondMax ?? 0) * BYTES_A_MIB,
 })
 
-/** The arguments of `block_set_io_throttle` for a device. A limit that is not named is lifted. */
+/** Returns the arguments of `block_set_io_throttle` for a device. A limit that is not named is lifted. */
 export function throttleArguments(qdev: string, limits: DiskLimits): object {
   const { iopsTotal, bpsTotal } = throttleOf(limits)
   const noneApart = { bps_rd: 0, bps_wr: 0, iops_rd: 0, iops_wr: 0 }
   return { id: qdev, bps: bpsTotal, iops: iopsTotal, ...noneApart }
 }
 
-/** The arguments of `block_resize`: the guest is told by a change of its device's configuration. */
+/** Returns the arguments of `block_resize`; the guest notices by a change of its device's configuration. */
 export const resizeArguments = (sizeMib: number): object => ({
   'node-name': DISK_NODE,
   size: sizeMib * BYTES_A_MIB,
@@ -36,8 +36,8 @@ export const resizeArguments = (sizeMib: number): object => ({
 export type QemuDisk = MonitorDisk & { readonly qdev: string }
 
 /**
- * Finds the disk in what `query-block` answers (BlockInfo); undefined where it is not there. The size is what the guest
- * sees: QEMU looks at the file once, and again only when it is told to resize.
+ * Finds the disk in an answer to `query-block` (BlockInfo); undefined if it is not there. The size is what the guest
+ * sees: QEMU reads the file's size once, and again only on a resize.
  */
 export function diskIn(answer: unknown): QemuDisk | undefined {
   const blocks = answer as readonly { qdev?: string; inserted?: BlockDeviceInfo }[]
@@ -59,7 +59,7 @@ type BlockDeviceInfo = {
   readonly bps: number
 }
 
-/** Finds the disk in what `query-blockstats` answers (BlockStats); undefined where it is not there. */
+/** Finds the disk in an answer to `query-blockstats` (BlockStats); undefined if it is not there. */
 export function diskCountersIn(answer: unknown): DiskCounters | undefined {
   const blocks = answer as readonly { 'node-name'?: string; stats: BlockDeviceStats }[]
   const stats = blocks.find((block) => block['node-name'] === DISK_NODE)?.stats

@@ -9,7 +9,7 @@ test('a guest runs, also while it sleeps by its own will', () => {
   assert.deepEqual(monitorStateOf('suspended', disk), { kind: 'running', disk })
 })
 
-test('a guest that was stopped, or not yet let go, is paused', () => {
+test('a guest that was stopped, or not yet started, is paused', () => {
   assert.deepEqual(monitorStateOf('paused', disk), { kind: 'paused', disk })
   assert.deepEqual(monitorStateOf('prelaunch', disk), { kind: 'paused', disk })
 })
@@ -20,16 +20,16 @@ for (const status of ['finish-migrate', 'postmigrate', 'save-vm']) {
   })
 }
 
-test('a guest that is being read is neither paused nor over', () => {
+test('a guest that is being restored is neither paused nor ended', () => {
   assert.deepEqual(monitorStateOf('inmigrate', disk), { kind: 'restoring' })
 })
 
-test('a guest whose disk failed stands still, and is not over', () => {
+test('a guest whose disk failed is stalled, and has not ended', () => {
   assert.deepEqual(monitorStateOf('io-error', disk), { kind: 'stalled', status: 'io-error', disk })
 })
 
 for (const status of ['shutdown', 'internal-error', 'guest-panicked', 'watchdog', 'a-new-one']) {
-  test(`${status} is the monitor's own word for a guest that is over`, () => {
+  test(`${status} is the monitor's own word for a guest that has ended`, () => {
     assert.deepEqual(monitorStateOf(status, disk), { kind: 'broken', status })
   })
 }

@@ -1,10 +1,10 @@
 import type { MonitorDisk, MonitorState } from '../plan/world.ts'
 
 /**
- * What a status of QMP's `query-status` means (QEMU QMP Reference Manual, RunState). A guest that suspended itself
- * still runs: only it, or whoever wakes it, ends that. One whose disk failed goes on where it stood, and its request is
- * made again. One that is or was saved stands still where it stood. A status we have no word for is one the guest cannot
- * leave alone.
+ * Returns the meaning of a status of QMP's `query-status` (QEMU QMP Reference Manual, RunState). A guest that suspended
+ * itself still runs: only the guest, or a wake-up event, ends that. A guest whose disk failed resumes where it stopped,
+ * and its request is repeated. A guest that is being saved, or was saved, stays paused. An unknown status counts as one
+ * that the guest cannot leave by itself.
  */
 export function monitorStateOf(status: string, disk: MonitorDisk): MonitorState {
   switch (status) {

@@ -1,7 +1,7 @@
 /**
- * The frequency of the host's time stamp counter, from the text of /proc/cpuinfo (proc_cpuinfo(5)); undefined where that
- * does not tell it. `cpu MHz` is the counter's frequency where the kernel was told it (`tsc_known_freq`, as hypervisors
- * do) and cannot measure the present one of the core (`aperfmperf`).
+ * Returns the frequency of the host's time stamp counter, from the text of /proc/cpuinfo (proc_cpuinfo(5)); undefined
+ * if it is not shown there. `cpu MHz` is the counter's frequency if the kernel knows it from outside (`tsc_known_freq`,
+ * as from hypervisors) and cannot measure the present frequency of the core (`aperfmperf`).
  */
 export function knownTscKhz(cpuinfo: string): number | undefined {
   const flags = new Set(/^flags\s*: (.*)$/m.exec(cpuinfo)?.[1]?.split(' '))

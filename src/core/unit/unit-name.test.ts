@@ -41,7 +41,7 @@ test('a name that is not ours has no VM', () => {
   }
 })
 
-test('names that overlap themselves are told apart', () => {
+test('names that overlap themselves are distinguished', () => {
   assert.equal(parseUnitName('vmhost-vmhost-a.service'), 'vmhost-a')
   assert.equal(parseConsoleName('console-console-a'), 'console-a')
 })

@@ -9,13 +9,13 @@ export const UNIT_PATTERN = 'vmhost-*.service'
 
 export const unitName = (id: VmId): string => `vmhost-${id}.service`
 
-/** The VM of a unit; undefined where the name is not one that {@link unitName} gives. */
+/** Returns the VM of a unit; undefined if the name is not one that {@link unitName} gives. */
 export const parseUnitName = (name: string): VmId | undefined => between(name, 'vmhost-', '.service')
 
-/** The name of a console master in the descriptor store. */
+/** Returns the name of a console master in the descriptor store. */
 export const consoleName = (id: VmId): string => `console-${id}`
 
-/** The VM of a stored descriptor; undefined where the name is not one that {@link consoleName} gives. */
+/** Returns the VM of a stored descriptor; undefined if the name is not one that {@link consoleName} gives. */
 export const parseConsoleName = (name: string): VmId | undefined => between(name, 'console-', '')
 
 function between(name: string, prefix: string, suffix: string): VmId | undefined {

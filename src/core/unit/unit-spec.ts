@@ -1,7 +1,7 @@
 import type { UserId } from '../vm/ids.ts'
 import type { VmMark } from '../vm/vm-mark.ts'
 
-/** A unit in terms of the host, free of D-Bus: the driver translates it to properties (systemd.exec(5)). */
+/** A unit in terms of the host, without D-Bus: the driver translates it to properties (systemd.exec(5)). */
 export type UnitSpec = {
   readonly description: string
   /** Program and arguments; the program is an absolute path. */
@@ -10,7 +10,7 @@ export type UnitSpec = {
   readonly supplementaryGroups: readonly string[]
   /** The slave of the console pty: standard input, output and controlling terminal. */
   readonly ttyPath: string
-  /** Relative to /run; made and owned for the unit's user, and removed with the unit. */
+  /** Relative to /run; made for and owned by the unit's user, and removed with the unit. */
   readonly runtimeDirectory: string
   readonly cpuQuotaPercent: number
   readonly memoryMaxBytes: number

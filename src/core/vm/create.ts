@@ -3,13 +3,13 @@ import type { Compute, DesiredPower, Disk, ImageRole, Network } from './desired.
 import type { MacAddress, Sha256 } from './ids.ts'
 import type { Metadata } from './record.ts'
 
-/** A network as it is asked for; the host chooses a MAC address where it is absent. */
+/** A network as it is requested; the host chooses the MAC address if it is absent. */
 export type CreateNetwork = Omit<Network, 'macAddress'> & { readonly macAddress?: MacAddress }
 
-/** A change of a network: what is absent stays as it is, and `null` removes it. */
+/** A change of a network: an absent member stays as it is, and `null` removes it. */
 export type SetNetwork = { readonly [Name in keyof Network]?: Network[Name] | null }
 
-/** A request to create a VM, validated in shape. The sources are no part of what makes two requests the same. */
+/** A request to create a VM, validated in shape. The sources do not count when two requests are compared. */
 export type CreateVm = {
   readonly power: DesiredPower
   readonly compute: Compute

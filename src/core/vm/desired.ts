@@ -19,7 +19,7 @@ export type Image = {
   readonly kernelArguments?: string
 }
 
-/** Upper bounds of what a VM may ask of its disk, reads and writes together; no bound where absent. */
+/** Upper bounds for a VM's disk, reads and writes together; an absent member is not bounded. */
 export type DiskLimits = {
   readonly iopsMax?: number
   readonly mibPerSecondMax?: number
@@ -27,7 +27,9 @@ export type DiskLimits = {
 
 export type Disk = DiskLimits & { readonly sizeMib: number }
 
-/** Upper bounds as the guest sees them, headers included from the Ethernet header on; no bound where absent. */
+/**
+ * Upper bounds as the guest sees them, including headers from the Ethernet header on; an absent member is not bounded.
+ */
 export type Bandwidth = {
   readonly receiveMbitPerSecond?: number
   readonly transmitMbitPerSecond?: number
@@ -38,11 +40,13 @@ export type Network = {
   readonly ipv4Address?: string
   readonly ipv6Address?: string
   readonly bandwidth?: Bandwidth
-  /** What may be opened to the guest. Absent: as the host is configured. Replies to the guest always pass. */
+  /**
+   * Connections that others may open to the guest. Absent: as the host is configured. Replies to the guest always pass.
+   */
   readonly firewall?: { readonly inbound: readonly InboundRule[] }
 }
 
-/** What the controller asked for. URLs and user data are kept elsewhere: they never reach a response. */
+/** The state that the controller asked for. URLs and user data are kept elsewhere, so they never reach a response. */
 export type Desired = {
   readonly power: DesiredPower
   readonly compute: Compute
@@ -54,7 +58,7 @@ export type Desired = {
 
 export type ImageRole = 'rootfs' | 'kernel' | 'initrd'
 
-/** The images a VM needs, with the part each plays. */
+/** Returns the images that a VM needs, each with its role. */
 export function imagesOf(image: Image): readonly { readonly role: ImageRole; readonly sha256: Sha256 }[] {
   const images: { role: ImageRole; sha256: Sha256 }[] = [
     { role: 'kernel', sha256: image.kernelSha256 },
@@ -64,6 +68,6 @@ export function imagesOf(image: Image): readonly { readonly role: ImageRole; rea
   return images
 }
 
-/** Guest vCPUs for a CPU share: one a started core. */
+/** Returns the guest vCPUs for a CPU share: one for each started core. */
 export const vcpusOf = (compute: Pick<Compute, 'cpuMillicores'>): number =>
   Math.ceil(compute.cpuMillicores / 1000)

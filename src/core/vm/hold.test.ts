@@ -23,7 +23,7 @@ test('a back-off holds the step that failed until it is over', () => {
   assert.deepEqual(holdSteps([start], fault(NOW_MS), NOW_MS).free, [start])
 })
 
-test('one that seems longer than any is over: the clock was set back', () => {
+test('a back-off that seems longer than any is over: the clock was set back', () => {
   const longest = NOW_MS + limits.retryBackoffMsMax
   assert.deepEqual(holdSteps([start], fault(longest), NOW_MS).free, [])
   assert.deepEqual(holdSteps([start], fault(longest + 1), NOW_MS).free, [start])

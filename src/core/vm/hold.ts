@@ -2,19 +2,19 @@ import { limits } from '../../config/limits.ts'
 import type { Step } from '../plan/step.ts'
 import type { Fault } from './record.ts'
 
-/** For how long the back-off of a fault holds which steps; the others go on. */
+/** How long the back-off of a fault still holds steps, and the steps that it does not hold. */
 export type Hold = { readonly ms: number; readonly free: readonly Step[] }
 
 /**
- * A back-off holds what the fault is about: the step that failed with its lane, or a start after an exit. Whatever else
- * there is to do has nothing to wait for.
+ * Returns what the back-off of a fault holds: the failed step with its lane, or a start after an exit. Other steps do
+ * not wait.
  */
 export function holdSteps(steps: readonly Step[], fault: Fault | undefined, nowMs: number): Hold {
   const ms = (fault?.nextAttemptAtMs ?? nowMs) - nowMs
-  // No back-off is longer: the clock was set back since.
+  // No back-off is this long, so the clock was set back since.
   const isOver = ms <= 0 || ms > limits.retryBackoffMsMax
   if (fault === undefined || isOver) return { ms: 0, free: steps }
-  // A bug may be anywhere.
+  // A bug may be anywhere, so it holds all steps.
   if (fault.step === 'pass') return { ms, free: [] }
   const about = steps.find(
     ({ kind }) => kind === (fault.step === 'unit.run' ? 'unit.ensure-started' : fault.step),

@@ -23,8 +23,8 @@ export const MAC_ADDRESS_PATTERN = '^[0-9a-f][02468ace](:[0-9a-f]{2}){5}$'
 const vmId = new RegExp(VM_ID_PATTERN)
 const sha256 = new RegExp(SHA256_PATTERN)
 
-/** The id if `text` is one, else undefined. */
+/** Returns the id if `text` is one, otherwise undefined. */
 export const parseVmId = (text: string): VmId | undefined => (vmId.test(text) ? (text as VmId) : undefined)
-/** The digest if `text` is one, else undefined. */
+/** Returns the digest if `text` is one, otherwise undefined. */
 export const parseSha256 = (text: string): Sha256 | undefined =>
   sha256.test(text) ? (text as Sha256) : undefined

@@ -2,7 +2,7 @@ import { whyForeign } from './vm-mark.ts'
 import type { DiskState, UnitState } from '../plan/world.ts'
 import type { VmRecord } from './record.ts'
 
-/** The unit as it concerns this VM: one that carries the mark of another VM is `foreign`. */
+/** Returns the unit as this VM must see it: a unit that carries the mark of another VM is `foreign`. */
 export function judgeUnit(unit: UnitState, record: VmRecord, storeId: string): UnitState {
   if (unit.kind !== 'active' && unit.kind !== 'activating') return unit
   const because = whyForeign(unit.mark, record, storeId)
@@ -10,8 +10,8 @@ export function judgeUnit(unit: UnitState, record: VmRecord, storeId: string): U
 }
 
 /**
- * The disk as it concerns this VM. A disk without a note was made by an older daemon, or put there by a person: it is this
- * VM's if the VM was seen with a disk before, else it is `foreign`.
+ * Returns the disk as this VM must see it. A disk without a note was made by an older daemon, or a person put it there.
+ * It belongs to this VM if the VM was seen with a disk before; otherwise it is `foreign`.
  */
 export function judgeDisk(disk: DiskState, record: VmRecord, storeId: string): DiskState {
   if (disk.kind !== 'present') return disk

@@ -21,18 +21,18 @@ test('a unit that is gone although the VM was started in this boot is an exit, w
   assert.equal(finding.kind === 'exited' && finding.ranMs, 6000)
 })
 
-test('a failed unit tells its result and status', () => {
+test('a failed unit shows its result and status', () => {
   const failed = worldOf({ unit: { known: true, value: { kind: 'failed', result: 'exit-code', status: 7 } } })
   const finding = findLaunch(launched, failed, now)
   assert.match(finding.kind === 'exited' ? finding.because : '', /exit-code, status 7/)
 })
 
-test('a guest whose monitor says it is over counts as an exit although the unit is active', () => {
+test('a guest that has ended, as its monitor says, counts as an exit although the unit is active', () => {
   const broken = worldOf({ monitor: { known: true, value: { kind: 'broken', status: 'shutdown' } } })
   assert.equal(findLaunch(launched, broken, now).kind, 'exited')
 })
 
-test('a guest that stands still since its disk failed did not exit', () => {
+test('a guest that is stopped because its disk failed did not exit', () => {
   const value = { kind: 'stalled', status: 'io-error', disk: { sizeMib: 64 } } as const
   const stalled = worldOf({ monitor: { known: true, value } })
   assert.deepEqual(findLaunch(launched, stalled, now), { kind: 'as-recorded' })
@@ -46,7 +46,7 @@ test('a VM that was never seen started did not exit', () => {
   assert.deepEqual(findLaunch(recordOf(), gone, now), { kind: 'as-recorded' })
 })
 
-test('a VM that shall be stopped or deleted does not exit, it ends', () => {
+test('a VM that must be stopped or deleted does not exit, it ends', () => {
   const stopped = { ...launched, desired: { ...launched.desired, power: 'stopped' } } as const
   assert.deepEqual(findLaunch(stopped, worldOf(), now), { kind: 'as-recorded' })
   assert.deepEqual(findLaunch(stopped, gone, now), { kind: 'as-recorded' })
@@ -57,14 +57,14 @@ test('a VM that shall be stopped or deleted does not exit, it ends', () => {
   assert.deepEqual(findLaunch({ ...launched, deleting: true }, gone, now), { kind: 'as-recorded' })
 })
 
-test('a unit that cannot be looked at says nothing', () => {
+test('a unit that cannot be inspected says nothing', () => {
   const blind = worldOf({
     unit: { known: false, code: 'systemd_unavailable', retry: 'backoff', message: 'no answer' },
   })
   assert.deepEqual(findLaunch(launched, blind, now), { kind: 'as-recorded' })
 })
 
-test('a unit whose guest is over is not adopted, or its end would be noted for ever', () => {
+test('a unit whose guest has ended is not adopted, because its end would be noted again and again', () => {
   const broken = worldOf({ monitor: { known: true, value: { kind: 'broken', status: 'internal-error' } } })
   assert.deepEqual(findLaunch(recordOf(), broken, now), { kind: 'as-recorded' })
 })
@@ -87,18 +87,18 @@ const outOfSight = {
   message: 'no pool',
 } as const
 
-test('a guest that is saved did not exit: that is where it went', () => {
+test('a guest that is saved did not exit', () => {
   assert.deepEqual(findLaunch(launched, { ...gone, saved }, now), { kind: 'as-recorded' })
 })
 
-test('nor did one whose monitor broke when it was saved', () => {
+test('a guest whose monitor broke when it was saved did not exit', () => {
   const broken = worldOf({ monitor: { known: true, value: { kind: 'broken', status: 'internal-error' } } })
   assert.deepEqual(findLaunch(launched, { ...broken, saved }, now), { kind: 'as-recorded' })
   const noted = { ...launched, mayBeSaved: true } as const
   assert.deepEqual(findLaunch(noted, { ...broken, saved: outOfSight }, now), { kind: 'as-recorded' })
 })
 
-test('one that may be saved out of sight did not exit for all that is known', () => {
+test('a guest that may be saved in a pool out of sight is not taken for one that exited', () => {
   const noted = { ...launched, mayBeSaved: true } as const
   assert.deepEqual(findLaunch(noted, { ...gone, saved: outOfSight }, now), { kind: 'as-recorded' })
   assert.equal(findLaunch(launched, { ...gone, saved: outOfSight }, now).kind, 'exited')

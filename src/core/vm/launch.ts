@@ -3,15 +3,15 @@ import { mustEnd } from './stops.ts'
 import type { World } from '../plan/world.ts'
 import type { Launch, VmRecord } from './record.ts'
 
-/** How a launch on record compares with what the host shows. */
+/** The difference between the launch on record and what the host shows. */
 export type LaunchFinding =
   | { readonly kind: 'as-recorded' }
-  /** A unit of this VM is active and no launch is on record: the daemon died between the start and its record. */
+  /** A unit of this VM is active but no launch is on record: the daemon died between the start and its record. */
   | { readonly kind: 'adopted'; readonly launch: Launch }
-  /** The VM was started in this boot, was not told to stop, and is over. */
+  /** The VM was started in this boot, was not asked to stop, and has ended. */
   | { readonly kind: 'exited'; readonly because: string; readonly ranMs: number }
 
-/** Decides whether a VM ended by itself. An inspection that failed says nothing. */
+/** Decides whether a VM ended by itself. An inspection that failed proves nothing. */
 export function findLaunch(
   record: VmRecord,
   world: World,
@@ -23,13 +23,13 @@ export function findLaunch(
   if (unit.kind === 'foreign') return { kind: 'as-recorded' }
   const thisBoot = launch?.bootId === now.bootId
   if (!thisBoot) {
-    // What is over was noted when it ended, and its unit is about to be removed.
+    // An end was noted when it happened, and the plan is about to remove its unit.
     if (unit.kind !== 'active' || whyOver(world) !== undefined) return { kind: 'as-recorded' }
     const adopted = { bootId: now.bootId, atMs: unit.startedAtMs, compute: record.desired.compute }
     return { kind: 'adopted', launch: adopted }
   }
   if (mustEnd(record)) return { kind: 'as-recorded' }
-  // What is saved is not over, whatever became of the unit; and where that cannot be seen, nothing is known of an end.
+  // A saved guest has not ended, whatever happened to the unit. If the pool cannot be inspected, the record decides.
   const mayBeInPool = world.saved.known ? isInPool(world) : mayBeSaved(record)
   if (mayBeInPool) return { kind: 'as-recorded' }
   const because = whyOver(world)

@@ -25,7 +25,7 @@ const shown = (monitor: MonitorState): string => {
   return observedState(recordOf(), world, mending)
 }
 
-test('while its surroundings are mended a guest is shown as it is seen', () => {
+test('while its surroundings are repaired a guest is shown as it is seen', () => {
   assert.equal(shown({ kind: 'running', disk }), 'running')
   assert.equal(shown({ kind: 'paused', disk }), 'paused')
 })
@@ -68,17 +68,17 @@ const stateAfter = (step: string | undefined, power: 'running' | 'stopped' = 'ru
   )
 }
 
-test('a guest that runs is failed when its network could not be looked at twice in a row', () => {
+test('a running guest is shown as failed when its network could not be inspected twice in a row', () => {
   assert.equal(stateAfter(undefined), 'running', 'once')
   assert.equal(stateAfter('network.inspect'), 'failed', 'twice')
   assert.equal(stateAfter('storage.inspect'), 'running', 'something else failed before')
 })
 
-test('a VM that should be stopped and is, stays stopped beside a network that cannot be looked at', () => {
+test('a VM that should be stopped and is, stays stopped when its network cannot be inspected', () => {
   assert.equal(stateAfter('network.inspect', 'stopped'), 'stopped')
 })
 
-test('a guest that stands still since its disk failed is not shown as running', () => {
+test('a guest that is stopped because its disk failed is not shown as running', () => {
   assert.equal(shown({ kind: 'stalled', status: 'io-error', disk }), 'paused')
 })
 

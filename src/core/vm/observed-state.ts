@@ -5,7 +5,7 @@ import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { World } from '../plan/world.ts'
 import type { ObservedState, VmRecord } from './record.ts'
 
-/** The state to show, from what was seen and what will be done. */
+/** Returns the state to show, from what was seen and what will be done. */
 export function observedState(record: VmRecord, world: World, plan: Plan): ObservedState {
   if (record.deleting) return 'deleting'
   switch (plan.outcome) {
@@ -25,27 +25,27 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
 }
 
 /**
- * The state beside a fault. A guest that is seen shows what it is where only a look failed, and a VM that shall be
- * stopped and is, is stopped. Where unit or guest could not be seen, the last state stands. A second failed look at the
- * network in a row is a failure like that of a step.
+ * Returns the state to show beside a fault. If only an inspection failed, a guest that is seen is shown as it is. A VM
+ * that must be stopped and is stopped is shown as stopped. If the unit or the guest could not be seen, the last state
+ * stays. A second failed inspection of the network in a row counts as a failed step.
  */
 function whileBlocked(record: VmRecord, world: World, { step }: Blocked): ObservedState {
   if (isNetworkLost(record, step)) return failedState(record, world)
   const seen = seenState(world)
   const looked = step.endsWith('.inspect')
-  // What is saved outlives an outage of what it is looked at through.
+  // A saved state outlives a failure to inspect the pool.
   if (seen === 'stopped' && looked && isAway(record) && !owesStop(record)) return record.observed.state
   if (seen === 'stopped') return failedState(record, world)
   return looked ? (seen ?? record.observed.state) : 'failed'
 }
 
-/** The network could not be looked at, and no better the time before: nothing holds it to what is desired. */
+/** Returns whether the network could not be inspected twice in a row. Nothing then keeps it as desired. */
 const isNetworkLost = ({ observed }: VmRecord, step: string): boolean =>
   step === 'network.inspect' && observed.fault?.step === step
 
 /**
- * The state after a step failed. A VM that was stopped does not fail for what it needs only when it starts again; one of
- * which something is left is not stopped yet.
+ * Returns the state after a step failed. A stopped VM is not failed because of what it needs only at its next start. A
+ * VM that still has something left of its guest is not stopped yet.
  */
 export function failedState(record: VmRecord, world: World): ObservedState {
   if (seenState(world) !== 'stopped' || record.observed.disk === undefined) return 'failed'
@@ -57,7 +57,7 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
   const kinds = new Set(steps.map((step) => step.kind))
   if (owesStop(record)) return 'stopping'
   if (kinds.has('unit.ensure-stopped') && record.desired.power === 'stopped') return 'stopping'
-  // To save a guest and to end its unit takes nothing from who wants it: it is back where a packet comes.
+  // A failed save or a failed end of its unit takes no guest away: the next packet brings it back.
   if (kinds.has('monitor.ensure-saved')) return 'running'
   if (isWaking(record)) return 'waking'
   if (isSavedInUnit(world)) return 'running'
@@ -68,11 +68,14 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
   if (kinds.has('unit.ensure-started') || kinds.has('monitor.ensure-running')) return 'starting'
   if (kinds.has('unit.ensure-stopped')) return 'starting'
   if (kinds.has('monitor.ensure-paused')) return 'pausing'
-  // Steps that touch neither unit nor guest leave the state as it is seen.
+  // The other steps touch neither unit nor guest, so the state stays as it is seen.
   return seenState(world) ?? record.observed.state
 }
 
-/** The guest of this very unit was seen: a monitor that does not answer for a moment is not a start. */
+/**
+ * Returns whether the guest of this very unit was seen before. A monitor that is silent for a moment does not mean a
+ * start.
+ */
 const wasThere = ({ observed }: VmRecord, { unit }: World): boolean =>
   unit.known &&
   unit.value.kind === 'active' &&
@@ -82,13 +85,13 @@ const wasThere = ({ observed }: VmRecord, { unit }: World): boolean =>
 const isAway = ({ observed: { state }, desired }: VmRecord): boolean =>
   desired.power !== 'stopped' && (state === 'sleeping' || state === 'waking')
 
-/** On the way back from what was saved, until the guest is there and has what was held for it. */
+/** Returns whether the guest is being restored. The wake lasts until the guest runs and has its held frames. */
 const isWaking = ({ wake }: VmRecord): boolean => wake?.savedAtMs !== undefined
 
 const isSavedInUnit = ({ unit, saved }: World): boolean =>
   unit.known && unit.value.kind === 'active' && saved.known && isSaved(saved.value)
 
-/** What unit and monitor show; undefined where one of them could not be looked at, or is on its way. */
+/** Returns the state that unit and monitor show; undefined if one of them could not be inspected, or is changing. */
 function seenState({ unit, monitor }: World): 'running' | 'paused' | 'stopped' | undefined {
   if (!unit.known) return undefined
   switch (unit.value.kind) {

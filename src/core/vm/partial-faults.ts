@@ -7,8 +7,9 @@ import type { Probe, World } from '../plan/world.ts'
 import type { PartialFault, VmRecord } from './record.ts'
 
 /**
- * Everything an inspection found to be wrong, whether or not it keeps the VM from what is desired: what could not be
- * looked at, and where the runtime and the unit disagree. A plan tells the first reason it stops for; this tells all.
+ * Returns everything that the inspections found wrong, whether or not it keeps the VM from its desired state. This
+ * includes failed inspections, and differences between the runtime and the unit. A plan gives only the first reason it
+ * stops for; this returns all.
  */
 export function partialFaults(
   record: VmRecord,
@@ -60,7 +61,7 @@ function leftover({ unit }: World): PartialFault[] {
   return [{ code: 'processes_left', step: 'unit.inspect', message }]
 }
 
-/** A deletion leaves what is another VM's, and ends; so the log has to say it. */
+/** Reports what belongs to another VM. A deletion leaves it and ends, so the log must say it. */
 function foreign({ id }: VmRecord, { unit, storage }: World): PartialFault[] {
   const found: PartialFault[] = []
   if (unit.known && unit.value.kind === 'foreign') {

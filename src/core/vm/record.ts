@@ -17,7 +17,7 @@ export type ObservedState =
   | 'deleting'
   | 'failed'
 
-/** Why observed state stands still. Times are milliseconds since the epoch. */
+/** Why the observed state makes no progress. Times are milliseconds since the epoch. */
 export type Fault = {
   readonly code: FaultCode
   /** The step that failed, or the inspection, e.g. `network.ensure-tap`. */
@@ -30,18 +30,18 @@ export type Fault = {
   readonly nextAttemptAtMs: number
 }
 
-/** One thing that an inspection found to be wrong; see `partial-faults.ts`. */
+/** One thing that an inspection found wrong; see `partial-faults.ts`. */
 export type PartialFault = Pick<Fault, 'code' | 'step' | 'message'>
 
-/** What the last pass found, as it is shown. */
+/** The result of the last pass, as it is shown. */
 export type Observed = {
   readonly state: ObservedState
   /** When the state began. */
   readonly sinceMs: number
-  /** What a transitional state waits for. */
+  /** The condition that a transitional state waits for. */
   readonly waitingFor?: WaitReason
   readonly fault?: Fault
-  /** Absent where the last look found nothing wrong. */
+  /** Absent if the last look found nothing wrong. */
   readonly partialFaults?: readonly PartialFault[]
   /** The shape the VM runs with now; absent while it does not run. */
   readonly compute?: Compute
@@ -49,22 +49,24 @@ export type Observed = {
   readonly disk?: {
     readonly sizeMib: number
     readonly guestSizeMib?: number
-    /** The last look did not find the disk: the size is of an earlier one, and is not shown. */
+    /** The last look did not find the disk. The size comes from an earlier look and is not shown. */
     readonly unseen?: true
   }
   readonly startedAtMs?: number
-  /** Of the last packet that counted as traffic; renewed in steps of `limits.lastTrafficStepMs` while the VM runs. */
+  /**
+   * Time of the last packet that counted as traffic; updated in steps of `limits.lastTrafficStepMs` while the VM runs.
+   */
   readonly lastTrafficAtMs?: number
-  /** What is in the pool to wake from. */
+  /** The saved state in the pool from which the guest can wake. */
   readonly savedState?: { readonly savedAtMs: number; readonly sizeMib: number; readonly memoryMib: number }
   readonly lastWake?: LastWake
-  /** Sleeps in a row that traffic ended soon after they began. */
+  /** Number of sleeps in a row that traffic ended soon after they began. */
   readonly shortSleeps?: number
 }
 
-/** A start that was seen to succeed. Its absence while the unit is gone means: nothing was lost, start it. */
+/** A start that was seen to succeed. If it is absent while the unit is gone, no guest was lost and the VM can start. */
 export type Launch = {
-  /** Of the host's boot: a VM does not exit by itself when its host reboots. */
+  /** Id of the host's boot: a reboot of the host is not an exit of the VM. */
   readonly bootId: string
   readonly atMs: number
   readonly compute: Compute
@@ -73,20 +75,20 @@ export type Launch = {
 /** Host names that belong to the VM, allocated with the record and recorded before the objects exist. */
 export type HostIdentity = { readonly userId: UserId; readonly device: DeviceName }
 
-/** Labels by which a controller finds its VMs, and a guard against deletion. No part of what the host is moved to. */
+/** Labels by which a controller finds its VMs, and a guard against deletion. They do not affect the host. */
 export type Metadata = {
   readonly labels: Readonly<Record<string, string>>
   readonly protected: boolean
 }
 
 /**
- * Generations of stops; 0 where there is none. A creation as `stopped` is one too. A stop that is accepted and not yet
- * carried out outlives any later power.
+ * Generations of stops; 0 if there is none. A creation as `stopped` counts as a stop. An accepted stop that is not
+ * carried out yet outlives any later power.
  */
 export type Stops = {
-  /** Of the newest stop that was accepted. */
+  /** Generation of the newest accepted stop. */
   readonly accepted: number
-  /** Up to which a look found that nothing was left of the guest: no unit, no console, nothing saved. */
+  /** Generation up to which a look found nothing left of the guest: no unit, no console, no saved state. */
   readonly carriedOut: number
 }
 
@@ -94,22 +96,25 @@ export type VmRecord = {
   readonly id: VmId
   readonly host: HostIdentity
   readonly desired: Desired
-  /** For the controller's own use; the host does not care. */
+  /** For the controller's own use; the host ignores it. */
   readonly metadata: Metadata
-  /** True once deletion was asked for; the record goes when the host is clean. */
+  /** True once deletion was requested; the record is removed when the host is clean. */
   readonly deleting: boolean
   readonly generations: { readonly desired: Generation; readonly observed: Generation }
   /** The generation that set the present power; 1 is the creation. */
   readonly powerGeneration: Generation
   readonly stops: Stops
-  /** The mutation that made the present desired generation. */
+  /** The mutation that set the present desired generation. */
   readonly operationId: OperationId
   readonly observed: Observed
   readonly launch?: Launch
   readonly wake?: PendingWake
-  /** From before the guest is saved until a look finds nothing saved: for as long as the pool may be out of sight. */
+  /**
+   * Set before the guest is saved, until a look finds nothing saved. It stays for as long as the pool cannot be
+   * inspected.
+   */
   readonly mayBeSaved?: true
-  /** Exits in a row, each soon after its start; feeds the restart back-off. */
+  /** Number of exits in a row, each soon after its start; sets the restart back-off. */
   readonly exitStreak: number
   /** Raised by every visible change; the ETag. */
   readonly revision: number

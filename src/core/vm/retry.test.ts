@@ -28,7 +28,7 @@ test('a busy host is asked again soon, whatever came before; a hopeless case slo
   assert.equal(retryDelayMs('on-change', 1, 0), limits.retryBackoffMsMax)
 })
 
-test('the same failure again counts on and keeps its beginning', () => {
+test('the same failure again raises the count and keeps its first time', () => {
   const first = nextFault(recordOf(), failure, at(5000))
   assert.deepEqual([first.attempt, first.sinceMs, first.nextAttemptAtMs], [1, 5000, 6000])
   const again = nextFault(
@@ -39,13 +39,13 @@ test('the same failure again counts on and keeps its beginning', () => {
   assert.deepEqual([again.attempt, again.sinceMs, again.nextAttemptAtMs], [2, 5000, 8000])
 })
 
-test('another failure starts anew', () => {
+test('another failure starts a new count', () => {
   const first = nextFault(recordOf(), failure, at(5000))
   const record = recordOf({ observed: { state: 'failed', sinceMs: 5000, fault: { ...first, attempt: 6 } } })
   const other = nextFault(record, { ...failure, code: 'tap_name_taken' }, at(9000))
   assert.deepEqual([other.attempt, other.sinceMs], [1, 9000])
 })
 
-test('a fault tells the generation it is about', () => {
+test('a fault names the generation it is about', () => {
   assert.equal(nextFault(recordOf(), failure, at(0)).generation, 2)
 })

@@ -3,17 +3,19 @@ import { unreachable } from '../../lib/assert.ts'
 import type { FaultCode, RetryClass } from '../errors.ts'
 import type { Fault, VmRecord } from './record.ts'
 
-/** What went wrong in a pass, before it is counted. */
+/** A failure of a pass, before it is counted. */
 export type Failure = {
   readonly step: string
   readonly code: FaultCode
   readonly retry: RetryClass
   readonly message: string
-  /** Attempts that came before, where something other than the fault on record counts them. */
+  /** Number of earlier attempts, if something other than the fault on record counts them. */
   readonly attemptsBefore?: number
 }
 
-/** The fault to record: the same failure again counts on, and waits longer. `random` is from 0 up to 1. */
+/**
+ * Returns the fault to record. The same failure again raises the count, and waits longer. `random` is from 0 up to 1.
+ */
 export function nextFault(record: VmRecord, failure: Failure, now: { nowMs: number; random: number }): Fault {
   const last = record.observed.fault
   const again = last?.step === failure.step && last.code === failure.code
@@ -29,7 +31,10 @@ export function nextFault(record: VmRecord, failure: Failure, now: { nowMs: numb
   }
 }
 
-/** Milliseconds until attempt + 1: doubled each time up to a cap, and jittered so that VMs don't retry in step. */
+/**
+ * Returns the milliseconds until attempt + 1: doubled each time up to a cap, and jittered so that VMs don't retry in
+ * step.
+ */
 export function retryDelayMs(retry: RetryClass, attempt: number, random: number): number {
   return Math.round(plainDelayMs(retry, attempt) * (1 - limits.retryJitter * random))
 }
@@ -39,7 +44,7 @@ function plainDelayMs(retry: RetryClass, attempt: number): number {
     case 'soon':
       return limits.retrySoonMs
     case 'backoff':
-      // 2^20 times the minimum is beyond any cap; the bound keeps the power finite.
+      // 2^20 times the minimum exceeds any cap; the bound keeps the power finite.
       return Math.min(limits.retryBackoffMsMax, limits.retryBackoffMsMin * 2 ** Math.min(attempt - 1, 20))
     case 'on-change':
       return limits.retryBackoffMsMax

@@ -1,17 +1,20 @@
 import type { VmId } from './ids.ts'
 
 /**
- * Names one VM among all that had its id: a controller may give an id again, and a host may get another state directory.
- * Units and disks carry it.
+ * Identifies one VM among all that had its id. A controller may use an id again, and a host may get another state
+ * directory. Units and disks carry the mark.
  */
 export type VmMark = { readonly storeId: string; readonly createdAtMs: number }
 
-/** A mark as an object shows it. An object of an older daemon has a part of it, or none. */
+/** A mark as read from an object. An object of an older daemon has only a part of it, or none. */
 export type FoundMark = { readonly [K in keyof VmMark]: VmMark[K] | undefined }
 
 type MarkedVm = { readonly id: VmId; readonly createdAtMs: number }
 
-/** Why an object with this mark is not that VM's; undefined if it is. An object without the time is its store's VM's. */
+/**
+ * Returns why an object with this mark does not belong to that VM; undefined if it does. An object without a time
+ * belongs to the VM of its store.
+ */
 export function whyForeign(
   found: FoundMark,
   { id, createdAtMs }: MarkedVm,

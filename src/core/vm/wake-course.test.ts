@@ -46,7 +46,7 @@ test('a wake by traffic began when the first packet came', () => {
   assert.deepEqual(wake, { reason: 'traffic', atMs: NOW_MS - 3, savedAtMs: 400_000, restores: true })
 })
 
-test('a wake that was asked for keeps its reason and its time, whoever else comes', () => {
+test('a wake that was asked for keeps its reason and its time, whatever else asks for it', () => {
   const asked: PendingWake = { reason: 'console', atMs: 5 }
   const wake = wakeThatBegins(sleeper({ wake: asked }), asleep(NOW_MS), facts)
   assert.deepEqual(wake, { ...asked, savedAtMs: 400_000, restores: true })
@@ -54,7 +54,7 @@ test('a wake that was asked for keeps its reason and its time, whoever else come
 
 const inItsUnit = (): World => ({ ...asleep(NOW_MS), unit: worldOf().unit })
 
-test('a wake restores where no unit has the guest, and that is noted when it is seen', () => {
+test('a wake restores the guest if no unit has it, and that is noted when it is seen', () => {
   const begun = wakeThatBegins(sleeper(), inItsUnit(), facts)
   assert.deepEqual(begun, { reason: 'traffic', atMs: NOW_MS, savedAtMs: 400_000 })
   assert.equal(wakeThatBegins(sleeper({ wake: begun }), inItsUnit(), facts), undefined)
@@ -67,21 +67,21 @@ test('a wake begins once', () => {
   assert.equal(wakeThatBegins(sleeper({ wake }), asleep(NOW_MS), facts), undefined)
 })
 
-test('nobody wakes who sleeps unwanted, or shall stop', () => {
+test('a guest that nothing wants, or that must stop, is not woken', () => {
   assert.equal(wakeThatBegins(sleeper(), asleep(), facts), undefined)
   const stopped = sleeper({ desired: { ...sleeper().desired, power: 'stopped' } })
   assert.equal(wakeThatBegins(stopped, asleep(NOW_MS), facts), undefined)
   assert.equal(wakeThatBegins(sleeper({ deleting: true }), asleep(NOW_MS), facts), undefined)
 })
 
-test('a wake is over when the guest is there with what was held for it, and tells how long that took', () => {
+test('a wake has ended when the guest is there with its held frames, and records how long that took', () => {
   const begun: PendingWake = { reason: 'traffic', atMs: 900_000, savedAtMs: 400_000 }
   const wake = withDelivery(begun, { delivered: 3, dropped: 1 }, 900_120)
   const lastWake = { reason: 'traffic', atMs: 900_000, durationMs: 120, heldPackets: 3, droppedPackets: 1 }
   assert.deepEqual(wakeThatEnds(sleeper({ wake }), worldOf(), NOW_MS), { lastWake, shortSleeps: 0 })
 })
 
-test('a wake is not over while the guest stands still, may be saved, or frames are held', () => {
+test('a wake is not over while the guest is paused, may be saved, or frames are held', () => {
   const record = sleeper({ wake: { reason: 'traffic', atMs: 5, savedAtMs: 1 } })
   const { traffic, saved } = asleep(NOW_MS)
   const disk = { sizeMib: 64 }
@@ -95,24 +95,24 @@ test('a wake is not over while the guest stands still, may be saved, or frames a
   }
 })
 
-test('a request for a guest that was there is no wake, and is gone', () => {
+test('a request for a guest that was there is not a wake, and is removed', () => {
   assert.deepEqual(wakeThatEnds(sleeper({ wake: { reason: 'power', atMs: 5 } }), worldOf(), NOW_MS), {})
 })
 
-test('a stop takes a request with it', () => {
+test('a stop removes a request', () => {
   const wake: PendingWake = { reason: 'power', atMs: 5 }
   const stopped = sleeper({ wake, desired: { ...sleeper().desired, power: 'stopped' } })
   assert.deepEqual(wakeThatEnds(stopped, asleep(), NOW_MS), {})
 })
 
-test('a stop takes a wake with it only when the unit is gone that was started for it', () => {
+test('a stop removes a wake only when the unit that was started for it is gone', () => {
   const wake: PendingWake = { reason: 'power', atMs: 5, savedAtMs: 1, restores: true }
   const stopped = sleeper({ wake, desired: { ...sleeper().desired, power: 'stopped' } })
   assert.equal(wakeThatEnds(stopped, inItsUnit(), NOW_MS), undefined)
   assert.deepEqual(wakeThatEnds(stopped, asleep(), NOW_MS), {})
 })
 
-test('a request is over although nobody knows the traffic of the guest that was there; a wake is not', () => {
+test('a request has ended although the traffic of the guest that was there is unknown; a wake is not', () => {
   const unknown = { known: false, code: 'traffic_failed', retry: 'backoff', message: 'no BPF' } as const
   const world = worldOf({ traffic: unknown })
   assert.deepEqual(wakeThatEnds(sleeper({ wake: { reason: 'power', atMs: 5 } }), world, NOW_MS), {})

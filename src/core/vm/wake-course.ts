@@ -9,8 +9,8 @@ import type { Observed, VmRecord } from './record.ts'
 import type { LastWake, PendingWake } from './wake.ts'
 
 /**
- * The wake that begins with this look, or comes to restore the guest, to be written down before its next step; undefined
- * where none does.
+ * Returns the wake that this look begins, or that now starts to restore the guest; undefined if there is none. The
+ * caller records it before the next step.
  */
 export function wakeThatBegins(
   record: VmRecord,
@@ -32,7 +32,7 @@ export function wakeThatBegins(
   return { reason, atMs: reason === 'traffic' ? (wantedSinceMs ?? nowMs) : nowMs, ...begun }
 }
 
-/** The wake with what was just given to the guest. */
+/** Returns the wake with the frames that were just delivered to the guest. */
 export const withDelivery = (
   wake: PendingWake,
   { delivered, dropped }: Delivery,
@@ -46,7 +46,7 @@ export const withDelivery = (
   },
 })
 
-/** What the record shows once its wake is over; undefined where there is none, or it is not over. */
+/** Returns the changes of the record when its wake has ended; undefined if there is no wake, or it has not ended. */
 export function wakeThatEnds(
   record: VmRecord,
   world: World,
@@ -55,13 +55,13 @@ export function wakeThatEnds(
   const { wake, observed } = record
   if (wake === undefined) return undefined
   if (mustEnd(record)) {
-    // What the unit is that is still there must be known for as long as it is.
+    // While the unit may still exist, the record must say what the unit is.
     const isKnownGone = world.unit.known && isGone(world.unit.value)
     return wake.restores === true && !isKnownGone ? undefined : {}
   }
   if (!isAwake(record, world)) return undefined
   const { savedAtMs } = wake
-  // Asked for while the guest was there: it is no wake, and shall not become one of a later sleep.
+  // The request came while the guest was there. It is not a wake, and must not become the wake of a later sleep.
   if (savedAtMs === undefined) return {}
   const isShort = wake.reason === 'traffic' && wake.atMs - savedAtMs < limits.shortSleepMs
   return { lastWake: lastWakeOf(wake, nowMs), shortSleeps: isShort ? (observed.shortSleeps ?? 0) + 1 : 0 }
@@ -75,13 +75,13 @@ const lastWakeOf = ({ reason, atMs, delivery }: PendingWake, nowMs: number): Las
   droppedPackets: delivery?.dropped ?? 0,
 })
 
-/** The guest is there as is desired, nothing that it could be woken from is left, and frames go to it. */
+/** Returns whether the guest is as desired, nothing saved is left, and frames flow to it. */
 function isAwake({ desired, wake }: VmRecord, { unit, monitor, saved, traffic }: World): boolean {
   if (!unit.known || unit.value.kind !== 'active' || !monitor.known) return false
   const { kind } = monitor.value
   const lives = kind === 'running' || kind === 'stalled' || (kind === 'paused' && desired.power === 'paused')
   if (!lives || !saved.known || isSaved(saved.value)) return false
   if (desired.network === undefined) return true
-  // Of a guest that was not away, no frames are kept for long.
+  // Frames for a guest that was not asleep are never held for long.
   return traffic.known ? !areHeld(traffic.value) : wake?.savedAtMs === undefined
 }

@@ -1,29 +1,29 @@
 import type { Delivery } from '../idle/traffic-state.ts'
 
 /**
- * Why a sleeping VM is woken: traffic for it, a request for power, an ssh console, an idle timeout of 0, or a change that
- * needs the guest.
+ * The reason to wake a sleeping VM: traffic for it, a request for power, an ssh console, an idle timeout of 0, or a
+ * change that needs the guest.
  */
 export type WakeReason = 'traffic' | 'power' | 'console' | 'sleep_disabled' | 'change'
 
-/** A wake that was asked for or has begun, and is not over; on record, so that it outlives the daemon. */
+/** A wake that was requested or has begun, and has not ended. It is on record, so it outlives the daemon. */
 export type PendingWake = {
   readonly reason: WakeReason
   readonly atMs: number
-  /** Of what is restored. Absent: it was asked for, and has not begun. */
+  /** When the restored guest was saved. Absent: the wake was requested, and has not begun. */
   readonly savedAtMs?: number
-  /** From before a unit is started to restore it: until then the guest is still in the unit that saved it, if in any. */
+  /** Set before a unit is started to restore the guest. Until then, only the unit that saved the guest can have it. */
   readonly restores?: true
-  /** What was given to the guest, and when. */
+  /** The frames that were delivered to the guest, and when. */
   readonly delivery?: Delivery & { readonly atMs: number }
 }
 
-/** The last wake that is over. */
+/** The last wake that has ended. */
 export type LastWake = Pick<PendingWake, 'reason' | 'atMs'> & {
-  /** From `atMs` until the guest ran and had what was held for it. */
+  /** From `atMs` until the guest ran and had its held frames. */
   readonly durationMs: number
-  /** Packets that came meanwhile and were given to the guest. */
+  /** Packets that came during the wake and were delivered to the guest. */
   readonly heldPackets: number
-  /** Packets that came meanwhile and were dropped, past the bounds of what is held. */
+  /** Packets that came during the wake and were dropped, because they exceeded the bounds of held frames. */
   readonly droppedPackets: number
 }
