@@ -61,7 +61,7 @@ test('a timeout above 0 needs room for the saved memory, monitors need memory, i
   assert.equal(codeOf(setCompute(context, id, sleeps)), 'insufficient_capacity')
   capacity.total.diskMib = wholeMib
   assert.equal(codeOf(setCompute(context, id, sleeps)), 'taken')
-  // A host that has promised too much still takes what is no increase.
+  // A host that has promised too much still accepts a change that needs nothing more.
   Object.assign(capacity.total, { memoryMib: 0, diskMib: 0, consolePlaces: 0 })
   assert.equal(codeOf(setPower(context, id, 'running')), 'taken')
   assert.equal(codeOf(setPower(context, id, 'stopped')), 'taken')
@@ -88,7 +88,7 @@ const unknown = (message: string): Unknown => ({
   message,
 })
 
-test('what cannot be looked at refuses what needs it, and nothing else', (t) => {
+test('an unknown figure refuses what needs it, and nothing else', (t) => {
   const { capacity, create } = commandStage(t)
   capacity.placesFault = unknown('systemd does not answer')
   assert.equal(codeOf(create({ compute, power: 'running', network: {} })), 'capacity_unknown')

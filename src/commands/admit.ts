@@ -6,14 +6,14 @@ import type { CommandContext, Refusal } from './context.ts'
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
 
 /**
- * Why the host cannot promise `increase` on top of what it has promised, or undefined if it can. Called in the transaction
- * that stores the increase, so two can never be promised the same room.
+ * Returns why the host cannot promise `increase` on top of what it has promised, or undefined if it can. Call it in the
+ * transaction that stores the increase, so that two requests can never be promised the same room.
  */
 export function refuseIncrease(
   { store, capacity }: CommandContext,
   increase: Commitment,
 ): Refusal | undefined {
-  // Most changes ask for nothing more: they need no sum over all records.
+  // Most changes need nothing more, and so no sum over all records.
   if (Object.values(increase).every((amount) => amount <= 0)) return undefined
   const { memoryMib, diskMib, consolePlaces } = capacity.allocatable()
   const shares = capacity.poolShares()
@@ -23,7 +23,7 @@ export function refuseIncrease(
   if (increase.consolePlaces > 0 && !consolePlaces.known) return consolePlaces
   const ledger = ledgerOf(
     store.vms.recorded(),
-    // What does not increase is not looked at.
+    // A part that does not increase is not checked.
     shares.known ? shares.value : NO_SHARES,
     (guestMib) => capacity.monitorMib(guestMib),
   )

@@ -7,7 +7,7 @@ import type { ObservedState, VmRecord } from '../core/vm/record.ts'
 import type { Result } from '../lib/result.ts'
 import type { Store } from '../store/store.ts'
 
-/** The record that a change is about, or why it cannot be changed. */
+/** Returns the record that a change is about, or why it cannot be changed. */
 export function changeableVm(store: Store, id: VmId): Result<VmRecord, Rejection> {
   const found = existingVm(store, id)
   if (!found.ok || !found.value.deleting) return found
@@ -15,13 +15,14 @@ export function changeableVm(store: Store, id: VmId): Result<VmRecord, Rejection
 }
 
 /**
- * Stopped means that it is desired, and that a look found nothing left of the guest: neither a unit nor anything saved. The
- * word that is shown does not count: a VM that was created as `stopped` and cannot be made ready is `failed`.
+ * Returns whether the VM is stopped: a stop is desired, and a look found nothing left of the guest, neither a unit nor
+ * a saved state. The state that is shown does not count: a VM that was created as `stopped` and cannot be prepared is
+ * `failed`.
  */
 export const isStopped = (record: VmRecord): boolean =>
   record.desired.power === 'stopped' && !owesStop(record)
 
-/** The refusal of a change to what a guest was started with. */
+/** Returns the refusal of a change to what a guest was started with. */
 export const notStopped = ({ id, desired, observed }: VmRecord, what: string): Rejection => ({
   code: 'vm_not_stopped',
   detail:

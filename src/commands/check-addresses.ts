@@ -5,7 +5,10 @@ import type { CommandContext, Refusal } from './context.ts'
 
 export type Addresses = Pick<Network, 'ipv4Address' | 'ipv6Address'>
 
-/** Why the guest of `id` may not have these addresses, or undefined where it may. Each has to be free on this host. */
+/**
+ * Returns why the guest of `id` may not have these addresses, or undefined if it may. Each address must be free on this
+ * host.
+ */
 export function refuseAddresses(
   context: CommandContext,
   id: VmId,

@@ -4,8 +4,8 @@ import type { Desired } from '../core/vm/desired.ts'
 type Sleeps = Pick<Desired, 'compute'> & { readonly network?: object }
 
 /**
- * Why an idle timeout cannot act: without network no traffic is counted, and none could wake the VM. `pointer` is its
- * place in the request.
+ * Returns why an idle timeout cannot work: without network no traffic is counted, and none could wake the VM. `pointer`
+ * is its place in the request.
  */
 export function refuseSleep({ compute, network }: Sleeps, pointer: string): Rejection | undefined {
   const seconds = compute.sleepAfterIdleSeconds

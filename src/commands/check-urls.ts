@@ -7,7 +7,7 @@ import type { CreateVm } from '../core/vm/create.ts'
 import type { SnapshotUrls } from '../store/snapshot-urls.ts'
 import type { CommandContext } from './context.ts'
 
-/** Why a snapshot cannot be sent by these URLs, each with its place in the request, where they stand below `under`. */
+/** Returns why these URLs cannot be used to send a snapshot. Each has its place in the request, below `under`. */
 export function refuseUrls(policy: OutboundPolicy, urls: SnapshotUrls, under = ''): Rejection | undefined {
   const named = [
     ...urls.parts.map((url, index) => [`/part_urls/${index}`, url] as const),
@@ -22,7 +22,7 @@ export function refuseUrls(policy: OutboundPolicy, urls: SnapshotUrls, under = '
   return refusalOf(errors)
 }
 
-/** Why the images of a VM cannot come from these URLs, each with its place in the request. */
+/** Returns why the images of a VM cannot come from these URLs. Each has its place in the request. */
 export function refuseImageUrls(
   { outbound, localImagesDirectory }: Pick<CommandContext, 'outbound' | 'localImagesDirectory'>,
   images: CreateVm['image']['images'],

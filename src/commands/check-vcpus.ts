@@ -3,7 +3,9 @@ import type { Rejection } from '../core/errors.ts'
 import type { Compute } from '../core/vm/desired.ts'
 import type { CommandContext } from './context.ts'
 
-/** Why no guest of this host can have so many vCPUs. `pointer` is the place of the CPU share in the request. */
+/**
+ * Returns why no guest of this host can have this many vCPUs. `pointer` is the place of the CPU share in the request.
+ */
 export function refuseVcpus(
   { capacity }: CommandContext,
   compute: Compute,

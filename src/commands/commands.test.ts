@@ -60,7 +60,7 @@ test('fresh URLs in a repeat replace the stored ones and raise no generation', (
   assert.deepEqual(pokes, ['web-1: fresh image URLs'])
 })
 
-/** The images of a request, of which the kernel comes from `url`. */
+/** Returns the images of a request whose kernel comes from `url`. */
 const kernelFrom = (url: string): Partial<CreateVm> => ({
   image: {
     images: createRequest().image.images.map((image) =>
@@ -189,7 +189,7 @@ test('a deletion is asked for once, and nothing else is taken after it', (t) => 
   assert.equal(refusal(createVm(context, id, createRequest({}, '1'))).code, 'vm_deleting')
 })
 
-test('a VM that is not there is told so', (t) => {
+test('a missing VM is reported as such', (t) => {
   const { context, id, refusal } = commandStage(t)
   assert.equal(refusal(setPower(context, id, 'running')).code, 'not_found')
   assert.equal(refusal(deleteVm(context, id)).code, 'not_found')

@@ -8,34 +8,34 @@ import type { Result } from '../lib/result.ts'
 import type { Capacity } from '../ports/capacity.ts'
 import type { Store } from '../store/store.ts'
 
-/** What a command may reach: the store, what was last seen of the host, and a way to wake the VM's worker. */
+/** Everything that a command may use: the store, the last look at the host, and a way to wake the VM's worker. */
 export type CommandContext = {
   readonly store: Store
   readonly capacity: Capacity
-  /** Networks that guests' addresses must come from, in canonical form; any where empty. */
+  /** Networks that guests' addresses must come from, in canonical form; any network if empty. */
   readonly guestRanges: readonly string[]
-  /** Where snapshots may be sent to, and images fetched from. */
+  /** Decides where snapshots may be sent to, and images fetched from. */
   readonly outbound: OutboundPolicy
-  /** Absolute; below it files may become images. None may if it is absent. */
+  /** Absolute path; files below it may become images. If it is absent, no file may. */
   readonly localImagesDirectory?: string
   readonly stagingQuotaMib: () => number
   readonly now: () => number
   readonly newOperationId: () => OperationId
   /** Wakes the VM's worker; carries no payload beyond the reason for the log. */
   readonly poke: (id: VmId, reason: string) => void
-  /** The same for a snapshot's owner; besides the id, all of it is for the log. */
+  /** Wakes a snapshot's owner; everything but the id is for the log. */
   readonly pokeSnapshot: (id: SnapshotId, request: SnapshotRequest) => void
 }
 
-/** A mutation that was taken. `changed` is false where it asked for what is already desired. */
+/** An accepted mutation. `changed` is false if it asked for what is already desired. */
 export type Accepted = {
   readonly record: VmRecord
   readonly changed: boolean
-  /** Of a change that the host has no part in; else the record has it. */
+  /** Set for a change that does not concern the host; otherwise the record has it. */
   readonly operationId?: OperationId
 }
 
-/** Why a mutation was not taken: it is wrong, or what it depends on could not be inspected. Nothing was stored. */
+/** Why a mutation was refused: it is wrong, or what it depends on could not be inspected. Nothing was stored. */
 export type Refusal = Rejection | Unknown
 
 export type CommandResult = Result<Accepted, Refusal>

@@ -16,7 +16,7 @@ import type { VmRecord } from '../core/vm/record.ts'
 import type { VmInputs } from '../store/vm-table.ts'
 import type { CommandContext, CommandResult } from './context.ts'
 
-/** Stores a new VM. The same request again answers what is there; fresh URLs in it replace the stored ones. */
+/** Stores a new VM. The same request again returns the existing VM; fresh URLs in it replace the stored ones. */
 export function createVm(context: CommandContext, id: VmId, request: CreateVm): CommandResult {
   const { store } = context
   const inputs = inputsOf(request)
@@ -93,7 +93,7 @@ function repeatCreate(
   return ok({ record: existing, changed: false })
 }
 
-/** Of an image that was never in the pool nothing is known yet. */
+/** Nothing is known yet about an image that was never in the pool. */
 function refuseSmallDisk({ capacity }: CommandContext, { disk, image }: CreateVm): Rejection | undefined {
   const rootfs = image.images.find(({ role }) => role === 'rootfs')
   const imageMib = rootfs === undefined ? undefined : capacity.imageMib(rootfs.sha256)

@@ -3,7 +3,7 @@ import { existingVm } from './existing-vm.ts'
 import type { VmId } from '../core/vm/ids.ts'
 import type { CommandContext, CommandResult } from './context.ts'
 
-/** Asks for deletion; the record goes when nothing of the VM is left on the host. */
+/** Requests a deletion; the record is removed when nothing of the VM is left on the host. */
 export function deleteVm(context: CommandContext, id: VmId): CommandResult {
   const { store } = context
   const result = store.transaction((): CommandResult => {

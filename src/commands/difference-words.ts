@@ -1,4 +1,4 @@
-/** Members whose own members are told apart. */
+/** Members whose own members are compared one by one. */
 const OPEN: ReadonlySet<string> = new Set(['compute', 'disk', 'network', 'metadata'])
 
 /**
@@ -25,6 +25,6 @@ function membersOf(request: string): ReadonlyMap<string, string> {
   return new Map([...members, ...roles].map(([name, value]) => [snakeCase(name), JSON.stringify(value)]))
 }
 
-/** As the API has it: labels and protection are members of the request itself. */
+/** Returns the name as the API has it: labels and protection are members of the request itself. */
 const snakeCase = (name: string): string =>
   name.replace(/^metadata\./, '').replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

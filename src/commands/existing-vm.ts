@@ -5,7 +5,7 @@ import type { VmRecord } from '../core/vm/record.ts'
 import type { Result } from '../lib/result.ts'
 import type { Store } from '../store/store.ts'
 
-/** The record that a mutation is about, or why there is none. */
+/** Returns the record that a mutation is about, or why there is none. */
 export function existingVm(store: Store, id: VmId): Result<VmRecord, Rejection> {
   const record = store.vms.get(id)
   return record === undefined

@@ -16,7 +16,7 @@ export const setCompute = (context: CommandContext, id: VmId, compute: Compute):
 export const setDisk = (context: CommandContext, id: VmId, disk: Disk): CommandResult =>
   reshape(context, id, { reason: 'disk', shape: ({ compute }) => ({ compute, disk }) })
 
-/** Stores compute and the size of the disk: all of it or nothing. The disk's rate limits stay. */
+/** Stores compute and the size of the disk, both or neither. The disk's rate limits stay. */
 export const resize = (
   context: CommandContext,
   id: VmId,
@@ -59,7 +59,7 @@ function refuseShape(
   const guestChanges =
     compute.cpuMillicores !== desired.compute.cpuMillicores || compute.memoryMib !== desired.compute.memoryMib
   if (guestChanges && !isStopped(record)) return notStopped(record, 'CPU and memory')
-  // What it has already is not judged again.
+  // A value that the VM already has is not judged again.
   if (compute.cpuMillicores !== desired.compute.cpuMillicores) {
     const refusal = refuseVcpus(context, compute, '/cpu_millicores')
     if (refusal !== undefined) return refusal

@@ -5,7 +5,7 @@ import type { VmId } from '../core/vm/ids.ts'
 import type { Metadata } from '../core/vm/record.ts'
 import type { CommandContext, CommandResult } from './context.ts'
 
-/** Stores labels and protection. The host has nothing to do for them, so no generation rises. */
+/** Stores labels and protection. They do not affect the host, so no generation rises. */
 export function setMetadata(context: CommandContext, id: VmId, metadata: Metadata): CommandResult {
   const { store, now, newOperationId } = context
   return store.transaction(() => {

@@ -10,8 +10,8 @@ import type { Addresses } from './check-addresses.ts'
 import type { CommandContext, CommandResult } from './context.ts'
 
 /**
- * Changes the members of the network that are given. Bandwidth and firewall are the host's side and change under a running
- * guest; the addresses are known inside the guest too, and change only while it is stopped.
+ * Changes the given members of the network. Bandwidth and firewall belong to the host, and change under a running
+ * guest. The addresses are also known inside the guest, so they change only while it is stopped.
  */
 export const setNetwork = (context: CommandContext, id: VmId, network: SetNetwork): CommandResult =>
   storeDesired(context, id, {
@@ -28,7 +28,9 @@ export const setNetwork = (context: CommandContext, id: VmId, network: SetNetwor
     },
   })
 
-/** The network after a change, with the host's choice of a MAC address where none is left; undefined if there is none still. */
+/**
+ * Returns the network after a change, or undefined if there is none. If no MAC address is left, the host chooses one.
+ */
 function changedNetwork(
   before: Network | undefined,
   change: SetNetwork,
@@ -39,7 +41,10 @@ function changedNetwork(
   return { macAddress: hostsChoice, ...Object.fromEntries(entries) }
 }
 
-/** An address it has already is not judged again: the ranges may have changed since, and what is there stays. */
+/**
+ * Returns the addresses that must be judged. An address that the VM already has is not judged again, because the ranges
+ * may have changed since.
+ */
 const changedAddresses = (before: Network | undefined, after: Network): Addresses => ({
   ...(after.ipv4Address === undefined || after.ipv4Address === before?.ipv4Address
     ? {}

@@ -42,7 +42,7 @@ test('a stopped VM gets no more vCPUs than the monitor gives, and keeps those it
   assert.equal(accepted(setCompute(context, id, kept)).changed, true)
 })
 
-test('a VM that was seen stopped but shall run takes no new memory: its start may be under way', (t) => {
+test('a VM that was seen stopped but must run takes no new memory: its start may be under way', (t) => {
   const { context, id, create, refusal, seenAs } = commandStage(t)
   create()
   seenAs('stopped')
@@ -212,7 +212,7 @@ test('a protected VM is not deleted until the protection is lifted', (t) => {
   accepted(deleteVm(context, id))
 })
 
-test('a rehearsal answers what would be stored, and stores nothing and wakes nobody', (t) => {
+test('a rehearsal returns what would be stored, stores nothing and wakes no worker', (t) => {
   const { context, id, create, accepted, store, pokes } = commandStage(t)
   const before = accepted(create()).record
   const seen: string[] = []

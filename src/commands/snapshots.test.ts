@@ -18,14 +18,14 @@ import type { SnapshotResult, StartSnapshot } from './snapshots.ts'
 const ID = 's-1' as SnapshotId
 const trouble: Trouble = { code: 'upload_busy', message: 'the store is busy', sinceMs: 1, attempt: 16 }
 
-/** URLs of as many parts, and the one that completes; `signature` makes others of them. */
+/** Returns URLs for as many parts, and the one for the completion; another `signature` gives other URLs. */
 const urlsOf = (signature: string, parts = 2): SnapshotUrls => ({
   firstPart: 1,
   parts: Array.from({ length: parts }, (_, index) => urlOf(`part=${index + 1}&signature=${signature}`)),
   complete: urlOf(`complete&signature=${signature}`),
 })
 
-/** A VM, and what becomes of snapshots of it. */
+/** Sets up a VM and records what happens to its snapshots. */
 function stage(t: TestContext) {
   const { context, store, id } = commandStage(t)
   createVm(context, id, createRequest({}, '1'))
@@ -46,14 +46,14 @@ function stage(t: TestContext) {
       startSnapshot(context, snapshot, request(changes)),
     advance: (change: Omit<SnapshotChange, 'nowMs'>) =>
       store.snapshots.advance(ID, { nowMs: 1500, ...change }),
-    /** What a command did: whether it changed anything, and whom it woke. */
+    /** Returns what a command did: whether it changed anything, and whom it woke. */
     done: (result: SnapshotResult): readonly [boolean, ...string[]] => {
       assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.error))
       assert.deepEqual(result.value.record, store.snapshots.get(result.value.record.id))
       assert.equal(result.value.operationId !== undefined, result.value.changed)
       return [result.value.changed, ...woken.splice(0)]
     },
-    /** Why it was refused; nothing is stored then. */
+    /** Returns why the command was refused; nothing is stored then. */
     refusal: (result: () => SnapshotResult): Rejection & { readonly detail: string } => {
       const before = store.snapshots.list({ limit: 99 })
       const answer = result()
@@ -205,7 +205,7 @@ test('a repeat is answered whatever URLs and sizes this host has come to refuse,
   assert.ok(store.snapshots.get('s-2' as SnapshotId) === undefined)
 })
 
-test('a host with all the snapshots it may have takes no further one, and goes on with those', (t) => {
+test('a host with all the snapshots it may have refuses another one, and continues those', (t) => {
   const { store, start, done, refusal } = stage(t)
   done(start())
   store.snapshots.count = () => limits.snapshotsMax
@@ -254,7 +254,7 @@ test('completion may be asked for before all is sent, again, and after it is don
   assert.deepEqual(store.snapshots.urlsAtHand(ID), { parts: new Set(), complete: false, head: false })
 })
 
-test('one that failed for want of the store goes on with URLs, the same ones too', (t) => {
+test('a snapshot that failed because of the store goes on with URLs, the same ones too', (t) => {
   const { context, store, start, done, advance } = stage(t)
   done(start())
   for (const again of [() => handOverUrls(context, ID, urlsOf('1')), () => start()]) {
@@ -265,7 +265,7 @@ test('one that failed for want of the store goes on with URLs, the same ones too
   }
 })
 
-test('one that failed for good takes no URLs and says why; a repeat of its start answers it as it is', (t) => {
+test('a snapshot that failed for good takes no URLs and says why; a repeat of its start returns it as it is', (t) => {
   const { context, store, start, done, refusal, advance } = stage(t)
   done(start())
   advance({ stage: 'failed', trouble: { ...trouble, message: 'the pool is full' } })
@@ -281,7 +281,7 @@ test('one that failed for good takes no URLs and says why; a repeat of its start
   assert.deepEqual(store.snapshots.urlsAtHand(ID).parts, new Set())
 })
 
-test('nothing is handed over to, or completed of, a snapshot that is not there', (t) => {
+test('a missing snapshot takes no URLs and no completion', (t) => {
   const { context, refusal } = stage(t)
   assert.equal(refusal(() => handOverUrls(context, ID, urlsOf('1'))).code, 'not_found')
   assert.equal(refusal(() => completeSnapshot(context, ID, { complete: urlOf('c') })).code, 'not_found')
@@ -300,7 +300,7 @@ test('a snapshot is deleted in any stage, and again without effect', (t) => {
   }
 })
 
-test('URLs beyond what a host keeps are refused until others went, and what they were for stays as it is', (t) => {
+test('URLs beyond what a host keeps are refused until others are gone, and their snapshot stays as it is', (t) => {
   const { start, store, context, refusal, done } = stage(t)
   done(start())
   const urlBytes = mock.method(store.snapshots, 'urlBytes', () => limits.snapshotUrlsBytesMax)

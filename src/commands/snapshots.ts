@@ -10,7 +10,7 @@ import type { Result } from '../lib/result.ts'
 import type { SnapshotUrls } from '../store/snapshot-urls.ts'
 import type { CommandContext } from './context.ts'
 
-/** A mutation of a snapshot that was taken. */
+/** An accepted mutation of a snapshot. */
 export type SnapshotAccepted = {
   readonly record: SnapshotRecord
   readonly changed: boolean
@@ -21,7 +21,7 @@ export type SnapshotResult = Result<SnapshotAccepted, Rejection>
 
 export type StartSnapshot = { readonly vmId: VmId; readonly partMib: number; readonly urls: SnapshotUrls }
 
-/** Stores a new snapshot. The same request again answers the one that is there; fresh URLs in it replace the stored ones. */
+/** Stores a new snapshot. The same request again returns the existing one; fresh URLs in it replace the stored ones. */
 export function startSnapshot(
   context: CommandContext,
   id: SnapshotId,
@@ -35,7 +35,7 @@ export function startSnapshot(
   return poked(context, result, 'started')
 }
 
-/** Hands over fresh URLs. One that waits for them, or failed for want of them, goes on. */
+/** Hands over fresh URLs. A snapshot that waits for URLs, or failed because it had none, continues. */
 export function handOverUrls(context: CommandContext, id: SnapshotId, urls: SnapshotUrls): SnapshotResult {
   const result = context.store.transaction((): SnapshotResult => {
     const found = existingSnapshot(context, id)
@@ -46,14 +46,14 @@ export function handOverUrls(context: CommandContext, id: SnapshotId, urls: Snap
 
 export type CompleteSnapshot = { readonly complete: SignedUrl; readonly head?: SignedUrl }
 
-/** Lets the upload be completed as soon as all of it is sent. Safe to repeat, also when it is completed. */
+/** Completes the upload as soon as all of it is sent. Safe to repeat, also when it is completed. */
 export const completeSnapshot = (
   context: CommandContext,
   id: SnapshotId,
   urls: CompleteSnapshot,
 ): SnapshotResult => handOverUrls(context, id, { firstPart: 1, parts: [], ...urls })
 
-/** Takes the snapshot off the record; its staging goes after it. Answers undefined if there is none. */
+/** Removes the record of the snapshot; its staging is removed after that. Returns undefined if there is none. */
 export function deleteSnapshot(context: CommandContext, id: SnapshotId): OperationId | undefined {
   const { store } = context
   const removed = store.transaction(() => {
@@ -68,7 +68,7 @@ export function deleteSnapshot(context: CommandContext, id: SnapshotId): Operati
   return operationId
 }
 
-/** The snapshot, or why there is none. */
+/** Returns the snapshot, or why there is none. */
 export function existingSnapshot(
   { store }: Pick<CommandContext, 'store'>,
   id: SnapshotId,
@@ -123,12 +123,14 @@ function repeatStart(
       detail: `${existing.id} is a snapshot of ${existing.vmId} in parts of ${existing.partMib} MiB: delete it first, or choose another id`,
     })
   }
-  // One that has failed for good is answered as it is: a repeat is no new snapshot.
+  // A snapshot that has failed for good is returned as it is: a repeat does not start a new one.
   if (existing.stage === 'failed' && !existing.resumable) return ok({ record: existing, changed: false })
   return takeUrls(context, existing, urls, '/upload')
 }
 
-/** Judges URLs only if it stores them: a repeat is answered whatever the policy of this host has become. */
+/**
+ * Stores URLs. They are judged only if they are stored, so a repeat succeeds whatever this host's policy has become.
+ */
 function takeUrls(
   context: CommandContext,
   before: SnapshotRecord,
@@ -150,7 +152,7 @@ function takeUrls(
   return ok({ record, changed: true, operationId })
 }
 
-/** Whether any of the URLs is another than the stored one. Those of parts that were sent do not count. */
+/** Returns whether any of the URLs differs from the stored one. URLs of sent parts do not count. */
 function isFresh({ store }: CommandContext, id: SnapshotId, urls: SnapshotUrls): boolean {
   const { snapshots } = store
   const sent = new Set(
@@ -167,7 +169,10 @@ function isFresh({ store }: CommandContext, id: SnapshotId, urls: SnapshotUrls):
   )
 }
 
-/** One request beyond the bound is none: it has at most a mebibyte. */
+/**
+ * Refuses URLs once the bound is reached. The request that crosses it is accepted, because one request has at most a
+ * mebibyte.
+ */
 function refuseMoreUrls({ store }: CommandContext): Rejection | undefined {
   if (store.snapshots.urlBytes() < limits.snapshotUrlsBytesMax) return undefined
   const mib = limits.snapshotUrlsBytesMax / (1024 * 1024)

@@ -13,19 +13,23 @@ import type { CommandContext, CommandResult, Refusal } from './context.ts'
 export type Change = {
   /** For the log: "power paused". */
   readonly reason: string
-  /** What shall be desired, or why it may not be. Called with the record as it is in the transaction. */
+  /**
+   * Returns the new desired state, or why it is refused. Called inside the transaction, with the record as it is then.
+   */
   readonly decide: (before: VmRecord) => Result<Desired, Refusal>
-  /** Whether a request for the power that is desired already is a change: it asks for a guest that is away. */
+  /**
+   * Returns whether a request for the power that is already desired is a change, because it asks for a sleeping guest.
+   */
   readonly setsPowerAnew?: (before: VmRecord) => boolean
 }
 
-/** What a change asks of the host beyond what the VM has been promised. */
+/** Returns what a change needs of the host beyond what the VM has been promised. */
 function increaseBy({ capacity }: CommandContext, before: Desired, after: Desired): Commitment {
   const monitorMib = (guestMib: number): number => capacity.monitorMib(guestMib)
   return increaseOf(commitmentOf(before, monitorMib), commitmentOf(after, monitorMib))
 }
 
-/** Checks and stores a change of desired state in one transaction, and wakes the VM's worker where something changed. */
+/** Checks and stores a change of desired state in one transaction, and wakes the VM's worker if something changed. */
 export function storeDesired(context: CommandContext, id: VmId, change: Change): CommandResult {
   const { store } = context
   const result = store.transaction((): CommandResult => {

@@ -11,7 +11,7 @@ import type { ObservedState } from '../core/vm/record.ts'
 const idle = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 60 }
 const savedState = { savedAtMs: 900, sizeMib: 84, memoryMib: 256 }
 
-/** A VM that sleeps when it is idle, and does so now. */
+/** A VM that sleeps when it is idle, and is asleep now. */
 function sleeper(t: TestContext) {
   const stage = commandStage(t)
   stage.create({ compute: idle })
@@ -54,7 +54,7 @@ test('a shell that wakes a VM raises no generation', (t) => {
   assert.deepEqual(store.vms.get(id), { ...before, wake: { reason: 'console', atMs: 1000 } })
 })
 
-test('of several who ask, the first is the reason', (t) => {
+test('of several requests, the first is the reason', (t) => {
   const { context, id, accepted, wake } = sleeper(t)
   wakeVm(context, id, 'console')
   context.now = () => 2000
@@ -62,7 +62,7 @@ test('of several who ask, the first is the reason', (t) => {
   assert.deepEqual(wake(), { reason: 'console', atMs: 1000 })
 })
 
-test('also a VM that was seen running is asked, since it may be on its way to sleep', (t) => {
+test('a VM that was seen running is asked too, since it may be falling asleep', (t) => {
   const { context, id, accepted, seenAs, wake } = sleeper(t)
   seenAs('running')
   assert.equal(accepted(setPower(context, id, 'running')).changed, false)
@@ -75,7 +75,7 @@ for (const state of [
   'starting',
   'failed',
 ] as const satisfies readonly ObservedState[]) {
-  test(`nothing is asked of a VM that is ${state}`, (t) => {
+  test(`a VM that is ${state} is not asked`, (t) => {
     const { context, id, accepted, pokes, seenAs, wake } = sleeper(t)
     seenAs(state)
     accepted(setPower(context, id, 'running'))
@@ -84,7 +84,7 @@ for (const state of [
   })
 }
 
-test('nor of one that never sleeps, that shall be stopped, or that is not there', (t) => {
+test('a VM that never sleeps, that must be stopped, or that is missing is not asked', (t) => {
   const { context, id, create, accepted, pokes, seenAs, store, wake } = sleeper(t)
   accepted(setPower(context, id, 'stopped'))
   wakeVm(context, id, 'console')
@@ -117,7 +117,7 @@ test('an idle timeout of 0 is a change, and wakes the worker', (t) => {
   assert.deepEqual(pokes, ['web-1: compute'])
 })
 
-test('asleep is not stopped: CPU and memory stay, and the refusal tells what a stop would cost', (t) => {
+test('asleep is not stopped: CPU and memory stay, and the refusal says what a stop would cost', (t) => {
   const { context, id, refusal } = sleeper(t)
   for (const compute of [
     { ...idle, memoryMib: 512 },
@@ -133,7 +133,7 @@ test('asleep is not stopped: CPU and memory stay, and the refusal tells what a s
   }
 })
 
-test('a rehearsal of a wake asks for none', (t) => {
+test('a rehearsal of a wake requests no wake', (t) => {
   const { context, id, accepted, pokes, store, wake } = sleeper(t)
   const result = store.rehearse(() => setPower({ ...context, poke: () => {} }, id, 'running'))
   assert.deepEqual(

@@ -6,14 +6,16 @@ import type { WakeReason } from '../core/vm/wake.ts'
 import type { CommandContext } from './context.ts'
 
 /**
- * Asks for the guest of a VM that sleeps, or is about to. The request is stored, raises no generation, and makes one wake
- * with whatever else asks for the guest. It does nothing for any other VM.
+ * Requests the guest of a VM that sleeps, or is about to. The request is stored, raises no generation, and makes one
+ * wake together with other requests for the guest. It does nothing for any other VM.
  */
 export function wakeVm(context: CommandContext, id: VmId, reason: WakeReason): void {
   if (requestWake(context, id, reason)) context.poke(id, `wake for ${reason}`)
 }
 
-/** As {@link wakeVm}, for a caller that pokes the worker itself. False when nothing was stored. */
+/**
+ * Does the same as {@link wakeVm}, for a caller that pokes the worker itself. Returns false when nothing was stored.
+ */
 export function requestWake({ store, now }: CommandContext, id: VmId, reason: WakeReason): boolean {
   return store.transaction(() => {
     const record = store.vms.get(id)
@@ -23,11 +25,16 @@ export function requestWake({ store, now }: CommandContext, id: VmId, reason: Wa
   })
 }
 
-/** The guest was last seen asleep or on its way back; or it is saved, and something keeps it from coming back. */
+/**
+ * Returns whether the guest was last seen asleep or waking. A guest that is saved, and that a fault keeps from waking,
+ * counts too.
+ */
 export const isSeenAway = ({ observed: { state, savedState } }: VmRecord): boolean =>
   state === 'sleeping' || state === 'waking' || savedState !== undefined
 
-/** Also of one that was seen running: its guest may be on its way to sleep since. */
+/**
+ * Returns whether the guest may be asleep. A guest that was seen running counts too, because it may be falling asleep.
+ */
 function mayBeAway(record: VmRecord): boolean {
   const { observed } = record
   if (mustEnd(record) || observed.state === 'stopped') return false

@@ -10,11 +10,11 @@ import type { Store } from '../store/store.ts'
 export type AwakenOptions = {
   readonly store: Pick<Store, 'vms' | 'onVmChange'>
   readonly clock: Pick<Clock, 'after'>
-  /** Asks for a guest that sleeps. Returns at once; the record tells what came of it. */
+  /** Requests a sleeping guest. Returns at once; the record shows the result. */
   readonly wake: (id: VmId) => void
 }
 
-/** The guest is not there, and may be back. */
+/** Returns whether the guest is asleep or on its way back. */
 export const isAway = ({ observed: { state } }: VmRecord): boolean =>
   state === 'sleeping' || state === 'waking'
 
@@ -24,8 +24,8 @@ type Awakened = Result<
 >
 
 /**
- * Asks for a guest that sleeps, and waits until it is back or it is known that it does not come. A VM that is awake is
- * answered as it is. Rejects with the signal's reason on abort.
+ * Requests a sleeping guest, and waits until it is back or its wake has failed. Returns an awake VM as it is. Rejects
+ * with the signal's reason on abort.
  */
 export async function awaken(
   { store, clock, wake }: AwakenOptions,
@@ -57,13 +57,13 @@ export async function awaken(
   }
 }
 
-/** What has become of the wake; undefined while it may still become something. */
+/** Returns the result of the wake; undefined while it can still succeed. */
 function outcomeOf(before: VmRecord, now: VmRecord | undefined): Awakened | undefined {
   if (now === undefined || now.createdAtMs !== before.createdAtMs)
     return err({ kind: 'vm_not_running', state: 'deleting' })
   const { state, fault } = now.observed
   if (now.deleting) return err({ kind: 'vm_not_running', state })
-  // A fault from before is told of an attempt that was made for somebody else.
+  // A fault from before belongs to an earlier attempt, made for another request.
   const failed = fault !== undefined && fault.nextAttemptAtMs !== before.observed.fault?.nextAttemptAtMs
   if (isAway(now) && !failed) return undefined
   return state === 'running' ? ok(now) : err({ kind: 'vm_not_running', state })

@@ -2,15 +2,15 @@ import type { VmId } from '../core/vm/ids.ts'
 import type { Consoles } from '../ports/consoles.ts'
 import type { Units } from '../ports/units.ts'
 
-/** How far running VMs are kept from a hang-up when the daemon ends. */
+/** Counts running VMs whose consoles survive the end of the daemon, and those whose consoles do not. */
 export type ConsoleCensus = {
   readonly runningUnits: number
-  /** Running VMs whose console master is stored with systemd, and those where it is not. */
+  /** Running VMs whose console master is stored with systemd, and those whose master is not. */
   readonly protected: number
   readonly unprotected: readonly VmId[]
 }
 
-/** Throws the HostFault of what could not be inspected. */
+/** Takes the census. Throws the HostFault of what could not be inspected. */
 export async function takeConsoleCensus({
   units,
   consoles,
@@ -18,7 +18,7 @@ export async function takeConsoleCensus({
   readonly units: Pick<Units, 'active'>
   readonly consoles: Pick<Consoles, 'stored'>
 }): Promise<ConsoleCensus> {
-  // In this order: a console is stored before its unit starts, and goes after that has stopped.
+  // The order matters: a console is stored before its unit starts, and removed after the unit has stopped.
   const before = await units.active()
   const stored = new Set(await consoles.stored())
   const isStored = (id: VmId): boolean => stored.has(id)

@@ -36,12 +36,12 @@ async function stage() {
 
 const say = (session: FakeSession, text: string): void => session.say(Buffer.from(text))
 
-/** Lets what a turn of the event loop has to pass on be passed on. */
+/** Waits until the event loop has passed on what is due. */
 const turns = async (): Promise<void> => {
   for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate)
 }
 
-test('what comes in one turn is copied once and sent to all as one', async () => {
+test('output of one turn is copied once and sent to all viewers as one', async () => {
   const { session, watch } = await stage()
   const viewers = [watch(), watch(), watch()]
   say(session, 'one ')
@@ -77,7 +77,7 @@ test('a viewer that is closed costs nothing from then on', async () => {
   assert.deepEqual(shut.outputs, [])
 })
 
-test('output that was overwritten before it could be passed on is told as lost', async () => {
+test('output that was overwritten before it could be passed on is reported as lost', async () => {
   const { session, watch } = await stage()
   const viewer = watch()
   session.say(Buffer.alloc(limits.consoleHistoryBytes, 'x'))
@@ -95,7 +95,7 @@ test('output that was overwritten before it could be passed on is told as lost',
   assert.ok(viewer.text.endsWith('xmore'))
 })
 
-test('a console that nobody watches any more is not listened to', async () => {
+test('a console without viewers is not listened to', async () => {
   const { session, watch } = await stage()
   const viewer = watch()
   viewer.close('vm_stopped')
@@ -107,7 +107,7 @@ test('a console that nobody watches any more is not listened to', async () => {
   assert.equal(next.text, 'to nobody')
 })
 
-test('waiting input holds all back, also who comes then, until there is room; the end lets all go', async () => {
+test('waiting input holds back all viewers, later ones too, until there is room; the end releases all', async () => {
   const { consoles, session, watch } = await stage()
   session.readInput(false)
   const [typing, other] = [watch(true), watch(true)]
@@ -152,13 +152,13 @@ test('the end of a VM under deletion closes all; so does its record going while 
   assert.equal(waiting.closedWith, 'vm_deleted')
 })
 
-test('one who does not follow and comes when the session has just ended is told so', async () => {
+test('a viewer that does not follow and comes when the session has just ended learns that', async () => {
   const { consoles, watch } = await stage()
   await consoles.endSession(web)
   assert.equal(watch().closedWith, 'vm_stopped')
 })
 
-test('one who comes after the end is shown what the last session said, from where it stopped', async () => {
+test('a viewer that comes after the end is shown what the last session said, from where it stopped', async () => {
   const { consoles, hub, session, watch } = await stage()
   say(session, 'panic: all is lost')
   await consoles.endSession(web)

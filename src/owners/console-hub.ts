@@ -9,44 +9,47 @@ import type { Watching } from './watched-console.ts'
 
 export type ConsoleHubOptions = {
   readonly consoles: Pick<Consoles, 'session' | 'lastSession' | 'onSession'>
-  /** The records of VMs, as far as their consoles depend on them. */
+  /** The records of VMs, limited to what their consoles depend on. */
   readonly store: {
     readonly vms: { get(id: VmId): Pick<VmRecord, 'deleting'> | undefined }
     onVmChange(listener: (id: VmId) => void): () => void
   }
 }
 
-/** Viewers of serial consoles. A console that nobody watches costs nothing here. */
+/** Shows serial consoles to viewers. A console without viewers costs nothing here. */
 export class ConsoleHub {
   readonly #options: ConsoleHubOptions
   readonly #places = new Places(limits.consoleViewersMax)
   readonly #watched = new Map<VmId, WatchedConsole>()
 
-  /** For as long as the daemon lives. */
+  /** The hub lives as long as the daemon. */
   constructor(options: ConsoleHubOptions) {
     this.#options = options
     options.consoles.onSession((id, session) => this.#watched.get(id)?.begin(session))
     options.store.onVmChange((id) => this.#changed(id))
   }
 
-  /** What there is to watch: a session with a terminal or without one, the output of the last session, or nothing. */
+  /**
+   * Returns what there is to watch: a session with a terminal, a session without one, the output of the last session,
+   * or nothing.
+   */
   standing(id: VmId): 'attached' | 'detached' | 'over' | 'none' {
     const session = this.#options.consoles.session(id)
     if (session !== undefined) return session.isAttached ? 'attached' : 'detached'
     return this.#options.consoles.lastSession(id) === undefined ? 'none' : 'over'
   }
 
-  /** Viewers of this VM, and those who are about to be. */
+  /** Returns the number of viewers of this VM, including those that are about to watch. */
   viewers(id: VmId): number {
     return this.#places.taken(id)
   }
 
-  /** Takes a viewer's place; returns what gives it back, or undefined where there is none left. */
+  /** Takes a viewer's place; returns the function that gives it back, or undefined if there is none left. */
   reserve(id: VmId): (() => void) | undefined {
     return this.#places.take(id)
   }
 
-  /** Shows the console to a viewer until that is closed. Its place is the caller's to give back. */
+  /** Shows the console to a viewer until either is closed. The caller gives the viewer's place back. */
   watch(id: VmId, viewer: ConsoleViewer, watching: Watching): void {
     const watched = this.#watched.get(id) ?? this.#newWatched(id)
     watched.watch(viewer, watching)
@@ -69,7 +72,7 @@ export class ConsoleHub {
     if (watched !== undefined && this.#options.store.vms.get(id) === undefined) watched.end('vm_deleted')
   }
 
-  /** A VM under deletion comes to no other end. */
+  /** Returns whether the VM is gone. A VM under deletion has no later session. */
   #isGone(id: VmId): boolean {
     const record = this.#options.store.vms.get(id)
     return record === undefined || record.deleting

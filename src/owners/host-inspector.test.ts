@@ -13,7 +13,7 @@ import type { HostChange } from './host-inspector.ts'
 
 const policy = { memoryReserveMib: 1000, diskReserveMib: 500, diskOvercommit: 1.5, stagingQuotaMib: 4096 }
 
-/** What can go on without time or a release does. */
+/** Runs everything that waits for neither time nor a release. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 function stage() {
@@ -31,7 +31,7 @@ function stage() {
     log: silentLog,
     onChange: (change) => changes.push(change),
   })
-  /** The next timer fires, and the look it begins ends. */
+  /** Fires the next timer and waits for the end of its look. */
   const nextLook = async (): Promise<void> => {
     clock.advance(limits.figuresEveryMs)
     await turn()
@@ -75,7 +75,7 @@ test('images and the quota of staging are taken of the pool; the quota is at mos
   assert.equal(inspector.stagingQuotaMib(), limits.stagingQuotaMibMin)
 })
 
-test('what images take of the pool is unknown until they were listed once', async () => {
+test('the share of images in the pool is unknown until they were listed once', async () => {
   const { inspector, figures, nextLook } = stage()
   figures.break('images', new HostFault('storage_inspection_failed', 'listing the images'))
   await inspector.start()
@@ -133,7 +133,7 @@ test('every look replaces the one before', async () => {
   assert.deepEqual(inspector.isOwnAddress('192.0.2.10'), { known: true, value: true })
 })
 
-test('what a look could not see is unknown with its own code, and no older figure stands in for it', async () => {
+test('a figure that a look could not see is unknown with its own code, and no older figure stands in for it', async () => {
   const { inspector, figures, nextLook } = stage()
   await inspector.start()
   figures.setInSight(false)
@@ -192,7 +192,7 @@ test('a figure is as old as the beginning of its look', async () => {
   assert.equal(codeOf(inspector.allocatable().memoryMib), 'capacity_unknown')
 })
 
-test('a pool that goes or comes back is told once each time; what was so at the first look is not', async () => {
+test('a pool that goes or comes back is reported once each time; what was so at the first look is not', async () => {
   const { inspector, figures, changes, nextLook } = stage()
   figures.setInSight(false)
   await inspector.start()
@@ -208,7 +208,7 @@ test('a pool that goes or comes back is told once each time; what was so at the 
   assert.deepEqual(changes, ['pool found', 'pool lost'])
 })
 
-test('a stopped inspector looks no more by itself', async () => {
+test('a stopped inspector does not look by itself any more', async () => {
   const { inspector, figures, clock } = stage()
   await inspector.start()
   inspector.stop()

@@ -15,18 +15,18 @@ import type { MonitorMib, PoolShares } from '../core/capacity/ledger.ts'
 import type { Consoles } from '../ports/consoles.ts'
 import type { HostFigures, MemoryFigures, PoolFigures } from '../ports/host-figures.ts'
 
-/** What VMs never get, and how far their disks may go beyond the pool; see `capacity` in the configuration. */
+/** Reserves that VMs never get, and how far their disks may exceed the pool; see `capacity` in the configuration. */
 export type CapacityPolicy = {
   readonly memoryReserveMib: number
   readonly diskReserveMib: number
   readonly diskOvercommit: number
-  /** As configured; see {@link HostInspector.stagingQuotaMib}. */
+  /** The configured quota; see {@link HostInspector.stagingQuotaMib}. */
   readonly stagingQuotaMib: number
 }
 
-/** What one look found, part by part: what could not be looked at is a fault and no figure. */
+/** The result of one look, part by part: a part that could not be inspected is a fault, not a figure. */
 export type Look = {
-  /** When it began, by a clock that is never set. */
+  /** When the look began, by a clock that is never set. */
   readonly beganMs: number
   readonly cpus: Result<number, HostFault>
   readonly memory: Result<MemoryFigures, HostFault>
@@ -36,13 +36,13 @@ export type Look = {
   readonly addresses: Result<ReadonlySet<string>, HostFault>
 }
 
-/** What others want to hear of at once, in words for the log. */
+/** Changes that others must hear of at once, in words for the log. */
 export type HostChange = 'pool lost' | 'pool found'
 
 export type HostInspectorOptions = {
   readonly figures: HostFigures
   readonly consoles: Pick<Consoles, 'places'>
-  /** Memory of a monitor beside its guest's, in MiB. */
+  /** Memory that a monitor needs besides its guest's, in MiB. */
   readonly monitorMib: MonitorMib
   /** How many vCPUs the monitor gives a guest. */
   readonly vcpusMax: () => number
@@ -53,8 +53,8 @@ export type HostInspectorOptions = {
 }
 
 /**
- * Keeps the last look at the host, for commands, which may not wait for one. A figure that could not be looked at, or is
- * older than `limits.figuresAgeMsMax`, is unknown.
+ * Keeps the last look at the host for commands, which must not wait for one. A figure that could not be inspected, or
+ * is older than `limits.figuresAgeMsMax`, is unknown.
  */
 export class HostInspector implements Capacity {
   readonly #options: HostInspectorOptions
@@ -64,7 +64,7 @@ export class HostInspector implements Capacity {
   #imagesDueMs = 0
   #imagesAreKnown = false
   #poolMib: number | undefined
-  /** A setting of the daemon's unit, not a measurement: it does not grow old. */
+  /** A setting of the daemon's unit, not a measurement, so it does not become outdated. */
   #consolePlaces: number | undefined
   #cancelTimer = (): void => {}
   #stopped = false
@@ -74,7 +74,7 @@ export class HostInspector implements Capacity {
     this.#looks = new SharedLook(() => this.#look())
   }
 
-  /** Begins to look, again and again; resolves after the first time. */
+  /** Begins to look at intervals; resolves after the first look. */
   async start(): Promise<void> {
     await this.look()
     if (this.#stopped) return
@@ -86,7 +86,7 @@ export class HostInspector implements Capacity {
     this.#cancelTimer()
   }
 
-  /** A look that begins now, shared with all who ask for one meanwhile. Never rejects for a fault of the host. */
+  /** Looks now; calls during the look share it. Never rejects for a fault of the host. */
   look(): Promise<Look> {
     return this.#looks.take()
   }
@@ -114,7 +114,7 @@ export class HostInspector implements Capacity {
     return { known: true, value: this.poolSharesOf([...this.#imagesMib.values()]) }
   }
 
-  /** What is taken of a pool that has images of these sizes. */
+  /** Returns what others than VMs take of a pool with images of these sizes. */
   poolSharesOf(imagesMib: readonly number[]): PoolShares {
     const sum = imagesMib.reduce((all, one) => all + one, 0)
     return { imagesMib: sum, stagingMib: this.stagingQuotaMib() }
@@ -124,13 +124,13 @@ export class HostInspector implements Capacity {
     return this.#options.monitorMib(guestMib)
   }
 
-  /** The quota in force, which depends on the size of the pool: as configured until that was seen. */
+  /** Returns the quota in force, which depends on the size of the pool; as configured until the pool was seen. */
   stagingQuotaMib(): number {
     const { stagingQuotaMib: configured } = this.#options.policy
     return this.#poolMib === undefined ? configured : stagingQuotaMib(configured, this.#poolMib)
   }
 
-  /** What VMs may commit together on a host of these figures. */
+  /** Returns what VMs may commit together on a host with these figures. */
   allocatableMemoryMib({ totalMib }: MemoryFigures): number {
     return allocatableMemoryMib(totalMib, this.#options.policy.memoryReserveMib)
   }
@@ -190,7 +190,9 @@ export class HostInspector implements Capacity {
     return look
   }
 
-  /** A pool out of sight takes nothing away from what is known: a digest has one length. */
+  /**
+   * Learns the sizes of images. If the pool cannot be read, known sizes stay valid, because a digest has one length.
+   */
   async #learnImages(nowMs: number): Promise<void> {
     const images = await settle(this.#options.figures.images())
     if (!images.ok) return
@@ -199,7 +201,7 @@ export class HostInspector implements Capacity {
     this.#imagesMib = new Map(images.value.map(({ sha256, sizeMib }) => [sha256, sizeMib]))
   }
 
-  /** Says what changed since the last look. Where there was none, nobody waits for a change. */
+  /** Reports what changed since the last look. Without an earlier look there is nothing to report. */
   #tell(before: Look | undefined, { memory, pool, addresses }: Look): void {
     const { log, onChange } = this.#options
     for (const [name, now, was] of [

@@ -31,11 +31,11 @@ const never = new AbortController().signal
 test('any number of questions at once costs two looks', async (t) => {
   const { report, figures } = stage(t)
   await Promise.all(Array.from({ length: 100 }, () => report.take()))
-  // The inspector learns the sizes of the images at its first look, besides.
+  // In addition, the inspector learns the sizes of the images at its first look.
   assert.deepEqual(figures.looks, { memory: 2, cpus: 2, pool: 2, images: 3, addresses: 2 })
 })
 
-test('what was asked for after a change tells the change, though a look was under way', async (t) => {
+test('a report requested after a change shows the change, though a look was under way', async (t) => {
   const { report, figures } = stage(t)
   const end = figures.holdNext('memory')
   const before = report.take()

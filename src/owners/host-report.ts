@@ -19,7 +19,7 @@ import type { VmSummary } from '../store/vm-summaries.ts'
 import type { ConsoleCensus } from './console-census.ts'
 import type { HostInspector } from './host-inspector.ts'
 
-/** This host and daemon, as they are known. */
+/** Names and versions of this host and daemon. */
 export type HostNames = {
   readonly id: string
   readonly bootId: string
@@ -28,7 +28,7 @@ export type HostNames = {
   readonly sshPublicKey: string
 }
 
-/** All of this host at one time. */
+/** A view of the whole host at one time. */
 export type HostView = {
   readonly host: HostNames & { readonly machine: Machine; readonly nowMs: number }
   readonly cpus: number
@@ -38,17 +38,17 @@ export type HostView = {
   readonly allocatable: Allocatable
   readonly vms: readonly VmSummary[]
   readonly images: readonly (PoolImage & { readonly use: ImageUse })[]
-  /** With what parts come to of those that are not completed: most are, and nothing of theirs is open. */
+  /** Includes a tally for snapshots that are not completed. Most are completed, and have nothing open. */
   readonly snapshots: readonly { readonly record: SnapshotRecord; readonly tally?: SnapshotTally }[]
-  /** Of all snapshots together; `cloneBytes` is the most that captured disks can come to. */
+  /** Sums over all snapshots; `cloneBytes` is the most that captured disks can occupy. */
   readonly staging: {
     readonly packedBytes: number
-    /** Of these, what was sent, by the records. */
+    /** The part of `packedBytes` that was sent, according to the records. */
     readonly sentBytes: number
     readonly cloneBytes: number
     readonly quotaMib: number
   }
-  /** `descriptorStoreAvailable`: what is stored outlives a stop of the daemon. */
+  /** `descriptorStoreAvailable`: whether stored descriptors survive a stop of the daemon. */
   readonly consoles: ConsoleCensus & {
     readonly descriptorStoreAvailable: boolean
     readonly placesTotal: number
@@ -63,13 +63,13 @@ export type HostReportOptions = {
   readonly units: Pick<Units, 'active'>
   readonly consoles: Pick<Consoles, 'stored' | 'places'>
   readonly staging: Pick<Staging, 'list'>
-  /** Whether what is stored outlives a stop of the daemon. Throws HostFault. */
+  /** Returns whether stored descriptors survive a stop of the daemon. Throws HostFault. */
   readonly isDescriptorStoreAvailable: () => Promise<boolean>
   readonly store: Store
   readonly clock: Clock
 }
 
-/** Reports on the host for whoever asks, from a fresh look; those who ask at once share it. */
+/** Reports on the host from a new look; requests at the same time share it. */
 export class HostReport {
   readonly #options: HostReportOptions
   readonly #views = new SharedLook(() => this.#view())
@@ -78,7 +78,7 @@ export class HostReport {
     this.#options = options
   }
 
-  /** Throws the HostFault of what could not be inspected: a report with a hole in it would be read as one without. */
+  /** Throws the HostFault of what could not be inspected: readers would not notice a gap in a report. */
   take(): Promise<HostView> {
     return this.#views.take()
   }
@@ -93,7 +93,7 @@ export class HostReport {
       this.#staging(),
       this.#census(),
     ])
-    // From here on in one turn of the event loop, so that what is told of the store belongs together.
+    // From here on, everything runs in one turn of the event loop, so that the figures of the store belong together.
     const uses = store.imageUses()
     const recorded = store.vms.recorded()
     const monitorMib = (guestMib: number): number => inspector.monitorMib(guestMib)
@@ -134,7 +134,7 @@ export class HostReport {
     const packedBytes = all.reduce((sum, each) => sum + each.packedBytes, 0)
     return {
       packedBytes,
-      // The records may be ahead of the listing.
+      // The records may be newer than the listing.
       sentBytes: Math.min(store.snapshots.sentStagedBytes(), packedBytes),
       cloneBytes: all.reduce((sum, { cloneBytes }) => sum + cloneBytes, 0),
       quotaMib,

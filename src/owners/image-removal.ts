@@ -14,8 +14,8 @@ export type ImageRemovalOptions = {
 }
 
 /**
- * Removes the images that are on record to be removed, one after another, and looks whether they are gone. What the pool
- * does not let go is tried again with back-off, also by the next daemon.
+ * Removes the images that are on record for removal, one after another, and checks that they are gone. If the pool
+ * keeps an image, the removal is tried again with back-off, also by the next daemon.
  */
 export class ImageRemoval {
   readonly #options: ImageRemovalOptions
@@ -29,7 +29,7 @@ export class ImageRemoval {
     this.#options = options
   }
 
-  /** There may be something to remove. */
+  /** Starts a removal, because there may be something to remove. */
   poke(): void {
     if (this.#stopped) return
     this.#isPending = true
@@ -39,7 +39,7 @@ export class ImageRemoval {
     })
   }
 
-  /** Resolves when nothing is being removed any more. */
+  /** Resolves when no removal is running any more. */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#cancelTimer()
@@ -61,7 +61,7 @@ export class ImageRemoval {
     this.#isPending &&= !this.#stopped
   }
 
-  /** Whether nothing is left to do. */
+  /** Returns whether nothing is left to do. */
   async #removeAll(): Promise<boolean> {
     const { storage, store, log } = this.#options
     try {
@@ -69,7 +69,7 @@ export class ImageRemoval {
       if (wanted.length === 0) return true
       for (const sha256 of wanted) {
         if (this.#stopped) return false
-        // Asked of the store each time: a VM that was stored meanwhile withdraws the wish.
+        // The store is asked each time, because a VM that was stored meanwhile withdraws the removal.
         if (store.imageRemovals.has(sha256)) await storage.removeImage(sha256)
       }
       const left = new Set((await storage.images()).map(({ sha256 }) => sha256))

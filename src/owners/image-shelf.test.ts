@@ -56,7 +56,7 @@ function stage(t: TestContext, { idleHours = 24 } = {}) {
     await storage.ensureImage(sha256, storage.offer(content), new AbortController().signal)
     return sha256
   }
-  /** A VM that is made of this image, as its kernel too. */
+  /** Stores a VM that uses this image, as its kernel too. */
   const make = (sha256: Sha256, id = web): void => {
     const images = (['rootfs', 'kernel'] as const).map((role) => ({
       role,
@@ -71,7 +71,7 @@ function stage(t: TestContext, { idleHours = 24 } = {}) {
     assert.ok(deleteVm(context, id).ok)
     store.vms.forget(id, clock.now())
   }
-  /** Lets time pass, sweep by sweep. */
+  /** Lets time pass, one sweep after another. */
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= limits.imageSweepMs) {
       clock.advance(Math.min(left, limits.imageSweepMs))
@@ -189,7 +189,7 @@ test('a VM that was made while the images were listed keeps its image from the s
   assert.deepEqual(await listed(), [second])
 })
 
-test('an image goes when nobody has used it for the configured time, and not before', async (t) => {
+test('an image goes when no VM has used it for the configured time, and not before', async (t) => {
   const { shelf, fetch, make, forget, pass, listed } = stage(t)
   const used = await fetch('root')
   const unused = await fetch('other')
@@ -214,7 +214,7 @@ test('with an idle time of 0 images are kept', async (t) => {
   assert.deepEqual(await listed(), [sha256])
 })
 
-test('a pool out of sight is told, keeps its images, and is swept when it is back', async (t) => {
+test('a pool out of sight is reported, keeps its images, and is swept when it is back', async (t) => {
   const { clock, storage, shelf, fetch, pass, listed } = stage(t)
   await fetch('root')
   clock.advance(25 * HOUR_MS)
@@ -263,7 +263,7 @@ test('after a stop nothing is removed any more', async (t) => {
 
 test('a VM that is stored while another image is being removed keeps its image', async (t) => {
   const { shelf, storage, fetch, make } = stage(t)
-  // In the order of their digests, in which they are removed.
+  // The images are sorted by digest, the order in which they are removed.
   const images = [await fetch('one'), await fetch('two')].toSorted()
   const released = storage.holdNext('removeImage')
   for (const image of images) assert.ok(shelf.requestRemoval(image).ok)

@@ -11,13 +11,13 @@ import type { Clock } from '../ports/clock.ts'
 import type { StoredImage, Storage } from '../ports/storage.ts'
 import type { Store } from '../store/store.ts'
 
-/** An image in the pool, and who is made of it. */
+/** An image in the pool, and how VMs use it. */
 export type ShelvedImage = StoredImage & {
-  /** VMs on record that are made of it. */
+  /** Number of VMs on record that use the image. */
   readonly useCount: number
-  /** When one last was; absent where none ever was. */
+  /** When a VM last used it; absent if none ever did. */
   readonly lastUsedAtMs?: number
-  /** It is on record to be removed. */
+  /** The image is on record for removal. */
   readonly isRemoving?: true
 }
 
@@ -25,7 +25,7 @@ export type ImageShelfOptions = {
   readonly storage: Pick<Storage, 'images' | 'removeImage'>
   readonly store: Pick<Store, 'imageUses' | 'forgetImageUses' | 'imageRemovals' | 'transaction' | 'flushed'>
   readonly clock: Clock
-  /** An image that nobody used for so long is removed; 0 keeps it. */
+  /** Hours after which an unused image is removed; 0 keeps it. */
   readonly idleHours: number
   readonly log: Log
 }
@@ -45,7 +45,7 @@ export class ImageShelf {
     this.#removal = new ImageRemoval(options)
   }
 
-  /** Goes on with removals, and begins to look for idle images, again and again; resolves after the first look. */
+  /** Continues removals and begins to look for unused images at intervals; resolves after the first look. */
   async start(): Promise<void> {
     if (this.#stopped) return
     this.#removal.poke()
@@ -55,14 +55,14 @@ export class ImageShelf {
     this.#cancelTimer = this.#options.clock.after(limits.imageSweepMs, () => void this.start())
   }
 
-  /** Resolves when nothing is being removed any more. */
+  /** Resolves when no removal is running any more. */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#cancelTimer()
     await Promise.all([this.#sweeping, this.#removal.stop()])
   }
 
-  /** In the order of their digests. Throws HostFault `storage_inspection_failed`. */
+  /** Lists the images in the order of their digests. Throws HostFault `storage_inspection_failed`. */
   async list(): Promise<readonly ShelvedImage[]> {
     const { storage, store } = this.#options
     const images = await storage.images()
@@ -80,8 +80,8 @@ export class ImageShelf {
   }
 
   /**
-   * Puts on record that an image is to be removed, whether it is there or not, and begins with it once that is flushed.
-   * Refused while a VM on record is made of it. Waits for nothing.
+   * Records that an image must be removed, whether it exists or not, and begins once that is flushed. Refused while a
+   * VM on record uses it. Does not wait.
    */
   requestRemoval(sha256: Sha256): Result<void, Rejection> {
     const { store, clock } = this.#options
@@ -114,14 +114,17 @@ export class ImageShelf {
 
   async #removeIdle(sha256: Sha256): Promise<void> {
     const { storage, store, log } = this.#options
-    // Asked of the store and not of a list: a VM may have been made of it since.
+    // The store is asked, not a list, because a VM may have been created from the image since.
     if (this.#useCount(sha256) > 0) return
     await storage.removeImage(sha256)
     store.forgetImageUses(sha256)
     log.info({ sha256 }, 'image removed')
   }
 
-  /** Nobody waits for a sweep: what goes wrong with one image is told, and keeps neither the next one nor the next sweep away. */
+  /**
+   * Logs a failure with one image. Nothing waits for a sweep, and a failure must not prevent the next image or the next
+   * sweep.
+   */
   async #orTell<T>(words: { readonly sha256?: Sha256 }, act: () => Promise<T>): Promise<T | undefined> {
     const { log } = this.#options
     try {

@@ -23,10 +23,10 @@ function manual() {
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-test('all who ask during a look share the next one, which began after they asked', async () => {
+test('all calls during a look share the next one, which begins after them', async () => {
   const { shared, ends, ...rest } = manual()
   const first = shared.take()
-  // Asks when the first look has ended and the next has not begun.
+  // This call comes when the first look has ended and the next has not begun.
   const between = first.then(() => shared.take())
   const later = Array.from({ length: 100 }, () => shared.take())
   assert.equal(ends.length, 1)
@@ -40,7 +40,7 @@ test('all who ask during a look share the next one, which began after they asked
   assert.equal(rest.running, 0)
 })
 
-test('a look that fails fails those who asked for it, and nobody after them', async () => {
+test('a look that fails rejects the calls that share it, and none after them', async () => {
   const { shared, ends } = manual()
   const first = shared.take()
   const later = shared.take()

@@ -1,11 +1,11 @@
 /**
- * One look for all who ask at once. Each gets one that began after it asked, so that nobody is told what was so before;
- * two never run at the same time.
+ * Shares one look among calls at the same time. Each call gets a look that began after the call, so its answer is never
+ * outdated. Two looks never run at the same time.
  */
 export class SharedLook<T> {
   readonly #look: () => Promise<T>
   #running: Promise<T> | undefined
-  /** Begins when the running one ends, however that ends. */
+  /** Begins when the running look ends, even if that fails. */
   #next: Promise<T> | undefined
 
   constructor(look: () => Promise<T>) {

@@ -1,16 +1,16 @@
 import type { WindowSize } from '../core/console/window-size.ts'
 import type { GuestShell, ShellEnd } from '../ports/guest-shells.ts'
 
-/** How a session ends: as its shell does, or since the VM or the daemon goes. */
+/** How a session ends: as its shell does, or because the VM or the daemon ends. */
 export type SessionEnd = ShellEnd | { readonly kind: 'vm_stopped' | 'vm_deleted' | 'daemon_stops' }
 
 export type SessionListeners = {
   readonly onOutput: (bytes: Uint8Array) => void
-  /** Comes once, after the last output. */
+  /** Called once, after the last output. */
   readonly onEnd: (end: SessionEnd) => void
 }
 
-/** A shell in a guest, for as long as one viewer has it. */
+/** A shell in a guest, for one viewer. */
 export class SshSession {
   readonly #shell: GuestShell
   readonly #onOver: (end: SessionEnd | undefined) => void
@@ -18,13 +18,13 @@ export class SshSession {
   #isOver = false
   #end: SessionEnd | undefined
 
-  /** @param onOver comes once; without an end where the viewer left */
+  /** @param onOver called once; without an end if the viewer left */
   constructor(shell: GuestShell, onOver: (end: SessionEnd | undefined) => void) {
     this.#shell = shell
     this.#onOver = onOver
   }
 
-  /** Given once; what came before is kept. */
+  /** Attaches the listeners, once; output from before is kept for them. */
   attach(listeners: SessionListeners): void {
     this.#listeners = listeners
     if (this.#end !== undefined) listeners.onEnd(this.#end)
@@ -35,12 +35,12 @@ export class SshSession {
     this.#shell.write(bytes)
   }
 
-  /** Input that the guest has not taken yet, in bytes. */
+  /** Returns the input that the guest has not accepted yet, in bytes. */
   get inputWaiting(): number {
     return this.#shell.inputWaiting
   }
 
-  /** Hears that waiting input fell below the limit again. */
+  /** Calls the listener when waiting input is below the limit again. */
   onInputRoom(listener: () => void): void {
     this.#shell.onInputRoom(listener)
   }
@@ -58,12 +58,12 @@ export class SshSession {
     this.#shell.resume()
   }
 
-  /** The viewer has left; can be repeated. */
+  /** Ends the session because the viewer has left; safe to repeat. */
   close(): void {
     this.#finish(undefined)
   }
 
-  /** Ends it from this side, with the viewer told why. */
+  /** Ends the session from this side, and gives the viewer the reason. */
   end(end: SessionEnd): void {
     this.#finish(end)
   }

@@ -27,7 +27,7 @@ type Addresses = { readonly ipv4Address?: string; readonly ipv6Address?: string 
 /** Sessions on a real store and guests in memory, with one running VM. */
 class Stage {
   readonly directory = mkdtempSync(join(tmpdir(), 'vmhostd-ssh-'))
-  /** While set, what a flush of the store waits for. */
+  /** While set, a flush of the store waits for this promise. */
   disk: Promise<void> | undefined
   readonly store = new Store(this.directory, { first: 600_000, count: 3 }, async () => this.disk)
   readonly shells = new FakeGuestShells()
@@ -101,7 +101,7 @@ class Stage {
   }
 }
 
-/** Lets everything happen that waits for nothing but its turn. */
+/** Waits until everything that needs only its turn has run. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate)
 }
@@ -134,7 +134,7 @@ test('the first host key of a guest is pinned, and from then on no other will do
   assert.equal(stage.store.sshHostKeys.get(web), first)
 })
 
-test('what is accepted is exactly the key that is named, and that is pinned then', async (t) => {
+test('only the key that the viewer names is accepted, and it is pinned then', async (t) => {
   const stage = new Stage(t)
   const first = stage.guest.hostKey
   ;(await stage.opened()).close()
@@ -146,7 +146,7 @@ test('what is accepted is exactly the key that is named, and that is pinned then
   ;(await stage.opened()).close()
 })
 
-test('no byte of a shell is to be had before the pin is on the disk', async (t) => {
+test('no byte of a shell is available before the pin is on the disk', async (t) => {
   const stage = new Stage(t)
   await stage.store.flushed()
   const disk = Promise.withResolvers<void>()
@@ -201,7 +201,7 @@ test('of two first connections that see different keys, only one is let in', asy
   assert.ok(stage.guest.shells.every(({ isClosed }) => isClosed))
 })
 
-test('a VM that was deleted and made anew meanwhile is not the one that was asked for', async (t) => {
+test('a VM that was deleted and created again meanwhile is not the one that was asked for', async (t) => {
   const stage = new Stage(t)
   const release = stage.shells.holdNext()
   const slow = stage.ask()
@@ -256,7 +256,7 @@ test('a wake that fails refuses the shell at once; a fault from before does not'
   assert.equal(stage.sessions.taken(web), 0)
 })
 
-test('a wake is not waited for without end, nor after its VM is stopped or its viewer gone', async (t) => {
+test('the wait for a wake is bounded, and ends when its VM is stopped or its viewer is gone', async (t) => {
   const stage = new Stage(t)
   stage.observe({ state: 'sleeping' })
   const late = stage.refusal()
@@ -297,7 +297,7 @@ test('IPv4 goes before IPv6, and a VM without either has no address', async (t) 
   assert.deepEqual(await new Stage(t, {}).refusal(), { kind: 'no_address' })
 })
 
-test('a VM has so many places; each comes back however its session ends, or never begins', async (t) => {
+test('a VM has a bounded number of places; each comes back however its session ends, or never begins', async (t) => {
   const stage = new Stage(t)
   const sessions: SshSession[] = []
   for (let count = 0; count < limits.consoleViewersMax; count += 1) sessions.push(await stage.opened())
@@ -353,7 +353,7 @@ test('a change of the VM that leaves its guest running leaves its sessions', asy
   assert.deepEqual(ends, [])
 })
 
-test('a daemon that stops ends connections that are being made, and makes no more', async (t) => {
+test('a daemon that stops ends connections that are being made, and makes no new ones', async (t) => {
   const stage = new Stage(t)
   stage.shells.holdNext()
   const connecting = stage.refusal()

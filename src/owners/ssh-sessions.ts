@@ -19,7 +19,7 @@ export type SshSessionsOptions = {
   readonly shells: GuestShells
   readonly store: Pick<Store, 'vms' | 'sshHostKeys' | 'flushed' | 'onVmChange'>
   readonly clock: Pick<Clock, 'now' | 'after'>
-  /** Asks for a guest that sleeps. Returns at once; the record tells what came of it. */
+  /** Requests a sleeping guest. Returns at once; the record shows the result. */
   readonly wake: (id: VmId) => void
   readonly log: Log
 }
@@ -28,11 +28,11 @@ export type SessionRequest = {
   readonly record: VmRecord
   readonly user: string
   readonly window: WindowSize
-  /** The fingerprint of the one host key that will do, whatever was pinned. */
+  /** Fingerprint of the only acceptable host key, whatever was pinned. */
   readonly acceptHostKey?: string
 }
 
-/** Why there is no session. */
+/** The reason why there is no session. */
 export type SessionRefusal =
   | { readonly kind: 'vm_not_running'; readonly state: ObservedState }
   | { readonly kind: 'no_address' }
@@ -41,14 +41,14 @@ export type SessionRefusal =
   | { readonly kind: 'daemon_stops' }
   | SshFailure
 
-/** States in which a guest may answer; one that sleeps is woken for it. */
+/** States in which a guest may answer; a sleeping guest is woken first. */
 const ANSWERING: readonly ObservedState[] = ['running', 'sleeping', 'waking']
 
-/** A guest from its boot to its stop; it goes on over a sleep, in another process. */
+/** The time of a guest from its boot to its stop. It continues over a sleep, in another process. */
 type Run = {
   readonly id: VmId
   readonly createdAtMs: number
-  /** Undefined where the next start that is seen is still the same run. */
+  /** Undefined while the next start that is seen still belongs to the same run. */
   startedAtMs: number | undefined
 }
 
@@ -57,7 +57,7 @@ const runOf = (record: VmRecord): Run => {
   return { id, createdAtMs, startedAtMs: isAway(record) ? undefined : observed.startedAtMs }
 }
 
-/** Shells in guests. Each is made for one viewer and ends with it, with its VM, or with the daemon. */
+/** Opens shells in guests. Each one belongs to one viewer, and ends with it, with its VM, or with the daemon. */
 export class SshSessions {
   readonly #options: SshSessionsOptions
   readonly #places = new Places(limits.consoleViewersMax)
@@ -70,12 +70,12 @@ export class SshSessions {
     this.#stopWatching = options.store.onVmChange((id) => this.#endOfOver(id))
   }
 
-  /** Sessions of this VM, and those that are about to be. */
+  /** Returns the number of sessions of this VM, including those that are about to begin. */
   taken(id: VmId): number {
     return this.#places.taken(id)
   }
 
-  /** Rejects with the signal's reason on abort; where the store cannot flush, as that does. */
+  /** Opens a session. Rejects with the signal's reason on abort, and with the store's error if it cannot flush. */
   async open(request: SessionRequest, signal: AbortSignal): Promise<Result<SshSession, SessionRefusal>> {
     const { record } = request
     if (this.#ending.signal.aborted) return err({ kind: 'daemon_stops' })
@@ -149,8 +149,9 @@ export class SshSessions {
   }
 
   /**
-   * Pins the key that the guest has proven to have, on the disk before anybody sees a byte of its shell. What is pinned
-   * is looked at anew: another viewer may have been faster, or the VM deleted and made again under its id.
+   * Pins the key that the guest has proven to have. The pin is on the disk before the viewer sees a byte of the shell.
+   * The pinned key is read again: another viewer may have been faster, or the VM was deleted and created again with its
+   * id.
    */
   async #settleHostKey(request: SessionRequest, offered: string): Promise<SessionRefusal | undefined> {
     const { store, clock, log } = this.#options
@@ -178,7 +179,7 @@ export class SshSessions {
     })
     this.#live.set(session, runOf(record))
     log.info({}, 'shell in a guest opened')
-    // It may have become over since it was last looked at, while the pin went to the disk.
+    // The run may have ended while the pin was written to the disk.
     this.#endOfOver(record.id)
     return session
   }
@@ -190,7 +191,7 @@ export class SshSessions {
     else log.info(fields, 'could not open a shell in the guest')
   }
 
-  /** A guest that stops does not say so over SSH. */
+  /** Ends sessions whose run has ended. A guest that stops does not report it over SSH. */
   #endOfOver(id: VmId): void {
     const here = [...this.#live].filter(([, run]) => run.id === id)
     if (here.length === 0) return
@@ -211,7 +212,7 @@ function endOf({ createdAtMs, startedAtMs }: Run, now: VmRecord | undefined): Se
   return state === 'stopped' || startedAgain ? { kind: 'vm_stopped' } : undefined
 }
 
-/** Sees a run go on. What comes after a sleep is a start too, and of the same run. */
+/** Updates a run that continues. A start after a sleep still belongs to the same run. */
 function follow(run: Run, now: VmRecord): void {
   if (isAway(now)) run.startedAtMs = undefined
   else run.startedAtMs ??= now.observed.startedAtMs

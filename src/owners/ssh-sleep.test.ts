@@ -11,7 +11,7 @@ import type { SessionEnd } from './ssh-session.ts'
 
 const never = new AbortController().signal
 
-/** Shells in a guest whose VM is reconciled on a host in memory. */
+/** Opens shells in a guest whose VM is reconciled on a host in memory. */
 async function stageOn(t: TestContext) {
   const stage = await sleepStage(t)
   const { store, clock, context, vm } = stage
@@ -28,7 +28,7 @@ async function stageOn(t: TestContext) {
   return { ...stage, open }
 }
 
-test('a shell wakes the VM, which tells that it was for that', async (t) => {
+test('a shell wakes the VM, which shows the shell as the reason', async (t) => {
   const { vm, open, goesOn, fallAsleep } = await stageOn(t)
   await fallAsleep()
   const opened = await open()
@@ -53,7 +53,7 @@ test('a shell goes on over a sleep, and ends with the stop of the VM', async (t)
   assert.deepEqual(ends, [{ kind: 'vm_stopped' }])
 })
 
-test('where the memory is damaged there is no shell, and no boot', async (t) => {
+test('a guest with damaged memory gets no shell and no boot', async (t) => {
   const { host, id, open, shown, fallAsleep } = await stageOn(t)
   await fallAsleep()
   host.savedFiles.damage(host.savedStates.paths(id).published)

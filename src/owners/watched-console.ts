@@ -9,17 +9,17 @@ import type { ConsoleSession, SessionOutput } from '../ports/consoles.ts'
 /** How a viewer wants to watch. */
 export type Watching = {
   readonly stoppedAt?: StoppedAt
-  /** To stay from session to session; else it goes with the first. */
+  /** Whether the viewer stays for later sessions; otherwise it leaves with the first one. */
   readonly follow: boolean
   readonly window?: WindowSize
 }
 
 export type WatchedConsoleOptions = {
-  /** What an end of the session means for all its viewers; undefined where those who follow stay. */
+  /** Returns how the end of the session closes all its viewers; undefined if viewers that follow stay. */
   readonly endsWith: () => CloseCode | undefined
-  /** What the newest session said, when it is over. */
+  /** Returns the output of the newest session when it has ended. */
   readonly lastSession: () => SessionOutput | undefined
-  /** The last viewer has gone. */
+  /** Called when the last viewer has left. */
   readonly onEmpty: () => void
 }
 
@@ -28,15 +28,15 @@ const LAST_OUTPUT = 'this was its last output'
 type Watcher = { readonly viewer: ConsoleViewer; readonly follow: boolean }
 
 /**
- * The viewers of one VM's console, over one session after the other. All who are attached have been sent the same bytes,
- * up to `#sent`: whoever comes is brought there first, so that there is no seam.
+ * Serves the viewers of one VM's console over successive sessions. All attached viewers have received the same bytes,
+ * up to `#sent`. A new viewer is brought there first, so that it neither misses nor repeats a byte.
  */
 export class WatchedConsole {
   readonly #watchers = new Set<Watcher>()
   readonly #options: WatchedConsoleOptions
   #session: ConsoleSession | undefined
   #stopListening: (() => void)[] = []
-  /** Cursor of the next byte for everybody. */
+  /** Cursor of the next byte for all viewers. */
   #sent = 0
   #inputPaused = false
   #window: WindowSize | undefined
@@ -75,7 +75,7 @@ export class WatchedConsole {
     for (const { viewer } of this.#watchers) this.#attach(viewer, session, undefined)
   }
 
-  /** Nothing more comes of this session. Undefined as `code` lets those who follow stay. */
+  /** Ends the session. If `code` is undefined, viewers that follow stay. */
   end(code?: CloseCode): void {
     this.#flush()
     this.#forgetSession()
@@ -86,7 +86,7 @@ export class WatchedConsole {
     }
   }
 
-  /** To one who does not wait for the next session. */
+  /** Shows the last session to a viewer that does not wait for the next one. */
   #showLast(viewer: ConsoleViewer, stoppedAt: StoppedAt | undefined): void {
     const last = this.#options.lastSession()
     if (last === undefined) return viewer.close('vm_stopped')
@@ -147,7 +147,7 @@ export class WatchedConsole {
     for (const { viewer } of this.#watchers) viewer.resumeInput()
   }
 
-  /** The terminal has one window: the last one wins, also for the sessions to come. */
+  /** Sets the size of the terminal. It has one window: the last size wins, also for later sessions. */
   #resize(size: WindowSize): void {
     this.#window = size
     this.#session?.resize(size)

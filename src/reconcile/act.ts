@@ -13,7 +13,7 @@ import type { Failure } from '../core/vm/retry.ts'
 import type { StepNotes } from './steps/executor.ts'
 import type { Cause, Next, Pass } from './progress.ts'
 
-/** Acts on what no back-off holds. A change is held by none. */
+/** Acts on the steps that no back-off holds. No back-off holds a change. */
 export async function act(
   pass: Pass,
   steps: readonly [Step, ...Step[]],
@@ -35,7 +35,7 @@ export async function act(
   write(pass, { observed: shown, ...(saves ? { mayBeSaved: true } : {}) })
   if (!saves) return takeSteps(pass, hold.free, state)
   return pass.saves.run(record.id, async () => {
-    // That something may be saved is on the disk before anything is.
+    // The note that something may be saved must be on the disk before anything is saved.
     await pass.store.flushed()
     return takeSteps(pass, hold.free, state)
   })
@@ -43,7 +43,7 @@ export async function act(
 
 const isSave = (steps: readonly Step[]): boolean => steps.some(({ kind }) => kind === 'monitor.ensure-saved')
 
-/** Takes the steps in order. One that fails ends its lane; one without a lane ends the pass. */
+/** Takes the steps in order. A failed step ends its lane; a failed step without a lane ends the pass. */
 async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedState): Promise<Next> {
   const { signal } = pass
   const ended = new Set<Step['lane']>()
@@ -60,14 +60,14 @@ async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedStat
       done += 1
       continue
     }
-    // A guest that cannot be saved runs on.
+    // A guest that cannot be saved keeps running.
     if (step.lane === undefined) return isSave(steps) ? fail(pass, failure, {}, state) : fail(pass, failure)
     ended.add(step.lane)
     first ??= failure
   }
   if (first === undefined) return { kind: 'again' }
   const next = fail(pass, first)
-  // What was mended meanwhile shall show; the back-off holds the rest.
+  // A new look must show what was repaired meanwhile; the back-off holds the rest.
   return done === 0 ? next : { ...next, ms: Math.min(next.ms, limits.unitRecheckMs) }
 }
 
@@ -101,13 +101,13 @@ async function attempt(
   return undefined
 }
 
-/** What kept it from falling asleep is over, whether or not it stays asleep. */
+/** Clears the fault that kept the guest from falling asleep. It has ended, even if the guest does not stay asleep. */
 function noteSaved(pass: Pass, state: ObservedState): void {
   const { fault: _mended, ...shown } = observed(pass, state)
   write(pass, { observed: shown })
 }
 
-/** Belongs to the wake under way; of a save that was given up nobody was asleep yet. */
+/** Adds the delivery to the running wake. If the save was given up, the guest was never asleep. */
 function noteDelivery(pass: Pass, delivery: Delivery, state: ObservedState): void {
   const wake = pass.store.vms.get(pass.record.id)?.wake
   if (wake?.savedAtMs === undefined) return
@@ -115,14 +115,14 @@ function noteDelivery(pass: Pass, delivery: Delivery, state: ObservedState): voi
   write(pass, { observed: observed(pass, state), wake: withDelivery(wake, delivery, atMs) })
 }
 
-/** How long the host stood still after a change that this pass is the first to act on. */
+/** Returns the delay between a change and the first action on it, if this pass is the first to act on it. */
 const firstAction = ({ changedAtMs, actingPasses }: Cause, startedAtMs: number): object =>
   changedAtMs === undefined || actingPasses > 0 ? {} : { first_action_ms: rounded(startedAtMs - changedAtMs) }
 
-/** To a tenth of a millisecond. */
+/** Rounds to a tenth of a millisecond. */
 const rounded = (ms: number): number => Math.round(ms * 10) / 10
 
-/** A start or a stop by us changes what counts as an exit from then on. */
+/** Returns the launch after a step. A start or a stop by the daemon changes what counts as an exit from then on. */
 function launchAfter(step: Step, { record, host }: Pass): Launch | null | undefined {
   if (step.kind === 'unit.ensure-stopped') return null
   if (step.kind !== 'unit.ensure-started') return undefined
@@ -130,8 +130,9 @@ function launchAfter(step: Step, { record, host }: Pass): Launch | null | undefi
 }
 
 /**
- * By a change, or by who wants the guest: then it is not to be put to sleep any further. A guest that was read whole is
- * brought back first, since to read it again would take as long again; an end of the VM aborts that.
+ * Returns whether a change, or a request for the guest, supersedes the rest of the plan; the guest must then not be put
+ * to sleep. A guest that was restored is first brought back, because restoring it again would take as long. The end of
+ * the VM aborts even that.
  */
 function isSuperseded({ store, record }: Pass, done: readonly Step[]): boolean {
   if (done.some(({ kind }) => kind === 'monitor.ensure-restored')) return false

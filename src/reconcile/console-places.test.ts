@@ -33,7 +33,7 @@ test('a wake that finds no place waits for one, says so, and goes on as soon as 
   assert.match(vm().observed.fault?.message ?? '', /console-web-1/)
   setPower(context, other, 'stopped')
   await idle()
-  // The place that the other gave up is taken in a pass of its own.
+  // A separate pass takes the place that the other VM gave up.
   await idle()
   assert.equal(shown(), 'running')
   assert.equal(vm().observed.fault, undefined)

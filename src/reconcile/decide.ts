@@ -6,10 +6,10 @@ import type { VmRecord } from '../core/vm/record.ts'
 import type { Host } from '../ports/host.ts'
 import type { Intent } from './intent.ts'
 
-/** What only this process knows. */
+/** Facts that only this process knows. */
 export type ProcessFacts = Pick<Facts, 'maySave' | 'silentMs'>
 
-/** The facts of this host and moment. */
+/** Returns the facts of this host and moment. */
 export function factsOf(host: Host, { seed, tap }: Intent, own: ProcessFacts): Facts {
   return {
     nowMs: host.clock.now(),
@@ -21,7 +21,7 @@ export function factsOf(host: Host, { seed, tap }: Intent, own: ProcessFacts): F
   }
 }
 
-/** Plans with them. */
+/** Plans with the facts. */
 export function decide(
   host: Host,
   record: VmRecord,

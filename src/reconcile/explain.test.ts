@@ -6,7 +6,7 @@ import { HostFault } from '../core/errors.ts'
 import { explain } from './explain.ts'
 import { Silences } from './silences.ts'
 
-test('what is explained of a VM holds no secret of a fault', async (t) => {
+test('the explanation of a VM holds no secret of a fault', async (t) => {
   const { host, store, id, create, idle, shown } = await reconcileStage(t)
   const cause = new Error(
     'GET https://store.example/b/k?X-Amz-Signature=CANARY: Authorization: Bearer CANARYCANARY',

@@ -11,7 +11,7 @@ import type { WorkerContext } from './progress.ts'
 
 export type ExplainContext = Pick<WorkerContext, 'store' | 'host' | 'silences'>
 
-/** What a pass would do now for this record, on a fresh look at the host. Changes nothing. */
+/** Returns what a pass would do now for this record, after a new look at the host. Changes nothing. */
 export async function planFor(
   { host, silences }: Pick<ExplainContext, 'host' | 'silences'>,
   record: VmRecord,
@@ -20,11 +20,11 @@ export async function planFor(
   const intent = intentOf(host, record, inputs)
   const world = await observe(host, record)
   const silentMs = silences.note(record.id, world, host.clock.monotonicMs())
-  // As if no other guest were being saved.
+  // Plans as if no other guest were being saved.
   return decide(host, record, { world, intent, own: { maySave: true, silentMs } })
 }
 
-/** The plan of a VM and what led to it, as text; undefined where there is no such VM. */
+/** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */
 export async function explain(
   { store, host, silences }: ExplainContext,
   id: VmId,

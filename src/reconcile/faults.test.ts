@@ -30,7 +30,7 @@ test('a wait says what for, is a fault past its deadline, and ends when the host
   assert.equal(shown(), 'running')
 })
 
-test('a disk that is gone is never made anew: it is a fault until it is back', async (t) => {
+test('a disk that is gone is never made again: it is a fault until it is back', async (t) => {
   const { host, context, id, create, shown, idle, later } = await reconcileStage(t)
   create()
   await idle()
@@ -92,7 +92,7 @@ test('the size of a disk that the last look did not see is kept on record and ma
   assert.deepEqual(vm().observed.disk, before)
 })
 
-test('two things wrong at once are both told, and the one that can be mended is', async (t) => {
+test('two faults at once are both shown, and the one that can be repaired is', async (t) => {
   const { host, vm, create, idle, pokeAll, later } = await reconcileStage(t)
   create()
   await idle()
@@ -115,7 +115,7 @@ test('two things wrong at once are both told, and the one that can be mended is'
   assert.deepEqual(host.ended, [])
 })
 
-test('a step that keeps failing keeps nothing else of a running guest from being mended, at once', async (t) => {
+test('a step that keeps failing does not delay the repair of anything else of a running guest', async (t) => {
   const { host, context, id, vm, create, shown, idle, later } = await reconcileStage(t)
   create()
   await idle()
@@ -124,7 +124,7 @@ test('a step that keeps failing keeps nothing else of a running guest from being
   await idle()
   assert.equal(shown(), 'failed storage_read_only')
   await later(limits.retryBackoffMsMax)
-  // In the middle of a back-off.
+  // This happens in the middle of a back-off.
   host.firewall.flush()
   await idle()
   assert.equal((await host.firewall.inspect(vm().host.device)).kind, 'intact')
@@ -136,7 +136,7 @@ test('a step that keeps failing keeps nothing else of a running guest from being
   assert.equal(shown(), 'running')
 })
 
-test('beside an inspection that fails the state is what unit and guest show', async (t) => {
+test('while an inspection fails the state is what unit and guest show', async (t) => {
   const { host, context, id, create, shown, idle, noticed } = await reconcileStage(t)
   create()
   await idle()
@@ -158,7 +158,7 @@ test('beside an inspection that fails the state is what unit and guest show', as
   assert.equal(shown(), 'stopped')
 })
 
-test('a network that cannot be looked at twice in a row fails the VM, and one failed look does not', async (t) => {
+test('a network that cannot be inspected twice in a row fails the VM, and one failed look does not', async (t) => {
   const { host, id, vm, create, shown, idle, noticed, later, lines } = await reconcileStage(t)
   create()
   await idle()
@@ -184,7 +184,7 @@ test('a network that cannot be looked at twice in a row fails the VM, and one fa
   assert.equal(shown(), 'running')
 })
 
-test('changes in quick succession are no failure to converge', async (t) => {
+test('changes in quick succession are not a failure to converge', async (t) => {
   const { store, host, context, id, vm, create, shown, idle, turns } = await reconcileStage(t)
   create()
   await idle()
@@ -192,7 +192,7 @@ test('changes in quick succession are no failure to converge', async (t) => {
   store.onVmChange(() => states.add(shown()))
   let release = (): void => {}
   for (let change = 1; change <= 2 * limits.actingPassesMax; change += 1) {
-    // Each comes while the step for the one before it runs.
+    // Each change comes while the step for the one before it runs.
     const next = host.monitor.holdNext('ensureDiskLimits')
     setDisk(context, id, { sizeMib: 64, iopsMax: 100 + change })
     release()
@@ -205,7 +205,7 @@ test('changes in quick succession are no failure to converge', async (t) => {
   assert.equal(vm().generations.observed, vm().generations.desired)
 })
 
-test('a VM created stopped is still made ready after a change that is no stop', async (t) => {
+test('a VM created stopped is still made ready after a change that is not a stop', async (t) => {
   const { host, context, id, vm, create, idle, later } = await reconcileStage(t)
   host.storage.failNext('ensureImage', fault('network_failed'))
   create({ power: 'stopped' })

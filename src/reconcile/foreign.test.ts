@@ -8,7 +8,9 @@ import type { UserId } from '../core/vm/ids.ts'
 
 type Stage = Awaited<ReturnType<typeof reconcileStage>>
 
-/** Puts the record of a VM back that was deleted and created again since: its unit and its disk are the newer VM's. */
+/**
+ * Restores the record of a VM that was deleted and created again since: its unit and its disk belong to the newer VM.
+ */
 async function withOlderRecord(stage: Stage): Promise<void> {
   const { host, id, create, idle } = stage
   create()

@@ -6,7 +6,7 @@ import { setPower } from '../commands/set-power.ts'
 import type { CommandContext } from '../commands/context.ts'
 import type { VmId } from '../core/vm/ids.ts'
 
-/** A task that holds a VM until it is told to end, or until it is asked to. */
+/** A task that holds a VM until the test ends it, or until it is asked to end. */
 function task() {
   const { promise, resolve } = Promise.withResolvers<'done'>()
   const seen = { begun: 0, aborted: 0 }
@@ -22,7 +22,7 @@ function task() {
   return { run, release: () => resolve('done'), seen }
 }
 
-test('no pass begins while a VM holds still, and what was asked for meanwhile is done afterwards', async (t) => {
+test('no pass begins while a VM holds still, and requests from that time are handled afterwards', async (t) => {
   const { context, id, vm, create, idle, turns, holdStill } = await reconcileStage(t)
   create()
   await idle()
@@ -99,7 +99,7 @@ for (const [what, end] of [
   })
 }
 
-test('a pause does not', async (t) => {
+test('a pause does not ask a VM that holds still to move again', async (t) => {
   const { context, id, create, idle, turns, holdStill } = await reconcileStage(t)
   create()
   await idle()
@@ -147,7 +147,7 @@ test('a reconciler that stops asks a VM that holds still to move again, and wait
   assert.deepEqual(events, ['it let go', 'stopped'])
 })
 
-test('a VM that nobody acts for does not hold still', async (t) => {
+test('a VM without a worker does not hold still', async (t) => {
   const { id, holdStill } = await reconcileStage(t)
   const { run, seen } = task()
   assert.equal(await holdStill(id, run), undefined)

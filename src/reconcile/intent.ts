@@ -6,7 +6,7 @@ import type { VmRecord } from '../core/vm/record.ts'
 import type { Host } from '../ports/host.ts'
 import type { VmInputs } from '../store/vm-table.ts'
 
-/** What a record means on this host: the objects as they shall be. */
+/** The host objects that a record asks for. */
 export type Intent = { readonly seed: Seed; readonly tap?: TapSpec }
 
 export function intentOf(
@@ -18,7 +18,7 @@ export function intentOf(
   const seed = renderSeed(
     {
       id: record.id,
-      // A VM that was deleted and made again under its id is another instance.
+      // A VM that was deleted and created again with the same id is another instance.
       instanceId: `${record.id}-${record.createdAtMs}`,
       sshAuthorizedKeys: inputs.sshAuthorizedKeys,
       daemonSshKey: sshPublicKey,
@@ -31,7 +31,7 @@ export function intentOf(
   return tap === undefined ? { seed } : { seed, tap }
 }
 
-/** The VM's tap; undefined for a VM without network. */
+/** Returns the VM's tap; undefined for a VM without network. */
 export function tapSpecOf({ id, host, desired: { network } }: VmRecord): TapSpec | undefined {
   if (network === undefined) return undefined
   return {

@@ -8,7 +8,7 @@ import type { VmId } from '../core/vm/ids.ts'
 const contextOf = (line: LogLine | undefined): unknown[] =>
   ['vm_id', 'operation_id', 'generation', 'step'].map((name) => line?.[name])
 
-test('what a driver logs has the VM, the operation and the step that it acts for', async (t) => {
+test('a line of a driver has the VM, the operation and the step that it acts for', async (t) => {
   const { host, log, lines, id, vm, create, idle } = await reconcileStage(t)
   const inspect = host.storage.inspect.bind(host.storage)
   mock.method(host.storage, 'inspect', (...args: Parameters<typeof inspect>) => {
@@ -29,7 +29,7 @@ test('what a driver logs has the VM, the operation and the step that it acts for
   assert.deepEqual(contextOf(looked), [id, operationId, 1, undefined])
 })
 
-test('a VM that is woken in the middle of the step of another has no field of that in its lines', async (t) => {
+test('a VM that is woken in the middle of the step of another has no field of that step in its lines', async (t) => {
   const { host, context, store, lines, id, create, idle } = await reconcileStage(t)
   const other = 'web-2' as VmId
   create({ network: {}, power: 'stopped' }, other)

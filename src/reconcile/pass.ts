@@ -23,7 +23,7 @@ import type { LastWake } from '../core/vm/wake.ts'
 import type { Failure } from '../core/vm/retry.ts'
 import type { Cause, Next, Pass, PassContext, WorkerContext } from './progress.ts'
 
-/** Looks, plans, acts step by step, and writes down what it found. Throws StateUnwritable, and bugs. */
+/** Inspects the host, plans, acts step by step, and records the result. Throws StateUnwritable, and bugs. */
 export async function runPass(
   context: WorkerContext,
   id: VmId,
@@ -46,7 +46,7 @@ async function passOver(
   const inputs = context.store.vms.inputs(id)
   const world = await observe(context.host, read)
   const silentMs = context.silences.note(id, world, context.host.clock.monotonicMs())
-  // Before anything is done for it: what is desired must not be lost once the host shows it.
+  // The desired state must be on the disk before the host shows it.
   await context.store.flushed()
   if (signal.aborted) return { kind: 'again' }
   const unsaved = noteUnsaved(context, read, world)
@@ -66,7 +66,7 @@ async function passOver(
   return noteLaunch(pass) ?? (await pursue(pass))
 }
 
-/** The record, without the note that something may be saved where this look finds nothing. */
+/** Returns the record without the note that something may be saved, if this look finds nothing saved. */
 function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: World): VmRecord {
   const { mayBeSaved, ...rest } = record
   if (mayBeSaved !== true || !saved.known || saved.value.kind !== 'absent') return record
@@ -79,8 +79,9 @@ function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: 
 }
 
 /**
- * The record, with the stop as carried out when this look finds nothing left of the guest. The next start owes nothing to
- * the last. A host that loses its power before this is flushed comes back without a guest, and it is found again.
+ * Returns the record with the stop marked as carried out, if this look finds nothing left of the guest. The next start
+ * then no longer has to finish the stop. If the host loses power before this is flushed, it restarts without a guest,
+ * and a look finds that again.
  */
 function noteStop({ store, host, log }: PassContext, record: VmRecord, world: World): VmRecord {
   if (!isStopCarriedOut(record, world)) return record
@@ -98,7 +99,7 @@ function noteStop({ store, host, log }: PassContext, record: VmRecord, world: Wo
   return { ...rest, exitStreak: 0, stops: { accepted, carriedOut: accepted } }
 }
 
-/** The record, with the wake that begins or is over as this look shows it; that is on record before anything is done. */
+/** Returns the record with a wake that begins or ends by this look. The wake is on record before any step runs. */
 function noteWake({ store, host, log }: PassContext, record: VmRecord, world: World): VmRecord {
   const nowMs = host.clock.now()
   const end = wakeThatEnds(record, world, nowMs)
@@ -110,7 +111,7 @@ function noteWake({ store, host, log }: PassContext, record: VmRecord, world: Wo
     return { ...rest, observed: shown }
   }
   const { capabilities } = host.monitor
-  // As it is on record now: who asked for the guest during the look came first.
+  // Reads the record as it is now: a request for the guest during this look came first.
   const asked = record.wake ?? store.vms.get(record.id)?.wake
   const known = asked === undefined ? record : { ...record, wake: asked }
   const wake = wakeThatBegins(known, world, { nowMs, capabilities })
@@ -129,7 +130,7 @@ const wakeWords = ({ reason, durationMs, heldPackets, droppedPackets }: LastWake
   dropped_packets: droppedPackets,
 })
 
-/** A partial fault may be mended by the very plan it leads to; the log keeps it. */
+/** Logs new faults. The plan that follows may repair a partial fault at once, so the log must keep it. */
 function logNewFaults({ record, found, log }: Pass): void {
   const known = new Set((record.observed.partialFaults ?? []).map(({ message }) => message))
   for (const { step, code, message } of found) {
@@ -137,7 +138,7 @@ function logNewFaults({ record, found, log }: Pass): void {
   }
 }
 
-/** Takes note of a start the record missed, or of an end that nobody asked for. */
+/** Records a start that the record missed, or an end that was not requested. */
 function noteLaunch(pass: Pass): Next | undefined {
   const { record, world, host } = pass
   const finding = findLaunch(record, world, { nowMs: host.clock.now(), bootId: host.bootId })
@@ -181,7 +182,7 @@ async function pursue(pass: Pass): Promise<Next> {
   }
 }
 
-/** Says what is waited for; past the deadline that is a fault, and is waited for all the same. */
+/** Shows what the pass waits for. Past the deadline the wait becomes a fault, and continues. */
 function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
   const shown = observed(pass, state)
   const waitedMs = waiting.waitedMs ?? pass.host.clock.now() - shown.sinceMs
@@ -213,8 +214,8 @@ function settle(pass: Pass, state: ObservedState): Next {
 }
 
 /**
- * A settled VM is looked at again when it may be due to sleep, where it waits for its turn to be saved when that comes, and
- * in any case once in a while.
+ * Returns when to look at a settled VM again: when it may be due to sleep, when its turn to be saved comes, and in any
+ * case from time to time.
  */
 function nextLookMs({ record, world, host, intent, saves, silentMs }: Pass, shown: Observed): number {
   const { desired } = record.generations
@@ -227,8 +228,8 @@ function nextLookMs({ record, world, host, intent, saves, silentMs }: Pass, show
 }
 
 /**
- * What ended a pass before its end: a record that cannot be written, or a bug. It is told, that VM is left alone for a
- * while, and the others go on. It needs no write.
+ * Handles an error that ended a pass early: a record that cannot be written, or a bug. The error is logged and shown,
+ * that VM waits for a back-off, and the other VMs continue. This needs no write to the disk.
  */
 export function endedPass({ store, host, log }: PassContext, id: VmId, error: unknown): Next {
   const record = store.vms.get(id)

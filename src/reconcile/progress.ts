@@ -15,19 +15,19 @@ import type { Intent } from './intent.ts'
 
 export type PassContext = { readonly store: Store; readonly host: Host; readonly log: Log }
 
-/** What the workers of one reconciler share. */
+/** The context that the workers of one reconciler share. */
 export type WorkerContext = PassContext & { readonly saves: Saves; readonly silences: Silences }
 
-/** Why a pass runs. */
+/** Describes why a pass runs. */
 export type Cause = {
   readonly reasons: readonly string[]
-  /** When (monotonic) desired state or its inputs changed; a change is not held by a back-off. */
+  /** When (monotonic) desired state or its inputs changed; no back-off holds a change. */
   readonly changedAtMs?: number
-  /** Passes in a row that acted before this one. */
+  /** Number of acting passes in a row before this one. */
   readonly actingPasses: number
 }
 
-/** What the worker does after a pass. */
+/** The next action of the worker after a pass. */
 export type Next = { readonly kind: 'again' } | Later | { readonly kind: 'gone' }
 export type Later = { readonly kind: 'after'; readonly ms: number }
 
@@ -35,18 +35,18 @@ export type Later = { readonly kind: 'after'; readonly ms: number }
 export type Pass = WorkerContext & {
   readonly cause: Cause
   readonly signal: AbortSignal
-  /** Read once: desired state and its generation belong together, and the generation published is this one. */
+  /** Read once: desired state and its generation belong together, and this generation is the one that is published. */
   readonly record: VmRecord
   readonly inputs: VmInputs
   readonly intent: Intent
   readonly world: World
-  /** For how long the monitor has not answered, in milliseconds. */
+  /** How long the monitor has not answered, in milliseconds. */
   readonly silentMs: number
-  /** What this look found to be wrong, all of it. */
+  /** Everything that this look found wrong. */
   readonly found: readonly PartialFault[]
 }
 
-/** Writes a failure down with its count, and says when to try again. */
+/** Records a failure with its count, and returns when to try again. */
 export function fail(
   pass: Pass,
   failure: Failure,
@@ -63,7 +63,7 @@ export function fail(
   return { kind: 'after', ms: nextAttemptAtMs - nowMs }
 }
 
-/** What is shown besides the state, as seen in this pass; the fault stands at least until the VM is settled. */
+/** Returns what is shown besides the state, as seen in this pass. The fault stays at least until the VM is settled. */
 export function observed({ record, world, found, host }: Pass, state: ObservedState): Observed {
   const { fault, state: before, sinceMs } = record.observed
   const nowMs = host.clock.now()
@@ -97,11 +97,11 @@ function sleepMembers(record: VmRecord, world: World, stateBegan: boolean): Slee
   }
 }
 
-/** Short sleeps before a stop, or before the VM was to sleep no more, tell nothing of those after it. */
+/** Returns whether a stop, or a disabled sleep, ends the row of short sleeps. */
 const endsRow = ({ desired }: VmRecord): boolean =>
   desired.power === 'stopped' || desired.compute.sleepAfterIdleSeconds === 0
 
-/** In steps: each packet of a busy guest would be a revision. */
+/** Updates the time of the last traffic in steps; otherwise each packet of a busy guest would raise the revision. */
 function observedTraffic(record: VmRecord, { traffic }: World, stateBegan: boolean): number | undefined {
   const shown = record.observed.lastTrafficAtMs
   const seen = traffic.known && traffic.value.kind === 'watched' ? traffic.value.lastTrafficAtMs : undefined
@@ -109,7 +109,7 @@ function observedTraffic(record: VmRecord, { traffic }: World, stateBegan: boole
   return stateBegan || Math.abs(seen - shown) >= limits.lastTrafficStepMs ? seen : shown
 }
 
-/** What is there and unfit, or out of sight, is shown as it was. */
+/** Returns the saved state to show. While it is unusable or cannot be inspected, it is shown as before. */
 function observedSaved(record: VmRecord, { saved }: World): Observed['savedState'] {
   if (!saved.known || saved.value.kind === 'unusable') return record.observed.savedState
   if (saved.value.kind !== 'present') return undefined
@@ -117,13 +117,16 @@ function observedSaved(record: VmRecord, { saved }: World): Observed['savedState
   return { savedAtMs, sizeMib, memoryMib }
 }
 
-/** What the guest was started with; the idle timeout is the daemon's alone and holds at once. */
+/** Returns what the guest was started with. Only the daemon uses the idle timeout, so a new one holds at once. */
 function computeOf({ launch, desired }: VmRecord): Compute | undefined {
   if (launch === undefined) return undefined
   return { ...launch.compute, sleepAfterIdleSeconds: desired.compute.sleepAfterIdleSeconds }
 }
 
-/** A disk once seen stays on record until its VM is deleted: its absence is a fault, and never a reason to make another. */
+/**
+ * Returns the disk to show. A disk that was seen once stays on record until its VM is deleted. If it is missing, that
+ * is a fault and never a reason to make another.
+ */
 function observedDisk(record: VmRecord, { storage, monitor }: World): Observed['disk'] {
   const seen = storage.known && storage.value.disk.kind === 'present' ? storage.value.disk : undefined
   const sizeMib = seen?.sizeMib ?? record.observed.disk?.sizeMib
@@ -132,7 +135,7 @@ function observedDisk(record: VmRecord, { storage, monitor }: World): Observed['
   return { sizeMib, ...guest, ...(seen === undefined ? { unseen: true } : {}) }
 }
 
-/** Answers the record as it is now, without a generation that could not be stored. */
+/** Writes progress. Returns the record as it is now, without a generation that could not be stored. */
 export function write(
   { store, record, host }: Pass,
   progress: Omit<Progress, 'nowMs'>,

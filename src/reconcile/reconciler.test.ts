@@ -212,7 +212,7 @@ test('a bug in the pass of one VM is shown on it and does not end the daemon', a
   assert.equal(vm().observed.state, 'stopped')
 })
 
-/** A unit like that of the VM on record, under a name that is on no record. */
+/** Starts a unit like that of the VM on record, under a name that is on no record. */
 async function startUnit(host: FakeHost, like: VmId, name: string, storeId?: string): Promise<void> {
   const spec = host.fakeUnits.specOf(like)
   assert.ok(spec !== undefined)

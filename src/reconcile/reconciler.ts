@@ -6,7 +6,7 @@ import { Worker } from './worker.ts'
 import type { DeviceName, VmId } from '../core/vm/ids.ts'
 import type { PassContext, WorkerContext } from './progress.ts'
 
-/** A worker for every VM on record, and the watchers that wake them. */
+/** Runs a worker for every VM on record, and the watchers that wake the workers. */
 export class Reconciler {
   readonly silences = new Silences()
   readonly #context: WorkerContext
@@ -29,11 +29,11 @@ export class Reconciler {
     this.#stopTraffic = host.traffic.watch((userId) => {
       const id = store.vms.withUserId(userId)
       if (id === undefined) return
-      // What a start waits for passes while the host is looked at.
+      // The preparation of a start runs while the host is inspected.
       if (store.vms.get(id)?.observed.state === 'sleeping') host.units.expectStart()
       this.#notice(id, 'traffic')
     })
-    // A change: what it was refused for is over, and with it the back-off.
+    // Counts as a change: the reason of the refusal is gone, and so is the back-off.
     host.consoles.onPlace((id) => this.#workers.get(id)?.poke('a console place is free', true))
     host.firewall.watch(() => this.#notice(undefined, 'firewall changed'))
     const ids = store.vms.ids()
@@ -42,26 +42,26 @@ export class Reconciler {
     await Promise.all(workers.map((worker) => worker.firstPass()))
   }
 
-  /** Desired state of a VM changed. */
+  /** Wakes the worker of a VM whose desired state changed. */
   poke(id: VmId, reason: string): void {
     if (!this.#stopping) this.#worker(id).poke(reason, true)
   }
 
-  /** Something on the host changed that any VM may depend on, so a back-off has no reason any more. */
+  /** Wakes all workers after a change on the host that any VM may depend on; it ends every back-off. */
   pokeAll(reason: string): void {
     for (const worker of this.#workers.values()) worker.poke(reason, true)
   }
 
   /**
-   * Runs a task while no pass of the VM does, and lets none begin meanwhile; pokes are kept. One task of a VM at a time, in the
-   * order in which they came. The signal aborts when a hard stop or a deletion is asked for, and when the worker stops; the
-   * task had better end soon then. Undefined where the VM has no worker, or not any more.
+   * Runs a task while no pass of the VM runs or begins; pokes are kept. The tasks of one VM run one at a time, in order
+   * of arrival. The signal aborts when a hard stop or a deletion is requested, and when the worker stops; the task
+   * should then end soon. Returns undefined if the VM has no worker, or no longer has one.
    */
   async holdStill<T>(id: VmId, task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
     return this.#workers.get(id)?.holdStill(task)
   }
 
-  /** Stops all workers; resolves when no pass runs. Guests are left alone. */
+  /** Stops all workers; resolves when no pass runs. Guests keep running. */
   async stop(): Promise<void> {
     this.#stopping = true
     this.#stopTraffic()

@@ -5,7 +5,7 @@ import { sleepStage } from '../../test/sleep-stage.ts'
 import { limits } from '../config/limits.ts'
 import { deadlineMsOf } from './steps/steps.ts'
 
-test('a step that takes longer than its deadline is stopped, and told as a fault', async (t) => {
+test('a step that takes longer than its deadline is stopped, and reported as a fault', async (t) => {
   const { host, clock, vm, shown, create, turns } = await reconcileStage(t)
   host.storage.holdNext('ensureImage')
   create()
@@ -22,7 +22,7 @@ test('a step that takes longer than its deadline is stopped, and told as a fault
   )
 })
 
-test('a step that does not heed being told to stop is left behind after a short grace', async (t) => {
+test('a step that ignores a request to stop is left behind after a short grace', async (t) => {
   const { host, clock, vm, shown, create, turns } = await reconcileStage(t)
   const deaf = mock.method(host.storage, 'ensureImage', () => new Promise(() => {}))
   create()

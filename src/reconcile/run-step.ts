@@ -5,8 +5,9 @@ import type { Step } from '../core/plan/step.ts'
 import type { StepContext } from './steps/executor.ts'
 
 /**
- * Runs one step within its deadline. At the deadline the step is told to stop, and gets a short grace to do so: a step
- * still running then is left behind, named in the fault, and safe to meet again because every step may be repeated.
+ * Runs one step within its deadline. At the deadline the step is asked to stop, and gets a short extra time to do so. A
+ * step that still runs after that is left behind and named in the fault. This is safe, because every step may be
+ * repeated.
  */
 export async function runStep(step: Step, context: StepContext): Promise<void> {
   const { clock } = context.host

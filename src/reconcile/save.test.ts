@@ -8,7 +8,7 @@ import { HostFault } from '../core/errors.ts'
 
 type Stage = Awaited<ReturnType<typeof sleepStage>>
 
-/** Where a save may stand still, by what it calls then. */
+/** Points at which a save may pause, by the call that it makes there. */
 const POINTS: Record<string, (stage: Stage) => () => void> = {
   'while it is paused': ({ host }) => host.monitor.holdNext('ensurePaused'),
   'while its file is made': ({ host }) => host.savedStates.holdNext('ensureMemoryFile'),
@@ -108,7 +108,7 @@ test('a guest that cannot be saved runs on, says so, and is tried again', async 
   assert.equal(stage.shown(), 'sleeping')
 })
 
-test('a fault of a save is not told for ever: the next save mends it', async (t) => {
+test('a fault of a save does not stay: the next save clears it', async (t) => {
   const stage = await sleepStage(t)
   stage.host.savedStates.failNext('publish', new HostFault('save_failed', 'on purpose'))
   await stage.later(IDLE_MS)
@@ -133,7 +133,7 @@ test('a save that succeeds ends the fault of the last, although a packet keeps t
   isAwake(stage, ['late'])
 })
 
-test('a state that was published although its publication failed is gone before the guest goes on', async (t) => {
+test('a state that was published although its publication failed is removed before the guest runs again', async (t) => {
   const stage = await sleepStage(t)
   stage.host.savedStates.failNext('publish', new HostFault('save_failed', 'on purpose'), 'after')
   await stage.later(IDLE_MS)
@@ -141,7 +141,7 @@ test('a state that was published although its publication failed is gone before 
   isAwakeDespite(stage)
 })
 
-test('a guest that is wanted in the midst of its publication waits for no removal of what is unfinished', async (t) => {
+test('a guest that is wanted during its publication does not wait for the removal of an unfinished state', async (t) => {
   const stage = await sleepStage(t)
   const { host } = stage
   host.savedStates.holdNext('publish')
@@ -156,7 +156,7 @@ test('a guest that is wanted in the midst of its publication waits for no remova
   isAwake(stage, ['first'])
 })
 
-test('a guest whose state may be published and cannot be removed stands still until that is known', async (t) => {
+test('a guest whose state may be published and cannot be removed stays paused until that is known', async (t) => {
   const stage = await sleepStage(t)
   const { host, id } = stage
   host.savedStates.failNext('publish', new HostFault('save_failed', 'on purpose'), 'after')
@@ -190,7 +190,7 @@ test('few guests are saved at a time, and the others take their turn', async (t)
   )
 })
 
-test('who waits for a turn is not looked at meanwhile, and one that wants none any more passes it on', async (t) => {
+test('a VM that waits for a turn is not inspected meanwhile, and one that no longer wants its turn passes it on', async (t) => {
   const stage = await sleepStage(t)
   const { host, store } = stage
   for (let other = 2; other <= limits.savesMax + 2; other += 1) stage.createAnother(other)
@@ -228,7 +228,7 @@ for (const [what, fail] of Object.entries({
     host.monitor.save = () => Promise.reject(fault)
   },
 })) {
-  test(`a guest of whom ${what} always fails is tried less and less often, whatever comes for it`, async (t) => {
+  test(`a guest whose ${what} always fails is tried less and less often, whatever comes for it`, async (t) => {
     const stage = await sleepStage(t)
     let tries = 0
     fail(stage, new HostFault('save_failed', 'on purpose'))
@@ -257,7 +257,7 @@ for (const [what, fail] of Object.entries({
   })
 }
 
-test('what cannot be undone of a save that failed hides neither its fault nor the rest', async (t) => {
+test('a failed save that cannot be fully undone hides neither its fault nor the rest', async (t) => {
   const stage = await sleepStage(t)
   const { host } = stage
   host.monitor.failNext('save', new HostFault('save_failed', 'on purpose'), 'after')

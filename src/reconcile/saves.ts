@@ -2,13 +2,13 @@ import { limits } from '../config/limits.ts'
 import type { VmId } from '../core/vm/ids.ts'
 
 /**
- * The guests that are being saved by this process: few at a time, since they share the disk. Who was refused a place is
- * called when one is free, in the order of refusal.
+ * Limits the guests that this process saves at the same time, because they share the disk. A VM that was refused a
+ * place is called when one is free, in order of refusal.
  */
 export class Saves {
   readonly #underWay = new Set<VmId>()
   readonly #waiting = new Set<VmId>()
-  /** Called, and not seen since. */
+  /** VMs that were called and whose pass has not run since. */
   readonly #called = new Set<VmId>()
   readonly #call: (id: VmId) => void
 
@@ -17,7 +17,7 @@ export class Saves {
     this.#call = call
   }
 
-  /** Whether one more may begin. */
+  /** Returns whether one more save may begin. */
   get mayBegin(): boolean {
     return this.#underWay.size < limits.savesMax
   }
@@ -26,7 +26,7 @@ export class Saves {
     return this.#underWay.has(id)
   }
 
-  /** The VM was refused. */
+  /** Notes that the VM was refused a place. */
   waitForPlace(id: VmId): void {
     this.#waiting.add(id)
   }
@@ -43,12 +43,12 @@ export class Saves {
     }
   }
 
-  /** A pass of the VM ended: where it was called and did not want its place any more, the next one is. */
+  /** Handles the end of a VM's pass. If the VM was called but did not use its place, the next VM is called. */
   passOver(id: VmId): void {
     if (this.#called.delete(id)) this.#callNext()
   }
 
-  /** The VM has no worker any more. */
+  /** Forgets a VM that has no worker any more. */
   forget(id: VmId): void {
     this.#waiting.delete(id)
     this.passOver(id)

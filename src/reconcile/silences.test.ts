@@ -34,7 +34,7 @@ test('a guest that powers off has exited, and its monitor is not called unreacha
   await later(limits.stableAfterMs)
   const codes = new Set<string | undefined>()
   store.onVmChange(() => codes.add(store.vms.get(id)?.observed.fault?.code))
-  // The process is about to end: its socket is closed, and systemd has not noticed.
+  // The process is about to end: its socket is closed, and systemd has not noticed yet.
   host.monitor.ended(id)
   await idle()
   host.fakeUnits.exit(id, 0)

@@ -1,19 +1,19 @@
 import type { VmId } from '../core/vm/ids.ts'
 import type { World } from '../core/plan/world.ts'
 
-/** A process that does not answer, and since when, in milliseconds of the monotonic clock. */
+/** A process that does not answer, and the start of its silence, in milliseconds of the monotonic clock. */
 type Silence = { readonly mainPid: number; readonly sinceMs: number }
 
 /**
- * For how long monitors have not answered. Kept by this process alone: a daemon that was just started knows of no answer,
- * and counts from its own first look.
+ * Measures how long monitors have not answered. Only this process keeps it: a new daemon knows of no answer, and counts
+ * from its own first look.
  */
 export class Silences {
   readonly #silent = new Map<VmId, Silence>()
 
-  /** Takes note of a look, and returns the milliseconds since the first look that found no answer; 0 where one came. */
+  /** Records a look; returns the milliseconds since the first look without an answer, or 0 if the monitor answered. */
   note(id: VmId, { unit, monitor }: World, nowMs: number): number {
-    // A look that failed tells nothing.
+    // A failed look proves nothing.
     if (!unit.known || !monitor.known) return 0
     if (unit.value.kind !== 'active' || monitor.value.kind !== 'silent') {
       this.#silent.delete(id)
@@ -26,7 +26,7 @@ export class Silences {
     return nowMs - silence.sinceMs
   }
 
-  /** The VM has no worker any more. */
+  /** Forgets a VM that has no worker any more. */
   forget(id: VmId): void {
     this.#silent.delete(id)
   }

@@ -38,7 +38,7 @@ test('a VM sleeps when it was idle, and wakes with its memory and every packet',
   assert.deepEqual(host.savedFiles.paths(), [])
 })
 
-test('what a start waits for begins with the first packet to a VM that sleeps, and with no other', async (t) => {
+test('the preparation of a start begins with the first packet to a sleeping VM, and with no later one', async (t) => {
   const { host, idle, receive, fallAsleep } = await sleepStage(t)
   receive('to a guest that runs')
   await fallAsleep()
@@ -73,7 +73,7 @@ test('a timeout of 0 wakes it', async (t) => {
   assert.equal(vm().observed.lastWake?.reason, 'sleep_disabled')
 })
 
-test('a stop throws away what was saved, and the next start is a boot', async (t) => {
+test('a stop removes the saved state, and the next start is a boot', async (t) => {
   const { host, context, id, idle, shown, receive, given, goesOn, fallAsleep } = await sleepStage(t)
   await fallAsleep()
   setPower(context, id, 'stopped')
@@ -143,7 +143,7 @@ test('under a monitor that cannot save, a VM never sleeps, and says so', async (
   )
 })
 
-test('many reasons make one wake, told by the first', async (t) => {
+test('many reasons make one wake, which shows the first', async (t) => {
   const { host, context, id, vm, turns, idle, receive, given, fallAsleep } = await sleepStage(t)
   await fallAsleep()
   const release = host.monitor.holdNext('ensureRestored')
@@ -230,7 +230,7 @@ for (const [when, byMs] of [
   ['back', -3_600_000],
   ['forward', 3_600_000],
 ] as const) {
-  test(`a clock that was set ${when} lets no guest go on from memory that nobody has checked`, async (t) => {
+  test(`a clock that was set ${when} lets no guest go on from unchecked memory`, async (t) => {
     const { host, id, turns, idle, stop, start, shown, receive, goesOn, fallAsleep, clock } =
       await sleepStage(t)
     await fallAsleep()
@@ -289,7 +289,7 @@ test('a stop in the middle of a wake lets no guest go on', async (t) => {
   assert.deepEqual([shown(), runs, host.savedFiles.paths()], ['stopped', 0, []])
 })
 
-test('who asks for a guest during a look at it is told as the reason', async (t) => {
+test('a request for a guest during a look at it is shown as the reason', async (t) => {
   const { host, context, id, vm, turns, idle, receive, fallAsleep } = await sleepStage(t)
   await fallAsleep()
   const release = host.savedStates.holdNext('inspect')

@@ -12,7 +12,7 @@ const RESYNC_MS = 2 * 60 * 60_000
 const LARGER = { cpuMillicores: 1000, memoryMib: 512, sleepAfterIdleSeconds: 60 }
 
 for (const power of ['running', 'paused'] as const satisfies readonly DesiredPower[]) {
-  test(`a stop that ${power} overtakes ends the guest first, and what starts then is a boot`, async (t) => {
+  test(`a stop that ${power} overtakes ends the guest first, and the start after it is a boot`, async (t) => {
     const stage = await sleepStage(t)
     const { context, host, id, vm, idle } = stage
     const { life } = host.monitor.memoryOf(id)
@@ -26,7 +26,7 @@ for (const power of ['running', 'paused'] as const satisfies readonly DesiredPow
     assert.deepEqual(vm().stops, { accepted: 2, carriedOut: 2 })
   })
 
-  test(`a stop of a VM that sleeps removes what was saved, although ${power} overtakes it`, async (t) => {
+  test(`a stop of a sleeping VM removes its saved state, although ${power} overtakes it`, async (t) => {
     const stage = await sleepStage(t)
     const { context, host, id, idle } = stage
     const { life } = host.monitor.memoryOf(id)
@@ -59,7 +59,7 @@ test('a stop is carried out when the pool comes back, and until then the VM is n
   host.storage.setInSight(true)
   await later(RESYNC_MS)
   assert.equal(vm().generations.observed, vm().generations.desired)
-  // It may have fallen asleep again meanwhile.
+  // The guest may have fallen asleep again meanwhile.
   const remembered = host.savedFiles.at(host.savedStates.paths(id).published)?.memory.life
   assert.notEqual(remembered ?? host.monitor.memoryOf(id).life, life)
   assert.deepEqual(host.monitor.relived, [])
@@ -72,7 +72,7 @@ test('a stop ends a step that is under way, although another power overtakes it'
   await turns()
   setPower(context, id, 'stopped')
   setPower(context, id, 'running')
-  // Not released: the step ends since it is aborted.
+  // Not released: the step ends because it is aborted.
   await idle()
   fetched()
   assert.equal(shown(), 'running')
@@ -122,7 +122,7 @@ test('memory of another shape than the VM has is refused, and a stop is the way 
   const { context, host, id, store, idle } = stage
   await stage.fallAsleep()
   const { desired } = stage.vm()
-  // As an earlier daemon may have left it.
+  // Simulates the state that an earlier daemon may have left.
   store.vms.changeDesired(id, {
     desired: { ...desired, compute: LARGER },
     operationId: 'op-x' as never,

@@ -25,7 +25,7 @@ test('a stop that was accepted before is carried out, and its generation is reac
   assert.deepEqual([shown(), vm().generations], ['stopped', { desired: 2, observed: 2 }])
 })
 
-test('a monitor that ends is told, and started again', async (t) => {
+test('a monitor that ends is reported, and started again', async (t) => {
   const { directory, host, id, create, idle, later, shown } = await reconcileStage(t)
   create()
   await idle()
@@ -40,7 +40,7 @@ test('a monitor that ends is told, and started again', async (t) => {
   assert.equal(shown(), 'running')
 })
 
-test('a VM that sleeps is woken by traffic, once, and falls asleep no more until its record can be written', async (t) => {
+test('a VM that sleeps is woken by traffic, once, and stays awake until its record can be written', async (t) => {
   const stage = await sleepStage(t)
   const { directory, host, vm, idle, later, shown, receive, given, goesOn, fallAsleep } = stage
   await fallAsleep()

@@ -9,7 +9,7 @@ import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import type { TestContext } from 'node:test'
 
-/** A host on which the traffic of guests can't be known, as one without BPF. */
+/** A host that cannot know the traffic of guests, such as one without BPF. */
 async function withoutTraffic(t: TestContext) {
   const stage = await reconcileStage(t)
   const { traffic } = stage.host
@@ -41,7 +41,7 @@ test('without traffic a VM that never sleeps is as desired, and says what is not
   assert.equal(vm().wake, undefined)
 })
 
-test('one that shall sleep runs, is not as desired, and says why', async (t) => {
+test('a VM that should sleep runs, is not as desired, and says why', async (t) => {
   const { context, create, id, vm, idle, later, shown } = await withoutTraffic(t)
   create({ compute: SLEEPER })
   await idle()
@@ -54,7 +54,7 @@ test('one that shall sleep runs, is not as desired, and says why', async (t) => 
   assert.deepEqual([shown(), vm().generations.observed], ['running', 2])
 })
 
-test('a VM is stopped and deleted without it', async (t) => {
+test('a VM is stopped and deleted without traffic', async (t) => {
   const { host, store, context, create, id, idle, shown } = await withoutTraffic(t)
   create({ compute: SLEEPER })
   await idle()

@@ -9,18 +9,19 @@ import type { VmRecord } from '../core/vm/record.ts'
 import type { Cause, Next, WorkerContext } from './progress.ts'
 
 export type WorkerOptions = {
-  /** Passes over all VMs that may run at once. */
+  /** Limits the passes over all VMs that run at once. */
   readonly places: Semaphore
-  /** The VM is deleted and forgotten. */
+  /** Called when the VM is deleted and forgotten. */
   readonly onGone: () => void
 }
 
 type Running = { record: VmRecord | undefined; readonly abort: AbortController }
 
 /**
- * The one thing that acts for a VM. One pass at a time; a poke carries no payload and sets a flag, which is cleared
- * before desired state is read, so none is lost and the newest desired state wins. A hard stop or a deletion aborts the
- * running step, and any change or wish for the guest that of saving it; every other change waits for the end of it.
+ * The only actor for a VM; it runs one pass at a time. A poke carries no payload and sets a flag. The flag is cleared
+ * before desired state is read, so no poke is lost and the newest desired state wins. A hard stop or a deletion aborts
+ * the running step. Any change, or a request for the guest, aborts a running save. Every other change waits for the end
+ * of the step.
  */
 export class Worker {
   readonly #context: WorkerContext
@@ -29,7 +30,7 @@ export class Worker {
   readonly #reasons = new Set<string>()
   #changedAtMs: number | undefined
   #running: Running | undefined
-  /** A pass, or a task that wants the VM to hold still. */
+  /** Held by a pass, or by a task that needs the VM to hold still. */
   readonly #turn = new Semaphore(1)
   #still: { readonly record: VmRecord; readonly abort: AbortController } | undefined
   #cancelTimer = (): void => {}
@@ -44,7 +45,7 @@ export class Worker {
     this.#options = options
   }
 
-  /** Asks for a pass. `change` tells that desired state or its inputs changed: that overrides a back-off. */
+  /** Asks for a pass. `change` means that desired state or its inputs changed; that overrides a back-off. */
   poke(reason: string, change: boolean): void {
     if (this.#stopping) return
     this.#reasons.add(reason)
@@ -54,7 +55,7 @@ export class Worker {
     if (this.#running === undefined) this.#idle = inLogContext({ vm_id: this.#id }, () => this.#run())
   }
 
-  /** As {@link Reconciler.holdStill}. */
+  /** Does what {@link Reconciler.holdStill} describes. */
   async holdStill<T>(task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
     return this.#turn.run(async () => {
       const record = this.#context.store.vms.get(this.#id)
@@ -69,7 +70,7 @@ export class Worker {
     })
   }
 
-  /** Resolves after the first pass, whatever it found. */
+  /** Resolves after the first pass, whatever its result. */
   firstPass(): Promise<void> {
     return this.#first.promise
   }
@@ -79,7 +80,7 @@ export class Worker {
     return this.#idle
   }
 
-  /** Takes no more pokes, aborts the running step, and resolves when nothing runs. The guest is left alone. */
+  /** Ignores later pokes, aborts the running step, and resolves when nothing runs. The guest keeps running. */
   async stop(): Promise<void> {
     this.#stopping = true
     this.#cancelTimer()
@@ -101,7 +102,7 @@ export class Worker {
         this.#context.saves.passOver(this.#id)
         this.#first.resolve()
       }
-      // One that waits for a VM to move again takes no other's place.
+      // A pass that waits for a VM to move again must not occupy a place.
       await this.#turn.run(() => this.#options.places.run(pass))
     }
     this.#running = undefined
@@ -127,7 +128,7 @@ export class Worker {
     }
   }
 
-  /** Whatever is wrong with the record, this worker goes on. */
+  /** Ends a failed pass. This worker continues whatever is wrong with the record. */
   #endedPass(error: unknown): Next {
     try {
       return endedPass(this.#context, this.#id, error)
@@ -138,7 +139,7 @@ export class Worker {
   }
 
   #follow(next: Next, cause: Cause): void {
-    // Passes that a change overtook say nothing about whether the host comes to be as desired.
+    // Passes that a change overtook say nothing about convergence.
     const overtaken = this.#changedAtMs !== undefined
     this.#actingPasses = next.kind === 'again' && !overtaken ? cause.actingPasses + 1 : 0
     switch (next.kind) {
@@ -158,7 +159,10 @@ export class Worker {
     }
   }
 
-  /** What is stored now ends the VM, or wants the guest that is being saved; and the running pass set out for something else. */
+  /**
+   * Returns whether the stored record now ends the VM, or wants the guest that is being saved, while the running pass
+   * does something else.
+   */
   #isPreempted(): boolean {
     const started = this.#running?.record
     const now = this.#context.store.vms.get(this.#id)
@@ -167,7 +171,7 @@ export class Worker {
     return endsVm(started, now)
   }
 
-  /** What is stored now ends the VM, and it was not to end when it was told to hold still. */
+  /** Returns whether the stored record now ends the VM, which it did not when the VM began to hold still. */
   #endsStill(): boolean {
     const now = this.#context.store.vms.get(this.#id)
     return this.#still !== undefined && now !== undefined && endsVm(this.#still.record, now)
@@ -177,6 +181,9 @@ export class Worker {
 const isWanted = (started: VmRecord, now: VmRecord): boolean =>
   now.generations.desired !== started.generations.desired || now.wake !== undefined
 
-/** A stop was accepted since `started`, whatever power was asked for after that, or a deletion of a VM that was to go on. */
+/**
+ * Returns whether the VM must end since `started`: a stop was accepted, whatever power followed, or a deletion of a VM
+ * that was to run.
+ */
 const endsVm = (started: VmRecord, now: VmRecord): boolean =>
   now.stops.accepted > started.stops.accepted || (now.deleting && !mustEnd(started))

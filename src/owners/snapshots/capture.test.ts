@@ -68,7 +68,7 @@ for (const power of ['paused', 'stopped'] as const) {
   })
 }
 
-test('a guest that somebody pauses while it is captured is thawed before it stands still', async (t) => {
+test('a guest that is paused while it is captured is thawed before it stops', async (t) => {
   const { context, host, vmId, upload, take, quiet, vm } = await snapshotStage(t)
   const captured = host.staging.holdNext('clone')
   take(urlsOf(upload))
@@ -110,7 +110,7 @@ for (const [method, where] of [
   ['ensurePaused', 'paused'],
 ] as const) {
   for (const moment of ['before', 'after'] as const) {
-    test(`a guest that could not be ${where}, told ${moment} it was, runs on and is captured later`, async (t) => {
+    test(`a fault ${moment} a guest is ${where} leaves it running, and it is captured later`, async (t) => {
       const stage = await snapshotStage(t)
       const { host, upload, take, quiet, shown, after } = stage
       host.monitor.failNext(method, new HostFault('monitor_refused', 'on purpose'), moment)
@@ -124,7 +124,7 @@ for (const [method, where] of [
   }
 }
 
-test('a guest that does not go on at once after its capture is let go on by its worker, and thawed then', async (t) => {
+test('a guest that does not resume right after its capture is resumed by its worker, and thawed then', async (t) => {
   const stage = await snapshotStage(t)
   const { host, upload, take, quiet, shown, after } = stage
   host.monitor.failNext('ensureRunning', new HostFault('monitor_refused', 'on purpose'))
@@ -136,7 +136,7 @@ test('a guest that does not go on at once after its capture is let go on by its 
 })
 
 for (const method of ['flushDisk', 'clone', 'keep'] as const) {
-  test(`a ${method} that fails is tried again, and its trouble shows until then`, async (t) => {
+  test(`a ${method} that fails is retried, and its trouble shows until it succeeds`, async (t) => {
     const stage = await snapshotStage(t)
     const { host, upload, take, quiet, shown, snap, after, clock } = stage
     host.staging.failNext(method, new HostFault('storage_failed', 'on purpose'))
@@ -218,7 +218,7 @@ test('a snapshot is of the VM that it was asked of, and not of another that has 
   assert.equal(shown(), 'failed vm_gone')
 })
 
-test('a hard stop does not wait for a capture, which is taken of the stopped VM then', async (t) => {
+test('a hard stop does not wait for a capture, which then captures the stopped VM', async (t) => {
   const { context, host, vmId, upload, take, quiet, vm, shown, snap, after } = await snapshotStage(t)
   host.monitor.holdNext('ensurePaused')
   take(urlsOf(upload))
@@ -326,7 +326,7 @@ test('a VM whose capture waits for others is not held still meanwhile', async (t
   )
 })
 
-test('what a capture waits for is told after its second try, until it is captured', async (t) => {
+test('what a capture waits for is shown after its second try, until it is captured', async (t) => {
   const { context, host, vmId, upload, take, quiet, shown, snap, after } = await snapshotStage(t)
   setPower(context, vmId, 'stopped')
   await quiet()
@@ -361,7 +361,7 @@ test('two snapshots of one VM are captured one after the other', async (t) => {
   runs(stage)
 })
 
-test('what the log says of a snapshot names it, its VM and its operation', async (t) => {
+test('each log line about a snapshot names it, its VM and its operation', async (t) => {
   const { lines, upload, take, quiet, id, vmId, snap } = await snapshotStage(t)
   take(urlsOf(upload))
   await quiet()

@@ -13,19 +13,19 @@ import type { FreezeOutcome } from '../../ports/monitor.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 
-/** Of a capture whose clone is not kept yet. */
+/** A capture whose clone is not durable yet. */
 type Cloned = Omit<Capture, 'imageBytes'>
 
 /**
- * Clones the disk of the VM, at a moment when nothing is on the move there; a running guest stands still for that alone. What
- * takes longer comes before, and after its worker may act again.
+ * Clones the disk of the VM at a moment when nothing changes there. A running guest is paused only for the clone
+ * itself. Slower work comes before it, or after the VM's worker may act again.
  */
 export async function capture(task: Task): Promise<Outcome> {
   const { entry, host, flushes, captures, signal, log } = task
   const { vmId } = entry.record
   if (vmOf(task) === undefined) return gone(entry.record)
   await flushes.run(() => host.staging.flushDisk(vmId, signal), signal)
-  // Its place comes first: who holds a worker still waits for nobody else's capture.
+  // Takes a place for captures first: a task that already holds a worker must not wait for another capture.
   const cloned = await captures.run(() => cloneInTurn(task), signal)
   if ('kind' in cloned) return cloned
   const { imageBytes } = await flushes.run(() => host.staging.keep(entry.stagingId), signal)
@@ -43,7 +43,7 @@ async function cloneInTurn(task: Task): Promise<Cloned | Outcome> {
     begun = true
     return cloneHeld(task, still)
   })
-  // A pass may take long, and who was deleted need not wait for its end; what has begun comes to an end by itself.
+  // A pass may take long, and a deleted snapshot need not wait for its end. A capture that has begun ends by itself.
   const outcome = await abortable(held, signal).catch((error: unknown) => {
     if (begun) return held
     throw error
@@ -52,7 +52,7 @@ async function cloneInTurn(task: Task): Promise<Cloned | Outcome> {
   return vmOf(task) === undefined ? gone(entry.record) : later('the VM has no worker')
 }
 
-/** The VM that the snapshot was asked of; not another of its id, nor one that is being deleted. */
+/** Returns the VM that the snapshot was requested for; not another VM with its id, nor one under deletion. */
 function vmOf({ store, entry }: Task): VmRecord | undefined {
   const { vmId, vmCreatedAtMs } = entry.record
   const vm = store.vms.get(vmId)
@@ -64,7 +64,7 @@ const gone = ({ vmId }: SnapshotRecord): Outcome =>
 
 const later = (because: string): Outcome => ({ kind: 'later', because })
 
-/** `still` aborts when somebody wants the VM to move again. */
+/** Clones the disk while the worker holds still. `still` aborts when the VM has to change again. */
 async function cloneHeld(task: Task, still: AbortSignal): Promise<Cloned | Outcome> {
   try {
     return await cloneStill(task, still)
@@ -92,7 +92,10 @@ async function cloneStill(task: Task, still: AbortSignal): Promise<Cloned | Outc
   return moment.kind === 'still' ? clone(task, vm.id, until) : cloneRunning(task, vm.id, { still, until })
 }
 
-/** A pool that hangs keeps no VM from its stop: the clone is left behind then, and the next one removes it. */
+/**
+ * Clones the disk. A pool that hangs must not delay a stop of the VM: the clone is then left behind, and the next clone
+ * removes it.
+ */
 async function clone({ host, entry }: Task, id: VmId, until: AbortSignal): Promise<Cloned> {
   await abortable(host.staging.clone(entry.stagingId, id), until)
   return { atMs: host.clock.now(), consistency: 'crash', pausedMs: 0 }
@@ -100,7 +103,7 @@ async function clone({ host, entry }: Task, id: VmId, until: AbortSignal): Promi
 
 type Bounds = { readonly still: AbortSignal; readonly until: AbortSignal }
 
-/** Whatever happens, the guest runs afterwards, and its file systems are thawed. */
+/** Clones the disk of a running guest. Whatever happens, the guest runs afterwards, and its file systems are thawed. */
 async function cloneRunning(task: Task, id: VmId, { still, until }: Bounds): Promise<Cloned> {
   const { store, host, entry } = task
   const wasNoted = store.frozenGuests.has(id)
@@ -116,13 +119,16 @@ async function cloneRunning(task: Task, id: VmId, { still, until }: Bounds): Pro
     const cloned = await cloneStanding(task, id, until)
     return { ...cloned, consistency: freeze === 'frozen' ? 'file_system' : 'crash' }
   } finally {
-    // What an earlier capture may have frozen is another matter.
+    // File systems that an earlier capture may have frozen keep their note.
     if (freeze === 'none' && !wasNoted) store.frozenGuests.forget(id)
     else await thawNow(task, id, still)
   }
 }
 
-/** One that is about to be ended is not waited for. Its note stays: it may run on all the same. */
+/**
+ * Thaws the guest. If the guest is about to end, this does not wait for it; the note stays, because the guest may still
+ * run on.
+ */
 async function thawNow(task: Task, id: VmId, still: AbortSignal): Promise<void> {
   const ending = new AbortController()
   const look = (): void => {
@@ -148,7 +154,9 @@ async function cloneStanding(task: Task, id: VmId, until: AbortSignal): Promise<
   return { ...cloned, pausedMs: Math.round((clock.monotonicMs() - beganMs) * 10) / 10 }
 }
 
-/** Where it fails, the worker of the VM lets the guest go on: it looks as soon as this is over. */
+/**
+ * Lets the guest run again. If that fails, the worker of the VM resumes it, since it looks as soon as the capture ends.
+ */
 async function letRun({ host, log }: Task, id: VmId): Promise<void> {
   try {
     await host.monitor.ensureRunning(id, new AbortController().signal)

@@ -8,7 +8,7 @@ import { SignedUrl } from '../../core/storage/signed-url.ts'
 const never = new AbortController().signal
 const busy = { kind: 'busy', because: 'it answered 503 (SlowDown)' } as const
 
-/** The object is the disk at its capture. */
+/** Returns whether the object in the store is the disk at its capture. */
 function isComplete({ host, shown, upload }: Awaited<ReturnType<typeof snapshotStage>>): void {
   assert.equal(shown(), 'completed')
   const object = host.objectStore.objects.get(upload.key)
@@ -29,7 +29,7 @@ test('a completion whose answer was lost is asked for again', async (t) => {
 
 const GONE = { kind: 'gone', because: 'it answered 404 (NoSuchUpload)' } as const
 
-test('where the store has forgotten the upload since, the object itself tells that it was completed', async (t) => {
+test('if the store has forgotten the upload since, the object itself shows that it was completed', async (t) => {
   const stage = await snapshotStage(t)
   const { host, upload, take, quiet, after } = stage
   host.objectStore.answerNext('complete', busy, 'after')
@@ -66,7 +66,7 @@ test('an object of another size is not this snapshot', async (t) => {
   assert.match(snap().trouble?.message ?? '', /14 bytes/)
 })
 
-test('without a head URL nobody knows what became of a lost completion, until one is handed over', async (t) => {
+test('without a head URL the result of a lost completion is unknown, until a head URL is handed over', async (t) => {
   const stage = await snapshotStage(t)
   const { host, upload, take, handOver, quiet, shown, snap, after } = stage
   host.objectStore.answerNext('complete', busy, 'after')

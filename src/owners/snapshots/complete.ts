@@ -7,14 +7,14 @@ import { mibOf } from './pack.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 
-/** Tells the store to make the object of its parts; asked again, where an answer may have been lost. */
+/** Asks the store to make the object from its parts; repeats the request if an answer may have been lost. */
 export async function complete(task: Task): Promise<Outcome> {
   const { entry, host, store, signal } = task
   const url = entry.url('complete')
   if (url === undefined) return done
   const { completionSent: mayBeCompleted } = entry.record
   entry.advance({ stage: 'completing', completionSent: true })
-  // From here on nobody knows, if the answer is lost, whether the object is there.
+  // From here on, a lost answer leaves open whether the object exists.
   await store.flushed()
   const parts = entry.parts.map(({ number, etag }) => {
     assert(etag !== undefined, `${entry.id}: part ${number} was not sent`)
@@ -26,7 +26,7 @@ export async function complete(task: Task): Promise<Outcome> {
   return afterRefusal(task, outcome, { purpose: 'complete', url })
 }
 
-/** The store has forgotten the upload: whether by a completion, only the object tells. */
+/** Handles an upload that the store has forgotten: only the object shows whether a completion succeeded. */
 async function lookForObject(task: Task): Promise<Outcome> {
   const { entry, host, signal } = task
   const url = entry.url('head')
@@ -46,7 +46,10 @@ async function lookForObject(task: Task): Promise<Outcome> {
   return succeed(task)
 }
 
-/** Whether the ETag is one of an object of parts, and not of these. Where theirs are no MD5s, it tells nothing. */
+/**
+ * Returns whether the ETag belongs to an object made of other parts. If the parts' own ETags are not MD5s, it proves
+ * nothing.
+ */
 function isOfOtherParts({ entry: { parts } }: Task, etag: string | undefined): boolean {
   if (etag === undefined || !looksLikeMd5OfParts(etag)) return false
   if (parts.some((part) => part.etag?.toLowerCase() !== part.md5)) return false

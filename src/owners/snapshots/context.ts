@@ -7,10 +7,13 @@ import type { SnapshotEntry } from './entry.ts'
 import type { StagingRoom } from './staging-room.ts'
 import type { UploadPlaces } from './upload-places.ts'
 
-/** Runs a task while nobody else acts for the VM; undefined where nobody acts for it at all. The signal asks it to end soon. */
+/**
+ * Runs a task while the VM's worker does not act; undefined if the VM has no worker. The signal asks the task to end
+ * soon.
+ */
 export type HoldStill = <T>(id: VmId, task: (signal: AbortSignal) => Promise<T>) => Promise<T | undefined>
 
-/** What the courses of all snapshots share. */
+/** Holds what the courses of all snapshots share. */
 export type SnapshotsContext = {
   readonly store: Pick<Store, 'snapshots' | 'vms' | 'frozenGuests' | 'transaction' | 'flushed'>
   readonly host: Pick<
@@ -18,25 +21,25 @@ export type SnapshotsContext = {
     'units' | 'monitor' | 'storage' | 'savedStates' | 'staging' | 'objectStore' | 'clock' | 'storeId'
   >
   readonly holdStill: HoldStill
-  /** What is flushed to the pool at the same time before and after captures. */
+  /** Limits flushes to the pool before and after captures, at the same time. */
   readonly flushes: Semaphore
-  /** VMs that are held still at the same time. */
+  /** Limits VMs that are held still at the same time. */
   readonly captures: Semaphore
-  /** The guest may be frozen, and is to be asked again. */
+  /** Notes that the guest may be frozen and must be thawed later. */
   readonly thawLater: (id: VmId) => void
-  /** Snapshots that are packed at the same time. */
+  /** Limits snapshots that are packed at the same time. */
   readonly packs: Semaphore
-  /** Parts of all snapshots that are under way at the same time. */
+  /** Limits parts of all snapshots that are sent at the same time. */
   readonly uploads: UploadPlaces
   readonly room: StagingRoom
   readonly log: Log
 }
 
-/** What everything is given that a course does. */
+/** The context of each action of a course. */
 export type Task = SnapshotsContext & {
   readonly entry: SnapshotEntry
   /** Aborts when the course ends. */
   readonly signal: AbortSignal
-  /** Something is on record that there is more to do for. */
+  /** Reports that the record has changed, so that there may be more to do. */
   readonly look: () => void
 }

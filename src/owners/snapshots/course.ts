@@ -19,10 +19,10 @@ import type { LogContext } from '../../log/log-context.ts'
 import type { SnapshotsContext, Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 
-/** What a course does, one of each at a time: `part` and its number are one part's sending. */
+/** Actions of a course; each runs at most once at a time. `part` and its number mean that part's sending. */
 type Doing = 'capture' | 'pack' | 'complete' | `part ${number}`
 
-/** Trouble with a VM, which another state of that may end. */
+/** Trouble with a VM that may end when the state of the VM changes. */
 const OF_VM: ReadonlySet<FaultCode> = new Set(['disk_missing', 'vm_unsettled'])
 
 const BUG = 'a bug in the course of a snapshot'
@@ -30,27 +30,27 @@ const BUG = 'a bug in the course of a snapshot'
 export type CourseOptions = {
   readonly context: SnapshotsContext
   readonly record: SnapshotRecord
-  /** Nothing of it runs any more: it has ended, or was deleted. */
+  /** Called when nothing of the course runs any more: it has ended, or the snapshot was deleted. */
   readonly onOver: () => void
 }
 
 /**
- * Moves one snapshot on until it ends. What is on record tells what there is to do; whatever is over, and whatever wakes the
- * course, leads to another look at that. Nothing here is told anything but by the record.
+ * Moves one snapshot on until it ends. The record alone decides what to do next. Every end of an action, and every wake
+ * of the course, leads to another look at the record.
  */
 export class Course {
   readonly entry: SnapshotEntry
   readonly vmId: VmId
   readonly #task: Task
-  /** Of the newest request: what begins from now on follows from that. */
+  /** Log fields of the newest request; actions that begin from now on carry them. */
   #fields: LogContext
   readonly #onOver: () => void
   readonly #abort = new AbortController()
   readonly #underWay = new Map<Doing, Promise<void>>()
-  /** What waits for a time, with the way to wait no longer. */
+  /** Actions that wait for a time, each with the function that cancels the wait. */
   readonly #held = new Map<Doing | 'look', () => void>()
   readonly #attempts = new Map<Doing, number>()
-  /** Whose trouble is on record. */
+  /** The action whose trouble is on record. */
   #troubled: Doing | undefined
   #ending: Promise<void> | undefined
   #stopping = false
@@ -81,7 +81,7 @@ export class Course {
     this.#look()
   }
 
-  /** Somebody changed what is on record: nothing that failed before holds it back. */
+  /** Looks again after the record was changed from outside. Earlier failures no longer hold anything back. */
   poke(): void {
     const record = this.entry.find()
     if (record !== undefined) this.#fields = fieldsOf(record)
@@ -92,7 +92,7 @@ export class Course {
     this.#look()
   }
 
-  /** Its VM changed, which a capture may have waited for. Other trouble keeps its back-off. */
+  /** Looks again after the VM has changed, if a capture waits for it. Other trouble keeps its back-off. */
   noticeVm(): void {
     const cancel = this.#held.get('capture')
     const { trouble } = this.entry.find() ?? {}
@@ -102,14 +102,14 @@ export class Course {
     this.#look()
   }
 
-  /** It shall not go on. */
+  /** Fails the snapshot for good. */
   fail(code: FaultCode, message: string): void {
     if (this.entry.find() === undefined || this.#ending !== undefined) return
     inLogContext(this.#fields, () => this.#fail({ code, message, resumable: false }))
     this.#look()
   }
 
-  /** Ends all that is under way and resolves when it is over; the next start goes on from there. */
+  /** Cancels all running actions and resolves when they have ended; the next daemon continues from there. */
   async stop(): Promise<void> {
     this.#stopping = true
     this.#cancel()
@@ -179,7 +179,7 @@ export class Course {
     this.#look()
   }
 
-  /** The record cannot be read or written: nothing is known until that is mended. */
+  /** Backs off when the record cannot be read or written: until then nothing is known. */
   #stumble(doing: Doing | 'look', error: unknown): void {
     if (error instanceof HostFault)
       this.#task.log.warn({ doing, code: error.code, error: errorChain(error) }, 'a snapshot is held up')
@@ -211,7 +211,7 @@ export class Course {
     }
   }
 
-  /** What it had trouble with works. URLs that are used up are mended by fresh ones alone. */
+  /** Clears the trouble of an action that works again. Only fresh URLs clear trouble with expired ones. */
   #mend(doing: Doing): void {
     this.#attempts.delete(doing)
     const { trouble, stage } = this.entry.record
@@ -219,7 +219,10 @@ export class Course {
     if (this.#troubled === undefined || this.#troubled === doing) this.entry.advance({ trouble: null })
   }
 
-  /** Ever later, for a change of the VM leads to another look at once. What is not over soon is told. */
+  /**
+   * Waits for the VM, longer each time; a change of the VM leads to a look at once. A second wait in a row is shown as
+   * trouble.
+   */
   #waitForVm(doing: Doing, because: string): void {
     this.#task.log.debug({ because }, 'the disk is not captured yet')
     const attempt = (this.#attempts.get(doing) ?? 0) + 1
@@ -243,7 +246,7 @@ export class Course {
   #trouble(doing: Doing, code: FaultCode, message: string, delayMs?: number): void {
     const nowMs = this.#task.host.clock.now()
     const { trouble } = this.entry.record
-    // What waits for the controller is told before what goes by.
+    // Trouble that needs the controller is shown before trouble that passes by itself.
     if (trouble?.code === 'upload_urls_expired' && code !== trouble.code && this.#lacksUrls()) {
       this.#task.log.warn({ doing, code, error: message }, 'a snapshot that waits for URLs has more trouble')
       return
@@ -282,7 +285,7 @@ export class Course {
     this.#cancel()
     await Promise.all(this.#underWay.values())
     try {
-      // Fresh URLs may have come while this waited: then another course goes on with what is staged.
+      // Fresh URLs may have come during this wait. Then another course continues with the staged parts.
       const record = this.entry.find()
       const isOfNoUse = record === undefined || (isOver(record) && record.staged.bytes === 0)
       if (isOfNoUse) await this.#removeStaging()
@@ -298,10 +301,10 @@ export class Course {
     this.#held.clear()
   }
 
-  /** What stays is found by the next sweep. */
+  /** Removes the staging; the next sweep finds what stays. */
   async #removeStaging(): Promise<void> {
     const { host, room, log, store } = this.#task
-    // A host that loses its power before this would have the record again.
+    // If the host loses power before this flush, the record comes back.
     await store.flushed()
     try {
       await host.staging.remove(this.entry.stagingId)

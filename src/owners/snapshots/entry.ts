@@ -31,9 +31,9 @@ export type EntryOptions = {
 }
 
 /**
- * One snapshot on record, as its course sees it and writes to it. Parts and URLs are kept in memory, for there may be ten
- * thousand. Every method but `find` throws {@link SnapshotGone} once the record is gone, so nothing is ever written to another
- * snapshot of the same id.
+ * One snapshot on record, as its course reads and writes it. Parts and URLs are kept in memory, because there may be
+ * ten thousand of them. Every method but `find` throws {@link SnapshotGone} once the record is gone. So nothing is ever
+ * written to another snapshot with the same id.
  */
 export class SnapshotEntry {
   readonly id: SnapshotId
@@ -42,7 +42,7 @@ export class SnapshotEntry {
   readonly #clock: Pick<Clock, 'now'>
   readonly #room: StagingRoom
   readonly #parts: SnapshotPart[]
-  /** By their numbers, and in that order. */
+  /** Unsent parts by their numbers, in that order. */
   readonly #unsent = new Map<number, SnapshotPart>()
   #urls: UrlsAtHand
 
@@ -58,7 +58,7 @@ export class SnapshotEntry {
     this.#room.set(stagingId, staged.bytes)
   }
 
-  /** Undefined where it was deleted. */
+  /** Returns the record; undefined if the snapshot was deleted. */
   find(): SnapshotRecord | undefined {
     const record = this.#store.snapshots.get(this.id)
     return record?.stagingId === this.stagingId ? record : undefined
@@ -70,12 +70,12 @@ export class SnapshotEntry {
     return record
   }
 
-  /** In the order of their numbers. */
+  /** Returns all parts in the order of their numbers. */
   get parts(): readonly SnapshotPart[] {
     return this.#parts
   }
 
-  /** Those that are not sent; in the same order. */
+  /** Returns the parts that are not sent, in the same order. */
   get unsent(): readonly SnapshotPart[] {
     return [...this.#unsent.values()]
   }
@@ -84,12 +84,15 @@ export class SnapshotEntry {
     return this.#urls
   }
 
-  /** Others may have handed over URLs. */
+  /** Reads the URLs again, because a request may have handed over more. */
   readUrls(): void {
     if (this.find() !== undefined) this.#urls = this.#store.snapshots.urlsAtHand(this.id)
   }
 
-  /** Undefined if it was used up. Then `urls` is read again, or its course would try the same for ever. */
+  /**
+   * Returns a URL; undefined if it was used up. In that case `urls` is read again, or the course would try the same URL
+   * forever.
+   */
   url(purpose: UrlPurpose): SignedUrl | undefined {
     const url = this.find() && this.#store.snapshots.url(this.id, purpose)
     if (url === undefined) this.readUrls()
@@ -114,14 +117,17 @@ export class SnapshotEntry {
     const record = this.#store.snapshots.setEtag(this.id, number, etag, this.#clock.now())
     const part = this.#unsent.get(number)
     assert(part !== undefined, `${this.id}: part ${number} was sent twice`)
-    // Their numbers begin with 1, and none is left out.
+    // Part numbers begin with 1 and have no gaps.
     this.#parts[number - 1] = { ...part, etag }
     this.#unsent.delete(number)
     this.#room.set(this.stagingId, record.staged.bytes)
     return record
   }
 
-  /** The store took this one no more. False where fresh ones have come since, which it says nothing about. */
+  /**
+   * Drops URLs because the store refused this one. Returns false if fresh URLs have come since; the refusal does not
+   * concern them.
+   */
   dropUrls(purpose: UrlPurpose, used: SignedUrl): boolean {
     void this.record
     if (this.url(purpose)?.equals(used) !== true) return false

@@ -1,7 +1,7 @@
 import type { SnapshotPart, StagingId } from '../../core/snapshot/record.ts'
 import type { Staging } from '../../ports/staging.ts'
 
-/** Frees the space of parts that were sent, neighbours at once. Throws HostFault. */
+/** Frees the space of sent parts, adjacent parts in one call. Throws HostFault. */
 export async function freeParts(
   staging: Pick<Staging, 'discardPart'>,
   stagingId: StagingId,

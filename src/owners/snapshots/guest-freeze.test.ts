@@ -8,7 +8,7 @@ import { limits } from '../../config/limits.ts'
 
 type Stage = Awaited<ReturnType<typeof snapshotStage>>
 
-/** Longer than any back-off, as often as it takes. */
+/** Longer than any back-off, for any number of attempts. */
 const LONG_MS = 2 * limits.retryBackoffMsMax
 
 const isThawed = ({ host, store, vmId }: Stage): void => {
@@ -22,7 +22,7 @@ const isFrozen = ({ host, store, vmId }: Stage): void => {
   assert.deepEqual(store.frozenGuests.all(), [vmId])
 }
 
-/** As an earlier life of the daemon left it. */
+/** Leaves the guest frozen, as an earlier daemon might have left it. */
 const leaveFrozen = ({ host, store, vmId }: Stage): void => {
   store.frozenGuests.note(vmId)
   host.monitor.frozen.add(vmId)
@@ -41,7 +41,7 @@ test('a guest that was left frozen is thawed, though its snapshot is gone and it
   isThawed(stage)
 })
 
-test('a guest whose agent is at something else after its capture is thawed as soon as that does what it is told', async (t) => {
+test('a guest whose agent is busy after its capture is thawed as soon as the agent answers', async (t) => {
   const stage = await snapshotStage(t)
   const { host, vmId, upload, take, quiet, shown, after } = stage
   const captured = host.staging.holdNext('clone')
@@ -59,7 +59,7 @@ test('a guest whose agent is at something else after its capture is thawed as so
   isThawed(stage)
 })
 
-test('a freeze and a thaw of which nobody heard are told from thawed ones', async (t) => {
+test('a freeze and a thaw whose answers were lost are distinguished from thawed guests', async (t) => {
   const stage = await snapshotStage(t)
   const { host, store, vmId, upload, take, quiet, snap, after } = stage
   host.monitor.mute.add(vmId)
@@ -116,7 +116,7 @@ test('a guest that goes to sleep frozen is thawed after it wakes', async (t) => 
   isThawed(stage)
 })
 
-test('a guest that is over is nobody to thaw', async (t) => {
+test('a guest that has ended is not thawed', async (t) => {
   const stage = await snapshotStage(t)
   const { context, store, host, vmId, quiet } = stage
   host.monitor.busy.add(vmId)
@@ -126,7 +126,7 @@ test('a guest that is over is nobody to thaw', async (t) => {
   assert.deepEqual(store.frozenGuests.all(), [])
 })
 
-test('where no agent listens a capture leaves nothing to thaw', async (t) => {
+test('if no agent listens, a capture leaves nothing to thaw', async (t) => {
   const stage = await snapshotStage(t)
   const { host, vmId, upload, take, quiet, shown } = stage
   host.monitor.agents.delete(vmId)
@@ -136,7 +136,7 @@ test('where no agent listens a capture leaves nothing to thaw', async (t) => {
   isThawed(stage)
 })
 
-test('a hard stop does not wait for a thaw that nobody answers', async (t) => {
+test('a hard stop does not wait for a thaw without an answer', async (t) => {
   const stage = await snapshotStage(t)
   const { context, host, vmId, vm, upload, take, quiet } = stage
   host.monitor.holdNext('thawFileSystems')

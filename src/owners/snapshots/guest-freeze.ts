@@ -7,12 +7,16 @@ import type { SnapshotsContext } from './context.ts'
 
 type Thawing = Pick<SnapshotsContext, 'store' | 'host' | 'log'>
 
-/** `none`: it was not on record, or is over. `not_yet`: it stands still, or nobody in it said that it is thawed; ask again later. */
+/**
+ * `none`: the guest is not on record as frozen, or has ended. `not_yet`: it is paused, or its agent has not confirmed
+ * the thaw; ask again later.
+ */
 export type ThawOutcome = 'thawed' | 'none' | 'not_yet'
 
 /**
- * Thaws a guest that may be frozen, if it runs. Its note goes only when an agent said that it is thawed, or the guest is over:
- * one that sleeps is saved as it was. Whoever calls sees to it that nobody freezes it or starts it meanwhile.
+ * Thaws a guest that may be frozen, if it runs. Its note is removed only when its agent confirms the thaw, or when the
+ * guest has ended. A sleeping guest is saved as it was, so its note stays. The caller must ensure that the guest is
+ * neither frozen nor started meanwhile.
  */
 export async function thaw(
   { store, host, log }: Thawing,
@@ -41,23 +45,23 @@ export async function thaw(
   }
 }
 
-/** Whatever is wrong with it, a guest may be made of it one day. */
+/** Returns whether the guest is saved. An unusable saved state counts too, because it may be restored one day. */
 async function isSaved({ monitor, savedStates }: Thawing['host'], id: VmId): Promise<boolean> {
   const { kind } = await savedStates.inspect(id, await monitor.installed())
   return kind === 'present' || kind === 'unusable'
 }
 
 /**
- * Thaws what an earlier life of the daemon, or a capture, may have left frozen: guests on record, each as soon as it runs, and
- * again and again until an agent says so.
+ * Thaws guests that an earlier daemon, or a capture, may have left frozen. Each guest on record is thawed once it runs,
+ * and again until its agent confirms it.
  */
 export class Thaws {
   readonly #context: Thawing & Pick<SnapshotsContext, 'holdStill'>
   readonly #underWay = new Map<VmId, Promise<void>>()
-  /** Those that changed while they were being thawed. */
+  /** Guests that changed while they were being thawed. */
   readonly #changed = new Set<VmId>()
   readonly #attempts = new Map<VmId, number>()
-  /** The way to wait no longer. */
+  /** Guests that wait for the next try, each with the function that cancels the wait. */
   readonly #waiting = new Map<VmId, () => void>()
   #stopping = false
 
@@ -65,18 +69,18 @@ export class Thaws {
     this.#context = context
   }
 
-  /** Looks at all that are on record. */
+  /** Looks at all guests on record. */
   look(): void {
     for (const id of this.#context.store.frozenGuests.all()) this.notice(id)
   }
 
-  /** Something changed about this VM. */
+  /** Looks at a VM after a change, if its guest may be frozen. */
   notice(id: VmId): void {
     if (this.#underWay.has(id)) this.#changed.add(id)
     else if (!this.#stopping && this.#context.store.frozenGuests.has(id)) this.#begin(id)
   }
 
-  /** It may be frozen, and was not to be thawed just now. */
+  /** Notes that a guest may be frozen and could not be thawed just now. */
   later(id: VmId): void {
     if (this.#stopping) return
     const attempt = (this.#attempts.get(id) ?? 0) + 1
@@ -89,7 +93,7 @@ export class Thaws {
     )
   }
 
-  /** Resolves when none is under way. The next start goes on. */
+  /** Resolves when no thaw is running. The next daemon continues. */
   async stop(): Promise<void> {
     this.#stopping = true
     for (const cancel of this.#waiting.values()) cancel()
@@ -110,7 +114,7 @@ export class Thaws {
     const { holdStill, log } = this.#context
     let outcome: ThawOutcome | undefined
     try {
-      // Behind a capture that is under way, and thaws it itself.
+      // Waits for a capture that is running; the capture thaws the guest itself.
       outcome = await holdStill(id, (still) => thaw(this.#context, id, still))
       if (outcome === 'thawed') log.info({}, 'thawed a guest that a capture may have left frozen')
     } catch (error) {

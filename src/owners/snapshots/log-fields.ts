@@ -1,7 +1,7 @@
 import type { SnapshotRecord } from '../../core/snapshot/record.ts'
 import type { LogContext } from '../../log/log-context.ts'
 
-/** What each line about a snapshot has; the operation is that of its newest request. */
+/** Returns the fields of every log line about a snapshot; the operation is that of its newest request. */
 export const fieldsOf = ({
   id,
   vmId,

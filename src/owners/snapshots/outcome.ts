@@ -3,13 +3,16 @@ import { errorChain } from '../../log/error-chain.ts'
 import { SnapshotGone } from './entry.ts'
 import type { FaultCode } from '../../core/errors.ts'
 
-/** What became of something that a course does. A message is in plain words, without any part of a URL. */
+/** Result of one action of a course. Messages are in plain words, without any part of a URL. */
 export type Outcome =
-  /** What is on record tells what is next. */
+  /** The record shows what comes next. */
   | { readonly kind: 'done' }
-  /** The VM is in the middle of something, and that is no trouble. */
+  /** The VM is in the middle of a change; this is not trouble. */
   | { readonly kind: 'later'; readonly because: string }
-  /** Tried again after a while, `attemptsMax` times where that has an end; then fresh URLs let it go on. */
+  /**
+   * The action is tried again after a while, at most `attemptsMax` times if that is set. After the last try, only fresh
+   * URLs let it continue.
+   */
   | {
       readonly kind: 'again'
       readonly code: FaultCode
@@ -17,13 +20,13 @@ export type Outcome =
       readonly retryAfterMs?: number
       readonly attemptsMax?: number
     }
-  /** Its URLs are used up: the controller has to hand over fresh ones. */
+  /** The URLs are used up: the controller must hand over fresh ones. */
   | { readonly kind: 'expired'; readonly message: string }
   | {
       readonly kind: 'failed'
       readonly code: FaultCode
       readonly message: string
-      /** Whether fresh URLs let it go on from where it is. */
+      /** Whether fresh URLs let the snapshot continue from where it is. */
       readonly resumable: boolean
     }
   | { readonly kind: 'bug'; readonly error: unknown }
@@ -37,7 +40,7 @@ export const failed = (code: FaultCode, message: string, resumable = false): Out
   resumable,
 })
 
-/** Ends what a course does from within, as the outcome that it carries. */
+/** Ends an action of a course from within; carries its outcome. */
 export class CourseEnd extends Error {
   override readonly name = 'CourseEnd'
   readonly outcome: Outcome
@@ -48,13 +51,13 @@ export class CourseEnd extends Error {
   }
 }
 
-/** No second try mends them: what was staged is of no use, or of no place. */
+/** Faults that another try cannot repair: the staged parts are unusable, or there is no room for them. */
 const FOR_GOOD: readonly FaultCode[] = ['storage_full', 'staging_lost']
 
-/** What was thrown, as an outcome. */
+/** Turns a thrown error into an outcome. */
 export function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
   if (error instanceof CourseEnd) return error.outcome
-  // The record tells what is next: nothing.
+  // The record shows that nothing comes next.
   if (error instanceof SnapshotGone || signal.aborted) return done
   if (!(error instanceof HostFault)) return { kind: 'bug', error }
   const message = errorChain(error)

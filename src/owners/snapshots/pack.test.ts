@@ -13,7 +13,7 @@ test('a pack that fails while it waits for room gives back the room that comes',
   const { staging } = host
   const pack = staging.pack.bind(staging)
   const failing = new AbortController()
-  // As a file system that fails beside the part that waits to be taken.
+  // Simulates a file system that fails while the part waits to be taken.
   staging.pack = (job, signal) => pack(job, AbortSignal.any([signal, failing.signal]))
   take(NO_URLS)
   await quiet()
@@ -27,7 +27,7 @@ test('a pack that fails while it waits for room gives back the room that comes',
   assert.equal(shown(), 'completed')
 })
 
-test('who waits for room in staging does not keep others from packing', async (t) => {
+test('a pack that waits for room in staging does not keep others from packing', async (t) => {
   const stage = await snapshotStage(t, { stagingQuotaMib: 3 })
   const { host, store, vmId, upload, take, drop, quiet, shown } = stage
   host.diskContents.set(vmId, { content: noise('three parts', 2.5 * MIB), sizeBytes: 3 * MIB })

@@ -8,7 +8,7 @@ import type { Outcome } from './outcome.ts'
 
 const MIB = 1024 * 1024
 
-/** What a pack needs for a part: a place among those who pack, and room in staging. */
+/** Holds what a pack needs for a part: a place among the packs, and room in staging. */
 class PartTurn {
   readonly #task: Task
   readonly #partBytes: number
@@ -23,7 +23,7 @@ class PartTurn {
     this.#signal = AbortSignal.any([task.signal, this.#ended.signal])
   }
 
-  /** Resolves when there is both. While there is no room the place is others', who may wait for none. */
+  /** Resolves when there are both. While there is no room, the place goes to others, which may not need room. */
   async take(): Promise<void> {
     const { room, packs } = this.#task
     this.#givePlace ??= this.#held(await packs.take(this.#signal))
@@ -34,13 +34,13 @@ class PartTurn {
     this.#givePlace = this.#held(await packs.take(this.#signal))
   }
 
-  /** The part is on record, and counts as what is packed. */
+  /** Gives the room back. The part is on record now and counts as packed. */
   returnRoom(): void {
     this.#giveRoom?.()
     this.#giveRoom = undefined
   }
 
-  /** Gives all back, also what somebody waits for yet. */
+  /** Gives everything back, including what still waits. */
   end(): void {
     this.#ended.abort(new Error('the pack has ended'))
     this.returnRoom()
@@ -52,7 +52,7 @@ class PartTurn {
     this.#givePlace = undefined
   }
 
-  /** What came in the moment that all ended is nobody's. */
+  /** Gives a place or room back at once if it came just as the pack ended. */
   #held(give: () => void): () => void {
     if (this.#signal.aborted) give()
     this.#signal.throwIfAborted()
@@ -60,7 +60,10 @@ class PartTurn {
   }
 }
 
-/** Packs the clone into parts, from where that stands. Waits for its turn, and after each part for room for the next. */
+/**
+ * Packs the clone into parts, starting from the packed point. Waits for its turn, and after each part for room for the
+ * next.
+ */
 export async function pack(task: Task): Promise<Outcome> {
   const turn = new PartTurn(task, task.entry.record.partMib * MIB)
   try {
@@ -78,7 +81,7 @@ async function packNow(task: Task, turn: PartTurn): Promise<void> {
   const { partMib, packed: from, stagingId } = entry.record
   const partBytes = partMib * MIB
   const beganMs = host.clock.monotonicMs()
-  // That it was captured is on the disk before anything is made of it.
+  // The capture must be on the disk before anything is made from it.
   await store.flushed()
   const onPart = async (part: PackedPart, next: PackPoint): Promise<void> => {
     signal.throwIfAborted()
@@ -95,14 +98,14 @@ async function packNow(task: Task, turn: PartTurn): Promise<void> {
   entry.advance({ stage: 'sending', sha256 })
   const elapsedMs = Math.round(host.clock.monotonicMs() - beganMs)
   log.info({ stored_mib: mibOf(storedBytes), sha256, elapsed_ms: elapsedMs }, 'snapshot packed')
-  // Without the clone nothing is packed again: that all is packed is on the disk first.
+  // The clone is removed next, and nothing could be packed again. So the record must be on the disk first.
   await store.flushed()
 }
 
 const tooManyParts = (partMib: number): Outcome =>
   failed('upload_too_many_parts', `more than ${limits.partsMax} parts of ${partMib} MiB: choose larger ones`)
 
-/** A clone that stays goes with the rest of the staging. */
+/** Removes the clone. If that fails, the clone is removed with the rest of the staging. */
 async function removeClone({ entry, host, log }: Task): Promise<void> {
   try {
     await host.staging.removeClone(entry.stagingId)
@@ -112,5 +115,5 @@ async function removeClone({ entry, host, log }: Task): Promise<void> {
   }
 }
 
-/** To a tenth. */
+/** Converts bytes to MiB, rounded to a tenth. */
 export const mibOf = (bytes: number): number => Math.round((bytes / MIB) * 10) / 10

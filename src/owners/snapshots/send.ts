@@ -12,7 +12,7 @@ import type { UrlPurpose } from '../../store/snapshot-urls.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 
-/** Sends one part, when its turn has come among those of all snapshots. */
+/** Sends one part when its turn among the parts of all snapshots has come. */
 export async function sendPart(task: Task, part: SnapshotPart): Promise<Outcome> {
   return task.uploads.run(task.entry.stagingId, () => sendNow(task, part), task.signal)
 }
@@ -20,11 +20,11 @@ export async function sendPart(task: Task, part: SnapshotPart): Promise<Outcome>
 async function sendNow(task: Task, part: SnapshotPart): Promise<Outcome> {
   const { entry, host, store, signal, log } = task
   const { number, md5, bytes } = part
-  // It may have been used up while this part waited for its turn.
+  // The URL may have been used up while this part waited for its turn.
   const url = entry.url(number)
   if (url === undefined) return done
   const beganMs = host.clock.monotonicMs()
-  // That there is this part is on the disk before the store hears of it.
+  // The record of this part must be on the disk before the store gets it.
   await store.flushed()
   const body = host.staging.partBody(entry.stagingId, part)
   const outcome = await host.objectStore.putPart({ url, body, md5, onSent: activityOf(task) }, signal)
@@ -39,7 +39,7 @@ async function sendNow(task: Task, part: SnapshotPart): Promise<Outcome> {
   return done
 }
 
-/** Whether what would be sent is still what was packed. */
+/** Returns whether the staged bytes are still the packed ones. */
 async function isWhole(
   body: PartBody,
   { sha256, md5 }: Pick<SnapshotPart, 'sha256' | 'md5'>,
@@ -54,7 +54,7 @@ async function isWhole(
   return hashes.sha256.digest('hex') === sha256 && hashes.md5.digest('hex') === md5
 }
 
-/** A part that is under way is activity, told now and then. */
+/** Returns a function that records activity from time to time while a part is sent. */
 function activityOf({ entry, host }: Task): () => void {
   let toldMs = host.clock.monotonicMs()
   return () => {
@@ -65,7 +65,7 @@ function activityOf({ entry, host }: Task): () => void {
   }
 }
 
-/** Frees the space of a part that was sent, of a snapshot that does not keep such parts. */
+/** Frees the space of a part that was sent, if the snapshot does not keep sent parts. */
 async function free({ entry, host, log }: Task, part: SnapshotPart): Promise<void> {
   try {
     await freeParts(host.staging, entry.stagingId, [part])
@@ -76,7 +76,7 @@ async function free({ entry, host, log }: Task, part: SnapshotPart): Promise<voi
   }
 }
 
-/** What follows from a request that the store did not grant. */
+/** Returns the outcome of a request that the store did not grant. */
 export function afterRefusal(
   { entry }: Task,
   unsent: Unsent,
@@ -94,7 +94,7 @@ export function afterRefusal(
       return { kind: 'again', code: 'upload_busy', message, attemptsMax, ...wish }
     }
     case 'expired':
-      // The old one was good no more; fresh ones, which may have come meanwhile, are tried at once.
+      // The store no longer accepts this URL. Fresh URLs, which may have come meanwhile, are tried at once.
       return entry.dropUrls(purpose, url) ? { kind: 'expired', message } : done
     case 'gone':
       return failed('upload_gone', message)

@@ -22,7 +22,7 @@ test('a snapshot that is deleted ends where it is, and its staging goes', async 
   drop()
 })
 
-test('one that had failed and may go on keeps its staging, until it is deleted', async (t) => {
+test('a failed snapshot that may go on keeps its staging, until it is deleted', async (t) => {
   const { host, upload, take, drop, quiet, shown, staged } = await snapshotStage(t)
   host.objectStore.answerNext('putPart', { kind: 'not_allowed', because: 'its URL names a loopback address' })
   take(urlsOf(upload))
@@ -33,7 +33,7 @@ test('one that had failed and may go on keeps its staging, until it is deleted',
   assert.equal(await staged(), 0)
 })
 
-test('a snapshot of the same id is another one, whatever the first was at', async (t) => {
+test('a snapshot with the same id is another one, whatever the first one was doing', async (t) => {
   const { host, upload, take, drop, quiet, shown, snap, staged, keeps } = await snapshotStage(t)
   const sent = host.objectStore.holdNext('putPart')
   take(urlsOf(upload))
@@ -72,7 +72,7 @@ test('staging without activity is given up once it is too old, and nothing else 
   )
 })
 
-test('one that failed and may go on is given up as well', async (t) => {
+test('a failed snapshot that may go on is given up as well', async (t) => {
   const { host, upload, take, quiet, shown, clock, staged } = await snapshotStage(t)
   host.objectStore.answerNext('putPart', { kind: 'not_allowed', because: 'its URL names a loopback address' })
   take(urlsOf(upload))
@@ -84,7 +84,7 @@ test('one that failed and may go on is given up as well', async (t) => {
   assert.deepEqual([shown(), await staged()], ['failed staging_stale', 0])
 })
 
-test('a snapshot that nobody moves becomes stale, however often the daemon restarts', async (t) => {
+test('a snapshot without activity becomes stale, however often the daemon restarts', async (t) => {
   const { clock, take, quiet, shown, restart, after } = await snapshotStage(t)
   take(NO_URLS)
   await quiet()
@@ -98,7 +98,7 @@ test('a snapshot that nobody moves becomes stale, however often the daemon resta
   assert.equal(shown(), 'failed staging_stale')
 })
 
-test('what looks stale when the daemon comes back has a while to move', async (t) => {
+test('a snapshot that looks stale when the daemon comes back has some time to move', async (t) => {
   const { host, clock, upload, take, handOver, quiet, shown, restart, after } = await snapshotStage(t)
   take(NO_URLS)
   await quiet()
@@ -112,7 +112,7 @@ test('what looks stale when the daemon comes back has a while to move', async (t
   assert.equal(shown(), 'sending')
 })
 
-test('a deletion after a long downtime gives nothing up that the controller could not move meanwhile', async (t) => {
+test('a deletion after a long downtime gives up nothing that the controller could not move meanwhile', async (t) => {
   const { upload, clock, take, drop, handOver, quiet, shown, restart } = await snapshotStage(t)
   take(NO_URLS)
   take(NO_URLS, other)
@@ -127,7 +127,7 @@ test('a deletion after a long downtime gives nothing up that the controller coul
   assert.equal(shown(), 'completed')
 })
 
-test('staging that is nobody’s is removed, at the start and later; but not while the pool is out of sight', async (t) => {
+test('staging that belongs to no snapshot is removed, at the start and later; but not while the pool is out of sight', async (t) => {
   const { host, vmId, quiet, restart, after, staged } = await snapshotStage(t)
   await host.staging.clone('nobody.op-1' as StagingId, vmId)
   await host.staging.keep('nobody.op-1' as StagingId)
@@ -205,13 +205,13 @@ test('what a driver logs for a snapshot has its ids, and those of the newest req
   )
 })
 
-test('a snapshot that was deleted unheard writes nothing to another of its id', async (t) => {
+test('a snapshot whose deletion was missed writes nothing to another of its id', async (t) => {
   const stage = await snapshotStage(t)
   const { context, host, upload, vmId, id, take, quiet, shown, lines, staged, keeps } = stage
   const sent = host.objectStore.holdNext('putPart')
   take(urlsOf(upload))
   await quiet()
-  // As while the deletion is on its way to the disk.
+  // Simulates a deletion that is still on its way to the disk.
   const unheard = { ...context, pokeSnapshot: () => {} }
   deleteSnapshot(unheard, id)
   const urls = urlsOf(host.objectStore.openUpload('image-2'))
@@ -250,7 +250,7 @@ test('a sweep takes nothing that a snapshot is at work with', async (t) => {
   assert.equal(shown(), 'completed')
 })
 
-test('a bug in the course of one snapshot shows, and keeps neither itself nor others from going on', async (t) => {
+test('a bug in the course of one snapshot is shown, and stops neither that snapshot nor others', async (t) => {
   const { host, upload, take, quiet, shown, lines, after } = await snapshotStage(t)
   const flushDisk = mock.method(host.staging, 'flushDisk')
   flushDisk.mock.mockImplementationOnce(() => {
@@ -282,7 +282,7 @@ test('a record that cannot be written for a while holds its snapshot up, and no 
   assert.equal(shown(), 'completed')
 })
 
-test('URLs that are gone although their removal seemed to fail are asked for, and not tried for ever', async (t) => {
+test('URLs that are gone although their removal seemed to fail are asked for, and not tried forever', async (t) => {
   const { host, store, upload, take, handOver, quiet, shown, id } = await snapshotStage(t)
   const drop = store.snapshots.dropUrls.bind(store.snapshots)
   const dropUrls = mock.method(store.snapshots, 'dropUrls')

@@ -16,7 +16,7 @@ import type { SnapshotsContext } from './context.ts'
 
 export type SnapshotsOptions = Pick<SnapshotsContext, 'host' | 'holdStill' | 'log'> & {
   readonly store: SnapshotsContext['store'] & Pick<Store, 'onVmChange'>
-  /** Parts of all snapshots that are sent at the same time. */
+  /** Number of parts of all snapshots that are sent at the same time. */
   readonly uploadsMax: number
   readonly stagingQuotaMib: () => number
   readonly stagingMaxAgeHours: number
@@ -25,13 +25,13 @@ export type SnapshotsOptions = Pick<SnapshotsContext, 'host' | 'holdStill' | 'lo
 const MIB = 1024 * 1024
 const HOUR_MS = 3_600_000
 
-/** The owner of snapshots: a course for each that is not at its end, and a broom for what is left in staging. */
+/** Owns the snapshots: a course for each unfinished snapshot, and a sweep for what is left in staging. */
 export class Snapshots {
   readonly #options: SnapshotsOptions
   readonly #context: SnapshotsContext
   readonly #thaws: Thaws
   readonly #courses = new Map<SnapshotId, Course>()
-  /** For staging whose snapshot was deleted, until it is removed. */
+  /** Log fields for staging whose snapshot was deleted, until the staging is removed. */
   readonly #deletions = new Map<StagingId, LogContext>()
   #stopWatching = (): void => {}
   #cancelSweep = (): void => {}
@@ -60,39 +60,48 @@ export class Snapshots {
     this.#thaws = new Thaws(this.#context)
   }
 
-  /** Goes on with all that is not at its end. Each VM has been looked at once: what a crash left standing still runs again. */
+  /**
+   * Continues all unfinished snapshots. Call it after each VM was inspected once, so that a guest paused by a crash
+   * runs again.
+   */
   start(): void {
     if (this.#stopping) return
     const { store } = this.#options
     this.#startedAtMs = this.#options.host.clock.now()
     this.#stopWatching = store.onVmChange((id) => this.#noticeVm(id))
     this.#thaws.look()
-    // What lies in staging counts, also of one that has ended; and before any course packs more.
+    // All staged parts count before any course packs more, also those of ended snapshots.
     for (const { stagingId, staged } of [...store.snapshots.open(), ...store.snapshots.kept()])
       this.#context.room.set(stagingId, staged.bytes)
     for (const { id } of store.snapshots.unfinished()) this.#course(id)
     this.#sweepSoon()
   }
 
-  /** A snapshot was asked for, given fresh URLs, or deleted. What is on record decides; `request` is for the log. */
+  /**
+   * Handles a request: a snapshot was created, given fresh URLs, or deleted. The record decides; `request` is for the
+   * log.
+   */
   poke(id: SnapshotId, request: SnapshotRequest): void {
     const { reason, stagingId } = request
     const fields = fieldsOf({ id, ...request })
     this.#options.log.info({ ...fields, reason }, 'snapshot request taken')
-    // What comes earlier is on record when it starts.
+    // A request before the start is on record by then.
     if (this.#startedAtMs === undefined || this.#stopping) return
     this.#guard(() => {
       const course = this.#courses.get(id)
       if (course === undefined) this.#course(id)
       else course.poke()
       if (this.#options.store.snapshots.get(id)?.stagingId === stagingId) return
-      // It was deleted. The end of its course removes what is staged of it, and if it has none, a sweep.
+      // The snapshot was deleted. The end of its course removes its staging; without a course, a sweep does.
       this.#deletions.set(stagingId, fields)
       if (!this.#isInUse(stagingId)) this.#sweepSoon()
     })
   }
 
-  /** Ends what is under way, and resolves when nothing is: guests run and are thawed. The next start goes on from there. */
+  /**
+   * Ends all running actions, and resolves when they have ended and guests run thawed. The next daemon continues from
+   * there.
+   */
   async stop(): Promise<void> {
     this.#stopping = true
     this.#stopWatching()
@@ -107,7 +116,7 @@ export class Snapshots {
     if (record === undefined || statusOf(record) === 'completed' || statusOf(record) === 'failed') return
     const onOver = (): void => {
       this.#courses.delete(id)
-      // Another may have its id by now, or fresh URLs have come for one that failed.
+      // Another snapshot may have the id by now, or fresh URLs may have come for a failed one.
       if (!this.#stopping) this.#guard(() => this.#course(id))
     }
     const course = new Course({ context: this.#context, record, onOver })
@@ -115,7 +124,7 @@ export class Snapshots {
     course.begin()
   }
 
-  /** Called in the middle of a change of the room. */
+  /** Called while the room changes, so this acts later. */
   #noticeLack(): void {
     queueMicrotask(() => {
       if (this.#startedAtMs === undefined || this.#stopping) return
@@ -125,7 +134,7 @@ export class Snapshots {
     })
   }
 
-  /** Called in the middle of somebody else's change. */
+  /** Called during a change made elsewhere, so this acts later. */
   #noticeVm(id: VmId): void {
     queueMicrotask(() => {
       if (this.#stopping) return
@@ -136,7 +145,7 @@ export class Snapshots {
     })
   }
 
-  /** What goes wrong for one snapshot ends neither the daemon nor the others. */
+  /** Catches errors: a fault of one snapshot must end neither the daemon nor the other snapshots. */
   #guard(act: () => void): void {
     try {
       act()
@@ -145,10 +154,10 @@ export class Snapshots {
     }
   }
 
-  /** One sweep at a time; what comes meanwhile asks for another. */
+  /** Runs one sweep at a time; a call during a sweep asks for another. */
   #sweepSoon(): void {
     this.#sweepAgain = this.#sweeping !== undefined
-    // It is for all snapshots, and not for the one that asked for it.
+    // The sweep concerns all snapshots, so it must not log the fields of the one that asked for it.
     this.#sweeping ??= outsideLogContext(() => this.#sweep())
   }
 
@@ -158,7 +167,7 @@ export class Snapshots {
     this.#thaws.look()
     let isSwept = false
     try {
-      // Should one have been missed.
+      // Starts courses that were missed.
       for (const { id } of this.#options.store.snapshots.unfinished())
         if (!this.#courses.has(id)) this.#course(id)
       isSwept = await sweepStaging({

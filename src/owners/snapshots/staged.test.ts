@@ -8,13 +8,13 @@ import type { SnapshotId } from '../../core/snapshot/record.ts'
 type Stage = Awaited<ReturnType<typeof snapshotStage>>
 
 const HOUR_MS = 3_600_000
-/** Of any snapshot here. */
+/** Maximum number of parts of any snapshot in these tests. */
 const PARTS_MAX = 8
 const NO_URLS = { firstPart: 1, parts: [] }
 const [second, third] = ['snap-2', 'snap-3'] as [SnapshotId, SnapshotId]
 const fault = (): HostFault => new HostFault('storage_failed', 'on purpose')
 
-/** Takes a snapshot up to its end, some time after those before it. */
+/** Takes a snapshot up to its end, some time after the ones before it. */
 async function complete({ host, take, quiet, clock, shown }: Stage, of: SnapshotId): Promise<void> {
   clock.advance(1000)
   take(urlsOf(host.objectStore.openUpload(of), PARTS_MAX), of)
@@ -22,7 +22,7 @@ async function complete({ host, take, quiet, clock, shown }: Stage, of: Snapshot
   assert.equal(shown(of), 'completed')
 }
 
-test('what was sent stays in staging until the snapshot is deleted, over restarts; the clone does not', async (t) => {
+test('sent parts stay in staging until the snapshot is deleted, over restarts; the clone does not', async (t) => {
   const stage = await snapshotStage(t)
   const { host, id, drop, quiet, restart, staged, keeps, snap } = stage
   await complete(stage, id)
@@ -38,7 +38,7 @@ test('what was sent stays in staging until the snapshot is deleted, over restart
   assert.equal(await staged(), 0)
 })
 
-test('what was sent of a snapshot under way stays as well', async (t) => {
+test('sent parts of an unfinished snapshot stay as well', async (t) => {
   const { id, upload, take, quiet, shown, keeps } = await snapshotStage(t)
   const { complete: _later, ...parts } = urlsOf(upload)
   take(parts)
@@ -83,7 +83,7 @@ test('when there is no room, staging of completed snapshots goes first, and the 
   assert.equal(await keeps(id), 'all', 'one under way gave room while completed ones had some')
 })
 
-test('when completed snapshots have no more room to give, what was sent of others goes', async (t) => {
+test('when completed snapshots have no room left to give, sent parts of others are removed', async (t) => {
   const stage = await snapshotStage(t, { stagingQuotaMib: 4 })
   const { id, upload, take, handOver, quiet, shown, keeps, store } = stage
   const { complete: end, parts } = urlsOf(upload)
@@ -119,7 +119,7 @@ test('a quota that was made smaller is kept once the daemon is back', async (t) 
   assert.deepEqual([await keeps(id), await keeps(second)], ['none', 'all'])
 })
 
-test('a record says that nothing is staged before it is removed, so that a crash leaves none that lies', async (t) => {
+test('a record says that nothing is staged before it is removed, so that a crash leaves no false record', async (t) => {
   const stage = await snapshotStage(t, { stagingQuotaMib: 4 })
   const { host, id, quiet, snap, take, restart, staged, keeps } = stage
   await complete(stage, id)
@@ -127,7 +127,7 @@ test('a record says that nothing is staged before it is removed, so that a crash
   take(NO_URLS, second)
   await quiet()
   assert.deepEqual([snap().staged.bytes, await staged()], [0, 2])
-  // As a daemon that dies here: the next one removes it.
+  // Simulates a daemon that dies here; the next daemon removes the staging.
   host.staging.failNext('remove', fault())
   removed()
   await quiet()
@@ -135,7 +135,7 @@ test('a record says that nothing is staged before it is removed, so that a crash
   assert.deepEqual([await staged(), await keeps(second)], [1, 'all'])
 })
 
-test('no more is given up than what room is needed for, also when the pool fails', async (t) => {
+test('only as much is given up as room is needed, even if the pool fails', async (t) => {
   const stage = await snapshotStage(t, { stagingQuotaMib: 6 })
   const { host, id, quiet, after, take, keeps, snap, shown } = stage
   await complete(stage, id)
@@ -164,7 +164,7 @@ test('a clone that could not be removed goes with the next sweep, and the parts 
   assert.deepEqual([await cloneBytes(), await keeps(id)], [0, 'all'])
 })
 
-test('space of parts that were to be freed is freed by the next daemon, where one died before that', async (t) => {
+test('space of parts that were to be freed is freed by the next daemon, if the first died before that', async (t) => {
   const stage = await snapshotStage(t, { stagingQuotaMib: 4, uploadsMax: 1 })
   const { host, id, upload, take, quiet, restart, snap, drop } = stage
   const { parts } = urlsOf(upload)
@@ -182,7 +182,7 @@ test('space of parts that were to be freed is freed by the next daemon, where on
   assert.equal(await packed(), snap(id).staged.bytes)
 })
 
-test('what goes for another snapshot is logged with the ids of its own', async (t) => {
+test('staging that is given up for another snapshot is logged with its own ids', async (t) => {
   const stage = await snapshotStage(t, { stagingQuotaMib: 4 })
   const { host, id, vmId, take, quiet, snap, lines, log } = stage
   const remove = host.staging.remove.bind(host.staging)

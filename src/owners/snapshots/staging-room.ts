@@ -5,13 +5,16 @@ type Waiting = { readonly bytes: number; readonly come: () => void }
 
 export type StagingRoomOptions = {
   readonly quotaBytes: () => number
-  /** Somebody waits for room, or the quota was made smaller: see {@link StagingRoom.lackingBytes}. Called amid a change. */
+  /**
+   * Called during a change, when a pack waits for room or the quota became smaller; see {@link
+   * StagingRoom.lackingBytes}.
+   */
   readonly onLack: () => void
 }
 
 /**
- * The quota of staging: the packed parts of all snapshots, and the parts that are being made. A pack that finds no room waits
- * for it, in the order of coming.
+ * Counts the quota of staging: the packed parts of all snapshots, and the parts that are being made. A pack that finds
+ * no room waits for it, in order of arrival.
  */
 export class StagingRoom {
   readonly #quotaBytes: () => number
@@ -25,19 +28,19 @@ export class StagingRoom {
     this.#onLack = onLack
   }
 
-  /** What must go before the first that waits has room, and the quota is kept. */
+  /** Returns the bytes that must be freed so that the first waiting pack has room, and the quota is kept. */
   lackingBytes(): number {
     return Math.max(0, this.#usedBytes + (this.#waiting[0]?.bytes ?? 0) - this.#quotaBytes())
   }
 
-  /** What counts as staged beyond what is on record: it goes soon. */
+  /** Returns the bytes that count as staged but are no longer on record: they will be freed soon. */
   goingBytes(recordedBytes: (stagingId: StagingId) => number): number {
     let bytes = 0
     for (const [stagingId, counted] of this.#staged) bytes += Math.max(0, counted - recordedBytes(stagingId))
     return bytes
   }
 
-  /** What lies in staging of a snapshot. */
+  /** Sets the bytes that a snapshot has in staging. */
   set(stagingId: StagingId, bytes: number): void {
     this.#usedBytes += bytes - (this.#staged.get(stagingId) ?? 0)
     if (bytes === 0) this.#staged.delete(stagingId)
@@ -45,12 +48,12 @@ export class StagingRoom {
     this.#admit()
   }
 
-  /** Of all others nothing is staged any more. */
+  /** Notes that all other snapshots have nothing in staging any more. */
   keep(isKept: (stagingId: StagingId) => boolean): void {
     for (const stagingId of this.#staged.keys()) if (!isKept(stagingId)) this.set(stagingId, 0)
   }
 
-  /** Room for a part, where there is some and nobody waits for it; the answer gives it back. */
+  /** Takes room for a part if there is some and no pack waits for it. Returns the function that gives it back. */
   takeNow(partBytes: number): (() => void) | undefined {
     const bytes = this.#bytesOf(partBytes)
     if (this.#waiting.length > 0 || this.#usedBytes + bytes > this.#quotaBytes()) return undefined
@@ -58,7 +61,10 @@ export class StagingRoom {
     return () => this.#give(bytes)
   }
 
-  /** Resolves when there is room for a part; the answer gives it back. Rejects with the signal's reason on abort. */
+  /**
+   * Resolves when there is room for a part, with the function that gives it back. Rejects with the signal's reason on
+   * abort.
+   */
   async take(partBytes: number, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
     const bytes = this.#bytesOf(partBytes)
@@ -78,7 +84,7 @@ export class StagingRoom {
     return give
   }
 
-  /** A quota that was made smaller since is no reason to wait for ever. */
+  /** Bounds a part by the quota, so that it does not wait forever after the quota became smaller. */
   #bytesOf(partBytes: number): number {
     return Math.min(partBytes, this.#quotaBytes())
   }

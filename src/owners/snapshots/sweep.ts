@@ -12,19 +12,21 @@ import type { SnapshotsContext } from './context.ts'
 
 export type SweepOptions = Pick<SnapshotsContext, 'store' | 'host' | 'room' | 'log'> & {
   readonly maxAgeMs: number
-  /** When the owner started: a controller could move nothing while no daemon ran, and is given a while to do so. */
+  /** Time when the owner started. A controller could do nothing while no daemon ran, so it gets some time to act. */
   readonly startedAtMs: number
-  /** A course works with it, or is about to remove it. */
+  /** Whether a course works with the staging, or is about to remove it. */
   readonly isInUse: (stagingId: StagingId) => boolean
   readonly fail: (id: SnapshotId, message: string) => void
-  /** For the lines about staging whose snapshot was deleted; undefined if an earlier daemon was asked for that. */
+  /**
+   * Returns the log fields for staging whose snapshot was deleted; undefined if an earlier daemon handled the deletion.
+   */
   readonly deletionFields: (stagingId: StagingId) => LogContext | undefined
 }
 
 /**
- * Makes staging what the records say: gives up what is stale, and what must go for the quota; then removes what is nobody's,
- * and frees what is of no use. A record says so before it is done, so one that says "staged" is right after any crash. Answers
- * false when the pool failed: nothing is concluded from a listing that failed.
+ * Makes staging match the records. It gives up what is stale, and what the quota does not allow; then it removes
+ * staging without a snapshot, and frees unneeded parts. A record changes before its staging does, so a record that says
+ * "staged" is right after any crash. Returns false when the pool failed, because a failed listing proves nothing.
  */
 export async function sweepStaging(options: SweepOptions): Promise<boolean> {
   const { store, host, room, log, isInUse } = options
@@ -33,9 +35,10 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
     shedStale(options)
     const listed = await host.staging.list()
     for (const record of toShed(options)) shed(options, record, 'another snapshot needs the room')
-    // Read after the listing, so that there is a record of all that is needed; and none comes back, for no id is used again.
+    // Read after the listing, so that everything needed has a record. No record comes back, because no id is used
+    // again.
     const needed = neededNow(store)
-    // What is not flushed, a loss of power takes back: a deletion, or that a record gave its staging up.
+    // A loss of power takes unflushed changes back: a deletion, or a record that gave up its staging.
     await store.flushed()
     for (const { stagingId } of listed) {
       if (needed.has(stagingId) || isInUse(stagingId)) continue
@@ -66,12 +69,15 @@ function fieldsOfStaging({ store, deletionFields }: SweepOptions, stagingId: Sta
   return (record && fieldsOf(record)) ?? deletionFields(stagingId) ?? {}
 }
 
-/** All whose staging is needed, or kept until somebody else needs the room. */
+/** Returns the snapshots whose staging is needed, or kept until another snapshot needs the room. */
 function neededNow({ snapshots }: SweepOptions['store']): ReadonlyMap<StagingId, SnapshotRecord> {
   return new Map([...snapshots.open(), ...snapshots.kept()].map((record) => [record.stagingId, record]))
 }
 
-/** Of those that are staged and wait for the controller, or for a store, without any activity. Restarts of the daemon are none. */
+/**
+ * Fails staged snapshots that wait for the controller or a store, and have had no activity for too long. A restart of
+ * the daemon is not activity.
+ */
 function failStale({ store, host, fail, maxAgeMs, startedAtMs }: SweepOptions): void {
   const nowMs = host.clock.now()
   if (nowMs - startedAtMs < Math.min(limits.stagingGraceMs, maxAgeMs)) return
@@ -84,14 +90,20 @@ function failStale({ store, host, fail, maxAgeMs, startedAtMs }: SweepOptions): 
   }
 }
 
-/** Completed ones wait for a deletion alone: a restart gives them no more time. */
+/**
+ * Gives up stale staging of completed snapshots. They only wait for their deletion, so a restart gives them no extra
+ * time.
+ */
 function shedStale(options: SweepOptions): void {
   const { store, host, maxAgeMs } = options
   for (const record of store.snapshots.kept())
     if (host.clock.now() - record.lastActivityAtMs >= maxAgeMs) shed(options, record, 'it is stale')
 }
 
-/** What must go for the quota, and for the first that waits for room. No more: what goes already counts. */
+/**
+ * Returns the snapshots to shed for the quota and for the first waiting pack, and not more. Staging that will be freed
+ * soon already counts as free.
+ */
 export function toShed({ store, room }: Pick<SweepOptions, 'store' | 'room'>): readonly SnapshotRecord[] {
   const sheddable = room.lackingBytes() === 0 ? [] : store.snapshots.sheddable()
   if (sheddable.length === 0) return []
@@ -112,7 +124,7 @@ function shed({ store, host, log }: SweepOptions, record: SnapshotRecord, becaus
   log.info({ ...fieldsOf(record), ...words }, 'staging of what was sent given up')
 }
 
-/** Again at each sweep: whether an earlier try came to its end is nowhere on record. */
+/** Frees sent parts. It runs at each sweep, because no record shows whether an earlier try finished. */
 async function freeSent({ store, host, room }: SweepOptions, record: SnapshotRecord): Promise<void> {
   const { id, stagingId, staged } = record
   if (staged.isWhole) return

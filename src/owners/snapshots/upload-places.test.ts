@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { UploadPlaces } from './upload-places.ts'
 import type { StagingId } from '../../core/snapshot/record.ts'
 
-/** Tasks that run until they are told to end; each is named by its snapshot and a number. */
+/** Starts tasks that run until they are asked to end; each is named by its snapshot and a number. */
 function stage(count: number) {
   const places = new UploadPlaces(count)
   const running = new Map<string, () => void>()
@@ -26,7 +26,7 @@ function stage(count: number) {
   }
 }
 
-test('the last free place is for a snapshot that has none', async () => {
+test('the last free place is for a snapshot without a place', async () => {
   const { begin, running } = stage(4)
   for (const name of ['a1', 'a2', 'a3', 'a4']) void begin(name)
   assert.equal(await running(), 'a1 a2 a3')
@@ -34,7 +34,7 @@ test('the last free place is for a snapshot that has none', async () => {
   assert.equal(await running(), 'a1 a2 a3 b1')
 })
 
-test('a place that becomes free is for who has the fewest, and of those for who came first', async () => {
+test('a place that becomes free goes to the snapshot with the fewest, and among those to the first that came', async () => {
   const { begin, end, running } = stage(3)
   for (const name of ['a1', 'a2', 'b1', 'a3', 'c1', 'b2']) void begin(name)
   assert.equal(await running(), 'a1 a2 b1')
@@ -45,7 +45,7 @@ test('a place that becomes free is for who has the fewest, and of those for who 
   assert.equal(await running(), 'a3 b2 c1')
 })
 
-test('of one place there is none to keep free', async () => {
+test('a single place is never kept free', async () => {
   const { begin, end, running } = stage(1)
   for (const name of ['a1', 'a2']) void begin(name)
   assert.equal(await running(), 'a1')
@@ -53,7 +53,7 @@ test('of one place there is none to keep free', async () => {
   assert.equal(await running(), 'a2')
 })
 
-test('who is aborted while it waits never runs, and leaves its place to others', async () => {
+test('a task that is aborted while it waits never runs, and leaves its place to others', async () => {
   const { begin, end, running } = stage(1)
   const abort = new AbortController()
   void begin('a1')

@@ -5,8 +5,9 @@ import type { StagingId } from '../../core/snapshot/record.ts'
 type Waiting = { readonly of: StagingId; readonly come: () => void }
 
 /**
- * Places for the parts that are under way, of all snapshots. Who has the fewest comes first, in the order of coming; and of
- * several places the last free one is for a snapshot that has none, so that none that sends slowly takes all of them.
+ * Places for parts of all snapshots that are sent at the same time. The snapshot with the fewest places comes first;
+ * equals come in order of arrival. If there are several places, the last free one is reserved for a snapshot without
+ * one. So one slow upload cannot take every place.
  */
 export class UploadPlaces {
   #free: number
@@ -20,7 +21,10 @@ export class UploadPlaces {
     this.#keptFree = places > 1 ? 1 : 0
   }
 
-  /** Rejects with the signal's reason when that aborts before the task's turn has come; the task then never runs. */
+  /**
+   * Runs a task when its turn has come. Rejects with the signal's reason if that aborts first; the task then never
+   * runs.
+   */
   async run<T>(of: StagingId, task: () => Promise<T>, signal: AbortSignal): Promise<T> {
     signal.throwIfAborted()
     const { promise, resolve } = Promise.withResolvers<void>()

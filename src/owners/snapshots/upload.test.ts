@@ -12,7 +12,9 @@ type Stage = Awaited<ReturnType<typeof snapshotStage>>
 const busy = { kind: 'busy', because: 'it answered 503 (SlowDown)' } as const
 const PARTS = 3
 
-/** The object is the disk at its capture, staging has what it should, and no part that the store named was sent again. */
+/**
+ * Returns whether the object is the disk at its capture, staging has what it should, and no stored part was sent again.
+ */
 async function isComplete({ host, store, id, shown, keeps }: Stage, kept = 'all'): Promise<void> {
   const key = 'image-1'
   assert.equal(shown(), 'completed')
@@ -123,7 +125,7 @@ test('a part whose answer was lost is sent again, and the object is right', asyn
   await isComplete(stage)
 })
 
-test('a store that stays busy fails the snapshot after so many tries, and fresh URLs let it go on', async (t) => {
+test('a store that stays busy fails the snapshot after a bounded number of tries, and fresh URLs let it go on', async (t) => {
   const { host, vmId, upload, take, handOver, quiet, shown, snap, after, staged } = await snapshotStage(t)
   host.diskContents.set(vmId, { content: Buffer.from('of one part'), sizeBytes: 4096 })
   for (let attempt = 0; attempt < limits.sendAttemptsMax; attempt += 1)
@@ -168,7 +170,7 @@ for (const [answer, code, resumable] of [
   }
 }
 
-test('at most so many parts are under way, over all snapshots, and each gets its share', async (t) => {
+test('a bounded number of parts is under way over all snapshots, and each gets its share', async (t) => {
   const stage = await snapshotStage(t, { uploadsMax: 2 })
   const { host, upload, take, quiet, shown, id } = stage
   const other = 'snap-2' as SnapshotId
@@ -271,10 +273,10 @@ test('a snapshot that sends slowly leaves a place for another one', async (t) =>
   await isComplete(stage)
 })
 
-test('fresh URLs that come for one that has just failed let it go on with what is staged', async (t) => {
+test('fresh URLs for a snapshot that has just failed let it continue with its staged parts', async (t) => {
   const stage = await snapshotStage(t, { uploadsMax: 1 })
   const { host, upload, take, handOver, quiet, shown, snap } = stage
-  // All is packed, and the clone still goes while the snapshot fails.
+  // All is packed, and the clone is being removed while the snapshot fails.
   const sent = host.objectStore.holdNext('putPart')
   const removed = host.staging.holdNext('removeClone')
   take(urlsOf(upload))
@@ -291,7 +293,7 @@ test('fresh URLs that come for one that has just failed let it go on with what i
   await isComplete(stage)
 })
 
-test('URLs that came since stay where an older one is refused', async (t) => {
+test('newer URLs stay when an older one is refused', async (t) => {
   const stage = await snapshotStage(t)
   const { host, upload, take, handOver, quiet, shown, store, id } = stage
   const release = host.objectStore.holdNext('putPart')
@@ -309,7 +311,7 @@ test('URLs that came since stay where an older one is refused', async (t) => {
   await isComplete(stage)
 })
 
-test('that URLs are lacking is told before a store that is busy with other parts', async (t) => {
+test('lacking URLs are shown before a store that is busy with other parts', async (t) => {
   const stage = await snapshotStage(t)
   const { host, upload, take, handOver, quiet, shown, after } = stage
   const release = host.objectStore.holdNext('putPart')
@@ -332,7 +334,7 @@ test('that URLs are lacking is told before a store that is busy with other parts
   await isComplete(stage)
 })
 
-test('the clone goes once it is on the disk that nothing is packed of it any more', async (t) => {
+test('the clone is removed once the disk says that nothing more is packed from it', async (t) => {
   const stage = await snapshotStage(t)
   const { host, store, upload, take, quiet, find } = stage
   let [flushed, packed] = [0, Number.POSITIVE_INFINITY]

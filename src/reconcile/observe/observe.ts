@@ -9,7 +9,7 @@ import type { SavedState } from '../../core/storage/saved-state.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Host } from '../../ports/host.ts'
 
-/** Looks at everything of one VM on the host, at once. Never throws a host fault: a failed look is `unknown`. */
+/** Inspects everything of one VM on the host, in parallel. Never throws a host fault: a failed look is `unknown`. */
 export async function observe(host: Host, record: VmRecord): Promise<World> {
   const { id, desired } = record
   const { device, userId } = record.host
@@ -21,7 +21,7 @@ export async function observe(host: Host, record: VmRecord): Promise<World> {
     monitor,
     probe(host.consoles.inspect(id)),
     probe(inspectStorage(host, record)),
-    // A monitor that answers holds its device already; a look before that would see a device that nobody holds.
+    // A monitor that answers already holds its device. A look before that would see a device without a holder.
     monitor.then(() => probe(host.taps.inspect(device, id, userId))),
     probe(host.firewall.inspect(device)),
     probe(inspectSaved(host, record)),
@@ -35,14 +35,17 @@ async function inspectStorage(host: Host, record: VmRecord): Promise<StorageStat
   return { ...seen, disk: judgeDisk(seen.disk, record, host.storeId) }
 }
 
-/** A monitor is asked only while its unit is active: a socket file without a process tells nothing. */
+/** Inspects the monitor only while its unit is active: a socket file without a process proves nothing. */
 async function inspectMonitor(host: Host, record: VmRecord, unit: Probe<UnitState>): Promise<MonitorState> {
   return unit.known && unit.value.kind === 'active' ? host.monitor.inspect(record.id) : { kind: 'silent' }
 }
 
 const WITHOUT_TRAFFIC: Promise<TrafficState> = Promise.resolve({ kind: 'unwatched' })
 
-/** Without a program to restore it nothing that is saved can be used, and it is still known whether something is. */
+/**
+ * Inspects the saved state. If no program can restore it, the state is unusable, but the result still says that it
+ * exists.
+ */
 async function inspectSaved(host: Host, { id, desired }: VmRecord): Promise<SavedState> {
   const installed = await probe(host.monitor.installed())
   if (installed.known) {

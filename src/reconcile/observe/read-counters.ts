@@ -3,7 +3,10 @@ import type { VmRecord } from '../../core/vm/record.ts'
 import type { VmCounters } from '../../core/vm/vm-counters.ts'
 import type { Host } from '../../ports/host.ts'
 
-/** What the kernel and the monitor counted of a VM. A part is absent where there is nothing to count. Throws HostFault. */
+/**
+ * Reads the counters of a VM from the kernel and the monitor. A part is absent if there is nothing to count. Throws
+ * HostFault.
+ */
 export async function readCounters(host: Host, record: VmRecord): Promise<VmCounters> {
   const { id } = record
   const { device, userId } = record.host

@@ -8,18 +8,21 @@ import type { Log } from '../../log/log.ts'
 import type { VmInputs } from '../../store/vm-table.ts'
 import type { Intent } from '../intent.ts'
 
-/** What became of packets is known once, to whoever delivers them; and of a save, whether it was given up. */
+/**
+ * Results that no later look can show: only the step that delivers packets knows their number, and only the save knows
+ * whether it was given up.
+ */
 export type StepNotes = { delivery?: Delivery; givenUp?: true }
 
-/** What a step may use. It returns nothing: whether it worked is for the next observation to tell. */
+/** The context of a step. A step returns nothing, because the next look shows whether it worked. */
 export type StepContext = {
-  /** Where a step leaves what no later look could tell; for this one step. */
+  /** Takes what no later look can show, for this one step. */
   readonly notes: StepNotes
   readonly host: Host
   readonly record: VmRecord
   readonly inputs: VmInputs
   readonly intent: Intent
-  /** What the look found that the plan was made from. */
+  /** The result of the look from which the plan was made. */
   readonly world: World
   readonly log: Log
   readonly signal: AbortSignal
@@ -27,8 +30,8 @@ export type StepContext = {
 
 export type Executor<K extends StepKind> = (step: StepOf<K>, context: StepContext) => Promise<void>
 
-/** What the objects of this VM carry. */
+/** Returns the mark that the objects of this VM carry. */
 export const markOf = ({ storeId }: Host, { createdAtMs }: VmRecord): VmMark => ({ storeId, createdAtMs })
 
-/** Whose traffic; asked only of a VM with network. */
+/** Returns whose traffic is meant; call it only for a VM with network. */
 export const subjectOf = ({ record: { host } }: Pick<StepContext, 'record'>): TrafficSubject => host

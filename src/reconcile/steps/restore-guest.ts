@@ -2,10 +2,9 @@ import { HostFault } from '../../core/errors.ts'
 import type { Executor } from './executor.ts'
 
 /**
- * Afterwards the monitor has the saved guest whole, standing still, and its memory is what was written. The memory is
- * read a second time beside the monitor, which cannot tell whether it is damaged. Where one of
- * both fails nobody waits for the other. A guest that is not as it was saved ends with its unit: nothing shall ever tell it to
- * go on.
+ * Ensures that the monitor has the complete guest, paused, and that its memory is what was written. The memory is read
+ * a second time beside the monitor, because the monitor cannot detect damage. If one of the two fails, the other is not
+ * waited for. A guest that is not as it was saved ends with its unit, and must never be resumed.
  */
 export const restoreGuest: Executor<'monitor.ensure-restored'> = async (_step, context) => {
   const { host, record, signal } = context
@@ -24,7 +23,7 @@ export const restoreGuest: Executor<'monitor.ensure-restored'> = async (_step, c
     one.status === 'rejected' ? [one.reason] : [],
   )
   if (errors.length === 0) return
-  // The other was only told to stop.
+  // The other one was only asked to stop.
   const error = errors.find((one) => one instanceof HostFault) ?? errors[0]
   const isOver = error instanceof HostFault && ENDS.has(error.code)
   if (isOver) await host.units.ensureStopped(record.id, signal)

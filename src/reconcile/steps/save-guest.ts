@@ -3,13 +3,13 @@ import { subjectOf } from './executor.ts'
 import type { TrafficSubject } from '../../core/idle/traffic-state.ts'
 import type { Executor, StepContext } from './executor.ts'
 
-/** What a guest that goes on must not wait for: neither a change nor the end of the daemon may leave it standing. */
+/** A signal that never aborts. A guest must be resumed even if a change comes or the daemon ends. */
 const always = new AbortController().signal
 
 /**
- * Afterwards the guest stands still and is published in the pool, or it goes on: where a packet that counts came since
- * `packets` were counted, where it is told to stop, and where anything fails before what was saved is published. The
- * unit is not ended here: that takes a fresh look.
+ * Ensures that the guest is paused and published in the pool, or that it runs again. It runs again if a packet that
+ * counts came since `packets` were counted, if the step is asked to stop, or if anything fails before the saved state
+ * is published. The unit does not end here, because that needs another look.
  */
 export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets }, context) => {
   const { host, signal } = context
@@ -26,9 +26,10 @@ export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets }, c
     if (!isSaved) await goOn(context, subject, course)
   } catch (error) {
     const [wentOn] = await Promise.allSettled([goOn(context, subject, course)])
-    // Whoever keeps it awake without a packet wants it for longer than until the next look.
+    // A request without a packet wants the guest for longer than until the next look.
     if (signal.aborted) await host.traffic.restart(subject)
-    // The first fault is the one to tell; what is left undone the next look finds. To be wanted is no failure.
+    // The first fault is the one to report; the next look finds what was not undone. A guest that is wanted is not a
+    // failure.
     if (wentOn.status === 'rejected') {
       if (wanted.signal.aborted && !signal.aborted) throw wentOn.reason
       context.log.warn({ error: errorChain(wentOn.reason) }, 'not all was undone of a save that failed')
@@ -39,7 +40,7 @@ export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets }, c
   }
 }
 
-/** How far it came. */
+/** How far the save has come. */
 type Course = { mayBePublished: boolean }
 
 type Saving = {
@@ -48,14 +49,14 @@ type Saving = {
   readonly course: Course
 }
 
-/** False where the guest is not idle any more. */
+/** Saves the guest; returns false if the guest is not idle any more. */
 async function save(context: StepContext, { isIdle, signal, course }: Saving): Promise<boolean> {
   const { host, record } = context
   const { id } = record
   signal.throwIfAborted()
   if (!(await isIdle())) return false
   await host.monitor.ensurePaused(id, signal)
-  // A packet that came before the guest stood still may have been taken by it; then it has something to do.
+  // The guest may have received a packet just before it was paused. Then it has something to do.
   if (!(await isIdle())) return false
   await host.savedStates.ensureMemoryFile(id, record.host.userId)
   const monitor = await host.monitor.save(id, host.savedStates.paths(id).writing, signal)
@@ -83,9 +84,9 @@ async function countedPackets({ host }: StepContext, subject: TrafficSubject): P
 }
 
 /**
- * The guest runs at once. Only where it may be published already, that goes before: a guest is never in the pool as it
- * was while it is somewhere else as it is. Where that cannot be removed the guest stands still, and the next look decides.
- * What is unfinished goes whatever becomes of its frames.
+ * Resumes the guest. If its state may already be published, that state is removed first, so that an old copy of a
+ * running guest is never in the pool. If the removal fails, the guest stays paused, and the next look decides. An
+ * unfinished state is removed even if the delivery of frames fails.
  */
 async function goOn(
   context: StepContext,

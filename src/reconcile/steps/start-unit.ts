@@ -7,7 +7,7 @@ import type { MachineSpec } from '../../core/unit/machine-spec.ts'
 import type { World } from '../../core/plan/world.ts'
 import type { Executor, StepContext } from './executor.ts'
 
-/** Afterwards the unit is active, with the VM's stored console as its terminal. */
+/** Ensures that the unit is active, with the VM's stored console as its terminal. */
 export const startUnit: Executor<'unit.ensure-started'> = async (step, context) => {
   const { host, record, intent, signal } = context
   await host.savedStates.ensureDirectory(record.id)
@@ -16,7 +16,10 @@ export const startUnit: Executor<'unit.ensure-started'> = async (step, context) 
   if (intent.tap !== undefined) await restartIdleClock(context)
 }
 
-/** A guest that cannot be watched is started all the same: planning takes none to be idle for longer than it runs. */
+/**
+ * Restarts the idle clock. If that fails, the guest starts anyway, because planning never takes a guest to be idle for
+ * longer than it runs.
+ */
 async function restartIdleClock(context: StepContext): Promise<void> {
   try {
     await context.host.traffic.restart(subjectOf(context))

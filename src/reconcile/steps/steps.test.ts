@@ -11,7 +11,7 @@ test('a restore has time for all of the memory that was saved', () => {
     return deadlineMsOf(restore, recordOf({ observed: { state: 'sleeping', sinceMs: 1, savedState } }))
   }
   const gib = 1024
-  // Read twice, at 10 MiB/s, as the time to save it is made for.
+  // The memory is read twice, at 10 MiB/s, the rate for which the time of a save is set.
   assert.ok(deadlineOf(64 * gib) >= (2 * 64 * gib * 1000) / 10)
   assert.ok(deadlineOf(1) < limits.restoreMs + 1000)
   const unknown = deadlineMsOf(restore, recordOf())

@@ -16,13 +16,13 @@ import type { Executor, StepContext } from './executor.ts'
 
 type Entry<K extends StepKind> = {
   readonly execute: Executor<K>
-  /** The step fails after this long; {@link limits.stepMs} unless given. Milliseconds. */
+  /** The step fails after this many milliseconds; {@link limits.stepMs} unless given. */
   readonly deadlineMs?: number | ((record: VmRecord) => number)
 }
 
-/** One entry for each step. A step without an entry does not compile. Each comment says what is true afterwards. */
+/** One entry for each step; a step without an entry does not compile. Each comment says what holds after the step. */
 const table: { readonly [K in StepKind]: Entry<K> } = {
-  // The image is in the pool, has its digest, and is not plainly unfit for its part.
+  // The image is in the pool, has its digest, and is not plainly unfit for its role.
   'image.ensure-fetched': {
     execute: async (step, { host, inputs, record, signal }) => {
       const source = inputs.sources.get(step.sha256)
@@ -44,14 +44,14 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
     },
     deadlineMs: limits.diskCloneMs,
   },
-  // The seed disk is the one that the record renders to.
+  // The seed disk is what the record renders to.
   'storage.ensure-seed': {
     execute: (_step, { host, record, intent }) =>
       host.storage.ensureSeed(record.id, record.host.userId, intent.seed),
   },
   // Neither disk nor seed of the VM is left.
   'storage.remove-disk': { execute: (_step, { host, record }) => host.storage.remove(record.id) },
-  // No start can find anything that was saved of the guest.
+  // No start can find a saved state of the guest.
   'storage.remove-saved': { execute: (_step, { host, record }) => host.savedStates.remove(record.id) },
 
   // The tap is up, with gateway addresses, routes to the guest and permanent neighbours.
@@ -85,7 +85,7 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
   'traffic.ensure-held': {
     execute: (_step, context) => context.host.traffic.ensureHeld(subjectOf(context)),
   },
-  // Frames go to the device. Frames that were held went there before them, or were dropped.
+  // Frames go to the device. Held frames were sent there before them, or were dropped.
   'traffic.ensure-flowing': {
     execute: async ({ deliver }, context) => {
       context.notes.delivery = await context.host.traffic.ensureFlowing(subjectOf(context), { deliver })
@@ -96,7 +96,7 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
   'console.ensure-master': {
     execute: async (_step, { host, record }) => void (await host.consoles.ensureMaster(record.id)),
   },
-  // The descriptor store holds no master of the VM, and its console session goes on without one.
+  // The descriptor store holds no master of the VM, and its console session continues without one.
   'console.remove-master': {
     execute: (_step, { host, record }) => host.consoles.removeMaster(record.id),
   },
@@ -111,14 +111,14 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
     execute: (_step, { host, record, signal }) => host.units.ensureStopped(record.id, signal),
   },
 
-  // The guest's vCPUs run. Its clock was behind by the time that they stood still.
+  // The guest's vCPUs run. Its clock was behind by the time that they were stopped.
   'monitor.ensure-running': {
     execute: async (_step, { host, record, signal }) => {
       await host.monitor.ensureRunning(record.id, signal)
       host.monitor.tellTime(record.id)
     },
   },
-  // The guest's vCPUs stand still.
+  // The guest's vCPUs are stopped.
   'monitor.ensure-paused': {
     execute: (_step, { host, record, signal }) => host.monitor.ensurePaused(record.id, signal),
   },
@@ -149,7 +149,10 @@ export function deadlineMsOf(step: Step, record: VmRecord): number {
   return typeof deadlineMs === 'number' ? deadlineMs : deadlineMs(record)
 }
 
-/** By the length of the saved memory, or by the guest's memory while that length is not known. */
+/**
+ * Returns the time for a restore, by the length of the saved memory, or by the guest's memory while that length is
+ * unknown.
+ */
 function restoreMsOf({ observed, desired }: VmRecord): number {
   const mib = observed.savedState?.sizeMib ?? desired.compute.memoryMib
   return limits.restoreMs + mib * limits.restoreMsPerMib
@@ -157,7 +160,10 @@ function restoreMsOf({ observed, desired }: VmRecord): number {
 
 const MIB = 1024 * 1024
 
-/** A rootfs image becomes a disk. The monitor reads kernel and initrd into the guest's memory. */
+/**
+ * Returns the bound of an image. A rootfs image becomes a disk. The monitor reads kernel and initrd into the guest's
+ * memory.
+ */
 const boundOf = (role: ImageRole, { sizeMib }: Disk): ImageBound =>
   role === 'rootfs'
     ? { bytesMax: sizeMib * MIB, excess: 'disk_smaller_than_image' }
@@ -168,7 +174,7 @@ function tapOf({ intent: { tap } }: StepContext): TapSpec {
   return tap
 }
 
-/** What stays behind is a few bytes in a map. They are no reason to keep a VM that must go. */
+/** Forgets the traffic of a VM that must go. A failure leaves only a few bytes in a map, so it must not keep the VM. */
 async function forgetTraffic(context: StepContext): Promise<void> {
   try {
     await context.host.traffic.remove(subjectOf(context))
