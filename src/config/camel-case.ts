@@ -3,14 +3,14 @@ export type CamelCase<S extends string> = S extends `${infer Head}_${infer Tail}
   ? `${Head}${Capitalize<CamelCase<Tail>>}`
   : S
 
-/** The same value with every key in camel case, read-only all the way down. */
+/** Converts every key of a type to camel case, read-only all the way down. */
 export type CamelKeys<T> = T extends readonly (infer Item)[]
   ? readonly Item[]
   : T extends object
     ? { readonly [K in keyof T as CamelCase<K & string>]: CamelKeys<T[K]> }
     : T
 
-/** A frozen copy of a plain value with its keys in camel case. */
+/** Returns a frozen copy of a plain value with its keys in camel case. */
 export function camelKeys<T extends object>(value: T): CamelKeys<T>
 export function camelKeys(value: unknown): unknown {
   if (Array.isArray(value)) return Object.freeze([...value])

@@ -1,15 +1,16 @@
 /** The bounds of what a host promises, with their units; part of `limits`. */
 export const capacityLimits = {
   /**
-   * VMs whose console masters systemd keeps. It hands over their names in one variable, of 128 KiB at most (MAX_ARG_STRLEN,
-   * execve(2)): past 1,820 names of the longest ids no daemon starts. Stores under way may pass this by `passesMax`.
+   * VMs whose console masters systemd keeps. systemd hands over their names in one variable, of at most 128 KiB
+   * (MAX_ARG_STRLEN, execve(2)). With more than 1,820 names of the longest ids, no daemon starts. Stores that are
+   * running may exceed this by `passesMax`.
    */
   consolePlacesMax: 1750,
-  /** Of these, the part that VMs which never sleep may not hold: one that wakes finds a place there. */
+  /** The share of these places that VMs which never sleep may not hold, so that a VM that wakes finds a place. */
   sleepersPlacesShare: 0.1,
-  /** What a saved state takes besides the guest's memory: the state of its devices and the index of its pages. */
+  /** Space that a saved state needs besides the guest's memory: the state of its devices and the index of its pages. */
   savedDevicesMib: 8,
-  /** The least quota of staging, and the most of a pool that it may be. */
+  /** The smallest quota of staging, and the largest share of a pool that it may be. */
   stagingQuotaMibMin: 64,
   stagingPoolShareMax: 0.25,
 } as const

@@ -13,7 +13,7 @@ type Node = { readonly properties?: Readonly<Record<string, Node>>; readonly def
 
 const schema: Node = JSON.parse(JSON.stringify(configSchema))
 
-/** The lines of the refusal, without its heading. */
+/** Returns the lines of the refusal, without its heading. */
 function problemsOf(text: string): string[] {
   try {
     parseConfig(text, source)
@@ -37,7 +37,7 @@ test('an empty file gives every default and the host name as id', () => {
   assert.equal(config.monitor.program, undefined)
 })
 
-/** What others give out user ids from, first and last (the comment of `USER_ID_FIRST` has the sources). */
+/** Ranges of user ids that others give out, first and last (the comment of `USER_ID_FIRST` has the sources). */
 const USER_IDS_OF_OTHERS = {
   'users of the host': [0, 65_535],
   'subordinate ids of useradd': [100_000, 600_100_000],
@@ -75,7 +75,7 @@ test('the value is frozen all the way down', () => {
     assert.ok(Object.isFrozen(part))
 })
 
-test('all mistakes are told at once, with the path of each key and the nearest known one', () => {
+test('all mistakes are reported at once, with the path of each key and the nearest known one', () => {
   const text =
     'state_dir = "/x"\n[controller]\nprot = 1\nport = 0\nca_file = "ca.crt"\n[monitor]\nkind = "xen"\n[vm]\n'
   assert.deepEqual(problemsOf(text).toSorted(), [
@@ -153,7 +153,7 @@ test('every key that has no default is in the example with an example value that
   assert.equal(config.storage.localImagesDirectory, '/srv/images')
 })
 
-/** Dotted keys to values, tables walked. */
+/** Flattens tables to dotted keys with their values. */
 function leaves(value: unknown, prefix = ''): Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return { [prefix.slice(1)]: value }
   return Object.assign(

@@ -35,7 +35,7 @@ export function loadConfig(path: string = CONFIG_PATH, machine: string = hostnam
   return parseConfig(text, { path, hostname: machine })
 }
 
-/** The configuration that `text` means, with defaults filled in. `path` is for messages only. Throws ConfigError. */
+/** Returns the configuration in `text`, with defaults filled in. `path` is for messages only. Throws ConfigError. */
 export function parseConfig(
   text: string,
   source: { readonly path: string; readonly hostname: string },
@@ -65,7 +65,7 @@ function fillHostId(file: unknown, machine: string): void {
   if (typeof host === 'object' && host !== null && !('id' in host)) Reflect.set(host, 'id', machine)
 }
 
-/** What the schema cannot see: keys that are right alone and wrong together. */
+/** Finds what the schema cannot see: keys that are valid alone but contradict each other. */
 function contradictionsIn(config: Config): Problem[] {
   const { host, controller, vms, network, objectStore, sleep, stateDirectory, runDirectory } = config
   const problems = [
@@ -109,7 +109,7 @@ function wrongNetworks(key: string, networks: readonly string[]): Problem[] {
   })
 }
 
-/** `[::]` and `::` are the same to the operator; only the second is an address to the kernel. */
+/** Removes the brackets of `[::]`. Operators write both forms; the kernel takes only `::` as an address. */
 export const bareAddress = (text: string): string => text.replace(/^\[(.*)\]$/, '$1')
 
 const keyOf = (pointer: string): string =>

@@ -2,20 +2,20 @@ import { Type } from 'typebox'
 import { limits } from './limits.ts'
 import type { Static, TProperties } from 'typebox'
 
-/** A table of the file: closed, and there with its defaults where the file leaves it out. */
+/** A table of the file: it allows no other keys, and has its defaults if the file leaves it out. */
 const table = <P extends TProperties>(properties: P) =>
   Type.Object(properties, { additionalProperties: false, default: {} })
 
-/** A blank or a quotation mark ends a path in a message: what follows it would not be known as a part of the path. */
+/** A blank or a quotation mark would end a path in a message, so the rest could not be recognized as a part of it. */
 const PATH_PATTERN = '^/[^\\x00-\\x20\\x7f\'"`]*$'
 const COMMON_NAME_PATTERN = '^[^\\x00-\\x1f\\x7f]{1,64}$'
 const HOST_ID_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$'
 const RANGE_PATTERN = '^[0-9A-Fa-f:.]+/[0-9]{1,3}$'
-/** A name, or `*.` and a name below which all are meant. */
+/** A name, or `*.` and a name, which stands for all names below it. */
 const HOST_NAME_PATTERN = '^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$'
 const ADDRESS_PATTERN = '^[0-9A-Fa-f:.]+$|^\\[[0-9A-Fa-f:.]+\\]$'
 
-/** What a value must be that does not match its pattern. */
+/** Describes in words what a value that does not match its pattern must be. */
 export const patternWords: ReadonlyMap<string, string> = new Map([
   [PATH_PATTERN, 'must be an absolute path without spaces and quotation marks'],
   [COMMON_NAME_PATTERN, 'must be 1 to 64 printable characters'],
@@ -40,13 +40,13 @@ const mark = () => Type.Integer({ minimum: 0, maximum: 0xffff_ffff, default: 0 }
  */
 const USER_ID_FIRST = 2_100_000_000
 
-/** The configuration file, key by key. What each key does stands in `config.example.toml`. */
+/** The configuration file, key by key. `config.example.toml` explains what each key does. */
 export const configSchema = table({
   state_directory: path('/var/lib/vmhostd'),
   run_directory: path('/run/vmhostd'),
   shutdown_bound_seconds: Type.Integer({ minimum: 1, maximum: 300, default: limits.shutdownBoundMs / 1000 }),
   host: table({
-    // The machine's host name where absent; the loader fills it in.
+    // If absent, the loader fills in the machine's host name.
     id: Type.String({ pattern: HOST_ID_PATTERN }),
   }),
   log: table({
@@ -75,7 +75,7 @@ export const configSchema = table({
     allowed_networks: ranges(limits.allowedNetworksMax),
   }),
   snapshots: table({
-    // zstd's own range, without the levels that take more than 64 MiB a thread (zstd(1), --ultra).
+    // zstd's own range, without the levels that need more than 64 MiB for each thread (zstd(1), --ultra).
     compression_level: Type.Integer({ minimum: 1, maximum: 19, default: 3 }),
     uploads_max: Type.Integer({ minimum: 1, maximum: 64, default: 4 }),
     // 0: no limit.

@@ -3,13 +3,16 @@ import type { Log } from './log.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
-/** Where finished lines go. */
+/** The output for finished lines. */
 export type LogSink = {
   readonly isEnabled: (level: LogLevel) => boolean
   readonly write: (level: LogLevel, fields: object, message: string) => void
 }
 
-/** A log whose lines have the fields of their context, of their logger and their own; of one name the last counts. */
+/**
+ * Returns a log whose lines have the fields of their context, of their logger and their own. Of fields with the same
+ * name, the last one counts.
+ */
 export function contextLog(sink: LogSink, bound: object = {}): Log {
   const line = (level: LogLevel) =>
     sink.isEnabled(level)

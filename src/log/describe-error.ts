@@ -1,10 +1,10 @@
 import { errorChain } from './error-chain.ts'
 import { scrub } from './scrub.ts'
 
-/** The frames of a stack that are shown; the first ones tell where the bug is. */
+/** Stack frames that are shown; the first ones show where the bug is. */
 const FRAMES_MAX = 12
 
-/** An error as a log line shows it: the cause chain, the code where it has one, and a stack only where it is a bug. */
+/** Returns an error as a log line shows it: the cause chain, the code if it has one, and a stack only for a bug. */
 export function describeError(error: unknown): object {
   if (!(error instanceof Error)) return { message: scrub(errorChain(error)) }
   const code: unknown = Reflect.get(error, 'code')
@@ -15,7 +15,7 @@ export function describeError(error: unknown): object {
   }
 }
 
-/** An expected failure carries a code (a HostFault, an errno); what has none is a bug, and its frames are wanted. */
+/** Returns the frames of a bug. An expected failure carries a code (a HostFault, an errno) and needs no frames. */
 function stackOf(error: Error): readonly string[] {
   return (error.stack ?? '')
     .split('\n')

@@ -10,7 +10,7 @@ test('causes follow what they caused, in one line', () => {
   assert.equal(errorChain(fault), 'making a disk: it said: no such file: ENOENT')
 })
 
-test('what others put into a message does not make it longer than its bound', () => {
+test('foreign text in a message does not make it longer than its bound', () => {
   const long = 'a-'.repeat(limits.faultCharactersMax)
   const fault = new HostFault('image_unavailable', `asking ${long}`, { cause: new Error(long) })
   assert.equal(fault.message.length, limits.faultCharactersMax)

@@ -6,8 +6,8 @@ import { cutText } from '../lib/cut-text.ts'
 const CAUSES_MAX = 8
 
 /**
- * An error and its causes in one line, outermost first, joined by `: `. Each message is cut: what others sent may be in it.
- * The one printer of chains.
+ * Prints an error and its causes in one line, outermost first, joined by `: `. Each message is cut, because it may hold
+ * foreign text. This is the only printer of chains.
  */
 export function errorChain(error: unknown): string {
   const messages: string[] = []
@@ -24,6 +24,6 @@ export function errorChain(error: unknown): string {
     .join(' ')
 }
 
-/** For what is thrown and is no Error; a secret's own inspection keeps it hidden. */
+/** Prints a thrown value that is not an Error; a secret's own inspection keeps it hidden. */
 const textOf = (thrown: unknown): string =>
   typeof thrown === 'string' ? thrown : inspect(thrown, { depth: 1, breakLength: Number.POSITIVE_INFINITY })

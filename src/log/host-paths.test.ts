@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { withoutHostPaths } from './host-paths.ts'
 
-/** A text, and what is left of it. */
+/** Pairs of a text and its expected rest. */
 const hidden: readonly (readonly [string, string])[] = [
   [
     "ENOSPC: no space left on device, open '/run/vmhostd/console/web-1'",
@@ -27,7 +27,7 @@ const hidden: readonly (readonly [string, string])[] = [
   ["open '/srv/an-unclosed one", "open '[path] one"],
 ]
 
-/** Has slashes and no path of the host. */
+/** Texts with slashes but without a path of the host. */
 const kept: readonly string[] = [
   'GET https://store.example/bucket/key: 403',
   'asking http://192.0.2.7:9000/b: refused',

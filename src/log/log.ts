@@ -1,10 +1,10 @@
-/** What rooms may ask of a logger: one line with named fields. */
+/** The logger that rooms use: one line with named fields. */
 export interface Log {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
-  /** A logger whose every line carries `fields`. */
+  /** Returns a logger whose every line carries `fields`. */
   child(fields: object): Log
 }
 

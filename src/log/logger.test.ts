@@ -27,7 +27,7 @@ test('a line is one JSON object with level name, ISO time, service and the field
   })
 })
 
-test('a line has the fields of what it follows from, after a wait too, and nothing of what comes after', async () => {
+test('a line has the fields of what it follows from, after a wait too, and no fields of later lines', async () => {
   const { log, lines, last } = capture()
   const told = (): Record<string, unknown> => {
     log.child({ pts: '/dev/pts/3' }).info({ method: 'reflink' }, 'disk made')

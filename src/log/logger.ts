@@ -7,7 +7,7 @@ import type { Log } from './log.ts'
 
 export type LogOptions = {
   readonly level: LogLevel
-  /** Gets each finished line with its newline; by default standard output, written at once. */
+  /** Gets each finished line with its newline; by default it writes to standard output at once. */
   readonly write?: (line: string) => void
   /** Puts the syslog priority before each line, so that `journalctl -p warning` can filter (sd-daemon(3)). */
   readonly priorityPrefix?: boolean
@@ -45,10 +45,10 @@ function withPriority(line: string): string {
   return `<${PRIORITY[level] ?? PRIORITY['info']}>${line}`
 }
 
-/** Synchronous: the line that explains a crash is out before the crash. */
+/** Writes synchronously, so that the line that explains a crash is out before the crash. */
 function standardOutput(): (line: string) => void {
   const destination = pino.destination({ dest: 1, sync: true })
-  // A reader that went away (`vmhostd serve | head`) must not end a daemon that owns guests' consoles.
+  // A reader that closed its end (`vmhostd serve | head`) must not end a daemon that owns guests' consoles.
   destination.on('error', () => {})
   return (line) => destination.write(line)
 }

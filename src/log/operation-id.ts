@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto'
 import type { OperationId } from '../core/vm/ids.ts'
 
 /**
- * An id for one accepted mutation: `op-`, the time in milliseconds as 12 hexadecimal digits, and 12 random ones. Ids
- * sort by time, so a log and a list of operations read in order.
+ * Returns an id for one accepted mutation: `op-`, the time in milliseconds as 12 hexadecimal digits, and 12 random
+ * ones. Ids sort by time, so a log and a list of operations are in order.
  */
 export function newOperationId(nowMs: number = Date.now()): OperationId {
   const time = nowMs.toString(16).padStart(12, '0')

@@ -37,7 +37,10 @@ for (const [text, expected] of cases) {
 }
 
 const HOSTILE_BYTES = 64 * 1024
-/** A hundred times what the texts below take; a pattern that looks at each word again from each of its parts takes seconds. */
+/**
+ * A hundred times what the texts below need; a pattern that looks at each word again from each of its parts takes
+ * seconds.
+ */
 const CPU_MS_MAX = 2000
 
 for (const unit of [

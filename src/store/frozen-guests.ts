@@ -3,8 +3,8 @@ import type { VmId } from '../core/vm/ids.ts'
 import type { Transactions } from './transactions.ts'
 
 /**
- * Guests whose file systems this host may have frozen, and not thawed since: a frozen guest waits for ever, whatever became of
- * the snapshot that it was frozen for. Gone with their VM.
+ * Guests whose file systems this host may have frozen and not thawed since. A frozen guest would stay frozen forever,
+ * whatever happened to its snapshot. A note is removed with its VM.
  */
 export class FrozenGuests {
   readonly #transactions: Transactions
@@ -29,14 +29,14 @@ export class FrozenGuests {
     return this.#get.get(id) !== undefined
   }
 
-  /** It is about to be frozen. The VM must be on record. */
+  /** Notes that a guest is about to be frozen. The VM must be on record. */
   note(id: VmId): void {
     this.#transactions.commit(() => {
       this.#note.run(id)
     })
   }
 
-  /** It was thawed. */
+  /** Removes the note after a thaw. */
   forget(id: VmId): void {
     this.#transactions.commit(() => {
       this.#forget.run(id)

@@ -3,7 +3,7 @@ import type { Sha256 } from '../core/vm/ids.ts'
 import { forgetImageUses } from './image-uses.ts'
 import type { Transactions } from './transactions.ts'
 
-/** Images that the controller wants removed, until they are gone. A VM that is stored withdraws the wish for its images. */
+/** Images that the controller wants removed, until they are gone. Storing a VM withdraws the removal of its images. */
 export class ImageRemovals {
   readonly #db: DatabaseSync
   readonly #transactions: Transactions
@@ -29,14 +29,17 @@ export class ImageRemovals {
     return this.#get.get(sha256) !== undefined
   }
 
-  /** The image is to go. The caller has made sure that no VM on record is made of it, in the same transaction. */
+  /**
+   * Notes that the image must be removed. The caller has checked, in the same transaction, that no VM on record uses
+   * it.
+   */
   note(sha256: Sha256, nowMs: number): void {
     this.#transactions.commit(() => {
       this.#note.run(sha256, nowMs)
     })
   }
 
-  /** These images are gone. One whose wish was withdrawn meanwhile keeps its uses on record. */
+  /** Forgets images that are gone. An image whose removal was withdrawn meanwhile keeps its uses on record. */
   forget(images: readonly Sha256[]): void {
     this.#transactions.commit(() => {
       for (const sha256 of images) {

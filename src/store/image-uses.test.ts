@@ -41,7 +41,7 @@ test('a VM under deletion uses its images until it is forgotten', (t) => {
   assert.deepEqual(stage.store.imageUses().get(a), { count: 1, lastUsedAtMs: 1000 })
 })
 
-test('of an image that is gone nothing is kept, but for the VMs that are made of it', (t) => {
+test('nothing is kept about an image that is gone, except for the VMs that use it', (t) => {
   const stage = new StoreStage(t)
   stage.removeVm(stage.insertVm('web-1', { rootfsSha256: a, kernelSha256: b }), 2000)
   stage.insertVm('web-2', { rootfsSha256: c, kernelSha256: b }, 3000)

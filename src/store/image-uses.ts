@@ -1,14 +1,14 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Sha256 } from '../core/vm/ids.ts'
 
-/** Of an image: how many VMs on record are made of it, and when one last was. */
+/** How many VMs on record use an image, and when it was last used. */
 export type ImageUse = { readonly count: number; readonly lastUsedAtMs?: number }
 
 const DIGESTS = ['rootfs', 'kernel', 'initrd'].map((role) => `$.image.${role}Sha256`)
 
 /**
- * Notes that a VM is, or was until now, made of its images, which are not to be removed then. Called in the transaction that stores it, and in the one that
- * forgets it.
+ * Notes that a VM uses its images, or used them until now; they must then not be removed. Call it in the transaction
+ * that stores the VM, and in the one that forgets it.
  */
 export function noteImageUse(db: DatabaseSync, vmId: string, nowMs: number): void {
   for (const path of DIGESTS) {
@@ -23,7 +23,7 @@ export function noteImageUse(db: DatabaseSync, vmId: string, nowMs: number): voi
   }
 }
 
-/** Every image that a VM is, or was, made of. */
+/** Returns every image that a VM uses or used. */
 export function readImageUses(db: DatabaseSync): ReadonlyMap<Sha256, ImageUse> {
   const selects = DIGESTS.map((path) => `SELECT id, desired ->> '${path}' AS sha256 FROM vms`)
   const rows = db
@@ -42,7 +42,7 @@ export function readImageUses(db: DatabaseSync): ReadonlyMap<Sha256, ImageUse> {
   )
 }
 
-/** Nobody need know any more when an image that is gone was used. */
+/** Forgets the uses of an image that is gone. */
 export function forgetImageUses(db: DatabaseSync, sha256: Sha256): void {
   db.prepare('DELETE FROM image_uses WHERE sha256 = ?').run(sha256)
 }

@@ -1,21 +1,21 @@
 import type { DatabaseSync } from 'node:sqlite'
 
 /**
- * Takes what was deleted out of the write-ahead log, which else keeps it until it is written over. The log stays the same
- * file, and all that was in it is in the database, and flushed, before it is emptied (sqlite.org/pragma, wal_checkpoint).
+ * Removes deleted content from the write-ahead log, which otherwise keeps it until it is overwritten. The log stays the
+ * same file. Before it is emptied, its content is in the database and flushed (sqlite.org/pragma, wal_checkpoint).
  *
- * Where somebody else reads the database it cannot be emptied; then that is tried again after each later commit.
+ * The log cannot be emptied while another connection reads the database. Then each later commit tries again.
  */
 export class LogEmptying {
   readonly #db: DatabaseSync
-  /** A process before may have ended between a commit and this. */
+  /** True at first, because an earlier process may have ended between a commit and the emptying. */
   #isDue = true
 
   constructor(db: DatabaseSync) {
     this.#db = db
   }
 
-  /** Outside of a transaction. */
+  /** Empties the log. Call it outside of a transaction. */
   empty(): void {
     this.#isDue = true
     this.emptyWhereDue()
@@ -26,7 +26,7 @@ export class LogEmptying {
     try {
       this.#isDue = this.#db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] !== 0
     } catch {
-      // What was committed is committed. Where the disk fails, whoever waits for a flush is told.
+      // The commit itself is done. If the disk fails, callers that wait for a flush get the error.
     }
   }
 }

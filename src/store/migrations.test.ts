@@ -7,7 +7,7 @@ import { SCHEMA_VERSION, migrate } from './migrations.ts'
 import type { SnapshotId } from '../core/snapshot/record.ts'
 import type { OperationId } from '../core/vm/ids.ts'
 
-/** Makes of a store one as a build of that schema would have written it: with the tables and columns that it had. */
+/** Turns a store into one that a build of that schema would have written, with its tables and columns. */
 function age(directory: string, version: number): void {
   const path = `${directory}/vmhostd.db`
   renameSync(path, `${path}.new`)
@@ -37,7 +37,7 @@ for (let version = 1; version < SCHEMA_VERSION; version += 1) {
     stage.reopen()
     assert.equal(stage.store.sshHostKeys.get(vm), 'SHA256:a')
     assert.equal(stage.store.snapshots.get(snapshot)?.vmId, vm)
-    // Of a VM that is older than the table of uses, only that it uses an image is known.
+    // For a VM older than the table of uses, only the fact that it uses an image is known.
     assert.deepEqual(stage.store.imageUses().get(sha256Of('a')), version < 4 ? { count: 1 } : seen)
   })
 }

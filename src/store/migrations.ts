@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 
-/** Each entry lifts the schema by one version (`PRAGMA user_version`). Append; never edit one that was released. */
+/** Each entry raises the schema by one version (`PRAGMA user_version`). Append entries; never edit a released one. */
 const migrations: readonly string[] = [
   `
   CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;

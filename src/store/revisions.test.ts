@@ -15,7 +15,7 @@ const BLOCK = 12
 const NUMBERS_MAX = BLOCK / 2
 const DOINGS = ['change', 'rehearsal', 'failure', 'lone write', 'restart'] as const
 
-/** One life of a process over a database, and what it gives out. */
+/** Runs one process over a database and reports the revisions that it gives out. */
 function life(db: DatabaseSync, give: (revision: number) => void) {
   const row = db.prepare('SELECT value FROM meta').get() as { value: number }
   const storage = {
@@ -64,7 +64,7 @@ test('no sequence of changes, rehearsals, failures and restarts gives a revision
   }
 })
 
-test('a rehearsal at the end of a block takes no reservation back', (t) => {
+test('a rehearsal at the end of a block does not undo a reservation', (t) => {
   const stage = new StoreStage(t)
   const id = stage.insertVm('web-1', { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
   const change = (vm: VmId): number =>

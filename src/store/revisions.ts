@@ -2,16 +2,17 @@ import { limits } from '../config/limits.ts'
 import { assert } from '../lib/assert.ts'
 
 export type RevisionStorage = {
-  /** Up to where numbers may have been given out; 0 in a new store. */
+  /** Returns the upper end of numbers that may have been given out; 0 in a new store. */
   readonly reserved: () => number
-  /** A write of its own, outside of any transaction: else a rollback would take the reservation back. */
+  /** Writes the reservation by itself, outside of any transaction; otherwise a rollback would undo it. */
   readonly reserve: (upTo: number) => void
 }
 
 /**
- * Numbers for `revision`, each given out once in the life of a store: not again to a VM that takes the id of a deleted
- * one, nor after a rollback, a restart, or a power failure that took unflushed progress with it. So an ETag never means
- * two things. They are reserved in blocks, the next one when half of the last is used, long before its numbers are due.
+ * Numbers for `revision`, each given out once in the life of a store. A number never comes back: not for a VM that
+ * takes the id of a deleted one, nor after a rollback, a restart, or a power failure that lost unflushed progress. So
+ * an ETag never has two meanings. Numbers are reserved in blocks. The next block is reserved when half of the last one
+ * is used, long before it is needed.
  */
 export class Revisions {
   readonly #storage: RevisionStorage
@@ -22,7 +23,7 @@ export class Revisions {
   /**
    * Writes nothing, so that a store on a full disk can be read.
    *
-   * @param block how many are reserved at once; twice what a transaction uses at most
+   * @param block how many numbers are reserved at once; twice what a transaction uses at most
    */
   constructor(storage: RevisionStorage, block: number = limits.revisionsReserved) {
     this.#storage = storage
@@ -31,12 +32,15 @@ export class Revisions {
     this.#reserved = this.#last
   }
 
-  /** Whether there is a number to give out. */
+  /** Returns whether there is a number to give out. */
   get isAvailable(): boolean {
     return this.#last < this.#reserved
   }
 
-  /** Makes sure that there are numbers for all that one transaction writes. Called before each, and before each lone write. */
+  /**
+   * Ensures that there are numbers for everything one transaction writes. Called before each transaction, and before
+   * each lone write.
+   */
   prepare(): void {
     if (this.#reserved - this.#last >= this.#block / 2) return
     const upTo = this.#reserved + this.#block

@@ -63,7 +63,7 @@ test('a snapshot is read back as it was, by the next process too', (t) => {
   assert.equal(again.url(id, 5), undefined)
 })
 
-test('every change raises the revision, and is told once it is committed', (t) => {
+test('every change raises the revision, and is announced once it is committed', (t) => {
   const stage = new StoreStage(t)
   const { store } = stage
   const told: (readonly [SnapshotId, SnapshotRecord | undefined])[] = []
@@ -97,7 +97,7 @@ test('every change raises the revision, and is told once it is committed', (t) =
   assert.deepEqual(told, [[id, undefined]])
 })
 
-test('a change that is taken back is told to nobody', (t) => {
+test('a change that is rolled back is not announced', (t) => {
   const stage = new StoreStage(t)
   const { store } = stage
   const told: SnapshotId[] = []
@@ -112,7 +112,7 @@ test('a change that is taken back is told to nobody', (t) => {
   assert.deepEqual(told, [])
 })
 
-test('lists are ordered, paged, and told by status and VM', (t) => {
+test('lists are ordered, paged, and filtered by status and VM', (t) => {
   const stage = new StoreStage(t)
   const stages = ['completed', 'waiting', 'packing', 'completing', 'failed', 'sending', 'capturing'] as const
   for (const [index, to] of stages.entries()) {
@@ -139,7 +139,7 @@ test('lists are ordered, paged, and told by status and VM', (t) => {
   assert.equal(snapshots.count(), 7)
 })
 
-test('trouble stays until it is taken away or fresh URLs come, and is no activity', (t) => {
+test('trouble stays until it is cleared or fresh URLs come, and is not activity', (t) => {
   const stage = new StoreStage(t)
   const { snapshots } = stage.store
   const id = stage.insertSnapshot('s-1')
@@ -162,7 +162,7 @@ for (const [where, changes, stage] of [
   ['when all was packed', { capture, sha256: sha256Of('d') }, 'sending'],
   ['after its completion was sent', { capture, sha256: sha256Of('d'), completionSent: true }, 'sending'],
 ] as const) {
-  test(`fresh URLs let one go on that failed ${where}, and keeps what it has done`, (t) => {
+  test(`fresh URLs let a snapshot continue that failed ${where}, and keep what it has done`, (t) => {
     const store = new StoreStage(t)
     const { snapshots } = store.store
     const id = store.insertSnapshot('s-1')
@@ -224,7 +224,7 @@ test('packed parts stay staged when they are sent, until they are shed; those se
   assert.equal(again.setEtag(id, 3, 'e', 4000).staged.bytes, 0)
 })
 
-test('completed ones are kept in the order of their completion, until they are shed; failed ones are not', (t) => {
+test('completed snapshots are kept in the order of their completion, until they are shed; failed ones are not', (t) => {
   const stage = new StoreStage(t)
   const { snapshots } = stage.store
   const insert = (id: string, end: SnapshotStage, nowMs: number, changes = {}): SnapshotId => {

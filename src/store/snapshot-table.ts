@@ -31,7 +31,7 @@ import type { Transactions } from './transactions.ts'
 export type NewSnapshot = {
   readonly id: SnapshotId
   readonly vmId: VmId
-  /** Of the VM: another one may take its id. */
+  /** Creation time of the VM, because another VM may take its id. */
   readonly vmCreatedAtMs: number
   readonly stagingId: StagingId
   readonly partMib: number
@@ -40,7 +40,7 @@ export type NewSnapshot = {
   readonly nowMs: number
 }
 
-/** What its owner writes back. Members that are absent stay as they are; `null` takes the trouble away. */
+/** Changes that the owner of a snapshot writes back. Absent members stay as they are; `null` clears the trouble. */
 export type SnapshotChange = {
   readonly stage?: SnapshotStage
   readonly capture?: Capture
@@ -73,7 +73,7 @@ const STATUS_STAGES: Readonly<Record<SnapshotStatus, readonly SnapshotStage[]>> 
   failed: ['failed'],
 }
 
-/** The snapshots. Every change of one raises its revision, and is flushed by {@link Store.flushed}. */
+/** The table of snapshots. Every change of a snapshot raises its revision, and {@link Store.flushed} flushes it. */
 export class SnapshotTable {
   readonly #transactions: Transactions
   readonly #revisions: Revisions
@@ -103,7 +103,7 @@ export class SnapshotTable {
     return row && snapshotOf(row as SnapshotRow)
   }
 
-  /** In the order of ids, after `after`. */
+  /** Lists snapshots after the id `after`, in the order of ids. */
   list({ after, limit, status, vmId }: SnapshotQuery): SnapshotRecord[] {
     const rows = this.#sql(
       `SELECT * FROM snapshots WHERE id > ?1 AND (?2 IS NULL OR vm_id = ?2)
@@ -117,7 +117,7 @@ export class SnapshotTable {
     return (rows as SnapshotRow[]).map(snapshotOf)
   }
 
-  /** All for which something is still to be done, the oldest first. */
+  /** Returns all unfinished snapshots, the oldest first. */
   unfinished(): SnapshotRecord[] {
     const rows = this.#sql(
       `SELECT * FROM snapshots WHERE stage NOT IN ('completed', 'failed') ORDER BY created_at_ms, id`,
@@ -125,7 +125,10 @@ export class SnapshotTable {
     return (rows as SnapshotRow[]).map(snapshotOf)
   }
 
-  /** All that are not over for good: those above, and the failed ones that fresh URLs let go on. What they did not send is needed. */
+  /**
+   * Returns all snapshots that have not ended for good: the unfinished ones, and the failed ones that fresh URLs can
+   * continue. Their unsent parts are needed.
+   */
   open(): SnapshotRecord[] {
     const rows = this.#sql(
       `SELECT * FROM snapshots WHERE stage <> 'completed' AND (stage <> 'failed' OR resumable) ORDER BY id`,
@@ -133,7 +136,7 @@ export class SnapshotTable {
     return (rows as SnapshotRow[]).map(snapshotOf)
   }
 
-  /** Completed ones with parts in staging, the longest completed first. */
+  /** Returns completed snapshots with parts in staging, the longest completed first. */
   kept(): SnapshotRecord[] {
     const rows = this.#sql(
       `SELECT * FROM snapshots WHERE staged_bytes > 0 AND stage = 'completed' ORDER BY last_activity_at_ms, id`,
@@ -141,7 +144,10 @@ export class SnapshotTable {
     return (rows as SnapshotRow[]).map(snapshotOf)
   }
 
-  /** Those with parts in staging that were sent: completed ones first, and of each kind those without activity for longest. */
+  /**
+   * Returns snapshots with sent parts in staging: completed ones first, and within each kind the longest inactive
+   * first.
+   */
   sheddable(): SnapshotRecord[] {
     const rows = this.#sql(
       `SELECT * FROM snapshots WHERE staged_bytes > 0 AND sent_parts > 0 AND staged_bytes = parts_bytes
@@ -150,7 +156,7 @@ export class SnapshotTable {
     return (rows as SnapshotRow[]).map(snapshotOf)
   }
 
-  /** Of its parts that were sent. */
+  /** Returns the bytes in staging of a snapshot's sent parts. */
   sentBytes(id: SnapshotId): number {
     return Number(
       this.#sql(
@@ -159,7 +165,7 @@ export class SnapshotTable {
     )
   }
 
-  /** Bytes in staging of parts that were sent, of all snapshots. */
+  /** Returns the bytes in staging of sent parts, over all snapshots. */
   sentStagedBytes(): number {
     const { bytes } = this.#sql(
       `SELECT (SELECT coalesce(sum(staged_bytes), 0) FROM snapshots)
@@ -173,18 +179,18 @@ export class SnapshotTable {
     return Number(this.#sql('SELECT count(*) AS count FROM snapshots').get()?.['count'])
   }
 
-  /** In the order of their numbers. */
+  /** Returns the parts in the order of their numbers. */
   parts(id: SnapshotId): SnapshotPart[] {
     const rows = this.#sql('SELECT * FROM snapshot_parts WHERE snapshot_id = ? ORDER BY number').all(id)
     return (rows as PartRow[]).map(partOf)
   }
 
-  /** What its parts and URLs come to; cheap, however many there are. */
+  /** Returns sums over parts and URLs; cheap, however many there are. */
   tally({ id }: SnapshotRecord): SnapshotTally {
     return this.#tallies.of(id)
   }
 
-  /** Of the URLs of all snapshots on record. */
+  /** Returns the size of the URLs of all snapshots on record. */
   urlBytes(): number {
     return this.#urls.bytes()
   }
@@ -220,7 +226,7 @@ export class SnapshotTable {
     return this.#afterChange(id)
   }
 
-  /** Fresh URLs. A snapshot that waited for them, or failed for want of them, goes on: its trouble is over. */
+  /** Stores fresh URLs. A snapshot that waited for URLs, or failed because it had none, continues: its trouble ends. */
   handOver(
     id: SnapshotId,
     urls: SnapshotUrls,
@@ -238,7 +244,10 @@ export class SnapshotTable {
     return this.#afterChange(id)
   }
 
-  /** The store took the one for `refused` no more; those that came with it, or before, are of no use either. */
+  /**
+   * Drops the URL for `refused`, which the store no longer accepts, with all that came with it or before. They are
+   * unusable too.
+   */
   dropUrls(id: SnapshotId, nowMs: number, refused?: UrlPurpose): SnapshotRecord {
     this.#transactions.commit(() => {
       this.#dropUrls(id, refused)
@@ -247,14 +256,14 @@ export class SnapshotTable {
     return this.#afterChange(id)
   }
 
-  /** Moves a snapshot on. One that has ended for good keeps no URL. */
+  /** Moves a snapshot on. A snapshot that has ended for good keeps no URL. */
   advance(id: SnapshotId, { nowMs, trouble, ...change }: SnapshotChange): SnapshotRecord {
     const before = this.#existing(id)
     const after = { ...before, ...change }
     this.#transactions.commit(() => {
       if (isOver(after)) this.#dropUrls(id)
       if (isOver(after) && after.stage === 'failed') this.#setStaged(id, '0')
-      // Trouble is no activity: who waits for a store that is gone shall become stale.
+      // Trouble is not activity: a snapshot that waits for an unreachable store must become stale.
       const isActivity = !isDeepStrictEqual(after, before)
       const still = trouble === undefined ? before.trouble : (trouble ?? undefined)
       this.#write({ ...after, trouble: still }, nowMs, isActivity)
@@ -262,7 +271,7 @@ export class SnapshotTable {
     return this.#afterChange(id)
   }
 
-  /** A part is whole and on the disk, together with all that is packed up to `next`. */
+  /** Records a part that is complete and on the disk, together with everything packed up to `next`. */
   addPart(id: SnapshotId, part: PackedPart, next: PackPoint, nowMs: number): SnapshotRecord {
     const before = this.#existing(id)
     assert(next.imageBytes >= before.packed.imageBytes, `${id}: packing never goes back`)
@@ -280,7 +289,9 @@ export class SnapshotTable {
     return this.#afterChange(id)
   }
 
-  /** The store has the part. It is never sent again, and stays in staging unless {@link shed} was called. */
+  /**
+   * Records that the store has the part. It is never sent again, and stays in staging unless {@link shed} was called.
+   */
   setEtag(id: SnapshotId, number: number, etag: string, nowMs: number): SnapshotRecord {
     this.#transactions.commit(() => {
       const part = this.#sql(
@@ -296,7 +307,10 @@ export class SnapshotTable {
     return this.#afterChange(id)
   }
 
-  /** Parts that were sent stay in staging no longer, nor do those that will be; of a completed one nothing stays. It is not activity. */
+  /**
+   * Gives up the staging of sent parts, now and for those sent later; a completed snapshot keeps nothing. This is not
+   * activity.
+   */
   shed(id: SnapshotId, nowMs: number): SnapshotRecord {
     this.#transactions.commit(() => {
       const unsent =
@@ -307,13 +321,13 @@ export class SnapshotTable {
     return this.#afterChange(id)
   }
 
-  /** Something moves that is not done yet. */
+  /** Records activity that is not finished yet. */
   touch(id: SnapshotId, nowMs: number): SnapshotRecord {
     this.#transactions.commit(() => this.#write(this.#existing(id), nowMs))
     return this.#afterChange(id)
   }
 
-  /** Takes it off the record, with its URLs; whatever is staged of it is then nobody's. */
+  /** Removes the snapshot with its URLs from the record; its staging then belongs to no snapshot. */
   remove(id: SnapshotId): void {
     this.#transactions.commit(() => {
       this.#dropUrls(id)
@@ -322,7 +336,7 @@ export class SnapshotTable {
     this.#changed(id)
   }
 
-  /** Inside of a transaction; after its commit they are nowhere on the disk. */
+  /** Drops URLs inside a transaction; after its commit they are nowhere on the disk. */
   #dropUrls(id: SnapshotId, refused?: UrlPurpose): void {
     if (this.#urls.drop(id, refused)) this.#transactions.afterCommit(() => this.#log.empty())
   }
@@ -370,7 +384,7 @@ export class SnapshotTable {
   }
 }
 
-/** Where one that failed goes on: what it has done stands in its record. */
+/** Returns the stage from which a failed snapshot continues; its record holds what it has done. */
 function resumedStage(record: SnapshotRecord): SnapshotStage {
   if (statusOf(record) !== 'failed') return record.stage
   if (record.capture === undefined) return 'waiting'

@@ -69,9 +69,9 @@ test('a snapshot without parts has an empty tally', (t) => {
   })
 })
 
-test('parts are counted with what is sent of them, and those without a URL are named', (t) => {
+test('packed and sent parts are counted, and those without a URL are named', (t) => {
   const { snapshots, insert, pack, tally } = stage(t)
-  // Its parts are not counted with the others.
+  // The parts of this snapshot must not be counted with the others.
   insert('nightly-2' as SnapshotId)
   for (const number of [1, 2, 3]) pack(number)
   pack(4, 10)
@@ -93,7 +93,7 @@ test('parts are counted with what is sent of them, and those without a URL are n
   assert.deepEqual([tally().lacking, tally().hasCompleteUrl], [[1, 3, 4], false])
 })
 
-test('no more parts without a URL are named than one answer tells', (t) => {
+test('no more parts without a URL are named than one answer holds', (t) => {
   const { pack, tally } = stage(t)
   for (let number = 1; number <= limits.lackingPartsTold + 1; number += 1) pack(number)
   assert.equal(tally().lacking.length, limits.lackingPartsTold)

@@ -6,8 +6,8 @@ import type { SnapshotTally } from '../core/snapshot/standing.ts'
 type Counters = Pick<SnapshotTally, 'packed' | 'sent' | 'sentImageBytes' | 'storedBytes'>
 
 /**
- * What parts and URLs of a snapshot come to, by counters in its row. Only parts that are packed and not sent are looked at, by
- * an index of their own, and staging bounds those; a page of snapshots may have millions of parts.
+ * Sums over parts and URLs of a snapshot, from counters in its row. Only packed, unsent parts are read, by an index of
+ * their own; the size of staging bounds them. A page of snapshots may have millions of parts.
  */
 export class SnapshotTallies {
   readonly #counters: StatementSync

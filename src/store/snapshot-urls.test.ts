@@ -11,13 +11,13 @@ import type { OperationId } from '../core/vm/ids.ts'
 
 const operationId = 'op-2' as OperationId
 
-/** Files of the state directory in which a word stands, wherever and however often. */
+/** Returns the files of the state directory that contain a word anywhere. */
 const filesWith = ({ directory }: StoreStage, word: string): string[] =>
   readdirSync(directory).filter((name) => readFileSync(join(directory, name)).includes(word))
 
 const canaryOf = (id: string): string => `canary-${id}-yranac`
 
-/** Numbers from 0 up to a bound, the same ones in each run. */
+/** Returns a generator of numbers from 0 up to a bound, the same ones in each run. */
 function numbers(seed: number): (below: number) => number {
   let state = seed
   return (below) => {
@@ -26,7 +26,7 @@ function numbers(seed: number): (below: number) => number {
   }
 }
 
-/** Of many lengths, some longer than a page of the database, with the canary at both ends. */
+/** Returns URLs of many lengths, some longer than a database page, with the canary at both ends. */
 function urlsWith(canary: string, random: (below: number) => number): SnapshotUrls {
   const url = (): SignedUrl => {
     const length = random(4) === 0 ? random(6000) : random(400)
@@ -76,7 +76,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
   })
 }
 
-test('a URL that was sent to an end is gone even where a reader stood in the way, once it is gone too', (t) => {
+test('a URL that was sent to an end is gone even if a reader blocked its removal, once the reader is gone', (t) => {
   const stage = new StoreStage(t)
   const id = stage.insertSnapshot('s-1', { urls: urlsWith(canaryOf('s-1'), numbers(1)) })
   const reader = new DatabaseSync(`${stage.directory}/vmhostd.db`, { readOnly: true })
@@ -90,14 +90,14 @@ test('a URL that was sent to an end is gone even where a reader stood in the way
   assert.deepEqual(filesWith(stage, canaryOf(id)), [])
 })
 
-test('what a process left in the log that ended too early is gone when the next one starts', (t) => {
+test('a URL that a process left in the log when it ended too early is gone when the next one starts', (t) => {
   const stage = new StoreStage(t)
   const keep = new DatabaseSync(`${stage.directory}/vmhostd.db`, { readOnly: true })
   keep.exec('BEGIN')
   keep.prepare('SELECT count(*) FROM snapshot_urls').get()
   const id = stage.insertSnapshot('s-1', { urls: urlsWith(canaryOf('s-1'), numbers(1)) })
   stage.store.snapshots.remove(id)
-  // Who closes the database last empties the log; this one is not the last.
+  // The last connection that closes the database empties the log; this connection is not the last.
   stage.reopen(() => {
     assert.notDeepEqual(filesWith(stage, canaryOf(id)), [])
     keep.exec('COMMIT')
@@ -106,7 +106,7 @@ test('what a process left in the log that ended too early is gone when the next 
   keep.close()
 })
 
-test('one that failed and may go on keeps its URLs until it is given up', (t) => {
+test('a failed snapshot that may continue keeps its URLs until it is given up', (t) => {
   const stage = new StoreStage(t)
   const { snapshots } = stage.store
   const id = stage.insertSnapshot('s-1', { urls: { firstPart: 1, parts: [urlOf('1'), urlOf('2')] } })
@@ -130,14 +130,14 @@ test('fresh URLs replace those for the same parts, and leave the others', (t) =>
   assert.ok(snapshots.url(id, 2)?.equals(urlOf('2b')))
 })
 
-test('what came with a URL that is refused, or before, goes; what came since stays', (t) => {
+test('URLs that came with a refused one, or before, are dropped; newer ones stay', (t) => {
   const stage = new StoreStage(t)
   const { snapshots } = stage.store
   const [old, fresh] = ['canary-old-yranac', 'canary-fresh-yranac']
   const id = stage.insertSnapshot('s-1', {
     urls: { firstPart: 1, parts: [urlOf(old), urlOf(old)], complete: urlOf(old) },
   })
-  // The same one again is as old as it was.
+  // A URL that is handed over again keeps its age.
   snapshots.handOver(
     id,
     { firstPart: 2, parts: [urlOf(old), urlOf(fresh)], complete: urlOf(fresh) },
@@ -181,7 +181,7 @@ test('URLs on record are counted in bytes, over all snapshots', (t) => {
   assert.equal(snapshots.urlBytes(), 2 * bytes)
 })
 
-test('URLs that a transaction took back can be handed over again', (t) => {
+test('URLs that a transaction rolled back can be handed over again', (t) => {
   const stage = new StoreStage(t)
   const { store } = stage
   const id = stage.insertSnapshot('s-1')
@@ -221,7 +221,7 @@ test('no file of the state directory is readable by others', (t) => {
   }
 })
 
-test('what is promised after the log was emptied is in the log, which is the same file', async (t) => {
+test('what is committed after the log was emptied is in the log, which is the same file', async (t) => {
   const stage = new StoreStage(t)
   const id = stage.insertSnapshot('s-1', { urls: { firstPart: 1, parts: [urlOf('1')] } })
   await stage.store.flushed()

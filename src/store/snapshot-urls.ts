@@ -11,7 +11,7 @@ export type SnapshotUrls = {
   readonly head?: SignedUrl
 }
 
-/** What a URL is for: a part, by its number, or one of the two for the end of the upload. */
+/** The purpose of a URL: a part, by its number, or one of the two for the end of the upload. */
 export type UrlPurpose = number | 'complete' | 'head'
 
 const NUMBERS = { complete: 0, head: -1 } as const
@@ -22,11 +22,11 @@ type UrlRow = { number: number; handOver: number; url: string }
 type Statements = { readonly get: StatementSync; readonly put: StatementSync }
 
 /**
- * The signed URLs of snapshots: gone with what they are for. Called inside of transactions.
+ * The signed URLs of snapshots; each is removed with what it is for. Call the methods inside of transactions.
  *
- * Those of each snapshot are in a table of their own, which is dropped as a whole. `secure_delete` overwrites a row that is
- * deleted, and not what SQLite left behind where it moved that from one page to another (balance_nonroot in its btree.c); of
- * a table that is dropped it overwrites every page. What is at hand, without the URLs, is in one table for all.
+ * The URLs of each snapshot are in a table of their own, which is dropped as a whole. `secure_delete` overwrites a
+ * deleted row, but not the copy that SQLite leaves behind when it moves a row to another page (balance_nonroot in its
+ * btree.c). For a dropped table, it overwrites every page. One common table holds which URLs exist, without the URLs.
  */
 export class SnapshotUrlTable {
   readonly #db: DatabaseSync
@@ -37,7 +37,7 @@ export class SnapshotUrlTable {
   readonly #newest: StatementSync
   readonly #bytes: StatementSync
   readonly #isSent: StatementSync
-  /** Prepared anew by SQLite itself where the table was dropped and made again since. */
+  /** SQLite prepares a statement again by itself if its table was dropped and created again. */
   readonly #statements = new Map<SnapshotId, Statements>()
 
   constructor(db: DatabaseSync) {
@@ -58,7 +58,7 @@ export class SnapshotUrlTable {
     )
   }
 
-  /** Those that are given replace those that are there; the others stay. Parts that were sent need none. */
+  /** Stores URLs. They replace existing ones; the others stay. Sent parts need no URL. */
   put(id: SnapshotId, urls: SnapshotUrls): void {
     const given: [number, SignedUrl][] = urls.parts.map((url, index) => [urls.firstPart + index, url])
     if (urls.complete !== undefined) given.push([NUMBERS.complete, urls.complete])
@@ -68,7 +68,7 @@ export class SnapshotUrlTable {
     const newest = this.#newestOf(id)
     if (newest === undefined) this.#createTable(id)
     for (const [number, url] of needed) {
-      // The same one again is no fresher.
+      // A URL that is handed over again is not fresher.
       if (this.#find(id, number)?.equals(url) !== true)
         this.#store(id, number, url.reveal(), (newest ?? 0) + 1)
     }
@@ -87,12 +87,12 @@ export class SnapshotUrlTable {
     }
   }
 
-  /** Of the URLs of all snapshots. */
+  /** Returns the size of the URLs of all snapshots. */
   bytes(): number {
     return Number(this.#bytes.get()?.['bytes'])
   }
 
-  /** All of them, or those that came with the one for `refused` and before it. Answers whether there were any. */
+  /** Drops all URLs, or those that came with the one for `refused` and before it. Returns whether there were any. */
   drop(id: SnapshotId, refused?: UrlPurpose): boolean {
     const newest = this.#newestOf(id)
     if (newest === undefined) return false
@@ -125,7 +125,7 @@ export class SnapshotUrlTable {
     return this.#row.get(id, number)?.['handOver'] as number | undefined
   }
 
-  /** Undefined where there are none, and no table for them. */
+  /** Returns the newest hand-over; undefined if there are no URLs, and no table for them. */
   #newestOf(id: SnapshotId): number | undefined {
     return (this.#newest.get(id)?.['newest'] ?? undefined) as number | undefined
   }
@@ -159,5 +159,8 @@ export class SnapshotUrlTable {
   }
 }
 
-/** As SQL has it. Ids are lower-case letters, digits and hyphens; whatever else came here cannot leave its quotes. */
+/**
+ * Returns the quoted table name for SQL. Ids are lower-case letters, digits and hyphens; any other text could still not
+ * leave the quotes.
+ */
 const tableOf = (id: SnapshotId): string => `"snapshot_urls of ${id.replaceAll('"', '""')}"`

@@ -54,7 +54,7 @@ const reopen = (): void => {
   store = new Store(directory, range)
 }
 
-test('a pinned host key is there for the next process, and another VM has none of it', () => {
+test('a pinned host key is there for the next process, and another VM does not have it', () => {
   insert(other)
   assert.equal(store.sshHostKeys.get(web), undefined)
   store.sshHostKeys.pin(web, first, 1000)
@@ -69,7 +69,7 @@ test('pinning again replaces', () => {
   assert.equal(store.sshHostKeys.get(web), second)
 })
 
-test('a VM that is made anew under the same id has no host key', () => {
+test('a VM that is created again with the same id has no host key', () => {
   store.sshHostKeys.pin(web, first, 1000)
   remove(web)
   assert.equal(store.sshHostKeys.get(web), undefined)
@@ -83,7 +83,7 @@ test('a VM that is not on record cannot have one', () => {
   assert.equal(store.sshHostKeys.get(web), undefined)
 })
 
-test('a pin is no change of the VM: its revision stays', () => {
+test('a pin is not a change of the VM: its revision stays', () => {
   const before = store.vms.get(web)
   store.sshHostKeys.pin(web, first, 1000)
   assert.deepEqual(store.vms.get(web), before)

@@ -2,7 +2,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { VmId } from '../core/vm/ids.ts'
 import type { Transactions } from './transactions.ts'
 
-/** Fingerprints of the SSH host keys that guests were first seen with; gone with their VM. */
+/** Fingerprints of the SSH host keys that guests first showed; removed with their VM. */
 export class SshHostKeys {
   readonly #transactions: Transactions
   readonly #get: StatementSync
@@ -17,13 +17,13 @@ export class SshHostKeys {
     )
   }
 
-  /** As OpenSSH prints it, `SHA256:…`; undefined where none is pinned. */
+  /** Returns the fingerprint as OpenSSH prints it, `SHA256:…`; undefined if none is pinned. */
   get(id: VmId): string | undefined {
     const row = this.#get.get(id)
     return row === undefined ? undefined : String(row['fingerprint'])
   }
 
-  /** From now on this one is the VM's, which must be on record. */
+  /** Pins this fingerprint for the VM, which must be on record. */
   pin(id: VmId, fingerprint: string, nowMs: number): void {
     this.#transactions.commit(() => {
       this.#set.run(id, fingerprint, nowMs)

@@ -173,7 +173,7 @@ test('progress that finds the disk full is kept until there is room; no failure 
   assert.equal(db.isTransaction, false)
 })
 
-test('what is not about writing passes as it is', () => {
+test('an error that is not about writing passes as it is', () => {
   const bug = new TypeError('a bug')
   assert.equal(unwritableOr(bug), bug)
   const constraint = Object.assign(new Error('UNIQUE'), { code: 'ERR_SQLITE_ERROR', errcode: 2067 })

@@ -7,7 +7,7 @@ export class StateUnwritable extends HostFault {
   }
 }
 
-/** What SQLite says then, by the lowest byte of its result code (sqlite.org/rescode). */
+/** Words for SQLite's errors, by the lowest byte of the result code (sqlite.org/rescode). */
 const UNWRITABLE: ReadonlyMap<number, string> = new Map([
   [5, 'another process has locked the database'],
   [6, 'another process has locked the database'],
@@ -17,7 +17,7 @@ const UNWRITABLE: ReadonlyMap<number, string> = new Map([
   [14, 'a file of the database cannot be opened'],
 ])
 
-/** An error of a write as a fault; any other passes as it is. */
+/** Turns an error of a write into a fault; any other error passes as it is. */
 export function unwritableOr(error: unknown): unknown {
   const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown }
   if (code !== 'ERR_SQLITE_ERROR' || typeof errcode !== 'number') return error

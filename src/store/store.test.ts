@@ -127,7 +127,7 @@ test('an observed generation neither falls nor passes the desired one', () => {
   assert.deepEqual(store.vms.get(id)?.generations, { desired: 1, observed: 1 })
 })
 
-test('progress that shows nothing new raises no revision and tells nobody', () => {
+test('progress that shows nothing new raises no revision and announces nothing', () => {
   const { id } = store.vms.insert(newVm('web-1'))
   const told: string[] = []
   store.onVmChange((changed) => told.push(changed))
@@ -244,7 +244,7 @@ test('a revision is given out once: not again to another VM of the same id, nor 
   )
 })
 
-test('a transaction that fails in the middle leaves nothing behind, and tells its own reason', () => {
+test('a transaction that fails in the middle leaves nothing behind, and throws its own reason', () => {
   const told: string[] = []
   store.onVmChange((id) => told.push(id))
   const attempt = (): void =>
@@ -258,7 +258,7 @@ test('a transaction that fails in the middle leaves nothing behind, and tells it
   assert.deepEqual(told, ['b'])
 })
 
-test('a request for a wake is stored for the next process, and nobody can see it', () => {
+test('a request for a wake is stored for the next process, and no reader can see it', () => {
   const { id, revision } = store.vms.insert(newVm('web-1'))
   const told: string[] = []
   store.onVmChange((changed) => told.push(changed))
@@ -270,7 +270,7 @@ test('a request for a wake is stored for the next process, and nobody can see it
   assert.deepEqual([record?.revision, record?.generations.desired, told], [revision, 1, []])
 })
 
-test('progress leaves a wake that was asked for meanwhile, and takes it away when told', () => {
+test('progress leaves a wake that was asked for meanwhile, and removes it when asked', () => {
   const { id, observed } = store.vms.insert(newVm('web-1'))
   store.vms.requestWake(id, { reason: 'power', atMs: 5 })
   store.vms.recordProgress(id, { observed, exitStreak: 1, nowMs: 2000 })
@@ -280,7 +280,7 @@ test('progress leaves a wake that was asked for meanwhile, and takes it away whe
   assert.equal(store.vms.recordProgress(id, { observed, wake: null, nowMs: 2000 })?.wake, undefined)
 })
 
-test('that a guest may be saved is kept until it is told otherwise', () => {
+test('that a guest may be saved is kept until a write says otherwise', () => {
   const { id, observed, revision } = store.vms.insert(newVm('web-1'))
   store.vms.recordProgress(id, { observed, mayBeSaved: true, nowMs: 2000 })
   reopen()

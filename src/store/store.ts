@@ -28,8 +28,8 @@ export type VmListener = (id: VmId) => void
 export type SnapshotListener = (id: SnapshotId) => void
 
 /**
- * Durable state: one SQLite file, owned by this process alone. What a caller was promised is on the disk when the promise
- * of {@link flushed} resolves; progress of reconciliation is not, for it is found again by looking.
+ * Durable state: one SQLite file, owned by this process alone. A commit is on the disk when the promise of {@link
+ * flushed} resolves. Progress of reconciliation is not flushed, because another look finds it again.
  */
 export class Store {
   readonly vms: VmTable
@@ -37,7 +37,7 @@ export class Store {
   readonly sshHostKeys: SshHostKeys
   readonly frozenGuests: FrozenGuests
   readonly imageRemovals: ImageRemovals
-  /** Names this store; host objects carry it, so that no sweep takes what belongs to another. */
+  /** Identifies this store. Host objects carry it, so that no sweep removes what belongs to another store. */
   readonly storeId: string
   readonly #db: DatabaseSync
   readonly #lock: { release(): void }
@@ -47,7 +47,7 @@ export class Store {
   readonly #listeners = new Set<VmListener>()
   readonly #snapshotListeners = new Set<SnapshotListener>()
 
-  /** Opens or creates `<directory>/vmhostd.db`. Throws StateDirectoryInUse where another process has it. */
+  /** Opens or creates `<directory>/vmhostd.db`. Throws StateDirectoryInUse if another process has it. */
   constructor(directory: string, userIds: UserIdRange, datasync?: Datasync) {
     this.#lock = lockStateDirectory(directory)
     const path = `${directory}/vmhostd.db`
@@ -97,57 +97,57 @@ export class Store {
     log.emptyWhereDue()
   }
 
-  /** Calls `listener` after each committed change that a reader can see; returns the way to stop that. */
+  /** Calls `listener` after each committed change that a reader can see; returns the function that ends this. */
   onVmChange(listener: VmListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
-  /** The same for snapshots. */
+  /** Does the same for snapshots. */
   onSnapshotChange(listener: SnapshotListener): () => void {
     this.#snapshotListeners.add(listener)
     return () => this.#snapshotListeners.delete(listener)
   }
 
-  /** What `write` reads and writes is one transaction: all of it is committed when this returns, or nothing happened. */
+  /** Runs `write` as one transaction: all of it is committed when this returns, or nothing happened. */
   transaction<T>(write: () => T): T {
     return this.#transactions.commit(write)
   }
 
   /**
-   * Resolves when what was committed before is on the disk. Nothing is promised, acted on or shown to a reader before that.
-   * Rejects where the disk failed; what is on it is then not known, and the daemon had better end.
+   * Resolves when all earlier commits are on the disk. Nothing may be promised, acted on or shown to a reader before
+   * that. Rejects if the disk failed. The content of the disk is then unknown, and the daemon should end.
    */
   flushed(): Promise<void> {
     return this.#flush.flushed()
   }
 
-  /** What {@link transaction} would answer; nothing is stored and nobody is told. */
+  /** Returns what {@link transaction} would return; nothing is stored and no listener is called. */
   rehearse<T>(write: () => T): T {
     return this.#transactions.rehearse(write)
   }
 
-  /** The pool this store's disks are in; undefined until {@link rememberPool}. */
+  /** Returns the pool of this store's disks; undefined until {@link rememberPool}. */
   get poolId(): string | undefined {
     return this.#meta('pool_id')
   }
 
-  /** From now on no other pool will do: a disk that is not there must never count as one that was not made yet. */
+  /** Accepts only this pool from now on. A missing disk must never count as a disk that was not made yet. */
   rememberPool(poolId: string): void {
     this.#setMeta('pool_id', poolId)
   }
 
-  /** Every VM in few words, in the order of ids. */
+  /** Returns a summary of every VM, in the order of ids. */
   summaries(): readonly VmSummary[] {
     return readSummaries(this.#db, this.#unwritten)
   }
 
-  /** Every image that a VM on record is, or was, made of. */
+  /** Returns every image that a VM on record uses or used. */
   imageUses(): ReadonlyMap<Sha256, ImageUse> {
     return readImageUses(this.#db)
   }
 
-  /** The image is gone from the pool. */
+  /** Notes that the image is gone from the pool. */
   forgetImageUses(sha256: Sha256): void {
     this.#transactions.commit(() => forgetImageUses(this.#db, sha256))
   }
@@ -187,8 +187,9 @@ export class Store {
 }
 
 /**
- * Opens the database, or makes it. On a full disk there may be no room for the index of the log, which lies in a file
- * beside it: then it is in memory, and no other process can read along (sqlite.org/wal, "Use of WAL Without Shared-Memory").
+ * Opens or creates the database. On a full disk there may be no room for the index of the log, which is a separate
+ * file. Then the index is in memory, and no other process can read the database (sqlite.org/wal, "Use of WAL Without
+ * Shared-Memory").
  */
 function openDatabase(path: string): DatabaseSync {
   try {
@@ -202,7 +203,7 @@ function openDatabase(path: string): DatabaseSync {
 function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE'): DatabaseSync {
   const db = new DatabaseSync(path, { timeout: limits.databaseBusyMs })
   try {
-    // Signed URLs and user data are at rest in here; the write-ahead log takes its mode from this file.
+    // Signed URLs and user data are stored here. The write-ahead log gets its mode from this file.
     chmodSync(path, 0o600)
     db.exec(
       `PRAGMA locking_mode = ${mode}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;

@@ -4,8 +4,8 @@ import { StateUnwritable, unwritableOr } from './state-unwritable.ts'
 import type { DatabaseSync } from 'node:sqlite'
 
 /**
- * Transactions on the one connection. They run in one turn of the event loop, so nothing comes between check and write. All
- * of them throw StateUnwritable when the disk is full or the database locked; nothing is stored then.
+ * Transactions on the one connection. Each runs in one turn of the event loop, so nothing comes between check and
+ * write. All of them throw StateUnwritable when the disk is full or the database is locked; nothing is stored then.
  */
 export class Transactions {
   readonly #db: DatabaseSync
@@ -16,8 +16,8 @@ export class Transactions {
   #lastFailure: { readonly error: StateUnwritable; readonly atMs: number } | undefined
 
   /**
-   * `prepare` is called before each transaction and each lone write, and may write itself: no rollback takes that back.
-   * `onCommit` is called after each commit that somebody may be promised.
+   * `prepare` is called before each transaction and each lone write. It may write itself, and no rollback undoes that.
+   * `onCommit` is called after each commit that somebody may rely on.
    */
   constructor(
     db: DatabaseSync,
@@ -32,7 +32,7 @@ export class Transactions {
     return this.#open
   }
 
-  /** All of it or, where it throws, nothing. Inside another transaction it is a part of that. */
+  /** Commits all of `write`, or nothing if it throws. Inside another transaction it becomes a part of that. */
   commit<T>(write: () => T): T {
     if (this.#open) return write()
     const result = this.#attempt(() => this.#within(write, 'COMMIT'))
@@ -41,7 +41,9 @@ export class Transactions {
     return result
   }
 
-  /** One statement that is committed by itself, and that nobody is promised. Inside a transaction it is a part of that. */
+  /**
+   * Commits one statement by itself, without a promise of durability. Inside a transaction it becomes a part of that.
+   */
   writeAlone<T>(write: () => T): T {
     if (this.#open) return write()
     return this.#attempt(() => {
@@ -50,7 +52,7 @@ export class Transactions {
     })
   }
 
-  /** What `write` would do and answer; then all of it is taken back. */
+  /** Returns what `write` would return; then rolls everything back. */
   rehearse<T>(write: () => T): T {
     assert(!this.#open, 'a rehearsal inside a transaction')
     try {
@@ -60,13 +62,13 @@ export class Transactions {
     }
   }
 
-  /** Calls back when the transaction under way is committed, or at once where there is none. */
+  /** Calls back when the running transaction is committed, or at once if there is none. */
   afterCommit(callback: () => void): void {
     if (this.#open) this.#afterCommit.push(callback)
     else callback()
   }
 
-  /** One that failed is not followed by others at once, since each may block the event loop. */
+  /** Runs a write. After a failure, others are not tried at once, because each may block the event loop. */
   #attempt<T>(write: () => T): T {
     const failure = this.#lastFailure
     if (failure !== undefined && performance.now() - failure.atMs < limits.stateRetryMs) throw failure.error
@@ -91,7 +93,7 @@ export class Transactions {
       return result
     } catch (error) {
       this.#afterCommit = []
-      // SQLite has rolled back by itself where the disk is full or fails (sqlite.org/lang_transaction).
+      // SQLite has already rolled back if the disk is full or fails (sqlite.org/lang_transaction).
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
       throw error
     } finally {

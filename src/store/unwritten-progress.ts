@@ -1,7 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { VmRow } from './vm-row.ts'
 
-/** What a pass found of a VM, as its row has it. The observed generation is not among it: it rises on the disk alone. */
+/**
+ * The result of a pass, as the row of a VM holds it. The observed generation is not included: it rises only on the
+ * disk.
+ */
 export type ProgressColumns = Pick<
   VmRow,
   | 'observed'
@@ -15,14 +18,14 @@ export type ProgressColumns = Pick<
   | 'updated_at_ms'
 >
 
-/** Sets them, by their names. */
+/** SQL that sets the columns by their names. */
 export const SET_PROGRESS = `UPDATE vms SET observed = :observed, state = :state, launch = :launch, wake = :wake,
   may_be_saved = :may_be_saved, stop_carried_out = :stop_carried_out, exit_streak = :exit_streak, revision = :revision,
   updated_at_ms = :updated_at_ms`
 
 /**
- * Progress that could not be written, and is shown and acted on all the same. The next write of anything writes it first,
- * so no change is ever made beside it. It ends with the process; then it is found again by looking.
+ * Holds progress that could not be written, but is shown and acted on. The next write of anything writes it first, so
+ * no change is made without it. It is lost when the process ends; another look then finds it again.
  */
 export class UnwrittenProgress {
   readonly #db: DatabaseSync
@@ -48,12 +51,14 @@ export class UnwrittenProgress {
     this.#byVm.set(id, columns)
   }
 
-  /** A row as it would be. */
+  /** Returns a row with the unwritten progress applied. */
   on(row: VmRow): VmRow {
     return { ...row, ...this.#byVm.get(row.id) }
   }
 
-  /** Outside of any transaction. Throws what SQLite throws, and keeps all of it then. */
+  /**
+   * Writes all progress; call it outside of any transaction. Throws what SQLite throws, and keeps all progress then.
+   */
   write(): void {
     if (this.isEmpty) return
     const statement = this.#db.prepare(`${SET_PROGRESS} WHERE id = :id`)

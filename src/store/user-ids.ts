@@ -1,11 +1,11 @@
 import type { UserId } from '../core/vm/ids.ts'
 
-/** The numeric users that VMs may be given. */
+/** The range of numeric users that VMs may get. */
 export type UserIdRange = { readonly first: number; readonly count: number }
 
 /**
- * The next free user id after `last`, going round the range, so that an id rests as long as possible before it is used
- * again: what a late process or a forgotten file of the former owner could do, it does to nobody.
+ * Returns the next free user id after `last`, wrapping at the end of the range. So an id stays unused for as long as
+ * possible. What a late process or a forgotten file of the former owner could do then harms no other VM.
  */
 export function nextUserId(
   range: UserIdRange,

@@ -3,7 +3,7 @@ import type { UnwrittenProgress } from './unwritten-progress.ts'
 import type { Generation, VmId } from '../core/vm/ids.ts'
 import type { Observed, ObservedState } from '../core/vm/record.ts'
 
-/** What tells where a VM stands, without all that it is. */
+/** A short state of a VM, without its full record. */
 export type VmSummary = {
   readonly id: VmId
   readonly generations: { readonly desired: Generation; readonly observed: Generation }
@@ -19,7 +19,10 @@ type SummaryRow = {
   readonly partialFaults: string | null
 }
 
-/** Every VM in the order of ids. Reads of each only what is told, so that thousands cost milliseconds. */
+/**
+ * Returns every VM in the order of ids. It reads only the columns that it returns, so thousands of VMs cost
+ * milliseconds.
+ */
 export function readSummaries(db: DatabaseSync, unwritten: UnwrittenProgress): readonly VmSummary[] {
   const rows = db
     .prepare(

@@ -23,9 +23,9 @@ import type { Transactions } from './transactions.ts'
 import type { ProgressColumns, UnwrittenProgress } from './unwritten-progress.ts'
 import type { VmRow } from './vm-row.ts'
 
-/** What was given at creation and never goes back out. */
+/** Inputs that were given at creation and are never returned. */
 export type VmInputs = {
-  /** The request in canonical form, without its URLs: a repeat is the same request if this is equal. */
+  /** The request in canonical form, without its URLs: a repeated request is the same if this is equal. */
   readonly request: string
   readonly sources: ReadonlyMap<Sha256, ImageSource>
   readonly userData?: string
@@ -44,14 +44,14 @@ export type NewVm = {
 
 export type DesiredChange = {
   readonly desired?: Desired
-  /** The power counts as set by this change although it was desired before: a guest that sleeps is asked for. */
+  /** Counts the power as set by this change even if it was desired before: the request wants a sleeping guest. */
   readonly setsPowerAnew?: boolean
   readonly deleting?: true
   readonly operationId: OperationId
   readonly nowMs: number
 }
 
-/** What a pass writes back. Members that are absent stay as they are; `null` takes the launch or the wake away. */
+/** Changes that a pass writes back. Absent members stay as they are; `null` clears the launch or the wake. */
 export type Progress = {
   readonly observed: Observed
   readonly observedGeneration?: Generation
@@ -59,7 +59,7 @@ export type Progress = {
   /** Raised by a look that finds nothing left of the guest. */
   readonly stopCarriedOut?: number
   readonly wake?: PendingWake | null
-  /** Raised before a save, and flushed then. */
+  /** Set before a save, and flushed then. */
   readonly mayBeSaved?: boolean
   readonly exitStreak?: number
   readonly nowMs: number
@@ -69,11 +69,11 @@ export type VmQuery = {
   readonly after?: VmId
   readonly limit: number
   readonly state?: ObservedState
-  /** Only VMs that have all of these. */
+  /** Selects only VMs that have all of these labels. */
   readonly labels?: Metadata['labels']
 }
 
-/** The VMs. The only place where a generation rises, and only together with what it counts. */
+/** The table of VMs. Only here does a generation rise, and only together with the change that it counts. */
 export class VmTable {
   readonly #db: DatabaseSync
   readonly #transactions: Transactions
@@ -108,10 +108,10 @@ export class VmTable {
     return row && recordOf(this.#unwritten.on(row))
   }
 
-  /** In the order of ids, after `after`. */
+  /** Lists VMs after the id `after`, in the order of ids. */
   list(query: VmQuery): VmRecord[] {
     if (this.#unwritten.isEmpty) return this.#rows(query).map(recordOf)
-    // The state on the disk is not the one that is shown.
+    // The state on the disk may differ from the one that is shown.
     const { state, limit, ...rest } = query
     const rows = this.#rows({ ...rest, limit: Number.MAX_SAFE_INTEGER }).map((row) => this.#unwritten.on(row))
     return rows
@@ -142,7 +142,7 @@ export class VmTable {
     )
   }
 
-  /** What the capacity ledger is the sum of: every VM on record, those under deletion included. */
+  /** Returns the sums for the capacity ledger over every VM on record, including those under deletion. */
   recorded(): Recorded {
     const sums = this.#sql(
       `SELECT ifnull(sum(cpu_millicores), 0) AS cpuMillicores, ifnull(sum(disk_mib), 0) AS disksMib,
@@ -155,7 +155,7 @@ export class VmTable {
     return { ...sums, classes: classes.map((one) => ({ ...one })) }
   }
 
-  /** The VM other than `except` that has this guest address. */
+  /** Returns the VM, other than `except`, that has this guest address. */
   addressHolder(address: string, except?: VmId): VmId | undefined {
     const row = this.#sql(
       'SELECT id FROM vms WHERE (ipv4_address = ?1 OR ipv6_address = ?1) AND id IS NOT ?2',
@@ -171,7 +171,7 @@ export class VmTable {
     return this.#sql('SELECT id FROM vms WHERE device = ?').get(device)?.['id'] as VmId | undefined
   }
 
-  /** A user id no VM has, the longest unused first; undefined where the range is used up. */
+  /** Returns a user id that no VM has, the longest unused first; undefined if all ids are in use. */
   freeUserId(): UserId | undefined {
     const last =
       this.#lastUserId ?? this.#sql('SELECT max(user_id) AS last FROM vms').get()?.['last'] ?? undefined
@@ -238,7 +238,7 @@ export class VmTable {
     return this.#afterChange(vm.id)
   }
 
-  /** Fresh URLs for the same images; no part of desired state, so no generation. */
+  /** Replaces the URLs of the same images. They are not part of desired state, so no generation rises. */
   replaceSources(id: VmId, sources: VmInputs['sources']): void {
     this.#transactions.commit(() => {
       this.#sql('UPDATE vm_inputs SET sources = ? WHERE vm_id = ?').run(sourcesJson(sources), id)
@@ -285,7 +285,7 @@ export class VmTable {
     return this.#afterChange(id)
   }
 
-  /** Labels and protection: a visible change, but none of desired state, so no generation. */
+  /** Changes labels and protection. The change is visible, but not part of desired state, so no generation rises. */
   changeMetadata(id: VmId, { labels, protected: guarded }: Metadata, nowMs: number): VmRecord {
     this.#transactions.commit(() => {
       this.#sql('UPDATE vms SET labels = ?, protected = ?, revision = ?, updated_at_ms = ? WHERE id = ?').run(
@@ -300,8 +300,8 @@ export class VmTable {
   }
 
   /**
-   * Asks for the guest of a VM that sleeps. What is desired stays, so no generation; nor can anybody see it. Of several
-   * requests the first stands until a pass has seen the guest.
+   * Requests the guest of a sleeping VM. Desired state stays, so no generation rises, and no reader sees the request.
+   * Of several requests, the first one stands until a pass has seen the guest.
    */
   requestWake(id: VmId, { reason, atMs }: Pick<PendingWake, 'reason' | 'atMs'>): void {
     const asked: PendingWake = { reason, atMs }
@@ -311,10 +311,10 @@ export class VmTable {
   }
 
   /**
-   * Writes what a pass found. Flushed only where the observed generation rises, or a guest may be saved from now on; the
-   * rest is found again by looking. While nothing can be written it is kept in memory. The generation stays as it is then.
-   * Throws StateUnwritable when a guest may be saved from now on, and when a stop is carried out that a start follows.
-   * Returns the record as it is now, or undefined where the VM is gone.
+   * Writes the result of a pass. It is flushed only if the observed generation rises, or a guest may be saved from now
+   * on; another look finds the rest again. While nothing can be written, the result is kept in memory, and the
+   * generation stays as it is. Throws StateUnwritable when a guest may be saved from now on, and when a start follows a
+   * stop that is carried out. Returns the record as it is now, or undefined if the VM is gone.
    */
   recordProgress(id: VmId, progress: Progress): VmRecord | undefined {
     const before = this.get(id)
@@ -339,7 +339,8 @@ export class VmTable {
     const isNew = visible || exitStreak !== before.exitStreak || !kept
     if (!isNew && !this.#unwritten.has(id)) return before
     const startsSaving = mayBeSaved && before.mayBeSaved !== true
-    // A guest that starts next would be ended by a later daemon for a stop that this one carried out before.
+    // Without this write, a later daemon would end the guest that starts next, because of a stop that this daemon has
+    // carried out already.
     const comesBeforeStart = stopCarriedOut > before.stops.carriedOut && before.desired.power !== 'stopped'
     const mustLast = startsSaving || comesBeforeStart
     const columns = (observed: Observed, isVisible: boolean): ProgressColumns => ({

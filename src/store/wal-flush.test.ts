@@ -13,7 +13,7 @@ function stage(t: TestContext): { path: string; flush: WalFlush } {
   return { path, flush: new WalFlush(path) }
 }
 
-/** Whether this process has the file open. */
+/** Returns whether this process has the file open. */
 const isOpen = (path: string): boolean =>
   readdirSync('/proc/self/fd').some((fd) => {
     try {
@@ -23,11 +23,11 @@ const isOpen = (path: string): boolean =>
     }
   })
 
-test('where nothing was committed there is nothing to flush, and no log is needed', async (t) => {
+test('if nothing was committed there is nothing to flush, and no log is needed', async (t) => {
   await stage(t).flush.flushed()
 })
 
-test('whoever committed waits for a flush, and those of one moment wait together', async (t) => {
+test('each commit waits for a flush, and commits of one moment wait together', async (t) => {
   const { path, flush } = stage(t)
   writeFileSync(`${path}-wal`, 'x')
   flush.noteCommit()

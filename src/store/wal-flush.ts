@@ -6,12 +6,12 @@ import { promisify } from 'node:util'
 export type Datasync = (fd: number) => Promise<void>
 
 /**
- * Makes commits outlast a power failure without the event loop waiting for the disk. SQLite in WAL mode with
- * `synchronous=NORMAL` appends a commit to the log and flushes only before a checkpoint (sqlite.org/pragma); this flushes
- * the log besides, in the background, one flush for all commits that wait for it.
+ * Makes commits survive a power failure, without blocking the event loop. With `synchronous=NORMAL`, SQLite in WAL mode
+ * appends a commit to the log and flushes only before a checkpoint (sqlite.org/pragma). This class also flushes the log
+ * in the background, one flush for all commits that wait for it.
  *
- * A flush that failed is never tried again: the kernel may have dropped what it could not write, and would call the next
- * one a success (fsync(2), "EIO"). All later calls are rejected with that failure.
+ * A failed flush is never tried again: the kernel may have dropped what it could not write, and would report the next
+ * flush as a success (fsync(2), "EIO"). All later calls are rejected with that failure.
  */
 export class WalFlush {
   readonly #path: string
@@ -29,17 +29,19 @@ export class WalFlush {
     this.#datasync = datasync
   }
 
-  /** A transaction was committed that somebody may be promised. */
+  /** Notes a commit that somebody may rely on. */
   noteCommit(): void {
     this.#commits += 1
   }
 
-  /** Resolves when all that was committed before the call is on the disk; at once where it is, or the database is closed. */
+  /**
+   * Resolves when everything committed before the call is on the disk; at once if it is, or if the database is closed.
+   */
   async flushed(): Promise<void> {
     const wanted = this.#commits
     while (this.#flushed < wanted) {
       if (this.#failure !== undefined) throw this.#failure
-      // Closing the database takes its log into it, and flushes that.
+      // Closing the database moves its log into the database and flushes it.
       if (this.#closed) return
       this.#running ??= this.#flush().finally(() => {
         this.#running = undefined
@@ -66,7 +68,7 @@ export class WalFlush {
     }
   }
 
-  /** The log stays the same file for as long as the database is open. Its name is flushed too. */
+  /** Opens the log. It stays the same file while the database is open. Its name is flushed too. */
   #open(): number {
     const log = openSync(`${this.#path}-wal`, 'r')
     const directory = openSync(dirname(this.#path), 'r')

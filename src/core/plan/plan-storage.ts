@@ -49,8 +49,8 @@ export function growStoppedDisk(record: VmRecord, world: World): Facet {
 }
 
 /**
- * Shows a running guest the new size of its disk once the pool has it. Otherwise the monitor would grow the file beyond
- * the pool's limit.
+ * Shows a running guest the new size of its disk once the pool has it. Otherwise the monitor would grow the file itself,
+ * bypassing the pool.
  */
 export function showGrowth(record: VmRecord, { monitor, storage }: World, { capabilities }: Facts): Facet {
   if (!monitor.known || !isLiveMonitor(monitor.value)) return []
