@@ -276,7 +276,9 @@ const unplain: readonly { readonly pattern: RegExp; readonly instead: string }[]
 ]
 
 test('documents are in plain words', () => {
-  const documents = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'))
+  const documents = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.md'),
+  )
   const paths = [...documents.map((name) => `docs/${name}`), 'README.md', 'CONTRIBUTING.md', 'SECURITY.md']
   for (const path of paths) {
     const lines = readFileSync(join(root, path), 'utf8').split('\n')
