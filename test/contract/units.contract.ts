@@ -206,9 +206,11 @@ export function unitsContract(
   })
 
   promise('an inspection of units notifies no watcher', async (stage) => {
+    // No test starts it: systemd may still report the end of a unit of the last test.
+    const looked = 'looked-at' as VmId
     const seen: (VmId | undefined)[] = []
     stage.units.watch((id) => seen.push(id))
-    for (const _ of [1, 2, 3]) await stage.units.inspect(web)
+    for (const _ of [1, 2, 3]) await stage.units.inspect(looked)
     await stage.units.list()
     await start(stage, other)
     await until(
@@ -216,7 +218,7 @@ export function unitsContract(
       (ids) => ids.includes(other),
       5000,
     )
-    assert.ok(!seen.includes(web))
+    assert.ok(!seen.includes(looked))
   })
 
   promise('nothing is started or stopped if the signal is already aborted', async (stage) => {
