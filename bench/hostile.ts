@@ -95,7 +95,11 @@ async function figures(): Promise<Figures> {
     await Promise.all(sleepers.map(({ id }) => asleep(id)))
     // A shorter sleep would count as flapping.
     await delay(limits.shortSleepMs)
-    for (const { ipv4 } of sleepers) wakes.push((await exchange(ipv4)).firstByteMs)
+    for (const { id, ipv4 } of sleepers) {
+      wakes.push((await exchange(ipv4)).firstByteMs)
+      // An emulated guest that was just woken takes a core for itself.
+      await asleep(id)
+    }
   }
   return { reads, echoes, wakes, cpu }
 }
