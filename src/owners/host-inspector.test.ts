@@ -81,7 +81,7 @@ test('the share of images in the pool is unknown until they were listed once', a
   await inspector.start()
   assert.equal(inspector.allocatable().diskMib.known, true)
   assert.equal(codeOf(inspector.poolShares()), 'capacity_unknown')
-  figures.mend('images')
+  figures.repair('images')
   await nextLook()
   assert.deepEqual(inspector.poolShares(), { known: true, value: { imagesMib: 0, stagingMib: 4096 } })
   inspector.stop()
@@ -150,7 +150,7 @@ test('a figure that a look could not see is unknown with its own code, and no ol
     [unknown.code, unknown.message],
     ['capacity_unknown', 'reading how much memory the host has'],
   )
-  figures.mend('memory')
+  figures.repair('memory')
   figures.break('addresses', new HostFault('network_failed', "listing the host's addresses"))
   await nextLook()
   assert.equal(inspector.allocatable().diskMib.known, true)

@@ -21,7 +21,7 @@ const wrongs: readonly (readonly [
   Partial<Call> & { readonly query?: string; readonly id?: string },
 ])[] = [
   ['nothing at all', {}],
-  ['a missing VM', { id: 'nobody' }],
+  ['a missing VM', { id: 'missing' }],
   ['an invalid id', { id: 'No_Id' }],
   ['an unknown query parameter', { query: '?colour=1' }],
   ['a stale revision', { headers: { 'if-match': '"0"' } }],

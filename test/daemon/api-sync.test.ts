@@ -280,7 +280,7 @@ test('any other failed inspection is a 503 with its code, without figures', asyn
     host.figures.break(method, new HostFault(code, `reading the ${method} of the host`))
     const problem = assertProblem(await sync(host), 503, code)
     assert.equal(problem.detail, `reading the ${method} of the host`)
-    host.figures.mend(method)
+    host.figures.repair(method)
   }
   host.host.fakeUnits.failNext('active', new HostFault('systemd_unavailable', 'listing units'))
   assertProblem(await sync(host), 503, 'systemd_unavailable')

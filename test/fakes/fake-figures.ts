@@ -26,12 +26,12 @@ export class FakeFigures implements HostFigures {
   readonly #broken = new Map<FiguresMethod, HostFault>()
   #inSight = true
 
-  /** Makes every call of a method fail until `mend` is called. */
+  /** Makes every call of a method fail until `repair` is called. */
   break(method: FiguresMethod, fault: HostFault): void {
     this.#broken.set(method, fault)
   }
 
-  mend(method: FiguresMethod): void {
+  repair(method: FiguresMethod): void {
     this.#broken.delete(method)
   }
 

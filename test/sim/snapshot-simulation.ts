@@ -216,7 +216,7 @@ export class SnapshotSimulation {
       if (staged.bytes > 0 && staged.isWhole) await this.#checkParts(record)
       if (staged.bytes > 0 || !isOver(record)) listed.delete(stagingId)
     }
-    assert.deepEqual([...listed.keys()], [], 'staging of nobody is left')
+    assert.deepEqual([...listed.keys()], [], 'staging without a record is left')
   }
 
   async #checkParts({ id, stagingId }: SnapshotRecord): Promise<void> {

@@ -5,7 +5,7 @@ import { parseDiskNote, renderDiskNote } from './disk-note.ts'
 import type { Sha256 } from '../vm/ids.ts'
 
 const rootfsSha256 = 'a'.repeat(64) as Sha256
-const nobody = { mark: { storeId: undefined, createdAtMs: undefined }, rootfsSha256: undefined }
+const unmarked = { mark: { storeId: undefined, createdAtMs: undefined }, rootfsSha256: undefined }
 
 test('a note that is written beside a disk is read again', () => {
   const note = { mark: markOfTests, rootfsSha256 }
@@ -19,7 +19,7 @@ test('a note that is written beside a disk is read again', () => {
 test('a note of another format, or one that is not whole, names no owner', () => {
   const written = JSON.parse(renderDiskNote({ mark: markOfTests, rootfsSha256 })) as object
   for (const changed of [{ format: 2 }, { store_id: 7 }, { created_at_ms: 1.5 }])
-    assert.deepEqual(parseDiskNote(JSON.stringify({ ...written, ...changed })), nobody)
+    assert.deepEqual(parseDiskNote(JSON.stringify({ ...written, ...changed })), unmarked)
   for (const text of ['', 'null', '[]', renderDiskNote({ mark: markOfTests }).slice(0, 20)])
-    assert.deepEqual(parseDiskNote(text), nobody)
+    assert.deepEqual(parseDiskNote(text), unmarked)
 })
