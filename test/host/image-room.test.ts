@@ -20,6 +20,8 @@ import { poolOn } from './pool-on.ts'
 const MIB = 1024 * 1024
 const RESERVE_MIB = 100
 const WRITE_BYTES = 64 * 1024
+/** The unit of `st_blocks`; see inode(7). */
+const STAT_BLOCK_BYTES = 512
 /** The image unpacks to more than the pool has; zeros would become holes. */
 const IMAGE_MIB = 1024
 const bomb = zstdCompressSync(Buffer.alloc(IMAGE_MIB * MIB, 0xaa))
@@ -32,7 +34,10 @@ const freeMib = (path: string): number => {
   return (bavail * bsize) / MIB
 }
 
-/** Writes to the pool as a guest does, until it is stopped. Reports the smallest amount that was free. */
+/**
+ * Writes to the pool as a guest does, until it is stopped. Reports the smallest amount in MiB that others left free: the
+ * blocks of the writer's own file count as free, because the reserve is there for them.
+ */
 function writerOn(t: TestContext, mountPoint: string) {
   const stop = new AbortController()
   let least = freeMib(mountPoint)
@@ -43,9 +48,10 @@ function writerOn(t: TestContext, mountPoint: string) {
       while (!stop.signal.aborted) {
         await file.write(block)
         await file.datasync()
-        least = Math.min(least, freeMib(mountPoint))
+        const { size, blocks } = await file.stat()
+        least = Math.min(least, freeMib(mountPoint) + (blocks * STAT_BLOCK_BYTES) / MIB)
         // Only some MiB over the whole test: the room is for the image to take.
-        if ((await file.stat()).size > 8 * MIB) await file.truncate()
+        if (size > 8 * MIB) await file.truncate()
       }
     } finally {
       await file.close()
