@@ -11,7 +11,7 @@ import { measurement, median, progress } from './measurement.ts'
 import { cpuPercent } from './process-cpu.ts'
 import { FastSender } from './watch-sender.ts'
 import type { Measurement } from './measurement.ts'
-import type { UserId } from '../src/core/vm/ids.ts'
+import type { UserId } from '../src/core/ids.ts'
 
 const DEVICE = 'benchtap0'
 const ADDRESS = '203.0.113.9'

@@ -5,7 +5,7 @@ import { FakeFigures } from './fakes/fake-figures.ts'
 import { FakeGuestShells } from './fakes/fake-guest-shells.ts'
 import type { CommandContext } from '../src/commands/context.ts'
 import type { Composition, Parts, Settings } from '../src/daemon/compose.ts'
-import type { OperationId } from '../src/core/vm/ids.ts'
+import type { OperationId } from '../src/core/ids.ts'
 
 const defaults = parseConfig('', { path: 'the defaults', hostname: 'host-1' })
 

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { createVm } from '../src/commands/create-vm.ts'
+import { createVm } from '../src/commands/vm/create-vm.ts'
 import { recordingLog } from './recording-log.ts'
 import { Store } from '../src/store/store.ts'
 import { createRequest } from './command-stage.ts'
@@ -16,7 +16,7 @@ import type { TestContext } from 'node:test'
 import type { CommandContext } from '../src/commands/context.ts'
 import type { Composition, Settings } from '../src/daemon/compose.ts'
 import type { CreateVm } from '../src/core/vm/create.ts'
-import type { OperationId, Sha256, VmId } from '../src/core/vm/ids.ts'
+import type { OperationId, Sha256, VmId } from '../src/core/ids.ts'
 import type { VmRecord } from '../src/core/vm/record.ts'
 
 const TURNS = 50
@@ -95,8 +95,8 @@ export async function reconcileStage(
     },
     /** State of the VM, and the code of its fault. */
     shown: () => shownOf(vm()),
-    holdStill: <T>(as: VmId, task: (signal: AbortSignal) => Promise<T>) =>
-      rooms.reconciler.holdStill(as, task),
+    betweenPasses: <T>(as: VmId, task: (signal: AbortSignal) => Promise<T>) =>
+      rooms.reconciler.betweenPasses(as, task),
     /** Returns the owner of snapshots, which the test starts. */
     snapshots: () => rooms.snapshots,
     /** Resolves when no worker has anything to do before a timer or a poke. */

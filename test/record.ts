@@ -1,4 +1,4 @@
-import type { World } from '../src/core/plan/world.ts'
+import type { World } from '../src/core/world/world.ts'
 import type {
   DeviceName,
   Generation,
@@ -7,8 +7,8 @@ import type {
   Sha256,
   UserId,
   VmId,
-} from '../src/core/vm/ids.ts'
-import type { VmMark } from '../src/core/vm/vm-mark.ts'
+} from '../src/core/ids.ts'
+import type { VmMark } from '../src/core/world/vm-mark.ts'
 import type { VmRecord } from '../src/core/vm/record.ts'
 
 /** Mark of that VM, in the store of tests. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { reconcileStage } from './reconcile-stage.ts'
-import type { VmId } from '../src/core/vm/ids.ts'
+import type { VmId } from '../src/core/ids.ts'
 import type { TestContext } from 'node:test'
 
 export const SLEEPER = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 60 }

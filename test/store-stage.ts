@@ -1,13 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SignedUrl } from '../src/core/storage/signed-url.ts'
+import { SignedUrl } from '../src/core/outbound/signed-url.ts'
 import { Store } from '../src/store/store.ts'
 import type { TestContext } from 'node:test'
-import type { PackedPart, PackPoint, SnapshotId, StagingId } from '../src/core/snapshot/record.ts'
-import type { Desired, Image } from '../src/core/vm/desired.ts'
-import type { OperationId, Sha256, UserId, VmId } from '../src/core/vm/ids.ts'
-import type { NewSnapshot } from '../src/store/snapshot-table.ts'
+import type { PackedPart, PackPoint, SnapshotId, StagingId } from '../src/core/snapshots/record.ts'
+import type { Desired, Image } from '../src/core/desired.ts'
+import type { OperationId, Sha256, UserId, VmId } from '../src/core/ids.ts'
+import type { NewSnapshot } from '../src/store/snapshots/snapshot-table.ts'
 
 const range = { first: 600_000, count: 100 }
 const MIB = 1024 * 1024

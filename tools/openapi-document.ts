@@ -3,7 +3,7 @@ import { plainTransport } from '../src/api/controller/transports.ts'
 import { Waits } from '../src/api/controller/waits.ts'
 import { readAsset } from '../src/daemon/assets.ts'
 import { silentLog } from '../src/log/log.ts'
-import { ConsoleHub } from '../src/owners/console-hub.ts'
+import { ConsoleHub } from '../src/owners/console/console-hub.ts'
 import { packageVersion } from './bundle.ts'
 import type { App } from '../src/api/controller/app.ts'
 

@@ -244,7 +244,7 @@ export const limits = {
   freezeMs: 5000,
   /** Between two attempts to thaw a guest that does not answer. */
   thawRetryMs: 1000,
-  /** VMs that are held still for captures at the same time. They share the pool, and their guests are paused for it. */
+  /** VMs whose passes wait for captures at the same time. They share the pool, and their guests are paused for it. */
   capturesMax: 4,
   /** Disks and clones flushed at once. Each uses one of Node's four threads for files, which captures need too. */
   captureFlushesMax: 2,

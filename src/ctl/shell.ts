@@ -1,4 +1,4 @@
-import type { Terminal } from './console/terminal.ts'
+import type { WindowSize } from '../client/console-input.ts'
 
 /** A place for output. */
 export type Sink = {
@@ -6,6 +6,33 @@ export type Sink = {
   readonly isTty: boolean
   /** Width of the terminal; meaningless if this is not one. */
   readonly columns: number
+}
+
+/** Input and output of a console: a terminal, or files and pipes. */
+export type Terminal = {
+  /** Whether input comes from a terminal. */
+  readonly isTyped: boolean
+  /** Returns the terminal's size; undefined if the output is not a terminal. */
+  window(): WindowSize | undefined
+  /** Returns a function that removes the listener. */
+  onResize(listener: () => void): () => void
+  /** Reads input until the returned function is called. `onEnd` is called at most once. */
+  listen(listeners: { onInput: (bytes: Uint8Array) => void; onEnd: () => void }): () => void
+  /** Stops reading until `resume`. */
+  pause(): void
+  resume(): void
+  /** Resolves when there is room for more. */
+  write(bytes: Uint8Array): Promise<void>
+  /**
+   * Resets modes that a program may have left set, without clearing the screen. Does nothing if the output is not a
+   * terminal.
+   */
+  softReset(): void
+  /**
+   * Passes keys as they are typed and shows bytes as they come, until the returned function is called. A signal or a
+   * crash that ends the program also ends this, with a soft reset.
+   */
+  makeRaw(): Promise<() => void>
 }
 
 /** The parts of its process that the program uses. */

@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { chmodSync, rmSync } from 'node:fs'
 import { createServer, request } from 'node:http'
-import { parseVmId } from '../core/vm/ids.ts'
+import { parseVmId } from '../core/ids.ts'
 import { errorChain } from '../log/error-chain.ts'
 import type { Server } from 'node:http'
-import type { VmId } from '../core/vm/ids.ts'
+import type { VmId } from '../core/ids.ts'
 
 /** Questions that the commands of this host put to the running daemon; undefined if there is no such VM. */
 export type AdminAnswers = {

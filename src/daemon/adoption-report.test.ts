@@ -6,7 +6,7 @@ import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import { reportAdoption } from './adoption-report.ts'
 import type { LogLine } from '../../test/recording-log.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { VmId } from '../core/ids.ts'
 import type { AdoptionOptions } from './adoption-report.ts'
 
 function stage(changes: Partial<AdoptionOptions> = {}) {

@@ -2,7 +2,7 @@ import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import type { StoreCheck } from '../host/systemd/descriptor-store.ts'
 import type { Log } from '../log/log.ts'
-import type { ConsoleCensus } from '../owners/console-census.ts'
+import type { ConsoleCensus } from '../owners/console/console-census.ts'
 import type { Clock } from '../ports/clock.ts'
 
 export type AdoptionOptions = {

@@ -1,20 +1,20 @@
 import { Waits } from '../api/controller/waits.ts'
-import { wakeVm } from '../commands/wake-vm.ts'
-import { ConsoleHub } from '../owners/console-hub.ts'
-import { HostInspector } from '../owners/host-inspector.ts'
-import { HostReport } from '../owners/host-report.ts'
-import { ImageShelf } from '../owners/image-shelf.ts'
+import { wakeVm } from '../commands/vm/wake-vm.ts'
+import { ConsoleHub } from '../owners/console/console-hub.ts'
+import { HostInspector } from '../owners/capacity/host-inspector.ts'
+import { HostReport } from '../owners/capacity/host-report.ts'
+import { ImageShelf } from '../owners/images/image-shelf.ts'
 import { Snapshots } from '../owners/snapshots/snapshots.ts'
-import { SshSessions } from '../owners/ssh-sessions.ts'
-import { explain, planFor } from '../reconcile/explain.ts'
+import { SshSessions } from '../owners/console/ssh-sessions.ts'
+import { explain, planFor } from '../reconcile/explain-vm.ts'
 import { readCounters } from '../reconcile/observe/read-counters.ts'
 import { Reconciler } from '../reconcile/reconciler.ts'
 import { readAsset } from './assets.ts'
-import type { ControllerRooms } from '../api/controller/rooms.ts'
+import type { ApiDependencies } from '../api/controller/dependencies.ts'
 import type { CommandContext } from '../commands/context.ts'
 import type { Config } from '../config/config.ts'
-import type { OutboundPolicy } from '../core/object-store/outbound-policy.ts'
-import type { OperationId, VmId } from '../core/vm/ids.ts'
+import type { OutboundPolicy } from '../core/outbound/outbound-policy.ts'
+import type { OperationId, VmId } from '../core/ids.ts'
 import type { Log } from '../log/log.ts'
 import type { Capacity } from '../ports/capacity.ts'
 import type { GuestShells } from '../ports/guest-shells.ts'
@@ -37,7 +37,7 @@ export type Parts = {
   readonly isDescriptorStoreAvailable: () => Promise<boolean>
   readonly settings: Settings
   readonly readiness: {
-    /** See {@link ControllerRooms.waitingFor}. */
+    /** See {@link ApiDependencies.waitingFor}. */
     readonly waitingFor: () => readonly string[]
     /** False until everything that VMs depend on is adopted: before that, a stored console would look missing. */
     readonly takesCommands: () => boolean
@@ -58,7 +58,7 @@ export type Composition = {
   readonly images: ImageShelf
   readonly snapshots: Snapshots
   readonly shells: SshSessions
-  readonly api: ControllerRooms
+  readonly api: ApiDependencies
   /** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */
   readonly explain: (id: VmId) => Promise<string | undefined>
 }
@@ -84,7 +84,7 @@ export function compose(parts: Parts): Composition {
   })
   const looker = { store, host, silences: reconciler.silences }
   const report = buildReport(parts, inspector)
-  const api: ControllerRooms = {
+  const api: ApiDependencies = {
     waits: new Waits((listener) => store.onVmChange(listener)),
     snapshotWaits: new Waits((listener) => store.onSnapshotChange(listener)),
     plan: (record, inputs) => planFor(looker, record, inputs),
@@ -156,7 +156,7 @@ function buildSnapshots(
   return new Snapshots({
     store,
     host,
-    holdStill: (id, task) => reconciler.holdStill(id, task),
+    betweenPasses: (id, task) => reconciler.betweenPasses(id, task),
     uploadsMax,
     stagingQuotaMib: () => inspector.stagingQuotaMib(),
     stagingMaxAgeHours,

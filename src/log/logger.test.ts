@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { SignedUrl } from '../core/storage/signed-url.ts'
+import { SignedUrl } from '../core/outbound/signed-url.ts'
 import { createLog } from './logger.ts'
 import { addToLogContext, inLogContext, outsideLogContext } from './log-context.ts'
 import type { LogLevel } from './context-log.ts'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-import type { OperationId } from '../core/vm/ids.ts'
+import type { OperationId } from '../core/ids.ts'
 
 /**
  * Returns an id for one accepted mutation: `op-`, the time in milliseconds as 12 hexadecimal digits, and 12 random

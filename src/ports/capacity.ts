@@ -1,7 +1,7 @@
 import type { PoolShares } from '../core/capacity/ledger.ts'
 import type { Commitment } from '../core/capacity/capacity.ts'
-import type { Probe } from '../core/plan/world.ts'
-import type { Sha256 } from '../core/vm/ids.ts'
+import type { Probe } from '../core/world/world.ts'
+import type { Sha256 } from '../core/ids.ts'
 
 /**
  * What the last look at the host found, for commands; read from memory, without a wait. A figure is unknown if the last

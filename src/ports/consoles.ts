@@ -1,7 +1,7 @@
 import type { Ring } from '../core/console/ring.ts'
 import type { WindowSize } from '../core/console/window-size.ts'
-import type { ConsoleState } from '../core/plan/world.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { ConsoleState } from '../core/world/world.ts'
+import type { VmId } from '../core/ids.ts'
 
 /**
  * Consoles of VMs. Each VM has a session from its start to its stop. While the VM may run, the session has a pty, and

@@ -1,4 +1,4 @@
-import type { Sha256 } from '../core/vm/ids.ts'
+import type { Sha256 } from '../core/ids.ts'
 
 /** Memory of the host, from /proc/meminfo (proc_meminfo(5)): MemTotal and MemAvailable. */
 export type MemoryFigures = { readonly totalMib: number; readonly availableMib: number }

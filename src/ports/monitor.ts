@@ -1,11 +1,11 @@
-import type { MonitorState } from '../core/plan/world.ts'
-import type { SavingMonitor } from '../core/storage/saved-state.ts'
-import type { MonitorCapabilities } from '../core/unit/capabilities.ts'
-import type { MachineSpec } from '../core/unit/machine-spec.ts'
+import type { MonitorState } from '../core/world/world.ts'
+import type { SavingMonitor } from '../core/world/saved-state.ts'
+import type { MonitorCapabilities } from '../core/monitor/capabilities.ts'
+import type { MachineSpec } from '../core/monitor/machine-spec.ts'
 import type { UnitSpec } from '../core/unit/unit-spec.ts'
-import type { DiskCounters } from '../core/storage/disk-counters.ts'
-import type { DiskLimits } from '../core/vm/desired.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { DiskCounters } from '../core/world/counters.ts'
+import type { DiskLimits } from '../core/desired.ts'
+import type { VmId } from '../core/ids.ts'
 
 /**
  * Result of a freeze. `none`: it certainly froze nothing in the guest. `unknown`: the request was sent, but its result

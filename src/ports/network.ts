@@ -1,8 +1,7 @@
-import type { GuestDrops, LinkCounters } from '../core/network/counters.ts'
-import type { GuestRule } from '../core/network/guest-rule.ts'
-import type { TapSpec, TapState } from '../core/network/tap.ts'
-import type { FirewallState } from '../core/plan/world.ts'
-import type { DeviceName, UserId, VmId } from '../core/vm/ids.ts'
+import type { GuestDrops, LinkCounters } from '../core/world/counters.ts'
+import type { GuestRule, TapState, FirewallState } from '../core/world/network-state.ts'
+import type { TapSpec } from '../core/network/tap.ts'
+import type { DeviceName, UserId, VmId } from '../core/ids.ts'
 
 /** Routed tap devices. Every method throws HostFault. */
 export interface Taps {

@@ -1,4 +1,4 @@
-import type { SignedUrl } from '../core/storage/signed-url.ts'
+import type { SignedUrl } from '../core/outbound/signed-url.ts'
 
 /** The bytes of a part, readable more than once. */
 export type PartBody = {

@@ -1,5 +1,5 @@
-import type { SavedState, SaveTerms, SavingMonitor } from '../core/storage/saved-state.ts'
-import type { UserId, VmId } from '../core/vm/ids.ts'
+import type { SavedState, SaveTerms, SavingMonitor } from '../core/world/saved-state.ts'
+import type { UserId, VmId } from '../core/ids.ts'
 
 /**
  * Saved guests in the pool. A saved state is published completely or not at all: a crash leaves an `unfinished` one.

@@ -1,5 +1,5 @@
-import type { PackedPart, PackPoint, StagingId } from '../core/snapshot/record.ts'
-import type { Sha256, VmId } from '../core/vm/ids.ts'
+import type { PackedPart, PackPoint, StagingId } from '../core/snapshots/record.ts'
+import type { Sha256, VmId } from '../core/ids.ts'
 import type { PartBody } from './object-store.ts'
 
 export type PackJob = {

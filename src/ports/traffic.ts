@@ -1,5 +1,5 @@
-import type { Delivery, TrafficState, TrafficSubject } from '../core/idle/traffic-state.ts'
-import type { UserId } from '../core/vm/ids.ts'
+import type { Delivery, TrafficState, TrafficSubject } from '../core/world/traffic-state.ts'
+import type { UserId } from '../core/ids.ts'
 
 /**
  * Watches traffic from host to guest, and holds it for a guest that is not there. The kernel keeps the counters and the

@@ -1,6 +1,6 @@
-import type { UnitState } from '../core/plan/world.ts'
+import type { UnitState } from '../core/world/world.ts'
 import type { UnitSpec } from '../core/unit/unit-spec.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { VmId } from '../core/ids.ts'
 
 /** The init system's units, one for each VM (`vmhost-<id>.service`). Methods with a promise throw HostFault. */
 export interface Units {

@@ -1,15 +1,15 @@
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
-import { holdSteps } from '../core/vm/hold.ts'
-import { withDelivery } from '../core/vm/wake-course.ts'
+import { backOffOf } from '../core/retry/back-off.ts'
+import { withDelivery } from '../core/status/wake-progress.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { addToLogContext } from '../log/log-context.ts'
 import { fail, observed, write } from './progress.ts'
 import { runStep } from './run-step.ts'
-import type { Delivery } from '../core/idle/traffic-state.ts'
+import type { Delivery } from '../core/world/traffic-state.ts'
 import type { Step } from '../core/plan/step.ts'
 import type { Launch, ObservedState } from '../core/vm/record.ts'
-import type { Failure } from '../core/vm/retry.ts'
+import type { Failure } from '../core/retry/retry.ts'
 import type { StepNotes } from './steps/executor.ts'
 import type { Cause, Next, Pass } from './progress.ts'
 
@@ -22,7 +22,7 @@ export async function act(
   const { record, host, cause } = pass
   const hold =
     cause.changedAtMs === undefined
-      ? holdSteps(steps, record.observed.fault, host.clock.now())
+      ? backOffOf(steps, record.observed.fault, host.clock.now())
       : { ms: 0, free: steps }
   const [first] = hold.free
   if (first === undefined) {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setPower } from '../commands/set-power.ts'
+import { setPower } from '../commands/vm/set-power.ts'
 import { sleepStage } from '../../test/sleep-stage.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { VmId } from '../core/ids.ts'
 
 const other = 'web-2' as VmId
 

@@ -1,7 +1,7 @@
 import { plan } from '../core/plan/plan.ts'
 import type { Facts } from '../core/plan/facts.ts'
 import type { Plan } from '../core/plan/step.ts'
-import type { World } from '../core/plan/world.ts'
+import type { World } from '../core/world/world.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Host } from '../ports/host.ts'
 import type { Intent } from './intent.ts'

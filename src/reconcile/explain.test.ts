@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
-import { explain } from './explain.ts'
+import { explain } from './explain-vm.ts'
 import { Silences } from './silences.ts'
 
 test('the explanation of a VM holds no secret of a fault', async (t) => {

@@ -3,12 +3,12 @@ import { createHash } from 'node:crypto'
 import { mock, test } from 'node:test'
 import { bzImageHead, ext4Head } from '../../test/image-heads.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
-import { setDisk } from '../commands/reshape.ts'
-import { setPower } from '../commands/set-power.ts'
+import { setDisk } from '../commands/vm/reshape.ts'
+import { setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
-import type { ImageRole } from '../core/vm/desired.ts'
-import type { Sha256 } from '../core/vm/ids.ts'
+import type { ImageRole } from '../core/desired.ts'
+import type { Sha256 } from '../core/ids.ts'
 
 const fault = (code: 'network_failed' | 'firewall_failed' | 'storage_read_only') =>
   new HostFault(code, 'on purpose')

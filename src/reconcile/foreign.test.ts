@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { deleteVm } from '../commands/delete-vm.ts'
-import { setPower } from '../commands/set-power.ts'
+import { deleteVm } from '../commands/vm/delete-vm.ts'
+import { setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
-import type { UserId } from '../core/vm/ids.ts'
+import type { UserId } from '../core/ids.ts'
 
 type Stage = Awaited<ReturnType<typeof reconcileStage>>
 

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import { renderSeed } from '../core/storage/render-seed.ts'
+import { renderSeed } from '../core/disks/render-seed.ts'
 import type { TapSpec } from '../core/network/tap.ts'
-import type { Seed } from '../core/storage/seed.ts'
+import type { Seed } from '../core/disks/seed.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Host } from '../ports/host.ts'
-import type { VmInputs } from '../store/vm-table.ts'
+import type { VmInputs } from '../core/vm/create.ts'
 
 /** The host objects that a record asks for. */
 export type Intent = { readonly seed: Seed; readonly tap?: TapSpec }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
-import { setPower } from '../commands/set-power.ts'
+import { setPower } from '../commands/vm/set-power.ts'
 import type { LogLine } from '../../test/recording-log.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { VmId } from '../core/ids.ts'
 
 const contextOf = (line: LogLine | undefined): unknown[] =>
   ['vm_id', 'operation_id', 'generation', 'step'].map((name) => line?.[name])

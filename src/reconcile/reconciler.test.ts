@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
-import { deleteVm } from '../commands/delete-vm.ts'
-import { setPower } from '../commands/set-power.ts'
+import { deleteVm } from '../commands/vm/delete-vm.ts'
+import { setPower } from '../commands/vm/set-power.ts'
 import { HostFault } from '../core/errors.ts'
 import { silentLog } from '../log/log.ts'
 import { recordingLog } from '../../test/recording-log.ts'
 import { sweepOrphans } from './sweep-orphans.ts'
 import type { FakeHost } from '../../test/fakes/fake-host.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { VmId } from '../core/ids.ts'
 
 const fault = (code: 'network_failed' | 'unit_start_failed') => new HostFault(code, 'on purpose')
 

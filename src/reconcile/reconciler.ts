@@ -3,7 +3,7 @@ import { Semaphore } from '../lib/semaphore.ts'
 import { Silences } from './silences.ts'
 import { Saves } from './saves.ts'
 import { Worker } from './worker.ts'
-import type { DeviceName, VmId } from '../core/vm/ids.ts'
+import type { DeviceName, VmId } from '../core/ids.ts'
 import type { PassContext, WorkerContext } from './progress.ts'
 
 /** Runs a worker for every VM on record, and the watchers that wake the workers. */
@@ -57,8 +57,8 @@ export class Reconciler {
    * of arrival. The signal aborts when a hard stop or a deletion is requested, and when the worker stops; the task
    * should then end soon. Returns undefined if the VM has no worker, or no longer has one.
    */
-  async holdStill<T>(id: VmId, task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
-    return this.#workers.get(id)?.holdStill(task)
+  async betweenPasses<T>(id: VmId, task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
+    return this.#workers.get(id)?.betweenPasses(task)
   }
 
   /** Stops all workers; resolves when no pass runs. Guests keep running. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
-import { setCompute } from '../commands/reshape.ts'
-import { setPower } from '../commands/set-power.ts'
+import { setCompute } from '../commands/vm/reshape.ts'
+import { setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 

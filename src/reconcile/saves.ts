@@ -1,5 +1,5 @@
 import { limits } from '../config/limits.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { VmId } from '../core/ids.ts'
 
 /**
  * Limits the guests that this process saves at the same time, because they share the disk. A VM that was refused a

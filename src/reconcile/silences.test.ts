@@ -4,7 +4,7 @@ import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { markOfTests, worldOf } from '../../test/record.ts'
 import { limits } from '../config/limits.ts'
 import { Silences } from './silences.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { VmId } from '../core/ids.ts'
 
 test('a monitor that answered until just now is waited for, and the state stands', async (t) => {
   const { host, id, vm, shown, create, idle, later, pokeAll } = await reconcileStage(t)

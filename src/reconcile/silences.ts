@@ -1,5 +1,5 @@
-import type { VmId } from '../core/vm/ids.ts'
-import type { World } from '../core/plan/world.ts'
+import type { VmId } from '../core/ids.ts'
+import type { World } from '../core/world/world.ts'
 
 /** A process that does not answer, and the start of its silence, in milliseconds of the monotonic clock. */
 type Silence = { readonly mainPid: number; readonly sinceMs: number }

@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
 import { limits } from '../config/limits.ts'
-import { setCompute } from '../commands/reshape.ts'
-import { setPower } from '../commands/set-power.ts'
+import { setCompute } from '../commands/vm/reshape.ts'
+import { setPower } from '../commands/vm/set-power.ts'
 import { HostFault } from '../core/errors.ts'
 
 test('a VM sleeps when it was idle, and wakes with its memory and every packet', async (t) => {

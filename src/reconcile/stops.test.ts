@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sleepStage } from '../../test/sleep-stage.ts'
-import { setCompute } from '../commands/reshape.ts'
-import { setPower } from '../commands/set-power.ts'
-import { deleteVm } from '../commands/delete-vm.ts'
+import { setCompute } from '../commands/vm/reshape.ts'
+import { setPower } from '../commands/vm/set-power.ts'
+import { deleteVm } from '../commands/vm/delete-vm.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { HostFault } from '../core/errors.ts'
-import type { DesiredPower } from '../core/vm/desired.ts'
+import type { DesiredPower } from '../core/desired.ts'
 
 const RESYNC_MS = 2 * 60 * 60_000
 const LARGER = { cpuMillicores: 1000, memoryMib: 512, sleepAfterIdleSeconds: 60 }

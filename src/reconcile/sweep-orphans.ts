@@ -1,6 +1,6 @@
 import { HostFault } from '../core/errors.ts'
 import { errorChain } from '../log/error-chain.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { VmId } from '../core/ids.ts'
 import type { PassContext } from './progress.ts'
 
 /**

@@ -4,8 +4,8 @@ import { test } from 'node:test'
 import { lockStore } from '../../test/locked-store.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { IDLE_MS, sleepStage } from '../../test/sleep-stage.ts'
-import { deleteVm } from '../commands/delete-vm.ts'
-import { setPower } from '../commands/set-power.ts'
+import { deleteVm } from '../commands/vm/delete-vm.ts'
+import { setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 
 test('a stop that was accepted before is carried out, and its generation is reached when it can be stored', async (t) => {

@@ -4,7 +4,7 @@ import { unreachable } from '../lib/assert.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import { inLogContext } from '../log/log-context.ts'
 import { endedPass, runPass } from './pass.ts'
-import type { VmId } from '../core/vm/ids.ts'
+import type { VmId } from '../core/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Cause, Next, WorkerContext } from './progress.ts'
 
@@ -55,8 +55,8 @@ export class Worker {
     if (this.#running === undefined) this.#idle = inLogContext({ vm_id: this.#id }, () => this.#run())
   }
 
-  /** Does what {@link Reconciler.holdStill} describes. */
-  async holdStill<T>(task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
+  /** Does what {@link Reconciler.betweenPasses} describes. */
+  async betweenPasses<T>(task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
     return this.#turn.run(async () => {
       const record = this.#context.store.vms.get(this.#id)
       if (this.#stopping || record === undefined) return undefined

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { DatabaseSync } from 'node:sqlite'
-import { SignedUrl } from '../core/storage/signed-url.ts'
+import { SignedUrl } from '../core/outbound/signed-url.ts'
 import { InvariantError } from '../lib/assert.ts'
-import { StateDirectoryInUse } from './lock.ts'
+import { StateDirectoryInUse } from './database/lock.ts'
 import { Store } from './store.ts'
-import type { Desired, DesiredPower } from '../core/vm/desired.ts'
-import type { Generation, MacAddress, OperationId, Sha256, UserId, VmId } from '../core/vm/ids.ts'
-import type { NewVm } from './vm-table.ts'
+import type { Desired, DesiredPower } from '../core/desired.ts'
+import type { Generation, MacAddress, OperationId, Sha256, UserId, VmId } from '../core/ids.ts'
+import type { NewVm } from './vm/vm-table.ts'
 
 const range = { first: 600_000, count: 3 }
 const rootfs = 'a'.repeat(64) as Sha256

@@ -9,7 +9,7 @@ import { fitsItsWindow, foreign, NARROW, skip, WIDE } from './support/browser.ts
 import { consoleStages, VM } from './support/console-stage.ts'
 import { openConsole } from './support/console-tab.ts'
 import type { TestContext } from 'node:test'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { FakeGuest } from '../fakes/fake-guest-shells.ts'
 import type { Visit } from './support/browser.ts'
 import type { ConsoleStage } from './support/console-stage.ts'

@@ -1,4 +1,4 @@
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { ConsoleSession, Consoles, SessionOutput } from '../../src/ports/consoles.ts'
 import type { Heard, SessionView } from './consoles-stage.ts'
 

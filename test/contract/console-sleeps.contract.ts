@@ -3,7 +3,7 @@ import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { until } from './until.ts'
 import { heardOf, history, other, third, viewOf, web } from './consoles-stage.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { Promised } from './console-sessions.contract.ts'
 
 /** Promises of every implementation of consoles about sessions whose VM sleeps, and about places in the store. */

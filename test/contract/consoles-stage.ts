@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { until } from './until.ts'
 import type { WindowSize } from '../../src/core/console/window-size.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { Consoles } from '../../src/ports/consoles.ts'
 
 /** The part of consoles that another process can call. */

@@ -7,7 +7,7 @@ import { sleepContract } from './console-sleeps.contract.ts'
 import { history, other, viewOf, web } from './consoles-stage.ts'
 import type { TestContext } from 'node:test'
 import type { ConsolesStage } from './consoles-stage.ts'
-import type { ConsoleState } from '../../src/core/plan/world.ts'
+import type { ConsoleState } from '../../src/core/world/world.ts'
 
 const isUnprotected = (error: unknown): boolean =>
   error instanceof HostFault && (error.code === 'console_unprotected' || error.code === 'no_console_place')

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { canonicalAddress } from '../../src/core/network/address.ts'
 import { HostFault } from '../../src/core/errors.ts'
-import type { Sha256 } from '../../src/core/vm/ids.ts'
+import type { Sha256 } from '../../src/core/ids.ts'
 import type { HostFigures } from '../../src/ports/host-figures.ts'
 
 /** Figures under test, and the actions of the test on their host. */

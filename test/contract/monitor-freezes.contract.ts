@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { MonitorState } from '../../src/core/plan/world.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { MonitorState } from '../../src/core/world/world.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
 import type { MonitorStage } from './monitor-stage.ts'
 import { until } from './until.ts'

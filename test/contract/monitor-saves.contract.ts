@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { HostFault } from '../../src/core/errors.ts'
-import type { MonitorDisk, MonitorState } from '../../src/core/plan/world.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { MonitorDisk, MonitorState } from '../../src/core/world/world.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
 import type { MonitorStage } from './monitor-stage.ts'
 

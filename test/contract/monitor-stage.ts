@@ -1,5 +1,5 @@
-import type { VmId } from '../../src/core/vm/ids.ts'
-import type { DiskLimits } from '../../src/core/vm/desired.ts'
+import type { VmId } from '../../src/core/ids.ts'
+import type { DiskLimits } from '../../src/core/desired.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
 
 /** A monitor under test, and the part of the init system that it needs. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
-import { SignedUrl } from '../../src/core/storage/signed-url.ts'
+import { SignedUrl } from '../../src/core/outbound/signed-url.ts'
 import type { ObjectStore, PartBody, PartOutcome } from '../../src/ports/object-store.ts'
 
 /** A multipart upload, as seen by the owner of the bucket. */

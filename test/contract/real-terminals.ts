@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { TerminalGuest } from './terminal-guest.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { AskedConsoles, ConsolesStage } from './consoles-stage.ts'
 
 type GuestSide = Pick<ConsolesStage, 'say' | 'readInput' | 'typed' | 'window'>

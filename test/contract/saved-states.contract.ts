@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
-import type { SavedState, SaveTerms, SavingMonitor } from '../../src/core/storage/saved-state.ts'
-import type { UserId, VmId } from '../../src/core/vm/ids.ts'
+import type { SavedState, SaveTerms, SavingMonitor } from '../../src/core/world/saved-state.ts'
+import type { UserId, VmId } from '../../src/core/ids.ts'
 import type { SavedStates } from '../../src/ports/saved-states.ts'
 
 /** Saved states under test, and their surroundings. */

@@ -1,4 +1,4 @@
-import type { UserId, VmId } from '../../src/core/vm/ids.ts'
+import type { UserId, VmId } from '../../src/core/ids.ts'
 import { FakeSavedStates } from '../fakes/fake-saved-states.ts'
 import { SavedFiles } from '../fakes/saved-files.ts'
 import { savedStatesContract } from './saved-states.contract.ts'

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { HostFault } from '../../src/core/errors.ts'
-import type { PackedPart, PackPoint, StagingId } from '../../src/core/snapshot/record.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { PackedPart, PackPoint, StagingId } from '../../src/core/snapshots/record.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { PackJob, Staging } from '../../src/ports/staging.ts'
 
 /** Staging under test, and its surroundings. */

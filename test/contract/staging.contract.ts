@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { zstdDecompressSync } from 'node:zlib'
-import type { PackedPart, PackPoint } from '../../src/core/snapshot/record.ts'
-import { parseFrameEntries } from '../../src/core/snapshot/seek-table.ts'
+import type { PackedPart, PackPoint } from '../../src/core/snapshots/record.ts'
+import { parseFrameEntries } from '../../src/core/snapshots/seek-table.ts'
 import type { PackJob } from '../../src/ports/staging.ts'
 import {
   MIB,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
-import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
+import type { Sha256, UserId, VmId } from '../../src/core/ids.ts'
 import { FakeStorage } from '../fakes/fake-storage.ts'
 import { storageContract } from './storage.contract.ts'
 

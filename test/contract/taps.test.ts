@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import { FakeTaps } from '../fakes/fake-taps.ts'
 import { tapsContract, tapSpec } from './taps.contract.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 
 tapsContract('fake taps', () => {
   const monitors = new Map<VmId, number>()

@@ -16,7 +16,7 @@ import {
 } from '../daemon/support/snapshots.ts'
 import { startCtlStage } from './support/ctl-stage.ts'
 import type { TestContext } from 'node:test'
-import type { SnapshotId } from '../../src/core/snapshot/record.ts'
+import type { SnapshotId } from '../../src/core/snapshots/record.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 import type { CtlStage } from './support/ctl-stage.ts'
 

@@ -7,7 +7,7 @@ import { Course, createVm, start, startBody } from '../daemon/support/snapshots.
 import { startCtlStage } from './support/ctl-stage.ts'
 import { create, settle } from './support/vms.ts'
 import { HostFault } from '../../src/core/errors.ts'
-import type { Generation, VmId } from '../../src/core/vm/ids.ts'
+import type { Generation, VmId } from '../../src/core/ids.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 
 let pki: Pki

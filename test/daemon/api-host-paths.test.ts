@@ -11,7 +11,7 @@ import { createBody, makePki, SHA, startControllerHost } from './support/control
 import { completeUrl, createVm, NIGHTLY, partUrls, start, startBody } from './support/snapshots.ts'
 import type { App } from '../../src/api/controller/app.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
-import type { Generation, VmId } from '../../src/core/vm/ids.ts'
+import type { Generation, VmId } from '../../src/core/ids.ts'
 import type { ControllerHost, Pki } from './support/controller-host.ts'
 import type { OpenApi } from './support/documented.ts'
 

@@ -4,7 +4,7 @@ import { before, test } from 'node:test'
 import { assertProblem, createBody, makePki, startControllerHost } from './support/controller-host.ts'
 import { until } from '../contract/until.ts'
 import { limits } from '../../src/config/limits.ts'
-import type { Sha256, VmId } from '../../src/core/vm/ids.ts'
+import type { Sha256, VmId } from '../../src/core/ids.ts'
 import type { Answer, ControllerHost, Json, Pki } from './support/controller-host.ts'
 
 let pki: Pki

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { assertProblem, createBody, makePki, startControllerHost } from './support/controller-host.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { ObservedState } from '../../src/core/vm/record.ts'
 import type { Answer, ControllerHost, Pki } from './support/controller-host.ts'
 

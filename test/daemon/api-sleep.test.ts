@@ -5,7 +5,7 @@ import { until } from '../contract/until.ts'
 import { typed, vmRequest } from './support/typed.ts'
 import { dial, refused, startConsole, TestViewer, watch, WEB } from './support/console-viewer.ts'
 import type { TestContext } from 'node:test'
-import type { Generation } from '../../src/core/vm/ids.ts'
+import type { Generation } from '../../src/core/ids.ts'
 import type { Observed } from '../../src/core/vm/record.ts'
 import type { ControllerHost, Pki } from './support/controller-host.ts'
 

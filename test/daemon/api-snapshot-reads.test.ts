@@ -4,7 +4,7 @@ import { assertProblem, makePki, startControllerHost } from './support/controlle
 import { eventually } from './support/eventually.ts'
 import { Course, createVm, get, NIGHTLY, remove, start, startBody } from './support/snapshots.ts'
 import type { TestContext } from 'node:test'
-import type { SnapshotId } from '../../src/core/snapshot/record.ts'
+import type { SnapshotId } from '../../src/core/snapshots/record.ts'
 import type { Answer, ControllerHost, Json, Pki } from './support/controller-host.ts'
 
 let pki: Pki

@@ -4,7 +4,7 @@ import { limits } from '../../src/config/limits.ts'
 import { ensurePages } from '../../tools/page-bundle.ts'
 import { assertProblem, createBody, makePki, startControllerHost } from './support/controller-host.ts'
 import type { TestContext } from 'node:test'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { Answer, Pki } from './support/controller-host.ts'
 
 const VM = 'web-1' as VmId

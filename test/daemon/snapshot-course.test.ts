@@ -8,7 +8,7 @@ import { createBody, makePki, startControllerHost } from './support/controller-h
 import { complete, get, handOver, MIB, remove, start, startBody } from './support/snapshots.ts'
 import type { TestContext } from 'node:test'
 import type { CommandContext } from '../../src/commands/context.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { Answer, ControllerHost, Json, Pki } from './support/controller-host.ts'
 
 let pki: Pki
@@ -26,7 +26,7 @@ async function working(t: TestContext) {
   const snapshots = new Snapshots({
     store: host.store,
     host: host.host,
-    holdStill: (_id, task) => task(new AbortController().signal),
+    betweenPasses: (_id, task) => task(new AbortController().signal),
     log: silentLog,
     uploadsMax: 2,
     stagingQuotaMib: () => 64,

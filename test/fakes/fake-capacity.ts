@@ -1,5 +1,5 @@
-import type { Probe, Unknown } from '../../src/core/plan/world.ts'
-import type { Sha256 } from '../../src/core/vm/ids.ts'
+import type { Probe, Unknown } from '../../src/core/world/world.ts'
+import type { Sha256 } from '../../src/core/ids.ts'
 import type { PoolShares } from '../../src/core/capacity/ledger.ts'
 import type { Capacity } from '../../src/ports/capacity.ts'
 

@@ -1,5 +1,5 @@
 import { HostFault } from '../../src/core/errors.ts'
-import type { Sha256 } from '../../src/core/vm/ids.ts'
+import type { Sha256 } from '../../src/core/ids.ts'
 import type {
   HostFigures,
   Machine,

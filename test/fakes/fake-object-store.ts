@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import { checkUrl } from '../../src/core/object-store/outbound-policy.ts'
+import { checkUrl } from '../../src/core/outbound/outbound-policy.ts'
 import type { HostFault } from '../../src/core/errors.ts'
-import type { OutboundPolicy } from '../../src/core/object-store/outbound-policy.ts'
-import type { SignedUrl } from '../../src/core/storage/signed-url.ts'
+import type { OutboundPolicy } from '../../src/core/outbound/outbound-policy.ts'
+import type { SignedUrl } from '../../src/core/outbound/signed-url.ts'
 import type {
   CompleteOutcome,
   HeadOutcome,

@@ -2,17 +2,17 @@ import { createHash } from 'node:crypto'
 import { constants, zstdCompressSync } from 'node:zlib'
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
-import { PartCut } from '../../src/core/snapshot/part-cut.ts'
-import type { CutPart } from '../../src/core/snapshot/part-cut.ts'
-import type { PackedPart, PackPoint, StagingId } from '../../src/core/snapshot/record.ts'
+import { PartCut } from '../../src/core/snapshots/part-cut.ts'
+import type { CutPart } from '../../src/core/snapshots/part-cut.ts'
+import type { PackedPart, PackPoint, StagingId } from '../../src/core/snapshots/record.ts'
 import {
   renderFrameEntry,
   renderSeekTableFoot,
   renderSeekTableHead,
   seekTableBytes,
-} from '../../src/core/snapshot/seek-table.ts'
-import type { FrameSizes } from '../../src/core/snapshot/seek-table.ts'
-import type { Sha256, VmId } from '../../src/core/vm/ids.ts'
+} from '../../src/core/snapshots/seek-table.ts'
+import type { FrameSizes } from '../../src/core/snapshots/seek-table.ts'
+import type { Sha256, VmId } from '../../src/core/ids.ts'
 import { abortable } from '../../src/lib/abortable.ts'
 import type { PartBody } from '../../src/ports/object-store.ts'
 import type { PackJob, Staged, Staging } from '../../src/ports/staging.ts'

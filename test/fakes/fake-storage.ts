@@ -1,15 +1,14 @@
 import { createHash } from 'node:crypto'
 import { zstdDecompressSync } from 'node:zlib'
 import { HostFault } from '../../src/core/errors.ts'
-import type { DiskState, StorageState } from '../../src/core/plan/world.ts'
-import { isUnfit, lookOfImage, unfitWords } from '../../src/core/storage/image-look.ts'
-import type { UnfitImage } from '../../src/core/storage/image-look.ts'
-import type { ImageSource } from '../../src/core/storage/image-source.ts'
-import type { Seed } from '../../src/core/storage/seed.ts'
-import { SignedUrl } from '../../src/core/storage/signed-url.ts'
-import { whyForeign } from '../../src/core/vm/vm-mark.ts'
-import type { DiskNote } from '../../src/core/storage/disk-note.ts'
-import type { Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
+import type { DiskState, StorageState, UnfitImage } from '../../src/core/world/world.ts'
+import { isUnfit, lookOfImage, unfitWords } from '../../src/core/images/image-look.ts'
+import type { ImageSource } from '../../src/core/outbound/image-source.ts'
+import type { Seed } from '../../src/core/disks/seed.ts'
+import { SignedUrl } from '../../src/core/outbound/signed-url.ts'
+import { whyForeign } from '../../src/core/world/vm-mark.ts'
+import type { DiskNote } from '../../src/core/disks/disk-note.ts'
+import type { Sha256, UserId, VmId } from '../../src/core/ids.ts'
 import type {
   DiskSpec,
   ImageBound,

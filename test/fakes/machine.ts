@@ -1,5 +1,5 @@
-import type { MachineSpec } from '../../src/core/unit/machine-spec.ts'
-import type { UserId, VmId } from '../../src/core/vm/ids.ts'
+import type { MachineSpec } from '../../src/core/monitor/machine-spec.ts'
+import type { UserId, VmId } from '../../src/core/ids.ts'
 
 /** A small machine without network, for tests to vary. */
 export const machineOf = (id: VmId, changes: Partial<MachineSpec> = {}): MachineSpec => ({

@@ -1,4 +1,4 @@
-import type { OutboundPolicy } from '../../src/core/object-store/outbound-policy.ts'
+import type { OutboundPolicy } from '../../src/core/outbound/outbound-policy.ts'
 
 /** Refuses only what every host refuses. */
 export const ANYWHERE: OutboundPolicy = {

@@ -1,4 +1,4 @@
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 
 /** A guest's memory, reduced to two facts: its life, and the progress of that life. */
 export type GuestMemory = {

@@ -1,5 +1,5 @@
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
-import type { UserId, VmId } from '../../src/core/vm/ids.ts'
+import type { UserId, VmId } from '../../src/core/ids.ts'
 
 /** A small unit, for tests to vary. */
 export const unitSpecOf = (id: VmId, changes: Partial<UnitSpec> = {}): UnitSpec => ({

@@ -12,7 +12,7 @@ import { ConsoleService, systemctl } from './console-service.ts'
 import { saidBetween } from './console-writer.ts'
 import { skip } from './in-lab.ts'
 import type { TestContext } from 'node:test'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { SessionView } from '../contract/consoles-stage.ts'
 
 const web = 'web-1' as VmId

@@ -15,7 +15,7 @@ import { until } from '../contract/until.ts'
 import { MemoryDescriptorStore } from '../fakes/memory-descriptor-store.ts'
 import { skip } from './in-lab.ts'
 import type { TestContext } from 'node:test'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 
 const [web, other] = ['web-1', 'web-2'] as [VmId, VmId]
 

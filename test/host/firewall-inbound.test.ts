@@ -1,7 +1,7 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { InboundRule } from '../../src/core/network/inbound-rule.ts'
+import type { InboundRule } from '../../src/core/desired.ts'
 import { guestRuleOf } from '../../src/core/network/tap.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'

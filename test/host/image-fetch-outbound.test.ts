@@ -7,7 +7,7 @@ import { errorChain } from '../../src/log/error-chain.ts'
 import { Pool } from '../../src/host/pool/pool.ts'
 import { poolIdOf } from '../../src/host/pool/pool-marker.ts'
 import { silentLog } from '../../src/log/log.ts'
-import type { Sha256 } from '../../src/core/vm/ids.ts'
+import type { Sha256 } from '../../src/core/ids.ts'
 import { ANYWHERE } from '../fakes/outbound.ts'
 import { content, ensure, faultOf, outboundOf, SECRET, send, serve, stageOf } from './image-fetch-stage.ts'
 

@@ -8,7 +8,7 @@ import { noObjectStore as skip, startObjectStore, STORE_NETWORKS } from '../../l
 import { bucketOf } from '../../lab/inside/presign.ts'
 import { sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
-import { SignedUrl } from '../../src/core/storage/signed-url.ts'
+import { SignedUrl } from '../../src/core/outbound/signed-url.ts'
 import { BandwidthLimit } from '../../src/host/object-store/bandwidth-limit.ts'
 import { HttpObjectStore } from '../../src/host/object-store/http-object-store.ts'
 import { Outbound } from '../../src/host/object-store/outbound-request.ts'

@@ -1,7 +1,7 @@
 /** The disk of a sandboxed guest, as it sees it while it runs: its growth, and its limits. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { DiskLimits } from '../../src/core/vm/desired.ts'
+import type { DiskLimits } from '../../src/core/desired.ts'
 import { until } from '../contract/until.ts'
 import { skip } from './in-lab.ts'
 import { BOOT_MS, DISK_MIB, id, stageOf } from './sandboxed-vm-stage.ts'

@@ -13,7 +13,7 @@ import {
 import { rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { isFault, terms } from '../contract/saved-states.contract.ts'
 import { until } from '../contract/until.ts'

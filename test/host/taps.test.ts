@@ -5,7 +5,7 @@ import { atEnd } from '../contract/at-end.ts'
 import { tapsContract } from '../contract/taps.contract.ts'
 import { holdTap, isSettled } from './hold-tap.ts'
 import type { Holder } from './hold-tap.ts'
-import type { DeviceName, VmId } from '../../src/core/vm/ids.ts'
+import type { DeviceName, VmId } from '../../src/core/ids.ts'
 
 const ip = async (...args: string[]): Promise<string> => (await run(['ip', ...args])).stdout
 

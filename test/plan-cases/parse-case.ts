@@ -4,23 +4,23 @@ import { limits } from '../../src/config/limits.ts'
 import { markOfTests, recordOf } from '../record.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
 import { unfitImageOf } from './unfit-image.ts'
-import type { TapFacts, TapSpec, TapState } from '../../src/core/network/tap.ts'
-import type { TrafficState } from '../../src/core/idle/traffic-state.ts'
-import type { SavedState } from '../../src/core/storage/saved-state.ts'
+import type { TapSpec } from '../../src/core/network/tap.ts'
+import type { TapFacts, TapState, FirewallState } from '../../src/core/world/network-state.ts'
+import type { TrafficState } from '../../src/core/world/traffic-state.ts'
+import type { SavedState } from '../../src/core/world/saved-state.ts'
 import type { Facts } from '../../src/core/plan/facts.ts'
 import type {
   ConsoleState,
   DiskState,
-  FirewallState,
   MonitorDisk,
   MonitorState,
   Probe,
   StorageState,
   UnitState,
   World,
-} from '../../src/core/plan/world.ts'
-import type { Bandwidth, DesiredPower, DiskLimits, ImageRole } from '../../src/core/vm/desired.ts'
-import type { DeviceName, Generation, MacAddress, Sha256, UserId, VmId } from '../../src/core/vm/ids.ts'
+} from '../../src/core/world/world.ts'
+import type { Bandwidth, DesiredPower, DiskLimits, ImageRole } from '../../src/core/desired.ts'
+import type { DeviceName, Generation, MacAddress, Sha256, UserId, VmId } from '../../src/core/ids.ts'
 import type { WakeReason } from '../../src/core/vm/wake.ts'
 import type { Fault, Observed, VmRecord } from '../../src/core/vm/record.ts'
 

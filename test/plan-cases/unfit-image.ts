@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { imagesOf } from '../../src/core/vm/desired.ts'
+import { imagesOf } from '../../src/core/desired.ts'
 import { recordOf } from '../record.ts'
-import type { ImageLook, UnfitImage } from '../../src/core/storage/image-look.ts'
-import type { ImageRole } from '../../src/core/vm/desired.ts'
+import type { ImageLook, UnfitImage } from '../../src/core/world/world.ts'
+import type { ImageRole } from '../../src/core/desired.ts'
 
 const LOOKS: Readonly<Record<string, ImageLook>> = {
   kernel: { kind: 'kernel', words: 'a kernel' },

@@ -1,4 +1,4 @@
-import { isLiveMonitor } from '../../src/core/plan/world.ts'
+import { isLiveMonitor } from '../../src/core/world/world.ts'
 import { pick } from './random.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'

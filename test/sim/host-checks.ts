@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
 import type { SleepWatch } from './sleep-watch.ts'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import type { ImageSource } from '../../src/core/storage/image-source.ts'
+import type { ImageSource } from '../../src/core/outbound/image-source.ts'
 import type { CreateNetwork, CreateVm } from '../../src/core/vm/create.ts'
-import type { Sha256 } from '../../src/core/vm/ids.ts'
+import type { Sha256 } from '../../src/core/ids.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
 
 export const COMPUTE = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { isLiveMonitor } from '../../src/core/plan/world.ts'
-import type { VmId } from '../../src/core/vm/ids.ts'
+import { isLiveMonitor } from '../../src/core/world/world.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
 

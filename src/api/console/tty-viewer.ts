@@ -3,8 +3,8 @@ import { err, ok } from '../../lib/result.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
 import type { Result } from '../../lib/result.ts'
-import type { ConsoleHub } from '../../owners/console-hub.ts'
-import type { Watching } from '../../owners/watched-console.ts'
+import type { ConsoleHub } from '../../owners/console/console-hub.ts'
+import type { Watching } from '../../owners/console/watched-console.ts'
 import type { OpenedConsole } from './opened-console.ts'
 
 /** Takes a place at the serial console of a VM, or says why the VM has none. */

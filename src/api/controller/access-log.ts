@@ -1,4 +1,4 @@
-import { parseVmId } from '../../core/vm/ids.ts'
+import { parseVmId } from '../../core/ids.ts'
 import { scrub } from '../../log/scrub.ts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { HostFault } from '../../core/errors.ts'

@@ -7,11 +7,11 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
-import type { ControllerRooms } from './rooms.ts'
+import type { ApiDependencies } from './dependencies.ts'
 import type { TlsFiles } from './tls-files.ts'
 
 export type ControllerApiOptions = {
-  readonly rooms: ControllerRooms
+  readonly rooms: ApiDependencies
   readonly address: string
   /** 0 lets the kernel choose. */
   readonly port: number

@@ -21,11 +21,11 @@ import { vmReadRoutes } from './routes/vm-reads.ts'
 import { acceptUpgrades } from './upgrade.ts'
 import { validateBySchema } from './validation.ts'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import type { ControllerRooms } from './rooms.ts'
+import type { ApiDependencies } from './dependencies.ts'
 import type { App, Transport } from './app.ts'
 
 /** Creates the controller API on a transport, ready but not listening. */
-export async function createControllerApp(rooms: ControllerRooms, transport: Transport): Promise<App> {
+export async function createControllerApp(rooms: ApiDependencies, transport: Transport): Promise<App> {
   const unrouted = unroutedAnswers(transport, rooms.log)
   const app: App = fastify({
     serverFactory: (handler) => transport.createServer(handler),

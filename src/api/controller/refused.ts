@@ -1,5 +1,5 @@
 import type { Rejection } from '../../core/errors.ts'
-import type { Unknown } from '../../core/plan/world.ts'
+import type { Unknown } from '../../core/world/world.ts'
 
 /** Carries a rejection from any request handler to the one place that answers errors. Never leaves the API. */
 export class Refused extends Error {

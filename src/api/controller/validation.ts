@@ -1,6 +1,6 @@
 import { checkerFor } from '../../lib/schema-check.ts'
 import { namedSchemas } from '../wire/named.ts'
-import { patternWords } from '../wire/words.ts'
+import { patternWords } from '../wire/patterns.ts'
 import { Refused } from './refused.ts'
 import type { TSchema } from 'typebox'
 import type { Complaint } from '../../lib/schema-check.ts'

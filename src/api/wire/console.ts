@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
-import { SESSION_PATTERN } from './words.ts'
+import { SESSION_PATTERN } from './patterns.ts'
 import type { Static } from 'typebox'
 import type { DaemonMessage, MessageErrorCode } from '../../core/console/console-message.ts'
 

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import type { VmCounters } from '../../core/vm/vm-counters.ts'
+import type { VmCounters } from '../../core/world/counters.ts'
 
 const count = (description?: string) =>
   Type.Integer({ minimum: 0, ...(description === undefined ? {} : { description }) })

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { parseSha256, parseVmId } from '../../core/vm/ids.ts'
+import { parseSha256, parseVmId } from '../../core/ids.ts'
 
 /** Lists that have pages. A cursor names its list, so that a cursor of another list is refused. */
 export type ListName = 'vms' | 'snapshots' | 'images'

@@ -3,7 +3,7 @@ import { nextPageMembers } from './cursor.ts'
 import { time, timeSchema } from './time.ts'
 import { sha256Schema } from './vm.ts'
 import type { Static } from 'typebox'
-import type { ShelvedImage } from '../../owners/image-shelf.ts'
+import type { ShelvedImage } from '../../owners/images/image-shelf.ts'
 
 const exampleImage = {
   sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',

@@ -1,9 +1,9 @@
 import { parseNetwork } from '../../core/network/cidr.ts'
 import { parseGuestAddress } from '../../core/network/guest-address.ts'
 import type { AddressFamily } from '../../core/network/guest-address.ts'
-import type { InboundRule, PortRange } from '../../core/network/inbound-rule.ts'
+import type { InboundRule, PortRange } from '../../core/desired.ts'
 import type { CreateNetwork, SetNetwork } from '../../core/vm/create.ts'
-import type { MacAddress } from '../../core/vm/ids.ts'
+import type { MacAddress } from '../../core/ids.ts'
 import type { Complaint } from '../../lib/schema-check.ts'
 import type { CreateNetworkWire, SetNetworkWire } from './network.ts'
 

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
-import { MAC_ADDRESS_PATTERN } from '../../core/vm/ids.ts'
-import { CIDR_PATTERN, PORTS_PATTERN } from './words.ts'
+import { MAC_ADDRESS_PATTERN } from '../../core/ids.ts'
+import { CIDR_PATTERN, PORTS_PATTERN } from './patterns.ts'
 import type { Static, TSchema } from 'typebox'
 
 const closed = { additionalProperties: false } as const

@@ -3,7 +3,7 @@ import { renderPlan } from '../../core/plan/render-plan.ts'
 import { shownText } from './shown-text.ts'
 import type { Static } from 'typebox'
 import type { Plan, Step } from '../../core/plan/step.ts'
-import type { OperationId } from '../../core/vm/ids.ts'
+import type { OperationId } from '../../core/ids.ts'
 
 const outcomes = ['settled', 'act', 'wait', 'blocked'] as const satisfies readonly Plan['outcome'][]
 

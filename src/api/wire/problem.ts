@@ -4,7 +4,7 @@ import { errorChain } from '../../log/error-chain.ts'
 import { exampleProblem } from './examples.ts'
 import { shownText } from './shown-text.ts'
 import type { Static } from 'typebox'
-import type { Unknown } from '../../core/plan/world.ts'
+import type { Unknown } from '../../core/world/world.ts'
 import type { FaultCode, Rejection, RejectionCode } from '../../core/errors.ts'
 
 export const PROBLEM_MEDIA_TYPE = 'application/problem+json'

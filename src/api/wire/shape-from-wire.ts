@@ -1,4 +1,4 @@
-import type { Compute, Disk } from '../../core/vm/desired.ts'
+import type { Compute, Disk } from '../../core/desired.ts'
 import type { SetComputeWire, SetDiskWire } from './requests.ts'
 
 export const computeFromWire = (compute: SetComputeWire): Compute => ({

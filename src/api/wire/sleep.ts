@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
-import { idleTimeoutMs, isFlapping } from '../../core/idle/idle-timeout.ts'
+import { idleTimeoutMs, isFlapping } from '../../core/sleep/idle-timeout.ts'
 import { time, timeSchema } from './time.ts'
 import type { Static } from 'typebox'
 import type { VmRecord } from '../../core/vm/record.ts'

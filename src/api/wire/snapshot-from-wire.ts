@@ -1,12 +1,12 @@
 import { limits } from '../../config/limits.ts'
-import { SignedUrl } from '../../core/storage/signed-url.ts'
+import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import { err, ok } from '../../lib/result.ts'
 import { urlComplaints } from './url-from-wire.ts'
-import type { CompleteSnapshot, StartSnapshot } from '../../commands/snapshots.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { CompleteSnapshot, StartSnapshot } from '../../commands/snapshots/snapshots.ts'
+import type { VmId } from '../../core/ids.ts'
 import type { Complaint } from '../../lib/schema-check.ts'
 import type { Result } from '../../lib/result.ts'
-import type { SnapshotUrls } from '../../store/snapshot-urls.ts'
+import type { SnapshotUrls } from '../../core/snapshots/record.ts'
 import type { CompleteSnapshotWire, SnapshotUrlsWire, StartSnapshotWire } from './snapshot-requests.ts'
 
 /*

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { exampleCompleteSnapshot, exampleSnapshotUrls, exampleStartSnapshot } from './snapshot-examples.ts'
 import { vmIdSchema } from './vm.ts'
-import { STORE_URL_PATTERN } from './words.ts'
+import { STORE_URL_PATTERN } from './patterns.ts'
 import type { Static } from 'typebox'
 
 const closed = { additionalProperties: false } as const

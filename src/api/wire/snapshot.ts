@@ -5,8 +5,8 @@ import { exampleSnapshot } from './snapshot-examples.ts'
 import { timeSchema } from './time.ts'
 import { sha256Schema, vmIdSchema } from './vm.ts'
 import type { Static } from 'typebox'
-import type { Consistency, SnapshotStatus } from '../../core/snapshot/record.ts'
-import type { SnapshotPhase } from '../../core/snapshot/work.ts'
+import type { Consistency, SnapshotStatus } from '../../core/snapshots/record.ts'
+import type { SnapshotPhase } from '../../core/snapshots/work.ts'
 
 export const SNAPSHOT_STATUSES = [
   'pending',

@@ -2,8 +2,8 @@ import { snapshotSummaryToWire } from './snapshot-to-wire.ts'
 import { totalsOf } from '../../core/capacity/ledger.ts'
 import { time } from './time.ts'
 import { errorToWire } from './vm-to-wire.ts'
-import type { HostView } from '../../owners/host-report.ts'
-import type { VmSummary } from '../../store/vm-summaries.ts'
+import type { HostView } from '../../owners/capacity/host-report.ts'
+import type { VmSummary } from '../../core/vm/record.ts'
 import type { CertificateName, SyncWire } from './sync.ts'
 
 const MILLICORES_A_CPU = 1000

@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
-import { canSleep } from '../idle/idle-timeout.ts'
-import type { Desired } from '../vm/desired.ts'
+import { canSleep } from '../sleep/idle-timeout.ts'
+import type { Desired } from '../desired.ts'
 import type { Commitment } from './capacity.ts'
 
 /** Space in the pool that is not for one VM: images, and the quota of staging. */

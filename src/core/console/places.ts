@@ -1,4 +1,4 @@
-import type { VmId } from '../vm/ids.ts'
+import type { VmId } from '../ids.ts'
 
 /** Places for the viewers of each VM; a viewer that leaves gives its place back. */
 export class Places {

@@ -1,4 +1,4 @@
-import type { DeviceName, UserId } from '../vm/ids.ts'
+import type { DeviceName, UserId } from '../ids.ts'
 
 /** The prefix of every tap of ours; no other device on the host may have it. */
 export const DEVICE_PREFIX = 'vmt'

@@ -1,4 +1,4 @@
-import type { MacAddress, UserId } from '../vm/ids.ts'
+import type { MacAddress, UserId } from '../ids.ts'
 
 /**
  * Returns the MAC address of a guest whose controller named none: locally administered (02, IEEE 802), then the user

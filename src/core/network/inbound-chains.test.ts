@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inboundChain, inboundChains } from './inbound-chains.ts'
-import type { DeviceName, MacAddress } from '../vm/ids.ts'
-import type { GuestRule } from './guest-rule.ts'
-import type { InboundRule } from './inbound-rule.ts'
+import type { DeviceName, MacAddress } from '../ids.ts'
+import type { GuestRule } from '../world/network-state.ts'
+import type { InboundRule } from '../desired.ts'
 
 const guest: GuestRule = {
   device: 'vmt1' as DeviceName,

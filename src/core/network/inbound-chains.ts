@@ -1,7 +1,7 @@
 import { networkFamily } from './cidr.ts'
 import { canonicalInbound, letsIn } from './inbound-rule.ts'
-import type { GuestRule } from './guest-rule.ts'
-import type { InboundRule, PortRange } from './inbound-rule.ts'
+import type { GuestRule } from '../world/network-state.ts'
+import type { InboundRule, PortRange } from '../desired.ts'
 
 /** A chain of nftables and its statements, one rule each. */
 export type Chain = { readonly name: string; readonly rules: readonly string[] }

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { sameGuestRule } from './guest-rule.ts'
-import { canonicalInbound, sameInbound } from './inbound-rule.ts'
-import type { DeviceName, MacAddress } from '../vm/ids.ts'
-import type { GuestRule } from './guest-rule.ts'
-import type { InboundRule } from './inbound-rule.ts'
+import { sameGuestRule, canonicalInbound, sameInbound } from './inbound-rule.ts'
+import type { DeviceName, MacAddress } from '../ids.ts'
+import type { GuestRule } from '../world/network-state.ts'
+import type { InboundRule } from '../desired.ts'
 
 test('ports are joined to the fewest ranges', () => {
   const ports = [

@@ -1,18 +1,6 @@
 import { networkCovers } from './cidr.ts'
-
-/** Ports from `first` to `last`, both included. */
-export type PortRange = { readonly first: number; readonly last: number }
-
-/**
- * Connections that others may open to a guest. `icmp` is ICMP to an IPv4 address and ICMPv6 to an IPv6 address. Only
- * tcp and udp have ports; absent means any port. Sources are networks in canonical CIDR form, of both families mixed;
- * absent means any source. An empty list of either lets nothing in.
- */
-export type InboundRule = {
-  readonly protocol: 'tcp' | 'udp' | 'icmp' | 'any'
-  readonly ports?: readonly PortRange[]
-  readonly sources?: readonly string[]
-}
+import type { InboundRule, PortRange } from '../desired.ts'
+import type { GuestRule } from '../world/network-state.ts'
 
 /**
  * Returns the rules in their one form, whatever their order, repetition and overlap. Ports are joined to the fewest
@@ -66,3 +54,11 @@ const outermost = (networks: readonly string[]): readonly string[] =>
   [...new Set(networks)]
     .filter((network) => !networks.some((other) => other !== network && networkCovers(other, network)))
     .toSorted()
+
+export const sameGuestRule = (a: GuestRule, b: GuestRule): boolean =>
+  a === b ||
+  (a.device === b.device &&
+    a.macAddress === b.macAddress &&
+    a.ipv4Address === b.ipv4Address &&
+    a.ipv6Address === b.ipv6Address &&
+    sameInbound(a.inbound, b.inbound))

@@ -9,7 +9,7 @@ import {
   INBOUND_MAP,
   inboundElement,
 } from './ruleset.ts'
-import type { GuestRule } from './guest-rule.ts'
+import type { GuestRule } from '../world/network-state.ts'
 
 /** Rules that go out of force and rules that come into force; a guest with one in each is changed. */
 export type RulesetChange = { readonly gone: readonly GuestRule[]; readonly come: readonly GuestRule[] }

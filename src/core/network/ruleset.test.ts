@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compileRuleset } from './ruleset.ts'
-import type { DeviceName, MacAddress } from '../vm/ids.ts'
-import type { GuestRule } from './guest-rule.ts'
+import type { DeviceName, MacAddress } from '../ids.ts'
+import type { GuestRule } from '../world/network-state.ts'
 
 const closed = {
   guestToGuest: false,

@@ -2,7 +2,7 @@ import { GATEWAY_IPV4, GATEWAY_IPV6 } from './tap.ts'
 import { closedNetworks } from './closed-networks.ts'
 import { DEVICE_PREFIX } from './device-name.ts'
 import { inboundChain, inboundChains, REFUSED } from './inbound-chains.ts'
-import type { GuestRule } from './guest-rule.ts'
+import type { GuestRule } from '../world/network-state.ts'
 import type { Chain } from './inbound-chains.ts'
 
 /** Settings of the operator for all guests of the host. */

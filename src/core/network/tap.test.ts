@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { tapDrift, tapLayout } from './tap.ts'
-import type { DeviceName, MacAddress, UserId, VmId } from '../vm/ids.ts'
-import type { TapFacts, TapSpec } from './tap.ts'
+import type { DeviceName, MacAddress, UserId, VmId } from '../ids.ts'
+import type { TapSpec } from './tap.ts'
+import type { TapFacts } from '../world/network-state.ts'
 
 const spec: TapSpec = {
   device: 'vmt100001' as DeviceName,

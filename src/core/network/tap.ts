@@ -1,7 +1,6 @@
-import type { GuestRule } from './guest-rule.ts'
-import type { Bandwidth } from '../vm/desired.ts'
-import type { InboundRule } from './inbound-rule.ts'
-import type { DeviceName, MacAddress, UserId, VmId } from '../vm/ids.ts'
+import type { GuestRule, Neighbour, TapFacts } from '../world/network-state.ts'
+import type { Bandwidth, InboundRule } from '../desired.ts'
+import type { DeviceName, MacAddress, UserId, VmId } from '../ids.ts'
 
 /** The host side of every tap: the guest's gateway (link-local, so all taps can have the same). */
 export const GATEWAY_IPV4 = '169.254.0.1'
@@ -25,31 +24,6 @@ export type TapSpec = {
   /** For the firewall; the device itself does not use it. */
   readonly inbound?: readonly InboundRule[]
 }
-
-/** A device as the kernel shows it. */
-export type TapState =
-  | { readonly kind: 'absent' }
-  /** A device of that name that is not a tap of this VM. */
-  | { readonly kind: 'foreign'; readonly because: string }
-  | { readonly kind: 'present'; readonly facts: TapFacts }
-
-/** Addresses and routes as text in canonical form (inet_ntop(3)), with prefix length. */
-export type TapFacts = {
-  readonly up: boolean
-  /**
-   * Whether a monitor holds the device: the kernel shows a carrier only then (tun_chr_open and tun_detach of
-   * drivers/net/tun.c).
-   */
-  readonly attached: boolean
-  /** The rate limits in force, as read back; 0 if nothing gets through, because only a part of a limit is left. */
-  readonly bandwidth: Bandwidth
-  readonly addresses: readonly string[]
-  readonly routes: readonly string[]
-  /** Permanent neighbour entries only. */
-  readonly neighbours: readonly { readonly address: string; readonly macAddress: string }[]
-}
-
-export type Neighbour = TapFacts['neighbours'][number]
 
 /** Settings that the host's device needs for one address of the guest. */
 type Family = { readonly gateway: string; readonly route: string; readonly neighbour: Neighbour }

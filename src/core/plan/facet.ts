@@ -1,5 +1,5 @@
 import type { Blocked, Lane, Plan, Step, Waiting } from './step.ts'
-import type { Probe } from './world.ts'
+import type { Probe } from '../world/world.ts'
 
 /** One part of a plan: the steps to take, or the reason why nothing after this part can be decided yet. */
 export type Facet = readonly Step[] | Waiting | Blocked

@@ -1,5 +1,5 @@
 import type { TapSpec } from '../network/tap.ts'
-import type { MonitorCapabilities } from '../unit/capabilities.ts'
+import type { MonitorCapabilities } from '../monitor/capabilities.ts'
 
 /** Everything that planning needs besides desired and observed. */
 export type Facts = {

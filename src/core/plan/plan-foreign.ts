@@ -1,11 +1,11 @@
 import { inOrder } from './facet.ts'
 import { removeUnit } from './plan-power.ts'
 import { diskForeign } from './plan-storage.ts'
-import { isGone } from './plan-wake.ts'
+import { isGone } from '../world/world.ts'
 import { mustEnd } from '../vm/stops.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Blocked, Plan } from './step.ts'
-import type { World } from './world.ts'
+import type { World } from '../world/world.ts'
 
 /**
  * Plans for a VM whose name another VM on this host uses, for example after an older state directory was restored. The

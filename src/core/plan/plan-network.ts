@@ -1,12 +1,13 @@
-import { sameGuestRule } from '../network/guest-rule.ts'
+import { sameGuestRule } from '../network/inbound-rule.ts'
 import { guestRuleOf, staleRoutes, tapDrift, tapLayout } from '../network/tap.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { when } from './facet.ts'
-import { isLiveMonitor } from './world.ts'
+import { isLiveMonitor } from '../world/world.ts'
 import type { TapSpec } from '../network/tap.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
-import type { FirewallState, World } from './world.ts'
+import type { World } from '../world/world.ts'
+import type { FirewallState } from '../world/network-state.ts'
 
 /** Puts the guest's rule in force before its device can carry a packet; the rule also outlives the device. */
 export function ensureNetwork(world: World, { tap: spec }: Facts): Facet {

@@ -1,14 +1,15 @@
 import { limits } from '../../config/limits.ts'
-import { vcpusOf } from '../vm/desired.ts'
+import { vcpusOf } from '../desired.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { mustEnd } from '../vm/stops.ts'
 import { when } from './facet.ts'
-import { isSaved, waitForMonitor } from './plan-wake.ts'
-import type { VmRecord } from '../vm/record.ts'
+import { waitForMonitor } from './plan-wake.ts'
+import { isSaved } from '../world/saved-state.ts'
+import type { VmRecord, WaitReason } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
-import type { Step, Waiting, WaitReason } from './step.ts'
-import type { MonitorState, UnitState, World } from './world.ts'
+import type { Step, Waiting } from './step.ts'
+import type { MonitorState, UnitState, World } from '../world/world.ts'
 
 /** Ends a unit that must go: the VM must stop, its guest has ended, or a failed unit prevents a start. */
 export function removeUnit(record: VmRecord, world: World): Facet {

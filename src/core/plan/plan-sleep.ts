@@ -1,15 +1,16 @@
 import { limits } from '../../config/limits.ts'
-import { idleTimeoutMs } from '../idle/idle-timeout.ts'
-import { areHeld } from '../idle/traffic-state.ts'
+import { idleTimeoutMs } from '../sleep/idle-timeout.ts'
+import { areHeld } from '../world/traffic-state.ts'
 import { when } from './facet.ts'
-import { isLiveMonitor } from './world.ts'
-import { isSaved, wakeReason } from './plan-wake.ts'
-import type { WatchedTraffic } from '../idle/traffic-state.ts'
+import { isLiveMonitor } from '../world/world.ts'
+import { wakeReason } from './plan-wake.ts'
+import { isSaved } from '../world/saved-state.ts'
+import type { WatchedTraffic } from '../world/traffic-state.ts'
 import type { Fault, VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
 import type { Step, StepKind } from './step.ts'
-import type { World } from './world.ts'
+import type { World } from '../world/world.ts'
 
 /** Watches the tap of every VM, so that the daemon knows how long the guest is idle. */
 export function ensureWatched(record: VmRecord, world: World, { tap }: Facts): Facet {

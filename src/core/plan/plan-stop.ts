@@ -4,7 +4,7 @@ import { mayBeSaved } from './plan-wake.ts'
 import { owesStop } from '../vm/stops.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
-import type { World } from './world.ts'
+import type { World } from '../world/world.ts'
 
 /** Lists what a stop removes, in this order: the unit, the console session, and the saved state of the guest. */
 export const removeGuest = (record: VmRecord, world: World): readonly (() => Facet)[] => [

@@ -1,13 +1,13 @@
-import { unfitWords } from '../storage/image-look.ts'
-import { imagesOf } from '../vm/desired.ts'
+import { unfitWords } from '../images/image-look.ts'
+import { imagesOf } from '../desired.ts'
 import { when } from './facet.ts'
-import { isLiveMonitor } from './world.ts'
-import type { DiskLimits, ImageRole } from '../vm/desired.ts'
+import { isLiveMonitor } from '../world/world.ts'
+import type { DiskLimits, ImageRole } from '../desired.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
 import type { Blocked, Step } from './step.ts'
-import type { DiskState, MonitorDisk, StorageState, World } from './world.ts'
+import type { DiskState, MonitorDisk, StorageState, World } from '../world/world.ts'
 
 /** Ensures that the images are in the pool, the disk has its size, and the seed is as rendered. */
 export function ensureStorage(record: VmRecord, world: World, facts: Facts): Facet {

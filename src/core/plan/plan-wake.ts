@@ -2,32 +2,16 @@ import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { when } from './facet.ts'
 import { ensureBootable } from './plan-storage.ts'
-import type { SavedState } from '../storage/saved-state.ts'
-import type { MonitorCapabilities } from '../unit/capabilities.ts'
+import { isSaved } from '../world/saved-state.ts'
+import { isGone } from '../world/world.ts'
+import type { SavedState } from '../world/saved-state.ts'
+import type { MonitorCapabilities } from '../monitor/capabilities.ts'
 import type { WakeReason } from '../vm/wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facet } from './facet.ts'
 import type { Facts } from './facts.ts'
 import type { Blocked, Step, Waiting } from './step.ts'
-import type { UnitState, World } from './world.ts'
-
-/** Returns whether the pool has a saved guest, fit to be restored or not. */
-export const isSaved = ({ kind }: SavedState): boolean => kind === 'present' || kind === 'unusable'
-
-/** Returns whether a guest is saved in the pool, even if a unit has it too. */
-export const isInPool = ({ saved }: World): boolean => saved.known && isSaved(saved.value)
-
-/** Returns whether a guest is saved in the pool and no unit has it. */
-export const isAsleep = (world: World): boolean =>
-  world.unit.known && isGone(world.unit.value) && isInPool(world)
-
-/** Returns whether a guest is saved in the pool, and the unit that might also have it is not known to run. */
-export const isSavedOutsideUnit = (world: World): boolean =>
-  world.unit.known && world.unit.value.kind !== 'active' && isInPool(world)
-
-/** Returns whether no process of the VM has its guest. */
-export const isGone = ({ kind }: UnitState): boolean =>
-  kind === 'absent' || kind === 'failed' || kind === 'leftover'
+import type { World } from '../world/world.ts'
 
 /** Returns why a saved guest must run again; undefined if it may stay asleep. */
 export function wakeReason(

@@ -21,11 +21,12 @@ import {
 } from './plan-sleep.ts'
 import { removeGuest } from './plan-stop.ts'
 import { owesStop } from '../vm/stops.ts'
-import { fallAsleepOrGoOn, giveUpPlace, isSavedOutsideUnit, wakeGuest } from './plan-wake.ts'
+import { fallAsleepOrGoOn, giveUpPlace, wakeGuest } from './plan-wake.ts'
+import { isSavedOutsideUnit } from '../world/world.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { Facts } from './facts.ts'
 import type { Plan } from './step.ts'
-import type { World } from './world.ts'
+import type { World } from '../world/world.ts'
 
 /**
  * Returns the steps from what the host shows to what is desired. Synchronous and total: the same arguments give the

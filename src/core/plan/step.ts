@@ -1,6 +1,7 @@
 import type { FaultCode, RetryClass } from '../errors.ts'
-import type { DiskLimits, ImageRole } from '../vm/desired.ts'
-import type { Sha256 } from '../vm/ids.ts'
+import type { WaitReason } from '../vm/record.ts'
+import type { DiskLimits, ImageRole } from '../desired.ts'
+import type { Sha256 } from '../ids.ts'
 
 /**
  * The closed table of everything that can be done to the host for one VM. Each step is named `room.verb-object` and is
@@ -49,8 +50,6 @@ export type StepOf<K extends StepKind> = {
   [P in K]: { readonly kind: P; readonly because: string; readonly lane?: Lane } & StepArguments[P]
 }[K]
 export type Step = StepOf<StepKind>
-
-export type WaitReason = 'the unit to start' | 'the unit to stop' | 'the monitor to answer'
 
 /** The plan cannot continue now; `retry` says when another look may help. */
 export type Blocked = {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as fc from 'fast-check'
-import { VM_ID_PATTERN } from '../vm/ids.ts'
-import type { VmId } from '../vm/ids.ts'
+import { VM_ID_PATTERN } from '../ids.ts'
+import type { VmId } from '../ids.ts'
 import { consoleName, parseConsoleName, parseUnitName, unitName } from './unit-name.ts'
 
 const vmIds = fc.stringMatching(new RegExp(VM_ID_PATTERN)).map((text) => text as VmId)

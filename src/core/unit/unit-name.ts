@@ -1,5 +1,5 @@
-import { parseVmId } from '../vm/ids.ts'
-import type { VmId } from '../vm/ids.ts'
+import { parseVmId } from '../ids.ts'
+import type { VmId } from '../ids.ts'
 
 /** Parent of all VM units in the control group tree, so that an operator can bound them together (systemd.slice(5)). */
 export const UNIT_SLICE = 'vmhost.slice'

@@ -1,5 +1,5 @@
-import type { UserId } from '../vm/ids.ts'
-import type { VmMark } from '../vm/vm-mark.ts'
+import type { UserId } from '../ids.ts'
+import type { VmMark } from '../world/vm-mark.ts'
 
 /** A unit in terms of the host, without D-Bus: the driver translates it to properties (systemd.exec(5)). */
 export type UnitSpec = {

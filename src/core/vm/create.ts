@@ -1,6 +1,6 @@
-import type { ImageSource } from '../storage/image-source.ts'
-import type { Compute, DesiredPower, Disk, ImageRole, Network } from './desired.ts'
-import type { MacAddress, Sha256 } from './ids.ts'
+import type { ImageSource } from '../outbound/image-source.ts'
+import type { Compute, DesiredPower, Disk, ImageRole, Network } from '../desired.ts'
+import type { MacAddress, Sha256 } from '../ids.ts'
 import type { Metadata } from './record.ts'
 
 /** A network as it is requested; the host chooses the MAC address if it is absent. */
@@ -24,6 +24,15 @@ export type CreateVm = {
   }
   readonly network?: CreateNetwork
   readonly metadata: Metadata
+  readonly userData?: string
+  readonly sshAuthorizedKeys: readonly string[]
+}
+
+/** Inputs of a VM that were given at its creation. No answer repeats them. */
+export type VmInputs = {
+  /** The request in canonical form, without its URLs: a repeated request is the same if this is equal. */
+  readonly request: string
+  readonly sources: ReadonlyMap<Sha256, ImageSource>
   readonly userData?: string
   readonly sshAuthorizedKeys: readonly string[]
 }

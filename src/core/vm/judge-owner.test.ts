@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { markOfTests, recordOf } from '../../../test/record.ts'
 import { judgeDisk, judgeUnit } from './judge-owner.ts'
-import type { DiskState, UnitState } from '../plan/world.ts'
-import type { Sha256, UserId } from './ids.ts'
+import type { DiskState, UnitState } from '../world/world.ts'
+import type { Sha256, UserId } from '../ids.ts'
 
 const { storeId } = markOfTests
 const record = recordOf()

@@ -1,5 +1,5 @@
-import { whyForeign } from './vm-mark.ts'
-import type { DiskState, UnitState } from '../plan/world.ts'
+import { whyForeign } from '../world/vm-mark.ts'
+import type { DiskState, UnitState } from '../world/world.ts'
 import type { VmRecord } from './record.ts'
 
 /** Returns the unit as this VM must see it: a unit that carries the mark of another VM is `foreign`. */

@@ -1,8 +1,7 @@
-import type { WaitReason } from '../plan/step.ts'
 import type { FaultCode } from '../errors.ts'
-import type { Compute, Desired } from './desired.ts'
+import type { Compute, Desired } from '../desired.ts'
 import type { LastWake, PendingWake } from './wake.ts'
-import type { DeviceName, Generation, OperationId, UserId, VmId } from './ids.ts'
+import type { DeviceName, Generation, OperationId, UserId, VmId } from '../ids.ts'
 
 export type ObservedState =
   | 'pending'
@@ -32,6 +31,9 @@ export type Fault = {
 
 /** One thing that an inspection found wrong; see `partial-faults.ts`. */
 export type PartialFault = Pick<Fault, 'code' | 'step' | 'message'>
+
+/** The condition that a transitional state waits for. */
+export type WaitReason = 'the unit to start' | 'the unit to stop' | 'the monitor to answer'
 
 /** The result of the last pass, as it is shown. */
 export type Observed = {
@@ -120,4 +122,25 @@ export type VmRecord = {
   readonly revision: number
   readonly createdAtMs: number
   readonly updatedAtMs: number
+}
+
+/** A short state of a VM, without its full record. */
+export type VmSummary = {
+  readonly id: VmId
+  readonly generations: { readonly desired: Generation; readonly observed: Generation }
+  readonly state: ObservedState
+} & Pick<Observed, 'fault' | 'partialFaults'>
+
+/** Changes that a pass writes back. Absent members stay as they are; `null` clears the launch or the wake. */
+export type Progress = {
+  readonly observed: Observed
+  readonly observedGeneration?: Generation
+  readonly launch?: Launch | null
+  /** Raised by a look that finds nothing left of the guest. */
+  readonly stopCarriedOut?: number
+  readonly wake?: PendingWake | null
+  /** Set before a save, and flushed then. */
+  readonly mayBeSaved?: boolean
+  readonly exitStreak?: number
+  readonly nowMs: number
 }

@@ -1,4 +1,4 @@
-import type { Delivery } from '../idle/traffic-state.ts'
+import type { Delivery } from '../world/traffic-state.ts'
 
 /**
  * The reason to wake a sleeping VM: traffic for it, a request for power, an ssh console, an idle timeout of 0, or a

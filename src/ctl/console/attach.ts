@@ -9,7 +9,7 @@ import type { ConsoleConnection, ConsoleEvent, ConsoleRequest } from '../../clie
 import type { Context } from '../command.ts'
 import type { ExitStatus } from '../exit-status.ts'
 import type { Ending } from './ending.ts'
-import type { Terminal } from './terminal.ts'
+import type { Terminal } from '../shell.ts'
 
 const ESCAPES_HELP = [
   'Escapes, at the start of a line:',

@@ -1,33 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import type { WriteStream } from 'node:tty'
 import type { WindowSize } from '../../client/console-input.ts'
-
-/** Input and output of a console: a terminal, or files and pipes. */
-export type Terminal = {
-  /** Whether input comes from a terminal. */
-  readonly isTyped: boolean
-  /** Returns the terminal's size; undefined if the output is not a terminal. */
-  window(): WindowSize | undefined
-  /** Returns a function that removes the listener. */
-  onResize(listener: () => void): () => void
-  /** Reads input until the returned function is called. `onEnd` is called at most once. */
-  listen(listeners: { onInput: (bytes: Uint8Array) => void; onEnd: () => void }): () => void
-  /** Stops reading until `resume`. */
-  pause(): void
-  resume(): void
-  /** Resolves when there is room for more. */
-  write(bytes: Uint8Array): Promise<void>
-  /**
-   * Resets modes that a program may have left set, without clearing the screen. Does nothing if the output is not a
-   * terminal.
-   */
-  softReset(): void
-  /**
-   * Passes keys as they are typed and shows bytes as they come, until the returned function is called. A signal or a
-   * crash that ends the program also ends this, with a soft reset.
-   */
-  makeRaw(): Promise<() => void>
-}
+import type { Terminal } from '../shell.ts'
 
 /** The parts of the process that a terminal uses. */
 export type TerminalParts = {

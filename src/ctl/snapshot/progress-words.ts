@@ -1,5 +1,5 @@
 import { Rate } from './rate.ts'
-import { doneWords, phaseWords } from './words.ts'
+import { doneWords, phaseWords } from './snapshot-words.ts'
 import type { Snapshot } from '../../client/api-client.ts'
 import type { Shell } from '../shell.ts'
 

@@ -2,7 +2,14 @@ import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
 import { renderFacts } from '../text.ts'
 import { showMib, showSpan } from '../units.ts'
-import { doneWords, errorWords, lackingWords, phaseWords, statusColour, urlsAdvice } from './words.ts'
+import {
+  doneWords,
+  errorWords,
+  lackingWords,
+  phaseWords,
+  statusColour,
+  urlsAdvice,
+} from './snapshot-words.ts'
 import type { Snapshot } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
 import type { Paint } from '../text.ts'

@@ -1,7 +1,7 @@
 import { answered } from '../../client/api-client.ts'
 import { handOverPages, showChanged } from './change.ts'
 import { pagesOf, readUpload, UPLOAD_OPTION } from './upload-file.ts'
-import { WAIT_OPTIONS } from './wait.ts'
+import { WAIT_OPTIONS } from './wait-for-snapshot.ts'
 import type { components } from '../../client/schema.d.ts'
 import type { Command } from '../command.ts'
 

@@ -1,6 +1,6 @@
 import { eachNamed } from '../each.ts'
 import { showWaited } from './change.ts'
-import { waitForSnapshot, waitOnlyOptions } from './wait.ts'
+import { waitForSnapshot, waitOnlyOptions } from './wait-for-snapshot.ts'
 import type { Command } from '../command.ts'
 
 export const waitCommand: Command = {

@@ -2,11 +2,11 @@ import { answered } from '../../client/api-client.ts'
 import { causeFirst } from '../cause-first.ts'
 import { exitStatus } from '../exit-status.ts'
 import { printable } from '../../lib/printable.ts'
-import { waitForVm } from './wait.ts'
-import { generationWords, isAway, isSettled } from './words.ts'
+import { waitForVm } from './wait-for-vm.ts'
+import { generationWords, isSavedOrWaking, isSettled } from './vm-words.ts'
 import type { Answered, Vm } from '../../client/api-client.ts'
 import type { Context, Option } from '../command.ts'
-import type { Goal } from './wait.ts'
+import type { Goal } from './wait-for-vm.ts'
 import type { ExitStatus } from '../exit-status.ts'
 
 export const DRY_RUN_OPTION: Option = {
@@ -38,7 +38,7 @@ export async function changeVm(context: Context, call: VmCall, terms: Terms = {}
   if (answer.data.dry_run !== undefined) showDryRun(context, answer.data, terms)
   else if (context.given.isSet('wait'))
     showWaited(context, id, await waitForVm(context, id, goal, { wasThere: true }))
-  else if (answer.status === 200 && typeof goal === 'object' && isAway(answer.data))
+  else if (answer.status === 200 && typeof goal === 'object' && isSavedOrWaking(answer.data))
     showAsked(context, answer.data)
   else showTaken(context, answer, terms)
   return exitStatus.done

@@ -5,7 +5,7 @@ import { parseLabel } from './label.ts'
 import { whyIgnored } from './user-data.ts'
 import { givenShape, SHAPE_OPTIONS } from './resize.ts'
 import { readJsonFile, readOptionFile } from '../json-file.ts'
-import { WAIT_OPTIONS } from './wait.ts'
+import { WAIT_OPTIONS } from './wait-for-vm.ts'
 import type { CreateVm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
 

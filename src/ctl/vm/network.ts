@@ -1,7 +1,7 @@
 import { usageError } from '../ctl-error.ts'
 import { readJsonFile } from '../json-file.ts'
 import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
-import { WAIT_OPTIONS } from './wait.ts'
+import { WAIT_OPTIONS } from './wait-for-vm.ts'
 import type { paths } from '../../client/schema.d.ts'
 import type { Command, Context, Option } from '../command.ts'
 

@@ -1,6 +1,6 @@
 import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { eachNamed } from '../each.ts'
-import { WAIT_OPTIONS } from './wait.ts'
+import { WAIT_OPTIONS } from './wait-for-vm.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
 

@@ -2,7 +2,7 @@ import { usageError } from '../ctl-error.ts'
 import { parseCores, parseMib, parseSeconds } from '../units.ts'
 import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { fromPresent } from './from-present.ts'
-import { WAIT_OPTIONS } from './wait.ts'
+import { WAIT_OPTIONS } from './wait-for-vm.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
 

@@ -1,10 +1,10 @@
 import { exitStatus } from '../exit-status.ts'
 import { settledWords } from './change.ts'
 import { eachNamed } from '../each.ts'
-import { waitForVm, waitOnlyOptions } from './wait.ts'
+import { waitForVm, waitOnlyOptions } from './wait-for-vm.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
-import type { Goal } from './wait.ts'
+import type { Goal } from './wait-for-vm.ts'
 
 /** States that a VM can stay in. */
 const RESTS = [

@@ -1,5 +1,5 @@
 import { closeSync } from 'node:fs'
-import { completeFrames } from '../../core/network/held-frame.ts'
+import { completeFrames } from '../../core/network/complete-frame.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
 

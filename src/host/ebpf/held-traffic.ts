@@ -1,10 +1,10 @@
 import { limits } from '../../config/limits.ts'
-import { HeldFrames } from '../../core/idle/held-frames.ts'
+import { HeldFrames } from '../../core/sleep/held-frames.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { FrameSender } from './frame-sender.ts'
 import { TrafficEvents } from './traffic-events.ts'
-import type { HeldFrame } from '../../core/idle/held-frames.ts'
-import type { UserId } from '../../core/vm/ids.ts'
+import type { HeldFrame } from '../../core/sleep/held-frames.ts'
+import type { UserId } from '../../core/ids.ts'
 import type { TrafficProgram } from './traffic-program.ts'
 
 export type HeldTrafficOptions = {

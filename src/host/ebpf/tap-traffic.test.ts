@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { silentLog } from '../../log/log.ts'
 import { TapTraffic } from './tap-traffic.ts'
 import { TrafficProgram } from './traffic-program.ts'
-import type { DeviceName, UserId } from '../../core/vm/ids.ts'
+import type { DeviceName, UserId } from '../../core/ids.ts'
 
 test('forgetting a guest loads no program if none was ever loaded', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-bpf-'))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
-import type { UserId } from '../../core/vm/ids.ts'
+import type { UserId } from '../../core/ids.ts'
 import { decodeEvent, decodeGuest, encodeGuest, LAYOUT } from './traffic-maps.ts'
 
 const source = readFileSync(new URL('../../../bpf/traffic.bpf.c', import.meta.url), 'utf8')

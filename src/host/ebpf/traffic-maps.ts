@@ -1,5 +1,5 @@
 /** The maps of `bpf/traffic.bpf.c`, with the same layout. All numbers are little-endian, as on x86-64 and arm64. */
-import type { UserId } from '../../core/vm/ids.ts'
+import type { UserId } from '../../core/ids.ts'
 
 /**
  * The directory in which the maps are pinned. A program with another layout or size of a map must use another

@@ -9,7 +9,7 @@ import * as codec from './traffic-maps.ts'
 import type { LoadedTrafficProgram } from './load-traffic-program.ts'
 import type { IgnoredTraffic } from './ignored-traffic.ts'
 import type { Activity, GuestEntry, HeldCounters, TakenFrames } from './traffic-maps.ts'
-import type { UserId } from '../../core/vm/ids.ts'
+import type { UserId } from '../../core/ids.ts'
 
 export type TrafficProgramOptions = {
   /** The compiled `bpf/traffic.bpf.c`. */

@@ -1,7 +1,7 @@
 import { formatAddress, parseAddress } from '../../core/network/address.ts'
 import { inboundChain } from '../../core/network/inbound-chains.ts'
 import { GUEST_SETS, INBOUND_MAP } from '../../core/network/ruleset.ts'
-import type { GuestRule } from '../../core/network/guest-rule.ts'
+import type { GuestRule } from '../../core/world/network-state.ts'
 import type { Element } from './nft-codec.ts'
 
 /** The sets and maps that contain the elements of guests. */

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { judgeTable, recordTable, TableRecordFile } from './table-record.ts'
-import type { GuestRule } from '../../core/network/guest-rule.ts'
-import type { DeviceName, MacAddress } from '../../core/vm/ids.ts'
+import type { GuestRule } from '../../core/world/network-state.ts'
+import type { DeviceName, MacAddress } from '../../core/ids.ts'
 
 const policy = {
   guestToGuest: false,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { compileRuleset } from '../../core/network/ruleset.ts'
-import type { GuestRule } from '../../core/network/guest-rule.ts'
+import type { GuestRule } from '../../core/world/network-state.ts'
 import type { FirewallPolicy } from '../../core/network/ruleset.ts'
 import type { Identity } from './table-identity.ts'
 

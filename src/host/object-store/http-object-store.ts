@@ -10,7 +10,7 @@ import {
   renderCompletion,
   rootElementOf,
 } from '../../core/object-store/judge-answer.ts'
-import type { SignedUrl } from '../../core/storage/signed-url.ts'
+import type { SignedUrl } from '../../core/outbound/signed-url.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type {
   CompleteOutcome,

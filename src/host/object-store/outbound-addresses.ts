@@ -3,8 +3,8 @@ import type { LookupAddress } from 'node:dns'
 import { isIP } from 'node:net'
 import type { LookupFunction, Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { refusedAddress } from '../../core/object-store/outbound-policy.ts'
-import type { OutboundPolicy, TakenAddresses } from '../../core/object-store/outbound-policy.ts'
+import { refusedAddress } from '../../core/outbound/outbound-policy.ts'
+import type { OutboundPolicy, TakenAddresses } from '../../core/outbound/outbound-policy.ts'
 import { OutboundFailure } from './outbound-failure.ts'
 
 /** Resolves a name to all of its addresses, like dns.lookup with `all`. */

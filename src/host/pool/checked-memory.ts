@@ -1,6 +1,6 @@
 import type { BigIntStats } from 'node:fs'
 import { limits } from '../../config/limits.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 import type { ChecksumProgress } from './checksum.ts'
 
 type Checked = {

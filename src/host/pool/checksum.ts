@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { crc32AfterZeros } from '../../core/storage/crc32-zeros.ts'
+import { crc32AfterZeros } from '../../core/saved/crc32-zeros.ts'
 import type { GatedFile } from './gated-file.ts'
 
 /**

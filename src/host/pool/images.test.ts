@@ -7,7 +7,7 @@ import { imageThreadBesideThis } from './image-writer.ts'
 import { Images } from './images.ts'
 import { poolPaths } from './pool-paths.ts'
 import type { TestContext } from 'node:test'
-import type { Sha256 } from '../../core/vm/ids.ts'
+import type { Sha256 } from '../../core/ids.ts'
 
 const sha256 = 'ab'.repeat(32) as Sha256
 

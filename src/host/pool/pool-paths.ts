@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import type { StagingId } from '../../core/snapshot/record.ts'
-import type { Sha256, VmId } from '../../core/vm/ids.ts'
+import type { StagingId } from '../../core/snapshots/record.ts'
+import type { Sha256, VmId } from '../../core/ids.ts'
 
 /**
  * The layout of a pool:

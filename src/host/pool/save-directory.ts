@@ -4,7 +4,7 @@
  * or directory in the pool.
  */
 import { join } from 'node:path'
-import type { UserId, VmId } from '../../core/vm/ids.ts'
+import type { UserId, VmId } from '../../core/ids.ts'
 import { chmod, chown, mkdir, open, readdir, stat, unlink } from './pool-files.ts'
 import { MEMORY, PASSAGE_MODE } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
-import type { Seed } from '../../core/storage/seed.ts'
+import type { Seed } from '../../core/disks/seed.ts'
 import type { Log } from '../../log/log.ts'
 import { ExitError } from '../exec/exit-error.ts'
 import { run } from '../exec/exec.ts'

@@ -1,4 +1,4 @@
-import { parseSha256 } from '../../core/vm/ids.ts'
+import { parseSha256 } from '../../core/ids.ts'
 import { readdir, stat } from './pool-files.ts'
 import { verifyPool } from './pool-marker.ts'
 import { ifThere, storageFault } from './storage-fault.ts'

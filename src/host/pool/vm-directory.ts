@@ -1,4 +1,4 @@
-import type { VmId } from '../../core/vm/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 import { sync } from './durable.ts'
 import { chmod, chown, mkdir } from './pool-files.ts'
 import { PASSAGE_MODE } from './pool-paths.ts'

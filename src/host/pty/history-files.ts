@@ -1,8 +1,8 @@
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
-import { parseVmId } from '../../core/vm/ids.ts'
+import { parseVmId } from '../../core/ids.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { ConsoleHistory } from './console-history.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 
 /** Suffixes for other files. A VM id has no dot, so these are never names of a history. */
 const INPUT = '.input'

@@ -1,6 +1,6 @@
 import { constants, promises as fs } from 'node:fs'
-import type { Architecture } from '../../core/unit/kernel-arguments.ts'
-import type { Accelerator } from '../../core/unit/qemu-command.ts'
+import type { Architecture } from '../../core/monitor/kernel-arguments.ts'
+import type { Accelerator } from '../../core/monitor/qemu-command.ts'
 
 export type AcceleratorChoice = { readonly accelerator: Accelerator; readonly because: string }
 

@@ -5,7 +5,7 @@ import { scriptedAgent, synced } from '../../../test/fakes/scripted-agent.ts'
 import { silentLog } from '../../log/log.ts'
 import { GuestAgents } from './guest-agents.ts'
 import type { TestContext } from 'node:test'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 import type { AgentRequest, ScriptedAgent } from '../../../test/fakes/scripted-agent.ts'
 import type { GuestAgentsOptions } from './guest-agents.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 import type { Log } from '../../log/log.ts'
 import type { FreezeOutcome } from '../../ports/monitor.ts'
 import { askAgent } from './guest-agent.ts'

@@ -5,11 +5,11 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { qmpSocketPath } from '../../core/unit/qemu-command.ts'
+import { qmpSocketPath } from '../../core/monitor/qemu-command.ts'
 import { inLogContext, logContext } from '../../log/log-context.ts'
 import { QmpClients } from './qmp-clients.ts'
 import type { Socket } from 'node:net'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 
 const id = 'web-1' as VmId
 

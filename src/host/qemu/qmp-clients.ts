@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
-import { qmpSocketPath } from '../../core/unit/qemu-command.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import { qmpSocketPath } from '../../core/monitor/qemu-command.ts'
+import type { VmId } from '../../core/ids.ts'
 import { outsideLogContext } from '../../log/log-context.ts'
 import { onceListening } from './once-listening.ts'
 import { QmpLost } from './qmp-error.ts'

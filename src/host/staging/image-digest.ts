@@ -1,4 +1,4 @@
-import type { Sha256 } from '../../core/vm/ids.ts'
+import type { Sha256 } from '../../core/ids.ts'
 import type { GatedFile } from '../pool/gated-file.ts'
 import { framesOf } from './image-frames.ts'
 import type { PackThread } from './pack-threads.ts'
@@ -19,7 +19,7 @@ export class ImageDigest {
   readonly #steps: Promise<void>[] = []
   #target = 0
   #onTarget: () => void = () => {}
-  readonly #course: Promise<Sha256>
+  readonly #digesting: Promise<Sha256>
   #isOver = false
 
   constructor(options: {
@@ -30,9 +30,9 @@ export class ImageDigest {
     this.#thread = options.thread
     this.#file = options.file
     this.#imageBytes = options.imageBytes
-    this.#course = this.#run()
+    this.#digesting = this.#run()
     // `digest` reports the failure; the other calls fail for the same reason.
-    this.#course.catch(() => {})
+    this.#digesting.catch(() => {})
   }
 
   /**
@@ -47,14 +47,14 @@ export class ImageDigest {
   /** Returns the digest of the whole image. */
   digest(): Promise<Sha256> {
     this.upTo(this.#imageBytes)
-    return this.#course
+    return this.#digesting
   }
 
   /** Stops the digest. When this resolves, the file is no longer used. */
   async end(): Promise<void> {
     this.#isOver = true
     this.#onTarget()
-    await this.#course.catch(() => {})
+    await this.#digesting.catch(() => {})
   }
 
   async #run(): Promise<Sha256> {

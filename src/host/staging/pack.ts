@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
-import type { CutPart } from '../../core/snapshot/part-cut.ts'
-import type { PackPoint } from '../../core/snapshot/record.ts'
-import type { Sha256 } from '../../core/vm/ids.ts'
+import type { CutPart } from '../../core/snapshots/part-cut.ts'
+import type { PackPoint } from '../../core/snapshots/record.ts'
+import type { Sha256 } from '../../core/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { PackJob } from '../../ports/staging.ts'
 import { open } from '../pool/pool-files.ts'
@@ -45,8 +45,8 @@ export async function pack(packing: Packing, signal: AbortSignal): Promise<Packe
     try {
       const hasher = new PackThread(packing.threadSource)
       try {
-        const course = new PackCourse(packing, { clone, imageBytes: size, files, hasher }, signal)
-        return await packing.threads.use(() => course.run(parts))
+        const packRun = new PackRun(packing, { clone, imageBytes: size, files, hasher }, signal)
+        return await packing.threads.use(() => packRun.run(parts))
       } finally {
         await hasher.end()
       }
@@ -67,7 +67,7 @@ type Opened = {
 
 type Coming = { readonly frame: ImageFrame; readonly packed: Promise<Uint8Array<ArrayBuffer>> }
 
-class PackCourse {
+class PackRun {
   readonly #packing: Packing
   readonly #clone: GatedFile
   readonly #imageBytes: number

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path'
-import { PartCut } from '../../core/snapshot/part-cut.ts'
-import type { CutPart } from '../../core/snapshot/part-cut.ts'
-import type { PackPoint } from '../../core/snapshot/record.ts'
+import { PartCut } from '../../core/snapshots/part-cut.ts'
+import type { CutPart } from '../../core/snapshots/part-cut.ts'
+import type { PackPoint } from '../../core/snapshots/record.ts'
 import {
   FRAME_ENTRY_BYTES,
   parseFrameEntries,
@@ -9,7 +9,7 @@ import {
   renderSeekTableFoot,
   renderSeekTableHead,
   seekTableBytes,
-} from '../../core/snapshot/seek-table.ts'
+} from '../../core/snapshots/seek-table.ts'
 import { sync } from '../pool/durable.ts'
 import { open } from '../pool/pool-files.ts'
 import type { GatedFile } from '../pool/gated-file.ts'

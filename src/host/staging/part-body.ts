@@ -1,5 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import type { PackedPart } from '../../core/snapshot/record.ts'
+import type { PackedPart } from '../../core/snapshots/record.ts'
 import { open } from '../pool/pool-files.ts'
 import type { GatedFile } from '../pool/gated-file.ts'
 import { NotAsSaid } from './packed-files.ts'

@@ -1,5 +1,5 @@
-import type { CutPart } from '../../core/snapshot/part-cut.ts'
-import type { PackPoint } from '../../core/snapshot/record.ts'
+import type { CutPart } from '../../core/snapshots/part-cut.ts'
+import type { PackPoint } from '../../core/snapshots/record.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { PackJob } from '../../ports/staging.ts'
 import type { Digests } from './thread-tasks.ts'

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { parseUnitName, UNIT_SLICE, unitName } from '../../core/unit/unit-name.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 
 /**
  * The places where systemd tracks processes: cgroup v2 alone, v2 beside v1 (hybrid), or v1 alone (systemd 257 is the

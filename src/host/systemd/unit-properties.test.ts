@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { unitSpecOf } from '../../../test/fakes/unit-spec.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 import { InvariantError } from '../../lib/assert.ts'
 import { markIn, unitProperties } from './unit-properties.ts'
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
-import type { UserId, VmId } from '../../core/vm/ids.ts'
+import type { UserId, VmId } from '../../core/ids.ts'
 import { removeUserRecord, writeUserRecord } from './user-record.ts'
 
 const web = 'web-1' as VmId

@@ -1,6 +1,6 @@
 import { chmod, mkdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { UserId, VmId } from '../../core/vm/ids.ts'
+import type { UserId, VmId } from '../../core/ids.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 
 /**

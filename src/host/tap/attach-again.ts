@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
 import { attach, setHeaderSize, setNoOffload } from './tun-control.ts'
-import type { DeviceName, UserId } from '../../core/vm/ids.ts'
+import type { DeviceName, UserId } from '../../core/ids.ts'
 
 /** asm-generic/unistd.h; the same on x86-64 and arm64. */
 const SYS_PIDFD_OPEN = 434

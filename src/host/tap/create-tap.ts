@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 import { GATEWAY_MAC } from '../../core/network/tap.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { attach, makePersistent, setHeaderSize, setOwner } from './tun-control.ts'
-import type { DeviceName, UserId } from '../../core/vm/ids.ts'
+import type { DeviceName, UserId } from '../../core/ids.ts'
 import type { Rtnetlink } from '../netlink/rtnetlink.ts'
 
 /**

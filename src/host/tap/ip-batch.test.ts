@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { tapLayout } from '../../core/network/tap.ts'
 import { ipBatch } from './ip-batch.ts'
 import type { TapSpec } from '../../core/network/tap.ts'
-import type { DeviceName, MacAddress, UserId, VmId } from '../../core/vm/ids.ts'
+import type { DeviceName, MacAddress, UserId, VmId } from '../../core/ids.ts'
 
 const spec: TapSpec = {
   device: 'vmt100001' as DeviceName,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { queueDevice, tapOfQueue } from './queue-device.ts'
-import type { DeviceName } from '../../core/vm/ids.ts'
+import type { DeviceName } from '../../core/ids.ts'
 
 test('a queue device is named after its tap, and the name leads back to the tap', () => {
   assert.equal(queueDevice('vmt100001' as DeviceName), 'vmq100001')

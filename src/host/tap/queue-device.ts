@@ -1,5 +1,5 @@
 import { DEVICE_PREFIX, parseDeviceName } from '../../core/network/device-name.ts'
-import type { DeviceName } from '../../core/vm/ids.ts'
+import type { DeviceName } from '../../core/ids.ts'
 
 /** No tap's name begins with this prefix, so the firewall's rules for taps do not apply to queue devices. */
 const QUEUE_PREFIX = 'vmq'

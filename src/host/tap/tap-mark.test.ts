@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { formatTapMark, parseTapMark } from './tap-mark.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 
 test('a mark is read back as it was written', () => {
   const mark = { storeId: '6f1c2a0e-store', id: 'web-1' as VmId }

@@ -1,5 +1,5 @@
-import { parseVmId } from '../../core/vm/ids.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import { parseVmId } from '../../core/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 
 export type TapMark = { readonly storeId: string; readonly id: VmId }
 

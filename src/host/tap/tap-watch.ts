@@ -3,7 +3,7 @@ import { NETLINK_ROUTE } from '../netlink/calls.ts'
 import { NetlinkEvents } from '../netlink/netlink-events.ts'
 import { decodeLinkEvent, LINK_GROUPS } from '../netlink/route-events.ts'
 import { tapOfQueue } from './queue-device.ts'
-import type { DeviceName } from '../../core/vm/ids.ts'
+import type { DeviceName } from '../../core/ids.ts'
 import type { Message } from '../netlink/message.ts'
 import type { Rtnetlink } from '../netlink/rtnetlink.ts'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { tcBatch } from './tc-batch.ts'
-import type { Bandwidth } from '../../core/vm/desired.ts'
-import type { DeviceName } from '../../core/vm/ids.ts'
+import type { Bandwidth } from '../../core/desired.ts'
+import type { DeviceName } from '../../core/ids.ts'
 
 const device = 'vmt100001' as DeviceName
 const batch = (wanted: Bandwidth, now: Bandwidth): readonly string[] => tcBatch(device, wanted, now)

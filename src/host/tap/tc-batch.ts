@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { queueDevice } from './queue-device.ts'
-import type { Bandwidth } from '../../core/vm/desired.ts'
-import type { DeviceName } from '../../core/vm/ids.ts'
+import type { Bandwidth } from '../../core/desired.ts'
+import type { DeviceName } from '../../core/ids.ts'
 
 /** The letters "vm": distinguishes our qdiscs from others, and lets a change of the rate find the existing qdisc. */
 export const OUR_QDISC = { major: 0x766d, text: '766d:' } as const

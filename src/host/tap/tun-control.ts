@@ -1,7 +1,7 @@
 /** The ioctls of /dev/net/tun (drivers/net/tun.c and linux/if_tun.h); the same numbers on x86-64 and arm64. */
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
-import type { DeviceName } from '../../core/vm/ids.ts'
+import type { DeviceName } from '../../core/ids.ts'
 
 const TUNSETIFF = 0x400454ca
 const TUNSETPERSIST = 0x400454cb

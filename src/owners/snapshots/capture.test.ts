@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bigDisk, imageIn, imageOf, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
-import { deleteVm } from '../../commands/delete-vm.ts'
-import { setPower } from '../../commands/set-power.ts'
+import { deleteVm } from '../../commands/vm/delete-vm.ts'
+import { setPower } from '../../commands/vm/set-power.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import type { SnapshotId } from '../../core/snapshot/record.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { SnapshotId } from '../../core/snapshots/record.ts'
+import type { VmId } from '../../core/ids.ts'
 
 type Stage = Awaited<ReturnType<typeof snapshotStage>>
 
@@ -303,7 +303,7 @@ test('a guest runs on while its clone is made to last, and its worker acts', asy
   assert.equal(shown(), 'completed')
 })
 
-test('a VM whose capture waits for others is not held still meanwhile', async (t) => {
+test('the passes of a VM go on while its capture waits for others', async (t) => {
   const { context, host, store, create, take, turns, quiet, shown } = await snapshotStage(t)
   const vms = Array.from({ length: limits.capturesMax + 1 }, (_, at) => `web-${at + 2}` as VmId)
   for (const [at, vm] of vms.entries()) create({ network: { ipv4Address: `192.0.2.${20 + at}` } }, vm)

@@ -1,13 +1,13 @@
 import { HostFault } from '../../core/errors.ts'
-import { captureMoment } from '../../core/snapshot/capture-moment.ts'
+import { captureMoment } from '../../core/snapshots/capture-moment.ts'
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { thaw } from './guest-freeze.ts'
 import { done, failed } from './outcome.ts'
 import { mibOf } from './pack.ts'
-import type { Capture, SnapshotRecord } from '../../core/snapshot/record.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { Capture, SnapshotRecord } from '../../core/snapshots/record.ts'
+import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { FreezeOutcome } from '../../ports/monitor.ts'
 import type { Task } from './context.ts'
@@ -37,9 +37,9 @@ export async function capture(task: Task): Promise<Outcome> {
 }
 
 async function cloneInTurn(task: Task): Promise<Cloned | Outcome> {
-  const { entry, holdStill, signal } = task
+  const { entry, betweenPasses, signal } = task
   let begun = false
-  const held = holdStill(entry.record.vmId, (still) => {
+  const held = betweenPasses(entry.record.vmId, (still) => {
     begun = true
     return cloneHeld(task, still)
   })
@@ -64,7 +64,7 @@ const gone = ({ vmId }: SnapshotRecord): Outcome =>
 
 const later = (because: string): Outcome => ({ kind: 'later', because })
 
-/** Clones the disk while the worker holds still. `still` aborts when the VM has to change again. */
+/** Clones the disk between two passes of the VM. `still` aborts when the VM has to change again. */
 async function cloneHeld(task: Task, still: AbortSignal): Promise<Cloned | Outcome> {
   try {
     return await cloneStill(task, still)

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { bigDisk, imageIn, imageOf, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { limits } from '../../config/limits.ts'
-import { SignedUrl } from '../../core/storage/signed-url.ts'
+import { SignedUrl } from '../../core/outbound/signed-url.ts'
 
 const never = new AbortController().signal
 const busy = { kind: 'busy', because: 'it answered 503 (SlowDown)' } as const

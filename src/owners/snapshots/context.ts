@@ -1,4 +1,4 @@
-import type { VmId } from '../../core/vm/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
 import type { Host } from '../../ports/host.ts'
@@ -11,7 +11,7 @@ import type { UploadPlaces } from './upload-places.ts'
  * Runs a task while the VM's worker does not act; undefined if the VM has no worker. The signal asks the task to end
  * soon.
  */
-export type HoldStill = <T>(id: VmId, task: (signal: AbortSignal) => Promise<T>) => Promise<T | undefined>
+export type BetweenPasses = <T>(id: VmId, task: (signal: AbortSignal) => Promise<T>) => Promise<T | undefined>
 
 /** Holds what the courses of all snapshots share. */
 export type SnapshotsContext = {
@@ -20,10 +20,10 @@ export type SnapshotsContext = {
     Host,
     'units' | 'monitor' | 'storage' | 'savedStates' | 'staging' | 'objectStore' | 'clock' | 'storeId'
   >
-  readonly holdStill: HoldStill
+  readonly betweenPasses: BetweenPasses
   /** Limits flushes to the pool before and after captures, at the same time. */
   readonly flushes: Semaphore
-  /** Limits VMs that are held still at the same time. */
+  /** Limits VMs whose passes wait for a capture at the same time. */
   readonly captures: Semaphore
   /** Notes that the guest may be frozen and must be thawed later. */
   readonly thawLater: (id: VmId) => void

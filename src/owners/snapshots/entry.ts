@@ -7,11 +7,11 @@ import type {
   SnapshotRecord,
   StagingId,
   UrlsAtHand,
-} from '../../core/snapshot/record.ts'
-import type { SignedUrl } from '../../core/storage/signed-url.ts'
+  UrlPurpose,
+} from '../../core/snapshots/record.ts'
+import type { SignedUrl } from '../../core/outbound/signed-url.ts'
 import type { Clock } from '../../ports/clock.ts'
-import type { SnapshotChange } from '../../store/snapshot-table.ts'
-import type { UrlPurpose } from '../../store/snapshot-urls.ts'
+import type { SnapshotChange } from '../../store/snapshots/snapshot-table.ts'
 import type { Store } from '../../store/store.ts'
 import type { StagingRoom } from './staging-room.ts'
 

@@ -1,4 +1,4 @@
-import type { SnapshotPart, StagingId } from '../../core/snapshot/record.ts'
+import type { SnapshotPart, StagingId } from '../../core/snapshots/record.ts'
 import type { Staging } from '../../ports/staging.ts'
 
 /** Frees the space of sent parts, adjacent parts in one call. Throws HostFault. */

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { IDLE_MS, SLEEPER } from '../../../test/sleep-stage.ts'
-import { setCompute } from '../../commands/reshape.ts'
-import { setPower } from '../../commands/set-power.ts'
+import { setCompute } from '../../commands/vm/reshape.ts'
+import { setPower } from '../../commands/vm/set-power.ts'
 import { limits } from '../../config/limits.ts'
 
 type Stage = Awaited<ReturnType<typeof snapshotStage>>

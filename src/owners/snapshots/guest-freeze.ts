@@ -1,8 +1,9 @@
-import { retryDelayMs } from '../../core/vm/retry.ts'
+import { retryDelayMs } from '../../core/retry/retry.ts'
 import { HostFault } from '../../core/errors.ts'
+import { isSaved } from '../../core/world/saved-state.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { inLogContext } from '../../log/log-context.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { VmId } from '../../core/ids.ts'
 import type { SnapshotsContext } from './context.ts'
 
 type Thawing = Pick<SnapshotsContext, 'store' | 'host' | 'log'>
@@ -27,7 +28,7 @@ export async function thaw(
     if (!store.frozenGuests.has(id)) return 'none'
     const { kind } = await host.units.inspect(id)
     if (kind === 'absent' || kind === 'failed') {
-      if (await isSaved(host, id)) return 'not_yet'
+      if (await isInPool(host, id)) return 'not_yet'
       store.frozenGuests.forget(id)
       return 'none'
     }
@@ -46,9 +47,8 @@ export async function thaw(
 }
 
 /** Returns whether the guest is saved. An unusable saved state counts too, because it may be restored one day. */
-async function isSaved({ monitor, savedStates }: Thawing['host'], id: VmId): Promise<boolean> {
-  const { kind } = await savedStates.inspect(id, await monitor.installed())
-  return kind === 'present' || kind === 'unusable'
+async function isInPool({ monitor, savedStates }: Thawing['host'], id: VmId): Promise<boolean> {
+  return isSaved(await savedStates.inspect(id, await monitor.installed()))
 }
 
 /**
@@ -56,7 +56,7 @@ async function isSaved({ monitor, savedStates }: Thawing['host'], id: VmId): Pro
  * and again until its agent confirms it.
  */
 export class Thaws {
-  readonly #context: Thawing & Pick<SnapshotsContext, 'holdStill'>
+  readonly #context: Thawing & Pick<SnapshotsContext, 'betweenPasses'>
   readonly #underWay = new Map<VmId, Promise<void>>()
   /** Guests that changed while they were being thawed. */
   readonly #changed = new Set<VmId>()
@@ -65,7 +65,7 @@ export class Thaws {
   readonly #waiting = new Map<VmId, () => void>()
   #stopping = false
 
-  constructor(context: Thawing & Pick<SnapshotsContext, 'holdStill'>) {
+  constructor(context: Thawing & Pick<SnapshotsContext, 'betweenPasses'>) {
     this.#context = context
   }
 
@@ -111,11 +111,11 @@ export class Thaws {
   }
 
   async #thaw(id: VmId): Promise<void> {
-    const { holdStill, log } = this.#context
+    const { betweenPasses, log } = this.#context
     let outcome: ThawOutcome | undefined
     try {
       // Waits for a capture that is running; the capture thaws the guest itself.
-      outcome = await holdStill(id, (still) => thaw(this.#context, id, still))
+      outcome = await betweenPasses(id, (still) => thaw(this.#context, id, still))
       if (outcome === 'thawed') log.info({}, 'thawed a guest that a capture may have left frozen')
     } catch (error) {
       log.error({ error }, 'a bug while a guest was to be thawed')

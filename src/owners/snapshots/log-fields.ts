@@ -1,4 +1,4 @@
-import type { SnapshotRecord } from '../../core/snapshot/record.ts'
+import type { SnapshotRecord } from '../../core/snapshots/record.ts'
 import type { LogContext } from '../../log/log-context.ts'
 
 /** Returns the fields of every log line about a snapshot; the operation is that of its newest request. */

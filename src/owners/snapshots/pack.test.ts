@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { noise, MIB, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import type { SnapshotId } from '../../core/snapshot/record.ts'
+import type { SnapshotId } from '../../core/snapshots/record.ts'
 
 const NO_URLS = { firstPart: 1, parts: [] }
 

@@ -2,7 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { CourseEnd, done, failed } from './outcome.ts'
-import type { PackedPart, PackPoint } from '../../core/snapshot/record.ts'
+import type { PackedPart, PackPoint } from '../../core/snapshots/record.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 

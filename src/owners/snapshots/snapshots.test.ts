@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
-import { completeSnapshot, deleteSnapshot, handOverUrls, startSnapshot } from '../../commands/snapshots.ts'
+import {
+  completeSnapshot,
+  deleteSnapshot,
+  handOverUrls,
+  startSnapshot,
+} from '../../commands/snapshots/snapshots.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import type { SnapshotId, StagingId } from '../../core/snapshot/record.ts'
+import type { SnapshotId, StagingId } from '../../core/snapshots/record.ts'
 
 const DAY_MS = 24 * 3_600_000
 const HOUR_MS = DAY_MS / 24

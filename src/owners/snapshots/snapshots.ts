@@ -1,5 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import { statusOf } from '../../core/snapshot/record.ts'
+import { statusOf } from '../../core/snapshots/record.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { outsideLogContext } from '../../log/log-context.ts'
 import { Course } from './course.ts'
@@ -8,13 +8,13 @@ import { fieldsOf } from './log-fields.ts'
 import { StagingRoom } from './staging-room.ts'
 import { sweepStaging, toShed } from './sweep.ts'
 import { UploadPlaces } from './upload-places.ts'
-import type { SnapshotId, SnapshotRequest, StagingId } from '../../core/snapshot/record.ts'
-import type { VmId } from '../../core/vm/ids.ts'
+import type { SnapshotId, SnapshotRequest, StagingId } from '../../core/snapshots/record.ts'
+import type { VmId } from '../../core/ids.ts'
 import type { LogContext } from '../../log/log-context.ts'
 import type { Store } from '../../store/store.ts'
 import type { SnapshotsContext } from './context.ts'
 
-export type SnapshotsOptions = Pick<SnapshotsContext, 'host' | 'holdStill' | 'log'> & {
+export type SnapshotsOptions = Pick<SnapshotsContext, 'host' | 'betweenPasses' | 'log'> & {
   readonly store: SnapshotsContext['store'] & Pick<Store, 'onVmChange'>
   /** Number of parts of all snapshots that are sent at the same time. */
   readonly uploadsMax: number
@@ -45,7 +45,7 @@ export class Snapshots {
     this.#context = {
       store: options.store,
       host: options.host,
-      holdStill: options.holdStill,
+      betweenPasses: options.betweenPasses,
       log: options.log,
       flushes: new Semaphore(limits.captureFlushesMax),
       captures: new Semaphore(limits.capturesMax),

@@ -1,5 +1,5 @@
 import { abortable } from '../../lib/abortable.ts'
-import type { StagingId } from '../../core/snapshot/record.ts'
+import type { StagingId } from '../../core/snapshots/record.ts'
 
 type Waiting = { readonly bytes: number; readonly come: () => void }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { test } from 'node:test'
 import { UploadPlaces } from './upload-places.ts'
-import type { StagingId } from '../../core/snapshot/record.ts'
+import type { StagingId } from '../../core/snapshots/record.ts'
 
 /** Starts tasks that run until they are asked to end; each is named by its snapshot and a number. */
 function stage(count: number) {

@@ -1,6 +1,6 @@
 import { assert } from '../../lib/assert.ts'
 import { abortable } from '../../lib/abortable.ts'
-import type { StagingId } from '../../core/snapshot/record.ts'
+import type { StagingId } from '../../core/snapshots/record.ts'
 
 type Waiting = { readonly of: StagingId; readonly come: () => void }
 

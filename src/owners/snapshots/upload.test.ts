@@ -4,7 +4,7 @@ import { bigDisk, imageIn, imageOf, MIB, snapshotStage, urlsOf } from '../../../
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { abortable } from '../../lib/abortable.ts'
-import type { SnapshotId } from '../../core/snapshot/record.ts'
+import type { SnapshotId } from '../../core/snapshots/record.ts'
 import type { FakeObjectStore } from '../../../test/fakes/fake-object-store.ts'
 
 type Stage = Awaited<ReturnType<typeof snapshotStage>>

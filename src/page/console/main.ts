@@ -1,4 +1,4 @@
-/** The console page. Its document is src/api/controller/console-page.ts. */
+/** The console page. Its document is src/api/controller/console-document.ts. */
 import { Connection } from './connection.ts'
 import { placeOf } from './place.ts'
 import { Screen } from './screen.ts'

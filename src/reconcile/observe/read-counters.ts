@@ -1,6 +1,6 @@
 import { tapSpecOf } from '../intent.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
-import type { VmCounters } from '../../core/vm/vm-counters.ts'
+import type { VmCounters } from '../../core/world/counters.ts'
 import type { Host } from '../../ports/host.ts'
 
 /**

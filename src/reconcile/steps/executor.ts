@@ -1,11 +1,11 @@
 import type { StepKind, StepOf } from '../../core/plan/step.ts'
-import type { World } from '../../core/plan/world.ts'
-import type { Delivery, TrafficSubject } from '../../core/idle/traffic-state.ts'
+import type { World } from '../../core/world/world.ts'
+import type { Delivery, TrafficSubject } from '../../core/world/traffic-state.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
-import type { VmMark } from '../../core/vm/vm-mark.ts'
+import type { VmMark } from '../../core/world/vm-mark.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Log } from '../../log/log.ts'
-import type { VmInputs } from '../../store/vm-table.ts'
+import type { VmInputs } from '../../core/vm/create.ts'
 import type { Intent } from '../intent.ts'
 
 /**

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { reconcileStage } from '../../../test/reconcile-stage.ts'
-import { setDisk } from '../../commands/reshape.ts'
-import type { Sha256 } from '../../core/vm/ids.ts'
+import { setDisk } from '../../commands/vm/reshape.ts'
+import type { Sha256 } from '../../core/ids.ts'
 
 const MIB = 1024 * 1024
 

@@ -1,6 +1,6 @@
 import { errorChain } from '../../log/error-chain.ts'
 import { subjectOf } from './executor.ts'
-import type { TrafficSubject } from '../../core/idle/traffic-state.ts'
+import type { TrafficSubject } from '../../core/world/traffic-state.ts'
 import type { Executor, StepContext } from './executor.ts'
 
 /** A signal that never aborts. A guest must be resumed even if a change comes or the daemon ends. */
@@ -18,14 +18,18 @@ export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets }, c
   const stopWatching = host.traffic.watch((userId) => {
     if (userId === subject.userId) wanted.abort()
   })
-  const course: Course = { mayBePublished: false }
+  const publication: Publication = { mayBePublished: false }
   try {
     const isIdle = async (): Promise<boolean> =>
       !wanted.signal.aborted && (await countedPackets(context, subject)) === packets
-    const isSaved = await save(context, { isIdle, signal: AbortSignal.any([signal, wanted.signal]), course })
-    if (!isSaved) await goOn(context, subject, course)
+    const isSaved = await save(context, {
+      isIdle,
+      signal: AbortSignal.any([signal, wanted.signal]),
+      publication,
+    })
+    if (!isSaved) await goOn(context, subject, publication)
   } catch (error) {
-    const [wentOn] = await Promise.allSettled([goOn(context, subject, course)])
+    const [wentOn] = await Promise.allSettled([goOn(context, subject, publication)])
     // A request without a packet wants the guest for longer than until the next look.
     if (signal.aborted) await host.traffic.restart(subject)
     // The first fault is the one to report; the next look finds what was not undone. A guest that is wanted is not a
@@ -41,16 +45,16 @@ export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets }, c
 }
 
 /** How far the save has come. */
-type Course = { mayBePublished: boolean }
+type Publication = { mayBePublished: boolean }
 
 type Saving = {
   readonly isIdle: () => Promise<boolean>
   readonly signal: AbortSignal
-  readonly course: Course
+  readonly publication: Publication
 }
 
 /** Saves the guest; returns false if the guest is not idle any more. */
-async function save(context: StepContext, { isIdle, signal, course }: Saving): Promise<boolean> {
+async function save(context: StepContext, { isIdle, signal, publication }: Saving): Promise<boolean> {
   const { host, record } = context
   const { id } = record
   signal.throwIfAborted()
@@ -64,7 +68,7 @@ async function save(context: StepContext, { isIdle, signal, course }: Saving): P
   signal.throwIfAborted()
   const { cpuMillicores, memoryMib } = record.launch?.compute ?? record.desired.compute
   const terms = { savedAtMs: host.clock.now(), monitor, compute: { cpuMillicores, memoryMib } }
-  course.mayBePublished = true
+  publication.mayBePublished = true
   const beganMs = host.clock.monotonicMs()
   const { storedBytes } = await host.savedStates.publish(id, terms, signal)
   context.log.info(
@@ -91,7 +95,7 @@ async function countedPackets({ host }: StepContext, subject: TrafficSubject): P
 async function goOn(
   context: StepContext,
   subject: TrafficSubject,
-  { mayBePublished }: Course,
+  { mayBePublished }: Publication,
 ): Promise<void> {
   const { host, record } = context
   const { id } = record

@@ -1,10 +1,10 @@
 import { HostFault } from '../../core/errors.ts'
 import { markOf, subjectOf } from './executor.ts'
-import { imagesOf } from '../../core/vm/desired.ts'
+import { imagesOf } from '../../core/desired.ts'
 import type { StepOf } from '../../core/plan/step.ts'
-import type { Disk, DiskLimits } from '../../core/vm/desired.ts'
-import type { MachineSpec } from '../../core/unit/machine-spec.ts'
-import type { World } from '../../core/plan/world.ts'
+import type { Disk, DiskLimits } from '../../core/desired.ts'
+import type { MachineSpec } from '../../core/monitor/machine-spec.ts'
+import type { World } from '../../core/world/world.ts'
 import type { Executor, StepContext } from './executor.ts'
 
 /** Ensures that the unit is active, with the VM's stored console as its terminal. */

@@ -5,7 +5,7 @@ import { ensurePages } from '../../../tools/page-bundle.ts'
 import { createBody, makePki, startControllerHost } from '../../daemon/support/controller-host.ts'
 import { openBrowser, skip, visit } from './browser.ts'
 import type { TestContext } from 'node:test'
-import type { VmId } from '../../../src/core/vm/ids.ts'
+import type { VmId } from '../../../src/core/ids.ts'
 import type { ControllerHost, Pki } from '../../daemon/support/controller-host.ts'
 import type { OpenBrowser, Visit } from './browser.ts'
 

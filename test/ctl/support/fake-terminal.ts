@@ -1,4 +1,4 @@
-import type { Terminal } from '../../../src/ctl/console/terminal.ts'
+import type { Terminal } from '../../../src/ctl/shell.ts'
 
 /** A terminal in memory, at which a test types. */
 export class FakeTerminal implements Terminal {

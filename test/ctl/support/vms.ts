@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { SHA } from '../../daemon/support/controller-host.ts'
-import type { VmId } from '../../../src/core/vm/ids.ts'
+import type { VmId } from '../../../src/core/ids.ts'
 import type { Fault } from '../../../src/core/vm/record.ts'
 import type { CtlStage, Ran } from './ctl-stage.ts'
 

@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import type { TestContext } from 'node:test'
 import type { ClientOptions } from 'ws'
-import type { VmId } from '../../../src/core/vm/ids.ts'
+import type { VmId } from '../../../src/core/ids.ts'
 import type { FakeSession } from '../../fakes/fake-session.ts'
 import type { Answer, ControllerHost, Json, Pki } from './controller-host.ts'
 

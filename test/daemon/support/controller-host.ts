@@ -23,11 +23,11 @@ import type { TestContext } from 'node:test'
 import type { ApiClient } from '../../../src/client/api-client.ts'
 import type { GuestShells } from '../../../src/ports/guest-shells.ts'
 import type { Waits } from '../../../src/api/controller/waits.ts'
-import type { ConsoleHub } from '../../../src/owners/console-hub.ts'
-import type { SshSessions } from '../../../src/owners/ssh-sessions.ts'
-import type { ControllerRooms } from '../../../src/api/controller/rooms.ts'
-import type { SnapshotId } from '../../../src/core/snapshot/record.ts'
-import type { VmId } from '../../../src/core/vm/ids.ts'
+import type { ConsoleHub } from '../../../src/owners/console/console-hub.ts'
+import type { SshSessions } from '../../../src/owners/console/ssh-sessions.ts'
+import type { ApiDependencies } from '../../../src/api/controller/dependencies.ts'
+import type { SnapshotId } from '../../../src/core/snapshots/record.ts'
+import type { VmId } from '../../../src/core/ids.ts'
 import type { CommandContext } from '../../../src/commands/context.ts'
 import type { CertificatePair, LeafRequest } from '../../../src/daemon/setup/certificates.ts'
 
@@ -100,7 +100,7 @@ export type ControllerHost = {
   readonly figures: FakeFigures
   readonly context: CommandContext
   /** The parts of the daemon that the API gets. */
-  readonly rooms: ControllerRooms
+  readonly rooms: ApiDependencies
   readonly pokes: string[]
   readonly logLines: string[]
   readonly port: number

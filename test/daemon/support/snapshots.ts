@@ -1,5 +1,5 @@
 import { createBody } from './controller-host.ts'
-import type { PackedPart, SnapshotId } from '../../../src/core/snapshot/record.ts'
+import type { PackedPart, SnapshotId } from '../../../src/core/snapshots/record.ts'
 import type { Answer, ControllerHost } from './controller-host.ts'
 
 export const NIGHTLY = 'nightly-1' as SnapshotId

@@ -1,13 +1,13 @@
 import { Type } from 'typebox'
-import { consolePage, consolePolicy } from '../console-page.ts'
+import { consolePage, consolePolicy } from '../console-document.ts'
 import { problems } from './answers.ts'
 import { SCRIPT_TYPE, securityHeaders, STYLE_TYPE } from './page-headers.ts'
 import { params, tags } from './vm-parts.ts'
 import type { App } from '../app.ts'
-import type { ControllerRooms, PageAsset } from '../rooms.ts'
+import type { ApiDependencies, PageAsset } from '../dependencies.ts'
 
 /** Serves a terminal in the browser: the page and its files. The VM is looked up only when the page connects. */
-export function consolePageRoutes(app: App, rooms: ControllerRooms): void {
+export function consolePageRoutes(app: App, rooms: ApiDependencies): void {
   app.get(
     '/ui/console/:id',
     {

@@ -6,7 +6,7 @@ import { ConsoleSockets } from '../../console/console-sockets.ts'
 import { openSsh } from '../../console/ssh-viewer.ts'
 import { openTty } from '../../console/tty-viewer.ts'
 import { PROBLEM_MEDIA_TYPE } from '../../wire/problem.ts'
-import { FINGERPRINT_PATTERN, GUEST_USER_PATTERN, SESSION_PATTERN } from '../../wire/words.ts'
+import { FINGERPRINT_PATTERN, GUEST_USER_PATTERN, SESSION_PATTERN } from '../../wire/patterns.ts'
 import { Refused } from '../refused.ts'
 import { handshakeFault, WEBSOCKET_VERSION } from '../upgrade.ts'
 import { invalidRequest } from '../validation.ts'
@@ -16,13 +16,13 @@ import type { FastifyRequest } from 'fastify'
 import type { Socket } from 'node:net'
 import type { Static } from 'typebox'
 import type { WindowSize } from '../../../core/console/window-size.ts'
-import type { VmId } from '../../../core/vm/ids.ts'
+import type { VmId } from '../../../core/ids.ts'
 import type { VmRecord } from '../../../core/vm/record.ts'
-import type { SessionRequest } from '../../../owners/ssh-sessions.ts'
-import type { Watching } from '../../../owners/watched-console.ts'
+import type { SessionRequest } from '../../../owners/console/ssh-sessions.ts'
+import type { Watching } from '../../../owners/console/watched-console.ts'
 import type { OpenedConsole } from '../../console/opened-console.ts'
 import type { App } from '../app.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -160,7 +160,7 @@ const schema = {
 }
 
 /** Serves the console of a VM. Every error that can be answered as a problem is answered before the upgrade. */
-export function consoleRoute(app: App, rooms: ControllerRooms): void {
+export function consoleRoute(app: App, rooms: ApiDependencies): void {
   const { log, time } = rooms
   const sockets = new ConsoleSockets({
     time,
@@ -208,7 +208,7 @@ export function consoleRoute(app: App, rooms: ControllerRooms): void {
 type ConsoleRequest = FastifyRequest<{ Params: Static<typeof params>; Querystring: ConsoleQuery }>
 
 async function open(
-  rooms: ControllerRooms,
+  rooms: ApiDependencies,
   { params: { id }, query, raw }: ConsoleRequest,
 ): Promise<OpenedConsole> {
   const record = vmOf(contextOf(rooms), id as VmId)

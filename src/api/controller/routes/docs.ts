@@ -4,12 +4,12 @@ import { errorsPage, errorsPolicy } from '../errors-page.ts'
 import { problems } from './answers.ts'
 import { SCRIPT_TYPE, securityHeaders } from './page-headers.ts'
 import type { App } from '../app.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 const tags = ['Documentation']
 
 /** Serves the reference of this API, complete and offline: page, script, OpenAPI document and the error codes. */
-export function docsRoutes(app: App, rooms: ControllerRooms): void {
+export function docsRoutes(app: App, rooms: ApiDependencies): void {
   const page = (operationId: string, summary: string) => ({
     schema: {
       operationId,

@@ -3,7 +3,7 @@ import { Refused } from '../refused.ts'
 import { problems } from './answers.ts'
 import type { TProperties } from 'typebox'
 import type { App } from '../app.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 const statusSchema = <S extends string, P extends TProperties>(status: S, description: string, more: P) =>
   Type.Object(
@@ -16,7 +16,7 @@ const version = Type.String({ description: 'Version of vmhostd.', examples: ['1.
 const noQuery = Type.Object({}, { additionalProperties: false })
 
 /** Serves liveness and readiness. They say nothing about VMs, but need the same certificate. */
-export function healthRoutes(app: App, rooms: ControllerRooms): void {
+export function healthRoutes(app: App, rooms: ApiDependencies): void {
   app.get(
     '/healthz',
     {

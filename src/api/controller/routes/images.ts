@@ -7,21 +7,21 @@ import { Refused } from '../refused.ts'
 import { problems, requestIdHeader } from './answers.ts'
 import { afterCursor, pageMembers, pageOf } from './page.ts'
 import { closed, contextOf, noQuery } from './vm-parts.ts'
-import type { Sha256 } from '../../../core/vm/ids.ts'
+import type { Sha256 } from '../../../core/ids.ts'
 import type { ImageListWire, ImageRemovalWire } from '../../wire/images.ts'
 import type { App } from '../app.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 const tags = ['Images']
 const params = Type.Object({ sha256: sha256Schema }, closed)
 
 /** Serves the images of the pool. Creating a VM adds its images. */
-export function imageRoutes(app: App, rooms: ControllerRooms): void {
+export function imageRoutes(app: App, rooms: ApiDependencies): void {
   listImages(app, rooms)
   deleteImage(app, rooms)
 }
 
-function listImages(app: App, rooms: ControllerRooms): void {
+function listImages(app: App, rooms: ApiDependencies): void {
   const schema = {
     operationId: 'listImages',
     tags,
@@ -48,7 +48,7 @@ function listImages(app: App, rooms: ControllerRooms): void {
   })
 }
 
-function deleteImage(app: App, rooms: ControllerRooms): void {
+function deleteImage(app: App, rooms: ApiDependencies): void {
   const schema = {
     operationId: 'deleteImage',
     tags,

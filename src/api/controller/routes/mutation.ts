@@ -8,11 +8,11 @@ import { problems } from './answers.ts'
 import { closed, contextOf, params, tags, vmAnswer } from './vm-parts.ts'
 import type { FastifyReply } from 'fastify'
 import type { Accepted, CommandContext, CommandResult } from '../../../commands/context.ts'
-import type { VmId } from '../../../core/vm/ids.ts'
+import type { VmId } from '../../../core/ids.ts'
 import type { VmRecord } from '../../../core/vm/record.ts'
 import type { ProblemCode } from '../../wire/problem-examples.ts'
 import type { VmWire } from '../../wire/vm.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 const ifMatch = Type.Object({
   'if-match': Type.Optional(
@@ -60,7 +60,7 @@ export type Mutation = {
     operationId?: string | undefined
   }
   readonly reply: FastifyReply
-  readonly rooms: ControllerRooms
+  readonly rooms: ApiDependencies
   /**
    * Set if the VM may be missing; a precondition then cannot hold. For other mutations the command gives a better
    * error.
@@ -87,7 +87,7 @@ export async function mutate(
 }
 
 async function rehearse(
-  rooms: ControllerRooms,
+  rooms: ApiDependencies,
   context: CommandContext,
   {
     id,

@@ -1,4 +1,9 @@
-import { completeSnapshot, deleteSnapshot, handOverUrls, startSnapshot } from '../../../commands/snapshots.ts'
+import {
+  completeSnapshot,
+  deleteSnapshot,
+  handOverUrls,
+  startSnapshot,
+} from '../../../commands/snapshots/snapshots.ts'
 import { ref } from '../../wire/named.ts'
 import { completeFromWire, startFromWire, urlsFromWire } from '../../wire/snapshot-from-wire.ts'
 import { checkIfMatch } from '../precondition.ts'
@@ -8,22 +13,22 @@ import { BODY_CODES } from './mutation.ts'
 import { ifMatch, mutateSnapshot, snapshotMutationSchema } from './snapshot-mutation.ts'
 import { params, tags } from './snapshot-parts.ts'
 import { contextOf, noQuery } from './vm-parts.ts'
-import type { SnapshotId } from '../../../core/snapshot/record.ts'
+import type { SnapshotId } from '../../../core/snapshots/record.ts'
 import type { Complaint } from '../../../lib/schema-check.ts'
 import type { Result } from '../../../lib/result.ts'
 import type { SnapshotWire } from '../../wire/snapshot.ts'
 import type { App } from '../app.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the life of a snapshot: its start, its URLs, its end. */
-export function snapshotChangeRoutes(app: App, rooms: ControllerRooms): void {
+export function snapshotChangeRoutes(app: App, rooms: ApiDependencies): void {
   putSnapshot(app, rooms)
   putUpload(app, rooms)
   postComplete(app, rooms)
   removeSnapshot(app, rooms)
 }
 
-function putSnapshot(app: App, rooms: ControllerRooms): void {
+function putSnapshot(app: App, rooms: ApiDependencies): void {
   const schema = {
     ...snapshotMutationSchema(
       'not_found',
@@ -49,7 +54,7 @@ function putSnapshot(app: App, rooms: ControllerRooms): void {
   })
 }
 
-function putUpload(app: App, rooms: ControllerRooms): void {
+function putUpload(app: App, rooms: ApiDependencies): void {
   const schema = {
     ...snapshotMutationSchema('not_found', 'snapshot_failed', 'url_not_allowed', ...BODY_CODES),
     operationId: 'putSnapshotUrls',
@@ -66,7 +71,7 @@ function putUpload(app: App, rooms: ControllerRooms): void {
   })
 }
 
-function postComplete(app: App, rooms: ControllerRooms): void {
+function postComplete(app: App, rooms: ApiDependencies): void {
   const schema = {
     ...snapshotMutationSchema('not_found', 'snapshot_failed', 'url_not_allowed', ...BODY_CODES),
     operationId: 'completeSnapshot',
@@ -82,7 +87,7 @@ function postComplete(app: App, rooms: ControllerRooms): void {
   })
 }
 
-function removeSnapshot(app: App, rooms: ControllerRooms): void {
+function removeSnapshot(app: App, rooms: ApiDependencies): void {
   const schema = {
     tags,
     params,

@@ -7,11 +7,11 @@ import { params, sightOf, snapshotAnswer, tags } from './snapshot-parts.ts'
 import { contextOf, noQuery } from './vm-parts.ts'
 import type { FastifyReply } from 'fastify'
 import type { CommandContext } from '../../../commands/context.ts'
-import type { SnapshotResult } from '../../../commands/snapshots.ts'
-import type { SnapshotId } from '../../../core/snapshot/record.ts'
+import type { SnapshotResult } from '../../../commands/snapshots/snapshots.ts'
+import type { SnapshotId } from '../../../core/snapshots/record.ts'
 import type { ProblemCode } from '../../wire/problem-examples.ts'
 import type { SnapshotWire } from '../../wire/snapshot.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 export const ifMatch = Type.Object({
   'if-match': Type.Optional(
@@ -40,7 +40,7 @@ export type SnapshotMutation = {
     vmId?: string | undefined
   }
   readonly reply: FastifyReply
-  readonly rooms: ControllerRooms
+  readonly rooms: ApiDependencies
   /**
    * Set if the snapshot may be missing; a precondition then cannot hold. For other mutations the command gives a better
    * error.

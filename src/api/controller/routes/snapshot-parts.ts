@@ -1,12 +1,12 @@
 import { Type } from 'typebox'
-import { existingSnapshot } from '../../../commands/snapshots.ts'
+import { existingSnapshot } from '../../../commands/snapshots/snapshots.ts'
 import { ref } from '../../wire/named.ts'
 import { snapshotIdSchema } from '../../wire/snapshot.ts'
 import { Refused } from '../refused.ts'
 import { requestIdHeader } from './answers.ts'
 import { closed } from './vm-parts.ts'
 import type { CommandContext } from '../../../commands/context.ts'
-import type { SnapshotId, SnapshotRecord } from '../../../core/snapshot/record.ts'
+import type { SnapshotId, SnapshotRecord } from '../../../core/snapshots/record.ts'
 import type { SnapshotSight } from '../../wire/snapshot-to-wire.ts'
 
 export const SNAPSHOTS_DESCRIPTION = `Copies the disk of a VM as an image to an object store, while the guest goes on. The host has no credentials for that

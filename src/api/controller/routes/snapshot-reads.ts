@@ -9,19 +9,19 @@ import { conditionalHeaders, readConditionally, unchangedAnswer } from './condit
 import { afterCursor, pageMembers, pageOf } from './page.ts'
 import { params, sightOf, snapshotAnswer, snapshotOf, tags } from './snapshot-parts.ts'
 import { closed, contextOf, noQuery } from './vm-parts.ts'
-import type { SnapshotId } from '../../../core/snapshot/record.ts'
-import type { VmId } from '../../../core/vm/ids.ts'
+import type { SnapshotId } from '../../../core/snapshots/record.ts'
+import type { VmId } from '../../../core/ids.ts'
 import type { SnapshotListWire } from '../../wire/snapshot.ts'
 import type { App } from '../app.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves reads of snapshots: one, or a page of them. */
-export function snapshotReadRoutes(app: App, rooms: ControllerRooms): void {
+export function snapshotReadRoutes(app: App, rooms: ApiDependencies): void {
   listSnapshots(app, rooms)
   getSnapshot(app, rooms)
 }
 
-function listSnapshots(app: App, rooms: ControllerRooms): void {
+function listSnapshots(app: App, rooms: ApiDependencies): void {
   const schema = {
     operationId: 'listSnapshots',
     tags,
@@ -63,7 +63,7 @@ function listSnapshots(app: App, rooms: ControllerRooms): void {
   })
 }
 
-function getSnapshot(app: App, rooms: ControllerRooms): void {
+function getSnapshot(app: App, rooms: ApiDependencies): void {
   app.addHook('preClose', async () => rooms.snapshotWaits.end())
   const schema = {
     operationId: 'getSnapshot',

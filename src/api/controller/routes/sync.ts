@@ -4,10 +4,10 @@ import { problems, requestIdHeader } from './answers.ts'
 import { contextOf, noQuery } from './vm-parts.ts'
 import type { SyncWire } from '../../wire/sync.ts'
 import type { App } from '../app.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the state of the whole host in one answer. */
-export function syncRoutes(app: App, rooms: ControllerRooms): void {
+export function syncRoutes(app: App, rooms: ApiDependencies): void {
   const schema = {
     operationId: 'getSync',
     tags: ['Host'],

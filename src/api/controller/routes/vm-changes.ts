@@ -1,24 +1,24 @@
-import { createVm } from '../../../commands/create-vm.ts'
-import { deleteVm } from '../../../commands/delete-vm.ts'
-import { setMetadata } from '../../../commands/set-metadata.ts'
-import { setPower } from '../../../commands/set-power.ts'
+import { createVm } from '../../../commands/vm/create-vm.ts'
+import { deleteVm } from '../../../commands/vm/delete-vm.ts'
+import { setMetadata } from '../../../commands/vm/set-metadata.ts'
+import { setPower } from '../../../commands/vm/set-power.ts'
 import { createFromWire } from '../../wire/create-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../validation.ts'
 import { BODY_CODES, mutate, mutationSchema } from './mutation.ts'
 import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../app.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the life of a VM: creation, power, deletion, and what the controller notes about it. */
-export function vmChangeRoutes(app: App, rooms: ControllerRooms): void {
+export function vmChangeRoutes(app: App, rooms: ApiDependencies): void {
   putVm(app, rooms)
   removeVm(app, rooms)
   putPower(app, rooms)
   putMetadata(app, rooms)
 }
 
-function putVm(app: App, rooms: ControllerRooms): void {
+function putVm(app: App, rooms: ApiDependencies): void {
   const schema = {
     ...mutationSchema(
       'conflict',
@@ -54,7 +54,7 @@ function putVm(app: App, rooms: ControllerRooms): void {
   })
 }
 
-function removeVm(app: App, rooms: ControllerRooms): void {
+function removeVm(app: App, rooms: ApiDependencies): void {
   const schema = {
     ...mutationSchema('not_found', 'vm_protected'),
     operationId: 'deleteVm',
@@ -67,7 +67,7 @@ function removeVm(app: App, rooms: ControllerRooms): void {
   })
 }
 
-function putPower(app: App, rooms: ControllerRooms): void {
+function putPower(app: App, rooms: ApiDependencies): void {
   const schema = {
     ...mutationSchema(
       'not_found',
@@ -92,7 +92,7 @@ function putPower(app: App, rooms: ControllerRooms): void {
   })
 }
 
-function putMetadata(app: App, rooms: ControllerRooms): void {
+function putMetadata(app: App, rooms: ApiDependencies): void {
   const schema = {
     ...mutationSchema('not_found', 'vm_deleting', ...BODY_CODES),
     operationId: 'setVmMetadata',

@@ -4,9 +4,9 @@ import { vmIdSchema } from '../../wire/vm.ts'
 import { Refused } from '../refused.ts'
 import { requestIdHeader } from './answers.ts'
 import type { CommandContext } from '../../../commands/context.ts'
-import type { VmId } from '../../../core/vm/ids.ts'
+import type { VmId } from '../../../core/ids.ts'
 import type { VmRecord } from '../../../core/vm/record.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 export const closed = { additionalProperties: false } as const
 export const tags = ['VMs']
@@ -21,7 +21,7 @@ const headers = {
 export const vmAnswer = (description: string) => ({ ...ref('Vm'), description, headers })
 
 /** Returns the context of commands and reads. Refuses before the store is open. */
-export function contextOf(rooms: ControllerRooms): CommandContext {
+export function contextOf(rooms: ApiDependencies): CommandContext {
   const context = rooms.context()
   if (context === undefined)
     throw new Refused({ code: 'starting_up', detail: 'waiting for the store to open' })

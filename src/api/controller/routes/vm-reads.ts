@@ -5,27 +5,27 @@ import { vmToWire } from '../../wire/vm-to-wire.ts'
 import { OBSERVED_STATES } from '../../wire/vm.ts'
 import { countersToWire } from '../../wire/counters.ts'
 import { planToWire } from '../../wire/plan.ts'
-import { LABEL_QUERY_PATTERN } from '../../wire/words.ts'
+import { LABEL_QUERY_PATTERN } from '../../wire/patterns.ts'
 import { problems } from './answers.ts'
 import { conditionalHeaders, readConditionally, unchangedAnswer } from './conditional-read.ts'
 import { afterCursor, pageMembers, pageOf } from './page.ts'
 import { closed, contextOf, noQuery, params, tags, vmAnswer, vmOf } from './vm-parts.ts'
-import type { VmId } from '../../../core/vm/ids.ts'
+import type { VmId } from '../../../core/ids.ts'
 import type { CountersWire } from '../../wire/counters.ts'
 import type { PlanWire } from '../../wire/plan.ts'
 import type { VmListWire } from '../../wire/vm.ts'
 import type { App } from '../app.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves reads of VMs: one, or a page of them. */
-export function vmReadRoutes(app: App, rooms: ControllerRooms): void {
+export function vmReadRoutes(app: App, rooms: ApiDependencies): void {
   listVms(app, rooms)
   getVm(app, rooms)
   getPlan(app, rooms)
   getCounters(app, rooms)
 }
 
-function listVms(app: App, rooms: ControllerRooms): void {
+function listVms(app: App, rooms: ApiDependencies): void {
   const schema = {
     operationId: 'listVms',
     tags,
@@ -66,7 +66,7 @@ function listVms(app: App, rooms: ControllerRooms): void {
   })
 }
 
-function getVm(app: App, rooms: ControllerRooms): void {
+function getVm(app: App, rooms: ApiDependencies): void {
   app.addHook('preClose', async () => rooms.waits.end())
   const schema = {
     operationId: 'getVm',
@@ -97,7 +97,7 @@ function getVm(app: App, rooms: ControllerRooms): void {
   })
 }
 
-function getPlan(app: App, rooms: ControllerRooms): void {
+function getPlan(app: App, rooms: ApiDependencies): void {
   const schema = {
     operationId: 'getVmPlan',
     tags,
@@ -115,7 +115,7 @@ function getPlan(app: App, rooms: ControllerRooms): void {
   })
 }
 
-function getCounters(app: App, rooms: ControllerRooms): void {
+function getCounters(app: App, rooms: ApiDependencies): void {
   const schema = {
     operationId: 'getVmCounters',
     tags,

@@ -1,5 +1,5 @@
-import { resize, setCompute, setDisk } from '../../../commands/reshape.ts'
-import { setNetwork } from '../../../commands/set-network.ts'
+import { resize, setCompute, setDisk } from '../../../commands/vm/reshape.ts'
+import { setNetwork } from '../../../commands/vm/set-network.ts'
 import { ref } from '../../wire/named.ts'
 import { networkChangeFromWire } from '../../wire/network-from-wire.ts'
 import { computeFromWire, diskFromWire } from '../../wire/shape-from-wire.ts'
@@ -9,10 +9,10 @@ import type { Complaint } from '../../../lib/schema-check.ts'
 import type { ProblemCode } from '../../wire/problem-examples.ts'
 import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../app.ts'
-import type { ControllerRooms } from '../rooms.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the shape of a VM: compute, disk, network. */
-export function vmShapeRoutes(app: App, rooms: ControllerRooms): void {
+export function vmShapeRoutes(app: App, rooms: ApiDependencies): void {
   putCompute(app, rooms)
   putResize(app, rooms)
   putDisk(app, rooms)
@@ -30,7 +30,7 @@ const CAPACITY_CODES = [
 const shapeSchema = (...codes: readonly ProblemCode[]) =>
   mutationSchema('not_found', 'vm_deleting', ...codes, ...BODY_CODES)
 
-function putCompute(app: App, rooms: ControllerRooms): void {
+function putCompute(app: App, rooms: ApiDependencies): void {
   const schema = {
     ...shapeSchema('vm_not_stopped', 'too_many_vcpus', 'sleep_needs_network', ...CAPACITY_CODES),
     operationId: 'setVmCompute',
@@ -47,7 +47,7 @@ function putCompute(app: App, rooms: ControllerRooms): void {
   )
 }
 
-function putResize(app: App, rooms: ControllerRooms): void {
+function putResize(app: App, rooms: ApiDependencies): void {
   const schema = {
     ...shapeSchema(
       'vm_not_stopped',
@@ -70,7 +70,7 @@ function putResize(app: App, rooms: ControllerRooms): void {
   )
 }
 
-function putDisk(app: App, rooms: ControllerRooms): void {
+function putDisk(app: App, rooms: ApiDependencies): void {
   const schema = {
     ...shapeSchema('disk_shrink', ...CAPACITY_CODES),
     operationId: 'setVmDisk',
@@ -83,7 +83,7 @@ function putDisk(app: App, rooms: ControllerRooms): void {
   )
 }
 
-function putNetwork(app: App, rooms: ControllerRooms): void {
+function putNetwork(app: App, rooms: ApiDependencies): void {
   const schema = {
     ...shapeSchema(
       'vm_not_stopped',

@@ -1,0 +1,49 @@
+import type { CommandContext } from '../../commands/context.ts'
+import type { Plan } from '../../core/plan/step.ts'
+import type { SnapshotId } from '../../core/snapshots/record.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { VmCounters } from '../../core/world/counters.ts'
+import type { Log } from '../../log/log.ts'
+import type { ConsoleHub } from '../../owners/console/console-hub.ts'
+import type { ImageShelf } from '../../owners/images/image-shelf.ts'
+import type { HostView } from '../../owners/capacity/host-report.ts'
+import type { SshSessions } from '../../owners/console/ssh-sessions.ts'
+import type { VmInputs } from '../../core/vm/create.ts'
+import type { SocketTime } from '../console/console-socket.ts'
+import type { CertificateEnd } from './certificate-ends.ts'
+import type { Waits } from './waits.ts'
+
+/** Files that are embedded in the executable; a daemon that runs from its sources reads them beside those. */
+export type PageAsset = 'scalar.js' | 'errors.md' | 'console.js' | 'console.css'
+
+/** Everything that the controller API needs from the rest of the daemon. */
+export type ApiDependencies = {
+  /** Undefined until the store is open; until then routes that need it answer 503 `starting_up`. */
+  readonly context: () => CommandContext | undefined
+  /** Long polls of VMs. */
+  readonly waits: Waits<VmId>
+  readonly snapshotWaits: Waits<SnapshotId>
+  /** Returns what a pass would do for this record now, on a fresh look at the host. Changes nothing. */
+  readonly plan: (record: VmRecord, inputs: VmInputs) => Promise<Plan>
+  /** Throws HostFault. */
+  readonly counters: (record: VmRecord) => Promise<VmCounters>
+  /** Returns the view of this whole host, from a fresh look. Throws HostFault. */
+  readonly hostView: () => Promise<HostView>
+  /** When the certificates of this API expire; absent without TLS. */
+  readonly certificates?: () => readonly CertificateEnd[]
+  /** Images in the pool. */
+  readonly images: Pick<ImageShelf, 'list' | 'requestRemoval'>
+  /** Viewers of serial consoles. */
+  readonly consoles: ConsoleHub
+  /** Shells in guests. */
+  readonly shells: Pick<SshSessions, 'open'>
+  /** The clock and timers for WebSockets. */
+  readonly time: SocketTime
+  /** The tasks that readiness still waits for, in words ("console adoption"); empty when the daemon is ready. */
+  readonly waitingFor: () => readonly string[]
+  readonly readAsset: (name: PageAsset) => Uint8Array
+  /** The version of this build, for the OpenAPI document. */
+  readonly version: string
+  readonly log: Log
+}

@@ -1,0 +1,46 @@
+import { shortages } from '../../core/capacity/capacity.ts'
+import { ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
+import type { Commitment } from '../../core/capacity/capacity.ts'
+import type { CommandContext, Refusal } from '../context.ts'
+
+const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
+
+/**
+ * Returns why the host cannot promise `increase` on top of what it has promised, or undefined if it can. Call it in the
+ * transaction that stores the increase, so that two requests can never be promised the same room.
+ */
+export function refuseIncrease(
+  { store, capacity }: CommandContext,
+  increase: Commitment,
+): Refusal | undefined {
+  // Most changes need nothing more, and so no sum over all records.
+  if (Object.values(increase).every((amount) => amount <= 0)) return undefined
+  const { memoryMib, diskMib, consolePlaces } = capacity.allocatable()
+  const shares = capacity.poolShares()
+  if (increase.memoryMib > 0 && !memoryMib.known) return memoryMib
+  if (increase.diskMib > 0 && !diskMib.known) return diskMib
+  if (increase.diskMib > 0 && !shares.known) return shares
+  if (increase.consolePlaces > 0 && !consolePlaces.known) return consolePlaces
+  const ledger = ledgerOf(
+    store.vms.recorded(),
+    // A part that does not increase is not checked.
+    shares.known ? shares.value : NO_SHARES,
+    (guestMib) => capacity.monitorMib(guestMib),
+  )
+  const short = shortages(totalsOf(ledger), increase, {
+    memoryMib: memoryMib.known ? memoryMib.value : 0,
+    diskMib: diskMib.known ? diskMib.value : 0,
+    consolePlaces: consolePlaces.known ? consolePlaces.value : 0,
+  })
+  const room = short.filter(({ kind }) => kind !== 'consolePlaces')
+  if (room.length > 0) {
+    const detail = `the host is short of ${room.map(({ words }) => words).join(' and of ')}`
+    return { code: 'insufficient_capacity', detail }
+  }
+  const [places] = short
+  if (places === undefined) return undefined
+  return {
+    code: 'console_places_exhausted',
+    detail: `VMs that never sleep hold all the console places they may have, ${consolePlaces.known ? consolePlaces.value : 0}: stop one, or let one sleep (sleep_after_idle_seconds above 0)`,
+  }
+}

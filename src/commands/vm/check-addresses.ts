@@ -1,0 +1,44 @@
+import { networkContains } from '../../core/network/cidr.ts'
+import type { Network } from '../../core/desired.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { CommandContext, Refusal } from '../context.ts'
+
+export type Addresses = Pick<Network, 'ipv4Address' | 'ipv6Address'>
+
+/**
+ * Returns why the guest of `id` may not have these addresses, or undefined if it may. Each address must be free on this
+ * host.
+ */
+export function refuseAddresses(
+  context: CommandContext,
+  id: VmId,
+  { ipv4Address, ipv6Address }: Addresses,
+): Refusal | undefined {
+  for (const address of [ipv4Address, ipv6Address]) {
+    const refusal = address === undefined ? undefined : refuseAddress(context, id, address)
+    if (refusal !== undefined) return refusal
+  }
+  return undefined
+}
+
+function refuseAddress(context: CommandContext, id: VmId, address: string): Refusal | undefined {
+  const { store, capacity, guestRanges } = context
+  if (guestRanges.length > 0 && !guestRanges.some((range) => networkContains(range, address))) {
+    return {
+      code: 'address_not_allowed',
+      detail: `${address} is not in ${guestRanges.join(' or ')}, the ranges for guests on this host`,
+    }
+  }
+  const holder = store.vms.addressHolder(address, id)
+  if (holder !== undefined) {
+    return {
+      code: 'address_in_use',
+      detail: `${address} belongs to the VM ${holder}: choose another address`,
+    }
+  }
+  const own = capacity.isOwnAddress(address)
+  if (!own.known) return own
+  if (!own.value) return undefined
+  const detail = `${address} belongs to the host itself, or is its router, resolver or broadcast address: choose another address`
+  return { code: 'address_in_use', detail }
+}

@@ -1,0 +1,137 @@
+import { commitmentOf } from '../../core/capacity/ledger.ts'
+import { guestMac } from '../../core/network/guest-mac.ts'
+import { err, ok } from '../../lib/result.ts'
+import { refuseIncrease } from '../capacity/admit.ts'
+import { canonicalJson } from './canonical-json.ts'
+import { refuseSleep } from './check-sleep.ts'
+import { differenceWords } from './difference-words.ts'
+import { refuseAddresses } from './check-addresses.ts'
+import { refuseImageUrls } from '../outbound/check-urls.ts'
+import { refuseVcpus } from '../capacity/check-vcpus.ts'
+import type { Rejection } from '../../core/errors.ts'
+import type { CreateVm, VmInputs } from '../../core/vm/create.ts'
+import type { Desired, Image, ImageRole } from '../../core/desired.ts'
+import type { Sha256, UserId, VmId } from '../../core/ids.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { CommandContext, CommandResult } from '../context.ts'
+
+/** Stores a new VM. The same request again returns the existing VM; fresh URLs in it replace the stored ones. */
+export function createVm(context: CommandContext, id: VmId, request: CreateVm): CommandResult {
+  const { store } = context
+  const inputs = inputsOf(request)
+  const existing = store.vms.get(id)
+  if (existing !== undefined) return repeatCreate(context, existing, { request, inputs })
+  const result = store.transaction(() => insert(context, id, { request, inputs }))
+  if (result.ok) context.poke(id, 'created')
+  return result
+}
+
+function insert(
+  context: CommandContext,
+  id: VmId,
+  { request, inputs }: { readonly request: CreateVm; readonly inputs: VmInputs },
+): CommandResult {
+  const { store } = context
+  const wrong =
+    refuseImageUrls(context, request.image.images) ??
+    refuseSmallDisk(context, request) ??
+    refuseVcpus(context, request.compute, '/compute/cpu_millicores') ??
+    refuseSleep(request, '/compute/sleep_after_idle_seconds') ??
+    refuseAddresses(context, id, request.network ?? {})
+  if (wrong !== undefined) return err(wrong)
+  const userId = store.vms.freeUserId()
+  if (userId === undefined) {
+    return err({
+      code: 'user_ids_exhausted',
+      detail: 'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count',
+    })
+  }
+  const desired = desiredOf(request, userId)
+  const refusal = refuseIncrease(
+    context,
+    commitmentOf(desired, (guestMib) => context.capacity.monitorMib(guestMib)),
+  )
+  if (refusal !== undefined) return err(refusal)
+  const record = store.vms.insert({
+    id,
+    userId,
+    desired,
+    metadata: request.metadata,
+    inputs,
+    operationId: context.newOperationId(),
+    nowMs: context.now(),
+  })
+  return ok({ record, changed: true })
+}
+
+function repeatCreate(
+  context: CommandContext,
+  existing: VmRecord,
+  { request, inputs }: { readonly request: CreateVm; readonly inputs: VmInputs },
+): CommandResult {
+  const { vms } = context.store
+  const stored = vms.inputs(existing.id)
+  if (existing.deleting) {
+    return err({ code: 'vm_deleting', detail: `${existing.id} is being deleted: wait until GET answers 404` })
+  }
+  if (stored.request !== inputs.request) {
+    return err({
+      code: 'conflict',
+      detail: `${existing.id} was created by a request that differs in ${differenceWords(stored.request, inputs.request)}: delete it first, or choose another id`,
+    })
+  }
+  const fresh = [...inputs.sources].some(
+    ([sha256, source]) => stored.sources.get(sha256)?.url.equals(source.url) !== true,
+  )
+  if (fresh) {
+    const refusal = refuseImageUrls(context, request.image.images)
+    if (refusal !== undefined) return err(refusal)
+    vms.replaceSources(existing.id, inputs.sources)
+    context.poke(existing.id, 'fresh image URLs')
+  }
+  return ok({ record: existing, changed: false })
+}
+
+/** Nothing is known yet about an image that was never in the pool. */
+function refuseSmallDisk({ capacity }: CommandContext, { disk, image }: CreateVm): Rejection | undefined {
+  const rootfs = image.images.find(({ role }) => role === 'rootfs')
+  const imageMib = rootfs === undefined ? undefined : capacity.imageMib(rootfs.sha256)
+  if (imageMib === undefined || imageMib <= disk.sizeMib) return undefined
+  const detail = `the disk has ${disk.sizeMib} MiB and its image ${imageMib} MiB: ask for a disk of that or more`
+  const errors = [{ pointer: '/disk/size_mib', code: 'out_of_range', detail: `must be at least ${imageMib}` }]
+  return { code: 'disk_too_small', detail, errors }
+}
+
+function desiredOf(request: CreateVm, userId: UserId): Desired {
+  const digest = (role: ImageRole): Sha256 | undefined =>
+    request.image.images.find((image) => image.role === role)?.sha256
+  const initrdSha256 = digest('initrd')
+  const image: Image = {
+    rootfsSha256: digest('rootfs') as Sha256,
+    kernelSha256: digest('kernel') as Sha256,
+    ...(initrdSha256 === undefined ? {} : { initrdSha256 }),
+    ...(request.image.kernelArguments === undefined
+      ? {}
+      : { kernelArguments: request.image.kernelArguments }),
+  }
+  return {
+    power: request.power,
+    compute: request.compute,
+    disk: request.disk,
+    image,
+    ...(request.network === undefined
+      ? {}
+      : { network: { ...request.network, macAddress: request.network.macAddress ?? guestMac(userId) } }),
+  }
+}
+
+function inputsOf(request: CreateVm): VmInputs {
+  const { image, userData, ...rest } = request
+  const images = image.images.map(({ role, sha256 }) => ({ role, sha256 }))
+  return {
+    request: canonicalJson({ ...rest, userData, images, kernelArguments: image.kernelArguments }),
+    sources: new Map(image.images.map(({ sha256, source }) => [sha256, source])),
+    ...(userData === undefined ? {} : { userData }),
+    sshAuthorizedKeys: request.sshAuthorizedKeys,
+  }
+}

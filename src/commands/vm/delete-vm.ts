@@ -1,0 +1,26 @@
+import { err, ok } from '../../lib/result.ts'
+import { existingVm } from './existing-vm.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { CommandContext, CommandResult } from '../context.ts'
+
+/** Requests a deletion; the record is removed when nothing of the VM is left on the host. */
+export function deleteVm(context: CommandContext, id: VmId): CommandResult {
+  const { store } = context
+  const result = store.transaction((): CommandResult => {
+    const found = existingVm(store, id)
+    if (!found.ok) return found
+    const before = found.value
+    if (before.deleting) return ok({ record: before, changed: false })
+    if (before.metadata.protected) {
+      return err({
+        code: 'vm_protected',
+        detail: `${id} is protected: set "protected" to false in PUT /v1/vms/${id}/metadata, then delete it`,
+      })
+    }
+    const operationId = context.newOperationId()
+    const record = store.vms.changeDesired(id, { deleting: true, operationId, nowMs: context.now() })
+    return ok({ record, changed: true })
+  })
+  if (result.ok && result.value.changed) context.poke(id, 'delete')
+  return result
+}

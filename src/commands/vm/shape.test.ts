@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { commandStage, createRequest } from '../../../test/command-stage.ts'
+import { createVm } from './create-vm.ts'
+import { deleteVm } from './delete-vm.ts'
+import { resize, setCompute, setDisk } from './reshape.ts'
+import { setMetadata } from './set-metadata.ts'
+import { setNetwork } from './set-network.ts'
+import { setPower } from './set-power.ts'
+import type { SetNetwork } from '../../core/vm/create.ts'
+import type { MacAddress, OperationId } from '../../core/ids.ts'
+
+const compute = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
+
+test('the idle timeout changes in any state, CPU and memory only while the VM is stopped', (t) => {
+  const { context, id, create, accepted, refusal, seenAs } = commandStage(t)
+  create()
+  accepted(setCompute(context, id, { ...compute, sleepAfterIdleSeconds: 600 }))
+  assert.equal(refusal(setCompute(context, id, { ...compute, memoryMib: 512 })).code, 'vm_not_stopped')
+  accepted(setPower(context, id, 'stopped'))
+  const waits = refusal(setCompute(context, id, { ...compute, cpuMillicores: 2000 }))
+  assert.match(waits.text, /it is pending: wait until it is; observed\.error says what keeps it$/)
+  seenAs('stopped')
+  const { record } = accepted(setCompute(context, id, { ...compute, cpuMillicores: 2000 }))
+  assert.equal(record.desired.compute.cpuMillicores, 2000)
+})
+
+test('a stopped VM gets no more vCPUs than the monitor gives, and keeps those it has', (t) => {
+  const { context, id, capacity, create, accepted, refusal, seenAs } = commandStage(t)
+  create({ power: 'stopped', compute: { ...compute, cpuMillicores: 8000 } })
+  seenAs('stopped')
+  capacity.vcpus = 4
+  const shape = { ...compute, cpuMillicores: 9000 }
+  for (const refused of [
+    setCompute(context, id, shape),
+    resize(context, id, { compute: shape, diskMib: 64 }),
+  ]) {
+    const { code, errors } = refusal(refused)
+    assert.deepEqual([code, errors?.[0]?.pointer], ['too_many_vcpus', '/cpu_millicores'])
+  }
+  const kept = { ...compute, cpuMillicores: 8000, memoryMib: 512 }
+  assert.equal(accepted(setCompute(context, id, kept)).changed, true)
+})
+
+test('a VM that was seen stopped but must run takes no new memory: its start may be under way', (t) => {
+  const { context, id, create, refusal, seenAs } = commandStage(t)
+  create()
+  seenAs('stopped')
+  assert.equal(refusal(setCompute(context, id, { ...compute, memoryMib: 512 })).code, 'vm_not_stopped')
+})
+
+test('a disk grows in any state and never shrinks', (t) => {
+  const { context, id, create, accepted, refusal } = commandStage(t)
+  create()
+  assert.equal(accepted(setDisk(context, id, { sizeMib: 128 })).record.desired.disk.sizeMib, 128)
+  assert.equal(refusal(setDisk(context, id, { sizeMib: 127 })).code, 'disk_shrink')
+  assert.equal(refusal(resize(context, id, { compute, diskMib: 64 })).code, 'disk_shrink')
+})
+
+test('a resize keeps the rate limits of the disk; setting the disk lifts those it leaves out', (t) => {
+  const { context, id, create, accepted } = commandStage(t)
+  create()
+  accepted(setDisk(context, id, { sizeMib: 64, iopsMax: 500 }))
+  const resized = accepted(resize(context, id, { compute, diskMib: 128 }))
+  assert.deepEqual(resized.record.desired.disk, { sizeMib: 128, iopsMax: 500 })
+  const lifted = accepted(setDisk(context, id, { sizeMib: 128 }))
+  assert.deepEqual(lifted.record.desired.disk, { sizeMib: 128 })
+})
+
+test('an increase the host cannot hold is refused with what is short and by how much, and stores nothing', (t) => {
+  const { context, id, create, accepted, refusal, seenAs, capacity, store } = commandStage(t)
+  Object.assign(capacity.total, { memoryMib: 300, diskMib: 100 })
+  create({ power: 'stopped' })
+  seenAs('stopped')
+  const before = store.vms.get(id)
+  const bigger = { compute: { ...compute, memoryMib: 512 }, diskMib: 128 }
+  const refused = refusal(resize(context, id, bigger))
+  assert.equal(refused.code, 'insufficient_capacity')
+  assert.equal(
+    refused.text,
+    'the host is short of memory by 212 MiB (256 MiB more asked for, 44 MiB free of 300 MiB) and of ' +
+      'disk by 28 MiB (64 MiB more asked for, 36 MiB free of 100 MiB)',
+  )
+  assert.deepEqual(store.vms.get(id), before)
+  capacity.total.memoryMib = 512
+  assert.match(refusal(resize(context, id, bigger)).text, /^the host is short of disk by 28 MiB/)
+  capacity.total.diskMib = 128
+  accepted(resize(context, id, bigger))
+})
+
+test('what does not grow needs no room: an over-committed host still takes it', (t) => {
+  const { context, id, create, accepted, seenAs, capacity } = commandStage(t)
+  create({ power: 'stopped' })
+  seenAs('stopped')
+  Object.assign(capacity.total, { memoryMib: 0, diskMib: 0 })
+  accepted(setCompute(context, id, { ...compute, memoryMib: 128 }))
+  capacity.fault = { known: false, code: 'capacity_unknown', retry: 'backoff', message: 'too old' }
+  accepted(setCompute(context, id, { ...compute, memoryMib: 64 }))
+})
+
+test('nothing is promised on figures that are not known', (t) => {
+  const { context, id, create, refusal, capacity } = commandStage(t)
+  create()
+  capacity.fault = { known: false, code: 'storage_inspection_failed', retry: 'backoff', message: 'no mount' }
+  assert.equal(refusal(setDisk(context, id, { sizeMib: 128 })).code, 'storage_inspection_failed')
+})
+
+test('memory does not depend on the pool, and disk does', (t) => {
+  const { context, id, create, accepted, refusal, seenAs, capacity } = commandStage(t)
+  create({ power: 'stopped' })
+  seenAs('stopped')
+  capacity.poolFault = {
+    known: false,
+    code: 'storage_inspection_failed',
+    retry: 'backoff',
+    message: 'no mount',
+  }
+  accepted(setCompute(context, id, { ...compute, memoryMib: 512 }))
+  assert.equal(refusal(setDisk(context, id, { sizeMib: 128 })).code, 'storage_inspection_failed')
+})
+
+test('an address that stays is not judged again', (t) => {
+  const { context, id, create, accepted, capacity } = commandStage(t)
+  create()
+  context.guestRanges = ['198.51.100.0/24']
+  capacity.fault = { known: false, code: 'network_failed', retry: 'backoff', message: 'no look' }
+  accepted(setNetwork(context, id, { ipv4Address: '192.0.2.10', bandwidth: { receiveMbitPerSecond: 10 } }))
+})
+
+test('bandwidth and firewall change under a running guest, its addresses do not', (t) => {
+  const { context, id, create, accepted, refusal, seenAs } = commandStage(t)
+  create()
+  const bandwidth = { receiveMbitPerSecond: 10 }
+  const ipv4Address = '192.0.2.10'
+  const { record } = accepted(setNetwork(context, id, { ipv4Address, bandwidth }))
+  assert.deepEqual(record.desired.network?.bandwidth, bandwidth)
+  assert.match(record.desired.network?.macAddress ?? '', /^02:/, 'the address it had stays')
+  const { record: closed } = accepted(setNetwork(context, id, { firewall: { inbound: [] } }))
+  assert.deepEqual(closed.desired.network, { ...record.desired.network, firewall: { inbound: [] } })
+  const moved = { ipv4Address: '192.0.2.11' }
+  assert.equal(refusal(setNetwork(context, id, moved)).code, 'vm_not_stopped')
+  accepted(setPower(context, id, 'stopped'))
+  seenAs('stopped')
+  assert.equal(accepted(setNetwork(context, id, moved)).record.desired.network?.ipv4Address, '192.0.2.11')
+})
+
+test('a member of a network that is absent stays, and one that is null goes', (t) => {
+  const { context, id, create, accepted, seenAs } = commandStage(t)
+  create()
+  accepted(setPower(context, id, 'stopped'))
+  seenAs('stopped')
+  const network = (change: SetNetwork) =>
+    accepted(setNetwork(context, id, change)).record.desired.network ?? assert.fail('no network')
+  const macAddress = '02:00:5e:10:00:01' as MacAddress
+  const whole = {
+    macAddress,
+    ipv4Address: '192.0.2.10',
+    ipv6Address: '2001:db8::10',
+    bandwidth: { receiveMbitPerSecond: 10 },
+    firewall: { inbound: [] },
+  }
+  assert.deepEqual(network(whole), whole)
+  assert.equal(accepted(setNetwork(context, id, {})).changed, false)
+  const { ipv6Address: _, ...ipv4Only } = whole
+  assert.deepEqual(network({ ipv6Address: null }), ipv4Only)
+  assert.deepEqual(network({ ipv4Address: null, bandwidth: null, firewall: null }), { macAddress })
+  assert.notEqual(network({ macAddress: null }).macAddress, macAddress)
+})
+
+test('a change without anything in it gives no network to a VM that has none', (t) => {
+  const { context, id, accepted } = commandStage(t)
+  const { network: _, ...without } = createRequest()
+  accepted(createVm(context, id, without))
+  assert.equal(accepted(setNetwork(context, id, {})).changed, false)
+  assert.equal(accepted(setNetwork(context, id, { ipv4Address: null, firewall: null })).changed, false)
+})
+
+test('an address of another VM, of the host, or outside the ranges for guests is refused', (t) => {
+  const { context, id, create, refusal, seenAs, accepted, capacity } = commandStage(t)
+  create()
+  const other = 'web-2'
+  const answer = (ipv4Address: string) => refusal(create({ network: { ipv4Address } }, other)).code
+  assert.equal(answer('192.0.2.10'), 'address_in_use')
+  capacity.ownAddresses.add('192.0.2.1')
+  assert.equal(answer('192.0.2.1'), 'address_in_use')
+  context.guestRanges = ['192.0.2.0/25', '2001:db8::/64']
+  assert.equal(answer('192.0.2.200'), 'address_not_allowed')
+  accepted(setPower(context, id, 'stopped'))
+  seenAs('stopped')
+  assert.equal(refusal(setNetwork(context, id, { ipv6Address: '2001:db8:1::1' })).code, 'address_not_allowed')
+  accepted(setNetwork(context, id, { ipv4Address: '192.0.2.10', ipv6Address: '2001:db8::1' }))
+})
+
+test('labels and protection raise the revision and no generation', (t) => {
+  const { context, id, create, accepted, pokes } = commandStage(t)
+  const before = accepted(create()).record
+  pokes.length = 0
+  const metadata = { labels: { env: 'prod' }, protected: true }
+  const { record, changed } = accepted(setMetadata(context, id, metadata))
+  assert.deepEqual([record.metadata, changed], [metadata, true])
+  assert.ok(record.revision > before.revision)
+  assert.deepEqual(record.generations, before.generations)
+  assert.equal(accepted(setMetadata(context, id, metadata)).changed, false)
+  assert.deepEqual(pokes, [], 'the host has nothing to do')
+})
+
+test('a protected VM is not deleted until the protection is lifted', (t) => {
+  const { context, id, create, accepted, refusal } = commandStage(t)
+  create({ metadata: { labels: {}, protected: true } })
+  assert.equal(refusal(deleteVm(context, id)).code, 'vm_protected')
+  accepted(setMetadata(context, id, { labels: {}, protected: false }))
+  accepted(deleteVm(context, id))
+})
+
+test('a rehearsal returns what would be stored, stores nothing and wakes no worker', (t) => {
+  const { context, id, create, accepted, store, pokes } = commandStage(t)
+  const before = accepted(create()).record
+  const seen: string[] = []
+  store.onVmChange((changed) => seen.push(changed))
+  pokes.length = 0
+  const result = store.rehearse(() => setPower({ ...context, poke: () => {} }, id, 'paused'))
+  assert.equal(accepted(result).record.generations.desired, 2)
+  assert.deepEqual(store.vms.get(id), before)
+  assert.deepEqual([seen, pokes], [[], []])
+})
+
+test('an idle timeout is refused for a VM without network, since nothing could wake it', (t) => {
+  const { context, id, create, accepted, refusal, store } = commandStage(t)
+  const sleeper = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 60 }
+  const { network: _none, ...without } = createRequest({ compute: sleeper })
+  const refused = createVm(context, id, without)
+  assert.ok(!refused.ok && 'errors' in refused.error)
+  assert.equal(refused.error.code, 'sleep_needs_network')
+  assert.equal(refused.error.errors?.[0]?.pointer, '/compute/sleep_after_idle_seconds')
+  const awake = { ...sleeper, sleepAfterIdleSeconds: 0 }
+  accepted(createVm(context, id, { ...without, compute: awake }))
+  assert.equal(refusal(setCompute(context, id, sleeper)).code, 'sleep_needs_network')
+  assert.equal(refusal(resize(context, id, { compute: sleeper, diskMib: 64 })).code, 'sleep_needs_network')
+  assert.equal(store.vms.get(id)?.generations.desired, 1)
+  accepted(create({ compute: sleeper }, 'web-2'))
+})
+
+test('a timeout that a VM without network has already keeps nothing else from changing', (t) => {
+  const { context, id, create, accepted, store } = commandStage(t)
+  create()
+  const { network: _gone, ...desired } = store.vms.get(id)?.desired ?? assert.fail()
+  const sleeper = { ...desired.compute, sleepAfterIdleSeconds: 60 }
+  store.vms.changeDesired(id, {
+    desired: { ...desired, compute: sleeper },
+    operationId: 'op-x' as OperationId,
+    nowMs: 1,
+  })
+  accepted(resize(context, id, { compute: sleeper, diskMib: 128 }))
+})

@@ -1,0 +1,57 @@
+import { isDeepStrictEqual } from 'node:util'
+import { err, ok } from '../../lib/result.ts'
+import { commitmentOf, increaseOf } from '../../core/capacity/ledger.ts'
+import { refuseIncrease } from '../capacity/admit.ts'
+import { changeableVm } from './changeable-vm.ts'
+import type { Commitment } from '../../core/capacity/capacity.ts'
+import type { Desired } from '../../core/desired.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { Result } from '../../lib/result.ts'
+import type { CommandContext, CommandResult, Refusal } from '../context.ts'
+
+export type Change = {
+  /** For the log: "power paused". */
+  readonly reason: string
+  /**
+   * Returns the new desired state, or why it is refused. Called inside the transaction, with the record as it is then.
+   */
+  readonly decide: (before: VmRecord) => Result<Desired, Refusal>
+  /**
+   * Returns whether a request for the power that is already desired is a change, because it asks for a sleeping guest.
+   */
+  readonly setsPowerAnew?: (before: VmRecord) => boolean
+}
+
+/** Returns what a change needs of the host beyond what the VM has been promised. */
+function increaseBy({ capacity }: CommandContext, before: Desired, after: Desired): Commitment {
+  const monitorMib = (guestMib: number): number => capacity.monitorMib(guestMib)
+  return increaseOf(commitmentOf(before, monitorMib), commitmentOf(after, monitorMib))
+}
+
+/** Checks and stores a change of desired state in one transaction, and wakes the VM's worker if something changed. */
+export function storeDesired(context: CommandContext, id: VmId, change: Change): CommandResult {
+  const { store } = context
+  const result = store.transaction((): CommandResult => {
+    const found = changeableVm(store, id)
+    if (!found.ok) return found
+    const before = found.value
+    const desired = change.decide(before)
+    if (!desired.ok) return err(desired.error)
+    const setsPowerAnew = change.setsPowerAnew?.(before) === true
+    if (!setsPowerAnew && isDeepStrictEqual(desired.value, before.desired))
+      return ok({ record: before, changed: false })
+    const refusal = refuseIncrease(context, increaseBy(context, before.desired, desired.value))
+    if (refusal !== undefined) return err(refusal)
+    const operationId = context.newOperationId()
+    const record = store.vms.changeDesired(id, {
+      desired: desired.value,
+      setsPowerAnew,
+      operationId,
+      nowMs: context.now(),
+    })
+    return ok({ record, changed: true })
+  })
+  if (result.ok && result.value.changed) context.poke(id, change.reason)
+  return result
+}

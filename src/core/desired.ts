@@ -1,0 +1,86 @@
+import type { MacAddress, Sha256 } from './ids.ts'
+
+export type DesiredPower = 'running' | 'stopped' | 'paused'
+
+export type Compute = {
+  /** 1000 = one core; 100 to 32000. */
+  readonly cpuMillicores: number
+  readonly memoryMib: number
+  /** 0 disables automatic sleep. */
+  readonly sleepAfterIdleSeconds: number
+}
+
+export type Image = {
+  readonly rootfsSha256: Sha256
+  readonly kernelSha256: Sha256
+  readonly initrdSha256?: Sha256
+  /** Appended to the arguments the host gives the kernel. */
+  readonly kernelArguments?: string
+}
+
+/** Upper bounds for a VM's disk, reads and writes together; an absent member is not bounded. */
+export type DiskLimits = {
+  readonly iopsMax?: number
+  readonly mibPerSecondMax?: number
+}
+
+export type Disk = DiskLimits & { readonly sizeMib: number }
+
+/**
+ * Upper bounds as the guest sees them, including headers from the Ethernet header on; an absent member is not bounded.
+ */
+export type Bandwidth = {
+  readonly receiveMbitPerSecond?: number
+  readonly transmitMbitPerSecond?: number
+}
+
+/** Ports from `first` to `last`, both included. */
+export type PortRange = { readonly first: number; readonly last: number }
+
+/**
+ * Connections that others may open to a guest. `icmp` is ICMP to an IPv4 address and ICMPv6 to an IPv6 address. Only
+ * tcp and udp have ports; absent means any port. Sources are networks in canonical CIDR form, of both families mixed;
+ * absent means any source. An empty list of either lets nothing in.
+ */
+export type InboundRule = {
+  readonly protocol: 'tcp' | 'udp' | 'icmp' | 'any'
+  readonly ports?: readonly PortRange[]
+  readonly sources?: readonly string[]
+}
+
+export type Network = {
+  readonly macAddress: MacAddress
+  readonly ipv4Address?: string
+  readonly ipv6Address?: string
+  readonly bandwidth?: Bandwidth
+  /**
+   * Connections that others may open to the guest. Absent: as the host is configured. Replies to the guest always pass.
+   */
+  readonly firewall?: { readonly inbound: readonly InboundRule[] }
+}
+
+/** The state that the controller asked for. URLs and user data are kept elsewhere, so they never reach a response. */
+export type Desired = {
+  readonly power: DesiredPower
+  readonly compute: Compute
+  readonly disk: Disk
+  readonly image: Image
+  /** Absent: the VM has no network device. */
+  readonly network?: Network
+}
+
+export type ImageRole = 'rootfs' | 'kernel' | 'initrd'
+
+/** Returns the images that a VM needs, each with its role. */
+export function imagesOf(image: Image): readonly { readonly role: ImageRole; readonly sha256: Sha256 }[] {
+  const images: { role: ImageRole; sha256: Sha256 }[] = [
+    { role: 'kernel', sha256: image.kernelSha256 },
+    { role: 'rootfs', sha256: image.rootfsSha256 },
+  ]
+  if (image.initrdSha256 !== undefined) images.push({ role: 'initrd', sha256: image.initrdSha256 })
+  return images
+}
+
+/** Returns the guest vCPUs for a CPU share: one for each started core. */
+export const vcpusOf = (compute: Pick<Compute, 'cpuMillicores'>): number =>
+  Math.ceil(compute.cpuMillicores / 1000)

@@ -1,0 +1,38 @@
+import { parseSha256 } from '../ids.ts'
+import type { Sha256 } from '../ids.ts'
+import type { VmMark } from '../world/vm-mark.ts'
+import type { FoundNote } from '../world/world.ts'
+
+/** Raised with every change that an older daemon must not read past. */
+const FORMAT = 1
+
+/** The note beside a disk: its owner, and the image that it was made from if that is known. */
+export type DiskNote = { readonly mark: VmMark; readonly rootfsSha256?: Sha256 }
+
+export function renderDiskNote({ mark, rootfsSha256 }: DiskNote): string {
+  const value = {
+    format: FORMAT,
+    store_id: mark.storeId,
+    created_at_ms: mark.createdAtMs,
+    ...(rootfsSha256 === undefined ? {} : { rootfs_sha256: rootfsSha256 }),
+  }
+  return `${JSON.stringify(value, undefined, 2)}\n`
+}
+
+/** Parses a note. A note that cannot be read names no owner, so its disk has none until a person decides. */
+export function parseDiskNote(text: string): FoundNote {
+  const { format, store_id, created_at_ms, rootfs_sha256 } = objectIn(text)
+  const isWhole = format === FORMAT && typeof store_id === 'string' && Number.isSafeInteger(created_at_ms)
+  if (!isWhole) return { mark: { storeId: undefined, createdAtMs: undefined }, rootfsSha256: undefined }
+  const mark = { storeId: store_id, createdAtMs: created_at_ms as number }
+  return { mark, rootfsSha256: parseSha256(typeof rootfs_sha256 === 'string' ? rootfs_sha256 : '') }
+}
+
+function objectIn(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}

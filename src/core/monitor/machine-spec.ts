@@ -1,0 +1,30 @@
+import type { TapSpec } from '../network/tap.ts'
+import type { SaveForm } from '../world/saved-state.ts'
+import type { Compute, DiskLimits } from '../desired.ts'
+import type { UserId, VmId } from '../ids.ts'
+import type { VmMark } from '../world/vm-mark.ts'
+
+/** One complete guest machine: everything that a monitor needs to start it. Paths are absolute. */
+export type MachineSpec = {
+  readonly id: VmId
+  readonly userId: UserId
+  readonly compute: Compute
+  readonly kernelPath: string
+  readonly initrdPath?: string
+  readonly diskPath: string
+  readonly diskLimits: DiskLimits
+  readonly seedPath: string
+  /** The VM's own arguments; the monitor puts the host's before them. */
+  readonly kernelArguments: string
+  readonly tap?: TapSpec
+  readonly ptsPath: string
+  readonly startPaused: boolean
+  /** The directory in which the monitor may write saved memory. */
+  readonly saveDirectory: string
+  /** The file of a saved guest to restore. */
+  readonly restorePath?: string
+  /** How that file holds the memory; `mapped` when absent. */
+  readonly restoreForm?: SaveForm
+  /** The mark that the unit carries. */
+  readonly mark: VmMark
+}

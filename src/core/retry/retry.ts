@@ -1,0 +1,54 @@
+import { limits } from '../../config/limits.ts'
+import { unreachable } from '../../lib/assert.ts'
+import type { FaultCode, RetryClass } from '../errors.ts'
+import type { Fault, VmRecord } from '../vm/record.ts'
+
+/** A failure of a pass, before it is counted. */
+export type Failure = {
+  readonly step: string
+  readonly code: FaultCode
+  readonly retry: RetryClass
+  readonly message: string
+  /** Number of earlier attempts, if something other than the fault on record counts them. */
+  readonly attemptsBefore?: number
+}
+
+/**
+ * Returns the fault to record. The same failure again raises the count, and waits longer. `random` is from 0 up to 1.
+ */
+export function nextFault(record: VmRecord, failure: Failure, now: { nowMs: number; random: number }): Fault {
+  const last = record.observed.fault
+  const again = last?.step === failure.step && last.code === failure.code
+  const attempt = (failure.attemptsBefore ?? (again ? last.attempt : 0)) + 1
+  return {
+    code: failure.code,
+    step: failure.step,
+    message: failure.message,
+    generation: record.generations.desired,
+    sinceMs: again ? last.sinceMs : now.nowMs,
+    attempt,
+    nextAttemptAtMs: now.nowMs + retryDelayMs(failure.retry, attempt, now.random),
+  }
+}
+
+/**
+ * Returns the milliseconds until attempt + 1: doubled each time up to a cap, and jittered so that VMs don't retry in
+ * step.
+ */
+export function retryDelayMs(retry: RetryClass, attempt: number, random: number): number {
+  return Math.round(plainDelayMs(retry, attempt) * (1 - limits.retryJitter * random))
+}
+
+function plainDelayMs(retry: RetryClass, attempt: number): number {
+  switch (retry) {
+    case 'soon':
+      return limits.retrySoonMs
+    case 'backoff':
+      // 2^20 times the minimum exceeds any cap; the bound keeps the power finite.
+      return Math.min(limits.retryBackoffMsMax, limits.retryBackoffMsMin * 2 ** Math.min(attempt - 1, 20))
+    case 'on-change':
+      return limits.retryBackoffMsMax
+    default:
+      return unreachable(retry)
+  }
+}

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { markOfTests, recordOf, worldOf } from '../../../test/record.ts'
+import { observedState } from './observed-state.ts'
+import type { Plan } from '../plan/step.ts'
+import type { MonitorState } from '../world/world.ts'
+
+const disk = { sizeMib: 64 }
+const mending: Plan = { outcome: 'act', steps: [{ kind: 'network.ensure-tap', because: 'the link is down' }] }
+
+const shown = (monitor: MonitorState): string => {
+  const world = worldOf({
+    unit: { known: true, value: { kind: 'active', mainPid: 1, mark: markOfTests, startedAtMs: 0 } },
+    monitor: { known: true, value: monitor },
+    storage: {
+      known: true,
+      value: {
+        disk: { kind: 'present', ...disk },
+        seed: { kind: 'absent' },
+        missingImages: [],
+        unfitImages: [],
+      },
+    },
+  })
+  return observedState(recordOf(), world, mending)
+}
+
+test('while its surroundings are repaired a guest is shown as it is seen', () => {
+  assert.equal(shown({ kind: 'running', disk }), 'running')
+  assert.equal(shown({ kind: 'paused', disk }), 'paused')
+})
+
+const blockedAtNetwork: Plan = {
+  outcome: 'blocked',
+  step: 'network.inspect',
+  code: 'firewall_failed',
+  retry: 'backoff',
+  because: 'no look',
+}
+
+const stateAfter = (step: string | undefined, power: 'running' | 'stopped' = 'running'): string => {
+  const record = recordOf()
+  const fault = {
+    code: 'firewall_failed',
+    generation: recordOf().generations.desired,
+    sinceMs: 0,
+    attempt: 1,
+    nextAttemptAtMs: 0,
+  } as const
+  const observed = step === undefined ? {} : { fault: { ...fault, step, message: 'no look' } }
+  const active = power === 'running'
+  return observedState(
+    {
+      ...record,
+      desired: { ...record.desired, power },
+      observed: { ...record.observed, ...observed, state: power, disk },
+    },
+    worldOf({
+      unit: {
+        known: true,
+        value: active
+          ? { kind: 'active', mainPid: 1, mark: markOfTests, startedAtMs: 0 }
+          : { kind: 'absent' },
+      },
+      monitor: { known: true, value: active ? { kind: 'running', disk } : { kind: 'silent' } },
+    }),
+    blockedAtNetwork,
+  )
+}
+
+test('a running guest is shown as failed when its network could not be inspected twice in a row', () => {
+  assert.equal(stateAfter(undefined), 'running', 'once')
+  assert.equal(stateAfter('network.inspect'), 'failed', 'twice')
+  assert.equal(stateAfter('storage.inspect'), 'running', 'something else failed before')
+})
+
+test('a VM that should be stopped and is, stays stopped when its network cannot be inspected', () => {
+  assert.equal(stateAfter('network.inspect', 'stopped'), 'stopped')
+})
+
+test('a guest that is stopped because its disk failed is not shown as running', () => {
+  assert.equal(shown({ kind: 'stalled', status: 'io-error', disk }), 'paused')
+})
+
+test('a monitor that does not answer leaves the state of its guest, and a unit that was just started is starting', () => {
+  const waiting: Plan = { outcome: 'wait', for: 'the monitor to answer', recheckMs: 1, deadlineMs: 2 }
+  const stateOf = (startedAtMs: number): string => {
+    const record = recordOf({ observed: { state: 'paused', sinceMs: 1, startedAtMs: 1500 } })
+    const unit = { kind: 'active', mainPid: 1, mark: markOfTests, startedAtMs } as const
+    return observedState(record, worldOf({ unit: { known: true, value: unit } }), waiting)
+  }
+  assert.equal(stateOf(1500), 'paused')
+  assert.equal(stateOf(1501), 'starting')
+})

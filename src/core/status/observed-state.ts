@@ -1,0 +1,129 @@
+import { unreachable } from '../../lib/assert.ts'
+import { isAsleep } from '../world/world.ts'
+import { isSaved } from '../world/saved-state.ts'
+import { owesStop } from '../vm/stops.ts'
+import type { Blocked, Plan, Step } from '../plan/step.ts'
+import type { World } from '../world/world.ts'
+import type { ObservedState, VmRecord } from '../vm/record.ts'
+
+/** Returns the state to show, from what was seen and what will be done. */
+export function observedState(record: VmRecord, world: World, plan: Plan): ObservedState {
+  if (record.deleting) return 'deleting'
+  switch (plan.outcome) {
+    case 'settled':
+      return isAsleep(world) && record.desired.power !== 'stopped' ? 'sleeping' : record.desired.power
+    case 'wait':
+      if (plan.for === 'the unit to stop') return 'stopping'
+      if (plan.for === 'the monitor to answer' && wasThere(record, world)) return record.observed.state
+      return isWaking(record) ? 'waking' : 'starting'
+    case 'blocked':
+      return whileBlocked(record, world, plan)
+    case 'act':
+      return whileActing(record, world, plan.steps)
+    default:
+      return unreachable(plan)
+  }
+}
+
+/**
+ * Returns the state to show beside a fault. If only an inspection failed, a guest that is seen is shown as it is. A VM
+ * that must be stopped and is stopped is shown as stopped. If the unit or the guest could not be seen, the last state
+ * stays. A second failed inspection of the network in a row counts as a failed step.
+ */
+function whileBlocked(record: VmRecord, world: World, { step }: Blocked): ObservedState {
+  if (isNetworkLost(record, step)) return failedState(record, world)
+  const seen = seenState(world)
+  const looked = step.endsWith('.inspect')
+  // A saved state outlives a failure to inspect the pool.
+  if (seen === 'stopped' && looked && wasSleepingOrWaking(record) && !owesStop(record))
+    return record.observed.state
+  if (seen === 'stopped') return failedState(record, world)
+  return looked ? (seen ?? record.observed.state) : 'failed'
+}
+
+/** Returns whether the network could not be inspected twice in a row. Nothing then keeps it as desired. */
+const isNetworkLost = ({ observed }: VmRecord, step: string): boolean =>
+  step === 'network.inspect' && observed.fault?.step === step
+
+/**
+ * Returns the state after a step failed. A stopped VM is not failed because of what it needs only at its next start. A
+ * VM that still has something left of its guest is not stopped yet.
+ */
+export function failedState(record: VmRecord, world: World): ObservedState {
+  if (seenState(world) !== 'stopped' || record.observed.disk === undefined) return 'failed'
+  if (owesStop(record)) return 'stopping'
+  return record.desired.power === 'stopped' ? 'stopped' : 'failed'
+}
+
+function whileActing(record: VmRecord, world: World, steps: readonly Step[]): ObservedState {
+  const kinds = new Set(steps.map((step) => step.kind))
+  if (owesStop(record)) return 'stopping'
+  if (kinds.has('unit.ensure-stopped') && record.desired.power === 'stopped') return 'stopping'
+  // A failed save or a failed end of its unit takes no guest away: the next packet brings it back.
+  if (kinds.has('monitor.ensure-saved')) return 'running'
+  if (isWaking(record)) return 'waking'
+  if (isSavedInUnit(world)) return 'running'
+  if (isAsleep(world)) return 'sleeping'
+  if (kinds.has('image.ensure-fetched') || (kinds.has('storage.ensure-disk') && isFirstDisk(world))) {
+    return 'pending'
+  }
+  if (kinds.has('unit.ensure-started') || kinds.has('monitor.ensure-running')) return 'starting'
+  if (kinds.has('unit.ensure-stopped')) return 'starting'
+  if (kinds.has('monitor.ensure-paused')) return 'pausing'
+  // The other steps touch neither unit nor guest, so the state stays as it is seen.
+  return seenState(world) ?? record.observed.state
+}
+
+/**
+ * Returns whether the guest of this very unit was seen before. A monitor that is silent for a moment does not mean a
+ * start.
+ */
+const wasThere = ({ observed }: VmRecord, { unit }: World): boolean =>
+  unit.known &&
+  unit.value.kind === 'active' &&
+  unit.value.startedAtMs === observed.startedAtMs &&
+  (observed.state === 'running' || observed.state === 'paused')
+
+const wasSleepingOrWaking = ({ observed: { state }, desired }: VmRecord): boolean =>
+  desired.power !== 'stopped' && (state === 'sleeping' || state === 'waking')
+
+/** Returns whether the guest is being restored. The wake lasts until the guest runs and has its held frames. */
+const isWaking = ({ wake }: VmRecord): boolean => wake?.savedAtMs !== undefined
+
+const isSavedInUnit = ({ unit, saved }: World): boolean =>
+  unit.known && unit.value.kind === 'active' && saved.known && isSaved(saved.value)
+
+/** Returns the state that unit and monitor show; undefined if one of them could not be inspected, or is changing. */
+function seenState({ unit, monitor }: World): 'running' | 'paused' | 'stopped' | undefined {
+  if (!unit.known) return undefined
+  switch (unit.value.kind) {
+    case 'absent':
+    case 'failed':
+    case 'leftover':
+    case 'foreign':
+      return 'stopped'
+    case 'activating':
+    case 'deactivating':
+      return undefined
+    case 'active':
+      break
+    default:
+      return unreachable(unit.value)
+  }
+  if (!monitor.known) return undefined
+  switch (monitor.value.kind) {
+    case 'running':
+      return 'running'
+    case 'paused':
+    case 'stalled':
+      return 'paused'
+    case 'silent':
+    case 'restoring':
+    case 'broken':
+      return undefined
+    default:
+      return unreachable(monitor.value)
+  }
+}
+
+const isFirstDisk = ({ storage }: World): boolean => storage.known && storage.value.disk.kind === 'absent'

@@ -1,0 +1,89 @@
+import { limits } from '../../config/limits.ts'
+import { areHeld } from '../world/traffic-state.ts'
+import { wakeReason } from '../plan/plan-wake.ts'
+import { isAsleep, isGone } from '../world/world.ts'
+import { isSaved } from '../world/saved-state.ts'
+import { mustEnd } from '../vm/stops.ts'
+import type { Delivery } from '../world/traffic-state.ts'
+import type { Facts } from '../plan/facts.ts'
+import type { World } from '../world/world.ts'
+import type { Observed, VmRecord } from '../vm/record.ts'
+import type { LastWake, PendingWake } from '../vm/wake.ts'
+
+/**
+ * Returns the wake that this look begins, or that now starts to restore the guest; undefined if there is none. The
+ * caller records it before the next step.
+ */
+export function wakeThatBegins(
+  record: VmRecord,
+  world: World,
+  { nowMs, capabilities }: Pick<Facts, 'nowMs' | 'capabilities'>,
+): PendingWake | undefined {
+  const { saved, traffic } = world
+  if (mustEnd(record)) return undefined
+  if (!saved.known || saved.value.kind !== 'present') return undefined
+  const hasBegun = record.wake?.savedAtMs !== undefined
+  const restores = isAsleep(world) ? { restores: true as const } : {}
+  if (hasBegun && (!isAsleep(world) || record.wake.restores === true)) return undefined
+  const reason = wakeReason(record, world, capabilities)
+  if (reason === undefined) return undefined
+  const begun = { savedAtMs: saved.value.savedAtMs, ...restores }
+  if (record.wake !== undefined) return { ...record.wake, ...begun }
+  const wantedSinceMs =
+    traffic.known && traffic.value.kind === 'watched' ? traffic.value.wantedSinceMs : undefined
+  return { reason, atMs: reason === 'traffic' ? (wantedSinceMs ?? nowMs) : nowMs, ...begun }
+}
+
+/** Returns the wake with the frames that were just delivered to the guest. */
+export const withDelivery = (
+  wake: PendingWake,
+  { delivered, dropped }: Delivery,
+  nowMs: number,
+): PendingWake => ({
+  ...wake,
+  delivery: {
+    atMs: nowMs,
+    delivered: delivered + (wake.delivery?.delivered ?? 0),
+    dropped: dropped + (wake.delivery?.dropped ?? 0),
+  },
+})
+
+/** Returns the changes of the record when its wake has ended; undefined if there is no wake, or it has not ended. */
+export function wakeThatEnds(
+  record: VmRecord,
+  world: World,
+  nowMs: number,
+): Pick<Observed, 'lastWake' | 'shortSleeps'> | undefined {
+  const { wake, observed } = record
+  if (wake === undefined) return undefined
+  if (mustEnd(record)) {
+    // While the unit may still exist, the record must say what the unit is.
+    const isKnownGone = world.unit.known && isGone(world.unit.value)
+    return wake.restores === true && !isKnownGone ? undefined : {}
+  }
+  if (!isAwake(record, world)) return undefined
+  const { savedAtMs } = wake
+  // The request came while the guest was there. It is not a wake, and must not become the wake of a later sleep.
+  if (savedAtMs === undefined) return {}
+  const isShort = wake.reason === 'traffic' && wake.atMs - savedAtMs < limits.shortSleepMs
+  return { lastWake: lastWakeOf(wake, nowMs), shortSleeps: isShort ? (observed.shortSleeps ?? 0) + 1 : 0 }
+}
+
+const lastWakeOf = ({ reason, atMs, delivery }: PendingWake, nowMs: number): LastWake => ({
+  reason,
+  atMs,
+  durationMs: Math.max(0, (delivery?.atMs ?? nowMs) - atMs),
+  heldPackets: delivery?.delivered ?? 0,
+  droppedPackets: delivery?.dropped ?? 0,
+})
+
+/** Returns whether the guest is as desired, nothing saved is left, and frames flow to it. */
+function isAwake({ desired, wake }: VmRecord, { unit, monitor, saved, traffic }: World): boolean {
+  if (!unit.known || unit.value.kind !== 'active' || !monitor.known) return false
+  const { kind } = monitor.value
+  const lives = kind === 'running' || kind === 'stalled' || (kind === 'paused' && desired.power === 'paused')
+  if (!lives || !saved.known || isSaved(saved.value)) return false
+  if (desired.network === undefined) return true
+  // Frames for a guest that was not asleep are never held for long.
+  return traffic.known ? !areHeld(traffic.value) : wake?.savedAtMs === undefined
+}

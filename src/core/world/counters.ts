@@ -1,0 +1,34 @@
+/** Counters of a tap since it was made, as the guest sees it: received is what came to the guest. */
+export type LinkCounters = {
+  readonly receivedBytes: number
+  readonly receivedPackets: number
+  readonly transmittedBytes: number
+  readonly transmittedPackets: number
+  /** Packets above the bandwidth limit, or that the guest did not take. */
+  readonly receiveDroppedPackets: number
+  /** Packets above the bandwidth limit. */
+  readonly transmitDroppedPackets: number
+}
+
+/** Packets that the firewall dropped, by reason. */
+export type GuestDrops = {
+  /** From the guest, with an address that is not its own. Link-local chatter is dropped and not counted. */
+  readonly spoofedPackets: number
+  /** To the guest, and not allowed by its inbound rules. */
+  readonly inboundPackets: number
+}
+
+/** Counters of a VM's disk since its monitor started. */
+export type DiskCounters = {
+  readonly readBytes: number
+  readonly readOperations: number
+  readonly writtenBytes: number
+  readonly writeOperations: number
+}
+
+/** Counters of one VM; a member is absent if there is nothing to count: no network, no running guest. */
+export type VmCounters = {
+  readonly atMs: number
+  readonly network?: LinkCounters & GuestDrops
+  readonly disk?: DiskCounters
+}

@@ -1,0 +1,140 @@
+import type { FaultCode, RetryClass } from '../errors.ts'
+import { isSaved } from './saved-state.ts'
+import type { FirewallState, TapState } from './network-state.ts'
+import type { SavedState } from './saved-state.ts'
+import type { TrafficState } from './traffic-state.ts'
+import type { DiskLimits, ImageRole } from '../desired.ts'
+import type { Sha256, UserId } from '../ids.ts'
+import type { FoundMark } from './vm-mark.ts'
+
+/**
+ * Result of one inspection. `known: false` means neither absent nor present: nothing may be removed or made because of
+ * it.
+ */
+export type Probe<T> = { readonly known: true; readonly value: T } | Unknown
+
+export type Unknown = {
+  readonly known: false
+  readonly code: FaultCode
+  readonly retry: RetryClass
+  readonly message: string
+}
+
+/** The unit of a VM as systemd reports it. `absent`: not loaded, or inactive after a clean exit. */
+export type UnitState =
+  | { readonly kind: 'absent' }
+  | {
+      readonly kind: 'activating' | 'active'
+      readonly mainPid: number
+      readonly startedAtMs: number
+      readonly mark: FoundMark
+    }
+  /** The unit carries the mark of another VM with that id. core/vm/judge-owner.ts decides this, never a driver. */
+  | { readonly kind: 'foreign'; readonly because: string }
+  | { readonly kind: 'deactivating' }
+  /** `result`, `status` as in org.freedesktop.systemd1(5): Result and ExecMainStatus. */
+  | { readonly kind: 'failed'; readonly result: string; readonly status: number }
+  /**
+   * The unit is gone or failed, but processes are left in its control group. No other process may open the files they
+   * hold open.
+   */
+  | { readonly kind: 'leftover'; readonly pids: readonly number[] }
+
+/**
+ * The console of a VM. `stored`: its master is in the descriptor store, as read back from systemd. `detached`: its
+ * session continues without a terminal. `ended`: the session has ended, and its output is kept.
+ */
+export type ConsoleState =
+  | { readonly kind: 'absent' | 'detached' | 'ended' }
+  | { readonly kind: 'stored'; readonly ptsPath: string }
+  /** Open in this daemon, but not in the store: the guest ends with the daemon, unless the master is stored again. */
+  | { readonly kind: 'unstored' }
+  /** In the store, but not open in this daemon: it cannot be used. */
+  | { readonly kind: 'unprotected' }
+
+/** A monitor, as its control socket reports it. */
+export type MonitorState =
+  /** The monitor does not answer; the unit shows whether it should. */
+  | { readonly kind: 'silent' }
+  /** The monitor reads a saved guest, or waits to learn which one to read. After that it is `paused`. */
+  | { readonly kind: 'restoring' }
+  | { readonly kind: 'running'; readonly disk: MonitorDisk }
+  | { readonly kind: 'paused'; readonly disk: MonitorDisk }
+  /** The guest is stopped because its disk failed; it resumes on request. `status` is the monitor's own word. */
+  | { readonly kind: 'stalled'; readonly status: string; readonly disk: MonitorDisk }
+  /** The guest ended or the monitor gave up; `status` is the monitor's own word. */
+  | { readonly kind: 'broken'; readonly status: string }
+
+/** The states of a live guest: changes reach it at once, or when it resumes. */
+export type LiveMonitor = Extract<MonitorState, { readonly disk: MonitorDisk }>
+
+export const isLiveMonitor = (monitor: MonitorState): monitor is LiveMonitor => 'disk' in monitor
+
+/** The disk as a monitor shows it to its guest, with the limits in force. */
+export type MonitorDisk = DiskLimits & { readonly sizeMib: number }
+
+/** The note beside a disk, as found; a member that cannot be read is undefined. */
+export type FoundNote = { readonly mark: FoundMark; readonly rootfsSha256: Sha256 | undefined }
+
+export type DiskState =
+  | { readonly kind: 'absent' }
+  /** The disk belongs to another VM with that id. core/vm/judge-owner.ts decides this, never a driver. */
+  | { readonly kind: 'foreign'; readonly because: string }
+  | {
+      readonly kind: 'present'
+      readonly sizeMib: number
+      /** The note beside the disk; absent if there is none. */
+      readonly note?: FoundNote
+      /** The one user whose monitor may open the disk; absent if owner, group or a mode was changed. */
+      readonly usableBy?: UserId
+    }
+export type SeedState =
+  | { readonly kind: 'absent' }
+  /** `usableBy`: as for a disk. */
+  | { readonly kind: 'present'; readonly digest: string; readonly usableBy?: UserId }
+
+/** The kind that the first bytes of an image plainly show. */
+export type ImageLook = {
+  readonly kind: 'kernel' | 'disk' | 'qcow2'
+  /** E.g. `an ext4 file system`. */
+  readonly words: string
+}
+
+/** An image in the pool that is plainly of another kind than its role in a VM needs. */
+export type UnfitImage = { readonly role: ImageRole; readonly sha256: Sha256; readonly look: ImageLook }
+
+export type StorageState = {
+  readonly disk: DiskState
+  readonly seed: SeedState
+  /** Roles whose image is not in the pool. */
+  readonly missingImages: readonly ImageRole[]
+  /** Images in the pool that are of the wrong kind for their role. */
+  readonly unfitImages: readonly UnfitImage[]
+}
+
+/** Everything of one VM on the host, inspected after the last action. */
+export type World = {
+  readonly unit: Probe<UnitState>
+  readonly console: Probe<ConsoleState>
+  readonly monitor: Probe<MonitorState>
+  readonly storage: Probe<StorageState>
+  readonly tap: Probe<TapState>
+  readonly firewall: Probe<FirewallState>
+  readonly saved: Probe<SavedState>
+  readonly traffic: Probe<TrafficState>
+}
+
+/** Returns whether a guest is saved in the pool, even if a unit has it too. */
+export const isInPool = ({ saved }: World): boolean => saved.known && isSaved(saved.value)
+
+/** Returns whether a guest is saved in the pool and no unit has it. */
+export const isAsleep = (world: World): boolean =>
+  world.unit.known && isGone(world.unit.value) && isInPool(world)
+
+/** Returns whether a guest is saved in the pool, and the unit that might also have it is not known to run. */
+export const isSavedOutsideUnit = (world: World): boolean =>
+  world.unit.known && world.unit.value.kind !== 'active' && isInPool(world)
+
+/** Returns whether no process of the VM has its guest. */
+export const isGone = ({ kind }: UnitState): boolean =>
+  kind === 'absent' || kind === 'failed' || kind === 'leftover'

@@ -1,0 +1,94 @@
+import { watchSnapshot } from '../../client/watch.ts'
+import { limits } from '../../config/limits.ts'
+import { CtlError } from '../ctl-error.ts'
+import { exitStatus } from '../exit-status.ts'
+import { boundOptions, waitFor } from '../wait.ts'
+import { progressWriter } from './progress-words.ts'
+import { doneWords, errorWords, lackingWords, phaseWords, urlsAdvice } from './snapshot-words.ts'
+import type { Snapshot } from '../../client/api-client.ts'
+import type { Context, Option } from '../command.ts'
+import type { Note } from '../wait.ts'
+
+/** Options of the command that only waits. */
+export const waitOnlyOptions = boundOptions(limits.ctlSnapshotWaitSecondsDefault)
+
+/** Options of commands that let a snapshot go on. */
+export const WAIT_OPTIONS: readonly Option[] = [
+  { name: 'wait', help: 'until it is completed, and show how far it is' },
+  ...waitOnlyOptions,
+]
+
+/**
+ * Waits until a snapshot is completed. Throws CtlError with status 3 after the timeout, and with status 1 if it failed
+ * or is deleted. If the caller asked for that, throws with status 1 on errors or missing URLs too.
+ */
+export async function waitForSnapshot(context: Context, id: string): Promise<Snapshot> {
+  const { shell, given } = context
+  const snapshot = await waitFor<Snapshot>(context, {
+    id,
+    watch: watchSnapshot,
+    defaultSeconds: limits.ctlSnapshotWaitSecondsDefault,
+    words: progressWriter(shell),
+    notes: (seen) => notesOn(seen, shell.nowMs()),
+    isOver: (seen) => {
+      refuseFailure(seen)
+      if (given.isSet('fail-on-error')) refuseTrouble(seen)
+      return seen.status === 'completed'
+    },
+    missed: 'is not completed',
+    standing: (seen) => ({ words: `${phaseWords(seen)}, ${doneWords(seen)}`, advice: whyNot(seen) }),
+    onwards: `the daemon goes on: vmhostctl snapshot wait ${id} waits on`,
+  })
+  if (snapshot !== undefined) return snapshot
+  throw new CtlError(`${id} was deleted before it was completed`, {
+    code: 'gone',
+    status: exitStatus.failed,
+  })
+}
+
+/** Notes errors, and missing URLs once each time they begin to be missing. */
+function notesOn(seen: Snapshot, nowMs: number): readonly Note[] {
+  const lacking = lackingWords(seen)
+  const text = seen.status === 'failed' ? undefined : errorWords(seen, nowMs)
+  return [
+    ...(seen.error === undefined || text === undefined ? [] : [{ about: 'error', news: seen.error, text }]),
+    lacking === undefined
+      ? { about: 'urls', news: '' }
+      : {
+          about: 'urls',
+          news: seen.progress.phase === 'awaiting_completion' ? 'end' : 'parts',
+          text: `it needs URLs ${lacking}; ${urlsAdvice(seen)}`,
+        },
+  ]
+}
+
+function whyNot(seen: Snapshot): readonly string[] {
+  const lacking = lackingWords(seen)
+  return [
+    ...(seen.error === undefined ? [] : [`the reason: ${seen.error}`]),
+    ...(lacking === undefined ? [] : [`it needs URLs ${lacking}; ${urlsAdvice(seen)}`]),
+  ]
+}
+
+function refuseFailure({ id, status, error, fault, resumable }: Snapshot): void {
+  if (status !== 'failed') return
+  throw new CtlError(`${id} has failed${error === undefined ? '' : `: ${error}`}`, {
+    code: fault?.code ?? 'failed',
+    status: exitStatus.failed,
+    advice:
+      resumable === true
+        ? [`fresh URLs let it go on from where it was: vmhostctl snapshot urls ${id} --upload FILE`]
+        : [`it is over: vmhostctl snapshot rm ${id}, and take another one`],
+  })
+}
+
+function refuseTrouble(seen: Snapshot): void {
+  const { id, error, fault } = seen
+  const lacking = lackingWords(seen)
+  if (error === undefined && lacking === undefined) return
+  throw new CtlError(`${id}: ${error ?? `it needs URLs ${lacking}`}`, {
+    code: fault?.code ?? 'needs_urls',
+    status: exitStatus.failed,
+    advice: lacking === undefined ? ['the daemon goes on trying'] : [urlsAdvice(seen)],
+  })
+}

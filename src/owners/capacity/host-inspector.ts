@@ -1,0 +1,246 @@
+import { limits } from '../../config/limits.ts'
+import { allocatableDiskMib, allocatableMemoryMib } from '../../core/capacity/capacity.ts'
+import { heldPlacesMax, stagingQuotaMib } from '../../core/capacity/ledger.ts'
+import { HostFault } from '../../core/errors.ts'
+import { err, ok } from '../../lib/result.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { SharedLook } from '../shared-look.ts'
+import type { Probe } from '../../core/world/world.ts'
+import type { Sha256 } from '../../core/ids.ts'
+import type { Result } from '../../lib/result.ts'
+import type { Log } from '../../log/log.ts'
+import type { Capacity } from '../../ports/capacity.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { MonitorMib, PoolShares } from '../../core/capacity/ledger.ts'
+import type { Consoles } from '../../ports/consoles.ts'
+import type { HostFigures, MemoryFigures, PoolFigures } from '../../ports/host-figures.ts'
+
+/** Reserves that VMs never get, and how far their disks may exceed the pool; see `capacity` in the configuration. */
+export type CapacityPolicy = {
+  readonly memoryReserveMib: number
+  readonly diskReserveMib: number
+  readonly diskOvercommit: number
+  /** The configured quota; see {@link HostInspector.stagingQuotaMib}. */
+  readonly stagingQuotaMib: number
+}
+
+/** The result of one look, part by part: a part that could not be inspected is a fault, not a figure. */
+export type Look = {
+  /** When the look began, by a clock that is never set. */
+  readonly beganMs: number
+  readonly cpus: Result<number, HostFault>
+  readonly memory: Result<MemoryFigures, HostFault>
+  readonly pool: Result<PoolFigures, HostFault>
+  /** How many console masters systemd may keep. */
+  readonly consolePlaces: Result<number, HostFault>
+  readonly addresses: Result<ReadonlySet<string>, HostFault>
+}
+
+/** Changes that others must hear of at once, in words for the log. */
+export type HostChange = 'pool lost' | 'pool found'
+
+export type HostInspectorOptions = {
+  readonly figures: HostFigures
+  readonly consoles: Pick<Consoles, 'places'>
+  /** Memory that a monitor needs besides its guest's, in MiB. */
+  readonly monitorMib: MonitorMib
+  /** How many vCPUs the monitor gives a guest. */
+  readonly vcpusMax: () => number
+  readonly clock: Clock
+  readonly policy: CapacityPolicy
+  readonly log: Log
+  readonly onChange: (change: HostChange) => void
+}
+
+/**
+ * Keeps the last look at the host for commands, which must not wait for one. A figure that could not be inspected, or
+ * is older than `limits.figuresAgeMsMax`, is unknown.
+ */
+export class HostInspector implements Capacity {
+  readonly #options: HostInspectorOptions
+  readonly #looks: SharedLook<Look>
+  #last: Look | undefined
+  #imagesMib: ReadonlyMap<Sha256, number> = new Map()
+  #imagesDueMs = 0
+  #imagesAreKnown = false
+  #poolMib: number | undefined
+  /** A setting of the daemon's unit, not a measurement, so it does not become outdated. */
+  #consolePlaces: number | undefined
+  #cancelTimer = (): void => {}
+  #stopped = false
+
+  constructor(options: HostInspectorOptions) {
+    this.#options = options
+    this.#looks = new SharedLook(() => this.#look())
+  }
+
+  /** Begins to look at intervals; resolves after the first look. */
+  async start(): Promise<void> {
+    await this.look()
+    if (this.#stopped) return
+    this.#cancelTimer = this.#options.clock.after(limits.figuresEveryMs, () => void this.start())
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancelTimer()
+  }
+
+  /** Looks now; calls during the look share it. Never rejects for a fault of the host. */
+  look(): Promise<Look> {
+    return this.#looks.take()
+  }
+
+  allocatable(): { memoryMib: Probe<number>; diskMib: Probe<number>; consolePlaces: Probe<number> } {
+    const last = this.#fresh()
+    const consolePlaces = this.#heldPlaces()
+    if (!last.known) return { memoryMib: last, diskMib: last, consolePlaces }
+    const { memory, pool } = last.value
+    return {
+      memoryMib: memory.ok
+        ? { known: true, value: this.allocatableMemoryMib(memory.value) }
+        : unknown(memory.error),
+      diskMib: pool.ok ? { known: true, value: this.allocatableDiskMib(pool.value) } : unknown(pool.error),
+      consolePlaces,
+    }
+  }
+
+  poolShares(): Probe<PoolShares> {
+    const last = this.#fresh()
+    if (!last.known) return last
+    const { pool } = last.value
+    if (!pool.ok) return unknown(pool.error)
+    if (!this.#imagesAreKnown) return nothingKnown('the images of the storage pool were not listed yet')
+    return { known: true, value: this.poolSharesOf([...this.#imagesMib.values()]) }
+  }
+
+  /** Returns what others than VMs take of a pool with images of these sizes. */
+  poolSharesOf(imagesMib: readonly number[]): PoolShares {
+    const sum = imagesMib.reduce((all, one) => all + one, 0)
+    return { imagesMib: sum, stagingMib: this.stagingQuotaMib() }
+  }
+
+  monitorMib(guestMib: number): number {
+    return this.#options.monitorMib(guestMib)
+  }
+
+  /** Returns the quota in force, which depends on the size of the pool; as configured until the pool was seen. */
+  stagingQuotaMib(): number {
+    const { stagingQuotaMib: configured } = this.#options.policy
+    return this.#poolMib === undefined ? configured : stagingQuotaMib(configured, this.#poolMib)
+  }
+
+  /** Returns what VMs may commit together on a host with these figures. */
+  allocatableMemoryMib({ totalMib }: MemoryFigures): number {
+    return allocatableMemoryMib(totalMib, this.#options.policy.memoryReserveMib)
+  }
+
+  allocatableDiskMib({ totalMib }: PoolFigures): number {
+    const { diskReserveMib: reserveMib, diskOvercommit: overcommit } = this.#options.policy
+    return allocatableDiskMib(totalMib, { overcommit, reserveMib })
+  }
+
+  vcpusMax(): number {
+    return this.#options.vcpusMax()
+  }
+
+  isOwnAddress(address: string): Probe<boolean> {
+    const last = this.#fresh()
+    if (!last.known) return last
+    const { addresses } = last.value
+    return addresses.ok ? { known: true, value: addresses.value.has(address) } : unknown(addresses.error)
+  }
+
+  imageMib(sha256: Sha256): number | undefined {
+    return this.#imagesMib.get(sha256)
+  }
+
+  #heldPlaces(): Probe<number> {
+    if (this.#consolePlaces !== undefined) return { known: true, value: heldPlacesMax(this.#consolePlaces) }
+    const places = this.#last?.consolePlaces
+    if (places === undefined || places.ok) return nothingKnown('the host was not looked at yet')
+    return unknown(places.error)
+  }
+
+  #fresh(): Probe<Look> {
+    const last = this.#last
+    if (last === undefined) return nothingKnown('the host was not looked at yet')
+    const ageMs = this.#options.clock.monotonicMs() - last.beganMs
+    if (ageMs <= limits.figuresAgeMsMax) return { known: true, value: last }
+    return nothingKnown(`the last look at the host is ${Math.round(ageMs / 1000)} s old`)
+  }
+
+  async #look(): Promise<Look> {
+    const { figures, consoles, clock } = this.#options
+    const beganMs = clock.monotonicMs()
+    const [cpus, memory, pool, addresses, consolePlaces] = await Promise.all([
+      settle(figures.cpus()),
+      settle(figures.memory()),
+      settle(figures.pool()),
+      settle(figures.addresses()),
+      settle(consoles.places().then(({ total }) => total)),
+    ])
+    const look = { beganMs, cpus, memory, pool, addresses, consolePlaces }
+    if (pool.ok) this.#poolMib = pool.value.totalMib
+    if (consolePlaces.ok) this.#consolePlaces = consolePlaces.value
+    const before = this.#last
+    this.#last = look
+    if (pool.ok && beganMs >= this.#imagesDueMs) await this.#learnImages(beganMs)
+    this.#tell(before, look)
+    return look
+  }
+
+  /**
+   * Learns the sizes of images. If the pool cannot be read, known sizes stay valid, because a digest has one length.
+   */
+  async #learnImages(nowMs: number): Promise<void> {
+    const images = await settle(this.#options.figures.images())
+    if (!images.ok) return
+    this.#imagesAreKnown = true
+    this.#imagesDueMs = nowMs + limits.imageSizesEveryMs
+    this.#imagesMib = new Map(images.value.map(({ sha256, sizeMib }) => [sha256, sizeMib]))
+  }
+
+  /** Reports what changed since the last look. Without an earlier look there is nothing to report. */
+  #tell(before: Look | undefined, { memory, pool, addresses }: Look): void {
+    const { log, onChange } = this.#options
+    for (const [name, now, was] of [
+      ['memory', memory, before?.memory],
+      ['storage pool', pool, before?.pool],
+      ['addresses', addresses, before?.addresses],
+    ] as const) {
+      const { ok: known } = now
+      if (known === (was?.ok ?? true)) continue
+      if (now.ok) log.info({ figures: name }, 'figures of the host are known again')
+      else
+        log.error(
+          { figures: name, code: now.error.code, error: errorChain(now.error) },
+          'figures of the host are unknown',
+        )
+    }
+    if (before !== undefined && before.pool.ok !== pool.ok) onChange(pool.ok ? 'pool found' : 'pool lost')
+  }
+}
+
+async function settle<T>(look: Promise<T>): Promise<Result<T, HostFault>> {
+  try {
+    return ok(await look)
+  } catch (error) {
+    if (error instanceof HostFault) return err(error)
+    throw error
+  }
+}
+
+const unknown = (fault: HostFault): Probe<never> => ({
+  known: false,
+  code: fault.code,
+  retry: fault.retry,
+  message: errorChain(fault),
+})
+
+const nothingKnown = (message: string): Probe<never> => ({
+  known: false,
+  code: 'capacity_unknown',
+  retry: 'backoff',
+  message,
+})

@@ -1,0 +1,155 @@
+import { limits } from '../../config/limits.ts'
+import { heldPlacesMax, ledgerOf } from '../../core/capacity/ledger.ts'
+import { takeConsoleCensus } from '../console/console-census.ts'
+import { SharedLook } from '../shared-look.ts'
+import type { Ledger } from '../../core/capacity/ledger.ts'
+import type { Allocatable } from '../../core/capacity/capacity.ts'
+import type { HostFault } from '../../core/errors.ts'
+import type { SnapshotRecord } from '../../core/snapshots/record.ts'
+import type { SnapshotTally } from '../../core/snapshots/standing.ts'
+import type { Result } from '../../lib/result.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { Consoles } from '../../ports/consoles.ts'
+import type { HostFigures, Machine, MemoryFigures, PoolFigures, PoolImage } from '../../ports/host-figures.ts'
+import type { Staging } from '../../ports/staging.ts'
+import type { Units } from '../../ports/units.ts'
+import type { ImageUse } from '../../store/images/image-uses.ts'
+import type { Store } from '../../store/store.ts'
+import type { VmSummary } from '../../core/vm/record.ts'
+import type { ConsoleCensus } from '../console/console-census.ts'
+import type { HostInspector } from './host-inspector.ts'
+
+/** Names and versions of this host and daemon. */
+export type HostNames = {
+  readonly id: string
+  readonly bootId: string
+  readonly version: string
+  /** A line of authorized_keys (sshd(8)). */
+  readonly sshPublicKey: string
+}
+
+/** A view of the whole host at one time. */
+export type HostView = {
+  readonly host: HostNames & { readonly machine: Machine; readonly nowMs: number }
+  readonly cpus: number
+  readonly memory: MemoryFigures
+  readonly pool: PoolFigures
+  readonly committed: Ledger & { readonly cpuMillicores: number }
+  readonly allocatable: Allocatable
+  readonly vms: readonly VmSummary[]
+  readonly images: readonly (PoolImage & { readonly use: ImageUse })[]
+  /** Includes a tally for snapshots that are not completed. Most are completed, and have nothing open. */
+  readonly snapshots: readonly { readonly record: SnapshotRecord; readonly tally?: SnapshotTally }[]
+  /** Sums over all snapshots; `cloneBytes` is the most that captured disks can occupy. */
+  readonly staging: {
+    readonly packedBytes: number
+    /** The part of `packedBytes` that was sent, according to the records. */
+    readonly sentBytes: number
+    readonly cloneBytes: number
+    readonly quotaMib: number
+  }
+  /** `descriptorStoreAvailable`: whether stored descriptors survive a stop of the daemon. */
+  readonly consoles: ConsoleCensus & {
+    readonly descriptorStoreAvailable: boolean
+    readonly placesTotal: number
+    readonly placesFree: number
+  }
+}
+
+export type HostReportOptions = {
+  readonly names: HostNames
+  readonly inspector: HostInspector
+  readonly figures: HostFigures
+  readonly units: Pick<Units, 'active'>
+  readonly consoles: Pick<Consoles, 'stored' | 'places'>
+  readonly staging: Pick<Staging, 'list'>
+  /** Returns whether stored descriptors survive a stop of the daemon. Throws HostFault. */
+  readonly isDescriptorStoreAvailable: () => Promise<boolean>
+  readonly store: Store
+  readonly clock: Clock
+}
+
+/** Reports on the host from a new look; requests at the same time share it. */
+export class HostReport {
+  readonly #options: HostReportOptions
+  readonly #views = new SharedLook(() => this.#view())
+
+  constructor(options: HostReportOptions) {
+    this.#options = options
+  }
+
+  /** Throws the HostFault of what could not be inspected: readers would not notice a gap in a report. */
+  take(): Promise<HostView> {
+    return this.#views.take()
+  }
+
+  async #view(): Promise<HostView> {
+    const { names, inspector, figures, store, clock } = this.#options
+    const look = await inspector.look()
+    const [pool, memory, cpus] = [orThrow(look.pool), orThrow(look.memory), orThrow(look.cpus)]
+    const [machine, images, staging, consoles] = await Promise.all([
+      figures.machine(),
+      figures.images(),
+      this.#staging(),
+      this.#census(),
+    ])
+    // From here on, everything runs in one turn of the event loop, so that the figures of the store belong together.
+    const uses = store.imageUses()
+    const recorded = store.vms.recorded()
+    const monitorMib = (guestMib: number): number => inspector.monitorMib(guestMib)
+    return {
+      host: { ...names, machine, nowMs: clock.now() },
+      cpus,
+      memory,
+      pool,
+      committed: {
+        ...ledgerOf(recorded, inspector.poolSharesOf(images.map(({ sizeMib }) => sizeMib)), monitorMib),
+        cpuMillicores: recorded.cpuMillicores,
+      },
+      allocatable: {
+        memoryMib: inspector.allocatableMemoryMib(memory),
+        diskMib: inspector.allocatableDiskMib(pool),
+        consolePlaces: heldPlacesMax(consoles.placesTotal),
+      },
+      vms: store.summaries(),
+      images: images.map((image) => ({ ...image, use: uses.get(image.sha256) ?? { count: 0 } })),
+      snapshots: this.#snapshots(),
+      staging,
+      consoles,
+    }
+  }
+
+  #snapshots(): HostView['snapshots'] {
+    const { snapshots } = this.#options.store
+    const records = snapshots.list({ limit: limits.snapshotsMax })
+    return records.map((record) =>
+      record.stage === 'completed' ? { record } : { record, tally: snapshots.tally(record) },
+    )
+  }
+
+  async #staging(): Promise<HostView['staging']> {
+    const { staging, inspector, store } = this.#options
+    const all = await staging.list()
+    const quotaMib = inspector.stagingQuotaMib()
+    const packedBytes = all.reduce((sum, each) => sum + each.packedBytes, 0)
+    return {
+      packedBytes,
+      // The records may be newer than the listing.
+      sentBytes: Math.min(store.snapshots.sentStagedBytes(), packedBytes),
+      cloneBytes: all.reduce((sum, { cloneBytes }) => sum + cloneBytes, 0),
+      quotaMib,
+    }
+  }
+
+  async #census(): Promise<HostView['consoles']> {
+    const descriptorStoreAvailable = await this.#options.isDescriptorStoreAvailable()
+    const census = await takeConsoleCensus(this.#options)
+    const { total: placesTotal, free: placesFree } = await this.#options.consoles.places()
+    return { ...census, descriptorStoreAvailable, placesTotal, placesFree }
+  }
+}
+
+function orThrow<T>(seen: Result<T, HostFault>): T {
+  if (seen.ok) return seen.value
+  throw seen.error
+}

@@ -1,0 +1,70 @@
+import { limits } from '../../config/limits.ts'
+import { err, ok } from '../../lib/result.ts'
+import type { SshFailure } from '../../core/console/ssh-failure.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
+import type { Result } from '../../lib/result.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { Store } from '../../store/store.ts'
+
+export type AwakenOptions = {
+  readonly store: Pick<Store, 'vms' | 'onVmChange'>
+  readonly clock: Pick<Clock, 'after'>
+  /** Requests a sleeping guest. Returns at once; the record shows the result. */
+  readonly wake: (id: VmId) => void
+}
+
+/** Returns whether the guest is asleep or on its way back. */
+export const isSleepingOrWaking = ({ observed: { state } }: VmRecord): boolean =>
+  state === 'sleeping' || state === 'waking'
+
+type Awakened = Result<
+  VmRecord,
+  { readonly kind: 'vm_not_running'; readonly state: ObservedState } | SshFailure
+>
+
+/**
+ * Requests a sleeping guest, and waits until it is back or its wake has failed. Returns an awake VM as it is. Rejects
+ * with the signal's reason on abort.
+ */
+export async function awaken(
+  { store, clock, wake }: AwakenOptions,
+  before: VmRecord,
+  signal: AbortSignal,
+): Promise<Awakened> {
+  signal.throwIfAborted()
+  if (!isSleepingOrWaking(before)) return ok(before)
+  const { promise, resolve, reject } = Promise.withResolvers<Awakened>()
+  const look = (): void => {
+    const outcome = outcomeOf(before, store.vms.get(before.id))
+    if (outcome !== undefined) resolve(outcome)
+  }
+  const stopWatching = store.onVmChange((id) => {
+    if (id === before.id) look()
+  })
+  const detail = `${before.id} was not awake after ${limits.sshWakeMs / 1000} s`
+  const cancel = clock.after(limits.sshWakeMs, () => resolve(err({ kind: 'timed_out', detail })))
+  const onAbort = (): void => reject(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    wake(before.id)
+    look()
+    return await promise
+  } finally {
+    stopWatching()
+    cancel()
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** Returns the result of the wake; undefined while it can still succeed. */
+function outcomeOf(before: VmRecord, now: VmRecord | undefined): Awakened | undefined {
+  if (now === undefined || now.createdAtMs !== before.createdAtMs)
+    return err({ kind: 'vm_not_running', state: 'deleting' })
+  const { state, fault } = now.observed
+  if (now.deleting) return err({ kind: 'vm_not_running', state })
+  // A fault from before belongs to an earlier attempt, made for another request.
+  const failed = fault !== undefined && fault.nextAttemptAtMs !== before.observed.fault?.nextAttemptAtMs
+  if (isSleepingOrWaking(now) && !failed) return undefined
+  return state === 'running' ? ok(now) : err({ kind: 'vm_not_running', state })
+}

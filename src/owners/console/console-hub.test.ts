@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { FakeConsoles } from '../../../test/fakes/fake-consoles.ts'
+import { FakeViewer } from '../../../test/fakes/fake-viewer.ts'
+import { limits } from '../../config/limits.ts'
+import { ConsoleHub } from './console-hub.ts'
+import type { FakeSession } from '../../../test/fakes/fake-session.ts'
+import type { VmId } from '../../core/ids.ts'
+
+const web = 'web-1' as VmId
+
+/** A hub over one VM whose console is open. */
+async function stage() {
+  const consoles = new FakeConsoles()
+  const store = {
+    deleting: false,
+    isGone: false,
+    changed: (_id: VmId): void => {},
+    vms: { get: () => (store.isGone ? undefined : { deleting: store.deleting }) },
+    onVmChange(listener: (id: VmId) => void) {
+      store.changed = listener
+      return () => {}
+    },
+  }
+  const hub = new ConsoleHub({ consoles, store })
+  await consoles.ensureMaster(web)
+  const session = consoles.session(web)
+  assert.ok(session !== undefined)
+  const watch = (follow = false): FakeViewer => {
+    const viewer = new FakeViewer()
+    hub.watch(web, viewer, { follow })
+    return viewer
+  }
+  return { consoles, store, hub, session, watch }
+}
+
+const say = (session: FakeSession, text: string): void => session.say(Buffer.from(text))
+
+/** Waits until the event loop has passed on what is due. */
+const turns = async (): Promise<void> => {
+  for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate)
+}
+
+test('output of one turn is copied once and sent to all viewers as one', async () => {
+  const { session, watch } = await stage()
+  const viewers = [watch(), watch(), watch()]
+  say(session, 'one ')
+  say(session, 'two')
+  await turns()
+  const [first] = viewers.map(({ outputs }) => outputs)
+  assert.equal(first?.length, 1)
+  assert.equal(viewers[0]?.text, 'one two')
+  for (const { outputs } of viewers) assert.equal(outputs[0], first?.[0])
+})
+
+test('a viewer that comes between the output and its turn gets it once', async () => {
+  const { session, watch } = await stage()
+  const early = watch()
+  say(session, 'abc')
+  const late = watch()
+  assert.equal(early.text, 'abc')
+  await turns()
+  assert.deepEqual([early.text, late.text], ['abc', 'abc'])
+  say(session, 'def')
+  await turns()
+  assert.deepEqual([early.text, late.text], ['abcdef', 'abcdef'])
+})
+
+test('a viewer that is closed costs nothing from then on', async () => {
+  const { session, watch } = await stage()
+  const [open, shut] = [watch(), watch()]
+  shut.close('viewer_behind')
+  say(session, '12345')
+  await turns()
+  assert.equal(session.spent, 5)
+  assert.equal(open.text, '12345')
+  assert.deepEqual(shut.outputs, [])
+})
+
+test('output that was overwritten before it could be passed on is reported as lost', async () => {
+  const { session, watch } = await stage()
+  const viewer = watch()
+  session.say(Buffer.alloc(limits.consoleHistoryBytes, 'x'))
+  say(session, 'more')
+  await turns()
+  assert.deepEqual(viewer.told.at(-1), {
+    kind: 'attached',
+    mode: 'tty',
+    session: session.id,
+    cursor: 4,
+    replayBytes: limits.consoleHistoryBytes,
+    lostBytes: 4,
+  })
+  assert.equal(viewer.text.length, limits.consoleHistoryBytes)
+  assert.ok(viewer.text.endsWith('xmore'))
+})
+
+test('a console without viewers is not listened to', async () => {
+  const { session, watch } = await stage()
+  const viewer = watch()
+  viewer.close('vm_stopped')
+  viewer.leave()
+  say(session, 'to nobody')
+  await turns()
+  assert.equal(session.spent, 0)
+  const next = watch()
+  assert.equal(next.text, 'to nobody')
+})
+
+test('waiting input holds back all viewers, later ones too, until there is room; the end releases all', async () => {
+  const { consoles, session, watch } = await stage()
+  session.readInput(false)
+  const [typing, other] = [watch(true), watch(true)]
+  typing.type(Buffer.alloc(limits.consoleInputBytesMax))
+  assert.ok(!typing.isHeld && !other.isHeld)
+  typing.type(Buffer.from('x'))
+  const late = watch(true)
+  assert.ok(typing.isHeld && other.isHeld && late.isHeld)
+  session.readInput(true)
+  assert.ok(!typing.isHeld && !other.isHeld && !late.isHeld)
+  session.readInput(false)
+  late.type(Buffer.alloc(limits.consoleInputBytesMax + 1))
+  assert.ok(other.isHeld)
+  await consoles.endSession(web)
+  assert.ok(!typing.isHeld && !other.isHeld && !late.isHeld)
+})
+
+test('the end of a session sends what is left, then closes or waits', async () => {
+  const { consoles, session, watch } = await stage()
+  const [once, following] = [watch(), watch(true)]
+  say(session, 'bye')
+  await consoles.endSession(web)
+  assert.deepEqual([once.text, once.closedWith], ['bye', 'vm_stopped'])
+  assert.deepEqual([following.text, following.closedWith], ['bye', undefined])
+  assert.deepEqual(following.told.at(-1), { kind: 'waiting', for: 'start' })
+})
+
+test('the end of a VM under deletion closes all; so does its record going while they wait', async () => {
+  const ending = await stage()
+  const viewers = [ending.watch(), ending.watch(true)]
+  ending.store.deleting = true
+  await ending.consoles.endSession(web)
+  for (const { closedWith } of viewers) assert.equal(closedWith, 'vm_deleted')
+
+  const going = await stage()
+  await going.consoles.endSession(web)
+  const waiting = going.watch(true)
+  going.store.changed(web)
+  assert.equal(waiting.closedWith, undefined)
+  going.store.isGone = true
+  going.store.changed(web)
+  assert.equal(waiting.closedWith, 'vm_deleted')
+})
+
+test('a viewer that does not follow and comes when the session has just ended learns that', async () => {
+  const { consoles, watch } = await stage()
+  await consoles.endSession(web)
+  assert.equal(watch().closedWith, 'vm_stopped')
+})
+
+test('a viewer that comes after the end is shown what the last session said, from where it stopped', async () => {
+  const { consoles, hub, session, watch } = await stage()
+  say(session, 'panic: all is lost')
+  await consoles.endSession(web)
+  assert.equal(hub.standing(web), 'over')
+  const late = watch()
+  assert.deepEqual([late.text, late.closedWith], ['panic: all is lost', 'vm_stopped'])
+  const back = new FakeViewer()
+  hub.watch(web, back, { follow: false, stoppedAt: { cursor: 7, session: session.id } })
+  assert.equal(back.text, 'all is lost')
+  const following = watch(true)
+  assert.deepEqual([following.text, following.closedWith], ['', undefined])
+})
+
+test('a viewer stays attached over a sleep and a wake, without a seam', async () => {
+  const { consoles, session, watch } = await stage()
+  const viewer = watch()
+  say(session, 'before, ')
+  await consoles.removeMaster(web)
+  assert.equal(viewer.text, 'before, ')
+  viewer.type(Buffer.from('typed'))
+  await consoles.ensureMaster(web)
+  assert.equal(session.terminal.typed, 'typed')
+  say(session, 'after')
+  await turns()
+  assert.equal(viewer.text, 'before, after')
+  assert.equal(viewer.told.length, 1)
+})

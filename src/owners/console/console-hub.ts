@@ -1,0 +1,80 @@
+import { limits } from '../../config/limits.ts'
+import { Places } from '../../core/console/places.ts'
+import { WatchedConsole } from './watched-console.ts'
+import type { ConsoleViewer } from '../../core/console/console-viewer.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { Consoles } from '../../ports/consoles.ts'
+import type { Watching } from './watched-console.ts'
+
+export type ConsoleHubOptions = {
+  readonly consoles: Pick<Consoles, 'session' | 'lastSession' | 'onSession'>
+  /** The records of VMs, limited to what their consoles depend on. */
+  readonly store: {
+    readonly vms: { get(id: VmId): Pick<VmRecord, 'deleting'> | undefined }
+    onVmChange(listener: (id: VmId) => void): () => void
+  }
+}
+
+/** Shows serial consoles to viewers. A console without viewers costs nothing here. */
+export class ConsoleHub {
+  readonly #options: ConsoleHubOptions
+  readonly #places = new Places(limits.consoleViewersMax)
+  readonly #watched = new Map<VmId, WatchedConsole>()
+
+  /** The hub lives as long as the daemon. */
+  constructor(options: ConsoleHubOptions) {
+    this.#options = options
+    options.consoles.onSession((id, session) => this.#watched.get(id)?.begin(session))
+    options.store.onVmChange((id) => this.#changed(id))
+  }
+
+  /**
+   * Returns what there is to watch: a session with a terminal, a session without one, the output of the last session,
+   * or nothing.
+   */
+  standing(id: VmId): 'attached' | 'detached' | 'over' | 'none' {
+    const session = this.#options.consoles.session(id)
+    if (session !== undefined) return session.isAttached ? 'attached' : 'detached'
+    return this.#options.consoles.lastSession(id) === undefined ? 'none' : 'over'
+  }
+
+  /** Returns the number of viewers of this VM, including those that are about to watch. */
+  viewers(id: VmId): number {
+    return this.#places.taken(id)
+  }
+
+  /** Takes a viewer's place; returns the function that gives it back, or undefined if there is none left. */
+  reserve(id: VmId): (() => void) | undefined {
+    return this.#places.take(id)
+  }
+
+  /** Shows the console to a viewer until either is closed. The caller gives the viewer's place back. */
+  watch(id: VmId, viewer: ConsoleViewer, watching: Watching): void {
+    const watched = this.#watched.get(id) ?? this.#newWatched(id)
+    watched.watch(viewer, watching)
+  }
+
+  #newWatched(id: VmId): WatchedConsole {
+    const watched = new WatchedConsole({
+      endsWith: () => (this.#isGone(id) ? 'vm_deleted' : undefined),
+      lastSession: () => this.#options.consoles.lastSession(id),
+      onEmpty: () => this.#watched.delete(id),
+    })
+    this.#watched.set(id, watched)
+    const session = this.#options.consoles.session(id)
+    if (session !== undefined) watched.begin(session)
+    return watched
+  }
+
+  #changed(id: VmId): void {
+    const watched = this.#watched.get(id)
+    if (watched !== undefined && this.#options.store.vms.get(id) === undefined) watched.end('vm_deleted')
+  }
+
+  /** Returns whether the VM is gone. A VM under deletion has no later session. */
+  #isGone(id: VmId): boolean {
+    const record = this.#options.store.vms.get(id)
+    return record === undefined || record.deleting
+  }
+}

@@ -1,0 +1,172 @@
+import { limits } from '../../config/limits.ts'
+import { planReplay } from '../../core/console/replay.ts'
+import type { CloseCode } from '../../core/console/close.ts'
+import type { ConsoleViewer } from '../../core/console/console-viewer.ts'
+import type { StoppedAt } from '../../core/console/replay.ts'
+import type { WindowSize } from '../../core/console/window-size.ts'
+import type { ConsoleSession, SessionOutput } from '../../ports/consoles.ts'
+
+/** How a viewer wants to watch. */
+export type Watching = {
+  readonly stoppedAt?: StoppedAt
+  /** Whether the viewer stays for later sessions; otherwise it leaves with the first one. */
+  readonly follow: boolean
+  readonly window?: WindowSize
+}
+
+export type WatchedConsoleOptions = {
+  /** Returns how the end of the session closes all its viewers; undefined if viewers that follow stay. */
+  readonly endsWith: () => CloseCode | undefined
+  /** Returns the output of the newest session when it has ended. */
+  readonly lastSession: () => SessionOutput | undefined
+  /** Called when the last viewer has left. */
+  readonly onEmpty: () => void
+}
+
+const LAST_OUTPUT = 'this was its last output'
+
+type Watcher = { readonly viewer: ConsoleViewer; readonly follow: boolean }
+
+/**
+ * Serves the viewers of one VM's console over successive sessions. All attached viewers have received the same bytes,
+ * up to `#sent`. A new viewer is brought there first, so that it neither misses nor repeats a byte.
+ */
+export class WatchedConsole {
+  readonly #watchers = new Set<Watcher>()
+  readonly #options: WatchedConsoleOptions
+  #session: ConsoleSession | undefined
+  #stopListening: (() => void)[] = []
+  /** Cursor of the next byte for all viewers. */
+  #sent = 0
+  #inputPaused = false
+  #window: WindowSize | undefined
+
+  constructor(options: WatchedConsoleOptions) {
+    this.#options = options
+  }
+
+  watch(viewer: ConsoleViewer, { stoppedAt, follow, window }: Watching): void {
+    this.#flush()
+    const watcher: Watcher = { viewer, follow }
+    this.#watchers.add(watcher)
+    viewer.listen({
+      onInput: (bytes) => this.#input(bytes),
+      onResize: (size) => this.#resize(size),
+      onPosition: () => this.#tellPosition(viewer),
+      onClosed: () => this.#left(watcher),
+    })
+    if (window !== undefined) this.#resize(window)
+    if (this.#inputPaused) viewer.pauseInput()
+    if (this.#session !== undefined) this.#attach(viewer, this.#session, stoppedAt)
+    else if (follow) viewer.tell({ kind: 'waiting', for: 'start' })
+    else this.#showLast(viewer, stoppedAt)
+  }
+
+  begin(session: ConsoleSession): void {
+    this.#forgetSession()
+    this.#session = session
+    this.#sent = session.output.end
+    this.#stopListening = [
+      session.onOutput(() => this.#flush()),
+      session.onInputRoom(() => this.#resumeInput()),
+      session.onEnd(() => this.end(this.#options.endsWith())),
+    ]
+    if (this.#window !== undefined) session.resize(this.#window)
+    for (const { viewer } of this.#watchers) this.#attach(viewer, session, undefined)
+  }
+
+  /** Ends the session. If `code` is undefined, viewers that follow stay. */
+  end(code?: CloseCode): void {
+    this.#flush()
+    this.#forgetSession()
+    this.#resumeInput()
+    for (const { viewer, follow } of this.#watchers) {
+      if (code === undefined && follow) viewer.tell({ kind: 'waiting', for: 'start' })
+      else viewer.close(code ?? 'vm_stopped')
+    }
+  }
+
+  /** Shows the last session to a viewer that does not wait for the next one. */
+  #showLast(viewer: ConsoleViewer, stoppedAt: StoppedAt | undefined): void {
+    const last = this.#options.lastSession()
+    if (last === undefined) return viewer.close('vm_stopped')
+    this.#replay(viewer, last, stoppedAt)
+    viewer.close('vm_stopped', LAST_OUTPUT)
+  }
+
+  #attach(viewer: ConsoleViewer, session: ConsoleSession, stoppedAt: StoppedAt | undefined): void {
+    session.spend(this.#replay(viewer, session, stoppedAt))
+  }
+
+  /** Returns how many bytes were sent. */
+  #replay(viewer: ConsoleViewer, session: SessionOutput, stoppedAt: StoppedAt | undefined): number {
+    if (!viewer.isOpen) return 0
+    const { start, end } = session.output
+    const { from, lostBytes } = planReplay({ id: session.id, start, end }, stoppedAt)
+    const { bytes } = session.output.since(from)
+    viewer.tell({
+      kind: 'attached',
+      mode: 'tty',
+      session: session.id,
+      cursor: from,
+      replayBytes: bytes.length,
+      lostBytes,
+    })
+    if (bytes.length > 0) viewer.output(bytes)
+    return bytes.length
+  }
+
+  #flush(): void {
+    const session = this.#session
+    if (session === undefined || session.output.end === this.#sent) return
+    const { start, bytes } = session.output.since(this.#sent)
+    const lostBytes = start - this.#sent
+    this.#sent = start + bytes.length
+    const viewers = [...this.#watchers].map(({ viewer }) => viewer).filter(({ isOpen }) => isOpen)
+    for (const viewer of viewers) {
+      if (lostBytes > 0) {
+        const attachment = { session: session.id, cursor: start, replayBytes: bytes.length, lostBytes }
+        viewer.tell({ kind: 'attached', mode: 'tty', ...attachment })
+      }
+      viewer.output(bytes)
+    }
+    session.spend(bytes.length * viewers.length)
+  }
+
+  #input(bytes: Uint8Array): void {
+    if (this.#session === undefined) return
+    this.#session.write(bytes)
+    if (this.#inputPaused || this.#session.inputWaiting <= limits.consoleInputBytesMax) return
+    this.#inputPaused = true
+    for (const { viewer } of this.#watchers) viewer.pauseInput()
+  }
+
+  #resumeInput(): void {
+    if (!this.#inputPaused) return
+    this.#inputPaused = false
+    for (const { viewer } of this.#watchers) viewer.resumeInput()
+  }
+
+  /** Sets the size of the terminal. It has one window: the last size wins, also for later sessions. */
+  #resize(size: WindowSize): void {
+    this.#window = size
+    this.#session?.resize(size)
+  }
+
+  #tellPosition(viewer: ConsoleViewer): void {
+    if (this.#session === undefined) viewer.tell({ kind: 'waiting', for: 'start' })
+    else viewer.tell({ kind: 'position', session: this.#session.id, cursor: this.#sent })
+  }
+
+  #left(watcher: Watcher): void {
+    this.#watchers.delete(watcher)
+    if (this.#watchers.size > 0) return
+    this.#forgetSession()
+    this.#options.onEmpty()
+  }
+
+  #forgetSession(): void {
+    for (const stop of this.#stopListening.splice(0)) stop()
+    this.#session = undefined
+  }
+}

@@ -1,0 +1,87 @@
+import { HostFault } from '../../core/errors.ts'
+import { retryDelayMs } from '../../core/retry/retry.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import type { Log } from '../../log/log.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { Storage } from '../../ports/storage.ts'
+import type { Store } from '../../store/store.ts'
+
+export type ImageRemovalOptions = {
+  readonly storage: Pick<Storage, 'images' | 'removeImage'>
+  readonly store: Pick<Store, 'imageRemovals'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/**
+ * Removes the images that are on record for removal, one after another, and checks that they are gone. If the pool
+ * keeps an image, the removal is tried again with back-off, also by the next daemon.
+ */
+export class ImageRemoval {
+  readonly #options: ImageRemovalOptions
+  #running: Promise<void> | undefined
+  #isPending = false
+  #attempt = 0
+  #stopped = false
+  #cancelTimer = (): void => {}
+
+  constructor(options: ImageRemovalOptions) {
+    this.#options = options
+  }
+
+  /** Starts a removal, because there may be something to remove. */
+  poke(): void {
+    if (this.#stopped) return
+    this.#isPending = true
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined
+      if (this.#isPending) this.poke()
+    })
+  }
+
+  /** Resolves when no removal is running any more. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#cancelTimer()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { clock } = this.#options
+    this.#cancelTimer()
+    while (this.#isPending && !this.#stopped) {
+      this.#isPending = false
+      if (await this.#removeAll()) this.#attempt = 0
+      else {
+        this.#attempt += 1
+        const delayMs = retryDelayMs('backoff', this.#attempt, clock.random())
+        this.#cancelTimer = clock.after(delayMs, () => this.poke())
+      }
+    }
+    this.#isPending &&= !this.#stopped
+  }
+
+  /** Returns whether nothing is left to do. */
+  async #removeAll(): Promise<boolean> {
+    const { storage, store, log } = this.#options
+    try {
+      const wanted = store.imageRemovals.all()
+      if (wanted.length === 0) return true
+      for (const sha256 of wanted) {
+        if (this.#stopped) return false
+        // The store is asked each time, because a VM that was stored meanwhile withdraws the removal.
+        if (store.imageRemovals.has(sha256)) await storage.removeImage(sha256)
+      }
+      const left = new Set((await storage.images()).map(({ sha256 }) => sha256))
+      const gone = wanted.filter((sha256) => !left.has(sha256))
+      store.imageRemovals.forget(gone)
+      for (const sha256 of gone) log.info({ sha256 }, 'image removed')
+      return store.imageRemovals.all().length === 0
+    } catch (error) {
+      if (error instanceof HostFault)
+        log.warn({ code: error.code, error: errorChain(error) }, 'an image stays; again later')
+      else log.error({ error }, 'a bug in the removal of images')
+      return false
+    }
+  }
+}

@@ -1,0 +1,144 @@
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { err, ok } from '../../lib/result.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { ImageRemoval } from './image-removal.ts'
+import type { Rejection } from '../../core/errors.ts'
+import type { Sha256 } from '../../core/ids.ts'
+import type { Result } from '../../lib/result.ts'
+import type { Log } from '../../log/log.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { StoredImage, Storage } from '../../ports/storage.ts'
+import type { Store } from '../../store/store.ts'
+
+/** An image in the pool, and how VMs use it. */
+export type ShelvedImage = StoredImage & {
+  /** Number of VMs on record that use the image. */
+  readonly useCount: number
+  /** When a VM last used it; absent if none ever did. */
+  readonly lastUsedAtMs?: number
+  /** The image is on record for removal. */
+  readonly isRemoving?: true
+}
+
+export type ImageShelfOptions = {
+  readonly storage: Pick<Storage, 'images' | 'removeImage'>
+  readonly store: Pick<Store, 'imageUses' | 'forgetImageUses' | 'imageRemovals' | 'transaction' | 'flushed'>
+  readonly clock: Clock
+  /** Hours after which an unused image is removed; 0 keeps it. */
+  readonly idleHours: number
+  readonly log: Log
+}
+
+const HOUR_MS = 3_600_000
+
+/** The images of the pool: shown, removed on request, and removed when no VM has used them for long. */
+export class ImageShelf {
+  readonly #options: ImageShelfOptions
+  readonly #removal: ImageRemoval
+  #sweeping: Promise<void> | undefined
+  #cancelTimer = (): void => {}
+  #stopped = false
+
+  constructor(options: ImageShelfOptions) {
+    this.#options = options
+    this.#removal = new ImageRemoval(options)
+  }
+
+  /** Continues removals and begins to look for unused images at intervals; resolves after the first look. */
+  async start(): Promise<void> {
+    if (this.#stopped) return
+    this.#removal.poke()
+    this.#sweeping = this.#sweep()
+    await this.#sweeping
+    if (this.#stopped) return
+    this.#cancelTimer = this.#options.clock.after(limits.imageSweepMs, () => void this.start())
+  }
+
+  /** Resolves when no removal is running any more. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#cancelTimer()
+    await Promise.all([this.#sweeping, this.#removal.stop()])
+  }
+
+  /** Lists the images in the order of their digests. Throws HostFault `storage_inspection_failed`. */
+  async list(): Promise<readonly ShelvedImage[]> {
+    const { storage, store } = this.#options
+    const images = await storage.images()
+    const uses = store.imageUses()
+    const removals = new Set(store.imageRemovals.all())
+    return images.map((image) => {
+      const { count = 0, lastUsedAtMs } = uses.get(image.sha256) ?? {}
+      return {
+        ...image,
+        useCount: count,
+        ...(lastUsedAtMs !== undefined && { lastUsedAtMs }),
+        ...(removals.has(image.sha256) && { isRemoving: true }),
+      }
+    })
+  }
+
+  /**
+   * Records that an image must be removed, whether it exists or not, and begins once that is flushed. Refused while a
+   * VM on record uses it. Does not wait.
+   */
+  requestRemoval(sha256: Sha256): Result<void, Rejection> {
+    const { store, clock } = this.#options
+    const result = store.transaction((): Result<void, Rejection> => {
+      const count = this.#useCount(sha256)
+      if (count > 0) return err(inUse(sha256, count))
+      store.imageRemovals.note(sha256, clock.now())
+      return ok(undefined)
+    })
+    if (result.ok) void store.flushed().then(() => this.#removal.poke())
+    return result
+  }
+
+  #useCount(sha256: Sha256): number {
+    return this.#options.store.imageUses().get(sha256)?.count ?? 0
+  }
+
+  async #sweep(): Promise<void> {
+    const { idleHours, clock, log } = this.#options
+    if (idleHours === 0) return
+    const images = await this.#orTell({}, () => this.list())
+    for (const { sha256, fetchedAtMs, lastUsedAtMs = 0, useCount } of images ?? []) {
+      if (this.#stopped) return
+      const idleMs = clock.now() - Math.max(fetchedAtMs, lastUsedAtMs)
+      if (useCount > 0 || idleMs < idleHours * HOUR_MS) continue
+      log.info({ sha256, idle_hours: Math.floor(idleMs / HOUR_MS) }, 'image is idle')
+      await this.#orTell({ sha256 }, () => this.#removeIdle(sha256))
+    }
+  }
+
+  async #removeIdle(sha256: Sha256): Promise<void> {
+    const { storage, store, log } = this.#options
+    // The store is asked, not a list, because a VM may have been created from the image since.
+    if (this.#useCount(sha256) > 0) return
+    await storage.removeImage(sha256)
+    store.forgetImageUses(sha256)
+    log.info({ sha256 }, 'image removed')
+  }
+
+  /**
+   * Logs a failure with one image. Nothing waits for a sweep, and a failure must not prevent the next image or the next
+   * sweep.
+   */
+  async #orTell<T>(words: { readonly sha256?: Sha256 }, act: () => Promise<T>): Promise<T | undefined> {
+    const { log } = this.#options
+    try {
+      return await act()
+    } catch (error) {
+      if (error instanceof HostFault)
+        log.warn({ ...words, code: error.code, error: errorChain(error) }, 'an idle image stays; again later')
+      else log.error({ ...words, error }, 'a bug in the sweep of images')
+      return undefined
+    }
+  }
+}
+
+const inUse = (sha256: Sha256, count: number): Rejection => ({
+  code: 'image_in_use',
+  detail: `the image ${sha256.slice(0, 8)} is in use by ${count === 1 ? 'a VM' : `${count} VMs`} on this host: delete ${count === 1 ? 'it' : 'them'} first`,
+})

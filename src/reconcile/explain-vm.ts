@@ -1,0 +1,56 @@
+import { renderPlan } from '../core/plan/render-plan.ts'
+import { scrub } from '../log/scrub.ts'
+import { decide } from './decide.ts'
+import { intentOf } from './intent.ts'
+import { observe } from './observe/observe.ts'
+import type { Plan } from '../core/plan/step.ts'
+import type { VmId } from '../core/ids.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+import type { VmInputs } from '../core/vm/create.ts'
+import type { WorkerContext } from './progress.ts'
+
+export type ExplainContext = Pick<WorkerContext, 'store' | 'host' | 'silences'>
+
+/** Returns what a pass would do now for this record, after a new look at the host. Changes nothing. */
+export async function planFor(
+  { host, silences }: Pick<ExplainContext, 'host' | 'silences'>,
+  record: VmRecord,
+  inputs: VmInputs,
+): Promise<Plan> {
+  const intent = intentOf(host, record, inputs)
+  const world = await observe(host, record)
+  const silentMs = silences.note(record.id, world, host.clock.monotonicMs())
+  // Plans as if no other guest were being saved.
+  return decide(host, record, { world, intent, own: { maySave: true, silentMs } })
+}
+
+/** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */
+export async function explain(
+  { store, host, silences }: ExplainContext,
+  id: VmId,
+): Promise<string | undefined> {
+  const record = store.vms.get(id)
+  if (record === undefined) return undefined
+  const { generations, desired, observed, deleting, wake, operationId } = record
+  const { fault, partialFaults = [], savedState } = observed
+  const lines = [
+    `vm          ${id}`,
+    `desired     ${deleting ? 'deleted' : desired.power}, generation ${generations.desired}`,
+    `operation   ${operationId}`,
+    `observed    ${observed.state}, generation ${generations.observed}, since ${time(observed.sinceMs)}`,
+    ...(observed.waitingFor === undefined ? [] : [`waiting for ${observed.waitingFor}`]),
+    ...(savedState === undefined
+      ? []
+      : [`saved       ${time(savedState.savedAtMs)}, ${savedState.sizeMib} MiB`]),
+    ...(wake === undefined ? [] : [`wanted      for ${wake.reason}, since ${time(wake.atMs)}`]),
+    ...(fault === undefined ? [] : [`error       ${fault.step}: ${fault.message}`, retryLine(fault)]),
+    ...partialFaults.map(({ step, message }) => `found       ${step}: ${message}`),
+  ]
+  const plan = renderPlan(await planFor({ host, silences }, record, store.vms.inputs(id)))
+  return `${[...lines, '', ...plan.split('\n')].map(scrub).join('\n')}\n`
+}
+
+const retryLine = (fault: { attempt: number; nextAttemptAtMs: number }): string =>
+  `attempt     ${fault.attempt}, next at ${time(fault.nextAttemptAtMs)}`
+
+const time = (ms: number): string => new Date(ms).toISOString()

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import { pick, randomFrom } from '../../../test/sim/random.ts'
+import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
+import { limits } from '../../config/limits.ts'
+import type { VmId } from '../../core/ids.ts'
+import { Revisions } from './revisions.ts'
+import { Transactions } from './transactions.ts'
+
+const SEEDS = 200
+const STEPS = 60
+/** Small, so that each sequence uses up many blocks. */
+const BLOCK = 12
+const NUMBERS_MAX = BLOCK / 2
+const DOINGS = ['change', 'rehearsal', 'failure', 'lone write', 'restart'] as const
+
+/** Runs one process over a database and reports the revisions that it gives out. */
+function life(db: DatabaseSync, give: (revision: number) => void) {
+  const row = db.prepare('SELECT value FROM meta').get() as { value: number }
+  const storage = {
+    reserved: () => row.value,
+    reserve: (upTo: number) => void db.prepare('UPDATE meta SET value = ?').run(upTo),
+  }
+  const revisions = new Revisions(storage, BLOCK)
+  const transactions = new Transactions(db, { prepare: () => revisions.prepare(), onCommit: () => {} })
+  const use = (count: number): void => {
+    for (let n = 0; n < count; n += 1) give(revisions.next())
+  }
+  return {
+    change: (count: number) => transactions.commit(() => use(count)),
+    rehearsal: (count: number) => transactions.rehearse(() => use(count)),
+    failure: (count: number) =>
+      assert.throws(() =>
+        transactions.commit(() => {
+          use(count)
+          throw new Error('on purpose')
+        }),
+      ),
+    'lone write': () => transactions.writeAlone(() => use(1)),
+  }
+}
+
+test('no sequence of changes, rehearsals, failures and restarts gives a revision out twice, or a lower one', () => {
+  for (let seed = 1; seed <= SEEDS; seed += 1) {
+    const random = randomFrom(seed)
+    const db = new DatabaseSync(':memory:')
+    db.exec('CREATE TABLE meta (value INTEGER); INSERT INTO meta VALUES (0)')
+    const done: string[] = []
+    let last = 0
+    const give = (revision: number): void => {
+      assert.ok(revision > last, `seed ${seed}: ${revision} after ${last}: ${done.join()}`)
+      last = revision
+    }
+    let now = life(db, give)
+    for (let step = 0; step < STEPS; step += 1) {
+      const count = 1 + Math.floor(random() * NUMBERS_MAX)
+      const doing = pick(random, DOINGS)
+      done.push(`${doing} ${count}`)
+      if (doing === 'restart') now = life(db, give)
+      else now[doing](count)
+    }
+    db.close()
+  }
+})
+
+test('a rehearsal at the end of a block does not undo a reservation', (t) => {
+  const stage = new StoreStage(t)
+  const id = stage.insertVm('web-1', { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
+  const change = (vm: VmId): number =>
+    stage.store.vms.changeMetadata(vm, { labels: {}, protected: false }, 1).revision
+  const use = (count: number): void => {
+    for (let n = 0; n < count; n += 1) change(id)
+  }
+  stage.store.transaction(() => use(limits.revisionsReserved / 2))
+  stage.store.rehearse(() => use(10))
+  stage.store.transaction(() => use(limits.revisionsReserved / 2))
+  const last = change(id)
+  stage.reopen()
+  const next = change(id)
+  assert.ok(next > last, `${next} after ${last}`)
+})

@@ -1,0 +1,103 @@
+import { limits } from '../../config/limits.ts'
+import { assert } from '../../lib/assert.ts'
+import { StateUnwritable, unwritableOr } from './state-unwritable.ts'
+import type { DatabaseSync } from 'node:sqlite'
+
+/**
+ * Transactions on the one connection. Each runs in one turn of the event loop, so nothing comes between check and
+ * write. All of them throw StateUnwritable when the disk is full or the database is locked; nothing is stored then.
+ */
+export class Transactions {
+  readonly #db: DatabaseSync
+  readonly #prepare: () => void
+  readonly #onCommit: () => void
+  #open = false
+  #afterCommit: (() => void)[] = []
+  #lastFailure: { readonly error: StateUnwritable; readonly atMs: number } | undefined
+
+  /**
+   * `prepare` is called before each transaction and each lone write. It may write itself, and no rollback undoes that.
+   * `onCommit` is called after each commit that somebody may rely on.
+   */
+  constructor(
+    db: DatabaseSync,
+    { prepare, onCommit }: { readonly prepare: () => void; readonly onCommit: () => void },
+  ) {
+    this.#db = db
+    this.#prepare = prepare
+    this.#onCommit = onCommit
+  }
+
+  get isOpen(): boolean {
+    return this.#open
+  }
+
+  /** Commits all of `write`, or nothing if it throws. Inside another transaction it becomes a part of that. */
+  commit<T>(write: () => T): T {
+    if (this.#open) return write()
+    const result = this.#attempt(() => this.#within(write, 'COMMIT'))
+    this.#onCommit()
+    for (const callback of this.#afterCommit.splice(0)) callback()
+    return result
+  }
+
+  /**
+   * Commits one statement by itself, without a promise of durability. Inside a transaction it becomes a part of that.
+   */
+  writeAlone<T>(write: () => T): T {
+    if (this.#open) return write()
+    return this.#attempt(() => {
+      this.#prepare()
+      return write()
+    })
+  }
+
+  /** Returns what `write` would return; then rolls everything back. */
+  rehearse<T>(write: () => T): T {
+    assert(!this.#open, 'a rehearsal inside a transaction')
+    try {
+      return this.#attempt(() => this.#within(write, 'ROLLBACK'))
+    } finally {
+      this.#afterCommit = []
+    }
+  }
+
+  /** Calls back when the running transaction is committed, or at once if there is none. */
+  afterCommit(callback: () => void): void {
+    if (this.#open) this.#afterCommit.push(callback)
+    else callback()
+  }
+
+  /** Runs a write. After a failure, others are not tried at once, because each may block the event loop. */
+  #attempt<T>(write: () => T): T {
+    const failure = this.#lastFailure
+    if (failure !== undefined && performance.now() - failure.atMs < limits.stateRetryMs) throw failure.error
+    try {
+      const result = write()
+      this.#lastFailure = undefined
+      return result
+    } catch (cause) {
+      const error = unwritableOr(cause)
+      if (error instanceof StateUnwritable) this.#lastFailure = { error, atMs: performance.now() }
+      throw error
+    }
+  }
+
+  #within<T>(write: () => T, end: 'COMMIT' | 'ROLLBACK'): T {
+    this.#prepare()
+    this.#db.exec('BEGIN IMMEDIATE')
+    this.#open = true
+    try {
+      const result = write()
+      this.#db.exec(end)
+      return result
+    } catch (error) {
+      this.#afterCommit = []
+      // SQLite has already rolled back if the disk is full or fails (sqlite.org/lang_transaction).
+      if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
+      throw error
+    } finally {
+      this.#open = false
+    }
+  }
+}

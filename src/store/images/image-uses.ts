@@ -1,0 +1,48 @@
+import type { DatabaseSync } from 'node:sqlite'
+import type { Sha256 } from '../../core/ids.ts'
+
+/** How many VMs on record use an image, and when it was last used. */
+export type ImageUse = { readonly count: number; readonly lastUsedAtMs?: number }
+
+const DIGESTS = ['rootfs', 'kernel', 'initrd'].map((role) => `$.image.${role}Sha256`)
+
+/**
+ * Notes that a VM uses its images, or used them until now; they must then not be removed. Call it in the transaction
+ * that stores the VM, and in the one that forgets it.
+ */
+export function noteImageUse(db: DatabaseSync, vmId: string, nowMs: number): void {
+  for (const path of DIGESTS) {
+    db.prepare(
+      `INSERT INTO image_uses (sha256, last_used_at_ms)
+         SELECT desired ->> ?1, ?2 FROM vms WHERE id = ?3 AND desired ->> ?1 IS NOT NULL
+         ON CONFLICT DO UPDATE SET last_used_at_ms = ?2`,
+    ).run(path, nowMs, vmId)
+    db.prepare(
+      'DELETE FROM image_removals WHERE sha256 = (SELECT desired ->> ?1 FROM vms WHERE id = ?2)',
+    ).run(path, vmId)
+  }
+}
+
+/** Returns every image that a VM uses or used. */
+export function readImageUses(db: DatabaseSync): ReadonlyMap<Sha256, ImageUse> {
+  const selects = DIGESTS.map((path) => `SELECT id, desired ->> '${path}' AS sha256 FROM vms`)
+  const rows = db
+    .prepare(
+      `WITH uses AS (SELECT sha256, count(DISTINCT id) AS count FROM (${selects.join(' UNION ALL ')})
+           WHERE sha256 IS NOT NULL GROUP BY sha256)
+         SELECT sha256, ifnull(count, 0) AS count, last_used_at_ms AS lastUsedAtMs
+           FROM uses FULL JOIN image_uses USING (sha256)`,
+    )
+    .all() as { sha256: Sha256; count: number; lastUsedAtMs: number | null }[]
+  return new Map(
+    rows.map(({ sha256, count, lastUsedAtMs }) => [
+      sha256,
+      { count, ...(lastUsedAtMs === null ? {} : { lastUsedAtMs }) },
+    ]),
+  )
+}
+
+/** Forgets the uses of an image that is gone. */
+export function forgetImageUses(db: DatabaseSync, sha256: Sha256): void {
+  db.prepare('DELETE FROM image_uses WHERE sha256 = ?').run(sha256)
+}

@@ -1,0 +1,374 @@
+import { isDeepStrictEqual } from 'node:util'
+import { holdsPlace } from '../../core/capacity/ledger.ts'
+import { canSleep } from '../../core/sleep/idle-timeout.ts'
+import { deviceName } from '../../core/network/device-name.ts'
+import { SignedUrl } from '../../core/outbound/signed-url.ts'
+import { assert } from '../../lib/assert.ts'
+import { noteImageUse } from '../images/image-uses.ts'
+import { nextUserId } from './user-ids.ts'
+import { StateUnwritable } from '../database/state-unwritable.ts'
+import { SET_PROGRESS } from './unwritten-progress.ts'
+import { recordOf } from './vm-row.ts'
+import { Statements } from '../database/statements.ts'
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { MemoryClass, Recorded } from '../../core/capacity/ledger.ts'
+import type { Desired } from '../../core/desired.ts'
+import type { DeviceName, OperationId, Sha256, UserId, VmId } from '../../core/ids.ts'
+import type { VmInputs } from '../../core/vm/create.ts'
+import type { Metadata, Observed, ObservedState, Progress, VmRecord } from '../../core/vm/record.ts'
+import type { PendingWake } from '../../core/vm/wake.ts'
+import type { Revisions } from '../database/revisions.ts'
+import type { UserIdRange } from './user-ids.ts'
+import type { Transactions } from '../database/transactions.ts'
+import type { ProgressColumns, UnwrittenProgress } from './unwritten-progress.ts'
+import type { VmRow } from './vm-row.ts'
+
+export type NewVm = {
+  readonly id: VmId
+  readonly userId: UserId
+  readonly desired: Desired
+  readonly metadata: Metadata
+  readonly inputs: VmInputs
+  readonly operationId: OperationId
+  readonly nowMs: number
+}
+
+export type DesiredChange = {
+  readonly desired?: Desired
+  /** Counts the power as set by this change even if it was desired before: the request wants a sleeping guest. */
+  readonly setsPowerAnew?: boolean
+  readonly deleting?: true
+  readonly operationId: OperationId
+  readonly nowMs: number
+}
+
+export type VmQuery = {
+  readonly after?: VmId
+  readonly limit: number
+  readonly state?: ObservedState
+  /** Selects only VMs that have all of these labels. */
+  readonly labels?: Metadata['labels']
+}
+
+/** The table of VMs. Only here does a generation rise, and only together with the change that it counts. */
+export class VmTable {
+  readonly #db: DatabaseSync
+  readonly #transactions: Transactions
+  readonly #userIds: UserIdRange
+  readonly #revisions: Revisions
+  readonly #unwritten: UnwrittenProgress
+  readonly #changed: (id: VmId) => void
+  readonly #statements: Statements
+  #lastUserId: UserId | undefined
+
+  constructor(
+    db: DatabaseSync,
+    transactions: Transactions,
+    options: {
+      readonly userIds: UserIdRange
+      readonly revisions: Revisions
+      readonly unwritten: UnwrittenProgress
+      readonly changed: (id: VmId) => void
+    },
+  ) {
+    this.#db = db
+    this.#statements = new Statements(db)
+    this.#transactions = transactions
+    this.#userIds = options.userIds
+    this.#revisions = options.revisions
+    this.#unwritten = options.unwritten
+    this.#changed = (id) => transactions.afterCommit(() => options.changed(id))
+  }
+
+  get(id: VmId): VmRecord | undefined {
+    const row = this.#sql('SELECT * FROM vms WHERE id = ?').get(id) as VmRow | undefined
+    return row && recordOf(this.#unwritten.on(row))
+  }
+
+  /** Lists VMs after the id `after`, in the order of ids. */
+  list(query: VmQuery): VmRecord[] {
+    if (this.#unwritten.isEmpty) return this.#rows(query).map(recordOf)
+    // The state on the disk may differ from the one that is shown.
+    const { state, limit, ...rest } = query
+    const rows = this.#rows({ ...rest, limit: Number.MAX_SAFE_INTEGER }).map((row) => this.#unwritten.on(row))
+    return rows
+      .filter((row) => state === undefined || row.state === state)
+      .slice(0, limit)
+      .map(recordOf)
+  }
+
+  #rows(query: VmQuery): VmRow[] {
+    const rows = this.#sql(
+      `SELECT * FROM vms WHERE id > ? AND (?2 IS NULL OR state = ?2) AND NOT EXISTS (
+         SELECT 1 FROM json_each(?3) AS wanted WHERE NOT EXISTS (
+           SELECT 1 FROM json_each(vms.labels) AS had WHERE had.key = wanted.key AND had.value = wanted.value))
+       ORDER BY id LIMIT ?4`,
+    ).all(query.after ?? '', query.state ?? null, JSON.stringify(query.labels ?? {}), query.limit)
+    return rows as VmRow[]
+  }
+
+  ids(): VmId[] {
+    return this.#sql('SELECT id FROM vms ORDER BY id')
+      .all()
+      .map((row) => row['id'] as VmId)
+  }
+
+  all(): VmRecord[] {
+    return (this.#sql('SELECT * FROM vms ORDER BY id').all() as VmRow[]).map((row) =>
+      recordOf(this.#unwritten.on(row)),
+    )
+  }
+
+  /** Returns the sums for the capacity ledger over every VM on record, including those under deletion. */
+  recorded(): Recorded {
+    const sums = this.#sql(
+      `SELECT ifnull(sum(cpu_millicores), 0) AS cpuMillicores, ifnull(sum(disk_mib), 0) AS disksMib,
+         ifnull(sum(holds_place), 0) AS consolePlaces FROM vms`,
+    ).get() as Omit<Recorded, 'classes'>
+    const classes = this.#sql(
+      `SELECT memory_mib AS memoryMib, count(*) AS vms, sum(can_sleep OR may_be_saved) AS sleepers FROM vms
+       GROUP BY memory_mib ORDER BY memory_mib`,
+    ).all() as MemoryClass[]
+    return { ...sums, classes: classes.map((one) => ({ ...one })) }
+  }
+
+  /** Returns the VM, other than `except`, that has this guest address. */
+  addressHolder(address: string, except?: VmId): VmId | undefined {
+    const row = this.#sql(
+      'SELECT id FROM vms WHERE (ipv4_address = ?1 OR ipv6_address = ?1) AND id IS NOT ?2',
+    ).get(address, except ?? null)
+    return row?.['id'] as VmId | undefined
+  }
+
+  withUserId(userId: UserId): VmId | undefined {
+    return this.#sql('SELECT id FROM vms WHERE user_id = ?').get(userId)?.['id'] as VmId | undefined
+  }
+
+  withDevice(device: DeviceName): VmId | undefined {
+    return this.#sql('SELECT id FROM vms WHERE device = ?').get(device)?.['id'] as VmId | undefined
+  }
+
+  /** Returns a user id that no VM has, the longest unused first; undefined if all ids are in use. */
+  freeUserId(): UserId | undefined {
+    const last =
+      this.#lastUserId ?? this.#sql('SELECT max(user_id) AS last FROM vms').get()?.['last'] ?? undefined
+    const taken = this.#sql('SELECT 1 FROM vms WHERE user_id = ?')
+    const userId = nextUserId(this.#userIds, last as number | undefined, (id) => taken.get(id) !== undefined)
+    return userId
+  }
+
+  inputs(id: VmId): VmInputs {
+    const row = this.#sql('SELECT * FROM vm_inputs WHERE vm_id = ?').get(id)
+    assert(row !== undefined, `${id}: a VM without inputs`)
+    const sources = Object.entries(JSON.parse(String(row['sources'])) as Record<string, string>)
+    return {
+      request: String(row['request']),
+      sources: new Map(sources.map(([sha256, url]) => [sha256 as Sha256, { url: new SignedUrl(url) }])),
+      ...(row['user_data'] === null ? {} : { userData: String(row['user_data']) }),
+      sshAuthorizedKeys: JSON.parse(String(row['ssh_authorized_keys'])) as string[],
+    }
+  }
+
+  insert(vm: NewVm): VmRecord {
+    this.#transactions.commit(() => {
+      const { network } = vm.desired
+      this.#sql(
+        `INSERT INTO vms (id, user_id, device, ipv4_address, ipv6_address, desired, cpu_millicores, memory_mib,
+           disk_mib, can_sleep, holds_place, labels, protected, desired_generation, power_generation, stop_accepted,
+           observed_generation, operation_id, state, observed, revision, created_at_ms, updated_at_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, 0, ?, 'pending', ?, ?, ?, ?)`,
+      ).run(
+        vm.id,
+        vm.userId,
+        deviceName(vm.userId),
+        network?.ipv4Address ?? null,
+        network?.ipv6Address ?? null,
+        JSON.stringify(vm.desired),
+        vm.desired.compute.cpuMillicores,
+        vm.desired.compute.memoryMib,
+        vm.desired.disk.sizeMib,
+        canSleep(vm.desired) ? 1 : 0,
+        holdsPlace(vm.desired) ? 1 : 0,
+        JSON.stringify(vm.metadata.labels),
+        vm.metadata.protected ? 1 : 0,
+        vm.desired.power === 'stopped' ? 1 : 0,
+        vm.operationId,
+        JSON.stringify({ state: 'pending', sinceMs: vm.nowMs } satisfies Observed),
+        this.#revisions.next(),
+        vm.nowMs,
+        vm.nowMs,
+      )
+      this.#sql(
+        'INSERT INTO vm_inputs (vm_id, request, sources, user_data, ssh_authorized_keys) VALUES (?, ?, ?, ?, ?)',
+      ).run(
+        vm.id,
+        vm.inputs.request,
+        sourcesJson(vm.inputs.sources),
+        vm.inputs.userData ?? null,
+        JSON.stringify(vm.inputs.sshAuthorizedKeys),
+      )
+      noteImageUse(this.#db, vm.id, vm.nowMs)
+    })
+    this.#transactions.afterCommit(() => {
+      this.#lastUserId = vm.userId
+    })
+    return this.#afterChange(vm.id)
+  }
+
+  /** Replaces the URLs of the same images. They are not part of desired state, so no generation rises. */
+  replaceSources(id: VmId, sources: VmInputs['sources']): void {
+    this.#transactions.commit(() => {
+      this.#sql('UPDATE vm_inputs SET sources = ? WHERE vm_id = ?').run(sourcesJson(sources), id)
+    })
+  }
+
+  /** Stores a real change of desired state and raises its generation, in one transaction. */
+  changeDesired(id: VmId, change: DesiredChange): VmRecord {
+    const before = this.get(id)
+    assert(before !== undefined, `${id}: no such VM`)
+    const desired = change.desired ?? before.desired
+    const deleting = before.deleting || change.deleting === true
+    const generation = before.generations.desired + 1
+    const setsPower = change.setsPowerAnew === true || desired.power !== before.desired.power
+    assert(
+      setsPower || deleting !== before.deleting || !isDeepStrictEqual(desired, before.desired),
+      `${id}: a generation may not rise without a change`,
+    )
+    this.#transactions.commit(() => {
+      this.#sql(
+        `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = ?, power_generation = ?,
+           stop_accepted = ?, ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?,
+           disk_mib = ?, can_sleep = ?, holds_place = ?, revision = ?,
+           updated_at_ms = ? WHERE id = ?`,
+      ).run(
+        JSON.stringify(desired),
+        deleting ? 1 : 0,
+        change.operationId,
+        generation,
+        setsPower ? generation : before.powerGeneration,
+        setsPower && desired.power === 'stopped' ? generation : before.stops.accepted,
+        desired.network?.ipv4Address ?? null,
+        desired.network?.ipv6Address ?? null,
+        desired.compute.cpuMillicores,
+        desired.compute.memoryMib,
+        desired.disk.sizeMib,
+        canSleep(desired) ? 1 : 0,
+        holdsPlace(desired) ? 1 : 0,
+        this.#revisions.next(),
+        change.nowMs,
+        id,
+      )
+    })
+    return this.#afterChange(id)
+  }
+
+  /** Changes labels and protection. The change is visible, but not part of desired state, so no generation rises. */
+  changeMetadata(id: VmId, { labels, protected: guarded }: Metadata, nowMs: number): VmRecord {
+    this.#transactions.commit(() => {
+      this.#sql('UPDATE vms SET labels = ?, protected = ?, revision = ?, updated_at_ms = ? WHERE id = ?').run(
+        JSON.stringify(labels),
+        guarded ? 1 : 0,
+        this.#revisions.next(),
+        nowMs,
+        id,
+      )
+    })
+    return this.#afterChange(id)
+  }
+
+  /**
+   * Requests the guest of a sleeping VM. Desired state stays, so no generation rises, and no reader sees the request.
+   * Of several requests, the first one stands until a pass has seen the guest.
+   */
+  requestWake(id: VmId, { reason, atMs }: Pick<PendingWake, 'reason' | 'atMs'>): void {
+    const asked: PendingWake = { reason, atMs }
+    this.#transactions.commit(() => {
+      this.#sql('UPDATE vms SET wake = ? WHERE id = ? AND wake IS NULL').run(JSON.stringify(asked), id)
+    })
+  }
+
+  /**
+   * Writes the result of a pass. It is flushed only if the observed generation rises, or a guest may be saved from now
+   * on; another look finds the rest again. While nothing can be written, the result is kept in memory, and the
+   * generation stays as it is. Throws StateUnwritable when a guest may be saved from now on, and when a start follows a
+   * stop that is carried out. Returns the record as it is now, or undefined if the VM is gone.
+   */
+  recordProgress(id: VmId, progress: Progress): VmRecord | undefined {
+    const before = this.get(id)
+    if (before === undefined) return undefined
+    const observedGeneration = progress.observedGeneration ?? before.generations.observed
+    assert(observedGeneration >= before.generations.observed, `${id}: an observed generation never falls`)
+    assert(
+      observedGeneration <= before.generations.desired,
+      `${id}: an observed generation never passes desired`,
+    )
+    const launch = progress.launch === undefined ? before.launch : (progress.launch ?? undefined)
+    const wake = progress.wake === undefined ? before.wake : (progress.wake ?? undefined)
+    const stopCarriedOut = progress.stopCarriedOut ?? before.stops.carriedOut
+    const exitStreak = progress.exitStreak ?? before.exitStreak
+    const rises = observedGeneration > before.generations.observed
+    const visible = rises || !isDeepStrictEqual(progress.observed, before.observed)
+    const mayBeSaved = progress.mayBeSaved ?? before.mayBeSaved === true
+    const kept =
+      isDeepStrictEqual([launch, wake], [before.launch, before.wake]) &&
+      stopCarriedOut === before.stops.carriedOut &&
+      mayBeSaved === (before.mayBeSaved === true)
+    const isNew = visible || exitStreak !== before.exitStreak || !kept
+    if (!isNew && !this.#unwritten.has(id)) return before
+    const startsSaving = mayBeSaved && before.mayBeSaved !== true
+    // Without this write, a later daemon would end the guest that starts next, because of a stop that this daemon has
+    // carried out already.
+    const comesBeforeStart = stopCarriedOut > before.stops.carriedOut && before.desired.power !== 'stopped'
+    const mustLast = startsSaving || comesBeforeStart
+    const columns = (observed: Observed, isVisible: boolean): ProgressColumns => ({
+      observed: JSON.stringify(observed),
+      state: observed.state,
+      launch: launch === undefined ? null : JSON.stringify(launch),
+      wake: wake === undefined ? null : JSON.stringify(wake),
+      may_be_saved: mayBeSaved ? 1 : 0,
+      stop_carried_out: stopCarriedOut,
+      exit_streak: exitStreak,
+      revision: isVisible ? this.#revisions.next() : before.revision,
+      updated_at_ms: isVisible ? progress.nowMs : before.updatedAtMs,
+    })
+    const write = () =>
+      this.#sql(`${SET_PROGRESS}, observed_generation = :generation WHERE id = :id`).run({
+        ...columns(progress.observed, visible),
+        generation: observedGeneration,
+        id,
+      })
+    try {
+      if (rises || startsSaving) this.#transactions.commit(write)
+      else this.#transactions.writeAlone(write)
+    } catch (error) {
+      if (!(error instanceof StateUnwritable) || mustLast || this.#transactions.isOpen) throw error
+      const isShown = visible && this.#revisions.isAvailable
+      this.#unwritten.keep(id, columns(isShown ? progress.observed : before.observed, isShown))
+    }
+    return visible ? this.#afterChange(id) : this.get(id)
+  }
+
+  /** Ends the record of a deleted VM whose host objects are gone. */
+  forget(id: VmId, nowMs: number): void {
+    assert(this.get(id)?.deleting === true, `${id}: only a VM under deletion is forgotten`)
+    this.#transactions.commit(() => {
+      noteImageUse(this.#db, id, nowMs)
+      this.#sql('DELETE FROM vms WHERE id = ?').run(id)
+    })
+    this.#changed(id)
+  }
+
+  #afterChange(id: VmId): VmRecord {
+    const record = this.get(id)
+    assert(record !== undefined, `${id}: gone after its own change`)
+    this.#changed(id)
+    return record
+  }
+
+  #sql(text: string): StatementSync {
+    return this.#statements.of(text)
+  }
+}
+
+const sourcesJson = (sources: VmInputs['sources']): string =>
+  JSON.stringify(Object.fromEntries([...sources].map(([sha256, source]) => [sha256, source.url.reveal()])))
