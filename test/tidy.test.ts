@@ -191,8 +191,7 @@ const bans: readonly Ban[] = [
   {
     pattern: /\.reveal\(\)/,
     instead: 'a secret is revealed only where it is used or stored',
-    except:
-      /^src\/(store|host\/(pool|object-store)|(commands|core)\/outbound)\//,
+    except: /^src\/(store|host\/(pool|object-store)|(commands|core)\/outbound)\//,
   },
   {
     pattern: /\bprocess\.env\b/,
