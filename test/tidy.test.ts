@@ -191,7 +191,7 @@ const bans: readonly Ban[] = [
   {
     pattern: /\.reveal\(\)/,
     instead: 'a secret is revealed only where it is used or stored',
-    except: /^src\/(store|host\/(pool|object-store)|(commands|core)\/outbound)\//,
+    except: /^src\/(store|host\/(images|object-store)|(commands|core)\/outbound)\//,
   },
   {
     pattern: /\bprocess\.env\b/,
@@ -236,8 +236,9 @@ const bans: readonly Ban[] = [
   },
   {
     pattern: /from 'node:fs\/promises'/,
-    instead: 'files of the pool are used through src/host/pool/pool-files.ts, whose calls are bounded',
-    except: /^src\/(?!host\/(pool|staging)\/)|^src\/host\/pool\/gated-files?\.ts$/,
+    instead: 'files of the pool are used through src/host/files/pool-files.ts, whose calls are bounded',
+    except:
+      /^src\/(?!host\/(disks|files|images|pool|saved|staging|storage)\/)|^src\/host\/files\/gated-files?\.ts$/,
   },
   { pattern: /@ts-(ignore|expect-error|nocheck)|\bas any\b|: any\b/, instead: 'types that hold' },
   {

@@ -11,7 +11,7 @@ export const FLUSH_THREAD = 'dist/thread/flush-thread.js'
 
 const ENTRIES = {
   'src/host/staging/pack-thread.ts': PACK_THREAD,
-  'src/host/pool/image-thread.ts': IMAGE_THREAD,
+  'src/host/images/image-thread.ts': IMAGE_THREAD,
   'src/host/threads/flush-thread.ts': FLUSH_THREAD,
 }
 

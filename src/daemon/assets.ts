@@ -28,7 +28,7 @@ export const packThreadSource = (): URL | string =>
   isSea() ? getAsset('pack-thread.js', 'utf8') : new URL('../host/staging/pack-thread.ts', import.meta.url)
 
 export const imageThreadSource = (): URL | string =>
-  isSea() ? getAsset('image-thread.js', 'utf8') : new URL('../host/pool/image-thread.ts', import.meta.url)
+  isSea() ? getAsset('image-thread.js', 'utf8') : new URL('../host/images/image-thread.ts', import.meta.url)
 
 export const flushThreadSource = (): URL | string =>
   isSea() ? getAsset('flush-thread.js', 'utf8') : flushThreadBesideThis()

@@ -1,7 +1,7 @@
 import { systemClock } from '../../src/host/system-clock.ts'
 import { BandwidthLimit } from '../../src/host/object-store/bandwidth-limit.ts'
 import { HttpObjectStore } from '../../src/host/object-store/http-object-store.ts'
-import { Outbound } from '../../src/host/object-store/outbound-request.ts'
+import { Outbound } from '../../src/host/outbound/outbound-request.ts'
 import { FakeObjectStore } from '../fakes/fake-object-store.ts'
 import type { FakeUpload } from '../fakes/fake-object-store.ts'
 import { ANYWHERE } from '../fakes/outbound.ts'

@@ -1,7 +1,7 @@
 /** Cuts a driver off in the middle of its work with files, as the end of its process would. */
 import * as fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
-import { freePoolGate, poolGate } from '../../src/host/pool/pool-files.ts'
+import { freePoolGate, poolGate } from '../../src/host/files/pool-files.ts'
 
 const NAMES = [
   'chmod',

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { countCpus, parseMeminfo } from '../../core/capacity/proc.ts'
 import { HostFault } from '../../core/errors.ts'
-import { storageFault } from '../pool/storage-fault.ts'
+import { storageFault } from '../files/storage-fault.ts'
 import type { MemoryFigures } from '../../ports/host-figures.ts'
 
 /** Kernel: Documentation/ABI/stable/sysfs-devices-system-cpu. */

@@ -14,7 +14,7 @@ import { systemClock } from '../system-clock.ts'
 import { BandwidthLimit } from './bandwidth-limit.ts'
 import { HttpObjectStore } from './http-object-store.ts'
 import type { HttpObjectStoreOptions } from './http-object-store.ts'
-import { Outbound } from './outbound-request.ts'
+import { Outbound } from '../outbound/outbound-request.ts'
 
 const never = new AbortController().signal
 /** More than the kernel buffers while nothing reads. */

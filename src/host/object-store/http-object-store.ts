@@ -21,8 +21,8 @@ import type {
   Unsent,
 } from '../../ports/object-store.ts'
 import type { BandwidthLimit } from './bandwidth-limit.ts'
-import { OutboundFailure } from './outbound-failure.ts'
-import type { Outbound, OutboundAnswer, OutboundRequest } from './outbound-request.ts'
+import { OutboundFailure } from '../outbound/outbound-failure.ts'
+import type { Outbound, OutboundAnswer, OutboundRequest } from '../outbound/outbound-request.ts'
 import { Patience } from './patience.ts'
 import type { Bounds } from './patience.ts'
 import { mayContinue, sendBody } from './send-body.ts'

@@ -1,5 +1,5 @@
 import type { Clock } from '../../ports/clock.ts'
-import { OutboundFailure } from './outbound-failure.ts'
+import { OutboundFailure } from '../outbound/outbound-failure.ts'
 
 /** The time limits of a request. */
 export type Bounds = {

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
-import { lstat, removeFile, rmdir, truncate } from './pool-files.ts'
+import { lstat, removeFile, rmdir, truncate } from '../files/pool-files.ts'
 import { MEMORY } from './pool-paths.ts'
-import { metadataPath } from './prepare-saved.ts'
-import { errnoOf, ifThere } from './storage-fault.ts'
+import { metadataPath } from '../saved/prepare-saved.ts'
+import { errnoOf, ifThere } from '../files/storage-fault.ts'
 
 /** The name prefix in the pool's `tmp` of a saved state that will be discarded. */
 export const DISCARDED_PREFIX = 'saved-'

@@ -1,7 +1,7 @@
-import { open, statfs } from './pool-files.ts'
+import { open, statfs } from '../files/pool-files.ts'
 import { verifyMarker, verifyPool } from './pool-marker.ts'
-import { storageFault } from './storage-fault.ts'
-import { storedImages } from './stored-images.ts'
+import { storageFault } from '../files/storage-fault.ts'
+import { storedImages } from '../images/stored-images.ts'
 import type { PoolFigures, PoolImage } from '../../ports/host-figures.ts'
 import type { PoolPaths } from './pool-paths.ts'
 

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
-import { reflink } from './clone-file.ts'
-import { publish } from './durable.ts'
-import { chmod, mkdir, readFile, removeFile, stat, writeFile } from './pool-files.ts'
+import { reflink } from '../files/clone-file.ts'
+import { publish } from '../files/durable.ts'
+import { chmod, mkdir, readFile, removeFile, stat, writeFile } from '../files/pool-files.ts'
 import { PASSAGE_MODE, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
-import type { GatedFile } from './gated-file.ts'
+import type { GatedFile } from '../files/gated-file.ts'
 import type { PoolPaths } from './pool-paths.ts'
-import { ifThere, storageFault } from './storage-fault.ts'
+import { ifThere, storageFault } from '../files/storage-fault.ts'
 
 const VERSION = 1
 

@@ -1,6 +1,6 @@
 import type { VmId } from '../../core/ids.ts'
-import { sync } from './durable.ts'
-import { chmod, chown, mkdir } from './pool-files.ts'
+import { sync } from '../files/durable.ts'
+import { chmod, chown, mkdir } from '../files/pool-files.ts'
 import { PASSAGE_MODE } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 

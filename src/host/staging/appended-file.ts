@@ -1,4 +1,4 @@
-import type { GatedFile } from '../pool/gated-file.ts'
+import type { GatedFile } from '../files/gated-file.ts'
 
 /** Collects smaller pieces, so that a hole of the image does not cause a write of its own. */
 const BUFFER_BYTES = 256 * 1024

@@ -1,5 +1,5 @@
 import type { Sha256 } from '../../core/ids.ts'
-import type { GatedFile } from '../pool/gated-file.ts'
+import type { GatedFile } from '../files/gated-file.ts'
 import { framesOf } from './image-frames.ts'
 import type { PackThread } from './pack-threads.ts'
 

@@ -1,4 +1,4 @@
-import type { GatedFile } from '../pool/gated-file.ts'
+import type { GatedFile } from '../files/gated-file.ts'
 
 export type ImageFrame = { readonly from: number; readonly bytes: number; readonly hole: boolean }
 

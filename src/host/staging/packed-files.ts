@@ -10,9 +10,9 @@ import {
   renderSeekTableHead,
   seekTableBytes,
 } from '../../core/snapshots/seek-table.ts'
-import { sync } from '../pool/durable.ts'
-import { open } from '../pool/pool-files.ts'
-import type { GatedFile } from '../pool/gated-file.ts'
+import { sync } from '../files/durable.ts'
+import { open } from '../files/pool-files.ts'
+import type { GatedFile } from '../files/gated-file.ts'
 import { AppendedFile } from './appended-file.ts'
 
 /** Thrown when the files do not match the point from which packing must continue. */

@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import type { PackedPart } from '../../core/snapshots/record.ts'
-import { open } from '../pool/pool-files.ts'
-import type { GatedFile } from '../pool/gated-file.ts'
+import { open } from '../files/pool-files.ts'
+import type { GatedFile } from '../files/gated-file.ts'
 import { NotAsSaid } from './packed-files.ts'
 
 export type Part = Pick<PackedPart, 'offsetBytes' | 'bytes'>

@@ -12,9 +12,9 @@ import { Semaphore } from '../../lib/semaphore.ts'
 import { Turns } from '../../lib/turns.ts'
 import type { Log } from '../../log/log.ts'
 import type { DiskSpec } from '../../ports/storage.ts'
-import { cloneFile } from './clone-file.ts'
-import { publish, publishFirst, sync } from './durable.ts'
-import type { Sync } from './durable.ts'
+import { cloneFile } from '../files/clone-file.ts'
+import { publish, publishFirst, sync } from '../files/durable.ts'
+import type { Sync } from '../files/durable.ts'
 import { lookAtDisk, readNote } from './look-at-disk.ts'
 import {
   chmod,
@@ -27,12 +27,12 @@ import {
   symlink,
   truncate,
   writeFile,
-} from './pool-files.ts'
-import { DISK_MODE, SEED_MODE, seedDigestOf, seedName } from './pool-paths.ts'
-import type { PoolPaths } from './pool-paths.ts'
-import { makeVmDirectory } from './vm-directory.ts'
+} from '../files/pool-files.ts'
+import { DISK_MODE, SEED_MODE, seedDigestOf, seedName } from '../pool/pool-paths.ts'
+import type { PoolPaths } from '../pool/pool-paths.ts'
+import { makeVmDirectory } from '../pool/vm-directory.ts'
 import { writeSeedDisk } from './seed-disk.ts'
-import { ifThere, storageFault } from './storage-fault.ts'
+import { ifThere, storageFault } from '../files/storage-fault.ts'
 
 const MIB = 1024 * 1024
 const NOTE_MODE = 0o600

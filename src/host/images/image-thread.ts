@@ -5,7 +5,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { HostFault } from '../../core/errors.ts'
 import type { FromImageThread, ImageOrder, ToImageThread } from './image-messages.ts'
-import { errnoOf } from './storage-fault.ts'
+import { errnoOf } from '../files/storage-fault.ts'
 import { storeContent } from './store-content.ts'
 
 /** The thread reports its progress once per this many written bytes. */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { imageThreadBesideThis } from './image-writer.ts'
 import { Images } from './images.ts'
-import { poolPaths } from './pool-paths.ts'
+import { poolPaths } from '../pool/pool-paths.ts'
 import type { TestContext } from 'node:test'
 import type { Sha256 } from '../../core/ids.ts'
 

@@ -11,10 +11,10 @@ import type { StoringThread } from './fetch-places.ts'
 import type { ImageBody } from './image-body.ts'
 import { ImageWriter } from './image-writer.ts'
 import { openLocal } from './local-body.ts'
-import { open, removeFile } from './pool-files.ts'
+import { open, removeFile } from '../files/pool-files.ts'
 import { RemoteBody } from './remote-body.ts'
 import type { RemoteTerms } from './remote-body.ts'
-import { storageFault } from './storage-fault.ts'
+import { storageFault } from '../files/storage-fault.ts'
 import { tooLong } from './store-content.ts'
 
 /** The sources from which this host accepts images, and the limits for fetching them. */

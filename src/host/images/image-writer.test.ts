@@ -9,10 +9,10 @@ import { zstdCompressSync } from 'node:zlib'
 import type { Sha256 } from '../../core/ids.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
 import { hungPath } from '../../../test/hung-open.ts'
-import { NoAnswer } from './bounded-calls.ts'
+import { NoAnswer } from '../files/bounded-calls.ts'
 import { FetchPlaces } from './fetch-places.ts'
 import { ImageWriter, imageThreadBesideThis } from './image-writer.ts'
-import { open } from './pool-files.ts'
+import { open } from '../files/pool-files.ts'
 
 const MIB = 1024 * 1024
 

@@ -1,7 +1,7 @@
 import type { BigIntStats } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import type { VmId } from '../../core/ids.ts'
-import type { ChecksumProgress } from './checksum.ts'
+import type { ChecksumProgress } from '../files/checksum.ts'
 
 type Checked = {
   readonly inode: bigint

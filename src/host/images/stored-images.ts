@@ -1,9 +1,9 @@
 import { parseSha256 } from '../../core/ids.ts'
-import { readdir, stat } from './pool-files.ts'
-import { verifyPool } from './pool-marker.ts'
-import { ifThere, storageFault } from './storage-fault.ts'
+import { readdir, stat } from '../files/pool-files.ts'
+import { verifyPool } from '../pool/pool-marker.ts'
+import { ifThere, storageFault } from '../files/storage-fault.ts'
 import type { StoredImage } from '../../ports/storage.ts'
-import type { PoolPaths } from './pool-paths.ts'
+import type { PoolPaths } from '../pool/pool-paths.ts'
 
 /**
  * Returns the published images of a pool, ordered by digest. A file whose name is not a digest is skipped, and so are

@@ -4,7 +4,7 @@ import type { Seed } from '../../core/disks/seed.ts'
 import type { Log } from '../../log/log.ts'
 import { ExitError } from '../exec/exit-error.ts'
 import { run } from '../exec/exec.ts'
-import { mkdir, removeTree, writeFile } from './pool-files.ts'
+import { mkdir, removeTree, writeFile } from '../files/pool-files.ts'
 
 /** Any fixed time works: with it the same seed always makes the same bytes. */
 const DATE = '2000010100000000'

@@ -3,7 +3,7 @@ import { HostFault } from '../../core/errors.ts'
 import type { ImageSource } from '../../core/outbound/image-source.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { ImageBound } from '../../ports/storage.ts'
-import { statfs } from './pool-files.ts'
+import { statfs } from '../files/pool-files.ts'
 import { shortOfRoom } from './store-content.ts'
 
 /** An image that was larger than a VM accepts. */

@@ -2,10 +2,10 @@ import type { Stats } from 'node:fs'
 import type { DiskState, FoundNote } from '../../core/world/world.ts'
 import { parseDiskNote } from '../../core/disks/disk-note.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
-import { readFile, stat } from './pool-files.ts'
-import { DISK_MODE, PASSAGE_MODE } from './pool-paths.ts'
-import type { PoolPaths } from './pool-paths.ts'
-import { ifThere } from './storage-fault.ts'
+import { readFile, stat } from '../files/pool-files.ts'
+import { DISK_MODE, PASSAGE_MODE } from '../pool/pool-paths.ts'
+import type { PoolPaths } from '../pool/pool-paths.ts'
+import { ifThere } from '../files/storage-fault.ts'
 
 const MIB = 1024 * 1024
 

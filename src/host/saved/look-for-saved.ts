@@ -6,11 +6,11 @@ import type { SavedState, SavingMonitor } from '../../core/world/saved-state.ts'
 import type { VmId } from '../../core/ids.ts'
 import { err } from '../../lib/result.ts'
 import type { Result } from '../../lib/result.ts'
-import { lstat, readdir, readFile } from './pool-files.ts'
-import { MEMORY, SAVE, SAVED, SAVED_UNFINISHED } from './pool-paths.ts'
-import type { PoolPaths } from './pool-paths.ts'
+import { lstat, readdir, readFile } from '../files/pool-files.ts'
+import { MEMORY, SAVE, SAVED, SAVED_UNFINISHED } from '../pool/pool-paths.ts'
+import type { PoolPaths } from '../pool/pool-paths.ts'
 import { diskIdentity, holdsMemory, metadataPath } from './prepare-saved.ts'
-import { ifThere } from './storage-fault.ts'
+import { ifThere } from '../files/storage-fault.ts'
 
 /**
  * Inspects the saved state of a VM. For a VM that never slept it costs two directory looks. Throws what those throw.

@@ -1,5 +1,5 @@
 import { Semaphore } from '../../lib/semaphore.ts'
-import { NoAnswer } from './bounded-calls.ts'
+import { NoAnswer } from '../files/bounded-calls.ts'
 import type { ImageWriter } from './image-writer.ts'
 
 /** The thread that stores a fetched image: whether it still has a call under way. */

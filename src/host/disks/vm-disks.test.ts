@@ -8,9 +8,9 @@ import type { TestContext } from 'node:test'
 import { markOfTests } from '../../../test/record.ts'
 import type { Sha256, UserId, VmId } from '../../core/ids.ts'
 import { silentLog } from '../../log/log.ts'
-import { markPool } from './pool-marker.ts'
-import { poolPaths } from './pool-paths.ts'
-import type { PoolPaths } from './pool-paths.ts'
+import { markPool } from '../pool/pool-marker.ts'
+import { poolPaths } from '../pool/pool-paths.ts'
+import type { PoolPaths } from '../pool/pool-paths.ts'
 import { VmDisks } from './vm-disks.ts'
 
 const MIB = 1024 * 1024

@@ -2,11 +2,11 @@ import { constants } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { HostFault } from '../../core/errors.ts'
 import { limits } from '../../config/limits.ts'
-import { BoundedCalls, NoAnswer } from './bounded-calls.ts'
-import { gatedFiles } from './gated-files.ts'
-import type { GatedFile } from './gated-file.ts'
+import { BoundedCalls, NoAnswer } from '../files/bounded-calls.ts'
+import { gatedFiles } from '../files/gated-files.ts'
+import type { GatedFile } from '../files/gated-file.ts'
 import type { ImageBody } from './image-body.ts'
-import { errnoOf, storageFault } from './storage-fault.ts'
+import { errnoOf, storageFault } from '../files/storage-fault.ts'
 
 const READ_BYTES = 1024 * 1024
 

@@ -8,7 +8,7 @@ import { isFault, terms } from '../../../test/contract/saved-states.contract.ts'
 import type { VmId } from '../../core/ids.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { CheckedMemory } from './checked-memory.ts'
-import { MEMORY, poolPaths } from './pool-paths.ts'
+import { MEMORY, poolPaths } from '../pool/pool-paths.ts'
 import { prepareSaved } from './prepare-saved.ts'
 
 const id = 'web-1' as VmId

@@ -4,8 +4,8 @@ import { IMAGE_LOOK_BYTES, isUnfit, lookOfImage, unfitWords } from '../../core/i
 import type { ImageLook, UnfitImage } from '../../core/world/world.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { ImageRef } from '../../ports/storage.ts'
-import { open } from './pool-files.ts'
-import type { PoolPaths } from './pool-paths.ts'
+import { open } from '../files/pool-files.ts'
+import type { PoolPaths } from '../pool/pool-paths.ts'
 
 /**
  * Detects what the images of a pool look like. It reads each image once, because the content of a digest never changes.

@@ -9,7 +9,7 @@ import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { ANYWHERE } from '../../../test/fakes/outbound.ts'
-import { Outbound } from '../object-store/outbound-request.ts'
+import { Outbound } from '../outbound/outbound-request.ts'
 import { RemoteBody } from './remote-body.ts'
 import type { RemoteTerms } from './remote-body.ts'
 

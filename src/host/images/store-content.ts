@@ -6,8 +6,8 @@ import { HostFault } from '../../core/errors.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import { unpacked } from './content.ts'
-import { SparseFile } from './sparse-file.ts'
-import type { SparseTarget } from './sparse-file.ts'
+import { SparseFile } from '../files/sparse-file.ts'
+import type { SparseTarget } from '../files/sparse-file.ts'
 
 export type StoreTerms = {
   /** The digest of the stored content. */

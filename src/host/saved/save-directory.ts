@@ -5,11 +5,11 @@
  */
 import { join } from 'node:path'
 import type { UserId, VmId } from '../../core/ids.ts'
-import { chmod, chown, mkdir, open, readdir, stat, unlink } from './pool-files.ts'
-import { MEMORY, PASSAGE_MODE } from './pool-paths.ts'
-import type { PoolPaths } from './pool-paths.ts'
-import { errnoOf } from './storage-fault.ts'
-import { makeVmDirectory } from './vm-directory.ts'
+import { chmod, chown, mkdir, open, readdir, stat, unlink } from '../files/pool-files.ts'
+import { MEMORY, PASSAGE_MODE } from '../pool/pool-paths.ts'
+import type { PoolPaths } from '../pool/pool-paths.ts'
+import { errnoOf } from '../files/storage-fault.ts'
+import { makeVmDirectory } from '../pool/vm-directory.ts'
 
 /** The mode of the memory file while the monitor writes it. */
 const WRITING_MODE = 0o600
