@@ -82,7 +82,7 @@ async function giveUp({ id, ipv4 }: Sleeper, laterMs: number): Promise<GivenUp |
   await delay(laterMs)
   const sentAtMs = Date.now()
   const answerMs = await datagram(ipv4)
-  const { time, given_up } = await until('the daemon tells what became of the save', async () => {
+  const { time, given_up } = await until('the daemon reports the end of the save', async () => {
     const log = await sh(
       'journalctl',
       '--unit=vmhostd',

@@ -39,7 +39,7 @@ export async function fillStore(
   await inStore((context) => {
     for (const [index, id] of ids.entries()) {
       const request = createFromWire(requestOf(index) as CreateVmWire)
-      if (!request.ok) throw new Error('the guest of the lab is no valid request')
+      if (!request.ok) throw new Error('the guest of the lab is not a valid request')
       const created = createVm(context, id as VmId, request.value)
       if (!created.ok) throw new Error(`${id}: ${JSON.stringify(created.error)}`)
     }

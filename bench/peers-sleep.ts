@@ -86,6 +86,6 @@ async function lastSleepMs(id: string): Promise<number> {
     .map((text) => JSON.parse(text) as LogLine)
   const held = lines.findLast(({ step }) => step === 'traffic.ensure-held')
   const ended = lines.findLast(({ step }) => step === 'unit.ensure-stopped')
-  if (held === undefined || ended === undefined) throw new Error(`the log tells no sleep of ${id}`)
+  if (held === undefined || ended === undefined) throw new Error(`the log has no sleep of ${id}`)
   return Date.parse(ended.time) - (Date.parse(held.time) - (held.elapsed_ms ?? 0))
 }

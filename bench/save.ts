@@ -91,7 +91,7 @@ console.log(
         reference_name: `memory in use in the guest, of ${MEMORY_MIB} MiB`,
       }),
       notes: [
-        `in use: MemTotal less MemFree, as the guest tells them; what its kernel took at boot is not in MemTotal`,
+        `in use: MemTotal less MemFree, as the guest reports them; MemTotal is without what its kernel took at boot`,
         `the guest had written ${REMOVED_MIB} MiB more, and removed them`,
       ],
     },
@@ -108,7 +108,7 @@ async function usedInGuest(): Promise<number> {
   const [total, free] = ['Total', 'Free'].map((name) =>
     Number(new RegExp(`Mem${name}: +([0-9]+) kB`).exec(text)?.[1]),
   ) as [number, number]
-  if (!(total > free)) throw new Error(`the guest does not tell its memory: ${text}`)
+  if (!(total > free)) throw new Error(`the guest does not report its memory: ${text}`)
   return (total - free) / 1024
 }
 
@@ -136,6 +136,6 @@ async function ddMibps(mib: number): Promise<number> {
   const { stderr } = await promisify(execFile)('dd', [`if=${BYTES}`, `of=${COPY}`, 'bs=1M', 'conv=fsync'])
   await sh('rm', COPY)
   const seconds = Number(/, ([0-9.e-]+) s,/.exec(stderr)?.[1])
-  if (!(seconds > 0)) throw new Error(`dd does not tell its time: ${stderr}`)
+  if (!(seconds > 0)) throw new Error(`dd does not report its time: ${stderr}`)
   return count / seconds
 }

@@ -57,7 +57,7 @@ const echoes = await measureNeighbour()
 await remove(STILL)
 bucket.close()
 closeController()
-tell()
+report()
 
 type Run = { readonly mibps: number; readonly peakMib: number; readonly storedMib: number }
 
@@ -156,7 +156,7 @@ function memoryMib(pid: string, name: 'VmRSS' | 'VmHWM'): number {
   return Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024
 }
 
-function tell(): void {
+function report(): void {
   const common = { bench: 'snapshot', runs: RUNS }
   const pausedMs = pauses.map(({ paused_ms }) => paused_ms ?? Infinity)
   const consistencies = new Set(pauses.map(({ consistency }) => consistency))

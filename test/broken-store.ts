@@ -126,12 +126,12 @@ class RequestReader {
 }
 
 /** Fails if any part of a URL shows in an answer or an error, however it is printed. */
-export function assertNoSecret(told: unknown): void {
+export function assertNoSecret(value: unknown): void {
   const everything = [
-    inspect(told, { depth: Number.POSITIVE_INFINITY, showHidden: true, getters: true }),
-    errorChain(told),
-    JSON.stringify(told, Object.getOwnPropertyNames(told ?? {})),
-    told instanceof Error ? `${told.stack} ${told}` : '',
+    inspect(value, { depth: Number.POSITIVE_INFINITY, showHidden: true, getters: true }),
+    errorChain(value),
+    JSON.stringify(value, Object.getOwnPropertyNames(value ?? {})),
+    value instanceof Error ? `${value.stack} ${value}` : '',
   ]
-  assert.ok(!everything.join('\n').includes(CANARY), 'a part of a signed URL is told')
+  assert.ok(!everything.join('\n').includes(CANARY), 'a part of a signed URL is printed')
 }

@@ -81,7 +81,7 @@ test('a ring imports only what the law lets it', () => {
     const allowed = law[ring]
     assert.ok(
       allowed !== undefined,
-      `${source.path}: src/${ring} is no ring; put the file in one of ${Object.keys(law).join()}`,
+      `${source.path}: src/${ring} is not a ring; put the file in one of ${Object.keys(law).join()}`,
     )
     for (const file of filesOf(source)) {
       const path = relative('src', file)

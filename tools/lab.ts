@@ -4,7 +4,7 @@ import { attachTo, findLab, labDown, labUp, listLabs } from '../lab/lab.ts'
 const HELP = `The lab is a real host in a container on this machine: its own systemd, network, journal and users, QEMU, and a
 pool that can reflink. The checkout is at /src (read only), demo guest images are in /srv/guest.
 
-  ./dev lab up [NAME]              boot it (built first where the cache has none); NAME is main unless told
+  ./dev lab up [NAME]              boot it (built first where the cache has none); NAME is main by default
   ./dev lab sh [NAME] [-- CMD…]    a root shell in it, or one command
   ./dev lab status                 which labs there are
   ./dev lab down [NAME | --all]    end it with everything in it, and leave nothing behind

@@ -42,8 +42,8 @@ export async function view(id: string, { query = {}, onOutput }: ViewOptions = {
   const attached = Promise.withResolvers<Attached>()
   socket.on('message', (message: Buffer, isBinary) => {
     if (!isBinary) {
-      const told = JSON.parse(message.toString()) as { attached?: Attached }
-      if (told.attached !== undefined) attached.resolve(told.attached)
+      const received = JSON.parse(message.toString()) as { attached?: Attached }
+      if (received.attached !== undefined) attached.resolve(received.attached)
       return
     }
     bytes += message.length

@@ -160,7 +160,7 @@ async function sleepAndWake(): Promise<void> {
   )
   const after = await step('the guest is the one that fell asleep, and knows what time it is', async () => {
     const page = await servedPage(IPV4)
-    if (page.bootId !== before.bootId) throw new Error('the guest was booted anew')
+    if (page.bootId !== before.bootId) throw new Error('the guest was booted again')
     return page
   })
   for (const [when, page] of [

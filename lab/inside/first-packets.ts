@@ -38,9 +38,9 @@ export async function exchange(host: string): Promise<Exchange> {
 
 /** Returns the second number in `retrans:now/ever` of ss(8); 0 if ss prints none. */
 async function retransmitted(localPort: number): Promise<number> {
-  const told = await sh('ss', '-tinH', 'state', 'all', `sport = :${localPort}`)
-  if (!told.includes('cwnd:')) throw new Error(`the kernel knows no connection from port ${localPort}`)
-  return Number(/retrans:\d+\/(\d+)/.exec(told)?.[1] ?? 0)
+  const sockets = await sh('ss', '-tinH', 'state', 'all', `sport = :${localPort}`)
+  if (!sockets.includes('cwnd:')) throw new Error(`the kernel knows no connection from port ${localPort}`)
+  return Number(/retrans:\d+\/(\d+)/.exec(sockets)?.[1] ?? 0)
 }
 
 /**

@@ -270,9 +270,9 @@ function boundPromises(promised: Promised): void {
   promised('input that the guest does not read waits and is counted, and room is reported', async (stage) => {
     const shell = await opened(stage)
     const inside = await stage.inside()
-    const told = { rooms: 0 }
+    const seen = { rooms: 0 }
     shell.onInputRoom(() => {
-      told.rooms += 1
+      seen.rooms += 1
     })
     inside.readInput(false)
     const piece = Buffer.alloc(64 * 1024, 'p')
@@ -284,14 +284,14 @@ function boundPromises(promised: Promised): void {
       await new Promise(setImmediate)
     }
     assert.ok(shell.inputWaiting > limits.consoleInputBytesMax)
-    assert.equal(told.rooms, 0)
+    assert.equal(seen.rooms, 0)
     inside.readInput(true)
     await until(
       () => inside.input.length,
       (length) => length === written,
     )
     await until(
-      () => told.rooms,
+      () => seen.rooms,
       (rooms) => rooms === 1,
     )
     assert.equal(shell.inputWaiting, 0)

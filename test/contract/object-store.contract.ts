@@ -148,12 +148,12 @@ export function objectStoreContract(
 
   promise('sent bytes are reported, and add up to the part', async ({ store, openUpload }) => {
     const upload = await openUpload()
-    let told = 0
-    const onSent = (bytes: number): void => void (told += bytes)
+    let sent = 0
+    const onSent = (bytes: number): void => void (sent += bytes)
     const url = new SignedUrl(upload.partUrl(1))
     const outcome = await store.putPart({ url, body: bodyOf(first), md5: md5Of(first), onSent }, never)
     assert.equal(outcome.kind, 'stored')
-    assert.equal(told, first.length)
+    assert.equal(sent, first.length)
   })
 
   promise(

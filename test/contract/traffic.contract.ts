@@ -41,12 +41,12 @@ async function watched(traffic: Traffic, subject = guest): Promise<WatchedTraffi
 
 /** VMs that were reported to a daemon as wanted. */
 function listen(traffic: Traffic): UserId[] {
-  const told: UserId[] = []
-  traffic.watch((userId) => told.push(userId))
-  return told
+  const wanted: UserId[] = []
+  traffic.watch((userId) => wanted.push(userId))
+  return wanted
 }
 
-const has = (count: number) => (told: readonly UserId[]) => told.length >= count
+const has = (count: number) => (wanted: readonly UserId[]) => wanted.length >= count
 
 /** Promises of every implementation of traffic; `set` makes a stage and registers its own clean-up. */
 export function trafficContract(
@@ -183,48 +183,48 @@ function wantedPromises(promise: Promise_): void {
     'only traffic that counts wants the guest; later traffic of any kind is held too',
     async (stage) => {
       const traffic = stage.daemon()
-      const told = listen(traffic)
+      const wanted = listen(traffic)
       await traffic.ensureHeld(guest)
       await stage.sendIgnored(guest, 'early')
       const { wantedSinceMs, heldFrames } = await watched(traffic)
       assert.deepEqual({ wantedSinceMs, heldFrames }, { wantedSinceMs: undefined, heldFrames: 0 })
       await stage.send(guest, 'one')
       await stage.sendIgnored(guest, 'late')
-      await until(() => told, has(1))
+      await until(() => wanted, has(1))
       await stage.attach(guest)
       assert.equal((await traffic.ensureFlowing(guest, deliver)).delivered, 2)
       assert.deepEqual(await stage.given(guest), ['one', 'late'])
-      assert.deepEqual(told, [guest.userId])
+      assert.deepEqual(wanted, [guest.userId])
     },
   )
 
   promise('a guest is reported as wanted once for as long as its frames are held', async (stage) => {
     const traffic = stage.daemon()
-    const told = listen(traffic)
+    const wanted = listen(traffic)
     await traffic.ensureHeld(guest)
     await traffic.ensureHeld(otherGuest)
     await stage.send(guest, 'one')
     await stage.send(guest, 'two')
     await stage.send(otherGuest, 'one')
-    await until(() => told, has(2))
-    assert.deepEqual(new Set(told), new Set([guest.userId, otherGuest.userId]))
-    assert.equal(told.length, 2)
+    await until(() => wanted, has(2))
+    assert.deepEqual(new Set(wanted), new Set([guest.userId, otherGuest.userId]))
+    assert.equal(wanted.length, 2)
     await traffic.ensureFlowing(guest, { deliver: false })
     await traffic.ensureHeld(guest)
     assert.equal((await watched(traffic)).wantedSinceMs, undefined)
     await stage.send(guest, 'three')
-    await until(() => told, has(3))
-    assert.deepEqual(told.slice(2), [guest.userId])
+    await until(() => wanted, has(3))
+    assert.deepEqual(wanted.slice(2), [guest.userId])
   })
 
   promise('a watcher that stopped watching is no longer notified', async (stage) => {
     const traffic = stage.daemon()
     const ended: UserId[] = []
     traffic.watch((userId) => ended.push(userId))()
-    const told = listen(traffic)
+    const wanted = listen(traffic)
     await traffic.ensureHeld(guest)
     await stage.send(guest, 'one')
-    await until(() => told, has(1))
+    await until(() => wanted, has(1))
     assert.deepEqual(ended, [])
   })
 }
@@ -294,9 +294,9 @@ function daemonPromises(promise: Promise_): void {
       assert.equal((await before.ensureFlowing(otherGuest, deliver)).delivered, 1)
 
       const after = stage.daemon()
-      const told = listen(after)
-      await until(() => told, has(1))
-      assert.deepEqual(told, [guest.userId])
+      const wanted = listen(after)
+      await until(() => wanted, has(1))
+      assert.deepEqual(wanted, [guest.userId])
       assert.equal((await watched(after)).heldFrames, 2)
       await stage.send(guest, 'three')
       await stage.attach(guest)
@@ -318,12 +318,12 @@ function daemonPromises(promise: Promise_): void {
     await before.ensureHeld(otherGuest)
 
     const after = stage.daemon()
-    const told = listen(after)
-    await until(() => told, has(1))
-    assert.deepEqual(told, [guest.userId])
+    const wanted = listen(after)
+    await until(() => wanted, has(1))
+    assert.deepEqual(wanted, [guest.userId])
     assert.equal((await watched(after, otherGuest)).wantedSinceMs, undefined)
     await stage.send(otherGuest, 'two')
-    await until(() => told, has(2))
-    assert.deepEqual(told, [guest.userId, otherGuest.userId])
+    await until(() => wanted, has(2))
+    assert.deepEqual(wanted, [guest.userId, otherGuest.userId])
   })
 }

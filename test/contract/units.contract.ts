@@ -187,7 +187,7 @@ export function unitsContract(
   promise('a watcher is notified of a start, an end and a stop', async (stage) => {
     const seen: (VmId | undefined)[] = []
     stage.units.watch((id) => seen.push(id))
-    const told = async (id: VmId): Promise<void> => {
+    const announced = async (id: VmId): Promise<void> => {
       await until(
         () => [...seen],
         (ids) => ids.includes(id),
@@ -196,13 +196,13 @@ export function unitsContract(
       seen.length = 0
     }
     await start(stage, web)
-    await told(web)
+    await announced(web)
     await stage.exit(web, 3)
     await reached(stage.units, web, 'failed')
-    await told(web)
+    await announced(web)
     await start(stage, other)
     await stage.units.ensureStopped(other, never)
-    await told(other)
+    await announced(other)
   })
 
   promise('an inspection of units notifies no watcher', async (stage) => {

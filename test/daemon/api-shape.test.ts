@@ -237,7 +237,7 @@ test('labels find VMs, and a protected one is not deleted', async (t) => {
 for (const [name, labels] of Object.entries({
   'a name with a blank': { 'a b': 'c' },
   'a value with a blank': { a: 'b c' },
-  'a value that is no text': { a: 1 },
+  'a value that is not a text': { a: 1 },
 })) {
   test(`labels with ${name} are refused`, async (t) => {
     const host = await startControllerHost(t, pki)

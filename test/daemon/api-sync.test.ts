@@ -197,8 +197,8 @@ test('every snapshot is listed briefly, in agreement with its own route', async 
   for (const id of ['a', 'b', 'c']) {
     const { json } = await host.call({ path: `/v1/snapshots/${id}` })
     const { vm_id, status, needs_urls, last_activity_at, error, progress } = json
-    const told = { id, vm_id, status, percent: progress.percent, needs_urls, last_activity_at }
-    expected.push(error === undefined ? told : { ...told, error })
+    const shown = { id, vm_id, status, percent: progress.percent, needs_urls, last_activity_at }
+    expected.push(error === undefined ? shown : { ...shown, error })
   }
   const { snapshots } = (await sync(host)).json
   assert.deepEqual(snapshots, expected)

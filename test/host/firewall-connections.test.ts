@@ -43,9 +43,9 @@ for (const { guest, world } of families) {
       assert.equal(await flow.say('to the first'), 'to the first')
 
       await all.taps.remove(tapSpec.device, tapSpec.vmId)
-      flow.tell('to nobody')
+      flow.tell('to no guest')
       await all.firewall.removeGuest(tapSpec.device)
-      flow.tell('to nobody')
+      flow.tell('to no guest')
       atEnd(t, () => run(['ip', 'link', 'del', nextSpec.device], { okCodes: [0, 1] }))
       await all.firewall.ensureGuest(guestRuleOf(nextSpec))
       await all.taps.ensure(nextSpec)

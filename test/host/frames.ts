@@ -4,7 +4,7 @@ import { parseAddress } from '../../src/core/network/address.ts'
 
 const bytesOf = (address: string): Uint8Array => {
   const bytes = parseAddress(address)
-  if (bytes === undefined) throw new Error(`${address} is no address`)
+  if (bytes === undefined) throw new Error(`${address} is not an address`)
   return bytes
 }
 const macBytes = (mac: string): Buffer => Buffer.from(mac.replaceAll(':', ''), 'hex')

@@ -128,7 +128,7 @@ for (const [what, obstruct] of Object.entries(OBSTACLES)) {
       await refusesChanges()
       await startsAgain('dies')
       await exchange(one.ipv4)
-      assert.equal((await servedPage(one.ipv4)).bootId, bootId, 'the guest was booted anew')
+      assert.equal((await servedPage(one.ipv4)).bootId, bootId, 'the guest was booted again')
       assert.equal((await call('GET', '/v1/vms')).status, 200)
       assert.equal(await mainPid('vmhostd'), daemon, 'the daemon ended')
 
@@ -139,7 +139,7 @@ for (const [what, obstruct] of Object.entries(OBSTACLES)) {
       await ready()
       await refusesChanges()
       await startsAgain('dies')
-      assert.equal((await servedPage(one.ipv4)).bootId, bootId, 'the guest was booted anew')
+      assert.equal((await servedPage(one.ipv4)).bootId, bootId, 'the guest was booted again')
       assert.equal(await mainPid('vmhost-stops'), kept, 'the guest was restarted')
       assert.equal(await unitProperty('vmhostd', 'NRestarts'), '0')
     } finally {

@@ -99,7 +99,7 @@ test(
     assert.equal(behind?.boot, before?.boot, 'the guest is another')
     assert.ok(
       Date.now() - (behind?.timeMs ?? 0) > asleepMs - 1000,
-      'nobody told it the time, and yet it knows',
+      'the guest knows the time although the daemon did not set it',
     )
     monitor.tellTime(id)
     const after = await until(page, (seen) => seen !== undefined && Date.now() - seen.timeMs < 2500, BOOT_MS)

@@ -42,7 +42,7 @@ async function answers(): Promise<true> {
 async function assertMended(): Promise<void> {
   await until('the guest answers again', answers)
   const vm = await settled(VM, 'running')
-  assert.deepEqual(vm.generations, generations, 'nobody asked for anything')
+  assert.deepEqual(vm.generations, generations, 'no request changed the VM')
   assert.equal(await mainPid(`vmhost-${VM}`), pid, 'the guest was restarted')
 }
 

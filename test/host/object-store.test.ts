@@ -80,8 +80,8 @@ test('a URL is expired once its time is over, and no part of it is reported', { 
   const bytes = Buffer.from('the part')
   const md5 = createHash('md5').update(bytes).digest('hex')
   const outcome = await until('the URL is expired', async () => {
-    const told = await newStore().putPart({ url: new SignedUrl(part), body: bodyOf(bytes), md5 }, never)
-    return told.kind === 'stored' ? undefined : told
+    const answer = await newStore().putPart({ url: new SignedUrl(part), body: bodyOf(bytes), md5 }, never)
+    return answer.kind === 'stored' ? undefined : answer
   })
   assertNoSecret(outcome)
   assert.deepEqual(outcome, { kind: 'expired', because: 'it answered 403 (AccessDenied)' })

@@ -28,7 +28,7 @@ export type Packet = {
 
 const bytesOf = (address: string): Uint8Array => {
   const bytes = parseAddress(address)
-  if (bytes === undefined) throw new Error(`${address} is no address`)
+  if (bytes === undefined) throw new Error(`${address} is not an address`)
   return bytes
 }
 

@@ -67,8 +67,8 @@ async function found(id: string): Promise<readonly string[]> {
 /** Waits until exactly these faults are reported for a VM. */
 const finds = (id: string, ...faults: readonly string[]): Promise<true> =>
   until<true>(`${id} shows ${faults.join(' and ')}`, async () => {
-    const told = await found(id)
-    if (told.join() !== faults.toSorted().join()) throw new Error(`it shows ${told.join(' and ')}`)
+    const shown = await found(id)
+    if (shown.join() !== faults.toSorted().join()) throw new Error(`it shows ${shown.join(' and ')}`)
     return true
   })
 

@@ -21,7 +21,7 @@ export function sleeperOfTests(one: Sleeper): Life {
   const life: Life = {
     bootId: '',
     async assertSame() {
-      assert.equal((await servedPage(one.ipv4)).bootId, life.bootId, 'the guest was booted anew')
+      assert.equal((await servedPage(one.ipv4)).bootId, life.bootId, 'the guest was booted again')
     },
   }
   before(async () => {

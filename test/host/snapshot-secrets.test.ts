@@ -187,14 +187,14 @@ test('refused requests are answered without any part of a URL', async () => {
     assert.ok(status >= 400 && status < 500, `${status}`)
   }
   // A request that breaks off in the middle of a URL.
-  const told = await sh(
+  const answer = await sh(
     'sh',
     '-c',
     `curl --silent ${CURL_TLS} -X PUT -H 'content-type: application/json' \\
     --data '{"vm_id": "${VM}", "upload": {"part_urls": ["${partUrl}' https://localhost:9000/v1/snapshots/broken`,
   )
-  assert.match(told, /"status":\s*400/)
-  answers.push(told)
+  assert.match(answer, /"status":\s*400/)
+  answers.push(answer)
   await stage.bucket.abort(upload)
 })
 

@@ -131,9 +131,9 @@ for (const [loss, lose] of Object.entries(LOSSES)) {
     await Promise.all([settled('stopped', 'stopped'), settled('running', 'running')])
     const bringBack = await lose()
     try {
-      const told = await sync()
-      assert.deepEqual([told.status, told.body.code], [503, CODE])
-      assert.equal(told.body.capacity, undefined)
+      const answer = await sync()
+      assert.deepEqual([answer.status, answer.body.code], [503, CODE])
+      assert.equal(answer.body.capacity, undefined)
       const refused = await call('PUT', '/v1/vms/refused', guestRequest())
       assert.deepEqual([refused.status, (refused.body as unknown as Sync).code], [503, CODE])
       assert.equal((await call('GET', '/v1/vms/refused')).status, 404)
@@ -213,7 +213,7 @@ test('a missing disk of a stopped VM is a fault, is never made again, and the fa
     await until('a second attempt', async () =>
       ((await getVm('lost')).observed.fault?.attempt ?? 0) >= 2 ? true : undefined,
     )
-    assert.ok(!existsSync(diskOf('lost')), 'the disk was made anew')
+    assert.ok(!existsSync(diskOf('lost')), 'the disk was made again')
     assert.equal((await sync()).status, 200)
   } finally {
     renameSync(`${POOL}/disk-of-lost`, diskOf('lost'))
@@ -234,7 +234,7 @@ test('a missing disk of a running VM is reported, the guest lives on, and the fa
   try {
     await look(86_400)
     const { observed } = await faulted(KEEPER, 'disk_missing')
-    assert.ok(observed.compute !== undefined, 'a guest that lives is told as it runs')
+    assert.ok(observed.compute !== undefined, 'a live guest is shown with the shape that it runs with')
     await assertKept()
   } finally {
     renameSync(`${POOL}/disk-of-keeper`, diskOf(KEEPER))

@@ -84,7 +84,7 @@ test('pool on ext4: a disk is copied, holes stay holes, and set-up says so', { s
   )
   const { disk, kernel } = stage.storage.files(id, [{ role: 'kernel', sha256: rootfsSha256 }])
   for (const path of [disk, kernel])
-    assert.ok(statSync(path).blocks * 512 < 2 * MIB, `${path} is no sparse file`)
+    assert.ok(statSync(path).blocks * 512 < 2 * MIB, `${path} is not a sparse file`)
   const copy = readFileSync(disk)
   assert.equal(copy.length, 100 * MIB)
   assert.ok(copy.subarray(0, content.length).equals(content))

@@ -125,9 +125,9 @@ test(
 )
 
 test('input typed while the daemon is down reaches the guest when it is back', { skip }, async () => {
-  const told = await losses()
+  const earlier = await losses()
   await sh('systemctl', 'stop', 'vmhostd')
-  await until('the loss is told again', async () => ((await losses()) > told ? true : undefined))
+  await until('the loss is reported again', async () => ((await losses()) > earlier ? true : undefined))
   await type('echo typed-$((2 + 3))')
   await press('Enter')
   await sh('systemctl', 'start', 'vmhostd')

@@ -108,8 +108,8 @@ export class Chaos {
     }
     return {
       putPart: ({ onSent, ...part }, signal) => {
-        const told = (bytes: number): void => void (this.dead || onSent?.(bytes))
-        return ask(() => store.putPart({ ...part, onSent: told }, signal))
+        const onSentAlive = (bytes: number): void => void (this.dead || onSent?.(bytes))
+        return ask(() => store.putPart({ ...part, onSent: onSentAlive }, signal))
       },
       complete: (url, parts, signal) => ask(() => store.complete(url, parts, signal)),
       head: (url, signal) => ask(() => store.head(url, signal)),

@@ -123,7 +123,7 @@ export class SleepWatch {
     assert.equal(
       memory?.life,
       saved.memory.life,
-      `${id}: what was saved was removed, and nobody has the guest`,
+      `${id}: the saved state was removed, and neither a monitor nor the pool has the guest`,
     )
   }
 

@@ -172,7 +172,7 @@ export class SnapshotSimulation {
   check(): void {
     if (this.#violation !== undefined) throw this.#violation
     for (const vm of this.host.monitor.frozen)
-      assert.ok(this.store.frozenGuests.has(vm), `${vm}: is frozen, and nobody knows`)
+      assert.ok(this.store.frozenGuests.has(vm), `${vm}: is frozen, and no record says so`)
     const stagedBytes = this.records().reduce((sum, { staged }) => sum + staged.bytes, 0)
     assert.ok(stagedBytes <= this.#quotaMib * MIB, `${stagedBytes} bytes are staged`)
   }
