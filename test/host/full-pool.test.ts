@@ -45,8 +45,8 @@ test('a guest on a full pool pauses, is reported so, is not ended, and continues
     const { observed } = await stalled(1)
     assert.equal(observed.state, 'failed')
     assert.match(observed.error ?? '', /the pool has no room for what it writes/)
-    assert.match(observed.error ?? '', /it goes on by itself when there is room again/)
-    const because = 'the guest stands still: its disk failed (io-error)'
+    assert.match(observed.error ?? '', /it continues when there is room again/)
+    const because = 'the monitor paused the guest: its disk failed (io-error)'
     assert.ok((await sh('vmhostd', 'plan', ID)).includes(`monitor.ensure-running because ${because}`))
     await stalled(3)
     assert.equal(await mainPid(`vmhost-${ID}`), pid, 'the guest was ended')
@@ -74,7 +74,7 @@ test('a guest that paused on a full pool is paused, stopped and deleted like any
       return vm.observed.state === 'paused' ? vm : undefined
     })
     assert.equal(generations.observed, generations.desired)
-    assert.match(observed.error ?? '', /^monitor\.inspect: the guest stands still/)
+    assert.match(observed.error ?? '', /^monitor\.inspect: the monitor paused the guest/)
     await setPower(ID, 'stopped')
     await settled(ID, 'stopped')
     assert.equal(await mainPid(`vmhost-${ID}`), '0')

@@ -168,7 +168,8 @@ test('a guest that has ended in a live unit is reported, ended, and started agai
   await until('the end of the guest is logged', async () =>
     (await logged(id)).some(
       (line) =>
-        line.includes('"code":"vm_exited"') && line.includes('the guest is over: its monitor says shutdown'),
+        line.includes('"code":"vm_exited"') &&
+        line.includes('the guest has ended: its monitor says shutdown'),
     )
       ? true
       : undefined,

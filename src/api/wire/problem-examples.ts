@@ -63,7 +63,7 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   processes_left: 'vmhost-web-1.service is gone, and 1 process is left of it',
   guest_over: 'the guest of web-1 is over, and its monitor still runs',
   disk_io_error:
-    'resuming VM web-1: the guest stands still again: the pool has no room for what it writes; it goes on by itself when there is room again',
+    'resuming VM web-1: the monitor paused the guest again: the pool has no room for its writes; it continues when there is room again',
   wait_overdue: 'web-1 has been stopping for 40 s, and should have stopped in 30 s',
   no_console_place:
     'storing console-web-1 with systemd: all 1750 places are taken by VMs that run; it is tried again when one is free',
@@ -71,9 +71,9 @@ export const exampleDetails: Readonly<Record<ProblemCode, string>> = {
   storage_inspection_failed: 'inspecting the storage pool: its mark is missing; is it mounted?',
   capacity_unknown: 'the last look at the host is 20 s old, and nothing is promised on one older than 15 s',
   disk_foreign:
-    'a disk of the name of web-1 is in the pool, and it belongs to a VM web-1 of 2026-03-01T09:00:00.000Z',
+    'a disk with the name of web-1 is in the pool, and it belongs to a VM web-1 of 2026-03-01T09:00:00.000Z',
   unit_foreign:
-    'a unit of the name of web-1 is there, and it belongs to a VM web-1 of 2026-03-01T09:00:00.000Z',
+    'a unit with the name of web-1 is there, and it belongs to a VM web-1 of 2026-03-01T09:00:00.000Z',
   disk_missing: 'the disk of web-1 is gone from the pool',
   storage_read_only: 'cloning the disk of web-1: EROFS: read-only file system',
   storage_full: 'cloning the disk of web-1: ENOSPC: no space left on device',

@@ -36,5 +36,5 @@ const unitForeign = ({ id }: VmRecord, because: string): Blocked => ({
   step: 'unit.ensure-started',
   code: 'unit_foreign',
   retry: 'backoff',
-  because: `a unit of the name of ${id} is there, and ${because}; stop that unit by hand, or delete VM ${id}`,
+  because: `there is a unit with the name of ${id}, and ${because}; stop that unit by hand, or delete VM ${id}`,
 })

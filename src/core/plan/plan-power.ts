@@ -28,7 +28,7 @@ function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: Wo
   if (mustEnd(record)) return whyStop(record)
   if (unit.kind === 'failed') return 'a failed unit is in the way of a start'
   if (unit.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
-    return `the guest is over: its monitor says ${monitor.value.status}`
+    return `the guest has ended: its monitor says ${monitor.value.status}`
   }
   const waits = unit.kind === 'active' && monitor.known && monitor.value.kind === 'restoring'
   if (waits && saved.known && !isSaved(saved.value)) {
@@ -123,7 +123,7 @@ function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
 }
 
 const whyStalled = ({ status }: MonitorState & { kind: 'stalled' }): string =>
-  `the guest stands still: its disk failed (${status})`
+  `the monitor paused the guest: its disk failed (${status})`
 
 function steer(record: VmRecord, monitor: MonitorState, silentMs: number): Facet {
   switch (monitor.kind) {

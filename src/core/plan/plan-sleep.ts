@@ -32,7 +32,7 @@ export function ensureHeld(record: VmRecord, world: World, { tap, capabilities }
   return when('traffic', world.traffic, (traffic) =>
     areHeld(traffic)
       ? []
-      : [{ kind: 'traffic.ensure-held', because: 'the guest sleeps, and what comes for it is kept' }],
+      : [{ kind: 'traffic.ensure-held', because: 'the guest sleeps, so its frames must be held' }],
   )
 }
 
@@ -41,7 +41,7 @@ export function ensureFlowing(record: VmRecord, world: World, { tap }: Facts): F
   const { monitor, traffic } = world
   if (tap === undefined || !needsTraffic(record, world)) return []
   const lives = monitor.known && isLiveMonitor(monitor.value)
-  const because = 'the guest lives, and frames are held for it'
+  const because = 'the guest is not saved, and its frames are held'
   return when('traffic', traffic, (seen) =>
     lives && areHeld(seen) ? [{ kind: 'traffic.ensure-flowing', deliver: true, because }] : [],
   )
@@ -57,7 +57,7 @@ const needsTraffic = (record: VmRecord, { traffic }: World): boolean =>
 /** Drops the frames held for a guest that has ended: they are not meant for the next guest. */
 export function dropFrames({ traffic }: World): Facet {
   if (!traffic.known || !areHeld(traffic.value)) return []
-  const because = 'the guest is over that frames are held for'
+  const because = 'the guest that these frames were held for has ended'
   return [{ kind: 'traffic.ensure-flowing', deliver: false, because }]
 }
 
@@ -71,7 +71,7 @@ export function removeUnfinished({ saved }: World): Facet {
 
 const REMOVE_UNFINISHED: Step = {
   kind: 'storage.remove-saved',
-  because: 'a save did not come to its end',
+  because: 'a save was interrupted',
 }
 
 /** Removes what a running guest has left in the pool. If the pool cannot be inspected, the removal waits. */
@@ -80,7 +80,7 @@ export function removeRemains({ saved, monitor }: World): Facet {
   if (saved.value.kind === 'unfinished') return [REMOVE_UNFINISHED]
   // For a guest that does not run, fallAsleepOrGoOn has decided before, strictly in order.
   if (!monitor.known || monitor.value.kind !== 'running') return []
-  return [{ kind: 'storage.remove-saved', because: 'the guest runs, and what was saved is of the past' }]
+  return [{ kind: 'storage.remove-saved', because: 'the guest runs, so its saved state is out of date' }]
 }
 
 /** Saves a guest that has been idle for long enough. Evaluated only if nothing else needs to be done. */

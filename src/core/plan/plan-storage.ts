@@ -68,7 +68,7 @@ export function limitDisk(record: VmRecord, { monitor }: World): Facet {
   const live = monitor.value.disk
   const { sizeMib: _size, ...limits } = record.desired.disk
   if (sameLimits(live, limits)) return []
-  const because = `the disk is limited to ${limitsInWords(live)} and should be to ${limitsInWords(limits)}`
+  const because = `the limits of the disk are ${limitsInWords(live)} and should be ${limitsInWords(limits)}`
   return [{ kind: 'monitor.ensure-disk-limits', limits, because }]
 }
 
@@ -95,7 +95,7 @@ export const diskForeign = ({ id }: VmRecord, { because }: ForeignDisk): Blocked
   step: 'storage.ensure-disk',
   code: 'disk_foreign',
   retry: 'backoff',
-  because: `a disk of the name of ${id} is in the pool, and ${because}; move it out of the pool, or delete VM ${id}`,
+  because: `the pool has a disk with the name of ${id}, and ${because}; move it out of the pool, or delete VM ${id}`,
 })
 
 const diskMissing = (record: VmRecord): Blocked => ({
@@ -194,5 +194,5 @@ function limitsInWords({ iopsMax, mibPerSecondMax }: DiskLimits): string {
     ...(iopsMax === undefined ? [] : [`${iopsMax} operations/s`]),
     ...(mibPerSecondMax === undefined ? [] : [`${mibPerSecondMax} MiB/s`]),
   ]
-  return words.length === 0 ? 'nothing' : words.join(' and ')
+  return words.length === 0 ? 'none' : words.join(' and ')
 }

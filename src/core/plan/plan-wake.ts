@@ -118,7 +118,7 @@ function startRestoring(record: VmRecord, world: World, { facts, reason }: Wante
  */
 function letGo(record: VmRecord, facts: Facts, because: string): Step[] {
   const steps: Step[] = [
-    { kind: 'storage.remove-saved', because: 'the guest goes on, and what was saved is of the past' },
+    { kind: 'storage.remove-saved', because: 'the guest continues, so its saved state is out of date' },
   ]
   if (record.desired.power === 'running') steps.push({ kind: 'monitor.ensure-running', because })
   if (facts.tap !== undefined) {
@@ -145,7 +145,7 @@ export function fallAsleepOrGoOn(record: VmRecord, world: World, facts: Facts): 
   return when('monitor', monitor, ({ kind }) => {
     if (kind === 'broken')
       return [{ kind: 'unit.ensure-stopped', because: 'its monitor broke, and the guest is saved' }]
-    if (kind === 'stalled') return letGo(record, facts, 'the guest has gone on since it was saved')
+    if (kind === 'stalled') return letGo(record, facts, 'the guest has run since it was saved')
     const seen = {
       restores: kind === 'restoring' || record.wake?.restores === true,
       silentMs: kind === 'silent' ? facts.silentMs : undefined,
@@ -190,7 +190,7 @@ function ofUnusable(
   facts: Facts,
   { saved, restores, silentMs }: Seen & { readonly saved: Unusable },
 ): Facet {
-  const because = `what was saved is not fit to go on from: ${saved.because}`
+  const because = `the saved state cannot be used: ${saved.because}`
   if (restores) return [{ kind: 'unit.ensure-stopped', because }]
   // While the monitor is silent, ensurePower plans the wait for its answer.
   return silentMs === undefined ? letGo(record, facts, because) : []

@@ -49,7 +49,7 @@ function whyOver({ unit, monitor }: World): string | undefined {
   }
   if (unit.value.kind === 'absent') return 'the monitor ended: the guest shut down, or its unit was stopped'
   if (unit.value.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
-    return `the guest is over: its monitor says ${monitor.value.status}`
+    return `the guest has ended: its monitor says ${monitor.value.status}`
   }
   return undefined
 }

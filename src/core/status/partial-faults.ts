@@ -65,11 +65,11 @@ function leftover({ unit }: World): PartialFault[] {
 function foreign({ id }: VmRecord, { unit, storage }: World): PartialFault[] {
   const found: PartialFault[] = []
   if (unit.known && unit.value.kind === 'foreign') {
-    const message = `a unit of the name of ${id} is left alone: ${unit.value.because}`
+    const message = `a unit with the name of ${id} is left alone: ${unit.value.because}`
     found.push({ code: 'unit_foreign', step: 'unit.inspect', message })
   }
   if (storage.known && storage.value.disk.kind === 'foreign') {
-    const message = `a disk of the name of ${id} is left alone: ${storage.value.disk.because}`
+    const message = `a disk with the name of ${id} is left alone: ${storage.value.disk.because}`
     found.push({ code: 'disk_foreign', step: 'storage.inspect', message })
   }
   return found
@@ -88,13 +88,13 @@ function guestFaults(record: VmRecord, { monitor, console }: World, silentMs: nu
     found.push({ code: 'guest_over', step: 'monitor.inspect', message })
   }
   if (monitor.known && monitor.value.kind === 'stalled') {
-    const goesOn = record.desired.power === 'running' ? '; it goes on by itself when there is room again' : ''
-    const message = `the guest stands still: the pool has no room for what it writes (${monitor.value.status})${goesOn}`
+    const goesOn = record.desired.power === 'running' ? '; it continues when there is room again' : ''
+    const message = `the monitor paused the guest: the pool has no room for its writes (${monitor.value.status})${goesOn}`
     found.push({ code: 'disk_io_error', step: 'monitor.inspect', message })
   }
   if (console.known && console.value.kind !== 'stored') {
     const { kind } = console.value
-    const remedy = kind === 'unstored' ? 'systemd takes it again' : 'it is stopped and started once'
+    const remedy = kind === 'unstored' ? 'systemd accepts it again' : 'it is stopped and started once'
     const message = `the unit is active, but the master of its console is ${kind}: the VM ends with the daemon, unless ${remedy}`
     found.push({ code: 'console_unprotected', step: 'console.inspect', message })
   }

@@ -55,7 +55,7 @@ export const pauseCommand = powerCommand({
   state: 'paused',
   summary: 'pause VMs',
   description:
-    'The guest stands still with its memory kept. A stopped VM is started paused; one that sleeps is woken to that.',
+    'The guest stops and keeps its memory. A stopped VM is started paused. A sleeping VM is woken and then paused.',
 })
 
 export const resumeCommand = powerCommand({

@@ -283,11 +283,8 @@ async function proveResumed(client: QmpClient, id: VmId, signal: AbortSignal): P
   while (performance.now() < until) {
     await delay(limits.resumeRecheckMs)
     if ((await stateOf(client, signal)).kind !== 'stalled') continue
-    const why = 'the guest stands still again: the pool has no room for what it writes'
-    throw new HostFault(
-      'disk_io_error',
-      `resuming VM ${id}: ${why}; it goes on by itself when there is room again`,
-    )
+    const why = 'the monitor paused the guest again: the pool has no room for its writes'
+    throw new HostFault('disk_io_error', `resuming VM ${id}: ${why}; it continues when there is room again`)
   }
 }
 
