@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { heldPlacesMax, ledgerOf } from '../../core/capacity/ledger.ts'
 import { takeConsoleCensus } from '../console/console-census.ts'
-import { SharedLook } from '../shared-look.ts'
+import { SharedLook } from './shared-look.ts'
 import type { Ledger } from '../../core/capacity/ledger.ts'
 import type { Allocatable } from '../../core/capacity/capacity.ts'
 import type { HostFault } from '../../core/errors.ts'
