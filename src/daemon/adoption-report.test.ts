@@ -91,7 +91,7 @@ async function silentStart() {
 test('when systemd does not answer, the report has what is known, and a second one follows once it does', async () => {
   const { lines, recheck, silent, clock } = await silentStart()
   const known = { descriptor_store_available: false, adopted_console_count: 2 }
-  const message = 'the descriptor store could not be checked'
+  const message = 'descriptor store not checked'
   assert.deepEqual([...lines], [{ level: 'error', message, ...known, error: silent }])
   await recheck()
   assert.equal(lines.length, 1)

@@ -25,7 +25,7 @@ export async function reportAdoption(options: AdoptionOptions, signal: AbortSign
   if (fault === undefined) return
   const { adopted, log } = options
   const known = { descriptor_store_available: false, adopted_console_count: adopted }
-  log.error({ ...known, error: fault }, 'the descriptor store could not be checked')
+  log.error({ ...known, error: fault }, 'descriptor store not checked')
   repeat(options, signal)
 }
 

@@ -90,7 +90,7 @@ async function buildMonitor({ monitor, runDirectory }: Config, log: Log): Promis
     monitor.program ?? findProgram(process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64')
   const pinned = monitor.accelerator === 'auto' ? {} : { pinned: monitor.accelerator }
   const { accelerator, because } = await chooseAccelerator(pinned)
-  log.info({ program, accelerator, because }, 'monitor')
+  log.info({ program, accelerator, because }, 'monitor found')
   const built = new QemuMonitor({ program, accelerator, runDirectory: `${runDirectory}/vm`, log })
   return { monitor: built, program, accelerator }
 }

@@ -67,7 +67,7 @@ export class Daemon {
    * fix.
    */
   static async start(config: Config, log: Log): Promise<Daemon> {
-    log.info({ version: build.version, commit: build.commit, node: process.version }, 'vmhostd starts')
+    log.info({ version: build.version, commit: build.commit, node: process.version }, 'vmhostd starting')
     checkThreads(log)
     const flusher = new FileFlusher(flushThreadSource)
     const userIds = { first: config.vms.userIdFirst, count: config.vms.userIdCount }
@@ -137,7 +137,7 @@ export class Daemon {
   /** Ends the daemon's own work within the configured bound. Leaves guests and their units alone. */
   async stop(reason: string): Promise<void> {
     const boundMs = this.#config.shutdownBoundSeconds * 1000
-    this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stops; guests keep running')
+    this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stopping; guests keep running')
     notifyStopping(boundMs + limits.shutdownMarginMs)
     this.#ending.abort()
     const { inspector, shells, images, snapshots, reconciler } = this.#rooms

@@ -16,7 +16,7 @@ export async function endWork(
       try {
         await end
       } catch (error) {
-        log.error({ work: name, reason: errorChain(error) }, 'work of the daemon failed to end')
+        log.error({ work: name, reason: errorChain(error) }, 'shutdown work failed')
       }
       underWay.delete(name)
     }),
@@ -27,5 +27,5 @@ export async function endWork(
   clearTimeout(timer)
   if (underWay.size === 0) return
   const fields = { bound_ms: boundMs, under_way: [...underWay] }
-  log.warn(fields, 'shutdown bound passed with work under way; the next start goes on from there')
+  log.warn(fields, 'shutdown bound reached with work under way; the next start continues it')
 }

@@ -4,9 +4,9 @@ import type { Log } from '../log/log.ts'
 /** Logs what Node would print in its own format: its warnings, and the error that ends the process. */
 export function logWhatNodeSays(log: Log): void {
   process.removeAllListeners('warning')
-  process.on('warning', (error) => log.warn({ error }, 'warning of Node'))
+  process.on('warning', (error) => log.warn({ error }, 'Node warning received'))
   process.on('uncaughtException', (error) => {
-    log.error({ error }, 'vmhostd ends: internal error; guests keep running')
+    log.error({ error }, 'vmhostd ending: internal error; guests keep running')
     exitNow(1)
   })
 }

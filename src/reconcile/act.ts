@@ -83,7 +83,7 @@ async function attempt(
     await runStep(step, { ...pass, notes })
   } catch (error) {
     if (notes.delivery !== undefined) {
-      log.info({ ...notes.delivery }, 'frames were delivered in a step that failed')
+      log.info({ ...notes.delivery }, 'frames delivered in a failed step')
       noteDelivery(pass, notes.delivery, state)
     }
     if (signal.aborted) return 'aborted'

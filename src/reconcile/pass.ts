@@ -134,7 +134,7 @@ const wakeWords = ({ reason, durationMs, heldPackets, droppedPackets }: LastWake
 function logNewFaults({ record, found, log }: Pass): void {
   const known = new Set((record.observed.partialFaults ?? []).map(({ message }) => message))
   for (const { step, code, message } of found) {
-    if (!known.has(message)) log.warn({ step, code, error: message }, 'an inspection found a fault')
+    if (!known.has(message)) log.warn({ step, code, error: message }, 'fault found by an inspection')
   }
 }
 
@@ -237,7 +237,7 @@ export function endedPass({ store, host, log }: PassContext, id: VmId, error: un
   const message = errorChain(error)
   const isFault = error instanceof HostFault
   if (isFault) log.warn({ ...words, code: error.code, error: message }, 'pass failed')
-  else log.error({ ...words, error }, 'a bug stopped the pass of this VM')
+  else log.error({ ...words, error }, 'pass failed: internal error')
   if (record === undefined) return { kind: 'gone' }
   const nowMs = host.clock.now()
   const failure: Failure = {

@@ -40,7 +40,7 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
       await host.taps.remove(tap.device, tap.id)
     }
     for (const id of foreign) {
-      log.error({ vm_id: id }, 'a unit of our naming belongs to another state directory; it is left alone')
+      log.error({ vm_id: id }, 'unit of another state directory left alone')
     }
     const active = new Set(units.map(({ id }) => id))
     for (const id of unknown) {
@@ -51,6 +51,6 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
     }
   } catch (error) {
     if (!(error instanceof HostFault)) throw error
-    log.warn({ code: error.code, error: errorChain(error) }, 'orphans were not swept')
+    log.warn({ code: error.code, error: errorChain(error) }, 'orphan sweep failed')
   }
 }

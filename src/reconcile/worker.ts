@@ -133,7 +133,7 @@ export class Worker {
     try {
       return endedPass(this.#context, this.#id, error)
     } catch (unreadable) {
-      this.#context.log.error({ error: unreadable }, 'the record of this VM cannot be read')
+      this.#context.log.error({ error: unreadable }, 'VM record not readable')
       return { kind: 'after', ms: limits.retryBackoffMsMax }
     }
   }

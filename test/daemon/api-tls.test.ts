@@ -161,7 +161,7 @@ test('replaced certificate files are served from the next handshake on, and kept
   assert.equal((await send(host.port, { path: '/healthz', client: as(pki.controller) })).status, 200)
 
   writeFileSync(host.files.certificate, renewed.certificate)
-  await eventually(() => host.logLines.some((line) => line.includes('certificates were replaced')))
+  await eventually(() => host.logLines.some((line) => line.includes('certificates replaced')))
   assert.equal(await servedSerial(host.port), new X509Certificate(renewed.certificate).serialNumber)
   await send(host.port, { path: '/healthz', client: onKept })
   assert.equal(Object.values(kept.freeSockets)[0]?.[0], socket)
@@ -189,7 +189,7 @@ test('the authority is replaced under an open long poll, which continues; only t
   writeFileSync(host.files.ca, next.authority.certificate)
   writeFileSync(host.files.key, next.server.key)
   writeFileSync(host.files.certificate, next.server.certificate)
-  await eventually(() => host.logLines.some((line) => line.includes('certificates were replaced')))
+  await eventually(() => host.logLines.some((line) => line.includes('certificates replaced')))
   // The old controller is refused with its certificate, and with a session that it opened with that one.
   await assert.rejects(send(host.port, { path, client: as(pki.controller, { ca }) }))
   await assert.rejects(send(host.port, again))

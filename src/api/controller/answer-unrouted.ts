@@ -32,7 +32,7 @@ export function unroutedAnswers(transport: Transport, log: Log) {
       const requestId = newRequestId()
       log.info(
         { request_id: requestId, status, code: rejection.code, reason: error.code },
-        'a broken request',
+        'malformed request received',
       )
       socket.end(rawResponse(status, requestId, JSON.stringify(problemOf(rejection, requestId))))
     },

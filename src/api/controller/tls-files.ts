@@ -106,11 +106,10 @@ export function watchTlsFiles({ files, current, onChange, log, ends, recheckMs }
       if (found.fingerprint === inUse.fingerprint) return
       inUse = found
       onChange(found)
-      log.info({ expires_at: new Date(found.expiresAtMs).toISOString() }, 'certificates were replaced')
+      log.info({ expires_at: new Date(found.expiresAtMs).toISOString() }, 'certificates replaced')
     } catch (error) {
       // Log once each time the files become unusable; a half-finished renewal is seen here too.
-      if (!complained)
-        log.warn({ error }, 'the certificate files cannot be used; the previous ones stay in use')
+      if (!complained) log.warn({ error }, 'new certificate files refused; the previous ones stay in use')
       complained = true
     } finally {
       checkEnds()

@@ -51,7 +51,7 @@ export async function acceptUpgrades(app: App, log: Log): Promise<void> {
     errorHandler: (error, socket) => {
       // A socket that failed is already closed with a reason; if it is open, its handler failed.
       if (socket.readyState !== socket.OPEN) {
-        log.debug({ error }, 'a console socket failed')
+        log.debug({ error }, 'console socket failed')
         return
       }
       log.error({ error }, 'console upgrade failed: internal error')

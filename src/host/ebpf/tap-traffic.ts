@@ -167,7 +167,7 @@ export class TapTraffic implements Traffic {
         )
         .map(({ userId }) => userId)
     } catch (error) {
-      this.#log.error({ error }, 'the traffic of guests cannot be watched')
+      this.#log.error({ error }, 'traffic watch failed')
       return []
     }
   }
@@ -184,7 +184,7 @@ export class TapTraffic implements Traffic {
       onWanted: (userId) => {
         for (const watcher of this.#watchers) watcher(userId)
       },
-      onError: (error) => this.#log.error({ error }, 'held frames could not be read or given'),
+      onError: (error) => this.#log.error({ error }, 'held frames not delivered'),
     })
   }
 

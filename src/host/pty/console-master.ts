@@ -137,7 +137,7 @@ export class ConsoleMaster {
     try {
       setWindowSize(this.fd, size)
     } catch (error) {
-      this.#log.error({ reason: errorChain(error) }, 'a console cannot be resized')
+      this.#log.error({ reason: errorChain(error) }, 'console resize failed')
     }
   }
 
@@ -154,7 +154,7 @@ export class ConsoleMaster {
     try {
       this.#reader.readRest()
     } catch (error) {
-      this.#log.error({ reason: errorChain(error) }, 'the last output of a console could not be read')
+      this.#log.error({ reason: errorChain(error) }, 'last console output lost')
     }
     const unread = this.#unreadInput()
     this.#shut()
@@ -173,7 +173,7 @@ export class ConsoleMaster {
       setNonBlocking(this.#slave)
       inKernel.push(...readAll(this.#slave))
     } catch (error) {
-      this.#log.error({ reason: errorChain(error) }, 'the unread input of a console could not be taken back')
+      this.#log.error({ reason: errorChain(error) }, 'unread console input not taken back')
     }
     return Buffer.concat([...inKernel, this.#input.takeWaiting()])
   }

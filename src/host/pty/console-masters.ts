@@ -259,7 +259,7 @@ export class ConsoleMasters implements Consoles {
       master = ConsoleMaster.adopt(fd, { history, log: this.#logOf(id), shared: this.#shared })
     } catch (error) {
       history.release()
-      this.#log.error({ vm_id: id, reason: errorChain(error) }, 'a stored console cannot be used')
+      this.#log.error({ vm_id: id, reason: errorChain(error) }, 'stored console not usable')
       return
     }
     this.#begin(id, history, master)
@@ -276,7 +276,7 @@ export class ConsoleMasters implements Consoles {
       // If there is none, an earlier version of the daemon made the console.
       if (!hasErrno(error, 'ENOENT', 'ENOTDIR')) {
         const reason = errorChain(error)
-        this.#log.warn({ vm_id: id, reason }, 'the history of a console cannot be used; a new session begins')
+        this.#log.warn({ vm_id: id, reason }, 'console history not usable; new session started')
       }
     }
     try {
@@ -285,7 +285,7 @@ export class ConsoleMasters implements Consoles {
       return history
     } catch (error) {
       const reason = errorChain(error)
-      this.#log.warn({ vm_id: id, reason }, 'the history of a console does not outlive this process')
+      this.#log.warn({ vm_id: id, reason }, 'console history kept in memory only')
       return ConsoleHistory.inMemory()
     }
   }
@@ -295,7 +295,7 @@ export class ConsoleMasters implements Consoles {
     try {
       for (const id of this.#files.list()) if (!this.#sessions.has(id)) this.#adoptAlone(id)
     } catch (error) {
-      this.#log.warn({ reason: errorChain(error) }, 'histories of consoles could not be listed')
+      this.#log.warn({ reason: errorChain(error) }, 'console histories not listed')
     }
   }
 
@@ -303,7 +303,7 @@ export class ConsoleMasters implements Consoles {
     try {
       this.#begin(id, this.#files.open(id))
     } catch (error) {
-      this.#log.warn({ vm_id: id, reason: errorChain(error) }, 'the history of a console cannot be used')
+      this.#log.warn({ vm_id: id, reason: errorChain(error) }, 'console history not usable')
       this.#files.remove(id)
     }
   }

@@ -42,7 +42,7 @@ export class ConsoleReader {
       onread: { buffer: () => ring.free(), callback: (length) => this.#take(length) },
     })
     this.#stream.on('error', (error) => {
-      log.error({ reason: errorChain(error) }, 'a console cannot be read any more')
+      log.error({ reason: errorChain(error) }, 'console read failed')
     })
     this.#stream.resume()
   }

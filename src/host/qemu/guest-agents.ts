@@ -48,7 +48,7 @@ export class GuestAgents {
     const { now, answerMs } = this.#options
     const { kind } = await this.#ask(id, () => setTime(now()), answerMs, telling.signal)
     if (this.#telling.get(id) === telling) this.#telling.delete(id)
-    if (kind === 'returned') this.#log.debug({}, 'the agent in the guest took the time')
+    if (kind === 'returned') this.#log.debug({}, 'guest clock set by its agent')
   }
 
   /** See `Monitor.freezeFileSystems`. */
@@ -57,7 +57,7 @@ export class GuestAgents {
     const answer = await this.#ask(id, () => FREEZE, this.#options.freezeMs, signal)
     if (UNSENT.has(answer.kind)) return 'none'
     if (answer.kind === 'returned' && Number(answer.value) > 0 && !signal.aborted) return 'frozen'
-    this.#log.debug({ answer: answer.kind }, 'the agent in the guest froze no file system')
+    this.#log.debug({ answer: answer.kind }, 'no file system frozen by the guest agent')
     // The agent may have frozen some of them, or may be about to. It runs commands in order.
     return (await this.thaw(id, this.#closing.signal)) ? 'none' : 'unknown'
   }

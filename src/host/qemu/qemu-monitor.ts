@@ -252,7 +252,7 @@ export class QemuMonitor implements Monitor {
 
   #take(id: VmId, { event }: QmpEvent): void {
     if (!STATE_EVENTS.has(event)) return
-    this.#log.debug({ vm_id: id, event }, 'the monitor reports a change of state')
+    this.#log.debug({ vm_id: id, event }, 'monitor state changed')
     this.#onChange(id)
   }
 }

@@ -246,7 +246,7 @@ export class PoolSavedStates implements SavedStates {
     if (retired === undefined) return
     discardSaved(retired).catch((error: unknown) => {
       // The next start of the daemon removes it.
-      this.#log.warn({ error }, 'what is left of a saved state could not be removed')
+      this.#log.warn({ error }, 'remains of a saved state not removed')
     })
   }
 }

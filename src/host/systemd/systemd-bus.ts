@@ -130,7 +130,7 @@ export class SystemdBus {
   #lose(error: Error): void {
     this.#bus = undefined
     this.#missedSignals = true
-    this.#log.warn({ reason: errorChain(error) }, 'lost the connection to systemd')
+    this.#log.warn({ reason: errorChain(error) }, 'connection to systemd lost')
     const fault = unavailable('waiting for systemd', error)
     for (const listener of this.#lossListeners) listener(fault)
     this.#retryLater()

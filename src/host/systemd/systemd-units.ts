@@ -142,7 +142,7 @@ export class SystemdUnits implements Units {
     })
     this.#bus.onReturn(() => onChange(undefined))
     this.#bus.connect().catch((error: unknown) => {
-      this.#log.warn({ reason: errorChain(error) }, 'cannot watch the units of VMs yet')
+      this.#log.warn({ reason: errorChain(error) }, 'unit watch failed; tried again later')
     })
   }
 

@@ -211,11 +211,11 @@ export class HostInspector implements Capacity {
     ] as const) {
       const { ok: known } = now
       if (known === (was?.ok ?? true)) continue
-      if (now.ok) log.info({ figures: name }, 'figures of the host are known again')
+      if (now.ok) log.info({ figures: name }, 'host figures available again')
       else
         log.error(
           { figures: name, code: now.error.code, error: errorChain(now.error) },
-          'figures of the host are unknown',
+          'host figures unavailable',
         )
     }
     if (before !== undefined && before.pool.ok !== pool.ok) onChange(pool.ok ? 'pool found' : 'pool lost')

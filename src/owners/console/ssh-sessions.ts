@@ -187,7 +187,7 @@ export class SshSessions {
   #logRefusal({ record, user }: SessionRequest, refusal: SessionRefusal): void {
     const { log } = this.#options
     const fields = { vm_id: record.id, user, refusal }
-    if (refusal.kind === 'host_key_changed') log.warn(fields, 'a guest shows another SSH host key')
+    if (refusal.kind === 'host_key_changed') log.warn(fields, 'SSH host key changed')
     else log.info(fields, 'could not open a shell in the guest')
   }
 

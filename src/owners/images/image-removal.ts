@@ -79,8 +79,8 @@ export class ImageRemoval {
       return store.imageRemovals.all().length === 0
     } catch (error) {
       if (error instanceof HostFault)
-        log.warn({ code: error.code, error: errorChain(error) }, 'an image stays; again later')
-      else log.error({ error }, 'a bug in the removal of images')
+        log.warn({ code: error.code, error: errorChain(error) }, 'image removal postponed')
+      else log.error({ error }, 'image removal failed: internal error')
       return false
     }
   }

@@ -107,7 +107,7 @@ export class ImageShelf {
       if (this.#stopped) return
       const idleMs = clock.now() - Math.max(fetchedAtMs, lastUsedAtMs)
       if (useCount > 0 || idleMs < idleHours * HOUR_MS) continue
-      log.info({ sha256, idle_hours: Math.floor(idleMs / HOUR_MS) }, 'image is idle')
+      log.info({ sha256, idle_hours: Math.floor(idleMs / HOUR_MS) }, 'idle image found')
       await this.#orTell({ sha256 }, () => this.#removeIdle(sha256))
     }
   }
@@ -131,8 +131,8 @@ export class ImageShelf {
       return await act()
     } catch (error) {
       if (error instanceof HostFault)
-        log.warn({ ...words, code: error.code, error: errorChain(error) }, 'an idle image stays; again later')
-      else log.error({ ...words, error }, 'a bug in the sweep of images')
+        log.warn({ ...words, code: error.code, error: errorChain(error) }, 'idle image removal postponed')
+      else log.error({ ...words, error }, 'image sweep failed: internal error')
       return undefined
     }
   }

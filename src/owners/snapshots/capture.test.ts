@@ -367,7 +367,7 @@ test('each log line about a snapshot names it, its VM and its operation', async 
   await quiet()
   const messages = lines.filter(({ level }) => level === 'info').map(({ message }) => message)
   assert.deepEqual(messages, [
-    'snapshot request taken',
+    'snapshot request accepted',
     'snapshot under way',
     'snapshot captured',
     'snapshot packed',

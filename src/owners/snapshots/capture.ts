@@ -162,9 +162,6 @@ async function letRun({ host, log }: Task, id: VmId): Promise<void> {
     await host.monitor.ensureRunning(id, new AbortController().signal)
   } catch (error) {
     if (!(error instanceof HostFault)) throw error
-    log.warn(
-      { code: error.code, error: errorChain(error) },
-      'the guest did not go on at once after its capture',
-    )
+    log.warn({ code: error.code, error: errorChain(error) }, 'guest not resumed at once after its capture')
   }
 }

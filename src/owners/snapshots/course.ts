@@ -182,7 +182,7 @@ export class Course {
   /** Backs off when the record cannot be read or written: until then nothing is known. */
   #stumble(doing: Doing | 'look', error: unknown): void {
     if (error instanceof HostFault)
-      this.#task.log.warn({ doing, code: error.code, error: errorChain(error) }, 'a snapshot is held up')
+      this.#task.log.warn({ doing, code: error.code, error: errorChain(error) }, 'snapshot delayed')
     else this.#task.log.error({ doing, error }, BUG)
     this.#hold(doing, limits.retryBackoffMsMax)
   }
@@ -224,7 +224,7 @@ export class Course {
    * trouble.
    */
   #waitForVm(doing: Doing, because: string): void {
-    this.#task.log.debug({ because }, 'the disk is not captured yet')
+    this.#task.log.debug({ because }, 'disk capture delayed')
     const attempt = (this.#attempts.get(doing) ?? 0) + 1
     this.#attempts.set(doing, attempt)
     const delayMs = Math.min(limits.captureRetryMs * 2 ** (attempt - 1), limits.retryBackoffMsMax)
@@ -248,7 +248,7 @@ export class Course {
     const { trouble } = this.entry.record
     // Trouble that needs the controller is shown before trouble that passes by itself.
     if (trouble?.code === 'upload_urls_expired' && code !== trouble.code && this.#lacksUrls()) {
-      this.#task.log.warn({ doing, code, error: message }, 'a snapshot that waits for URLs has more trouble')
+      this.#task.log.warn({ doing, code, error: message }, 'snapshot delayed while it waits for URLs')
       return
     }
     const attempt = this.#attempts.get(doing) ?? 1
@@ -256,7 +256,7 @@ export class Course {
     const next = delayMs === undefined ? {} : { nextAttemptAtMs: nowMs + delayMs }
     this.entry.advance({ trouble: { code, message, sinceMs, attempt, ...next } })
     this.#troubled = doing
-    this.#task.log.warn({ doing, code, attempt, error: message }, 'a snapshot is held up')
+    this.#task.log.warn({ doing, code, attempt, error: message }, 'snapshot delayed')
   }
 
   #lacksUrls(): boolean {
@@ -310,7 +310,7 @@ export class Course {
       await host.staging.remove(this.entry.stagingId)
     } catch (error) {
       if (!(error instanceof HostFault)) throw error
-      log.warn({ code: error.code, error: errorChain(error) }, 'the staging of a snapshot that ended stays')
+      log.warn({ code: error.code, error: errorChain(error) }, 'staging of an ended snapshot not removed')
     }
     room.set(this.entry.stagingId, 0)
   }

@@ -34,14 +34,14 @@ export async function thaw(
     }
     if (kind !== 'active' || (await host.monitor.inspect(id)).kind !== 'running') return 'not_yet'
     if (!(await host.monitor.thawFileSystems(id, signal))) {
-      log.warn({}, 'no agent in the guest says that it is thawed, and it may have file systems frozen')
+      log.warn({}, 'guest thaw not confirmed by an agent; its file systems may be frozen')
       return 'not_yet'
     }
     store.frozenGuests.forget(id)
     return 'thawed'
   } catch (error) {
     if (!(error instanceof HostFault)) throw error
-    log.warn({ code: error.code, error: errorChain(error) }, 'a guest could not be thawed yet')
+    log.warn({ code: error.code, error: errorChain(error) }, 'guest thaw failed; tried again later')
     return 'not_yet'
   }
 }
@@ -116,9 +116,9 @@ export class Thaws {
     try {
       // Waits for a capture that is running; the capture thaws the guest itself.
       outcome = await betweenPasses(id, (still) => thaw(this.#context, id, still))
-      if (outcome === 'thawed') log.info({}, 'thawed a guest that a capture may have left frozen')
+      if (outcome === 'thawed') log.info({}, 'guest thawed after a capture')
     } catch (error) {
-      log.error({ error }, 'a bug while a guest was to be thawed')
+      log.error({ error }, 'guest thaw failed: internal error')
       outcome = 'not_yet'
     }
     this.#underWay.delete(id)

@@ -111,7 +111,7 @@ async function removeClone({ entry, host, log }: Task): Promise<void> {
     await host.staging.removeClone(entry.stagingId)
   } catch (error) {
     if (!(error instanceof HostFault)) throw error
-    log.warn({ code: error.code, error: errorChain(error) }, 'the clone of a packed snapshot stays for now')
+    log.warn({ code: error.code, error: errorChain(error) }, 'clone of a packed snapshot not removed yet')
   }
 }
 

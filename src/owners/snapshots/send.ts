@@ -71,7 +71,7 @@ async function free({ entry, host, log }: Task, part: SnapshotPart): Promise<voi
   } catch (error) {
     if (!(error instanceof HostFault)) throw error
     const words = { part: part.number, code: error.code, error: errorChain(error) }
-    log.warn(words, 'the space of a part that was sent is not free until the next sweep')
+    log.warn(words, 'sent part not removed; the next sweep removes it')
   }
 }
 

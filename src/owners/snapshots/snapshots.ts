@@ -84,7 +84,7 @@ export class Snapshots {
   poke(id: SnapshotId, request: SnapshotRequest): void {
     const { reason, stagingId } = request
     const fields = fieldsOf({ id, ...request })
-    this.#options.log.info({ ...fields, reason }, 'snapshot request taken')
+    this.#options.log.info({ ...fields, reason }, 'snapshot request accepted')
     // A request before the start is on record by then.
     if (this.#startedAtMs === undefined || this.#stopping) return
     this.#guard(() => {
@@ -150,7 +150,7 @@ export class Snapshots {
     try {
       act()
     } catch (error) {
-      this.#options.log.error({ error }, 'a bug in the owner of snapshots')
+      this.#options.log.error({ error }, 'snapshot owner failed: internal error')
     }
   }
 
@@ -180,7 +180,7 @@ export class Snapshots {
       })
       if (isSwept && !this.#sweepAgain) this.#deletions.clear()
     } catch (error) {
-      this.#options.log.error({ error }, 'a bug in the sweep of staging')
+      this.#options.log.error({ error }, 'staging sweep failed: internal error')
     }
     this.#sweeping = undefined
     if (this.#stopping) return

@@ -43,7 +43,7 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
     for (const { stagingId } of listed) {
       if (needed.has(stagingId) || isInUse(stagingId)) continue
       await inLogContext(fieldsOfStaging(options, stagingId), () => {
-        log.info({ staging_id: stagingId }, 'removing staging that is of no use any more')
+        log.info({ staging_id: stagingId }, 'removing unused staging')
         return host.staging.remove(stagingId)
       })
     }
@@ -59,7 +59,7 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
     return true
   } catch (error) {
     if (!(error instanceof HostFault)) throw error
-    log.warn({ code: error.code, error: errorChain(error) }, 'staging was not swept')
+    log.warn({ code: error.code, error: errorChain(error) }, 'staging sweep failed')
     return false
   }
 }
@@ -121,7 +121,7 @@ export function toShed({ store, room }: Pick<SweepOptions, 'store' | 'room'>): r
 function shed({ store, host, log }: SweepOptions, record: SnapshotRecord, because: string): void {
   const { staged } = store.snapshots.shed(record.id, host.clock.now())
   const words = { stage: record.stage, because, bytes: record.staged.bytes - staged.bytes }
-  log.info({ ...fieldsOf(record), ...words }, 'staging of what was sent given up')
+  log.info({ ...fieldsOf(record), ...words }, 'sent parts removed from staging')
 }
 
 /** Frees sent parts. It runs at each sweep, because no record shows whether an earlier try finished. */

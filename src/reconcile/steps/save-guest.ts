@@ -36,7 +36,7 @@ export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets }, c
     // failure.
     if (wentOn.status === 'rejected') {
       if (wanted.signal.aborted && !signal.aborted) throw wentOn.reason
-      context.log.warn({ error: errorChain(wentOn.reason) }, 'not all was undone of a save that failed')
+      context.log.warn({ error: errorChain(wentOn.reason) }, 'failed save not fully undone')
     }
     if (!wanted.signal.aborted || signal.aborted) throw error
   } finally {
