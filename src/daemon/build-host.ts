@@ -50,7 +50,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
     runDirectory: config.runDirectory,
     log,
   })
-  const { monitor, ...program } = await buildMonitor(config, log)
+  const { monitor, ...installed } = await buildMonitor(config, log)
   // Make the keys here too, because an older set-up did not.
   const keyPair = ensureKeyPair(config.stateDirectory, config.host.id)
   const outbound = buildOutbound(config, store)
@@ -74,7 +74,8 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
     sshPublicKey: keyPair.publicKey,
   }
   const { poolDirectory } = config.storage
-  const figures = new LinuxFigures({ poolDirectory, poolId, monitor: program })
+  const version = () => monitor.installedVersion()
+  const figures = new LinuxFigures({ poolDirectory, poolId, monitor: { ...installed, version } })
   const shells = new SshShells(keyPair)
   return { host, figures, bus, consoles, firewall, descriptorStore, traffic, outbound, shells }
 }

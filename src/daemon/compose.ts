@@ -133,6 +133,7 @@ function buildCommands(
 function buildInspector({ figures, host, settings, log }: Parts, reconciler: Reconciler): HostInspector {
   return new HostInspector({
     figures,
+    storage: host.storage,
     clock: host.clock,
     consoles: host.consoles,
     monitorMib: (guestMib) => host.monitor.memoryMib(guestMib),
@@ -180,6 +181,7 @@ function buildReport(
     units: host.units,
     consoles: host.consoles,
     staging: host.staging,
+    storage: host.storage,
     isDescriptorStoreAvailable: parts.isDescriptorStoreAvailable,
     store,
     clock: host.clock,

@@ -1,5 +1,3 @@
-import type { Sha256 } from '../core/ids.ts'
-
 /** Memory of the host, from /proc/meminfo (proc_meminfo(5)): MemTotal and MemAvailable. */
 export type MemoryFigures = { readonly totalMib: number; readonly availableMib: number }
 
@@ -9,9 +7,6 @@ export type PoolFigures = {
   readonly totalMib: number
   readonly availableMib: number
 }
-
-/** An image in the pool; its length rounded up. */
-export type PoolImage = { readonly sha256: Sha256; readonly sizeMib: number }
 
 /** Describes this host. */
 export type Machine = {
@@ -48,8 +43,6 @@ export interface HostFigures {
    * it.
    */
   pool(): Promise<PoolFigures>
-  /** Images in the order of their digests. Throws `storage_inspection_failed`. */
-  images(): Promise<readonly PoolImage[]>
   /**
    * Canonical texts of all addresses in the host's network namespace, including links that are down. Also includes the
    * addresses that the host relies on: broadcast addresses of its networks, its routers and its resolvers. Throws

@@ -27,7 +27,7 @@ export interface Storage {
   ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal, bound?: ImageBound): Promise<void>
   /** Throws `image_unsuitable` if the image in the pool is plainly of another kind than its role needs. */
   checkImage(image: ImageRef): Promise<void>
-  /** Lists every image in the pool. Fails if the pool cannot be read. */
+  /** Lists every image in the pool, in the order of their digests. Fails if the pool cannot be read. */
   images(): Promise<readonly StoredImage[]>
   /** Removes an image. Leaves an image that is being fetched; a missing image is not a failure. */
   removeImage(sha256: Sha256): Promise<void>

@@ -3,24 +3,18 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { canonicalAddress } from '../../src/core/network/address.ts'
 import { HostFault } from '../../src/core/errors.ts'
-import type { Sha256 } from '../../src/core/ids.ts'
 import type { HostFigures } from '../../src/ports/host-figures.ts'
 
 /** Figures under test, and the actions of the test on their host. */
 export type FiguresStage = {
   readonly figures: HostFigures
   readonly poolId: string
-  /** Puts an image of that many bytes into the pool. */
-  addImage(sha256: Sha256, bytes: number): Promise<void> | void
   /** Hides the pool, as an unmount does, or brings it back. */
   setInSight(inSight: boolean): Promise<void> | void
   /** Gives the host an address, or takes it away. */
   addAddress(address: string): Promise<void> | void
   removeAddress(address: string): Promise<void> | void
 }
-
-const first = 'a'.repeat(64) as Sha256
-const second = 'b'.repeat(64) as Sha256
 
 const isStorageFault = (error: unknown): boolean =>
   error instanceof HostFault && error.code === 'storage_inspection_failed'
@@ -55,27 +49,14 @@ export function figuresContract(
     assert.ok(pool.availableMib <= pool.totalMib)
   })
 
-  promise('images are listed by digest, with their length rounded up', async (stage) => {
-    assert.deepEqual(await stage.figures.images(), [])
-    await stage.addImage(second, 1)
-    await stage.addImage(first, 2 * 1024 * 1024)
-    assert.deepEqual(await stage.figures.images(), [
-      { sha256: first, sizeMib: 2 },
-      { sha256: second, sizeMib: 1 },
-    ])
-  })
-
   promise('a hidden pool has no figures, and has them again when it is back', async (stage) => {
     const before = await stage.figures.pool()
-    await stage.addImage(first, 1)
     await stage.setInSight(false)
     await assert.rejects(stage.figures.pool(), isStorageFault)
-    await assert.rejects(stage.figures.images(), isStorageFault)
     assert.ok((await stage.figures.memory()).totalMib > 0)
     await stage.setInSight(true)
     const after = await stage.figures.pool()
     assert.deepEqual({ ...after, availableMib: 0 }, { ...before, availableMib: 0 })
-    assert.equal((await stage.figures.images()).length, 1)
   })
 
   promise('addresses are in canonical text, and are those of this moment', async (stage) => {

@@ -151,11 +151,13 @@ test('images of the pool are listed with their size, the number of VMs made from
   const host = await startControllerHost(t, pki)
   const [other, initrd] = ['c', 'd'].map((digit) => digit.repeat(64) as Sha256) as [Sha256, Sha256]
   const { kernel, rootfs } = createBody().image
-  host.figures.poolImages
-    .set(initrd, 3)
-    .set(other, 7)
-    .set(kernel.sha256 as Sha256, 9)
-    .set(SHA as Sha256, 1024)
+  const images = [
+    [initrd, 3],
+    [other, 7],
+    [kernel.sha256, 9],
+    [SHA, 24],
+  ] as const
+  for (const [sha256, mib] of images) host.host.storage.putImage(sha256 as Sha256, mib)
   const url = 'https://images.example.net/initrd'
   await create(host, 'web-2', bare)
   const created = await create(host, 'web-1', {
@@ -164,7 +166,7 @@ test('images of the pool are listed with their size, the number of VMs made from
   })
   const createdAt = created.json.created_at
   assert.deepEqual((await sync(host)).json.images, [
-    { sha256: SHA, size_mib: 1024, in_use: true, use_count: 2, last_used_at: createdAt },
+    { sha256: SHA, size_mib: 24, in_use: true, use_count: 2, last_used_at: createdAt },
     { sha256: kernel.sha256, size_mib: 9, in_use: true, use_count: 2, last_used_at: createdAt },
     { sha256: other, size_mib: 7, in_use: false, use_count: 0 },
     { sha256: initrd, size_mib: 3, in_use: true, use_count: 1, last_used_at: createdAt },
@@ -275,13 +277,15 @@ test('any other failed inspection is a 503 with its code, without figures', asyn
   for (const [method, code] of [
     ['memory', 'capacity_unknown'],
     ['cpus', 'capacity_unknown'],
-    ['images', 'storage_inspection_failed'],
   ] as const) {
     host.figures.break(method, new HostFault(code, `reading the ${method} of the host`))
     const problem = assertProblem(await sync(host), 503, code)
     assert.equal(problem.detail, `reading the ${method} of the host`)
     host.figures.repair(method)
   }
+  const fault = new HostFault('storage_inspection_failed', 'listing the images of the host')
+  host.host.storage.failNext('images', fault)
+  assert.equal(assertProblem(await sync(host), 503, fault.code).detail, fault.message)
   host.host.fakeUnits.failNext('active', new HostFault('systemd_unavailable', 'listing units'))
   assertProblem(await sync(host), 503, 'systemd_unavailable')
   assert.equal((await sync(host)).status, 200)

@@ -1,15 +1,8 @@
 import { HostFault } from '../../src/core/errors.ts'
-import type { Sha256 } from '../../src/core/ids.ts'
-import type {
-  HostFigures,
-  Machine,
-  MemoryFigures,
-  PoolFigures,
-  PoolImage,
-} from '../../src/ports/host-figures.ts'
+import type { HostFigures, Machine, MemoryFigures, PoolFigures } from '../../src/ports/host-figures.ts'
 import { FaultSwitch } from './fault-switch.ts'
 
-export type FiguresMethod = 'memory' | 'cpus' | 'pool' | 'images' | 'addresses'
+export type FiguresMethod = 'memory' | 'cpus' | 'pool' | 'addresses'
 
 /** A host whose figures are set by a test. */
 export class FakeFigures implements HostFigures {
@@ -17,11 +10,10 @@ export class FakeFigures implements HostFigures {
   cpusOnline = 4
   poolMib = { totalMib: 100_000, availableMib: 90_000 }
   poolId = 'pool-1'
-  readonly poolImages = new Map<Sha256, number>()
   readonly hostAddresses = new Set(['127.0.0.1', '::1', '192.0.2.1'])
   version: string | undefined = '10.0.2'
   /** Number of inspections of each figure. */
-  readonly looks = { memory: 0, cpus: 0, pool: 0, images: 0, addresses: 0 }
+  readonly looks = { memory: 0, cpus: 0, pool: 0, addresses: 0 }
   readonly #faults = new FaultSwitch<FiguresMethod>()
   readonly #broken = new Map<FiguresMethod, HostFault>()
   #inSight = true
@@ -57,15 +49,6 @@ export class FakeFigures implements HostFigures {
     return this.#look('pool', () => {
       this.#assertInSight()
       return { poolId: this.poolId, ...this.poolMib }
-    })
-  }
-
-  images(): Promise<readonly PoolImage[]> {
-    return this.#look('images', () => {
-      this.#assertInSight()
-      return [...this.poolImages]
-        .map(([sha256, sizeMib]) => ({ sha256, sizeMib }))
-        .toSorted((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
     })
   }
 

@@ -77,7 +77,6 @@ export class FakeMonitor implements Monitor {
   constructor(capabilities: Partial<MonitorCapabilities> = {}, files = new SavedFiles()) {
     this.files = files
     this.capabilities = {
-      pause: true,
       startPaused: true,
       growDiskOnline: true,
       save: true,

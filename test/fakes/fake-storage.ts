@@ -35,7 +35,8 @@ export class FakeStorage implements Storage {
   readonly imageFiles = new Map<Sha256, Image>()
   readonly disks = new Map<VmId, Disk>()
   readonly seeds = new Map<VmId, Seed & { readonly usableBy: UserId }>()
-  /** Size of the file system. */
+  /** Number of listings of the images. */
+  imageListings = 0
   now: () => number = () => 0
   /** Reports that the VM's directory was removed, with other drivers' files in it. */
   onRemove: (id: VmId) => void = () => {}
@@ -52,6 +53,11 @@ export class FakeStorage implements Storage {
   /** Lets the next call wait until the returned function is called, or until it is aborted. */
   holdNext(method: StorageMethod): () => void {
     return this.#faults.holdNext(method)
+  }
+
+  /** Puts an image of that many MiB into the pool. */
+  putImage(sha256: Sha256, sizeMib: number): void {
+    this.imageFiles.set(sha256, { content: new Uint8Array(sizeMib * MIB), fetchedAtMs: this.now() })
   }
 
   /** Puts an image at a URL. */
@@ -112,6 +118,7 @@ export class FakeStorage implements Storage {
   }
 
   images(): Promise<readonly StoredImage[]> {
+    this.imageListings += 1
     return this.#faults.run('images', () => {
       this.#look()
       return [...this.imageFiles]

@@ -1,6 +1,6 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
-import { chmodSync, mkdtempSync, renameSync, rmSync, statfsSync, truncateSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -9,6 +9,7 @@ import { run } from '../../src/host/exec/exec.ts'
 import { HostAddresses } from '../../src/host/figures/host-addresses.ts'
 import { LinuxFigures } from '../../src/host/figures/linux-figures.ts'
 import { poolIdOf } from '../../src/host/pool/pool-marker.ts'
+import { InstalledQemu } from '../../src/host/qemu/qemu-version.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { figuresContract } from '../contract/figures.contract.ts'
@@ -20,13 +21,18 @@ import type { PoolStage } from './pool-on.ts'
 
 const MIB = 1024 * 1024
 
+function monitorOf(program: string): LinuxFiguresOptions['monitor'] {
+  const installed = new InstalledQemu(program)
+  return { program, accelerator: 'tcg', version: () => installed.version() }
+}
+
 async function figuresOn(
   { directory }: PoolStage,
   t: TestContext,
   options: Partial<LinuxFiguresOptions> = {},
 ): Promise<{ figures: LinuxFigures; poolId: string }> {
   const poolId = await poolIdOf(directory)
-  const monitor = { program: '/usr/bin/qemu-system-x86_64', accelerator: 'tcg' }
+  const monitor = monitorOf('/usr/bin/qemu-system-x86_64')
   const figures = new LinuxFigures({ poolDirectory: directory, poolId, monitor, ...options })
   atEnd(t, () => figures.close())
   return { figures, poolId }
@@ -43,11 +49,6 @@ figuresContract(
     atEnd(t, () => ip('link', 'del', 'down0'))
     return {
       ...(await figuresOn(pool, t)),
-      addImage: (sha256, bytes) => {
-        const path = join(pool.directory, 'images', sha256)
-        writeFileSync(path, '')
-        truncateSync(path, bytes)
-      },
       setInSight: (inSight) => (inSight ? pool.mount() : pool.unmount()),
       addAddress: async (address) => void (await ip('addr', 'add', address, 'dev', 'down0')),
       removeAddress: async (address) => void (await ip('addr', 'del', address, 'dev', 'down0')),
@@ -148,7 +149,6 @@ test('a file system that shut itself down after an error has no sizes', { skip }
   const { figures } = await figuresOn(pool, t)
   await run(['xfs_io', '-x', '-c', 'shutdown', pool.mountPoint])
   assert.match(await faultOf(figures.pool()), /EIO/)
-  await faultOf(figures.images())
   await pool.unmount()
   await pool.mount()
   assert.ok((await figures.pool()).totalMib > 0)
@@ -169,7 +169,7 @@ test(
       for (const fault of others)
         assert.match(fault, /no answer for 0\.1 s|an earlier call still has no answer/)
       // The pool is known to hang, so no call waits for it again.
-      assert.match(await faultOf(figures.images()), /an earlier call still has no answer/)
+      assert.match(await faultOf(figures.pool()), /an earlier call still has no answer/)
       // Node has four threads for files; if all were taken, this would wait without end.
       assert.equal((await figures.machine()).monitor.program, 'qemu-system-x86_64')
       assert.ok((await figures.memory()).totalMib > 0)
@@ -190,8 +190,7 @@ test('the version of the monitor is read again when its program was replaced', {
     chmodSync(`${program}.new`, 0o755)
     renameSync(`${program}.new`, program)
   }
-  const monitor = { program, accelerator: 'tcg' }
-  const { figures } = await figuresOn(await poolOn('xfs', t), t, { monitor })
+  const { figures } = await figuresOn(await poolOn('xfs', t), t, { monitor: monitorOf(program) })
   assert.deepEqual((await figures.machine()).monitor, { program: 'qemu-test', accelerator: 'tcg' })
   install('9.2.0')
   assert.equal((await figures.machine()).monitor.version, '9.2.0')

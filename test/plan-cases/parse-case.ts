@@ -92,7 +92,6 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
     maySave: !room('saves').includes('full'),
     bootId: 'this-boot',
     capabilities: {
-      pause: true,
       startPaused: !without.has('start-paused'),
       save: !without.has('save'),
       growDiskOnline: !without.has('grow-disk-online'),

@@ -1,6 +1,5 @@
 /** Abilities of a monitor. Planning branches on these, never on a monitor's name. */
 export type MonitorCapabilities = {
-  readonly pause: boolean
   /** A guest can be started with its vCPUs stopped. */
   readonly startPaused: boolean
   /** A disk can grow while the guest runs, and the guest sees it. */

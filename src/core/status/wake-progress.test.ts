@@ -10,7 +10,7 @@ import type { PendingWake } from '../vm/wake.ts'
 const NOW_MS = 1_000_000
 const facts = {
   nowMs: NOW_MS,
-  capabilities: { pause: true, startPaused: true, growDiskOnline: true, save: true, vcpusMax: 32 },
+  capabilities: { startPaused: true, growDiskOnline: true, save: true, vcpusMax: 32 },
 }
 const known = <T>(value: T) => ({ known: true, value }) as const
 const settled = recordOf({ generations: { desired: 2, observed: 2 } as VmRecord['generations'] })

@@ -1,9 +1,9 @@
 import type { Stats } from 'node:fs'
-import type { DiskState, FoundNote } from '../../core/world/world.ts'
+import type { DiskState, FoundNote, SeedState } from '../../core/world/world.ts'
 import { parseDiskNote } from '../../core/disks/disk-note.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
-import { readFile, stat } from '../files/pool-files.ts'
-import { DISK_MODE, PASSAGE_MODE } from '../pool/pool-paths.ts'
+import { readFile, readlink, stat } from '../files/pool-files.ts'
+import { DISK_MODE, PASSAGE_MODE, SEED_MODE, seedDigestOf } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { ifThere } from '../files/storage-fault.ts'
 
@@ -31,6 +31,16 @@ export async function readNote(paths: PoolPaths, id: VmId): Promise<FoundNote | 
   return text === undefined ? undefined : parseDiskNote(text)
 }
 
+/** Inspects the seed of a VM in the pool. */
+export async function lookAtSeed(paths: PoolPaths, id: VmId): Promise<SeedState> {
+  const path = paths.seed(id)
+  const [name, target] = await Promise.all([ifThere(readlink(path)), ifThere(stat(path))])
+  const digest = seedDigestOf(name ?? '')
+  if (digest === undefined || target === undefined) return { kind: 'absent' }
+  const usableBy = onlyUser(target, SEED_MODE)
+  return { kind: 'present', digest, ...(usableBy === undefined ? {} : { usableBy }) }
+}
+
 const PERMISSIONS = 0o777
 
 /** Whether a monitor can pass through the directory, but cannot create files in it. */
@@ -40,5 +50,5 @@ const isReachable = ({ mode, uid }: Stats): boolean =>
 /**
  * Returns the only user that a file of this mode is for; undefined if the owner, group or mode is not as it was made.
  */
-export const onlyUser = ({ mode, uid, gid }: Stats, made: number): UserId | undefined =>
+const onlyUser = ({ mode, uid, gid }: Stats, made: number): UserId | undefined =>
   (mode & PERMISSIONS) === made && uid === gid ? (uid as UserId) : undefined

@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import type { ImageSource } from '../../core/outbound/image-source.ts'
+import { parseSha256 } from '../../core/ids.ts'
 import type { Sha256 } from '../../core/ids.ts'
-import type { ImageBound } from '../../ports/storage.ts'
+import type { ImageBound, StoredImage } from '../../ports/storage.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { publish, sync } from '../files/durable.ts'
 import { fetchImage } from './fetch-image.ts'
@@ -11,7 +12,8 @@ import { FetchPlaces } from './fetch-places.ts'
 import type { PlacedFetch, StoringThread } from './fetch-places.ts'
 import type { FetchTerms } from './fetch-image.ts'
 import { ImageRefusals } from './image-refusals.ts'
-import { chmod, removeFile, rename, stat } from '../files/pool-files.ts'
+import { chmod, readdir, removeFile, rename, stat } from '../files/pool-files.ts'
+import { verifyPool } from '../pool/pool-marker.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { ifThere, storageFault } from '../files/storage-fault.ts'
 
@@ -168,6 +170,31 @@ export class Images {
     } finally {
       await removeFile(target)
     }
+  }
+}
+
+/**
+ * Returns the published images of a pool, ordered by digest. A file whose name is not a digest is skipped, and so are
+ * unfinished files. Throws HostFault `storage_inspection_failed`.
+ */
+export async function storedImages(paths: PoolPaths, poolId: string): Promise<readonly StoredImage[]> {
+  try {
+    const digests = (await readdir(paths.images)).map(parseSha256).filter((name) => name !== undefined)
+    const found = await Promise.all(digests.map((sha256) => ifThere(stat(paths.image(sha256)))))
+    // This check comes after looking: if the pool is out of sight, no image is reported absent.
+    await verifyPool(paths, poolId)
+    return digests
+      .flatMap((sha256, index) => {
+        const stats = found[index]
+        // The file was last written when it was fetched. Giving it a name or mode, and cloning it, do not change that
+        // time (inode(7)).
+        return stats === undefined
+          ? []
+          : [{ sha256, sizeBytes: stats.size, fetchedAtMs: Math.round(stats.mtimeMs) }]
+      })
+      .toSorted((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
+  } catch (error) {
+    throw storageFault(error, 'listing the images of the storage pool', 'storage_inspection_failed')
   }
 }
 

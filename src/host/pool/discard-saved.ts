@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import { lstat, removeFile, rmdir, truncate } from '../files/pool-files.ts'
-import { MEMORY } from './pool-paths.ts'
-import { metadataPath } from '../saved/prepare-saved.ts'
+import { MEMORY, metadataPath } from './pool-paths.ts'
 import { errnoOf, ifThere } from '../files/storage-fault.ts'
 
 /** The name prefix in the pool's `tmp` of a saved state that will be discarded. */

@@ -1,8 +1,7 @@
 import { open, statfs } from '../files/pool-files.ts'
 import { verifyMarker, verifyPool } from './pool-marker.ts'
 import { storageFault } from '../files/storage-fault.ts'
-import { storedImages } from '../images/stored-images.ts'
-import type { PoolFigures, PoolImage } from '../../ports/host-figures.ts'
+import type { PoolFigures } from '../../ports/host-figures.ts'
 import type { PoolPaths } from './pool-paths.ts'
 
 const MIB = 1024 * 1024
@@ -24,10 +23,4 @@ export async function poolFigures(paths: PoolPaths, poolId: string): Promise<Poo
   } catch (error) {
     throw storageFault(error, 'measuring the storage pool', 'storage_inspection_failed')
   }
-}
-
-/** Returns the published images of a pool by digest. Throws HostFault `storage_inspection_failed`. */
-export async function poolImages(paths: PoolPaths, poolId: string): Promise<readonly PoolImage[]> {
-  const images = await storedImages(paths, poolId)
-  return images.map(({ sha256, sizeBytes }) => ({ sha256, sizeMib: Math.ceil(sizeBytes / MIB) }))
 }

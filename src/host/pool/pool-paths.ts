@@ -52,6 +52,9 @@ export const SAVED_UNFINISHED = 'saved.tmp'
 /** The name of the guest's memory in each of these directories. */
 export const MEMORY = 'memory'
 
+/** Returns the path of the metadata in a directory of a saved state. */
+export const metadataPath = (directory: string): string => join(directory, 'metadata.json')
+
 /** Lets others pass through a directory to a path they know. */
 export const PASSAGE_MODE = 0o711
 export const PRIVATE_MODE = 0o700

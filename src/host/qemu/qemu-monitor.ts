@@ -104,12 +104,16 @@ export class QemuMonitor implements Monitor {
   /** Returns the capabilities of the program as it was last seen installed. */
   get capabilities(): MonitorCapabilities {
     return {
-      pause: true,
       startPaused: true,
       growDiskOnline: true,
       save: this.#formOf(this.#installed.lastVersion) !== undefined,
       vcpusMax: limits.cpuMillicoresMax / 1000,
     }
+  }
+
+  /** Returns the version of the program as it is installed now. Throws HostFault `monitor_missing`. */
+  installedVersion(): Promise<string> {
+    return this.#installed.version()
   }
 
   memoryMib(guestMib: number): number {

@@ -7,9 +7,9 @@ import type { VmId } from '../../core/ids.ts'
 import { err } from '../../lib/result.ts'
 import type { Result } from '../../lib/result.ts'
 import { lstat, readdir, readFile } from '../files/pool-files.ts'
-import { MEMORY, SAVE, SAVED, SAVED_UNFINISHED } from '../pool/pool-paths.ts'
+import { MEMORY, SAVE, SAVED, SAVED_UNFINISHED, metadataPath } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
-import { diskIdentity, holdsMemory, metadataPath } from './prepare-saved.ts'
+import { diskIdentity, holdsMemory } from './prepare-saved.ts'
 import { ifThere } from '../files/storage-fault.ts'
 
 /**

@@ -13,7 +13,7 @@ import { checksumOf, FileCutShort } from '../files/checksum.ts'
 import { sync } from '../files/durable.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { lstat, mkdir, open, rename, stat } from '../files/pool-files.ts'
-import { MEMORY, PASSAGE_MODE } from '../pool/pool-paths.ts'
+import { MEMORY, metadataPath, PASSAGE_MODE } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { ifThere } from '../files/storage-fault.ts'
 
@@ -173,8 +173,6 @@ const identityOf = ({
   sizeBytes: Number(size),
   modifiedNs: mtimeNs,
 })
-
-export const metadataPath = (directory: string): string => join(directory, 'metadata.json')
 
 /** Writes the metadata last, so that if the metadata exists, everything else does. */
 async function writeMetadata(directory: string, metadata: SavedMetadata): Promise<void> {

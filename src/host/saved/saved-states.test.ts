@@ -12,8 +12,7 @@ import { silentLog } from '../../log/log.ts'
 import { BoundedLooks } from '../files/bounded-looks.ts'
 import { sync } from '../files/durable.ts'
 import { markPool } from '../pool/pool-marker.ts'
-import { poolPaths } from '../pool/pool-paths.ts'
-import { metadataPath } from './prepare-saved.ts'
+import { poolPaths, metadataPath } from '../pool/pool-paths.ts'
 import { PoolSavedStates } from './saved-states.ts'
 
 const id = 'vm-1' as VmId

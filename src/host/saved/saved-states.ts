@@ -19,19 +19,14 @@ import { lookForSaved, readSavedMetadata } from './look-for-saved.ts'
 import { lstat, open, removeFile, rename, stat } from '../files/pool-files.ts'
 import { sightPool } from '../pool/pool-marker.ts'
 import { MEMORY } from '../pool/pool-paths.ts'
+import type { PoolAccess } from '../pool/pool-access.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { prepareSaved, takeOver } from './prepare-saved.ts'
 import type { Preparation } from './prepare-saved.ts'
 import { emptySaveDirectory, makeMemoryFile, makeSaveDirectory } from './save-directory.ts'
 import { ifThere, storageFault } from '../files/storage-fault.ts'
 
-export type PoolSavedStatesOptions = {
-  readonly paths: PoolPaths
-  readonly poolId: string
-  /** The pool's looks, shared so that all of them together hold only a limited number of threads. */
-  readonly looks: BoundedLooks
-  /** Resolves when the pool is in sight and may be changed; throws HostFault. */
-  readonly ready: () => Promise<void>
+export type PoolSavedStatesOptions = PoolAccess & {
   readonly log: Log
   /** Replaces {@link sync}. */
   readonly sync?: (path: string) => Promise<void>

@@ -14,6 +14,7 @@ import { sync } from '../files/durable.ts'
 import { mkdir, open, readdir, removeFile, removeTree, rename, stat } from '../files/pool-files.ts'
 import { verifyPool } from '../pool/pool-marker.ts'
 import { PRIVATE_MODE } from '../pool/pool-paths.ts'
+import type { PoolAccess } from '../pool/pool-access.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { errnoOf, ifThere, storageFault } from '../files/storage-fault.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
@@ -33,15 +34,7 @@ export type PackTerms = {
   readonly threadSource?: ThreadSource
 }
 
-export type PoolStagingOptions = {
-  readonly paths: PoolPaths
-  readonly poolId: string
-  /** The pool's looks, shared so that all of them together hold only a limited number of threads. */
-  readonly looks: BoundedLooks
-  /** Resolves when the pool is in sight and may be changed; throws HostFault. */
-  readonly ready: () => Promise<void>
-  readonly terms: PackTerms
-}
+export type PoolStagingOptions = PoolAccess & { readonly terms: PackTerms }
 
 /**
  * Matches directories that may be a staging. There are others, e.g. lost+found, and files that the daemon did not make.

@@ -1,33 +1,27 @@
-import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
-import type { SeedState, StorageState } from '../../core/world/world.ts'
+import type { StorageState } from '../../core/world/world.ts'
 import type { ImageSource } from '../../core/outbound/image-source.ts'
 import type { Seed } from '../../core/disks/seed.ts'
 import type { Sha256, UserId, VmId } from '../../core/ids.ts'
-import { parseVmId } from '../../core/ids.ts'
 import { assert } from '../../lib/assert.ts'
 import type { Log } from '../../log/log.ts'
 import type { DiskSpec, ImageBound, ImageRef, Storage, StoredImage, VmFiles } from '../../ports/storage.ts'
-import { BoundedLooks } from '../files/bounded-looks.ts'
-import { DISCARDED_PREFIX, emptySaved } from '../pool/discard-saved.ts'
-import { sync } from '../files/durable.ts'
+import { accessPool } from '../pool/pool-access.ts'
+import type { PoolAccess } from '../pool/pool-access.ts'
 import type { Outbound } from '../outbound/outbound-request.ts'
 import type { FetchTerms } from '../images/fetch-image.ts'
 import { imageThreadBesideThis } from '../images/image-writer.ts'
 import { ImageLooks } from '../images/image-looks.ts'
-import { Images } from '../images/images.ts'
-import { lookAtDisk, onlyUser } from '../disks/look-at-disk.ts'
-import { readdir, readlink, removeTree, rename, stat } from '../files/pool-files.ts'
+import { Images, storedImages } from '../images/images.ts'
+import { lookAtDisk, lookAtSeed } from '../disks/look-at-disk.ts'
+import { stat } from '../files/pool-files.ts'
 import { sightPool, verifyPool } from '../pool/pool-marker.ts'
 import { PoolSavedStates } from '../saved/saved-states.ts'
-import { poolPaths, SEED_MODE, seedDigestOf } from '../pool/pool-paths.ts'
-import type { PoolPaths } from '../pool/pool-paths.ts'
+import { listVmDirectories, removeVmDirectory } from '../pool/vm-directory.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
 import { PoolStaging } from '../staging/pool-staging.ts'
 import type { PackTerms } from '../staging/pool-staging.ts'
 import { ifThere, storageFault } from '../files/storage-fault.ts'
-import { storedImages } from '../images/stored-images.ts'
 import { VmDisks } from '../disks/vm-disks.ts'
 
 export type PoolOptions = {
@@ -50,54 +44,45 @@ export type PoolOptions = {
 
 /** The storage pool: a directory on a file system, preferably one with reflinks (XFS, btrfs). */
 export class Pool implements Storage {
-  readonly #paths: PoolPaths
-  readonly #poolId: string
+  readonly #access: PoolAccess
   readonly #images: Images
   readonly #imageLooks: ImageLooks
   readonly #disks: VmDisks
-  readonly #looks: BoundedLooks
   /** The saved states of guests, beside their disks. */
   readonly savedStates: PoolSavedStates
   /** The snapshots of disks, until they are sent. */
   readonly staging: PoolStaging
-  #swept: Promise<void> | undefined
 
   constructor(options: PoolOptions) {
-    this.#paths = poolPaths(options.directory)
-    this.#poolId = options.poolId
-    this.#images = new Images(this.#paths, termsOf(options), limits.imageFetchesMax)
-    this.#imageLooks = new ImageLooks(this.#paths)
-    this.#disks = new VmDisks(this.#paths, options.log)
-    this.#looks = new BoundedLooks({ code: 'storage_inspection_failed', places: limits.poolLooksMax })
-    const access = {
-      paths: this.#paths,
-      poolId: options.poolId,
-      looks: this.#looks,
-      ready: () => this.#ready(),
-    }
-    this.savedStates = new PoolSavedStates({ ...access, log: options.log })
-    this.staging = new PoolStaging({ ...access, terms: options.packing ?? {} })
+    const { directory, poolId, log, packing = {} } = options
+    this.#access = accessPool(directory, poolId)
+    const { paths } = this.#access
+    this.#images = new Images(paths, termsOf(options), limits.imageFetchesMax)
+    this.#imageLooks = new ImageLooks(paths)
+    this.#disks = new VmDisks(paths, log)
+    this.savedStates = new PoolSavedStates({ ...this.#access, log })
+    this.staging = new PoolStaging({ ...this.#access, terms: packing })
   }
 
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
-    return this.#looks.take(`inspecting the storage of VM ${id}`, () => this.#inspect(id, images))
+    return this.#access.looks.take(`inspecting the storage of VM ${id}`, () => this.#inspect(id, images))
   }
 
   async #inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
     try {
       // The marker is read first and alone: if the pool hangs, only one thread hangs with it.
-      await sightPool(this.#paths, this.#poolId)
+      await sightPool(this.#access.paths, this.#access.poolId)
       const [disk, seed, there] = await Promise.all([
-        lookAtDisk(this.#paths, id),
-        this.#inspectSeed(id),
-        Promise.all(images.map(({ sha256 }) => ifThere(stat(this.#paths.image(sha256))))),
+        lookAtDisk(this.#access.paths, id),
+        lookAtSeed(this.#access.paths, id),
+        Promise.all(images.map(({ sha256 }) => ifThere(stat(this.#access.paths.image(sha256))))),
       ])
       const missingImages = images.filter((_, index) => there[index] === undefined).map(({ role }) => role)
       const unfitImages = await this.#imageLooks.unfit(
         images.filter((_, index) => there[index] !== undefined),
       )
       // This check comes after looking: if the pool went out of sight before, it fails, and nothing is reported absent.
-      await verifyPool(this.#paths, this.#poolId)
+      await verifyPool(this.#access.paths, this.#access.poolId)
       return { disk, seed, missingImages, unfitImages }
     } catch (error) {
       throw storageFault(error, `inspecting the storage of VM ${id}`, 'storage_inspection_failed')
@@ -110,7 +95,7 @@ export class Pool implements Storage {
     signal: AbortSignal,
     bound?: ImageBound,
   ): Promise<void> {
-    await this.#ready()
+    await this.#access.ready()
     await this.#images.ensure(sha256, source, signal, bound)
   }
 
@@ -119,54 +104,36 @@ export class Pool implements Storage {
   }
 
   images(): Promise<readonly StoredImage[]> {
-    return this.#looks.take('listing the images of the storage pool', () =>
-      storedImages(this.#paths, this.#poolId),
+    return this.#access.looks.take('listing the images of the storage pool', () =>
+      storedImages(this.#access.paths, this.#access.poolId),
     )
   }
 
   async removeImage(sha256: Sha256): Promise<void> {
-    await this.#ready()
+    await this.#access.ready()
     await this.#images.remove(sha256)
   }
 
   async ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
-    await this.#ready()
+    await this.#access.ready()
     await this.#images.using(disk.rootfsSha256, () => this.#disks.ensureDisk(disk, signal))
   }
 
   async ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void> {
-    await this.#ready()
+    await this.#access.ready()
     await this.#disks.ensureSeed(id, userId, seed)
   }
 
   async remove(id: VmId): Promise<void> {
-    await this.#ready()
-    const removed = join(this.#paths.tmp, `removed-${randomUUID()}`)
-    try {
-      this.savedStates.forget(id)
-      if ((await ifThere(stat(this.#paths.vm(id)))) === undefined) return
-      // Moves it away in one step, so that half a removal is never seen. The sweep at start removes what a crash
-      // leaves.
-      await rename(this.#paths.vm(id), removed)
-      await sync(this.#paths.disks)
-      await removeTree(removed)
-    } catch (error) {
-      throw storageFault(error, `removing the disks of VM ${id}`)
-    }
+    await this.#access.ready()
+    this.savedStates.forget(id)
+    await removeVmDirectory(this.#access.paths, id)
   }
 
   list(): Promise<readonly VmId[]> {
-    return this.#looks.take('listing the disks of the storage pool', () => this.#list())
-  }
-
-  async #list(): Promise<readonly VmId[]> {
-    try {
-      const names = await readdir(this.#paths.disks)
-      await verifyPool(this.#paths, this.#poolId)
-      return names.map(parseVmId).filter((id) => id !== undefined)
-    } catch (error) {
-      throw storageFault(error, 'listing the disks of the storage pool', 'storage_inspection_failed')
-    }
+    return this.#access.looks.take('listing the disks of the storage pool', () =>
+      listVmDirectories(this.#access.paths, this.#access.poolId),
+    )
   }
 
   files(id: VmId, images: readonly ImageRef[]): VmFiles {
@@ -174,39 +141,10 @@ export class Pool implements Storage {
     const initrd = images.find(({ role }) => role === 'initrd')
     assert(kernel !== undefined, `VM ${id} has no kernel image`)
     return {
-      disk: this.#paths.disk(id),
-      seed: this.#paths.seed(id),
-      kernel: this.#paths.image(kernel.sha256),
-      ...(initrd === undefined ? {} : { initrd: this.#paths.image(initrd.sha256) }),
-    }
-  }
-
-  async #inspectSeed(id: VmId): Promise<SeedState> {
-    const path = this.#paths.seed(id)
-    const [name, target] = await Promise.all([ifThere(readlink(path)), ifThere(stat(path))])
-    const digest = seedDigestOf(name ?? '')
-    if (digest === undefined || target === undefined) return { kind: 'absent' }
-    const usableBy = onlyUser(target, SEED_MODE)
-    return { kind: 'present', digest, ...(usableBy === undefined ? {} : { usableBy }) }
-  }
-
-  /** Must precede every change: checks that the pool is in sight, and removes what an earlier run left unfinished. */
-  async #ready(): Promise<void> {
-    await this.#looks.take('looking for the storage pool', () => verifyPool(this.#paths, this.#poolId))
-    this.#swept ??= this.#sweep()
-    await this.#swept
-  }
-
-  async #sweep(): Promise<void> {
-    try {
-      for (const name of await readdir(this.#paths.tmp)) {
-        const path = join(this.#paths.tmp, name)
-        if (name.startsWith(DISCARDED_PREFIX)) await emptySaved(path)
-        await removeTree(path)
-      }
-    } catch (error) {
-      this.#swept = undefined
-      throw storageFault(error, 'clearing what was left half-made in the storage pool')
+      disk: this.#access.paths.disk(id),
+      seed: this.#access.paths.seed(id),
+      kernel: this.#access.paths.image(kernel.sha256),
+      ...(initrd === undefined ? {} : { initrd: this.#access.paths.image(initrd.sha256) }),
     }
   }
 }

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
 import { FakeConsoles } from '../../../test/fakes/fake-consoles.ts'
 import { FakeFigures } from '../../../test/fakes/fake-figures.ts'
+import { FakeStorage } from '../../../test/fakes/fake-storage.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { silentLog } from '../../log/log.ts'
@@ -19,10 +20,12 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 function stage() {
   const clock = new FakeClock()
   const figures = new FakeFigures()
+  const storage = new FakeStorage()
   const consoles = new FakeConsoles()
   const changes: HostChange[] = []
   const inspector = new HostInspector({
     figures,
+    storage,
     consoles,
     monitorMib: (guestMib) => guestMib / 4,
     vcpusMax: () => 32,
@@ -36,7 +39,7 @@ function stage() {
     clock.advance(limits.figuresEveryMs)
     await turn()
   }
-  return { clock, figures, consoles, changes, inspector, nextLook }
+  return { clock, figures, storage, consoles, changes, inspector, nextLook }
 }
 
 const valuesOf = (inspector: HostInspector): unknown[] =>
@@ -57,9 +60,10 @@ test('allocatable is memory less its reserve, and the pool times the overcommit 
 })
 
 test('images and the quota of staging are taken of the pool; the quota is at most a quarter of it', async () => {
-  const { inspector, figures, nextLook } = stage()
+  const { inspector, figures, storage, nextLook } = stage()
   assert.equal(inspector.stagingQuotaMib(), 4096)
-  figures.poolImages.set('a'.repeat(64) as Sha256, 100).set('b'.repeat(64) as Sha256, 20)
+  storage.putImage('a'.repeat(64) as Sha256, 100)
+  storage.putImage('b'.repeat(64) as Sha256, 20)
   await inspector.start()
   assert.deepEqual(inspector.poolShares(), { known: true, value: { imagesMib: 120, stagingMib: 4096 } })
   figures.poolMib = { totalMib: 2000, availableMib: 1000 }
@@ -76,12 +80,11 @@ test('images and the quota of staging are taken of the pool; the quota is at mos
 })
 
 test('the share of images in the pool is unknown until they were listed once', async () => {
-  const { inspector, figures, nextLook } = stage()
-  figures.break('images', new HostFault('storage_inspection_failed', 'listing the images'))
+  const { inspector, storage, nextLook } = stage()
+  storage.failNext('images', new HostFault('storage_inspection_failed', 'listing the images'))
   await inspector.start()
   assert.equal(inspector.allocatable().diskMib.known, true)
   assert.equal(codeOf(inspector.poolShares()), 'capacity_unknown')
-  figures.repair('images')
   await nextLook()
   assert.deepEqual(inspector.poolShares(), { known: true, value: { imagesMib: 0, stagingMib: 4096 } })
   inspector.stop()
@@ -107,18 +110,18 @@ test("the host's own addresses are known as such", async () => {
 })
 
 test('the lengths of images are known from the looks that found them, which are not every one', async () => {
-  const { inspector, figures, nextLook } = stage()
+  const { inspector, storage, nextLook } = stage()
   const sha256 = 'a'.repeat(64) as Sha256
   await inspector.start()
   assert.equal(inspector.imageMib(sha256), undefined)
-  figures.poolImages.set(sha256, 65)
+  storage.putImage(sha256, 65)
   const looks = Math.ceil(limits.imageSizesEveryMs / limits.figuresEveryMs)
   for (let look = 0; look < looks; look += 1) await nextLook()
   assert.equal(inspector.imageMib(sha256), 65)
-  assert.equal(figures.looks.images, 2)
-  figures.break('images', new HostFault('storage_inspection_failed', 'listing the images'))
+  assert.equal(storage.imageListings, 2)
+  storage.failNext('images', new HostFault('storage_inspection_failed', 'listing the images'))
   for (let look = 0; look < looks; look += 1) await nextLook()
-  assert.equal(figures.looks.images, 3)
+  assert.equal(storage.imageListings, 3)
   assert.equal(inspector.imageMib(sha256), 65, 'a failed look takes nothing away')
   inspector.stop()
 })

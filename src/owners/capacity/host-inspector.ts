@@ -14,6 +14,7 @@ import type { Clock } from '../../ports/clock.ts'
 import type { MonitorMib, PoolShares } from '../../core/capacity/ledger.ts'
 import type { Consoles } from '../../ports/consoles.ts'
 import type { HostFigures, MemoryFigures, PoolFigures } from '../../ports/host-figures.ts'
+import type { Storage } from '../../ports/storage.ts'
 
 /** Reserves that VMs never get, and how far their disks may exceed the pool; see `capacity` in the configuration. */
 export type CapacityPolicy = {
@@ -36,11 +37,16 @@ export type Look = {
   readonly addresses: Result<ReadonlySet<string>, HostFault>
 }
 
+export type ImageSize = { readonly sha256: Sha256; readonly sizeMib: number }
+
+const MIB = 1024 * 1024
+
 /** Changes that others must hear of at once, in words for the log. */
 export type HostChange = 'pool lost' | 'pool found'
 
 export type HostInspectorOptions = {
   readonly figures: HostFigures
+  readonly storage: Pick<Storage, 'images'>
   readonly consoles: Pick<Consoles, 'places'>
   /** Memory that a monitor needs besides its guest's, in MiB. */
   readonly monitorMib: MonitorMib
@@ -194,7 +200,7 @@ export class HostInspector implements Capacity {
    * Learns the sizes of images. If the pool cannot be read, known sizes stay valid, because a digest has one length.
    */
   async #learnImages(nowMs: number): Promise<void> {
-    const images = await settle(this.#options.figures.images())
+    const images = await settle(imageSizes(this.#options.storage))
     if (!images.ok) return
     this.#imagesAreKnown = true
     this.#imagesDueMs = nowMs + limits.imageSizesEveryMs
@@ -220,6 +226,12 @@ export class HostInspector implements Capacity {
     }
     if (before !== undefined && before.pool.ok !== pool.ok) onChange(pool.ok ? 'pool found' : 'pool lost')
   }
+}
+
+/** Lists the images of the pool, each with its length rounded up. Throws HostFault. */
+export async function imageSizes(storage: Pick<Storage, 'images'>): Promise<readonly ImageSize[]> {
+  const images = await storage.images()
+  return images.map(({ sha256, sizeBytes }) => ({ sha256, sizeMib: Math.ceil(sizeBytes / MIB) }))
 }
 
 async function settle<T>(look: Promise<T>): Promise<Result<T, HostFault>> {

@@ -10,14 +10,16 @@ import type { SnapshotTally } from '../../core/snapshots/standing.ts'
 import type { Result } from '../../lib/result.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Consoles } from '../../ports/consoles.ts'
-import type { HostFigures, Machine, MemoryFigures, PoolFigures, PoolImage } from '../../ports/host-figures.ts'
+import type { HostFigures, Machine, MemoryFigures, PoolFigures } from '../../ports/host-figures.ts'
 import type { Staging } from '../../ports/staging.ts'
+import type { Storage } from '../../ports/storage.ts'
 import type { Units } from '../../ports/units.ts'
 import type { ImageUse } from '../../store/images/image-uses.ts'
 import type { Store } from '../../store/store.ts'
 import type { VmSummary } from '../../core/vm/record.ts'
 import type { ConsoleCensus } from '../console/console-census.ts'
-import type { HostInspector } from './host-inspector.ts'
+import { imageSizes } from './host-inspector.ts'
+import type { HostInspector, ImageSize } from './host-inspector.ts'
 
 /** Names and versions of this host and daemon. */
 export type HostNames = {
@@ -37,7 +39,7 @@ export type HostView = {
   readonly committed: Ledger & { readonly cpuMillicores: number }
   readonly allocatable: Allocatable
   readonly vms: readonly VmSummary[]
-  readonly images: readonly (PoolImage & { readonly use: ImageUse })[]
+  readonly images: readonly (ImageSize & { readonly use: ImageUse })[]
   /** Includes a tally for snapshots that are not completed. Most are completed, and have nothing open. */
   readonly snapshots: readonly { readonly record: SnapshotRecord; readonly tally?: SnapshotTally }[]
   /** Sums over all snapshots; `cloneBytes` is the most that captured disks can occupy. */
@@ -60,6 +62,7 @@ export type HostReportOptions = {
   readonly names: HostNames
   readonly inspector: HostInspector
   readonly figures: HostFigures
+  readonly storage: Pick<Storage, 'images'>
   readonly units: Pick<Units, 'active'>
   readonly consoles: Pick<Consoles, 'stored' | 'places'>
   readonly staging: Pick<Staging, 'list'>
@@ -84,12 +87,12 @@ export class HostReport {
   }
 
   async #view(): Promise<HostView> {
-    const { names, inspector, figures, store, clock } = this.#options
+    const { names, inspector, figures, storage, store, clock } = this.#options
     const look = await inspector.look()
     const [pool, memory, cpus] = [orThrow(look.pool), orThrow(look.memory), orThrow(look.cpus)]
     const [machine, images, staging, consoles] = await Promise.all([
       figures.machine(),
-      figures.images(),
+      imageSizes(storage),
       this.#staging(),
       this.#census(),
     ])

@@ -1,0 +1,50 @@
+import { join } from 'node:path'
+import { limits } from '../../config/limits.ts'
+import { BoundedLooks } from '../files/bounded-looks.ts'
+import { readdir, removeTree } from '../files/pool-files.ts'
+import { storageFault } from '../files/storage-fault.ts'
+import { DISCARDED_PREFIX, emptySaved } from './discard-saved.ts'
+import { verifyPool } from './pool-marker.ts'
+import { poolPaths } from './pool-paths.ts'
+import type { PoolPaths } from './pool-paths.ts'
+
+/** The parts that all drivers of one pool share. */
+export type PoolAccess = {
+  readonly paths: PoolPaths
+  /** The id that `markPool` returned at set-up. */
+  readonly poolId: string
+  /** The pool's looks. All of them together hold only a limited number of threads. */
+  readonly looks: BoundedLooks
+  /**
+   * Must precede every change: checks that the pool is in sight, and removes what an earlier run left unfinished.
+   * Throws HostFault.
+   */
+  readonly ready: () => Promise<void>
+}
+
+export function accessPool(directory: string, poolId: string): PoolAccess {
+  const paths = poolPaths(directory)
+  const looks = new BoundedLooks({ code: 'storage_inspection_failed', places: limits.poolLooksMax })
+  let swept: Promise<void> | undefined
+  const ready = async (): Promise<void> => {
+    await looks.take('looking for the storage pool', () => verifyPool(paths, poolId))
+    swept ??= sweep(paths).catch((error: unknown) => {
+      swept = undefined
+      throw error
+    })
+    await swept
+  }
+  return { paths, poolId, looks, ready }
+}
+
+async function sweep({ tmp }: PoolPaths): Promise<void> {
+  try {
+    for (const name of await readdir(tmp)) {
+      const path = join(tmp, name)
+      if (name.startsWith(DISCARDED_PREFIX)) await emptySaved(path)
+      await removeTree(path)
+    }
+  } catch (error) {
+    throw storageFault(error, 'clearing what was left half-made in the storage pool')
+  }
+}
