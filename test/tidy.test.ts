@@ -1,6 +1,6 @@
 /** Tests the rules of the house. Each failure says what to do instead. */
 import assert from 'node:assert/strict'
-import { readFileSync, readdirSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { test } from 'node:test'
 
@@ -305,11 +305,46 @@ const unplain: readonly { readonly pattern: RegExp; readonly instead: string }[]
   { pattern: /\bmend(s|ed|ing)?\b/i, instead: 'fix or repair' },
 ]
 
+/** Rings whose rooms get their headers later. */
+const RINGS_WITHOUT_HEADERS = ['host', 'ctl', 'page']
+const HEADER_LINES = { min: 8, max: 40 }
+
+/** Every folder with code of the product; `src` itself has only the entry files. */
+const rooms = [...new Set(product.map(({ path }) => dirname(path)))].filter(
+  (room) => room !== 'src' && !RINGS_WITHOUT_HEADERS.includes(ringOf(room)),
+)
+
+/** Returns the files and folders that a header names in backticks or links to; a word alone is not a path. */
+const pathsIn = (markdown: string): string[] =>
+  [...markdown.matchAll(/`((?:src|test|docs)\/[\w./-]+|[\w./-]+\.(?:ts|txt|toml))`|\]\(([^)#]+)/g)].map(
+    (match) => match[1] ?? match[2] ?? '',
+  )
+
+test('each room has a header, and the files that it names exist', () => {
+  for (const room of rooms) {
+    const path = join(root, room, 'README.md')
+    const { min, max } = HEADER_LINES
+    const ask = `say in ${min} to ${max} lines what the room owns, what it may assume, and where to start reading`
+    assert.ok(existsSync(path), `${room} has no README.md: ${ask}`)
+    const text = readFileSync(path, 'utf8')
+    const lines = text.trimEnd().split('\n').length
+    assert.ok(lines >= min && lines <= max, `${room}/README.md has ${lines} lines: ${ask}`)
+    for (const name of pathsIn(text)) {
+      const exists = existsSync(join(root, room, name)) || existsSync(join(root, name))
+      assert.ok(exists, `${room}/README.md names ${name}, which is neither in the room nor in the checkout`)
+    }
+  }
+})
+
 test('documents are in plain words', () => {
   const documents = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).filter((name) =>
     name.endsWith('.md'),
   )
-  const paths = [...documents.map((name) => `docs/${name}`), 'README.md', 'CONTRIBUTING.md', 'SECURITY.md']
+  const paths = [
+    ...documents.map((name) => `docs/${name}`),
+    ...rooms.map((room) => `${room}/README.md`),
+    ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md'],
+  ]
   for (const path of paths) {
     const lines = readFileSync(join(root, path), 'utf8').split('\n')
     for (const { pattern, instead } of unplain) {
