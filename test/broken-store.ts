@@ -20,6 +20,8 @@ export type BrokenRequest = {
   readonly index: number
   /** Asks for the body (100), reads all of it, and resolves. */
   readonly takeBody: () => Promise<void>
+  /** Reads all of the body without asking for it, and resolves. */
+  readonly takeUnaskedBody: () => Promise<void>
   /** Writes an answer with a Content-Length. */
   readonly answer: (status: number, headers?: Readonly<Record<string, string>>, body?: string) => void
 }
@@ -48,12 +50,16 @@ export async function breakStore(
     sockets.push(socket)
     const reader = new RequestReader(socket, (bytes) => (bodyBytes += bytes))
     socket.on('error', () => undefined)
-    void reader.each(async (head, takeBody) => {
+    void reader.each(async (head, takeUnaskedBody) => {
       const answer: BrokenRequest['answer'] = (status, headers = {}, body = '') => {
         const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
         socket.write(`HTTP/1.1 ${status} X\r\ncontent-length: ${body.length}\r\n${lines.join('')}\r\n${body}`)
       }
-      await behave({ socket, head, index: heads.push(head) - 1, takeBody, answer })
+      const takeBody = (): Promise<void> => {
+        if (/^expect: 100-continue/im.test(head)) socket.write('HTTP/1.1 100 Continue\r\n\r\n')
+        return takeUnaskedBody()
+      }
+      await behave({ socket, head, index: heads.push(head) - 1, takeBody, takeUnaskedBody, answer })
     })
   }
   const server = tls === undefined ? createTcpServer(serve) : createTlsServer(tls, serve)
@@ -80,7 +86,7 @@ class RequestReader {
     this.#onBody = onBody
   }
 
-  async each(use: (head: string, takeBody: () => Promise<void>) => Promise<void>): Promise<void> {
+  async each(use: (head: string, takeUnaskedBody: () => Promise<void>) => Promise<void>): Promise<void> {
     for (;;) {
       while (!this.#waiting.includes('\r\n\r\n')) if (!(await this.#more())) return
       const end = this.#waiting.indexOf('\r\n\r\n')
@@ -89,7 +95,6 @@ class RequestReader {
       const bytes = Number(/^content-length: (\d+)/im.exec(head)?.[1] ?? 0)
       let left = bytes
       await use(head, async () => {
-        if (/^expect: 100-continue/im.test(head)) this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n')
         left = await this.#takeBody(bytes)
       })
       // If the body was not taken, the connection serves no further request.

@@ -193,7 +193,7 @@ test('staging that is given up for another snapshot is logged with its own ids',
   await complete(stage, id)
   take(NO_URLS, second)
   await quiet()
-  const about = /^(sent parts removed from staging|removing staging|a driver removes staging)/
+  const about = /^(sent parts removed from staging|removing unused staging|a driver removes staging)/
   const found = lines.filter(({ message }) => about.test(message))
   assert.equal(found.length, 3)
   const ids = { snapshot_id: id, vm_id: vmId, operation_id: snap(id).operationId }
