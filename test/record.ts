@@ -1,4 +1,4 @@
-import type { World } from '../src/core/world/world.ts'
+import type { World, VmMark } from '../src/core/world/world.ts'
 import type {
   DeviceName,
   Generation,
@@ -8,7 +8,6 @@ import type {
   UserId,
   VmId,
 } from '../src/core/ids.ts'
-import type { VmMark } from '../src/core/world/vm-mark.ts'
 import type { VmRecord } from '../src/core/vm/record.ts'
 
 /** Mark of that VM, in the store of tests. */

@@ -1,5 +1,4 @@
-import type { PoolShares } from '../core/capacity/ledger.ts'
-import type { Commitment } from '../core/capacity/capacity.ts'
+import type { PoolShares, Commitment } from '../core/capacity/ledger.ts'
 import type { Probe } from '../core/world/world.ts'
 import type { Sha256 } from '../core/ids.ts'
 

@@ -1,5 +1,5 @@
 import type { Ring } from '../core/console/ring.ts'
-import type { WindowSize } from '../core/console/window-size.ts'
+import type { WindowSize } from '../core/console/console-viewer.ts'
 import type { ConsoleState } from '../core/world/world.ts'
 import type { VmId } from '../core/ids.ts'
 

@@ -1,4 +1,4 @@
-import type { WindowSize } from '../core/console/window-size.ts'
+import type { WindowSize } from '../core/console/console-viewer.ts'
 import type { SshFailure } from '../core/console/ssh-failure.ts'
 
 export type ShellRequest = {

@@ -1,7 +1,6 @@
 import type { MonitorState } from '../core/world/world.ts'
 import type { SavingMonitor } from '../core/world/saved-state.ts'
-import type { MonitorCapabilities } from '../core/monitor/capabilities.ts'
-import type { MachineSpec } from '../core/monitor/machine-spec.ts'
+import type { MonitorCapabilities, MachineSpec } from '../core/monitor/machine-spec.ts'
 import type { UnitSpec } from '../core/unit/unit-spec.ts'
 import type { DiskCounters } from '../core/world/counters.ts'
 import type { DiskLimits } from '../core/desired.ts'

@@ -1,9 +1,8 @@
-import type { StorageState } from '../core/world/world.ts'
+import type { StorageState, VmMark } from '../core/world/world.ts'
 import type { ImageSource } from '../core/outbound/image-source.ts'
 import type { Seed } from '../core/disks/seed.ts'
 import type { ImageRole } from '../core/desired.ts'
 import type { Sha256, UserId, VmId } from '../core/ids.ts'
-import type { VmMark } from '../core/world/vm-mark.ts'
 
 /** Paths of a VM's files, for the monitor's command line. */
 export type VmFiles = {

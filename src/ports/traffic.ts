@@ -1,4 +1,4 @@
-import type { Delivery, TrafficState, TrafficSubject } from '../core/world/traffic-state.ts'
+import type { Delivery, TrafficState, TrafficSubject } from '../core/world/network-state.ts'
 import type { UserId } from '../core/ids.ts'
 
 /**

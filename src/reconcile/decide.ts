@@ -1,5 +1,5 @@
 import { plan } from '../core/plan/plan.ts'
-import type { Facts } from '../core/plan/facts.ts'
+import type { Facts } from '../core/plan/facet.ts'
 import type { Plan } from '../core/plan/step.ts'
 import type { World } from '../core/world/world.ts'
 import type { VmRecord } from '../core/vm/record.ts'

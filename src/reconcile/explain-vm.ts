@@ -1,4 +1,4 @@
-import { renderPlan } from '../core/plan/render-plan.ts'
+import { renderPlan } from '../core/plan/step.ts'
 import { scrub } from '../log/scrub.ts'
 import { decide } from './decide.ts'
 import { intentOf } from './intent.ts'

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { renderSeed } from '../core/disks/render-seed.ts'
+import { renderSeed } from '../core/disks/seed.ts'
 import type { TapSpec } from '../core/network/tap.ts'
 import type { Seed } from '../core/disks/seed.ts'
 import type { VmRecord } from '../core/vm/record.ts'

@@ -1,4 +1,4 @@
-import { mustEnd } from '../core/vm/stops.ts'
+import { mustEnd } from '../core/vm/record.ts'
 import { limits } from '../config/limits.ts'
 import { unreachable } from '../lib/assert.ts'
 import { Semaphore } from '../lib/semaphore.ts'

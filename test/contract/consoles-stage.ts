@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { until } from './until.ts'
-import type { WindowSize } from '../../src/core/console/window-size.ts'
+import type { WindowSize } from '../../src/core/console/console-viewer.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { Consoles } from '../../src/ports/consoles.ts'
 

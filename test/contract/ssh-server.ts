@@ -7,7 +7,7 @@ import { Server, utils } from '../../src/host/ssh/ssh2.ts'
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net'
 import type { AuthContext, Connection, ServerChannel, Session } from '../../src/host/ssh/ssh2.ts'
 import type { ShellEnd } from '../../src/ports/guest-shells.ts'
-import type { WindowSize } from '../../src/core/console/window-size.ts'
+import type { WindowSize } from '../../src/core/console/console-viewer.ts'
 
 /** A key pair in the formats that SSH programs read. */
 export function newSshKey(): { readonly privateKey: string; readonly publicKey: string } {

@@ -2,7 +2,7 @@ import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
 import { hasErrno } from '../../src/host/ffi/errno-error.ts'
 import { library } from '../../src/host/ffi/koffi.ts'
 import { until } from './until.ts'
-import type { WindowSize } from '../../src/core/console/window-size.ts'
+import type { WindowSize } from '../../src/core/console/console-viewer.ts'
 
 const TIOCGWINSZ = 0x5413
 const PIECE_BYTES = 16 * 1024

@@ -8,7 +8,7 @@ import { Store } from '../../src/store/store.ts'
 import { randomFrom } from '../sim/random.ts'
 import { createBody, makePki, startControllerHost } from './support/controller-host.ts'
 import type { TestContext } from 'node:test'
-import type { Commitment } from '../../src/core/capacity/capacity.ts'
+import type { Commitment } from '../../src/core/capacity/ledger.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { Call, ControllerHost, Pki } from './support/controller-host.ts'
 

@@ -1,9 +1,9 @@
 import { limits } from '../../src/config/limits.ts'
 import { ringInMemory } from '../../src/core/console/ring.ts'
-import { DEFAULT_WINDOW } from '../../src/core/console/window-size.ts'
+import { DEFAULT_WINDOW } from '../../src/core/console/console-viewer.ts'
 import { Listeners } from '../../src/lib/listeners.ts'
 import type { Ring } from '../../src/core/console/ring.ts'
-import type { WindowSize } from '../../src/core/console/window-size.ts'
+import type { WindowSize } from '../../src/core/console/console-viewer.ts'
 import type { ConsoleSession } from '../../src/ports/consoles.ts'
 
 /**

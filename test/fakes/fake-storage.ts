@@ -6,7 +6,7 @@ import { isUnfit, lookOfImage, unfitWords } from '../../src/core/images/image-lo
 import type { ImageSource } from '../../src/core/outbound/image-source.ts'
 import type { Seed } from '../../src/core/disks/seed.ts'
 import { SignedUrl } from '../../src/core/outbound/signed-url.ts'
-import { whyForeign } from '../../src/core/world/vm-mark.ts'
+import { whyForeign } from '../../src/core/world/world.ts'
 import type { DiskNote } from '../../src/core/disks/disk-note.ts'
 import type { Sha256, UserId, VmId } from '../../src/core/ids.ts'
 import type {

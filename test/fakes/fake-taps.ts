@@ -1,6 +1,5 @@
 import { HostFault } from '../../src/core/errors.ts'
-import { parseDeviceName } from '../../src/core/network/device-name.ts'
-import { tapDrift, tapLayout } from '../../src/core/network/tap.ts'
+import { parseDeviceName, tapDrift, tapLayout } from '../../src/core/network/tap.ts'
 import type { LinkCounters } from '../../src/core/world/counters.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { TapFacts, TapState } from '../../src/core/world/network-state.ts'

@@ -1,6 +1,6 @@
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
-import type { Delivery, TrafficState, TrafficSubject } from '../../src/core/world/traffic-state.ts'
+import type { Delivery, TrafficState, TrafficSubject } from '../../src/core/world/network-state.ts'
 import type { DeviceName, UserId } from '../../src/core/ids.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { Traffic } from '../../src/ports/traffic.ts'

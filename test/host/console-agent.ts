@@ -7,7 +7,7 @@ import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import { HostFault } from '../../src/core/errors.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
-import { consoleName } from '../../src/core/unit/unit-name.ts'
+import { consoleName } from '../../src/core/unit/unit-spec.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import { ConsoleMasters } from '../../src/host/pty/console-masters.ts'
 import { SystemdDescriptorStore } from '../../src/host/systemd/descriptor-store.ts'
@@ -16,7 +16,7 @@ import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { ConsoleFollower, textOf, viewSession } from '../contract/console-follower.ts'
-import type { WindowSize } from '../../src/core/console/window-size.ts'
+import type { WindowSize } from '../../src/core/console/console-viewer.ts'
 
 export type AgentRequest = { readonly method: AgentMethod; readonly id: VmId; readonly argument?: unknown }
 export type AgentMethod = keyof typeof methods

@@ -3,7 +3,7 @@ import { closeSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
-import { consoleName } from '../../src/core/unit/unit-name.ts'
+import { consoleName } from '../../src/core/unit/unit-spec.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { hasErrno } from '../../src/host/ffi/errno-error.ts'
 import { ConsoleMasters } from '../../src/host/pty/console-masters.ts'

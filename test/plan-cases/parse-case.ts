@@ -5,10 +5,9 @@ import { markOfTests, recordOf } from '../record.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
 import { unfitImageOf } from './unfit-image.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
-import type { TapFacts, TapState, FirewallState } from '../../src/core/world/network-state.ts'
-import type { TrafficState } from '../../src/core/world/traffic-state.ts'
+import type { TapFacts, TapState, FirewallState, TrafficState } from '../../src/core/world/network-state.ts'
 import type { SavedState } from '../../src/core/world/saved-state.ts'
-import type { Facts } from '../../src/core/plan/facts.ts'
+import type { Facts } from '../../src/core/plan/facet.ts'
 import type {
   ConsoleState,
   DiskState,
@@ -21,8 +20,7 @@ import type {
 } from '../../src/core/world/world.ts'
 import type { Bandwidth, DesiredPower, DiskLimits, ImageRole } from '../../src/core/desired.ts'
 import type { DeviceName, Generation, MacAddress, Sha256, UserId, VmId } from '../../src/core/ids.ts'
-import type { WakeReason } from '../../src/core/vm/wake.ts'
-import type { Fault, Observed, VmRecord } from '../../src/core/vm/record.ts'
+import type { WakeReason, Fault, Observed, VmRecord } from '../../src/core/vm/record.ts'
 
 /** A plan case: the desired and observed state, in words, and the facts beside it. */
 export type PlanCase = {

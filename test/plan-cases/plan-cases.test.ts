@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { plan } from '../../src/core/plan/plan.ts'
-import { renderPlan } from '../../src/core/plan/render-plan.ts'
+import { renderPlan } from '../../src/core/plan/step.ts'
 import { parseCases } from './parse-case.ts'
 import type { PlanCase } from './parse-case.ts'
 

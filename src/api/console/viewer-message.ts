@@ -3,7 +3,7 @@ import { scrub } from '../../log/scrub.ts'
 import { consoleFromViewerSchema } from '../wire/console.ts'
 import type { Static } from 'typebox'
 import type { MessageErrorCode } from '../../core/console/console-message.ts'
-import type { WindowSize } from '../../core/console/window-size.ts'
+import type { WindowSize } from '../../core/console/console-viewer.ts'
 
 /** The meaning of a text message from a viewer. */
 export type ViewerMessage =

@@ -1,4 +1,4 @@
-import { parseNetwork } from '../../core/network/cidr.ts'
+import { parseNetwork } from '../../core/network/address.ts'
 import { parseGuestAddress } from '../../core/network/guest-address.ts'
 import type { AddressFamily } from '../../core/network/guest-address.ts'
 import type { InboundRule, PortRange } from '../../core/desired.ts'

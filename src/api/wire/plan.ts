@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { renderPlan } from '../../core/plan/render-plan.ts'
+import { renderPlan } from '../../core/plan/step.ts'
 import { shownText } from './shown-text.ts'
 import type { Static } from 'typebox'
 import type { Plan, Step } from '../../core/plan/step.ts'

@@ -3,8 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { idleTimeoutMs, isFlapping } from '../../core/sleep/idle-timeout.ts'
 import { time, timeSchema } from './time.ts'
 import type { Static } from 'typebox'
-import type { VmRecord } from '../../core/vm/record.ts'
-import type { LastWake, WakeReason } from '../../core/vm/wake.ts'
+import type { VmRecord, LastWake, WakeReason } from '../../core/vm/record.ts'
 
 const WAKE_REASONS = [
   'traffic',

@@ -1,6 +1,5 @@
-import { shortages } from '../../core/capacity/capacity.ts'
-import { ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
-import type { Commitment } from '../../core/capacity/capacity.ts'
+import { shortages, ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
+import type { Commitment } from '../../core/capacity/ledger.ts'
 import type { CommandContext, Refusal } from '../context.ts'
 
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }

@@ -1,5 +1,5 @@
 import { err } from '../../lib/result.ts'
-import { owesStop } from '../../core/vm/stops.ts'
+import { owesStop } from '../../core/vm/record.ts'
 import { existingVm } from './existing-vm.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'

@@ -1,4 +1,4 @@
-import { networkContains } from '../../core/network/cidr.ts'
+import { networkContains } from '../../core/network/address.ts'
 import type { Network } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { CommandContext, Refusal } from '../context.ts'

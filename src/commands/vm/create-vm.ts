@@ -1,5 +1,5 @@
 import { commitmentOf } from '../../core/capacity/ledger.ts'
-import { guestMac } from '../../core/network/guest-mac.ts'
+import { guestMac } from '../../core/network/tap.ts'
 import { err, ok } from '../../lib/result.ts'
 import { refuseIncrease } from '../capacity/admit.ts'
 import { canonicalJson } from './canonical-json.ts'

@@ -1,4 +1,4 @@
-import { guestMac } from '../../core/network/guest-mac.ts'
+import { guestMac } from '../../core/network/tap.ts'
 import { err, ok } from '../../lib/result.ts'
 import { isStopped, notStopped } from './changeable-vm.ts'
 import { refuseAddresses } from './check-addresses.ts'

@@ -1,8 +1,7 @@
-import { mustEnd } from '../../core/vm/stops.ts'
+import { mustEnd } from '../../core/vm/record.ts'
 import { idleTimeoutMs } from '../../core/sleep/idle-timeout.ts'
 import type { VmId } from '../../core/ids.ts'
-import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
-import type { WakeReason } from '../../core/vm/wake.ts'
+import type { ObservedState, VmRecord, WakeReason } from '../../core/vm/record.ts'
 import type { CommandContext } from '../context.ts'
 
 /**

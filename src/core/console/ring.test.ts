@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as fc from 'fast-check'
 import { InvariantError } from '../../lib/assert.ts'
-import { Ring, ringInMemory } from './ring.ts'
+import { Ring, ringInMemory, planReplay } from './ring.ts'
 import type { RingMemory } from './ring.ts'
 
 const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
@@ -226,4 +226,25 @@ test('of a read that a kill cut off, only bytes that are free in value and last 
   ring.free().set([0xff, 0x63, 0xff, 0xff])
   const next = Ring.resume(mortal.kept, 6)
   assert.deepEqual([...next.since(0).bytes], [0x61, 0x62, 0xff, 0x63])
+})
+
+const session = { id: 'aaaaaaaaaaaaaaaa', start: 100, end: 200 }
+const other = 'bbbbbbbbbbbbbbbb'
+
+test('a new viewer gets all that is kept', () => {
+  assert.deepEqual(planReplay(session, undefined), { from: 100, lostBytes: 0 })
+})
+
+test('a viewer that comes back goes on where it had stopped', () => {
+  assert.deepEqual(planReplay(session, { cursor: 150, session: session.id }), { from: 150, lostBytes: 0 })
+  assert.deepEqual(planReplay(session, { cursor: 200 }), { from: 200, lostBytes: 0 })
+})
+
+test('output that is no longer kept is lost', () => {
+  assert.deepEqual(planReplay(session, { cursor: 30, session: session.id }), { from: 100, lostBytes: 70 })
+})
+
+test('a cursor of another session, or one not reached yet, says nothing of this one', () => {
+  assert.deepEqual(planReplay(session, { cursor: 30, session: other }), { from: 100, lostBytes: 0 })
+  assert.deepEqual(planReplay(session, { cursor: 201, session: session.id }), { from: 100, lostBytes: 0 })
 })

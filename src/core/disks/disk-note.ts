@@ -1,7 +1,6 @@
 import { parseSha256 } from '../ids.ts'
 import type { Sha256 } from '../ids.ts'
-import type { VmMark } from '../world/vm-mark.ts'
-import type { FoundNote } from '../world/world.ts'
+import type { VmMark, FoundNote } from '../world/world.ts'
 
 /** Raised with every change that an older daemon must not read past. */
 const FORMAT = 1

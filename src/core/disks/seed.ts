@@ -1,6 +1,92 @@
+import { GATEWAY_IPV4, GATEWAY_IPV6 } from '../network/tap.ts'
+import type { Network } from '../desired.ts'
+import type { VmId } from '../ids.ts'
+
 /** The files of a NoCloud seed disk (cloud-init, "NoCloud" datasource; volume label `cidata`). */
 export type Seed = {
   /** Digest of all the files; shows whether a disk on the host is this seed. */
   readonly digest: string
   readonly files: readonly { readonly name: string; readonly content: string }[]
+}
+
+/** The content of a guest's seed disk. */
+export type SeedContent = {
+  readonly id: VmId
+  /** Constant for the life of the VM: cloud-init takes another id for a new machine and sets it up again. */
+  readonly instanceId: string
+  readonly userData?: string
+  /** The user's keys. */
+  readonly sshAuthorizedKeys: readonly string[]
+  /** The daemon's own key, with which it logs in: one line of authorized_keys (sshd(8)). */
+  readonly daemonSshKey: string
+  readonly network?: Network
+}
+
+/** Renders the NoCloud seed of a VM (cloud-init, "NoCloud" datasource). `sha256` returns lower-case hexadecimal. */
+export function renderSeed(content: SeedContent, sha256: (text: string) => string): Seed {
+  const files = [
+    { name: 'meta-data', content: renderMetaData(content) },
+    { name: 'user-data', content: content.userData ?? renderUserData(content.sshAuthorizedKeys) },
+    { name: 'vendor-data', content: VENDOR_DATA },
+  ]
+  // Without this file, cloud-init asks for DHCP on devices that a VM without network does not have.
+  if (content.network !== undefined) {
+    files.push({ name: 'network-config', content: renderNetworkConfig(content.network) })
+  }
+  return { digest: sha256(JSON.stringify(files)), files }
+}
+
+/**
+ * By default, cloud-init keeps keys from root. This is set here and not in the user data, which stays the user's and
+ * wins key by key (cloud-init, "Vendor-data"): `disable_root: true` there keeps the daemon out of root.
+ */
+const VENDOR_DATA = '#cloud-config\ndisable_root: false\n'
+
+/**
+ * Quotes text as JSON. A JSON string is also a YAML string (YAML 1.2, "1.2. YAML 1.2 and JSON"), so nothing in it can
+ * be read as YAML syntax.
+ */
+const quoted = (text: string): string => JSON.stringify(text)
+
+const lines = (...parts: readonly string[]): string => parts.map((part) => `${part}\n`).join('')
+
+const listOf = (name: string, values: readonly string[], indent = ''): string[] =>
+  values.length === 0 ? [] : [`${indent}${name}:`, ...values.map((value) => `${indent}  - ${quoted(value)}`)]
+
+function renderMetaData({ id, instanceId, sshAuthorizedKeys, daemonSshKey }: SeedContent): string {
+  return lines(
+    `instance-id: ${quoted(instanceId)}`,
+    `local-hostname: ${quoted(id)}`,
+    ...listOf('public-keys', [...sshAuthorizedKeys, daemonSshKey]),
+  )
+}
+
+const renderUserData = (sshAuthorizedKeys: readonly string[]): string =>
+  lines('#cloud-config', ...listOf('ssh_authorized_keys', sshAuthorizedKeys))
+
+/**
+ * Renders a static configuration, version 2 (cloud-init, "Networking config Version 2"). The link is routed: an address
+ * is the whole of its network, and the gateway is on the link although no network covers it.
+ */
+function renderNetworkConfig({ macAddress, ipv4Address, ipv6Address }: Network): string {
+  const addresses: string[] = []
+  const routes: string[] = []
+  const add = (address: string, to: string, via: string): void => {
+    addresses.push(address)
+    routes.push(`      - to: ${quoted(to)}`, `        via: ${quoted(via)}`, '        on-link: true')
+  }
+  if (ipv4Address !== undefined) add(`${ipv4Address}/32`, '0.0.0.0/0', GATEWAY_IPV4)
+  if (ipv6Address !== undefined) add(`${ipv6Address}/128`, '::/0', GATEWAY_IPV6)
+  return lines(
+    'version: 2',
+    'ethernets:',
+    '  guest:',
+    '    match:',
+    `      macaddress: ${quoted(macAddress)}`,
+    '    dhcp4: false',
+    '    dhcp6: false',
+    '    accept-ra: false',
+    ...listOf('addresses', addresses, '    '),
+    ...(routes.length === 0 ? [] : ['    routes:', ...routes]),
+  )
 }

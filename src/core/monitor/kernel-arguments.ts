@@ -4,7 +4,7 @@ import type { VmId } from '../ids.ts'
 export type Architecture = 'x64' | 'arm64'
 
 /** The inputs of a guest's kernel command line. */
-export type KernelArguments = {
+type KernelArguments = {
   readonly id: VmId
   readonly architecture: Architecture
   readonly ipv4Address?: string
@@ -40,3 +40,15 @@ export function renderKernelArguments(guest: KernelArguments): string {
  */
 const renderIp = (id: VmId, ipv4Address: string): string =>
   `ip=${ipv4Address}::${GATEWAY_IPV4}:255.255.255.255:${id}::off`
+
+/**
+ * Returns the frequency of the host's time stamp counter, from the text of /proc/cpuinfo (proc_cpuinfo(5)); undefined
+ * if it is not shown there. `cpu MHz` is the counter's frequency if the kernel knows it from outside (`tsc_known_freq`,
+ * as from hypervisors) and cannot measure the present frequency of the core (`aperfmperf`).
+ */
+export function knownTscKhz(cpuinfo: string): number | undefined {
+  const flags = new Set(/^flags\s*: (.*)$/m.exec(cpuinfo)?.[1]?.split(' '))
+  if (!flags.has('constant_tsc') || !flags.has('tsc_known_freq') || flags.has('aperfmperf')) return undefined
+  const mhz = /^cpu MHz\s*: ([\d.]+)$/m.exec(cpuinfo)?.[1]
+  return mhz === undefined ? undefined : Math.round(Number(mhz) * 1000)
+}

@@ -2,7 +2,7 @@ import type { TapSpec } from '../network/tap.ts'
 import type { SaveForm } from '../world/saved-state.ts'
 import type { Compute, DiskLimits } from '../desired.ts'
 import type { UserId, VmId } from '../ids.ts'
-import type { VmMark } from '../world/vm-mark.ts'
+import type { VmMark } from '../world/world.ts'
 
 /** One complete guest machine: everything that a monitor needs to start it. Paths are absolute. */
 export type MachineSpec = {
@@ -27,4 +27,15 @@ export type MachineSpec = {
   readonly restoreForm?: SaveForm
   /** The mark that the unit carries. */
   readonly mark: VmMark
+}
+
+/** Abilities of a monitor. Planning branches on these, never on a monitor's name. */
+export type MonitorCapabilities = {
+  /** A guest can be started with its vCPUs stopped. */
+  readonly startPaused: boolean
+  /** A disk can grow while the guest runs, and the guest sees it. */
+  readonly growDiskOnline: boolean
+  /** A guest can be saved to a file, and resumed from it in another process. */
+  readonly save: boolean
+  readonly vcpusMax: number
 }

@@ -1,11 +1,10 @@
 import { limits } from '../../config/limits.ts'
 import type { VmId } from '../ids.ts'
-import { qemuMemoryMib } from '../capacity/monitor-memory.ts'
 import { vcpusOf } from '../desired.ts'
 import { renderKernelArguments } from './kernel-arguments.ts'
 import type { Architecture } from './kernel-arguments.ts'
 import type { MachineSpec } from './machine-spec.ts'
-import { DISK_NODE, throttleOf } from './qemu-disk.ts'
+import { DISK_NODE, throttleOf } from './qemu-state.ts'
 import { agentArguments, balloonArguments, restoreArguments } from './qemu-save.ts'
 import type { UnitSpec } from '../unit/unit-spec.ts'
 
@@ -191,3 +190,15 @@ function networkArguments({ tap }: MachineSpec): string[] {
 
 /** Doubles commas, as QEMU requires inside a value (qemu-system(1), -drive file=). */
 const escaped = (value: string): string => value.replaceAll(',', ',,')
+
+/** A page table entry takes 8 bytes for each page of 4 KiB. The host keeps one table and the second stage another. */
+const GUEST_MIB_A_PAGE_TABLE_MIB = 256
+
+/**
+ * Returns the memory in MiB that a QEMU process may use besides its guest's: its unit may have it, and the ledger
+ * counts it.
+ */
+export function qemuMemoryMib(guestMib: number, accelerator: 'kvm' | 'tcg'): number {
+  const pageTables = Math.ceil(guestMib / GUEST_MIB_A_PAGE_TABLE_MIB)
+  return pageTables + limits.qemuOverheadMib + (accelerator === 'tcg' ? limits.qemuTcgCacheMib : 0)
+}

@@ -1,5 +1,4 @@
-import { inboundChains } from './inbound-chains.ts'
-import { sameInbound } from './inbound-rule.ts'
+import { inboundChains, sameInbound } from './inbound.ts'
 import {
   chainText,
   CONNECTION_SETS,

@@ -1,9 +1,8 @@
-import { GATEWAY_IPV4, GATEWAY_IPV6 } from './tap.ts'
-import { closedNetworks } from './closed-networks.ts'
-import { DEVICE_PREFIX } from './device-name.ts'
-import { inboundChain, inboundChains, REFUSED } from './inbound-chains.ts'
+import { GATEWAY_IPV4, GATEWAY_IPV6, DEVICE_PREFIX } from './tap.ts'
+import { closedNetworks } from './guest-address.ts'
+import { inboundChain, inboundChains, REFUSED } from './inbound.ts'
 import type { GuestRule } from '../world/network-state.ts'
-import type { Chain } from './inbound-chains.ts'
+import type { Chain } from './inbound.ts'
 
 /** Settings of the operator for all guests of the host. */
 export type FirewallPolicy = {

@@ -98,3 +98,24 @@ export const guestRuleOf = (spec: TapSpec): GuestRule => ({
   ...(spec.ipv6Address === undefined ? {} : { ipv6Address: spec.ipv6Address }),
   ...(spec.inbound === undefined ? {} : { inbound: spec.inbound }),
 })
+
+/** The prefix of every tap of ours; no other device on the host may have it. */
+export const DEVICE_PREFIX = 'vmt'
+
+/** Returns the name of a VM's tap: at most 13 bytes of the 15 that a device name may have (IFNAMSIZ, netdevice(7)). */
+export const deviceName = (userId: UserId): DeviceName => `${DEVICE_PREFIX}${userId}` as DeviceName
+
+/** Returns the user id in a name, the exact inverse of {@link deviceName}; undefined for any other name. */
+export function parseDeviceName(name: string): UserId | undefined {
+  const match = /^vmt([1-9][0-9]{0,9})$/.exec(name)
+  return match === null ? undefined : (Number(match[1]) as UserId)
+}
+
+/**
+ * Returns the MAC address of a guest whose controller named none: locally administered (02, IEEE 802), then the user
+ * id, which is unique on the host. The link is point-to-point, so no wider uniqueness is needed.
+ */
+export function guestMac(userId: UserId): MacAddress {
+  const id = userId.toString(16).padStart(8, '0')
+  return `02:76:${id.match(/../g)?.join(':')}` as MacAddress
+}

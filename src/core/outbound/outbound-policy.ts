@@ -1,8 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
-import { canonicalAddress, formatAddress, parseAddress } from '../network/address.ts'
-import { networkContains } from '../network/cidr.ts'
-import { LINK_LOCAL_NETWORKS, METADATA_NETWORKS } from '../network/closed-networks.ts'
+import { canonicalAddress, formatAddress, parseAddress, networkContains } from '../network/address.ts'
+import { LINK_LOCAL_NETWORKS, METADATA_NETWORKS } from '../network/guest-address.ts'
 import type { Result } from '../../lib/result.ts'
 import type { SignedUrl } from './signed-url.ts'
 

@@ -1,5 +1,7 @@
 import type { Blocked, Lane, Plan, Step, Waiting } from './step.ts'
 import type { Probe } from '../world/world.ts'
+import type { TapSpec } from '../network/tap.ts'
+import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
 
 /** One part of a plan: the steps to take, or the reason why nothing after this part can be decided yet. */
 export type Facet = readonly Step[] | Waiting | Blocked
@@ -48,3 +50,18 @@ export function when<T>(room: string, probe: Probe<T>, facet: (value: T) => Face
 }
 
 const isStop = (facet: Facet): facet is Waiting | Blocked => 'outcome' in facet
+
+/** Everything that planning needs besides desired and observed. */
+export type Facts = {
+  readonly nowMs: number
+  /** Whether one more VM may be saved now: saves share the disk. */
+  readonly maySave: boolean
+  /** How long the monitor of the active unit has not answered, in milliseconds; 0 if it answers. */
+  readonly silentMs: number
+  readonly bootId: string
+  readonly capabilities: MonitorCapabilities
+  /** Digest of the seed disk as it must be. */
+  readonly seedDigest: string
+  /** The tap as it must be; absent for a VM without network. */
+  readonly tap?: TapSpec
+}

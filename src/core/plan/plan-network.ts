@@ -1,11 +1,10 @@
-import { sameGuestRule } from '../network/inbound-rule.ts'
+import { sameGuestRule } from '../network/inbound.ts'
 import { guestRuleOf, staleRoutes, tapDrift, tapLayout } from '../network/tap.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { when } from './facet.ts'
 import { isLiveMonitor } from '../world/world.ts'
 import type { TapSpec } from '../network/tap.ts'
-import type { Facet } from './facet.ts'
-import type { Facts } from './facts.ts'
+import type { Facet, Facts } from './facet.ts'
 import type { World } from '../world/world.ts'
 import type { FirewallState } from '../world/network-state.ts'
 

@@ -1,13 +1,12 @@
 import { limits } from '../../config/limits.ts'
 import { vcpusOf } from '../desired.ts'
 import { unreachable } from '../../lib/assert.ts'
-import { mustEnd } from '../vm/stops.ts'
-import { when } from './facet.ts'
-import { waitForMonitor } from './plan-wake.ts'
+import { mustEnd, owesStop } from '../vm/record.ts'
+import { when, inOrder } from './facet.ts'
+import { waitForMonitor, mayBeSaved } from './plan-wake.ts'
 import { isSaved } from '../world/saved-state.ts'
 import type { VmRecord, WaitReason } from '../vm/record.ts'
-import type { Facet } from './facet.ts'
-import type { Facts } from './facts.ts'
+import type { Facet, Facts } from './facet.ts'
 import type { Step, Waiting } from './step.ts'
 import type { MonitorState, UnitState, World } from '../world/world.ts'
 
@@ -38,13 +37,13 @@ function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: Wo
 }
 
 /** Returns why the rest of a guest that must end is removed. */
-export const whyStop = ({ desired }: VmRecord): string =>
+const whyStop = ({ desired }: VmRecord): string =>
   desired.power === 'stopped' ? 'desired power is stopped' : 'a stop was accepted and comes before any start'
 
 /**
  * Ends the console session at a stop; its output stays. Evaluated only if the unit is gone or goes in the same plan.
  */
-export function endConsole(world: World): Facet {
+function endConsole(world: World): Facet {
   return when('console', world.console, ({ kind }) =>
     kind === 'absent' || kind === 'ended'
       ? []
@@ -158,4 +157,23 @@ function steer(record: VmRecord, monitor: MonitorState, silentMs: number): Facet
     default:
       return unreachable(monitor)
   }
+}
+
+/** Lists what a stop removes, in this order: the unit, the console session, and the saved state of the guest. */
+export const removeGuest = (record: VmRecord, world: World): readonly (() => Facet)[] => [
+  () => removeUnit(record, world),
+  () => endConsole(world),
+  () => removeSaved(record, world),
+]
+
+/** Returns whether this look finds nothing left for the newest stop to remove, while the record does not say so yet. */
+export const isStopCarriedOut = (record: VmRecord, world: World): boolean =>
+  owesStop(record) && inOrder(...removeGuest(record, world)).outcome === 'settled'
+
+/** Removes the saved state. If the pool cannot be inspected, the stop waits only when something may be saved there. */
+function removeSaved(record: VmRecord, { saved }: World): Facet {
+  if (!saved.known && !mayBeSaved(record)) return []
+  return when('storage', saved, ({ kind }) =>
+    kind === 'absent' ? [] : [{ kind: 'storage.remove-saved', because: whyStop(record) }],
+  )
 }

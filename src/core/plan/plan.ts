@@ -1,5 +1,4 @@
 import { beside, inOrder } from './facet.ts'
-import { planForeign } from './plan-foreign.ts'
 import { ensureAttached, ensureNetwork, leaveFormerAddresses, removeNetwork } from './plan-network.ts'
 import {
   ensureStorage,
@@ -8,8 +7,9 @@ import {
   limitDisk,
   removeDisk,
   showGrowth,
+  diskForeign,
 } from './plan-storage.ts'
-import { ensurePower, keepConsole, removeConsole, removeUnit } from './plan-power.ts'
+import { ensurePower, keepConsole, removeConsole, removeUnit, removeGuest } from './plan-power.ts'
 import {
   dropFrames,
   ensureFlowing,
@@ -19,13 +19,12 @@ import {
   removeUnfinished,
   sleepWhenIdle,
 } from './plan-sleep.ts'
-import { removeGuest } from './plan-stop.ts'
-import { owesStop } from '../vm/stops.ts'
+import { owesStop, mustEnd } from '../vm/record.ts'
 import { fallAsleepOrGoOn, giveUpPlace, wakeGuest } from './plan-wake.ts'
-import { isSavedOutsideUnit } from '../world/world.ts'
+import { isSavedOutsideUnit, isGone } from '../world/world.ts'
 import type { VmRecord } from '../vm/record.ts'
-import type { Facts } from './facts.ts'
-import type { Plan } from './step.ts'
+import type { Facts } from './facet.ts'
+import type { Plan, Blocked } from './step.ts'
 import type { World } from '../world/world.ts'
 
 /**
@@ -127,3 +126,35 @@ function planLive(record: VmRecord, world: World, facts: Facts): Plan {
  * stops it.
  */
 const isCreation = ({ powerGeneration }: VmRecord): boolean => powerGeneration === 1
+
+/**
+ * Plans for a VM whose name another VM on this host uses, for example after an older state directory was restored. The
+ * plan touches nothing of the other VM, and a deletion leaves it in place. Returns undefined if nothing foreign is in
+ * the way.
+ */
+function planForeign(record: VmRecord, world: World): Plan | undefined {
+  const { unit, storage } = world
+  if (unit.known && unit.value.kind === 'foreign') {
+    return record.deleting ? { outcome: 'settled' } : unitForeign(record, unit.value.because)
+  }
+  if (!storage.known || storage.value.disk.kind !== 'foreign') return undefined
+  const blocked = diskForeign(record, storage.value.disk)
+  const hasUnit = !unit.known || !isGone(unit.value)
+  // A console and a tap without a unit may belong to the other VM, which may be asleep.
+  if (record.deleting) return hasUnit ? undefined : { outcome: 'settled' }
+  const isLive = unit.known && unit.value.kind === 'active' && !mustEnd(record)
+  return isLive
+    ? undefined
+    : inOrder(
+        () => removeUnit(record, world),
+        () => blocked,
+      )
+}
+
+const unitForeign = ({ id }: VmRecord, because: string): Blocked => ({
+  outcome: 'blocked',
+  step: 'unit.ensure-started',
+  code: 'unit_foreign',
+  retry: 'backoff',
+  because: `there is a unit with the name of ${id}, and ${because}; stop that unit by hand, or delete VM ${id}`,
+})

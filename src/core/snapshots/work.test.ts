@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
-import { needsUrls, phaseOf, sendDelayMs, workOf } from './work.ts'
+import { needsUrls, phaseOf, sendDelayMs, workOf, percentOf, standingOf } from './work.ts'
 import type { SnapshotPart, SnapshotRecord, SnapshotStage, UrlsAtHand } from './record.ts'
-import type { SnapshotWork } from './work.ts'
+import type { SnapshotWork, SnapshotTally } from './work.ts'
+import * as fc from 'fast-check'
 
 const recordIn = (stage: SnapshotStage, changes: Partial<SnapshotRecord> = {}): SnapshotRecord => ({
   id: 's-1' as SnapshotRecord['id'],
@@ -133,4 +134,92 @@ test('a store that wants more time gets it, up to a bound; one that wants less d
   assert.equal(sendDelayMs(1, 0, 90_000), 90_000)
   assert.equal(sendDelayMs(1, 0, 10 * limits.retryAfterMsMax), limits.retryAfterMsMax)
   assert.equal(sendDelayMs(3, 0, 1), sendDelayMs(3, 0))
+})
+
+const STAGES = [
+  'waiting',
+  'capturing',
+  'packing',
+  'sending',
+  'completing',
+  'completed',
+  'failed',
+] as const satisfies readonly SnapshotStage[]
+
+const record = (stage: SnapshotStage, imageBytes?: number): SnapshotRecord => ({
+  id: 'nightly-1' as never,
+  vmId: 'web-1' as never,
+  vmCreatedAtMs: 1,
+  stagingId: 'nightly-1.op-1' as never,
+  operationId: 'op-1' as never,
+  stage,
+  partMib: 64,
+  ...(imageBytes === undefined
+    ? {}
+    : { capture: { atMs: 1, imageBytes, consistency: 'crash', pausedMs: 0 } }),
+  packed: { imageBytes: 0, storedBytes: 0 },
+  staged: { bytes: 0, isWhole: true },
+  completionSent: false,
+  resumable: false,
+  revision: 1,
+  createdAtMs: 1,
+  updatedAtMs: 1,
+  lastActivityAtMs: 1,
+})
+
+/** Returns what a store would count. */
+function tallyOf(parts: readonly SnapshotPart[], atHand: UrlsAtHand): SnapshotTally {
+  const sent = parts.filter(({ etag }) => etag !== undefined)
+  const last = parts.at(-1)
+  return {
+    packed: parts.length,
+    sent: sent.length,
+    sentImageBytes: sent.reduce((sum, { imageBytes }) => sum + imageBytes, 0),
+    storedBytes: last === undefined ? 0 : last.offsetBytes + last.bytes,
+    lacking: parts
+      .filter(({ etag, number }) => etag === undefined && !atHand.parts.has(number))
+      .map(({ number }) => number),
+    hasCompleteUrl: atHand.complete,
+  }
+}
+
+test('the standing of a snapshot is the same by its tally as by all of its parts', () => {
+  const drawnPart = fc.record({ sent: fc.boolean(), hasUrl: fc.boolean(), imageBytes: fc.nat(1000) })
+  fc.assert(
+    fc.property(fc.constantFrom(...STAGES), fc.array(drawnPart), fc.boolean(), (stage, drawn, complete) => {
+      const parts = drawn.map(({ sent, imageBytes }, index): SnapshotPart => ({
+        number: index + 1,
+        offsetBytes: index * 64,
+        bytes: 64,
+        imageBytes,
+        md5: '',
+        sha256: '',
+        ...(sent ? { etag: '"e"' } : {}),
+      }))
+      const numbers = drawn.flatMap(({ hasUrl }, index) => (hasUrl ? [index + 1] : []))
+      const atHand = { parts: new Set(numbers), complete, head: false }
+      const snapshot = record(stage, 1_000_000)
+      const work = workOf(snapshot, parts, atHand)
+      assert.deepEqual(standingOf(snapshot, tallyOf(parts, atHand)), {
+        phase: phaseOf(snapshot, work),
+        lacks: work.lacks,
+        doneBytes: parts.reduce(
+          (sum, { etag, imageBytes }) => sum + (etag === undefined ? 0 : imageBytes),
+          0,
+        ),
+        totalBytes: 1_000_000,
+      })
+    }),
+  )
+})
+
+test('percent are whole, of the disk, and none while it is not captured', () => {
+  assert.equal(percentOf({ doneBytes: 0, totalBytes: undefined }), 0)
+  assert.equal(percentOf({ doneBytes: 199, totalBytes: 200 }), 99)
+  assert.equal(percentOf({ doneBytes: 200, totalBytes: 200 }), 100)
+  assert.equal(percentOf({ doneBytes: 0, totalBytes: 0 }), 0)
+  assert.equal(
+    standingOf(record('waiting'), tallyOf([], { parts: new Set(), complete: true, head: false })).totalBytes,
+    undefined,
+  )
 })

@@ -1,6 +1,6 @@
 import { mayBeSaved } from '../plan/plan-wake.ts'
 import { isInPool } from '../world/world.ts'
-import { mustEnd } from '../vm/stops.ts'
+import { mustEnd } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
 import type { Launch, VmRecord } from '../vm/record.ts'
 

@@ -1,7 +1,7 @@
 import { unreachable } from '../../lib/assert.ts'
 import { isAsleep } from '../world/world.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { owesStop } from '../vm/stops.ts'
+import { owesStop } from '../vm/record.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { World } from '../world/world.ts'
 import type { ObservedState, VmRecord } from '../vm/record.ts'

@@ -2,7 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { idleTimeoutMs } from '../sleep/idle-timeout.ts'
 import { isDiskMissing } from '../plan/plan-storage.ts'
 import { isLiveMonitor } from '../world/world.ts'
-import type { Facts } from '../plan/facts.ts'
+import type { Facts } from '../plan/facet.ts'
 import type { Probe, World } from '../world/world.ts'
 import type { PartialFault, VmRecord } from '../vm/record.ts'
 

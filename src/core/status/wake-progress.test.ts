@@ -4,8 +4,7 @@ import { recordOf, worldOf } from '../../../test/record.ts'
 import { limits } from '../../config/limits.ts'
 import { wakeThatBegins, wakeThatEnds, withDelivery } from './wake-progress.ts'
 import type { World } from '../world/world.ts'
-import type { VmRecord } from '../vm/record.ts'
-import type { PendingWake } from '../vm/wake.ts'
+import type { VmRecord, PendingWake } from '../vm/record.ts'
 
 const NOW_MS = 1_000_000
 const facts = {

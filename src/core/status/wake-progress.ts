@@ -1,14 +1,13 @@
 import { limits } from '../../config/limits.ts'
-import { areHeld } from '../world/traffic-state.ts'
+import { areHeld } from '../world/network-state.ts'
 import { wakeReason } from '../plan/plan-wake.ts'
 import { isAsleep, isGone } from '../world/world.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { mustEnd } from '../vm/stops.ts'
-import type { Delivery } from '../world/traffic-state.ts'
-import type { Facts } from '../plan/facts.ts'
+import { mustEnd } from '../vm/record.ts'
+import type { Delivery } from '../world/network-state.ts'
+import type { Facts } from '../plan/facet.ts'
 import type { World } from '../world/world.ts'
-import type { Observed, VmRecord } from '../vm/record.ts'
-import type { LastWake, PendingWake } from '../vm/wake.ts'
+import type { Observed, VmRecord, LastWake, PendingWake } from '../vm/record.ts'
 
 /**
  * Returns the wake that this look begins, or that now starts to restore the guest; undefined if there is none. The

@@ -1,5 +1,6 @@
-import type { UserId } from '../ids.ts'
-import type { VmMark } from '../world/vm-mark.ts'
+import type { UserId, VmId } from '../ids.ts'
+import type { VmMark } from '../world/world.ts'
+import { parseVmId } from '../ids.ts'
 
 /** A unit in terms of the host, without D-Bus: the driver translates it to properties (systemd.exec(5)). */
 export type UnitSpec = {
@@ -21,4 +22,26 @@ export type UnitSpec = {
   readonly readWritePaths: readonly string[]
   /** Names the VM that owns the unit, so that no other VM takes it over. */
   readonly mark: VmMark
+}
+
+/** Parent of all VM units in the control group tree, so that an operator can bound them together (systemd.slice(5)). */
+export const UNIT_SLICE = 'vmhost.slice'
+
+/** Matches the name of every VM unit, and may match others' (systemd's patterns are fnmatch(3)). */
+export const UNIT_PATTERN = 'vmhost-*.service'
+
+export const unitName = (id: VmId): string => `vmhost-${id}.service`
+
+/** Returns the VM of a unit; undefined if the name is not one that {@link unitName} gives. */
+export const parseUnitName = (name: string): VmId | undefined => between(name, 'vmhost-', '.service')
+
+/** Returns the name of a console master in the descriptor store. */
+export const consoleName = (id: VmId): string => `console-${id}`
+
+/** Returns the VM of a stored descriptor; undefined if the name is not one that {@link consoleName} gives. */
+export const parseConsoleName = (name: string): VmId | undefined => between(name, 'console-', '')
+
+function between(name: string, prefix: string, suffix: string): VmId | undefined {
+  if (!name.startsWith(prefix) || !name.endsWith(suffix)) return undefined
+  return parseVmId(name.slice(prefix.length, name.length - suffix.length))
 }

@@ -1,4 +1,4 @@
-import { whyForeign } from '../world/vm-mark.ts'
+import { whyForeign } from '../world/world.ts'
 import type { DiskState, UnitState } from '../world/world.ts'
 import type { VmRecord } from './record.ts'
 

@@ -1,7 +1,7 @@
 import type { FaultCode } from '../errors.ts'
 import type { Compute, Desired } from '../desired.ts'
-import type { LastWake, PendingWake } from './wake.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from '../ids.ts'
+import type { Delivery } from '../world/network-state.ts'
 
 export type ObservedState =
   | 'pending'
@@ -75,7 +75,7 @@ export type Launch = {
 }
 
 /** Host names that belong to the VM, allocated with the record and recorded before the objects exist. */
-export type HostIdentity = { readonly userId: UserId; readonly device: DeviceName }
+type HostIdentity = { readonly userId: UserId; readonly device: DeviceName }
 
 /** Labels by which a controller finds its VMs, and a guard against deletion. They do not affect the host. */
 export type Metadata = {
@@ -143,4 +143,42 @@ export type Progress = {
   readonly mayBeSaved?: boolean
   readonly exitStreak?: number
   readonly nowMs: number
+}
+
+/**
+ * Returns whether an accepted stop is not carried out yet. It is carried out before any later start, whatever power is
+ * desired meanwhile.
+ */
+export const owesStop = ({ stops }: Pick<VmRecord, 'stops'>): boolean => stops.accepted > stops.carriedOut
+
+/** Returns whether a guest that may exist now must end. */
+export const mustEnd = (record: Pick<VmRecord, 'stops' | 'deleting' | 'desired'>): boolean =>
+  record.deleting || record.desired.power === 'stopped' || owesStop(record)
+
+/**
+ * The reason to wake a sleeping VM: traffic for it, a request for power, an ssh console, an idle timeout of 0, or a
+ * change that needs the guest.
+ */
+export type WakeReason = 'traffic' | 'power' | 'console' | 'sleep_disabled' | 'change'
+
+/** A wake that was requested or has begun, and has not ended. It is on record, so it outlives the daemon. */
+export type PendingWake = {
+  readonly reason: WakeReason
+  readonly atMs: number
+  /** When the restored guest was saved. Absent: the wake was requested, and has not begun. */
+  readonly savedAtMs?: number
+  /** Set before a unit is started to restore the guest. Until then, only the unit that saved the guest can have it. */
+  readonly restores?: true
+  /** The frames that were delivered to the guest, and when. */
+  readonly delivery?: Delivery & { readonly atMs: number }
+}
+
+/** The last wake that has ended. */
+export type LastWake = Pick<PendingWake, 'reason' | 'atMs'> & {
+  /** From `atMs` until the guest ran and had its held frames. */
+  readonly durationMs: number
+  /** Packets that came during the wake and were delivered to the guest. */
+  readonly heldPackets: number
+  /** Packets that came during the wake and were dropped, because they exceeded the bounds of held frames. */
+  readonly droppedPackets: number
 }

@@ -1,11 +1,9 @@
 import type { FaultCode, RetryClass } from '../errors.ts'
 import { isSaved } from './saved-state.ts'
-import type { FirewallState, TapState } from './network-state.ts'
+import type { FirewallState, TapState, TrafficState } from './network-state.ts'
 import type { SavedState } from './saved-state.ts'
-import type { TrafficState } from './traffic-state.ts'
 import type { DiskLimits, ImageRole } from '../desired.ts'
-import type { Sha256, UserId } from '../ids.ts'
-import type { FoundMark } from './vm-mark.ts'
+import type { Sha256, UserId, VmId } from '../ids.ts'
 
 /**
  * Result of one inspection. `known: false` means neither absent nor present: nothing may be removed or made because of
@@ -138,3 +136,33 @@ export const isSavedOutsideUnit = (world: World): boolean =>
 /** Returns whether no process of the VM has its guest. */
 export const isGone = ({ kind }: UnitState): boolean =>
   kind === 'absent' || kind === 'failed' || kind === 'leftover'
+
+/**
+ * Identifies one VM among all that had its id. A controller may use an id again, and a host may get another state
+ * directory. Units and disks carry the mark.
+ */
+export type VmMark = { readonly storeId: string; readonly createdAtMs: number }
+
+/** A mark as read from an object. An object of an older daemon has only a part of it, or none. */
+export type FoundMark = { readonly [K in keyof VmMark]: VmMark[K] | undefined }
+
+type MarkedVm = { readonly id: VmId; readonly createdAtMs: number }
+
+/**
+ * Returns why an object with this mark does not belong to that VM; undefined if it does. An object without a time
+ * belongs to the VM of its store.
+ */
+export function whyForeign(
+  found: FoundMark,
+  { id, createdAtMs }: MarkedVm,
+  storeId: string,
+): string | undefined {
+  if (found.storeId !== storeId) {
+    const owner = found.storeId === undefined ? 'no state directory' : `the state directory ${found.storeId}`
+    return `it belongs to ${owner}, and VM ${id} to ${storeId}`
+  }
+  if (found.createdAtMs === undefined || found.createdAtMs === createdAtMs) return undefined
+  return `it belongs to a VM ${id} of ${time(found.createdAtMs)}, and this one was created at ${time(createdAtMs)}`
+}
+
+const time = (ms: number): string => new Date(ms).toISOString()

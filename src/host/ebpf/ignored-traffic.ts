@@ -1,6 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import { networkFamily } from '../../core/network/cidr.ts'
-import { parseAddress } from '../../core/network/address.ts'
+import { networkFamily, parseAddress } from '../../core/network/address.ts'
 import { keys, remove, update } from './libbpf.ts'
 import { u32 } from './traffic-maps.ts'
 import type { BpfMap } from './libbpf.ts'

@@ -1,5 +1,5 @@
 import { formatAddress, parseAddress } from '../../core/network/address.ts'
-import { inboundChain } from '../../core/network/inbound-chains.ts'
+import { inboundChain } from '../../core/network/inbound.ts'
 import { GUEST_SETS, INBOUND_MAP } from '../../core/network/ruleset.ts'
 import type { GuestRule } from '../../core/world/network-state.ts'
 import type { Element } from './nft-codec.ts'

@@ -1,5 +1,4 @@
-import { sameGuestRule } from '../../core/network/inbound-rule.ts'
-import { inboundChains } from '../../core/network/inbound-chains.ts'
+import { sameGuestRule, inboundChains } from '../../core/network/inbound.ts'
 import { DROP_SETS } from '../../core/network/ruleset.ts'
 import {
   addressesOf,

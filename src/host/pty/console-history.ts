@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, rmSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { Ring } from '../../core/console/ring.ts'
-import { DEFAULT_WINDOW } from '../../core/console/window-size.ts'
+import { DEFAULT_WINDOW } from '../../core/console/console-viewer.ts'
 import { allocate, mapFile } from '../ffi/map-file.ts'
 import type { RingMemory } from '../../core/console/ring.ts'
-import type { WindowSize } from '../../core/console/window-size.ts'
+import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { FileMapping } from '../ffi/map-file.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { closeSync } from 'node:fs'
 import { HostFault } from '../../core/errors.ts'
-import { consoleName, parseConsoleName } from '../../core/unit/unit-name.ts'
+import { consoleName, parseConsoleName } from '../../core/unit/unit-spec.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { hasErrno } from '../ffi/errno-error.ts'

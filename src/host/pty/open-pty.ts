@@ -1,7 +1,7 @@
 import { closeSync, constants, openSync } from 'node:fs'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
-import type { WindowSize } from '../../core/console/window-size.ts'
+import type { WindowSize } from '../../core/console/console-viewer.ts'
 
 /** linux/ioctls.h, asm-generic/fcntl.h; the same on x86-64 and arm64. */
 const TIOCSWINSZ = 0x5414

@@ -7,18 +7,21 @@ import type { FaultCode } from '../../core/errors.ts'
 import type { MonitorState } from '../../core/world/world.ts'
 import type { SaveForm, SavingMonitor } from '../../core/world/saved-state.ts'
 import type { DiskCounters } from '../../core/world/counters.ts'
-import type { MonitorCapabilities } from '../../core/monitor/capabilities.ts'
+import type { MonitorCapabilities, MachineSpec } from '../../core/monitor/machine-spec.ts'
 import type { Architecture } from '../../core/monitor/kernel-arguments.ts'
-import type { MachineSpec } from '../../core/monitor/machine-spec.ts'
-import { agentSocketPath, qemuUnitSpec } from '../../core/monitor/qemu-command.ts'
-import { qemuMemoryMib } from '../../core/capacity/monitor-memory.ts'
+import { agentSocketPath, qemuUnitSpec, qemuMemoryMib } from '../../core/monitor/qemu-command.ts'
 import type { Accelerator, QemuHost } from '../../core/monitor/qemu-command.ts'
-import { diskCountersIn, diskIn, resizeArguments, throttleArguments } from '../../core/monitor/qemu-disk.ts'
-import type { QemuDisk } from '../../core/monitor/qemu-disk.ts'
-import { monitorStateOf } from '../../core/monitor/qemu-run-state.ts'
+import {
+  diskCountersIn,
+  diskIn,
+  resizeArguments,
+  throttleArguments,
+  monitorStateOf,
+} from '../../core/monitor/qemu-state.ts'
+import type { QemuDisk } from '../../core/monitor/qemu-state.ts'
 import { saveFormOf } from '../../core/monitor/qemu-save.ts'
-import { unitName } from '../../core/unit/unit-name.ts'
-import { knownTscKhz } from '../../core/monitor/tsc-frequency.ts'
+import { unitName } from '../../core/unit/unit-spec.ts'
+import { knownTscKhz } from '../../core/monitor/kernel-arguments.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import type { DiskLimits } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'

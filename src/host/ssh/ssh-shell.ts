@@ -3,7 +3,7 @@ import { assert } from '../../lib/assert.ts'
 import { inWords } from './connect-failure.ts'
 import type { Socket } from 'node:net'
 import type { Client, ClientChannel } from './ssh2.ts'
-import type { WindowSize } from '../../core/console/window-size.ts'
+import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { GuestShell, ShellEnd } from '../../ports/guest-shells.ts'
 import type { SshError } from './connect-failure.ts'
 

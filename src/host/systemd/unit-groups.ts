@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
-import { parseUnitName, UNIT_SLICE, unitName } from '../../core/unit/unit-name.ts'
+import { parseUnitName, UNIT_SLICE, unitName } from '../../core/unit/unit-spec.ts'
 import type { VmId } from '../../core/ids.ts'
 
 /**

@@ -1,8 +1,8 @@
 import { isAbsolute } from 'node:path'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
-import { UNIT_SLICE } from '../../core/unit/unit-name.ts'
+import { UNIT_SLICE } from '../../core/unit/unit-spec.ts'
 import type { VmId } from '../../core/ids.ts'
-import type { FoundMark, VmMark } from '../../core/world/vm-mark.ts'
+import type { FoundMark, VmMark } from '../../core/world/world.ts'
 import { assert } from '../../lib/assert.ts'
 
 /** A property as StartTransientUnit takes it: name, D-Bus signature, value (org.freedesktop.systemd1(5)). */

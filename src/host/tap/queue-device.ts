@@ -1,4 +1,4 @@
-import { DEVICE_PREFIX, parseDeviceName } from '../../core/network/device-name.ts'
+import { DEVICE_PREFIX, parseDeviceName } from '../../core/network/tap.ts'
 import type { DeviceName } from '../../core/ids.ts'
 
 /** No tap's name begins with this prefix, so the firewall's rules for taps do not apply to queue devices. */

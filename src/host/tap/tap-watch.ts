@@ -1,4 +1,4 @@
-import { parseDeviceName } from '../../core/network/device-name.ts'
+import { parseDeviceName } from '../../core/network/tap.ts'
 import { NETLINK_ROUTE } from '../netlink/calls.ts'
 import { NetlinkEvents } from '../netlink/netlink-events.ts'
 import { decodeLinkEvent, LINK_GROUPS } from '../netlink/route-events.ts'

@@ -1,6 +1,10 @@
 import { limits } from '../../config/limits.ts'
-import { allocatableDiskMib, allocatableMemoryMib } from '../../core/capacity/capacity.ts'
-import { heldPlacesMax, stagingQuotaMib } from '../../core/capacity/ledger.ts'
+import {
+  allocatableDiskMib,
+  allocatableMemoryMib,
+  heldPlacesMax,
+  stagingQuotaMib,
+} from '../../core/capacity/ledger.ts'
 import { HostFault } from '../../core/errors.ts'
 import { err, ok } from '../../lib/result.ts'
 import { errorChain } from '../../log/error-chain.ts'

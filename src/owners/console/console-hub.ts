@@ -1,5 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import { Places } from '../../core/console/places.ts'
+import { Places } from '../../core/console/console-viewer.ts'
 import { WatchedConsole } from './watched-console.ts'
 import type { ConsoleViewer } from '../../core/console/console-viewer.ts'
 import type { VmId } from '../../core/ids.ts'

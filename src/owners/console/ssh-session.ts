@@ -1,4 +1,4 @@
-import type { WindowSize } from '../../core/console/window-size.ts'
+import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { GuestShell, ShellEnd } from '../../ports/guest-shells.ts'
 
 /** How a session ends: as its shell does, or because the VM or the daemon ends. */

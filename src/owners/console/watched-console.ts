@@ -1,9 +1,8 @@
 import { limits } from '../../config/limits.ts'
-import { planReplay } from '../../core/console/replay.ts'
+import { planReplay } from '../../core/console/ring.ts'
 import type { CloseCode } from '../../core/console/close.ts'
-import type { ConsoleViewer } from '../../core/console/console-viewer.ts'
-import type { StoppedAt } from '../../core/console/replay.ts'
-import type { WindowSize } from '../../core/console/window-size.ts'
+import type { ConsoleViewer, WindowSize } from '../../core/console/console-viewer.ts'
+import type { StoppedAt } from '../../core/console/ring.ts'
 import type { ConsoleSession, SessionOutput } from '../../ports/consoles.ts'
 
 /** How a viewer wants to watch. */

@@ -1,7 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import { standingOf } from '../../core/snapshots/standing.ts'
-import { needsUrls } from '../../core/snapshots/work.ts'
+import { standingOf, needsUrls } from '../../core/snapshots/work.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { inLogContext } from '../../log/log-context.ts'
 import { freeParts } from './free-parts.ts'

@@ -1,6 +1,6 @@
 import { errorChain } from '../../log/error-chain.ts'
 import { subjectOf } from './executor.ts'
-import type { TrafficSubject } from '../../core/world/traffic-state.ts'
+import type { TrafficSubject } from '../../core/world/network-state.ts'
 import type { Executor, StepContext } from './executor.ts'
 
 /** A signal that never aborts. A guest must be resumed even if a change comes or the daemon ends. */

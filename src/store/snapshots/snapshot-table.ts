@@ -21,7 +21,7 @@ import type {
   SnapshotUrls,
   UrlPurpose,
 } from '../../core/snapshots/record.ts'
-import type { SnapshotTally } from '../../core/snapshots/standing.ts'
+import type { SnapshotTally } from '../../core/snapshots/work.ts'
 import type { SignedUrl } from '../../core/outbound/signed-url.ts'
 import type { OperationId, Sha256, VmId } from '../../core/ids.ts'
 import type { LogEmptying } from '../database/log-emptying.ts'

@@ -8,7 +8,7 @@ import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import { Store } from '../store.ts'
 import type { TestContext } from 'node:test'
 import type { SnapshotId } from '../../core/snapshots/record.ts'
-import type { SnapshotTally } from '../../core/snapshots/standing.ts'
+import type { SnapshotTally } from '../../core/snapshots/work.ts'
 import type { OperationId } from '../../core/ids.ts'
 
 const operationId = 'op-2' as OperationId

@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { SnapshotId } from '../../core/snapshots/record.ts'
-import type { SnapshotTally } from '../../core/snapshots/standing.ts'
+import type { SnapshotTally } from '../../core/snapshots/work.ts'
 
 type Counters = Pick<SnapshotTally, 'packed' | 'sent' | 'sentImageBytes' | 'storedBytes'>
 

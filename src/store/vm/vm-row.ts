@@ -1,8 +1,7 @@
 import { assert } from '../../lib/assert.ts'
 import type { Desired } from '../../core/desired.ts'
-import type { PendingWake } from '../../core/vm/wake.ts'
+import type { PendingWake, Launch, Observed, VmRecord } from '../../core/vm/record.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from '../../core/ids.ts'
-import type { Launch, Observed, VmRecord } from '../../core/vm/record.ts'
 
 /** A row of `vms` as SQLite gives it. */
 export type VmRow = {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { holdsPlace } from '../../core/capacity/ledger.ts'
 import { canSleep } from '../../core/sleep/idle-timeout.ts'
-import { deviceName } from '../../core/network/device-name.ts'
+import { deviceName } from '../../core/network/tap.ts'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import { assert } from '../../lib/assert.ts'
 import { noteImageUse } from '../images/image-uses.ts'
@@ -15,8 +15,14 @@ import type { MemoryClass, Recorded } from '../../core/capacity/ledger.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { DeviceName, OperationId, Sha256, UserId, VmId } from '../../core/ids.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
-import type { Metadata, Observed, ObservedState, Progress, VmRecord } from '../../core/vm/record.ts'
-import type { PendingWake } from '../../core/vm/wake.ts'
+import type {
+  Metadata,
+  Observed,
+  ObservedState,
+  Progress,
+  VmRecord,
+  PendingWake,
+} from '../../core/vm/record.ts'
 import type { Revisions } from '../database/revisions.ts'
 import type { UserIdRange } from './user-ids.ts'
 import type { Transactions } from '../database/transactions.ts'

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import type { Network } from '../desired.ts'
 import type { VmId } from '../ids.ts'
-import { renderSeed } from './render-seed.ts'
-import type { SeedContent } from './render-seed.ts'
+import { renderSeed } from './seed.ts'
+import type { SeedContent } from './seed.ts'
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 const daemonSshKey = 'ssh-ed25519 DDDD vmhostd@host-1'

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import * as fc from 'fast-check'
 import { VM_ID_PATTERN } from '../ids.ts'
 import type { VmId } from '../ids.ts'
-import { consoleName, parseConsoleName, parseUnitName, unitName } from './unit-name.ts'
+import { consoleName, parseConsoleName, parseUnitName, unitName } from './unit-spec.ts'
 
 const vmIds = fc.stringMatching(new RegExp(VM_ID_PATTERN)).map((text) => text as VmId)
 

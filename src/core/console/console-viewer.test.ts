@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Places } from './places.ts'
+import { Places } from './console-viewer.ts'
 import type { VmId } from '../ids.ts'
 
 const [web, other] = ['web-1' as VmId, 'web-2' as VmId]
