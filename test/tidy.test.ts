@@ -214,6 +214,11 @@ const bans: readonly Ban[] = [
     except: /^src\/host\/ssh\/ssh2\.ts$/,
   },
   {
+    pattern: /from 'commander'/,
+    instead: 'command lines are read through src/ctl/command-line.ts',
+    except: /^src\/ctl\/(command-line|completion\/complete)\.ts$/,
+  },
+  {
     pattern: /@jellybrick\/dbus-next/,
     instead: 'D-Bus is spoken through src/host/systemd/bus.ts',
     except: /^src\/host\/systemd\/bus/,

@@ -152,7 +152,8 @@ async function buildOne(
     // Outside any node_modules: the build checks that the program starts alone.
     const argv = [path.join(folder, name), '--help']
     const help = await log.run(argv, { cwd: '/', env: { PATH: '/usr/bin' }, timeoutMs: 20_000 })
-    if (!help.startsWith(name)) throw new Error(`${name} --help is another program's`)
+    const [firstLine = ''] = help.split('\n', 1)
+    if (!firstLine.includes(name)) throw new Error(`${name} --help is another program's`)
   }
   return [...inputs, ...Object.values(executable.assets)]
 }

@@ -1,6 +1,5 @@
 import type { ApiClient } from '../client/api-client.ts'
 import type { ConsoleConnection, ConsoleRequest } from '../client/console-connection.ts'
-import type { Arguments } from './arguments.ts'
 import type { ExitStatus } from './exit-status.ts'
 import type { Shell } from './shell.ts'
 import type { Paint } from './text.ts'
@@ -17,13 +16,12 @@ export const kindOf = ({ words: [first] }: Pick<Command, 'words'>): Kind =>
 
 export type Option = {
   readonly name: string
-  readonly short?: string
   /** Placeholder for the value in the help; a switch has none. */
   readonly value?: string
   /** May be given several times. */
   readonly many?: boolean
   readonly help: string
-  /** If this is a list, other values are refused. */
+  /** If this is a list, other values are refused, and the help shows it. */
   readonly completes?: Completes
   /** Throws a usage error if the value cannot be valid. Called before anything else is done. */
   readonly check?: (text: string, what: string) => unknown
@@ -36,7 +34,7 @@ export type Operand = {
   readonly completes?: Completes
 }
 
-/** One command: the source for parsing, help and completion. */
+/** One command: the source for parsing, help and completion; see command-line.ts. */
 export type Command = {
   /** The words after the program's name that call it. */
   readonly words: readonly string[]
@@ -46,6 +44,43 @@ export type Command = {
   readonly options: readonly Option[]
   readonly examples: readonly (readonly [line: string, explanation: string])[]
   readonly run: (context: Context) => Promise<ExitStatus>
+}
+
+type Value = string | boolean | (string | boolean)[] | undefined
+
+/** Holds the options and operands of one call. */
+export class Arguments {
+  readonly operands: readonly string[]
+  readonly #values: Readonly<Record<string, Value>>
+
+  constructor(operands: readonly string[], values: Readonly<Record<string, Value>>) {
+    this.operands = operands
+    this.#values = values
+  }
+
+  /** The only operand of a command that takes one. */
+  get operand(): string {
+    return this.operands[0] ?? ''
+  }
+
+  isSet(name: string): boolean {
+    return this.#values[name] === true
+  }
+
+  text(name: string): string | undefined {
+    const value = this.#values[name]
+    return typeof value === 'string' ? value : undefined
+  }
+
+  texts(name: string): readonly string[] {
+    const value = this.#values[name]
+    return Array.isArray(value) ? value.map(String) : []
+  }
+
+  /** Returns whether any of these options was given. */
+  hasAny(names: readonly string[]): boolean {
+    return names.some((name) => this.#values[name] !== undefined)
+  }
 }
 
 /** Everything that a command runs with. */
@@ -77,5 +112,4 @@ export const GLOBAL_OPTIONS: readonly Option[] = [
     completes: 'file',
   },
   { name: 'json', help: 'JSON on standard output, for programs; errors as JSON on standard error' },
-  { name: 'help', short: 'h', help: 'this text' },
 ]

@@ -1,4 +1,4 @@
-import type { Arguments } from './arguments.ts'
+import type { Arguments } from './command.ts'
 
 type Origin = { readonly option: string; readonly unit?: string }
 

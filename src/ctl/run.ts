@@ -1,20 +1,18 @@
 import { createApiClient } from '../client/api-client.ts'
 import { ConsoleConnection } from '../client/console-connection.ts'
-import { nearest } from '../lib/nearest.ts'
-import { parseArguments } from './parse-arguments.ts'
 import { kindOf } from './command.ts'
+import { readCommandLine } from './command-line.ts'
 import { commands } from './commands.ts'
 import { complete } from './completion/complete.ts'
-import { CtlError, usageError } from './ctl-error.ts'
+import { CtlError } from './ctl-error.ts'
 import { explain } from './advice.ts'
 import { exitStatus } from './exit-status.ts'
-import { renderGroup, renderHelp, renderOverview } from './help.ts'
 import { loadProfile } from './profile.ts'
 import { printable } from '../lib/printable.ts'
 import { paintFor } from './text.ts'
 import type { ApiClient } from '../client/api-client.ts'
-import type { Arguments } from './arguments.ts'
-import type { Command, Context, Kind } from './command.ts'
+import type { Context, Kind } from './command.ts'
+import type { Called } from './command-line.ts'
 import type { Explanation } from './advice.ts'
 import type { ExitStatus } from './exit-status.ts'
 import type { Profile } from './profile.ts'
@@ -24,80 +22,20 @@ import type { Shell } from './shell.ts'
 const COMPLETE = '__complete'
 
 /** Runs `vmhostctl` with these arguments; resolves with the exit status. */
-export async function runCtl(typed: readonly string[], shell: Shell): Promise<ExitStatus> {
-  const argv = plainArguments(typed)
-  const [first = '--help'] = argv
-  if (first === COMPLETE) return complete(argv.slice(1), commands, shell)
-  if (HELP.includes(first)) {
-    shell.stdout.write(renderOverview(commands))
-    return exitStatus.done
-  }
+export async function runCtl(argv: readonly string[], shell: Shell): Promise<ExitStatus> {
+  if (argv[0] === COMPLETE) return complete(argv.slice(1), commands, shell)
   const failures = new Failures(shell, argv.includes('--json'))
   try {
-    const command = find(argv, shell)
-    if (command === undefined) return exitStatus.done
-    failures.kind = kindOf(command)
-    const given = parseArguments(command, argv.slice(command.words.length))
-    failures.given = given
-    if (!given.isSet('help')) return await runCommand(command, given, { shell, failures })
-    shell.stdout.write(renderHelp(command))
-    return exitStatus.done
+    const called = readCommandLine(argv, commands, shell.stdout)
+    if (called === undefined) return exitStatus.done
+    failures.called = called
+    return await runCommand(called, shell, failures)
   } catch (error) {
     return failures.tell(error, undefined)
   }
 }
 
-const HELP: readonly string[] = ['--help', '-h', 'help']
-
-/** Turns `--version` into the command, and `help vm create` into `vm create --help`. */
-function plainArguments(argv: readonly string[]): readonly string[] {
-  const [first = '', ...rest] = argv
-  if (first === '--version') return ['version', ...rest]
-  return HELP.includes(first) && rest.length > 0 ? [...rest, '--help'] : argv
-}
-
-/** Names that other programs use for a command. */
-const SYNONYMS: ReadonlyMap<string, string> = new Map([
-  ['list', 'ls'],
-  ['delete', 'rm'],
-  ['remove', 'rm'],
-  ['show', 'get'],
-  ['describe', 'get'],
-  ['inspect', 'get'],
-  ['status', 'get'],
-  ['new', 'create'],
-  ['add', 'create'],
-])
-
-/**
- * Returns the command that the first words name; undefined if they ask for the help of a group, which is then shown.
- */
-function find(argv: readonly string[], shell: Shell): Command | undefined {
-  const command = commands.find(({ words }) => words.every((word, index) => argv[index] === word))
-  if (command !== undefined) return command
-  const [first = '', second] = argv
-  const group = commands.filter(({ words }) => words.length > 1 && words[0] === first)
-  if (group.length === 0) throw unknown(first, commands, '')
-  if (second !== undefined && !HELP.includes(second)) throw unknown(second, group, `${first} `)
-  shell.stdout.write(renderGroup(first, group))
-  return undefined
-}
-
-function unknown(word: string, among: readonly Command[], before: string): CtlError {
-  const words = [...new Set(among.map((command) => command.words[before === '' ? 0 : 1] ?? ''))]
-  const synonym = SYNONYMS.get(word) ?? ''
-  const meant = words.includes(synonym) ? synonym : nearest(word, words)
-  return usageError(
-    `there is no command ${before}${word}`,
-    meant === undefined ? `there are ${words.join(', ')}` : `did you mean vmhostctl ${before}${meant}?`,
-  )
-}
-
-async function runCommand(
-  command: Command,
-  given: Arguments,
-  { shell, failures }: { readonly shell: Shell; readonly failures: Failures },
-): Promise<ExitStatus> {
+async function runCommand({ command, given }: Called, shell: Shell, failures: Failures): Promise<ExitStatus> {
   let client: ApiClient | undefined
   const open = <T>(make: (profile: Profile) => T): T => {
     const profile = loadProfile(given.text('profile'), shell)
@@ -148,8 +86,8 @@ class Failures {
   readonly #json: boolean
   /** Set from the moment the daemon is asked. */
   profile: Profile | undefined
-  kind: Kind = 'vm'
-  given: Arguments | undefined
+  /** Set once the command line is read. */
+  called: Called | undefined
 
   constructor(shell: Shell, json: boolean) {
     this.#shell = shell
@@ -158,7 +96,9 @@ class Failures {
 
   tell(error: unknown, name: string | undefined): ExitStatus {
     const nowMs = this.#shell.nowMs()
-    const { profile, kind, given } = this
+    const { profile, called } = this
+    const kind = called === undefined ? 'vm' : kindOf(called.command)
+    const given = called?.given
     const explanation = explain(error, { profile, kind, name: name ?? 'NAME', given, nowMs })
     this.#shell.stderr.write(this.#json ? asJson(explanation, { [kind]: name }) : this.#asText(explanation))
     return explanation.status

@@ -43,9 +43,9 @@ test('commands, options and values are completed from the words before them', as
   assert.deepEqual(await candidates(['vm', 'ls', '--']), [
     '--label',
     '--state',
+    '--help',
     '--profile',
     '--json',
-    '--help',
   ])
   assert.deepEqual(await candidates(['vm', 'ls', '--state', 'pa']), ['pausing', 'paused'])
   assert.deepEqual(await candidates(['vm', 'ls', '--state', '=', 'pa']), ['pausing', 'paused'])

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { parseArguments } from '../../src/ctl/parse-arguments.ts'
+import { readCommandLine } from '../../src/ctl/command-line.ts'
 import { commands } from '../../src/ctl/commands.ts'
 import { exitStatus } from '../../src/ctl/exit-status.ts'
 import { ctl } from './support/ctl-stage.ts'
@@ -20,13 +20,17 @@ test('the overview, each group and each command have help that fits a terminal',
   }
 })
 
+/** Help would be written here. */
+const NOWHERE = { write() {}, isTty: false, columns: 0 }
+
 test('every example of the help is a valid command line', () => {
   for (const command of commands) {
     assert.ok(command.examples.length > 0, command.words.join(' '))
     for (const [line] of command.examples) {
       // Up to the operator at which the shell takes over.
       const [own = ''] = line.split(/ ?[|>]| </, 1)
-      parseArguments(command, own.split(' ').filter(Boolean))
+      const typed = [...command.words, ...own.split(' ').filter(Boolean)]
+      assert.equal(readCommandLine(typed, commands, NOWHERE)?.command, command)
     }
   }
 })

@@ -1,11 +1,13 @@
 import { createApiClient } from '../../client/api-client.ts'
 import { limits } from '../../config/limits.ts'
-import { GLOBAL_OPTIONS } from '../command.ts'
+import { buildProgram } from '../command-line.ts'
 import { exitStatus } from '../exit-status.ts'
 import { loadProfile } from '../profile.ts'
 import { showMib } from '../units.ts'
+import type { Argument, Command as Parser, Option as ParserOption } from 'commander'
 import type { ApiClient } from '../../client/api-client.ts'
-import type { Command, Completes, Option } from '../command.ts'
+import type { Command, Completes, Kind } from '../command.ts'
+import type { Program } from '../command-line.ts'
 import type { ExitStatus } from '../exit-status.ts'
 import type { Shell } from '../shell.ts'
 
@@ -25,11 +27,15 @@ export async function complete(
 ): Promise<ExitStatus> {
   const typed = joinEquals(words)
   const current = typed.at(-1) ?? ''
-  const before = typed.slice(0, -1)
-  const candidates = await candidatesFor(before, current, { commands, shell })
-  const value = wanted(current)
+  const [, option = '', value = current] = /^(--[^=]+=)(.*)$/.exec(current) ?? []
+  // Of `--state=fa` the value is completed, as if it were a word of its own.
+  const before = [...typed.slice(0, -1), ...(option === '' ? [] : [option.slice(0, -1)])]
+  const candidates = await candidatesFor(before, value, {
+    program: buildProgram(commands, shell.stdout),
+    shell,
+  })
   // A shell that sees `--state=fa` as one word needs the whole word back.
-  const prefix = words.at(-1) === current ? current.slice(0, current.length - value.length) : ''
+  const prefix = words.at(-1) === current ? option : ''
   for (const { word, help } of candidates) {
     if (word !== FILES && !word.startsWith(value)) continue
     const whole = word === FILES ? word : prefix + word
@@ -50,103 +56,95 @@ function joinEquals(words: readonly string[]): string[] {
   return joined
 }
 
-/** Returns the text to complete; of `--state=fa`, that is the part behind the sign. */
-const wanted = (current: string): string =>
-  current.startsWith('--') && current.includes('=') ? current.slice(current.indexOf('=') + 1) : current
+type Asked = { readonly program: Program; readonly shell: Shell }
 
+/** Returns candidates for the word after `before`; none if these words are wrong or the daemon does not answer. */
 async function candidatesFor(
   before: readonly string[],
   current: string,
-  { commands, shell }: { readonly commands: readonly Command[]; readonly shell: Shell },
+  asked: Asked,
 ): Promise<readonly Candidate[]> {
-  const command = commands.find(({ words }) => words.every((word, index) => before[index] === word))
-  if (command === undefined) return commandWords(before, commands)
-  const options = [...command.options, ...GLOBAL_OPTIONS]
-  const args = before.slice(command.words.length)
-  const valued = optionAwaitingValue(args.at(-1), current, options)
-  if (valued !== undefined) return valuesOf(valued.completes, args, shell)
-  if (current.startsWith('-')) return options.map(({ name, help }) => ({ word: `--${name}`, help }))
-  const { operand } = command
-  const operands = operandsIn(args, options)
-  if (operand === undefined || (operand.many !== true && operands.length > 0)) return []
-  const values = await valuesOf(operand.completes, args, shell)
-  return values.filter(({ word }) => !operands.includes(word))
-}
-
-function commandWords(before: readonly string[], commands: readonly Command[]): Candidate[] {
-  const depth = before.length
-  const fitting = commands.filter(
-    ({ words }) => words.length > depth && before.every((word, index) => words[index] === word),
-  )
-  const byWord = new Map(
-    fitting.map(({ words, summary }) => {
-      const word = words[depth] ?? ''
-      return [word, words.length > depth + 1 ? { word } : { word, help: summary }]
-    }),
-  )
-  return [...byWord.values()]
-}
-
-function optionAwaitingValue(
-  last: string | undefined,
-  current: string,
-  options: readonly Option[],
-): Option | undefined {
-  const name = current.startsWith('--') && current.includes('=') ? current.split('=', 1)[0] : last
-  return options.find((option) => option.value !== undefined && name === `--${option.name}`)
-}
-
-function operandsIn(args: readonly string[], options: readonly Option[]): string[] {
-  const isValue = (index: number): boolean =>
-    options.some((option) => option.value !== undefined && args[index - 1] === `--${option.name}`)
-  return args.filter((word, index) => !word.startsWith('-') && !isValue(index))
-}
-
-async function valuesOf(
-  completes: Completes | undefined,
-  args: readonly string[],
-  shell: Shell,
-): Promise<readonly Candidate[]> {
-  if (completes === undefined) return []
-  if (completes === 'file') return [{ word: FILES }]
-  if (completes === 'vm') return namesOf(args, shell, vmNames)
-  if (completes === 'snapshot') return namesOf(args, shell, snapshotNames)
-  if (completes === 'image') return namesOf(args, shell, imageNames)
-  return completes.map((word) => ({ word }))
-}
-
-/** Returns a page of the existing names; empty if the daemon does not answer at once. */
-async function namesOf(
-  args: readonly string[],
-  shell: Shell,
-  read: (client: ApiClient, signal: AbortSignal) => Promise<readonly Candidate[]>,
-): Promise<readonly Candidate[]> {
-  const at = args.findIndex((word) => word === '--profile')
   try {
-    const client = createApiClient(loadProfile(at === -1 ? undefined : args[at + 1], shell))
-    try {
-      return await read(client, AbortSignal.timeout(limits.ctlCompletionMs))
-    } finally {
-      client.close()
-    }
+    return await findCandidates(before, current, asked)
   } catch {
     return []
   }
 }
 
+async function findCandidates(
+  before: readonly string[],
+  current: string,
+  { program: { parser: root, offers }, shell }: Asked,
+): Promise<readonly Candidate[]> {
+  const shared = read(root, before)
+  const { parser, operands } = descend(root, shared.operands)
+  const own = read(parser, shared.unknown)
+  const values = (of: ParserOption | Argument): Promise<readonly Candidate[]> =>
+    valuesOf(offers.get(of), root.getOptionValue('profile') as string | undefined, shell)
+  const awaiting = shared.awaiting ?? own.awaiting
+  if (awaiting !== undefined) return values(awaiting)
+  if (current.startsWith('-')) return optionsOf(parser)
+  const given = [...operands, ...own.operands]
+  const [argument] = parser.registeredArguments
+  if (argument === undefined) return given.length > 0 ? [] : parser.commands.map(wordOf)
+  if (!argument.variadic && given.length > 0) return []
+  return (await values(argument)).filter(({ word }) => !given.includes(word))
+}
+
+type Read = ReturnType<Parser['parseOptions']> & { readonly awaiting: ParserOption | undefined }
+
+/** Reads what a parser knows of these words. The last of them may be an option whose value is being typed. */
+function read(parser: Parser, words: readonly string[]): Read {
+  const awaiting = parser.options.find((option) => option.required && option.long === words.at(-1))
+  return { ...parser.parseOptions(words.slice(0, awaiting === undefined ? undefined : -1)), awaiting }
+}
+
+/** Returns the command that the first words name, and the words behind it. */
+function descend(at: Parser, words: readonly string[]): { parser: Parser; operands: readonly string[] } {
+  const below = at.commands.find((command) => command.name() === words[0])
+  return below === undefined ? { parser: at, operands: words } : descend(below, words.slice(1))
+}
+
+const wordOf = (command: Parser): Candidate => ({ word: command.name(), help: command.summary() })
+
+function optionsOf(parser: Parser): Candidate[] {
+  const help = parser.createHelp()
+  const options = [...help.visibleOptions(parser), ...help.visibleGlobalOptions(parser)]
+  return options.map(({ long, description }) => ({ word: long ?? '', help: description }))
+}
+
+async function valuesOf(
+  completes: Completes | undefined,
+  profile: string | undefined,
+  shell: Shell,
+): Promise<readonly Candidate[]> {
+  if (completes === undefined) return []
+  if (completes === 'file') return [{ word: FILES }]
+  if (typeof completes !== 'string') return completes.map((word) => ({ word }))
+  const client = createApiClient(loadProfile(profile, shell))
+  try {
+    return await NAMES[completes](client, AbortSignal.timeout(limits.ctlCompletionMs))
+  } finally {
+    client.close()
+  }
+}
+
 const PAGE = { query: { limit: limits.listItemsMax } }
 
-async function vmNames(client: ApiClient, signal: AbortSignal): Promise<readonly Candidate[]> {
-  const { data } = await client.GET('/v1/vms', { params: PAGE, signal })
-  return (data?.items ?? []).map(({ id, observed }) => ({ word: id, help: observed.state }))
-}
+type ReadNames = (client: ApiClient, signal: AbortSignal) => Promise<readonly Candidate[]>
 
-async function snapshotNames(client: ApiClient, signal: AbortSignal): Promise<readonly Candidate[]> {
-  const { data } = await client.GET('/v1/snapshots', { params: PAGE, signal })
-  return (data?.items ?? []).map(({ id, vm_id: vm, status }) => ({ word: id, help: `${status}, of ${vm}` }))
-}
-
-async function imageNames(client: ApiClient, signal: AbortSignal): Promise<readonly Candidate[]> {
-  const { data } = await client.GET('/v1/images', { params: PAGE, signal })
-  return (data?.items ?? []).map(({ sha256, size_mib: size }) => ({ word: sha256, help: showMib(size) }))
+/** Reads a page of the existing names of each kind. */
+const NAMES: Readonly<Record<Kind, ReadNames>> = {
+  async vm(client, signal) {
+    const { data } = await client.GET('/v1/vms', { params: PAGE, signal })
+    return (data?.items ?? []).map(({ id, observed }) => ({ word: id, help: observed.state }))
+  },
+  async snapshot(client, signal) {
+    const { data } = await client.GET('/v1/snapshots', { params: PAGE, signal })
+    return (data?.items ?? []).map(({ id, vm_id: vm, status }) => ({ word: id, help: `${status}, of ${vm}` }))
+  },
+  async image(client, signal) {
+    const { data } = await client.GET('/v1/images', { params: PAGE, signal })
+    return (data?.items ?? []).map(({ sha256, size_mib: size }) => ({ word: sha256, help: showMib(size) }))
+  },
 }

@@ -1,10 +1,70 @@
-import { usageError } from '../ctl-error.ts'
+/** Prints the scripts for the shells. Their candidates come from `vmhostctl __complete`, so they always fit the program. */
 import { exitStatus } from '../exit-status.ts'
-import { completionScripts } from './scripts.ts'
 import type { Command } from '../command.ts'
-import type { CompletionShell } from './scripts.ts'
 
-const SHELLS = Object.keys(completionScripts) as CompletionShell[]
+/** See bash(1), "Programmable Completion". */
+const BASH = `# bash completion for vmhostctl; to have it in this shell: source <(vmhostctl completion bash)
+_vmhostctl() {
+  local current=\${COMP_WORDS[COMP_CWORD]} line
+  [[ $current == = ]] && current=
+  COMPREPLY=()
+  while IFS= read -r line; do
+    if [[ $line == :files ]]; then
+      compopt -o filenames 2>/dev/null
+      while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$current")
+    else
+      COMPREPLY+=("\${line%%$'\\t'*}")
+    fi
+  done < <(vmhostctl __complete "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _vmhostctl vmhostctl
+`
+
+/** See zshcompsys(1). */
+const ZSH = `#compdef vmhostctl
+# zsh completion for vmhostctl; to have it in this shell: source <(vmhostctl completion zsh)
+_vmhostctl() {
+  local line
+  local -a described
+  for line in "\${(@f)$(vmhostctl __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    [[ -z $line ]] && continue
+    if [[ $line == :files ]]; then
+      _files
+      return
+    fi
+    line=\${line//:/\\\\:}
+    described+=("\${line/$'\\t'/:}")
+  done
+  _describe -t values 'vmhostctl' described
+}
+if [ "$funcstack[1]" = _vmhostctl ]; then
+  _vmhostctl "$@"
+else
+  compdef _vmhostctl vmhostctl
+fi
+`
+
+/** See fish's complete(1). */
+const FISH = `# fish completion for vmhostctl; to have it in this shell: vmhostctl completion fish | source
+function __vmhostctl_candidates
+  set -l words (commandline -opc)
+  set -l current (commandline -ct)
+  for line in (vmhostctl __complete $words[2..] "$current" 2>/dev/null)
+    if test "$line" = :files
+      __fish_complete_path "$current"
+    else
+      echo $line
+    end
+  end
+end
+complete -c vmhostctl -f -a '(__vmhostctl_candidates)'
+`
+
+const SCRIPTS = { bash: BASH, zsh: ZSH, fish: FISH } as const
+
+type CompletionShell = keyof typeof SCRIPTS
+
+const SHELLS = Object.keys(SCRIPTS) as CompletionShell[]
 
 export const completionCommand: Command = {
   words: ['completion'],
@@ -19,11 +79,10 @@ export const completionCommand: Command = {
     ['fish | source', 'for this fish'],
   ],
   run: async ({ given, json, answer, shell: { stdout } }) => {
-    const name = SHELLS.find((known) => known === given.operand)
-    if (name === undefined)
-      throw usageError(`there is no completion for ${given.operand}`, `there is for ${SHELLS.join(', ')}`)
-    if (json) answer({ shell: name, script: completionScripts[name] })
-    else stdout.write(completionScripts[name])
+    // The command line takes no other.
+    const name = given.operand as CompletionShell
+    if (json) answer({ shell: name, script: SCRIPTS[name] })
+    else stdout.write(SCRIPTS[name])
     return exitStatus.done
   },
 }

@@ -1,8 +1,7 @@
 import { usageError } from '../ctl-error.ts'
 import { attach } from './attach.ts'
 import type { ConsoleRequest } from '../../client/console-connection.ts'
-import type { Arguments } from '../arguments.ts'
-import type { Command } from '../command.ts'
+import type { Arguments, Command } from '../command.ts'
 
 const FOLLOW = 'follow'
 const USER = 'user'

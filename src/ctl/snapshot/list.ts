@@ -23,7 +23,7 @@ export const listCommand: Command = {
     {
       name: 'status',
       value: 'STATUS',
-      help: `only snapshots with this status: ${STATUSES.join(', ')}`,
+      help: 'only snapshots with this status',
       completes: STATUSES,
     },
   ],

@@ -31,7 +31,7 @@ const CREATE_OPTIONS: readonly Option[] = [
   {
     name: 'power',
     value: 'STATE',
-    help: 'running (default), stopped or paused',
+    help: 'what it is once it is created; running if not given',
     completes: POWERS,
   },
   { name: 'label', value: 'KEY=VALUE', many: true, help: 'to find it by', check: parseLabel },

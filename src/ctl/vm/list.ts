@@ -26,7 +26,7 @@ export const listCommand: Command = {
     {
       name: 'state',
       value: 'STATE',
-      help: `only VMs in this state: ${STATES.join(', ')}`,
+      help: 'only VMs in this state',
       completes: STATES,
     },
   ],

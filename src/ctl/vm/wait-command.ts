@@ -28,7 +28,7 @@ export const waitCommand: Command = {
     {
       name: 'for',
       value: 'STATE',
-      help: `until it is as desired and in this state: ${RESTS.join(', ')}; or until it is gone`,
+      help: 'until it is as desired and in this state, or until it is gone',
       completes: GOALS,
     },
     ...waitOnlyOptions,
