@@ -311,7 +311,7 @@ const unplain: readonly { readonly pattern: RegExp; readonly instead: string }[]
 ]
 
 /** Rings whose rooms get their headers later. */
-const RINGS_WITHOUT_HEADERS = ['ctl', 'page']
+const RINGS_WITHOUT_HEADERS = ['page']
 const HEADER_LINES = { min: 8, max: 40 }
 
 /** Every folder with code of the product; `src` itself has only the entry files. */
