@@ -45,6 +45,11 @@ const TOOLS: Record<string, Tool> = {
     usage: 'types',
     help: 'the types of the API client, for your editor; check, test and build see to them by themselves',
   },
+  errors: {
+    file: 'error-docs.ts',
+    usage: 'errors',
+    help: 'the tables of docs/errors.md, from the catalogue in src/core/problems/',
+  },
   fmt: { file: 'fmt.ts', usage: 'fmt', help: 'format the sources' },
 }
 

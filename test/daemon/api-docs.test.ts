@@ -2,17 +2,19 @@ import assert from 'node:assert/strict'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { before, test } from 'node:test'
 import { namedSchemas } from '../../src/api/wire/named.ts'
-import { exampleDetails, exampleOf, problemHead } from '../../src/api/wire/problem-examples.ts'
-import { problemOfFault, problemSchema } from '../../src/api/wire/problem.ts'
+import { invalidRequest } from '../../src/api/controller/validation.ts'
+import { exampleOf } from '../../src/api/wire/problem-examples.ts'
+import { problemHead, problemOf, problemOfFault, problemSchema } from '../../src/api/wire/problem.ts'
 import { patternWords } from '../../src/api/wire/patterns.ts'
-import { faults, HostFault, rejections } from '../../src/core/errors.ts'
+import { HostFault } from '../../src/core/errors.ts'
+import { faults, rejections } from '../../src/core/problems/catalogue.ts'
 import { checkerFor } from '../../src/lib/schema-check.ts'
 import { packageVersion } from '../../tools/bundle.ts'
 import { describedApp } from '../../tools/openapi-document.ts'
 import { undocumented } from './support/documented.ts'
 import type { App } from '../../src/api/controller/app.ts'
-import type { ProblemCode } from '../../src/api/wire/problem-examples.ts'
-import type { FaultCode } from '../../src/core/errors.ts'
+import type { Complaint } from '../../src/lib/schema-check.ts'
+import type { FaultCode, ProblemCode } from '../../src/core/errors.ts'
 import type { Json } from './support/controller-host.ts'
 
 let app: App
@@ -134,20 +136,23 @@ test('every error code that a route can answer leads to an example of that very 
   }
 })
 
-test('every code of the catalogue has an example, and every example a code', () => {
-  const codes = [...Object.keys(rejections), ...Object.keys(faults)]
-  assert.deepEqual(Object.keys(exampleDetails).toSorted(), codes.toSorted())
+test('the example of every code is an answer that this daemon could give', () => {
   const check = checkerFor(problemSchema, patternWords)
-  for (const code of codes as ProblemCode[]) {
+  for (const code of [...Object.keys(rejections), ...Object.keys(faults)] as ProblemCode[]) {
     const example = exampleOf(code)
     assert.deepEqual(check(example), [], code)
     assert.equal(example.code, code)
     assert.equal(example.status, problemHead(code).status)
+    // Neither a secret nor a path was taken out.
+    assert.equal(example.detail, { ...rejections, ...faults }[code].example)
   }
   for (const code of Object.keys(faults) as FaultCode[]) {
-    const answered = problemOfFault(new HostFault(code, exampleDetails[code]), exampleOf(code).request_id)
-    assert.deepEqual(exampleOf(code), answered)
+    const example = exampleOf(code)
+    assert.deepEqual(example, problemOfFault(new HostFault(code, example.detail), example.request_id))
   }
+  const example = exampleOf('invalid_request')
+  const { rejection } = invalidRequest('body', (example.errors ?? []) as readonly Complaint[])
+  assert.deepEqual(example, problemOf(rejection, example.request_id))
 })
 
 test('an answer that the document does not have is found by every daemon test', () => {

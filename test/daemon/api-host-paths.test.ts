@@ -4,8 +4,8 @@ import { createConnection } from 'node:net'
 import { before, test } from 'node:test'
 import { createControllerApp } from '../../src/api/controller/create-app.ts'
 import { plainTransport } from '../../src/api/controller/transports.ts'
-import { exampleDetails } from '../../src/api/wire/problem-examples.ts'
-import { faults, HostFault } from '../../src/core/errors.ts'
+import { HostFault } from '../../src/core/errors.ts'
+import { faults, rejections } from '../../src/core/problems/catalogue.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { createBody, makePki, SHA, startControllerHost } from './support/controller-host.ts'
 import { completeUrl, createVm, NIGHTLY, partUrls, start, startBody } from './support/snapshots.ts'
@@ -63,7 +63,7 @@ async function causesOf(path: string): Promise<readonly unknown[]> {
 
 async function messageOf(code: FaultCode): Promise<string> {
   const causes = (await Promise.all(paths.map(causesOf))).flat()
-  return causes.map((cause) => errorChain(new HostFault(code, exampleDetails[code], { cause }))).join('; ')
+  return causes.map((cause) => errorChain(new HostFault(code, faults[code].example, { cause }))).join('; ')
 }
 
 /** Sets `message` in every part of the daemon whose words appear in answers. */
@@ -184,6 +184,6 @@ test('the log keeps the path that a 503 leaves out', async (t) => {
 })
 
 test('no published example has a path of the host', () => {
-  for (const [code, detail] of Object.entries(exampleDetails))
-    assert.doesNotMatch(detail, /\s\/(?!v1|docs|compute)/, code)
+  for (const [code, { example }] of Object.entries({ ...rejections, ...faults }))
+    assert.doesNotMatch(example, /\s\/(?!v1|docs|compute)/, code)
 })

@@ -1,4 +1,4 @@
-import { rejections } from '../../core/errors.ts'
+import { rejections } from '../../core/problems/catalogue.ts'
 import { PROBLEM_MEDIA_TYPE, problemOf } from '../wire/problem.ts'
 import { newRequestId, requestIdOf } from './request-id.ts'
 import type { IncomingMessage, ServerResponse } from 'node:http'

@@ -63,8 +63,9 @@ function table(text: string): string {
   return `<table>\n<tr>${headingCells.join('')}</tr>\n${body.join('\n')}\n</table>`
 }
 
-/** Renders code spans; everything else is text. */
-const inline = (text: string): string => escapeHtml(text).replace(/`([^`]+)`/g, '<code>$1</code>')
+/** Renders code spans, in single or double backticks; everything else is text. */
+const inline = (text: string): string =>
+  escapeHtml(text).replace(/(`+)(?!`)(.+?)(?<!`)\1(?!`)/g, '<code>$2</code>')
 
 const escapeHtml = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')

@@ -1,8 +1,9 @@
 import swagger from '@fastify/swagger'
-import { exampleOf, problemHead } from '../wire/problem-examples.ts'
+import { problemHead } from '../wire/problem.ts'
+import { exampleOf } from '../wire/problem-examples.ts'
 import { EXAMPLES_PATH } from './routes/answers.ts'
 import { SNAPSHOTS_DESCRIPTION } from './routes/snapshot-parts.ts'
-import type { ProblemCode } from '../wire/problem-examples.ts'
+import type { ProblemCode } from '../../core/errors.ts'
 import type { App } from './app.ts'
 
 const DESCRIPTION = `Runs microVMs on one host.

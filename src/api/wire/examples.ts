@@ -45,16 +45,3 @@ export const exampleVm = {
   created_at: '2030-01-01T12:00:00.000Z',
   updated_at: '2030-01-01T12:00:03.204Z',
 }
-
-export const exampleProblem = {
-  type: '/docs/errors#invalid_request',
-  title: 'The request is malformed',
-  status: 400,
-  detail: 'the body is not valid: /compute/cpu_millicores must be between 100 and 32000',
-  code: 'invalid_request',
-  retryable: false,
-  request_id: 'req-1f0c5a9be3d24c77',
-  errors: [
-    { pointer: '/compute/cpu_millicores', code: 'out_of_range', detail: 'must be between 100 and 32000' },
-  ],
-}

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { problemSchema } from './problem.ts'
+import { exampleOf } from './problem-examples.ts'
 import { consoleFromDaemonSchema, consoleFromViewerSchema } from './console.ts'
 import { setNetworkSchema } from './network.ts'
 import { planSchema } from './plan.ts'
@@ -43,7 +44,7 @@ export const namedSchemas = {
   Sync: syncSchema,
   ConsoleFromDaemon: consoleFromDaemonSchema,
   ConsoleFromViewer: consoleFromViewerSchema,
-  Problem: problemSchema,
+  Problem: { ...problemSchema, examples: [exampleOf('invalid_request')] },
 } as const
 
 type Name = keyof typeof namedSchemas

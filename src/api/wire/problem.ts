@@ -1,11 +1,11 @@
 import { Type } from 'typebox'
-import { faults, HostFault, rejections } from '../../core/errors.ts'
+import { HostFault } from '../../core/errors.ts'
+import { faults, rejections } from '../../core/problems/catalogue.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import { exampleProblem } from './examples.ts'
 import { shownText } from './shown-text.ts'
 import type { Static } from 'typebox'
 import type { Unknown } from '../../core/world/world.ts'
-import type { FaultCode, Rejection, RejectionCode } from '../../core/errors.ts'
+import type { ProblemCode, Rejection, RejectionCode } from '../../core/errors.ts'
 
 export const PROBLEM_MEDIA_TYPE = 'application/problem+json'
 
@@ -31,7 +31,7 @@ export const problemSchema = Type.Object(
       ),
     ),
   },
-  { description: 'An error (RFC 9457).', examples: [exampleProblem] },
+  { description: 'An error (RFC 9457).' },
 )
 
 export type Problem = Static<typeof problemSchema>
@@ -73,7 +73,13 @@ export function problemOfUnknown(
   }
 }
 
-export const typeOf = (code: RejectionCode | FaultCode): string => `/docs/errors#${code}`
+const typeOf = (code: ProblemCode): string => `/docs/errors#${code}`
+
+export const isRejection = (code: ProblemCode): code is RejectionCode => Object.hasOwn(rejections, code)
+
+/** Returns the status and the title of an answer with this code. A fault of the host is answered as 503. */
+export const problemHead = (code: ProblemCode): { readonly status: number; readonly title: string } =>
+  isRejection(code) ? rejections[code] : { status: 503, title: faults[code].title }
 
 /** Scrubs the pointer: it repeats names from the request, and a URL pasted as a name must not come back. */
 const shownError = ({ pointer, code, detail }: NonNullable<Rejection['errors']>[number]) => ({

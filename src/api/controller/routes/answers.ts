@@ -1,6 +1,5 @@
-import { PROBLEM_MEDIA_TYPE } from '../../wire/problem.ts'
-import { problemHead } from '../../wire/problem-examples.ts'
-import type { ProblemCode } from '../../wire/problem-examples.ts'
+import { PROBLEM_MEDIA_TYPE, problemHead } from '../../wire/problem.ts'
+import type { ProblemCode } from '../../../core/errors.ts'
 
 export const requestIdHeader = {
   'X-Request-Id': {

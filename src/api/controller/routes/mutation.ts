@@ -10,7 +10,7 @@ import type { FastifyReply } from 'fastify'
 import type { Accepted, CommandContext, CommandResult } from '../../../commands/context.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { VmRecord } from '../../../core/vm/record.ts'
-import type { ProblemCode } from '../../wire/problem-examples.ts'
+import type { ProblemCode } from '../../../core/errors.ts'
 import type { VmWire } from '../../wire/vm.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 

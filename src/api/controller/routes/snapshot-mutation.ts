@@ -9,7 +9,7 @@ import type { FastifyReply } from 'fastify'
 import type { CommandContext } from '../../../commands/context.ts'
 import type { SnapshotResult } from '../../../commands/snapshots/snapshots.ts'
 import type { SnapshotId } from '../../../core/snapshots/record.ts'
-import type { ProblemCode } from '../../wire/problem-examples.ts'
+import type { ProblemCode } from '../../../core/errors.ts'
 import type { SnapshotWire } from '../../wire/snapshot.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 

@@ -1,0 +1,38 @@
+import type { Entries } from './entry.ts'
+
+/** Problems of what the host can promise. */
+export const capacity = {
+  rejections: {
+    insufficient_capacity: {
+      status: 409,
+      title: 'The host cannot hold the increase',
+      meaning:
+        'The host cannot hold the memory or the disk that is asked for. `detail` names what is short and by how much.',
+      remedy:
+        'Ask for less, delete or shrink other VMs, or place it on another host. See `capacity` in `GET /v1/sync`.',
+      example: 'the host is short of memory by 512 MiB (1024 MiB more asked for, 512 MiB free of 8192 MiB)',
+      writtenBy: ['src/commands/capacity/admit.ts', 'src/core/capacity/ledger.ts'],
+      advice: ['vmhostctl sync shows what the host has left'],
+    },
+    user_ids_exhausted: {
+      status: 409,
+      title: 'The configured user id range is used up',
+      meaning: 'Every numeric user of the configured range belongs to a VM.',
+      remedy: 'Delete VMs, or raise `vms.user_id_count` and restart the daemon.',
+      example:
+        'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count',
+      writtenBy: ['src/commands/vm/create-vm.ts'],
+    },
+  },
+  faults: {
+    capacity_unknown: {
+      retry: 'backoff',
+      title: 'The host could not be inspected, so nothing can be promised',
+      meaning: 'The host could not be inspected, or not recently enough, so nothing is promised.',
+      remedy: "See the daemon's log; it looks again every few seconds.",
+      example: 'the last look at the host is 20 s old',
+      writtenBy: ['src/owners/capacity/host-inspector.ts'],
+      advice: ['vmhostctl sync shows what the host has left'],
+    },
+  },
+} as const satisfies Entries

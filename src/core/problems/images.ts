@@ -1,0 +1,83 @@
+import type { Entries } from './entry.ts'
+
+/** Problems of images. */
+export const images = {
+  rejections: {
+    image_in_use: {
+      status: 409,
+      title: 'A VM on this host is made of the image',
+      meaning: 'VMs on this host are made of the image; `detail` says how many.',
+      remedy: 'Delete them first. Images that no VM uses go by themselves.',
+      example: 'the image 9f86d081 is in use by 2 VMs on this host: delete them first',
+      writtenBy: ['src/owners/images/image-shelf.ts'],
+      advice: ['vmhostctl image ls names the VMs that are made of each image'],
+    },
+  },
+  faults: {
+    disk_smaller_than_image: {
+      retry: 'on-change',
+      title: 'The disk is smaller than its image',
+      meaning:
+        'The desired disk is smaller than its root image. Fetching stopped at the size of the disk; the same URL is not asked again for an hour.',
+      remedy: 'Make the disk larger, or delete the VM and create it with a larger `disk.size_mib`.',
+      example: 'making the disk of VM web-1: its image has 3072 MiB, the disk 2048',
+      writtenBy: ['src/host/disks/vm-disks.ts'],
+    },
+    image_source_refused: {
+      retry: 'on-change',
+      title: 'The image URL is not allowed on this host',
+      meaning:
+        'Where the image comes from turned out not to be allowed: a redirect, the address of a name, or a symbolic link that leads out of the local image directory; or the configuration changed since the request.',
+      remedy:
+        'Use https:, or change `[object_store]` or `storage.local_images_directory` in the configuration; then repeat the request with the URL.',
+      example:
+        'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: checking where it comes from: its URL is no file, and this host takes nothing else',
+      writtenBy: ['src/host/images/fetch-image.ts'],
+    },
+    image_too_large: {
+      retry: 'on-change',
+      title: 'The image is larger than this host takes',
+      meaning:
+        'The kernel or the initrd has more than 4 GiB unpacked, or a rootfs more than 1 TiB. Fetching stopped there; the same URL is not asked again for an hour.',
+      remedy: 'Use a smaller image: create the VM again with that.',
+      example:
+        'fetching image 60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752: receiving it: it has more than the 4096 MiB that this host takes',
+      writtenBy: [
+        'src/host/images/fetch-image.ts',
+        'src/host/images/store-content.ts',
+        'src/host/images/images.ts',
+      ],
+    },
+    image_unsuitable: {
+      retry: 'on-change',
+      title: 'The image is of another kind than its part in the VM needs',
+      meaning:
+        'An image is plainly of another kind than its part in the VM needs: its first bytes are those of a kernel where a root disk is needed, or of a disk where a kernel is needed, or it is a qcow2 file. No disk is made of it and no guest is started. The error names the image and what it is.',
+      remedy:
+        'Delete the VM and create it again with each image in its place. Convert a qcow2 file first: `qemu-img convert -O raw`.',
+      example:
+        'the rootfs image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 is a Linux kernel for x86 (bzImage); delete the VM and create it again with each image in its place',
+      writtenBy: ['src/core/plan/plan-storage.ts', 'src/core/images/image-look.ts'],
+    },
+    image_unavailable: {
+      retry: 'backoff',
+      title: 'The image could not be fetched',
+      meaning:
+        'The image could not be fetched: no connection, an error answer, or it stalled; or it broke off or came too slowly, and asking for the rest of it did not help.',
+      remedy: 'Check the URL; a signed one may have expired: repeat the create request with a fresh one.',
+      example:
+        'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: asking images.example.net: it answered 403',
+      writtenBy: ['src/host/images/remote-body.ts', 'src/host/images/fetch-image.ts'],
+    },
+    image_integrity_failed: {
+      retry: 'backoff',
+      title: 'The image is not what its digest says',
+      meaning:
+        'What was fetched does not have the digest that was announced, or is packed with zstd and cut, damaged, or followed by something. Nothing of it is kept.',
+      remedy: 'Correct the digest or the object behind the URL. The digest is of what is unpacked.',
+      example:
+        'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: verifying it: its SHA-256 is 60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752',
+      writtenBy: ['src/host/images/store-content.ts', 'src/host/images/fetch-image.ts'],
+    },
+  },
+} as const satisfies Entries

@@ -1,0 +1,155 @@
+import type { Entries } from './entry.ts'
+
+/** Problems of a VM as a whole: its life, its unit, and the monitor that runs its guest. */
+export const vms = {
+  rejections: {
+    vm_deleting: {
+      status: 409,
+      title: 'The VM is being deleted',
+      meaning: 'The VM is being deleted and takes no changes.',
+      remedy: 'Poll until GET answers 404, then create it again if you want it.',
+      example: 'web-1 is being deleted and takes no further changes',
+      writtenBy: ['src/commands/vm/changeable-vm.ts'],
+      advice: { vm: ['vmhostctl vm wait {name} --for gone ends when it is gone; then the name is free'] },
+    },
+    vm_not_stopped: {
+      status: 409,
+      title: 'The VM must be stopped for this change',
+      meaning: 'CPU, memory or addresses would change of a VM that is not stopped.',
+      remedy:
+        'Set its power to `stopped` and wait until the generation of that is reached, then try again. If it is not reached, `observed.error` says what keeps the stop from being carried out.',
+      example:
+        'CPU and memory of web-1 can change only while it is stopped, and it is running: set its power to stopped, and wait until it is',
+      writtenBy: ['src/commands/vm/changeable-vm.ts', 'src/commands/vm/reshape.ts'],
+      advice: ['vmhostctl vm stop {name} --wait, then the same again'],
+    },
+    vm_protected: {
+      status: 409,
+      title: 'The VM is protected against deletion',
+      meaning: 'The VM has `protected: true`.',
+      remedy: 'Set it to false with `PUT …/metadata`, then delete the VM.',
+      example: 'web-1 is protected: set "protected" to false in PUT /v1/vms/web-1/metadata, then delete it',
+      writtenBy: ['src/commands/vm/delete-vm.ts'],
+      advice: ['vmhostctl vm set {name} --protected no, then the same again'],
+    },
+    too_many_vcpus: {
+      status: 422,
+      title: 'The monitor of this host does not support that many vCPUs',
+      meaning:
+        'The CPU share needs more vCPUs than the monitor of this host gives a guest: one for each started 1000 millicores.',
+      remedy:
+        'Ask for at most the millicores that the error names, or place the VM on a host with another monitor.',
+      example:
+        '32000 millicores are 32 vCPUs, and the monitor of this host gives a guest at most 16: ask for at most 16000 millicores',
+      writtenBy: ['src/commands/capacity/check-vcpus.ts'],
+      advice: ['--cpu gives it fewer'],
+    },
+  },
+  faults: {
+    systemd_unavailable: {
+      retry: 'backoff',
+      title: 'systemd does not answer over D-Bus',
+      remedy: 'See `systemctl status dbus`; the daemon reconnects by itself.',
+      example: 'inspecting vmhost-web-1.service: connecting to systemd: connect ECONNREFUSED [path]',
+      writtenBy: ['src/host/systemd/systemd-bus.ts', 'src/host/systemd/systemd-units.ts'],
+      quotes: ['connect ECONNREFUSED [path]'],
+      advice: ['on that host: systemctl status dbus; the daemon connects again by itself'],
+    },
+    unit_start_failed: {
+      retry: 'backoff',
+      title: 'systemd could not start the unit of the VM',
+      remedy: 'See `systemctl status vmhost-<id>` and its journal.',
+      example: 'starting vmhost-web-1.service: the job ended as timeout',
+      writtenBy: ['src/host/systemd/systemd-units.ts'],
+    },
+    unit_stop_failed: {
+      retry: 'backoff',
+      title: 'systemd could not stop the unit of the VM',
+      remedy:
+        'See `systemctl status vmhost-<id>`; a process in uninterruptible sleep points to a storage fault.',
+      example: 'stopping vmhost-web-1.service: the job ended as timeout',
+      writtenBy: ['src/host/systemd/systemd-units.ts'],
+    },
+    unit_foreign: {
+      retry: 'backoff',
+      title: 'The unit of that name belongs to another VM of that id',
+      meaning:
+        'A unit of the name of this VM runs, and its mark is of another VM: one of another state directory, or one of the same id that was created at another time. The daemon neither takes it over nor ends it.',
+      remedy:
+        'If the other VM is wanted, put a newer copy of the state directory back. Else stop the unit by hand: `systemctl stop vmhost-<id>`. Or delete the new VM: that leaves the unit alone.',
+      example:
+        'there is a unit with the name of web-1, and it belongs to a VM web-1 of 2026-03-01T09:00:00.000Z, and this one was created at 2030-01-01T12:00:00.000Z; stop that unit by hand, or delete VM web-1',
+      writtenBy: ['src/core/plan/plan.ts', 'src/core/world/world.ts'],
+    },
+    vm_exited: {
+      retry: 'backoff',
+      title: 'The monitor of the VM ended by itself',
+      meaning:
+        'The monitor of the VM ended by itself: the guest powered off or panicked, or the monitor failed.',
+      remedy:
+        'Read the console and the journal of `vmhost-<id>`. Ask for `stopped` if the guest was meant to end.',
+      example: 'the monitor ended: exit-code, status 1 (it ran 12.3 s)',
+      writtenBy: ['src/reconcile/pass.ts', 'src/core/status/launch.ts'],
+    },
+    monitor_missing: {
+      retry: 'backoff',
+      title: 'The monitor program is not installed or cannot be run',
+      remedy: 'Install it, or set `monitor.program`.',
+      example: 'asking qemu-system-x86_64 for its version: running [path]: spawn [path] ENOENT',
+      writtenBy: ['src/host/qemu/qemu-version.ts', 'src/host/exec/exec.ts'],
+      quotes: ['spawn [path] ENOENT'],
+    },
+    monitor_unreachable: {
+      retry: 'backoff',
+      title: 'The monitor of the VM does not answer',
+      meaning: 'The monitor runs but does not answer on its socket.',
+      remedy: 'See the journal of `vmhost-<id>`. Ask for `stopped`, then `running`, to start it again.',
+      example: 'pausing VM web-1: control connection lost: ECONNREFUSED',
+      writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/qemu/qmp-error.ts'],
+    },
+    monitor_refused: {
+      retry: 'backoff',
+      title: 'The monitor of the VM refused a command',
+      meaning: 'The monitor answered a command with an error.',
+      remedy: 'The error quotes its words.',
+      example: 'resuming VM web-1: Resetting the Virtual Machine is required',
+      writtenBy: ['src/host/qemu/qemu-monitor.ts'],
+      quotes: ['Resetting the Virtual Machine is required'],
+    },
+    guest_over: {
+      retry: 'backoff',
+      title: 'The guest has ended, and its monitor still runs',
+      meaning: 'The guest is over (powered off, panicked), and its monitor still runs.',
+      remedy: 'Nothing: the monitor is ended. Read the console for why.',
+      example: 'the unit is active, but its monitor says guest-panicked',
+      writtenBy: ['src/core/status/partial-faults.ts'],
+    },
+    processes_left: {
+      retry: 'backoff',
+      title: 'Processes are left of a VM whose unit is gone',
+      meaning: 'The unit of the VM is gone, yet processes are left in its control group.',
+      remedy: 'Nothing: they are ended before anything else opens the disk.',
+      example: 'the unit is gone, yet processes are left in its control group: 4711, 4712',
+      writtenBy: ['src/core/status/partial-faults.ts'],
+    },
+    wait_overdue: {
+      retry: 'backoff',
+      title: 'The host takes longer than expected',
+      meaning: 'A state that should pass takes longer than its deadline. The error says what is waited for.',
+      remedy:
+        'See `systemctl status vmhost-<id>`; a process in uninterruptible sleep points to a storage fault.',
+      example: 'stopping for 30 s, waiting for the unit to stop',
+      writtenBy: ['src/reconcile/pass.ts', 'src/core/plan/plan-power.ts'],
+    },
+    vcpus_unsupported: {
+      retry: 'on-change',
+      title: 'The monitor does not support that many vCPUs',
+      meaning:
+        'The VM asks for more vCPUs than the monitor of this host can give a guest, so it is not started.',
+      remedy: 'Ask for fewer `cpu_millicores`, or place the VM on a host with another monitor.',
+      example:
+        'web-1 asks for 32 vCPUs, and the monitor gives a guest at most 16: ask for fewer cpu_millicores',
+      writtenBy: ['src/core/plan/plan-power.ts'],
+    },
+  },
+} as const satisfies Entries
