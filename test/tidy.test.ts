@@ -41,7 +41,8 @@ const law: Record<string, readonly string[]> = {
   host: ['host', 'ports', 'core', 'log', 'lib'],
   api: ['api', 'commands', 'core', 'store', 'owners', 'log', 'lib'],
   client: ['client', 'lib'],
-  ctl: ['ctl', 'client', 'log/error-chain.ts', 'lib'],
+  // The catalogue of problems is data, and has the client's advice. One executable has both programs, so it is there once.
+  ctl: ['ctl', 'client', 'core/problems/catalogue.ts', 'log/error-chain.ts', 'lib'],
   daemon: [
     'daemon',
     'api',

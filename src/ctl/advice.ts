@@ -1,6 +1,7 @@
 import { ApiProblem, UnexpectedAnswer } from '../client/api-problem.ts'
 import { ConnectionFailed } from '../client/connection-failed.ts'
 import { errorChain } from '../log/error-chain.ts'
+import { faults, rejections } from '../core/problems/catalogue.ts'
 import { unreachable } from '../lib/assert.ts'
 import { certificateFaults, commonNameOf } from './certificate-faults.ts'
 import { CtlError } from './ctl-error.ts'
@@ -20,8 +21,6 @@ export type Explanation = {
   /** The daemon's answer. */
   readonly problem?: Problem
 }
-
-const KIND_WORDS: Readonly<Record<Kind, string>> = { vm: 'VMs', snapshot: 'snapshots', image: 'images' }
 
 export type Circumstances = {
   readonly profile: Profile | undefined
@@ -86,85 +85,35 @@ function explainProblem({ problem }: ApiProblem, circumstances: Circumstances): 
   }
 }
 
+/** Returns the advice of the catalogue for a problem; none for a code of a newer daemon. */
 function problemAdvice(
   { code, detail }: Pick<Problem, 'code' | 'detail'>,
-  { profile, kind, name }: Circumstances,
+  { profile = NO_PROFILE, kind, name }: Circumstances,
 ): string[] {
-  // Codes that only a VM has are answered only to commands about a VM.
-  const vm = name
-  switch (code) {
-    case 'not_found':
-      return kind === 'snapshot'
-        ? ['vmhostctl snapshot ls and vmhostctl vm ls show what there is']
-        : [`vmhostctl ${kind} ls shows the ${KIND_WORDS[kind]} there are`]
-    case 'conflict':
-      return [`vmhostctl ${kind} get ${name} shows what is there`]
-    case 'vm_not_stopped':
-      return [`vmhostctl vm stop ${vm} --wait, then the same again`]
-    case 'vm_not_running':
-      return [
-        `vmhostctl vm start ${vm}, then the same again`,
-        `vmhostctl console ${vm} --follow waits for its next start`,
-      ]
-    case 'console_viewers_full':
-      return [`somebody must leave the console of ${vm} first`]
-    case 'ssh_host_key_changed':
-      return hostKeyAdvice(detail, vm)
-    case 'vm_protected':
-      return [`vmhostctl vm set ${vm} --protected no, then the same again`]
-    case 'storage_inspection_failed':
-      return [
-        'on that host: is the pool there and mounted? the configuration has it as storage.pool_directory',
-        'guests go on meanwhile, and the daemon looks again every few seconds',
-      ]
-    case 'systemd_unavailable':
-      return ['on that host: systemctl status dbus; the daemon connects again by itself']
-    case 'insufficient_capacity':
-    case 'capacity_unknown':
-      return ['vmhostctl sync shows what the host has left']
-    case 'vm_deleting':
-      return kind === 'vm'
-        ? [`vmhostctl vm wait ${vm} --for gone ends when it is gone; then the name is free`]
-        : []
-    case 'image_in_use':
-      return ['vmhostctl image ls names the VMs that are made of each image']
-    case 'snapshot_failed':
-      return [`vmhostctl snapshot rm ${name}, and take another one`]
-    case 'snapshots_full':
-      return ['vmhostctl snapshot ls --status completed shows what can go']
-    case 'sleep_needs_network':
-      return ['--ipv4 or --ipv6 gives it a network; --sleep-after 0 lets it run on']
-    case 'too_many_vcpus':
-      return ['--cpu gives it fewer']
-    case 'disk_too_small':
-      return ['--disk gives a larger one']
-    case 'url_not_allowed':
-      return [
-        "the host's configuration says in object_store where it may speak to, and in storage.local_images_directory which files it takes",
-      ]
-    case 'starting_up':
-      return ['the daemon has just been started: the same again in a moment']
-    case 'forbidden':
-      return [
-        `${profile?.files.cert ?? 'the certificate'} is for ${commonNameOf(profile ?? NO_PROFILE) ?? 'nobody'}; the host's ` +
-          'configuration says in controller.common_name whom it wants',
-      ]
-    case 'internal':
-      return ['this is a bug of vmhostd: its log has the request with a stack']
-    default:
-      return []
+  const values: Readonly<Record<string, () => string>> = {
+    name: () => name,
+    kind: () => kind,
+    certificate: () => profile.files.cert || 'the certificate',
+    common_name: () => commonNameOf(profile) ?? 'nobody',
+    fingerprint: () => fingerprintIn(detail),
   }
+  return catalogueAdvice(code, kind).map((line) =>
+    line.replaceAll(/\{(\w+)\}/g, (placeholder, value: string) => values[value]?.() ?? placeholder),
+  )
 }
 
-function hostKeyAdvice(detail: string, vm: string): string[] {
-  // The detail has the fingerprint in the form of a query.
+function catalogueAdvice(code: string, kind: Kind): readonly string[] {
+  const fault = Object.hasOwn(faults, code) ? faults[code as keyof typeof faults] : undefined
+  const entry = Object.hasOwn(rejections, code) ? rejections[code as keyof typeof rejections] : fault
+  const { advice = fault === undefined ? [] : [fault.remedy.replaceAll('`', '')] } = entry ?? {}
+  return 'length' in advice ? advice : (advice[kind] ?? [])
+}
+
+/** Returns the fingerprint in the detail of `ssh_host_key_changed`, which has it in the form of a query. */
+function fingerprintIn(detail: string): string {
   const [fingerprint = 'FINGERPRINT'] =
     /(?<=accept_host_key=)SHA256:(?:[a-z0-9+/]|%2[bf]){43}/i.exec(detail) ?? []
-  return [
-    'somebody may stand in the place of the guest; nothing that you typed was sent to it',
-    'if the guest was set up again, this accepts its new key:',
-    `  vmhostctl console ${vm} --ssh --accept-host-key ${decodeURIComponent(fingerprint)}`,
-  ]
+  return decodeURIComponent(fingerprint)
 }
 
 const NO_PROFILE: Profile = {
@@ -218,9 +167,9 @@ function connectionAdvice(
 }
 
 function unwelcomeAdvice(profile: Profile, nowMs: number): string[] {
-  const faults = certificateFaults(profile, nowMs)
-  if (faults.length > 0)
-    return [...faults, `take the controller's certificate of that host for cert in ${profile.path}`]
+  const wrong = certificateFaults(profile, nowMs)
+  if (wrong.length > 0)
+    return [...wrong, `take the controller's certificate of that host for cert in ${profile.path}`]
   return [
     `cert in ${profile.path} is ${profile.files.cert}: it must be signed by the authority that the host trusts`,
     'the log of the host has the reason: journalctl --unit=vmhostd | grep handshake',
