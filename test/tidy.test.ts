@@ -24,8 +24,8 @@ function read(folder: string): Source[] {
 }
 
 /**
- * Allowed imports between rings; the first folder below src/ is the ring. Every ring may import `config/limits.ts`,
- * which holds only constants.
+ * Allowed imports between rings; the first folder below src/ is the ring. An entry is a ring, a room or a file. Every
+ * ring may import `config/limits.ts`, which holds only constants.
  */
 const law: Record<string, readonly string[]> = {
   lib: ['lib'],
@@ -40,9 +40,10 @@ const law: Record<string, readonly string[]> = {
   owners: ['owners', 'core', 'ports', 'store', 'log', 'lib'],
   host: ['host', 'ports', 'core', 'log', 'lib'],
   api: ['api', 'commands', 'core', 'store', 'owners', 'log', 'lib'],
-  client: ['client', 'lib'],
+  // The words of the console's protocol are said once for both of its ends: its messages, its closes, its windows.
+  client: ['client', 'core/console', 'lib'],
   // The catalogue of problems is data, and has the client's advice. One executable has both programs, so it is there once.
-  ctl: ['ctl', 'client', 'core/problems/catalogue.ts', 'log/error-chain.ts', 'lib'],
+  ctl: ['ctl', 'client', 'core/console', 'core/problems/catalogue.ts', 'log/error-chain.ts', 'lib'],
   daemon: [
     'daemon',
     'api',
@@ -58,7 +59,7 @@ const law: Record<string, readonly string[]> = {
     'store',
   ],
   // Runs in a browser. No file imports it: it is bundled by itself.
-  page: ['page', 'client/console-messages.ts', 'core', 'lib'],
+  page: ['page', 'client/console', 'client/api-problem.ts', 'client/connection-failed.ts', 'core', 'lib'],
   'main.ts': ['daemon', 'lib', 'ctl-main.ts'],
   // The same code makes a terminal and a console's pty raw.
   'ctl-main.ts': ['ctl', 'daemon/build.ts', 'host/pty/open-pty.ts'],
@@ -88,7 +89,7 @@ test('a ring imports only what the law lets it', () => {
       const path = relative('src', file)
       if (path === 'config/limits.ts') continue
       assert.ok(
-        allowed.includes(path.split('/')[0] ?? '') || allowed.includes(path),
+        allowed.some((entry) => path === entry || path.startsWith(`${entry}/`)),
         `${source.path} may not import ${path}`,
       )
     }
@@ -137,6 +138,20 @@ function assertNoCircle(imports: ReadonlyMap<string, Iterable<string>>): void {
   }
   for (const one of imports.keys()) follow(one, [])
 }
+
+test('the console client runs in Node and in a browser: it imports modules of neither', () => {
+  const ours = product.filter(({ path }) => path.startsWith('src/client/console/'))
+  assert.ok(ours.length > 0)
+  for (const source of ours) {
+    const { path, text } = source
+    const foreign = importsOf(source).filter((target) => !target.startsWith('.'))
+    assert.deepEqual(foreign, [], `${path}: take what it needs through Links or LinkTime`)
+    const global = /\b(Buffer|WebSocket|setTimeout|setInterval|performance|document|location)\b[.(]/.exec(
+      text,
+    )
+    assert.equal(global, null, `${path} uses ${global?.[1]}: take it through Links or LinkTime`)
+  }
+})
 
 test('core is pure: no Node module, no await, no clock, no randomness', () => {
   for (const { path, text, lines } of product.filter((source) => source.path.startsWith('src/core/'))) {

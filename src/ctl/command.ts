@@ -1,5 +1,5 @@
 import type { ApiClient } from '../client/api-client.ts'
-import type { ConsoleConnection, ConsoleRequest } from '../client/console-connection.ts'
+import type { ConsoleConnection, ConsoleRequest } from '../client/console/console-connection.ts'
 import type { ExitStatus } from './exit-status.ts'
 import type { Shell } from './shell.ts'
 import type { Paint } from './text.ts'

@@ -1,5 +1,6 @@
 import { createApiClient } from '../client/api-client.ts'
-import { ConsoleConnection } from '../client/console-connection.ts'
+import { ConsoleConnection } from '../client/console/console-connection.ts'
+import { wsLinks } from '../client/ws-links.ts'
 import { kindOf } from './command.ts'
 import { readCommandLine } from './command-line.ts'
 import { commands } from './commands.ts'
@@ -48,7 +49,7 @@ async function runCommand({ command, given }: Called, shell: Shell, failures: Fa
     json: given.isSet('json'),
     paint: paintFor(shell.stdout, shell.environment['NO_COLOR']),
     client: () => (client ??= open(createApiClient)),
-    openConsole: (request) => open((profile) => new ConsoleConnection(profile, request, shell)),
+    openConsole: (request) => open((profile) => new ConsoleConnection(wsLinks(profile), request, shell)),
     fail: (error, name) => failures.tell(error, name),
     say: (line) => shell.stdout.write(`${line}\n`),
     warn: (line) => {

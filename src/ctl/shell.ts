@@ -1,4 +1,4 @@
-import type { WindowSize } from '../client/console-input.ts'
+import type { WindowSize } from '../core/console/console-viewer.ts'
 
 /** A place for output. */
 export type Sink = {

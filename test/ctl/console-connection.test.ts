@@ -5,13 +5,15 @@ import { before, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { ApiProblem } from '../../src/client/api-problem.ts'
 import { ConnectionFailed } from '../../src/client/connection-failed.ts'
-import { ConsoleConnection } from '../../src/client/console-connection.ts'
+import { ConsoleConnection } from '../../src/client/console/console-connection.ts'
+import { wsLinks } from '../../src/client/ws-links.ts'
 import { limits } from '../../src/config/limits.ts'
 import { collectGarbage } from '../daemon/support/collect-garbage.ts'
 import { makePki } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
 import { attached, problem, startConsoleServer } from './support/console-server.ts'
-import { attacher, HeldClock, TTY, watcher } from './support/watched-console.ts'
+import { HeldClock } from '../fakes/held-clock.ts'
+import { attacher, TTY, watcher } from './support/watched-console.ts'
 import type { TestContext } from 'node:test'
 import type { Pki } from '../daemon/support/controller-host.ts'
 
@@ -26,7 +28,7 @@ const attachedOnce = attacher(() => pki)
 function connect(url: string): ConsoleConnection {
   const { authority, controller } = pki
   const connection = { url, ca: authority.certificate, cert: controller.certificate, key: controller.key }
-  return new ConsoleConnection(connection, TTY, new HeldClock())
+  return new ConsoleConnection(wsLinks(connection), TTY, new HeldClock())
 }
 
 /** A console whose events are taken one at a time, after the first event: it is attached. */

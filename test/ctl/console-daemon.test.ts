@@ -1,7 +1,8 @@
 /** `vmhostctl console` against the daemon's own API over fakes. */
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
-import { ConsoleConnection } from '../../src/client/console-connection.ts'
+import { ConsoleConnection } from '../../src/client/console/console-connection.ts'
+import { wsLinks } from '../../src/client/ws-links.ts'
 import { limits } from '../../src/config/limits.ts'
 import { closes } from '../../src/core/console/close.ts'
 import { endingOf } from '../../src/ctl/console/ending.ts'
@@ -195,7 +196,7 @@ test("the client's cursor equals the one that the daemon reports", async (t) => 
   const sleep = (ms: number, signal: AbortSignal): Promise<void> => delay(ms, undefined, { signal })
   const options = { sleep, monotonicMs: () => performance.now() }
   const request = { vm: WEB, mode: 'tty', follow: false } as const
-  const console = new ConsoleConnection(readProfile(stage.profile), request, options)
+  const console = new ConsoleConnection(wsLinks(readProfile(stage.profile)), request, options)
   let output = 0
   for await (const event of console.events()) {
     if (event.kind === 'attached') assert.equal(event.place?.cursor, 1000)
@@ -230,8 +231,8 @@ test('a shell over SSH has its terminal, and its status is the exit status', asy
 
 test('a shell that was killed by a signal, or whose connection broke, gives status 1 with the reason', async (t) => {
   for (const [end, says] of [
-    [{ kind: 'killed', signal: 'KILL' }, /the shell in web-1 ended: .*KILL/],
-    [{ kind: 'lost', because: 'no answer' }, /the SSH connection to web-1 broke: .*no answer/],
+    [{ kind: 'killed', signal: 'KILL' }, /web-1: the shell has ended: .*KILL/],
+    [{ kind: 'lost', because: 'no answer' }, /web-1: the SSH connection broke: .*no answer/],
   ] as const) {
     const { guest, result } = await shellOf(t)
     await eventually(() => guest.shells.length === 1)
@@ -274,6 +275,6 @@ test('every close code of the daemon has a message of its own', () => {
       }
     }
     assert.match(words(), /web-1|vmhostd/, code)
-    assert.doesNotMatch(words(), /with status/, `${code} has no words in src/ctl/console/ending.ts`)
+    assert.doesNotMatch(words(), /with status/, `${code} is shown without its title`)
   }
 })

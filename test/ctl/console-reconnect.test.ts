@@ -6,7 +6,8 @@ import { limits } from '../../src/config/limits.ts'
 import { makePki } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
 import { attached, problem, startConsoleServer } from './support/console-server.ts'
-import { attacher, HeldClock, TTY, watcher } from './support/watched-console.ts'
+import { HeldClock } from '../fakes/held-clock.ts'
+import { attacher, TTY, watcher } from './support/watched-console.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 import type { Served } from './support/console-server.ts'
 
@@ -53,8 +54,8 @@ test('a connection that had lasted is made again at once, without a message', as
   first.ws.terminate()
   const second = await server.connection(1)
   second.tell(attached('s1', 0))
-  await eventually(() => watched.kinds().length === 2)
-  assert.deepEqual(watched.kinds(), ['attached', 'attached'])
+  await eventually(() => watched.kinds().length === 3)
+  assert.deepEqual(watched.kinds(), ['attached', 'lost', 'attached'])
 })
 
 test('the pauses for a restarted listener grow, one message appears, and typed input arrives', async (t) => {

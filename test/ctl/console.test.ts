@@ -183,8 +183,8 @@ test('~. also leaves while the daemon is away, and while the terminal does not t
 
 test('a VM that stops or is deleted ends the console without a failure, and with a message', async (t) => {
   for (const [reason, says] of [
-    ['vm_stopped', /web-1 has stopped, and its console with it\r\n$/],
-    ['vm_stopped: this was its last output', /web-1 has stopped: this was its last output\r\n$/],
+    ['vm_stopped', /web-1 has stopped, and its console session with it\r\n$/],
+    ['vm_stopped: this was its last output', /web-1 has stopped.*: this was its last output\r\n$/],
     ['vm_deleted', /web-1 is gone\r\n$/],
   ] as const) {
     const { served, result, terminal } = await attach(await startStage(t))
@@ -235,8 +235,8 @@ test("the status of a shell over SSH is the program's own", async (t) => {
 
 test('each other end has a message with what to do, and its status', async (t) => {
   const cases = [
-    [1000, 'shell_ended: killed by TERM', 1, /the shell in web-1 ended: killed by TERM/],
-    [1001, 'daemon_stops', 4, /the daemon stops, and the shell in web-1 with it\n {2}the VM goes on/],
+    [1000, 'shell_ended: killed by TERM', 1, /web-1: the shell has ended: killed by TERM/],
+    [1001, 'daemon_stops', 4, /web-1: the daemon stops; the VM goes on\n {2}connect again/],
     [1011, 'ssh_no_address', 1, /web-1 has no address to connect to\n {2}vmhostctl console web-1 needs none/],
     [
       1011,
@@ -245,8 +245,8 @@ test('each other end has a message with what to do, and its status', async (t) =
       /nothing listens .*: connect ECONNREFUSED\n {2}does the guest/,
     ],
     [1011, 'ssh_key_refused', 1, /does not accept the daemon's key for this user\n {2}is --user right/],
-    [1011, 'ssh_timed_out', 1, /web-1 did not answer in time/],
-    [1011, 'internal', 1, /a bug of vmhostd ended the console\n {2}the log/],
+    [1011, 'ssh_timed_out', 1, /web-1: the guest did not answer in time/],
+    [1011, 'internal', 1, /web-1: a bug in vmhostd\n {2}the log/],
     [1009, '', 1, /the daemon closed the console of web-1 with status 1009\n/],
     [1008, 'something_new: more', 1, /with status 1008, something_new: more\n/],
   ] as const
@@ -320,7 +320,7 @@ test('piped input is sent unchanged, without escapes, and its end is not the end
   served.ws.close(1000, 'vm_stopped')
   const { status, err } = await result
   assert.equal(status, 0)
-  assert.equal(err, 'vmhostctl: web-1 has stopped, and its console with it\n')
+  assert.equal(err, 'vmhostctl: web-1 has stopped, and its console session with it\n')
 })
 
 test('a pipe is not read while too much of its data waits', async (t) => {

@@ -62,7 +62,7 @@ function tie(session: SshSession, viewer: ConsoleViewer & { readonly unsentBytes
     onClosed: () => session.close(),
   })
   session.onInputRoom(() => viewer.resumeInput())
-  viewer.tell({ kind: 'attached', mode: 'ssh' })
+  viewer.tell({ kind: 'attached', place: undefined })
   session.attach({
     onOutput: (bytes) => {
       viewer.output(bytes)

@@ -3,7 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { SESSION_PATTERN } from './patterns.ts'
 import type { Static } from 'typebox'
-import type { DaemonMessage, MessageErrorCode } from '../../core/console/console-message.ts'
+import type { Attachment, DaemonMessage, MessageErrorCode } from '../../core/console/console-message.ts'
 
 const closed = { additionalProperties: false } as const
 
@@ -135,23 +135,20 @@ export const consoleFromViewerSchema = Type.Object(
 
 export type ConsoleFromDaemonWire = Static<typeof consoleFromDaemonSchema>
 
+function placeToWire(place: Attachment | undefined): NonNullable<ConsoleFromDaemonWire['attached']> {
+  if (place === undefined) return { mode: 'ssh' }
+  const { session, cursor, replayBytes, lostBytes } = place
+  return { mode: 'tty', session, cursor, replay_bytes: replayBytes, lost_bytes: lostBytes }
+}
+
 export function daemonMessageToWire(message: DaemonMessage): ConsoleFromDaemonWire {
   switch (message.kind) {
     case 'attached':
-      if (message.mode === 'ssh') return { attached: { mode: 'ssh' } }
-      return {
-        attached: {
-          mode: 'tty',
-          session: message.session,
-          cursor: message.cursor,
-          replay_bytes: message.replayBytes,
-          lost_bytes: message.lostBytes,
-        },
-      }
+      return { attached: placeToWire(message.place) }
     case 'position':
       return { position: { session: message.session, cursor: message.cursor } }
     case 'waiting':
-      return { waiting: { for: message.for } }
+      return { waiting: { for: 'start' } }
     case 'error':
       return { error: { code: message.code, detail: message.detail } }
     default:

@@ -1,6 +1,18 @@
+/** The meaning of a close code, for the API's description and for the people at a viewer. */
+export type CloseMeaning = {
+  /** Status of RFC 6455, section 7.4.1. */
+  readonly status: number
+  /** The event, as the beginning of a sentence. */
+  readonly title: string
+  /** The next move of a viewer, for the API's description. */
+  readonly advice?: string
+  /** Whether a viewer of a serial console connects again and goes on where it was. */
+  readonly again?: true
+}
+
 /**
- * Every way in which a console session ends. The status is that of RFC 6455, section 7.4.1. The reason that is sent is
- * the code, and if there is more to say, a colon and words.
+ * Every way in which a console session ends. The reason that is sent is the code, and if there is more to say, a colon
+ * and words.
  */
 export const closes = {
   vm_stopped: { status: 1000, title: 'The VM has stopped, and its console session with it' },
@@ -8,8 +20,9 @@ export const closes = {
   shell_ended: { status: 1000, title: 'The shell has ended' },
   daemon_stops: {
     status: 1001,
-    title:
-      'The daemon stops; the VM goes on. Connect again: a serial console goes on with since and session, a shell is a new one',
+    title: 'The daemon stops; the VM goes on',
+    advice: 'Connect again: a serial console goes on with since and session, a shell is a new one',
+    again: true,
   },
   protocol_error: { status: 1002, title: 'The viewer broke the WebSocket protocol (RFC 6455)' },
   not_utf8: { status: 1007, title: 'A text message or a close reason was not UTF-8' },
@@ -24,10 +37,16 @@ export const closes = {
   ssh_failed: { status: 1011, title: 'The SSH connection failed' },
   ssh_lost: { status: 1011, title: 'The SSH connection broke' },
   internal: { status: 1011, title: 'A bug in vmhostd' },
-  viewer_behind: { status: 1013, title: 'The viewer does not read as fast as the guest writes' },
-} as const satisfies Record<string, { status: number; title: string }>
+  viewer_behind: {
+    status: 1013,
+    title: 'The viewer does not read as fast as the guest writes',
+    again: true,
+  },
+} as const satisfies Record<string, CloseMeaning>
 
 export type CloseCode = keyof typeof closes
+
+const meanings: ReadonlyMap<string, CloseMeaning> = new Map(Object.entries(closes))
 
 const FINAL: ReadonlySet<CloseCode> = new Set(['vm_stopped', 'vm_deleted', 'shell_ended', 'ssh_lost'])
 
@@ -44,3 +63,34 @@ export function closeReason(code: CloseCode, words?: string): string {
   const whole = new TextEncoder().encode(`${code}: ${words}`).subarray(0, REASON_BYTES_MAX)
   return new TextDecoder().decode(whole).replace(/\u{fffd}+$/u, '')
 }
+
+/** The end of a connection, as a viewer sees it. */
+export type ConsoleClose = {
+  readonly status: number
+  /** A {@link CloseCode}, or the code of a newer daemon; empty if the connection broke or another program closed it. */
+  readonly code: string
+  /** Further explanation; mostly empty. */
+  readonly words: string
+}
+
+/** The end of a connection without a close frame. */
+export const BROKEN: ConsoleClose = { status: 1006, code: '', words: '' }
+
+/** Makes the close with which the daemon ends a connection for this reason. */
+export const closeFor = (code: CloseCode): ConsoleClose => ({ status: closes[code].status, code, words: '' })
+
+/** Parses a reason: a code, or a code, a colon and words. */
+export function parseClose(status: number, reason: string): ConsoleClose {
+  const [, code = '', words = ''] = /^([a-z0-9_]+)(?:: (.*))?$/s.exec(reason) ?? []
+  return { status, code, words: code === '' ? reason : words }
+}
+
+/** Returns what a code means; undefined for the code of a newer daemon, and if there is none. */
+export const meaningOf = ({ code }: ConsoleClose): CloseMeaning | undefined => meanings.get(code)
+
+/** Statuses of RFC 6455, section 7.4.1: the daemon goes away, or there was no close frame. */
+const PASSING: ReadonlySet<number> = new Set([1001, 1006])
+
+/** Returns whether a viewer of a serial console connects again. A shell ends with its connection. */
+export const isPassing = (close: ConsoleClose): boolean =>
+  PASSING.has(close.status) || meaningOf(close)?.again === true

@@ -1,13 +1,16 @@
-/** Messages of the daemon to a viewer, besides the bytes of the terminal. */
-export type DaemonMessage =
-  /** Begins each session of a serial console; sent again if output came faster than it could be passed on. */
-  | ({ readonly kind: 'attached'; readonly mode: 'tty' } & Attachment)
-  | { readonly kind: 'attached'; readonly mode: 'ssh' }
+/** Messages of the daemon to a viewer, besides the bytes of the terminal. A viewer may be older than the daemon. */
+export type DaemonMessage<ErrorCode extends string = MessageErrorCode> =
+  /**
+   * Begins each session; sent again within one if output came faster than it could be passed on. A shell over SSH has no
+   * place.
+   */
+  | { readonly kind: 'attached'; readonly place: Attachment | undefined }
   | { readonly kind: 'position'; readonly session: string; readonly cursor: number }
-  | { readonly kind: 'waiting'; readonly for: 'start' }
-  | { readonly kind: 'error'; readonly code: MessageErrorCode; readonly detail: string }
+  /** There is no session now; `attached` comes with the next. */
+  | { readonly kind: 'waiting' }
+  | { readonly kind: 'error'; readonly code: ErrorCode; readonly detail: string }
 
-/** The position at which a viewer begins in a session; cursors are byte offsets in its output. */
+/** The place at which a viewer begins in a session; cursors are byte offsets in its output. */
 export type Attachment = {
   readonly session: string
   /** Cursor of the next binary byte. */

@@ -4,8 +4,12 @@ import { exitStatus } from '../exit-status.ts'
 import { endingOf } from './ending.ts'
 import { Escapes } from './escapes.ts'
 import { withoutQuestions } from './questions.ts'
-import type { AttachedPlace } from '../../client/console-messages.ts'
-import type { ConsoleConnection, ConsoleEvent, ConsoleRequest } from '../../client/console-connection.ts'
+import type { Attachment } from '../../core/console/console-message.ts'
+import type {
+  ConsoleConnection,
+  ConsoleEvent,
+  ConsoleRequest,
+} from '../../client/console/console-connection.ts'
 import type { Context } from '../command.ts'
 import type { ExitStatus } from '../exit-status.ts'
 import type { Ending } from './ending.ts'
@@ -177,12 +181,13 @@ class Attached {
       case 'error':
         this.#note(`the daemon did not understand this program: ${event.detail} (${event.code})`)
         break
+      case 'lost':
       case 'position':
         break
     }
   }
 
-  #beginSession(place: AttachedPlace | undefined): void {
+  #beginSession(place: Attachment | undefined): void {
     if (this.#wasAttached) {
       this.#terminal.softReset()
       this.#note('a new session')

@@ -1,6 +1,6 @@
 import { usageError } from '../ctl-error.ts'
 import { attach } from './attach.ts'
-import type { ConsoleRequest } from '../../client/console-connection.ts'
+import type { ConsoleRequest } from '../../client/console/console-connection.ts'
 import type { Arguments, Command } from '../command.ts'
 
 const FOLLOW = 'follow'

@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import type { WriteStream } from 'node:tty'
-import type { WindowSize } from '../../client/console-input.ts'
+import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { Terminal } from '../shell.ts'
 
 /** The parts of the process that a terminal uses. */

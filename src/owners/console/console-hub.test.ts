@@ -85,11 +85,7 @@ test('output that was overwritten before it could be passed on is reported as lo
   await turns()
   assert.deepEqual(viewer.told.at(-1), {
     kind: 'attached',
-    mode: 'tty',
-    session: session.id,
-    cursor: 4,
-    replayBytes: limits.consoleHistoryBytes,
-    lostBytes: 4,
+    place: { session: session.id, cursor: 4, replayBytes: limits.consoleHistoryBytes, lostBytes: 4 },
   })
   assert.equal(viewer.text.length, limits.consoleHistoryBytes)
   assert.ok(viewer.text.endsWith('xmore'))
@@ -132,7 +128,7 @@ test('the end of a session sends what is left, then closes or waits', async () =
   await consoles.endSession(web)
   assert.deepEqual([once.text, once.closedWith], ['bye', 'vm_stopped'])
   assert.deepEqual([following.text, following.closedWith], ['bye', undefined])
-  assert.deepEqual(following.told.at(-1), { kind: 'waiting', for: 'start' })
+  assert.deepEqual(following.told.at(-1), { kind: 'waiting' })
 })
 
 test('the end of a VM under deletion closes all; so does its record going while they wait', async () => {

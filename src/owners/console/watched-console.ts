@@ -57,7 +57,7 @@ export class WatchedConsole {
     if (window !== undefined) this.#resize(window)
     if (this.#inputPaused) viewer.pauseInput()
     if (this.#session !== undefined) this.#attach(viewer, this.#session, stoppedAt)
-    else if (follow) viewer.tell({ kind: 'waiting', for: 'start' })
+    else if (follow) viewer.tell({ kind: 'waiting' })
     else this.#showLast(viewer, stoppedAt)
   }
 
@@ -80,7 +80,7 @@ export class WatchedConsole {
     this.#forgetSession()
     this.#resumeInput()
     for (const { viewer, follow } of this.#watchers) {
-      if (code === undefined && follow) viewer.tell({ kind: 'waiting', for: 'start' })
+      if (code === undefined && follow) viewer.tell({ kind: 'waiting' })
       else viewer.close(code ?? 'vm_stopped')
     }
   }
@@ -105,11 +105,7 @@ export class WatchedConsole {
     const { bytes } = session.output.since(from)
     viewer.tell({
       kind: 'attached',
-      mode: 'tty',
-      session: session.id,
-      cursor: from,
-      replayBytes: bytes.length,
-      lostBytes,
+      place: { session: session.id, cursor: from, replayBytes: bytes.length, lostBytes },
     })
     if (bytes.length > 0) viewer.output(bytes)
     return bytes.length
@@ -124,8 +120,8 @@ export class WatchedConsole {
     const viewers = [...this.#watchers].map(({ viewer }) => viewer).filter(({ isOpen }) => isOpen)
     for (const viewer of viewers) {
       if (lostBytes > 0) {
-        const attachment = { session: session.id, cursor: start, replayBytes: bytes.length, lostBytes }
-        viewer.tell({ kind: 'attached', mode: 'tty', ...attachment })
+        const place = { session: session.id, cursor: start, replayBytes: bytes.length, lostBytes }
+        viewer.tell({ kind: 'attached', place })
       }
       viewer.output(bytes)
     }
@@ -153,7 +149,7 @@ export class WatchedConsole {
   }
 
   #tellPosition(viewer: ConsoleViewer): void {
-    if (this.#session === undefined) viewer.tell({ kind: 'waiting', for: 'start' })
+    if (this.#session === undefined) viewer.tell({ kind: 'waiting' })
     else viewer.tell({ kind: 'position', session: this.#session.id, cursor: this.#sent })
   }
 

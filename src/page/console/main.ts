@@ -1,10 +1,10 @@
 /** The console page. Its document is src/api/controller/console-document.ts. */
 import { Connection } from './connection.ts'
-import { placeOf } from './place.ts'
+import { requestOf } from './place.ts'
 import { Screen } from './screen.ts'
 import { shortWords, statusWords } from './status.ts'
 import type { Display } from './connection.ts'
-import type { Window } from './place.ts'
+import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { Status } from './status.ts'
 
 function element<T extends HTMLElement>(id: string, kind: new () => T): T {
@@ -13,7 +13,7 @@ function element<T extends HTMLElement>(id: string, kind: new () => T): T {
   return found
 }
 
-const place = placeOf(location)
+const request = requestOf(location)
 const statusLine = element('status', HTMLParagraphElement)
 const again = element('again', HTMLButtonElement)
 const user = element('user', HTMLInputElement)
@@ -28,9 +28,6 @@ const screen = new Screen(element('terminal', HTMLElement), {
 })
 
 const display: Display = {
-  get size() {
-    return screen.size
-  },
   get waiting() {
     return screen.waiting
   },
@@ -40,30 +37,29 @@ const display: Display = {
   status: showStatus,
 }
 
-const connection = new Connection(place, display)
+const connection = new Connection({ ...request, window: screen.size }, display)
 
 function showStatus(status: Status): void {
   const over = status.kind === 'refused' || status.kind === 'ended'
   document.body.dataset['state'] = status.kind
-  document.title = `${place.id} · ${shortWords[status.kind]}`
+  document.title = `${request.vm} · ${shortWords[status.kind]}`
   statusLine.textContent = statusWords(status)
   again.hidden = !over
   screen.typing = status.kind === 'attached'
 }
 
-function showSize({ cols, rows }: Window): void {
+function showSize({ cols, rows }: WindowSize): void {
   element('size', HTMLElement).textContent = `${cols}×${rows}`
 }
 
 function connect(): void {
-  showStatus({ kind: 'connecting' })
-  connection.connect()
+  void connection.show()
   screen.focus()
 }
 
-element('vm', HTMLElement).textContent = place.id
-element(place.mode, HTMLButtonElement).setAttribute('aria-current', 'true')
-user.value = place.ssh['user'] ?? user.value
+element('vm', HTMLElement).textContent = request.vm
+element(request.mode, HTMLButtonElement).setAttribute('aria-current', 'true')
+if (request.mode === 'ssh') user.value = request.user ?? user.value
 again.addEventListener('click', connect)
 spoken.addEventListener('change', () => {
   screen.spoken = spoken.checked

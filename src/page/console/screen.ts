@@ -2,12 +2,12 @@ import { FitAddon } from '@xterm/addon-fit'
 import { Terminal } from '@xterm/xterm'
 import { limits } from '../../config/limits.ts'
 import { themeFor } from './themes.ts'
-import type { AttachedPlace } from '../../client/console-messages.ts'
-import type { Window } from './place.ts'
+import type { Attachment } from '../../core/console/console-message.ts'
+import type { WindowSize } from '../../core/console/console-viewer.ts'
 
 type Listeners = {
   readonly onInput: (bytes: Uint8Array<ArrayBuffer>) => void
-  readonly onResize: (size: Window) => void
+  readonly onResize: (size: WindowSize) => void
 }
 
 /** Ends an unfinished escape sequence of a stream (CAN), and resets the attributes. */
@@ -60,7 +60,7 @@ export class Screen {
     this.#follow(place)
   }
 
-  get size(): Window {
+  get size(): WindowSize {
     const { cols, rows } = this.#terminal
     return { cols, rows }
   }
@@ -74,7 +74,7 @@ export class Screen {
     await new Promise<void>((resolve) => this.#whenDrawn.push(resolve))
   }
 
-  begin(session: AttachedPlace | undefined, sameAsBefore: boolean): void {
+  begin(session: Attachment | undefined, sameAsBefore: boolean): void {
     // The first session needs no separator.
     if (!sameAsBefore && this.#taken > 0) this.#note(SOFT_RESET, 'a new session')
     if (session === undefined) return

@@ -1,41 +1,50 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseClose } from '../../client/console-messages.ts'
-import { closes } from '../../core/console/close.ts'
-import { afterClose } from './status.ts'
+import { ApiProblem } from '../../client/api-problem.ts'
+import { ConnectionFailed } from '../../client/connection-failed.ts'
+import { BROKEN, closeFor, closes, parseClose } from '../../core/console/close.ts'
+import { statusOfClose, statusOfLoss, statusOfRefusal } from './status.ts'
 import type { CloseCode } from '../../core/console/close.ts'
 
-const after = (mode: 'tty' | 'ssh', code: CloseCode, words = '') =>
-  afterClose(mode, parseClose(closes[code].status, words === '' ? code : `${code}: ${words}`))
-
-test('a serial console goes on after a restart of the daemon, a broken connection, and a page that was slow', () => {
-  assert.deepEqual(after('tty', 'daemon_stops'), { kind: 'again', because: 'The daemon is away' })
-  assert.deepEqual(after('tty', 'viewer_behind'), { kind: 'again', because: closes.viewer_behind.title })
-  assert.deepEqual(afterClose('tty', parseClose(1006, '')), {
-    kind: 'again',
-    because: 'The connection broke',
+test('a lost connection is explained while it is made again, whether it was closed, broke or was refused', () => {
+  assert.deepEqual(statusOfLoss(closeFor('daemon_stops')), {
+    kind: 'away',
+    because: 'The daemon stops; the VM goes on',
   })
+  assert.deepEqual(statusOfLoss(BROKEN), { kind: 'away', because: 'The connection broke' })
+  assert.deepEqual(statusOfLoss(new ConnectionFailed('late', 'the daemon did not answer in time')), {
+    kind: 'away',
+    because: 'The daemon did not answer in time',
+  })
+  assert.deepEqual(statusOfLoss(problem), { kind: 'away', because: 'Starting up' })
 })
 
-test('every other end is final, and is explained in words', () => {
-  const passing = new Set<string>(['daemon_stops', 'viewer_behind'])
-  for (const code of Object.keys(closes).filter((known) => !passing.has(known)) as CloseCode[])
-    assert.deepEqual(after('tty', code), { kind: 'ended', words: closes[code].title })
-  assert.equal(afterClose('tty', parseClose(1009, '')).kind, 'ended')
+test('a page that was slow is not away', () => {
+  assert.deepEqual(statusOfLoss(closeFor('viewer_behind')), { kind: 'behind' })
 })
 
-test('a shell over SSH is gone with its connection, however that ended', () => {
-  for (const code of Object.keys(closes) as CloseCode[]) assert.equal(after('ssh', code).kind, 'ended')
-  assert.deepEqual(after('ssh', 'shell_ended', 'exit status 3'), {
+test('every end is explained in words', () => {
+  for (const code of Object.keys(closes) as CloseCode[])
+    assert.deepEqual(statusOfClose(closeFor(code)), { kind: 'ended', words: closes[code].title })
+  assert.deepEqual(statusOfClose(parseClose(1000, 'shell_ended: exit status 3')), {
     kind: 'ended',
     words: 'The shell has ended: exit status 3',
   })
-  assert.deepEqual(afterClose('ssh', parseClose(1006, '')), { kind: 'ended', words: 'The connection broke' })
 })
 
 test('a code that the page does not know is shown as it is', () => {
-  assert.deepEqual(afterClose('tty', parseClose(4000, 'later_code: in words')), {
+  assert.deepEqual(statusOfClose(parseClose(4000, 'later_code: in words')), {
     kind: 'ended',
     words: 'later_code: in words',
   })
+})
+
+test('a refusal is shown with its detail; an error of another kind is a bug', () => {
+  assert.deepEqual(statusOfRefusal(problem), { kind: 'refused', title: 'Starting up', detail: 'wait' })
+  assert.throws(() => statusOfRefusal(new TypeError('no')), TypeError)
+})
+
+const problem = new ApiProblem({
+  ...{ type: '', title: 'Starting up', status: 503, code: 'starting_up', detail: 'wait', retryable: true },
+  request_id: 'req-1',
 })

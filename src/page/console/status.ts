@@ -1,5 +1,6 @@
-import { closes } from '../../core/console/close.ts'
-import type { ConsoleClose } from '../../client/console-messages.ts'
+import { ApiProblem, UnexpectedAnswer } from '../../client/api-problem.ts'
+import { meaningOf } from '../../core/console/close.ts'
+import type { ConsoleClose } from '../../core/console/close.ts'
 
 /** The status of the connection. */
 export type Status =
@@ -45,20 +46,34 @@ export function statusWords(status: Status): string {
   }
 }
 
-/** The page's next action after its connection has ended. */
-export type AfterClose =
-  | { readonly kind: 'again'; readonly because: string }
-  | { readonly kind: 'ended'; readonly words: string }
-
-/** Decides what follows a close. A serial console continues; a shell over SSH ends with its connection. */
-export function afterClose(mode: 'tty' | 'ssh', { status, code, words }: ConsoleClose): AfterClose {
-  const title = Object.entries(closes).find(([known]) => known === code)?.[1].title ?? code
-  const said = [title, words].filter((part) => part !== '').join(': ')
-  if (mode === 'ssh' || !(AGAIN.has(status) || code === 'viewer_behind'))
-    return { kind: 'ended', words: said || BROKEN }
-  return { kind: 'again', because: code === 'daemon_stops' ? 'The daemon is away' : said || BROKEN }
+/** Returns the status while a lost connection is made again. */
+export function statusOfLoss(because: ConsoleClose | Error): Status {
+  if (because instanceof ApiProblem) return { kind: 'away', because: because.problem.title }
+  if (because instanceof Error) return { kind: 'away', because: sentence(because.message) }
+  // The page did not read, because it was drawing.
+  if (because.code === 'viewer_behind') return { kind: 'behind' }
+  return { kind: 'away', because: wordsOf(because) }
 }
 
-const BROKEN = 'The connection broke'
-/** Statuses of RFC 6455, section 7.4.1: the daemon goes away, or there was no close frame. */
-const AGAIN: ReadonlySet<number> = new Set([1001, 1006])
+/** Returns the status after the end of a console. */
+export const statusOfClose = (close: ConsoleClose): Status => ({ kind: 'ended', words: wordsOf(close) })
+
+/** Returns the status after an error that will not pass. */
+export function statusOfRefusal(error: unknown): Status {
+  if (error instanceof ApiProblem)
+    return { kind: 'refused', title: error.problem.title, detail: error.detail }
+  if (error instanceof UnexpectedAnswer)
+    return {
+      kind: 'refused',
+      title: `HTTP status ${error.status}`,
+      detail: 'the answer is not one of the daemon',
+    }
+  throw error
+}
+
+function wordsOf(close: ConsoleClose): string {
+  const title = meaningOf(close)?.title ?? close.code
+  return [title, close.words].filter((part) => part !== '').join(': ') || 'The connection broke'
+}
+
+const sentence = (message: string): string => message.charAt(0).toUpperCase() + message.slice(1)

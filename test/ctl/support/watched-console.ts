@@ -1,53 +1,15 @@
-import { setImmediate } from 'node:timers/promises'
-import { limits } from '../../../src/config/limits.ts'
 import { eventually } from '../../daemon/support/eventually.ts'
-import { ConsoleConnection } from '../../../src/client/console-connection.ts'
+import { ConsoleConnection } from '../../../src/client/console/console-connection.ts'
+import { wsLinks } from '../../../src/client/ws-links.ts'
+import { HeldClock } from '../../fakes/held-clock.ts'
 import { attached, startConsoleServer } from './console-server.ts'
 import type { TestContext } from 'node:test'
-import type { ConsoleEvent, ConsoleOptions, ConsoleRequest } from '../../../src/client/console-connection.ts'
+import type {
+  ConsoleEvent,
+  ConsoleOptions,
+  ConsoleRequest,
+} from '../../../src/client/console/console-connection.ts'
 import type { Pki } from '../../daemon/support/controller-host.ts'
-
-/** A clock that does not move by itself. The test wakes sleepers; pauses that `passes` accepts end at once. */
-export class HeldClock implements ConsoleOptions {
-  nowMs = 0
-  passes: (ms: number) => boolean
-  readonly #sleepers = new Set<{ readonly ms: number; readonly wake: () => void }>()
-
-  constructor(passes = (ms: number): boolean => ms === limits.clientConsoleSendEveryMs) {
-    this.passes = passes
-  }
-
-  readonly monotonicMs = (): number => this.nowMs
-
-  readonly sleep = async (ms: number, signal: AbortSignal): Promise<void> => {
-    signal.throwIfAborted()
-    if (this.passes(ms)) return await setImmediate(undefined, { signal })
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const sleeper = { ms, wake: resolve }
-    this.#sleepers.add(sleeper)
-    const giveUp = (): void => reject(signal.reason as Error)
-    signal.addEventListener('abort', giveUp, { once: true })
-    return await promise.finally(() => {
-      this.#sleepers.delete(sleeper)
-      signal.removeEventListener('abort', giveUp)
-    })
-  }
-
-  /** Resolves when a caller sleeps for exactly `ms`. */
-  async asleep(ms: number): Promise<void> {
-    await eventually(() => [...this.#sleepers].some((sleeper) => sleeper.ms === ms))
-  }
-
-  /** Waits for the callers that sleep for `ms`, and wakes them. */
-  async wake(ms: number): Promise<void> {
-    await this.asleep(ms)
-    for (const sleeper of this.#sleepers) {
-      if (sleeper.ms !== ms) continue
-      this.#sleepers.delete(sleeper)
-      sleeper.wake()
-    }
-  }
-}
 
 export type Watching = {
   readonly pki: Pki
@@ -86,7 +48,7 @@ export function watch(
 ): Watched {
   const { authority, controller } = pki
   const connection = { url, ca: authority.certificate, cert: controller.certificate, key: controller.key }
-  const console = new ConsoleConnection(connection, request, options)
+  const console = new ConsoleConnection(wsLinks(connection), request, options)
   const events: ConsoleEvent[] = []
   const ended = (async (): Promise<void> => {
     for await (const event of console.events()) events.push(event)

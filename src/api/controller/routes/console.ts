@@ -15,6 +15,7 @@ import { closed, contextOf, params, tags, vmOf } from './vm-parts.ts'
 import type { FastifyRequest } from 'fastify'
 import type { Socket } from 'node:net'
 import type { Static } from 'typebox'
+import type { CloseMeaning } from '../../../core/console/close.ts'
 import type { WindowSize } from '../../../core/console/console-viewer.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { VmRecord } from '../../../core/vm/record.ts'
@@ -94,8 +95,11 @@ export type ConsoleQuery = Static<typeof querystring>
 const TTY_ONLY = ['since', 'session', 'follow'] as const satisfies readonly (keyof ConsoleQuery)[]
 const SSH_ONLY = ['user', 'accept_host_key'] as const satisfies readonly (keyof ConsoleQuery)[]
 
-const closeLines = Object.entries(closes)
-  .map(([code, { status, title }]) => `| ${status} | \`${code}\` | ${title} |`)
+const closeLines = Object.entries<CloseMeaning>(closes)
+  .map(([code, { status, title, advice }]) => {
+    const meaning = advice === undefined ? title : `${title}. ${advice}`
+    return `| ${status} | \`${code}\` | ${meaning} |`
+  })
   .join('\n')
 
 const DESCRIPTION = `A WebSocket (RFC 6455) onto the VM.

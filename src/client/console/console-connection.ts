@@ -1,16 +1,15 @@
-import { createSecureContext } from 'node:tls'
-import { limits } from '../config/limits.ts'
-import { unreachable } from '../lib/assert.ts'
-import { ApiProblem, UnexpectedAnswer } from './api-problem.ts'
-import { ConnectionFailed } from './connection-failed.ts'
+import { limits } from '../../config/limits.ts'
+import { BROKEN, closeFor, isPassing } from '../../core/console/close.ts'
+import { unreachable } from '../../lib/assert.ts'
+import { ApiProblem, UnexpectedAnswer } from '../api-problem.ts'
+import { ConnectionFailed } from '../connection-failed.ts'
 import { ConsoleInput } from './console-input.ts'
-import { BROKEN } from './console-messages.ts'
 import { ConsoleSocket } from './console-socket.ts'
-import type { FailureKind } from './connection-failed.ts'
-import type { Connection } from './connection.ts'
-import type { WindowSize } from './console-input.ts'
-import type { AttachedPlace, ConsoleClose } from './console-messages.ts'
-import type { Sleep } from './console-socket.ts'
+import type { ConsoleClose } from '../../core/console/close.ts'
+import type { Attachment } from '../../core/console/console-message.ts'
+import type { WindowSize } from '../../core/console/console-viewer.ts'
+import type { FailureKind } from '../connection-failed.ts'
+import type { Links, LinkTime } from './link.ts'
 
 export type ConsoleRequest = {
   readonly vm: string
@@ -34,22 +33,23 @@ export type ConsoleRequest = {
  * - `attached`: a session begins, or the earlier one goes on (`again`); `place` is absent for SSH
  * - `waiting`: waiting for the VM's start
  * - `error`: the daemon did not understand a message; the session goes on
- * - `away`: the connection is lost and is made again, until there is another `attached` or `waiting`
+ * - `lost`: a connection ended, or an attempt at one failed; the next attempt follows
+ * - `away`: the next attempt is made after a pause, and so are all until there is another `attached` or `waiting`
  * - `closed`: the end
  */
 export type ConsoleEvent =
-  | { readonly kind: 'attached'; readonly place: AttachedPlace | undefined; readonly again: boolean }
+  | { readonly kind: 'attached'; readonly place: Attachment | undefined; readonly again: boolean }
   | { readonly kind: 'output'; readonly bytes: Uint8Array }
   | { readonly kind: 'position'; readonly session: string; readonly cursor: number }
   | { readonly kind: 'waiting' }
   | { readonly kind: 'error'; readonly code: string; readonly detail: string }
-  | { readonly kind: 'away'; readonly because: ConsoleClose }
+  | { readonly kind: 'lost'; readonly because: ConsoleClose | Error }
+  | { readonly kind: 'away' }
   | { readonly kind: 'closed'; readonly close: ConsoleClose }
 
-export type ConsoleOptions = {
-  readonly sleep: Sleep
-  /** Milliseconds of a monotonic clock. */
-  readonly monotonicMs: () => number
+export type ConsoleOptions = LinkTime & {
+  /** Whether a failure of the first connection is waited out too, as later ones are. */
+  readonly insists?: boolean
 }
 
 /** Failures during a restart of the daemon; any other means that another server answers there. */
@@ -64,10 +64,11 @@ const PASSING: ReadonlySet<FailureKind> = new Set([
 
 /**
  * A VM's console as its viewer sees it: a terminal that survives lost connections and restarts of the daemon. A shell
- * over SSH does not: it ends with its connection.
+ * over SSH does not: it ends with its connection. It is the same in vmhostctl and in the page, which differ in their
+ * {@link Links}.
  */
 export class ConsoleConnection {
-  readonly #connection: Connection
+  readonly #links: Links
   readonly #request: ConsoleRequest
   readonly #options: ConsoleOptions
   readonly #over = new AbortController()
@@ -75,12 +76,13 @@ export class ConsoleConnection {
   #window: WindowSize | undefined
   #session: string | undefined
   #cursor = 0
+  #isWaiting = false
+  /** Doubled with each connection that brought no session. */
+  #pauseMs: number = limits.clientReconnectMsMin
 
-  /** Throws node:tls's error if certificate and key do not match or are not PEM. Sends nothing yet. */
-  constructor(connection: Connection, request: ConsoleRequest, options: ConsoleOptions) {
-    const { ca, cert, key } = connection
-    createSecureContext({ ca, cert, key })
-    this.#connection = connection
+  /** Sends nothing yet. */
+  constructor(links: Links, request: ConsoleRequest, options: ConsoleOptions) {
+    this.#links = links
     this.#request = request
     this.#options = options
     this.#input = new ConsoleInput(options.sleep)
@@ -118,30 +120,34 @@ export class ConsoleConnection {
   }
 
   /**
-   * Yields events; can be read once. Throws the error of the first connection (see {@link ConsoleSocket.open}). Later
-   * it throws only errors that a restarted daemon would not cause; it waits out all others.
+   * Yields events to their end. After `closed` or an error they may be read again: a serial console goes on where it
+   * was, a shell is a new one. Throws the error of the first connection (see {@link Links.open}). Later it throws only
+   * errors that a restarted daemon would not cause; it waits out all others.
    */
   async *events(): AsyncGenerator<ConsoleEvent> {
     const { signal } = this.#over
     let socket: ConsoleSocket | undefined
     try {
-      socket = await this.#open()
-      for (;;) {
+      let next: ConsoleSocket | ConsoleClose =
+        this.#options.insists === true ? yield* this.#keepTrying(true, judgeFirst) : await this.#open()
+      while (next instanceof ConsoleSocket) {
+        socket = next
         const beganMs = this.#options.monotonicMs()
         const attached: boolean = yield* this.#relay(socket)
-        const lasted: boolean =
-          attached && this.#options.monotonicMs() - beganMs > limits.clientReconnectMsMax
-        const close: ConsoleClose = socket.closed ?? BROKEN
         if (signal.aborted) return
-        const next: ConsoleSocket | ConsoleClose = this.#isFinal(close)
-          ? close
-          : yield* this.#reopen(close, lasted || (attached && close.code === 'viewer_behind'))
-        if (!(next instanceof ConsoleSocket)) {
-          yield { kind: 'closed', close: next }
-          return
+        const lasted = attached && this.#options.monotonicMs() - beganMs > limits.clientReconnectMsMax
+        const close: ConsoleClose = socket.closed ?? BROKEN
+        if (this.#request.mode === 'ssh' || !isPassing(close)) {
+          next = close
+          continue
         }
-        socket = next
+        yield { kind: 'lost', because: close }
+        // A reconnect that works at once is not reported. A terminal that was too slow has taken all its output by now.
+        next = yield* this.#keepTrying(lasted || (attached && close.code === 'viewer_behind'), judgeLater)
       }
+      // What was typed for this session must not reach another.
+      this.#input.drop()
+      yield { kind: 'closed', close: next }
     } catch (error) {
       if (!signal.aborted) throw error
     } finally {
@@ -149,7 +155,7 @@ export class ConsoleConnection {
     }
   }
 
-  /** Passes on the events of one socket; returns whether a session began. */
+  /** Passes on the events of one connection; returns whether a session began. */
   async *#relay(socket: ConsoleSocket): AsyncGenerator<ConsoleEvent, boolean> {
     const send = (message: Uint8Array | object): Promise<boolean> => socket.send(message)
     let sending = new AbortController()
@@ -172,11 +178,9 @@ export class ConsoleConnection {
             break
           }
           case 'waiting':
-            // Input for the previous session must not reach another. New input waits for the next session.
             sending.abort()
-            this.#input.drop()
-            this.#session = undefined
-            yield { kind: 'waiting' }
+            this.#wait()
+            yield received
             break
           case 'output':
             this.#cursor += received.bytes.length
@@ -197,7 +201,9 @@ export class ConsoleConnection {
   }
 
   /** Returns whether the session is the same as before. */
-  #attach(place: AttachedPlace | undefined): boolean {
+  #attach(place: Attachment | undefined): boolean {
+    this.#isWaiting = false
+    this.#pauseMs = limits.clientReconnectMsMin
     if (place === undefined) return false
     const again = this.#session === place.session
     if (this.#session !== undefined && !again) this.#input.drop()
@@ -206,41 +212,48 @@ export class ConsoleConnection {
     return again
   }
 
-  /** Tries until there is a connection again, or there cannot be one. */
-  async *#reopen(
-    because: ConsoleClose,
+  /** Input for the previous session must not reach another; new input waits for the next session. */
+  #wait(): void {
+    if (!this.#isWaiting) this.#input.drop()
+    this.#isWaiting = true
+    this.#session = undefined
+  }
+
+  /** Tries until there is a connection, or there cannot be one. */
+  async *#keepTrying(
     atOnce: boolean,
+    judge: (error: unknown) => ConsoleClose | undefined,
   ): AsyncGenerator<ConsoleEvent, ConsoleSocket | ConsoleClose> {
-    // A reconnect that works at once is not reported. A terminal that was too slow has taken all its output by now.
-    let pauseMs = atOnce ? 0 : limits.clientReconnectMsMin
-    let isTold = false
+    let isAway = false
+    let isDue = atOnce
     for (;;) {
-      if (pauseMs > 0) {
-        if (!isTold) yield { kind: 'away', because }
-        isTold = true
+      if (!isDue) {
+        if (!isAway) yield { kind: 'away' }
+        isAway = true
+        const pauseMs = this.#pauseMs
+        this.#pauseMs = Math.min(2 * pauseMs, limits.clientReconnectMsMax)
         await this.#options.sleep(pauseMs, this.#over.signal)
       }
+      isDue = false
       try {
         return await this.#open()
       } catch (error) {
-        const end = endBehind(error)
+        this.#over.signal.throwIfAborted()
+        const end = judge(error)
         if (end !== undefined) return end
-        pauseMs = Math.min(Math.max(2 * pauseMs, limits.clientReconnectMsMin), limits.clientReconnectMsMax)
+        yield { kind: 'lost', because: error as Error }
       }
     }
   }
 
-  #isFinal({ status, code }: ConsoleClose): boolean {
-    if (this.#request.mode === 'ssh') return true
-    return !(status === 1001 || status === 1006 || code === 'viewer_behind')
-  }
-
   #open(): Promise<ConsoleSocket> {
     const wakesMs = this.#request.mode === 'ssh' ? limits.sshWakeMs + limits.sshConnectMs : 0
-    return ConsoleSocket.open(this.#connection, this.#path(), {
-      ...this.#options,
+    return ConsoleSocket.open(this.#path(), {
+      links: this.#links,
+      time: this.#options,
       signal: this.#over.signal,
       boundMs: limits.clientAnswerMs + wakesMs,
+      hasPosition: this.#request.mode === 'tty',
     })
   }
 
@@ -267,17 +280,24 @@ export class ConsoleConnection {
   }
 }
 
-/**
- * Converts a failure to reconnect to the session's end; undefined if another attempt may help. Throws all other errors.
- */
-function endBehind(error: unknown): ConsoleClose | undefined {
-  if (error instanceof ConnectionFailed && PASSING.has(error.kind)) return undefined
-  if (error instanceof UnexpectedAnswer && error.status >= 500) return undefined
-  if (!(error instanceof ApiProblem)) throw error
-  // The daemon may still count our own lost connection as a viewer.
-  if (error.problem.retryable || error.code === 'console_viewers_full') return undefined
-  if (error.code === 'vm_not_running') return { status: 1000, code: 'vm_stopped', words: '' }
-  if (error.code === 'not_found' || error.code === 'vm_deleting')
-    return { status: 1000, code: 'vm_deleted', words: '' }
+/** Judges a failure of the first connection: returns undefined if another attempt may help, and throws other errors. */
+function judgeFirst(error: unknown): undefined {
+  if (error instanceof ConnectionFailed && PASSING.has(error.kind)) return
+  if (error instanceof ApiProblem && error.problem.retryable) return
   throw error
+}
+
+/**
+ * Judges a failure to reconnect: returns the session's end, or undefined if another attempt may help. Throws all other
+ * errors.
+ */
+function judgeLater(error: unknown): ConsoleClose | undefined {
+  if (error instanceof UnexpectedAnswer && error.status >= 500) return undefined
+  if (error instanceof ApiProblem) {
+    // The daemon may still count our own lost connection as a viewer.
+    if (error.code === 'console_viewers_full') return undefined
+    if (error.code === 'vm_not_running') return closeFor('vm_stopped')
+    if (error.code === 'not_found' || error.code === 'vm_deleting') return closeFor('vm_deleted')
+  }
+  return judgeFirst(error)
 }

@@ -1,8 +1,6 @@
-import { limits } from '../config/limits.ts'
-import type { Sleep } from './console-socket.ts'
-
-/** Size of a terminal, in characters. */
-export type WindowSize = { readonly cols: number; readonly rows: number }
+import { limits } from '../../config/limits.ts'
+import type { WindowSize } from '../../core/console/console-viewer.ts'
+import type { LinkTime } from './link.ts'
 
 /** Sends a message; resolves with whether the connection still exists. */
 type Send = (message: Uint8Array | object) => Promise<boolean>
@@ -12,7 +10,7 @@ type Send = (message: Uint8Array | object) => Promise<boolean>
  * sent as one. Anything that was given to a connection that broke is not sent again: a command must not run twice.
  */
 export class ConsoleInput {
-  readonly #sleep: Sleep
+  readonly #sleep: LinkTime['sleep']
   #pieces: Uint8Array[] = []
   #bytes = 0
   #window: WindowSize | undefined
@@ -20,7 +18,7 @@ export class ConsoleInput {
   #wake: () => void = () => {}
   #room = Promise.withResolvers<void>()
 
-  constructor(sleep: Sleep) {
+  constructor(sleep: LinkTime['sleep']) {
     this.#sleep = sleep
   }
 
@@ -93,16 +91,16 @@ export class ConsoleInput {
   }
 
   #takeBytes(): Uint8Array {
-    const taken: Uint8Array[] = []
-    let room = limits.consoleMessageBytesMax
-    while (room > 0) {
+    const message = new Uint8Array(Math.min(this.#bytes, limits.consoleMessageBytesMax))
+    let at = 0
+    while (at < message.length) {
       const piece = this.#pieces.shift()
       if (piece === undefined) break
-      taken.push(piece.subarray(0, room))
-      if (piece.length > room) this.#pieces.unshift(piece.subarray(room))
-      room -= Math.min(room, piece.length)
+      const taken = piece.subarray(0, message.length - at)
+      message.set(taken, at)
+      at += taken.length
+      if (piece.length > taken.length) this.#pieces.unshift(piece.subarray(taken.length))
     }
-    const message = Buffer.concat(taken)
     this.#bytes -= message.length
     if (this.hasRoom) this.#tellRoom()
     return message

@@ -1,0 +1,182 @@
+import { limits } from '../../config/limits.ts'
+import { closeFor } from '../../core/console/close.ts'
+import { ConnectionFailed } from '../connection-failed.ts'
+import { parseDaemonMessage } from './parse-message.ts'
+import type { ConsoleClose } from '../../core/console/close.ts'
+import type { ReceivedMessage } from './parse-message.ts'
+import type { Link, Links, LinkTime } from './link.ts'
+
+export type Received = ReceivedMessage | { readonly kind: 'output'; readonly bytes: Uint8Array }
+
+export type OpenOptions = {
+  readonly links: Links
+  readonly time: LinkTime
+  /** Ends the attempt, and later the wait in `next`. */
+  readonly signal: AbortSignal
+  /** For the whole handshake. */
+  readonly boundMs: number
+  /** Whether the daemon answers `position`, which a shell over SSH does not have. */
+  readonly hasPosition: boolean
+}
+
+/** One connection of a console, whose output is read as fast as the caller takes it. */
+export class ConsoleSocket {
+  readonly #options: OpenOptions
+  readonly #over = new AbortController()
+  readonly #inbox: Received[] = []
+  #link: Link | undefined
+  #inboxBytes = 0
+  #isPaused = false
+  #heardMs: number
+  #close: ConsoleClose | undefined
+  #isLeft = false
+  #wake: () => void = () => {}
+
+  private constructor(options: OpenOptions) {
+    this.#options = options
+    this.#heardMs = options.time.monotonicMs()
+    options.signal.addEventListener('abort', () => this.#wake(), { signal: this.#over.signal })
+  }
+
+  /** Connects and upgrades. Rejects as {@link Links.open} does, and with ConnectionFailed if it takes too long. */
+  static async open(path: string, options: OpenOptions): Promise<ConsoleSocket> {
+    const { links, time, signal, boundMs } = options
+    const socket = new ConsoleSocket(options)
+    const attempt = new AbortController()
+    const giveUp = (): void => attempt.abort(signal.reason)
+    const settled = new AbortController()
+    const bound = time.sleep(boundMs, settled.signal).then(
+      () => attempt.abort(new ConnectionFailed('late', `${links.peer} did not answer in time`)),
+      () => {},
+    )
+    signal.addEventListener('abort', giveUp)
+    try {
+      signal.throwIfAborted()
+      socket.#link = await links.open(
+        path,
+        {
+          onBytes: (bytes) => socket.#receive({ kind: 'output', bytes }),
+          onText: (text) => socket.#receive(parseDaemonMessage(text)),
+          onPing: () => socket.#heard(),
+          onClosed: (close) => socket.#end(close),
+        },
+        attempt.signal,
+      )
+      socket.#limitInbox()
+      void socket.#watch()
+      return socket
+    } catch (error) {
+      socket.#over.abort()
+      throw error
+    } finally {
+      signal.removeEventListener('abort', giveUp)
+      settled.abort()
+      await bound
+    }
+  }
+
+  /** How the connection ended; undefined while it is open. */
+  get closed(): ConsoleClose | undefined {
+    return this.#close
+  }
+
+  /** Returns the next message; undefined after the last one, and at once when the signal is raised. */
+  async next(): Promise<Received | undefined> {
+    while (!this.#options.signal.aborted) {
+      const received = this.#inbox.shift()
+      if (received !== undefined) {
+        if (received.kind === 'output') this.#inboxBytes -= received.bytes.length
+        if (this.#isPaused && this.#inboxBytes < limits.clientConsoleOutputBytesMax) this.#resume()
+        return received
+      }
+      if (this.#close !== undefined) return undefined
+      await new Promise<void>((resolve) => (this.#wake = resolve))
+    }
+    return undefined
+  }
+
+  /**
+   * Sends bytes for the guest, or a control message. Resolves when there is room for more, with whether the message
+   * went out.
+   */
+  send(message: Uint8Array | object): Promise<boolean> {
+    if (this.#link === undefined || this.#close !== undefined) return Promise.resolve(false)
+    return this.#link.send(message instanceof Uint8Array ? message : JSON.stringify(message))
+  }
+
+  /** Closes the connection and drops what still comes. Cuts it if the daemon does not answer in time. */
+  close(): void {
+    if (this.#close !== undefined) return
+    this.#isLeft = true
+    if (this.#isPaused) this.#resume()
+    this.#link?.close()
+    void this.#after(limits.consoleCloseMs).then((elapsed) => elapsed && this.#link?.terminate())
+  }
+
+  #receive(received: Received | undefined): void {
+    this.#heard()
+    if (this.#isLeft || this.#close !== undefined || received === undefined) return
+    this.#inbox.push(received)
+    if (received.kind === 'output') this.#inboxBytes += received.bytes.length
+    this.#limitInbox()
+    this.#wake()
+  }
+
+  /** Stops reading while too much output waits. A browser cannot, so the connection ends, and the next goes on. */
+  #limitInbox(): void {
+    const link = this.#link
+    if (link === undefined || this.#isPaused || this.#inboxBytes < limits.clientConsoleOutputBytesMax) return
+    if (link.reading === undefined) {
+      this.#end(closeFor('viewer_behind'))
+      link.close()
+      return
+    }
+    this.#isPaused = true
+    link.reading.pause()
+  }
+
+  #resume(): void {
+    this.#isPaused = false
+    this.#heard()
+    this.#link?.reading?.resume()
+  }
+
+  #heard(): void {
+    this.#heardMs = this.#options.time.monotonicMs()
+  }
+
+  #end(close: ConsoleClose): void {
+    if (this.#close !== undefined) return
+    this.#close = close
+    this.#over.abort()
+    this.#wake()
+  }
+
+  /** Detects a peer that vanished: its pings, or its answers, stay away. */
+  async #watch(): Promise<void> {
+    const { links, time, hasPosition } = this.#options
+    let askedMs = this.#heardMs
+    while (await this.#after(limits.consolePingMs)) {
+      // While reading is paused, pings are not read either.
+      if (this.#isPaused) continue
+      const nowMs = time.monotonicMs()
+      const silentMs = nowMs - this.#heardMs
+      const isSilent = links.hearPings
+        ? silentMs > limits.clientConsoleSilentMs
+        : hasPosition && this.#heardMs < askedMs
+      if (isSilent) this.#link?.terminate()
+      else if (!links.hearPings && hasPosition) {
+        askedMs = nowMs
+        void this.send({ position: {} })
+      }
+    }
+  }
+
+  /** Resolves with true after this time, or with false if the connection ended before. */
+  #after(ms: number): Promise<boolean> {
+    return this.#options.time.sleep(ms, this.#over.signal).then(
+      () => true,
+      () => false,
+    )
+  }
+}
