@@ -351,8 +351,8 @@ test('a hung-up terminal ends the console', async (t) => {
 test('a wrong command line is refused before any request', async () => {
   const fingerprint = `SHA256:${'x'.repeat(43)}`
   for (const [line, says] of [
-    ['console', /it needs a VM/],
-    ['console a b', /unexpected argument b/],
+    ['console', /missing required argument 'VM'/],
+    ['console a b', /Expected 1 argument but got 2: a, b/],
     ['console a --ssh --follow', /a shell cannot --follow a VM/],
     ['console a --user root', /--user is for --ssh/],
     [`console a --accept-host-key ${fingerprint}`, /--accept-host-key is for --ssh/],
