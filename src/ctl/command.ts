@@ -96,12 +96,10 @@ export type Context = {
   readonly openConsole: (request: ConsoleRequest) => ConsoleConnection
   /** Reports a failure on standard error, with what to do next. Returns the exit status for it. */
   readonly fail: (error: unknown, name: string) => ExitStatus
-  /** Prints one line for people. */
-  readonly say: (line: string) => void
+  /** Prints a value for programs, or a text for people. */
+  readonly print: (value: unknown, text: () => string) => void
   /** Warns of something that is done but may not be meant: prints one line on standard error, for people. */
   readonly warn: (line: string) => void
-  /** Prints a value for programs. */
-  readonly answer: (value: unknown) => void
 }
 
 export const GLOBAL_OPTIONS: readonly Option[] = [

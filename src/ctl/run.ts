@@ -51,11 +51,13 @@ async function runCommand({ command, given }: Called, shell: Shell, failures: Fa
     client: () => (client ??= open(createApiClient)),
     openConsole: (request) => open((profile) => new ConsoleConnection(wsLinks(profile), request, shell)),
     fail: (error, name) => failures.tell(error, name),
-    say: (line) => shell.stdout.write(`${line}\n`),
     warn: (line) => {
       if (!given.isSet('json')) shell.stderr.write(`${printable(`warning: ${line}`)}\n`)
     },
-    answer: (value) => shell.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`),
+    print: (value, text) => {
+      const printed = given.isSet('json') ? JSON.stringify(value, undefined, 2) : text().trimEnd()
+      shell.stdout.write(`${printed}\n`)
+    },
   }
   try {
     return await command.run(context)

@@ -28,8 +28,7 @@ export const syncCommand: Command = {
   run: async (context) => {
     const call = answered(context.client().GET('/v1/sync', {}))
     const { data: sync } = await call.catch((error: unknown) => failWithRest(error, context))
-    if (context.json) context.answer(sync)
-    else context.shell.stdout.write(renderSync(sync, context))
+    context.print(sync, () => renderSync(sync, context))
     return exitStatus.done
   },
 }

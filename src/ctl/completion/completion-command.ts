@@ -78,11 +78,10 @@ export const completionCommand: Command = {
     ['bash >/etc/bash_completion.d/vmhostctl', 'for every bash from now on'],
     ['fish | source', 'for this fish'],
   ],
-  run: async ({ given, json, answer, shell: { stdout } }) => {
+  run: async ({ given, print }) => {
     // The command line takes no other.
     const name = given.operand as CompletionShell
-    if (json) answer({ shell: name, script: SCRIPTS[name] })
-    else stdout.write(SCRIPTS[name])
+    print({ shell: name, script: SCRIPTS[name] }, () => SCRIPTS[name])
     return exitStatus.done
   },
 }

@@ -1,6 +1,5 @@
 import { answered } from '../../client/api-client.ts'
-import { exitStatus } from '../exit-status.ts'
-import { renderTable } from '../text.ts'
+import { allPages, showList } from '../several.ts'
 import { showMib, showSpan } from '../units.ts'
 import { listVms } from '../vm/list.ts'
 import type { ApiClient, Image, Vm } from '../../client/api-client.ts'
@@ -27,30 +26,20 @@ export const imageListCommand: Command = {
   ],
   run: async (context) => {
     const client = context.client()
-    const images = await listImages(client)
-    const { stdout: sink, nowMs } = context.shell
-    if (context.json) context.answer({ items: images })
-    else if (images.length === 0) context.say('no images; they come when a VM needs them')
-    else {
-      const uses = usesIn(await listVms(client))
-      const rows = images.map((image) => rowOf(image, uses.get(image.sha256), nowMs()))
-      sink.write(renderTable(HEAD, rows, { sink, paint: context.paint }))
-    }
-    return exitStatus.done
+    return showList(context, {
+      ...{ items: await listImages(client), head: HEAD },
+      rowsOf: async (images) => {
+        const uses = usesIn(await listVms(client))
+        const nowMs = context.shell.nowMs()
+        return images.map((image) => rowOf(image, uses.get(image.sha256), nowMs))
+      },
+      none: () => 'no images; they come when a VM needs them',
+    })
   },
 }
 
-/** Reads all pages of the list. */
-export async function listImages(client: ApiClient): Promise<Image[]> {
-  const images: Image[] = []
-  let query: { cursor?: string } = {}
-  for (;;) {
-    const { data } = await answered(client.GET('/v1/images', { params: { query } }))
-    images.push(...data.items)
-    if (data.next_cursor === undefined) return images
-    query = { cursor: data.next_cursor }
-  }
-}
+export const listImages = (client: ApiClient): Promise<Image[]> =>
+  allPages((query) => answered(client.GET('/v1/images', { params: { query } })))
 
 /** The uses of an image. */
 type Uses = { readonly parts: Set<string>; readonly vms: Set<string> }

@@ -1,6 +1,6 @@
 import { answered } from '../../client/api-client.ts'
 import { CtlError, usageError } from '../ctl-error.ts'
-import { eachNamed } from '../each.ts'
+import { eachNamed } from '../several.ts'
 import { exitStatus } from '../exit-status.ts'
 import { DIGEST_SHOWN, listImages } from './list.ts'
 import type { Command, Context } from '../command.ts'
@@ -25,8 +25,7 @@ export const imageRemoveCommand: Command = {
       const sha256 = await digestOf(context, name)
       const deleting = context.client().DELETE('/v1/images/{sha256}', { params: { path: { sha256 } } })
       const { data } = await answered(deleting)
-      if (context.json) context.answer(data)
-      else context.say(`${sha256.slice(0, DIGEST_SHOWN)}: is being removed`)
+      context.print(data, () => `${sha256.slice(0, DIGEST_SHOWN)}: is being removed`)
       return exitStatus.done
     }),
 }

@@ -1,37 +1,130 @@
-import { answered } from '../../client/api-client.ts'
+import { answered, done } from '../../client/api-client.ts'
+import { usageError } from '../ctl-error.ts'
+import { pagesOf, readUpload, UPLOAD_OPTION } from './upload-file.ts'
+import { WAIT_OPTIONS, seeThrough } from './wait.ts'
+import type { components } from '../../client/schema.d.ts'
+import type { Command, Context } from '../command.ts'
+import type { Upload, Page } from './upload-file.ts'
+import { eachNamed } from '../several.ts'
 import { exitStatus } from '../exit-status.ts'
-import { showMib } from '../units.ts'
-import { waitForSnapshot } from './wait-for-snapshot.ts'
 import { doneWords, phaseWords } from './snapshot-words.ts'
 import type { Answered, Snapshot } from '../../client/api-client.ts'
-import type { Context } from '../command.ts'
 import type { ExitStatus } from '../exit-status.ts'
-import type { Page } from './upload-file.ts'
+
+type StartSnapshot = components['schemas']['StartSnapshot']
+
+export const createCommand: Command = {
+  words: ['snapshot', 'create'],
+  summary: 'take a snapshot of a VM, into an object store',
+  description:
+    'The disk of the VM is captured while the guest goes on, compressed, and sent to a multipart upload by signed URLs. The file has ' +
+    'the size of a part and the URLs: {"part_size_mib": 64, "part_urls": ["https://…", …], "complete_url": "https://…", "head_url": ' +
+    '"https://…"}. Without complete_url, snapshot complete ends it. Repeating the same command is safe, and fresh URLs are taken.',
+  operand: { placeholder: 'ID' },
+  options: [{ name: 'vm', value: 'VM', help: 'whose disk', completes: 'vm' }, UPLOAD_OPTION, ...WAIT_OPTIONS],
+  examples: [
+    ['nightly-1 --vm web-1 --upload urls.json --wait', 'with a bar that shows how far it is'],
+    ['nightly-1 --vm web-1 --upload - <urls.json', 'URLs from a program; returns at once'],
+  ],
+  run: async (context) => {
+    const vm = context.given.text('vm')
+    if (vm === undefined) throw usageError('it needs --vm', 'see vmhostctl snapshot create --help')
+    const upload = await readUpload(context, 'create')
+    const [first, ...more] = pagesOf(upload)
+    const taken = await start(context, { vm, upload, urls: first.part_urls })
+    await handOverPages(context, taken.data.id, more)
+    return showChanged(context, taken)
+  },
+}
+
+type Start = { readonly vm: string; readonly upload: Upload; readonly urls: string[] }
+
+function start({ given, client }: Context, { vm, upload, urls }: Start) {
+  const params = { path: { id: given.operand } }
+  // The daemon checks this body, so a wrong type may pass here.
+  const body = { vm_id: vm, upload: { ...upload, part_urls: urls } } as StartSnapshot
+  return answered(client().PUT('/v1/snapshots/{id}', { params, body }))
+}
+
+type CompleteSnapshot = components['schemas']['CompleteSnapshot']
+
+export const urlsCommand: Command = {
+  words: ['snapshot', 'urls'],
+  summary: 'hand over URLs that a snapshot lacks, or fresh ones',
+  description:
+    'The file is that of snapshot create; "first_part" in it says for which part the first of "part_urls" is, where that is not 1. ' +
+    'Nothing that was sent is sent again. One that has failed and can go on goes on; one that is completed takes none.',
+  operand: { placeholder: 'ID', completes: 'snapshot' },
+  options: [UPLOAD_OPTION, ...WAIT_OPTIONS],
+  examples: [
+    ['nightly-1 --upload urls.json', 'after the old ones have expired'],
+    ['nightly-1 --upload urls.json --wait', 'the same, and see it through'],
+  ],
+  run: async (context) => {
+    const { part_size_mib: _, ...upload } = await readUpload(context, 'urls')
+    const params = { path: { id: context.given.operand } }
+    const [first, ...more] = pagesOf(upload)
+    const body = { ...upload, ...first }
+    const taken = await answered(context.client().PUT('/v1/snapshots/{id}/upload', { params, body }))
+    await handOverPages(context, taken.data.id, more)
+    return showChanged(context, taken)
+  },
+}
+
+export const completeCommand: Command = {
+  words: ['snapshot', 'complete'],
+  summary: 'let the upload of a snapshot be completed',
+  description:
+    'As soon as all of it is sent. Of the file only "complete_url" and "head_url" are used. Safe to repeat, also when it is completed.',
+  operand: { placeholder: 'ID', completes: 'snapshot' },
+  options: [UPLOAD_OPTION, ...WAIT_OPTIONS],
+  examples: [['nightly-1 --upload urls.json --wait', 'until the object is there']],
+  run: async (context) => {
+    const { complete_url: complete, head_url: head } = await readUpload(context, 'complete')
+    const params = { path: { id: context.given.operand } }
+    const urls = {
+      ...(complete === undefined ? {} : { complete_url: complete }),
+      ...(head === undefined ? {} : { head_url: head }),
+    }
+    const body = urls as CompleteSnapshot
+    const call = context.client().POST('/v1/snapshots/{id}/complete', { params, body })
+    return showChanged(context, await answered(call))
+  },
+}
+
+export const removeCommand: Command = {
+  words: ['snapshot', 'rm'],
+  summary: 'delete snapshots',
+  description:
+    'What the host has of them, with the parts that stay staged. An object that is completed stays in the store; an upload that is not ends, and must be aborted there.',
+  operand: { placeholder: 'ID', many: true, completes: 'snapshot' },
+  options: [],
+  examples: [['nightly-1 nightly-2', 'also where they are gone already']],
+  run: (context) =>
+    eachNamed(context, async (id) => {
+      const params = { path: { id } }
+      const { response } = await context.client().GET('/v1/snapshots/{id}', { params })
+      await done(context.client().DELETE('/v1/snapshots/{id}', { params }))
+      context.print({ id, gone: true }, () => `${id}: ${response.status === 404 ? 'there was none' : 'gone'}`)
+      return exitStatus.done
+    }),
+}
 
 /** Sends pages of URLs that did not fit into an earlier request. */
-export async function handOverPages(context: Context, id: string, pages: readonly Page[]): Promise<void> {
+async function handOverPages(context: Context, id: string, pages: readonly Page[]): Promise<void> {
   const params = { path: { id } }
   for (const body of pages)
     await answered(context.client().PUT('/v1/snapshots/{id}/upload', { params, body }))
 }
 
 /** Waits for a snapshot if the user asked for it, and shows the result of a change. */
-export async function showChanged(
-  context: Context,
-  { data, status }: Answered<Snapshot>,
-): Promise<ExitStatus> {
-  const { json, answer, say, given } = context
-  if (given.isSet('wait')) return showWaited(context, await waitForSnapshot(context, data.id))
-  if (json) answer(data)
-  else if (status === 200) say(`${data.id}: nothing to change; ${phaseWords(data)}, ${doneWords(data)}`)
-  else say(`${data.id}: taken. To see it through: vmhostctl snapshot wait ${data.id}`)
-  return exitStatus.done
-}
-
-/** Shows a completed snapshot with the parameters that create a VM from its image. */
-export function showWaited({ json, answer, say }: Context, snapshot: Snapshot): ExitStatus {
-  const { id, size_mib: size = 0, stored_size_mib: stored = 0, sha256 } = snapshot
-  if (json) answer(snapshot)
-  else say(`${id}: completed, ${showMib(size)} stored as ${showMib(stored)}, sha256 ${sha256}`)
+async function showChanged(context: Context, { data, status }: Answered<Snapshot>): Promise<ExitStatus> {
+  const { id } = data
+  if (context.given.isSet('wait')) return await seeThrough(context, id)
+  context.print(data, () =>
+    status === 200
+      ? `${id}: nothing to change; ${phaseWords(data)}, ${doneWords(data)}`
+      : `${id}: taken. To see it through: vmhostctl snapshot wait ${id}`,
+  )
   return exitStatus.done
 }

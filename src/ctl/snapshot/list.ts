@@ -1,14 +1,21 @@
+import type { Snapshot, ApiClient } from '../../client/api-client.ts'
 import { answered } from '../../client/api-client.ts'
 import { causeFirst } from '../cause-first.ts'
-import { exitStatus } from '../exit-status.ts'
-import { noneMatch } from '../none-match.ts'
-import { renderTable } from '../text.ts'
+import { allPages, noneMatch, showList } from '../several.ts'
 import { showMib } from '../units.ts'
-import { STATUSES } from './statuses.ts'
 import { lackingWords, statusColour } from './snapshot-words.ts'
-import type { ApiClient, Snapshot } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 import type { Cell } from '../text.ts'
+
+/** A record by name: a status that is added to the API does not compile until it is here. */
+const ALL_STATUSES: Record<Snapshot['status'], true> = {
+  pending: true,
+  uploading: true,
+  completed: true,
+  failed: true,
+}
+
+export const STATUSES = Object.keys(ALL_STATUSES) as readonly Snapshot['status'][]
 
 const HEAD = ['ID', 'VM', 'STATUS', 'DONE', 'SIZE', 'STORED', 'STAGED', 'CAPTURED', 'ERROR']
 
@@ -33,19 +40,13 @@ export const listCommand: Command = {
     ["--json | jq -r '.items[] | select(.needs_urls) | .id'", 'those that need URLs'],
   ],
   run: async (context) => {
-    const snapshots = await listSnapshots(context.client(), queryOf(context))
-    const { shell, paint } = context
-    if (context.json) context.answer({ items: snapshots })
-    else if (snapshots.length === 0)
-      context.say(
+    return showList(context, {
+      ...{ items: await listSnapshots(context.client(), queryOf(context)), head: HEAD, lastBelow: true },
+      rowsOf: (snapshots) => snapshots.map(rowOf),
+      none: async () =>
         (await withoutVm(context, noneMatch('snapshot', context, ['vm', 'status']))) ??
-          'no snapshots; vmhostctl snapshot create --help shows how to take one',
-      )
-    else
-      shell.stdout.write(
-        renderTable(HEAD, snapshots.map(rowOf), { sink: shell.stdout, paint, lastBelow: true }),
-      )
-    return exitStatus.done
+        'no snapshots; vmhostctl snapshot create --help shows how to take one',
+    })
   },
 }
 
@@ -68,17 +69,8 @@ function queryOf({ given }: Context): Query {
   }
 }
 
-/** Reads all pages of the list. */
-async function listSnapshots(client: ApiClient, query: Query): Promise<Snapshot[]> {
-  const snapshots: Snapshot[] = []
-  let page: { cursor?: string } = {}
-  for (;;) {
-    const { data } = await answered(client.GET('/v1/snapshots', { params: { query: { ...query, ...page } } }))
-    snapshots.push(...data.items)
-    if (data.next_cursor === undefined) return snapshots
-    page = { cursor: data.next_cursor }
-  }
-}
+const listSnapshots = (client: ApiClient, query: Query): Promise<Snapshot[]> =>
+  allPages((page) => answered(client.GET('/v1/snapshots', { params: { query: { ...query, ...page } } })))
 
 function rowOf(snapshot: Snapshot): (string | Cell)[] {
   const { id, vm_id: vm, status, progress, error } = snapshot

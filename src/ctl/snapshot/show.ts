@@ -25,11 +25,10 @@ export const getCommand: Command = {
     ['nightly-1', 'for reading'],
     ['nightly-1 --json | jq -r .sha256', 'the digest to create a VM with'],
   ],
-  run: async ({ client, given, json, answer, paint, shell }) => {
+  run: async ({ client, given, print, paint, shell }) => {
     const path = { id: given.operand }
     const { data } = await answered(client().GET('/v1/snapshots/{id}', { params: { path } }))
-    if (json) answer(data)
-    else shell.stdout.write(renderSnapshot(data, shell.nowMs(), paint))
+    print(data, () => renderSnapshot(data, shell.nowMs(), paint))
     return exitStatus.done
   },
 }

@@ -1,13 +1,15 @@
 import { answered } from '../../client/api-client.ts'
+import { usageError } from '../ctl-error.ts'
 import { causeFirst } from '../cause-first.ts'
 import { exitStatus } from '../exit-status.ts'
 import { printable } from '../../lib/printable.ts'
-import { waitForVm } from './wait-for-vm.ts'
+import { seeThrough } from './wait.ts'
 import { generationWords, isSavedOrWaking, isSettled } from './vm-words.ts'
 import type { Answered, Vm } from '../../client/api-client.ts'
 import type { Context, Option } from '../command.ts'
-import type { Goal } from './wait-for-vm.ts'
+import type { Goal } from './wait.ts'
 import type { ExitStatus } from '../exit-status.ts'
+import { ApiProblem } from '../../client/api-problem.ts'
 
 export const DRY_RUN_OPTION: Option = {
   name: 'dry-run',
@@ -34,35 +36,24 @@ type Terms = {
 export async function changeVm(context: Context, call: VmCall, terms: Terms = {}): Promise<ExitStatus> {
   const { goal = 'settled' } = terms
   const answer = await answered<Vm>(call)
-  const { id } = answer.data
-  if (answer.data.dry_run !== undefined) showDryRun(context, answer.data, terms)
-  else if (context.given.isSet('wait'))
-    showWaited(context, id, await waitForVm(context, id, goal, { wasThere: true }))
-  else if (answer.status === 200 && typeof goal === 'object' && isSavedOrWaking(answer.data))
-    showAsked(context, answer.data)
-  else showTaken(context, answer, terms)
+  const vm = answer.data
+  if (vm.dry_run === undefined && context.given.isSet('wait'))
+    await seeThrough(context, vm.id, { goal, wasThere: true })
+  else
+    context.print(vm, () => (vm.dry_run === undefined ? takenWords(answer, terms) : dryRunWords(vm, terms)))
   return exitStatus.done
 }
 
-function showTaken({ json, answer, say }: Context, { data: vm, status }: Answered<Vm>, terms: Terms): void {
+function takenWords({ data: vm, status }: Answered<Vm>, terms: Terms): string {
   const { goal } = terms
-  if (json) answer(vm)
-  else if (status === 200) say(`${vm.id}: nothing to change${troubleWords(vm, terms)}`)
+  const wait = `To see it through: vmhostctl vm wait ${vm.id}`
+  // The wake was requested, and the guest is not back yet.
+  if (status === 200 && typeof goal === 'object' && isSavedOrWaking(vm))
+    return `${vm.id}: ${vm.observed.state}, and asked to wake. ${wait} --for running`
+  if (status === 200) return `${vm.id}: nothing to change${troubleWords(vm, terms)}`
   // This changed labels or protection, and the host has no work to do.
-  else if (isSettled(vm) && goal !== 'gone') say(`${vm.id}: changed`)
-  else {
-    const wait = `vmhostctl vm wait ${vm.id}${goal === 'gone' ? ' --for gone' : ''}`
-    say(`${vm.id}: taken; generation ${generationWords(vm)}. To see it through: ${wait}`)
-  }
-}
-
-/** Shows that the wake was requested and the guest is not back yet. */
-function showAsked({ json, answer, say }: Context, vm: Vm): void {
-  if (json) answer(vm)
-  else
-    say(
-      `${vm.id}: ${vm.observed.state}, and asked to wake. To see it through: vmhostctl vm wait ${vm.id} --for running`,
-    )
+  if (isSettled(vm) && goal !== 'gone') return `${vm.id}: changed`
+  return `${vm.id}: taken; generation ${generationWords(vm)}. ${wait}${goal === 'gone' ? ' --for gone' : ''}`
 }
 
 /** Says that the daemon still works on an error, although the request changed nothing. */
@@ -73,28 +64,14 @@ function troubleWords({ id, observed: { error } }: Vm, { triesAgain = false }: T
   return `; the daemon tries again now what failed: ${cause}. To see it through: vmhostctl vm wait ${id}`
 }
 
-function showWaited({ json, answer, say }: Context, id: string, vm: Vm | undefined): void {
-  if (json) answer(vm ?? { id, gone: true })
-  else say(vm === undefined ? `${id}: gone` : settledWords(vm))
-}
-
-export function settledWords(vm: Vm): string {
-  const { state, error } = vm.observed
-  const but = error === undefined ? '' : `, with an error since: ${printable(error)}`
-  return `${vm.id}: ${state}, generation ${generationWords(vm)}${isSettled(vm) ? but : ''}`
-}
-
-function showDryRun({ json, answer, say }: Context, vm: Vm, { unshown }: Terms): void {
-  if (json) {
-    answer(vm)
-    return
-  }
-  const { changed = false, changes = [], plan } = vm.dry_run ?? {}
-  say(changed ? `${vm.id}: would be taken, and change` : `${vm.id}: nothing would change`)
-  for (const { pointer, from, to } of changes)
-    for (const line of changeLines(pointer, from, to)) say(`  ${line}`)
-  if (unshown !== undefined) say(`  and, which no answer shows: ${unshown}`)
-  if (plan !== undefined) say(`\nThe host would then:\n${plan.text.trimEnd().replaceAll(/^/gm, '  ')}`)
+function dryRunWords({ id, dry_run: run }: Vm, { unshown }: Terms): string {
+  const { changed = false, changes = [], plan } = run ?? {}
+  return [
+    changed ? `${id}: would be taken, and change` : `${id}: nothing would change`,
+    ...changes.flatMap(({ pointer, from, to }) => changeLines(pointer, from, to)).map((line) => `  ${line}`),
+    ...(unshown === undefined ? [] : [`  and, which no answer shows: ${unshown}`]),
+    ...(plan === undefined ? [] : [`\nThe host would then:\n${plan.text.replaceAll(/^(?=.)/gm, '  ')}`]),
+  ].join('\n')
 }
 
 /** Returns a line for each member of a new object, and one line for a removed object. */
@@ -106,3 +83,36 @@ function changeLines(pointer: string, from: unknown, to: unknown): readonly stri
 }
 
 const shown = (value: unknown): string => (value === undefined ? 'nothing' : printable(JSON.stringify(value)))
+
+/**
+ * Number of tries: a busy host changes its VM all the time. After so many changes in between, something else is wrong.
+ */
+const ATTEMPTS = 5
+
+/**
+ * Makes a request that replaces a whole object from options that give only a part of it. Reads the VM, lets `change`
+ * make the request, and repeats both if the VM has changed in between. `etag` is for `If-Match`.
+ */
+export async function fromPresent(
+  context: Context,
+  id: string,
+  change: (vm: Vm, etag: string) => Promise<ExitStatus>,
+): Promise<ExitStatus> {
+  for (let attempt = 1; ; attempt += 1) {
+    const call = context.client().GET('/v1/vms/{id}', { params: { path: { id } } })
+    const { data: vm, etag } = await answered(call)
+    try {
+      return await change(vm, etag)
+    } catch (error) {
+      const stale = error instanceof ApiProblem && error.code === 'precondition_failed'
+      if (!stale || attempt === ATTEMPTS) throw error
+    }
+  }
+}
+
+/** Throws a usage error if none of these options was given. */
+export function requireOne({ given }: Context, options: readonly Option[]): void {
+  const names = options.map(({ name }) => name)
+  if (given.hasAny(names)) return
+  throw usageError('there is nothing to change', `give one of ${names.map((name) => `--${name}`).join(', ')}`)
+}

@@ -1,11 +1,11 @@
 import { usageError } from '../ctl-error.ts'
 import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { parseImage } from './image-argument.ts'
-import { parseLabel } from './label.ts'
-import { whyIgnored } from './user-data.ts'
+import { parseLabel } from './set.ts'
+import { accessWords, ACCESS_OPTIONS, givenAccess } from './access.ts'
 import { givenShape, SHAPE_OPTIONS } from './resize.ts'
-import { readJsonFile, readOptionFile } from '../json-file.ts'
-import { WAIT_OPTIONS } from './wait-for-vm.ts'
+import { readJsonFile } from '../json-file.ts'
+import { WAIT_OPTIONS } from './wait.ts'
 import type { CreateVm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
 
@@ -36,19 +36,7 @@ const CREATE_OPTIONS: readonly Option[] = [
   },
   { name: 'label', value: 'KEY=VALUE', many: true, help: 'to find it by', check: parseLabel },
   { name: 'protected', help: 'refuse its deletion' },
-  {
-    name: 'user-data',
-    value: 'FILE',
-    help: 'cloud-config for the guest, - for standard input',
-    completes: 'file',
-  },
-  {
-    name: 'ssh-key',
-    value: 'FILE',
-    many: true,
-    help: 'a public key, or several, that may log in',
-    completes: 'file',
-  },
+  ...ACCESS_OPTIONS,
 ]
 
 const FILE_ADVICE = 'the file is the JSON body of PUT /v1/vms/{id}; "vmhostctl vm create --help" shows one'
@@ -161,41 +149,4 @@ function givenMetadata({ given }: Context, labels: Draft['labels']): Pick<Draft,
     ...(pairs.length === 0 ? {} : { labels: { ...labels, ...Object.fromEntries(pairs) } }),
     ...(given.isSet('protected') ? { protected: true } : {}),
   }
-}
-
-async function givenAccess(context: Context): Promise<Pick<Draft, 'user_data' | 'ssh_authorized_keys'>> {
-  const { given } = context
-  const userData = given.text('user-data')
-  const files = given.texts('ssh-key')
-  const text = userData === undefined ? undefined : await readOptionFile(userData, '--user-data', context)
-  const ignored = text === undefined ? undefined : whyIgnored(text)
-  if (ignored !== undefined) context.warn(`${context.given.operand}: ${ignored}`)
-  const texts = await Promise.all(files.map((file) => readOptionFile(file, '--ssh-key', context)))
-  const keys = texts.flatMap(keysIn)
-  if (files.length > 0 && keys.length === 0) throw usageError(`there is no key in ${files.join(', ')}`)
-  return {
-    ...(text === undefined ? {} : { user_data: text }),
-    ...(keys.length === 0 ? {} : { ssh_authorized_keys: keys }),
-  }
-}
-
-/** Describes the members of a request that the daemon never shows. */
-function accessWords({ ssh_authorized_keys: given, user_data: userData }: CreateVm): string {
-  // A file may have any value here; the daemon reports a wrong one.
-  const keys = Array.isArray(given) ? given.length : 0
-  const keysWords = keys === 0 ? 'no SSH key' : `${keys} SSH key${keys === 1 ? '' : 's'}`
-  const dataWords =
-    typeof userData === 'string' ? `user data of ${Buffer.byteLength(userData)} bytes` : 'no user data'
-  return `${keysWords} and ${dataWords}`
-}
-
-/**
- * Returns the keys of a .pub or authorized_keys file (sshd(8)), without comments. A private key given by accident is
- * not among them.
- */
-function keysIn(text: string): string[] {
-  if (text.includes('PRIVATE KEY'))
-    throw usageError('--ssh-key is a private key', 'give the file that ends in .pub')
-  const lines = text.split('\n').map((line) => line.trim())
-  return lines.filter((line) => line !== '' && !line.startsWith('#'))
 }

@@ -1,16 +1,30 @@
+import type { Vm, ApiClient } from '../../client/api-client.ts'
 import { answered } from '../../client/api-client.ts'
 import { causeFirst } from '../cause-first.ts'
-import { exitStatus } from '../exit-status.ts'
-import { noneMatch } from '../none-match.ts'
-import { renderTable } from '../text.ts'
+import { allPages, noneMatch, showList } from '../several.ts'
 import { showCores, showMib } from '../units.ts'
-import { parseLabel } from './label.ts'
+import { parseLabel } from './set.ts'
 import { sleepCell } from './sleep.ts'
-import { STATES } from './states.ts'
 import { generationWords, stateColour } from './vm-words.ts'
-import type { ApiClient, Vm } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 import type { Cell } from '../text.ts'
+
+/** A record by name: a state that is added to the API does not compile until it is here. */
+const ALL_STATES: Record<Vm['observed']['state'], true> = {
+  pending: true,
+  starting: true,
+  running: true,
+  pausing: true,
+  paused: true,
+  stopping: true,
+  stopped: true,
+  sleeping: true,
+  waking: true,
+  deleting: true,
+  failed: true,
+}
+
+const STATES = Object.keys(ALL_STATES) as readonly Vm['observed']['state'][]
 
 const HEAD = ['NAME', 'STATE', 'GENERATION', 'CPU', 'MEMORY', 'DISK', 'SLEEP', 'ADDRESSES', 'ERROR']
 
@@ -37,22 +51,13 @@ export const listCommand: Command = {
     ["--json | jq -r '.items[].id'", 'names alone, for a program'],
   ],
   run: async (context) => {
-    const vms = await listVms(context.client(), queryOf(context))
-    if (context.json) context.answer({ items: vms })
-    else if (vms.length === 0)
-      context.say(
+    return showList(context, {
+      ...{ items: await listVms(context.client(), queryOf(context)), head: HEAD, lastBelow: true },
+      rowsOf: (vms) => vms.map(rowOf),
+      none: () =>
         noneMatch('VM', context, ['label', 'state']) ??
-          'no VMs; vmhostctl vm create --help shows how to make one',
-      )
-    else
-      context.shell.stdout.write(
-        renderTable(HEAD, vms.map(rowOf), {
-          sink: context.shell.stdout,
-          paint: context.paint,
-          lastBelow: true,
-        }),
-      )
-    return exitStatus.done
+        'no VMs; vmhostctl vm create --help shows how to make one',
+    })
   },
 }
 
@@ -67,17 +72,8 @@ function queryOf({ given }: Context): Query {
   }
 }
 
-/** Reads all pages of the list. */
-export async function listVms(client: ApiClient, query: Query = {}): Promise<Vm[]> {
-  const vms: Vm[] = []
-  let page: { cursor?: string } = {}
-  for (;;) {
-    const { data } = await answered(client.GET('/v1/vms', { params: { query: { ...query, ...page } } }))
-    vms.push(...data.items)
-    if (data.next_cursor === undefined) return vms
-    page = { cursor: data.next_cursor }
-  }
-}
+export const listVms = (client: ApiClient, query: Query = {}): Promise<Vm[]> =>
+  allPages((page) => answered(client.GET('/v1/vms', { params: { query: { ...query, ...page } } })))
 
 function rowOf(vm: Vm): (string | Cell)[] {
   const { compute, disk, network } = vm.desired

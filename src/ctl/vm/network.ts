@@ -1,7 +1,6 @@
-import { usageError } from '../ctl-error.ts'
 import { readJsonFile } from '../json-file.ts'
-import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
-import { WAIT_OPTIONS } from './wait-for-vm.ts'
+import { changeVm, DRY_RUN_OPTION, dryRunQuery, requireOne } from './change.ts'
+import { WAIT_OPTIONS } from './wait.ts'
 import type { paths } from '../../client/schema.d.ts'
 import type { Command, Context, Option } from '../command.ts'
 
@@ -39,8 +38,7 @@ export const networkCommand: Command = {
     ['web-1 --file firewall.json --dry-run', 'what would change'],
   ],
   run: async (context) => {
-    if (!context.given.hasAny(NETWORK_OPTIONS.map(({ name }) => name)))
-      throw usageError('there is nothing to change', 'give one of --ipv4, --ipv6, --mac, --file')
+    requireOne(context, NETWORK_OPTIONS)
     const params = { path: { id: context.given.operand }, query: dryRunQuery(context) }
     const body = await changeOf(context)
     return changeVm(context, context.client().PUT('/v1/vms/{id}/network', { params, body }))

@@ -1,8 +1,6 @@
-import { usageError } from '../ctl-error.ts'
 import { parseCores, parseMib, parseSeconds } from '../units.ts'
-import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
-import { fromPresent } from './from-present.ts'
-import { WAIT_OPTIONS } from './wait-for-vm.ts'
+import { changeVm, DRY_RUN_OPTION, dryRunQuery, requireOne, fromPresent } from './change.ts'
+import { WAIT_OPTIONS } from './wait.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
 
@@ -33,8 +31,7 @@ export const resizeCommand: Command = {
     ['web-1 --memory 64G --dry-run', 'whether the host would take it'],
   ],
   run: async (context) => {
-    if (!context.given.hasAny(SHAPE_OPTIONS.map(({ name }) => name)))
-      throw usageError('there is nothing to change', 'give one of --cpu, --memory, --disk, --sleep-after')
+    requireOne(context, SHAPE_OPTIONS)
     const path = { id: context.given.operand }
     return fromPresent(context, path.id, (vm, etag) => {
       const params = { path, query: dryRunQuery(context), header: { 'if-match': etag } }

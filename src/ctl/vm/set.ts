@@ -1,9 +1,14 @@
 import { usageError } from '../ctl-error.ts'
-import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
-import { fromPresent } from './from-present.ts'
-import { parseLabel } from './label.ts'
+import { changeVm, DRY_RUN_OPTION, dryRunQuery, requireOne, fromPresent } from './change.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
+
+/** Parses `KEY=VALUE`. Throws a usage error. */
+export function parseLabel(text: string, what: string): readonly [key: string, value: string] {
+  const [, key, value] = /^([^=,]+)=([^=,]*)$/.exec(text) ?? []
+  if (key === undefined || value === undefined) throw usageError(`${what} ${text} is no KEY=VALUE`)
+  return [key, value]
+}
 
 const SET_OPTIONS: readonly Option[] = [
   { name: 'label', value: 'KEY=VALUE', many: true, help: 'add a label, or change it', check: parseLabel },
@@ -28,8 +33,7 @@ export const setCommand: Command = {
   ],
   run: async (context) => {
     const { given } = context
-    if (!given.hasAny(SET_OPTIONS.map(({ name }) => name)))
-      throw usageError('there is nothing to change', 'give one of --label, --unlabel, --protected')
+    requireOne(context, SET_OPTIONS)
     const path = { id: given.operand }
     return fromPresent(context, path.id, (vm, etag) => {
       const params = { path, query: dryRunQuery(context), header: { 'if-match': etag } }

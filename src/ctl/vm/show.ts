@@ -19,11 +19,10 @@ export const getCommand: Command = {
     ['web-1', 'for reading'],
     ['web-1 --json | jq .observed.fault', 'a part of it, for a program'],
   ],
-  run: async ({ client, given, json, answer, paint, shell }) => {
+  run: async ({ client, given, print, paint, shell }) => {
     const path = { id: given.operand }
     const { data: vm } = await answered(client().GET('/v1/vms/{id}', { params: { path } }))
-    if (json) answer(vm)
-    else shell.stdout.write(renderVm(vm, shell.nowMs(), paint))
+    print(vm, () => renderVm(vm, shell.nowMs(), paint))
     return exitStatus.done
   },
 }
@@ -126,4 +125,23 @@ function imageWords(image: Vm['desired']['image']): string {
   return parts
     .flatMap(([name, digest]) => (digest === undefined ? [] : [`${name} ${digest.slice(0, DIGEST_SHOWN)}…`]))
     .join(', ')
+}
+
+export const planCommand: Command = {
+  words: ['vm', 'plan'],
+  summary: 'show what the daemon will do next for a VM, and why',
+  description:
+    'From a fresh look at the host, step by step with the reasons, or what it waits for. Changes nothing.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  options: [],
+  examples: [
+    ['web-1', 'when it is not as desired and you want to know why'],
+    ['web-1 --json | jq -r .outcome', 'settled, act, wait or blocked'],
+  ],
+  run: async ({ client, given, print }) => {
+    const path = { id: given.operand }
+    const { data: plan } = await answered(client().GET('/v1/vms/{id}/plan', { params: { path } }))
+    print(plan, () => plan.text)
+    return exitStatus.done
+  },
 }

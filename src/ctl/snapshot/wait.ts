@@ -2,12 +2,15 @@ import { watchSnapshot } from '../../client/watch.ts'
 import { limits } from '../../config/limits.ts'
 import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
+import { showMib } from '../units.ts'
+import type { ExitStatus } from '../exit-status.ts'
 import { boundOptions, waitFor } from '../wait.ts'
-import { progressWriter } from './progress-words.ts'
+import { progressWriter } from './progress.ts'
 import { doneWords, errorWords, lackingWords, phaseWords, urlsAdvice } from './snapshot-words.ts'
 import type { Snapshot } from '../../client/api-client.ts'
-import type { Context, Option } from '../command.ts'
+import type { Context, Option, Command } from '../command.ts'
 import type { Note } from '../wait.ts'
+import { eachNamed } from '../several.ts'
 
 /** Options of the command that only waits. */
 export const waitOnlyOptions = boundOptions(limits.ctlSnapshotWaitSecondsDefault)
@@ -22,7 +25,7 @@ export const WAIT_OPTIONS: readonly Option[] = [
  * Waits until a snapshot is completed. Throws CtlError with status 3 after the timeout, and with status 1 if it failed
  * or is deleted. If the caller asked for that, throws with status 1 on errors or missing URLs too.
  */
-export async function waitForSnapshot(context: Context, id: string): Promise<Snapshot> {
+async function waitForSnapshot(context: Context, id: string): Promise<Snapshot> {
   const { shell, given } = context
   const snapshot = await waitFor<Snapshot>(context, {
     id,
@@ -91,4 +94,31 @@ function refuseTrouble(seen: Snapshot): void {
     status: exitStatus.failed,
     advice: lacking === undefined ? ['the daemon goes on trying'] : [urlsAdvice(seen)],
   })
+}
+
+/** Waits until a snapshot is completed, and shows it with the parameters that create a VM from its image. */
+export async function seeThrough(context: Context, id: string): Promise<ExitStatus> {
+  const snapshot = await waitForSnapshot(context, id)
+  const { size_mib: size = 0, stored_size_mib: stored = 0, sha256 } = snapshot
+  context.print(
+    snapshot,
+    () => `${id}: completed, ${showMib(size)} stored as ${showMib(stored)}, sha256 ${sha256}`,
+  )
+  return exitStatus.done
+}
+
+export const waitCommand: Command = {
+  words: ['snapshot', 'wait'],
+  summary: 'wait until snapshots are completed, showing how far they are',
+  description:
+    'Ends with status 1 where one has failed. Trouble that may pass, and URLs that are missing, are shown and waited out; ' +
+    '--fail-on-error ends there.',
+  operand: { placeholder: 'ID', many: true, completes: 'snapshot' },
+  options: waitOnlyOptions,
+  examples: [
+    ['nightly-1', 'until the object is in the store, a day at most'],
+    ['nightly-1 --timeout 0', 'whether it is completed now: status 0 or 3'],
+    ['nightly-1 --fail-on-error --json', 'in a program: status 1 as soon as it needs something'],
+  ],
+  run: (context) => eachNamed(context, (id) => seeThrough(context, id)),
 }

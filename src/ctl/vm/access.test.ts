@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { whyIgnored } from './user-data.ts'
+import { whyIgnored } from './access.ts'
 
 const KNOWN = [
   '#cloud-config\npackages: []\n',

@@ -1,0 +1,75 @@
+/** Reads who may log in to a new VM: SSH keys, and user data for cloud-init. */
+import { usageError } from '../ctl-error.ts'
+import { readOptionFile } from '../json-file.ts'
+import type { CreateVm } from '../../client/api-client.ts'
+import type { Context, Option } from '../command.ts'
+
+export const ACCESS_OPTIONS: readonly Option[] = [
+  {
+    name: 'user-data',
+    value: 'FILE',
+    help: 'cloud-config for the guest, - for standard input',
+    completes: 'file',
+  },
+  {
+    name: 'ssh-key',
+    value: 'FILE',
+    many: true,
+    help: 'a public key, or several, that may log in',
+    completes: 'file',
+  },
+]
+
+/** Reads the files that the options name. */
+export async function givenAccess(
+  context: Context,
+): Promise<Pick<CreateVm, 'user_data' | 'ssh_authorized_keys'>> {
+  const { given } = context
+  const userData = given.text('user-data')
+  const files = given.texts('ssh-key')
+  const text = userData === undefined ? undefined : await readOptionFile(userData, '--user-data', context)
+  const ignored = text === undefined ? undefined : whyIgnored(text)
+  if (ignored !== undefined) context.warn(`${context.given.operand}: ${ignored}`)
+  const texts = await Promise.all(files.map((file) => readOptionFile(file, '--ssh-key', context)))
+  const keys = texts.flatMap(keysIn)
+  if (files.length > 0 && keys.length === 0) throw usageError(`there is no key in ${files.join(', ')}`)
+  return {
+    ...(text === undefined ? {} : { user_data: text }),
+    ...(keys.length === 0 ? {} : { ssh_authorized_keys: keys }),
+  }
+}
+
+/** Describes the members of a request that the daemon never shows. */
+export function accessWords({ ssh_authorized_keys: given, user_data: userData }: CreateVm): string {
+  // A file may have any value here; the daemon reports a wrong one.
+  const keys = Array.isArray(given) ? given.length : 0
+  const keysWords = keys === 0 ? 'no SSH key' : `${keys} SSH key${keys === 1 ? '' : 's'}`
+  const dataWords =
+    typeof userData === 'string' ? `user data of ${Buffer.byteLength(userData)} bytes` : 'no user data'
+  return `${keysWords} and ${dataWords}`
+}
+
+/**
+ * Returns the keys of a .pub or authorized_keys file (sshd(8)), without comments. A private key given by accident is
+ * not among them.
+ */
+function keysIn(text: string): string[] {
+  if (text.includes('PRIVATE KEY'))
+    throw usageError('--ssh-key is a private key', 'give the file that ends in .pub')
+  const lines = text.split('\n').map((line) => line.trim())
+  return lines.filter((line) => line !== '' && !line.startsWith('#'))
+}
+
+/** First bytes of user data that cloud-init acts on (cloud-init, "User-data formats"). */
+const BEGINNINGS: readonly string[] = [
+  ...['#cloud-config', '#cloud-config-archive', '#cloud-config-jsonp', '#cloud-boothook', '#part-handler'],
+  ...['#!', '#include', '#include-once', '## template: jinja'],
+  ...['Content-Type: multipart', 'MIME-Version:'],
+]
+
+/** Says why cloud-init would silently ignore this user data; undefined if it would not. */
+export function whyIgnored(text: string): string | undefined {
+  const first = text.trimStart().slice(0, 64).toLowerCase()
+  if (BEGINNINGS.some((beginning) => first.startsWith(beginning.toLowerCase()))) return undefined
+  return 'the user data begins with none of the words that cloud-init knows, such as #cloud-config or #!: it will ignore it in silence'
+}

@@ -1,0 +1,143 @@
+import { watchVm } from '../../client/watch.ts'
+import { limits } from '../../config/limits.ts'
+import { CtlError } from '../ctl-error.ts'
+import { printable } from '../../lib/printable.ts'
+import { exitStatus } from '../exit-status.ts'
+import { boundOptions, waitFor } from '../wait.ts'
+import { errorWords, generationWords, isSettled, progressWords } from './vm-words.ts'
+import type { Vm } from '../../client/api-client.ts'
+import type { Context, Option, Command } from '../command.ts'
+import type { Note } from '../wait.ts'
+import { eachNamed } from '../several.ts'
+
+/** Options of the command that only waits. */
+export const waitOnlyOptions = boundOptions(limits.ctlWaitSecondsDefault)
+
+/** Options of commands that change a VM. */
+export const WAIT_OPTIONS: readonly Option[] = [
+  { name: 'wait', help: 'until the host is as desired, and show how it gets there' },
+  ...waitOnlyOptions,
+]
+
+/** The goal of a wait: the generations are equal; they are equal and the VM is in a state; or the VM is gone. */
+export type Goal = 'settled' | 'gone' | { readonly state: Vm['observed']['state'] }
+
+function isReached(vm: Vm, goal: Goal): boolean {
+  if (goal === 'gone' || !isSettled(vm)) return false
+  return goal === 'settled' || vm.observed.state === goal.state
+}
+
+/** The goal of a wait, and whether the daemon has just shown the VM. */
+type Until = { readonly goal: Goal; readonly wasThere: boolean }
+
+/**
+ * Waits until a VM has reached its goal; returns undefined if it is gone. Throws CtlError with status 3 after the
+ * timeout, and with status 1 on an error if the caller asked for that.
+ */
+function waitForVm(context: Context, id: string, { goal, wasThere }: Until): Promise<Vm | undefined> {
+  const { shell, given } = context
+  return waitFor<Vm>(context, {
+    id,
+    watch: watchVm,
+    wasThere,
+    defaultSeconds: limits.ctlWaitSecondsDefault,
+    words: progressWords,
+    notes: (vm) => errorNotes(vm, shell.nowMs()),
+    isOver: (vm) => {
+      if (given.isSet('fail-on-error')) refuseError(vm)
+      return isReached(vm, goal)
+    },
+    missed: `is not ${goalWords(goal)}`,
+    standing: (vm) => ({
+      words: progressWords(vm).slice(id.length + 2),
+      advice: vm.observed.error === undefined ? [] : [`the reason: ${vm.observed.error}`],
+    }),
+    onwards: `the daemon goes on: vmhostctl vm wait ${id} waits on, vmhostctl vm plan ${id} shows what comes next`,
+  })
+}
+
+/** Notes an error. The same error after another attempt is not repeated. */
+function errorNotes(vm: Vm, nowMs: number): readonly Note[] {
+  const { error } = vm.observed
+  const text = errorWords(vm, nowMs)
+  return error === undefined || text === undefined ? [] : [{ about: 'error', news: error, text }]
+}
+
+/** Throws on an error. An error from before the newest change says nothing about that change. */
+function refuseError({ id, observed, generations }: Vm): void {
+  const { error, fault } = observed
+  if (error === undefined || (fault !== undefined && fault.generation < generations.desired)) return
+  throw new CtlError(`${id}: ${error}`, {
+    code: fault?.code ?? 'failed',
+    status: exitStatus.failed,
+    advice: [
+      'the daemon goes on trying; when the cause is gone it heals by itself',
+      `vmhostctl vm plan ${id} shows what it will do`,
+    ],
+  })
+}
+
+function goalWords(goal: Goal): string {
+  if (typeof goal === 'object') return goal.state
+  return goal === 'settled' ? 'as desired' : goal
+}
+
+/** Waits until a VM has reached its goal or is gone, and shows it. */
+export async function seeThrough(context: Context, id: string, until: Until): Promise<void> {
+  const vm = await waitForVm(context, id, until)
+  context.print(vm ?? { id, gone: true }, () => (vm === undefined ? `${id}: gone` : settledWords(vm)))
+}
+
+function settledWords(vm: Vm): string {
+  const { state, error } = vm.observed
+  const but = error === undefined ? '' : `, with an error since: ${printable(error)}`
+  return `${vm.id}: ${state}, generation ${generationWords(vm)}${isSettled(vm) ? but : ''}`
+}
+
+/** States that a VM can stay in. */
+const RESTS = [
+  'running',
+  'sleeping',
+  'paused',
+  'stopped',
+] as const satisfies readonly Vm['observed']['state'][]
+
+const GOALS = [...RESTS, 'gone']
+
+export const waitCommand: Command = {
+  words: ['vm', 'wait'],
+  summary: 'wait until VMs are as desired, showing how they get there',
+  description:
+    'Ends when the two generations meet, or when a VM under deletion is gone. To sleep and to wake changes nothing that is ' +
+    'desired: --for waits for that. After a deletion use --for gone: it ends well also if the VM is gone already. An error of ' +
+    'the daemon is shown and waited out, since the daemon goes on trying; --fail-on-error ends there.',
+  operand: { placeholder: 'NAME', many: true, completes: 'vm' },
+  options: [
+    {
+      name: 'for',
+      value: 'STATE',
+      help: 'until it is as desired and in this state, or until it is gone',
+      completes: GOALS,
+    },
+    ...waitOnlyOptions,
+  ],
+  examples: [
+    ['web-1', 'until it is as desired, fifteen minutes at most'],
+    ['web-1 --timeout 2m --fail-on-error', 'in a script: status 3 after two minutes, 1 at the first error'],
+    ['web-1 --for sleeping', 'until it is idle for long enough, and saved'],
+    ['web-1 --for gone', 'after vmhostctl vm rm: until nothing of it is left'],
+    ['web-1 --timeout 0', 'whether it is as desired now: status 0 or 3'],
+  ],
+  run: (context) =>
+    eachNamed(context, async (id) => {
+      const goal = goalOf(context.given.text('for'))
+      await seeThrough(context, id, { goal, wasThere: goal === 'gone' })
+      return exitStatus.done
+    }),
+}
+
+function goalOf(text: string | undefined): Goal {
+  if (text === 'gone') return 'gone'
+  const state = RESTS.find((name) => name === text)
+  return state === undefined ? 'settled' : { state }
+}
