@@ -1,9 +1,7 @@
 import { exitStatus } from './exit-status.ts'
-import type { Command } from './command.ts'
 import { completionCommand } from './completion/completion-command.ts'
 import { consoleCommand } from './console/console-command.ts'
-import { imageListCommand } from './image/list.ts'
-import { imageRemoveCommand } from './image/remove.ts'
+import { imageListCommand, imageRemoveCommand } from './image/images.ts'
 import {
   createCommand as createSnapshotCommand,
   removeCommand as removeSnapshotCommand,
@@ -22,6 +20,7 @@ import { networkCommand } from './vm/network.ts'
 import { resizeCommand } from './vm/resize.ts'
 import { setCommand } from './vm/set.ts'
 import { waitCommand } from './vm/wait.ts'
+import type { Command } from './command.ts'
 
 export const versionCommand: Command = {
   words: ['version'],

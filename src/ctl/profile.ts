@@ -3,9 +3,9 @@ import { dirname, join, resolve } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
 import { nearest } from '../lib/nearest.ts'
 import { CtlError } from './ctl-error.ts'
+import { X509Certificate } from 'node:crypto'
 import type { Connection } from '../client/connection.ts'
 import type { Shell } from './shell.ts'
-import { X509Certificate } from 'node:crypto'
 
 /** How to reach one daemon: the members of a profile file, with the contents of its files. */
 export type Profile = Connection & {

@@ -1,9 +1,9 @@
-import type { Snapshot, ApiClient } from '../../client/api-client.ts'
 import { answered } from '../../client/api-client.ts'
 import { causeFirst } from '../cause-first.ts'
 import { allPages, noneMatch, showList } from '../several.ts'
 import { showMib } from '../units.ts'
 import { lackingWords, statusColour } from './snapshot-words.ts'
+import type { Snapshot, ApiClient } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 import type { Cell } from '../text.ts'
 

@@ -3,14 +3,20 @@ import { limits } from '../../config/limits.ts'
 import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { showMib } from '../units.ts'
-import type { ExitStatus } from '../exit-status.ts'
 import { boundOptions, waitFor } from '../wait.ts'
-import { progressWriter } from './progress.ts'
-import { doneWords, errorWords, lackingWords, phaseWords, urlsAdvice } from './snapshot-words.ts'
+import {
+  progressWriter,
+  doneWords,
+  errorWords,
+  lackingWords,
+  phaseWords,
+  urlsAdvice,
+} from './snapshot-words.ts'
+import { eachNamed } from '../several.ts'
+import type { ExitStatus } from '../exit-status.ts'
 import type { Snapshot } from '../../client/api-client.ts'
 import type { Context, Option, Command } from '../command.ts'
 import type { Note } from '../wait.ts'
-import { eachNamed } from '../several.ts'
 
 /** Options of the command that only waits. */
 export const waitOnlyOptions = boundOptions(limits.ctlSnapshotWaitSecondsDefault)

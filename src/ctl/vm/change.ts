@@ -5,11 +5,11 @@ import { exitStatus } from '../exit-status.ts'
 import { printable } from '../../lib/printable.ts'
 import { seeThrough } from './wait.ts'
 import { generationWords, isSavedOrWaking, isSettled } from './vm-words.ts'
+import { ApiProblem } from '../../client/api-problem.ts'
 import type { Answered, Vm } from '../../client/api-client.ts'
 import type { Context, Option } from '../command.ts'
 import type { Goal } from './wait.ts'
 import type { ExitStatus } from '../exit-status.ts'
-import { ApiProblem } from '../../client/api-problem.ts'
 
 export const DRY_RUN_OPTION: Option = {
   name: 'dry-run',

@@ -1,11 +1,10 @@
-import type { Vm, ApiClient } from '../../client/api-client.ts'
 import { answered } from '../../client/api-client.ts'
 import { causeFirst } from '../cause-first.ts'
 import { allPages, noneMatch, showList } from '../several.ts'
 import { showCores, showMib } from '../units.ts'
 import { parseLabel } from './set.ts'
-import { sleepCell } from './sleep.ts'
-import { generationWords, stateColour } from './vm-words.ts'
+import { sleepCell, generationWords, stateColour } from './vm-words.ts'
+import type { Vm, ApiClient } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 import type { Cell } from '../text.ts'
 

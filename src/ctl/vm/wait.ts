@@ -5,10 +5,10 @@ import { printable } from '../../lib/printable.ts'
 import { exitStatus } from '../exit-status.ts'
 import { boundOptions, waitFor } from '../wait.ts'
 import { errorWords, generationWords, isSettled, progressWords } from './vm-words.ts'
+import { eachNamed } from '../several.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Context, Option, Command } from '../command.ts'
 import type { Note } from '../wait.ts'
-import { eachNamed } from '../several.ts'
 
 /** Options of the command that only waits. */
 export const waitOnlyOptions = boundOptions(limits.ctlWaitSecondsDefault)
