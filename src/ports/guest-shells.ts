@@ -1,5 +1,5 @@
 import type { WindowSize } from '../core/console/console-viewer.ts'
-import type { SshFailure } from '../core/console/ssh-failure.ts'
+import type { SshFailure } from '../core/console/guest-ssh.ts'
 
 export type ShellRequest = {
   /** The guest's own address, IPv4 or IPv6. */

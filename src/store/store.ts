@@ -1,23 +1,15 @@
 import { randomUUID } from 'node:crypto'
-import { chmodSync } from 'node:fs'
-import { DatabaseSync } from 'node:sqlite'
-import { LogEmptying } from './database/log-emptying.ts'
+import type { DatabaseSync } from 'node:sqlite'
+import { LogEmptying, WalFlush } from './database/write-ahead-log.ts'
 import { Revisions } from './database/revisions.ts'
-import { SshHostKeys } from './console/ssh-host-keys.ts'
+import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
 import { Transactions } from './database/transactions.ts'
-import { UnwrittenProgress } from './vm/unwritten-progress.ts'
-import { forgetImageUses, readImageUses } from './images/image-uses.ts'
-import { FrozenGuests } from './snapshots/frozen-guests.ts'
-import { ImageRemovals } from './images/image-removals.ts'
+import { UnwrittenProgress, readSummaries } from './vm/vm-row.ts'
+import { forgetImageUses, readImageUses, ImageRemovals } from './images/image-uses.ts'
 import { SnapshotTable } from './snapshots/snapshot-table.ts'
-import { readSummaries } from './vm/vm-summaries.ts'
 import { VmTable } from './vm/vm-table.ts'
-import { lockStateDirectory } from './database/lock.ts'
-import { WalFlush } from './database/wal-flush.ts'
-import type { Datasync } from './database/wal-flush.ts'
-import { migrate } from './database/migrations.ts'
-import { limits } from '../config/limits.ts'
-import { StateUnwritable, unwritableOr } from './database/state-unwritable.ts'
+import { lockStateDirectory, openDatabase } from './database/open-database.ts'
+import type { Datasync } from './database/write-ahead-log.ts'
 import type { UserIdRange } from './vm/user-ids.ts'
 import type { Sha256, VmId } from '../core/ids.ts'
 import type { SnapshotId } from '../core/snapshots/record.ts'
@@ -183,36 +175,5 @@ export class Store {
     const made = randomUUID().slice(0, 8)
     this.#setMeta('store_id', made)
     return made
-  }
-}
-
-/**
- * Opens or creates the database. On a full disk there may be no room for the index of the log, which is a separate
- * file. Then the index is in memory, and no other process can read the database (sqlite.org/wal, "Use of WAL Without
- * Shared-Memory").
- */
-function openDatabase(path: string): DatabaseSync {
-  try {
-    return openInMode(path, 'NORMAL')
-  } catch (error) {
-    if (!(unwritableOr(error) instanceof StateUnwritable)) throw error
-    return openInMode(path, 'EXCLUSIVE')
-  }
-}
-
-function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE'): DatabaseSync {
-  const db = new DatabaseSync(path, { timeout: limits.databaseBusyMs })
-  try {
-    // Signed URLs and user data are stored here. The write-ahead log gets its mode from this file.
-    chmodSync(path, 0o600)
-    db.exec(
-      `PRAGMA locking_mode = ${mode}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
-       PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON`,
-    )
-    migrate(db)
-    return db
-  } catch (error) {
-    db.close()
-    throw error
   }
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import type { WindowSize } from '../../src/core/console/console-viewer.ts'
-import type { SshFailure } from '../../src/core/console/ssh-failure.ts'
+import type { SshFailure } from '../../src/core/console/guest-ssh.ts'
 import type { GuestShell, GuestShells, ShellEnd, ShellRequest } from '../../src/ports/guest-shells.ts'
 import { until } from './until.ts'
 

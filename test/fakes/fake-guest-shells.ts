@@ -2,7 +2,7 @@ import { limits } from '../../src/config/limits.ts'
 import { err, ok } from '../../src/lib/result.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { WindowSize } from '../../src/core/console/console-viewer.ts'
-import type { SshFailure } from '../../src/core/console/ssh-failure.ts'
+import type { SshFailure } from '../../src/core/console/guest-ssh.ts'
 import type {
   GuestShell,
   GuestShells,

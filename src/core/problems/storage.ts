@@ -101,7 +101,7 @@ export const storage = {
       remedy:
         'Make room on the file system, or end the process that has the database open. It needs no restart.',
       example: 'writing to the state directory: the disk is full: database or disk is full',
-      writtenBy: ['src/store/database/state-unwritable.ts'],
+      writtenBy: ['src/store/database/transactions.ts'],
       quotes: ['database or disk is full'],
     },
   },

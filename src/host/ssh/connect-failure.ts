@@ -1,5 +1,5 @@
 import { errorChain } from '../../log/error-chain.ts'
-import type { SshFailure } from '../../core/console/ssh-failure.ts'
+import type { SshFailure } from '../../core/console/guest-ssh.ts'
 
 /** An error with ssh2's `level` and a code, which is an errno, or a reason of SSH_MSG_DISCONNECT. */
 export type SshError = Error & { readonly level?: string; readonly code?: string | number }

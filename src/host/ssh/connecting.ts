@@ -7,7 +7,7 @@ import { Client } from './ssh2.ts'
 import { watchSocket } from './watch-socket.ts'
 import type { Socket } from 'node:net'
 import type { Algorithms, ClientChannel } from './ssh2.ts'
-import type { SshFailure } from '../../core/console/ssh-failure.ts'
+import type { SshFailure } from '../../core/console/guest-ssh.ts'
 import type { HostKeyFingerprint, ShellOutcome, ShellRequest } from '../../ports/guest-shells.ts'
 import type { SshError } from './connect-failure.ts'
 

@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
-import type { SshFailure } from '../../core/console/ssh-failure.ts'
+import type { SshFailure } from '../../core/console/guest-ssh.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
 import type { Result } from '../../lib/result.ts'

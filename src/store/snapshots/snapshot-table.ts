@@ -1,10 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isOver, statusOf } from '../../core/snapshots/record.ts'
 import { assert } from '../../lib/assert.ts'
-import { partOf, snapshotOf } from './snapshot-row.ts'
-import { SnapshotTallies } from './snapshot-tally.ts'
+import { partOf, snapshotOf, SnapshotTallies } from './snapshot-row.ts'
 import { SnapshotUrlTable } from './snapshot-urls.ts'
-import { Statements } from '../database/statements.ts'
+import { Statements } from '../database/transactions.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type {
   Capture,
@@ -24,7 +23,7 @@ import type {
 import type { SnapshotTally } from '../../core/snapshots/work.ts'
 import type { SignedUrl } from '../../core/outbound/signed-url.ts'
 import type { OperationId, Sha256, VmId } from '../../core/ids.ts'
-import type { LogEmptying } from '../database/log-emptying.ts'
+import type { LogEmptying } from '../database/write-ahead-log.ts'
 import type { Revisions } from '../database/revisions.ts'
 import type { PartRow, SnapshotRow } from './snapshot-row.ts'
 import type { Transactions } from '../database/transactions.ts'

@@ -1,7 +1,15 @@
 import { assert } from '../../lib/assert.ts'
 import type { Desired } from '../../core/desired.ts'
-import type { PendingWake, Launch, Observed, VmRecord } from '../../core/vm/record.ts'
+import type {
+  PendingWake,
+  Launch,
+  Observed,
+  VmRecord,
+  ObservedState,
+  VmSummary,
+} from '../../core/vm/record.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from '../../core/ids.ts'
+import type { DatabaseSync } from 'node:sqlite'
 
 /** A row of `vms` as SQLite gives it. */
 export type VmRow = {
@@ -60,3 +68,118 @@ export function recordOf(row: VmRow): VmRecord {
     updatedAtMs: row.updated_at_ms,
   }
 }
+
+/**
+ * The result of a pass, as the row of a VM holds it. The observed generation is not included: it rises only on the
+ * disk.
+ */
+export type ProgressColumns = Pick<
+  VmRow,
+  | 'observed'
+  | 'state'
+  | 'launch'
+  | 'wake'
+  | 'may_be_saved'
+  | 'stop_carried_out'
+  | 'exit_streak'
+  | 'revision'
+  | 'updated_at_ms'
+>
+
+/** SQL that sets the columns by their names. */
+export const SET_PROGRESS = `UPDATE vms SET observed = :observed, state = :state, launch = :launch, wake = :wake,
+  may_be_saved = :may_be_saved, stop_carried_out = :stop_carried_out, exit_streak = :exit_streak, revision = :revision,
+  updated_at_ms = :updated_at_ms`
+
+/**
+ * Holds progress that could not be written, but is shown and acted on. The next write of anything writes it first, so
+ * no change is made without it. It is lost when the process ends; another look then finds it again.
+ */
+export class UnwrittenProgress {
+  readonly #db: DatabaseSync
+  readonly #byVm = new Map<string, ProgressColumns>()
+
+  constructor(db: DatabaseSync) {
+    this.#db = db
+  }
+
+  get isEmpty(): boolean {
+    return this.#byVm.size === 0
+  }
+
+  has(id: string): boolean {
+    return this.#byVm.has(id)
+  }
+
+  get(id: string): ProgressColumns | undefined {
+    return this.#byVm.get(id)
+  }
+
+  keep(id: string, columns: ProgressColumns): void {
+    this.#byVm.set(id, columns)
+  }
+
+  /** Returns a row with the unwritten progress applied. */
+  on(row: VmRow): VmRow {
+    return { ...row, ...this.#byVm.get(row.id) }
+  }
+
+  /**
+   * Writes all progress; call it outside of any transaction. Throws what SQLite throws, and keeps all progress then.
+   */
+  write(): void {
+    if (this.isEmpty) return
+    const statement = this.#db.prepare(`${SET_PROGRESS} WHERE id = :id`)
+    this.#db.exec('BEGIN IMMEDIATE')
+    try {
+      for (const [id, columns] of this.#byVm) statement.run({ ...columns, id })
+      this.#db.exec('COMMIT')
+    } catch (error) {
+      if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
+      throw error
+    }
+    this.#byVm.clear()
+  }
+}
+
+type SummaryRow = {
+  readonly id: VmId
+  readonly state: ObservedState
+  readonly desired: Generation
+  readonly observed: Generation
+  readonly fault: string | null
+  readonly partialFaults: string | null
+}
+
+/**
+ * Returns every VM in the order of ids. It reads only the columns that it returns, so thousands of VMs cost
+ * milliseconds.
+ */
+export function readSummaries(db: DatabaseSync, unwritten: UnwrittenProgress): readonly VmSummary[] {
+  const rows = db
+    .prepare(
+      `SELECT id, state, desired_generation AS desired, observed_generation AS observed,
+         observed ->> '$.fault' AS fault, observed ->> '$.partialFaults' AS partialFaults FROM vms ORDER BY id`,
+    )
+    .all() as SummaryRow[]
+  return rows.map((row) => {
+    const { id, state, desired, observed, fault, partialFaults } = row
+    const summary = { id, generations: { desired, observed } }
+    const kept = unwritten.get(id)
+    if (kept !== undefined) return { ...summary, ...shownOf(JSON.parse(kept.observed) as Observed) }
+    return {
+      ...summary,
+      state,
+      ...(fault === null ? {} : { fault: JSON.parse(fault) as NonNullable<Observed['fault']> }),
+      ...(partialFaults === null
+        ? {}
+        : { partialFaults: JSON.parse(partialFaults) as NonNullable<Observed['partialFaults']> }),
+    }
+  })
+}
+
+const shownOf = ({ state, fault, partialFaults }: Observed): Omit<VmSummary, 'id' | 'generations'> => ({
+  state,
+  ...(fault === undefined ? {} : { fault }),
+  ...(partialFaults === undefined ? {} : { partialFaults }),
+})

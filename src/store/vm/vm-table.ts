@@ -6,10 +6,8 @@ import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import { assert } from '../../lib/assert.ts'
 import { noteImageUse } from '../images/image-uses.ts'
 import { nextUserId } from './user-ids.ts'
-import { StateUnwritable } from '../database/state-unwritable.ts'
-import { SET_PROGRESS } from './unwritten-progress.ts'
-import { recordOf } from './vm-row.ts'
-import { Statements } from '../database/statements.ts'
+import { StateUnwritable, Statements } from '../database/transactions.ts'
+import { SET_PROGRESS, recordOf } from './vm-row.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { MemoryClass, Recorded } from '../../core/capacity/ledger.ts'
 import type { Desired } from '../../core/desired.ts'
@@ -26,8 +24,7 @@ import type {
 import type { Revisions } from '../database/revisions.ts'
 import type { UserIdRange } from './user-ids.ts'
 import type { Transactions } from '../database/transactions.ts'
-import type { ProgressColumns, UnwrittenProgress } from './unwritten-progress.ts'
-import type { VmRow } from './vm-row.ts'
+import type { ProgressColumns, UnwrittenProgress, VmRow } from './vm-row.ts'
 
 export type NewVm = {
   readonly id: VmId

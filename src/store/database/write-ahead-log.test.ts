@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { WalFlush } from './wal-flush.ts'
+import { WalFlush } from './write-ahead-log.ts'
 import type { TestContext } from 'node:test'
 
 function stage(t: TestContext): { path: string; flush: WalFlush } {

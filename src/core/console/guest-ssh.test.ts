@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { judgeHostKey } from './judge-host-key.ts'
-import type { HostKeyJudgement } from './judge-host-key.ts'
+import { judgeHostKey } from './guest-ssh.ts'
+import type { HostKeyJudgement } from './guest-ssh.ts'
 
 type Case = readonly [string, string, string | undefined, string | undefined, HostKeyJudgement]
 

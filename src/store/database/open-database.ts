@@ -1,5 +1,8 @@
+import { chmodSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { unwritableOr } from './state-unwritable.ts'
+import { limits } from '../../config/limits.ts'
+import { migrate } from './migrations.ts'
+import { StateUnwritable, unwritableOr } from './transactions.ts'
 
 /** Another connection holds the lock (sqlite.org/rescode). */
 const SQLITE_BUSY = 5
@@ -30,4 +33,35 @@ export function lockStateDirectory(directory: string): { release(): void } {
     )
   }
   return { release: () => db.close() }
+}
+
+/**
+ * Opens or creates the database. On a full disk there may be no room for the index of the log, which is a separate
+ * file. Then the index is in memory, and no other process can read the database (sqlite.org/wal, "Use of WAL Without
+ * Shared-Memory").
+ */
+export function openDatabase(path: string): DatabaseSync {
+  try {
+    return openInMode(path, 'NORMAL')
+  } catch (error) {
+    if (!(unwritableOr(error) instanceof StateUnwritable)) throw error
+    return openInMode(path, 'EXCLUSIVE')
+  }
+}
+
+function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE'): DatabaseSync {
+  const db = new DatabaseSync(path, { timeout: limits.databaseBusyMs })
+  try {
+    // Signed URLs and user data are stored here. The write-ahead log gets its mode from this file.
+    chmodSync(path, 0o600)
+    db.exec(
+      `PRAGMA locking_mode = ${mode}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+       PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON`,
+    )
+    migrate(db)
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
 }

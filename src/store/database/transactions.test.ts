@@ -10,9 +10,9 @@ import type { TestContext } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import type { OperationId } from '../../core/ids.ts'
 import type { Launch } from '../../core/vm/record.ts'
-import { StateUnwritable, unwritableOr } from './state-unwritable.ts'
-import { UnwrittenProgress } from '../vm/unwritten-progress.ts'
-import type { ProgressColumns } from '../vm/unwritten-progress.ts'
+import { StateUnwritable, unwritableOr } from './transactions.ts'
+import { UnwrittenProgress } from '../vm/vm-row.ts'
+import type { ProgressColumns } from '../vm/vm-row.ts'
 
 function stage(t: TestContext) {
   const on = new StoreStage(t)
