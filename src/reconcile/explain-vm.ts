@@ -1,7 +1,6 @@
 import { renderPlan } from '../core/plan/step.ts'
 import { scrub } from '../log/scrub.ts'
-import { decide } from './decide.ts'
-import { intentOf } from './intent.ts'
+import { decide, intentOf } from './decide.ts'
 import { observe } from './observe/observe.ts'
 import type { Plan } from '../core/plan/step.ts'
 import type { VmId } from '../core/ids.ts'

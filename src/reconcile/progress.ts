@@ -9,9 +9,8 @@ import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
 import type { VmInputs } from '../core/vm/create.ts'
-import type { Silences } from './silences.ts'
-import type { Saves } from './saves.ts'
-import type { Intent } from './intent.ts'
+import type { Silences, Saves } from './process-facts.ts'
+import type { Intent } from './decide.ts'
 
 export type PassContext = { readonly store: Store; readonly host: Host; readonly log: Log }
 

@@ -1,7 +1,6 @@
 import { limits } from '../config/limits.ts'
 import { Semaphore } from '../lib/semaphore.ts'
-import { Silences } from './silences.ts'
-import { Saves } from './saves.ts'
+import { Silences, Saves } from './process-facts.ts'
 import { Worker } from './worker.ts'
 import type { DeviceName, VmId } from '../core/ids.ts'
 import type { PassContext, WorkerContext } from './progress.ts'

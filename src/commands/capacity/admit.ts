@@ -1,6 +1,9 @@
 import { shortages, ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
 import type { Commitment } from '../../core/capacity/ledger.ts'
 import type { CommandContext, Refusal } from '../context.ts'
+import { vcpusOf } from '../../core/desired.ts'
+import type { Rejection } from '../../core/errors.ts'
+import type { Compute } from '../../core/desired.ts'
 
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
 
@@ -41,5 +44,23 @@ export function refuseIncrease(
   return {
     code: 'console_places_exhausted',
     detail: `VMs that never sleep hold all the console places they may have, ${consolePlaces.known ? consolePlaces.value : 0}: stop one, or let one sleep (sleep_after_idle_seconds above 0)`,
+  }
+}
+
+/**
+ * Returns why no guest of this host can have this many vCPUs. `pointer` is the place of the CPU share in the request.
+ */
+export function refuseVcpus(
+  { capacity }: CommandContext,
+  compute: Compute,
+  pointer: string,
+): Rejection | undefined {
+  const [vcpus, vcpusMax] = [vcpusOf(compute), capacity.vcpusMax()]
+  if (vcpus <= vcpusMax) return undefined
+  const millicoresMax = vcpusMax * 1000
+  return {
+    code: 'too_many_vcpus',
+    detail: `${compute.cpuMillicores} millicores are ${vcpus} vCPUs, and the monitor of this host gives a guest at most ${vcpusMax}: ask for at most ${millicoresMax} millicores`,
+    errors: [{ pointer, code: 'out_of_range', detail: `must be at most ${millicoresMax}` }],
   }
 }

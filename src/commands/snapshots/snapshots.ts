@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
 import { refuseUrls } from '../outbound/check-urls.ts'
-import { existingVm } from '../vm/existing-vm.ts'
+import { existingVm } from '../vm/store-desired.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { SnapshotId, SnapshotRecord, StagingId, SnapshotUrls } from '../../core/snapshots/record.ts'
 import type { SignedUrl } from '../../core/outbound/signed-url.ts'

@@ -1,13 +1,9 @@
 import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { guestMac } from '../../core/network/tap.ts'
 import { err, ok } from '../../lib/result.ts'
-import { refuseIncrease } from '../capacity/admit.ts'
-import { canonicalJson } from './canonical-json.ts'
-import { refuseSleep } from './check-sleep.ts'
-import { differenceWords } from './difference-words.ts'
-import { refuseAddresses } from './check-addresses.ts'
+import { refuseIncrease, refuseVcpus } from '../capacity/admit.ts'
+import { refuseSleep, refuseAddresses } from './check-network.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
-import { refuseVcpus } from '../capacity/check-vcpus.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { CreateVm, VmInputs } from '../../core/vm/create.ts'
 import type { Desired, Image, ImageRole } from '../../core/desired.ts'
@@ -135,3 +131,43 @@ function inputsOf(request: CreateVm): VmInputs {
     sshAuthorizedKeys: request.sshAuthorizedKeys,
   }
 }
+
+/** JSON with the members of every object in one order, so that equal values are equal text. */
+function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, member: unknown) =>
+    typeof member === 'object' && member !== null && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : member,
+  )
+}
+
+/** Members whose own members are compared one by one. */
+const OPEN: ReadonlySet<string> = new Set(['compute', 'disk', 'network', 'metadata'])
+
+/**
+ * Names the members in which two requests to create a VM differ, as the API calls them and without their values: user data
+ * and keys are secret. Both are in canonical JSON, as they are stored.
+ */
+function differenceWords(one: string, other: string): string {
+  const [a, b] = [membersOf(one), membersOf(other)]
+  const names = new Set([...a.keys(), ...b.keys()])
+  return [...names].filter((name) => a.get(name) !== b.get(name)).join(', ')
+}
+
+function membersOf(request: string): ReadonlyMap<string, string> {
+  const { images, ...rest } = JSON.parse(request) as Readonly<Record<string, unknown>>
+  const members = Object.entries(rest).flatMap(([name, value]) =>
+    OPEN.has(name) && typeof value === 'object' && value !== null
+      ? Object.entries(value).map(([member, inner]): [string, unknown] => [`${name}.${member}`, inner])
+      : [[name, value] as [string, unknown]],
+  )
+  const roles = (images as readonly { readonly role: string }[]).map((image): [string, unknown] => [
+    `image.${image.role}`,
+    image,
+  ])
+  return new Map([...members, ...roles].map(([name, value]) => [snakeCase(name), JSON.stringify(value)]))
+}
+
+/** Returns the name as the API has it: labels and protection are members of the request itself. */
+const snakeCase = (name: string): string =>
+  name.replace(/^metadata\./, '').replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

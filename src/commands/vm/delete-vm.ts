@@ -1,7 +1,9 @@
 import { err, ok } from '../../lib/result.ts'
-import { existingVm } from './existing-vm.ts'
+import { existingVm, changeableVm } from './store-desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
+import { isDeepStrictEqual } from 'node:util'
+import type { Metadata } from '../../core/vm/record.ts'
 
 /** Requests a deletion; the record is removed when nothing of the VM is left on the host. */
 export function deleteVm(context: CommandContext, id: VmId): CommandResult {
@@ -23,4 +25,16 @@ export function deleteVm(context: CommandContext, id: VmId): CommandResult {
   })
   if (result.ok && result.value.changed) context.poke(id, 'delete')
   return result
+}
+
+/** Stores labels and protection. They do not affect the host, so no generation rises. */
+export function setMetadata(context: CommandContext, id: VmId, metadata: Metadata): CommandResult {
+  const { store, now, newOperationId } = context
+  return store.transaction(() => {
+    const found = changeableVm(store, id)
+    if (!found.ok) return found
+    if (isDeepStrictEqual(found.value.metadata, metadata)) return ok({ record: found.value, changed: false })
+    const record = store.vms.changeMetadata(id, metadata, now())
+    return ok({ record, changed: true, operationId: newOperationId() })
+  })
 }

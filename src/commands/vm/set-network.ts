@@ -1,12 +1,11 @@
 import { guestMac } from '../../core/network/tap.ts'
 import { err, ok } from '../../lib/result.ts'
-import { isStopped, notStopped } from './changeable-vm.ts'
-import { refuseAddresses } from './check-addresses.ts'
-import { storeDesired } from './store-desired.ts'
+import { isStopped, notStopped, storeDesired } from './store-desired.ts'
+import { refuseAddresses } from './check-network.ts'
 import type { SetNetwork } from '../../core/vm/create.ts'
 import type { Network } from '../../core/desired.ts'
 import type { MacAddress, VmId } from '../../core/ids.ts'
-import type { Addresses } from './check-addresses.ts'
+import type { Addresses } from './check-network.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 
 /**

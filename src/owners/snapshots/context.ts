@@ -6,12 +6,14 @@ import type { Store } from '../../store/store.ts'
 import type { SnapshotEntry } from './entry.ts'
 import type { StagingRoom } from './staging-room.ts'
 import type { UploadPlaces } from './upload-places.ts'
+import type { SnapshotRecord } from '../../core/snapshots/record.ts'
+import type { LogContext } from '../../log/log-context.ts'
 
 /**
  * Runs a task while the VM's worker does not act; undefined if the VM has no worker. The signal asks the task to end
  * soon.
  */
-export type BetweenPasses = <T>(id: VmId, task: (signal: AbortSignal) => Promise<T>) => Promise<T | undefined>
+type BetweenPasses = <T>(id: VmId, task: (signal: AbortSignal) => Promise<T>) => Promise<T | undefined>
 
 /** Holds what the courses of all snapshots share. */
 export type SnapshotsContext = {
@@ -43,3 +45,14 @@ export type Task = SnapshotsContext & {
   /** Reports that the record has changed, so that there may be more to do. */
   readonly look: () => void
 }
+
+/** Returns the fields of every log line about a snapshot; the operation is that of its newest request. */
+export const fieldsOf = ({
+  id,
+  vmId,
+  operationId,
+}: Pick<SnapshotRecord, 'id' | 'vmId' | 'operationId'>): LogContext => ({
+  snapshot_id: id,
+  vm_id: vmId,
+  operation_id: operationId,
+})

@@ -3,13 +3,13 @@ import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { unreachable } from '../../lib/assert.ts'
-import { freeParts } from './free-parts.ts'
 import { done, failed } from './outcome.ts'
-import type { SnapshotPart, UrlPurpose } from '../../core/snapshots/record.ts'
+import type { SnapshotPart, UrlPurpose, StagingId } from '../../core/snapshots/record.ts'
 import type { SignedUrl } from '../../core/outbound/signed-url.ts'
 import type { PartBody, Unsent } from '../../ports/object-store.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
+import type { Staging } from '../../ports/staging.ts'
 
 /** Sends one part when its turn among the parts of all snapshots has come. */
 export async function sendPart(task: Task, part: SnapshotPart): Promise<Outcome> {
@@ -104,4 +104,19 @@ export function afterRefusal(
     default:
       return unreachable(kind)
   }
+}
+
+/** Frees the space of sent parts, adjacent parts in one call. Throws HostFault. */
+export async function freeParts(
+  staging: Pick<Staging, 'discardPart'>,
+  stagingId: StagingId,
+  sent: readonly SnapshotPart[],
+): Promise<void> {
+  const runs: { offsetBytes: number; bytes: number }[] = []
+  for (const { offsetBytes, bytes } of sent) {
+    const last = runs.at(-1)
+    if (last !== undefined && last.offsetBytes + last.bytes === offsetBytes) last.bytes += bytes
+    else runs.push({ offsetBytes, bytes })
+  }
+  for (const run of runs) await staging.discardPart(stagingId, run)
 }

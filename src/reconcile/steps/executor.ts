@@ -5,7 +5,7 @@ import type { VmRecord } from '../../core/vm/record.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Log } from '../../log/log.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
-import type { Intent } from '../intent.ts'
+import type { Intent } from '../decide.ts'
 
 /**
  * Results that no later look can show: only the step that delivers packets knows their number, and only the save knows

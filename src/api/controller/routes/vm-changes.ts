@@ -1,6 +1,5 @@
 import { createVm } from '../../../commands/vm/create-vm.ts'
-import { deleteVm } from '../../../commands/vm/delete-vm.ts'
-import { setMetadata } from '../../../commands/vm/set-metadata.ts'
+import { deleteVm, setMetadata } from '../../../commands/vm/delete-vm.ts'
 import { setPower } from '../../../commands/vm/set-power.ts'
 import { createFromWire } from '../../wire/create-from-wire.ts'
 import { ref } from '../../wire/named.ts'

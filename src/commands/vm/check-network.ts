@@ -1,7 +1,8 @@
 import { networkContains } from '../../core/network/address.ts'
-import type { Network } from '../../core/desired.ts'
+import type { Network, Desired } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { CommandContext, Refusal } from '../context.ts'
+import type { Rejection } from '../../core/errors.ts'
 
 export type Addresses = Pick<Network, 'ipv4Address' | 'ipv6Address'>
 
@@ -41,4 +42,20 @@ function refuseAddress(context: CommandContext, id: VmId, address: string): Refu
   if (!own.value) return undefined
   const detail = `${address} belongs to the host itself, or is its router, resolver or broadcast address: choose another address`
   return { code: 'address_in_use', detail }
+}
+
+type Sleeps = Pick<Desired, 'compute'> & { readonly network?: object }
+
+/**
+ * Returns why an idle timeout cannot work: without network no traffic is counted, and none could wake the VM. `pointer`
+ * is its place in the request.
+ */
+export function refuseSleep({ compute, network }: Sleeps, pointer: string): Rejection | undefined {
+  const seconds = compute.sleepAfterIdleSeconds
+  if (seconds === 0 || network !== undefined) return undefined
+  return {
+    code: 'sleep_needs_network',
+    detail: `sleep_after_idle_seconds is ${seconds}, and the VM has no network that could wake it: ask for 0, or for a network`,
+    errors: [{ pointer, code: 'not_allowed', detail: 'must be 0 without network' }],
+  }
 }
