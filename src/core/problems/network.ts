@@ -10,7 +10,7 @@ export const network = {
         "Another VM on this host has the IPv4 or IPv6 address, or it is the host's own: one of its addresses, broadcast addresses, routers or resolvers.",
       remedy: 'Choose another address, or delete the VM that has it.',
       example: '192.0.2.10 belongs to the VM web-2: choose another address',
-      writtenBy: ['src/commands/vm/check-addresses.ts'],
+      writtenBy: ['src/commands/vm/check-network.ts'],
     },
     address_not_allowed: {
       status: 422,
@@ -18,7 +18,7 @@ export const network = {
       meaning: 'The address is not in `network.guest_ranges` of this host.',
       remedy: 'Choose an address in one of the ranges that `detail` names.',
       example: '203.0.113.7 is not in 192.0.2.0/24, the ranges for guests on this host',
-      writtenBy: ['src/commands/vm/check-addresses.ts'],
+      writtenBy: ['src/commands/vm/check-network.ts'],
     },
   },
   faults: {

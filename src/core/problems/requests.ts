@@ -31,7 +31,7 @@ export const requests = {
       meaning: 'There is no such VM or snapshot, or no such route. After a deletion: it is complete.',
       remedy: 'Check the id and the path; `/docs` lists all routes.',
       example: 'there is no VM web-1 on this host',
-      writtenBy: ['src/commands/vm/existing-vm.ts'],
+      writtenBy: ['src/commands/vm/store-desired.ts'],
       advice: {
         vm: ['vmhostctl vm ls shows the VMs there are'],
         snapshot: ['vmhostctl snapshot ls and vmhostctl vm ls show what there is'],

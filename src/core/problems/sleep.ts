@@ -10,7 +10,7 @@ export const sleep = {
       remedy: 'Ask for `sleep_after_idle_seconds: 0`, or create the VM with a network.',
       example:
         'sleep_after_idle_seconds is 60, and the VM has no network that could wake it: ask for 0, or for a network',
-      writtenBy: ['src/commands/vm/check-sleep.ts'],
+      writtenBy: ['src/commands/vm/check-network.ts'],
       advice: ['--ipv4 or --ipv6 gives it a network; --sleep-after 0 lets it run on'],
     },
   },

@@ -9,7 +9,7 @@ export const vms = {
       meaning: 'The VM is being deleted and takes no changes.',
       remedy: 'Poll until GET answers 404, then create it again if you want it.',
       example: 'web-1 is being deleted and takes no further changes',
-      writtenBy: ['src/commands/vm/changeable-vm.ts'],
+      writtenBy: ['src/commands/vm/store-desired.ts'],
       advice: { vm: ['vmhostctl vm wait {name} --for gone ends when it is gone; then the name is free'] },
     },
     vm_not_stopped: {
@@ -20,7 +20,7 @@ export const vms = {
         'Set its power to `stopped` and wait until the generation of that is reached, then try again. If it is not reached, `observed.error` says what keeps the stop from being carried out.',
       example:
         'CPU and memory of web-1 can change only while it is stopped, and it is running: set its power to stopped, and wait until it is',
-      writtenBy: ['src/commands/vm/changeable-vm.ts', 'src/commands/vm/reshape.ts'],
+      writtenBy: ['src/commands/vm/store-desired.ts', 'src/commands/vm/reshape.ts'],
       advice: ['vmhostctl vm stop {name} --wait, then the same again'],
     },
     vm_protected: {
@@ -41,7 +41,7 @@ export const vms = {
         'Ask for at most the millicores that the error names, or place the VM on a host with another monitor.',
       example:
         '32000 millicores are 32 vCPUs, and the monitor of this host gives a guest at most 16: ask for at most 16000 millicores',
-      writtenBy: ['src/commands/capacity/check-vcpus.ts'],
+      writtenBy: ['src/commands/capacity/admit.ts'],
       advice: ['--cpu gives it fewer'],
     },
   },
