@@ -326,14 +326,10 @@ const unplain: readonly { readonly pattern: RegExp; readonly instead: string }[]
   { pattern: /\bmend(s|ed|ing)?\b/i, instead: 'fix or repair' },
 ]
 
-/** Rings whose rooms get their headers later. */
-const RINGS_WITHOUT_HEADERS = ['page']
 const HEADER_LINES = { min: 8, max: 40 }
 
 /** Every folder with code of the product; `src` itself has only the entry files. */
-const rooms = [...new Set(product.map(({ path }) => dirname(path)))].filter(
-  (room) => room !== 'src' && !RINGS_WITHOUT_HEADERS.includes(ringOf(room)),
-)
+const rooms = [...new Set(product.map(({ path }) => dirname(path)))].filter((room) => room !== 'src')
 
 /** Returns the files and folders that a header names in backticks or links to; a word alone is not a path. */
 const pathsIn = (markdown: string): string[] =>
