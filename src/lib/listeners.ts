@@ -9,6 +9,10 @@ export class Listeners<Args extends readonly unknown[] = []> {
     return () => void this.#listeners.delete(entry)
   }
 
+  clear(): void {
+    this.#listeners.clear()
+  }
+
   /** Calls all present listeners; a listener that another one removes meanwhile is not called. */
   tell(...args: Args): void {
     for (const entry of [...this.#listeners]) if (this.#listeners.has(entry)) entry.call(...args)

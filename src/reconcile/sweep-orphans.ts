@@ -1,5 +1,4 @@
-import { HostFault } from '../core/errors.ts'
-import { errorChain } from '../log/error-chain.ts'
+import { warnOfFault } from '../log/warn-of-fault.ts'
 import type { VmId } from '../core/ids.ts'
 import type { PassContext } from './progress.ts'
 
@@ -50,7 +49,6 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
       log.error({ vm_id: id }, what)
     }
   } catch (error) {
-    if (!(error instanceof HostFault)) throw error
-    log.warn({ code: error.code, error: errorChain(error) }, 'orphan sweep failed')
+    warnOfFault(log, error, 'orphan sweep failed')
   }
 }

@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { nextPageMembers } from './cursor.ts'
 import { time, timeSchema } from './time.ts'
 import { sha256Schema } from './vm.ts'
+import { mibUp } from '../../lib/byte-units.ts'
 import type { Static } from 'typebox'
 import type { ShelvedImage } from '../../owners/images/image-shelf.ts'
 
@@ -66,12 +67,10 @@ export type ImageWire = Static<typeof imageSchema>
 export type ImageRemovalWire = Static<typeof imageRemovalSchema>
 export type ImageListWire = Static<typeof imageListSchema>
 
-const MIB = 1024 * 1024
-
 /** The only translation of an image to a response. */
 export const imageToWire = (image: ShelvedImage): ImageWire => ({
   sha256: image.sha256,
-  size_mib: Math.ceil(image.sizeBytes / MIB),
+  size_mib: mibUp(image.sizeBytes),
   use_count: image.useCount,
   ...(image.lastUsedAtMs === undefined ? {} : { last_used_at: time(image.lastUsedAtMs) }),
   fetched_at: time(image.fetchedAtMs),

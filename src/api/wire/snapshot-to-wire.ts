@@ -2,6 +2,7 @@ import { statusOf } from '../../core/snapshots/record.ts'
 import { percentOf, standingOf, needsUrls } from '../../core/snapshots/work.ts'
 import { shownText } from './shown-text.ts'
 import { time } from './time.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { Capture, SnapshotRecord, Trouble } from '../../core/snapshots/record.ts'
 import type { SnapshotTally } from '../../core/snapshots/work.ts'
 import type { OperationId } from '../../core/ids.ts'
@@ -63,7 +64,7 @@ export function snapshotSummaryToWire({
   }
 }
 
-const mib = (bytes: number): number => bytes / (1024 * 1024)
+const mib = (bytes: number): number => bytes / MIB
 
 const captureToWire = ({ atMs, imageBytes, consistency, pausedMs }: Capture) => ({
   size_mib: Math.ceil(mib(imageBytes)),

@@ -2,6 +2,7 @@ import { snapshotSummaryToWire } from './snapshot-to-wire.ts'
 import { totalsOf } from '../../core/capacity/ledger.ts'
 import { time } from './time.ts'
 import { errorToWire } from './vm-to-wire.ts'
+import { mibUp } from '../../lib/byte-units.ts'
 import type { HostView } from '../../owners/capacity/host-report.ts'
 import type { VmSummary } from '../../core/vm/record.ts'
 import type { CertificateName, SyncWire } from './sync.ts'
@@ -45,12 +46,10 @@ export function syncToWire(view: HostView, certificates: readonly CertificateSig
   }
 }
 
-const MIB = 1024 * 1024
-
 const stagingToWire = (staging: HostView['staging']): SyncWire['staging'] => ({
-  packed_mib: Math.ceil(staging.packedBytes / MIB),
-  sent_mib: Math.ceil(staging.sentBytes / MIB),
-  clones_mib_max: Math.ceil(staging.cloneBytes / MIB),
+  packed_mib: mibUp(staging.packedBytes),
+  sent_mib: mibUp(staging.sentBytes),
+  clones_mib_max: mibUp(staging.cloneBytes),
   quota_mib: staging.quotaMib,
 })
 

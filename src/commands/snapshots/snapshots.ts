@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
 import { refuseUrls } from '../outbound/check-urls.ts'
 import { existingVm } from '../vm/store-desired.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { SnapshotId, SnapshotRecord, StagingId, SnapshotUrls } from '../../core/snapshots/record.ts'
 import type { SignedUrl } from '../../core/outbound/signed-url.ts'
@@ -174,7 +175,7 @@ function isFresh({ store }: CommandContext, id: SnapshotId, urls: SnapshotUrls):
  */
 function refuseMoreUrls({ store }: CommandContext): Rejection | undefined {
   if (store.snapshots.urlBytes() < limits.snapshotUrlsBytesMax) return undefined
-  const mib = limits.snapshotUrlsBytesMax / (1024 * 1024)
+  const mib = limits.snapshotUrlsBytesMax / MIB
   const detail = `this host has ${mib} MiB of URLs on record: they go with the snapshots they are for, as those end`
   return { code: 'snapshots_full', detail }
 }

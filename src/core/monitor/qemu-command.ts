@@ -6,6 +6,7 @@ import type { Architecture } from './kernel-arguments.ts'
 import type { MachineSpec } from './machine-spec.ts'
 import { DISK_NODE, throttleOf } from './qemu-state.ts'
 import { agentArguments, balloonArguments, restoreArguments } from './qemu-save.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { UnitSpec } from '../unit/unit-spec.ts'
 
 export type Accelerator = 'kvm' | 'tcg'
@@ -54,7 +55,7 @@ export function qemuUnitSpec(machine: MachineSpec, host: QemuHost): UnitSpec {
     // RuntimeDirectory= is relative to /run (systemd.exec(5)).
     runtimeDirectory: `${host.runDirectory.replace(/^\/run\//, '')}/${machine.id}`,
     cpuQuotaPercent: machine.compute.cpuMillicores / 10,
-    memoryMaxBytes: memoryMaxMib(machine, host) * 1024 * 1024,
+    memoryMaxBytes: memoryMaxMib(machine, host) * MIB,
     tasksMax: vcpusOf(machine.compute) + limits.qemuExtraTasks,
     openFilesMax: limits.qemuOpenFiles,
     devices,

@@ -1,3 +1,4 @@
+import { MIB } from '../../lib/byte-units.ts'
 import type { MonitorDisk, MonitorState } from '../world/world.ts'
 import type { DiskCounters } from '../world/counters.ts'
 import type { DiskLimits } from '../desired.ts'
@@ -32,8 +33,6 @@ export function monitorStateOf(status: string, disk: MonitorDisk): MonitorState 
 /** The node that holds the guest's disk, in the command and in every answer (QEMU QMP Reference Manual, node-name). */
 export const DISK_NODE = 'disk'
 
-const BYTES_A_MIB = 1024 * 1024
-
 /**
  * Converts limits to QEMU's terms; 0 is no limit. Reads and writes count together; discards and flushes do not. A guest
  * that was idle may use a tenth of a second's worth at once, QEMU's own burst if no `_max` is given. That is enough for
@@ -43,7 +42,7 @@ export const throttleOf = (
   limits: DiskLimits,
 ): { readonly iopsTotal: number; readonly bpsTotal: number } => ({
   iopsTotal: limits.iopsMax ?? 0,
-  bpsTotal: (limits.mibPerSecondMax ?? 0) * BYTES_A_MIB,
+  bpsTotal: (limits.mibPerSecondMax ?? 0) * MIB,
 })
 
 /** Returns the arguments of `block_set_io_throttle` for a device. A limit that is not named is lifted. */
@@ -56,7 +55,7 @@ export function throttleArguments(qdev: string, limits: DiskLimits): object {
 /** Returns the arguments of `block_resize`; the guest notices by a change of its device's configuration. */
 export const resizeArguments = (sizeMib: number): object => ({
   'node-name': DISK_NODE,
-  size: sizeMib * BYTES_A_MIB,
+  size: sizeMib * MIB,
 })
 
 /** The guest's disk as a monitor shows it, with the path of its device in QEMU's object tree. */
@@ -73,9 +72,9 @@ export function diskIn(answer: unknown): QemuDisk | undefined {
   const { image, iops, bps } = block.inserted
   return {
     qdev: block.qdev,
-    sizeMib: Math.floor(image['virtual-size'] / BYTES_A_MIB),
+    sizeMib: Math.floor(image['virtual-size'] / MIB),
     ...(iops === 0 ? {} : { iopsMax: iops }),
-    ...(bps === 0 ? {} : { mibPerSecondMax: bps / BYTES_A_MIB }),
+    ...(bps === 0 ? {} : { mibPerSecondMax: bps / MIB }),
   }
 }
 

@@ -2,6 +2,7 @@ import { vcpusOf } from '../desired.ts'
 import type { Compute } from '../desired.ts'
 import type { VmId } from '../ids.ts'
 import { corrupt, unusable } from './saved-metadata.ts'
+import { mibUp } from '../../lib/byte-units.ts'
 import type { DiskIdentity, SavedMetadata, UnusableState } from './saved-metadata.ts'
 import type { SavedState, SavingMonitor } from '../world/saved-state.ts'
 
@@ -15,8 +16,6 @@ export type SavedSurroundings = {
   readonly disk: DiskIdentity | undefined
 }
 
-const MIB = 1024 * 1024
-
 /** Judges whether a saved guest may be restored here, and if not, why. Only the length of its memory is judged. */
 export function judgeSavedState(saved: SavedMetadata, now: SavedSurroundings): SavedState {
   return (
@@ -25,7 +24,7 @@ export function judgeSavedState(saved: SavedMetadata, now: SavedSurroundings): S
     judgeMonitor(saved.monitor, now.monitor) ?? {
       kind: 'present',
       savedAtMs: saved.savedAtMs,
-      sizeMib: Math.ceil(saved.memory.storedBytes / MIB),
+      sizeMib: mibUp(saved.memory.storedBytes),
       memoryMib: saved.compute.memoryMib,
       vcpus: vcpusOf(saved.compute),
       form: saved.monitor.form,

@@ -6,8 +6,7 @@ import { readFile, readlink, stat } from '../files/pool-files.ts'
 import { DISK_MODE, PASSAGE_MODE, SEED_MODE, seedDigestOf } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { ifThere } from '../files/storage-fault.ts'
-
-const MIB = 1024 * 1024
+import { MIB } from '../../lib/byte-units.ts'
 
 /** Inspects the disk of a VM in the pool, and reads the note beside it. */
 export async function lookAtDisk(paths: PoolPaths, id: VmId): Promise<DiskState> {

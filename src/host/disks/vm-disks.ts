@@ -33,8 +33,8 @@ import type { PoolPaths } from '../pool/pool-paths.ts'
 import { makeVmDirectory } from '../pool/vm-directory.ts'
 import { writeSeedDisk } from './seed-disk.ts'
 import { ifThere, storageFault } from '../files/storage-fault.ts'
+import { MIB, mibUp } from '../../lib/byte-units.ts'
 
-const MIB = 1024 * 1024
 const NOTE_MODE = 0o600
 
 /** Each VM's own files. Their directory belongs to root: a monitor may use its files, but cannot replace them. */
@@ -131,7 +131,7 @@ export class VmDisks {
     const image = this.#paths.image(rootfsSha256)
     const { size } = await stat(image)
     if (size > sizeMib * MIB) {
-      const cause = new Error(`its image has ${Math.ceil(size / MIB)} MiB, the disk ${sizeMib}`)
+      const cause = new Error(`its image has ${mibUp(size)} MiB, the disk ${sizeMib}`)
       throw new HostFault('disk_smaller_than_image', doing, { cause })
     }
     const temporary = join(this.#paths.tmp, `disk-${randomUUID()}`)

@@ -1,9 +1,10 @@
 import { koffi, library } from '../ffi/koffi.ts'
+import { MIB } from '../../lib/byte-units.ts'
 
 /** Enough lines for the end of a verifier's log, which states the reason. */
 const TAIL_LINES = 12
 /** The verifier's whole log is one message. For a program of this size it has some 100 KiB. */
-const MESSAGE_BYTES_MAX = 1024 * 1024
+const MESSAGE_BYTES_MAX = MIB
 /** LIBBPF_DEBUG of bpf/libbpf.h. Levels below it are warnings and information. */
 const DEBUG = 2
 

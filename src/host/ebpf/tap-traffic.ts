@@ -6,6 +6,7 @@ import { HeldTraffic } from './held-traffic.ts'
 import type { Delivery, TrafficState, TrafficSubject } from '../../core/world/network-state.ts'
 import type { DeviceName, UserId } from '../../core/ids.ts'
 import { outsideLogContext } from '../../log/log-context.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import type { Log } from '../../log/log.ts'
 import type { Traffic } from '../../ports/traffic.ts'
 import type { TrafficProgram } from './traffic-program.ts'
@@ -35,7 +36,7 @@ export class TapTraffic implements Traffic {
   readonly #program: TrafficProgram
   readonly #log: Log
   readonly #nowNs: () => bigint
-  readonly #watchers = new Set<(userId: UserId) => void>()
+  readonly #watchers = new Listeners<[userId: UserId]>()
   #traffic: HeldTraffic | undefined
 
   constructor({ program, log, nowNs }: TapTrafficOptions) {
@@ -134,15 +135,16 @@ export class TapTraffic implements Traffic {
 
   watch(onTraffic: (userId: UserId) => void): () => void {
     let ended = false
+    let unwatch = (): void => {}
     setImmediate(() => {
       if (ended) return
       const wanted = this.#wanted()
-      this.#watchers.add(onTraffic)
+      unwatch = this.#watchers.add(onTraffic)
       for (const userId of wanted) onTraffic(userId)
     })
     return () => {
       ended = true
-      this.#watchers.delete(onTraffic)
+      unwatch()
     }
   }
 
@@ -181,9 +183,7 @@ export class TapTraffic implements Traffic {
     return new HeldTraffic({
       program: this.#program,
       nowNs: this.#nowNs,
-      onWanted: (userId) => {
-        for (const watcher of this.#watchers) watcher(userId)
-      },
+      onWanted: (userId) => this.#watchers.tell(userId),
       onError: (error) => this.#log.error({ error }, 'held frames not delivered'),
     })
   }

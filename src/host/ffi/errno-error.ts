@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import { getSystemErrorName } from 'node:util'
 
 /** Thrown when the kernel refused a system call of our own. Drivers wrap it in their own fault. */
@@ -21,6 +22,18 @@ export class ErrnoError extends Error {
   }
 }
 
+/** Returns the errno name of a failed system call; undefined for any other error. */
+export const errnoOf = (error: unknown): string | undefined => {
+  const { code, errno } = (error ?? {}) as NodeJS.ErrnoException
+  if (typeof code !== 'string' || typeof errno !== 'number') return undefined
+  // libuv has no name for some errnos, e.g. EDQUOT. Node then says "Unknown system error -122".
+  return code.startsWith('Unknown') ? NAMES.get(-errno) : code
+}
+
+const NAMES = new Map(Object.entries(constants.errno).map(([name, number]) => [number, name]))
+
 /** Whether a system call, ours or one of Node's, failed with one of these errnos. */
-export const hasErrno = (error: unknown, ...codes: readonly string[]): boolean =>
-  error instanceof Error && 'code' in error && codes.includes(String(error.code))
+export const hasErrno = (error: unknown, ...names: readonly string[]): boolean => {
+  const name = errnoOf(error)
+  return name !== undefined && names.includes(name)
+}

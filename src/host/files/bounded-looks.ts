@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
-import { HostFault } from '../../core/errors.ts'
-import { BoundedCalls, NoAnswer } from './bounded-calls.ts'
+import { BoundedCalls } from './bounded-calls.ts'
+import { storageFault } from './storage-fault.ts'
 import type { FaultCode } from '../../core/errors.ts'
 
 export type BoundedLooksOptions = {
@@ -22,14 +22,14 @@ export class BoundedLooks {
   }
 
   /**
-   * Returns the result of `look`. Throws HostFault if the look takes longer than the bound, counted from when it got a
-   * place.
+   * Returns the result of `look`. Throws HostFault if a system call of it fails, or if it takes longer than the bound,
+   * counted from when it got a place.
    */
   async take<T>(doing: string, look: () => Promise<T>): Promise<T> {
     try {
       return await this.#calls.take(look)
     } catch (error) {
-      throw error instanceof NoAnswer ? new HostFault(this.#code, doing, { cause: error.cause }) : error
+      throw storageFault(error, doing, this.#code)
     }
   }
 }

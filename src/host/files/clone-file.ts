@@ -1,14 +1,13 @@
 import { constants } from 'node:fs'
 import { copyFile, open } from './pool-files.ts'
 import { SparseFile } from './sparse-file.ts'
-import { errnoOf } from './storage-fault.ts'
+import { MIB } from '../../lib/byte-units.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
 
 export type CloneMethod = 'reflink' | 'copy'
 
 /** The errors with which file systems refuse to share blocks between these two files (ioctl_ficlone(2)). */
-const NO_REFLINK: ReadonlySet<string | undefined> = new Set([
-  ...['ENOTSUP', 'EOPNOTSUPP', 'ENOTTY', 'ENOSYS', 'EXDEV', 'EINVAL'],
-])
+const NO_REFLINK = ['ENOTSUP', 'EOPNOTSUPP', 'ENOTTY', 'ENOSYS', 'EXDEV', 'EINVAL']
 
 /** Clones a file. Shares its blocks if the file system can, and otherwise copies it and keeps its holes. */
 export async function cloneFile(from: string, to: string, signal: AbortSignal): Promise<CloneMethod> {
@@ -24,12 +23,12 @@ export async function reflink(from: string, to: string): Promise<boolean> {
     await copyFile(from, to, constants.COPYFILE_FICLONE_FORCE | constants.COPYFILE_EXCL)
     return true
   } catch (error) {
-    if (NO_REFLINK.has(errnoOf(error))) return false
+    if (hasErrno(error, ...NO_REFLINK)) return false
     throw error
   }
 }
 
-const READ_BYTES = 1024 * 1024
+const READ_BYTES = MIB
 
 export async function copySparsely(from: string, to: string, signal: AbortSignal): Promise<void> {
   const source = await open(from, 'r')

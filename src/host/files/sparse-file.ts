@@ -1,5 +1,7 @@
+import { MIB } from '../../lib/byte-units.ts'
+
 /** The bytes of one write to the disk. */
-const BUFFER_BYTES = 1024 * 1024
+const BUFFER_BYTES = MIB
 /** Zeros are left out in blocks of this size, a multiple of any file system's block. */
 const BLOCK_BYTES = 64 * 1024
 const ZEROS = Buffer.alloc(BLOCK_BYTES)

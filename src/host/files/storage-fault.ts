@@ -1,18 +1,8 @@
-import { constants } from 'node:os'
 import { getSystemErrorMessage } from 'node:util'
 import { HostFault } from '../../core/errors.ts'
+import { errnoOf, hasErrno } from '../ffi/errno-error.ts'
 import { NoAnswer } from './bounded-calls.ts'
 import type { FaultCode } from '../../core/errors.ts'
-
-/** Returns the errno name of a failed system call; undefined for any other error. */
-export const errnoOf = (error: unknown): string | undefined => {
-  const { code, errno } = (error ?? {}) as NodeJS.ErrnoException
-  if (typeof code !== 'string' || typeof errno !== 'number') return undefined
-  // libuv has no name for some errnos, e.g. EDQUOT. Node then says "Unknown system error -122".
-  return code.startsWith('Unknown') ? NAMES.get(-errno) : code
-}
-
-const NAMES = new Map(Object.entries(constants.errno).map(([name, number]) => [number, name]))
 
 const CODES: Readonly<Record<string, FaultCode>> = {
   ENOSPC: 'storage_full',
@@ -39,7 +29,16 @@ export async function ifThere<T>(look: Promise<T>): Promise<T | undefined> {
   try {
     return await look
   } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined
+    if (hasErrno(error, 'ENOENT')) return undefined
     throw error
+  }
+}
+
+/** Runs a task on the pool; turns its failure into a fault as {@link storageFault} does. */
+export async function orStorageFault<T>(doing: string, task: () => Promise<T>, code?: FaultCode): Promise<T> {
+  try {
+    return await task()
+  } catch (error) {
+    throw storageFault(error, doing, code)
   }
 }

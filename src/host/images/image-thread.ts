@@ -5,11 +5,12 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { HostFault } from '../../core/errors.ts'
 import type { FromImageThread, ImageOrder, ToImageThread } from './image-messages.ts'
-import { errnoOf } from '../files/storage-fault.ts'
 import { storeContent } from './store-content.ts'
+import { MIB } from '../../lib/byte-units.ts'
+import { errnoOf } from '../ffi/errno-error.ts'
 
 /** The thread reports its progress once per this many written bytes. */
-const WRITTEN_STEP_BYTES = 8 * 1024 * 1024
+const WRITTEN_STEP_BYTES = 8 * MIB
 
 const tell = (message: FromImageThread, handedOver: ArrayBuffer[] = []): void =>
   parentPort?.postMessage(message, handedOver)

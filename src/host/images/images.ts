@@ -13,9 +13,10 @@ import type { PlacedFetch, StoringThread } from './fetch-places.ts'
 import type { FetchTerms } from './fetch-image.ts'
 import { ImageRefusals } from './image-refusals.ts'
 import { chmod, readdir, removeFile, rename, stat } from '../files/pool-files.ts'
+import type { PoolAccess } from '../pool/pool-access.ts'
 import { verifyPool } from '../pool/pool-marker.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
-import { ifThere, storageFault } from '../files/storage-fault.ts'
+import { ifThere, orStorageFault, storageFault } from '../files/storage-fault.ts'
 
 const READ_ONLY_MODE = 0o444
 
@@ -101,26 +102,23 @@ export class Images {
   async remove(sha256: Sha256): Promise<void> {
     if (this.#fetches.has(sha256) || this.#uses.has(sha256)) return
     const removed = join(this.#paths.tmp, `removed-image-${randomUUID()}`)
-    try {
+    await orStorageFault(`removing image ${sha256}`, async () => {
       // In one step, so that no reader finds half an image. The sweep at start removes what a crash leaves.
       if ((await ifThere(rename(this.#paths.image(sha256), removed).then(() => true))) !== true) return
       await sync(this.#paths.images)
       await removeFile(removed)
-    } catch (error) {
-      throw storageFault(error, `removing image ${sha256}`)
-    }
+    })
   }
 
   async #has(sha256: Sha256): Promise<boolean> {
-    try {
-      return (await ifThere(stat(this.#paths.image(sha256)))) !== undefined
-    } catch (error) {
-      throw storageFault(error, `looking for image ${sha256}`)
-    }
+    const look = () => ifThere(stat(this.#paths.image(sha256)))
+    return (await orStorageFault(`looking for image ${sha256}`, look)) !== undefined
   }
 
   async #begin(sha256: Sha256, source: ImageSource, bound: ImageBound): Promise<Shared> {
-    await this.#check(sha256, source, bound)
+    await orStorageFault(`looking for room for image ${sha256}`, () =>
+      this.#refusals.check(sha256, source, bound),
+    )
     // Another caller may have begun the fetch meanwhile.
     const begun = this.#fetches.get(sha256)
     if (begun !== undefined) return begun
@@ -133,14 +131,6 @@ export class Images {
     // A fetch that failed accepts no further callers.
     done.catch(() => this.#leave(sha256, shared))
     return shared
-  }
-
-  async #check(sha256: Sha256, source: ImageSource, bound: ImageBound): Promise<void> {
-    try {
-      await this.#refusals.check(sha256, source, bound)
-    } catch (error) {
-      throw storageFault(error, `looking for room for image ${sha256}`)
-    }
   }
 
   #leave(sha256: Sha256, shared: Shared): void {
@@ -177,8 +167,8 @@ export class Images {
  * Returns the published images of a pool, ordered by digest. A file whose name is not a digest is skipped, and so are
  * unfinished files. Throws HostFault `storage_inspection_failed`.
  */
-export async function storedImages(paths: PoolPaths, poolId: string): Promise<readonly StoredImage[]> {
-  try {
+export function listImages({ paths, poolId, looks }: PoolAccess): Promise<readonly StoredImage[]> {
+  return looks.take('listing the images of the storage pool', async () => {
     const digests = (await readdir(paths.images)).map(parseSha256).filter((name) => name !== undefined)
     const found = await Promise.all(digests.map((sha256) => ifThere(stat(paths.image(sha256)))))
     // This check comes after looking: if the pool is out of sight, no image is reported absent.
@@ -193,9 +183,7 @@ export async function storedImages(paths: PoolPaths, poolId: string): Promise<re
           : [{ sha256, sizeBytes: stats.size, fetchedAtMs: Math.round(stats.mtimeMs) }]
       })
       .toSorted((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
-  } catch (error) {
-    throw storageFault(error, 'listing the images of the storage pool', 'storage_inspection_failed')
-  }
+  })
 }
 
 const SECTOR_BYTES = 512

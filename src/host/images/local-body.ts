@@ -6,9 +6,11 @@ import { BoundedCalls, NoAnswer } from '../files/bounded-calls.ts'
 import { gatedFiles } from '../files/gated-files.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import type { ImageBody } from './image-body.ts'
-import { errnoOf, storageFault } from '../files/storage-fault.ts'
+import { storageFault } from '../files/storage-fault.ts'
+import { MIB } from '../../lib/byte-units.ts'
+import { errnoOf } from '../ffi/errno-error.ts'
 
-const READ_BYTES = 1024 * 1024
+const READ_BYTES = MIB
 
 /**
  * The directory may be on a file system of its own, which may hang when the pool does not. All fetches share one gate

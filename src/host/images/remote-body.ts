@@ -6,13 +6,12 @@ import { sendDelayMs } from '../../core/snapshots/work.ts'
 import { judgeResumption, resumeFields, sentBy } from '../../core/images/resume.ts'
 import { OutboundFailure } from '../outbound/outbound-failure.ts'
 import { BeginsAnew } from './image-body.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { Sent } from '../../core/images/resume.ts'
 import type { Outbound, OutboundAnswer } from '../outbound/outbound-request.ts'
 import type { ImageBody } from './image-body.ts'
-
-const MIB = 1024 * 1024
 
 export type RemoteTerms = {
   readonly outbound: Outbound

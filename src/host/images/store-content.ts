@@ -7,6 +7,7 @@ import type { Sha256 } from '../../core/ids.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import { unpacked } from './content.ts'
 import { SparseFile } from '../files/sparse-file.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { SparseTarget } from '../files/sparse-file.ts'
 
 export type StoreTerms = {
@@ -75,8 +76,6 @@ const figuresOf = promisify(statfs)
 const all = (chunks: AsyncIterator<Uint8Array>): AsyncIterable<Uint8Array> => ({
   [Symbol.asyncIterator]: () => chunks,
 })
-
-const MIB = 1024 * 1024
 
 export const tooLong = ({ bytesMax, excess }: ImageBound): HostFault => {
   const whose = excess === 'disk_smaller_than_image' ? 'the disk has' : 'this host takes'

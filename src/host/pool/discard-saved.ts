@@ -1,7 +1,8 @@
 import { join } from 'node:path'
 import { lstat, removeFile, rmdir, truncate } from '../files/pool-files.ts'
 import { MEMORY, metadataPath } from './pool-paths.ts'
-import { errnoOf, ifThere } from '../files/storage-fault.ts'
+import { ifThere } from '../files/storage-fault.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
 
 /** The name prefix in the pool's `tmp` of a saved state that will be discarded. */
 export const DISCARDED_PREFIX = 'saved-'
@@ -18,7 +19,7 @@ export async function discardSaved(directory: string): Promise<void> {
     await rmdir(directory)
   } catch (error) {
     // A starting daemon sweeps the same directory.
-    if (errnoOf(error) !== 'ENOENT') throw error
+    if (!hasErrno(error, 'ENOENT')) throw error
   }
 }
 

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { BoundedLooks } from '../files/bounded-looks.ts'
 import { readdir, removeTree } from '../files/pool-files.ts'
-import { storageFault } from '../files/storage-fault.ts'
+import { orStorageFault } from '../files/storage-fault.ts'
 import { DISCARDED_PREFIX, emptySaved } from './discard-saved.ts'
 import { verifyPool } from './pool-marker.ts'
 import { poolPaths } from './pool-paths.ts'
@@ -37,14 +37,11 @@ export function accessPool(directory: string, poolId: string): PoolAccess {
   return { paths, poolId, looks, ready }
 }
 
-async function sweep({ tmp }: PoolPaths): Promise<void> {
-  try {
+const sweep = ({ tmp }: PoolPaths): Promise<void> =>
+  orStorageFault('clearing what was left half-made in the storage pool', async () => {
     for (const name of await readdir(tmp)) {
       const path = join(tmp, name)
       if (name.startsWith(DISCARDED_PREFIX)) await emptySaved(path)
       await removeTree(path)
     }
-  } catch (error) {
-    throw storageFault(error, 'clearing what was left half-made in the storage pool')
-  }
-}
+  })

@@ -7,7 +7,7 @@ import { chmod, mkdir, readFile, removeFile, stat, writeFile } from '../files/po
 import { PASSAGE_MODE, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import type { PoolPaths } from './pool-paths.ts'
-import { ifThere, storageFault } from '../files/storage-fault.ts'
+import { ifThere, orStorageFault } from '../files/storage-fault.ts'
 
 const VERSION = 1
 
@@ -21,39 +21,31 @@ export type MarkedPool = {
  * Makes a directory a pool, or detects that it is one already. The marker lies on the pool's own file system. If that
  * is not mounted, the marker is missing, and objects that are only out of sight are not taken for absent.
  */
-export async function markPool(directory: string): Promise<MarkedPool> {
+export function markPool(directory: string): Promise<MarkedPool> {
   const paths = poolPaths(directory)
-  try {
+  return orStorageFault('setting up the storage pool', async () => {
     await makeDirectories(directory, paths)
     const poolId = (await ifThere(readMarker(paths.marker))) ?? (await writeMarker(paths))
     return { poolId, reflink: await canReflink(paths.tmp) }
-  } catch (error) {
-    throw storageFault(error, 'setting up the storage pool')
-  }
+  })
 }
 
 /** Throws HostFault `storage_inspection_failed` unless this is the pool, whole and in sight. */
 export async function verifyPool(paths: PoolPaths, poolId: string): Promise<void> {
-  try {
-    // The marker is read first and alone: if the pool hangs, only one thread hangs with it.
-    await verifyMarker(paths.marker, poolId)
+  // The marker is read first and alone: if the pool hangs, only one thread hangs with it.
+  await sightPool(paths, poolId)
+  await inSight(async () => {
     for (const path of [paths.images, paths.disks, paths.tmp]) await stat(path)
-  } catch (error) {
-    throw outOfSight(error)
-  }
+  })
 }
 
 /** Throws like `verifyPool`, but checks only the marker and not the pool's directories. */
 export async function sightPool(paths: PoolPaths, poolId: string): Promise<void> {
-  try {
-    await verifyMarker(paths.marker, poolId)
-  } catch (error) {
-    throw outOfSight(error)
-  }
+  await inSight(() => verifyMarker(paths.marker, poolId))
 }
 
-const outOfSight = (error: unknown): unknown =>
-  storageFault(error, 'looking for the storage pool', 'storage_inspection_failed')
+const inSight = (look: () => Promise<void>): Promise<void> =>
+  orStorageFault('looking for the storage pool', look, 'storage_inspection_failed')
 
 /** Throws unless this is the marker of that pool. */
 export async function verifyMarker(marker: string | GatedFile, poolId: string): Promise<void> {

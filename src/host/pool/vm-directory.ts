@@ -4,7 +4,8 @@ import { parseVmId } from '../../core/ids.ts'
 import type { VmId } from '../../core/ids.ts'
 import { sync } from '../files/durable.ts'
 import { chmod, chown, mkdir, readdir, removeTree, rename, stat } from '../files/pool-files.ts'
-import { ifThere, storageFault } from '../files/storage-fault.ts'
+import { ifThere, orStorageFault } from '../files/storage-fault.ts'
+import type { PoolAccess } from './pool-access.ts'
 import { verifyPool } from './pool-marker.ts'
 import { PASSAGE_MODE } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
@@ -21,26 +22,22 @@ export async function makeVmDirectory(paths: PoolPaths, id: VmId): Promise<void>
 }
 
 /** Removes a VM's directory with everything in it; does nothing if there is none. Throws HostFault. */
-export async function removeVmDirectory(paths: PoolPaths, id: VmId): Promise<void> {
+export function removeVmDirectory(paths: PoolPaths, id: VmId): Promise<void> {
   const removed = join(paths.tmp, `removed-${randomUUID()}`)
-  try {
+  return orStorageFault(`removing the disks of VM ${id}`, async () => {
     if ((await ifThere(stat(paths.vm(id)))) === undefined) return
     // Moves it away in one step, so that half a removal is never seen. The sweep at start removes what a crash leaves.
     await rename(paths.vm(id), removed)
     await sync(paths.disks)
     await removeTree(removed)
-  } catch (error) {
-    throw storageFault(error, `removing the disks of VM ${id}`)
-  }
+  })
 }
 
 /** Returns the VMs that have a directory. Throws HostFault `storage_inspection_failed`. */
-export async function listVmDirectories(paths: PoolPaths, poolId: string): Promise<readonly VmId[]> {
-  try {
+export function listVmDirectories({ paths, poolId, looks }: PoolAccess): Promise<readonly VmId[]> {
+  return looks.take('listing the disks of the storage pool', async () => {
     const names = await readdir(paths.disks)
     await verifyPool(paths, poolId)
     return names.map(parseVmId).filter((id) => id !== undefined)
-  } catch (error) {
-    throw storageFault(error, 'listing the disks of the storage pool', 'storage_inspection_failed')
-  }
+  })
 }

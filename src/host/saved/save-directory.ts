@@ -8,8 +8,8 @@ import type { UserId, VmId } from '../../core/ids.ts'
 import { chmod, chown, mkdir, open, readdir, stat, unlink } from '../files/pool-files.ts'
 import { MEMORY, PASSAGE_MODE } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
-import { errnoOf } from '../files/storage-fault.ts'
 import { makeVmDirectory } from '../pool/vm-directory.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
 
 /** The mode of the memory file while the monitor writes it. */
 const WRITING_MODE = 0o600
@@ -51,9 +51,7 @@ async function removeEntry(path: string): Promise<void> {
   try {
     await unlink(path)
   } catch (error) {
-    if (!UNLINK_OF_DIRECTORY.has(errnoOf(error))) throw error
+    // Linux returns EISDIR (unlink(2)), POSIX says EPERM.
+    if (!hasErrno(error, 'EISDIR', 'EPERM')) throw error
   }
 }
-
-/** Linux returns EISDIR (unlink(2)), POSIX says EPERM. */
-const UNLINK_OF_DIRECTORY: ReadonlySet<string | undefined> = new Set(['EISDIR', 'EPERM'])

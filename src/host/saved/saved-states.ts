@@ -24,7 +24,7 @@ import type { PoolPaths } from '../pool/pool-paths.ts'
 import { prepareSaved, takeOver } from './prepare-saved.ts'
 import type { Preparation } from './prepare-saved.ts'
 import { emptySaveDirectory, makeMemoryFile, makeSaveDirectory } from './save-directory.ts'
-import { ifThere, storageFault } from '../files/storage-fault.ts'
+import { ifThere, orStorageFault, storageFault } from '../files/storage-fault.ts'
 
 export type PoolSavedStatesOptions = PoolAccess & {
   readonly log: Log
@@ -67,16 +67,11 @@ export class PoolSavedStates implements SavedStates {
   }
 
   inspect(id: VmId, monitor: SavingMonitor): Promise<SavedState> {
-    const doing = `inspecting the saved state of VM ${id}`
-    return this.#looks.take(doing, async () => {
-      try {
-        await sightPool(this.#paths, this.#poolId)
-        const found = await lookForSaved(this.#paths, id, monitor)
-        if (found.kind === 'absent') await this.#makeAbsenceLast(id)
-        return found
-      } catch (error) {
-        throw storageFault(error, doing, 'storage_inspection_failed')
-      }
+    return this.#looks.take(`inspecting the saved state of VM ${id}`, async () => {
+      await sightPool(this.#paths, this.#poolId)
+      const found = await lookForSaved(this.#paths, id, monitor)
+      if (found.kind === 'absent') await this.#makeAbsenceLast(id)
+      return found
     })
   }
 
@@ -92,28 +87,23 @@ export class PoolSavedStates implements SavedStates {
   }
 
   async ensureDirectory(id: VmId): Promise<void> {
-    const doing = `making the directory for the saves of VM ${id}`
     await this.#ready()
     await this.#takingOver.get(id)?.catch(() => {})
-    try {
+    await orStorageFault(`making the directory for the saves of VM ${id}`, async () => {
       if ((await ifThere(stat(this.#paths.save(id)))) === undefined) {
         await makeSaveDirectory(this.#paths, id)
         await this.#sync(this.#paths.vm(id))
       }
       await emptySaveDirectory(this.#paths, id)
       this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
-    } catch (error) {
-      throw storageFault(error, doing)
-    }
+    })
   }
 
   async ensureMemoryFile(id: VmId, userId: UserId): Promise<void> {
     await this.ensureDirectory(id)
-    try {
-      await makeMemoryFile(this.#paths, id, userId)
-    } catch (error) {
-      throw storageFault(error, `making the file for the memory of VM ${id}`)
-    }
+    await orStorageFault(`making the file for the memory of VM ${id}`, () =>
+      makeMemoryFile(this.#paths, id, userId),
+    )
   }
 
   paths(id: VmId): { readonly directory: string; readonly writing: string; readonly published: string } {
@@ -195,7 +185,7 @@ export class PoolSavedStates implements SavedStates {
 
   async removePublished(id: VmId): Promise<void> {
     await this.#ready()
-    try {
+    await orStorageFault(`removing the published state of VM ${id}`, async () => {
       // Until the removal is on the disk, each caller makes sure of it, even if there is nothing to move away.
       const isGoneForGood = this.#lasting.delete(id)
       const retired = await this.#retire(this.#paths.saved(id))
@@ -209,20 +199,14 @@ export class PoolSavedStates implements SavedStates {
       await this.#makeLast(id)
       // The space is freed later: that keeps the disk busy, on which flushes wait, and a core that the guest can use.
       setTimeout(() => this.#discard(retired), limits.savedDiscardMs).unref()
-    } catch (error) {
-      throw storageFault(error, `removing the published state of VM ${id}`)
-    }
+    })
   }
 
   async remove(id: VmId): Promise<void> {
     // The published state goes first, because the start of the guest waits for that.
     await this.removePublished(id)
     await this.#takingOver.get(id)?.catch(() => {})
-    try {
-      await this.#removeUnfinished(id)
-    } catch (error) {
-      throw storageFault(error, `removing the unfinished save of VM ${id}`)
-    }
+    await orStorageFault(`removing the unfinished save of VM ${id}`, () => this.#removeUnfinished(id))
   }
 
   async #removeUnfinished(id: VmId): Promise<void> {

@@ -13,6 +13,7 @@ import {
 import { dirname, join } from 'node:path'
 import { renderPrivateKey } from './render-private-key.ts'
 import { utils } from './ssh2.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
 
 const KEY_TYPE = 'ssh-ed25519'
 
@@ -90,7 +91,7 @@ function linkUnlessThere(from: string, to: string): void {
   try {
     linkSync(from, to)
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+    if (!hasErrno(error, 'EEXIST')) throw error
   }
 }
 

@@ -1,23 +1,24 @@
 import { limits } from '../../config/limits.ts'
 import { assert } from '../../lib/assert.ts'
 import { inWords } from './connect-failure.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import type { Socket } from 'node:net'
 import type { Client, ClientChannel } from './ssh2.ts'
 import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { GuestShell, ShellEnd } from '../../ports/guest-shells.ts'
 import type { SshError } from './connect-failure.ts'
 
-type Listeners = Parameters<GuestShell['attach']>[0]
+type ShellListeners = Parameters<GuestShell['attach']>[0]
 
 /** A shell on a channel of its own connection, which ends with it. */
 export class SshShell implements GuestShell {
   readonly #client: Client
   readonly #socket: Socket
   readonly #channel: ClientChannel
-  readonly #onInputRoom = new Set<() => void>()
+  readonly #onInputRoom = new Listeners()
   /** The streams of output that have not ended, and the channel itself. */
   readonly #open = new Set(['output', 'error output', 'channel'])
-  #listeners: Listeners | undefined
+  #listeners: ShellListeners | undefined
   #status: ShellEnd | undefined
   #lostBecause: string | undefined
   #isFull = false
@@ -49,7 +50,7 @@ export class SshShell implements GuestShell {
     return this.#channel.readableLength + this.#channel.stderr.readableLength
   }
 
-  attach(listeners: Listeners): void {
+  attach(listeners: ShellListeners): void {
     assert(this.#listeners === undefined, 'a shell is attached to once')
     this.#listeners = listeners
     const onOutput = (bytes: Buffer): void => {
@@ -105,7 +106,7 @@ export class SshShell implements GuestShell {
     if (!this.#isFull || this.inputWaiting >= limits.consoleInputBytesMax) return
     this.#isFull = false
     if (this.#isOver) return
-    for (const listener of this.#onInputRoom) listener()
+    this.#onInputRoom.tell()
   }
 
   #noteEnd(what: string): void {

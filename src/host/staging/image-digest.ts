@@ -1,10 +1,11 @@
 import type { Sha256 } from '../../core/ids.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { framesOf } from './image-frames.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { PackThread } from './pack-threads.ts'
 
 /** The bytes that a thread digests per task. After each task it can be stopped. */
-const STEP_BYTES = 8 * 1024 * 1024
+const STEP_BYTES = 8 * MIB
 /** How many tasks are queued for the thread, so that it need not wait for the next. */
 const STEPS_AHEAD = 2
 

@@ -1,8 +1,7 @@
-import type { Worker } from 'node:worker_threads'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
-import { startThread } from '../threads/start-thread.ts'
+import { TaskThread } from '../threads/task-thread.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
 import type { CompressTerms, Digests, DigestOf, Stretch } from './thread-tasks.ts'
 import type { ThreadAnswer, ThreadSetting, ThreadTask } from './thread-tasks.ts'
@@ -14,32 +13,26 @@ export class StretchCutShort extends Error {
   override readonly name = 'StretchCutShort'
 }
 
-type Pending = {
-  readonly resolve: (answer: ThreadAnswer) => void
-  readonly reject: (error: unknown) => void
-}
-
 /** A thread that runs its tasks in order. */
 export class PackThread {
-  readonly #worker: Worker
-  readonly #pending: Pending[] = []
-  #ended: HostFault | undefined
+  readonly #thread: TaskThread<ThreadTask, ThreadAnswer>
 
   constructor(source: ThreadSource) {
-    const setting: ThreadSetting = { nice: limits.packNice }
-    this.#worker = startThread(source, setting)
-    this.#worker.on('message', (answer: ThreadAnswer) => this.#pending.shift()?.resolve(answer))
-    this.#worker.on('error', (error: NodeJS.ErrnoException) => this.#fail(error.code ?? error.name))
-    this.#worker.on('exit', () => this.#fail('it ended by itself'))
+    const data: ThreadSetting = { nice: limits.packNice }
+    this.#thread = new TaskThread({
+      source,
+      data,
+      failure: (thrown) => threadFault(thrown?.code ?? thrown?.name ?? 'it ended by itself'),
+    })
   }
 
   /** How many tasks have no answer yet. */
   get load(): number {
-    return this.#pending.length
+    return this.#thread.load
   }
 
   get isOver(): boolean {
-    return this.#ended !== undefined
+    return this.#thread.isOver
   }
 
   async compress(stretch: Stretch, terms: CompressTerms): Promise<Uint8Array<ArrayBuffer>> {
@@ -63,24 +56,15 @@ export class PackThread {
 
   /** Ends the thread soon: queued tasks are dropped. When this resolves, the thread no longer reads a file. */
   async end(): Promise<void> {
-    await this.#worker.terminate()
+    await this.#thread.end()
   }
 
   async #run(task: ThreadTask): Promise<ThreadAnswer> {
-    if (this.#ended !== undefined) throw this.#ended
-    const { promise, resolve, reject } = Promise.withResolvers<ThreadAnswer>()
-    this.#pending.push({ resolve, reject })
-    this.#worker.postMessage(task, [])
-    const answer = await promise
+    const answer = await this.#thread.run(task)
     if (answer.kind === 'cut-short') throw new StretchCutShort('it ends before its time')
     if (answer.kind !== 'failed') return answer
     if (answer.errno !== undefined) throw new ErrnoError(answer.because, -answer.errno)
     throw threadFault(answer.because)
-  }
-
-  #fail(because: string): void {
-    this.#ended ??= threadFault(because)
-    for (const { reject } of this.#pending.splice(0)) reject(this.#ended)
   }
 }
 

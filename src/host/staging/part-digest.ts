@@ -1,8 +1,9 @@
+import { MIB } from '../../lib/byte-units.ts'
 import type { PackThread } from './pack-threads.ts'
 import type { Digests } from './thread-tasks.ts'
 
 /** The bytes that a thread digests per task. After each task it can be stopped. */
-const STEP_BYTES = 8 * 1024 * 1024
+const STEP_BYTES = 8 * MIB
 
 /** Computes MD5 and SHA-256 of one part after another, while the rest of a part is still written. */
 export class PartDigest {

@@ -16,13 +16,14 @@ import { verifyPool } from '../pool/pool-marker.ts'
 import { PRIVATE_MODE } from '../pool/pool-paths.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
-import { errnoOf, ifThere, storageFault } from '../files/storage-fault.ts'
+import { ifThere, orStorageFault, storageFault } from '../files/storage-fault.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
 import { pack } from './pack.ts'
 import type { Packed } from './pack.ts'
 import { CompressThreads, StretchCutShort, threadBesideThis } from './pack-threads.ts'
 import { NotAsSaid } from './packed-files.ts'
 import { chunksOf } from './part-body.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
 import type { Part } from './part-body.ts'
 
 /** The terms of packing. */
@@ -154,11 +155,9 @@ export class PoolStaging implements Staging {
 
   async removeClone(stagingId: StagingId): Promise<void> {
     await this.#ready()
-    try {
-      await removeFile(this.#paths.stagedClone(stagingId))
-    } catch (error) {
-      throw storageFault(error, `removing the clone that is staged as ${stagingId}`)
-    }
+    await orStorageFault(`removing the clone that is staged as ${stagingId}`, () =>
+      removeFile(this.#paths.stagedClone(stagingId)),
+    )
   }
 
   partBody(stagingId: StagingId, part: Part): PartBody {
@@ -180,7 +179,7 @@ export class PoolStaging implements Staging {
   async discardPart(stagingId: StagingId, { offsetBytes, bytes }: Part): Promise<void> {
     const doing = `freeing a part of what is staged as ${stagingId}`
     await this.#ready()
-    try {
+    await orStorageFault(doing, async () => {
       const handle = await ifThere(open(this.#paths.stagedPacked(stagingId), 'r+'))
       if (handle === undefined) return
       try {
@@ -188,46 +187,37 @@ export class PoolStaging implements Staging {
       } finally {
         await handle.close()
       }
-    } catch (error) {
-      throw storageFault(error, doing)
-    }
+    })
   }
 
   async remove(stagingId: StagingId): Promise<void> {
     await this.#ready()
     await this.#cloning.get(stagingId)?.catch(() => {})
     const removed = join(this.#paths.tmp, `removed-${randomUUID()}`)
-    try {
+    await orStorageFault(`removing what is staged as ${stagingId}`, async () => {
       await removeFile(this.#cloned(stagingId))
       const there = await ifThere(rename(this.#paths.staged(stagingId), removed).then(() => true))
       if (there === undefined) return
       await sync(this.#paths.staging)
       await removeTree(removed)
-    } catch (error) {
-      throw storageFault(error, `removing what is staged as ${stagingId}`)
-    }
+    })
   }
 
   list(): Promise<readonly Staged[]> {
-    const doing = 'listing what is staged in the storage pool'
-    return this.#looks.take(doing, async () => {
-      try {
-        const entries = (await ifThere(readdir(this.#paths.staging, { withFileTypes: true }))) ?? []
-        const staged: Staged[] = []
-        for (const entry of entries) {
-          if (!entry.isDirectory() || !STAGING_ID.test(entry.name)) continue
-          const stagingId = entry.name as StagingId
-          staged.push({
-            stagingId,
-            packedBytes: await allocated(this.#paths.stagedPacked(stagingId)),
-            cloneBytes: await allocated(this.#paths.stagedClone(stagingId)),
-          })
-        }
-        await verifyPool(this.#paths, this.#poolId)
-        return staged
-      } catch (error) {
-        throw storageFault(error, doing, 'storage_inspection_failed')
+    return this.#looks.take('listing what is staged in the storage pool', async () => {
+      const entries = (await ifThere(readdir(this.#paths.staging, { withFileTypes: true }))) ?? []
+      const staged: Staged[] = []
+      for (const entry of entries) {
+        if (!entry.isDirectory() || !STAGING_ID.test(entry.name)) continue
+        const stagingId = entry.name as StagingId
+        staged.push({
+          stagingId,
+          packedBytes: await allocated(this.#paths.stagedPacked(stagingId)),
+          cloneBytes: await allocated(this.#paths.stagedClone(stagingId)),
+        })
       }
+      await verifyPool(this.#paths, this.#poolId)
+      return staged
     })
   }
 
@@ -236,7 +226,7 @@ export class PoolStaging implements Staging {
    * of sight.
    */
   async #fault(error: unknown, doing: string): Promise<unknown> {
-    const missing = errnoOf(error) === 'ENOENT'
+    const missing = hasErrno(error, 'ENOENT')
     const short = error instanceof NotAsSaid || error instanceof StretchCutShort
     if (!missing && !short) return storageFault(error, doing)
     try {
@@ -250,7 +240,7 @@ export class PoolStaging implements Staging {
 }
 
 const diskCode = (error: unknown): 'disk_missing' | undefined =>
-  errnoOf(error) === 'ENOENT' ? 'disk_missing' : undefined
+  hasErrno(error, 'ENOENT') ? 'disk_missing' : undefined
 
 const allocated = async (path: string): Promise<number> =>
   ((await ifThere(stat(path)))?.blocks ?? 0) * BLOCK_BYTES

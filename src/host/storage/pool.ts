@@ -12,7 +12,7 @@ import type { Outbound } from '../outbound/outbound-request.ts'
 import type { FetchTerms } from '../images/fetch-image.ts'
 import { imageThreadBesideThis } from '../images/image-writer.ts'
 import { ImageLooks } from '../images/image-looks.ts'
-import { Images, storedImages } from '../images/images.ts'
+import { Images, listImages } from '../images/images.ts'
 import { lookAtDisk, lookAtSeed } from '../disks/look-at-disk.ts'
 import { stat } from '../files/pool-files.ts'
 import { sightPool, verifyPool } from '../pool/pool-marker.ts'
@@ -21,8 +21,9 @@ import { listVmDirectories, removeVmDirectory } from '../pool/vm-directory.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
 import { PoolStaging } from '../staging/pool-staging.ts'
 import type { PackTerms } from '../staging/pool-staging.ts'
-import { ifThere, storageFault } from '../files/storage-fault.ts'
+import { ifThere } from '../files/storage-fault.ts'
 import { VmDisks } from '../disks/vm-disks.ts'
+import { MIB } from '../../lib/byte-units.ts'
 
 export type PoolOptions = {
   readonly directory: string
@@ -65,28 +66,23 @@ export class Pool implements Storage {
   }
 
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
-    return this.#access.looks.take(`inspecting the storage of VM ${id}`, () => this.#inspect(id, images))
-  }
-
-  async #inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
-    try {
+    const { paths, poolId, looks } = this.#access
+    return looks.take(`inspecting the storage of VM ${id}`, async () => {
       // The marker is read first and alone: if the pool hangs, only one thread hangs with it.
-      await sightPool(this.#access.paths, this.#access.poolId)
+      await sightPool(paths, poolId)
       const [disk, seed, there] = await Promise.all([
-        lookAtDisk(this.#access.paths, id),
-        lookAtSeed(this.#access.paths, id),
-        Promise.all(images.map(({ sha256 }) => ifThere(stat(this.#access.paths.image(sha256))))),
+        lookAtDisk(paths, id),
+        lookAtSeed(paths, id),
+        Promise.all(images.map(({ sha256 }) => ifThere(stat(paths.image(sha256))))),
       ])
       const missingImages = images.filter((_, index) => there[index] === undefined).map(({ role }) => role)
       const unfitImages = await this.#imageLooks.unfit(
         images.filter((_, index) => there[index] !== undefined),
       )
       // This check comes after looking: if the pool went out of sight before, it fails, and nothing is reported absent.
-      await verifyPool(this.#access.paths, this.#access.poolId)
+      await verifyPool(paths, poolId)
       return { disk, seed, missingImages, unfitImages }
-    } catch (error) {
-      throw storageFault(error, `inspecting the storage of VM ${id}`, 'storage_inspection_failed')
-    }
+    })
   }
 
   async ensureImage(
@@ -104,9 +100,7 @@ export class Pool implements Storage {
   }
 
   images(): Promise<readonly StoredImage[]> {
-    return this.#access.looks.take('listing the images of the storage pool', () =>
-      storedImages(this.#access.paths, this.#access.poolId),
-    )
+    return listImages(this.#access)
   }
 
   async removeImage(sha256: Sha256): Promise<void> {
@@ -131,9 +125,7 @@ export class Pool implements Storage {
   }
 
   list(): Promise<readonly VmId[]> {
-    return this.#access.looks.take('listing the disks of the storage pool', () =>
-      listVmDirectories(this.#access.paths, this.#access.poolId),
-    )
+    return listVmDirectories(this.#access)
   }
 
   files(id: VmId, images: readonly ImageRef[]): VmFiles {
@@ -160,7 +152,7 @@ function termsOf({
     ...(outbound === undefined ? {} : { outbound }),
     ...(localImagesDirectory === undefined ? {} : { localDirectory: localImagesDirectory }),
     bytesMax: limits.imageBytesMax,
-    reserveBytes: reserveMib * 1024 * 1024,
+    reserveBytes: reserveMib * MIB,
     stallMs: limits.imageStallMs,
     totalMs: limits.imageFetchMs,
     thread: imageThread,

@@ -4,6 +4,7 @@ import { errorChain } from '../../log/error-chain.ts'
 import { outsideLogContext } from '../../log/log-context.ts'
 import type { Log } from '../../log/log.ts'
 import { BusError, MANAGER, MANAGER_PATH, openBus, PRIVATE_SOCKET, SYSTEM_BUS } from './bus.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import type { Bus, BusAddress, BusCall, BusSignal } from './bus.ts'
 
 export type SystemdBusOptions = {
@@ -20,9 +21,9 @@ export type SystemdBusOptions = {
 export class SystemdBus {
   readonly #log: Log
   readonly #addresses: readonly BusAddress[]
-  readonly #signalListeners = new Set<(signal: BusSignal) => void>()
-  readonly #lossListeners = new Set<(error: HostFault) => void>()
-  readonly #returnListeners = new Set<() => void>()
+  readonly #signalListeners = new Listeners<[signal: BusSignal]>()
+  readonly #lossListeners = new Listeners<[error: HostFault]>()
+  readonly #returnListeners = new Listeners()
   #bus: Bus | undefined
   #opening: Promise<Bus> | undefined
   /** Whether signals may have been missed, because there was a time without a connection. */
@@ -66,17 +67,17 @@ export class SystemdBus {
 
   /** Calls the listener with every signal of systemd, until the returned function is called. */
   onSignal(listener: (signal: BusSignal) => void): () => void {
-    return subscribe(this.#signalListeners, listener)
+    return this.#signalListeners.add(listener)
   }
 
   /** Calls the listener when a connection was lost: pending answers and signals will not come. */
   onLoss(listener: (error: HostFault) => void): () => void {
-    return subscribe(this.#lossListeners, listener)
+    return this.#lossListeners.add(listener)
   }
 
   /** Calls the listener when systemd is in reach again after a loss: signals may have been missed. */
   onReturn(listener: () => void): () => void {
-    return subscribe(this.#returnListeners, listener)
+    return this.#returnListeners.add(listener)
   }
 
   close(): void {
@@ -100,7 +101,7 @@ export class SystemdBus {
     for (const address of this.#addresses) {
       try {
         const bus = await openBus(address, {
-          onSignal: (signal) => this.#tell(signal),
+          onSignal: (signal) => this.#signalListeners.tell(signal),
           onLost: (error) => this.#lose(error),
         })
         if (this.#closed) {
@@ -111,7 +112,7 @@ export class SystemdBus {
         this.#log.debug({ socket: address.path }, 'connected to systemd')
         if (this.#missedSignals) {
           this.#missedSignals = false
-          for (const listener of this.#returnListeners) listener()
+          this.#returnListeners.tell()
         }
         return bus
       } catch (error) {
@@ -123,16 +124,11 @@ export class SystemdBus {
     throw unavailable('connecting to systemd', failure)
   }
 
-  #tell(signal: BusSignal): void {
-    for (const listener of this.#signalListeners) listener(signal)
-  }
-
   #lose(error: Error): void {
     this.#bus = undefined
     this.#missedSignals = true
     this.#log.warn({ reason: errorChain(error) }, 'connection to systemd lost')
-    const fault = unavailable('waiting for systemd', error)
-    for (const listener of this.#lossListeners) listener(fault)
+    this.#lossListeners.tell(unavailable('waiting for systemd', error))
     this.#retryLater()
   }
 
@@ -164,10 +160,3 @@ const SYSTEMD_IS_GONE = new Set([
 
 const unavailable = (doing: string, cause: unknown): HostFault =>
   new HostFault('systemd_unavailable', doing, { cause })
-
-function subscribe<Listener>(listeners: Set<Listener>, listener: Listener): () => void {
-  listeners.add(listener)
-  return () => {
-    listeners.delete(listener)
-  }
-}

@@ -2,6 +2,7 @@ import { constants, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { abortable } from '../../lib/abortable.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
 
 /** Returns the processes in a control group (cgroups(7)), with one cheap read; none if the group does not exist. */
 export async function processesIn(group: string): Promise<readonly number[]> {
@@ -9,7 +10,7 @@ export async function processesIn(group: string): Promise<readonly number[]> {
     const text = await readFile(`${group}/cgroup.procs`, 'latin1')
     return text.split('\n').filter(Boolean).map(Number)
   } catch (error) {
-    if (isErrno(error, 'ENOENT', 'ENODEV')) return []
+    if (hasErrno(error, 'ENOENT', 'ENODEV')) return []
     throw error
   }
 }
@@ -34,7 +35,7 @@ async function killGroup(group: string): Promise<boolean> {
     await writeFile(`${group}/cgroup.kill`, '1', { flag: constants.O_WRONLY })
     return true
   } catch (error) {
-    if (isErrno(error, 'ENOENT')) return false
+    if (hasErrno(error, 'ENOENT')) return false
     throw error
   }
 }
@@ -47,9 +48,6 @@ function kill(pid: number): void {
   try {
     if (pid > 0) process.kill(pid, 'SIGKILL')
   } catch (error) {
-    if (!isErrno(error, 'ESRCH')) throw error
+    if (!hasErrno(error, 'ESRCH')) throw error
   }
 }
-
-const isErrno = (error: unknown, ...codes: string[]): boolean =>
-  error instanceof Error && 'code' in error && codes.includes(String(error.code))

@@ -9,6 +9,7 @@ import { HostFault } from '../../core/errors.ts'
 import { err, ok } from '../../lib/result.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { SharedLook } from './shared-look.ts'
+import { mibUp } from '../../lib/byte-units.ts'
 import type { Probe } from '../../core/world/world.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { Result } from '../../lib/result.ts'
@@ -42,8 +43,6 @@ export type Look = {
 }
 
 export type ImageSize = { readonly sha256: Sha256; readonly sizeMib: number }
-
-const MIB = 1024 * 1024
 
 /** Changes that others must hear of at once, in words for the log. */
 export type HostChange = 'pool lost' | 'pool found'
@@ -235,7 +234,7 @@ export class HostInspector implements Capacity {
 /** Lists the images of the pool, each with its length rounded up. Throws HostFault. */
 export async function imageSizes(storage: Pick<Storage, 'images'>): Promise<readonly ImageSize[]> {
   const images = await storage.images()
-  return images.map(({ sha256, sizeBytes }) => ({ sha256, sizeMib: Math.ceil(sizeBytes / MIB) }))
+  return images.map(({ sha256, sizeBytes }) => ({ sha256, sizeMib: mibUp(sizeBytes) }))
 }
 
 async function settle<T>(look: Promise<T>): Promise<Result<T, HostFault>> {

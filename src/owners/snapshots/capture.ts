@@ -1,11 +1,10 @@
-import { HostFault } from '../../core/errors.ts'
 import { captureMoment } from '../../core/snapshots/capture-moment.ts'
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { abortable } from '../../lib/abortable.ts'
-import { errorChain } from '../../log/error-chain.ts'
 import { thaw } from './guest-freeze.ts'
 import { done, failed } from './outcome.ts'
 import { mibOf } from './pack.ts'
+import { warnOfFault } from '../../log/warn-of-fault.ts'
 import type { Capture, SnapshotRecord } from '../../core/snapshots/record.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
@@ -161,7 +160,6 @@ async function letRun({ host, log }: Task, id: VmId): Promise<void> {
   try {
     await host.monitor.ensureRunning(id, new AbortController().signal)
   } catch (error) {
-    if (!(error instanceof HostFault)) throw error
-    log.warn({ code: error.code, error: errorChain(error) }, 'guest not resumed at once after its capture')
+    warnOfFault(log, error, 'guest not resumed at once after its capture')
   }
 }

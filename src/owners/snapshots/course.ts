@@ -12,6 +12,7 @@ import { fieldsOf } from './context.ts'
 import { outcomeOf } from './outcome.ts'
 import { pack } from './pack.ts'
 import { sendPart } from './send.ts'
+import { warnOfFault } from '../../log/warn-of-fault.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { SnapshotRecord } from '../../core/snapshots/record.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -309,8 +310,7 @@ export class Course {
     try {
       await host.staging.remove(this.entry.stagingId)
     } catch (error) {
-      if (!(error instanceof HostFault)) throw error
-      log.warn({ code: error.code, error: errorChain(error) }, 'staging of an ended snapshot not removed')
+      warnOfFault(log, error, 'staging of an ended snapshot not removed')
     }
     room.set(this.entry.stagingId, 0)
   }

@@ -1,8 +1,7 @@
 import { retryDelayMs } from '../../core/retry/retry.ts'
-import { HostFault } from '../../core/errors.ts'
 import { isSaved } from '../../core/world/saved-state.ts'
-import { errorChain } from '../../log/error-chain.ts'
 import { inLogContext } from '../../log/log-context.ts'
+import { warnOfFault } from '../../log/warn-of-fault.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { SnapshotsContext } from './context.ts'
 
@@ -40,8 +39,7 @@ export async function thaw(
     store.frozenGuests.forget(id)
     return 'thawed'
   } catch (error) {
-    if (!(error instanceof HostFault)) throw error
-    log.warn({ code: error.code, error: errorChain(error) }, 'guest thaw failed; tried again later')
+    warnOfFault(log, error, 'guest thaw failed; tried again later')
     return 'not_yet'
   }
 }

@@ -1,12 +1,10 @@
 import { limits } from '../../config/limits.ts'
-import { HostFault } from '../../core/errors.ts'
-import { errorChain } from '../../log/error-chain.ts'
 import { CourseEnd, done, failed } from './outcome.ts'
 import type { PackedPart, PackPoint } from '../../core/snapshots/record.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
-
-const MIB = 1024 * 1024
+import { MIB } from '../../lib/byte-units.ts'
+import { warnOfFault } from '../../log/warn-of-fault.ts'
 
 /** Holds what a pack needs for a part: a place among the packs, and room in staging. */
 class PartTurn {
@@ -110,8 +108,7 @@ async function removeClone({ entry, host, log }: Task): Promise<void> {
   try {
     await host.staging.removeClone(entry.stagingId)
   } catch (error) {
-    if (!(error instanceof HostFault)) throw error
-    log.warn({ code: error.code, error: errorChain(error) }, 'clone of a packed snapshot not removed yet')
+    warnOfFault(log, error, 'clone of a packed snapshot not removed yet')
   }
 }
 

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
 import { limits } from '../../config/limits.ts'
-import { HostFault } from '../../core/errors.ts'
-import { errorChain } from '../../log/error-chain.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { done, failed } from './outcome.ts'
+import { warnOfFault } from '../../log/warn-of-fault.ts'
 import type { SnapshotPart, UrlPurpose, StagingId } from '../../core/snapshots/record.ts'
 import type { SignedUrl } from '../../core/outbound/signed-url.ts'
 import type { PartBody, Unsent } from '../../ports/object-store.ts'
@@ -69,9 +68,7 @@ async function free({ entry, host, log }: Task, part: SnapshotPart): Promise<voi
   try {
     await freeParts(host.staging, entry.stagingId, [part])
   } catch (error) {
-    if (!(error instanceof HostFault)) throw error
-    const words = { part: part.number, code: error.code, error: errorChain(error) }
-    log.warn(words, 'sent part not removed; the next sweep removes it')
+    warnOfFault(log, error, 'sent part not removed; the next sweep removes it', { part: part.number })
   }
 }
 

@@ -8,6 +8,7 @@ import { fieldsOf } from './context.ts'
 import { StagingRoom } from './staging-room.ts'
 import { sweepStaging, toShed } from './sweep.ts'
 import { UploadPlaces } from './upload-places.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { SnapshotId, SnapshotRequest, StagingId } from '../../core/snapshots/record.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { LogContext } from '../../log/log-context.ts'
@@ -22,7 +23,6 @@ export type SnapshotsOptions = Pick<SnapshotsContext, 'host' | 'betweenPasses' |
   readonly stagingMaxAgeHours: number
 }
 
-const MIB = 1024 * 1024
 const HOUR_MS = 3_600_000
 
 /** Owns the snapshots: a course for each unfinished snapshot, and a sweep for what is left in staging. */

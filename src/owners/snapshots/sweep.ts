@@ -1,10 +1,9 @@
 import { limits } from '../../config/limits.ts'
-import { HostFault } from '../../core/errors.ts'
 import { standingOf, needsUrls } from '../../core/snapshots/work.ts'
-import { errorChain } from '../../log/error-chain.ts'
 import { inLogContext } from '../../log/log-context.ts'
 import { freeParts } from './send.ts'
 import { fieldsOf } from './context.ts'
+import { warnOfFault } from '../../log/warn-of-fault.ts'
 import type { SnapshotId, SnapshotRecord, StagingId } from '../../core/snapshots/record.ts'
 import type { LogContext } from '../../log/log-context.ts'
 import type { SnapshotsContext } from './context.ts'
@@ -57,8 +56,7 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
     room.keep((stagingId) => needed.has(stagingId) || isInUse(stagingId))
     return true
   } catch (error) {
-    if (!(error instanceof HostFault)) throw error
-    log.warn({ code: error.code, error: errorChain(error) }, 'staging sweep failed')
+    warnOfFault(log, error, 'staging sweep failed')
     return false
   }
 }

@@ -1,8 +1,6 @@
 import { limits } from '../../config/limits.ts'
-import { HostFault } from '../../core/errors.ts'
 import { guestRuleOf } from '../../core/network/tap.ts'
 import { assert } from '../../lib/assert.ts'
-import { errorChain } from '../../log/error-chain.ts'
 import { markOf, subjectOf } from './executor.ts'
 import { restoreGuest, saveGuest } from './save-guest.ts'
 import { startUnit } from './start-unit.ts'
@@ -12,6 +10,8 @@ import type { Disk, ImageRole } from '../../core/desired.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import type { Executor, StepContext } from './executor.ts'
+import { MIB } from '../../lib/byte-units.ts'
+import { warnOfFault } from '../../log/warn-of-fault.ts'
 
 type Entry<K extends StepKind> = {
   readonly execute: Executor<K>
@@ -157,8 +157,6 @@ function restoreMsOf({ observed, desired }: VmRecord): number {
   return limits.restoreMs + mib * limits.restoreMsPerMib
 }
 
-const MIB = 1024 * 1024
-
 /**
  * Returns the bound of an image. A rootfs image becomes a disk. The monitor reads kernel and initrd into the guest's
  * memory.
@@ -178,7 +176,6 @@ async function forgetTraffic(context: StepContext): Promise<void> {
   try {
     await context.host.traffic.remove(subjectOf(context))
   } catch (error) {
-    if (!(error instanceof HostFault)) throw error
-    context.log.warn({ code: error.code, error: errorChain(error) }, 'traffic of the VM not forgotten')
+    warnOfFault(context.log, error, 'traffic of the VM not forgotten')
   }
 }
