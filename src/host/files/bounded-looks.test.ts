@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { HostFault } from '../../core/errors.ts'
@@ -91,4 +92,16 @@ test('a look that fails in time fails with its own error', async () => {
     failure,
   )
   assert.equal(await looks.take(DOING, async () => 'fresh'), 'fresh')
+})
+
+test('a system call that fails in a look is a fault without a path; a bug is thrown as it is', async () => {
+  const looks = looksWith(1)
+  const missing = '/nothing/of/this/name'
+  const failed = looks.take(DOING, () => readFile(missing))
+  await assert.rejects(failed, isFault(/^measuring the pool: ENOENT: no such file or directory$/))
+  const bug = new TypeError('x is undefined')
+  await assert.rejects(
+    looks.take(DOING, () => Promise.reject(bug)),
+    (error) => error === bug,
+  )
 })
