@@ -1,27 +1,17 @@
 /** Tests the rules of the house. Each failure says what to do instead. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { test } from 'node:test'
+import { importedFiles, importsOf, readSources, SOURCE_FOLDERS } from '../tools/import-graph.ts'
+import { checkout as root } from '../tools/paths.ts'
+import type { Source } from '../tools/import-graph.ts'
 
-const root = resolve(import.meta.dirname, '..')
 const FILE_LINES_MAX = 400
 const FUNCTION_LINES_MAX = 70
 
-type Source = { readonly path: string; readonly text: string; readonly lines: readonly string[] }
-
-const sources = ['src', 'test', 'tools', 'lab', 'bench'].flatMap(read)
+const sources = SOURCE_FOLDERS.flatMap(readSources)
 const product = sources.filter(({ path }) => path.startsWith('src/') && !path.endsWith('.test.ts'))
-
-function read(folder: string): Source[] {
-  return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.d.ts'))
-    .map((entry) => {
-      const path = relative(root, join(entry.parentPath, entry.name))
-      const text = readFileSync(join(root, path), 'utf8')
-      return { path, text, lines: text.split('\n') }
-    })
-}
 
 /**
  * Allowed imports between rings; the first folder below src/ is the ring. An entry is a ring, a room or a file. Every
@@ -65,18 +55,6 @@ const law: Record<string, readonly string[]> = {
   'ctl-main.ts': ['ctl', 'daemon/build.ts', 'host/pty/open-pty.ts'],
 }
 
-/** Returns the modules that a file names in static and dynamic imports, and in types. */
-const importsOf = ({ text }: Source): string[] =>
-  [...text.matchAll(/^(?:import|export)[^'"]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm)].map(
-    (match) => match[1] ?? match[2] ?? match[3] ?? '',
-  )
-
-/** Returns the files that a file imports, relative to the checkout. */
-const filesOf = (source: Source): string[] =>
-  importsOf(source)
-    .filter((target) => target.startsWith('.'))
-    .map((target) => relative(root, resolve(root, dirname(source.path), target)))
-
 test('a ring imports only what the law lets it', () => {
   for (const source of product) {
     const ring = source.path.split('/')[1] ?? ''
@@ -85,7 +63,7 @@ test('a ring imports only what the law lets it', () => {
       allowed !== undefined,
       `${source.path}: src/${ring} is not a ring; put the file in one of ${Object.keys(law).join()}`,
     )
-    for (const file of filesOf(source)) {
+    for (const file of importedFiles(source)) {
       const path = relative('src', file)
       if (path === 'config/limits.ts') continue
       assert.ok(
@@ -98,7 +76,7 @@ test('a ring imports only what the law lets it', () => {
 
 test('the room of the observed world imports no other room of core', () => {
   for (const source of product.filter(({ path }) => path.startsWith('src/core/world/'))) {
-    for (const file of filesOf(source)) {
+    for (const file of importedFiles(source)) {
       const [, ring, room, ...rest] = file.split('/')
       const isOther = ring === 'core' && rest.length > 0 && room !== 'world'
       assert.ok(!isOther, `${source.path} may not import ${file}: every other room builds on the world`)
@@ -107,14 +85,14 @@ test('the room of the observed world imports no other room of core', () => {
 })
 
 test('no files import each other in a circle', () => {
-  assertNoCircle(new Map(sources.map((source) => [source.path, filesOf(source)])))
+  assertNoCircle(new Map(sources.map((source) => [source.path, importedFiles(source)])))
 })
 
 test('the rooms of a ring import each other in no circle', () => {
   const imports = new Map<string, Set<string>>()
   for (const source of product) {
     const from = roomOf(source.path)
-    const to = filesOf(source).filter((file) => ringOf(file) === ringOf(source.path))
+    const to = importedFiles(source).filter((file) => ringOf(file) === ringOf(source.path))
     const rooms = imports.get(from) ?? new Set()
     for (const room of to.map(roomOf)) if (room !== from) rooms.add(room)
     imports.set(from, rooms)
@@ -144,7 +122,9 @@ test('the console client runs in Node and in a browser: it imports modules of ne
   assert.ok(ours.length > 0)
   for (const source of ours) {
     const { path, text } = source
-    const foreign = importsOf(source).filter((target) => !target.startsWith('.'))
+    const foreign = importsOf(source)
+      .map(({ module }) => module)
+      .filter((target) => !target.startsWith('.'))
     assert.deepEqual(foreign, [], `${path}: take what it needs through Links or LinkTime`)
     const global = /\b(Buffer|WebSocket|setTimeout|setInterval|performance|document|location)\b[.(]/.exec(
       text,

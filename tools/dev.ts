@@ -15,6 +15,11 @@ const TOOLS: Record<string, Tool> = {
     usage: 'demo',
     help: 'boot a real microVM through the API, and see it live on when the daemon is killed',
   },
+  try: {
+    file: 'try.ts',
+    usage: 'try [FILE…] [--watch]',
+    help: 'what a change touches, in seconds: types, lint, and the tests that load it',
+  },
   test: {
     file: 'test.ts',
     usage: 'test',
@@ -61,7 +66,7 @@ function help(): string {
     '',
     ...lines,
     '',
-    'Start with `./dev demo`; before a commit run `./dev check`, before a push `./dev test`. All need root on Debian or',
+    'Start with `./dev demo`; after an edit run `./dev try`, before a commit `./dev check`, before a push `./dev test`. All need root on Debian or',
     'Ubuntu, say what they install, and keep what they build in /var/cache/vmhostd-dev (VMHOSTD_CACHE moves it).',
     '',
   ].join('\n')

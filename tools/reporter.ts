@@ -74,9 +74,23 @@ function noteFailure({ name, nesting, file, line, details }: TestFail): void {
   report.failures.push(`    ✘ ${trail}${place}\n${indent(failureText(details.error))}`)
 }
 
+/** Files that share this process run one after the other, and have no summaries. */
+const isShared = process.execArgv.includes('--test-isolation=none')
+
+/** Returns the failures of the file that ran before this one, so that an end from outside does not hide them. */
+function endedBefore(file: string | undefined): string {
+  if (!isShared || file === undefined) return ''
+  const others = [...reports].filter(([name]) => name !== path.resolve(file))
+  return others
+    .filter(([, report]) => report.failures.length > 0)
+    .map(([name]) => render(name, 'failures'))
+    .join('')
+}
+
 /** Yields the text of the report as events come in. */
 export default async function* reporter(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const { type, data } of source) {
+    if (type === 'test:start') yield endedBefore(data.file)
     if (type === 'test:start') reportOf(data.file).trail[data.nesting] = data.name
     else if (type === 'test:stdout' || type === 'test:stderr') reportOf(data.file).output.push(data.message)
     else if (type === 'test:pass') noteSkip(data)

@@ -1,17 +1,23 @@
 import { existsSync, globSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { attachTo, besideLab, LAB_IN_ENVIRONMENT, labDown, labExec, LAB_NODE, labUp } from '../lab/lab.ts'
+import { readRecord } from './counts-reporter.ts'
 import type { Counts } from './counts-reporter.ts'
+import { keepDurations, readDurations } from './durations.ts'
+import type { Isolation } from './durations.ts'
 import type { LabState } from '../lab/lab.ts'
 import { withCleanup } from './interrupt.ts'
 import { cachePath, checkout } from './paths.ts'
-import { runAttached } from './process.ts'
+import { run, runAttached } from './process.ts'
 import { watchTestFiles } from './watchdog.ts'
 
 const NOTHING: Counts = { passed: 0, failed: 0, skipped: [] }
 /** Bound for a test, or for a whole file that does not end. */
 const TEST_BOUND_MS = 120_000
 const HOST_TEST_BOUND_MS = 600_000
+/** A folder in memory that every Linux host has. */
+const MEMORY = '/dev/shm'
 const LAB_COUNTS = '/tmp/test-counts.json'
 
 /**
@@ -49,9 +55,19 @@ function testCommand({ node, root, countsFile, boundMs }: TestRun): string[] {
   return [node, '--test', '--no-warnings', `--test-timeout=${boundMs}`, ...reporters]
 }
 
+/** Returns the numbers of a run, and keeps its durations. */
 function countsOf(text: string, files: number): Counts {
   // A runner that ended without a summary counts as a failure of all its files.
-  return text === '' ? { ...NOTHING, failed: files } : (JSON.parse(text) as Counts)
+  const { counts, took, begun } = readRecord(text)
+  if (begun !== undefined) return { ...NOTHING, failed: files }
+  keepDurations('alone', took)
+  return counts
+}
+
+function takeText(file: string): string {
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
+  rmSync(file, { force: true })
+  return text
 }
 
 type Start = (onStart: (pid: number) => void) => Promise<number>
@@ -96,17 +112,58 @@ async function runAs(
   await watched(files, boundMs, (onStart) =>
     runAttached([...argv, ...files], { cwd: checkout, env, onStart }),
   )
-  const text = existsSync(countsFile) ? readFileSync(countsFile, 'utf8') : ''
-  rmSync(countsFile, { force: true })
-  return countsOf(text, files.length)
+  return countsOf(takeText(countsFile), files.length)
+}
+
+/** How `./dev try` runs tests: in one process or one for each file, bounded as a whole. */
+export type BoundedRun = {
+  readonly isolation: Isolation
+  readonly boundMs: number
+  readonly testBoundMs: number
+}
+
+/** The result of a bounded run, and the files that it did not come to before it was ended. */
+export type BoundedResult = { readonly counts: Counts; readonly unfinished: readonly string[] }
+
+/**
+ * Runs test files on this machine, and ends them all when the time is over. Their temporary files are in memory,
+ * because many tests write a store, and wait for the disk after each commit.
+ */
+export async function runBounded(files: readonly string[], bounds: BoundedRun): Promise<BoundedResult> {
+  if (files.length === 0) return { counts: NOTHING, unfinished: [] }
+  const { isolation, boundMs, testBoundMs } = bounds
+  const countsFile = path.join(cachePath('log'), `try-counts-${process.pid}-${isolation}.json`)
+  const command = testCommand({ node: process.execPath, root: checkout, countsFile, boundMs: testBoundMs })
+  // A handle that a test leaves open must not keep the process of all other tests.
+  const shared = isolation === 'together' ? ['--test-isolation=none', '--test-force-exit'] : []
+  const { timedOut } = await run([...command, ...shared, ...files], {
+    cwd: checkout,
+    env: { ...process.env, TMPDIR: existsSync(MEMORY) ? MEMORY : tmpdir() },
+    timeoutMs: boundMs,
+    onOutput: (chunk) => process.stdout.write(chunk),
+  })
+  const { counts, took, begun } = readRecord(takeText(countsFile))
+  if (begun === undefined || isolation === 'together') keepDurations(isolation, took)
+  if (begun === undefined) return { counts, unfinished: [] }
+  if (!timedOut) return { counts: { ...counts, failed: Math.max(1, counts.failed) }, unfinished: files }
+  // Files share a process in this order; the last one that had begun may not have come to its end.
+  const ended = isolation === 'together' ? begun.slice(0, -1) : []
+  return { counts, unfinished: files.filter((file) => !ended.includes(file)) }
+}
+
+/** Returns files with the longest first, by their last run; one that never ran here may be long. */
+function longestFirst(files: readonly string[]): string[] {
+  const took = readDurations('alone')
+  const durationOf = (file: string): number => took[file] ?? Infinity
+  return files.toSorted((a, b) => (durationOf(a) === durationOf(b) ? 0 : durationOf(b) - durationOf(a)))
 }
 
 /**
  * Runs test files inside labs of their own, which are thrown away afterwards. Each lab runs one file at a time, and takes
- * the next one when that has ended.
+ * the next one when that has ended; the longest come first, so that all labs end at about the same time.
  */
 export async function runInLabs(files: readonly string[], labs: number): Promise<Counts> {
-  const left = [...files]
+  const left = longestFirst(files)
   const drain = async (lab: LabState): Promise<Counts> => {
     const all: Counts[] = []
     for (let file = left.shift(); file !== undefined; file = left.shift())

@@ -1,0 +1,77 @@
+/* Chooses which of the reached tests run now, by what they cost, and which are left for `./dev test`. */
+import path from 'node:path'
+import { readDurations } from '../durations.ts'
+import { testFiles } from '../run-tests.ts'
+import { APART, LEFT } from './apart.ts'
+import { reachedTests, readUsers } from './reach.ts'
+import type { Durations, Isolation } from '../durations.ts'
+import type { Reached, Users } from './reach.ts'
+
+/** Expected time of all tests of one run. */
+export const BUDGET_MS = 45_000
+
+/** Expected milliseconds of a file that has not been measured here. */
+const UNKNOWN_MS = { together: 150, alone: 2000 }
+
+export type Choice = {
+  /** Files that share one process. */
+  readonly together: readonly string[]
+  /** Files in processes of their own. */
+  readonly alone: readonly string[]
+  /** Files that this run has no time for, or that are never run. */
+  readonly left: readonly string[]
+  /** Expected time of all tests that run. */
+  readonly costMs: number
+}
+
+export type Known = Readonly<Record<Isolation, Durations>>
+
+const isolationOf = (file: string): Isolation => (Object.hasOwn(APART, file) ? 'alone' : 'together')
+
+const costOf = (file: string, known: Known): number => {
+  const isolation = isolationOf(file)
+  return known[isolation][file] ?? UNKNOWN_MS[isolation]
+}
+
+/** Takes tests in the order given until the budget is used; cheaper ones behind one that does not fit still run. */
+export function choose(reached: readonly Reached[], known: Known, budgetMs: number): Choice {
+  const ordered = reached.toSorted(
+    (a, b) => a.distance - b.distance || costOf(a.file, known) - costOf(b.file, known),
+  )
+  const chosen: string[] = []
+  const left: string[] = []
+  let costMs = 0
+  for (const { file } of ordered) {
+    const cost = costOf(file, known)
+    if (LEFT.test(file) || costMs + cost > budgetMs) left.push(file)
+    else {
+      chosen.push(file)
+      costMs += cost
+    }
+  }
+  const inMode = (mode: Isolation): string[] => chosen.filter((file) => isolationOf(file) === mode)
+  return { together: inMode('together'), alone: inMode('alone'), left, costMs }
+}
+
+/** The sources, tests and durations that a choice depends on, apart from the change. */
+export type Project = { readonly users: Users; readonly tests: readonly string[]; readonly known: Known }
+
+/** Reads the sources and the durations of the last runs. */
+export const readProject = (): Project => ({
+  users: readUsers(),
+  tests: testFiles(['{src,test,tools,lab,bench}/**/*.test.ts']),
+  known: { alone: readDurations('alone'), together: readDurations('together') },
+})
+
+/** Returns the tests that a change reaches: those to run now, and those to leave. */
+export const planFor = (changed: readonly string[], project: Project): Choice =>
+  choose(reachedTests(changed, project), project.known, BUDGET_MS)
+
+/** Returns the words after `./dev test` that run exactly these files: a folder if all its tests are among them. */
+export function wordsFor(files: readonly string[], tests: readonly string[]): string[] {
+  const folders = Map.groupBy(files, (file) => path.dirname(file))
+  return [...folders].flatMap(([folder, own]) => {
+    const all = tests.filter((test) => test.startsWith(`${folder}/`))
+    return all.length === own.length && own.length > 1 ? [`${folder}/`] : own
+  })
+}

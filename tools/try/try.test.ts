@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import { readRecord } from '../counts-reporter.ts'
+import { checkout } from '../paths.ts'
+import { APART } from './apart.ts'
+import { choose, readProject, wordsFor } from './choose.ts'
+import { reachedTests } from './reach.ts'
+import type { Known } from './choose.ts'
+import type { Reached } from './reach.ts'
+
+const users = new Map([
+  ['src/a.ts', ['src/b.ts', 'src/room/a.test.ts']],
+  ['src/b.ts', ['src/b.test.ts']],
+])
+const tests = ['src/b.test.ts', 'src/room/a.test.ts', 'src/other.test.ts', 'test/tidy.test.ts']
+
+test('a change reaches the tests that load it, nearest first, and those that read every file', () => {
+  const files = reachedTests(['src/a.ts'], { users, tests }).map(({ file }) => file)
+  assert.deepEqual(files, ['src/b.test.ts', 'src/room/a.test.ts', 'test/tidy.test.ts'])
+})
+
+test('a test beside a changed file is as near as one that imports it', () => {
+  const near = reachedTests(['src/a.ts'], { users, tests }).map(({ distance }) => distance)
+  assert.deepEqual(near.slice(0, 2), [1, 1])
+})
+
+test('in this checkout a changed file reaches its importers, the readers of its folder, and the package', () => {
+  const project = readProject()
+  const reached = (file: string): string[] => reachedTests([file], project).map((one) => one.file)
+  assert.equal(reached('src/core/plan/plan.ts')[0]?.startsWith('test/plan-cases/'), true)
+  assert.ok(reached('src/core/plan/plan.ts').includes('test/host/daemon.test.ts'))
+  assert.ok(reached('test/plan-cases/sleep.txt').includes('test/plan-cases/plan-cases.test.ts'))
+  assert.ok(reached('docs/errors.md').includes('src/api/error-docs.test.ts'))
+  assert.ok(reached('src/host/threads/flush-thread.ts').length > 1)
+})
+
+const known: Known = { alone: {}, together: { a: 300, b: 900, c: 50 } }
+const at = (file: string, distance: number): Reached => ({ file, distance })
+
+test('the nearest tests run until the budget is used, and simulations never', () => {
+  const choice = choose([at('b', 2), at('a', 1), at('c', 3), at('test/sim/d.test.ts', 1)], known, 400)
+  assert.deepEqual(choice.together, ['a', 'c'])
+  assert.deepEqual(choice.left, ['test/sim/d.test.ts', 'b'])
+  assert.equal(choice.costMs, 350)
+})
+
+test('a folder stands for its tests only if all of them are left', () => {
+  const all = ['t/a.test.ts', 't/b.test.ts', 'u/a.test.ts', 'u/b.test.ts']
+  assert.deepEqual(wordsFor(['t/a.test.ts', 't/b.test.ts', 'u/a.test.ts'], all), ['t/', 'u/a.test.ts'])
+})
+
+test('a run that was ended reports the tests that ended, and learns from the files before the last', () => {
+  const line = (file: string, isPassed: boolean) => `${JSON.stringify({ file, isPassed, ms: 4 })}\n`
+  const text = `${line('a', true)}${line('a', true)}${line('b', false)}${line('c', true)}{"file":"c","is`
+  assert.deepEqual(readRecord(text), {
+    counts: { passed: 3, failed: 1, skipped: [] },
+    took: { a: 8 },
+    begun: ['a', 'b', 'c'],
+  })
+})
+
+test('every file that runs apart exists', () => {
+  for (const file of Object.keys(APART)) assert.ok(existsSync(path.join(checkout, file)), file)
+})
