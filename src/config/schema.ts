@@ -1,10 +1,10 @@
 import { Type } from 'typebox'
+import { closed } from '../lib/schema-check.ts'
 import { limits } from './limits.ts'
 import type { Static, TProperties } from 'typebox'
 
 /** A table of the file: it allows no other keys, and has its defaults if the file leaves it out. */
-const table = <P extends TProperties>(properties: P) =>
-  Type.Object(properties, { additionalProperties: false, default: {} })
+const table = <P extends TProperties>(properties: P) => Type.Object(properties, { ...closed, default: {} })
 
 /** A blank or a quotation mark would end a path in a message, so the rest could not be recognized as a part of it. */
 const PATH_PATTERN = '^/[^\\x00-\\x20\\x7f\'"`]*$'

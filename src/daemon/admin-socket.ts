@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { chmodSync, rmSync } from 'node:fs'
 import { createServer, request } from 'node:http'
+import { noVmWords } from '../commands/vm/store-desired.ts'
 import { parseVmId } from '../core/ids.ts'
 import { errorChain } from '../log/error-chain.ts'
 import type { Server } from 'node:http'
@@ -42,9 +43,7 @@ async function answer(
   if (id === undefined) return { status: 404, body: `${name} is no VM id` }
   try {
     const body = await answers[question as AdminQuestion](id)
-    return body === undefined
-      ? { status: 404, body: `there is no VM ${id} on this host` }
-      : { status: 200, body }
+    return body === undefined ? { status: 404, body: noVmWords(id) } : { status: 200, body }
   } catch (error) {
     return { status: 500, body: errorChain(error) }
   }

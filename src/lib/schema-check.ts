@@ -3,6 +3,9 @@ import { Compile } from 'typebox/compile'
 
 import { nearest } from './nearest.ts'
 
+/** Options of a schema whose object has no other members. */
+export const closed = { additionalProperties: false } as const
+
 /** One thing that is wrong with a value. */
 export type Complaint = {
   /** The place, as a JSON pointer (RFC 6901) into the value. */

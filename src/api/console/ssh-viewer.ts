@@ -9,7 +9,7 @@ import type { ObservedState } from '../../core/vm/record.ts'
 import type { Result } from '../../lib/result.ts'
 import type { SessionEnd, SshSession } from '../../owners/console/ssh-session.ts'
 import type { SessionRefusal, SessionRequest, SshSessions } from '../../owners/console/ssh-sessions.ts'
-import type { OpenedConsole } from './opened-console.ts'
+import type { OpenedConsole } from './console-socket.ts'
 
 type Closing = { readonly code: CloseCode; readonly words?: string }
 

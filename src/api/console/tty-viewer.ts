@@ -5,7 +5,7 @@ import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
 import type { Result } from '../../lib/result.ts'
 import type { ConsoleHub } from '../../owners/console/console-hub.ts'
 import type { Watching } from '../../owners/console/watched-console.ts'
-import type { OpenedConsole } from './opened-console.ts'
+import type { OpenedConsole } from './console-socket.ts'
 
 /** Takes a place at the serial console of a VM, or says why the VM has none. */
 export function openTty(

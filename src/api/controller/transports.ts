@@ -1,13 +1,14 @@
 import { createServer as createPlainServer } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
+import { TLSSocket } from 'node:tls'
 import { limits } from '../../config/limits.ts'
 import { HandshakeGate } from './handshake-gate.ts'
-import { authorizeCommonName } from './peer-name.ts'
+import { Refused } from './refused.ts'
 import { RefusedHandshakes } from './refused-handshakes.ts'
 import { beginsUpgrade } from './upgrade.ts'
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
-import type { SecureContextOptions, TLSSocket } from 'node:tls'
+import type { SecureContextOptions } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 import type { Transport } from './app.ts'
 
@@ -81,3 +82,29 @@ function guardHandshakes(server: Server, gate: HandshakeGate, refused: RefusedHa
 /** Returns why the client's certificate was refused: OpenSSL's own code, such as `CERT_HAS_EXPIRED`. */
 const refusalOf = (socket: TLSSocket): string | undefined =>
   socket.authorizationError ? String(socket.authorizationError) : undefined
+
+/**
+ * Returns the common name of the peer's certificate; undefined if it has none or several, because we must not guess
+ * which one is meant. The handshake verified the certificate.
+ */
+function peerCommonName(socket: TLSSocket): string | undefined {
+  const name: unknown = socket.getPeerCertificate().subject?.CN
+  return typeof name === 'string' ? name : undefined
+}
+
+/** Admits only the peer with exactly this common name. The answer is kept for the life of the connection. */
+function authorizeCommonName(commonName: string): (request: IncomingMessage) => Refused | undefined {
+  const known = new WeakMap<object, boolean>()
+  return ({ socket }) => {
+    let welcome = known.get(socket)
+    if (welcome === undefined) {
+      welcome = socket instanceof TLSSocket && socket.authorized && peerCommonName(socket) === commonName
+      known.set(socket, welcome)
+    }
+    if (welcome) return undefined
+    return new Refused({
+      code: 'forbidden',
+      detail: 'the client certificate does not have the common name that is configured for the controller',
+    })
+  }
+}

@@ -1,11 +1,10 @@
 import { Type } from 'typebox'
+import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { SESSION_PATTERN } from './patterns.ts'
 import type { Static } from 'typebox'
 import type { Attachment, DaemonMessage, MessageErrorCode } from '../../core/console/console-message.ts'
-
-const closed = { additionalProperties: false } as const
 
 const sessionSchema = Type.String({
   pattern: SESSION_PATTERN,

@@ -1,10 +1,9 @@
 import { Type } from 'typebox'
+import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
 import { MAC_ADDRESS_PATTERN } from '../../core/ids.ts'
 import { CIDR_PATTERN, PORTS_PATTERN } from './patterns.ts'
 import type { Static, TSchema } from 'typebox'
-
-const closed = { additionalProperties: false } as const
 
 export const macAddressSchema = Type.String({ pattern: MAC_ADDRESS_PATTERN, examples: ['02:00:5e:10:00:01'] })
 const ipv4Schema = Type.String({ format: 'ipv4', examples: ['192.0.2.10'] })

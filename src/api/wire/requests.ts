@@ -1,12 +1,11 @@
 import { Type } from 'typebox'
+import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
 import { exampleCreateVm } from './examples.ts'
 import { createNetworkSchema } from './network.ts'
 import { computeMembers, diskMembers, metadataMembers, powerSchema, sha256Schema } from './vm.ts'
 import { KERNEL_ARGUMENTS_PATTERN, SSH_KEY_PATTERN, URL_PATTERN } from './patterns.ts'
 import type { Static } from 'typebox'
-
-const closed = { additionalProperties: false } as const
 
 const imageSchema = Type.Object(
   {

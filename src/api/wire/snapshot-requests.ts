@@ -1,11 +1,10 @@
 import { Type } from 'typebox'
+import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
 import { exampleCompleteSnapshot, exampleSnapshotUrls, exampleStartSnapshot } from './snapshot-examples.ts'
 import { vmIdSchema } from './vm.ts'
 import { STORE_URL_PATTERN } from './patterns.ts'
 import type { Static } from 'typebox'
-
-const closed = { additionalProperties: false } as const
 
 const url = (description: string) =>
   Type.String({ pattern: STORE_URL_PATTERN, maxLength: limits.urlBytesMax, description })

@@ -90,7 +90,7 @@ const AT_A_COST: { readonly [S in ObservedState]?: string } = {
 /** Returns the record that a mutation is about, or why there is none. */
 export function existingVm(store: Store, id: VmId): Result<VmRecord, Rejection> {
   const record = store.vms.get(id)
-  return record === undefined
-    ? err({ code: 'not_found', detail: `there is no VM ${id} on this host` })
-    : ok(record)
+  return record === undefined ? err({ code: 'not_found', detail: noVmWords(id) }) : ok(record)
 }
+
+export const noVmWords = (id: VmId): string => `there is no VM ${id} on this host`

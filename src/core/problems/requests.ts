@@ -20,7 +20,7 @@ export const requests = {
       remedy:
         "Use the controller's certificate, or set `controller.common_name` and restart the daemon. Open consoles from pages of this listener only.",
       example: 'the client certificate does not have the common name that is configured for the controller',
-      writtenBy: ['src/api/controller/peer-name.ts'],
+      writtenBy: ['src/api/controller/transports.ts'],
       advice: [
         "{certificate} is for {common_name}; the host's configuration says in controller.common_name whom it wants",
       ],

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { err, ok } from '../../lib/result.ts'
-import { checkerFor } from '../../lib/schema-check.ts'
+import { checkerFor, closed } from '../../lib/schema-check.ts'
 import type { Result } from '../../lib/result.ts'
 import type { VmId } from '../ids.ts'
 import type { SavedState, SaveTerms } from '../world/saved-state.ts'
@@ -33,7 +33,6 @@ export type SavedMetadata = SaveTerms & {
 
 export type UnusableState = Extract<SavedState, { readonly kind: 'unusable' }>
 
-const closed = { additionalProperties: false } as const
 const bytes = Type.Integer({ minimum: 0 })
 /** An integer that may exceed what a JSON number holds exactly. */
 const bigInteger = Type.String({ pattern: '^[0-9]{1,20}$' })

@@ -1,4 +1,4 @@
-/** The console page. Its document is src/api/controller/console-document.ts. */
+/** The console page. Its document is src/api/controller/routes/console-page.ts. */
 import { Connection } from './connection.ts'
 import { requestOf } from './place.ts'
 import { Screen } from './screen.ts'

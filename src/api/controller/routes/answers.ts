@@ -38,3 +38,13 @@ function problemAnswer(codes: readonly ProblemCode[]): object {
     },
   }
 }
+
+export const SCRIPT_TYPE = 'text/javascript; charset=utf-8'
+
+/** Returns the headers of a page with this content security policy. */
+export const pageHeaders = (policy: string): Record<string, string> => ({
+  'content-security-policy': policy,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-store',
+})

@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import { limits } from '../../../config/limits.ts'
 import { etagOf, isKnown } from '../precondition.ts'
-import { preferredWaitSeconds } from '../prefer.ts'
 import type { FastifyReply } from 'fastify'
 import type { Waits } from '../waits.ts'
 
@@ -60,4 +59,13 @@ export async function readConditionally<Id extends string, Found extends { reado
   await flushed()
   reply.header('etag', etagOf(record))
   return isKnown(known, record) ? undefined : record
+}
+
+/**
+ * Returns the seconds of `Prefer: wait=N` (RFC 7240, 4.3), at most `limits.waitSecondsMax`; undefined without it. A
+ * preference that cannot be read is ignored: this header never makes a request fail (RFC 7240, 2).
+ */
+function preferredWaitSeconds(header: string | undefined): number | undefined {
+  const [, seconds] = /(?:^|[,;])\s*wait\s*=\s*"?([0-9]{1,9})"?\s*(?:$|[,;])/i.exec(header ?? '') ?? []
+  return seconds === undefined ? undefined : Math.min(Number(seconds), limits.waitSecondsMax)
 }

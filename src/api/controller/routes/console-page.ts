@@ -1,7 +1,5 @@
 import { Type } from 'typebox'
-import { consolePage, consolePolicy } from '../console-document.ts'
-import { problems } from './answers.ts'
-import { SCRIPT_TYPE, securityHeaders, STYLE_TYPE } from './page-headers.ts'
+import { pageHeaders, problems, SCRIPT_TYPE } from './answers.ts'
 import { params, tags } from './vm-parts.ts'
 import type { App } from '../app.ts'
 import type { ApiDependencies, PageAsset } from '../dependencies.ts'
@@ -27,13 +25,13 @@ export function consolePageRoutes(app: App, rooms: ApiDependencies): void {
       },
     },
     async (_request, reply) => {
-      reply.type('text/html; charset=utf-8').headers(securityHeaders(consolePolicy))
+      reply.type('text/html; charset=utf-8').headers(pageHeaders(consolePolicy))
       return consolePage
     },
   )
   const assets: readonly (readonly [PageAsset, string])[] = [
     ['console.js', SCRIPT_TYPE],
-    ['console.css', STYLE_TYPE],
+    ['console.css', 'text/css; charset=utf-8'],
   ]
   for (const [name, type] of assets) {
     app.get(`/ui/${name}`, { schema: { hide: true } }, async (_request, reply) => {
@@ -42,3 +40,51 @@ export function consolePageRoutes(app: App, rooms: ApiDependencies): void {
     })
   }
 }
+
+/**
+ * Content security policy of the page. Everything comes from this listener, the WebSocket too, and only our own script
+ * files run. Inline styles are allowed: the terminal writes them as it draws, for its cells and for the colours of a
+ * guest.
+ */
+const consolePolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self' 'unsafe-inline'",
+  "connect-src 'self'",
+  'img-src data:',
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+/** The document, the same for every VM. Its script is src/page/console. */
+const consolePage = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>Console</title>
+<link rel="stylesheet" href="/ui/console.css">
+</head>
+<body>
+<header>
+<h1 id="vm">Console</h1>
+<p id="status" role="status">Loading</p>
+<button id="again" type="button" hidden>Connect again</button>
+<form method="get">
+<button id="tty" name="mode" value="tty">Serial console</button>
+<button id="ssh" name="mode" value="ssh">SSH</button>
+<label for="user">as</label>
+<input id="user" name="user" value="root" autocomplete="off" autocapitalize="off" spellcheck="false">
+</form>
+<label><input id="spoken" type="checkbox"> Screen reader</label>
+<span id="size" aria-label="Columns and rows"></span>
+</header>
+<p id="leave" class="unseen">Shift+F6 leaves the terminal.</p>
+<main id="terminal" aria-label="Terminal" aria-describedby="leave"></main>
+<noscript>The console needs scripts.</noscript>
+<script src="/ui/console.js"></script>
+</body>
+</html>
+`

@@ -1,8 +1,7 @@
 import { Type } from 'typebox'
 import { docsPage, docsPolicy, docsScript } from '../docs-page.ts'
 import { errorsPage, errorsPolicy } from '../errors-page.ts'
-import { problems } from './answers.ts'
-import { SCRIPT_TYPE, securityHeaders } from './page-headers.ts'
+import { pageHeaders, problems, SCRIPT_TYPE } from './answers.ts'
 import type { App } from '../app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
@@ -23,11 +22,11 @@ export function docsRoutes(app: App, rooms: ApiDependencies): void {
     },
   })
   app.get('/docs', page('getDocs', 'This reference'), async (_request, reply) => {
-    reply.type('text/html; charset=utf-8').headers(securityHeaders(docsPolicy))
+    reply.type('text/html; charset=utf-8').headers(pageHeaders(docsPolicy))
     return docsPage
   })
   app.get('/docs/errors', page('getErrorCodes', 'All error codes'), async (_request, reply) => {
-    reply.type('text/html; charset=utf-8').headers(securityHeaders(errorsPolicy))
+    reply.type('text/html; charset=utf-8').headers(pageHeaders(errorsPolicy))
     return errorsPage(Buffer.from(rooms.readAsset('errors.md')).toString())
   })
   app.get('/docs/scalar.js', { schema: { hide: true } }, async (_request, reply) => {

@@ -1,19 +1,16 @@
 import { Type } from 'typebox'
 import { Refused } from '../refused.ts'
+import { closed } from '../../../lib/schema-check.ts'
 import { problems } from './answers.ts'
+import { noQuery } from './vm-parts.ts'
 import type { TProperties } from 'typebox'
 import type { App } from '../app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 const statusSchema = <S extends string, P extends TProperties>(status: S, description: string, more: P) =>
-  Type.Object(
-    { status: Type.Literal(status, { type: 'string' }), ...more },
-    { additionalProperties: false, description },
-  )
+  Type.Object({ status: Type.Literal(status, { type: 'string' }), ...more }, { ...closed, description })
 
 const version = Type.String({ description: 'Version of vmhostd.', examples: ['1.2.3'] })
-
-const noQuery = Type.Object({}, { additionalProperties: false })
 
 /** Serves liveness and readiness. They say nothing about VMs, but need the same certificate. */
 export function healthRoutes(app: App, rooms: ApiDependencies): void {

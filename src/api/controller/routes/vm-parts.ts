@@ -1,4 +1,6 @@
 import { Type } from 'typebox'
+import { existingVm } from '../../../commands/vm/store-desired.ts'
+import { closed } from '../../../lib/schema-check.ts'
 import { ref } from '../../wire/named.ts'
 import { vmIdSchema } from '../../wire/vm.ts'
 import { Refused } from '../refused.ts'
@@ -8,7 +10,6 @@ import type { VmId } from '../../../core/ids.ts'
 import type { VmRecord } from '../../../core/vm/record.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
-export const closed = { additionalProperties: false } as const
 export const tags = ['VMs']
 export const params = Type.Object({ id: vmIdSchema }, closed)
 export const noQuery = Type.Object({}, closed)
@@ -30,8 +31,7 @@ export function contextOf(rooms: ApiDependencies): CommandContext {
 
 /** Returns the VM. Refuses if there is none. */
 export function vmOf(context: CommandContext, id: VmId): VmRecord {
-  const record = context.store.vms.get(id)
-  if (record === undefined)
-    throw new Refused({ code: 'not_found', detail: `there is no VM ${id} on this host` })
-  return record
+  const found = existingVm(context.store, id)
+  if (!found.ok) throw new Refused(found.error)
+  return found.value
 }
