@@ -1,4 +1,4 @@
-/** The part of `limits` that holds for the typed client and vmhostctl. Import it from `limits.ts`. */
+/** Bounds of the typed client, of vmhostctl and of the console page; a part of `limits`. */
 export const clientLimits = {
   /** The client: from a request to its whole answer, in addition to the wait that the request itself asks for. */
   clientAnswerMs: 15_000,
@@ -32,4 +32,12 @@ export const clientLimits = {
   ctlCompletionMs: 1500,
   /** vmhostctl: how often the line that shows a wait on a terminal is redrawn. */
   ctlSpinnerMs: 100,
+
+  /** The console page: how long it waits for the reason of a refusal. */
+  consolePageAskMs: 10_000,
+  /** Output that the page has not drawn; above it, the page stops reading, and later continues with the newest. */
+  consolePageBehindBytesMax: 2 * 1024 * 1024,
+  consolePageScrollbackLines: 10_000,
+  /** While a window is resized, its size is sent once it stays unchanged for this long. */
+  consolePageFitMs: 100,
 } as const

@@ -1,7 +1,7 @@
-import { capacityLimits } from './capacity-limits.ts'
-import { blockingLimits } from './blocking-limits.ts'
-import { imageLimits } from './image-limits.ts'
 import { clientLimits } from './client-limits.ts'
+import { consoleLimits } from './console-limits.ts'
+import { poolLimits } from './pool-limits.ts'
+import { snapshotLimits } from './snapshot-limits.ts'
 
 /** Every bound of the system, with its unit: what this daemon refuses, or stops waiting for. */
 export const limits = {
@@ -51,6 +51,20 @@ export const limits = {
   waitSecondsMax: 60,
   sleepAfterIdleSecondsMax: 365 * 24 * 3600,
 
+  /**
+   * VMs whose console masters systemd keeps. systemd hands over their names in one variable, of at most 128 KiB
+   * (MAX_ARG_STRLEN, execve(2)). With more than 1,820 names of the longest ids, no daemon starts. Stores that are
+   * running may exceed this by `passesMax`.
+   */
+  consolePlacesMax: 1750,
+  /** The share of these places that VMs which never sleep may not hold, so that a VM that wakes finds a place. */
+  sleepersPlacesShare: 0.1,
+  /** Space that a saved state needs besides the guest's memory: the state of its devices and the index of its pages. */
+  savedDevicesMib: 8,
+  /** The smallest quota of staging, and the largest share of a pool that it may be. */
+  stagingQuotaMibMin: 64,
+  stagingPoolShareMax: 0.25,
+
   /** A VM that was woken stays awake at least this long, whatever its timeout. */
   awakeMsMin: 3000,
   /** A sleep that traffic ends sooner than this was not worth its save. */
@@ -86,69 +100,6 @@ export const limits = {
   /** Sources and ports that may be configured as not counting. */
   ignoredSourcesMax: 1024,
   ignoredPortsMax: 64,
-
-  /** Console output kept for each VM. */
-  consoleHistoryBytes: 256 * 1024,
-  /**
-   * One read of a pty master: at most what the kernel has at a time (N_TTY_BUF_SIZE less one). After a filled buffer,
-   * libuv continues reading in the same turn. So heavy output costs its listeners only one turn in ten.
-   */
-  consoleReadBytes: 4095,
-  /** Viewers of one VM, in each of the two modes. */
-  consoleViewersMax: 16,
-  /** Output on its way to a viewer that does not read; above it, the viewer is disconnected. */
-  consoleViewerBehindBytesMax: 1024 * 1024,
-  /** Output of a shell on its way to its viewer. Above the first the guest waits until less than the second is left. */
-  consoleShellAheadBytesMax: 256 * 1024,
-  consoleShellResumeBytes: 128 * 1024,
-  /** Size of one message of a viewer. */
-  consoleMessageBytesMax: 64 * 1024,
-  /** Messages of a viewer: far more than a fast paste or a resized window produces. */
-  consoleMessagesPerSecond: 1000,
-  consoleMessagesBurst: 2000,
-  consoleColsMax: 1000,
-  consoleRowsMax: 1000,
-  /** Input that the guest has not read; above it, viewers are not read either. */
-  consoleInputBytesMax: 256 * 1024,
-  /** Delay between two attempts to write input that a terminal did not accept. */
-  consoleInputRetryMsMin: 2,
-  consoleInputRetryMsMax: 100,
-  /** Waiting input that one turn of the event loop writes to one terminal. A terminal accepts about 12 KiB. */
-  consoleInputTurnBytesMax: 64 * 1024,
-  /** Bytes read at most from a console whose VM is gone; a pty holds far less. */
-  consoleRestBytesMax: 1024 * 1024,
-  /** Bytes moved for one console: its output, and again for each viewer. Above it, the guest waits. */
-  consoleMovedBytesPerSecond: 64 * 1024 * 1024,
-  consoleMovedBurstBytes: 1024 * 1024,
-  /** Bytes moved for all consoles together: a third of a core, however many guests are noisy. */
-  consolesMovedBytesPerSecond: 128 * 1024 * 1024,
-  /** A viewer that has not answered a ping by the next one is gone. */
-  consolePingMs: 20_000,
-  /** Input read from a held-back viewer, to see whether it answers pings; above it, it is not pinged. */
-  consoleHeldInputBytesMax: 256 * 1024,
-  /** A viewer that does not answer a close within this time is disconnected. */
-  consoleCloseMs: 2000,
-  /** How long the last output of a VM or a shell may take to reach a slow viewer before the close is sent. */
-  consoleLastOutputMs: 30_000,
-
-  /** The console page: how long it waits for the reason of a refusal. */
-  consolePageAskMs: 10_000,
-  /** Output that the page has not drawn; above it, the page stops reading, and later continues with the newest. */
-  consolePageBehindBytesMax: 2 * 1024 * 1024,
-  consolePageScrollbackLines: 10_000,
-  /** While a window is resized, its size is sent once it stays unchanged for this long. */
-  consolePageFitMs: 100,
-
-  /** SSH into a guest: from the first packet to the shell. A guest that wakes or boots answers within this time. */
-  sshConnectMs: 15_000,
-  /** For a sleeping guest: the time to wake, before `sshConnectMs` begins. */
-  sshWakeMs: 30_000,
-  /** Detects a guest that vanished: after two unanswered messages the session ends. */
-  sshKeepaliveMs: 15_000,
-  /** Bytes kept of one connection, both ways; above it, it is cut. SSH's window holds honest guests below 4 MiB. */
-  sshKeptBytesMax: 8 * 1024 * 1024,
-  /** Linux: 32 bytes including the final zero (useradd(8)). */
-  sshUserBytesMax: 31,
 
   /** systemd answers in less than a millisecond, but it does nothing else while it reloads all its units. */
   busCallMs: 10_000,
@@ -218,72 +169,6 @@ export const limits = {
   /** A 32-vCPU guest has some 300: two for each queue of each device. */
   qemuOpenFiles: 1024,
 
-  ...imageLimits,
-
-  /** Snapshots. S3 takes parts of 5 MiB to 5 GiB, and 10,000 of them (Amazon S3 User Guide, "multipart upload limits"). */
-  partMibMin: 5,
-  partMibMax: 5 * 1024,
-  partsMax: 10_000,
-  /** Numbers of parts without a URL that one answer holds. */
-  lackingPartsTold: 100,
-  /** All snapshots on record, including ended ones, until they are deleted. */
-  snapshotsMax: 10_000,
-  /** URLs of all snapshots as they are stored; some 500,000 of them. */
-  snapshotUrlsBytesMax: 256 * 1024 * 1024,
-  /** One frame of the image. A smaller one compresses worse; a larger one costs memory, and readers more per byte. */
-  frameBytes: 4 * 1024 * 1024,
-  /** Threads that compress, for all snapshots; at most one per core. Each snapshot has one more, for digests. */
-  packThreadsMax: 4,
-  /** Bytes packed beyond the oldest part that is not taken yet; above it, packing waits. */
-  packAheadBytes: 64 * 1024 * 1024,
-  /** Snapshots that are packed at the same time; one that waits for room in staging has no place. */
-  packsMax: 2,
-  /** The nice value of those threads: they use the CPU time that guests leave. */
-  packNice: 19,
-  /** Freezing flushes the guest's caches to its disk; a slower guest is captured as it is. Bounds a thaw too. */
-  freezeMs: 5000,
-  /** Between two attempts to thaw a guest that does not answer. */
-  thawRetryMs: 1000,
-  /** VMs whose passes wait for captures at the same time. They share the pool, and their guests are paused for it. */
-  capturesMax: 4,
-  /** Disks and clones flushed at once. Each uses one of Node's four threads for files, which captures need too. */
-  captureFlushesMax: 2,
-  /** Between two attempts to capture a disk whose VM is changing. */
-  captureRetryMs: 1000,
-  /** Parts of one snapshot sent at once; the configuration bounds those of all snapshots. */
-  partsUnderWayMax: 4,
-  /** Attempts to send one part, or the completion, before the snapshot fails; with back-off about ten minutes. */
-  sendAttemptsMax: 16,
-  /** The longest wait that a store may ask for. */
-  retryAfterMsMax: 300_000,
-  /**
-   * A store has stalled if it says nothing for this long, or does not take the next `sendChunkBytes` completely. So a
-   * part is sent at 2 KiB/s or faster.
-   */
-  sendStallMs: 30_000,
-  /** If a store does not answer `Expect: 100-continue` within this time, the part is sent anyway (RFC 9110, 10.1.1). */
-  sendContinueMs: 2000,
-  /** One part, however slowly it moves; 5 GiB at 1.5 MiB/s. */
-  sendPartMs: 3_600_000,
-  /** S3 may take minutes to complete an upload of many parts. */
-  completeMs: 900_000,
-  /** Answers of stores are short texts; anything longer is not read. */
-  storeAnswerBytesMax: 64 * 1024,
-  /** Idle connections kept for the next request to any one host, and for how long. */
-  outboundIdleMax: 16,
-  outboundIdleMs: 15_000,
-  /** The bandwidth limit lets the bytes of this much time pass at once, so that timers need not be exact. */
-  sendBurstMs: 50,
-  /** How often a part that is being sent reports the bytes that went out. */
-  sendTellMs: 250,
-  /** Bytes sent between two looks at the bandwidth limit. */
-  sendChunkBytes: 64 * 1024,
-  /** How often a part that is being sent records activity, so that its snapshot does not look stale. */
-  snapshotActivityMs: 10_000,
-  /** For this long after its start, a daemon gives up no snapshot as stale. */
-  stagingGraceMs: 2 * 3_600_000,
-  /** Time between two searches for staging that is stale or has no snapshot. */
-  stagingSweepMs: 600_000,
   allowedHostsMax: 256,
   allowedNetworksMax: 64,
   /**
@@ -372,7 +257,8 @@ export const limits = {
   /** "vmhostd setup": the longest validity that common TLS clients accept from a server. */
   certificateValidityDays: 825,
 
-  ...capacityLimits,
   ...clientLimits,
-  ...blockingLimits,
+  ...consoleLimits,
+  ...poolLimits,
+  ...snapshotLimits,
 } as const

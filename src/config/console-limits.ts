@@ -1,0 +1,57 @@
+/** Bounds of serial consoles, and of shells in guests; a part of `limits`. */
+export const consoleLimits = {
+  /** Console output kept for each VM. */
+  consoleHistoryBytes: 256 * 1024,
+  /**
+   * One read of a pty master: at most what the kernel has at a time (N_TTY_BUF_SIZE less one). After a filled buffer,
+   * libuv continues reading in the same turn. So heavy output costs its listeners only one turn in ten.
+   */
+  consoleReadBytes: 4095,
+  /** Viewers of one VM, in each of the two modes. */
+  consoleViewersMax: 16,
+  /** Output on its way to a viewer that does not read; above it, the viewer is disconnected. */
+  consoleViewerBehindBytesMax: 1024 * 1024,
+  /** Output of a shell on its way to its viewer. Above the first the guest waits until less than the second is left. */
+  consoleShellAheadBytesMax: 256 * 1024,
+  consoleShellResumeBytes: 128 * 1024,
+  /** Size of one message of a viewer. */
+  consoleMessageBytesMax: 64 * 1024,
+  /** Messages of a viewer: far more than a fast paste or a resized window produces. */
+  consoleMessagesPerSecond: 1000,
+  consoleMessagesBurst: 2000,
+  consoleColsMax: 1000,
+  consoleRowsMax: 1000,
+  /** Input that the guest has not read; above it, viewers are not read either. */
+  consoleInputBytesMax: 256 * 1024,
+  /** Delay between two attempts to write input that a terminal did not accept. */
+  consoleInputRetryMsMin: 2,
+  consoleInputRetryMsMax: 100,
+  /** Waiting input that one turn of the event loop writes to one terminal. A terminal accepts about 12 KiB. */
+  consoleInputTurnBytesMax: 64 * 1024,
+  /** Bytes read at most from a console whose VM is gone; a pty holds far less. */
+  consoleRestBytesMax: 1024 * 1024,
+  /** Bytes moved for one console: its output, and again for each viewer. Above it, the guest waits. */
+  consoleMovedBytesPerSecond: 64 * 1024 * 1024,
+  consoleMovedBurstBytes: 1024 * 1024,
+  /** Bytes moved for all consoles together: a third of a core, however many guests are noisy. */
+  consolesMovedBytesPerSecond: 128 * 1024 * 1024,
+  /** A viewer that has not answered a ping by the next one is gone. */
+  consolePingMs: 20_000,
+  /** Input read from a held-back viewer, to see whether it answers pings; above it, it is not pinged. */
+  consoleHeldInputBytesMax: 256 * 1024,
+  /** A viewer that does not answer a close within this time is disconnected. */
+  consoleCloseMs: 2000,
+  /** How long the last output of a VM or a shell may take to reach a slow viewer before the close is sent. */
+  consoleLastOutputMs: 30_000,
+
+  /** SSH into a guest: from the first packet to the shell. A guest that wakes or boots answers within this time. */
+  sshConnectMs: 15_000,
+  /** For a sleeping guest: the time to wake, before `sshConnectMs` begins. */
+  sshWakeMs: 30_000,
+  /** Detects a guest that vanished: after two unanswered messages the session ends. */
+  sshKeepaliveMs: 15_000,
+  /** Bytes kept of one connection, both ways; above it, it is cut. SSH's window holds honest guests below 4 MiB. */
+  sshKeptBytesMax: 8 * 1024 * 1024,
+  /** Linux: 32 bytes including the final zero (useradd(8)). */
+  sshUserBytesMax: 31,
+} as const
