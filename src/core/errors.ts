@@ -1,5 +1,5 @@
 import { limits } from '../config/limits.ts'
-import { cutText } from '../lib/cut-text.ts'
+import { cutText } from '../lib/text.ts'
 import { faults } from './problems/catalogue.ts'
 import type { rejections } from './problems/catalogue.ts'
 import type { FaultEntry } from './problems/entry.ts'

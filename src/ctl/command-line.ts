@@ -1,6 +1,6 @@
 /** Reads a command line with commander. No other file but completion knows that library. */
 import { Argument, CommanderError, Help, Command as Parser, Option as ParserOption } from 'commander'
-import { nearest } from '../lib/nearest.ts'
+import { nearest } from '../lib/text.ts'
 import { Arguments, GLOBAL_OPTIONS } from './command.ts'
 import { usageError } from './ctl-error.ts'
 import type { Command, Completes, Operand, Option } from './command.ts'

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
-import { nearest } from '../lib/nearest.ts'
+import { nearest } from '../lib/text.ts'
 import { CtlError } from './ctl-error.ts'
 import { X509Certificate } from 'node:crypto'
 import type { Connection } from '../client/connection.ts'

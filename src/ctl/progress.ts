@@ -1,5 +1,5 @@
 import { limits } from '../config/limits.ts'
-import { printable } from '../lib/printable.ts'
+import { printable } from '../lib/text.ts'
 import { paintFor } from './text.ts'
 import { showSpan } from './units.ts'
 import type { Shell } from './shell.ts'

@@ -1,4 +1,4 @@
-import { printable } from '../lib/printable.ts'
+import { printable } from '../lib/text.ts'
 import type { Sink } from './shell.ts'
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33 } as const

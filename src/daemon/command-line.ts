@@ -1,14 +1,16 @@
+import { build } from './build.ts'
+
 /** Takes the arguments after its name; resolves with the exit status. */
 type Command = (args: readonly string[]) => Promise<number>
 
 /** Commands are loaded when called, so that none loads the libraries of another. */
 const commands = new Map<string, () => Promise<Command>>([
   ['serve', async () => (await import('./serve-command.ts')).serveCommand],
-  ['setup', async () => (await import('./setup-command.ts')).setupCommand],
+  ['setup', async () => (await import('./setup/setup.ts')).setupCommand],
   ['plan', async () => (await import('./vm-commands.ts')).planCommand],
   ['console', async () => (await import('./vm-commands.ts')).consoleCommand],
-  ['version', async () => (await import('./version-command.ts')).versionCommand],
-  ['--version', async () => (await import('./version-command.ts')).versionCommand],
+  ['version', async () => versionCommand],
+  ['--version', async () => versionCommand],
 ])
 
 const usage = `vmhostd runs microVMs on this host and serves an HTTP API over mutual TLS.
@@ -38,4 +40,15 @@ export async function runCommand([name = '', ...rest]: readonly string[]): Promi
   }
   const command = await load()
   return command(rest)
+}
+
+/** Returns exit status 1 if this build cannot keep consoles in the descriptor store. */
+async function versionCommand(): Promise<number> {
+  const { descriptorStoreSupport } = await import('../host/systemd/descriptor-store.ts')
+  const support = descriptorStoreSupport()
+  console.log(`vmhostd ${build.version}`)
+  console.log(`commit ${build.commit}`)
+  console.log(`node ${process.version}`)
+  console.log(`descriptor_store=${support.supported ? 'supported' : `unsupported: ${support.because}`}`)
+  return support.supported ? 0 : 1
 }

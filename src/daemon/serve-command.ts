@@ -4,8 +4,7 @@ import { errorChain } from '../log/error-chain.ts'
 import { exitNow } from '../host/ffi/exit-now.ts'
 import { createLog } from '../log/logger.ts'
 import { Daemon } from './daemon.ts'
-import { isJournal } from './journal.ts'
-import { logWhatNodeSays } from './log-what-node-says.ts'
+import { isJournal, logWhatNodeSays } from './daemon-process.ts'
 
 const HELP = `Usage: vmhostd serve [--config FILE]
 

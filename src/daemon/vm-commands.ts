@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { CONFIG_PATH, loadConfig } from '../config/config.ts'
-import { printableLines } from '../lib/printable.ts'
+import { printableLines } from '../lib/text.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { askDaemon } from './admin-socket.ts'
 import type { AdminQuestion } from './admin-socket.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Type } from 'typebox'
-import { nearest } from './nearest.ts'
+import { nearest } from './text.ts'
 import { checkerFor } from './schema-check.ts'
 
 const closed = { additionalProperties: false } as const

@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 
-import { nearest } from './nearest.ts'
+import { nearest } from './text.ts'
 
 /** Options of a schema whose object has no other members. */
 export const closed = { additionalProperties: false } as const

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { limits } from '../config/limits.ts'
-import { cutText } from '../lib/cut-text.ts'
+import { cutText } from '../lib/text.ts'
 
 /** The longest chain that is printed; a longer one is cut, not looped over. */
 const CAUSES_MAX = 8

@@ -1,4 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Log } from './log.ts'
+import { randomBytes } from 'node:crypto'
+import type { OperationId } from '../core/ids.ts'
 
 /** Fields that say what a line follows from, such as `vm_id`, `operation_id` and `step`. */
 export type LogContext = Readonly<Record<string, unknown>>
@@ -23,3 +26,39 @@ export const addToLogContext = <T>(fields: LogContext, task: () => T): T =>
  * operation.
  */
 export const outsideLogContext = <T>(open: () => T): T => inLogContext({}, open)
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+
+/** The output for finished lines. */
+type LogSink = {
+  readonly isEnabled: (level: LogLevel) => boolean
+  readonly write: (level: LogLevel, fields: object, message: string) => void
+}
+
+/**
+ * Returns a log whose lines have the fields of their context, of their logger and their own. Of fields with the same
+ * name, the last one counts.
+ */
+export function contextLog(sink: LogSink, bound: object = {}): Log {
+  const line = (level: LogLevel) =>
+    sink.isEnabled(level)
+      ? (fields: object, message: string): void =>
+          sink.write(level, { ...logContext(), ...bound, ...fields }, message)
+      : (): void => {}
+  return {
+    debug: line('debug'),
+    info: line('info'),
+    warn: line('warn'),
+    error: line('error'),
+    child: (fields) => contextLog(sink, { ...bound, ...fields }),
+  }
+}
+
+/**
+ * Returns an id for one accepted mutation: `op-`, the time in milliseconds as 12 hexadecimal digits, and 12 random
+ * ones. Ids sort by time, so a log and a list of operations are in order.
+ */
+export function newOperationId(nowMs: number = Date.now()): OperationId {
+  const time = nowMs.toString(16).padStart(12, '0')
+  return `op-${time}${randomBytes(6).toString('hex')}` as OperationId
+}

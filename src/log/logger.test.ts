@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { SignedUrl } from '../core/outbound/signed-url.ts'
 import { createLog } from './logger.ts'
 import { addToLogContext, inLogContext, outsideLogContext } from './log-context.ts'
-import type { LogLevel } from './context-log.ts'
+import type { LogLevel } from './log-context.ts'
 
 function capture(level: LogLevel = 'debug', priorityPrefix = false) {
   const lines: string[] = []

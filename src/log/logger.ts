@@ -1,11 +1,11 @@
 import pino from 'pino'
-import { contextLog } from './context-log.ts'
-import { describeError } from './describe-error.ts'
-import { scrubLine } from './scrub.ts'
-import type { LogLevel } from './context-log.ts'
+import { contextLog } from './log-context.ts'
+import { scrubLine, scrub } from './scrub.ts'
+import type { LogLevel } from './log-context.ts'
 import type { Log } from './log.ts'
+import { errorChain } from './error-chain.ts'
 
-export type LogOptions = {
+type LogOptions = {
   readonly level: LogLevel
   /** Gets each finished line with its newline; by default it writes to standard output at once. */
   readonly write?: (line: string) => void
@@ -51,4 +51,27 @@ function standardOutput(): (line: string) => void {
   // A reader that closed its end (`vmhostd serve | head`) must not end a daemon that owns guests' consoles.
   destination.on('error', () => {})
   return (line) => destination.write(line)
+}
+
+/** Stack frames that are shown; the first ones show where the bug is. */
+const FRAMES_MAX = 12
+
+/** Returns an error as a log line shows it: the cause chain, the code if it has one, and a stack only for a bug. */
+function describeError(error: unknown): object {
+  if (!(error instanceof Error)) return { message: scrub(errorChain(error)) }
+  const code: unknown = Reflect.get(error, 'code')
+  return {
+    name: error.name,
+    message: scrub(errorChain(error)),
+    ...(typeof code === 'string' ? { code } : { stack: stackOf(error) }),
+  }
+}
+
+/** Returns the frames of a bug. An expected failure carries a code (a HostFault, an errno) and needs no frames. */
+function stackOf(error: Error): readonly string[] {
+  return (error.stack ?? '')
+    .split('\n')
+    .filter((line) => line.startsWith('    at '))
+    .slice(0, FRAMES_MAX)
+    .map((line) => line.trim())
 }

@@ -1,6 +1,6 @@
 /** Test files that `./dev try` runs in a process of their own, each with the reason. All others share one process. */
 export const APART: Readonly<Record<string, string>> = {
-  'src/store/database/wal-flush.test.ts': 'asks which files its process holds open',
+  'src/store/database/write-ahead-log.test.ts': 'asks which files its process holds open',
 }
 
 /** Tests that `./dev try` always leaves: they boot a lab or a browser, or take more than half a minute each. */

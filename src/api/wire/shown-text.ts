@@ -1,5 +1,4 @@
-import { withoutHostPaths } from '../../log/host-paths.ts'
-import { scrub } from '../../log/scrub.ts'
+import { withoutHostPaths, scrub } from '../../log/scrub.ts'
 
 /**
  * Prepares one line of text for the controller. Messages quote programs, servers and the kernel, so secrets and paths

@@ -1,4 +1,4 @@
-import { printable } from '../../lib/printable.ts'
+import { printable } from '../../lib/text.ts'
 import { paintFor } from '../text.ts'
 import { exitStatus } from '../exit-status.ts'
 import { endingOf } from './ending.ts'

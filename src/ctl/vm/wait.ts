@@ -1,7 +1,7 @@
 import { watchVm } from '../../client/watch.ts'
 import { limits } from '../../config/limits.ts'
 import { CtlError } from '../ctl-error.ts'
-import { printable } from '../../lib/printable.ts'
+import { printable } from '../../lib/text.ts'
 import { exitStatus } from '../exit-status.ts'
 import { boundOptions, waitFor } from '../wait.ts'
 import { errorWords, generationWords, isSettled, progressWords } from './vm-words.ts'

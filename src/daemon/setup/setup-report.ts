@@ -38,3 +38,8 @@ export class SetupReport {
     this.#lines.push(`  ${verb.padEnd(8)} ${path}  (${what})`)
   }
 }
+
+/** Ends the set-up; the message says what to do. */
+export class SetupError extends Error {
+  override readonly name = 'SetupError'
+}

@@ -3,19 +3,18 @@ import { dirname } from 'node:path'
 import { ConfigError, loadConfig, parseConfig } from '../../config/config.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { ensureCertificates } from './ensure-certificates.ts'
-import { ensureDirectories } from './ensure-directories.ts'
-import { ensureProfile } from './ensure-profile.ts'
-import { ensureSshKey } from './ensure-ssh-key.ts'
-import { renderConfig } from './render-config.ts'
-import { SetupError } from './setup-error.ts'
-import { parseSetupOptions, SETUP_HELP } from './setup-options.ts'
-import { SetupReport } from './setup-report.ts'
+import { ensureDirectories, ensureProfile, ensureSshKey } from './ensure-files.ts'
+import { renderConfig, parseSetupOptions, SETUP_HELP } from './setup-options.ts'
+import { SetupError, SetupReport } from './setup-report.ts'
 import type { Config } from '../../config/config.ts'
 import type { CertificatePaths } from './ensure-certificates.ts'
 import type { SetupOptions } from './setup-options.ts'
+import { hostname } from 'node:os'
+import { markPool } from '../../host/pool/pool-marker.ts'
+import { readAsset } from '../assets.ts'
 
 /** Parts of the machine that set-up uses. */
-export type SetupMachine = {
+type SetupMachine = {
   readonly hostname: string
   readonly nowMs: number
   /** The text of `config.example.toml`. */
@@ -126,3 +125,19 @@ function explain(error: unknown): string {
     error instanceof Error && 'code' in error && (error.code === 'EACCES' || error.code === 'EPERM')
   return denied ? `${errorChain(error)}: run this as root` : errorChain(error)
 }
+
+/** Runs `vmhostd setup`. */
+export const setupCommand = (args: readonly string[]): Promise<number> =>
+  setup(args, {
+    hostname: hostname(),
+    nowMs: Date.now(),
+    exampleConfig: Buffer.from(readAsset('config.example.toml')).toString(),
+    async markPool(directory) {
+      const { reflink } = await markPool(directory)
+      return reflink
+        ? []
+        : ['its file system cannot share blocks, so every new disk is a full copy; XFS and btrfs can']
+    },
+    print: (text) => console.log(text),
+    printError: (text) => console.error(text),
+  })

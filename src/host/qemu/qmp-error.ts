@@ -1,5 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import { cutText } from '../../lib/cut-text.ts'
+import { cutText } from '../../lib/text.ts'
 
 /**
  * Cuts a monitor's text to a length that fits into a fault or a log line. A monitor that its guest took over may send

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { printable, printableLines } from './printable.ts'
+import { printable, printableLines } from './text.ts'
 
 test('text from elsewhere cannot steer the terminal', () => {
   assert.equal(printable('a\u001B[2Jb\u0007c\nd\u009B31me'), 'ab c de')

@@ -1,3 +1,19 @@
+import { stripVTControlCharacters } from 'node:util'
+
+/** Returns one line of foreign text in which nothing can move the cursor or colour what follows. */
+export const printable = (text: string): string =>
+  // oxlint-disable-next-line no-control-regex -- control characters are what it takes out
+  stripVTControlCharacters(text).replaceAll(/[\u0000-\u001F\u007F-\u009F]+/g, ' ')
+
+/** Does the same as {@link printable} for several lines, which stay lines. */
+export const printableLines = (text: string): string =>
+  // Escape sequences are removed first, because one may contain a line end.
+  stripVTControlCharacters(text).split(/\r*\n/).map(printable).join('\n')
+
+/** Returns a text of at most this many characters; the last one is a sign if some are missing. */
+export const cutText = (text: string, charactersMax: number): string =>
+  text.length <= charactersMax ? text : `${text.slice(0, charactersMax - 1)}…`
+
 /**
  * Returns the candidate most like `word`, for a "did you mean"; undefined if none is close enough to be a typing error.
  */

@@ -1,0 +1,91 @@
+import { chmodSync, mkdirSync, statSync, existsSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import type { Config } from '../../config/config.ts'
+import type { SetupReport } from './setup-report.ts'
+import { isIPv6 } from 'node:net'
+import { bareAddress } from '../../config/config.ts'
+import type { CertificatePaths } from './ensure-certificates.ts'
+import { ensureKeyPair, privateKeyPath } from '../../host/ssh/key-pair.ts'
+
+/** A VM's own user must reach its own files below, but must not list the others. */
+const TRAVERSABLE = 0o711
+const PRIVATE = 0o700
+
+/** Makes the directories of the configuration, except the pool, which is made when it is marked. */
+export function ensureDirectories(config: Config, report: SetupReport): void {
+  ensureDirectory(config.stateDirectory, TRAVERSABLE, 'durable state', report)
+  ensureDirectory(config.runDirectory, TRAVERSABLE, 'sockets of this boot', report)
+  const { caFile, certificateFile, keyFile } = config.controller
+  for (const directory of new Set([caFile, certificateFile, keyFile].map((path) => dirname(path)))) {
+    if (!exists(directory)) ensureDirectory(directory, PRIVATE, 'certificates and keys', report)
+  }
+}
+
+function ensureDirectory(path: string, mode: number, what: string, report: SetupReport): void {
+  if (mkdirSync(path, { recursive: true }) !== undefined) {
+    // The umask applies to the mode that is given to mkdir(2).
+    chmodSync(path, mode)
+    report.made(path, `${what}, mode ${octal(mode)}`)
+    return
+  }
+  const before = statSync(path).mode & 0o7777
+  const after = before | (mode & 0o011)
+  if (after === before) report.kept(path, what)
+  else {
+    chmodSync(path, after)
+    report.changed(
+      path,
+      `${what}, mode ${octal(before)} to ${octal(after)}: the users of VMs pass through it`,
+    )
+  }
+  if ((before & 0o022) !== 0) report.warned(path, `others than its owner can write here: chmod go-w ${path}`)
+}
+
+const octal = (mode: number): string => mode.toString(8).padStart(4, '0')
+const exists = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
+
+/** Writes a profile beside the configuration, so that `vmhostctl` on this host works at once; keeps an existing one. */
+export function ensureProfile(
+  configPath: string,
+  config: Config,
+  { paths, report }: { readonly paths: CertificatePaths; readonly report: SetupReport },
+): void {
+  const directory = dirname(configPath)
+  const path = join(directory, 'vmhostctl.toml')
+  const what = 'profile of vmhostctl'
+  if (existsSync(path)) {
+    report.kept(path, what)
+    return
+  }
+  const beside = (file: string): string => JSON.stringify(relative(directory, file))
+  const lines = [
+    '# How vmhostctl reaches this host. Paths are relative to this file; whoever can read the key is the controller.',
+    `url = ${JSON.stringify(urlOf(config))}`,
+    `ca = ${beside(paths.authority.certificate)}`,
+    `cert = ${beside(paths.controller.certificate)}`,
+    `key = ${beside(paths.controller.key)}`,
+  ]
+  writeFileSync(path, `${lines.join('\n')}\n`, { flag: 'wx', mode: 0o644 })
+  report.made(path, what)
+}
+
+/**
+ * Returns the URL at which this host reaches itself: by the name in every server certificate of ours, unless it listens
+ * elsewhere.
+ */
+function urlOf({ controller }: Config): string {
+  const address = bareAddress(controller.listenAddress)
+  const local = ['0.0.0.0', '::', '127.0.0.1', '::1'].includes(address)
+  const host = local ? 'localhost' : isIPv6(address) ? `[${address}]` : address
+  return `https://${host}:${controller.port}`
+}
+
+/** Makes the key with which the daemon logs in to guests; keeps an existing one. */
+export function ensureSshKey({ stateDirectory, host }: Config, report: SetupReport): void {
+  const path = privateKeyPath(stateDirectory)
+  const what = 'SSH key for guests, with its .pub'
+  const wasThere = existsSync(path)
+  ensureKeyPair(stateDirectory, host.id)
+  if (wasThere) report.kept(path, what)
+  else report.made(path, what)
+}
