@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer } from 'node:net'
-import { fingerprintOf } from '../../src/host/ssh/fingerprint.ts'
+import { fingerprintOf } from '../../src/host/ssh/connecting.ts'
 import { renderPrivateKey } from '../../src/host/ssh/render-private-key.ts'
 import { Server, utils } from '../../src/host/ssh/ssh2.ts'
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net'

@@ -2,7 +2,7 @@ import { closeSync } from 'node:fs'
 import { HostFault } from '../../src/core/errors.ts'
 import { duplicate } from '../../src/host/ffi/descriptor.ts'
 import type { DescriptorStore } from '../../src/host/systemd/descriptor-store.ts'
-import type { InheritedDescriptor } from '../../src/host/systemd/inherited-descriptors.ts'
+import type { InheritedDescriptor } from '../../src/host/systemd/descriptor-store.ts'
 
 /** Keeps duplicates of descriptors in this process, as systemd does in its own. */
 export class MemoryDescriptorStore implements DescriptorStore {

@@ -5,7 +5,9 @@ import { BoundedLooks } from '../files/bounded-looks.ts'
 import { poolFigures } from '../pool/pool-figures.ts'
 import { poolPaths } from '../pool/pool-paths.ts'
 import { HostAddresses } from './host-addresses.ts'
-import { memoryFigures, onlineCpus } from './proc-figures.ts'
+import { readFileSync } from 'node:fs'
+import { countCpus, parseMeminfo } from '../../core/capacity/proc.ts'
+import { storageFault } from '../files/storage-fault.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import type { HostFigures, Machine, MemoryFigures, PoolFigures } from '../../ports/host-figures.ts'
 
@@ -85,4 +87,31 @@ export class LinuxFigures implements HostFigures {
   close(): void {
     this.#addresses.close()
   }
+}
+
+/** Kernel: Documentation/ABI/stable/sysfs-devices-system-cpu. */
+const ONLINE = '/sys/devices/system/cpu/online'
+
+/** Reads the host's memory. Throws HostFault `capacity_unknown`. */
+const memoryFigures = (path = '/proc/meminfo'): MemoryFigures =>
+  readFigure(path, 'reading how much memory the host has', parseMeminfo)
+
+/**
+ * Counts the CPUs online, including those that an affinity mask keeps from this process. Throws HostFault
+ * `capacity_unknown`.
+ */
+const onlineCpus = (path = ONLINE): number => readFigure(path, 'reading how many CPUs are online', countCpus)
+
+/** Reads a figure, synchronously. The kernel answers from memory, and a dead disk may hold all threads of Node. */
+function readFigure<T>(path: string, doing: string, parse: (text: string) => T | undefined): T {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    throw storageFault(error, doing, 'capacity_unknown')
+  }
+  const figure = parse(text)
+  if (figure === undefined)
+    throw new HostFault('capacity_unknown', doing, { cause: new Error('it is not as the kernel writes it') })
+  return figure
 }

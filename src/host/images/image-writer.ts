@@ -7,7 +7,7 @@ import { startThread } from '../threads/start-thread.ts'
 import { NoAnswer } from '../files/bounded-calls.ts'
 import type { ThreadSource } from '../threads/start-thread.ts'
 import type { GatedFile } from '../files/gated-file.ts'
-import type { FromImageThread, ToImageThread } from './image-messages.ts'
+import type { FromImageThread, ToImageThread } from './image-thread.ts'
 import type { StoreTerms } from './store-content.ts'
 
 export const imageThreadBesideThis: ThreadSource = () => new URL('./image-thread.ts', import.meta.url)

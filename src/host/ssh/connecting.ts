@@ -1,10 +1,10 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
 import { connectFailure, inWords } from './connect-failure.ts'
-import { fingerprintOf } from './fingerprint.ts'
 import { hangUp, SshShell } from './ssh-shell.ts'
 import { Client } from './ssh2.ts'
-import { watchSocket } from './watch-socket.ts'
+import { createHash } from 'node:crypto'
+import { TokenBucket } from '../../lib/token-bucket.ts'
 import type { Socket } from 'node:net'
 import type { Algorithms, ClientChannel } from './ssh2.ts'
 import type { SshFailure } from '../../core/console/guest-ssh.ts'
@@ -132,4 +132,45 @@ export class Connecting {
     this.fail({ kind: 'failed', detail: because })
     this.#socket.destroy()
   }
+}
+
+/**
+ * Computes the fingerprint of a public key in its wire form (RFC 4253, section 6.6), as OpenSSH prints it: unpadded
+ * base64 of its SHA-256.
+ */
+export const fingerprintOf = (key: Uint8Array): HostKeyFingerprint =>
+  `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`
+
+type SocketWatch = {
+  /** Returns how many bytes are kept for the connection, besides those that the socket itself keeps. */
+  readonly keptBytes: () => number
+  /** Called when the guest ignores its window, and the bytes that are kept for it exceed the limit. */
+  readonly onFlood: () => void
+  readonly bytesPerSecond?: number
+}
+
+/**
+ * Bounds the cost of a guest that violates the protocol. It limits the rate at which the guest is read. It also limits
+ * the memory for what the guest sends beyond its window, and for answers that the guest does not read. Must be called
+ * on a paused socket.
+ */
+function watchSocket(socket: Socket, watch: SocketWatch): void {
+  const perSecond = watch.bytesPerSecond ?? limits.consoleMovedBytesPerSecond
+  const budget = new TokenBucket({
+    perSecond,
+    burst: limits.consoleMovedBurstBytes,
+    nowMs: performance.now(),
+  })
+  let rest: NodeJS.Timeout | undefined
+  socket.on('data', (chunk: Buffer) => {
+    if (socket.writableLength + watch.keptBytes() > limits.sshKeptBytesMax) return watch.onFlood()
+    const pauseMs = budget.spend(performance.now(), chunk.length)
+    if (pauseMs === 0 || rest !== undefined) return
+    socket.pause()
+    rest = setTimeout(() => {
+      rest = undefined
+      socket.resume()
+    }, pauseMs)
+  })
+  socket.on('close', () => clearTimeout(rest))
 }

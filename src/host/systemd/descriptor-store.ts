@@ -2,17 +2,13 @@ import { fstatSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { BusError } from './bus.ts'
-import { checkDescriptorStore } from './descriptor-store-check.ts'
-import type { StoreCheck } from './descriptor-store-check.ts'
-import { takeInheritedDescriptors } from './inherited-descriptors.ts'
-import type { InheritedDescriptor } from './inherited-descriptors.ts'
-import { notify, notifyBarrier } from './notify.ts'
+import { notify, notifyBarrier, descriptorStoreSupport } from './notify.ts'
 import { findOwnUnit } from './own-unit.ts'
+import { setCloseOnExec } from '../ffi/descriptor.ts'
 import type { OwnUnit } from './own-unit.ts'
 import type { SystemdBus } from './systemd-bus.ts'
 
 export { descriptorStoreSupport } from './notify.ts'
-export type { StoreCheck } from './descriptor-store-check.ts'
 
 /** systemd returns this error if the unit has FileDescriptorStoreMax=0. */
 const STORE_DISABLED = 'org.freedesktop.systemd1.FileDescriptorStoreDisabled'
@@ -187,3 +183,70 @@ function isSameFile(entry: Entry, fd: number): boolean {
   const minor = Number((rdev & 0xffn) | ((rdev >> 12n) & ~0xffn))
   return entry.inode === ino && entry.major === major && entry.minor === minor
 }
+
+export type InheritedDescriptor = { readonly name: string; readonly fd: number }
+
+/** The first descriptor that systemd passes (SD_LISTEN_FDS_START, sd_listen_fds(3)). */
+const FIRST = 3
+
+/**
+ * Takes the descriptors that systemd kept for this unit and passed to this process, with the names they were stored
+ * under. Removes the variables for them from the environment, and closes the descriptors in programs that run later.
+ */
+function takeInheritedDescriptors(
+  environment: NodeJS.ProcessEnv = process.env,
+  ownPid = process.pid,
+): readonly InheritedDescriptor[] {
+  const { LISTEN_PID: pid, LISTEN_FDS: count, LISTEN_FDNAMES: names = '' } = environment
+  for (const variable of ['LISTEN_PID', 'LISTEN_PIDFDID', 'LISTEN_FDS', 'LISTEN_FDNAMES']) {
+    delete environment[variable]
+  }
+  // They are meant for a parent process.
+  if (Number(pid) !== ownPid) return []
+  const fdNames = names.split(':')
+  return Array.from({ length: Number(count) }, (_, index) => {
+    const fd = FIRST + index
+    setCloseOnExec(fd)
+    return { name: fdNames[index] ?? '', fd }
+  })
+}
+
+/**
+ * Whether stored descriptors outlive a stop of the daemon; if not, the reason, and what an operator can do about it.
+ */
+export type StoreCheck =
+  | { readonly available: true }
+  | { readonly available: false; readonly because: string; readonly mend: string }
+
+const REFERENCES = ['WantedBy', 'RequiredBy', 'RequisiteOf', 'BoundBy', 'UpheldBy', 'TriggeredBy'] as const
+const SPEAKERS = ['main', 'exec', 'all']
+
+/** Checks how the daemon's own unit is set up. Throws HostFault `systemd_unavailable`. */
+async function checkDescriptorStore(unit: OwnUnit | undefined): Promise<StoreCheck> {
+  const support = descriptorStoreSupport()
+  if (!support.supported) return no(support.because, 'install libsystemd0')
+  if (unit === undefined)
+    return no('the daemon is not the main process of a service', 'start it with systemctl')
+  const { name } = unit
+  const [[access, max, preserve], [fileState, ...referrers]] = await Promise.all([
+    unit.properties('Service', 'NotifyAccess', 'FileDescriptorStoreMax', 'FileDescriptorStorePreserve'),
+    unit.properties('Unit', 'UnitFileState', ...REFERENCES),
+  ])
+  const wrong = (setting: string, value: unknown, right: string): StoreCheck =>
+    no(`${name} has ${setting}=${String(value)}`, `set ${setting}=${right} in its section [Service]`)
+
+  if (preserve === undefined) {
+    return no('this systemd keeps no store while its unit is stopped', 'upgrade to systemd 254 or later')
+  }
+  if (!SPEAKERS.includes(String(access))) return wrong('NotifyAccess', access, 'main')
+  if (max === 0) return wrong('FileDescriptorStoreMax', max, '4096')
+  if (preserve !== 'yes') return wrong('FileDescriptorStorePreserve', preserve, 'yes')
+  // systemd unloads a stopped unit that no other unit refers to, and drops its store.
+  if (referrers.every((units) => units === undefined || (units as readonly string[]).length === 0)) {
+    const state = String(fileState) || 'transient'
+    return no(`nothing refers to ${name} (${state}): a stop would drop the store`, `systemctl enable ${name}`)
+  }
+  return { available: true }
+}
+
+const no = (because: string, mend: string): StoreCheck => ({ available: false, because, mend })
