@@ -1,5 +1,6 @@
 import { showMib } from '../units.ts'
 import { limits } from '../../config/limits.ts'
+import { attemptWords } from '../cause-first.ts'
 import type { Snapshot } from '../../client/api-client.ts'
 import type { Colour } from '../text.ts'
 import type { Shell } from '../shell.ts'
@@ -59,10 +60,8 @@ export function urlsAdvice({ id, progress }: Snapshot): string {
 /** Returns the error, with the time of the next attempt; undefined without an error. */
 export function errorWords({ error, fault, status }: Snapshot, nowMs: number): string | undefined {
   if (error === undefined || fault === undefined) return error
-  const { code, attempt, next_attempt_at: next } = fault
-  if (next === undefined || status === 'failed') return `${error} (${code})`
-  const seconds = Math.max(0, Math.ceil((Date.parse(next) - nowMs) / 1000))
-  return `${error} (${code}, attempt ${attempt}, next in ${seconds} s)`
+  const again = status === 'failed' ? undefined : attemptWords(fault, nowMs)
+  return `${error} (${fault.code}${again === undefined ? '' : `, ${again}`})`
 }
 
 /** Measures how fast something has grown lately. */

@@ -1,4 +1,5 @@
 import { showMib, showSpan } from '../units.ts'
+import { attemptWords } from '../cause-first.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Colour } from '../text.ts'
 
@@ -31,10 +32,8 @@ export function progressWords(vm: Vm): string {
 export function errorWords({ observed }: Vm, nowMs: number): string | undefined {
   const { error, fault } = observed
   if (error === undefined || fault === undefined) return error
-  const { attempt, next_attempt_at: next } = fault
-  if (next === undefined) return `${error} (${fault.code}; only a change helps)`
-  const seconds = Math.max(0, Math.ceil((Date.parse(next) - nowMs) / 1000))
-  return `${error} (${fault.code}, attempt ${attempt}, next in ${seconds} s)`
+  const again = attemptWords(fault, nowMs)
+  return `${error} (${fault.code}${again === undefined ? '; only a change helps' : `, ${again}`})`
 }
 
 type LastWake = NonNullable<Vm['observed']['last_wake']>
