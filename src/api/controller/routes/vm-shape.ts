@@ -1,5 +1,4 @@
-import { resize, setCompute, setDisk } from '../../../commands/vm/reshape.ts'
-import { setNetwork } from '../../../commands/vm/set-network.ts'
+import { resize, setCompute, setDisk, setNetwork } from '../../../commands/vm/reshape.ts'
 import { ref } from '../../wire/named.ts'
 import { networkChangeFromWire } from '../../wire/network-from-wire.ts'
 import { computeFromWire, diskFromWire } from '../../wire/shape-from-wire.ts'
