@@ -293,6 +293,13 @@ test('a host test undoes its changes with atEnd, which one failure does not stop
   }
 })
 
+test('a host test that installs the daemon leaves no VM to the next file', () => {
+  for (const { path, text } of sources.filter((source) => /^test\/host\/.*\.test\.ts$/.test(source.path))) {
+    if (!/\bbefore\(installDaemon\)|await installDaemon\(\)/.test(text)) continue
+    assert.match(text, /\bleaveHost\b/, `${path} installs the daemon: use leaveHost in after()`)
+  }
+})
+
 test('no lockfile line names a registry', () => {
   assert.doesNotMatch(readFileSync(join(root, 'package-lock.json'), 'utf8'), /"resolved"\s*:\s*"https?:/)
 })

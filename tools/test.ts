@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { CHROMIUM, ensurePackages } from './apt.ts'
 import { conclude, FAST_TESTS, runStatic } from './check.ts'
@@ -13,8 +14,11 @@ const HOST_BROWSER_TESTS = ['test/browser-on-host/**/*.test.ts']
 
 const HELP = `./dev test [WORD…] [--labs N]   everything; with words, only the test files whose path holds one of them
 
-  --labs N   run host tests in N labs side by side; 1 unless given
+  --labs N   run host tests in N labs side by side; 2 unless given, 1 on a machine with one core
 `
+
+/** Host tests wait most of their time, so that two labs share two cores well. */
+const LABS = Math.min(2, availableParallelism())
 
 /** In CI, a test must not be skipped because a tool is missing. */
 const inCi = process.env['CI'] === 'true'
@@ -67,7 +71,7 @@ export async function main(args: readonly string[]): Promise<number> {
   }
   const { values, positionals: words } = parseArgs({
     args: [...args],
-    options: { labs: { type: 'string', default: '1' } },
+    options: { labs: { type: 'string', default: String(LABS) } },
     allowPositionals: true,
   })
   const startedAt = performance.now()

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { Follower } from '../../lab/inside/console.ts'
-import { closeController, mutate, remove, settled } from '../../lab/inside/controller.ts'
+import { mutate, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty, upgradeDaemon } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { hasRoom } from './tty-room.ts'
@@ -48,8 +49,7 @@ before(async () => {
 after(async () => {
   follower.end()
   await following
-  await remove(VM)
-  closeController()
+  await leaveHost()
 })
 
 async function goesOn(lines = 500): Promise<void> {

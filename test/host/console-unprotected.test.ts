@@ -4,16 +4,9 @@
 import assert from 'node:assert/strict'
 import { closeSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import {
-  call,
-  closeController,
-  getVm,
-  mutate,
-  remove,
-  setPower,
-  settled,
-} from '../../lab/inside/controller.ts'
+import { call, closeController, getVm, mutate, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { errno, library } from '../../src/host/ffi/koffi.ts'
@@ -40,8 +33,7 @@ before(async () => {
 after(async () => {
   rmSync(DROP_IN, { recursive: true, force: true })
   await sh('systemctl', 'daemon-reload')
-  await remove(VM)
-  closeController()
+  await leaveHost()
 })
 
 /** Finds the daemon's descriptor of the master of a terminal (proc_pid_fdinfo(5)). */

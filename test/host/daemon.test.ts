@@ -2,16 +2,9 @@
 import assert from 'node:assert/strict'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import {
-  call,
-  closeController,
-  getVm,
-  mutate,
-  remove,
-  setPower,
-  settled,
-} from '../../lab/inside/controller.ts'
+import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestImage, guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty, upgradeDaemon } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { adoptionReport } from './adoption-report.ts'
@@ -34,10 +27,7 @@ before(async () => {
   keeperPid = await mainPid(`vmhost-${KEEPER}`)
 })
 
-after(async () => {
-  await remove(KEEPER)
-  closeController()
-})
+after(leaveHost)
 
 const ping = async (): Promise<true> => {
   await sh('ping', '-c', '1', '-W', '1', ADDRESS)

@@ -4,7 +4,7 @@ import { run } from '../../src/host/exec/exec.ts'
 
 const BLOCK_BYTES = 4096
 
-/** Takes every free block of a file system. Returns a function that frees them. */
+/** Takes every free block of a file system. Returns a function that frees them, safe to repeat. */
 export async function fillPool(mountPoint: string): Promise<() => Promise<void>> {
   const ballast = join(mountPoint, 'ballast')
   const { bavail, bsize } = await statfs(mountPoint)
@@ -17,5 +17,5 @@ export async function fillPool(mountPoint: string): Promise<() => Promise<void>>
     if (code === 0) offset += bytes
     else bytes = Math.floor(bytes / 2 / BLOCK_BYTES) * BLOCK_BYTES
   }
-  return () => rm(ballast)
+  return () => rm(ballast, { force: true })
 }

@@ -4,11 +4,14 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { closeController, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { fillPool } from './fill-pool.ts'
+import type { TestContext } from 'node:test'
 import type { Vm } from '../../lab/inside/controller.ts'
 
 const POOL = '/var/lib/vmhostd/pool'
@@ -16,7 +19,7 @@ const ID = 'writer'
 const ADDRESS = '192.0.2.60'
 
 before(installDaemon)
-after(closeController)
+after(leaveHost)
 
 /** Waits until the VM is reported as paused for its disk, for the `attempt`th time. */
 const stalled = (attempt: number): Promise<Vm> =>
@@ -30,29 +33,29 @@ const stalled = (attempt: number): Promise<Vm> =>
  * Creates a guest that has not run yet, and fills the pool. The guest boots when it is set to run, and then mounts its
  * disk.
  */
-async function unbootedOnFullPool(): Promise<() => Promise<void>> {
+async function unbootedOnFullPool(t: TestContext): Promise<() => Promise<void>> {
   const request = guestRequest({ power: 'paused', network: { ipv4_address: ADDRESS } })
+  atEnd(t, () => remove(ID))
   await mutate('PUT', `/v1/vms/${ID}`, request)
   await settled(ID, 'paused')
-  return fillPool(POOL)
+  const makeRoom = await fillPool(POOL)
+  atEnd(t, makeRoom)
+  return makeRoom
 }
 
-test('a guest on a full pool pauses, is reported so, is not ended, and continues when there is room', async () => {
-  const makeRoom = await unbootedOnFullPool()
+test('a guest on a full pool pauses, is reported so, is not ended, and continues when there is room', async (t) => {
+  const makeRoom = await unbootedOnFullPool(t)
   const pid = await mainPid(`vmhost-${ID}`)
-  try {
-    await setPower(ID, 'running')
-    const { observed } = await stalled(1)
-    assert.equal(observed.state, 'failed')
-    assert.match(observed.error ?? '', /the pool has no room for what it writes/)
-    assert.match(observed.error ?? '', /it continues when there is room again/)
-    const because = 'the monitor paused the guest: its disk failed (io-error)'
-    assert.ok((await sh('vmhostd', 'plan', ID)).includes(`monitor.ensure-running because ${because}`))
-    await stalled(3)
-    assert.equal(await mainPid(`vmhost-${ID}`), pid, 'the guest was ended')
-  } finally {
-    await makeRoom()
-  }
+  await setPower(ID, 'running')
+  const { observed } = await stalled(1)
+  assert.equal(observed.state, 'failed')
+  assert.match(observed.error ?? '', /the pool has no room for its writes/)
+  assert.match(observed.error ?? '', /it continues when there is room again/)
+  const because = 'the monitor paused the guest: its disk failed (io-error)'
+  assert.ok((await sh('vmhostd', 'plan', ID)).includes(`monitor.ensure-running because ${because}`))
+  await stalled(3)
+  assert.equal(await mainPid(`vmhost-${ID}`), pid, 'the guest was ended')
+  await makeRoom()
   await settled(ID, 'running')
   await until<true>('the guest answers', async () => {
     await sh('ping', '-c', '1', '-W', '1', ADDRESS)
@@ -60,26 +63,21 @@ test('a guest on a full pool pauses, is reported so, is not ended, and continues
   })
   assert.equal(await mainPid(`vmhost-${ID}`), pid, 'the guest was restarted')
   assert.equal((await getVm(ID)).observed.error, undefined)
-  await remove(ID)
 })
 
-test('a guest that paused on a full pool is paused, stopped and deleted like any other', async () => {
-  const makeRoom = await unbootedOnFullPool()
-  try {
-    await setPower(ID, 'running')
-    await stalled(1)
-    await setPower(ID, 'paused')
-    const { observed, generations } = await until('it counts as paused', async () => {
-      const vm = await getVm(ID)
-      return vm.observed.state === 'paused' ? vm : undefined
-    })
-    assert.equal(generations.observed, generations.desired)
-    assert.match(observed.error ?? '', /^monitor\.inspect: the monitor paused the guest/)
-    await setPower(ID, 'stopped')
-    await settled(ID, 'stopped')
-    assert.equal(await mainPid(`vmhost-${ID}`), '0')
-    await remove(ID)
-  } finally {
-    await makeRoom()
-  }
+test('a guest that paused on a full pool is paused, stopped and deleted like any other', async (t) => {
+  await unbootedOnFullPool(t)
+  await setPower(ID, 'running')
+  await stalled(1)
+  await setPower(ID, 'paused')
+  const { observed, generations } = await until('it counts as paused', async () => {
+    const vm = await getVm(ID)
+    return vm.observed.state === 'paused' ? vm : undefined
+  })
+  assert.equal(generations.observed, generations.desired)
+  assert.match(observed.error ?? '', /^monitor\.inspect: the monitor paused the guest/)
+  await setPower(ID, 'stopped')
+  await settled(ID, 'stopped')
+  assert.equal(await mainPid(`vmhost-${ID}`), '0')
+  await remove(ID)
 })

@@ -1,8 +1,9 @@
 /** A login with the daemon's own key, which the seed disk carries, opens a shell in a real guest. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { closeController, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { mutate, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { ensureKeyPair } from '../../src/host/ssh/key-pair.ts'
@@ -26,10 +27,7 @@ before(async () => {
   for (const id of Object.keys(VMS)) await settled(id, 'running')
 })
 
-after(async () => {
-  for (const id of Object.keys(VMS)) await remove(id)
-  closeController()
-})
+after(leaveHost)
 
 type Login = { readonly client: Client; readonly hostKey: string }
 

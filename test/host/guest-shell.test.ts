@@ -3,15 +3,9 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { after, before, test } from 'node:test'
 import { WebSocket } from 'ws'
-import {
-  closeController,
-  controllerIdentity,
-  mutate,
-  remove,
-  setPower,
-  settled,
-} from '../../lab/inside/controller.ts'
+import { controllerIdentity, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { TestViewer } from '../daemon/support/console-viewer.ts'
@@ -32,10 +26,7 @@ before(async () => {
   await createGuest()
 })
 
-after(async () => {
-  await remove(ID)
-  closeController()
-})
+after(leaveHost)
 
 /** Connects a viewer that asks for a shell. */
 const ask = (query = ''): TestViewer =>

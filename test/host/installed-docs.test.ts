@@ -5,14 +5,15 @@ import { get } from 'node:https'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { after, before, test } from 'node:test'
-import { closeController, controllerIdentity } from '../../lab/inside/controller.ts'
+import { controllerIdentity } from '../../lab/inside/controller.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid } from '../../lab/inside/shell.ts'
 
 const EXECUTABLE = '/usr/bin/vmhostd'
 const checkout = new URL('../..', import.meta.url).pathname
 
 before(installDaemon)
-after(closeController)
+after(leaveHost)
 
 type Page = { readonly status: number | undefined; readonly type: string | undefined; readonly body: string }
 

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { renameSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { closeController, getVm, mutate, remove, settled } from '../../lab/inside/controller.ts'
+import { getVm, mutate, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 
@@ -27,10 +28,7 @@ before(async () => {
   assert.match(device, /^vmt/)
 })
 
-after(async () => {
-  await remove(VM)
-  closeController()
-})
+after(leaveHost)
 
 /** Pings the guest over both families. */
 async function answers(): Promise<true> {

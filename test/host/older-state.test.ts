@@ -7,16 +7,9 @@ import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import {
-  call,
-  closeController,
-  getVm,
-  mutate,
-  remove,
-  setPower,
-  settled,
-} from '../../lab/inside/controller.ts'
+import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, ready, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 
@@ -57,8 +50,7 @@ before(async () => {
 })
 
 after(async () => {
-  await remove(OLDER)
-  closeController()
+  await leaveHost()
   rmSync(copy, { recursive: true })
 })
 

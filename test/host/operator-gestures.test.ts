@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { call, closeController, getVm, mutate, remove, settled } from '../../lab/inside/controller.ts'
+import { call, closeController, getVm, mutate, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
@@ -31,10 +32,7 @@ before(async () => {
   }
 })
 
-after(async () => {
-  for (const id of Object.keys(GUESTS)) await remove(id)
-  closeController()
-})
+after(leaveHost)
 
 const systemctl = (...words: readonly string[]): Promise<string> => sh('systemctl', ...words)
 

@@ -6,16 +6,9 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import {
-  call,
-  closeController,
-  getVm,
-  mutate,
-  remove,
-  setPower,
-  settled,
-} from '../../lab/inside/controller.ts'
+import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, ready, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { QmpClient } from '../../src/host/qemu/qmp.ts'
@@ -33,10 +26,7 @@ before(async () => {
   await create(MUTE, { network: { ipv4_address: MUTE_ADDRESS } })
 })
 
-after(async () => {
-  await remove(MUTE)
-  closeController()
-})
+after(leaveHost)
 
 const create = async (id: string, options: Parameters<typeof guestRequest>[0] = {}): Promise<Vm> => {
   await mutate('PUT', `/v1/vms/${id}`, guestRequest(options))

@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:tls'
 import { after, before, test } from 'node:test'
 import { closeController, controllerIdentity } from '../../lab/inside/controller.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 
 const CONFIG = '/etc/vmhostd/config.toml'
@@ -21,7 +22,7 @@ before(async () => {
   await ready()
 })
 
-after(closeController)
+after(leaveHost)
 
 /** Sends a request that never ends, like that of a hung controller: its body does not come. */
 async function hangingRequest(): Promise<void> {

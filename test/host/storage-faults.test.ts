@@ -2,16 +2,9 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, renameSync, rmdirSync, statSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import {
-  call,
-  closeController,
-  getVm,
-  mutate,
-  remove,
-  setPower,
-  settled,
-} from '../../lab/inside/controller.ts'
+import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { limits } from '../../src/config/limits.ts'
@@ -43,10 +36,9 @@ before(async () => {
 })
 
 after(async () => {
-  await remove(KEEPER)
+  await leaveHost()
   await sh('umount', '--lazy', KEPT)
   rmdirSync(KEPT)
-  closeController()
 })
 
 const ping = async (): Promise<true> => {

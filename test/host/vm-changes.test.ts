@@ -1,8 +1,9 @@
 /** Every change to a VM that a controller can request, on a real host. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { call, closeController, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { call, mutate, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 
@@ -19,10 +20,7 @@ before(async () => {
   await until('the guest answers', () => sh('ping', '-c', '1', '-W', '1', IPV4))
 })
 
-after(async () => {
-  await remove(VM)
-  closeController()
-})
+after(leaveHost)
 
 /** Rules of the guest's device, as `tc` and `nft` show them. */
 const device = async (): Promise<string> => /dev (\S+)/.exec(await sh('ip', 'route', 'get', IPV4))?.[1] ?? ''

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { existsSync, statSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { configure } from '../../lab/inside/configure.ts'
-import { call, closeController, getVm, mutate, remove, settled } from '../../lab/inside/controller.ts'
+import { call, getVm, mutate, remove, settled } from '../../lab/inside/controller.ts'
 import { guestImage, guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
@@ -20,10 +21,7 @@ before(async () => {
   await settled(ID, 'stopped')
 })
 
-after(async () => {
-  await remove(ID)
-  closeController()
-})
+after(leaveHost)
 
 test('the log line about a new disk has the VM, the operation and the step that made it', async () => {
   const log = await sh('journalctl', '--unit=vmhostd', '--output=cat', '--grep=disk made')

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { closeController, mutate, remove, settled } from '../../lab/inside/controller.ts'
+import { mutate, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import { undoAll } from '../contract/at-end.ts'
 
 const NAME = 'typed'
 const PANE = 'console'
@@ -25,9 +27,7 @@ before(async () => {
 
 after(async () => {
   if (skip !== false) return
-  await sh('tmux', 'kill-server')
-  await remove(NAME)
-  closeController()
+  await undoAll([leaveHost, () => sh('tmux', 'kill-server')])
 })
 
 /** Everything that the terminal has shown, with wrapped lines joined. */

@@ -6,8 +6,9 @@ import { once } from 'node:events'
 import { cpSync, mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { text as textOf } from 'node:stream/consumers'
 import { after, before, test } from 'node:test'
-import { closeController, remove } from '../../lab/inside/controller.ts'
+import { remove } from '../../lab/inside/controller.ts'
 import { GUEST_IMAGES } from '../../lab/inside/guest.ts'
+import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, ready, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 
@@ -21,10 +22,7 @@ const IMAGES = ['--kernel', 'vmlinuz', '--initrd', 'initrd.cpio.gz', '--rootfs',
 type Failed = Error & { readonly code: number; readonly stdout: string; readonly stderr: string }
 
 before(installDaemon)
-after(async () => {
-  await remove(NAME)
-  closeController()
-})
+after(leaveHost)
 
 const ctl = (...args: readonly string[]): Promise<string> => sh('vmhostctl', ...args)
 
