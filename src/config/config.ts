@@ -4,8 +4,10 @@ import { hostname } from 'node:os'
 import { parse, TomlError } from 'smol-toml'
 import { Value } from 'typebox/value'
 import { parseNetwork } from '../core/network/address.ts'
+import { camelKeys } from '../lib/letter-case.ts'
 import { checkerFor } from '../lib/schema-check.ts'
 import { configSchema, patternWords } from './schema.ts'
+import type { CamelKeys } from '../lib/letter-case.ts'
 import type { ConfigFile } from './schema.ts'
 
 export const CONFIG_PATH = '/etc/vmhostd/config.toml'
@@ -117,28 +119,3 @@ function refusal(path: string, problems: readonly Problem[]): ConfigError {
   const lines = problems.map(({ key, detail }) => `  ${key} ${detail}`)
   return new ConfigError(`${path} cannot be used:\n${lines.join('\n')}`)
 }
-
-/** `user_id_first` becomes `userIdFirst`. */
-type CamelCase<S extends string> = S extends `${infer Head}_${infer Tail}`
-  ? `${Head}${Capitalize<CamelCase<Tail>>}`
-  : S
-
-/** Converts every key of a type to camel case, read-only all the way down. */
-type CamelKeys<T> = T extends readonly (infer Item)[]
-  ? readonly Item[]
-  : T extends object
-    ? { readonly [K in keyof T as CamelCase<K & string>]: CamelKeys<T[K]> }
-    : T
-
-/** Returns a frozen copy of a plain value with its keys in camel case. */
-function camelKeys<T extends object>(value: T): CamelKeys<T>
-function camelKeys(value: unknown): unknown {
-  if (Array.isArray(value)) return Object.freeze([...value])
-  if (typeof value !== 'object' || value === null) return value
-  return Object.freeze(
-    Object.fromEntries(Object.entries(value).map(([key, member]) => [camel(key), camelKeys(member)])),
-  )
-}
-
-const camel = (key: string): string =>
-  key.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())

@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
+import { toWire } from './member-mapper.ts'
 import { SESSION_PATTERN } from './patterns.ts'
 import type { Static } from 'typebox'
 import type { Attachment, DaemonMessage, MessageErrorCode } from '../../core/console/console-message.ts'
@@ -134,16 +135,15 @@ export const consoleFromViewerSchema = Type.Object(
 
 export type ConsoleFromDaemonWire = Static<typeof consoleFromDaemonSchema>
 
-function placeToWire(place: Attachment | undefined): NonNullable<ConsoleFromDaemonWire['attached']> {
-  if (place === undefined) return { mode: 'ssh' }
-  const { session, cursor, replayBytes, lostBytes } = place
-  return { mode: 'tty', session, cursor, replay_bytes: replayBytes, lost_bytes: lostBytes }
-}
+const placeToWire = toWire<Attachment, Omit<NonNullable<ConsoleFromDaemonWire['attached']>, 'mode'>>()({})
 
 export function daemonMessageToWire(message: DaemonMessage): ConsoleFromDaemonWire {
   switch (message.kind) {
     case 'attached':
-      return { attached: placeToWire(message.place) }
+      return {
+        attached:
+          message.place === undefined ? { mode: 'ssh' } : { mode: 'tty', ...placeToWire(message.place) },
+      }
     case 'position':
       return { position: { session: message.session, cursor: message.cursor } }
     case 'waiting':

@@ -1,6 +1,8 @@
 import { Type } from 'typebox'
+import { toWire } from './member-mapper.ts'
+import { time } from './time.ts'
 import type { Static } from 'typebox'
-import type { VmCounters } from '../../core/world/counters.ts'
+import type { DiskCounters, VmCounters } from '../../core/world/counters.ts'
 
 const count = (description?: string) =>
   Type.Integer({ minimum: 0, ...(description === undefined ? {} : { description }) })
@@ -63,32 +65,12 @@ export const countersSchema = Type.Object(
 
 export type CountersWire = Static<typeof countersSchema>
 
-export function countersToWire({ atMs, network, disk }: VmCounters): CountersWire {
-  return {
-    at: new Date(atMs).toISOString(),
-    ...(network === undefined
-      ? {}
-      : {
-          network: {
-            received_bytes: network.receivedBytes,
-            received_packets: network.receivedPackets,
-            transmitted_bytes: network.transmittedBytes,
-            transmitted_packets: network.transmittedPackets,
-            receive_dropped_packets: network.receiveDroppedPackets,
-            transmit_dropped_packets: network.transmitDroppedPackets,
-            inbound_dropped_packets: network.inboundPackets,
-            spoofed_packets: network.spoofedPackets,
-          },
-        }),
-    ...(disk === undefined
-      ? {}
-      : {
-          disk: {
-            read_bytes: disk.readBytes,
-            read_operations: disk.readOperations,
-            written_bytes: disk.writtenBytes,
-            write_operations: disk.writeOperations,
-          },
-        }),
-  }
-}
+const networkToWire = toWire<NonNullable<VmCounters['network']>, NonNullable<CountersWire['network']>>()({
+  inboundPackets: ['inbound_dropped_packets', (packets) => packets],
+})
+
+export const countersToWire = toWire<VmCounters, CountersWire>()({
+  atMs: ['at', time],
+  network: networkToWire,
+  disk: toWire<DiskCounters, NonNullable<CountersWire['disk']>>()({}),
+})

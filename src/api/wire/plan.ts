@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { renderPlan } from '../../core/plan/step.ts'
+import { snakeCase } from '../../lib/letter-case.ts'
 import { shownText } from './shown-text.ts'
 import type { Static } from 'typebox'
 import type { Plan, Step } from '../../core/plan/step.ts'
@@ -96,7 +97,7 @@ function stepToWire({ kind, because, lane: _lane, ...args }: Step): NonNullable<
 const snakeKeys = (value: object): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(value).map(([name, member]: [string, unknown]) => [
-      name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      snakeCase(name),
       typeof member === 'object' && member !== null && !Array.isArray(member) ? snakeKeys(member) : member,
     ]),
   )

@@ -1,6 +1,8 @@
 import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { idleTimeoutMs, isFlapping } from '../../core/sleep/idle-timeout.ts'
+import { given } from '../../lib/given.ts'
+import { toWire } from './member-mapper.ts'
 import { time, timeSchema } from './time.ts'
 import type { Static } from 'typebox'
 import type { VmRecord, LastWake, WakeReason } from '../../core/vm/record.ts'
@@ -105,30 +107,23 @@ type SleepWire = {
 }
 
 export function sleepToWire(record: VmRecord): SleepWire {
-  const { lastTrafficAtMs, savedState: saved, lastWake } = record.observed
-  const flapping = flappingToWire(record)
-  return {
-    ...(lastTrafficAtMs === undefined ? {} : { last_traffic_at: time(lastTrafficAtMs) }),
-    ...(saved === undefined
-      ? {}
-      : {
-          saved_state: {
-            saved_at: time(saved.savedAtMs),
-            size_mib: saved.sizeMib,
-            memory_mib: saved.memoryMib,
-          },
-        }),
-    ...(lastWake === undefined ? {} : { last_wake: lastWakeToWire(lastWake) }),
-    ...(flapping === undefined ? {} : { flapping }),
-  }
+  const { lastTrafficAtMs, savedState, lastWake } = record.observed
+  return given({
+    last_traffic_at: lastTrafficAtMs === undefined ? undefined : time(lastTrafficAtMs),
+    saved_state: savedState && savedStateToWire(savedState),
+    last_wake: lastWake && lastWakeToWire(lastWake),
+    flapping: flappingToWire(record),
+  })
 }
 
-const lastWakeToWire = (wake: LastWake): Static<typeof lastWakeSchema> => ({
-  at: time(wake.atMs),
-  reason: wake.reason,
-  duration_ms: Math.round(wake.durationMs),
-  held_packets: wake.heldPackets,
-  dropped_packets: wake.droppedPackets,
+const savedStateToWire = toWire<
+  NonNullable<VmRecord['observed']['savedState']>,
+  Static<typeof savedStateSchema>
+>()({ savedAtMs: ['saved_at', time] })
+
+const lastWakeToWire = toWire<LastWake, Static<typeof lastWakeSchema>>()({
+  atMs: ['at', time],
+  durationMs: Math.round,
 })
 
 /** Returns undefined for a VM that never sleeps: it does not flap, whatever it did before. */

@@ -1,5 +1,6 @@
 import { statusOf } from '../../core/snapshots/record.ts'
 import { percentOf, standingOf, needsUrls } from '../../core/snapshots/work.ts'
+import { toWire } from './member-mapper.ts'
 import { shownText } from './shown-text.ts'
 import { time } from './time.ts'
 import { MIB } from '../../lib/byte-units.ts'
@@ -66,23 +67,22 @@ export function snapshotSummaryToWire({
 
 const mib = (bytes: number): number => bytes / MIB
 
-const captureToWire = ({ atMs, imageBytes, consistency, pausedMs }: Capture) => ({
-  size_mib: Math.ceil(mib(imageBytes)),
-  consistency,
-  captured_at: time(atMs),
-  paused_ms: Math.round(pausedMs),
+const captureToWire = toWire<
+  Capture,
+  Required<Pick<SnapshotWire, 'size_mib' | 'consistency' | 'captured_at' | 'paused_ms'>>
+>()({
+  imageBytes: ['size_mib', (bytes) => Math.ceil(mib(bytes))],
+  atMs: ['captured_at', time],
+  pausedMs: Math.round,
 })
 
 function troubleToWire(trouble: Trouble | undefined): Pick<SnapshotWire, 'error' | 'fault'> {
-  if (trouble === undefined) return {}
-  const { code, message, sinceMs, attempt, nextAttemptAtMs } = trouble
-  return {
-    error: shownText(message),
-    fault: {
-      code,
-      since: time(sinceMs),
-      attempt,
-      ...(nextAttemptAtMs === undefined ? {} : { next_attempt_at: time(nextAttemptAtMs) }),
-    },
-  }
+  return trouble === undefined ? {} : { error: shownText(trouble.message), fault: faultToWire(trouble) }
 }
+
+const faultToWire = toWire<Trouble, NonNullable<SnapshotWire['fault']>>()({
+  // It is in `error`.
+  message: null,
+  sinceMs: ['since', time],
+  nextAttemptAtMs: ['next_attempt_at', time],
+})

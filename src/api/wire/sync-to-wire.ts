@@ -1,5 +1,7 @@
 import { snapshotSummaryToWire } from './snapshot-to-wire.ts'
 import { totalsOf } from '../../core/capacity/ledger.ts'
+import { given } from '../../lib/given.ts'
+import { toWire } from './member-mapper.ts'
 import { time } from './time.ts'
 import { errorToWire } from './vm-to-wire.ts'
 import { mibUp } from '../../lib/byte-units.ts'
@@ -26,7 +28,7 @@ export function syncToWire(view: HostView, certificates: readonly CertificateSig
       kernel,
       architecture,
       clock: new Date(host.nowMs).toISOString(),
-      certificates: certificates.map(({ name, notAfterMs }) => ({ name, not_after: time(notAfterMs) })),
+      certificates: certificates.map(certificateToWire),
     },
     capacity: capacityToWire(view),
     vms: view.vms.map(summaryToWire),
@@ -46,11 +48,14 @@ export function syncToWire(view: HostView, certificates: readonly CertificateSig
   }
 }
 
-const stagingToWire = (staging: HostView['staging']): SyncWire['staging'] => ({
-  packed_mib: mibUp(staging.packedBytes),
-  sent_mib: mibUp(staging.sentBytes),
-  clones_mib_max: mibUp(staging.cloneBytes),
-  quota_mib: staging.quotaMib,
+const stagingToWire = toWire<HostView['staging'], SyncWire['staging']>()({
+  packedBytes: ['packed_mib', mibUp],
+  sentBytes: ['sent_mib', mibUp],
+  cloneBytes: ['clones_mib_max', mibUp],
+})
+
+const certificateToWire = toWire<CertificateSight, SyncWire['host']['certificates'][number]>()({
+  notAfterMs: ['not_after', time],
 })
 
 function imageToWire({ sha256, sizeMib, use }: HostView['images'][number]): SyncWire['images'][number] {
@@ -95,5 +100,5 @@ function capacityToWire({ cpus, memory, pool, committed, allocatable }: HostView
 function summaryToWire(summary: VmSummary): SyncWire['vms'][number] {
   const { id, generations, state } = summary
   const error = errorToWire(summary)
-  return { id, generations: { ...generations }, state, ...(error === undefined ? {} : { error }) }
+  return { id, generations: { ...generations }, state, ...given({ error }) }
 }
