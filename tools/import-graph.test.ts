@@ -30,5 +30,7 @@ test('a string that is the path of a file names the file', () => {
     "const other = 'no/such.ts'",
     '// as `docs/glossary.md` has it',
   )
-  assert.deepEqual(namedFiles(text), ['docs/errors.md', 'docs/wake.md', 'tools/paths.ts'])
+  assert.deepEqual(namedFiles(text), ['docs/errors.md', 'tools/paths.ts'])
+  const inTest = { ...text, path: 'tools/some.test.ts' }
+  assert.deepEqual(namedFiles(inTest), ['docs/errors.md', 'docs/wake.md', 'tools/paths.ts'])
 })

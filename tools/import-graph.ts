@@ -50,14 +50,15 @@ export const loadedFiles = (source: Source): string[] =>
 const NAME = /['"`](?:\$\{import\.meta\.dirname\}\/)?([\w.-]+(?:\/[\w.-]+)*\.[a-z]+)['"`]/g
 
 /**
- * Returns the files of the checkout that a file names in its strings, relative to itself or to the checkout. It may
- * read them, or start them as a program or a thread.
+ * Returns the files of the checkout that a file names in its strings, relative to itself, or in a test to the checkout. It
+ * may read them, or start them as a program or a thread. Elsewhere a path from the top is only text for a reader.
  */
 export function namedFiles(source: Source): string[] {
   const folder = path.dirname(source.path)
   const code = source.lines.filter((line) => !/^\s*(\/\/|\/?\*)/.test(line)).join('\n')
+  const isTest = source.path.endsWith('.test.ts')
   return [...code.matchAll(NAME)]
-    .flatMap(([, name = '']) => [path.join(folder, name), path.normalize(name)])
+    .flatMap(([, name = '']) => [path.join(folder, name), ...(isTest ? [path.normalize(name)] : [])])
     .filter((file) => !file.startsWith('..') && file !== source.path && isFile(path.join(checkout, file)))
 }
 

@@ -8,15 +8,16 @@ import { checkout } from './paths.ts'
 import { addCounts, runBounded } from './run-tests.ts'
 import { StepFailed } from './step.ts'
 import { changedSince, namedByCaller } from './try/changed-files.ts'
-import { BUDGET_MS, planFor, readProject, wordsFor } from './try/choose.ts'
+import { BUDGET, planFor, readProject, wordsFor } from './try/choose.ts'
 import { measure } from './try/measure.ts'
 import { watchSources } from './try/watch-sources.ts'
 import type { Counts } from './counts-reporter.ts'
 
 const HELP = `./dev try [FILE…] [--since COMMIT] [--watch]   checks what a change touches, in seconds
 
-Runs the type check, lint and format of the changed files, and the tests that load them: nearest first, for about
-${BUDGET_MS / 1000} s at most. Names the tests that it left, with the command that runs them. Status 1 means that something failed.
+Runs the type check, lint and format of the changed files, and the tests that load them. Tests at most ${BUDGET.near} imports away
+run first, for about ${BUDGET.nearMs / 1000} s at most; those further away run if all tests still take about ${BUDGET.farMs / 1000} s. Names the tests that
+it left, with the command that runs them. Status 1 means that something failed.
 
   FILE…            take these files as changed; otherwise those that differ from the last commit
   --since COMMIT   take the files that differ from COMMIT, for example main

@@ -7,8 +7,14 @@ import { reachedTests, readUsers } from './reach.ts'
 import type { Durations, Isolation } from '../durations.ts'
 import type { Reached, Users } from './reach.ts'
 
-/** Expected time of all tests of one run. */
-export const BUDGET_MS = 45_000
+/** Bounds of the expected time of all tests of one run, and how near a test must be for the larger one. */
+export type Budget = { readonly nearMs: number; readonly farMs: number; readonly near: number }
+
+/**
+ * Almost every file is a part of the whole daemon, which most slow tests start. So a test that is further away runs
+ * only if the answer still comes in seconds.
+ */
+export const BUDGET: Budget = { nearMs: 45_000, farMs: 4000, near: 2 }
 
 /** Expected milliseconds of a file that has not been measured here. */
 const UNKNOWN_MS = { together: 150, alone: 2000 }
@@ -33,17 +39,18 @@ const costOf = (file: string, known: Known): number => {
   return known[isolation][file] ?? UNKNOWN_MS[isolation]
 }
 
-/** Takes tests in the order given until the budget is used; cheaper ones behind one that does not fit still run. */
-export function choose(reached: readonly Reached[], known: Known, budgetMs: number): Choice {
+/** Takes the nearest tests until the budget is used; cheaper ones behind one that does not fit still run. */
+export function choose(reached: readonly Reached[], known: Known, budget: Budget): Choice {
   const ordered = reached.toSorted(
     (a, b) => a.distance - b.distance || costOf(a.file, known) - costOf(b.file, known),
   )
   const chosen: string[] = []
   const left: string[] = []
   let costMs = 0
-  for (const { file } of ordered) {
+  for (const { file, distance } of ordered) {
     const cost = costOf(file, known)
-    if (LEFT.test(file) || costMs + cost > budgetMs) left.push(file)
+    const boundMs = distance <= budget.near ? budget.nearMs : budget.farMs
+    if (LEFT.test(file) || costMs + cost > boundMs) left.push(file)
     else {
       chosen.push(file)
       costMs += cost
@@ -65,7 +72,7 @@ export const readProject = (): Project => ({
 
 /** Returns the tests that a change reaches: those to run now, and those to leave. */
 export const planFor = (changed: readonly string[], project: Project): Choice =>
-  choose(reachedTests(changed, project), project.known, BUDGET_MS)
+  choose(reachedTests(changed, project), project.known, BUDGET)
 
 /** Returns the words after `./dev test` that run exactly these files: a folder if all its tests are among them. */
 export function wordsFor(files: readonly string[], tests: readonly string[]): string[] {

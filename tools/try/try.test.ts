@@ -28,22 +28,30 @@ test('a test beside a changed file is as near as one that imports it', () => {
 
 test('in this checkout a changed file reaches its importers, the readers of its folder, and the package', () => {
   const project = readProject()
-  const reached = (file: string): string[] => reachedTests([file], project).map((one) => one.file)
-  assert.equal(reached('src/core/plan/plan.ts')[0]?.startsWith('test/plan-cases/'), true)
-  assert.ok(reached('src/core/plan/plan.ts').includes('test/host/daemon.test.ts'))
-  assert.ok(reached('test/plan-cases/sleep.txt').includes('test/plan-cases/plan-cases.test.ts'))
-  assert.ok(reached('docs/errors.md').includes('src/api/error-docs.test.ts'))
-  assert.ok(reached('src/host/threads/flush-thread.ts').length > 1)
+  const reached = (...names: string[]): string[] =>
+    reachedTests([names.join('/')], project).map((one) => one.file)
+  assert.equal(reached('src', 'core/plan/plan.ts')[0]?.startsWith('test/plan-cases/'), true)
+  assert.ok(reached('src', 'core/plan/plan.ts').includes('test/host/daemon.test.ts'))
+  assert.ok(reached('test', 'plan-cases/sleep.txt').includes('test/plan-cases/plan-cases.test.ts'))
+  assert.ok(reached('docs', 'vmhostctl.md').includes('test/ctl/help.test.ts'))
+  assert.ok(reached('src', 'host/threads/flush-thread.ts').length > 1)
 })
 
 const known: Known = { alone: {}, together: { a: 300, b: 900, c: 50 } }
 const at = (file: string, distance: number): Reached => ({ file, distance })
 
 test('the nearest tests run until the budget is used, and simulations never', () => {
-  const choice = choose([at('b', 2), at('a', 1), at('c', 3), at('test/sim/d.test.ts', 1)], known, 400)
+  const budget = { nearMs: 400, farMs: 400, near: 2 }
+  const choice = choose([at('b', 2), at('a', 1), at('c', 3), at('test/sim/d.test.ts', 1)], known, budget)
   assert.deepEqual(choice.together, ['a', 'c'])
   assert.deepEqual(choice.left, ['test/sim/d.test.ts', 'b'])
   assert.equal(choice.costMs, 350)
+})
+
+test('a near test has a larger budget than a far one', () => {
+  const budget = { nearMs: 1000, farMs: 310, near: 2 }
+  assert.deepEqual(choose([at('b', 2), at('a', 3)], known, budget).together, ['b'])
+  assert.deepEqual(choose([at('a', 3), at('c', 4), at('b', 3)], known, budget).left, ['b', 'c'])
 })
 
 test('a folder stands for its tests only if all of them are left', () => {
