@@ -28,7 +28,7 @@ export async function ensureLayer(cached: CachedRoot, packages: readonly string[
   return folder
 }
 
-/** What stands above the root in a layer's folder, as overlayfs wants it. */
+/** Files that are laid over the root of a lab, in the form that overlayfs wants. */
 export const layerTree = (folder: string): string => path.join(folder, 'tree')
 
 type Building = {

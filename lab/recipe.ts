@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** What a lab's root is made of. A change here makes a new cached root. */
+/** The ingredients of a lab's root. A change here makes a new cached root. */
 export interface Recipe {
   readonly origin: 'Debian' | 'Ubuntu'
   readonly suite: string

@@ -18,7 +18,7 @@ const NEEDS = [
   { name: 'systemd-container', probe: '/usr/bin/systemd-nspawn', why: 'it boots the lab' },
 ]
 
-/** A finished root in the cache; nobody writes to it. */
+/** A finished root in the cache, which is never written again. */
 export interface CachedRoot {
   readonly key: string
   readonly folder: string

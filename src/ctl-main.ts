@@ -63,9 +63,9 @@ const shell: Shell = {
     const timer = setInterval(tick, ms)
     return () => clearInterval(timer)
   },
-  onInterrupt(tell) {
+  onInterrupt(notify) {
     const interrupted = (): void => {
-      tell()
+      notify()
       // Raise the signal again without a handler: the caller sees how the process ended.
       process.kill(process.pid, 'SIGINT')
     }

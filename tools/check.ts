@@ -50,7 +50,7 @@ export const FAST_TESTS = [
   'test/fakes/**/*.test.ts',
 ]
 
-/** Runs checks, unless told otherwise types, lint, format and the OpenAPI document; each counts as one test. */
+/** Runs checks, by default types, lint, format and the OpenAPI document; each counts as one test. */
 export async function runStatic(checks = STATIC): Promise<Counts> {
   // Run all at once: each leaves a core idle part of its time.
   const results = await Promise.all(checks.map((check) => runOne(check.name, check.argv)))

@@ -19,7 +19,7 @@ export const limits = {
   /** Characters of each message in the chain of a fault. */
   faultCharactersMax: 2000,
   /** Findings reported about one request; the schema's checker stops there by itself. */
-  findingsTold: 8,
+  findingsShown: 8,
   kernelArgumentsBytesMax: 1024,
   listItemsDefault: 100,
   listItemsMax: 1000,

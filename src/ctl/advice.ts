@@ -71,13 +71,13 @@ const stackOf = (error: unknown): string[] =>
 function explainProblem({ problem }: ApiProblem, circumstances: Circumstances): Explanation {
   const { code, detail, errors = [], request_id: request } = problem
   // The detail of a malformed request already repeats its findings.
-  const told = errors.filter((finding) => !detail.includes(finding.detail))
+  const reported = errors.filter((finding) => !detail.includes(finding.detail))
   return {
     message: withOptions(detail, circumstances.given),
     code,
     status: exitStatus.failed,
     advice: [
-      ...told.map((finding) => withOptions(`${finding.pointer} ${finding.detail}`, circumstances.given)),
+      ...reported.map((finding) => withOptions(`${finding.pointer} ${finding.detail}`, circumstances.given)),
       ...problemAdvice({ code, detail }, circumstances),
       `code ${code}, request ${request}; all codes: ${circumstances.profile?.url ?? ''}/docs/errors#${code}`,
     ],

@@ -4,7 +4,7 @@ import { causeFirst } from './cause-first.ts'
 
 const digest = '8f8cfe3a12ab'.padEnd(64, '0')
 
-for (const [error, told] of [
+for (const [error, reported] of [
   [
     `image.ensure-fetched: fetching image ${digest}: asking example.net: connection refused`,
     'connection refused (fetching image 8f8cfe3a12ab…: asking example.net), in image.ensure-fetched',
@@ -25,6 +25,6 @@ for (const [error, told] of [
   ['nothing to turn', 'nothing to turn'],
 ] as const) {
   test(`"${error}" is shown with its cause first`, () => {
-    assert.equal(causeFirst(error), told)
+    assert.equal(causeFirst(error), reported)
   })
 }

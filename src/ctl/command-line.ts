@@ -83,7 +83,7 @@ function rootParser(stdout: Sink): Parser {
     .usage('COMMAND [options]')
     .helpOption('-h, --help', 'this text')
     .configureOutput({
-      // A group without a command is answered with its help, which is no error.
+      // A group without a command is answered with its help, which is not an error.
       ...{ writeOut: write, writeErr: write, getOutHelpWidth: columns, getErrHelpWidth: columns },
       ...{ getOutHasColors: () => false, getErrHasColors: () => false },
       outputError: () => {},

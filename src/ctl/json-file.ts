@@ -19,10 +19,10 @@ export async function readJsonFile(
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw unusable(`${name} is no JSON${placeOf(error)}`)
+    throw unusable(`${name} is not JSON${placeOf(error)}`)
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw unusable(`${name} is no JSON object`)
+    throw unusable(`${name} is not JSON object`)
   return { ...value }
 }
 

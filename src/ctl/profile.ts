@@ -101,7 +101,7 @@ function keysOf(text: string, path: string): Record<(typeof KEYS)[number], strin
 function urlOf(text: string, path: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol === 'https:' && url.pathname === '/' && url.search === '') return url.origin
-  throw unusable(`${path}: url is ${text}, which is no address of a daemon`, [
+  throw unusable(`${path}: url is ${text}, which is not an address of a daemon`, [
     'write https://, the host and the port, as in https://host-1.example.net:9000',
   ])
 }
@@ -136,7 +136,7 @@ export function certificateFaults({ ca, cert, files }: Profile, nowMs: number): 
     certificate = new X509Certificate(cert)
     authority = new X509Certificate(ca)
   } catch {
-    return [`${files.cert} or ${files.ca} is no certificate`]
+    return [`${files.cert} or ${files.ca} is not a certificate`]
   }
   if (Date.parse(certificate.validTo) < nowMs) faults.push(`${files.cert} ended on ${certificate.validTo}`)
   if (Date.parse(certificate.validFrom) > nowMs)

@@ -32,7 +32,7 @@ export async function runCtl(argv: readonly string[], shell: Shell): Promise<Exi
     failures.called = called
     return await runCommand(called, shell, failures)
   } catch (error) {
-    return failures.tell(error, undefined)
+    return failures.report(error, undefined)
   }
 }
 
@@ -50,7 +50,7 @@ async function runCommand({ command, given }: Called, shell: Shell, failures: Fa
     paint: paintFor(shell.stdout, shell.environment['NO_COLOR']),
     client: () => (client ??= open(createApiClient)),
     openConsole: (request) => open((profile) => new ConsoleConnection(wsLinks(profile), request, shell)),
-    fail: (error, name) => failures.tell(error, name),
+    fail: (error, name) => failures.report(error, name),
     warn: (line) => {
       if (!given.isSet('json')) shell.stderr.write(`${printable(`warning: ${line}`)}\n`)
     },
@@ -62,7 +62,7 @@ async function runCommand({ command, given }: Called, shell: Shell, failures: Fa
   try {
     return await command.run(context)
   } catch (error) {
-    return failures.tell(error, given.operands[0])
+    return failures.report(error, given.operands[0])
   } finally {
     client?.close()
   }
@@ -97,7 +97,7 @@ class Failures {
     this.#json = json
   }
 
-  tell(error: unknown, name: string | undefined): ExitStatus {
+  report(error: unknown, name: string | undefined): ExitStatus {
     const nowMs = this.#shell.nowMs()
     const { profile, called } = this
     const kind = called === undefined ? 'vm' : kindOf(called.command)

@@ -49,7 +49,7 @@ export type Shell = {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
   /** Calls `tick` at an interval until the returned function is called. */
   readonly every: (ms: number, tick: () => void) => () => void
-  /** Calls `tell` before an interrupt (Ctrl-C) ends the program, until the returned function is called. */
-  readonly onInterrupt: (tell: () => void) => () => void
+  /** Calls `notify` before an interrupt (Ctrl-C) ends the program, until the returned function is called. */
+  readonly onInterrupt: (notify: () => void) => () => void
   readonly build: { readonly version: string; readonly commit: string }
 }

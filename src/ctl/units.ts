@@ -8,14 +8,14 @@ export function parseMib(text: string, what: string): number {
   const [, digits = '', unit = ''] = /^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$/i.exec(text) ?? []
   const mib = Number(digits) * MIB_OF[unit.toLowerCase() as keyof typeof MIB_OF]
   if (digits !== '' && Number.isSafeInteger(mib)) return mib
-  throw usageError(`${what} ${text} is no size in whole MiB`, 'write 512, 512M or 2G')
+  throw usageError(`${what} ${text} is not a size in whole MiB`, 'write 512, 512M or 2G')
 }
 
 /** Parses CPU cores, `0.5` or `2`, to millicores. Throws a usage error. */
 export function parseCores(text: string, what: string): number {
   const millicores = /^\d+(\.\d{1,3})?$/.test(text) ? Math.round(Number(text) * 1000) : Number.NaN
   if (Number.isSafeInteger(millicores)) return millicores
-  throw usageError(`${what} ${text} is no number of cores`, 'write 2, 1.5 or 0.25')
+  throw usageError(`${what} ${text} is not a number of cores`, 'write 2, 1.5 or 0.25')
 }
 
 /** Parses `90`, `90s`, `10m`, `2h` or `1d` to seconds. Throws a usage error. */
@@ -23,7 +23,7 @@ export function parseSeconds(text: string, what: string): number {
   const [, digits = '', unit = ''] = /^(\d+)([smhd]?)$/i.exec(text) ?? []
   const seconds = Number(digits) * SECONDS_OF[unit.toLowerCase() as keyof typeof SECONDS_OF]
   if (digits !== '' && Number.isSafeInteger(seconds)) return seconds
-  throw usageError(`${what} ${text} is no time`, 'write 90, 90s, 10m or 2h')
+  throw usageError(`${what} ${text} is not a time`, 'write 90, 90s, 10m or 2h')
 }
 
 /** Shows MiB in the largest unit that needs at most two digits after the point. */

@@ -60,7 +60,7 @@ export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | u
   const over = new AbortController()
   const { wasThere = false } = wait
   const options = { signal: over.signal, sleep: shell.sleep, monotonicMs: shell.monotonicMs, wasThere }
-  const told = new Map<string, string>()
+  const reported = new Map<string, string>()
   let last: T | undefined
   const forgetInterrupt = shell.onInterrupt(() => {
     progress.end()
@@ -79,8 +79,8 @@ export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | u
       // The command itself reports the end.
       if (!isOver) progress.status(wait.words(last))
       for (const { about, news, text } of wait.notes(last)) {
-        if (text !== undefined && told.get(about) !== news) progress.note(`${wait.id}: ${text}`)
-        told.set(about, news)
+        if (text !== undefined && reported.get(about) !== news) progress.note(`${wait.id}: ${text}`)
+        reported.set(about, news)
       }
       if (isOver) return last
     }

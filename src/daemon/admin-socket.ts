@@ -40,7 +40,7 @@ async function answer(
 ): Promise<{ status: number; body: string | Uint8Array }> {
   const [, question = '', name = ''] = /^\/(plan|console)\/(.+)$/.exec(url) ?? []
   const id = parseVmId(name)
-  if (id === undefined) return { status: 404, body: `${name} is no VM id` }
+  if (id === undefined) return { status: 404, body: `${name} is not a VM id` }
   try {
     const body = await answers[question as AdminQuestion](id)
     return body === undefined ? { status: 404, body: noVmWords(id) } : { status: 200, body }

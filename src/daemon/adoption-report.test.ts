@@ -57,16 +57,16 @@ test('running VMs whose console is not stored are named, with what to do', async
   assert.notEqual(first?.['adopted_console_count'], first?.['running_unit_count'])
   assert.equal(line?.level, 'warn')
   assert.deepEqual(line['vm_ids'], ['old-1', 'old-2'])
-  assert.equal(line['mend'], 'stop each of them and start it again, through the API')
+  assert.equal(line['remedy'], 'stop each of them and start it again, through the API')
 })
 
 test('a store that keeps nothing is an error, with what to do', async () => {
-  const check = { available: false, because: 'it is off', mend: 'switch it on' } as const
+  const check = { available: false, because: 'it is off', remedy: 'switch it on' } as const
   const [line] = await reported({ check: async () => check })
   assert.equal(line?.level, 'error')
   assert.equal(line['descriptor_store_available'], false)
   assert.equal(line['because'], 'it is off')
-  assert.equal(line['mend'], 'switch it on')
+  assert.equal(line['remedy'], 'switch it on')
 })
 
 /** Runs a start during which systemd is silent for two looks. */

@@ -42,7 +42,7 @@ function repeat(options: AdoptionOptions, signal: AbortSignal): void {
 async function report({ adopted, check, census, log }: AdoptionOptions): Promise<HostFault | undefined> {
   try {
     const [store, seen] = await Promise.all([check(), census()])
-    tell({ adopted, store, seen }, log)
+    notify({ adopted, store, seen }, log)
     return undefined
   } catch (error) {
     if (error instanceof HostFault) return error
@@ -52,7 +52,7 @@ async function report({ adopted, check, census, log }: AdoptionOptions): Promise
 
 type Seen = { readonly adopted: number; readonly store: StoreCheck; readonly seen: ConsoleCensus }
 
-function tell({ adopted, store, seen }: Seen, log: Log): void {
+function notify({ adopted, store, seen }: Seen, log: Log): void {
   const { runningUnits, protected: kept, unprotected } = seen
   // A VM that is about to restart after an exit has a master and no unit: it counts on neither side.
   const counts = {
@@ -62,10 +62,10 @@ function tell({ adopted, store, seen }: Seen, log: Log): void {
     inherited_console_count: adopted,
   }
   if (store.available) log.info(counts, 'consoles adopted')
-  else log.error({ ...counts, because: store.because, mend: store.mend }, 'no VM can be started')
+  else log.error({ ...counts, because: store.because, remedy: store.remedy }, 'no VM can be started')
   if (unprotected.length === 0) return
   log.warn(
-    { vm_ids: unprotected, mend: 'stop each of them and start it again, through the API' },
+    { vm_ids: unprotected, remedy: 'stop each of them and start it again, through the API' },
     'running VMs have no stored console: it cannot be watched, and they may end with the daemon',
   )
 }

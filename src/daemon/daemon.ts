@@ -171,6 +171,6 @@ async function knownPool(store: Store, { storage }: Config): Promise<string> {
     store.rememberPool(poolId)
     return poolId
   } catch (cause) {
-    throw new Error(`${storage.poolDirectory} is no storage pool yet: run "vmhostd setup"`, { cause })
+    throw new Error(`${storage.poolDirectory} is not a storage pool yet: run "vmhostd setup"`, { cause })
   }
 }

@@ -14,7 +14,7 @@ export class Listeners<Args extends readonly unknown[] = []> {
   }
 
   /** Calls all present listeners; a listener that another one removes meanwhile is not called. */
-  tell(...args: Args): void {
+  notify(...args: Args): void {
     for (const entry of [...this.#listeners]) if (this.#listeners.has(entry)) entry.call(...args)
   }
 }

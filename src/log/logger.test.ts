@@ -29,7 +29,7 @@ test('a line is one JSON object with level name, ISO time, service and the field
 
 test('a line has the fields of what it follows from, after a wait too, and no fields of later lines', async () => {
   const { log, lines, last } = capture()
-  const told = (): Record<string, unknown> => {
+  const reported = (): Record<string, unknown> => {
     log.child({ pts: '/dev/pts/3' }).info({ method: 'reflink' }, 'disk made')
     const { vm_id, operation_id, step, pts, method } = last()
     return { vm_id, operation_id, step, pts, method }
@@ -39,14 +39,19 @@ test('a line has the fields of what it follows from, after a wait too, and no fi
   await inLogContext({ vm_id: 'web-1', operation_id: 'op-1' }, async () => {
     await addToLogContext({ step: 'storage.ensure-disk' }, async () => {
       await new Promise(setImmediate)
-      assert.deepEqual(told(), { vm_id: 'web-1', operation_id: 'op-1', step: 'storage.ensure-disk', ...own })
+      assert.deepEqual(reported(), {
+        vm_id: 'web-1',
+        operation_id: 'op-1',
+        step: 'storage.ensure-disk',
+        ...own,
+      })
     })
-    assert.deepEqual(told(), { vm_id: 'web-1', operation_id: 'op-1', step: undefined, ...own })
-    assert.deepEqual(outsideLogContext(told), nothing)
-    const other = inLogContext({ vm_id: 'web-2' }, told)
+    assert.deepEqual(reported(), { vm_id: 'web-1', operation_id: 'op-1', step: undefined, ...own })
+    assert.deepEqual(outsideLogContext(reported), nothing)
+    const other = inLogContext({ vm_id: 'web-2' }, reported)
     assert.deepEqual(other, { ...nothing, vm_id: 'web-2' })
   })
-  assert.deepEqual(told(), nothing)
+  assert.deepEqual(reported(), nothing)
   assert.equal(lines.length, 5)
 })
 

@@ -45,7 +45,7 @@ export interface Monitor {
   /** Resolves when a monitor that was started to restore a guest has it completely, paused. `restore_failed`. */
   ensureRestored(id: VmId, signal: AbortSignal): Promise<void>
   /** Sends the current time to a restored guest, if an agent in it listens; does not wait, and never fails. */
-  tellTime(id: VmId): void
+  setGuestTime(id: VmId): void
   /**
    * Asks an agent in the running guest to flush and freeze its file systems. If no agent listens, if it cannot do so
    * within `freezeMs`, or on abort, the agent is asked to thaw what it froze. The caller that froze a guest must thaw

@@ -12,8 +12,8 @@ function task() {
   const seen = { begun: 0, aborted: 0 }
   const run = async (signal: AbortSignal): Promise<'done' | 'aborted'> => {
     seen.begun += 1
-    const aborted = new Promise<'aborted'>((tell) => {
-      signal.addEventListener('abort', () => tell('aborted'), { once: true })
+    const aborted = new Promise<'aborted'>((notify) => {
+      signal.addEventListener('abort', () => notify('aborted'), { once: true })
     })
     const end = await Promise.race([promise, aborted])
     if (end === 'aborted') seen.aborted += 1

@@ -129,7 +129,7 @@ test('a step that keeps failing does not delay the repair of anything else of a 
   await idle()
   assert.equal((await host.firewall.inspect(vm().host.device)).kind, 'intact')
   await later(limits.unitRecheckMs)
-  assert.equal(vm().observed.partialFaults, undefined, 'what was mended no longer shows')
+  assert.equal(vm().observed.partialFaults, undefined, 'what was repaired no longer shows')
   assert.equal(shown(), 'failed storage_read_only')
   readOnly.mock.restore()
   await later(limits.retryBackoffMsMax)

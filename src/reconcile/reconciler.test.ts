@@ -251,8 +251,8 @@ test('a sweep leaves a VM alone that has a disk, as after an older state directo
   await sweepOrphans({ store, host, log }, new AbortController().signal)
   assert.equal(host.fakeUnits.stateOf(younger).kind, 'active')
   assert.deepEqual([...(await host.consoles.list())].toSorted(), [id, younger])
-  const told = lines.filter(({ level, vm_id }) => level === 'error' && vm_id === younger)
-  assert.match(told.map(({ message }) => message).join(), /^a VM runs that is not on record/)
+  const reported = lines.filter(({ level, vm_id }) => level === 'error' && vm_id === younger)
+  assert.match(reported.map(({ message }) => message).join(), /^a VM runs that is not on record/)
 })
 
 test('a sweep removes nothing when a listing fails', async (t) => {

@@ -36,7 +36,7 @@ for (const [when, hold] of Object.entries(POINTS)) {
     release()
     await stage.idle()
     isAwake(stage, ['first'])
-    assert.equal(stage.vm().observed.lastWake, undefined, 'nobody was woken')
+    assert.equal(stage.vm().observed.lastWake, undefined, 'no guest was woken')
     await stage.later(IDLE_MS)
     assert.equal(stage.shown(), 'sleeping')
   })
@@ -253,7 +253,7 @@ for (const [what, fail] of Object.entries({
     assert.ok((stage.vm().observed.fault?.attempt ?? 0) > attempt)
     setCompute(stage.context, stage.id, { ...SLEEPER, sleepAfterIdleSeconds: 0 })
     await stage.idle()
-    assert.equal(stage.shown(), 'running', 'it shall not sleep any more')
+    assert.equal(stage.shown(), 'running', 'it must not sleep any more')
   })
 }
 

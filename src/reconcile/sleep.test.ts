@@ -80,7 +80,7 @@ test('a stop removes the saved state, and the next start is a boot', async (t) =
   await idle()
   assert.equal(shown(), 'stopped')
   assert.deepEqual(host.savedFiles.paths(), [])
-  receive('to nobody')
+  receive('to no guest')
   setPower(context, id, 'running')
   await idle()
   assert.equal(shown(), 'running')

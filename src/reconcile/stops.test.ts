@@ -111,7 +111,7 @@ test('a VM that was created as stopped, and cannot be made ready, can be changed
   host.storage.failNext('ensureImage', new HostFault('image_unavailable', 'on purpose'))
   create({ power: 'stopped' })
   const early = setCompute(context, id, LARGER)
-  assert.ok(!early.ok && early.error.code === 'vm_not_stopped', 'nobody has looked yet')
+  assert.ok(!early.ok && early.error.code === 'vm_not_stopped', 'no pass has looked yet')
   await idle()
   assert.equal(shown(), 'failed image_unavailable')
   assert.ok(setCompute(context, id, LARGER).ok)

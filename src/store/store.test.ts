@@ -129,12 +129,12 @@ test('an observed generation neither falls nor passes the desired one', () => {
 
 test('progress that shows nothing new raises no revision and announces nothing', () => {
   const { id } = store.vms.insert(newVm('web-1'))
-  const told: string[] = []
-  store.onVmChange((changed) => told.push(changed))
+  const reported: string[] = []
+  store.onVmChange((changed) => reported.push(changed))
   const first = store.vms.recordProgress(id, { observed: { state: 'starting', sinceMs: 1000 }, nowMs: 2000 })
   const second = store.vms.recordProgress(id, { observed: { state: 'starting', sinceMs: 1000 }, nowMs: 3000 })
   assert.deepEqual(second, first)
-  assert.deepEqual(told, ['web-1'])
+  assert.deepEqual(reported, ['web-1'])
 })
 
 test('a launch is host bookkeeping: it raises no revision', () => {
@@ -245,8 +245,8 @@ test('a revision is given out once: not again to another VM of the same id, nor 
 })
 
 test('a transaction that fails in the middle leaves nothing behind, and throws its own reason', () => {
-  const told: string[] = []
-  store.onVmChange((id) => told.push(id))
+  const reported: string[] = []
+  store.onVmChange((id) => reported.push(id))
   const attempt = (): void =>
     store.transaction(() => {
       store.vms.insert(newVm('a'))
@@ -255,19 +255,19 @@ test('a transaction that fails in the middle leaves nothing behind, and throws i
   assert.throws(attempt, /on purpose/)
   assert.equal(store.vms.get('a' as VmId), undefined)
   store.vms.insert(withoutNetwork('b'))
-  assert.deepEqual(told, ['b'])
+  assert.deepEqual(reported, ['b'])
 })
 
 test('a request for a wake is stored for the next process, and no reader can see it', () => {
   const { id, revision } = store.vms.insert(newVm('web-1'))
-  const told: string[] = []
-  store.onVmChange((changed) => told.push(changed))
+  const reported: string[] = []
+  store.onVmChange((changed) => reported.push(changed))
   store.vms.requestWake(id, { reason: 'power', atMs: 5 })
   store.vms.requestWake(id, { reason: 'console', atMs: 6 })
   reopen()
   const record = store.vms.get(id)
   assert.deepEqual(record?.wake, { reason: 'power', atMs: 5 }, 'the first stands')
-  assert.deepEqual([record?.revision, record?.generations.desired, told], [revision, 1, []])
+  assert.deepEqual([record?.revision, record?.generations.desired, reported], [revision, 1, []])
 })
 
 test('progress leaves a wake that was asked for meanwhile, and removes it when asked', () => {

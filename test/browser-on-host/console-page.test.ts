@@ -115,6 +115,6 @@ test('the page reports that the VM stops, and shows its next start', { skip }, a
     (text) => /demo guest ready[^]*\/ #\s*$/.test(text),
     BOOT_BOUND_MS,
   )
-  await tab.type('echo $((6*7))-anew\n')
-  await tab.shows('42-anew')
+  await tab.type('echo $((6*7))-again\n')
+  await tab.shows('42-again')
 })

@@ -127,7 +127,7 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
   promise('saving and restoring a VM without a monitor are faults', async ({ monitor, saveFile }) => {
     await assert.rejects(monitor.save(id, saveFile(id), never), isFault('monitor_unreachable'))
     await assert.rejects(monitor.ensureRestored(id, never), isFault('restore_failed'))
-    monitor.tellTime(id)
+    monitor.setGuestTime(id)
   })
 
   promise('a caller can stop waiting for a guest to be restored', async ({ monitor }) => {

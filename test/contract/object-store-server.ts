@@ -22,7 +22,7 @@ export async function serveObjectStore(options: FakeObjectStoreOptions = {}): Pr
   const world = new FakeObjectStore({ ...options, origin, policy })
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     answerTo(world, new SignedUrl(`${origin}${request.url}`), request).then(
-      (outcome) => tell(outcome, response),
+      (outcome) => notify(outcome, response),
       // The client closed the connection.
       () => response.destroy(),
     )
@@ -64,7 +64,7 @@ const partsIn = (xml: string): { number: number; etag: string }[] =>
     ([, number, etag = '']) => ({ number: Number(number), etag }),
   )
 
-function tell(outcome: Outcome, response: ServerResponse): void {
+function notify(outcome: Outcome, response: ServerResponse): void {
   switch (outcome.kind) {
     case 'stored':
       return void response.writeHead(200, { etag: `"${outcome.etag}"` }).end()

@@ -38,7 +38,7 @@ async function takenOneByOne(t: TestContext) {
   const events = console.events()
   const begun = events.next()
   const served = await server.connection(0)
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   await begun
   return { console, events, served }
 }
@@ -48,7 +48,7 @@ test('a console asks for the whole history with its window, and counts its outpu
   const watched = watch(t, server, { ...TTY, window: { cols: 120, rows: 40 } })
   const { query, ...served } = await server.connection(0)
   assert.deepEqual(Object.fromEntries(query), { mode: 'tty', cols: '120', rows: '40' })
-  served.tell(attached('s1', 1000, { replay_bytes: 5, lost_bytes: 2 }))
+  served.deliver(attached('s1', 1000, { replay_bytes: 5, lost_bytes: 2 }))
   served.say('hello')
   await eventually(() => watched.output() === 'hello')
   const place = { session: 's1', cursor: 1000, replayBytes: 5, lostBytes: 2 }
@@ -62,7 +62,7 @@ test('input arrives in order, in messages of a size that the daemon accepts, how
   const served = await server.connection(0)
   const sizes: number[] = []
   served.ws.on('message', (data: Buffer) => sizes.push(data.length))
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   const text = Array.from({ length: 40_000 }, (_, index) => `line ${index}\n`).join('')
   for (let at = 0; at < text.length; at += 777)
     void watched.console.write(Buffer.from(text.slice(at, at + 777)))
@@ -83,7 +83,7 @@ test('a writer is held back while too much input waits, and continues when it is
   assert.equal(watched.console.hasRoom, true)
   const room = watched.console.write(Buffer.from('y'))
   assert.equal(watched.console.hasRoom, false)
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   await room
   assert.equal(watched.console.hasRoom, true)
 })
@@ -96,21 +96,21 @@ test('a resize while the daemon is away goes into the next connection; later one
   await clock.wake(limits.clientReconnectMsMin)
   const second = await server.connection(1)
   assert.equal(second.query.get('cols'), '100')
-  second.tell(attached('s1', 0))
+  second.deliver(attached('s1', 0))
   watched.console.resize({ cols: 101, rows: 31 })
-  await eventually(() => second.told().length === 1)
-  assert.deepEqual(second.told(), [{ resize: { cols: 101, rows: 31 } }])
+  await eventually(() => second.received().length === 1)
+  assert.deepEqual(second.received(), [{ resize: { cols: 101, rows: 31 } }])
 })
 
 test('a position is requested and reported', async (t) => {
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server)
   const served = await server.connection(0)
-  served.tell(attached('s1', 7))
+  served.deliver(attached('s1', 7))
   watched.console.askPosition()
-  await eventually(() => served.told().length === 1)
-  assert.deepEqual(served.told(), [{ position: {} }])
-  served.tell({ position: { session: 's1', cursor: 7 } })
+  await eventually(() => served.received().length === 1)
+  assert.deepEqual(served.received(), [{ position: {} }])
+  served.deliver({ position: { session: 's1', cursor: 7 } })
   await eventually(() => watched.kinds().includes('position'))
   assert.deepEqual(watched.events.at(-1), { kind: 'position', session: 's1', cursor: 7 })
 })
@@ -119,7 +119,7 @@ test('messages of a newer daemon and nonsense are ignored', async (t) => {
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server)
   const served = await server.connection(0)
-  served.tell({ fanfare: { loud: true } })
+  served.deliver({ fanfare: { loud: true } })
   for (const text of [
     'no JSON',
     '[1]',
@@ -129,7 +129,7 @@ test('messages of a newer daemon and nonsense are ignored', async (t) => {
   ]) {
     served.ws.send(text)
   }
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   await eventually(() => watched.kinds().includes('attached'))
   assert.deepEqual(watched.kinds(), ['attached'])
 })
@@ -140,14 +140,14 @@ test('input waits while the console waits for a VM', async (t) => {
   const watched = watch(t, server, { ...TTY, follow: true }, clock)
   const served = await server.connection(0)
   assert.equal(served.query.get('follow'), 'true')
-  served.tell({ waiting: { for: 'start' } })
+  served.deliver({ waiting: { for: 'start' } })
   await eventually(() => watched.kinds().includes('waiting'))
   void watched.console.write(Buffer.from('for the next'))
   watched.console.resize({ cols: 90, rows: 20 })
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   await eventually(() => served.input() === 'for the next')
-  assert.deepEqual(served.told(), [{ resize: { cols: 90, rows: 20 } }])
-  served.tell({ waiting: { for: 'start' } })
+  assert.deepEqual(served.received(), [{ resize: { cols: 90, rows: 20 } }])
+  served.deliver({ waiting: { for: 'start' } })
   await eventually(() => watched.kinds().filter((kind) => kind === 'waiting').length === 2)
   // The previous session is over, so a new connection asks for no session.
   served.ws.terminate()
@@ -167,7 +167,7 @@ test('an end that the daemon announces is final, with its code and words', async
     const server = await startConsoleServer(t, pki)
     const watched = watch(t, server)
     const served = await server.connection(0)
-    served.tell(attached('s1', 0))
+    served.deliver(attached('s1', 0))
     served.say('last words')
     served.ws.close(status, reason)
     await watched.ended
@@ -206,7 +206,7 @@ test('a message that was taken leaves nothing behind', async (t) => {
     for await (const { kind } of console.events()) assert.notEqual(kind, 'away')
   })()
   const served = await server.connection(0)
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   /** Returns the size of the heap after that many batches have come. */
   const heapAfter = async (batches: number): Promise<number> => {
     for (let batch = 0; batch < batches; batch += 1) {
@@ -247,7 +247,7 @@ test('a close from the client is answered, however much the guest has written', 
   const served = await server.connection(0)
   let status = 0
   served.ws.on('close', (code) => (status = code))
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   // This is more than is held unread: only a client that continues reading reaches the answer.
   const piece = Buffer.alloc(64 * 1024, 'x')
   for (let sent = 0; sent < 32 * 1024 * 1024; sent += piece.length) served.ws.send(piece)
@@ -260,7 +260,7 @@ test('input typed before leaving reaches the guest', async (t) => {
   const clock = new HeldClock(() => false)
   const watched = watch(t, server, TTY, clock)
   const served = await server.connection(0)
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   void watched.console.write(Buffer.from('first '))
   await eventually(() => served.input() === 'first ')
   // The pause after a message never ends here.
@@ -278,9 +278,9 @@ test('input typed while waiting for a VM is dropped after leaving', async (t) =>
   const served = await server.connection(0)
   let status = 0
   served.ws.on('close', (code) => (status = code))
-  served.tell({ waiting: { for: 'start' } })
+  served.deliver({ waiting: { for: 'start' } })
   await eventually(() => watched.kinds().includes('waiting'))
-  void watched.console.write(Buffer.from('for nobody'))
+  void watched.console.write(Buffer.from('for no console'))
   watched.console.close()
   await eventually(() => status === 1000)
   assert.equal(served.input(), '')
@@ -290,7 +290,7 @@ test('a session that is attached again continues, and one with another id begins
   const server = await startConsoleServer(t, pki)
   const watched = watch(t, server)
   const served = await server.connection(0)
-  for (const session of ['s1', 's1', 's2', 's2']) served.tell(attached(session, 0))
+  for (const session of ['s1', 's1', 's2', 's2']) served.deliver(attached(session, 0))
   await eventually(() => watched.events.length === 4)
   const again = watched.events.map((event) => event.kind === 'attached' && event.again)
   assert.deepEqual(again, [false, true, false, true])

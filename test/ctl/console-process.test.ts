@@ -64,7 +64,7 @@ async function startOnTerminal(t: TestContext, boot = ''): Promise<OnTerminal> {
     closeSync(slave)
   })
   const served = await server.connection(0)
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   await eventually(() => modesOf(path) !== modes)
   return {
     ...{ server, served, child, ended },
@@ -108,8 +108,8 @@ test('output of the guest is shown byte for byte', async (t) => {
 test('a resized window is reported', async (t) => {
   const { resizeTo, served } = await startOnTerminal(t)
   resizeTo(132, 43)
-  await eventually(() => served.told().length > 0)
-  assert.deepEqual(served.told(), [{ resize: { cols: 132, rows: 43 } }])
+  await eventually(() => served.received().length > 0)
+  assert.deepEqual(served.received(), [{ resize: { cols: 132, rows: 43 } }])
 })
 
 for (const signal of ['SIGTERM', 'SIGHUP', 'SIGINT', 'SIGQUIT'] as const) {
@@ -171,7 +171,7 @@ async function startPiped(
   const child = spawn(process.execPath, [MAIN, 'console', 'web-1', '--profile', profile])
   t.after(() => child.kill('SIGKILL'))
   const served = await server.connection(0)
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   return { served, child }
 }
 

@@ -29,7 +29,7 @@ for (const [what, end] of [
     const clock = new HeldClock()
     const watched = watch(t, server, TTY, clock)
     const first = await server.connection(0)
-    first.tell(attached('s1', 10))
+    first.deliver(attached('s1', 10))
     first.say('abc')
     await eventually(() => watched.output() === 'abc')
     end(first)
@@ -39,7 +39,7 @@ for (const [what, end] of [
     const second = await server.connection(1)
     assert.equal(second.query.get('session'), 's1')
     assert.equal(second.query.get('since'), '13')
-    second.tell(attached('s1', 13))
+    second.deliver(attached('s1', 13))
     second.say('def')
     await eventually(() => watched.output() === 'abcdef')
     const again = watched.events.filter((event) => event.kind === 'attached').map((event) => event.again)
@@ -53,7 +53,7 @@ test('a connection that had lasted is made again at once, without a message', as
   clock.nowMs = 60_000
   first.ws.terminate()
   const second = await server.connection(1)
-  second.tell(attached('s1', 0))
+  second.deliver(attached('s1', 0))
   await eventually(() => watched.kinds().length === 3)
   assert.deepEqual(watched.kinds(), ['attached', 'lost', 'attached'])
 })
@@ -69,7 +69,7 @@ test('the pauses for a restarted listener grow, one message appears, and typed i
   next.refusals.push(problem(503, 'starting_up', true), problem(409, 'console_viewers_full'))
   for (let tries = 0; tries < 3; tries += 1) await clock.wake(2000)
   const second = await next.connection(0)
-  second.tell(attached('s1', 0))
+  second.deliver(attached('s1', 0))
   await eventually(() => second.input() === 'typed meanwhile')
   assert.equal(watched.kinds().filter((kind) => kind === 'away').length, 1)
 })
@@ -81,7 +81,7 @@ test('input typed for a session that is over reaches no other session', async (t
   void watched.console.write(Buffer.from('reboot\n'))
   await clock.wake(limits.clientReconnectMsMin)
   const second = await server.connection(1)
-  second.tell(attached('s2', 0))
+  second.deliver(attached('s2', 0))
   await eventually(() => watched.kinds().filter((kind) => kind === 'attached').length === 2)
   void watched.console.write(Buffer.from('new'))
   await eventually(() => second.input() === 'new')
@@ -110,7 +110,7 @@ test('a shell ends with its connection, whatever ended it', async (t) => {
     user: 'admin',
     accept_host_key: 'SHA256:x',
   })
-  served.tell({ attached: { mode: 'ssh' } })
+  served.deliver({ attached: { mode: 'ssh' } })
   await eventually(() => watched.kinds().includes('attached'))
   served.ws.terminate()
   await watched.ended
@@ -124,7 +124,7 @@ test('a peer that vanished silently is noticed by its silence', async (t) => {
   const first = await server.connection(0)
   let isCut = false
   first.ws.on('close', () => (isCut = true))
-  first.tell(attached('s1', 0))
+  first.deliver(attached('s1', 0))
   await eventually(() => watched.kinds().includes('attached'))
   while (clock.nowMs <= limits.clientConsoleSilentMs) {
     assert.ok(!isCut, `after ${clock.nowMs} ms`)
@@ -153,14 +153,14 @@ test('a client that leaves closes the session, even while the daemon is away', a
   const served = await server.connection(0)
   let status = 0
   served.ws.on('close', (code) => (status = code))
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   await eventually(() => watched.kinds().includes('attached'))
   watched.console.close()
   await watched.ended
   await eventually(() => status === 1000)
   const away = watch(t, server)
   const second = await server.connection(1)
-  second.tell(attached('s1', 0))
+  second.deliver(attached('s1', 0))
   await eventually(() => away.kinds().includes('attached'))
   await server.stop()
   await eventually(() => away.kinds().includes('away'))

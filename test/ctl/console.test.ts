@@ -43,7 +43,7 @@ async function attach(
 ): Promise<Attached> {
   const running = start(`console web-1${options}`, terminal)
   const served = await server.connection(server.served.length)
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   await eventually(() => terminal.isHeard)
   return { ...running, served, terminal }
 }
@@ -72,7 +72,7 @@ test('queries to the terminal in the history are not repeated; new ones are', as
   const terminal = new FakeTerminal()
   stage.start('console web-1', terminal)
   const served = await stage.server.connection(0)
-  served.tell(attached('s1', 0, { replay_bytes: 2 * (ask.length + 2) }))
+  served.deliver(attached('s1', 0, { replay_bytes: 2 * (ask.length + 2) }))
   served.say(`# ${ask}`)
   served.say(`# ${ask}# ${ask}`)
   await eventually(() => terminal.shown() === `# # # ${ask}`)
@@ -84,13 +84,13 @@ test('the previous session continues as it was; another one begins with a messag
   const { terminal, served, printed } = await attach(stage)
   served.say('a')
   // The guest wrote faster than the daemon could send, so the following output was never seen or answered.
-  served.tell(attached('s1', 100, { replay_bytes: ask.length, lost_bytes: 99 }))
+  served.deliver(attached('s1', 100, { replay_bytes: ask.length, lost_bytes: 99 }))
   served.say(ask)
   await eventually(() => terminal.shown() === `a${ask}`)
   assert.doesNotMatch(printed(), /a new session/)
   served.ws.close(1001, 'daemon_stops')
   const next = await stage.server.connection(1)
-  next.tell(attached('s2', 0, { replay_bytes: 1 + ask.length }))
+  next.deliver(attached('s2', 0, { replay_bytes: 1 + ask.length }))
   next.say(`b${ask}${ask}`)
   await eventually(() => terminal.shown() === `a${ask}b${ask}`)
   assert.match(printed(), /vmhostctl: a new session\r\n$/)
@@ -103,12 +103,12 @@ test('a history that breaks off is shown up to there', async (t) => {
   const terminal = new FakeTerminal()
   stage.start('console web-1', terminal)
   const served = await stage.server.connection(0)
-  served.tell(attached('s1', 0, { replay_bytes: 100 }))
+  served.deliver(attached('s1', 0, { replay_bytes: 100 }))
   served.say('half')
   served.ws.close(1001, 'daemon_stops')
   await eventually(() => terminal.shown() === 'half')
   const again = await stage.server.connection(1)
-  again.tell(attached('s1', 4, { replay_bytes: 5 }))
+  again.deliver(attached('s1', 4, { replay_bytes: 5 }))
   again.say(' more')
   await eventually(() => terminal.shown() === 'half more')
 })
@@ -116,8 +116,8 @@ test('a history that breaks off is shown up to there', async (t) => {
 test('a resize of the terminal is sent to the daemon', async (t) => {
   const { terminal, served } = await attach(await startStage(t))
   terminal.resizeTo(132, 50)
-  await eventually(() => served.told().length === 1)
-  assert.deepEqual(served.told(), [{ resize: { cols: 132, rows: 50 } }])
+  await eventually(() => served.received().length === 1)
+  assert.deepEqual(served.received(), [{ resize: { cols: 132, rows: 50 } }])
   terminal.type('~.')
 })
 
@@ -127,9 +127,12 @@ test('a resize before there was a session is sent too', async (t) => {
   stage.start('console web-1', terminal)
   const served = await stage.server.connection(0)
   terminal.resizeTo(132, 50)
-  served.tell(attached('s1', 0))
-  await eventually(() => served.told().length === 1)
-  assert.deepEqual([served.query.get('cols'), served.told()], ['80', [{ resize: { cols: 132, rows: 50 } }]])
+  served.deliver(attached('s1', 0))
+  await eventually(() => served.received().length === 1)
+  assert.deepEqual(
+    [served.query.get('cols'), served.received()],
+    ['80', [{ resize: { cols: 132, rows: 50 } }]],
+  )
 })
 
 test('~? lists the escapes, and ~~ is one tilde for the guest', async (t) => {
@@ -152,7 +155,7 @@ test('a restart of the daemon is reported once, with the loss, and typing contin
   const restarted = await startConsoleServer(t, pki, stage.server.port)
   const again = await restarted.connection(0)
   assert.equal(again.query.get('since'), '7')
-  again.tell(attached('s1', 10, { lost_bytes: 3 }))
+  again.deliver(attached('s1', 10, { lost_bytes: 3 }))
   again.say('after')
   await eventually(() => terminal.shown() === 'before after')
   await eventually(() => again.input() === 'meanwhile ')
@@ -201,12 +204,12 @@ test('with --follow the console waits for the start, and for the next one', asyn
   const terminal = new FakeTerminal()
   const { result, printed } = stage.start('console web-1 --follow', terminal)
   const served = await stage.server.connection(0)
-  served.tell({ waiting: { for: 'start' } })
+  served.deliver({ waiting: { for: 'start' } })
   await eventually(() => printed().includes('web-1 does not run; waiting for its start'))
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   served.say('boot ')
-  served.tell({ waiting: { for: 'start' } })
-  served.tell(attached('s2', 0))
+  served.deliver({ waiting: { for: 'start' } })
+  served.deliver(attached('s2', 0))
   served.say('again')
   await eventually(() => terminal.shown() === 'boot again')
   assert.equal(printed().split('vmhostctl: a new session').length, 2)
@@ -329,13 +332,13 @@ test('a pipe is not read while too much of its data waits', async (t) => {
   const { server } = stage
   const { result } = stage.start('console web-1 --follow', terminal)
   const served = await server.connection(0)
-  served.tell({ waiting: { for: 'start' } })
+  served.deliver({ waiting: { for: 'start' } })
   await eventually(() => terminal.isHeard)
   terminal.type('x'.repeat(limits.clientConsoleInputBytesMax))
   assert.equal(terminal.isPaused, false)
   terminal.type('y')
   assert.equal(terminal.isPaused, true)
-  served.tell(attached('s1', 0))
+  served.deliver(attached('s1', 0))
   await eventually(() => !terminal.isPaused)
   await eventually(() => served.input().endsWith('y'))
   served.ws.close(1000, 'vm_deleted')
@@ -356,7 +359,7 @@ test('a wrong command line is refused before any request', async () => {
     ['console a --ssh --follow', /a shell cannot --follow a VM/],
     ['console a --user root', /--user is for --ssh/],
     [`console a --accept-host-key ${fingerprint}`, /--accept-host-key is for --ssh/],
-    ['console a --ssh --accept-host-key MD5:12', /--accept-host-key MD5:12 is no fingerprint/],
+    ['console a --ssh --accept-host-key MD5:12', /--accept-host-key MD5:12 is not a fingerprint/],
   ] as const) {
     const { status, err } = await ctl(line.split(' '))
     assert.equal(status, 2, line)

@@ -120,8 +120,8 @@ test('an interrupted wait says that the daemon continues', async (t) => {
   await stage.run(`vm create web-1 ${IMAGES}`)
   let interrupt = (): void => {}
   let listening = 0
-  const onInterrupt = (tell: () => void) => {
-    interrupt = tell
+  const onInterrupt = (deliver: () => void) => {
+    interrupt = deliver
     listening += 1
     return () => void (listening -= 1)
   }

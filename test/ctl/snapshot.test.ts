@@ -100,10 +100,10 @@ test('an unusable file is refused before any request, and none of its content is
   const CANARY = 'Canary7f3b'
   for (const [content, words] of [
     // A parser quotes the text around the fault.
-    [`{"part_urls": [${CANARY}]}`, /is no JSON/],
-    [`{"part_urls": [\n"https://${CANARY}" "https://${CANARY}"]}`, /is no JSON: line 2, column 22/],
-    [`{"part_urls": "https://b.example/?sig=${CANARY}"}`, /"part_urls" is no list of URLs/],
-    [`["https://b.example/?sig=${CANARY}"]`, /is no JSON object/],
+    [`{"part_urls": [${CANARY}]}`, /is not JSON/],
+    [`{"part_urls": [\n"https://${CANARY}" "https://${CANARY}"]}`, /is not JSON: line 2, column 22/],
+    [`{"part_urls": "https://b.example/?sig=${CANARY}"}`, /"part_urls" is not a list of URLs/],
+    [`["https://b.example/?sig=${CANARY}"]`, /is not JSON object/],
   ] as const) {
     const path = uploadFile(t, content)
     const { status, out, err } = await stage.run(`snapshot create nightly-1 --vm web-1 --upload ${path}`)

@@ -247,7 +247,7 @@ test('a viewer that answers no ping until the next is gone; one that answers, or
     ({ length }) => length === 2,
   )
   // The answer to this message comes after the pong.
-  answering.tell({ position: {} })
+  answering.send({ position: {} })
   await answering.message(1)
   host.clock.advance(limits.consolePingMs)
   await silent.over()

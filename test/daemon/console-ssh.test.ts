@@ -67,7 +67,7 @@ test('a viewer works in a shell of its own: input, output and window size pass b
   const viewer = await stage.view('&cols=120&rows=40')
   const shell = shellIn(stage)
   viewer.type('ls\r')
-  viewer.tell({ resize: { cols: 100, rows: 50 } })
+  viewer.send({ resize: { cols: 100, rows: 50 } })
   await until(
     () => shell.sizes.length,
     (count) => count === 2,
@@ -92,7 +92,7 @@ test('a terminal has 80 columns and 24 rows by default, and its user is root', a
 test('a shell has no position, and says so; the session continues', async (t) => {
   const stage = await stageOn(t)
   const viewer = await stage.view()
-  viewer.tell({ position: {} })
+  viewer.send({ position: {} })
   const messages = await until(
     () => viewer.texts,
     ({ length }) => length === 2,
@@ -315,7 +315,7 @@ test('a session works with a real SSH server: log in, type, resize, leave', asyn
   assert.ok(shell !== undefined)
   assert.equal(stage.host.store.sshHostKeys.get(WEB), server.fingerprint)
   viewer.type('hello')
-  viewer.tell({ resize: { cols: 50, rows: 20 } })
+  viewer.send({ resize: { cols: 50, rows: 20 } })
   await until(
     () => shell.sizes.length,
     (count) => count === 2,

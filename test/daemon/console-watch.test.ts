@@ -46,7 +46,7 @@ test('a viewer sees past output, then new output, and knows its position', async
   ])
   say(session, 'login: ')
   await viewer.shows('login: ')
-  viewer.tell({ position: {} })
+  viewer.send({ position: {} })
   assert.deepEqual(await viewer.message(1), { position: { session: session.id, cursor: 16 } })
 })
 
@@ -196,7 +196,7 @@ test('the last viewer that reports its window size wins, also for the next sessi
   const one = await look('?cols=100&rows=30&follow=true')
   assert.deepEqual(session.terminal.window, { cols: 100, rows: 30 })
   const two = await look('?follow=true')
-  two.tell({ resize: { cols: 132, rows: 43 } })
+  two.send({ resize: { cols: 132, rows: 43 } })
   await until(
     () => session.terminal.window.cols,
     (cols) => cols === 132,
@@ -227,7 +227,7 @@ test('a viewer that follows waits for the next session, with its cursors', async
   assert.deepEqual(await viewer.message(1), { waiting: { for: 'start' } })
   assert.equal(viewer.text, 'first')
   viewer.type('into the void')
-  viewer.tell({ position: {} })
+  viewer.send({ position: {} })
   assert.deepEqual(await viewer.message(2), { waiting: { for: 'start' } })
   const next = await startConsole(host)
   assert.notEqual(next.id, session.id)

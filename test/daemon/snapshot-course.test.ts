@@ -81,7 +81,7 @@ test('a controller takes a snapshot by the API alone: too few URLs, then expired
   assert.deepEqual([consistency, stored], ['crash', Math.ceil(object.length / MIB)])
   assert.equal(sha256, createHash('sha256').update(image).digest('hex'))
   assert.ok(zstdDecompressSync(object).equals(image))
-  const parts = host.host.objectStore.requests.filter(({ told }) => told === 'stored')
+  const parts = host.host.objectStore.requests.filter(({ outcome }) => outcome === 'stored')
   assert.equal(parts.length, 3)
   assert.deepEqual(new Set(parts.map(({ number }) => number)), new Set([1, 2, 3]))
 

@@ -169,7 +169,7 @@ export class FakeConsoles implements Consoles {
   #begin(id: VmId, terminal: FakeTerminal): FakeSession {
     const session = new FakeSession(terminal)
     this.#sessions.set(id, session)
-    if (!terminal.isOver) this.#begins.tell(id, session)
+    if (!terminal.isOver) this.#begins.notify(id, session)
     return session
   }
 
@@ -179,6 +179,6 @@ export class FakeConsoles implements Consoles {
     const [next] = this.#refused
     if (next === undefined) return
     this.#refused.delete(next)
-    this.#places.tell(next)
+    this.#places.notify(next)
   }
 }

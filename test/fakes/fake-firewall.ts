@@ -79,13 +79,13 @@ export class FakeFirewall implements Firewall {
   /** Removes the table, as `nft flush ruleset` does. */
   flush(): void {
     Object.assign(this.table, emptyTable())
-    this.#tell()
+    this.#notify()
   }
 
   /** Changes the table by hand. */
   alter(): void {
     this.table.writer = undefined
-    this.#tell()
+    this.#notify()
   }
 
   /** Stops this daemon in order. */
@@ -144,7 +144,7 @@ export class FakeFirewall implements Firewall {
     Object.assign(this.table, { kind: 'present', guests: new Map(this.#wanted), writer: this, drops })
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const watcher of this.#watchers) watcher()
   }
 }

@@ -8,7 +8,7 @@ export class FakeLink implements Link {
   /** All binary messages, joined. */
   input = ''
   /** The text messages. */
-  readonly told: unknown[] = []
+  readonly received: unknown[] = []
   isPaused = false
   /** Whether the client asked for the closing handshake. */
   isLeft = false
@@ -33,7 +33,7 @@ export class FakeLink implements Link {
       return false
     }
     this.takes -= 1
-    if (typeof message === 'string') this.told.push(JSON.parse(message))
+    if (typeof message === 'string') this.received.push(JSON.parse(message))
     else this.input += Buffer.from(message).toString()
     return true
   }
@@ -48,7 +48,7 @@ export class FakeLink implements Link {
   }
 
   /** Sends a text message of the daemon. */
-  tell(message: object): void {
+  deliver(message: object): void {
     this.#listeners.onText(JSON.stringify(message))
   }
 

@@ -192,7 +192,7 @@ export class FakeMonitor implements Monitor {
     return this.#faults.run('ensureRestored', restore, signal)
   }
 
-  tellTime(id: VmId): void {
+  setGuestTime(id: VmId): void {
     this.toldTime.push(id)
   }
 

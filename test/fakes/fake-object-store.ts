@@ -26,7 +26,7 @@ export type FakeRequest = {
   /** Bytes of the body that the store took off the wire. */
   bytes: number
   /** Outcome that the caller got; undefined while the request is under way, or if it was aborted. */
-  told?: PartOutcome['kind'] | CompleteOutcome['kind'] | HeadOutcome['kind']
+  outcome?: PartOutcome['kind'] | CompleteOutcome['kind'] | HeadOutcome['kind']
 }
 
 export type FakeObjectStoreOptions = {
@@ -141,9 +141,9 @@ export class FakeObjectStore implements ObjectStore {
       const request: FakeRequest = { method, key: upload.key, bytes: 0, ...(number && { number }) }
       this.requests.push(request)
       const planned = this.#takeAnswer(method)
-      if (planned?.moment === 'before') return this.#tell(request, planned.answer)
+      if (planned?.moment === 'before') return this.#notify(request, planned.answer)
       const outcome = await effect(upload, asked, request)
-      return this.#tell(request, planned?.answer ?? outcome)
+      return this.#notify(request, planned?.answer ?? outcome)
     }
     return this.#switch.run(method, judge, signal)
   }
@@ -153,11 +153,11 @@ export class FakeObjectStore implements ObjectStore {
     return upload === undefined || issue < upload.validFrom ? undefined : upload
   }
 
-  #tell<Outcome extends { readonly kind: FakeRequest['told'] & string }>(
+  #notify<Outcome extends { readonly kind: FakeRequest['outcome'] & string }>(
     request: FakeRequest,
     outcome: Outcome,
   ): Outcome {
-    request.told = outcome.kind
+    request.outcome = outcome.kind
     return outcome
   }
 

@@ -48,7 +48,7 @@ export class FakeSession implements ConsoleSession {
   readonly #waiting: Uint8Array[] = []
   #reading = true
   #attached = false
-  #told = true
+  #reported = true
   #over = false
 
   constructor(terminal: FakeTerminal) {
@@ -78,7 +78,7 @@ export class FakeSession implements ConsoleSession {
     this.#attached = attached
     if (attached) for (const bytes of this.terminal.unread.splice(0)) this.write(bytes)
     else this.terminal.unread.push(...this.#waiting.splice(0))
-    this.#tell()
+    this.#notify()
   }
 
   get inputWaiting(): number {
@@ -103,9 +103,9 @@ export class FakeSession implements ConsoleSession {
   /** The guest writes; listeners hear of it in a later turn of the event loop, once for many writes. */
   say(said: Uint8Array): void {
     this.output.write(said)
-    if (!this.#told) return
-    this.#told = false
-    setImmediate(() => this.#tell())
+    if (!this.#reported) return
+    this.#reported = false
+    setImmediate(() => this.#notify())
   }
 
   /** Sets whether the guest reads its input. Waiting input is read when it reads again. */
@@ -114,7 +114,7 @@ export class FakeSession implements ConsoleSession {
     const wasFull = this.inputWaiting > limits.consoleInputBytesMax
     if (!reading) return
     for (const bytes of this.#waiting.splice(0)) this.terminal.type(bytes)
-    if (wasFull) this.#rooms.tell()
+    if (wasFull) this.#rooms.notify()
   }
 
   /** Ends the session, as the end of the VM does. */
@@ -124,18 +124,18 @@ export class FakeSession implements ConsoleSession {
     this.#over = true
     this.terminal.isOver = true
     this.terminal.unread.length = 0
-    this.#ends.tell()
+    this.#ends.notify()
   }
 
   /** Detaches all listeners, as the end of the daemon does. */
   forget(): void {
-    this.#told = true
+    this.#reported = true
     this.#over = true
   }
 
-  #tell(): void {
-    if (this.#told) return
-    this.#told = true
-    this.#outputs.tell()
+  #notify(): void {
+    if (this.#reported) return
+    this.#reported = true
+    this.#outputs.notify()
   }
 }

@@ -48,14 +48,14 @@ export class FakeDevices extends Map<DeviceName, FakeDevice> {
     this.#forgetRoutes(device)
     super.set(device, found)
     for (const route of routesOf(found)) this.#byRoute.set(route, device)
-    this.#tell(device)
+    this.#notify(device)
     return this
   }
 
   override delete(device: DeviceName): boolean {
     this.#forgetRoutes(device)
     const was = super.delete(device)
-    if (was) this.#tell(device)
+    if (was) this.#notify(device)
     return was
   }
 
@@ -66,10 +66,10 @@ export class FakeDevices extends Map<DeviceName, FakeDevice> {
 
   /** More changes happened at once than the kernel could report. */
   overflow(): void {
-    this.#tell(undefined)
+    this.#notify(undefined)
   }
 
-  #tell(device: DeviceName | undefined): void {
+  #notify(device: DeviceName | undefined): void {
     if (device !== undefined && parseDeviceName(device) === undefined) return
     for (const watcher of this.#watchers) watcher(device)
   }

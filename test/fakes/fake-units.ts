@@ -49,7 +49,7 @@ export class FakeUnits implements Units {
     if (unit?.state.kind !== 'active') return
     if (status === 0) this.#units.delete(id)
     else unit.state = { kind: 'failed', result, status }
-    this.#tell(id)
+    this.#notify(id)
   }
 
   /** Leaves a process in the unit's control group, which shows once the unit is gone or failed. */
@@ -66,7 +66,7 @@ export class FakeUnits implements Units {
 
   /** The connection to systemd comes back after an interruption. */
   reconnect(): void {
-    this.#tell(undefined)
+    this.#notify(undefined)
   }
 
   /** Returns what an inspection would find now. */
@@ -92,7 +92,7 @@ export class FakeUnits implements Units {
           ? { kind: 'failed', result: 'exit-code', status: 203 }
           : { kind: 'active', mainPid: ++this.#pids, startedAtMs: this.#now(), mark: spec.mark },
       })
-      this.#tell(id)
+      this.#notify(id)
       if (missing) throw new HostFault('monitor_missing', `starting ${unitName(id)}: exit-code, status 203`)
     })
   }
@@ -105,7 +105,7 @@ export class FakeUnits implements Units {
     return this.#faults.run('ensureStopped', () => {
       signal.throwIfAborted()
       this.#leftovers.delete(id)
-      if (this.#units.delete(id)) this.#tell(id)
+      if (this.#units.delete(id)) this.#notify(id)
     })
   }
 
@@ -129,7 +129,7 @@ export class FakeUnits implements Units {
     this.#watchers.push(onChange)
   }
 
-  #tell(id: VmId | undefined): void {
+  #notify(id: VmId | undefined): void {
     for (const watcher of this.#watchers) watcher(id)
   }
 }

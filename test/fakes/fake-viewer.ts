@@ -5,7 +5,7 @@ import type { ConsoleViewer, ViewerListeners } from '../../src/core/console/cons
 /** A viewer in memory that keeps the messages it gets. */
 export class FakeViewer implements ConsoleViewer {
   readonly outputs: Uint8Array[] = []
-  readonly told: DaemonMessage[] = []
+  readonly received: DaemonMessage[] = []
   closedWith: CloseCode | undefined
   /** Whether its incoming messages are held back. */
   isHeld = false
@@ -28,8 +28,8 @@ export class FakeViewer implements ConsoleViewer {
     if (this.isOpen) this.outputs.push(bytes)
   }
 
-  tell(message: DaemonMessage): void {
-    if (this.isOpen) this.told.push(message)
+  send(message: DaemonMessage): void {
+    if (this.isOpen) this.received.push(message)
   }
 
   close(code: CloseCode): void {

@@ -129,7 +129,7 @@ test('a VM whose console systemd lost ends with the daemon', { skip }, async (t)
   await until(vm.pid, (pid) => pid === 0)
 })
 
-const wrong: readonly [why: string, setting: Setting, enabled: boolean, because: RegExp, mend: RegExp][] = [
+const wrong: readonly [why: string, setting: Setting, enabled: boolean, because: RegExp, remedy: RegExp][] = [
   ['is not enabled', {}, false, /nothing refers to .* \(disabled|static\)/, /^systemctl enable/],
   [
     // systemd sets `main` for any service that has Type=notify or a store.
@@ -155,13 +155,13 @@ const wrong: readonly [why: string, setting: Setting, enabled: boolean, because:
   ],
 ]
 
-for (const [why, setting, enabled, because, mend] of wrong) {
+for (const [why, setting, enabled, because, remedy] of wrong) {
   test(`a service that ${why} says so, and makes no console`, { skip }, async (t) => {
     await serviceFor(t, setting, enabled)
-    const check = (await service.ask('check')) as { available: boolean; because: string; mend: string }
+    const check = (await service.ask('check')) as { available: boolean; because: string; remedy: string }
     assert.equal(check.available, false)
     assert.match(check.because, because)
-    assert.match(check.mend, mend)
+    assert.match(check.remedy, remedy)
     await assert.rejects(service.consoles.ensureMaster(web), (error) => {
       assert.ok(error instanceof HostFault && error.code === 'console_unprotected')
       assert.match(error.message, because)

@@ -43,15 +43,15 @@ for (const { guest, world } of families) {
       assert.equal(await flow.say('to the first'), 'to the first')
 
       await all.taps.remove(tapSpec.device, tapSpec.vmId)
-      flow.tell('to no guest')
+      flow.write('to no guest')
       await all.firewall.removeGuest(tapSpec.device)
-      flow.tell('to no guest')
+      flow.write('to no guest')
       atEnd(t, () => run(['ip', 'link', 'del', nextSpec.device], { okCodes: [0, 1] }))
       await all.firewall.ensureGuest(guestRuleOf(nextSpec))
       await all.taps.ensure(nextSpec)
       const next = await makeGuest(t, nextSpec)
       await next.listen()
-      flow.tell('to the next')
+      flow.write('to the next')
       await until(
         () => all.firewall.counters(nextSpec.device),
         ({ inboundPackets }) => inboundPackets > 0,
@@ -76,7 +76,7 @@ test(
 
     const changed = { ...tapSpec, ipv4Address: ipv4.stranger, inbound: [] }
     await all.firewall.ensureGuest(guestRuleOf(changed))
-    flow.tell('after')
+    flow.write('after')
     await until(
       () => all.firewall.counters(tapSpec.device),
       ({ inboundPackets }) => inboundPackets > 0,

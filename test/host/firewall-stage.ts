@@ -141,7 +141,7 @@ type Conversation = {
   /** Sends a line. Returns the line that answers it. */
   readonly say: (line: string) => Promise<string>
   /** Sends a line, and does not wait for an answer. */
-  readonly tell: (line: string) => void
+  readonly write: (line: string) => void
 }
 
 /** Runs a script that prints `ready`, until the test ends. */
@@ -151,13 +151,13 @@ async function converse(t: TestContext, place: Place, script: string): Promise<C
   atEnd(t, () => endChild(child))
   const next = linesOf(child)
   assert.equal(await next(), 'ready')
-  const tell = (line: string): void => void child.stdin.write(`${line}\n`)
+  const write = (line: string): void => void child.stdin.write(`${line}\n`)
   const say = (line: string): Promise<string> => {
     const answer = next()
-    tell(line)
+    write(line)
     return answer
   }
-  return { say, tell }
+  return { say, write }
 }
 
 type Address = { readonly host: string; readonly port: number; readonly localAddress?: string }

@@ -75,7 +75,7 @@ test('a shell has the size of its viewer, follows it, and its exit status is rep
   assert.deepEqual(viewer.texts, [{ attached: { mode: 'ssh' } }])
   viewer.type('id -un; stty size\n')
   await viewer.shows('root\r\n40 120\r\n')
-  viewer.tell({ resize: { cols: 99, rows: 21 } })
+  viewer.send({ resize: { cols: 99, rows: 21 } })
   viewer.type('stty size\n')
   await viewer.shows('21 99\r\n')
   viewer.type('exit 3\n')

@@ -83,7 +83,7 @@ export class ConsoleSocket implements ConsoleViewer {
     this.#send(bytes, true)
   }
 
-  tell(message: DaemonMessage): void {
+  send(message: DaemonMessage): void {
     this.#send(JSON.stringify(daemonMessageToWire(message)), false)
   }
 
@@ -179,7 +179,7 @@ export class ConsoleSocket implements ConsoleViewer {
   }
 
   #text(message: ViewerMessage): void {
-    if (message.kind === 'error') this.tell(message)
+    if (message.kind === 'error') this.send(message)
     else if (message.kind === 'resize') this.#listeners?.onResize(message.size)
     else this.#listeners?.onPosition()
   }

@@ -55,14 +55,14 @@ function tie(session: SshSession, viewer: ConsoleViewer & { readonly unsentBytes
     },
     onResize: (size) => session.resize(size),
     onPosition: () =>
-      viewer.tell({ kind: 'error', code: 'invalid_message', detail: 'a shell has no position' }),
+      viewer.send({ kind: 'error', code: 'invalid_message', detail: 'a shell has no position' }),
     onSent: () => {
       if (viewer.unsentBytes < limits.consoleShellResumeBytes) session.resume()
     },
     onClosed: () => session.close(),
   })
   session.onInputRoom(() => viewer.resumeInput())
-  viewer.tell({ kind: 'attached', place: undefined })
+  viewer.send({ kind: 'attached', place: undefined })
   session.attach({
     onOutput: (bytes) => {
       viewer.output(bytes)

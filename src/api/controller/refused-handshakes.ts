@@ -29,7 +29,7 @@ export class RefusedHandshakes {
     const key = this.#samples.has(reason) || this.#samples.size < REASONS_MAX ? reason : 'other'
     const sample = this.#samples.get(key)
     if (sample === undefined) {
-      this.#tell(1, { peer, reason })
+      this.#notify(1, { peer, reason })
       this.#samples.set(key, {
         count: 0,
         peer,
@@ -44,10 +44,10 @@ export class RefusedHandshakes {
   #end(reason: string): void {
     const sample = this.#samples.get(reason)
     this.#samples.delete(reason)
-    if (sample !== undefined && sample.count > 0) this.#tell(sample.count, { peer: sample.peer, reason })
+    if (sample !== undefined && sample.count > 0) this.#notify(sample.count, { peer: sample.peer, reason })
   }
 
-  #tell(count: number, { peer, reason }: RefusedHandshake): void {
+  #notify(count: number, { peer, reason }: RefusedHandshake): void {
     this.#log.info({ peer, reason, count }, 'connections refused in their TLS handshake')
   }
 }

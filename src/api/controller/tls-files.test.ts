@@ -78,7 +78,7 @@ test('every certificate that ends soon is warned of once a day, until it is repl
     ['authority', 21],
   ])
   ends.set('server', nowMs + 20 * dayMs)
-  assert.deepEqual(warned(), [], 'the same end again is no news')
+  assert.deepEqual(warned(), [], 'the same end is reported once')
   ends.set('server', nowMs + 800 * dayMs)
   ends.set('node', undefined)
   nowMs += 30 * dayMs

@@ -29,7 +29,7 @@ export function urlsFromWire(wire: SnapshotUrlsWire, under = ''): FromWire<Snaps
     ...partsComplaints(firstPart, parts, `${under}/part_urls`),
     ...endComplaints(wire, under),
   ]
-  if (complaints.length > 0) return err(complaints.slice(0, limits.findingsTold))
+  if (complaints.length > 0) return err(complaints.slice(0, limits.findingsShown))
   return ok({ firstPart, parts: parts.map((url) => new SignedUrl(url)), ...endUrls(wire) })
 }
 

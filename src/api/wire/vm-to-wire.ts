@@ -103,10 +103,10 @@ export function errorToWire({ fault, partialFaults = [] }: Faults): string | und
   const others = partialFaults.filter(
     ({ step, message }) => step !== fault?.step || message !== fault.message,
   )
-  const told = [...(fault === undefined ? [] : [fault]), ...others]
-  return told.length === 0
+  const reported = [...(fault === undefined ? [] : [fault]), ...others]
+  return reported.length === 0
     ? undefined
-    : told.map(({ step, message }) => `${step}: ${shownText(message)}`).join('; ')
+    : reported.map(({ step, message }) => `${step}: ${shownText(message)}`).join('; ')
 }
 
 type Faults = Pick<Observed, 'fault' | 'partialFaults'>

@@ -59,7 +59,7 @@ test('wherever a connection breaks, each byte of output arrives once and in orde
   for (let cut = 0; cut <= OUTPUT.length; cut += 1) {
     const { links, clock, console, events, output } = watch(t)
     const first = await links.link(0)
-    first.tell(attached('s1', 100))
+    first.deliver(attached('s1', 100))
     for (const byte of OUTPUT.slice(0, cut)) first.say(byte)
     first.break()
     // This is too late: it belongs to no connection.
@@ -69,7 +69,7 @@ test('wherever a connection breaks, each byte of output arrives once and in orde
     assert.equal(second.query.get('session'), 's1')
     const since = Number(second.query.get('since'))
     assert.equal(since, 100 + cut)
-    second.tell(attached('s1', since))
+    second.deliver(attached('s1', since))
     second.say(OUTPUT.slice(since - 100))
     await eventually(() => output() === OUTPUT && events.filter(isAttached).length === 2)
     assert.equal(console.cursor, 100 + OUTPUT.length)
@@ -85,7 +85,7 @@ test('a connection that breaks before its first message asks again for what the 
   await clock.wake(100)
   const second = await links.link(1)
   assert.equal(second.query.toString(), first.query.toString())
-  second.tell(attached('s1', 5))
+  second.deliver(attached('s1', 5))
   await eventually(() => kinds().includes('attached'))
   second.break()
   await clock.wake(100)
@@ -100,7 +100,7 @@ test('of each close code a serial console goes on or ends as the table says; a s
     for (const request of [TTY, SSH]) {
       const { links, clock, kinds, events, ended } = watch(t, { request })
       const link = await links.link(0)
-      link.tell({ attached: request === TTY ? place : { mode: 'ssh' } })
+      link.deliver({ attached: request === TTY ? place : { mode: 'ssh' } })
       link.end(meaning.status, `${code}: words`)
       if (request === TTY && 'again' in meaning) {
         if (code !== 'viewer_behind') await clock.wake(limits.clientReconnectMsMin)
@@ -123,7 +123,7 @@ const place = { mode: 'tty', session: 's1', cursor: 0, replay_bytes: 0, lost_byt
 test('pauses grow with each connection that brings no session, and a session makes them short again', async (t) => {
   const { links, clock, kinds } = watch(t)
   const first = await links.link(0)
-  first.tell(attached('s1', 0))
+  first.deliver(attached('s1', 0))
   links.failures.push(
     new ConnectionFailed('refused', 'nothing listens'),
     refused(503, 'starting_up', true),
@@ -137,7 +137,7 @@ test('pauses grow with each connection that brings no session, and a session mak
   second.break()
   await clock.wake(2000)
   const third = await links.link(2)
-  third.tell(attached('s1', 0))
+  third.deliver(attached('s1', 0))
   await eventually(() => kinds().filter((kind) => kind === 'attached').length === 2)
   third.break()
   await clock.wake(limits.clientReconnectMsMin)
@@ -153,7 +153,7 @@ test('a console that insists waits out the failures of its first connection that
   await clock.wake(100)
   await clock.wake(200)
   const link = await links.link(0)
-  link.tell(attached('s1', 0))
+  link.deliver(attached('s1', 0))
   await eventually(() => kinds().includes('attached'))
   assert.deepEqual(kinds(), ['lost', 'away', 'lost', 'attached'])
 })
@@ -172,7 +172,7 @@ test('a failure that will not pass is thrown, and the events may be read again',
     t.after(() => console.close())
     await assert.rejects(console.events().next(), error)
     const next = console.events().next()
-    ;(await links.link(0)).tell(attached('s1', 0))
+    ;(await links.link(0)).deliver(attached('s1', 0))
     assert.equal((await next).value?.kind, 'attached')
   }
 })
@@ -180,7 +180,7 @@ test('a failure that will not pass is thrown, and the events may be read again',
 test('input that was given to a broken connection is not sent again; later input is, once', async (t) => {
   const { links, clock, console, kinds } = watch(t)
   const first = await links.link(0)
-  first.tell(attached('s1', 0))
+  first.deliver(attached('s1', 0))
   void console.write(Buffer.from('ls\n'))
   await eventually(() => first.input === 'ls\n')
   first.takes = 0
@@ -192,7 +192,7 @@ test('input that was given to a broken connection is not sent again; later input
   await clock.wake(limits.clientReconnectMsMin)
   const second = await links.link(1)
   assert.equal(second.input, '')
-  second.tell(attached('s1', 0))
+  second.deliver(attached('s1', 0))
   await eventually(() => second.input === 'uptime\n')
 })
 
@@ -204,7 +204,7 @@ test('input is cut into messages at any byte, and none is lost', async (t) => {
     String(index).repeat(size),
   )
   for (const piece of pieces) void console.write(Buffer.from(piece))
-  link.tell(attached('s1', 0))
+  link.deliver(attached('s1', 0))
   await eventually(() => link.input.length === pieces.join('').length)
   assert.equal(link.input, pieces.join(''))
 })
@@ -213,13 +213,13 @@ test('an end drops input that was typed for it, so that a console read again doe
   const { links, console, ended, read } = watch(t, { request: SSH })
   const first = await links.link(0)
   first.takes = 1
-  first.tell({ attached: { mode: 'ssh' } })
+  first.deliver({ attached: { mode: 'ssh' } })
   void console.write(Buffer.from('x'.repeat(2 * limits.consoleMessageBytesMax)))
   first.end(1000, 'shell_ended: exit status 0')
   await ended
   void read()
   const second = await links.link(1)
-  second.tell({ attached: { mode: 'ssh' } })
+  second.deliver({ attached: { mode: 'ssh' } })
   void console.write(Buffer.from('new'))
   await eventually(() => second.input.endsWith('new'))
   assert.equal(second.input, 'new')
@@ -228,12 +228,12 @@ test('an end drops input that was typed for it, so that a console read again doe
 test('input for the next session is kept while the daemon says again and again that there is none', async (t) => {
   const { links, console, kinds } = watch(t)
   const link = await links.link(0)
-  link.tell({ waiting: { for: 'start' } })
+  link.deliver({ waiting: { for: 'start' } })
   await eventually(() => kinds().length === 1)
   void console.write(Buffer.from('early'))
-  link.tell({ waiting: { for: 'start' } })
+  link.deliver({ waiting: { for: 'start' } })
   await eventually(() => kinds().length === 2)
-  link.tell(attached('s1', 0))
+  link.deliver(attached('s1', 0))
   await eventually(() => link.input === 'early')
 })
 
@@ -244,7 +244,7 @@ test('a link that cannot stop reading is given up when too much output waits, an
   const events = console.events()
   const begun = events.next()
   const first = await links.link(0)
-  first.tell(attached('s1', 0))
+  first.deliver(attached('s1', 0))
   await begun
   const piece = 'x'.repeat(limits.clientConsoleOutputBytesMax / 4)
   for (let sent = 0; sent < 8; sent += 1) first.say(piece)
@@ -256,7 +256,7 @@ test('a link that cannot stop reading is given up when too much output waits, an
   const next = events.next()
   const second = await links.link(1)
   assert.equal(second.query.get('since'), String(limits.clientConsoleOutputBytesMax))
-  second.tell(attached('s1', limits.clientConsoleOutputBytesMax))
+  second.deliver(attached('s1', limits.clientConsoleOutputBytesMax))
   assert.equal((await next).value?.again, true)
 })
 
@@ -267,7 +267,7 @@ test('a link that can stop reading is stopped while too much output waits', asyn
   const events = console.events()
   const begun = events.next()
   const link = await links.link(0)
-  link.tell(attached('s1', 0))
+  link.deliver(attached('s1', 0))
   await begun
   link.say('x'.repeat(limits.clientConsoleOutputBytesMax - 1))
   assert.equal(link.isPaused, false)
@@ -281,21 +281,21 @@ test('a link that can stop reading is stopped while too much output waits', asyn
 test('where pings are not heard, a silent daemon is asked, and given up if it does not answer', async (t) => {
   const { links, clock, kinds } = watch(t, { inBrowser: true })
   const link = await links.link(0)
-  link.tell(attached('s1', 0))
+  link.deliver(attached('s1', 0))
   const tick = async (): Promise<void> => {
     clock.nowMs += limits.consolePingMs
     await clock.wake(limits.consolePingMs)
   }
   for (let asked = 1; asked <= 3; asked += 1) {
     await tick()
-    await eventually(() => link.told.length === asked)
+    await eventually(() => link.received.length === asked)
     clock.nowMs += 1
-    link.tell({ position: { session: 's1', cursor: 0 } })
+    link.deliver({ position: { session: 's1', cursor: 0 } })
     await eventually(() => kinds().filter((kind) => kind === 'position').length === asked)
   }
-  assert.deepEqual(link.told[0], { position: {} })
+  assert.deepEqual(link.received[0], { position: {} })
   await tick()
-  await eventually(() => link.told.length === 4)
+  await eventually(() => link.received.length === 4)
   await tick()
   await eventually(() => link.isOver)
   await links.link(1)

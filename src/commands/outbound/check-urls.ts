@@ -41,6 +41,6 @@ function refusalOf(errors: NonNullable<Rejection['errors']>): Rejection | undefi
   return {
     code: 'url_not_allowed',
     detail: `${first.pointer.slice(1)}: ${first.detail}`,
-    errors: errors.slice(0, limits.findingsTold),
+    errors: errors.slice(0, limits.findingsShown),
   }
 }

@@ -161,7 +161,7 @@ test('a URL that is not allowed is refused with its place in the request, and ne
   done(start())
   const bad = { ...urlsOf('1', 3), head: urlOf('secret') }
   context.outbound = { ...ANYWHERE, allowedHosts: ['other.example'] }
-  const told = (result: () => SnapshotResult): string[] => {
+  const outcome = (result: () => SnapshotResult): string[] => {
     const { code, errors, detail } = refusal(result) as Rejection & {
       readonly errors: readonly { readonly pointer: string; readonly detail: string }[]
       readonly detail: string
@@ -173,19 +173,19 @@ test('a URL that is not allowed is refused with its place in the request, and ne
   }
   const pointers = ['/part_urls/0', '/part_urls/1', '/part_urls/2', '/complete_url', '/head_url']
   assert.deepEqual(
-    told(() => handOverUrls(context, ID, bad)),
+    outcome(() => handOverUrls(context, ID, bad)),
     pointers,
   )
   const underUpload = pointers.map((pointer) => `/upload${pointer}`)
   assert.deepEqual(
-    told(() => start({ urls: bad }, 's-2' as SnapshotId)),
+    outcome(() => start({ urls: bad }, 's-2' as SnapshotId)),
     underUpload,
   )
   assert.deepEqual(
-    told(() => completeSnapshot(context, ID, { complete: urlOf('secret') })),
+    outcome(() => completeSnapshot(context, ID, { complete: urlOf('secret') })),
     ['/complete_url'],
   )
-  assert.equal(told(() => handOverUrls(context, ID, urlsOf('1', 500))).length, limits.findingsTold)
+  assert.equal(outcome(() => handOverUrls(context, ID, urlsOf('1', 500))).length, limits.findingsShown)
 })
 
 test('a repeat is answered whatever URLs and sizes this host has come to refuse, and stores none of them', (t) => {

@@ -20,7 +20,7 @@ export interface ConsoleViewer {
   listen(listeners: ViewerListeners): void
   /** Sends terminal bytes, which must not change afterwards. */
   output(bytes: Uint8Array): void
-  tell(message: DaemonMessage): void
+  send(message: DaemonMessage): void
   close(code: CloseCode, words?: string): void
   /** Makes the sender hold back its input. */
   pauseInput(): void

@@ -50,8 +50,8 @@ export function judgeResumption(status: number, fields: Fields, received: number
 /** Returns whether an answer has another validator than before. An answer may leave out the one in the request. */
 function isAnother(fields: Fields, { validator }: Sent): boolean {
   if (validator === undefined) return false
-  const told = text(fields, validator.startsWith('"') ? 'etag' : 'last-modified')
-  return told !== undefined && told !== validator
+  const reported = text(fields, validator.startsWith('"') ? 'etag' : 'last-modified')
+  return reported !== undefined && reported !== validator
 }
 
 /**

@@ -97,7 +97,7 @@ type Network = { readonly bytes: Uint8Array; readonly prefix: number }
  */
 export function parseNetwork(text: string): Result<string, string> {
   const read = split(text)
-  if (read === undefined) return err('is no network in CIDR form, e.g. 192.0.2.0/24 or 2001:db8::/32')
+  if (read === undefined) return err('is not a network in CIDR form, e.g. 192.0.2.0/24 or 2001:db8::/32')
   const { bytes, prefix } = read
   const longest = bytes.length * 8
   if (prefix > longest) return err(`has a prefix longer than the ${longest} bits of its address`)

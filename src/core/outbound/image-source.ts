@@ -48,7 +48,7 @@ function isBelow({ pathname }: URL, directory: string): boolean {
  */
 export function checkSource(text: string, allowFile: boolean): Result<CheckedSource, string> {
   const url = URL.parse(text)
-  if (url === null) return err('is no absolute URL')
+  if (url === null) return err('is not an absolute URL')
   if (url.protocol !== 'file:') return ok({ kind: 'remote', url })
   if (!allowFile) return err('names a file, and no local image directory is configured')
   return url.host === '' ? ok({ kind: 'local', url }) : err('names a file on another host')

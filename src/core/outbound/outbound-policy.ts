@@ -47,7 +47,7 @@ const EMBEDDING = ['::ffff:0.0.0.0/96', '64:ff9b::/96'] as const
  */
 export function checkUrl(text: string, policy: OutboundPolicy): Result<URL, string> {
   const url = URL.parse(text)
-  if (url === null) return err('is no absolute URL')
+  if (url === null) return err('is not an absolute URL')
   if (url.protocol === 'http:' && !policy.allowHttp)
     return err('has http:, which is not allowed on this host')
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return err('has a scheme other than https:')

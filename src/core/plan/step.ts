@@ -98,8 +98,8 @@ export function renderPlan(plan: Plan): string {
 function renderStep(step: Step): string {
   const { kind, because: _because, lane: _lane, ...args } = step
   // A start without a saved state is the default, so it is not shown.
-  const told = Object.entries(args).filter(([name, value]) => name !== 'restore' || value === true)
-  const words = told.map(([name, value]) => `${name}=${brief(value)}`)
+  const reported = Object.entries(args).filter(([name, value]) => name !== 'restore' || value === true)
+  const words = reported.map(([name, value]) => `${name}=${brief(value)}`)
   return [kind, ...words].join(' ')
 }
 

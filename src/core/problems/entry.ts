@@ -10,7 +10,7 @@ type Entry = {
   readonly title: string
   /** Says more than the title does; without it the page shows the title. Markdown: code spans and nothing else. */
   readonly meaning?: string
-  /** Tells an operator or the author of a controller what to do. Markdown: code spans and nothing else. */
+  /** Advice for an operator or the author of a controller. Markdown: code spans and nothing else. */
   readonly remedy: string
   /** A detail or message with this code, exactly as the code writes it. A test composes it from `writtenBy`. */
   readonly example: string

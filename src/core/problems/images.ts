@@ -31,7 +31,7 @@ export const images = {
       remedy:
         'Use https:, or change `[object_store]` or `storage.local_images_directory` in the configuration; then repeat the request with the URL.',
       example:
-        'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: checking where it comes from: its URL is no file, and this host takes nothing else',
+        'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: checking where it comes from: its URL is not a file, and this host takes nothing else',
       writtenBy: ['src/host/images/fetch-image.ts'],
     },
     image_too_large: {

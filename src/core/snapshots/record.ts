@@ -16,7 +16,7 @@ export type StagingId = Brand<string, 'StagingId'>
  * - `capturing`: the guest may be frozen;
  * - `packing`: captured; it is compressed into parts, which are sent as they are made;
  * - `sending`: all of it is packed;
- * - `completing`: the store has every part, and may have been told to complete the upload.
+ * - `completing`: the store has every part, and may have been asked to complete the upload.
  */
 export type SnapshotStage =
   | 'waiting'

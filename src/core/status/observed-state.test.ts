@@ -6,7 +6,10 @@ import type { Plan } from '../plan/step.ts'
 import type { MonitorState } from '../world/world.ts'
 
 const disk = { sizeMib: 64 }
-const mending: Plan = { outcome: 'act', steps: [{ kind: 'network.ensure-tap', because: 'the link is down' }] }
+const repairing: Plan = {
+  outcome: 'act',
+  steps: [{ kind: 'network.ensure-tap', because: 'the link is down' }],
+}
 
 const shown = (monitor: MonitorState): string => {
   const world = worldOf({
@@ -22,7 +25,7 @@ const shown = (monitor: MonitorState): string => {
       },
     },
   })
-  return observedState(recordOf(), world, mending)
+  return observedState(recordOf(), world, repairing)
 }
 
 test('while its surroundings are repaired a guest is shown as it is seen', () => {

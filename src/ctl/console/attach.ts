@@ -81,7 +81,7 @@ class Attached {
         }
         await this.#showHistory()
         if (event.kind === 'closed') return endingOf(event.close, vm)
-        this.#tell(event)
+        this.#announce(event)
       }
       return { status: exitStatus.done, words: this.#hasLeft ? `left the console of ${vm}` : '' }
     } finally {
@@ -161,7 +161,7 @@ class Attached {
     this.#connection.close()
   }
 
-  #tell(event: Exclude<ConsoleEvent, { readonly kind: 'output' | 'closed' }>): void {
+  #announce(event: Exclude<ConsoleEvent, { readonly kind: 'output' | 'closed' }>): void {
     const { vm } = this.#request
     switch (event.kind) {
       case 'away':

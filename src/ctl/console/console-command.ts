@@ -13,7 +13,7 @@ export const consoleCommand: Command = {
   description:
     'Shows what the guest wrote lately and what it writes now; what is typed goes to the guest, Ctrl-C too. ~. at the start ' +
     'of a line leaves, and the VM goes on. Others may watch and type at the same time. When the daemon is restarted or the ' +
-    'connection breaks, it is made again, and nothing of the output is lost. Where standard input is no terminal it is sent ' +
+    'connection breaks, it is made again, and nothing of the output is lost. Where standard input is not a terminal it is sent ' +
     'as it is, and output goes on after its end, until the VM stops. With --ssh: a login shell of your own, made by the ' +
     "daemon with its key, whose exit status is then this program's; it ends with its connection.",
   operand: { placeholder: 'VM', completes: 'vm' },
@@ -59,7 +59,7 @@ function requestOf(given: Arguments): ConsoleRequest {
 function checkFingerprint(text: string, what: string): void {
   if (!/^SHA256:[A-Za-z0-9+/]{43}$/.test(text))
     throw usageError(
-      `${what} ${text} is no fingerprint`,
+      `${what} ${text} is not a fingerprint`,
       'it is SHA256: and 43 characters; the refusal names it',
     )
 }

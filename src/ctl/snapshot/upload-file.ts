@@ -26,7 +26,7 @@ export async function readUpload(context: Context, command: string): Promise<Upl
   const upload = await readJsonFile({ path, option: '--upload', advice: ADVICE }, context)
   const { part_urls: urls = [] } = upload
   if (!Array.isArray(urls) || !urls.every((url) => typeof url === 'string'))
-    throw usageError('"part_urls" is no list of URLs', ADVICE)
+    throw usageError('"part_urls" is not a list of URLs', ADVICE)
   return upload
 }
 

@@ -37,7 +37,7 @@ function split(text: string): [address: string, fragment: string | undefined] {
 
 function digestOf(fragment: string, option: string): string {
   const [, digest] = /^sha256[=:]([0-9a-f]{64})$/i.exec(fragment) ?? []
-  if (digest === undefined) throw usageError(`${option}: what follows # is no sha256=DIGEST`, FORM)
+  if (digest === undefined) throw usageError(`${option}: what follows # is not sha256=DIGEST`, FORM)
   return digest.toLowerCase()
 }
 
@@ -45,7 +45,7 @@ function pathOf(url: string, option: string): string {
   try {
     return fileURLToPath(url)
   } catch (cause) {
-    throw new CtlError(`${option}: this is no file: URL of one host`, {
+    throw new CtlError(`${option}: this is not a file: URL of one host`, {
       code: 'usage',
       status: exitStatus.usage,
       advice: ['write file:///srv/images/root.img, or the path alone'],

@@ -59,7 +59,7 @@ export function ensureProfile(
   }
   const beside = (file: string): string => JSON.stringify(relative(directory, file))
   const lines = [
-    '# How vmhostctl reaches this host. Paths are relative to this file; whoever can read the key is the controller.',
+    '# How vmhostctl reaches this host. Paths are relative to this file; a program that can read the key is the controller.',
     `url = ${JSON.stringify(urlOf(config))}`,
     `ca = ${beside(paths.authority.certificate)}`,
     `cert = ${beside(paths.controller.certificate)}`,

@@ -202,7 +202,7 @@ test('an SSH key that cannot be used is named, and nothing is put in its place',
   writeFileSync(at('state/ssh/id_ed25519'), 'no key')
   const { status, text } = await run(['--config', at('config.toml')])
   assert.equal(status, 1)
-  assert.match(text, /id_ed25519 is no SSH private key: put the right file back/)
+  assert.match(text, /id_ed25519 is not an SSH private key: put the right file back/)
   assert.equal(readFileSync(at('state/ssh/id_ed25519'), 'utf8'), 'no key')
 })
 

@@ -113,8 +113,8 @@ function nextSteps(
          https://localhost:${controller.port}/healthz
      and read https://localhost:${controller.port}/docs in a browser that has that certificate.
   3. Give the controller ${certificate}, ${key} and ${authority.certificate}
-     (for vmhostctl elsewhere: with a profile; vmhostctl tells how one looks where it finds none),
-     then keep ${authority.key} in a safe place off this host: whoever has it can sign controllers.`
+     (for vmhostctl elsewhere: with a profile; vmhostctl shows an example if it finds none),
+     then keep ${authority.key} in a safe place off this host: it can sign controllers.`
 }
 
 /** Adds advice to the most likely failure, a missing permission. */

@@ -31,7 +31,7 @@ export class HeldTraffic {
   readonly #events: TrafficEvents
   readonly #sender: FrameSender
   /** The devices whose guest was reported as wanted. */
-  readonly #told = new Set<number>()
+  readonly #reported = new Set<number>()
   /** How many frames of each device we dropped; the program counts its own drops. */
   readonly #dropped = new Map<number, number>()
 
@@ -102,7 +102,7 @@ export class HeldTraffic {
   /** Drops the frames that wait for the device, and everything known about it. */
   forget(ifindex: number): void {
     while (this.#frames.count(ifindex) > 0) this.#frames.settleFirst(ifindex)
-    this.#told.delete(ifindex)
+    this.#reported.delete(ifindex)
     this.#dropped.delete(ifindex)
     this.#letGo()
   }
@@ -144,8 +144,8 @@ export class HeldTraffic {
       const { event, end } = next
       if (event === undefined || event.frame.length === 0) this.#frames.skip(end)
       else this.#frames.add(event, end)
-      if (event?.counts === true && !this.#told.has(event.ifindex)) {
-        this.#told.add(event.ifindex)
+      if (event?.counts === true && !this.#reported.has(event.ifindex)) {
+        this.#reported.add(event.ifindex)
         onWanted(event.userId)
       }
     }
@@ -170,8 +170,8 @@ export class HeldTraffic {
       this.#drop(ifindex, lost)
     }
     // The ring also has records of holds that are over. New frames of those guests must be reported again.
-    for (const ifindex of this.#told)
-      if (this.#program.held(ifindex)?.wantedAtNs === undefined) this.#told.delete(ifindex)
+    for (const ifindex of this.#reported)
+      if (this.#program.held(ifindex)?.wantedAtNs === undefined) this.#reported.delete(ifindex)
     this.catchUp()
   }
 

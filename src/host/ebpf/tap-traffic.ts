@@ -183,7 +183,7 @@ export class TapTraffic implements Traffic {
     return new HeldTraffic({
       program: this.#program,
       nowNs: this.#nowNs,
-      onWanted: (userId) => this.#watchers.tell(userId),
+      onWanted: (userId) => this.#watchers.notify(userId),
       onError: (error) => this.#log.error({ error }, 'held frames not delivered'),
     })
   }

@@ -99,7 +99,7 @@ async function openBody(
   const { kind, url } = checked.value
   if (kind === 'local')
     return openLocal(url, localDirectory ?? '', 'reading it from the local image directory')
-  if (outbound === undefined) throw refused('its URL is no file, and this host takes nothing else')
+  if (outbound === undefined) throw refused('its URL is not a file, and this host takes nothing else')
   return new RemoteBody(url, { ...terms, outbound, bytesMax: packedBytesMax(bound), bound }, signal)
 }
 

@@ -33,7 +33,7 @@ export type FromImageThread =
 /** The thread reports its progress once per this many written bytes. */
 const WRITTEN_STEP_BYTES = 8 * MIB
 
-const tell = (message: FromImageThread, handedOver: ArrayBuffer[] = []): void =>
+const post = (message: FromImageThread, handedOver: ArrayBuffer[] = []): void =>
   parentPort?.postMessage(message, handedOver)
 
 const come: ToImageThread[] = []
@@ -59,15 +59,15 @@ async function* chunks(): AsyncGenerator<Uint8Array> {
     if (message.kind !== 'chunk') return
     yield message.chunk
     const { buffer } = message.chunk
-    tell({ kind: 'used', buffer }, [buffer])
+    post({ kind: 'used', buffer }, [buffer])
   }
 }
 
-let told = 0
+let reported = 0
 const onWritten = (bytes: number): void => {
-  if (bytes - told < WRITTEN_STEP_BYTES) return
-  told = bytes
-  tell({ kind: 'written', bytes })
+  if (bytes - reported < WRITTEN_STEP_BYTES) return
+  reported = bytes
+  post({ kind: 'written', bytes })
 }
 
 /** Translates a fault or a failed system call. Any other error is a bug, and is thrown: it ends the thread. */
@@ -92,4 +92,4 @@ const outcome = async (order: ImageOrder): Promise<FromImageThread> => {
   }
 }
 
-void outcome(workerData as ImageOrder).then(tell)
+void outcome(workerData as ImageOrder).then(post)

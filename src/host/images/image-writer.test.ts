@@ -105,7 +105,7 @@ test('empty content is an image too', async (t) => {
 for (const [what, options, bytes, unpacks, failure] of [
   ['is another image', {}, content.subarray(1), false, { code: 'image_integrity_failed' }],
   ['is cut', {}, packed.subarray(0, -5), true, { code: 'image_integrity_failed' }],
-  ['is no zstd', {}, content, true, { code: 'image_integrity_failed' }],
+  ['is not zstd', {}, content, true, { code: 'image_integrity_failed' }],
   ['unpacks to too much', { bytesMax: MIB }, packed, true, { code: 'image_too_large' }],
   [
     'would leave too little free',

@@ -74,7 +74,7 @@ export class ImageWriter {
 
   /** Must be called first; `unpacks` if the source sends zstd frames. */
   begin(unpacks: boolean): void {
-    this.#tell({ kind: 'begin', unpacks })
+    this.#post({ kind: 'begin', unpacks })
   }
 
   /** Takes the next bytes, and copies them. Returns false if the writer has failed and accepts nothing further. */
@@ -98,7 +98,7 @@ export class ImageWriter {
   async finish(): Promise<void> {
     this.#handOver()
     this.#isWhole = true
-    this.#tell({ kind: 'end' })
+    this.#post({ kind: 'end' })
     await abortable(this.#outcome.promise, this.#signal)
     await this.#writingOut
   }
@@ -147,10 +147,10 @@ export class ImageWriter {
     this.#chunk = undefined
     this.#filled = 0
     this.#atThread += 1
-    this.#tell({ kind: 'chunk', chunk }, [chunk.buffer])
+    this.#post({ kind: 'chunk', chunk }, [chunk.buffer])
   }
 
-  #tell(message: ToImageThread, handedOver: ArrayBuffer[] = []): void {
+  #post(message: ToImageThread, handedOver: ArrayBuffer[] = []): void {
     this.#thread.postMessage(message, handedOver)
   }
 

@@ -27,7 +27,7 @@ export async function openLocal(url: URL, directory: string, doing: string): Pro
   try {
     await checkInside(handle, directory, doing)
     const stats = await handle.stat()
-    if (!stats.isFile()) throw refused(doing, 'it is no regular file')
+    if (!stats.isFile()) throw refused(doing, 'it is not a regular file')
     return { chunks: () => chunksOf(handle), close: () => handle.close() }
   } catch (error) {
     await handle.close()

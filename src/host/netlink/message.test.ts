@@ -30,8 +30,8 @@ test('the last message needs no padding', () => {
 })
 
 test('a report that a request caused carries the port of its socket', () => {
-  const [told] = decodeMessages(hex('10000000 2400 0000 07000000 d2040000'))
-  assert.deepEqual(told, { type: 36, flags: 0, sequence: 7, port: 1234, body: Buffer.alloc(0) })
+  const [reported] = decodeMessages(hex('10000000 2400 0000 07000000 d2040000'))
+  assert.deepEqual(reported, { type: 36, flags: 0, sequence: 7, port: 1234, body: Buffer.alloc(0) })
 })
 
 test('an attribute has its length and type, then the value and padding', () => {

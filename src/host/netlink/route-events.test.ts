@@ -37,8 +37,8 @@ test('an address, a route, a qdisc and a filter are reported with their link', (
   const route = '02200000fe03fd0110000000 08000f00fe000000 08000100c000020a 0800040002000000'
   assert.deepEqual(event(25, route), { kind: 'routes', index: 2 })
   for (const type of [36, 37, 44, 45]) {
-    const told = event(type, '00000000 02000000 00006d76 ffffffff 02000000')
-    assert.deepEqual(told, { kind: 'traffic-control', index: 2 })
+    const reported = event(type, '00000000 02000000 00006d76 ffffffff 02000000')
+    assert.deepEqual(reported, { kind: 'traffic-control', index: 2 })
   }
 })
 

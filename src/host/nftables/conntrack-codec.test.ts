@@ -27,8 +27,8 @@ test('the connections of an address are requested by their source, in either dir
 })
 
 test('a connection is deleted by its addresses, its zone and its number', () => {
-  const told = bytes(`02000000 ${TUPLE} 08000300 00000008 06001200 00070000 08000c00 a1b2c3d4`)
-  const { type, body } = deleteConnection(told)
+  const reported = bytes(`02000000 ${TUPLE} 08000300 00000008 06001200 00070000 08000c00 a1b2c3d4`)
+  const { type, body } = deleteConnection(reported)
   assert.equal(type, 0x0102)
   assert.equal(
     body.toString('hex'),

@@ -206,13 +206,13 @@ export class NftFirewall implements Firewall {
   #notice(): void {
     if (this.#noticing) return
     this.#noticing = true
-    const tell = (): void => {
+    const notify = (): void => {
       for (const watcher of this.#watchers) watcher()
     }
     void this.#inTurn(async () => {
       this.#noticing = false
-      if (!this.#closed && (await this.#written.state()) !== 'intact') tell()
-    }).catch(tell)
+      if (!this.#closed && (await this.#written.state()) !== 'intact') notify()
+    }).catch(notify)
   }
 
   #inTurn<T>(job: () => Promise<T> | T): Promise<T> {

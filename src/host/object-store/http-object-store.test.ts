@@ -38,7 +38,7 @@ function storeOf(t: TestContext, bounds: Bounds = {}, clock: Clock = systemClock
 }
 
 /** Returns the outcome of a request, after checking that it contains no part of its URL. */
-async function told<Outcome>(outcome: Promise<Outcome>): Promise<Outcome> {
+async function reported<Outcome>(outcome: Promise<Outcome>): Promise<Outcome> {
   const result = await outcome
   assertNoSecret(result)
   return result
@@ -55,7 +55,7 @@ async function put(
 ): Promise<Attempt> {
   const store = await breakStore(t, behave)
   const part = { url: new SignedUrl(store.url), body: bodyOf(bytes), md5: md5Of(bytes) }
-  return { outcome: await told(storeOf(t, bounds, clock).putPart(part, never)), store }
+  return { outcome: await reported(storeOf(t, bounds, clock).putPart(part, never)), store }
 }
 
 const errorOf = (code: string): string => `<?xml version="1.0"?>\n<Error><Code>${code}</Code></Error>`
@@ -117,7 +117,7 @@ test('parts use one connection while it is kept', async (t) => {
   const store = storeOf(t)
   for (let round = 0; round < 3; round++) {
     const part = { url: new SignedUrl(broken.url), body: bodyOf(small), md5: md5Of(small) }
-    assert.equal((await told(store.putPart(part, never))).kind, 'stored')
+    assert.equal((await reported(store.putPart(part, never))).kind, 'stored')
   }
   assert.equal(broken.connections(), 1)
 })
@@ -359,7 +359,7 @@ test('a part follows only a redirect that asks for the same request, and sends i
 test('an address that the policy forbids is reported as not allowed', async (t) => {
   const part = { body: bodyOf(small), md5: md5Of(small) }
   for (const url of [`https://[fe80::1]/${CANARY}`, `ftp://store.example.net/${CANARY}`, CANARY]) {
-    const outcome = await told(storeOf(t).putPart({ ...part, url: new SignedUrl(url) }, never))
+    const outcome = await reported(storeOf(t).putPart({ ...part, url: new SignedUrl(url) }, never))
     assert.equal(outcome.kind, 'not_allowed', JSON.stringify(outcome))
   }
 })

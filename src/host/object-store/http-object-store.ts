@@ -65,13 +65,13 @@ export class HttpObjectStore implements ObjectStore {
   putPart(part: PartToSend, signal: AbortSignal): Promise<PartOutcome> {
     const { stallMs, partMs: totalMs } = this.#bounds
     return this.#try<PartOutcome>({ totalMs, stallMs }, signal, async (patience) => {
-      const told = activity(part.onSent, this.#clock)
+      const reported = activity(part.onSent, this.#clock)
       try {
-        const outcome = await this.#put(part, patience, told.add, true)
+        const outcome = await this.#put(part, patience, reported.add, true)
         // A store that does not support expectations answers 417, and gets the request without one (RFC 9110, 15.5.18).
-        return outcome === 'unexpected' ? await this.#putPlainly(part, patience, told.add) : outcome
+        return outcome === 'unexpected' ? await this.#putPlainly(part, patience, reported.add) : outcome
       } finally {
-        told.flush()
+        reported.flush()
       }
     })
   }
@@ -198,7 +198,7 @@ export class HttpObjectStore implements ObjectStore {
     judge: (answer: OutboundAnswer) => Promise<Outcome>,
   ): Promise<Outcome> {
     const parsed = URL.parse(url.reveal())
-    if (parsed === null) throw new OutboundFailure('not_allowed', 'its URL is no absolute URL')
+    if (parsed === null) throw new OutboundFailure('not_allowed', 'its URL is not an absolute URL')
     const answer = await this.#outbound.ask({ ...request, url: parsed, signal: patience.signal })
     try {
       // From here on, the rest of the answer must arrive within the time of one stall, even in small pieces. A

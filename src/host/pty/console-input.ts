@@ -86,7 +86,7 @@ export class ConsoleInput {
     this.#retryMs =
       sum > 0 ? limits.consoleInputRetryMsMin : Math.min(2 * this.#retryMs, limits.consoleInputRetryMsMax)
     this.#retryLater()
-    if (wasFull && !this.#isFull()) this.#rooms.tell()
+    if (wasFull && !this.#isFull()) this.#rooms.notify()
   }
 
   #retryLater(): void {

@@ -67,9 +67,9 @@ test('what is written on the terminal is kept unchanged', async (t) => {
 
 test('later reports of a console carry no log context of the operation that opened it', async (t) => {
   const terminal = inLogContext({ operation_id: 'op-1', step: 'console.ensure-master' }, () => openConsole(t))
-  const told = new Promise<object>((resolve) => terminal.onOutput(() => resolve(logContext())))
+  const reported = new Promise<object>((resolve) => terminal.onOutput(() => resolve(logContext())))
   writeOnce(terminal.path, 'hello')
-  assert.deepEqual(await told, {})
+  assert.deepEqual(await reported, {})
 })
 
 test('input is not echoed while no program reads it', async (t) => {
@@ -206,8 +206,8 @@ test('the work of all consoles together is bounded as well', async (t) => {
 
 test('listeners are called once for many reads', async (t) => {
   const terminal = openConsole(t)
-  let told = 0
-  terminal.onOutput(() => (told += 1))
+  let reported = 0
+  terminal.onOutput(() => (reported += 1))
   const [rounds, bytes] = [20, 8000]
   for (let round = 1; round <= rounds; round++) {
     // Two reads, of which the first is full.
@@ -218,7 +218,7 @@ test('listeners are called once for many reads', async (t) => {
       5000,
     )
   }
-  assert.ok(told < 1.5 * rounds, `told ${told} times`)
+  assert.ok(reported < 1.5 * rounds, `${reported} times`)
 })
 
 test('the last output of a guest is reported before its terminal goes, even if reading paused', (t) => {

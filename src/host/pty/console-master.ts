@@ -69,7 +69,7 @@ export class ConsoleMaster {
         fd,
         ring: history.ring,
         shared,
-        onOutput: () => this.#outputs.tell(),
+        onOutput: () => this.#outputs.notify(),
         log: this.#log,
       })
     } catch (error) {

@@ -151,7 +151,7 @@ export class ConsoleMasters implements Consoles {
     const [next] = this.#refused
     if (next === undefined) return
     this.#refused.delete(next)
-    this.#places.tell(next)
+    this.#places.notify(next)
   }
 
   async #storeMaster(id: VmId, { fd }: ConsoleMaster): Promise<void> {
@@ -231,7 +231,7 @@ export class ConsoleMasters implements Consoles {
     const session = new PtySession({ id, history, files: this.#files, log: this.#logOf(id) })
     this.#sessions.set(id, session)
     if (master !== undefined) session.attach(master)
-    if (!session.isOver) this.#begins.tell(id, session)
+    if (!session.isOver) this.#begins.notify(id, session)
   }
 
   /** Drops a session. Nothing may read into its history any longer. */

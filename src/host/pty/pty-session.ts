@@ -100,8 +100,8 @@ export class PtySession implements ConsoleSession {
   /** Attaches a terminal, which reads into the history of this session. Waiting input is written to it. */
   attach(master: ConsoleMaster): void {
     this.#master = master
-    master.onOutput(() => this.#outputs.tell())
-    master.onInputRoom(() => this.#rooms.tell())
+    master.onOutput(() => this.#outputs.notify())
+    master.onInputRoom(() => this.#rooms.notify())
     const wasFull = this.#waiting.length > limits.consoleInputBytesMax
     if (this.#waiting.length === 0) return
     for (let head = this.#waiting.head(); head.length > 0; head = this.#waiting.head()) {
@@ -109,7 +109,7 @@ export class PtySession implements ConsoleSession {
       this.#waiting.drop(head.length)
     }
     this.#tryFile('removed', () => this.#files.removeInput(this.#vm))
-    if (wasFull && master.inputWaiting <= limits.consoleInputBytesMax) this.#rooms.tell()
+    if (wasFull && master.inputWaiting <= limits.consoleInputBytesMax) this.#rooms.notify()
   }
 
   /**
@@ -131,7 +131,7 @@ export class PtySession implements ConsoleSession {
     const detached = this.detach()
     this.#waiting.clear()
     this.#tryFile('removed', () => this.#files.removeInput(this.#vm))
-    this.#ends.tell()
+    this.#ends.notify()
     await detached
   }
 

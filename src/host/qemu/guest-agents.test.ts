@@ -37,7 +37,7 @@ async function stage(
 
 test('an agent gets the time in nanoseconds', async (t) => {
   const { agents, agent } = await stage(t, () => '{"return": {}}\n')
-  await agents.tellTime(id)
+  await agents.setGuestTime(id)
   assert.equal(agent.heard[1], '{"execute":"guest-set-time","arguments":{"time":1893456000123000000}}')
 })
 

@@ -41,7 +41,7 @@ export class GuestAgents {
   }
 
   /** Sends a guest the current time. The last call for a guest replaces earlier ones. */
-  async tellTime(id: VmId): Promise<void> {
+  async setGuestTime(id: VmId): Promise<void> {
     this.#telling.get(id)?.abort()
     const telling = new AbortController()
     this.#telling.set(id, telling)

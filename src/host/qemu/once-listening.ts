@@ -42,11 +42,11 @@ class WatchedDirectory {
 
   constructor(path: string) {
     try {
-      this.#watcher = watch(path, () => this.#tell())
+      this.#watcher = watch(path, () => this.#notify())
     } catch (error) {
       throw new QmpLost((error as NodeJS.ErrnoException).code ?? 'error')
     }
-    this.#watcher.on('error', () => this.#tell())
+    this.#watcher.on('error', () => this.#notify())
   }
 
   /** Resolves at the next change after this call. */
@@ -59,7 +59,7 @@ class WatchedDirectory {
     this.#watcher.close()
   }
 
-  #tell(): void {
+  #notify(): void {
     this.#change.resolve()
   }
 }

@@ -207,8 +207,8 @@ export class QemuMonitor implements Monitor {
     }
   }
 
-  tellTime(id: VmId): void {
-    void this.#agents.tellTime(id)
+  setGuestTime(id: VmId): void {
+    void this.#agents.setGuestTime(id)
   }
 
   async freezeFileSystems(id: VmId, signal: AbortSignal): Promise<FreezeOutcome> {

@@ -56,7 +56,7 @@ async function monitorOf(
 }
 
 for (const [what, answers] of Object.entries<Answers>({
-  'is being cancelled for ever': { 'query-migrate': { status: 'cancelling' } },
+  'is being cancelled without end': { 'query-migrate': { status: 'cancelling' } },
   'is cancelled, and never let go of its guest': {
     'query-migrate': { status: 'cancelled' },
     'query-status': { status: 'finish-migrate' },

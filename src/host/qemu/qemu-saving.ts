@@ -40,7 +40,7 @@ const UNBOUNDED_BYTES_PER_SECOND = 2 ** 40
  */
 export async function checkSavable(client: QmpClient, signal: AbortSignal): Promise<string> {
   const version = greetedVersion(client.greeting)
-  if (version === undefined) throw new QmpRefusal({ desc: 'the monitor does not tell its version' })
+  if (version === undefined) throw new QmpRefusal({ desc: 'the monitor does not report its version' })
   if (saveFormOf(version) === undefined)
     throw tooOld(`by QEMU ${version}, and 8.2 is the first that saves guests`)
   try {

@@ -221,8 +221,8 @@ test('an abort rejects at once and does not affect other users of the connection
 for (const [what, text, why] of [
   ['a line without end', 'x'.repeat(200), 'line too long'],
   ['a line past the bound', `{"return": "${'x'.repeat(200)}"}\n`, 'line too long'],
-  ['text that is no JSON', 'HTTP/1.1 400 Bad Request\r\n', 'not a QMP message'],
-  ['JSON that is no object', '[1]\n', 'not a QMP message'],
+  ['text that is not JSON', 'HTTP/1.1 400 Bad Request\r\n', 'not a QMP message'],
+  ['JSON that is not an object', '[1]\n', 'not a QMP message'],
   ['a second greeting', GREETING, 'not a QMP message'],
   ['an error that answers nothing', '{"error": {"desc": "JSON parse error"}}\n', 'an answer without id'],
 ] as const) {

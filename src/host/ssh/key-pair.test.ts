@@ -69,10 +69,10 @@ test('a private key that cannot be used is named, left as it is, and not shown',
   const { privateKey, publicKey } = ensureKeyPair(state, HOST)
   const rsa = utils.generateKeyPairSync('rsa', { bits: 2048 }).private
   const cases: readonly (readonly [string, RegExp])[] = [
-    ['', /is no SSH private key: put the right file back/],
-    [privateKey.slice(0, 200), /is no SSH private key/],
-    [publicKey, /is no private key of type ed25519/],
-    [rsa, /is no private key of type ed25519/],
+    ['', /is not an SSH private key: put the right file back/],
+    [privateKey.slice(0, 200), /is not an SSH private key/],
+    [publicKey, /is not a private key of type ed25519/],
+    [rsa, /is not a private key of type ed25519/],
   ]
   for (const [content, expected] of cases) {
     writeFileSync(privateKeyPath(state), content)

@@ -54,9 +54,9 @@ function readPair(path: string): KeyPair {
   const privateKey = readFileSync(path, 'utf8')
   const key = utils.parseKey(privateKey)
   const remedy = 'put the right file back, or remove it and its .pub to have a new key, which no guest knows'
-  if (key instanceof Error) throw new Error(`${path} is no SSH private key: ${remedy}`, { cause: key })
+  if (key instanceof Error) throw new Error(`${path} is not an SSH private key: ${remedy}`, { cause: key })
   if (!key.isPrivateKey() || key.type !== KEY_TYPE)
-    throw new Error(`${path} is no private key of type ed25519: ${remedy}`)
+    throw new Error(`${path} is not a private key of type ed25519: ${remedy}`)
   const publicKey = `${KEY_TYPE} ${key.getPublicSSH().toString('base64')} ${oneLine(key.comment)}`.trim()
   return { privateKey, publicKey }
 }

@@ -106,7 +106,7 @@ export class SshShell implements GuestShell {
     if (!this.#isFull || this.inputWaiting >= limits.consoleInputBytesMax) return
     this.#isFull = false
     if (this.#isOver) return
-    this.#onInputRoom.tell()
+    this.#onInputRoom.notify()
   }
 
   #noteEnd(what: string): void {

@@ -90,8 +90,8 @@ test('a stretch beyond the end of the file and one that cannot be read fail diff
 test('tasks that are queued when a thread ends, and later ones, are refused', async (t) => {
   const { fd } = fileFor(t)
   const thread = threadFor(t)
-  const told = thread.compress({ fd, from: 0, bytes: content.length }, { ...terms, level: 19 })
-  const refused = assert.rejects(told, HostFault)
+  const reported = thread.compress({ fd, from: 0, bytes: content.length }, { ...terms, level: 19 })
+  const refused = assert.rejects(reported, HostFault)
   await thread.end()
   await refused
   assert.ok(thread.isOver)

@@ -64,7 +64,7 @@ export class SystemdDescriptorStore implements DescriptorStore {
     this.#storing += 1
     try {
       const [check, entries, total] = await Promise.all([this.check(), this.#now(), this.#total()])
-      if (!check.available) throw new Error(`${check.because}; to fix it: ${check.mend}`)
+      if (!check.available) throw new Error(`${check.because}; to fix it: ${check.remedy}`)
       // A store under way may be counted twice. Then the last place is given out a moment later.
       const isStored = entries.some((entry) => entry.name === name)
       if (!isStored && entries.length + this.#storing > total) throw noPlace(name, total)
@@ -216,7 +216,7 @@ function takeInheritedDescriptors(
  */
 export type StoreCheck =
   | { readonly available: true }
-  | { readonly available: false; readonly because: string; readonly mend: string }
+  | { readonly available: false; readonly because: string; readonly remedy: string }
 
 const REFERENCES = ['WantedBy', 'RequiredBy', 'RequisiteOf', 'BoundBy', 'UpheldBy', 'TriggeredBy'] as const
 const SPEAKERS = ['main', 'exec', 'all']
@@ -249,4 +249,4 @@ async function checkDescriptorStore(unit: OwnUnit | undefined): Promise<StoreChe
   return { available: true }
 }
 
-const no = (because: string, mend: string): StoreCheck => ({ available: false, because, mend })
+const no = (because: string, remedy: string): StoreCheck => ({ available: false, because, remedy })

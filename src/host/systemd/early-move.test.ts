@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { EarlyMove } from './early-move.ts'
 
-type Stage = { readonly move: EarlyMove; readonly tell: (groups: string) => void; readonly tree: string }
+type Stage = { readonly move: EarlyMove; readonly notify: (groups: string) => void; readonly tree: string }
 
 /** Makes a tree of control groups with one group, and a process whose own group the test sets. */
 function stage(t: TestContext): Stage {
@@ -19,7 +19,7 @@ function stage(t: TestContext): Stage {
   const ownGroups = join(directory, 'cgroup')
   return {
     move: new EarlyMove({ ownGroups, tree: () => tree }),
-    tell: (groups) => writeFileSync(ownGroups, groups),
+    notify: (groups) => writeFileSync(ownGroups, groups),
     tree,
   }
 }
@@ -32,20 +32,20 @@ for (const [kind, groups] of [
   ['v1', V1],
 ] as const) {
   test(`a process moves to the group that it is in, with control groups of ${kind}`, async (t) => {
-    const { move, tell, tree } = stage(t)
+    const { move, notify, tree } = stage(t)
     const processes = join(tree, 'system.slice/own.service/cgroup.procs')
     writeFileSync(processes, '')
-    tell(groups)
+    notify(groups)
     assert.equal(await move.make(), true)
     assert.equal(readFileSync(processes, 'utf8'), '0')
   })
 }
 
 test('only one move runs at a time', async (t) => {
-  const { move, tell, tree } = stage(t)
+  const { move, notify, tree } = stage(t)
   const processes = join(tree, 'system.slice/own.service/cgroup.procs')
   execFileSync('mkfifo', [processes])
-  tell(V1)
+  notify(V1)
   // A pipe keeps what is written until it is read.
   const pipe = await open(processes, 'r+')
   t.after(() => pipe.close())
@@ -60,7 +60,7 @@ test('only one move runs at a time', async (t) => {
 })
 
 test('if there is no group, nothing is written and nothing fails', async (t) => {
-  const { move, tell, tree } = stage(t)
+  const { move, notify, tree } = stage(t)
   const other = join(tree, 'system.slice/cgroup.procs')
   writeFileSync(other, '')
   for (const groups of [
@@ -70,7 +70,7 @@ test('if there is no group, nothing is written and nothing fails', async (t) => 
     '0::/../unified/system.slice\n',
     '0::/system.slice/own.service\n',
   ]) {
-    tell(groups)
+    notify(groups)
     assert.equal(await move.make(), false)
   }
   assert.equal(readFileSync(other, 'utf8'), '')

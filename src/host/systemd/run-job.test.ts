@@ -22,10 +22,11 @@ function bus() {
     onLoss: (listener: (fault: HostFault) => void) => add(losses, listener),
     removed: (job: string, unit: string, result: string) => {
       const body = [7, job, unit, result]
-      for (const tell of signals) tell({ path: MANAGER_PATH, interface: MANAGER, member: 'JobRemoved', body })
+      for (const notify of signals)
+        notify({ path: MANAGER_PATH, interface: MANAGER, member: 'JobRemoved', body })
     },
     lose: (fault: HostFault) => {
-      for (const tell of losses) tell(fault)
+      for (const notify of losses) notify(fault)
     },
     listeners: () => signals.size + losses.size,
   }

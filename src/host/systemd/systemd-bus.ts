@@ -101,7 +101,7 @@ export class SystemdBus {
     for (const address of this.#addresses) {
       try {
         const bus = await openBus(address, {
-          onSignal: (signal) => this.#signalListeners.tell(signal),
+          onSignal: (signal) => this.#signalListeners.notify(signal),
           onLost: (error) => this.#lose(error),
         })
         if (this.#closed) {
@@ -112,7 +112,7 @@ export class SystemdBus {
         this.#log.debug({ socket: address.path }, 'connected to systemd')
         if (this.#missedSignals) {
           this.#missedSignals = false
-          this.#returnListeners.tell()
+          this.#returnListeners.notify()
         }
         return bus
       } catch (error) {
@@ -128,7 +128,7 @@ export class SystemdBus {
     this.#bus = undefined
     this.#missedSignals = true
     this.#log.warn({ reason: errorChain(error) }, 'connection to systemd lost')
-    this.#lossListeners.tell(unavailable('waiting for systemd', error))
+    this.#lossListeners.notify(unavailable('waiting for systemd', error))
     this.#retryLater()
   }
 

@@ -28,7 +28,7 @@ export class TapWatch {
     this.#events = new NetlinkEvents({
       protocol: NETLINK_ROUTE,
       groups: LINK_GROUPS,
-      onEvents: (messages) => this.#tell(messages),
+      onEvents: (messages) => this.#notify(messages),
       onLost: () => {
         try {
           this.#learn()
@@ -60,7 +60,7 @@ export class TapWatch {
     }
   }
 
-  #tell(messages: readonly Message[]): void {
+  #notify(messages: readonly Message[]): void {
     const changed = new Set<DeviceName>()
     for (const message of messages) {
       for (const device of this.#devicesOf(message)) changed.add(device)

@@ -195,7 +195,7 @@ export class HostInspector implements Capacity {
     const before = this.#last
     this.#last = look
     if (pool.ok && beganMs >= this.#imagesDueMs) await this.#learnImages(beganMs)
-    this.#tell(before, look)
+    this.#notify(before, look)
     return look
   }
 
@@ -211,7 +211,7 @@ export class HostInspector implements Capacity {
   }
 
   /** Reports what changed since the last look. Without an earlier look there is nothing to report. */
-  #tell(before: Look | undefined, { memory, pool, addresses }: Look): void {
+  #notify(before: Look | undefined, { memory, pool, addresses }: Look): void {
     const { log, onChange } = this.#options
     for (const [name, now, was] of [
       ['memory', memory, before?.memory],

@@ -83,7 +83,7 @@ test('output that was overwritten before it could be passed on is reported as lo
   session.say(Buffer.alloc(limits.consoleHistoryBytes, 'x'))
   say(session, 'more')
   await turns()
-  assert.deepEqual(viewer.told.at(-1), {
+  assert.deepEqual(viewer.received.at(-1), {
     kind: 'attached',
     place: { session: session.id, cursor: 4, replayBytes: limits.consoleHistoryBytes, lostBytes: 4 },
   })
@@ -96,11 +96,11 @@ test('a console without viewers is not listened to', async () => {
   const viewer = watch()
   viewer.close('vm_stopped')
   viewer.leave()
-  say(session, 'to nobody')
+  say(session, 'to no viewer')
   await turns()
   assert.equal(session.spent, 0)
   const next = watch()
-  assert.equal(next.text, 'to nobody')
+  assert.equal(next.text, 'to no viewer')
 })
 
 test('waiting input holds back all viewers, later ones too, until there is room; the end releases all', async () => {
@@ -128,7 +128,7 @@ test('the end of a session sends what is left, then closes or waits', async () =
   await consoles.endSession(web)
   assert.deepEqual([once.text, once.closedWith], ['bye', 'vm_stopped'])
   assert.deepEqual([following.text, following.closedWith], ['bye', undefined])
-  assert.deepEqual(following.told.at(-1), { kind: 'waiting' })
+  assert.deepEqual(following.received.at(-1), { kind: 'waiting' })
 })
 
 test('the end of a VM under deletion closes all; so does its record going while they wait', async () => {
@@ -180,5 +180,5 @@ test('a viewer stays attached over a sleep and a wake, without a seam', async ()
   say(session, 'after')
   await turns()
   assert.equal(viewer.text, 'before, after')
-  assert.equal(viewer.told.length, 1)
+  assert.equal(viewer.received.length, 1)
 })

@@ -230,7 +230,7 @@ for (const state of ['sleeping', 'waking'] as const) {
     assert.deepEqual(stage.woken, [web])
     stage.observe({ state: 'waking', startedAtMs: 8000 })
     await settle()
-    assert.equal(stage.guest.shells.length, 0, 'nobody is there yet')
+    assert.equal(stage.guest.shells.length, 0, 'no shell is open yet')
     stage.observe({ state: 'running', startedAtMs: 8000 })
     const session = await opening
     assert.deepEqual(endsOf(session), [])

@@ -57,7 +57,7 @@ export class WatchedConsole {
     if (window !== undefined) this.#resize(window)
     if (this.#inputPaused) viewer.pauseInput()
     if (this.#session !== undefined) this.#attach(viewer, this.#session, stoppedAt)
-    else if (follow) viewer.tell({ kind: 'waiting' })
+    else if (follow) viewer.send({ kind: 'waiting' })
     else this.#showLast(viewer, stoppedAt)
   }
 
@@ -80,7 +80,7 @@ export class WatchedConsole {
     this.#forgetSession()
     this.#resumeInput()
     for (const { viewer, follow } of this.#watchers) {
-      if (code === undefined && follow) viewer.tell({ kind: 'waiting' })
+      if (code === undefined && follow) viewer.send({ kind: 'waiting' })
       else viewer.close(code ?? 'vm_stopped')
     }
   }
@@ -103,7 +103,7 @@ export class WatchedConsole {
     const { start, end } = session.output
     const { from, lostBytes } = planReplay({ id: session.id, start, end }, stoppedAt)
     const { bytes } = session.output.since(from)
-    viewer.tell({
+    viewer.send({
       kind: 'attached',
       place: { session: session.id, cursor: from, replayBytes: bytes.length, lostBytes },
     })
@@ -121,7 +121,7 @@ export class WatchedConsole {
     for (const viewer of viewers) {
       if (lostBytes > 0) {
         const place = { session: session.id, cursor: start, replayBytes: bytes.length, lostBytes }
-        viewer.tell({ kind: 'attached', place })
+        viewer.send({ kind: 'attached', place })
       }
       viewer.output(bytes)
     }
@@ -149,8 +149,8 @@ export class WatchedConsole {
   }
 
   #tellPosition(viewer: ConsoleViewer): void {
-    if (this.#session === undefined) viewer.tell({ kind: 'waiting' })
-    else viewer.tell({ kind: 'position', session: this.#session.id, cursor: this.#sent })
+    if (this.#session === undefined) viewer.send({ kind: 'waiting' })
+    else viewer.send({ kind: 'position', session: this.#session.id, cursor: this.#sent })
   }
 
   #left(watcher: Watcher): void {

@@ -193,7 +193,7 @@ export class Course {
     if (entry.find() === undefined) return
     switch (outcome.kind) {
       case 'done':
-        return this.#mend(doing)
+        return this.#repair(doing)
       case 'later':
         return this.#waitForVm(doing, outcome.because)
       case 'again':
@@ -213,7 +213,7 @@ export class Course {
   }
 
   /** Clears the trouble of an action that works again. Only fresh URLs clear trouble with expired ones. */
-  #mend(doing: Doing): void {
+  #repair(doing: Doing): void {
     this.#attempts.delete(doing)
     const { trouble, stage } = this.entry.record
     if (stage === 'failed' || trouble === undefined || trouble.code === 'upload_urls_expired') return

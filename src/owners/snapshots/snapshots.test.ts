@@ -315,7 +315,7 @@ test('a daemon that stops leaves nothing running, and the next goes on from ther
   await quiet()
   await restart()
   assert.equal(shown(), 'completed')
-  const again = host.objectStore.requests.filter(({ told }) => told === 'stored')
+  const again = host.objectStore.requests.filter(({ outcome }) => outcome === 'stored')
   assert.equal(new Set(again.map(({ number }) => number)).size, again.length)
 })
 

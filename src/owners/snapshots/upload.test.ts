@@ -28,7 +28,7 @@ async function isComplete({ host, store, id, shown, keeps }: Stage, kept = 'all'
 }
 
 function sentTwice({ requests }: FakeObjectStore, key: string): number[] {
-  const stored = requests.filter((request) => request.key === key && request.told === 'stored')
+  const stored = requests.filter((request) => request.key === key && request.outcome === 'stored')
   const numbers = stored.map(({ number = 0 }) => number)
   return numbers.filter((number, index) => numbers.indexOf(number) !== index)
 }

@@ -103,7 +103,7 @@ async function goOn(
   if (mayBePublished) await host.savedStates.removePublished(id)
   context.notes.givenUp = true
   await host.monitor.ensureRunning(id, always)
-  host.monitor.tellTime(id)
+  host.monitor.setGuestTime(id)
   try {
     context.notes.delivery = await host.traffic.ensureFlowing(subject, { deliver: true })
   } finally {

@@ -114,7 +114,7 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
   'monitor.ensure-running': {
     execute: async (_step, { host, record, signal }) => {
       await host.monitor.ensureRunning(record.id, signal)
-      host.monitor.tellTime(record.id)
+      host.monitor.setGuestTime(record.id)
     },
   },
   // The guest's vCPUs are stopped.

@@ -66,17 +66,17 @@ test('a snapshot is read back as it was, by the next process too', (t) => {
 test('every change raises the revision, and is announced once it is committed', (t) => {
   const stage = new StoreStage(t)
   const { store } = stage
-  const told: (readonly [SnapshotId, SnapshotRecord | undefined])[] = []
-  store.onSnapshotChange((id) => told.push([id, store.snapshots.get(id)]))
+  const reported: (readonly [SnapshotId, SnapshotRecord | undefined])[] = []
+  store.onSnapshotChange((id) => reported.push([id, store.snapshots.get(id)]))
   let last = 0
   const raises = (what: string, change: () => unknown): void => {
-    told.length = 0
+    reported.length = 0
     store.transaction(() => {
       change()
-      assert.deepEqual(told, [], `${what}: told before it was committed`)
+      assert.deepEqual(reported, [], `${what}: reported before it was committed`)
     })
-    assert.equal(told.length, 1, what)
-    const revision = told[0]?.[1]?.revision ?? 0
+    assert.equal(reported.length, 1, what)
+    const revision = reported[0]?.[1]?.revision ?? 0
     assert.ok(revision > last, `${what}: ${revision} after ${last}`)
     last = revision
   }
@@ -92,16 +92,16 @@ test('every change raises the revision, and is announced once it is committed', 
   )
   raises('shed', () => snapshots.shed(id, 2))
   raises('dropUrls', () => snapshots.dropUrls(id, 2))
-  told.length = 0
+  reported.length = 0
   snapshots.remove(id)
-  assert.deepEqual(told, [[id, undefined]])
+  assert.deepEqual(reported, [[id, undefined]])
 })
 
 test('a change that is rolled back is not announced', (t) => {
   const stage = new StoreStage(t)
   const { store } = stage
-  const told: SnapshotId[] = []
-  store.onSnapshotChange((id) => told.push(id))
+  const reported: SnapshotId[] = []
+  store.onSnapshotChange((id) => reported.push(id))
   const attempt = (): void =>
     store.transaction(() => {
       stage.insertSnapshot('s-1')
@@ -109,7 +109,7 @@ test('a change that is rolled back is not announced', (t) => {
     })
   assert.throws(attempt, /on purpose/)
   assert.equal(store.snapshots.count(), 0)
-  assert.deepEqual(told, [])
+  assert.deepEqual(reported, [])
 })
 
 test('lists are ordered, paged, and filtered by status and VM', (t) => {
@@ -214,7 +214,7 @@ test('packed parts stay staged when they are sent, until they are shed; those se
     [id],
   )
   snapshots.shed(id, 9000)
-  assert.deepEqual(staged(), [5, false, 0, 2000], 'it is no activity')
+  assert.deepEqual(staged(), [5, false, 0, 2000], 'it does not count as activity')
   assert.deepEqual(snapshots.sheddable(), [])
   snapshots.addPart(id, ...packed(3), 3000)
   assert.deepEqual(staged(), [10, false, 0, 3000])

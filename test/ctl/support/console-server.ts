@@ -16,8 +16,8 @@ export type Served = {
   /** Content of all binary messages, joined. */
   input(): string
   /** The text messages. */
-  told(): unknown[]
-  tell(message: object): void
+  received(): unknown[]
+  deliver(message: object): void
   say(text: string): void
 }
 
@@ -76,17 +76,17 @@ export async function startConsoleServer(t: TestContext, pki: Pki, port = 0): Pr
 
 function serve(ws: WebSocket, query: URLSearchParams): Served {
   const input: Buffer[] = []
-  const told: unknown[] = []
+  const received: unknown[] = []
   ws.on('message', (data: Buffer, isBinary) => {
     if (isBinary) input.push(data)
-    else told.push(JSON.parse(data.toString()))
+    else received.push(JSON.parse(data.toString()))
   })
   return {
     query,
     ws,
     input: () => Buffer.concat(input).toString(),
-    told: () => told,
-    tell: (message) => ws.send(JSON.stringify(message)),
+    received: () => received,
+    deliver: (message) => ws.send(JSON.stringify(message)),
     say: (text) => ws.send(Buffer.from(text)),
   }
 }

@@ -72,7 +72,7 @@ export const attacher = (pki: () => Pki) => async (t: TestContext) => {
   const clock = new HeldClock()
   const watched = watcher(pki)(t, server, TTY, clock)
   const first = await server.connection(0)
-  first.tell(attached('s1', 0))
+  first.deliver(attached('s1', 0))
   await eventually(() => watched.kinds().includes('attached'))
   return { server, clock, watched, first }
 }

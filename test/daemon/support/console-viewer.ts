@@ -100,7 +100,7 @@ export class TestViewer {
     return this.#end !== undefined
   }
 
-  tell(message: unknown): void {
+  send(message: unknown): void {
     this.socket.send(JSON.stringify(message))
   }
 
