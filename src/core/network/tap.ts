@@ -79,8 +79,8 @@ export function tapDrift(spec: TapSpec, facts: TapFacts): readonly string[] {
 }
 
 function bandwidthDrift(wanted: Bandwidth, found: Bandwidth): readonly string[] {
-  const drift = (direction: string, wanted: number | undefined, is: number | undefined): readonly string[] =>
-    wanted === is ? [] : [`${direction} limit is ${rateWords(is)}, not ${rateWords(wanted)}`]
+  const drift = (direction: string, due: number | undefined, is: number | undefined): readonly string[] =>
+    due === is ? [] : [`${direction} limit is ${rateWords(is)}, not ${rateWords(due)}`]
   return [
     ...drift('receive', wanted.receiveMbitPerSecond, found.receiveMbitPerSecond),
     ...drift('transmit', wanted.transmitMbitPerSecond, found.transmitMbitPerSecond),

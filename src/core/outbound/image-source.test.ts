@@ -24,7 +24,7 @@ test('all else is remote, and is judged when this host connects to it', () => {
 
 test('what is not an absolute URL is not a source', () => {
   for (const url of ['a.raw', '', '//example.org/a', 'https://[secret'])
-    assert.match(refusal(url), /no absolute/)
+    assert.match(refusal(url), /not an absolute/)
 })
 
 test('a refusal does not repeat the URL', () => {

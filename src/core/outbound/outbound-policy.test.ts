@@ -40,7 +40,7 @@ test('URLs are https:, and http: if that is allowed, and nothing else', () => {
     'https://a b/secret',
     'https://[::1/',
   ]) {
-    assert.match(refusal(none, open), /no absolute URL/)
+    assert.match(refusal(none, open), /not an absolute URL/)
   }
 })
 
