@@ -130,6 +130,10 @@ test('every error code that a route can answer leads to an example of that very 
   }
   const { examples } = document.components
   assert.deepEqual(Object.keys(examples), [...used].toSorted())
+  // `method_not_allowed` is answered before a route is chosen.
+  const unused = Object.keys(rejections).filter((code) => code !== 'method_not_allowed' && !used.has(code))
+  const remedy = 'add each to problems(…) of the routes that answer it'
+  assert.deepEqual(unused, [], `no route lists these codes: ${remedy}`)
   for (const [code, example] of Object.entries<Json>(examples)) {
     assert.equal(example.summary, example.value.title)
     assert.deepEqual(example.value, exampleOf(code as ProblemCode))
