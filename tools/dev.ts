@@ -7,6 +7,8 @@ interface Tool {
   readonly file: string
   readonly usage: string
   readonly help: string
+  /** Whether the tool answers `--help` itself. */
+  readonly hasHelp?: true
 }
 
 const TOOLS: Record<string, Tool> = {
@@ -14,31 +16,36 @@ const TOOLS: Record<string, Tool> = {
     file: 'demo.ts',
     usage: 'demo',
     help: 'boot a real microVM through the API, and see it live on when the daemon is killed',
+    hasHelp: true,
   },
   try: {
     file: 'try.ts',
     usage: 'try [FILE…] [--watch]',
     help: 'what a change touches, in seconds: types, lint, and the tests that load it',
+    hasHelp: true,
   },
   test: {
     file: 'test.ts',
-    usage: 'test',
+    usage: 'test [WORD…]',
     help: 'everything: the check below, daemon and simulation tests, and host tests in the lab',
+    hasHelp: true,
   },
   check: {
     file: 'check.ts',
     usage: 'check',
-    help: 'the fast part (under a minute): types, lint, format, unit tests, plan cases',
+    help: 'the fast part, one to two minutes: types, lint, format, unit tests, plan cases',
   },
   lab: {
     file: 'lab.ts',
     usage: 'lab up|down|sh|status|run',
     help: 'a real host in a container: `./dev lab --help`',
+    hasHelp: true,
   },
   bench: {
     file: 'bench.ts',
     usage: 'bench [NAME…] [--json FILE]',
     help: 'the measured figures, each beside its reference',
+    hasHelp: true,
   },
   build: {
     file: 'deb.ts',
@@ -83,6 +90,10 @@ async function main(argv: readonly string[]): Promise<number> {
   if (tool === undefined || !existsSync(file)) {
     process.stderr.write(`dev: no command ${command}\n\n${help()}`)
     return 2
+  }
+  if (tool.hasHelp !== true && args.includes('--help')) {
+    process.stdout.write(`./dev ${tool.usage}   ${tool.help}\n`)
+    return 0
   }
   const loaded = (await import(file)) as { main: (args: readonly string[]) => Promise<number> }
   return loaded.main(args)

@@ -12,6 +12,12 @@ const BROWSER_TESTS = ['test/browser/**/*.test.ts']
 const HOST_TESTS = ['test/host/**/*.test.ts']
 const HOST_BROWSER_TESTS = ['test/browser-on-host/**/*.test.ts']
 
+/** Every test of the project, by pattern. */
+const EVERY_TEST = [...FAST_TESTS, ...SLOW_TESTS, ...BROWSER_TESTS, ...HOST_TESTS, ...HOST_BROWSER_TESTS]
+
+/** Returns the test files whose path has one of these words. */
+export const testFilesOf = (words: readonly string[]): string[] => testFiles(EVERY_TEST, words)
+
 const HELP = `./dev test [WORD…] [--labs N]   everything; with words, only the test files whose path holds one of them
 
   --labs N   run host tests in N labs side by side; 2 unless given, 1 on a machine with one core
@@ -74,6 +80,12 @@ export async function main(args: readonly string[]): Promise<number> {
     options: { labs: { type: 'string', default: String(LABS) } },
     allowPositionals: true,
   })
+  // A run with such a word alone would pass and test nothing.
+  const empty = words.filter((word) => testFilesOf([word]).length === 0)
+  if (empty.length > 0) {
+    console.error(`dev test: no test file has ${empty.join(' or ')} in its path`)
+    return 2
+  }
   const startedAt = performance.now()
   await ensureClientTypes()
   await ensureBrowser(words)
