@@ -3,7 +3,8 @@ import { GATEWAY_IPV4, GATEWAY_IPV6, guestRuleOf } from '../../src/core/network/
 import { limits } from '../../src/config/limits.ts'
 import { markOfTests, recordOf } from '../record.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
-import { unfitImageOf } from './unfit-image.ts'
+import { unfitImagesOf } from './unfit-image.ts'
+import { Words } from './words.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { TapFacts, TapState, FirewallState, TrafficState } from '../../src/core/world/network-state.ts'
 import type { SavedState } from '../../src/core/world/saved-state.ts'
@@ -74,20 +75,22 @@ export function parseCases(text: string): PlanCase[] {
 }
 
 function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world' | 'facts'> {
-  const room = (name: string): string[] => {
-    const words = (rooms.get(name) ?? '').split(/\s+/).filter((word) => word !== '')
+  const taken = new Map<string, Words>()
+  const room = (name: string): Words => {
+    const words = taken.get(name) ?? new Words(rooms.get(name) ?? '')
+    taken.set(name, words)
     rooms.delete(name)
     return words
   }
   const desired = room('desired')
-  const power = (desired.find((word) => ['running', 'paused', 'stopped'].includes(word)) ??
-    'running') as DesiredPower
+  const powers = ['running', 'paused', 'stopped'] as const
+  const power: DesiredPower = powers.find((word) => desired.has(word)) ?? 'running'
   const record = recordFor(power, desired, room('recorded'))
-  const without = new Set(room('monitor-without'))
+  const without = room('monitor-without')
   const facts: Facts = {
     nowMs: NOW_MS,
-    silentMs: silenceMs(rooms),
-    maySave: !room('saves').includes('full'),
+    silentMs: silenceMs(room('monitor'), room('unit')),
+    maySave: !room('saves').has('full'),
     bootId: 'this-boot',
     capabilities: {
       startPaused: !without.has('start-paused'),
@@ -96,7 +99,7 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
       vcpusMax: without.has('vcpus') ? 1 : 32,
     },
     seedDigest: 'seed-as-rendered',
-    ...(desired.includes('no-network') ? {} : { tap: { ...spec, ...limitsOn(desired) } }),
+    ...(desired.has('no-network') ? {} : { tap: { ...spec, ...limitsOn(desired) } }),
   }
   const world: World = {
     unit: probe(room('unit'), unitOf),
@@ -109,11 +112,12 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
     traffic: probe(room('traffic'), trafficOf),
   }
   assert.deepEqual([...rooms.keys()], [], 'a case names a room that there is not')
+  for (const [name, words] of taken) words.assertRead(name)
   return { record, world, facts }
 }
 
 /** A tap without limits has no such member, as a request without limits makes it. */
-function limitsOn(words: readonly string[]): Pick<TapSpec, 'bandwidth'> {
+function limitsOn(words: Words): Pick<TapSpec, 'bandwidth'> {
   const bandwidth = bandwidthOf(words)
   return Object.keys(bandwidth).length === 0 ? {} : { bandwidth }
 }
@@ -126,36 +130,36 @@ function limitsOn(words: readonly string[]): Pick<TapSpec, 'bandwidth'> {
  * `stop-accepted`: the newest stop is not carried out. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
  * sleeps in a row.
  */
-function recordFor(power: DesiredPower, words: readonly string[], recorded: readonly string[]): VmRecord {
+function recordFor(power: DesiredPower, words: Words, recorded: Words): VmRecord {
   const { network, ...desired } = recordOf().desired
-  const settled = recorded.includes('settled')
+  const settled = recorded.has('settled')
   return recordOf({
     desired: {
       ...desired,
-      ...(network === undefined || words.includes('no-network') ? {} : { network }),
+      ...(network === undefined || words.has('no-network') ? {} : { network }),
       power,
       compute: {
         ...desired.compute,
-        cpuMillicores: numberAfter(words, 'millicores=') ?? desired.compute.cpuMillicores,
-        sleepAfterIdleSeconds: numberAfter(words, 'sleep=') ?? 0,
+        cpuMillicores: words.number('millicores=') ?? desired.compute.cpuMillicores,
+        sleepAfterIdleSeconds: words.number('sleep=') ?? 0,
       },
-      disk: { sizeMib: numberAfter(words, 'disk=') ?? 64, ...diskLimitsOf(words) },
+      disk: { sizeMib: words.number('disk=') ?? 64, ...diskLimitsOf(words) },
       image: {
         ...desired.image,
-        ...(words.includes('initrd') ? { initrdSha256: 'c'.repeat(64) as Sha256 } : {}),
+        ...(words.has('initrd') ? { initrdSha256: 'c'.repeat(64) as Sha256 } : {}),
       },
     },
-    deleting: words.includes('deleting'),
-    powerGeneration: (words.includes('created') ? 1 : 2) as Generation,
-    generations: words.includes('created')
+    deleting: words.has('deleting'),
+    powerGeneration: (words.has('created') ? 1 : 2) as Generation,
+    generations: words.has('created')
       ? { desired: 1 as Generation, observed: 0 as Generation }
       : { desired: 2 as Generation, observed: (settled ? 2 : 1) as Generation },
     ...wakeOf(recorded),
-    stops: { accepted: recorded.includes('stop-accepted') ? 1 : 0, carriedOut: 0 },
-    ...(recorded.includes('may-be-saved') ? { mayBeSaved: true } : {}),
+    stops: { accepted: recorded.has('stop-accepted') ? 1 : 0, carriedOut: 0 },
+    ...(recorded.has('may-be-saved') ? { mayBeSaved: true } : {}),
     observed: {
       ...shownOf(recorded),
-      ...(recorded.includes('no-disk') ? {} : { disk: { sizeMib: numberAfter(recorded, 'disk=') ?? 64 } }),
+      ...(recorded.has('no-disk') ? {} : { disk: { sizeMib: recorded.number('disk=') ?? 64 } }),
     },
   })
 }
@@ -163,19 +167,18 @@ function recordFor(power: DesiredPower, words: readonly string[], recorded: read
 /**
  * Time since the monitor last answered: the unit's active time, unless a case says `silent seconds=` of the monitor.
  */
-function silenceMs(rooms: ReadonlyMap<string, string>): number {
-  const [monitor = [], unit = []] = ['monitor', 'unit'].map((name) => rooms.get(name)?.split(/\s+/) ?? [])
-  const seconds = numberAfter(monitor, 'seconds=') ?? numberAfter(unit, 'seconds=') ?? 0
-  return monitor.includes('silent') ? seconds * 1000 : 0
+function silenceMs(monitor: Words, unit: Words): number {
+  if (!monitor.has('silent')) return 0
+  return (monitor.number('seconds=') ?? unit.number('seconds=') ?? 0) * 1000
 }
 
 const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
 
-function wakeOf(recorded: readonly string[]): Pick<VmRecord, 'wake'> {
-  const reason = wordAfter(recorded, 'wake=') as WakeReason | undefined
-  const restores = numberAfter(recorded, 'restores=')
+function wakeOf(recorded: Words): Pick<VmRecord, 'wake'> {
+  const reason = recorded.after('wake=') as WakeReason | undefined
+  const restores = recorded.number('restores=')
   if (reason === undefined) return {}
-  const savedSeconds = restores ?? numberAfter(recorded, 'begun=')
+  const savedSeconds = restores ?? recorded.number('begun=')
   const begun = {
     ...(savedSeconds === undefined ? {} : { savedAtMs: secondsAgo(savedSeconds) }),
     ...(restores === undefined ? {} : { restores: true as const }),
@@ -183,11 +186,11 @@ function wakeOf(recorded: readonly string[]): Pick<VmRecord, 'wake'> {
   return { wake: { reason, atMs: NOW_MS, ...begun } }
 }
 
-function shownOf(recorded: readonly string[]): Observed {
-  const runs = numberAfter(recorded, 'running=')
-  const step = wordAfter(recorded, 'fault=')
-  const shortSleeps = numberAfter(recorded, 'short-sleeps=')
-  const woken = numberAfter(recorded, 'woken=')
+function shownOf(recorded: Words): Observed {
+  const runs = recorded.number('running=')
+  const step = recorded.after('fault=')
+  const shortSleeps = recorded.number('short-sleeps=')
+  const woken = recorded.number('woken=')
   const fault: Fault | undefined = step === undefined ? undefined : { ...FAULT, step }
   return {
     ...(runs === undefined
@@ -210,7 +213,8 @@ const FAULT: Omit<Fault, 'step'> = {
   nextAttemptAtMs: NOW_MS + 1000,
 }
 
-function savedOf([kind = 'absent', ...words]: string[]): SavedState {
+function savedOf(words: Words): SavedState {
+  const kind = words.first('absent')
   switch (kind) {
     case 'absent':
     case 'unfinished':
@@ -218,43 +222,45 @@ function savedOf([kind = 'absent', ...words]: string[]): SavedState {
     case 'present':
       return {
         kind,
-        savedAtMs: secondsAgo(numberAfter(words, 'seconds=') ?? 1),
+        savedAtMs: secondsAgo(words.number('seconds=') ?? 1),
         sizeMib: 84,
         memoryMib: 256,
         vcpus: 1,
         form: 'mapped',
       }
     case 'unusable':
-      return { kind, code: words[0] as FaultCode, because: 'it is not as it was written' }
+      return { kind, code: words.rest()[0] as FaultCode, because: 'it is not as it was written' }
     default:
       return assert.fail(`no such saved state: ${kind}`)
   }
 }
 
-function trafficOf([kind = 'flowing', ...words]: string[]): TrafficState {
+function trafficOf(words: Words): TrafficState {
+  const kind = words.first('flowing')
   if (kind === 'unwatched') return { kind }
   assert.ok(kind === 'flowing' || kind === 'held', `no such traffic: ${kind}`)
   return {
     kind: 'watched',
     frames: kind,
     packets: 7,
-    idleMs: (numberAfter(words, 'idle=') ?? 0) * 1000,
-    heldFrames: words.includes('wanted') ? 1 : 0,
-    ...(words.includes('wanted') ? { wantedSinceMs: NOW_MS } : {}),
+    idleMs: (words.number('idle=') ?? 0) * 1000,
+    heldFrames: words.has('wanted') ? 1 : 0,
+    ...(words.has('wanted') ? { wantedSinceMs: NOW_MS } : {}),
   }
 }
 
-function probe<T>(words: string[], read: (words: string[]) => T): Probe<T> {
-  if (words[0] !== 'unknown') return { known: true, value: read(words) }
-  const code = words[1] as FaultCode
+function probe<T>(words: Words, read: (words: Words) => T): Probe<T> {
+  if (!words.has('unknown')) return { known: true, value: read(words) }
+  const code = words.rest()[0] as FaultCode
   return { known: false, code, retry: 'backoff', message: `the look failed with ${code}` }
 }
 
-function unitOf([kind = 'active', ...words]: string[]): UnitState {
+function unitOf(words: Words): UnitState {
+  const kind = words.first('active')
   switch (kind) {
     case 'active':
     case 'activating': {
-      const ageMs = (numberAfter(words, 'seconds=') ?? limits.stableAfterMs / 1000) * 1000
+      const ageMs = (words.number('seconds=') ?? limits.stableAfterMs / 1000) * 1000
       return { kind, mainPid: 4242, startedAtMs: NOW_MS - ageMs, mark: markOfTests }
     }
     case 'absent':
@@ -263,15 +269,16 @@ function unitOf([kind = 'active', ...words]: string[]): UnitState {
     case 'foreign':
       return { kind, because: 'it is not its own' }
     case 'failed':
-      return { kind, result: 'exit-code', status: numberAfter(words, 'status=') ?? 1 }
+      return { kind, result: 'exit-code', status: words.number('status=') ?? 1 }
     case 'leftover':
-      return { kind, pids: words.map(Number) }
+      return { kind, pids: words.rest().map(Number) }
     default:
       return assert.fail(`no such unit state: ${kind}`)
   }
 }
 
-function consoleOf([kind = 'stored']: string[]): ConsoleState {
+function consoleOf(words: Words): ConsoleState {
+  const kind = words.first('stored')
   switch (kind) {
     case 'stored':
       return { kind, ptsPath: '/dev/pts/7' }
@@ -286,13 +293,14 @@ function consoleOf([kind = 'stored']: string[]): ConsoleState {
   }
 }
 
-function monitorOf([kind = 'running', ...words]: string[]): MonitorState {
+function monitorOf(words: Words): MonitorState {
+  const kind = words.first('running')
   switch (kind) {
     case 'silent':
     case 'restoring':
       return { kind }
     case 'broken':
-      return { kind, status: words.join(' ') }
+      return { kind, status: words.rest().join(' ') }
     case 'stalled':
       return { kind, status: 'io-error', disk: diskOf(words) }
     case 'running':
@@ -303,33 +311,33 @@ function monitorOf([kind = 'running', ...words]: string[]): MonitorState {
   }
 }
 
-const diskOf = (words: readonly string[]): MonitorDisk => ({
-  sizeMib: numberAfter(words, 'disk=') ?? 64,
+const diskOf = (words: Words): MonitorDisk => ({
+  sizeMib: words.number('disk=') ?? 64,
   ...diskLimitsOf(words),
 })
 
-function diskLimitsOf(words: readonly string[]): DiskLimits {
-  const iopsMax = numberAfter(words, 'iops=')
-  const mibPerSecondMax = numberAfter(words, 'mib/s=')
+function diskLimitsOf(words: Words): DiskLimits {
+  const iopsMax = words.number('iops=')
+  const mibPerSecondMax = words.number('mib/s=')
   return {
     ...(iopsMax === undefined ? {} : { iopsMax }),
     ...(mibPerSecondMax === undefined ? {} : { mibPerSecondMax }),
   }
 }
 
-function bandwidthOf(words: readonly string[]): Bandwidth {
-  const receiveMbitPerSecond = numberAfter(words, 'receive=')
-  const transmitMbitPerSecond = numberAfter(words, 'transmit=')
+function bandwidthOf(words: Words): Bandwidth {
+  const receiveMbitPerSecond = words.number('receive=')
+  const transmitMbitPerSecond = words.number('transmit=')
   return {
     ...(receiveMbitPerSecond === undefined ? {} : { receiveMbitPerSecond }),
     ...(transmitMbitPerSecond === undefined ? {} : { transmitMbitPerSecond }),
   }
 }
 
-function storageOf(words: string[]): StorageState {
-  const missing = words.find((word) => word.startsWith('missing='))?.slice('missing='.length)
-  const seed = words.find((word) => word.startsWith('seed='))?.slice('seed='.length)
-  const usable = words.includes('unusable-seed') ? {} : { usableBy: recordOf().host.userId }
+function storageOf(words: Words): StorageState {
+  const missing = words.after('missing=')
+  const seed = words.after('seed=')
+  const usable = words.has('unusable-seed') ? {} : { usableBy: recordOf().host.userId }
   return {
     disk: poolDiskOf(words),
     seed:
@@ -337,42 +345,43 @@ function storageOf(words: string[]): StorageState {
         ? { kind: 'absent' }
         : { kind: 'present', digest: seed ?? 'seed-as-rendered', ...usable },
     missingImages: missing === undefined ? [] : (missing.split(',') as ImageRole[]),
-    unfitImages: words.flatMap(unfitImageOf),
+    unfitImages: unfitImagesOf(words),
   }
 }
 
-function poolDiskOf(words: string[]): DiskState {
-  if (words.includes('disk=absent')) return { kind: 'absent' }
-  if (words.includes('disk=foreign')) return { kind: 'foreign', because: 'it is not its own' }
+function poolDiskOf(words: Words): DiskState {
+  if (words.has('disk=absent')) return { kind: 'absent' }
+  if (words.has('disk=foreign')) return { kind: 'foreign', because: 'it is not its own' }
   return {
     kind: 'present',
-    sizeMib: numberAfter(words, 'disk=') ?? 64,
-    ...(words.includes('no-note') ? {} : { note: { mark: markOfTests, rootfsSha256: undefined } }),
-    ...(words.includes('unusable') ? {} : { usableBy: recordOf().host.userId }),
+    sizeMib: words.number('disk=') ?? 64,
+    ...(words.has('no-note') ? {} : { note: { mark: markOfTests, rootfsSha256: undefined } }),
+    ...(words.has('unusable') ? {} : { usableBy: recordOf().host.userId }),
   }
 }
 
-function tapOf(words: string[]): TapState {
-  const [kind = 'present', ...lacks] = words
+function tapOf(words: Words): TapState {
+  const kind = words.first('present')
   if (kind === 'absent') return { kind }
-  if (kind === 'foreign') return { kind, because: lacks.join(' ') }
-  const lacking = new Set(lacks)
+  if (kind === 'foreign') return { kind, because: words.rest().join(' ') }
   return {
     kind: 'present',
     facts: {
-      up: !lacking.has('down'),
-      attached: !lacking.has('detached'),
-      bandwidth: bandwidthOf(lacks),
-      addresses: lacking.has('no-addresses') ? [] : tapFacts.addresses,
-      routes: lacking.has('no-routes')
+      up: !words.has('down'),
+      attached: !words.has('detached'),
+      bandwidth: bandwidthOf(words),
+      addresses: words.has('no-addresses') ? [] : tapFacts.addresses,
+      routes: words.has('no-routes')
         ? []
-        : [...tapFacts.routes, ...(lacking.has('stale-route') ? ['192.0.2.99/32'] : [])],
-      neighbours: lacking.has('no-neighbours') ? [] : tapFacts.neighbours,
+        : [...tapFacts.routes, ...(words.has('stale-route') ? ['192.0.2.99/32'] : [])],
+      neighbours: words.has('no-neighbours') ? [] : tapFacts.neighbours,
     },
   }
 }
 
-function firewallOf([kind = 'intact', rule]: string[]): FirewallState {
+function firewallOf(words: Words): FirewallState {
+  const kind = words.first('intact')
+  const [rule] = words.rest()
   const kinds = ['intact', 'absent', 'altered', 'unverified'] as const
   const found = kinds.find((known) => known === kind) ?? assert.fail(`no such firewall state: ${kind}`)
   if (found === 'altered' || found === 'unverified') return { kind: found }
@@ -381,11 +390,3 @@ function firewallOf([kind = 'intact', rule]: string[]): FirewallState {
   const ours = guestRuleOf(spec)
   return { kind: found, rule: rule === 'other-rule' ? { ...ours, ipv4Address: '192.0.2.99' } : ours }
 }
-
-function numberAfter(words: readonly string[], prefix: string): number | undefined {
-  const word = wordAfter(words, prefix)
-  return word === undefined ? undefined : Number(word)
-}
-
-const wordAfter = (words: readonly string[], prefix: string): string | undefined =>
-  words.find((candidate) => candidate.startsWith(prefix))?.slice(prefix.length)

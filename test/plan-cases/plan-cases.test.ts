@@ -22,6 +22,17 @@ for (const file of readdirSync(directory).filter((name) => name.endsWith('.txt')
   if (update) writeFileSync(path, cases.map(render).join('\n'))
 }
 
+test('a word that means nothing in its room fails the case', () => {
+  for (const given of [
+    'storage: untrimed',
+    'unit: active second=3',
+    'desired: runing',
+    'tap: present dwon',
+  ]) {
+    assert.throws(() => parseCases(`# A case\n${given}\n---\nsettled\n`), /reads no such words/, given)
+  }
+})
+
 function planned({ record, world, facts }: PlanCase): string {
   return renderPlan(plan(record, world, facts))
 }
