@@ -1,0 +1,100 @@
+import { recordOf } from '../record.ts'
+import type { DesiredPower, DiskLimits } from '../../src/core/desired.ts'
+import type { Generation, Sha256 } from '../../src/core/ids.ts'
+import type { Fault, Observed, VmRecord, WakeReason } from '../../src/core/vm/record.ts'
+import type { Words } from './words.ts'
+
+/** The time at which each plan case is planned. */
+export const NOW_MS = Date.parse('2030-01-01T00:00:00Z')
+
+export const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
+
+/**
+ * Reads the words of `recorded`. `no-disk`: the VM's disk was never seen. `settled`: the VM was seen in its desired
+ * state. `running=SECONDS`: how long it has shown that state. `woken=SECONDS`: how long ago its last wake ended.
+ * `wake=REASON`: a wake was requested. `begun=SECONDS`: a wake began with the state saved that long ago.
+ * `restores=SECONDS`: the same, and a unit was or will be started to read that state. `may-be-saved`: a save has begun.
+ * `stop-accepted`: the newest stop is not carried out. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
+ * sleeps in a row.
+ */
+export function recordFor(power: DesiredPower, words: Words, recorded: Words): VmRecord {
+  const { network, ...desired } = recordOf().desired
+  const settled = recorded.has('settled')
+  return recordOf({
+    desired: {
+      ...desired,
+      ...(network === undefined || words.has('no-network') ? {} : { network }),
+      power,
+      compute: {
+        ...desired.compute,
+        cpuMillicores: words.number('millicores=') ?? desired.compute.cpuMillicores,
+        sleepAfterIdleSeconds: words.number('sleep=') ?? 0,
+      },
+      disk: { sizeMib: words.number('disk=') ?? 64, ...diskLimitsOf(words) },
+      image: {
+        ...desired.image,
+        ...(words.has('initrd') ? { initrdSha256: 'c'.repeat(64) as Sha256 } : {}),
+      },
+    },
+    deleting: words.has('deleting'),
+    powerGeneration: (words.has('created') ? 1 : 2) as Generation,
+    generations: words.has('created')
+      ? { desired: 1 as Generation, observed: 0 as Generation }
+      : { desired: 2 as Generation, observed: (settled ? 2 : 1) as Generation },
+    ...wakeOf(recorded),
+    stops: { accepted: recorded.has('stop-accepted') ? 1 : 0, carriedOut: 0 },
+    ...(recorded.has('may-be-saved') ? { mayBeSaved: true } : {}),
+    observed: {
+      ...shownOf(recorded),
+      ...(recorded.has('no-disk') ? {} : { disk: { sizeMib: recorded.number('disk=') ?? 64 } }),
+    },
+  })
+}
+
+function wakeOf(recorded: Words): Pick<VmRecord, 'wake'> {
+  const reason = recorded.after('wake=') as WakeReason | undefined
+  const restores = recorded.number('restores=')
+  if (reason === undefined) return {}
+  const savedSeconds = restores ?? recorded.number('begun=')
+  const begun = {
+    ...(savedSeconds === undefined ? {} : { savedAtMs: secondsAgo(savedSeconds) }),
+    ...(restores === undefined ? {} : { restores: true as const }),
+  }
+  return { wake: { reason, atMs: NOW_MS, ...begun } }
+}
+
+function shownOf(recorded: Words): Observed {
+  const runs = recorded.number('running=')
+  const step = recorded.after('fault=')
+  const shortSleeps = recorded.number('short-sleeps=')
+  const woken = recorded.number('woken=')
+  const fault: Fault | undefined = step === undefined ? undefined : { ...FAULT, step }
+  return {
+    ...(runs === undefined
+      ? { state: 'pending', sinceMs: NOW_MS }
+      : { state: 'running', sinceMs: secondsAgo(runs) }),
+    ...(fault === undefined ? {} : { fault }),
+    ...(shortSleeps === undefined ? {} : { shortSleeps }),
+    ...(woken === undefined ? {} : { lastWake: { ...WAKE, atMs: secondsAgo(woken) - WAKE.durationMs } }),
+  }
+}
+
+const WAKE = { reason: 'traffic', durationMs: 500, heldPackets: 1, droppedPackets: 0 } as const
+
+const FAULT: Omit<Fault, 'step'> = {
+  code: 'save_failed',
+  message: 'it failed',
+  generation: 2 as Generation,
+  sinceMs: NOW_MS,
+  attempt: 1,
+  nextAttemptAtMs: NOW_MS + 1000,
+}
+
+export function diskLimitsOf(words: Words): DiskLimits {
+  const iopsMax = words.number('iops=')
+  const mibPerSecondMax = words.number('mib/s=')
+  return {
+    ...(iopsMax === undefined ? {} : { iopsMax }),
+    ...(mibPerSecondMax === undefined ? {} : { mibPerSecondMax }),
+  }
+}
