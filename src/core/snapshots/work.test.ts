@@ -146,26 +146,11 @@ const STAGES = [
   'failed',
 ] as const satisfies readonly SnapshotStage[]
 
-const record = (stage: SnapshotStage, imageBytes?: number): SnapshotRecord => ({
-  id: 'nightly-1' as never,
-  vmId: 'web-1' as never,
-  vmCreatedAtMs: 1,
-  stagingId: 'nightly-1.op-1' as never,
-  operationId: 'op-1' as never,
-  stage,
-  partMib: 64,
-  ...(imageBytes === undefined
-    ? {}
-    : { capture: { atMs: 1, imageBytes, consistency: 'crash', pausedMs: 0 } }),
-  packed: { imageBytes: 0, storedBytes: 0 },
-  staged: { bytes: 0, isWhole: true },
-  completionSent: false,
-  resumable: false,
-  revision: 1,
-  createdAtMs: 1,
-  updatedAtMs: 1,
-  lastActivityAtMs: 1,
-})
+const record = (stage: SnapshotStage, imageBytes?: number): SnapshotRecord =>
+  recordIn(
+    stage,
+    imageBytes === undefined ? {} : { capture: { atMs: 1, imageBytes, consistency: 'crash', pausedMs: 0 } },
+  )
 
 /** Returns what a store would count. */
 function tallyOf(parts: readonly SnapshotPart[], atHand: UrlsAtHand): SnapshotTally {
