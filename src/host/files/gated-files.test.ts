@@ -55,3 +55,25 @@ test('a tree is removed with everything in it, but not what a link in it points 
   assert.deepEqual([existsSync(tree), existsSync(join(other, 'file'))], [false, true])
   for (let round = 0; round < 2; round += 1) await files.removeFile(join(other, 'file'))
 })
+
+test('a tree that something else removes meanwhile is removed, whichever call that is before', async (t) => {
+  const { directory, calls } = stage(t)
+  const tree = join(directory, 'tree')
+  let last = 0
+  for (let before = 1; last === 0; before += 1) {
+    mkdirSync(join(tree, 'a'), { recursive: true })
+    writeFileSync(join(tree, 'a', 'file'), '')
+    let count = 0
+    const take: typeof calls.take = (call, options) => {
+      count += 1
+      if (count === before) rmSync(tree, { recursive: true })
+      return calls.take(call, options)
+    }
+    await gatedFiles({ calls: Object.assign(Object.create(calls), { take }), flushes: calls }).removeTree(
+      tree,
+    )
+    assert.equal(existsSync(tree), false)
+    if (count < before) last = count
+  }
+  assert.ok(last > 5, `only ${last} calls`)
+})

@@ -33,7 +33,7 @@ export type GatedFiles = Plain & {
   readonly open: (path: string, flags: string | number, mode?: number) => Promise<GatedFile>
   /** Removes a name; does nothing if there is none. */
   readonly removeFile: (path: string) => Promise<void>
-  /** Removes a name and everything below it; does nothing if there is none. */
+  /** Removes a name and everything below it, even if something else removes it too; does nothing if there is none. */
   readonly removeTree: (path: string) => Promise<void>
 }
 
@@ -84,7 +84,7 @@ async function removeTree(files: Plain, path: string): Promise<void> {
     await ifThere(files.unlink(path))
     return
   }
-  for (const name of await files.readdir(path)) await removeTree(files, `${path}/${name}`)
+  for (const name of (await ifThere(files.readdir(path))) ?? []) await removeTree(files, `${path}/${name}`)
   await ifThere(files.rmdir(path))
 }
 
