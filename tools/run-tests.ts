@@ -14,7 +14,7 @@ import { watchTestFiles } from './watchdog.ts'
 
 const NOTHING: Counts = { passed: 0, failed: 0, skipped: [] }
 /** Bound for a test, or for a whole file that does not end. */
-const TEST_BOUND_MS = 120_000
+const TEST_BOUND_MS = 300_000
 const HOST_TEST_BOUND_MS = 600_000
 /** A folder in memory that every Linux host has. */
 const MEMORY = '/dev/shm'
