@@ -67,18 +67,18 @@ export async function reconcileStage(
       newOperationId: () => `op-${(operations += 1)}` as OperationId,
       instead: { capacity: new FakeCapacity() },
     })
-  let rooms = begin()
+  let parts = begin()
   /** Context of the current daemon. */
-  const context: { -readonly [K in keyof CommandContext]: CommandContext[K] } = rooms.commands
+  const context: { -readonly [K in keyof CommandContext]: CommandContext[K] } = parts.commands
   const stop = async (): Promise<void> => {
-    await Promise.all([rooms.snapshots.stop(), rooms.reconciler.stop()])
+    await Promise.all([parts.snapshots.stop(), parts.reconciler.stop()])
   }
   t.after(async () => {
     await stop()
     store.close()
     rmSync(directory, { recursive: true })
   })
-  await rooms.reconciler.start()
+  await parts.reconciler.start()
   const id = 'web-1' as VmId
   const vm = (): VmRecord => onRecord(store, id)
   return {
@@ -96,30 +96,30 @@ export async function reconcileStage(
     /** State of the VM, and the code of its fault. */
     shown: () => shownOf(vm()),
     betweenPasses: <T>(as: VmId, task: (signal: AbortSignal) => Promise<T>) =>
-      rooms.reconciler.betweenPasses(as, task),
+      parts.reconciler.betweenPasses(as, task),
     /** Returns the owner of snapshots, which the test starts. */
-    snapshots: () => rooms.snapshots,
+    snapshots: () => parts.snapshots,
     /** Resolves when no worker has anything to do before a timer or a poke. */
-    idle: () => rooms.reconciler.idle(),
-    pokeAll: (reason: string) => rooms.reconciler.pokeAll(reason),
-    silences: () => rooms.reconciler.silences,
+    idle: () => parts.reconciler.idle(),
+    pokeAll: (reason: string) => parts.reconciler.pokeAll(reason),
+    silences: () => parts.reconciler.silences,
     stop,
     /** Starts another daemon on the same host and state. */
     start: async (): Promise<void> => {
-      rooms = begin()
-      Object.assign(context, rooms.commands)
-      await rooms.reconciler.start()
+      parts = begin()
+      Object.assign(context, parts.commands)
+      await parts.reconciler.start()
     },
     turns,
     /** Lets time pass, and then passes run. */
     later: async (ms: number): Promise<void> => {
       clock.advance(ms)
-      await rooms.reconciler.idle()
+      await parts.reconciler.idle()
     },
     /** Wakes the worker as a watcher does. */
     noticed: async (): Promise<void> => {
       host.fakeUnits.reconnect()
-      await rooms.reconciler.idle()
+      await parts.reconciler.idle()
     },
   }
 }

@@ -22,7 +22,7 @@ import type { Host } from '../ports/host.ts'
 import type { HostFigures } from '../ports/host-figures.ts'
 import type { Store } from '../store/store.ts'
 
-/** Settings for the daemon's rooms; the drivers and the listener take others. */
+/** Settings for the parts of the daemon; the drivers and the listener take others. */
 export type Settings = Pick<Config, 'host' | 'network' | 'objectStore' | 'storage' | 'snapshots' | 'capacity'>
 
 /** Parts that carry out stored changes: the workers of VMs, and the owner of snapshots. */

@@ -32,7 +32,7 @@ export class Daemon {
   readonly #log: Log
   readonly #store: Store
   readonly #built: BuiltHost
-  readonly #rooms: Composition
+  readonly #parts: Composition
   readonly #ending = new AbortController()
   readonly #waitingFor = new Set([CONSOLES, FIRST_LOOK])
   #api: ControllerApi | undefined
@@ -44,7 +44,7 @@ export class Daemon {
     this.#store = made.store
     this.#built = made.built
     const { host, figures, shells, descriptorStore } = made.built
-    this.#rooms = compose({
+    this.#parts = compose({
       store: made.store,
       host,
       figures,
@@ -87,14 +87,14 @@ export class Daemon {
   async #listen(): Promise<void> {
     const { controller } = this.#config
     this.#api = await createControllerApi({
-      rooms: this.#rooms.api,
+      dependencies: this.#parts.api,
       address: bareAddress(controller.listenAddress),
       port: controller.port,
       commonName: controller.commonName,
       tlsFiles: { ca: controller.caFile, certificate: controller.certificateFile, key: controller.keyFile },
     })
     this.#admin = await openAdminSocket(this.#config.runDirectory, {
-      plan: (id) => this.#rooms.explain(id),
+      plan: (id) => this.#parts.explain(id),
       console: async (id) => {
         if (this.#store.vms.get(id) === undefined) return undefined
         return this.#built.consoles.lastSession(id)?.output.since(0).bytes ?? ''
@@ -108,13 +108,13 @@ export class Daemon {
     const adopted = this.#built.consoles.adopt()
     notifyReady()
     // Before commands are accepted, because they rely on what the inspection finds.
-    await this.#rooms.inspector.start()
+    await this.#parts.inspector.start()
     this.#waitingFor.delete(CONSOLES)
     await this.#report(adopted)
-    await this.#rooms.reconciler.start()
+    await this.#parts.reconciler.start()
     this.#waitingFor.delete(FIRST_LOOK)
-    this.#rooms.snapshots.start()
-    void this.#rooms.images.start()
+    this.#parts.snapshots.start()
+    void this.#parts.images.start()
     const { host } = this.#built
     await sweepOrphans({ store: this.#store, host, log: this.#log }, this.#ending.signal)
   }
@@ -139,7 +139,7 @@ export class Daemon {
     this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stopping; guests keep running')
     notifyStopping(boundMs + limits.shutdownMarginMs)
     this.#ending.abort()
-    const { inspector, shells, images, snapshots, reconciler } = this.#rooms
+    const { inspector, shells, images, snapshots, reconciler } = this.#parts
     inspector.stop()
     shells.end()
     this.#admin?.close()

@@ -1,3 +1,4 @@
+import { given } from '../lib/given.ts'
 import { plan } from '../core/plan/plan.ts'
 import type { Facts } from '../core/plan/facet.ts'
 import type { Plan } from '../core/plan/step.ts'
@@ -21,7 +22,7 @@ export function factsOf(host: Host, { seed, tap }: Intent, own: ProcessFacts): F
     bootId: host.bootId,
     capabilities: host.monitor.capabilities,
     seedDigest: seed.digest,
-    ...(tap === undefined ? {} : { tap }),
+    ...given({ tap }),
   }
 }
 
@@ -50,8 +51,7 @@ export function intentOf(
       instanceId: `${record.id}-${record.createdAtMs}`,
       sshAuthorizedKeys: inputs.sshAuthorizedKeys,
       daemonSshKey: sshPublicKey,
-      ...(inputs.userData === undefined ? {} : { userData: inputs.userData }),
-      ...(network === undefined ? {} : { network }),
+      ...given({ userData: inputs.userData, network }),
     },
     (text) => createHash('sha256').update(text).digest('hex'),
   )
@@ -62,14 +62,12 @@ export function intentOf(
 /** Returns the VM's tap; undefined for a VM without network. */
 export function tapSpecOf({ id, host, desired: { network } }: VmRecord): TapSpec | undefined {
   if (network === undefined) return undefined
+  const { macAddress: guestMac, ipv4Address, ipv6Address, bandwidth, firewall } = network
   return {
     device: host.device,
     vmId: id,
     userId: host.userId,
-    guestMac: network.macAddress,
-    ...(network.ipv4Address === undefined ? {} : { ipv4Address: network.ipv4Address }),
-    ...(network.ipv6Address === undefined ? {} : { ipv6Address: network.ipv6Address }),
-    ...(network.bandwidth === undefined ? {} : { bandwidth: network.bandwidth }),
-    ...(network.firewall === undefined ? {} : { inbound: network.firewall.inbound }),
+    guestMac,
+    ...given({ ipv4Address, ipv6Address, bandwidth, inbound: firewall?.inbound }),
   }
 }

@@ -1,3 +1,4 @@
+import { given } from '../lib/given.ts'
 import { limits } from '../config/limits.ts'
 import { nextFault } from '../core/retry/retry.ts'
 import { failedState } from '../core/status/observed-state.ts'
@@ -73,11 +74,13 @@ export function observed({ record, world, found, host }: Pass, state: ObservedSt
   return {
     state,
     sinceMs: began ? nowMs : sinceMs,
-    ...(fault === undefined ? {} : { fault }),
-    ...(found.length === 0 ? {} : { partialFaults: found }),
-    ...(live === undefined || compute === undefined ? {} : { compute }),
-    ...(disk === undefined ? {} : { disk }),
-    ...(live === undefined ? {} : { startedAtMs: live.startedAtMs }),
+    ...given({
+      fault,
+      partialFaults: found.length === 0 ? undefined : found,
+      compute: live && compute,
+      disk,
+      startedAtMs: live?.startedAtMs,
+    }),
     ...sleepMembers(record, world, began),
   }
 }
@@ -88,12 +91,8 @@ function sleepMembers(record: VmRecord, world: World, stateBegan: boolean): Slee
   const { lastWake, shortSleeps = 0 } = record.observed
   const lastTrafficAtMs = observedTraffic(record, world, stateBegan)
   const savedState = observedSaved(record, world)
-  return {
-    ...(lastTrafficAtMs === undefined ? {} : { lastTrafficAtMs }),
-    ...(savedState === undefined ? {} : { savedState }),
-    ...(lastWake === undefined ? {} : { lastWake }),
-    ...(shortSleeps === 0 || endsRow(record) ? {} : { shortSleeps }),
-  }
+  const row = shortSleeps === 0 || endsRow(record) ? undefined : shortSleeps
+  return given({ lastTrafficAtMs, savedState, lastWake, shortSleeps: row })
 }
 
 /** Returns whether a stop, or a disabled sleep, ends the row of short sleeps. */

@@ -270,9 +270,9 @@ function boundPromises(promised: Promised): void {
   promised('input that the guest does not read waits and is counted, and room is reported', async (stage) => {
     const shell = await opened(stage)
     const inside = await stage.inside()
-    const seen = { rooms: 0 }
+    const seen = { roomNotices: 0 }
     shell.onInputRoom(() => {
-      seen.rooms += 1
+      seen.roomNotices += 1
     })
     inside.readInput(false)
     const piece = Buffer.alloc(64 * 1024, 'p')
@@ -284,15 +284,15 @@ function boundPromises(promised: Promised): void {
       await new Promise(setImmediate)
     }
     assert.ok(shell.inputWaiting > limits.consoleInputBytesMax)
-    assert.equal(seen.rooms, 0)
+    assert.equal(seen.roomNotices, 0)
     inside.readInput(true)
     await until(
       () => inside.input.length,
       (length) => length === written,
     )
     await until(
-      () => seen.rooms,
-      (rooms) => rooms === 1,
+      () => seen.roomNotices,
+      (roomNotices) => roomNotices === 1,
     )
     assert.equal(shell.inputWaiting, 0)
     shell.close()

@@ -87,7 +87,7 @@ function sayEverywhere(host: ControllerHost, code: FaultCode, message: string): 
   const { capacity } = host
   for (const look of ['allocatableMemoryMib', 'allocatableDiskMib', 'isOwnAddress'] as const)
     Object.assign(capacity, { [look]: () => ({ known: false, code, retry: 'backoff', message }) })
-  Object.assign(host.rooms, {
+  Object.assign(host.dependencies, {
     counters: refuse,
     hostView: refuse,
     images: { list: refuse, requestRemoval: refuse },
@@ -144,7 +144,7 @@ async function answersOf(app: App, document: OpenApi): Promise<readonly string[]
 
 test('no answer of any route has a path of the host, whatever fault contains one', async (t) => {
   const host = await startControllerHost(t, pki)
-  const app = await createControllerApp(host.rooms, plainTransport)
+  const app = await createControllerApp(host.dependencies, plainTransport)
   t.after(() => app.close())
   await createVm(host)
   await start(host)

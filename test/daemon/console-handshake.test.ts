@@ -187,8 +187,8 @@ test('a viewer that is gone before the upgrade comes leaves its place', async (t
 
 test('consoles are connections like all others, and count as such', async (t) => {
   const host = await stage(t)
-  const { rooms } = host
-  const app = await createControllerApp(rooms, plainTransport)
+  const { dependencies } = host
+  const app = await createControllerApp(dependencies, plainTransport)
   t.after(() => app.close())
   app.server.maxConnections = 1
   await app.listen({ host: '127.0.0.1', port: 0 })

@@ -44,7 +44,7 @@ export class FakeSession implements ConsoleSession {
   spent = 0
   readonly #outputs = new Listeners()
   readonly #ends = new Listeners()
-  readonly #rooms = new Listeners()
+  readonly #roomListeners = new Listeners()
   readonly #waiting: Uint8Array[] = []
   #reading = true
   #attached = false
@@ -66,7 +66,7 @@ export class FakeSession implements ConsoleSession {
   }
 
   onInputRoom(listener: () => void): () => void {
-    return this.#rooms.add(listener)
+    return this.#roomListeners.add(listener)
   }
 
   get isAttached(): boolean {
@@ -114,7 +114,7 @@ export class FakeSession implements ConsoleSession {
     const wasFull = this.inputWaiting > limits.consoleInputBytesMax
     if (!reading) return
     for (const bytes of this.#waiting.splice(0)) this.terminal.type(bytes)
-    if (wasFull) this.#rooms.notify()
+    if (wasFull) this.#roomListeners.notify()
   }
 
   /** Ends the session, as the end of the VM does. */

@@ -67,19 +67,19 @@ export function parseCases(text: string): PlanCase[] {
       const [head = '', expected = ''] = block.split(/^---\n/m)
       const [name = '', ...lines] = head.split('\n')
       const given = lines.filter((line) => line.trim() !== '')
-      const rooms = new Map(
+      const entries = new Map(
         given.map((line) => [line.split(':')[0] ?? '', line.slice(line.indexOf(':') + 1).trim()]),
       )
-      return { name, given, expected: expected.trimEnd(), ...readRooms(rooms) }
+      return { name, given, expected: expected.trimEnd(), ...readEntries(entries) }
     })
 }
 
-function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world' | 'facts'> {
+function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'world' | 'facts'> {
   const taken = new Map<string, Words>()
   const room = (name: string): Words => {
-    const words = taken.get(name) ?? new Words(rooms.get(name) ?? '')
+    const words = taken.get(name) ?? new Words(entries.get(name) ?? '')
     taken.set(name, words)
-    rooms.delete(name)
+    entries.delete(name)
     return words
   }
   const desired = room('desired')
@@ -111,7 +111,7 @@ function readRooms(rooms: Map<string, string>): Pick<PlanCase, 'record' | 'world
     saved: probe(room('saved'), savedOf),
     traffic: probe(room('traffic'), trafficOf),
   }
-  assert.deepEqual([...rooms.keys()], [], 'a case names a room that there is not')
+  assert.deepEqual([...entries.keys()], [], 'a case has an entry that nothing reads')
   for (const [name, words] of taken) words.assertRead(name)
   return { record, world, facts }
 }

@@ -39,20 +39,20 @@ function stageOf(t: TestContext) {
   const capacity = new FakeCapacity()
   capacity.total.consolePlaces = limits.consolePlacesMax
   const begin = () => composed({ store, host, instead: { capacity } })
-  let rooms = begin()
+  let parts = begin()
   t.after(async () => {
-    await rooms.reconciler.stop()
+    await parts.reconciler.stop()
     store.close()
     rmSync(directory, { recursive: true })
   })
   return {
     ...{ store, clock, host },
-    rooms: () => rooms,
+    parts: () => parts,
     restart: async (): Promise<void> => {
-      await rooms.reconciler.stop()
-      rooms = begin()
-      await rooms.reconciler.start()
-      await rooms.reconciler.idle()
+      await parts.reconciler.stop()
+      parts = begin()
+      await parts.reconciler.start()
+      await parts.reconciler.idle()
     },
   }
 }
@@ -66,12 +66,12 @@ const requestOf = (host: FakeHost, index: number): CreateVm => ({
 })
 
 /** Makes the first of the VMs, which falls asleep normally. */
-async function makeTemplate({ host, clock, store, rooms }: Stage): Promise<VmRecord> {
-  await rooms().reconciler.start()
-  assert.ok(createVm(rooms().commands, template, requestOf(host, 0)).ok)
-  await rooms().reconciler.idle()
+async function makeTemplate({ host, clock, store, parts }: Stage): Promise<VmRecord> {
+  await parts().reconciler.start()
+  assert.ok(createVm(parts().commands, template, requestOf(host, 0)).ok)
+  await parts().reconciler.idle()
   clock.advance(SLEEPER.sleepAfterIdleSeconds * 1000)
-  await rooms().reconciler.idle()
+  await parts().reconciler.idle()
   const record = store.vms.get(template)
   assert.ok(record?.observed.state === 'sleeping')
   return record
@@ -120,7 +120,7 @@ async function placeAsleep({ host, store, clock }: Stage, first: VmRecord): Prom
 
 test('10,000 VMs sleep on one host, without a console place, and any of them wakes', async (t) => {
   const stage = stageOf(t)
-  const { host, clock, store, rooms, restart } = stage
+  const { host, clock, store, parts, restart } = stage
   await placeAsleep(stage, await makeTemplate(stage))
   await restart()
   const statesNow = (): Map<string, number> => {
@@ -143,7 +143,7 @@ test('10,000 VMs sleep on one host, without a console place, and any of them wak
     assert.ok(record !== undefined)
     host.traffic.receive(record.host.device, { name: `for ${id}` })
   }
-  await rooms().reconciler.idle()
+  await parts().reconciler.idle()
   assert.deepEqual(
     statesNow(),
     new Map([
@@ -154,10 +154,10 @@ test('10,000 VMs sleep on one host, without a console place, and any of them wak
   assert.equal((await host.consoles.stored()).length, WOKEN)
   clock.advance(SLEEPER.sleepAfterIdleSeconds * 1000)
   for (let round = 0; round < ROUNDS_MAX && (await host.consoles.stored()).length > 0; round += 1)
-    await rooms().reconciler.idle()
+    await parts().reconciler.idle()
   assert.deepEqual(await host.consoles.stored(), [], 'what slept again kept its place')
-  await rooms().reconciler.idle()
+  await parts().reconciler.idle()
   assert.deepEqual(statesNow(), new Map([['sleeping', SLEEPERS]]))
-  const another = createVm(rooms().commands, nameOf(SLEEPERS), requestOf(host, SLEEPERS))
+  const another = createVm(parts().commands, nameOf(SLEEPERS), requestOf(host, SLEEPERS))
   assert.ok(another.ok, 'one more VM is refused')
 })

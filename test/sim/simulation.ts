@@ -212,13 +212,13 @@ export class Simulation {
     if (!this.#disk.isOn) await this.#restorePower()
     await this.#store.flushed()
     const chaos = new Chaos(this.host, odds, this.#random, () => this.#disk.losePower())
-    const rooms = composed({
+    const parts = composed({
       store: this.#store,
       host: chaos.host,
       instead: { capacity: new FakeCapacity() },
     })
-    this.#life = { chaos, ...rooms }
-    const started = rooms.reconciler.start()
+    this.#life = { chaos, ...parts }
+    const started = parts.reconciler.start()
     await this.#quiet()
     if (chaos.dead) return
     await started

@@ -82,14 +82,14 @@ export class SnapshotSimulation {
   /** Starts a daemon; one that dies meanwhile is followed by another. */
   async boot(odds: Odds): Promise<void> {
     const chaos = new Chaos(this.host, odds, this.random)
-    const rooms = composed({
+    const parts = composed({
       store: mortalStore(this.store, chaos),
       host: chaos.host,
       settings: settingsWith({ snapshots: { uploadsMax: 2, stagingQuotaMib: this.#quotaMib } }),
       instead: { capacity: new FakeCapacity() },
     })
-    const { reconciler, snapshots } = rooms
-    this.#life = { chaos, ...rooms }
+    const { reconciler, snapshots } = parts
+    this.#life = { chaos, ...parts }
     const started = reconciler.start()
     await this.quiet()
     if (chaos.dead) return this.#reboot(odds)

@@ -11,7 +11,7 @@ import type { ApiDependencies } from './dependencies.ts'
 import type { TlsFiles } from './tls-files.ts'
 
 export type ControllerApiOptions = {
-  readonly rooms: ApiDependencies
+  readonly dependencies: ApiDependencies
   readonly address: string
   /** 0 lets the kernel choose. */
   readonly port: number
@@ -32,11 +32,11 @@ export type ControllerApi = {
 
 /** Serves the controller API. Throws TlsFilesUnusable, or the error of listen(2). */
 export async function createControllerApi(options: ControllerApiOptions): Promise<ControllerApi> {
-  const { rooms, tlsFiles, commonName } = options
+  const { dependencies, tlsFiles, commonName } = options
   const tls = readTlsFiles(tlsFiles)
-  const transport = tlsTransport(tls.options, commonName, rooms.log)
-  const ends = new CertificateEnds(rooms.log)
-  const app = await createControllerApp({ ...rooms, certificates: () => ends.list() }, transport)
+  const transport = tlsTransport(tls.options, commonName, dependencies.log)
+  const ends = new CertificateEnds(dependencies.log)
+  const app = await createControllerApp({ ...dependencies, certificates: () => ends.list() }, transport)
   await app.listen({ host: options.address, port: options.port })
   const { server } = app
   const upgraded = upgradedSockets(server)
@@ -44,7 +44,7 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
   const stopWatching = watchTlsFiles({
     files: tlsFiles,
     current: tls,
-    log: rooms.log,
+    log: dependencies.log,
     ends,
     onChange: (material) => {
       if (server instanceof TlsServer) server.setSecureContext(material.options)

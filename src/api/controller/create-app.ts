@@ -24,8 +24,8 @@ import type { ApiDependencies } from './dependencies.ts'
 import type { App, Transport } from './app.ts'
 
 /** Creates the controller API on a transport, ready but not listening. */
-export async function createControllerApp(rooms: ApiDependencies, transport: Transport): Promise<App> {
-  const unrouted = unroutedAnswers(transport, rooms.log)
+export async function createControllerApp(dependencies: ApiDependencies, transport: Transport): Promise<App> {
+  const unrouted = unroutedAnswers(transport, dependencies.log)
   const app: App = fastify({
     serverFactory: (handler) => transport.createServer(handler),
     logger: false,
@@ -39,29 +39,29 @@ export async function createControllerApp(rooms: ApiDependencies, transport: Tra
     clientErrorHandler: (error, socket) => unrouted.brokenRequest(error, socket),
     frameworkErrors: (_error, request, reply) => unrouted.badUrl(request.raw, reply.raw),
   }).withTypeProvider<TypeBoxTypeProvider>()
-  await acceptUpgrades(app, rooms.log)
-  logAccess(app, rooms.log)
+  await acceptUpgrades(app, dependencies.log)
+  logAccess(app, dependencies.log)
   guardRequests(app, transport)
-  answerErrors(app, rooms.log)
+  answerErrors(app, dependencies.log)
   parseJsonBodies(app)
   validateBySchema(app)
   // Without this, Fastify compiles a serializer for each status of each route: 25 MiB, and not faster.
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer))
-  await describeApi(app, rooms.version)
+  await describeApi(app, dependencies.version)
   // The routes are in a plugin of their own: the OpenAPI plugin sees only routes that are made after it is loaded.
   await app.register(async (routes) => {
     const typed = routes.withTypeProvider<TypeBoxTypeProvider>()
-    healthRoutes(typed, rooms)
-    syncRoutes(typed, rooms)
-    vmReadRoutes(typed, rooms)
-    vmChangeRoutes(typed, rooms)
-    vmShapeRoutes(typed, rooms)
-    snapshotReadRoutes(typed, rooms)
-    snapshotChangeRoutes(typed, rooms)
-    imageRoutes(typed, rooms)
-    consoleRoute(typed, rooms)
-    consolePageRoutes(typed, rooms)
-    docsRoutes(typed, rooms)
+    healthRoutes(typed, dependencies)
+    syncRoutes(typed, dependencies)
+    vmReadRoutes(typed, dependencies)
+    vmChangeRoutes(typed, dependencies)
+    vmShapeRoutes(typed, dependencies)
+    snapshotReadRoutes(typed, dependencies)
+    snapshotChangeRoutes(typed, dependencies)
+    imageRoutes(typed, dependencies)
+    consoleRoute(typed, dependencies)
+    consolePageRoutes(typed, dependencies)
+    docsRoutes(typed, dependencies)
   })
   await app.ready()
   return app

@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
+import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
 import { computeFromWire, diskFromWire } from './shape-from-wire.ts'
 import { networkFromWire } from './network-from-wire.ts'
@@ -37,10 +38,9 @@ export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Co
         sha256: sha256 as Sha256,
         source: { url: new SignedUrl(url) },
       })),
-      ...(image.kernel_arguments === undefined ? {} : { kernelArguments: image.kernel_arguments }),
+      ...given({ kernelArguments: image.kernel_arguments }),
     },
-    ...(network === undefined ? {} : { network }),
-    ...(body.user_data === undefined ? {} : { userData: body.user_data }),
+    ...given({ network, userData: body.user_data }),
     sshAuthorizedKeys: body.ssh_authorized_keys ?? [],
   })
 }

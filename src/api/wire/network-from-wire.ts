@@ -1,3 +1,4 @@
+import { given } from '../../lib/given.ts'
 import { parseNetwork } from '../../core/network/address.ts'
 import { parseGuestAddress } from '../../core/network/guest-address.ts'
 import type { AddressFamily } from '../../core/network/guest-address.ts'
@@ -28,22 +29,22 @@ export function networkFromWire(
   const inbound = network.firewall?.inbound.map((rule, index) =>
     inboundFromWire(rule, `${pointer}/firewall/inbound/${index}`, complaints),
   )
-  return {
-    ...(network.mac_address === undefined ? {} : { macAddress: network.mac_address as MacAddress }),
-    ...(ipv4Address === undefined ? {} : { ipv4Address }),
-    ...(ipv6Address === undefined ? {} : { ipv6Address }),
-    ...(bandwidth === undefined ? {} : { bandwidth }),
-    ...(inbound === undefined ? {} : { firewall: { inbound } }),
-  }
+  return given({
+    macAddress: network.mac_address as MacAddress | undefined,
+    ipv4Address,
+    ipv6Address,
+    bandwidth,
+    firewall: inbound && { inbound },
+  })
 }
 
 /** Translates a change of a network in the same way. */
 export function networkChangeFromWire(body: SetNetworkWire, complaints: Complaint[]): SetNetwork {
-  const given = Object.fromEntries(
+  const present = Object.fromEntries(
     Object.entries(body).filter(([, value]) => value !== null),
   ) as CreateNetworkWire
   return {
-    ...networkFromWire(given, '', complaints),
+    ...networkFromWire(present, '', complaints),
     ...(body.mac_address === null ? { macAddress: null } : {}),
     ...(body.ipv4_address === null ? { ipv4Address: null } : {}),
     ...(body.ipv6_address === null ? { ipv6Address: null } : {}),
@@ -59,10 +60,7 @@ const isNoLimit = (bandwidth: SetNetworkWire['bandwidth']): boolean =>
 function bandwidthFromWire(bandwidth: CreateNetworkWire['bandwidth']): CreateNetwork['bandwidth'] {
   const { receive_mbit_per_second: receive, transmit_mbit_per_second: transmit } = bandwidth ?? {}
   if (receive === undefined && transmit === undefined) return undefined
-  return {
-    ...(receive === undefined ? {} : { receiveMbitPerSecond: receive }),
-    ...(transmit === undefined ? {} : { transmitMbitPerSecond: transmit }),
-  }
+  return given({ receiveMbitPerSecond: receive, transmitMbitPerSecond: transmit })
 }
 
 function inboundFromWire(rule: InboundRuleWire, pointer: string, complaints: Complaint[]): InboundRule {
@@ -78,11 +76,7 @@ function inboundFromWire(rule: InboundRuleWire, pointer: string, complaints: Com
     complaints.push({ pointer: `${pointer}/sources/${index}`, code: 'malformed', detail: parsed.error })
     return text
   })
-  return {
-    protocol,
-    ...(ports === undefined ? {} : { ports }),
-    ...(sources === undefined ? {} : { sources }),
-  }
+  return { protocol, ...given({ ports, sources }) }
 }
 
 function portsFromWire(text: string, pointer: string, complaints: Complaint[]): PortRange {

@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
+import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
 import { urlComplaints } from './url-from-wire.ts'
 import type { CompleteSnapshot, StartSnapshot } from '../../commands/snapshots/snapshots.ts'
@@ -41,10 +42,11 @@ export function completeFromWire(wire: CompleteSnapshotWire): FromWire<CompleteS
 
 type EndUrlsWire = Pick<SnapshotUrlsWire, 'complete_url' | 'head_url'>
 
-const endUrls = ({ complete_url: complete, head_url: head }: EndUrlsWire) => ({
-  ...(complete === undefined ? {} : { complete: new SignedUrl(complete) }),
-  ...(head === undefined ? {} : { head: new SignedUrl(head) }),
-})
+const endUrls = ({ complete_url: complete, head_url: head }: EndUrlsWire) =>
+  given({ complete: signed(complete), head: signed(head) })
+
+const signed = (url: string | undefined): SignedUrl | undefined =>
+  url === undefined ? undefined : new SignedUrl(url)
 
 const endComplaints = (
   { complete_url: complete, head_url: head }: EndUrlsWire,

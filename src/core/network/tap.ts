@@ -1,3 +1,4 @@
+import { given } from '../../lib/given.ts'
 import type { GuestRule, Neighbour, TapFacts } from '../world/network-state.ts'
 import type { Bandwidth, InboundRule } from '../desired.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../ids.ts'
@@ -91,12 +92,16 @@ const rateWords = (mbitPerSecond: number | undefined): string =>
   mbitPerSecond === undefined ? 'none' : `${mbitPerSecond} Mbit/s`
 
 /** Returns the firewall's rule for the guest behind a tap. */
-export const guestRuleOf = (spec: TapSpec): GuestRule => ({
-  device: spec.device,
-  macAddress: spec.guestMac,
-  ...(spec.ipv4Address === undefined ? {} : { ipv4Address: spec.ipv4Address }),
-  ...(spec.ipv6Address === undefined ? {} : { ipv6Address: spec.ipv6Address }),
-  ...(spec.inbound === undefined ? {} : { inbound: spec.inbound }),
+export const guestRuleOf = ({
+  device,
+  guestMac: macAddress,
+  ipv4Address,
+  ipv6Address,
+  inbound,
+}: TapSpec): GuestRule => ({
+  device,
+  macAddress,
+  ...given({ ipv4Address, ipv6Address, inbound }),
 })
 
 /** The prefix of every tap of ours; no other device on the host may have it. */

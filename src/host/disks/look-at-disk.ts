@@ -1,5 +1,6 @@
 import type { Stats } from 'node:fs'
 import type { DiskState, FoundNote, SeedState } from '../../core/world/world.ts'
+import { given } from '../../lib/given.ts'
 import { parseDiskNote } from '../../core/disks/disk-note.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { readFile, readlink, stat } from '../files/pool-files.ts'
@@ -20,8 +21,7 @@ export async function lookAtDisk(paths: PoolPaths, id: VmId): Promise<DiskState>
   return {
     kind: 'present',
     sizeMib: Math.floor(disk.size / MIB),
-    ...(note === undefined ? {} : { note }),
-    ...(usableBy === undefined ? {} : { usableBy }),
+    ...given({ note, usableBy }),
   }
 }
 
@@ -37,7 +37,7 @@ export async function lookAtSeed(paths: PoolPaths, id: VmId): Promise<SeedState>
   const digest = seedDigestOf(name ?? '')
   if (digest === undefined || target === undefined) return { kind: 'absent' }
   const usableBy = onlyUser(target, SEED_MODE)
-  return { kind: 'present', digest, ...(usableBy === undefined ? {} : { usableBy }) }
+  return { kind: 'present', digest, ...given({ usableBy }) }
 }
 
 const PERMISSIONS = 0o777

@@ -15,7 +15,7 @@ export class ConsoleInput {
   readonly #fd: number
   readonly #log: Log
   readonly #waiting = new ByteQueue()
-  readonly #rooms = new Listeners()
+  readonly #roomListeners = new Listeners()
   #retryMs: number = limits.consoleInputRetryMsMin
   #retry: NodeJS.Timeout | undefined
   #closed = false
@@ -32,7 +32,7 @@ export class ConsoleInput {
 
   /** Calls the listener when the waiting input has fallen to the limit. */
   onRoom(listener: () => void): () => void {
-    return this.#rooms.add(listener)
+    return this.#roomListeners.add(listener)
   }
 
   write(bytes: Uint8Array): void {
@@ -86,7 +86,7 @@ export class ConsoleInput {
     this.#retryMs =
       sum > 0 ? limits.consoleInputRetryMsMin : Math.min(2 * this.#retryMs, limits.consoleInputRetryMsMax)
     this.#retryLater()
-    if (wasFull && !this.#isFull()) this.#rooms.notify()
+    if (wasFull && !this.#isFull()) this.#roomListeners.notify()
   }
 
   #retryLater(): void {

@@ -29,7 +29,7 @@ export class PtySession implements ConsoleSession {
   readonly #log: Log
   readonly #waiting = new ByteQueue()
   readonly #outputs = new Listeners()
-  readonly #rooms = new Listeners()
+  readonly #roomListeners = new Listeners()
   readonly #ends = new Listeners()
   #master: ConsoleMaster | undefined
 
@@ -70,7 +70,7 @@ export class PtySession implements ConsoleSession {
   }
 
   onInputRoom(listener: () => void): () => void {
-    return this.#rooms.add(listener)
+    return this.#roomListeners.add(listener)
   }
 
   onEnd(listener: () => void): () => void {
@@ -101,7 +101,7 @@ export class PtySession implements ConsoleSession {
   attach(master: ConsoleMaster): void {
     this.#master = master
     master.onOutput(() => this.#outputs.notify())
-    master.onInputRoom(() => this.#rooms.notify())
+    master.onInputRoom(() => this.#roomListeners.notify())
     const wasFull = this.#waiting.length > limits.consoleInputBytesMax
     if (this.#waiting.length === 0) return
     for (let head = this.#waiting.head(); head.length > 0; head = this.#waiting.head()) {
@@ -109,7 +109,7 @@ export class PtySession implements ConsoleSession {
       this.#waiting.drop(head.length)
     }
     this.#tryFile('removed', () => this.#files.removeInput(this.#vm))
-    if (wasFull && master.inputWaiting <= limits.consoleInputBytesMax) this.#rooms.notify()
+    if (wasFull && master.inputWaiting <= limits.consoleInputBytesMax) this.#roomListeners.notify()
   }
 
   /**

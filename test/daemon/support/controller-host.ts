@@ -100,7 +100,7 @@ export type ControllerHost = {
   readonly figures: FakeFigures
   readonly context: CommandContext
   /** The parts of the daemon that the API gets. */
-  readonly rooms: ApiDependencies
+  readonly dependencies: ApiDependencies
   readonly pokes: string[]
   readonly logLines: string[]
   readonly port: number
@@ -144,7 +144,7 @@ export async function startControllerHost(
   const {
     commands: context,
     shells: sessions,
-    api: rooms,
+    api: dependencies,
   } = composed({
     store,
     host,
@@ -157,8 +157,8 @@ export async function startControllerHost(
     log: createLog({ level: 'debug', priorityPrefix: false, write: (line) => logLines.push(line) }),
     instead: { capacity, actors: listening((line) => pokes.push(line)) },
   })
-  const { waits, snapshotWaits, consoles: hub } = rooms
-  const options = { rooms, address: '127.0.0.1', port: 0, commonName: COMMON_NAME, tlsFiles: files }
+  const { waits, snapshotWaits, consoles: hub } = dependencies
+  const options = { dependencies, address: '127.0.0.1', port: 0, commonName: COMMON_NAME, tlsFiles: files }
   let api = await createControllerApi({ ...options, certificateRecheckMs: 20 })
   const agent = new Agent({ keepAlive: true, maxSockets: connectionsMax })
   const client = {
@@ -206,7 +206,7 @@ export async function startControllerHost(
     clock,
     figures,
     context,
-    rooms,
+    dependencies,
     pokes,
     logLines,
     port: api.port,

@@ -5,7 +5,7 @@ import type { App } from '../app.ts'
 import type { ApiDependencies, PageAsset } from '../dependencies.ts'
 
 /** Serves a terminal in the browser: the page and its files. The VM is looked up only when the page connects. */
-export function consolePageRoutes(app: App, rooms: ApiDependencies): void {
+export function consolePageRoutes(app: App, dependencies: ApiDependencies): void {
   app.get(
     '/ui/console/:id',
     {
@@ -36,7 +36,7 @@ export function consolePageRoutes(app: App, rooms: ApiDependencies): void {
   for (const [name, type] of assets) {
     app.get(`/ui/${name}`, { schema: { hide: true } }, async (_request, reply) => {
       reply.type(type).headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
-      return Buffer.from(rooms.readAsset(name))
+      return Buffer.from(dependencies.readAsset(name))
     })
   }
 }

@@ -32,8 +32,8 @@ const TTY_ONLY = ['since', 'session', 'follow'] as const satisfies readonly (key
 const SSH_ONLY = ['user', 'accept_host_key'] as const satisfies readonly (keyof ConsoleQuery)[]
 
 /** Serves the console of a VM. Every error that can be answered as a problem is answered before the upgrade. */
-export function consoleRoute(app: App, rooms: ApiDependencies): void {
-  const { log, time } = rooms
+export function consoleRoute(app: App, dependencies: ApiDependencies): void {
+  const { log, time } = dependencies
   const sockets = new ConsoleSockets({
     time,
     onBug: (error) => log.error({ error }, 'console message failed: internal error'),
@@ -48,7 +48,7 @@ export function consoleRoute(app: App, rooms: ApiDependencies): void {
       refuseForeignOrigin(request)
       checkTogether(request.query)
       const { socket } = request.raw
-      const opened = await open(rooms, request)
+      const opened = await open(dependencies, request)
       // Refuse it only now. A browser does not show a page why its upgrade was refused, so the page asks again without
       // one.
       if (!request.ws) opened.abandon()
@@ -80,14 +80,16 @@ export function consoleRoute(app: App, rooms: ApiDependencies): void {
 type ConsoleRequest = FastifyRequest<{ Params: Static<typeof params>; Querystring: ConsoleQuery }>
 
 async function open(
-  rooms: ApiDependencies,
+  dependencies: ApiDependencies,
   { params: { id }, query, raw }: ConsoleRequest,
 ): Promise<OpenedConsole> {
-  const record = vmOf(contextOf(rooms), id as VmId)
+  const record = vmOf(contextOf(dependencies), id as VmId)
   const opened =
     query.mode === 'ssh'
-      ? await whileOpen(raw.socket, (signal) => openSsh(rooms.shells, shellRequest(record, query), signal))
-      : openTty(rooms.consoles, record, watchingOf(query))
+      ? await whileOpen(raw.socket, (signal) =>
+          openSsh(dependencies.shells, shellRequest(record, query), signal),
+        )
+      : openTty(dependencies.consoles, record, watchingOf(query))
   if (!opened.ok) throw new Refused(opened.error)
   return opened.value
 }

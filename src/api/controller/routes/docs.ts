@@ -8,7 +8,7 @@ import type { ApiDependencies } from '../dependencies.ts'
 const tags = ['Documentation']
 
 /** Serves the reference of this API, complete and offline: page, script, OpenAPI document and the error codes. */
-export function docsRoutes(app: App, rooms: ApiDependencies): void {
+export function docsRoutes(app: App, dependencies: ApiDependencies): void {
   const page = (operationId: string, summary: string) => ({
     schema: {
       operationId,
@@ -27,13 +27,13 @@ export function docsRoutes(app: App, rooms: ApiDependencies): void {
   })
   app.get('/docs/errors', page('getErrorCodes', 'All error codes'), async (_request, reply) => {
     reply.type('text/html; charset=utf-8').headers(pageHeaders(errorsPolicy))
-    return errorsPage(Buffer.from(rooms.readAsset('errors.md')).toString())
+    return errorsPage(Buffer.from(dependencies.readAsset('errors.md')).toString())
   })
   app.get('/docs/scalar.js', { schema: { hide: true } }, async (_request, reply) => {
     reply
       .type(SCRIPT_TYPE)
       .headers({ 'cache-control': 'private, max-age=3600', 'x-content-type-options': 'nosniff' })
-    return Buffer.from(rooms.readAsset('scalar.js'))
+    return Buffer.from(dependencies.readAsset('scalar.js'))
   })
   app.get('/docs/start.js', { schema: { hide: true } }, async (_request, reply) => {
     reply.type(SCRIPT_TYPE).headers({ 'x-content-type-options': 'nosniff' })

@@ -13,7 +13,7 @@ const statusSchema = <S extends string, P extends TProperties>(status: S, descri
 const version = Type.String({ description: 'Version of vmhostd.', examples: ['1.2.3'] })
 
 /** Serves liveness and readiness. They say nothing about VMs, but need the same certificate. */
-export function healthRoutes(app: App, rooms: ApiDependencies): void {
+export function healthRoutes(app: App, dependencies: ApiDependencies): void {
   app.get(
     '/healthz',
     {
@@ -26,7 +26,7 @@ export function healthRoutes(app: App, rooms: ApiDependencies): void {
         response: { 200: statusSchema('alive', 'The daemon is alive.', { version }), ...problems() },
       },
     },
-    async () => ({ status: 'alive' as const, version: rooms.version }),
+    async () => ({ status: 'alive' as const, version: dependencies.version }),
   )
   app.get(
     '/readyz',
@@ -41,7 +41,7 @@ export function healthRoutes(app: App, rooms: ApiDependencies): void {
       },
     },
     async () => {
-      const waitingFor = rooms.waitingFor()
+      const waitingFor = dependencies.waitingFor()
       if (waitingFor.length > 0) {
         throw new Refused({ code: 'starting_up', detail: `waiting for ${waitingFor.join(' and ')}` })
       }

@@ -17,12 +17,12 @@ const tags = ['Images']
 const params = Type.Object({ sha256: sha256Schema }, closed)
 
 /** Serves the images of the pool. Creating a VM adds its images. */
-export function imageRoutes(app: App, rooms: ApiDependencies): void {
-  listImages(app, rooms)
-  deleteImage(app, rooms)
+export function imageRoutes(app: App, dependencies: ApiDependencies): void {
+  listImages(app, dependencies)
+  deleteImage(app, dependencies)
 }
 
-function listImages(app: App, rooms: ApiDependencies): void {
+function listImages(app: App, dependencies: ApiDependencies): void {
   const schema = {
     operationId: 'listImages',
     tags,
@@ -39,8 +39,8 @@ function listImages(app: App, rooms: ApiDependencies): void {
   app.get('/v1/images', { schema }, async (request): Promise<ImageListWire> => {
     const { limit = limits.listItemsDefault, cursor } = request.query
     const after = afterCursor('images', cursor)
-    const { store } = contextOf(rooms)
-    const images = (await rooms.images.list())
+    const { store } = contextOf(dependencies)
+    const images = (await dependencies.images.list())
       .map((image) => ({ id: image.sha256, image }))
       .filter(({ id }) => after === undefined || id > after)
     // Answer only what is on the disk.
@@ -49,7 +49,7 @@ function listImages(app: App, rooms: ApiDependencies): void {
   })
 }
 
-function deleteImage(app: App, rooms: ApiDependencies): void {
+function deleteImage(app: App, dependencies: ApiDependencies): void {
   const schema = {
     operationId: 'deleteImage',
     tags,
@@ -71,9 +71,9 @@ function deleteImage(app: App, rooms: ApiDependencies): void {
     },
   }
   app.delete('/v1/images/:sha256', { schema }, async (request, reply): Promise<ImageRemovalWire> => {
-    const { store } = contextOf(rooms)
+    const { store } = contextOf(dependencies)
     const { sha256 } = request.params
-    const requested = rooms.images.requestRemoval(sha256 as Sha256)
+    const requested = dependencies.images.requestRemoval(sha256 as Sha256)
     if (!requested.ok) throw new Refused(requested.error)
     await store.flushed()
     reply.code(202)

@@ -61,7 +61,7 @@ export type Mutation = {
     operationId?: string | undefined
   }
   readonly reply: FastifyReply
-  readonly rooms: ApiDependencies
+  readonly dependencies: ApiDependencies
   /**
    * Set if the VM may be missing; a precondition then cannot hold. For other mutations the command gives a better
    * error.
@@ -71,14 +71,14 @@ export type Mutation = {
 
 /** Runs a command and answers: 202 with what was stored, 200 if nothing changed, or the result of a dry run. */
 export async function mutate(
-  { request, reply, rooms, creates }: Mutation,
+  { request, reply, dependencies, creates }: Mutation,
   command: Command,
 ): Promise<VmWire> {
-  const context = contextOf(rooms)
+  const context = contextOf(dependencies)
   const id = request.params.id as VmId
   const before = context.store.vms.get(id)
   if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before, 'VM')
-  if (request.query.dry_run === true) return rehearse(rooms, context, { id, before, command })
+  if (request.query.dry_run === true) return rehearse(dependencies, context, { id, before, command })
   const { record, changed, operationId = record.operationId } = acceptedOf(command(context, id))
   await context.store.flushed()
   reply.code(changed ? 202 : 200).header('etag', etagOf(record))
@@ -88,7 +88,7 @@ export async function mutate(
 }
 
 async function rehearse(
-  rooms: ApiDependencies,
+  dependencies: ApiDependencies,
   context: CommandContext,
   {
     id,
@@ -102,7 +102,7 @@ async function rehearse(
     return { ...accepted, inputs: store.vms.inputs(id) }
   })
   const changes = changesBetween(wanted(before), wanted(record))
-  const plan = planToWire(await rooms.plan(record, inputs))
+  const plan = planToWire(await dependencies.plan(record, inputs))
   // Show the desired members as they would be, and all others as they are: the revision was rolled back.
   const shown = { ...vmToWire(before ?? record), ...changeable(record) }
   return { ...shown, dry_run: { changed, changes: [...changes], plan } }

@@ -21,14 +21,14 @@ import type { App } from '../app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the life of a snapshot: its start, its URLs, its end. */
-export function snapshotChangeRoutes(app: App, rooms: ApiDependencies): void {
-  putSnapshot(app, rooms)
-  putUpload(app, rooms)
-  postComplete(app, rooms)
-  removeSnapshot(app, rooms)
+export function snapshotChangeRoutes(app: App, dependencies: ApiDependencies): void {
+  putSnapshot(app, dependencies)
+  putUpload(app, dependencies)
+  postComplete(app, dependencies)
+  removeSnapshot(app, dependencies)
 }
 
-function putSnapshot(app: App, rooms: ApiDependencies): void {
+function putSnapshot(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...snapshotMutationSchema(
       'not_found',
@@ -48,13 +48,13 @@ function putSnapshot(app: App, rooms: ApiDependencies): void {
   }
   app.put('/v1/snapshots/:id', { schema }, async (request, reply): Promise<SnapshotWire> => {
     const start = valid(startFromWire(request.body))
-    return mutateSnapshot({ request, reply, rooms, creates: true }, (context, id) =>
+    return mutateSnapshot({ request, reply, dependencies, creates: true }, (context, id) =>
       startSnapshot(context, id, start),
     )
   })
 }
 
-function putUpload(app: App, rooms: ApiDependencies): void {
+function putUpload(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...snapshotMutationSchema('not_found', 'snapshot_failed', 'url_not_allowed', ...BODY_CODES),
     operationId: 'putSnapshotUrls',
@@ -67,11 +67,11 @@ function putUpload(app: App, rooms: ApiDependencies): void {
   }
   app.put('/v1/snapshots/:id/upload', { schema }, async (request, reply): Promise<SnapshotWire> => {
     const urls = valid(urlsFromWire(request.body))
-    return mutateSnapshot({ request, reply, rooms }, (context, id) => handOverUrls(context, id, urls))
+    return mutateSnapshot({ request, reply, dependencies }, (context, id) => handOverUrls(context, id, urls))
   })
 }
 
-function postComplete(app: App, rooms: ApiDependencies): void {
+function postComplete(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...snapshotMutationSchema('not_found', 'snapshot_failed', 'url_not_allowed', ...BODY_CODES),
     operationId: 'completeSnapshot',
@@ -83,11 +83,13 @@ function postComplete(app: App, rooms: ApiDependencies): void {
   }
   app.post('/v1/snapshots/:id/complete', { schema }, async (request, reply): Promise<SnapshotWire> => {
     const urls = valid(completeFromWire(request.body))
-    return mutateSnapshot({ request, reply, rooms }, (context, id) => completeSnapshot(context, id, urls))
+    return mutateSnapshot({ request, reply, dependencies }, (context, id) =>
+      completeSnapshot(context, id, urls),
+    )
   })
 }
 
-function removeSnapshot(app: App, rooms: ApiDependencies): void {
+function removeSnapshot(app: App, dependencies: ApiDependencies): void {
   const schema = {
     tags,
     params,
@@ -105,7 +107,7 @@ function removeSnapshot(app: App, rooms: ApiDependencies): void {
     },
   }
   app.delete('/v1/snapshots/:id', { schema }, async (request, reply) => {
-    const context = contextOf(rooms)
+    const context = contextOf(dependencies)
     const id = request.params.id as SnapshotId
     const before = context.store.snapshots.get(id)
     if (before !== undefined) checkIfMatch(request.headers['if-match'], before, 'snapshot')

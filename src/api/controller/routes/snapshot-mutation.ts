@@ -40,7 +40,7 @@ export type SnapshotMutation = {
     vmId?: string | undefined
   }
   readonly reply: FastifyReply
-  readonly rooms: ApiDependencies
+  readonly dependencies: ApiDependencies
   /**
    * Set if the snapshot may be missing; a precondition then cannot hold. For other mutations the command gives a better
    * error.
@@ -50,10 +50,10 @@ export type SnapshotMutation = {
 
 /** Runs a command and answers: 202 with what was stored, or 200 if nothing changed. */
 export async function mutateSnapshot(
-  { request, reply, rooms, creates }: SnapshotMutation,
+  { request, reply, dependencies, creates }: SnapshotMutation,
   command: (context: CommandContext, id: SnapshotId) => SnapshotResult,
 ): Promise<SnapshotWire> {
-  const context = contextOf(rooms)
+  const context = contextOf(dependencies)
   const id = request.params.id as SnapshotId
   const before = context.store.snapshots.get(id)
   if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before, 'snapshot')

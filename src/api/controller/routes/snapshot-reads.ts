@@ -1,3 +1,4 @@
+import { given } from '../../../lib/given.ts'
 import { Type } from 'typebox'
 import { closed } from '../../../lib/schema-check.ts'
 import { limits } from '../../../config/limits.ts'
@@ -17,12 +18,12 @@ import type { App } from '../app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves reads of snapshots: one, or a page of them. */
-export function snapshotReadRoutes(app: App, rooms: ApiDependencies): void {
-  listSnapshots(app, rooms)
-  getSnapshot(app, rooms)
+export function snapshotReadRoutes(app: App, dependencies: ApiDependencies): void {
+  listSnapshots(app, dependencies)
+  getSnapshot(app, dependencies)
 }
 
-function listSnapshots(app: App, rooms: ApiDependencies): void {
+function listSnapshots(app: App, dependencies: ApiDependencies): void {
   const schema = {
     operationId: 'listSnapshots',
     tags,
@@ -49,13 +50,11 @@ function listSnapshots(app: App, rooms: ApiDependencies): void {
   app.get('/v1/snapshots', { schema }, async (request): Promise<SnapshotListWire> => {
     const { limit = limits.listItemsDefault, cursor, status, vm_id: vmId } = request.query
     const after = afterCursor('snapshots', cursor)
-    const context = contextOf(rooms)
+    const context = contextOf(dependencies)
     // The record beyond the limit shows whether there is a next page.
     const records = context.store.snapshots.list({
       limit: limit + 1,
-      ...(after === undefined ? {} : { after: after as SnapshotId }),
-      ...(status === undefined ? {} : { status }),
-      ...(vmId === undefined ? {} : { vmId: vmId as VmId }),
+      ...given({ after: after as SnapshotId | undefined, status, vmId: vmId as VmId | undefined }),
     })
     const sights = records.map((record) => sightOf(context, record))
     // Answer only what is on the disk.
@@ -64,8 +63,8 @@ function listSnapshots(app: App, rooms: ApiDependencies): void {
   })
 }
 
-function getSnapshot(app: App, rooms: ApiDependencies): void {
-  app.addHook('preClose', async () => rooms.snapshotWaits.end())
+function getSnapshot(app: App, dependencies: ApiDependencies): void {
+  app.addHook('preClose', async () => dependencies.snapshotWaits.end())
   const schema = {
     operationId: 'getSnapshot',
     tags,
@@ -84,10 +83,10 @@ function getSnapshot(app: App, rooms: ApiDependencies): void {
   }
   app.get('/v1/snapshots/:id', { schema }, async (request, reply) => {
     const id = request.params.id as SnapshotId
-    const context = contextOf(rooms)
+    const context = contextOf(dependencies)
     const sight = await readConditionally(request, reply, {
       id,
-      waits: rooms.snapshotWaits,
+      waits: dependencies.snapshotWaits,
       find: () => snapshotOf(context, id),
       flushed: () => context.store.flushed(),
     })

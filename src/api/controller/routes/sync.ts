@@ -7,7 +7,7 @@ import type { App } from '../app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the state of the whole host in one answer. */
-export function syncRoutes(app: App, rooms: ApiDependencies): void {
+export function syncRoutes(app: App, dependencies: ApiDependencies): void {
   const schema = {
     operationId: 'getSync',
     tags: ['Host'],
@@ -23,10 +23,10 @@ export function syncRoutes(app: App, rooms: ApiDependencies): void {
     },
   }
   app.get('/v1/sync', { schema }, async (): Promise<SyncWire> => {
-    const { store } = contextOf(rooms)
-    const view = await rooms.hostView()
+    const { store } = contextOf(dependencies)
+    const view = await dependencies.hostView()
     // Answer only what is on the disk.
     await store.flushed()
-    return syncToWire(view, rooms.certificates?.() ?? [])
+    return syncToWire(view, dependencies.certificates?.() ?? [])
   })
 }

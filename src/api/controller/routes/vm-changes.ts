@@ -10,14 +10,14 @@ import type { App } from '../app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the life of a VM: creation, power, deletion, and what the controller notes about it. */
-export function vmChangeRoutes(app: App, rooms: ApiDependencies): void {
-  putVm(app, rooms)
-  removeVm(app, rooms)
-  putPower(app, rooms)
-  putMetadata(app, rooms)
+export function vmChangeRoutes(app: App, dependencies: ApiDependencies): void {
+  putVm(app, dependencies)
+  removeVm(app, dependencies)
+  putPower(app, dependencies)
+  putMetadata(app, dependencies)
 }
 
-function putVm(app: App, rooms: ApiDependencies): void {
+function putVm(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...mutationSchema(
       'conflict',
@@ -47,13 +47,13 @@ function putVm(app: App, rooms: ApiDependencies): void {
   app.put('/v1/vms/:id', { schema }, async (request, reply): Promise<VmWire> => {
     const create = createFromWire(request.body)
     if (!create.ok) throw invalidRequest('body', create.error)
-    return mutate({ request, reply, rooms, creates: true }, (context, id) =>
+    return mutate({ request, reply, dependencies, creates: true }, (context, id) =>
       createVm(context, id, create.value),
     )
   })
 }
 
-function removeVm(app: App, rooms: ApiDependencies): void {
+function removeVm(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...mutationSchema('not_found', 'vm_protected'),
     operationId: 'deleteVm',
@@ -62,11 +62,11 @@ function removeVm(app: App, rooms: ApiDependencies): void {
       'Stops the VM hard and removes everything of it from the host. GET answers 404 when that is done.',
   }
   app.delete('/v1/vms/:id', { schema }, async (request, reply): Promise<VmWire> => {
-    return mutate({ request, reply, rooms }, (context, id) => deleteVm(context, id))
+    return mutate({ request, reply, dependencies }, (context, id) => deleteVm(context, id))
   })
 }
 
-function putPower(app: App, rooms: ApiDependencies): void {
+function putPower(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...mutationSchema(
       'not_found',
@@ -87,11 +87,13 @@ function putPower(app: App, rooms: ApiDependencies): void {
     body: ref('SetPower'),
   }
   app.put('/v1/vms/:id/power', { schema }, async (request, reply): Promise<VmWire> => {
-    return mutate({ request, reply, rooms }, (context, id) => setPower(context, id, request.body.state))
+    return mutate({ request, reply, dependencies }, (context, id) =>
+      setPower(context, id, request.body.state),
+    )
   })
 }
 
-function putMetadata(app: App, rooms: ApiDependencies): void {
+function putMetadata(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...mutationSchema('not_found', 'vm_deleting', ...BODY_CODES),
     operationId: 'setVmMetadata',
@@ -100,6 +102,6 @@ function putMetadata(app: App, rooms: ApiDependencies): void {
     body: ref('SetMetadata'),
   }
   app.put('/v1/vms/:id/metadata', { schema }, async (request, reply): Promise<VmWire> => {
-    return mutate({ request, reply, rooms }, (context, id) => setMetadata(context, id, request.body))
+    return mutate({ request, reply, dependencies }, (context, id) => setMetadata(context, id, request.body))
   })
 }

@@ -22,8 +22,8 @@ const headers = {
 export const vmAnswer = (description: string) => ({ ...ref('Vm'), description, headers })
 
 /** Returns the context of commands and reads. Refuses before the store is open. */
-export function contextOf(rooms: ApiDependencies): CommandContext {
-  const context = rooms.context()
+export function contextOf(dependencies: ApiDependencies): CommandContext {
+  const context = dependencies.context()
   if (context === undefined)
     throw new Refused({ code: 'starting_up', detail: 'waiting for the store to open' })
   return context

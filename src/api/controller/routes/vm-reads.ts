@@ -1,3 +1,4 @@
+import { given } from '../../../lib/given.ts'
 import { Type } from 'typebox'
 import { closed } from '../../../lib/schema-check.ts'
 import { limits } from '../../../config/limits.ts'
@@ -19,14 +20,14 @@ import type { App } from '../app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves reads of VMs: one, or a page of them. */
-export function vmReadRoutes(app: App, rooms: ApiDependencies): void {
-  listVms(app, rooms)
-  getVm(app, rooms)
-  getPlan(app, rooms)
-  getCounters(app, rooms)
+export function vmReadRoutes(app: App, dependencies: ApiDependencies): void {
+  listVms(app, dependencies)
+  getVm(app, dependencies)
+  getPlan(app, dependencies)
+  getCounters(app, dependencies)
 }
 
-function listVms(app: App, rooms: ApiDependencies): void {
+function listVms(app: App, dependencies: ApiDependencies): void {
   const schema = {
     operationId: 'listVms',
     tags,
@@ -54,12 +55,14 @@ function listVms(app: App, rooms: ApiDependencies): void {
     const { limit = limits.listItemsDefault, cursor, state, label } = request.query
     const after = afterCursor('vms', cursor)
     // The record beyond the limit shows whether there is a next page.
-    const { store } = contextOf(rooms)
+    const { store } = contextOf(dependencies)
     const records = store.vms.list({
       limit: limit + 1,
-      ...(after === undefined ? {} : { after: after as VmId }),
-      ...(state === undefined ? {} : { state }),
-      ...(label === undefined ? {} : { labels: labelsOf(label) }),
+      ...given({
+        after: after as VmId | undefined,
+        state,
+        labels: label === undefined ? undefined : labelsOf(label),
+      }),
     })
     // Answer only what is on the disk.
     await store.flushed()
@@ -67,8 +70,8 @@ function listVms(app: App, rooms: ApiDependencies): void {
   })
 }
 
-function getVm(app: App, rooms: ApiDependencies): void {
-  app.addHook('preClose', async () => rooms.waits.end())
+function getVm(app: App, dependencies: ApiDependencies): void {
+  app.addHook('preClose', async () => dependencies.waits.end())
   const schema = {
     operationId: 'getVm',
     tags,
@@ -87,10 +90,10 @@ function getVm(app: App, rooms: ApiDependencies): void {
   }
   app.get('/v1/vms/:id', { schema }, async (request, reply) => {
     const id = request.params.id as VmId
-    const context = contextOf(rooms)
+    const context = contextOf(dependencies)
     const record = await readConditionally(request, reply, {
       id,
-      waits: rooms.waits,
+      waits: dependencies.waits,
       find: () => vmOf(context, id),
       flushed: () => context.store.flushed(),
     })
@@ -98,7 +101,7 @@ function getVm(app: App, rooms: ApiDependencies): void {
   })
 }
 
-function getPlan(app: App, rooms: ApiDependencies): void {
+function getPlan(app: App, dependencies: ApiDependencies): void {
   const schema = {
     operationId: 'getVmPlan',
     tags,
@@ -110,13 +113,16 @@ function getPlan(app: App, rooms: ApiDependencies): void {
     response: { 200: { ...ref('Plan'), description: 'The plan.' }, ...problems('not_found', 'starting_up') },
   }
   app.get('/v1/vms/:id/plan', { schema }, async (request): Promise<PlanWire> => {
-    const context = contextOf(rooms)
+    const context = contextOf(dependencies)
     const record = vmOf(context, request.params.id as VmId)
-    return planToWire(await rooms.plan(record, context.store.vms.inputs(record.id)), record.operationId)
+    return planToWire(
+      await dependencies.plan(record, context.store.vms.inputs(record.id)),
+      record.operationId,
+    )
   })
 }
 
-function getCounters(app: App, rooms: ApiDependencies): void {
+function getCounters(app: App, dependencies: ApiDependencies): void {
   const schema = {
     operationId: 'getVmCounters',
     tags,
@@ -138,8 +144,8 @@ function getCounters(app: App, rooms: ApiDependencies): void {
     },
   }
   app.get('/v1/vms/:id/counters', { schema }, async (request): Promise<CountersWire> => {
-    const record = vmOf(contextOf(rooms), request.params.id as VmId)
-    return countersToWire(await rooms.counters(record))
+    const record = vmOf(contextOf(dependencies), request.params.id as VmId)
+    return countersToWire(await dependencies.counters(record))
   })
 }
 

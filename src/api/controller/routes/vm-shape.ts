@@ -11,11 +11,11 @@ import type { App } from '../app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the shape of a VM: compute, disk, network. */
-export function vmShapeRoutes(app: App, rooms: ApiDependencies): void {
-  putCompute(app, rooms)
-  putResize(app, rooms)
-  putDisk(app, rooms)
-  putNetwork(app, rooms)
+export function vmShapeRoutes(app: App, dependencies: ApiDependencies): void {
+  putCompute(app, dependencies)
+  putResize(app, dependencies)
+  putDisk(app, dependencies)
+  putNetwork(app, dependencies)
 }
 
 /** Refusals of a change that may need room on the host. */
@@ -29,7 +29,7 @@ const CAPACITY_CODES = [
 const shapeSchema = (...codes: readonly ProblemCode[]) =>
   mutationSchema('not_found', 'vm_deleting', ...codes, ...BODY_CODES)
 
-function putCompute(app: App, rooms: ApiDependencies): void {
+function putCompute(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...shapeSchema('vm_not_stopped', 'too_many_vcpus', 'sleep_needs_network', ...CAPACITY_CODES),
     operationId: 'setVmCompute',
@@ -40,13 +40,13 @@ function putCompute(app: App, rooms: ApiDependencies): void {
     body: ref('SetCompute'),
   }
   app.put('/v1/vms/:id/compute', { schema }, async (request, reply): Promise<VmWire> =>
-    mutate({ request, reply, rooms }, (context, id) =>
+    mutate({ request, reply, dependencies }, (context, id) =>
       setCompute(context, id, computeFromWire(request.body)),
     ),
   )
 }
 
-function putResize(app: App, rooms: ApiDependencies): void {
+function putResize(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...shapeSchema(
       'vm_not_stopped',
@@ -63,13 +63,13 @@ function putResize(app: App, rooms: ApiDependencies): void {
     body: ref('Resize'),
   }
   app.put('/v1/vms/:id/resize', { schema }, async (request, reply): Promise<VmWire> =>
-    mutate({ request, reply, rooms }, (context, id) =>
+    mutate({ request, reply, dependencies }, (context, id) =>
       resize(context, id, { compute: computeFromWire(request.body), diskMib: request.body.disk_mib }),
     ),
   )
 }
 
-function putDisk(app: App, rooms: ApiDependencies): void {
+function putDisk(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...shapeSchema('disk_shrink', ...CAPACITY_CODES),
     operationId: 'setVmDisk',
@@ -78,11 +78,13 @@ function putDisk(app: App, rooms: ApiDependencies): void {
     body: ref('SetDisk'),
   }
   app.put('/v1/vms/:id/disk', { schema }, async (request, reply): Promise<VmWire> =>
-    mutate({ request, reply, rooms }, (context, id) => setDisk(context, id, diskFromWire(request.body))),
+    mutate({ request, reply, dependencies }, (context, id) =>
+      setDisk(context, id, diskFromWire(request.body)),
+    ),
   )
 }
 
-function putNetwork(app: App, rooms: ApiDependencies): void {
+function putNetwork(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...shapeSchema(
       'vm_not_stopped',
@@ -102,6 +104,6 @@ function putNetwork(app: App, rooms: ApiDependencies): void {
     const complaints: Complaint[] = []
     const network = networkChangeFromWire(request.body, complaints)
     if (complaints.length > 0) throw invalidRequest('body', complaints)
-    return mutate({ request, reply, rooms }, (context, id) => setNetwork(context, id, network))
+    return mutate({ request, reply, dependencies }, (context, id) => setNetwork(context, id, network))
   })
 }
