@@ -158,7 +158,7 @@ const consolesSchema = Type.Object(
       'Places of VMs that should run or be paused and never sleep, whether they run now or not. Other VMs share the rest.',
     ),
     places_held_max: count(
-      'The most places that VMs that never sleep may hold (`console_places_exhausted`).',
+      'Largest number of places that VMs which never sleep may hold (`console_places_exhausted`).',
     ),
     descriptor_store_available: Type.Boolean({
       description: 'Whether stored consoles survive a stop of the daemon. If not, VMs cannot be started.',

@@ -57,7 +57,7 @@ export function checkUrl(text: string, policy: OutboundPolicy): Result<URL, stri
     return err(`names ${host}, which is not among the allowed hosts of this host`)
   }
   const refused = canonicalAddress(host) === undefined ? undefined : refusedAddress(host, policy)
-  return refused === undefined ? ok(url) : err(`names ${refused}, where this host may not speak to`)
+  return refused === undefined ? ok(url) : err(`names ${refused}, to which this host may not connect`)
 }
 
 /** Returns why a signed URL is not allowed, in the words of {@link checkUrl}; undefined if it is allowed. */

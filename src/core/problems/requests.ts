@@ -95,10 +95,10 @@ export const requests = {
         'A URL of the request is not allowed on this host: its scheme, its host, or a file outside of the local image directory.',
       remedy:
         'Use https: and a host of `object_store.allowed_hosts`, or a file below `storage.local_images_directory`; or change the configuration of the host.',
-      example: 'part_urls/0: it names a loopback address, where this host may not speak to',
+      example: 'part_urls/0: it names a loopback address, to which this host may not connect',
       writtenBy: ['src/commands/outbound/check-urls.ts', 'src/core/outbound/outbound-policy.ts'],
       advice: [
-        "the host's configuration says in object_store where it may speak to, and in storage.local_images_directory which files it takes",
+        "the host's configuration says in object_store where it may connect to, and in storage.local_images_directory which files it takes",
       ],
     },
     upgrade_required: {

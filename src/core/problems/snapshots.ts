@@ -110,10 +110,10 @@ export const snapshots = {
       retry: 'on-change',
       title: 'The outbound policy of this host does not allow the store',
       meaning:
-        "A signed URL, or what it redirects to, points to where this host may not speak: a network of `object_store`'s refusals, or a host that is not allowed.",
+        "A signed URL, or what it redirects to, points to an address to which this host may not connect: a network of `object_store`'s refusals, or a host that is not allowed.",
       remedy:
         'Use another URL, or `object_store.allowed_hosts` and `allowed_networks` in the configuration; then `PUT …/upload`.',
-      example: 'part 3: its host is a loopback address, where this host may not speak to',
+      example: 'part 3: its host is a loopback address, to which this host may not connect',
       writtenBy: [
         'src/owners/snapshots/send.ts',
         'src/host/outbound/outbound-addresses.ts',

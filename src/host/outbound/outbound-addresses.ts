@@ -102,7 +102,7 @@ export class OutboundAddresses {
 }
 
 const notAllowed = (refusal: string): OutboundFailure =>
-  new OutboundFailure('not_allowed', `its host is ${refusal}, where this host may not speak to`)
+  new OutboundFailure('not_allowed', `its host is ${refusal}, to which this host may not connect`)
 
 const broken = (): OutboundFailure => new OutboundFailure('unreachable', 'the connection was reset')
 

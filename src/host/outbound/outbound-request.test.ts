@@ -83,7 +83,7 @@ test('forbidden literal addresses in a URL are refused', async (t) => {
   ]
   for (const host of hosts) {
     const refusal = await refusalOf(outbound, `https://${host}/${CANARY}?sig=${CANARY}`)
-    assert.match(refusal, /where this host may not speak to/, host)
+    assert.match(refusal, /to which this host may not connect/, host)
   }
 })
 
