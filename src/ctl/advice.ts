@@ -94,7 +94,7 @@ function problemAdvice(
     name: () => name,
     kind: () => kind,
     certificate: () => profile.files.cert || 'the certificate',
-    common_name: () => commonNameOf(profile) ?? 'nobody',
+    common_name: () => commonNameOf(profile) ?? 'an unknown name',
     fingerprint: () => fingerprintIn(detail),
   }
   return catalogueAdvice(code, kind).map((line) =>
