@@ -1,5 +1,6 @@
 import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { guestMac } from '../../core/network/tap.ts'
+import { snakeCase } from '../../lib/letter-case.ts'
 import { err, ok } from '../../lib/result.ts'
 import { refuseIncrease, refuseVcpus } from '../capacity/admit.ts'
 import { refuseSleep, refuseAddresses } from './check-network.ts'
@@ -165,9 +166,8 @@ function membersOf(request: string): ReadonlyMap<string, string> {
     `image.${image.role}`,
     image,
   ])
-  return new Map([...members, ...roles].map(([name, value]) => [snakeCase(name), JSON.stringify(value)]))
+  return new Map([...members, ...roles].map(([name, value]) => [wireName(name), JSON.stringify(value)]))
 }
 
 /** Returns the name as the API has it: labels and protection are members of the request itself. */
-const snakeCase = (name: string): string =>
-  name.replace(/^metadata\./, '').replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+const wireName = (name: string): string => snakeCase(name.replace(/^metadata\./, ''))

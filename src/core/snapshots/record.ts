@@ -18,14 +18,18 @@ export type StagingId = Brand<string, 'StagingId'>
  * - `sending`: all of it is packed;
  * - `completing`: the store has every part, and may have been asked to complete the upload.
  */
-export type SnapshotStage =
-  | 'waiting'
-  | 'capturing'
-  | 'packing'
-  | 'sending'
-  | 'completing'
-  | 'completed'
-  | 'failed'
+export type SnapshotStage = (typeof SNAPSHOT_STAGES)[number]
+
+/** All stages, in their order. */
+export const SNAPSHOT_STAGES = [
+  'waiting',
+  'capturing',
+  'packing',
+  'sending',
+  'completing',
+  'completed',
+  'failed',
+] as const
 
 /** `file_system`: the guest's file systems were frozen. `crash`: the image is what a loss of power would have left. */
 export type Consistency = 'file_system' | 'crash'

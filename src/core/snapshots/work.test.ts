@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import { needsUrls, phaseOf, sendDelayMs, workOf, percentOf, standingOf } from './work.ts'
+import { SNAPSHOT_STAGES } from './record.ts'
 import type { SnapshotPart, SnapshotRecord, SnapshotStage, UrlsAtHand } from './record.ts'
 import type { SnapshotWork, SnapshotTally } from './work.ts'
 import * as fc from 'fast-check'
@@ -136,16 +137,6 @@ test('a store that wants more time gets it, up to a bound; one that wants less d
   assert.equal(sendDelayMs(3, 0, 1), sendDelayMs(3, 0))
 })
 
-const STAGES = [
-  'waiting',
-  'capturing',
-  'packing',
-  'sending',
-  'completing',
-  'completed',
-  'failed',
-] as const satisfies readonly SnapshotStage[]
-
 const record = (stage: SnapshotStage, imageBytes?: number): SnapshotRecord =>
   recordIn(
     stage,
@@ -171,30 +162,35 @@ function tallyOf(parts: readonly SnapshotPart[], atHand: UrlsAtHand): SnapshotTa
 test('the standing of a snapshot is the same by its tally as by all of its parts', () => {
   const drawnPart = fc.record({ sent: fc.boolean(), hasUrl: fc.boolean(), imageBytes: fc.nat(1000) })
   fc.assert(
-    fc.property(fc.constantFrom(...STAGES), fc.array(drawnPart), fc.boolean(), (stage, drawn, complete) => {
-      const parts = drawn.map(({ sent, imageBytes }, index): SnapshotPart => ({
-        number: index + 1,
-        offsetBytes: index * 64,
-        bytes: 64,
-        imageBytes,
-        md5: '',
-        sha256: '',
-        ...(sent ? { etag: '"e"' } : {}),
-      }))
-      const numbers = drawn.flatMap(({ hasUrl }, index) => (hasUrl ? [index + 1] : []))
-      const atHand = { parts: new Set(numbers), complete, head: false }
-      const snapshot = record(stage, 1_000_000)
-      const work = workOf(snapshot, parts, atHand)
-      assert.deepEqual(standingOf(snapshot, tallyOf(parts, atHand)), {
-        phase: phaseOf(snapshot, work),
-        lacks: work.lacks,
-        doneBytes: parts.reduce(
-          (sum, { etag, imageBytes }) => sum + (etag === undefined ? 0 : imageBytes),
-          0,
-        ),
-        totalBytes: 1_000_000,
-      })
-    }),
+    fc.property(
+      fc.constantFrom(...SNAPSHOT_STAGES),
+      fc.array(drawnPart),
+      fc.boolean(),
+      (stage, drawn, complete) => {
+        const parts = drawn.map(({ sent, imageBytes }, index): SnapshotPart => ({
+          number: index + 1,
+          offsetBytes: index * 64,
+          bytes: 64,
+          imageBytes,
+          md5: '',
+          sha256: '',
+          ...(sent ? { etag: '"e"' } : {}),
+        }))
+        const numbers = drawn.flatMap(({ hasUrl }, index) => (hasUrl ? [index + 1] : []))
+        const atHand = { parts: new Set(numbers), complete, head: false }
+        const snapshot = record(stage, 1_000_000)
+        const work = workOf(snapshot, parts, atHand)
+        assert.deepEqual(standingOf(snapshot, tallyOf(parts, atHand)), {
+          phase: phaseOf(snapshot, work),
+          lacks: work.lacks,
+          doneBytes: parts.reduce(
+            (sum, { etag, imageBytes }) => sum + (etag === undefined ? 0 : imageBytes),
+            0,
+          ),
+          totalBytes: 1_000_000,
+        })
+      },
+    ),
   )
 })
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { isOver, statusOf } from '../../core/snapshots/record.ts'
+import { isOver, SNAPSHOT_STAGES, statusOf } from '../../core/snapshots/record.ts'
 import { assert } from '../../lib/assert.ts'
 import { partOf, snapshotOf, SnapshotTallies } from './snapshot-row.ts'
 import { SnapshotUrlTable } from './snapshot-urls.ts'
@@ -66,12 +66,8 @@ export type SnapshotTableOptions = {
   readonly changed: (id: SnapshotId) => void
 }
 
-const STATUS_STAGES: Readonly<Record<SnapshotStatus, readonly SnapshotStage[]>> = {
-  pending: ['waiting', 'capturing'],
-  uploading: ['packing', 'sending', 'completing'],
-  completed: ['completed'],
-  failed: ['failed'],
-}
+const stagesOf = (status: SnapshotStatus): readonly SnapshotStage[] =>
+  SNAPSHOT_STAGES.filter((stage) => statusOf({ stage }) === status)
 
 /** The table of snapshots. Every change of a snapshot raises its revision, and {@link Store.flushed} flushes it. */
 export class SnapshotTable {
@@ -108,12 +104,7 @@ export class SnapshotTable {
     const rows = this.#sql(
       `SELECT * FROM snapshots WHERE id > ?1 AND (?2 IS NULL OR vm_id = ?2)
          AND (?3 IS NULL OR stage IN (SELECT value FROM json_each(?3))) ORDER BY id LIMIT ?4`,
-    ).all(
-      after ?? '',
-      vmId ?? null,
-      status === undefined ? null : JSON.stringify(STATUS_STAGES[status]),
-      limit,
-    )
+    ).all(after ?? '', vmId ?? null, status === undefined ? null : JSON.stringify(stagesOf(status)), limit)
     return (rows as SnapshotRow[]).map(snapshotOf)
   }
 
