@@ -1,5 +1,5 @@
 import { existsSync, globSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import path from 'node:path'
 import { attachTo, besideLab, LAB_IN_ENVIRONMENT, labDown, labExec, LAB_NODE, labUp } from '../lab/lab.ts'
 import { readRecord } from './counts-reporter.ts'
@@ -19,6 +19,7 @@ const HOST_TEST_BOUND_MS = 600_000
 /** A folder in memory that every Linux host has. */
 const MEMORY = '/dev/shm'
 const LAB_COUNTS = '/tmp/test-counts.json'
+const LAB_COMPILED = '/tmp/compiled'
 
 /**
  * Returns the test files that match patterns, relative to the checkout. With words, returns only those whose path
@@ -80,9 +81,22 @@ async function watched(files: readonly string[], boundMs: number, start: Start):
   endWatch()
 }
 
+/** Node's runner leaves one core free unless it gets a number; the tests need every core. */
+const ON_EVERY_CORE = `--test-concurrency=${availableParallelism()}`
+
+/**
+ * Returns the environment of tests on this machine. Their temporary files are in memory, because many tests write a
+ * store and wait for the disk after each commit. Node keeps what it compiled of each module for the next process.
+ */
+const here = (): NodeJS.ProcessEnv => ({
+  ...process.env,
+  TMPDIR: existsSync(MEMORY) ? MEMORY : tmpdir(),
+  NODE_COMPILE_CACHE: cachePath('compiled'),
+})
+
 /** Runs test files on this machine. */
 export async function runHere(files: readonly string[]): Promise<Counts> {
-  return runAs(files, TEST_BOUND_MS, (command) => ({ argv: command }))
+  return runAs(files, TEST_BOUND_MS, (command) => ({ argv: [...command, ON_EVERY_CORE], env: here() }))
 }
 
 /**
@@ -97,7 +111,7 @@ export const runBesideLab = (files: readonly string[]): Promise<Counts> =>
     })),
   )
 
-type Run = { readonly argv: readonly string[]; readonly env?: NodeJS.ProcessEnv }
+type Run = { readonly argv: readonly string[]; readonly env: NodeJS.ProcessEnv }
 
 async function runAs(
   files: readonly string[],
@@ -106,9 +120,7 @@ async function runAs(
 ): Promise<Counts> {
   if (files.length === 0) return NOTHING
   const countsFile = path.join(cachePath('log'), `test-counts-${process.pid}.json`)
-  const { argv, env = process.env } = how(
-    testCommand({ node: process.execPath, root: checkout, countsFile, boundMs }),
-  )
+  const { argv, env } = how(testCommand({ node: process.execPath, root: checkout, countsFile, boundMs }))
   await watched(files, boundMs, (onStart) =>
     runAttached([...argv, ...files], { cwd: checkout, env, onStart }),
   )
@@ -125,10 +137,7 @@ export type BoundedRun = {
 /** The result of a bounded run, and the files that it did not come to before it was ended. */
 export type BoundedResult = { readonly counts: Counts; readonly unfinished: readonly string[] }
 
-/**
- * Runs test files on this machine, and ends them all when the time is over. Their temporary files are in memory,
- * because many tests write a store, and wait for the disk after each commit.
- */
+/** Runs test files on this machine, and ends them all when the time is over. */
 export async function runBounded(files: readonly string[], bounds: BoundedRun): Promise<BoundedResult> {
   if (files.length === 0) return { counts: NOTHING, unfinished: [] }
   const { isolation, boundMs, testBoundMs } = bounds
@@ -138,7 +147,7 @@ export async function runBounded(files: readonly string[], bounds: BoundedRun): 
   const shared = isolation === 'together' ? ['--test-isolation=none', '--test-force-exit'] : []
   const { timedOut } = await run([...command, ...shared, ...files], {
     cwd: checkout,
-    env: { ...process.env, TMPDIR: existsSync(MEMORY) ? MEMORY : tmpdir() },
+    env: here(),
     timeoutMs: boundMs,
     onOutput: (chunk) => process.stdout.write(chunk),
   })
@@ -177,7 +186,7 @@ export async function runInLabs(files: readonly string[], labs: number): Promise
 async function runInside(lab: LabState, file: string): Promise<Counts> {
   const bounds = { countsFile: LAB_COUNTS, boundMs: HOST_TEST_BOUND_MS }
   const command = testCommand({ node: LAB_NODE, root: '/src', ...bounds })
-  const place = ['env', '-C', '/src', `CI=${process.env['CI'] ?? ''}`]
+  const place = ['env', '-C', '/src', `CI=${process.env['CI'] ?? ''}`, `NODE_COMPILE_CACHE=${LAB_COMPILED}`]
   await labExec(lab, ['rm', '-f', LAB_COUNTS])
   await watched([file], HOST_TEST_BOUND_MS, (onStart) =>
     attachTo(lab, [...place, ...command, file], { onStart }),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -185,13 +185,22 @@ test('a source that is slower than the bound of a write is waited for', async (t
 
 test('a write that hangs fails the fetch, and keeps its place and the file open until it ends', async (t) => {
   const hung = hungPath(t)
-  const source: ThreadSource = () => `require('node:fs').openSync(${JSON.stringify(hung.path)})`
+  const begun = `${hung.path}-begun`
+  const source: ThreadSource = () => `
+    const { openSync, writeFileSync } = require('node:fs')
+    writeFileSync(${JSON.stringify(begun)}, '')
+    openSync(${JSON.stringify(hung.path)})`
   const places = new FetchPlaces(1)
   const { signal } = new AbortController()
   const { writer, file } = await stage(t, { source, boundMs: 50 })
   const storing = places.run(async (onThread) => {
     onThread(writer)
     writer.begin(false)
+    // A thread that has not begun to write ends at once, and frees the place.
+    await until(
+      () => existsSync(begun),
+      (isThere) => isThere,
+    )
     try {
       await writer.finish()
     } finally {
