@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { afterEvent, DEPARTURE_STAGES } from './departure.ts'
+import type { ArrivalId, Departure, DepartureEvent, DepartureStage } from './departure.ts'
+import type { MigrationId } from './offer.ts'
+
+const MINE = 'a' as ArrivalId
+const OTHER = 'b' as ArrivalId
+
+/** A departure as it is when destination `MINE` copies, and has brought it to this stage. */
+const at = (stage: DepartureStage): Departure => ({
+  id: 'm' as MigrationId,
+  stage,
+  sinceMs: 1,
+  ...(stage === 'offered' ? {} : { arrival: MINE }),
+  ...(stage === 'handed_over' || stage === 'released' ? { lastRound: 3 } : {}),
+  ...(stage === 'withdrawn' ? { because: 'expired' } : {}),
+})
+
+const EVENTS = {
+  copy: { kind: 'copy', arrival: MINE },
+  'copy by another': { kind: 'copy', arrival: OTHER },
+  'hand over': { kind: 'hand_over', arrival: MINE },
+  'hand over to another': { kind: 'hand_over', arrival: OTHER },
+  'guest saved': { kind: 'guest_saved', lastRound: 3 },
+  release: { kind: 'release', arrival: MINE, lastRound: 3 },
+  'release to another': { kind: 'release', arrival: OTHER, lastRound: 3 },
+  'release of an earlier round': { kind: 'release', arrival: MINE, lastRound: 2 },
+  withdraw: { kind: 'withdraw', because: 'withdrawn' },
+} as const satisfies Record<string, DepartureEvent>
+
+/** For each event, the result in each stage of `DEPARTURE_STAGES`: the stage that follows, or the refusal. */
+const TABLE: { readonly [E in keyof typeof EVENTS]: readonly string[] } = {
+  copy: ['copying', 'copying', 'handing_over', 'handed_over', 'released', '!withdrawn'],
+  'copy by another': ['copying', 'copying', '!not_yours', '!not_yours', '!released', '!withdrawn'],
+  'hand over': ['!not_yours', 'handing_over', 'handing_over', 'handed_over', 'released', '!withdrawn'],
+  'hand over to another': [
+    '!not_yours',
+    '!not_yours',
+    '!not_yours',
+    '!not_yours',
+    '!not_yours',
+    '!withdrawn',
+  ],
+  'guest saved': ['!too_early', '!too_early', 'handed_over', 'handed_over', 'released', '!withdrawn'],
+  release: ['!not_yours', '!too_early', '!too_early', 'released', 'released', '!withdrawn'],
+  'release to another': ['!not_yours', '!not_yours', '!not_yours', '!not_yours', '!not_yours', '!withdrawn'],
+  'release of an earlier round': [
+    '!not_yours',
+    '!too_early',
+    '!too_early',
+    '!outdated',
+    '!outdated',
+    '!withdrawn',
+  ],
+  withdraw: ['withdrawn', 'withdrawn', 'withdrawn', 'withdrawn', '!released', 'withdrawn'],
+}
+
+for (const name of Object.keys(EVENTS) as (keyof typeof EVENTS)[]) {
+  test(`${name}: the stage that follows, or the refusal, in every stage`, () => {
+    const results = DEPARTURE_STAGES.map((stage) => {
+      const result = afterEvent(at(stage), EVENTS[name], 2)
+      return result.ok ? result.value.stage : `!${result.error}`
+    })
+    assert.deepEqual(results, TABLE[name])
+  })
+}
+
+test('a repeated request changes nothing, and another destination takes the place of the first', () => {
+  const copying = at('copying')
+  const again = afterEvent(copying, EVENTS.copy, 2)
+  assert.equal(again.ok && again.value, copying)
+  const other = afterEvent(copying, EVENTS['copy by another'], 2)
+  assert.deepEqual(other.ok && other.value, { ...copying, arrival: OTHER, sinceMs: 2 })
+})
+
+test('a withdrawal keeps its first reason', () => {
+  const result = afterEvent(at('withdrawn'), EVENTS.withdraw, 2)
+  assert.equal(result.ok && result.value.because, 'expired')
+})

@@ -1,0 +1,105 @@
+import { err, ok } from '../../lib/result.ts'
+import { unreachable } from '../../lib/assert.ts'
+import type { Brand } from '../../lib/brand.ts'
+import type { Result } from '../../lib/result.ts'
+import type { MigrationId } from './offer.ts'
+
+/**
+ * Names one attempt of a destination to take a VM. The destination chooses it at random and keeps it in its record, so
+ * two hosts that were given the same offer, or one host that lost its record, have different ones.
+ */
+export type ArrivalId = Brand<string, 'ArrivalId'>
+
+/** How far a VM has left this host. */
+export type DepartureStage = (typeof DEPARTURE_STAGES)[number]
+
+/** All stages, in their order. */
+export const DEPARTURE_STAGES = [
+  'offered',
+  'copying',
+  'handing_over',
+  'handed_over',
+  'released',
+  'withdrawn',
+] as const
+
+/**
+ * Why the guest stays. `expired`: no destination took it in time. `handover_expired`: it stood still for too long. `withdrawn`,
+ * `stopped`, `deleted`: a request of the controller.
+ */
+export type WithdrawalReason = 'expired' | 'handover_expired' | 'withdrawn' | 'stopped' | 'deleted'
+
+/**
+ * The source's side of a migration. This record alone decides which host may run the guest: the destination from
+ * `released` on, this host in every other stage.
+ */
+export type Departure = {
+  readonly id: MigrationId
+  readonly stage: DepartureStage
+  /** When the stage began. Milliseconds since the epoch. */
+  readonly sinceMs: number
+  /** The destination that copies; absent while the stage is `offered`. */
+  readonly arrival?: ArrivalId
+  /** Number of the round that was taken from the disk of the saved guest; set from `handed_over` on. */
+  readonly lastRound?: number
+  /** Set when the stage is `withdrawn`. */
+  readonly because?: WithdrawalReason
+}
+
+/** Events of a departure. `copy`, `hand_over` and `release` are requests of a destination, and may be repeated. */
+export type DepartureEvent =
+  | { readonly kind: 'copy'; readonly arrival: ArrivalId }
+  | { readonly kind: 'hand_over'; readonly arrival: ArrivalId }
+  | { readonly kind: 'guest_saved'; readonly lastRound: number }
+  | { readonly kind: 'release'; readonly arrival: ArrivalId; readonly lastRound: number }
+  | { readonly kind: 'withdraw'; readonly because: WithdrawalReason }
+
+/**
+ * Why an event has no effect. `withdrawn`: the guest stays at the source. `released`: another destination, or none, can
+ * have it any more. `not_yours`: another destination copies. `too_early`: the guest is not handed over yet. `outdated`:
+ * the destination does not have the last round.
+ */
+export type DepartureRefusal = 'withdrawn' | 'released' | 'not_yours' | 'too_early' | 'outdated'
+
+/** Returns whether the migration may still end in either way. */
+export const isUndecided = ({ stage }: Pick<Departure, 'stage'>): boolean =>
+  stage !== 'released' && stage !== 'withdrawn'
+
+/** Returns whether the guest stands still for the destination, or must. */
+export const isHandover = ({ stage }: Pick<Departure, 'stage'>): boolean =>
+  stage === 'handing_over' || stage === 'handed_over'
+
+/** Returns the departure after an event. A repeated request returns the same departure. */
+export function afterEvent(
+  departure: Departure,
+  event: DepartureEvent,
+  nowMs: number,
+): Result<Departure, DepartureRefusal> {
+  const { stage } = departure
+  if (stage === 'withdrawn') return event.kind === 'withdraw' ? ok(departure) : err('withdrawn')
+  const enter = (next: DepartureStage, more: Partial<Departure> = {}): Result<Departure, DepartureRefusal> =>
+    ok({ ...departure, ...more, stage: next, sinceMs: nowMs })
+  switch (event.kind) {
+    case 'copy':
+      // Also after the release: a late request must not make its destination give the guest up.
+      if (departure.arrival === event.arrival) return ok(departure)
+      if (stage === 'released') return err('released')
+      // A destination that lost its record begins again, as long as the guest was not stopped for it.
+      return isHandover(departure) ? err('not_yours') : enter('copying', { arrival: event.arrival })
+    case 'hand_over':
+      if (departure.arrival !== event.arrival) return err('not_yours')
+      return stage === 'copying' ? enter('handing_over') : ok(departure)
+    case 'guest_saved':
+      if (stage === 'handing_over') return enter('handed_over', { lastRound: event.lastRound })
+      return stage === 'handed_over' || stage === 'released' ? ok(departure) : err('too_early')
+    case 'release':
+      if (departure.arrival !== event.arrival) return err('not_yours')
+      if (stage !== 'handed_over' && stage !== 'released') return err('too_early')
+      if (departure.lastRound !== event.lastRound) return err('outdated')
+      return stage === 'released' ? ok(departure) : enter('released')
+    case 'withdraw':
+      return stage === 'released' ? err('released') : enter('withdrawn', { because: event.because })
+    default:
+      return unreachable(event)
+  }
+}
