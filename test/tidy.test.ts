@@ -247,7 +247,7 @@ const bans: readonly Ban[] = [
     pattern: /from '.*\/log\/scrub\.ts'/,
     instead: 'text for the controller passes shownText of src/api/wire/shown-text.ts',
     except:
-      /^src\/(log|api\/wire\/shown-text|api\/console\/viewer-message|api\/controller\/access-log|reconcile\/explain)/,
+      /^src\/(log|api\/wire\/shown-text|api\/console\/viewer-message|api\/listener\/access-log|reconcile\/explain)/,
   },
   { pattern: /\b(TODO|FIXME|XXX|HACK)\b/, instead: 'do it, or write it down in docs/' },
 ]

@@ -1,11 +1,12 @@
 import { createControllerApp } from '../src/api/controller/create-app.ts'
-import { plainTransport } from '../src/api/controller/transports.ts'
+import { plainTransport } from '../src/api/listener/transports.ts'
+import { beginsUpgrade } from '../src/api/controller/upgrade.ts'
 import { Waits } from '../src/api/controller/waits.ts'
 import { readAsset } from '../src/daemon/assets.ts'
 import { silentLog } from '../src/log/log.ts'
 import { ConsoleHub } from '../src/owners/console/console-hub.ts'
 import { packageVersion } from './bundle.ts'
-import type { App } from '../src/api/controller/app.ts'
+import type { App } from '../src/api/listener/app.ts'
 
 /**
  * Returns the OpenAPI document as the daemon serves it under /docs/swagger.json; its sources are the schemas that
@@ -38,7 +39,7 @@ export const describedApp = (): Promise<App> =>
       version: packageVersion(),
       log: silentLog,
     },
-    plainTransport,
+    plainTransport(beginsUpgrade),
   )
 
 const nothingBehind = (): never => {

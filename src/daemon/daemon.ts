@@ -16,7 +16,7 @@ import { endWork, checkThreads } from './daemon-process.ts'
 import { buildHost } from './build-host.ts'
 import { compose } from './compose.ts'
 import type { Server } from 'node:http'
-import type { ControllerApi } from '../api/controller/controller-api.ts'
+import type { Listener } from '../api/listener/listener.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
 import type { BuiltHost } from './build-host.ts'
@@ -35,7 +35,7 @@ export class Daemon {
   readonly #parts: Composition
   readonly #ending = new AbortController()
   readonly #waitingFor = new Set([CONSOLES, FIRST_LOOK])
-  #api: ControllerApi | undefined
+  #api: Listener | undefined
   #admin: Server | undefined
 
   private constructor(config: Config, log: Log, made: { store: Store; built: BuiltHost }) {

@@ -3,13 +3,14 @@ import { accessSync } from 'node:fs'
 import { createConnection } from 'node:net'
 import { before, test } from 'node:test'
 import { createControllerApp } from '../../src/api/controller/create-app.ts'
-import { plainTransport } from '../../src/api/controller/transports.ts'
+import { plainTransport } from '../../src/api/listener/transports.ts'
+import { beginsUpgrade } from '../../src/api/controller/upgrade.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { faults, rejections } from '../../src/core/problems/catalogue.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { createBody, makePki, SHA, startControllerHost } from './support/controller-host.ts'
 import { completeUrl, createVm, NIGHTLY, partUrls, start, startBody } from './support/snapshots.ts'
-import type { App } from '../../src/api/controller/app.ts'
+import type { App } from '../../src/api/listener/app.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
 import type { Generation, VmId } from '../../src/core/ids.ts'
 import type { ControllerHost, Pki } from './support/controller-host.ts'
@@ -144,7 +145,7 @@ async function answersOf(app: App, document: OpenApi): Promise<readonly string[]
 
 test('no answer of any route has a path of the host, whatever fault contains one', async (t) => {
   const host = await startControllerHost(t, pki)
-  const app = await createControllerApp(host.dependencies, plainTransport)
+  const app = await createControllerApp(host.dependencies, plainTransport(beginsUpgrade))
   t.after(() => app.close())
   await createVm(host)
   await start(host)

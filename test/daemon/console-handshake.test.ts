@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { before, test } from 'node:test'
 import { WebSocket } from 'ws'
 import { createControllerApp } from '../../src/api/controller/create-app.ts'
-import { plainTransport } from '../../src/api/controller/transports.ts'
+import { plainTransport } from '../../src/api/listener/transports.ts'
+import { beginsUpgrade } from '../../src/api/controller/upgrade.ts'
 import { until } from '../contract/until.ts'
 import { assertProblem, createBody, makePki, startControllerHost } from './support/controller-host.ts'
 import { createVm, refused, startConsole, watch, WEB } from './support/console-viewer.ts'
@@ -188,7 +189,7 @@ test('a viewer that is gone before the upgrade comes leaves its place', async (t
 test('consoles are connections like all others, and count as such', async (t) => {
   const host = await stage(t)
   const { dependencies } = host
-  const app = await createControllerApp(dependencies, plainTransport)
+  const app = await createControllerApp(dependencies, plainTransport(beginsUpgrade))
   t.after(() => app.close())
   app.server.maxConnections = 1
   await app.listen({ host: '127.0.0.1', port: 0 })

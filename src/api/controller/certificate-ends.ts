@@ -1,4 +1,7 @@
+import { readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
+import { endOf } from '../listener/tls-files.ts'
+import type { TlsMaterial } from '../listener/tls-files.ts'
 import type { Log } from '../../log/log.ts'
 import type { CertificateName } from '../wire/sync.ts'
 
@@ -50,5 +53,24 @@ export class CertificateEnds {
         `certificate ${daysLeft < 0 ? 'has ended' : 'ends soon'}: ${ADVICE[name]}`,
       )
     }
+  }
+}
+
+/** Returns the callback of a watch of certificate files: it notes what is in use, with the certificate of `nodeFile`. */
+export const noteInUse =
+  (ends: CertificateEnds, nodeFile: string) =>
+  (inUse: TlsMaterial): void => {
+    ends.set('server', inUse.expiresAtMs)
+    ends.set('authority', inUse.authorityExpiresAtMs)
+    ends.set('node', endOfFile(nodeFile))
+    ends.check()
+  }
+
+/** Returns when the certificate of a file expires; undefined without that file. */
+function endOfFile(path: string): number | undefined {
+  try {
+    return endOf(readFileSync(path))
+  } catch {
+    return undefined
   }
 }

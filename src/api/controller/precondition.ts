@@ -1,4 +1,4 @@
-import { Refused } from './refused.ts'
+import { Refused } from '../listener/refused.ts'
 
 /** A resource whose revision every change raises. */
 type Revised = { readonly revision: number }

@@ -4,7 +4,7 @@ import { webSocketOptions } from '../console/console-sockets.ts'
 import type { WebsocketPluginOptions } from '@fastify/websocket'
 import type { IncomingMessage } from 'node:http'
 import type { Log } from '../../log/log.ts'
-import type { App } from './app.ts'
+import type { App } from '../listener/app.ts'
 
 /**
  * The only path that upgrades. It has no percent signs: ids do not need them, and a path that cannot be decoded is

@@ -10,7 +10,7 @@ export const requests = {
         'The request is malformed: not JSON, an unknown member or query parameter, a wrong type, a value out of range.',
       remedy: 'Read `errors`: each has a `pointer`, a code and a sentence. Fix the request.',
       example: 'the body is not valid: /compute/cpu_millicores must be between 100 and 32000',
-      writtenBy: ['src/api/controller/validation.ts', 'src/lib/schema-check.ts'],
+      writtenBy: ['src/api/listener/validation.ts', 'src/lib/schema-check.ts'],
     },
     forbidden: {
       status: 403,
@@ -20,7 +20,7 @@ export const requests = {
       remedy:
         "Use the controller's certificate, or set `controller.common_name` and restart the daemon. Open consoles from pages of this listener only.",
       example: 'the client certificate does not have the common name that is configured for the controller',
-      writtenBy: ['src/api/controller/transports.ts'],
+      writtenBy: ['src/api/controller/controller-api.ts'],
       advice: [
         "{certificate} is for {common_name}; the host's configuration says in controller.common_name whom it wants",
       ],
@@ -44,7 +44,7 @@ export const requests = {
       meaning: 'The route exists but does not take this method.',
       remedy: 'Use a method of the `Allow` header.',
       example: 'this route takes DELETE, GET, HEAD, PUT',
-      writtenBy: ['src/api/controller/guard-requests.ts'],
+      writtenBy: ['src/api/listener/guard-requests.ts'],
     },
     request_timeout: {
       status: 408,
@@ -52,7 +52,7 @@ export const requests = {
       meaning: 'Headers or body did not arrive in time.',
       remedy: 'Send the whole request at once.',
       example: 'send the whole request at once',
-      writtenBy: ['src/api/controller/answer-unrouted.ts'],
+      writtenBy: ['src/api/listener/answer-unrouted.ts'],
     },
     conflict: {
       status: 409,
@@ -78,7 +78,7 @@ export const requests = {
       meaning: 'The body has more than 1 MiB.',
       remedy: 'Make it smaller; large user data belongs behind a URL inside it.',
       example: 'a request body has at most 1 MiB',
-      writtenBy: ['src/api/controller/answer-errors.ts'],
+      writtenBy: ['src/api/listener/answer-errors.ts'],
     },
     unsupported_media_type: {
       status: 415,
@@ -86,7 +86,7 @@ export const requests = {
       meaning: 'The body is not `application/json`, or has a content encoding.',
       remedy: 'Send plain JSON with that content type.',
       example: 'send the body as application/json',
-      writtenBy: ['src/api/controller/answer-errors.ts'],
+      writtenBy: ['src/api/listener/answer-errors.ts'],
     },
     url_not_allowed: {
       status: 422,
@@ -115,14 +115,14 @@ export const requests = {
       meaning: 'Request line and headers have more than 16 KiB together.',
       remedy: 'Send fewer or shorter headers.',
       example: 'request line and headers have at most 16 KiB together',
-      writtenBy: ['src/api/controller/answer-unrouted.ts'],
+      writtenBy: ['src/api/listener/answer-unrouted.ts'],
     },
     internal: {
       status: 500,
       title: 'A bug in vmhostd',
       remedy: 'Report it with the log lines of the `request_id`. A GET shows whether the request was stored.',
       example: 'this is a bug in vmhostd; its log has the details under the request id',
-      writtenBy: ['src/api/controller/answer-errors.ts'],
+      writtenBy: ['src/api/listener/answer-errors.ts'],
       advice: ['this is a bug of vmhostd: its log has the request with a stack'],
     },
     starting_up: {

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
-import { pageHeaders, problems, SCRIPT_TYPE } from './answers.ts'
+import { pageHeaders, problems, SCRIPT_TYPE } from '../../listener/answers.ts'
 import { params, tags } from './vm-parts.ts'
-import type { App } from '../app.ts'
+import type { App } from '../../listener/app.ts'
 import type { ApiDependencies, PageAsset } from '../dependencies.ts'
 
 /** Serves a terminal in the browser: the page and its files. The VM is looked up only when the page connects. */

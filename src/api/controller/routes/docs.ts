@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { docsPage, docsPolicy, docsScript } from '../docs-page.ts'
 import { errorsPage, errorsPolicy } from '../errors-page.ts'
-import { pageHeaders, problems, SCRIPT_TYPE } from './answers.ts'
-import type { App } from '../app.ts'
+import { pageHeaders, problems, SCRIPT_TYPE } from '../../listener/answers.ts'
+import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 const tags = ['Documentation']

@@ -1,10 +1,10 @@
 import { Type } from 'typebox'
-import { Refused } from '../refused.ts'
+import { Refused } from '../../listener/refused.ts'
 import { closed } from '../../../lib/schema-check.ts'
-import { problems } from './answers.ts'
+import { problems } from '../../listener/answers.ts'
 import { noQuery } from './vm-parts.ts'
 import type { TProperties } from 'typebox'
-import type { App } from '../app.ts'
+import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 const statusSchema = <S extends string, P extends TProperties>(status: S, description: string, more: P) =>

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { limits } from '../../../config/limits.ts'
 import { cursorAfter, parseCursor } from '../../wire/cursor.ts'
 import { CURSOR_PATTERN } from '../../wire/patterns.ts'
-import { invalidRequest } from '../validation.ts'
+import { invalidRequest } from '../../listener/validation.ts'
 import type { ListName } from '../../wire/cursor.ts'
 
 /** Query members of every list. */

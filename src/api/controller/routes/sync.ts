@@ -1,9 +1,9 @@
 import { ref } from '../../wire/named.ts'
 import { syncToWire } from '../../wire/sync-to-wire.ts'
-import { problems, requestIdHeader } from './answers.ts'
+import { problems, requestIdHeader } from '../../listener/answers.ts'
 import { contextOf, noQuery } from './vm-parts.ts'
 import type { SyncWire } from '../../wire/sync.ts'
-import type { App } from '../app.ts'
+import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the state of the whole host in one answer. */

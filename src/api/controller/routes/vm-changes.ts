@@ -3,10 +3,10 @@ import { deleteVm, setMetadata } from '../../../commands/vm/delete-vm.ts'
 import { setPower } from '../../../commands/vm/set-power.ts'
 import { createFromWire } from '../../wire/create-from-wire.ts'
 import { ref } from '../../wire/named.ts'
-import { invalidRequest } from '../validation.ts'
+import { invalidRequest } from '../../listener/validation.ts'
 import { BODY_CODES, mutate, mutationSchema } from './mutation.ts'
 import type { VmWire } from '../../wire/vm.ts'
-import type { App } from '../app.ts'
+import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the life of a VM: creation, power, deletion, and what the controller notes about it. */

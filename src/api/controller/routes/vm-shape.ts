@@ -2,12 +2,12 @@ import { resize, setCompute, setDisk, setNetwork } from '../../../commands/vm/re
 import { ref } from '../../wire/named.ts'
 import { networkChangeFromWire } from '../../wire/network-from-wire.ts'
 import { computeFromWire, diskFromWire } from '../../wire/shape-from-wire.ts'
-import { invalidRequest } from '../validation.ts'
+import { invalidRequest } from '../../listener/validation.ts'
 import { BODY_CODES, mutate, mutationSchema } from './mutation.ts'
 import type { Complaint } from '../../../lib/schema-check.ts'
 import type { ProblemCode } from '../../../core/errors.ts'
 import type { VmWire } from '../../wire/vm.ts'
-import type { App } from '../app.ts'
+import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the shape of a VM: compute, disk, network. */

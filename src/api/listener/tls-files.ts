@@ -1,11 +1,9 @@
 import { createHash, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { limits } from '../../config/limits.ts'
 import type { SecureContextOptions } from 'node:tls'
 import type { Log } from '../../log/log.ts'
-import type { CertificateEnds } from './certificate-ends.ts'
 
 /** Paths of PEM files. */
 export type TlsFiles = { readonly ca: string; readonly certificate: string; readonly key: string }
@@ -47,21 +45,13 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
   }
 }
 
-const endOf = (pem: Buffer | string): number => new X509Certificate(pem).validToDate.getTime()
+/** Returns when a certificate expires. Throws if the text has none. */
+export const endOf = (pem: Buffer | string): number => new X509Certificate(pem).validToDate.getTime()
 
 /** Returns when the first of the file's certificates expires. Throws if the file has none. */
 function firstEnd(pem: Buffer): number {
   const blocks = pem.toString('latin1').match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g)
   return Math.min(...(blocks ?? [pem]).map(endOf))
-}
-
-/** Returns when the certificate expires that `vmhostd setup` puts beside the server's; undefined without that file. */
-function nodeEnd({ certificate }: TlsFiles): number | undefined {
-  try {
-    return endOf(readFileSync(join(dirname(certificate), 'node.crt')))
-  } catch {
-    return undefined
-  }
 }
 
 function read(path: string): Buffer {
@@ -79,7 +69,8 @@ export type TlsWatch = {
   readonly current: TlsMaterial
   readonly onChange: (material: TlsMaterial) => void
   readonly log: Log
-  readonly ends: CertificateEnds
+  /** Called at the start, and after each look at the files, with what is in use then. */
+  readonly onLook?: (inUse: TlsMaterial) => void
   /** Interval at which the files are read. */
   readonly recheckMs?: number
 }
@@ -89,16 +80,10 @@ export type TlsWatch = {
  * renames, symbolic links or in place, one after the other; only reading them sees all of that. Until the new files
  * fit, the old ones stay in use. Returns a function that stops the watch.
  */
-export function watchTlsFiles({ files, current, onChange, log, ends, recheckMs }: TlsWatch): () => void {
+export function watchTlsFiles({ files, current, onChange, onLook, log, recheckMs }: TlsWatch): () => void {
   let inUse = current
   let complained = false
-  const checkEnds = (): void => {
-    ends.set('server', inUse.expiresAtMs)
-    ends.set('authority', inUse.authorityExpiresAtMs)
-    ends.set('node', nodeEnd(files))
-    ends.check()
-  }
-  checkEnds()
+  onLook?.(current)
   const timer = setInterval(() => {
     try {
       const found = readTlsFiles(files)
@@ -112,7 +97,7 @@ export function watchTlsFiles({ files, current, onChange, log, ends, recheckMs }
       if (!complained) log.warn({ error }, 'new certificate files refused; the previous ones stay in use')
       complained = true
     } finally {
-      checkEnds()
+      onLook?.(inUse)
     }
   }, recheckMs ?? limits.certificateRecheckMs)
   timer.unref()

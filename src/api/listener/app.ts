@@ -1,7 +1,8 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import type { Refused } from './refused.ts'
+import type { Rejection } from '../../core/errors.ts'
+import type { Result } from '../../lib/result.ts'
 
 /** The server that routes and hooks are added to, with types from TypeBox schemas. */
 export type App = FastifyInstance<
@@ -15,6 +16,6 @@ export type App = FastifyInstance<
 /** How requests come in. The routes do not depend on it. */
 export type Transport = {
   readonly createServer: (handler: RequestListener) => Server
-  /** Says why the peer of a request may not use this API; returns undefined if it may. */
-  readonly authorize: (request: IncomingMessage) => Refused | undefined
+  /** Returns the name of the peer of a request, or why that peer may not use this API. */
+  readonly authorize: (request: IncomingMessage) => Result<string, Rejection>
 }

@@ -2,15 +2,22 @@ import { createServer as createPlainServer } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { TLSSocket } from 'node:tls'
 import { limits } from '../../config/limits.ts'
+import { ok } from '../../lib/result.ts'
 import { HandshakeGate } from './handshake-gate.ts'
-import { Refused } from './refused.ts'
 import { RefusedHandshakes } from './refused-handshakes.ts'
-import { beginsUpgrade } from './upgrade.ts'
 import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
+import type { Rejection } from '../../core/errors.ts'
+import type { Result } from '../../lib/result.ts'
 import type { Log } from '../../log/log.ts'
 import type { Transport } from './app.ts'
+
+/** Returns whether a request becomes another protocol. Other requests are answered as if they had not asked for that. */
+export type BeginsUpgrade = (request: IncomingMessage) => boolean
+
+/** Decides whether a peer with this common name may use the API. A certificate without exactly one name has undefined. */
+export type Admit = (commonName: string | undefined) => Result<string, Rejection>
 
 const httpOptions = {
   maxHeaderSize: limits.headerBytesMax,
@@ -18,34 +25,42 @@ const httpOptions = {
   requestTimeout: limits.requestMs,
   keepAliveTimeout: limits.keepAliveMs,
   connectionsCheckingInterval: limits.connectionCheckMs,
-  shouldUpgradeCallback: beginsUpgrade,
 } as const
 
 /** No TLS and no authentication: only for tests and for viewing the pages, on loopback. */
-export const plainTransport: Transport = {
-  createServer: (handler) => createPlainServer(httpOptions, handler),
-  authorize: () => undefined,
-}
+export const plainTransport = (beginsUpgrade: BeginsUpgrade): Transport => ({
+  createServer: (handler) =>
+    createPlainServer({ ...httpOptions, shouldUpgradeCallback: beginsUpgrade }, handler),
+  authorize: () => ok('plain'),
+})
 
 export type TlsTransport = Transport & {
   /** Closes connections with an unfinished handshake; otherwise the server would wait for them when it closes. */
   readonly endHandshakes: () => void
 }
 
+export type TlsTransportOptions = {
+  readonly secure: SecureContextOptions
+  readonly admit: Admit
+  readonly beginsUpgrade: BeginsUpgrade
+  readonly log: Log
+}
+
 /**
- * TLS 1.3 with a client certificate: without a valid one the handshake fails, and a valid one with another common name
+ * TLS 1.3 with a client certificate: without a valid one the handshake fails, and a valid one whose name is not admitted
  * is answered 403.
  */
-export function tlsTransport(secure: SecureContextOptions, commonName: string, log: Log): TlsTransport {
+export function tlsTransport({ secure, admit, beginsUpgrade, log }: TlsTransportOptions): TlsTransport {
   const gate = new HandshakeGate()
   return {
     endHandshakes: () => gate.endAll(),
-    authorize: authorizeCommonName(commonName),
+    authorize: authorizeByName(admit),
     createServer: (handler) => {
       const server = createTlsServer(
         {
           ...httpOptions,
           ...secure,
+          shouldUpgradeCallback: beginsUpgrade,
           requestCert: true,
           rejectUnauthorized: true,
           handshakeTimeout: limits.handshakeMs,
@@ -92,19 +107,16 @@ function peerCommonName(socket: TLSSocket): string | undefined {
   return typeof name === 'string' ? name : undefined
 }
 
-/** Admits only the peer with exactly this common name. The answer is kept for the life of the connection. */
-function authorizeCommonName(commonName: string): (request: IncomingMessage) => Refused | undefined {
-  const known = new WeakMap<object, boolean>()
+/** Decides by the name of the peer. The answer is kept for the life of the connection. */
+function authorizeByName(admit: Admit): Transport['authorize'] {
+  const known = new WeakMap<object, Result<string, Rejection>>()
   return ({ socket }) => {
-    let welcome = known.get(socket)
-    if (welcome === undefined) {
-      welcome = socket instanceof TLSSocket && socket.authorized && peerCommonName(socket) === commonName
-      known.set(socket, welcome)
+    let answer = known.get(socket)
+    if (answer === undefined) {
+      const verified = socket instanceof TLSSocket && socket.authorized
+      answer = admit(verified ? peerCommonName(socket) : undefined)
+      known.set(socket, answer)
     }
-    if (welcome) return undefined
-    return new Refused({
-      code: 'forbidden',
-      detail: 'the client certificate does not have the common name that is configured for the controller',
-    })
+    return answer
   }
 }

@@ -1,5 +1,4 @@
 import { checkerFor } from '../../lib/schema-check.ts'
-import { namedSchemas } from '../wire/named.ts'
 import { patternWords } from '../wire/patterns.ts'
 import { Refused } from './refused.ts'
 import type { FastifyRequest } from 'fastify'
@@ -41,11 +40,14 @@ export function parseJsonBodies(app: App): void {
   )
 }
 
-/** Checks requests against their schemas. Removes and coerces nothing, except for numbers and booleans in a query. */
-export function validateBySchema(app: App): void {
-  for (const [name, schema] of Object.entries(namedSchemas)) app.addSchema({ ...schema, $id: name })
+/**
+ * Checks requests against their schemas, which may refer to the named ones. Removes and coerces nothing, except for numbers and
+ * booleans in a query.
+ */
+export function validateBySchema(app: App, named: Readonly<Record<string, TSchema>>): void {
+  for (const [name, schema] of Object.entries(named)) app.addSchema({ ...schema, $id: name })
   const byReference = new Map<string, TSchema>(
-    Object.entries(namedSchemas).map(([name, schema]) => [`${name}#`, schema]),
+    Object.entries(named).map(([name, schema]) => [`${name}#`, schema]),
   )
   app.setValidatorCompiler<TSchema & { $ref?: string }>(({ schema, httpPart = 'body' }) => {
     const target = byReference.get(schema.$ref ?? '') ?? schema

@@ -13,7 +13,8 @@ export function unroutedAnswers(transport: Transport, log: Log) {
     /** A path that is not validly percent-encoded. */
     badUrl(request: IncomingMessage, response: ServerResponse): void {
       const requestId = requestIdOf(request)
-      const problem = problemOf(transport.authorize(request)?.rejection ?? BAD_URL, requestId)
+      const peer = transport.authorize(request)
+      const problem = problemOf(peer.ok ? BAD_URL : peer.error, requestId)
       const { status, code } = problem
       log.info({ request_id: requestId, method: request.method, status, code }, 'request')
       response

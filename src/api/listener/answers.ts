@@ -1,5 +1,5 @@
-import { PROBLEM_MEDIA_TYPE, problemHead } from '../../wire/problem.ts'
-import type { ProblemCode } from '../../../core/errors.ts'
+import { PROBLEM_MEDIA_TYPE, problemHead } from '../wire/problem.ts'
+import type { ProblemCode } from '../../core/errors.ts'
 
 export const requestIdHeader = {
   'X-Request-Id': {

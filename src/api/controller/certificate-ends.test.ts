@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { createAuthority, issueCertificate } from '../../daemon/setup/certificates.ts'
+import { until } from '../../../test/contract/until.ts'
+import { recordingLog } from '../../../test/recording-log.ts'
+import { readTlsFiles, watchTlsFiles } from '../listener/tls-files.ts'
+import { CertificateEnds, noteInUse } from './certificate-ends.ts'
+import type { TestContext } from 'node:test'
+
+const DAY_MS = 86_400_000
+
+test('every certificate that ends soon is warned of once a day, until it is replaced', () => {
+  const dayMs = 86_400_000
+  const { log, lines } = recordingLog()
+  let nowMs = Date.UTC(2030, 0, 1)
+  const ends = new CertificateEnds(log, () => nowMs)
+  const names = (['server', 'authority', 'node', 'controller'] as const).map((name, index) => {
+    ends.set(name, nowMs + (22 + index) * dayMs)
+    return name
+  })
+  const warned = (): unknown[] => {
+    ends.check()
+    return lines.splice(0).map(({ certificate, days_left }) => [certificate, days_left])
+  }
+  assert.deepEqual(warned(), [])
+  nowMs += dayMs
+  assert.deepEqual(warned(), [['server', 21]])
+  assert.deepEqual(warned(), [])
+  nowMs += dayMs
+  assert.deepEqual(warned(), [
+    ['server', 20],
+    ['authority', 21],
+  ])
+  ends.set('server', nowMs + 20 * dayMs)
+  assert.deepEqual(warned(), [], 'the same end is reported once')
+  ends.set('server', nowMs + 800 * dayMs)
+  ends.set('node', undefined)
+  nowMs += 30 * dayMs
+  assert.deepEqual(warned(), [
+    ['authority', -9],
+    ['controller', -7],
+  ])
+  assert.deepEqual(
+    ends.list().map(({ name }) => name),
+    names.filter((name) => name !== 'node').toSorted(),
+  )
+})
+
+async function filesOf(t: TestContext, madeAtMs: number) {
+  const directory = mkdtempSync(join(tmpdir(), 'ends-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const at = (name: string): string => join(directory, name)
+  const authority = await createAuthority('authority', madeAtMs)
+  const leaf = { commonName: 'host-1', alternativeNames: [], usages: ['server'] } as const
+  const server = await issueCertificate(authority, leaf, madeAtMs)
+  const node = await issueCertificate(authority, leaf, madeAtMs + DAY_MS)
+  const files = { ca: at('ca.crt'), certificate: at('server.crt'), key: at('server.key') }
+  writeFileSync(files.ca, authority.certificate)
+  writeFileSync(files.certificate, server.certificate)
+  writeFileSync(files.key, server.key)
+  writeFileSync(at('node.crt'), node.certificate)
+  return { files, nodeFile: at('node.crt') }
+}
+
+test('the watch begins with a warning about a certificate that ends soon', async (t) => {
+  const { files, nodeFile } = await filesOf(t, Date.now() - 820 * DAY_MS)
+  const { log, lines } = recordingLog()
+  const onLook = noteInUse(new CertificateEnds(log), nodeFile)
+  watchTlsFiles({ files, current: readTlsFiles(files), onChange: () => {}, onLook, log })()
+  assert.match(JSON.stringify(lines), /"days_left":[45],.*ends soon/)
+})
+
+test('a watch warns when an end comes near while the daemon runs, also of the certificate for nodes', async (t) => {
+  const { files, nodeFile } = await filesOf(t, Date.now() - 800 * DAY_MS)
+  const { log, lines } = recordingLog()
+  let nowMs = Date.now()
+  const ends = new CertificateEnds(log, () => nowMs)
+  const onLook = noteInUse(ends, nodeFile)
+  t.after(
+    watchTlsFiles({ files, current: readTlsFiles(files), onChange: () => {}, onLook, log, recheckMs: 5 }),
+  )
+  assert.deepEqual(
+    ends.list().map(({ name }) => name),
+    ['authority', 'node', 'server'],
+  )
+  assert.deepEqual([...lines], [])
+  nowMs += 10 * DAY_MS
+  await until(
+    () => lines.map(({ certificate }) => certificate),
+    (warned) => warned.includes('server') && warned.includes('node'),
+    5000,
+  )
+})

@@ -1,0 +1,58 @@
+import fastify from 'fastify'
+import { limits } from '../../config/limits.ts'
+import { logAccess } from './access-log.ts'
+import { answerErrors } from './answer-errors.ts'
+import { unroutedAnswers } from './answer-unrouted.ts'
+import { guardRequests } from './guard-requests.ts'
+import { describeApi } from './openapi.ts'
+import { requestIdOf } from './request-id.ts'
+import { parseJsonBodies, validateBySchema } from './validation.ts'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { TSchema } from 'typebox'
+import type { Log } from '../../log/log.ts'
+import type { App, Transport } from './app.ts'
+import type { ApiDescription } from './openapi.ts'
+
+export type AppOptions = {
+  readonly transport: Transport
+  readonly description: ApiDescription
+  /** Path of the page or document that lists all routes. */
+  readonly reference: string
+  /** Schemas that routes refer to by name. */
+  readonly schemas: Readonly<Record<string, TSchema>>
+  /** Adds a plugin whose hooks must come before all others. */
+  readonly prepare?: (app: App) => Promise<void>
+  readonly addRoutes: (app: App) => void
+  readonly log: Log
+}
+
+/** Creates an API on a transport, ready but not listening. All of it is the same for every API, but its routes. */
+export async function createApp({ transport, log, ...options }: AppOptions): Promise<App> {
+  const unrouted = unroutedAnswers(transport, log)
+  const app: App = fastify({
+    serverFactory: (handler) => transport.createServer(handler),
+    logger: false,
+    genReqId: requestIdOf,
+    bodyLimit: limits.bodyBytesMax,
+    // An id that is too long is a malformed id, not an unknown route.
+    routerOptions: { maxParamLength: limits.headerBytesMax },
+    // Requests under way are answered when the daemon stops, not refused.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    clientErrorHandler: (error, socket) => unrouted.brokenRequest(error, socket),
+    frameworkErrors: (_error, request, reply) => unrouted.badUrl(request.raw, reply.raw),
+  }).withTypeProvider<TypeBoxTypeProvider>()
+  await options.prepare?.(app)
+  logAccess(app, log)
+  guardRequests(app, transport, options.reference)
+  answerErrors(app, log)
+  parseJsonBodies(app)
+  validateBySchema(app, options.schemas)
+  // Without this, Fastify compiles a serializer for each status of each route: 25 MiB, and not faster.
+  app.setSerializerCompiler(() => (answer) => JSON.stringify(answer))
+  await describeApi(app, options.description)
+  // The routes are in a plugin of their own: the OpenAPI plugin sees only routes that are made after it is loaded.
+  await app.register(async (routes) => options.addRoutes(routes.withTypeProvider<TypeBoxTypeProvider>()))
+  await app.ready()
+  return app
+}

@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { createAuthority, issueCertificate } from '../../daemon/setup/certificates.ts'
+import { readTlsFiles, TlsFilesUnusable } from './tls-files.ts'
+import type { TestContext } from 'node:test'
+
+const leaf = { commonName: 'host-1', alternativeNames: [], usages: ['server'] } as const
+
+async function tlsFiles(t: TestContext, nowMs: number) {
+  const directory = mkdtempSync(join(tmpdir(), 'tls-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const authority = await createAuthority('authority', nowMs)
+  const pair = await issueCertificate(authority, leaf, nowMs)
+  const files = {
+    ca: join(directory, 'ca.crt'),
+    certificate: join(directory, 'a.crt'),
+    key: join(directory, 'a.key'),
+  }
+  writeFileSync(files.ca, authority.certificate)
+  writeFileSync(files.certificate, pair.certificate)
+  writeFileSync(files.key, pair.key)
+  return { authority, files }
+}
+
+test('files that fit together are read, with the end of the certificate', async (t) => {
+  const { files } = await tlsFiles(t, Date.UTC(2030, 0, 1))
+  const { expiresAtMs } = readTlsFiles(files)
+  assert.equal(expiresAtMs, Date.UTC(2030, 0, 1) + 825 * 86_400_000)
+})
+
+test('a key of another certificate, a file that is not an authority and a missing file are reported by name', async (t) => {
+  const { authority, files } = await tlsFiles(t, Date.now())
+  assert.throws(
+    () => readTlsFiles({ ...files, key: '/nonexistent.key' }),
+    /\/nonexistent\.key cannot be read/,
+  )
+  assert.throws(() => readTlsFiles({ ...files, ca: files.key }), TlsFilesUnusable)
+  writeFileSync(files.key, (await issueCertificate(authority, leaf, Date.now())).key)
+  assert.throws(() => readTlsFiles(files), TlsFilesUnusable)
+})
+
+const DAY_MS = 86_400_000
+
+test('of several authorities the end of the first to end counts', async (t) => {
+  const { files } = await tlsFiles(t, Date.now())
+  const { certificate: earlier } = await createAuthority('earlier', Date.now() - 1000 * DAY_MS)
+  const { certificate: later } = await createAuthority('later', Date.now())
+  writeFileSync(files.ca, earlier)
+  const { authorityExpiresAtMs: first } = readTlsFiles(files)
+  for (const both of [earlier + later, later + earlier]) {
+    writeFileSync(files.ca, both)
+    assert.equal(readTlsFiles(files).authorityExpiresAtMs, first)
+  }
+})
