@@ -10,7 +10,7 @@ const never = new AbortController().signal
 
 const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 
-/** A paused guest that has run, and the content of its memory. */
+/** A paused guest that has booted, and the content of its memory. */
 async function standing(
   { monitor, start, memory }: MonitorStage,
   reaches: Promises['reaches'],
@@ -20,6 +20,18 @@ async function standing(
   const before = await memory(id)
   await monitor.ensurePaused(id, never)
   return before
+}
+
+/** Saves a guest that has just begun to run, and ends its monitor. For promises that do not depend on its memory. */
+async function savedEarly(
+  { monitor, start, end, saveFile }: MonitorStage,
+  reaches: Promises['reaches'],
+): Promise<void> {
+  await start(id, { paused: false })
+  await reaches(monitor, id, 'running')
+  await monitor.ensurePaused(id, never)
+  await monitor.save(id, saveFile(id), never)
+  await end(id)
 }
 
 type Promises = {
@@ -102,10 +114,8 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
   })
 
   promise('a restored guest ends up paused, even if no caller waits for it', async (stage) => {
-    const { monitor, start, end, saveFile } = stage
-    await standing(stage, reaches)
-    await monitor.save(id, saveFile(id), never)
-    await end(id)
+    const { monitor, start, saveFile } = stage
+    await savedEarly(stage, reaches)
     await start(id, { paused: false, restorePath: saveFile(id) })
     await reaches(monitor, id, 'paused')
     await monitor.ensureRestored(id, never)
@@ -113,10 +123,8 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
 
   for (const how of ['altered', 'cut short', 'emptied'] as const) {
     promise(`a saved guest whose file was ${how} at its head is not restored`, async (stage) => {
-      const { monitor, start, end, saveFile, damage } = stage
-      await standing(stage, reaches)
-      await monitor.save(id, saveFile(id), never)
-      await end(id)
+      const { monitor, start, saveFile, damage } = stage
+      await savedEarly(stage, reaches)
       await damage(saveFile(id), how)
       await start(id, { paused: true, restorePath: saveFile(id) })
       await assert.rejects(monitor.ensureRestored(id, never), isFault('restore_failed'))

@@ -156,8 +156,9 @@ async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<Q
     },
     write: async (id) => {
       const touch = 'touch /disk/$RANDOM </dev/null >/dev/null 2>&1 &'
-      const look = 'kill -0 $! 2>/dev/null || { echo written; exit; }; sleep 0.1'
-      const answer = await ask(id, `${touch} for i in $(seq 20); do ${look}; done; echo waits`)
+      // A writer to a frozen file system waits for the lock that the freeze holds.
+      const look = 'case $(cat /proc/$!/wchan) in *percpu_rwsem*) echo waits; exit ;; esac'
+      const answer = await ask(id, `${touch} while kill -0 $!; do ${look}; done 2>/dev/null; echo written`)
       return answer === 'waits' ? 'waits' : 'written'
     },
     damage: async (path, how) => {
