@@ -42,6 +42,24 @@ export async function upgradeDaemon(): Promise<void> {
   rmSync(folder, { recursive: true })
 }
 
+/** Kills the daemon, as a crash does, and waits until another one is ready. `meanwhile` runs right after the kill. */
+export async function crashDaemon(meanwhile: () => unknown = () => {}): Promise<void> {
+  const earlier = await mainPid('vmhostd')
+  await sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')
+  await meanwhile()
+  await anotherDaemon(earlier)
+}
+
+/** Waits until a daemon other than the one with this process id is ready. */
+export async function anotherDaemon(earlier: string): Promise<void> {
+  await until('another daemon runs', async () =>
+    ['0', earlier].includes(await mainPid('vmhostd')) ? undefined : true,
+  )
+  await ready()
+  // systemd waits longer after each crash, up to 15 s, until its count of restarts is reset.
+  await sh('systemctl', 'reset-failed', 'vmhostd')
+}
+
 /** Waits until the daemon has adopted and inspected everything on the host. */
 export const ready = (): Promise<true> =>
   until('the daemon is ready', async () => ((await call('GET', '/readyz')).status === 200 ? true : undefined))

@@ -5,7 +5,15 @@ import { Follower } from '../../lab/inside/console.ts'
 import { mutate, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, mainPid, ready, sh, unitProperty, upgradeDaemon } from '../../lab/inside/shell.ts'
+import {
+  crashDaemon,
+  installDaemon,
+  mainPid,
+  ready,
+  sh,
+  unitProperty,
+  upgradeDaemon,
+} from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { hasRoom } from './tty-room.ts'
 
@@ -77,8 +85,7 @@ test('no byte is lost or doubled over a restart of the daemon', () =>
   overAnotherLife(() => sh('systemctl', 'restart', 'vmhostd')))
 
 test('no byte is lost or doubled when the daemon is killed repeatedly', async () => {
-  for (let kill = 0; kill < KILLS; kill += 1)
-    await overAnotherLife(() => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd'))
+  for (let kill = 0; kill < KILLS; kill += 1) await overAnotherLife(crashDaemon)
 })
 
 test('no byte is lost or doubled over an upgrade of the package', () => overAnotherLife(upgradeDaemon))

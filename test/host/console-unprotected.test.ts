@@ -4,10 +4,10 @@
 import assert from 'node:assert/strict'
 import { closeSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { call, closeController, getVm, mutate, setPower, settled } from '../../lab/inside/controller.ts'
+import { call, getVm, mutate, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { crashDaemon, installDaemon, mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { errno, library } from '../../src/host/ffi/koffi.ts'
 
@@ -77,9 +77,7 @@ test('a running VM without a stored console is named until it is stopped and sta
   const held = await holdMaster()
   const guest = await mainPid(UNIT)
   await dropFromStore()
-  await sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')
-  closeController()
-  await ready()
+  await crashDaemon()
   assert.equal(await mainPid(UNIT), guest, 'the guest ended with the daemon')
   assert.deepEqual(await unprotected(), [VM])
   const log = await sh('journalctl', '--unit=vmhostd', '--output=cat', '--lines=200')

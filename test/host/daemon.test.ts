@@ -5,7 +5,16 @@ import { after, before, test } from 'node:test'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestImage, guestRequest } from '../../lab/inside/guest.ts'
 import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, mainPid, ready, sh, unitProperty, upgradeDaemon } from '../../lab/inside/shell.ts'
+import {
+  anotherDaemon,
+  crashDaemon,
+  installDaemon,
+  mainPid,
+  ready,
+  sh,
+  unitProperty,
+  upgradeDaemon,
+} from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { adoptionReport } from './adoption-report.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
@@ -60,9 +69,7 @@ async function assertKept(): Promise<void> {
 async function restarted(how: () => Promise<unknown>): Promise<void> {
   const earlier = await mainPid('vmhostd')
   await how()
-  await until('another daemon runs', async () =>
-    ['0', earlier].includes(await mainPid('vmhostd')) ? undefined : true,
-  )
+  await anotherDaemon(earlier)
   await assertKept()
 }
 
@@ -74,8 +81,7 @@ test('a stop and a start of the daemon stop no guest', async () => {
   await restarted(() => sh('systemctl', 'start', 'vmhostd'))
 })
 
-test('a killed daemon comes back by itself and stops no guest', () =>
-  restarted(() => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')))
+test('a killed daemon comes back by itself and stops no guest', () => restarted(crashDaemon))
 
 test('a re-execution of systemd stops no guest', async () => {
   await sh('systemctl', 'daemon-reexec')
@@ -276,7 +282,7 @@ test('a daemon killed at any moment of a creation completes it after the restart
     const id = `reborn-${index}`
     await create(id, { network: { ipv4_address: `192.0.2.${100 + index}` } })
     await sh('sleep', String(ms / 1000))
-    await restarted(() => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd'))
+    await restarted(crashDaemon)
     await settled(id, 'running')
     await remove(id)
   }

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { getVm, mutate, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
+import { crashDaemon, installDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 
 const VM = 'net-faults'
@@ -109,7 +109,7 @@ test('a daemon that starts recognises its table, and logs nothing about it', asy
 })
 
 test('a daemon that starts after a crash writes its table again, and logs no warning', async () => {
-  const said = await saidOfTable(() => sh('systemctl', 'kill', '--signal=KILL', 'vmhostd'))
+  const said = await saidOfTable(crashDaemon)
   assert.match(said, /"level":"info".*has not written the table inet vmhostd yet/)
   assert.doesNotMatch(said, /"level":"(warn|error)"/)
 })

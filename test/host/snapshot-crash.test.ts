@@ -20,18 +20,10 @@ import {
   snapshotIs,
   startSnapshot,
 } from '../../lab/inside/snapshots.ts'
-import { sh } from '../../lab/inside/shell.ts'
+import { crashDaemon, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { fillPool } from './fill-pool.ts'
-import {
-  diskOf,
-  killDaemon,
-  makeStopped,
-  POOL,
-  snapshotStage,
-  staged,
-  stagingEmpty,
-} from './snapshot-stage.ts'
+import { diskOf, makeStopped, POOL, snapshotStage, staged, stagingEmpty } from './snapshot-stage.ts'
 import type { Upload } from '../../lab/inside/presign.ts'
 
 const stage = snapshotStage()
@@ -69,7 +61,7 @@ async function assertWhole(id: string, upload: Upload): Promise<void> {
 }
 
 /** Counts how often the store took each part of an upload, by number. */
-async function timesTaken(upload: Upload, sinceMs: number): Promise<ReadonlyMap<number, number>> {
+async function timesTaken(upload: Upload, sinceMs: number): Promise<Map<number, number>> {
   const times = new Map<number, number>()
   for (const { method, path, status } of await accessLog(sinceMs)) {
     if (method !== 'PUT' || status !== 200 || !path.includes(upload.uploadId)) continue
@@ -83,8 +75,7 @@ test('a daemon that is killed as soon as it has accepted a snapshot completes it
   await makeStopped(VM, 256, RANDOM_MIB)
   const upload = await stage.begin('at-once.img.zst')
   await startSnapshot('at-once', VM, upload)
-  const back = await killDaemon()
-  await back()
+  await crashDaemon()
   await assertWhole('at-once', upload)
 })
 
@@ -102,8 +93,7 @@ test('parts stay staged over a crash, without the clone; they go on DELETE, and 
   await startSnapshot('staged', VM, upload)
   const { stored_size_mib: stored = 0 } = await completed('staged')
   assert.ok(stored >= RANDOM_MIB)
-  const back = await killDaemon()
-  await back()
+  await crashDaemon()
   assert.equal((await findSnapshot('staged'))?.staged_mib, stored)
   const { packed, all } = await allocatedMib()
   assert.ok(packed >= stored - 1 && all <= packed + 2, JSON.stringify({ packed, all, stored }))
@@ -134,8 +124,7 @@ test('a daemon that is killed while it packs continues from the parts that it ha
       progress.phase === 'packing' && (parts.packed + 1) * PART_SIZE_MIB > STAGING_MIB_MIN - PART_SIZE_MIB
     )
   })
-  const back = await killDaemon()
-  await back()
+  await crashDaemon()
   const found = await findSnapshot('packing')
   assert.ok((found?.parts.packed ?? 0) >= stuck.parts.packed)
   assert.equal(found?.progress.phase, 'packing')
@@ -150,9 +139,8 @@ test('a daemon that is killed while it sends continues with the unsent parts', a
   const upload = await stage.begin('sending.img.zst')
   await startSnapshot('sending', VM, upload)
   const { parts } = await snapshotIs('sending', 'has sent some', (one) => one.parts.sent >= 4)
-  const back = await killDaemon()
-  const before = await timesTaken(upload, sinceMs)
-  await back()
+  let before = new Map<number, number>()
+  await crashDaemon(async () => (before = await timesTaken(upload, sinceMs)))
   await configure('snapshots', { upload_mbit_per_second: undefined })
   await completed('sending')
   assert.ok(before.size >= parts.sent)
@@ -171,10 +159,8 @@ test('a daemon that is killed while the store completes finds the upload complet
   await hold()
   await completeSnapshot('completing', upload)
   await snapshotIs('completing', 'is being completed', ({ progress }) => progress.phase === 'completing')
-  const back = await killDaemon()
   // The store carries out the request of a daemon that is gone.
-  await letGoOn()
-  await back()
+  await crashDaemon(letGoOn)
   await assertWhole('completing', upload)
 })
 

@@ -20,9 +20,9 @@ import {
   sha256Of,
   startSnapshot,
 } from '../../lab/inside/snapshots.ts'
-import { mainPid, ready, sh } from '../../lab/inside/shell.ts'
+import { crashDaemon, mainPid, ready, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
-import { diskOf, killDaemon, makeStopped, POOL, snapshotStage, stagingEmpty } from './snapshot-stage.ts'
+import { diskOf, makeStopped, POOL, snapshotStage, stagingEmpty } from './snapshot-stage.ts'
 import type { Upload } from '../../lab/inside/presign.ts'
 
 const CANARY = `canary${randomBytes(12).toString('hex')}`
@@ -118,8 +118,7 @@ test('valid URLs stay with root while they are used', async () => {
         (await filesWith(`${STATE}/vmhostd.db*`, word)).length > 0,
         'the canary is not where it must be',
       )
-    const back = await killDaemon()
-    await back()
+    await crashDaemon()
     await assertKept()
   } finally {
     await release()

@@ -4,7 +4,7 @@ import { closeController, mutate, settled } from '../../lab/inside/controller.ts
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { startObjectStore, storeAccess, trustObjectStore } from '../../lab/inside/object-store.ts'
 import { bucketOf } from '../../lab/inside/presign.ts'
-import { installDaemon, mainPid, ready, sh } from '../../lab/inside/shell.ts'
+import { installDaemon, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import type { GuestOptions } from '../../lab/inside/guest.ts'
 import type { Bucket, SignOptions, Upload } from '../../lab/inside/presign.ts'
@@ -78,15 +78,3 @@ export const stagingEmpty = (): Promise<true> =>
     if (left.length > 0) throw new Error(`staging has ${left.join()}`)
     return true
   })
-
-/** Kills the daemon, as a crash does; resolves when it is gone. `back` waits until another one is ready. */
-export async function killDaemon(): Promise<() => Promise<void>> {
-  const killed = await mainPid('vmhostd')
-  await sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')
-  return async () => {
-    await until('another daemon runs', async () =>
-      ['0', killed].includes(await mainPid('vmhostd')) ? undefined : true,
-    )
-    await ready()
-  }
-}
