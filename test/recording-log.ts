@@ -1,4 +1,4 @@
-import { contextLog } from '../src/log/log-context.ts'
+import { contextLog } from '../src/log/log.ts'
 import type { Log } from '../src/log/log.ts'
 
 export type LogLine = { readonly level: string; readonly message: string } & Record<string, unknown>

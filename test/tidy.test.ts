@@ -245,9 +245,9 @@ const bans: readonly Ban[] = [
   {
     // Scrubbing alone suffices only for text that a viewer or a client sent, and for text that root on this host reads.
     pattern: /from '.*\/log\/scrub\.ts'/,
-    instead: 'text for the controller passes shownText of src/api/wire/shown-text.ts',
+    instead: 'text for the controller passes shownText of src/api/wire/values.ts',
     except:
-      /^src\/(log|api\/wire\/shown-text|api\/console\/viewer-message|api\/listener\/access-log|reconcile\/explain)/,
+      /^src\/(log|api\/wire\/values|api\/console\/viewer-message|api\/listener\/access-log|reconcile\/explain)/,
   },
   { pattern: /\b(TODO|FIXME|XXX|HACK)\b/, instead: 'do it, or write it down in docs/' },
 ]

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SignedUrl } from '../core/outbound/signed-url.ts'
 import { createLog } from './logger.ts'
-import { addToLogContext, inLogContext, outsideLogContext } from './log-context.ts'
-import type { LogLevel } from './log-context.ts'
+import { addToLogContext, inLogContext, outsideLogContext } from './log.ts'
+import type { LogLevel } from './log.ts'
 
 function capture(level: LogLevel = 'debug', priorityPrefix = false) {
   const lines: string[] = []

@@ -1,8 +1,7 @@
 import pino from 'pino'
-import { contextLog } from './log-context.ts'
+import { contextLog } from './log.ts'
 import { scrubLine, scrub } from './scrub.ts'
-import type { LogLevel } from './log-context.ts'
-import type { Log } from './log.ts'
+import type { LogLevel, Log } from './log.ts'
 import { errorChain } from './error-chain.ts'
 
 type LogOptions = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { newOperationId } from './log-context.ts'
+import { newOperationId } from './log.ts'
 import { scrub, scrubLine, withoutHostPaths } from './scrub.ts'
 
 const cases: readonly (readonly [string, string])[] = [

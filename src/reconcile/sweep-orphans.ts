@@ -1,4 +1,4 @@
-import { warnOfFault } from '../log/warn-of-fault.ts'
+import { warnOfFault } from '../log/log.ts'
 import type { VmId } from '../core/ids.ts'
 import type { PassContext } from './progress.ts'
 

@@ -3,9 +3,14 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { before, test } from 'node:test'
 import { namedSchemas } from '../../src/api/wire/named.ts'
 import { invalidRequest } from '../../src/api/listener/validation.ts'
-import { exampleOf } from '../../src/api/wire/problem-examples.ts'
-import { problemHead, problemOf, problemOfFault, problemSchema } from '../../src/api/wire/problem.ts'
-import { patternWords } from '../../src/api/wire/patterns.ts'
+import {
+  exampleOf,
+  problemHead,
+  problemOf,
+  problemOfFault,
+  problemSchema,
+} from '../../src/api/wire/problem.ts'
+import { patternWords } from '../../src/api/wire/values.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { faults, rejections } from '../../src/core/problems/catalogue.ts'
 import { checkerFor } from '../../src/lib/schema-check.ts'

@@ -1,19 +1,18 @@
 import fastify from 'fastify'
 import { limits } from '../../config/limits.ts'
 import { logAccess } from './access-log.ts'
-import { answerErrors } from './answer-errors.ts'
-import { unroutedAnswers } from './answer-unrouted.ts'
-import { guardRequests } from './guard-requests.ts'
+import { answerErrors, unroutedAnswers } from './answer-errors.ts'
 import { describeApi } from './openapi.ts'
 import { requestIdOf } from './request-id.ts'
 import { parseJsonBodies, validateBySchema } from './validation.ts'
+import { Refused } from './refused.ts'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { TSchema } from 'typebox'
 import type { Log } from '../../log/log.ts'
 import type { App, Transport } from './app.ts'
 import type { ApiDescription } from './openapi.ts'
 
-export type AppOptions = {
+type AppOptions = {
   readonly transport: Transport
   readonly description: ApiDescription
   /** Path of the page or document that lists all routes. */
@@ -55,4 +54,43 @@ export async function createApp({ transport, log, ...options }: AppOptions): Pro
   await app.register(async (routes) => options.addRoutes(routes.withTypeProvider<TypeBoxTypeProvider>()))
   await app.ready()
   return app
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The common name of the client's certificate. */
+    peerName: string
+  }
+}
+
+/**
+ * Runs before every route, in this order: the request id, the peer's name, and whether the route and its method exist.
+ * A request that fails here is answered before its body is read. `reference` is the path that lists all routes.
+ */
+function guardRequests(app: App, transport: Transport, reference: string): void {
+  app.decorateRequest('peerName', '')
+  const routes: { readonly matches: RegExp; readonly method: string }[] = []
+  app.addHook('onRoute', ({ url, method }) => {
+    const matches = new RegExp(`^${url.replaceAll(/:[a-z]+/g, '[^/]+').replaceAll('.', '\\.')}$`)
+    for (const one of [method].flat()) routes.push({ matches, method: one })
+  })
+  const methodsAt = (path: string): string[] => [
+    ...new Set(routes.filter((route) => route.matches.test(path)).map(({ method }) => method)),
+  ]
+
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    const peer = transport.authorize(request.raw)
+    if (!peer.ok) throw new Refused(peer.error)
+    request.peerName = peer.value
+    if (!request.is404) return
+    const [path = ''] = (request.raw.url ?? '').split('?', 1)
+    const allowed = methodsAt(path).toSorted()
+    if (allowed.length === 0)
+      throw new Refused({ code: 'not_found', detail: `there is no such route; see ${reference}` })
+    throw new Refused(
+      { code: 'method_not_allowed', detail: `this route takes ${allowed.join(', ')}` },
+      { allow: allowed.join(', ') },
+    )
+  })
 }

@@ -1,6 +1,5 @@
 import swagger from '@fastify/swagger'
-import { problemHead } from '../wire/problem.ts'
-import { exampleOf } from '../wire/problem-examples.ts'
+import { problemHead, exampleOf } from '../wire/problem.ts'
 import { EXAMPLES_PATH } from './answers.ts'
 import type { ProblemCode } from '../../core/errors.ts'
 import type { App } from './app.ts'

@@ -1,5 +1,5 @@
 import { checkerFor } from '../../lib/schema-check.ts'
-import { patternWords } from '../wire/patterns.ts'
+import { patternWords } from '../wire/values.ts'
 import { Refused } from './refused.ts'
 import type { FastifyRequest } from 'fastify'
 import type { TSchema } from 'typebox'

@@ -3,7 +3,7 @@ import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { toWire } from './member-mapper.ts'
-import { SESSION_PATTERN } from './patterns.ts'
+import { SESSION_PATTERN } from './values.ts'
 import type { Static } from 'typebox'
 import type { Attachment, DaemonMessage, MessageErrorCode } from '../../core/console/console-message.ts'
 

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { toWire } from './member-mapper.ts'
-import { time } from './time.ts'
+import { time } from './values.ts'
 import type { Static } from 'typebox'
 import type { DiskCounters, VmCounters } from '../../core/world/counters.ts'
 

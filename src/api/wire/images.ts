@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
-import { nextPageMembers } from './cursor.ts'
-import { time, timeSchema } from './time.ts'
+import { nextPageMembers, time, timeSchema } from './values.ts'
 import { sha256Schema } from './vm.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import type { Static } from 'typebox'

@@ -1,5 +1,5 @@
-import { camelCase, snakeCase } from '../../lib/letter-case.ts'
-import type { CamelCase, SnakeCase } from '../../lib/letter-case.ts'
+import { camelCase, snakeCase } from '../../lib/text.ts'
+import type { CamelCase, SnakeCase } from '../../lib/text.ts'
 
 /** The two sides of the wire: the domain has camel case, the wire snake case. */
 type Names = { readonly toWire: 'snake'; readonly fromWire: 'camel' }

@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
-import { problemSchema } from './problem.ts'
-import { exampleOf } from './problem-examples.ts'
+import { problemSchema, exampleOf } from './problem.ts'
 import { consoleFromDaemonSchema, consoleFromViewerSchema } from './console.ts'
 import { setNetworkSchema } from './network.ts'
 import { planSchema } from './plan.ts'

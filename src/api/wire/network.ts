@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
 import { MAC_ADDRESS_PATTERN } from '../../core/ids.ts'
-import { CIDR_PATTERN, PORTS_PATTERN } from './patterns.ts'
+import { CIDR_PATTERN, PORTS_PATTERN } from './values.ts'
 import type { Static, TSchema } from 'typebox'
 
 export const macAddressSchema = Type.String({ pattern: MAC_ADDRESS_PATTERN, examples: ['02:00:5e:10:00:01'] })

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { HostFault } from '../../core/errors.ts'
 import { faults, rejections } from '../../core/problems/catalogue.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import { shownText } from './shown-text.ts'
+import { shownText } from './values.ts'
 import type { Static } from 'typebox'
 import type { Unknown } from '../../core/world/world.ts'
 import type { ProblemCode, Rejection, RejectionCode } from '../../core/errors.ts'
@@ -75,7 +75,7 @@ export function problemOfUnknown(
 
 const typeOf = (code: ProblemCode): string => `/docs/errors#${code}`
 
-export const isRejection = (code: ProblemCode): code is RejectionCode => Object.hasOwn(rejections, code)
+const isRejection = (code: ProblemCode): code is RejectionCode => Object.hasOwn(rejections, code)
 
 /** Returns the status and the title of an answer with this code. A fault of the host is answered as 503. */
 export const problemHead = (code: ProblemCode): { readonly status: number; readonly title: string } =>
@@ -87,3 +87,22 @@ const shownError = ({ pointer, code, detail }: NonNullable<Rejection['errors']>[
   code,
   detail: shownText(detail),
 })
+
+const REQUEST_ID = 'req-1f0c5a9be3d24c77'
+
+/** The finding in the example of a malformed request. */
+const FINDING = {
+  pointer: '/compute/cpu_millicores',
+  code: 'out_of_range',
+  detail: 'must be between 100 and 32000',
+}
+
+/** Returns a whole answer with this code, made from the example in the catalogue. */
+export function exampleOf(code: ProblemCode): Problem {
+  if (!isRejection(code)) {
+    const { retry, example: message } = faults[code]
+    return problemOfUnknown({ code, retry, message }, REQUEST_ID)
+  }
+  const errors = code === 'invalid_request' ? { errors: [FINDING] } : {}
+  return problemOf({ code, detail: rejections[code].example, ...errors }, REQUEST_ID)
+}

@@ -4,7 +4,7 @@ import { limits } from '../../config/limits.ts'
 import { exampleCreateVm } from './examples.ts'
 import { createNetworkSchema } from './network.ts'
 import { computeMembers, diskMembers, metadataMembers, powerSchema, sha256Schema } from './vm.ts'
-import { KERNEL_ARGUMENTS_PATTERN, SSH_KEY_PATTERN, URL_PATTERN } from './patterns.ts'
+import { KERNEL_ARGUMENTS_PATTERN, SSH_KEY_PATTERN, URL_PATTERN } from './values.ts'
 import type { Static } from 'typebox'
 
 const imageSchema = Type.Object(

@@ -3,7 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { idleTimeoutMs, isFlapping } from '../../core/sleep/idle-timeout.ts'
 import { given } from '../../lib/given.ts'
 import { toWire } from './member-mapper.ts'
-import { time, timeSchema } from './time.ts'
+import { time, timeSchema } from './values.ts'
 import type { Static } from 'typebox'
 import type { VmRecord, LastWake, WakeReason } from '../../core/vm/record.ts'
 

@@ -1,9 +1,9 @@
 import { Type } from 'typebox'
 import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
-import { exampleCompleteSnapshot, exampleSnapshotUrls, exampleStartSnapshot } from './snapshot-examples.ts'
+import { exampleCompleteSnapshot, exampleSnapshotUrls, exampleStartSnapshot } from './examples.ts'
 import { vmIdSchema } from './vm.ts'
-import { STORE_URL_PATTERN } from './patterns.ts'
+import { STORE_URL_PATTERN } from './values.ts'
 import type { Static } from 'typebox'
 
 const url = (description: string) =>

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
-import { exampleSync } from './sync-example.ts'
+import { exampleSync } from './examples.ts'
 import { snapshotSchema } from './snapshot.ts'
-import { timeSchema } from './time.ts'
+import { timeSchema } from './values.ts'
 import { OBSERVED_STATES, sha256Schema, vmIdSchema, vmSchema } from './vm.ts'
 import type { Static } from 'typebox'
 

@@ -1,6 +1,5 @@
-import { shownText } from './shown-text.ts'
+import { shownText, time } from './values.ts'
 import { sleepToWire } from './sleep.ts'
-import { time } from './time.ts'
 import type { InboundRule, Bandwidth, Compute, Desired, Disk, Network } from '../../core/desired.ts'
 import type { OperationId } from '../../core/ids.ts'
 import type { Fault, Observed, VmRecord } from '../../core/vm/record.ts'

@@ -1,14 +1,13 @@
 import { limits } from '../../config/limits.ts'
 import { closeFor } from '../../core/console/close.ts'
 import { ConnectionFailed } from '../connection-failed.ts'
-import { parseDaemonMessage } from './parse-message.ts'
 import type { ConsoleClose } from '../../core/console/close.ts'
-import type { ReceivedMessage } from './parse-message.ts'
 import type { Link, Links, LinkTime } from './link.ts'
+import type { DaemonMessage } from '../../core/console/console-message.ts'
 
 export type Received = ReceivedMessage | { readonly kind: 'output'; readonly bytes: Uint8Array }
 
-export type OpenOptions = {
+type OpenOptions = {
   readonly links: Links
   readonly time: LinkTime
   /** Ends the attempt, and later the wait in `next`. */
@@ -180,3 +179,41 @@ export class ConsoleSocket {
     )
   }
 }
+
+/** A message as a viewer gets it: a newer daemon may have more codes of errors. */
+type ReceivedMessage = DaemonMessage<string>
+
+/** Parses a text message; undefined if it is not known, for example from a newer daemon. */
+function parseDaemonMessage(text: string): ReceivedMessage | undefined {
+  const { attached, position, waiting, error } = objectIn(text)
+  if (isRecord(attached)) return attachedFrom(attached)
+  if (isRecord(position)) {
+    const { session, cursor } = position
+    return isText(session) && isCount(cursor) ? { kind: 'position', session, cursor } : undefined
+  }
+  if (isRecord(waiting)) return { kind: 'waiting' }
+  if (!isRecord(error)) return undefined
+  const { code, detail } = error
+  return isText(code) && isText(detail) ? { kind: 'error', code, detail } : undefined
+}
+
+function attachedFrom(attached: Record<string, unknown>): ReceivedMessage | undefined {
+  const { mode, session, cursor, replay_bytes: replayBytes, lost_bytes: lostBytes } = attached
+  if (mode === 'ssh') return { kind: 'attached', place: undefined }
+  if (!isText(session) || !isCount(cursor) || !isCount(replayBytes) || !isCount(lostBytes)) return undefined
+  return { kind: 'attached', place: { session, cursor, replayBytes, lostBytes } }
+}
+
+function objectIn(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRecord(value) ? value : {}
+  } catch {
+    return {}
+  }
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const isText = (value: unknown): value is string => typeof value === 'string'
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0

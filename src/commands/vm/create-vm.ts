@@ -1,6 +1,6 @@
 import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { guestMac } from '../../core/network/tap.ts'
-import { snakeCase } from '../../lib/letter-case.ts'
+import { snakeCase } from '../../lib/text.ts'
 import { err, ok } from '../../lib/result.ts'
 import { refuseIncrease, refuseVcpus } from '../capacity/admit.ts'
 import { refuseSleep, refuseAddresses } from './check-network.ts'

@@ -11,7 +11,7 @@ export const consoles = {
       remedy:
         'Start it, or pass `follow=true` to wait for its next start. If it runs, stop it first. One that sleeps is woken for a shell; if that fails, `observed.error` says why.',
       example: 'web-1 is stopped: start it, or connect with follow=true to wait for its next start',
-      writtenBy: ['src/api/console/tty-viewer.ts'],
+      writtenBy: ['src/api/console/open-viewer.ts'],
       advice: [
         'vmhostctl vm start {name}, then the same again',
         'vmhostctl console {name} --follow waits for its next start',
@@ -23,7 +23,7 @@ export const consoles = {
       meaning: 'Sixteen viewers watch the console of this VM already, or hold a shell in it.',
       remedy: 'Close one of them.',
       example: '16 viewers watch the console of web-1 already',
-      writtenBy: ['src/api/console/tty-viewer.ts'],
+      writtenBy: ['src/api/console/open-viewer.ts'],
       advice: ['somebody must leave the console of {name} first'],
     },
     ssh_host_key_changed: {
@@ -35,7 +35,7 @@ export const consoles = {
         'Find out why. If the guest was set up again, connect again with `accept_host_key=` and the fingerprint that `detail` names.',
       example:
         'the guest of web-1 has the host key SHA256:uNiVztksCsDhcc0u9e8BrSJ5/HQWNwW1Vp5oRDHbFcE, not the one it had (SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8): find out why; to accept it, connect with accept_host_key=SHA256:uNiVztksCsDhcc0u9e8BrSJ5/HQWNwW1Vp5oRDHbFcE',
-      writtenBy: ['src/api/console/ssh-viewer.ts'],
+      writtenBy: ['src/api/console/open-viewer.ts'],
       advice: [
         'somebody may stand in the place of the guest; nothing that you typed was sent to it',
         'if the guest was set up again, this accepts its new key:',

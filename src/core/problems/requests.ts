@@ -44,7 +44,7 @@ export const requests = {
       meaning: 'The route exists but does not take this method.',
       remedy: 'Use a method of the `Allow` header.',
       example: 'this route takes DELETE, GET, HEAD, PUT',
-      writtenBy: ['src/api/listener/guard-requests.ts'],
+      writtenBy: ['src/api/listener/create-app.ts'],
     },
     request_timeout: {
       status: 408,
@@ -52,7 +52,7 @@ export const requests = {
       meaning: 'Headers or body did not arrive in time.',
       remedy: 'Send the whole request at once.',
       example: 'send the whole request at once',
-      writtenBy: ['src/api/listener/answer-unrouted.ts'],
+      writtenBy: ['src/api/listener/answer-errors.ts'],
     },
     conflict: {
       status: 409,
@@ -70,7 +70,7 @@ export const requests = {
       meaning: '`If-Match` does not name the stored revision: the VM has changed since you read it.',
       remedy: 'Read it again, and decide again.',
       example: 'the VM is at revision 19: read it again, and decide again',
-      writtenBy: ['src/api/controller/precondition.ts'],
+      writtenBy: ['src/api/controller/routes/preconditions.ts'],
     },
     body_too_large: {
       status: 413,
@@ -115,7 +115,7 @@ export const requests = {
       meaning: 'Request line and headers have more than 16 KiB together.',
       remedy: 'Send fewer or shorter headers.',
       example: 'request line and headers have at most 16 KiB together',
-      writtenBy: ['src/api/listener/answer-unrouted.ts'],
+      writtenBy: ['src/api/listener/answer-errors.ts'],
     },
     internal: {
       status: 500,

@@ -3,7 +3,7 @@ import { paintFor } from '../text.ts'
 import { exitStatus } from '../exit-status.ts'
 import { endingOf } from './ending.ts'
 import { Escapes } from './escapes.ts'
-import { withoutQuestions } from './questions.ts'
+import { withoutQuestions } from './terminal-answer.ts'
 import type { Attachment } from '../../core/console/console-message.ts'
 import type {
   ConsoleConnection,

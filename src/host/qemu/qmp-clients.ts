@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { qmpSocketPath } from '../../core/monitor/qemu-command.ts'
 import type { VmId } from '../../core/ids.ts'
-import { outsideLogContext } from '../../log/log-context.ts'
+import { outsideLogContext } from '../../log/log.ts'
 import { onceListening } from './once-listening.ts'
 import { QmpLost } from './qmp-error.ts'
 import { QmpClient } from './qmp.ts'

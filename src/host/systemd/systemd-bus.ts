@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import { outsideLogContext } from '../../log/log-context.ts'
+import { outsideLogContext } from '../../log/log.ts'
 import type { Log } from '../../log/log.ts'
 import { BusError, MANAGER, MANAGER_PATH, openBus, PRIVATE_SOCKET, SYSTEM_BUS } from './bus.ts'
 import { Listeners } from '../../lib/listeners.ts'

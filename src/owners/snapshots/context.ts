@@ -1,13 +1,12 @@
 import type { VmId } from '../../core/ids.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
-import type { Log } from '../../log/log.ts'
+import type { Log, LogContext } from '../../log/log.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Store } from '../../store/store.ts'
 import type { SnapshotEntry } from './entry.ts'
 import type { StagingRoom } from './staging-room.ts'
 import type { UploadPlaces } from './upload-places.ts'
 import type { SnapshotRecord } from '../../core/snapshots/record.ts'
-import type { LogContext } from '../../log/log-context.ts'
 
 /**
  * Runs a task while the VM's worker does not act; undefined if the VM has no worker. The signal asks the task to end

@@ -1,7 +1,6 @@
 import { retryDelayMs } from '../../core/retry/retry.ts'
 import { isSaved } from '../../core/world/saved-state.ts'
-import { inLogContext } from '../../log/log-context.ts'
-import { warnOfFault } from '../../log/warn-of-fault.ts'
+import { inLogContext, warnOfFault } from '../../log/log.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { SnapshotsContext } from './context.ts'
 

@@ -4,7 +4,7 @@ import type { PackedPart, PackPoint } from '../../core/snapshots/record.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 import { MIB } from '../../lib/byte-units.ts'
-import { warnOfFault } from '../../log/warn-of-fault.ts'
+import { warnOfFault } from '../../log/log.ts'
 
 /** Holds what a pack needs for a part: a place among the packs, and room in staging. */
 class PartTurn {

@@ -1,11 +1,10 @@
 import { limits } from '../../config/limits.ts'
 import { standingOf, needsUrls } from '../../core/snapshots/work.ts'
-import { inLogContext } from '../../log/log-context.ts'
+import { inLogContext, warnOfFault } from '../../log/log.ts'
 import { freeParts } from './send.ts'
 import { fieldsOf } from './context.ts'
-import { warnOfFault } from '../../log/warn-of-fault.ts'
 import type { SnapshotId, SnapshotRecord, StagingId } from '../../core/snapshots/record.ts'
-import type { LogContext } from '../../log/log-context.ts'
+import type { LogContext } from '../../log/log.ts'
 import type { SnapshotsContext } from './context.ts'
 
 export type SweepOptions = Pick<SnapshotsContext, 'store' | 'host' | 'room' | 'log'> & {

@@ -11,7 +11,7 @@ import type { VmRecord } from '../../core/vm/record.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import type { Executor, StepContext } from './executor.ts'
 import { MIB } from '../../lib/byte-units.ts'
-import { warnOfFault } from '../../log/warn-of-fault.ts'
+import { warnOfFault } from '../../log/log.ts'
 
 type Entry<K extends StepKind> = {
   readonly execute: Executor<K>

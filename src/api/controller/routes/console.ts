@@ -1,7 +1,6 @@
 import { DEFAULT_WINDOW } from '../../../core/console/console-viewer.ts'
 import { ConsoleSockets } from '../../console/console-sockets.ts'
-import { openSsh } from '../../console/ssh-viewer.ts'
-import { openTty } from '../../console/tty-viewer.ts'
+import { openSsh, openTty } from '../../console/open-viewer.ts'
 import { Refused } from '../../listener/refused.ts'
 import { handshakeFault, WEBSOCKET_VERSION } from '../upgrade.ts'
 import { invalidRequest } from '../../listener/validation.ts'

@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
-import { docsPage, docsPolicy, docsScript } from '../docs-page.ts'
-import { errorsPage, errorsPolicy } from '../errors-page.ts'
+import { docsPage, docsPolicy, docsScript, errorsPage, errorsPolicy } from '../docs-pages.ts'
 import { pageHeaders, problems, SCRIPT_TYPE } from '../../listener/answers.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'

@@ -1,9 +1,9 @@
+import { isDeepStrictEqual } from 'node:util'
 import { Type } from 'typebox'
 import { closed } from '../../../lib/schema-check.ts'
-import { changesBetween } from '../../wire/changes.ts'
 import { planToWire } from '../../wire/plan.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
-import { checkIfMatch, etagOf } from '../precondition.ts'
+import { checkIfMatch, etagOf } from './preconditions.ts'
 import { Refused, Undecided } from '../../listener/refused.ts'
 import { problems } from '../../listener/answers.ts'
 import { contextOf, params, tags, vmAnswer } from './vm-parts.ts'
@@ -53,7 +53,7 @@ export const BODY_CODES = ['body_too_large', 'unsupported_media_type'] as const
 type Command = (context: CommandContext, id: VmId) => CommandResult
 
 /** A request and its reply, with only what mutations use. */
-export type Mutation = {
+type Mutation = {
   readonly request: {
     readonly params: { readonly id: string }
     readonly query: { readonly dry_run?: boolean | undefined }
@@ -122,3 +122,21 @@ function acceptedOf(result: CommandResult): Accepted {
   if (result.ok) return result.value
   throw 'known' in result.error ? new Undecided(result.error) : new Refused(result.error)
 }
+
+/** One member that differs. A new member has no `from`; a removed member has no `to`. */
+type MemberChange = { readonly pointer: string; readonly from?: unknown; readonly to?: unknown }
+
+/** Returns the members in which two JSON values differ. Compares objects at every depth, and lists as a whole. */
+function changesBetween(from: unknown, to: unknown, pointer = ''): readonly MemberChange[] {
+  if (isDeepStrictEqual(from, to)) return []
+  if (!isObject(from) || !isObject(to)) {
+    return [{ pointer, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }]
+  }
+  const names = new Set([...Object.keys(from), ...Object.keys(to)])
+  return [...names].flatMap((name) =>
+    changesBetween(from[name], to[name], `${pointer}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
+  )
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,9 +1,8 @@
 import { Type } from 'typebox'
 import { limits } from '../../../config/limits.ts'
-import { cursorAfter, parseCursor } from '../../wire/cursor.ts'
-import { CURSOR_PATTERN } from '../../wire/patterns.ts'
+import { cursorAfter, parseCursor, CURSOR_PATTERN } from '../../wire/values.ts'
 import { invalidRequest } from '../../listener/validation.ts'
-import type { ListName } from '../../wire/cursor.ts'
+import type { ListName } from '../../wire/values.ts'
 
 /** Query members of every list. */
 export const pageMembers = {

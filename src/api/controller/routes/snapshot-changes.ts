@@ -6,7 +6,7 @@ import {
 } from '../../../commands/snapshots/snapshots.ts'
 import { ref } from '../../wire/named.ts'
 import { completeFromWire, startFromWire, urlsFromWire } from '../../wire/snapshot-from-wire.ts'
-import { checkIfMatch } from '../precondition.ts'
+import { checkIfMatch } from './preconditions.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { problems, requestIdHeader } from '../../listener/answers.ts'
 import { BODY_CODES } from './mutation.ts'

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { snapshotToWire } from '../../wire/snapshot-to-wire.ts'
-import { checkIfMatch, etagOf } from '../precondition.ts'
+import { checkIfMatch, etagOf } from './preconditions.ts'
 import { Refused } from '../../listener/refused.ts'
 import { problems } from '../../listener/answers.ts'
 import { params, sightOf, snapshotAnswer, tags } from './snapshot-parts.ts'

@@ -1,7 +1,7 @@
 import { createVm } from '../../../commands/vm/create-vm.ts'
 import { deleteVm, setMetadata } from '../../../commands/vm/delete-vm.ts'
 import { setPower } from '../../../commands/vm/set-power.ts'
-import { createFromWire } from '../../wire/create-from-wire.ts'
+import { createFromWire } from '../../wire/vm-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { BODY_CODES, mutate, mutationSchema } from './mutation.ts'

@@ -1,7 +1,6 @@
 import { resize, setCompute, setDisk, setNetwork } from '../../../commands/vm/reshape.ts'
 import { ref } from '../../wire/named.ts'
-import { networkChangeFromWire } from '../../wire/network-from-wire.ts'
-import { computeFromWire, diskFromWire } from '../../wire/shape-from-wire.ts'
+import { networkChangeFromWire, computeFromWire, diskFromWire } from '../../wire/vm-from-wire.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { BODY_CODES, mutate, mutationSchema } from './mutation.ts'
 import type { Complaint } from '../../../lib/schema-check.ts'

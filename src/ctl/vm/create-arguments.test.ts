@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { whyIgnored } from './access.ts'
+import { whyIgnored } from './create-arguments.ts'
 
 const KNOWN = [
   '#cloud-config\npackages: []\n',

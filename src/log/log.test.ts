@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HostFault } from '../core/errors.ts'
 import { createLog } from './logger.ts'
-import { warnOfFault } from './warn-of-fault.ts'
+import { warnOfFault } from './log.ts'
 
 function stage() {
   const lines: string[] = []

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as fc from 'fast-check'
-import { withoutQuestions } from './questions.ts'
+import { withoutQuestions } from './terminal-answer.ts'
 
 const shown = (history: string): string =>
   Buffer.from(withoutQuestions(Buffer.from(history, 'latin1'))).toString('latin1')

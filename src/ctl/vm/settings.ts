@@ -1,0 +1,176 @@
+import { usageError } from '../ctl-error.ts'
+import { changeVm, DRY_RUN_OPTION, dryRunQuery, requireOne, fromPresent } from './change.ts'
+import { parseCores, parseMib, parseSeconds } from '../units.ts'
+import { WAIT_OPTIONS } from './wait.ts'
+import { readJsonFile } from '../json-file.ts'
+import type { Vm } from '../../client/api-client.ts'
+import type { Command, Context, Option } from '../command.ts'
+import type { paths } from '../../client/schema.d.ts'
+
+/** Parses `KEY=VALUE`. Throws a usage error. */
+export function parseLabel(text: string, what: string): readonly [key: string, value: string] {
+  const [, key, value] = /^([^=,]+)=([^=,]*)$/.exec(text) ?? []
+  if (key === undefined || value === undefined) throw usageError(`${what} ${text} is not KEY=VALUE`)
+  return [key, value]
+}
+
+const SET_OPTIONS: readonly Option[] = [
+  { name: 'label', value: 'KEY=VALUE', many: true, help: 'add a label, or change it', check: parseLabel },
+  { name: 'unlabel', value: 'KEY', many: true, help: 'take a label away' },
+  {
+    name: 'protected',
+    value: 'YES-OR-NO',
+    help: 'yes: refuse its deletion; no: allow it',
+    completes: ['yes', 'no'],
+  },
+]
+
+export const setCommand: Command = {
+  words: ['vm', 'set'],
+  summary: 'change labels and protection',
+  description: 'What is not given stays. The host has nothing to do for it, so there is nothing to wait for.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  options: [...SET_OPTIONS, DRY_RUN_OPTION],
+  examples: [
+    ['web-1 --label env=prod --unlabel canary', 'labels, for vmhostctl vm ls --label'],
+    ['web-1 --protected no', 'before vmhostctl vm rm web-1'],
+  ],
+  run: async (context) => {
+    const { given } = context
+    requireOne(context, SET_OPTIONS)
+    const path = { id: given.operand }
+    return fromPresent(context, path.id, (vm, etag) => {
+      const params = { path, query: dryRunQuery(context), header: { 'if-match': etag } }
+      const body = metadataOf(vm, context)
+      return changeVm(context, context.client().PUT('/v1/vms/{id}/metadata', { params, body }))
+    })
+  },
+}
+
+function metadataOf(vm: Vm, { given }: Context): Pick<Vm, 'labels' | 'protected'> {
+  const added = given.texts('label').map((text) => parseLabel(text, '--label'))
+  const removed = given.texts('unlabel')
+  const kept = Object.entries(vm.labels).filter(([key]) => !removed.includes(key))
+  const guard = given.text('protected')
+  return {
+    labels: Object.fromEntries([...kept, ...added]),
+    protected: guard === undefined ? vm.protected : guard === 'yes',
+  }
+}
+
+/** Options for the size of a VM; creation has the same. */
+export const SHAPE_OPTIONS: readonly Option[] = [
+  { name: 'cpu', value: 'CORES', help: 'as 2, 1.5 or 0.25', check: parseCores },
+  { name: 'memory', value: 'SIZE', help: 'as 512M or 2G', check: parseMib },
+  { name: 'disk', value: 'SIZE', help: 'as 10G; a disk grows, and never shrinks', check: parseMib },
+  {
+    name: 'sleep-after',
+    value: 'TIME',
+    help: 'sleep after so long without traffic, as 10m; 0 switches that off',
+    check: parseSeconds,
+  },
+]
+
+export const resizeCommand: Command = {
+  words: ['vm', 'resize'],
+  summary: 'change CPU, memory, disk or idle timeout',
+  description:
+    'What is not given stays. CPU and memory change only while the VM is stopped; disk and idle timeout at any time. All ' +
+    'of it is taken, or nothing.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  options: [...SHAPE_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
+  examples: [
+    ['web-1 --disk 20G --wait', 'grows the disk, while the VM runs'],
+    ['web-1 --cpu 2 --memory 4G', 'of a stopped VM: vmhostctl vm stop web-1 --wait comes first'],
+    ['web-1 --memory 64G --dry-run', 'whether the host would take it'],
+  ],
+  run: async (context) => {
+    requireOne(context, SHAPE_OPTIONS)
+    const path = { id: context.given.operand }
+    return fromPresent(context, path.id, (vm, etag) => {
+      const params = { path, query: dryRunQuery(context), header: { 'if-match': etag } }
+      const body = { ...shapeOf(vm), ...givenShape(context) }
+      return changeVm(context, context.client().PUT('/v1/vms/{id}/resize', { params, body }))
+    })
+  },
+}
+
+type Shape = {
+  cpu_millicores: number
+  memory_mib: number
+  disk_mib: number
+  sleep_after_idle_seconds: number
+}
+
+const shapeOf = ({ desired: { compute, disk } }: Vm): Shape => ({ ...compute, disk_mib: disk.size_mib })
+
+/** Returns the members that the options set. */
+export function givenShape({ given }: Pick<Context, 'given'>): Partial<Shape> {
+  const shape: Partial<Shape> = {}
+  const cpu = given.text('cpu')
+  const memory = given.text('memory')
+  const disk = given.text('disk')
+  const sleep = given.text('sleep-after')
+  if (cpu !== undefined) shape.cpu_millicores = parseCores(cpu, '--cpu')
+  if (memory !== undefined) shape.memory_mib = parseMib(memory, '--memory')
+  if (disk !== undefined) shape.disk_mib = parseMib(disk, '--disk')
+  if (sleep !== undefined) shape.sleep_after_idle_seconds = parseSeconds(sleep, '--sleep-after')
+  return shape
+}
+
+type SetNetwork = paths['/v1/vms/{id}/network']['put']['requestBody']['content']['application/json']
+
+const NETWORK_OPTIONS: readonly Option[] = [
+  { name: 'ipv4', value: 'ADDRESS', help: 'address of the guest; none: it has no IPv4 address' },
+  { name: 'ipv6', value: 'ADDRESS', help: 'address of the guest; none: it has no IPv6 address' },
+  { name: 'mac', value: 'ADDRESS', help: "of the guest's network device; none: the host chooses" },
+  {
+    name: 'file',
+    value: 'FILE',
+    help: 'what to change as JSON, - for standard input; other options go over it',
+    completes: 'file',
+  },
+]
+
+const FILE_ADVICE =
+  'the file is the JSON body of PUT /v1/vms/{id}/network, e.g. {"firewall":{"inbound":[{"protocol":"tcp","ports":["22"]}]}}'
+
+/** The word for `null` on a command line. */
+const REMOVED = 'none'
+
+export const networkCommand: Command = {
+  words: ['vm', 'network'],
+  summary: 'change addresses, bandwidth or firewall',
+  description:
+    'What is not given stays as it is; none on the command line, or null in the file, removes it. Addresses change only ' +
+    'while the VM is stopped; bandwidth and firewall, which only the file can give, at any time.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  options: [...NETWORK_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
+  examples: [
+    ['web-1 --ipv4 192.0.2.11 --ipv6 none', 'of a stopped VM: vmhostctl vm stop web-1 --wait comes first'],
+    ['web-1 --file firewall.json --wait', 'of a VM that runs'],
+    ['web-1 --file firewall.json --dry-run', 'what would change'],
+  ],
+  run: async (context) => {
+    requireOne(context, NETWORK_OPTIONS)
+    const params = { path: { id: context.given.operand }, query: dryRunQuery(context) }
+    const body = await changeOf(context)
+    return changeVm(context, context.client().PUT('/v1/vms/{id}/network', { params, body }))
+  },
+}
+
+async function changeOf(context: Context): Promise<SetNetwork> {
+  const { given } = context
+  const path = given.text('file')
+  const file =
+    path === undefined ? {} : await readJsonFile({ path, option: '--file', advice: FILE_ADVICE }, context)
+  const addresses = {
+    ipv4_address: given.text('ipv4'),
+    ipv6_address: given.text('ipv6'),
+    mac_address: given.text('mac'),
+  }
+  const named = Object.entries(addresses).filter(([, value]) => value !== undefined)
+  const changed = named.map(([name, value]) => [name, value === REMOVED ? null : value] as const)
+  // The daemon checks the content of the file.
+  return { ...file, ...Object.fromEntries(changed) }
+}
