@@ -1,9 +1,12 @@
 import { once } from 'node:events'
 import { chmodSync, rmSync } from 'node:fs'
 import { createServer, request } from 'node:http'
+import { parseArgs } from 'node:util'
 import { noVmWords } from '../commands/vm/store-desired.ts'
 import { parseVmId } from '../core/ids.ts'
 import { errorChain } from '../log/error-chain.ts'
+import { CONFIG_PATH, loadConfig } from '../config/config.ts'
+import { printableLines } from '../lib/text.ts'
 import type { Server } from 'node:http'
 import type { VmId } from '../core/ids.ts'
 
@@ -13,7 +16,7 @@ export type AdminAnswers = {
   readonly console: (id: VmId) => Promise<string | Uint8Array | undefined>
 }
 
-export type AdminQuestion = keyof AdminAnswers
+type AdminQuestion = keyof AdminAnswers
 
 /** Path below the run directory; only root on this host can open it. */
 const socketPath = (runDirectory: string): string => `${runDirectory}/admin.sock`
@@ -50,7 +53,7 @@ async function answer(
 }
 
 /** Asks the running daemon. Throws an error for the operator if the daemon does not run or has no answer. */
-export async function askDaemon(runDirectory: string, question: AdminQuestion, id: string): Promise<Buffer> {
+async function askDaemon(runDirectory: string, question: AdminQuestion, id: string): Promise<Buffer> {
   const asked = request({
     socketPath: socketPath(runDirectory),
     path: `/${question}/${encodeURIComponent(id)}`,
@@ -69,3 +72,54 @@ export async function askDaemon(runDirectory: string, question: AdminQuestion, i
   if (response.statusCode !== 200) throw new Error(body.toString())
   return body
 }
+
+type Question = {
+  readonly name: AdminQuestion
+  readonly help: string
+  /** Whether --raw may print the answer byte for byte. */
+  readonly mayBeRaw?: boolean
+}
+
+/** Makes a command about one VM that the running daemon answers. */
+const question =
+  ({ name, help, mayBeRaw = false }: Question): ((args: readonly string[]) => Promise<number>) =>
+  async (args) => {
+    const options = {
+      config: { type: 'string', default: CONFIG_PATH },
+      ...(mayBeRaw ? { raw: { type: 'boolean' } as const } : {}),
+      help: { type: 'boolean', short: 'h' },
+    } as const
+    const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
+    const usage = `Usage: vmhostd ${name} VM [--config FILE]${mayBeRaw ? ' [--raw]' : ''}\n\n${help}`
+    if (values.help === true) {
+      console.log(usage)
+      return 0
+    }
+    const [id] = positionals
+    if (id === undefined || positionals.length > 1) {
+      console.error(usage)
+      return 2
+    }
+    try {
+      const answered = await askDaemon(loadConfig(values.config).runDirectory, name, id)
+      process.stdout.write(values['raw'] === true ? answered : printableLines(answered.toString()))
+      return 0
+    } catch (error) {
+      console.error(`vmhostd ${name}: ${errorChain(error)}`)
+      return 1
+    }
+  }
+
+/** Runs `vmhostd plan VM`. */
+export const planCommand = question({
+  name: 'plan',
+  help: 'Prints what the running daemon would do next for a VM, step by step with the reasons. Changes nothing.',
+})
+
+/** Runs `vmhostd console VM`. */
+export const consoleCommand = question({
+  name: 'console',
+  help: `Prints the newest output of a VM's serial console, as far as the daemon keeps it. Escape sequences and control
+characters are left out, since a guest could steer your terminal with them. --raw prints every byte.`,
+  mayBeRaw: true,
+})

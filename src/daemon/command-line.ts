@@ -7,8 +7,8 @@ type Command = (args: readonly string[]) => Promise<number>
 const commands = new Map<string, () => Promise<Command>>([
   ['serve', async () => (await import('./serve-command.ts')).serveCommand],
   ['setup', async () => (await import('./setup/setup.ts')).setupCommand],
-  ['plan', async () => (await import('./vm-commands.ts')).planCommand],
-  ['console', async () => (await import('./vm-commands.ts')).consoleCommand],
+  ['plan', async () => (await import('./admin-socket.ts')).planCommand],
+  ['console', async () => (await import('./admin-socket.ts')).consoleCommand],
   ['version', async () => versionCommand],
   ['--version', async () => versionCommand],
 ])

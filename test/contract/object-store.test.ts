@@ -1,5 +1,5 @@
 import { systemClock } from '../../src/host/system-clock.ts'
-import { BandwidthLimit } from '../../src/host/object-store/bandwidth-limit.ts'
+import { BandwidthLimit } from '../../src/host/object-store/transfer-limits.ts'
 import { HttpObjectStore } from '../../src/host/object-store/http-object-store.ts'
 import { Outbound } from '../../src/host/outbound/outbound-request.ts'
 import { FakeObjectStore } from '../fakes/fake-object-store.ts'

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { zstdDecompressSync } from 'node:zlib'
 import type { PackedPart, PackPoint } from '../../src/core/snapshots/record.ts'
-import { parseFrameEntries } from '../../src/core/snapshots/seek-table.ts'
+import { parseFrameEntries } from '../../src/core/snapshots/packed-form.ts'
 import type { PackJob } from '../../src/ports/staging.ts'
 import {
   MIB,

@@ -2,16 +2,15 @@ import { createHash } from 'node:crypto'
 import { constants, zstdCompressSync } from 'node:zlib'
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
-import { PartCut } from '../../src/core/snapshots/part-cut.ts'
-import type { CutPart } from '../../src/core/snapshots/part-cut.ts'
-import type { PackedPart, PackPoint, StagingId } from '../../src/core/snapshots/record.ts'
 import {
+  PartCut,
   renderFrameEntry,
   renderSeekTableFoot,
   renderSeekTableHead,
   seekTableBytes,
-} from '../../src/core/snapshots/seek-table.ts'
-import type { FrameSizes } from '../../src/core/snapshots/seek-table.ts'
+} from '../../src/core/snapshots/packed-form.ts'
+import type { CutPart, FrameSizes } from '../../src/core/snapshots/packed-form.ts'
+import type { PackedPart, PackPoint, StagingId } from '../../src/core/snapshots/record.ts'
 import type { Sha256, VmId } from '../../src/core/ids.ts'
 import { abortable } from '../../src/lib/abortable.ts'
 import type { PartBody } from '../../src/ports/object-store.ts'

@@ -1,6 +1,5 @@
 import type { CloseCode } from '../../src/core/console/close.ts'
-import type { DaemonMessage } from '../../src/core/console/console-message.ts'
-import type { ConsoleViewer, ViewerListeners } from '../../src/core/console/console-viewer.ts'
+import type { DaemonMessage, ConsoleViewer, ViewerListeners } from '../../src/core/console/console-viewer.ts'
 
 /** A viewer in memory that keeps the messages it gets. */
 export class FakeViewer implements ConsoleViewer {

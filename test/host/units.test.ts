@@ -115,7 +115,7 @@ const property = async (id: VmId, ...names: string[]): Promise<Record<string, st
 test('a service can be moved to its present control group, and stays there', { skip }, async () => {
   const script = `
     import { readFileSync } from 'node:fs'
-    import { EarlyMove } from '${import.meta.resolve('../../src/host/systemd/early-move.ts')}'
+    import { EarlyMove } from '${import.meta.resolve('../../src/host/systemd/control-groups.ts')}'
     const group = () => readFileSync('/proc/self/cgroup', 'utf8')
     const before = group()
     console.log(await new EarlyMove().make(), before === group())`

@@ -6,8 +6,7 @@ import { shownText } from '../wire/values.ts'
 import { parseViewerMessage } from './viewer-message.ts'
 import type { WebSocket } from 'ws'
 import type { CloseCode } from '../../core/console/close.ts'
-import type { DaemonMessage } from '../../core/console/console-message.ts'
-import type { ConsoleViewer, ViewerListeners } from '../../core/console/console-viewer.ts'
+import type { DaemonMessage, ConsoleViewer, ViewerListeners } from '../../core/console/console-viewer.ts'
 import type { ViewerMessage } from './viewer-message.ts'
 
 /** Time, as far as a socket needs it; the Clock port provides it. */

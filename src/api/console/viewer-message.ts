@@ -2,8 +2,7 @@ import { checkerFor } from '../../lib/schema-check.ts'
 import { scrub } from '../../log/scrub.ts'
 import { consoleFromViewerSchema } from '../wire/console.ts'
 import type { Static } from 'typebox'
-import type { MessageErrorCode } from '../../core/console/console-message.ts'
-import type { WindowSize } from '../../core/console/console-viewer.ts'
+import type { MessageErrorCode, WindowSize } from '../../core/console/console-viewer.ts'
 
 /** The meaning of a text message from a viewer. */
 export type ViewerMessage =

@@ -5,7 +5,7 @@ import { unreachable } from '../../lib/assert.ts'
 import { toWire } from './member-mapper.ts'
 import { SESSION_PATTERN } from './values.ts'
 import type { Static } from 'typebox'
-import type { Attachment, DaemonMessage, MessageErrorCode } from '../../core/console/console-message.ts'
+import type { Attachment, DaemonMessage, MessageErrorCode } from '../../core/console/console-viewer.ts'
 
 const sessionSchema = Type.String({
   pattern: SESSION_PATTERN,

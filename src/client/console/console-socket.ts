@@ -3,7 +3,7 @@ import { closeFor } from '../../core/console/close.ts'
 import { ConnectionFailed } from '../connection-failed.ts'
 import type { ConsoleClose } from '../../core/console/close.ts'
 import type { Link, Links, LinkTime } from './link.ts'
-import type { DaemonMessage } from '../../core/console/console-message.ts'
+import type { DaemonMessage } from '../../core/console/console-viewer.ts'
 
 export type Received = ReceivedMessage | { readonly kind: 'output'; readonly bytes: Uint8Array }
 

@@ -4,7 +4,7 @@ import { exitStatus } from '../exit-status.ts'
 import { endingOf } from './ending.ts'
 import { Escapes } from './escapes.ts'
 import { withoutQuestions } from './terminal-answer.ts'
-import type { Attachment } from '../../core/console/console-message.ts'
+import type { Attachment } from '../../core/console/console-viewer.ts'
 import type {
   ConsoleConnection,
   ConsoleEvent,

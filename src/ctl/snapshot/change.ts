@@ -1,17 +1,29 @@
 import { answered, done } from '../../client/api-client.ts'
 import { usageError } from '../ctl-error.ts'
-import { pagesOf, readUpload, UPLOAD_OPTION } from './upload-file.ts'
 import { WAIT_OPTIONS, seeThrough } from './wait.ts'
 import { eachNamed } from '../several.ts'
 import { exitStatus } from '../exit-status.ts'
 import { doneWords, phaseWords } from './snapshot-words.ts'
+import { limits } from '../../config/limits.ts'
+import { readJsonFile } from '../json-file.ts'
 import type { components } from '../../client/schema.d.ts'
-import type { Command, Context } from '../command.ts'
-import type { Upload, Page } from './upload-file.ts'
+import type { Command, Context, Option } from '../command.ts'
 import type { Answered, Snapshot } from '../../client/api-client.ts'
 import type { ExitStatus } from '../exit-status.ts'
 
 type StartSnapshot = components['schemas']['StartSnapshot']
+
+type Urls = components['schemas']['SnapshotUrls']
+
+/** Content of the file that --upload names, with unchecked members; the daemon checks them. */
+type Upload = Partial<Urls> & { readonly part_size_mib?: number }
+
+const UPLOAD_OPTION: Option = {
+  name: 'upload',
+  value: 'FILE',
+  help: 'the signed URLs as JSON, - for standard input; never on a command line, which every user of the machine sees',
+  completes: 'file',
+}
 
 export const createCommand: Command = {
   words: ['snapshot', 'create'],
@@ -127,4 +139,40 @@ async function showChanged(context: Context, { data, status }: Answered<Snapshot
       : `${id}: taken. To see it through: vmhostctl snapshot wait ${id}`,
   )
   return exitStatus.done
+}
+
+const ADVICE =
+  'it has {"part_size_mib": 64, "part_urls": ["https://…"], "complete_url": "https://…", "head_url": "https://…"}'
+
+/** Reads the file that --upload names; `command` is the name of the command that needs it. Throws CtlError. */
+async function readUpload(context: Context, command: string): Promise<Upload> {
+  const path = context.given.text('upload')
+  if (path === undefined) throw usageError('it needs --upload', `see vmhostctl snapshot ${command} --help`)
+  const upload = await readJsonFile({ path, option: '--upload', advice: ADVICE }, context)
+  const { part_urls: urls = [] } = upload
+  if (!Array.isArray(urls) || !urls.every((url) => typeof url === 'string'))
+    throw usageError('"part_urls" is not a list of URLs', ADVICE)
+  return upload
+}
+
+/** URLs for parts, as many as fit into one request. */
+type Page = { readonly first_part: number; readonly part_urls: string[] }
+
+/** Returns pages with all URLs, one request each; at least one page. */
+function pagesOf({ first_part: first = 1, part_urls: urls = [] }: Upload): [Page, ...Page[]] {
+  let page: Page = { first_part: first, part_urls: [] }
+  const pages: [Page, ...Page[]] = [page]
+  let bytes = 0
+  for (const [index, url] of urls.entries()) {
+    // Count the quotes and the comma too.
+    const size = Buffer.byteLength(JSON.stringify(url)) + 1
+    if (bytes + size > limits.ctlUrlsBytesMax && page.part_urls.length > 0) {
+      page = { first_part: first + index, part_urls: [] }
+      pages.push(page)
+      bytes = 0
+    }
+    page.part_urls.push(url)
+    bytes += size
+  }
+  return pages
 }

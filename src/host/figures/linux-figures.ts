@@ -1,12 +1,11 @@
 import { machine, release } from 'node:os'
 import { basename } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { HostFault } from '../../core/errors.ts'
 import { BoundedLooks } from '../files/bounded-looks.ts'
-import { poolFigures } from '../pool/pool-figures.ts'
+import { poolFigures } from '../pool/pool-marker.ts'
 import { poolPaths } from '../pool/pool-paths.ts'
 import { HostAddresses } from './host-addresses.ts'
-import { readFileSync } from 'node:fs'
-import { countCpus, parseMeminfo } from '../../core/capacity/proc.ts'
 import { storageFault } from '../files/storage-fault.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import type { HostFigures, Machine, MemoryFigures, PoolFigures } from '../../ports/host-figures.ts'
@@ -114,4 +113,34 @@ function readFigure<T>(path: string, doing: string, parse: (text: string) => T |
   if (figure === undefined)
     throw new HostFault('capacity_unknown', doing, { cause: new Error('it is not as the kernel writes it') })
   return figure
+}
+
+const KIB_A_MIB = 1024
+
+/**
+ * Returns total and available memory from /proc/meminfo (proc_meminfo(5)), in MiB; undefined if one of the two lines is
+ * missing.
+ */
+export function parseMeminfo(text: string): { totalMib: number; availableMib: number } | undefined {
+  const mib = (name: string): number | undefined => {
+    const kib = new RegExp(`^${name}: +([0-9]+) kB$`, 'm').exec(text)?.[1]
+    return kib === undefined ? undefined : Math.floor(Number(kib) / KIB_A_MIB)
+  }
+  const totalMib = mib('MemTotal')
+  const availableMib = mib('MemAvailable')
+  return totalMib === undefined || availableMib === undefined ? undefined : { totalMib, availableMib }
+}
+
+/**
+ * Returns how many CPUs a list like `0-3,8` names (kernel: admin-guide/cputopology.rst); undefined if it is not such a
+ * list.
+ */
+export function countCpus(list: string): number | undefined {
+  let count = 0
+  for (const range of list.trim().split(',')) {
+    const [, first, last = first] = /^([0-9]+)(?:-([0-9]+))?$/.exec(range) ?? []
+    if (first === undefined || Number(last) < Number(first)) return undefined
+    count += Number(last) - Number(first) + 1
+  }
+  return count
 }

@@ -5,10 +5,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
-import { checksumOf, FileCutShort } from './checksum.ts'
+import { checksumOf, FileCutShort, crc32AfterZeros } from './checksum.ts'
 import { open } from './pool-files.ts'
+import type { TestContext } from 'node:test'
 
 const MIB = 1024 * 1024
 const never = new AbortController().signal
@@ -55,4 +55,19 @@ test('a file that is cut short while it is read fails as cut short', async (t) =
   const reading = checksumOf(handle, 8 * MIB, never)
   truncateSync(path, 0)
   await assert.rejects(reading, FileCutShort)
+})
+
+test('zeros after data count as if they had been read', () => {
+  for (const data of ['', '\0', 'a guest', 'x'.repeat(1000)]) {
+    for (const count of [0, 1, 2, 3, 7, 8, 255, 4096, 65_537, 1_000_000]) {
+      const whole = Buffer.concat([Buffer.from(data), Buffer.alloc(count)])
+      assert.equal(crc32AfterZeros(crc32(data), count), crc32(whole), `${data.length} bytes, ${count} zeros`)
+    }
+  }
+})
+
+test('zeros may be counted in parts, also past 2^32', () => {
+  const crc = crc32('a guest')
+  const parts = crc32AfterZeros(crc32AfterZeros(crc, 2 ** 40), 3)
+  assert.equal(parts, crc32AfterZeros(crc, 2 ** 40 + 3))
 })

@@ -1,8 +1,86 @@
+/** Forgets connections, by requests of connection tracking over netlink (linux/netfilter/nfnetlink_conntrack.h). */
 import { setImmediate } from 'node:timers/promises'
+import { parseAddress } from '../../core/network/address.ts'
+import { assert } from '../../lib/assert.ts'
+import { decodeAttributes, encodeAttribute, encodeUint32 } from '../netlink/message.ts'
 import { limits } from '../../config/limits.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { NETLINK_NETFILTER, NetlinkSocket } from '../netlink/netlink-socket.ts'
-import { deleteConnection, getConnections } from './conntrack-codec.ts'
+import type { Request } from '../netlink/netlink-socket.ts'
+
+const NFNL_SUBSYS_CTNETLINK = 1
+const IPCTNL_MSG_CT_GET = 1
+const IPCTNL_MSG_CT_DELETE = 2
+const AF_INET = 2
+const AF_INET6 = 10
+const HEADER_BYTES = 4
+const NLA_F_NESTED = 0x8000
+
+const CTA_TUPLE_ORIG = 1
+const CTA_ID = 12
+const CTA_ZONE = 18
+const CTA_FILTER = 25
+const CTA_TUPLE_IP = 1
+const CTA_IP_V4_SRC = 1
+const CTA_IP_V6_SRC = 3
+/** The part of a filter's tuple that is compared: its source (net/netfilter/nf_internals.h). */
+const CTA_FILTER_F_CTA_IP_SRC = 1
+
+/**
+ * The two directions of a connection: the attribute of the tuple, and the filter attribute with the parts of it to
+ * compare.
+ */
+const DIRECTIONS = {
+  original: { tuple: CTA_TUPLE_ORIG, flags: 1 },
+  reply: { tuple: 2, flags: 2 },
+} as const
+type Direction = keyof typeof DIRECTIONS
+
+const messageType = (message: number): number => (NFNL_SUBSYS_CTNETLINK << 8) | message
+const nest = (type: number, ...attributes: Buffer[]): Buffer =>
+  encodeAttribute(type | NLA_F_NESTED, Buffer.concat(attributes))
+/** struct nfgenmsg: family, version 0, resource 0. */
+const header = (family: number): Buffer => Buffer.from([family, 0, 0, 0])
+
+/**
+ * Requests all connections in which packets of that direction come from an address. Together the two directions give
+ * every connection that the address opened or answers in, whatever its addresses are translated to (Linux 5.8).
+ */
+export function getConnections(address: string, direction: Direction): Request {
+  const source = parseAddress(address)
+  assert(source !== undefined, `${address} is not an address`)
+  const { tuple, flags } = DIRECTIONS[direction]
+  const isIpv4 = source.length === 4
+  return {
+    what: `get the connections of ${address}`,
+    type: messageType(IPCTNL_MSG_CT_GET),
+    body: Buffer.concat([
+      header(isIpv4 ? AF_INET : AF_INET6),
+      nest(tuple, nest(CTA_TUPLE_IP, encodeAttribute(isIpv4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, source))),
+      nest(CTA_FILTER, encodeAttribute(flags, encodeUint32(CTA_FILTER_F_CTA_IP_SRC))),
+    ]),
+  }
+}
+
+/**
+ * Requests the removal of one connection that {@link getConnections} returned. The kernel's number makes sure that it
+ * is the same one.
+ */
+export function deleteConnection(body: Buffer): Request {
+  const attributes = decodeAttributes(body.subarray(HEADER_BYTES))
+  const named = [CTA_TUPLE_ORIG, CTA_ZONE, CTA_ID].flatMap((type) => {
+    const value = attributes.get(type)
+    if (value === undefined) return []
+    return [encodeAttribute(type === CTA_TUPLE_ORIG ? type | NLA_F_NESTED : type, value)]
+  })
+  // Without a tuple the kernel would remove every connection of the host.
+  assert(attributes.has(CTA_TUPLE_ORIG), 'a connection without addresses')
+  return {
+    what: 'delete a connection',
+    type: messageType(IPCTNL_MSG_CT_DELETE),
+    body: Buffer.concat([header(body[0] ?? 0), ...named]),
+  }
+}
 
 /** The kernel's table of connections. */
 export class Connections {

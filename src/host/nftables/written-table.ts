@@ -9,16 +9,21 @@ import {
   guestElements,
   parseAddressKey,
 } from './guest-elements.ts'
-import { chainIdentity, chainKey, readIdentity, sameIdentity } from './table-identity.ts'
-import { judgeTable, recordTable } from './table-record.ts'
+import {
+  chainIdentity,
+  chainKey,
+  readIdentity,
+  sameIdentity,
+  judgeTable,
+  recordTable,
+} from './table-record.ts'
 import type { GuestRule, FirewallState } from '../../core/world/network-state.ts'
 import type { Drops, DropSet, FirewallPolicy } from '../../core/network/ruleset.ts'
 import type { RulesetChange } from '../../core/network/ruleset-change.ts'
 import type { DeviceName } from '../../core/ids.ts'
 import type { DeviceAddress } from './guest-elements.ts'
 import type { NftNetlink } from './nft-netlink.ts'
-import type { Identity } from './table-identity.ts'
-import type { FoundTable, TableRecord, TableRecordFile } from './table-record.ts'
+import type { Identity, FoundTable, TableRecord, TableRecordFile } from './table-record.ts'
 
 export type Guests = ReadonlyMap<DeviceName, GuestRule>
 

@@ -20,11 +20,10 @@ import type {
   PartToSend,
   Unsent,
 } from '../../ports/object-store.ts'
-import type { BandwidthLimit } from './bandwidth-limit.ts'
+import type { BandwidthLimit, Bounds } from './transfer-limits.ts'
 import { OutboundFailure } from '../outbound/outbound-failure.ts'
 import type { Outbound, OutboundAnswer, OutboundRequest } from '../outbound/outbound-request.ts'
-import { Patience } from './patience.ts'
-import type { Bounds } from './patience.ts'
+import { Patience } from './transfer-limits.ts'
 import { mayContinue, sendBody } from './send-body.ts'
 
 export type HttpObjectStoreOptions = {

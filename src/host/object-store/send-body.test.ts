@@ -5,8 +5,7 @@ import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import type { PartBody } from '../../ports/object-store.ts'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
-import { BandwidthLimit } from './bandwidth-limit.ts'
-import { Patience } from './patience.ts'
+import { BandwidthLimit, Patience } from './transfer-limits.ts'
 import { sendBody } from './send-body.ts'
 
 const never = new AbortController().signal

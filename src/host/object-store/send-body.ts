@@ -3,8 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { assert } from '../../lib/assert.ts'
 import type { PartBody } from '../../ports/object-store.ts'
-import type { BandwidthLimit } from './bandwidth-limit.ts'
-import type { Patience } from './patience.ts'
+import type { BandwidthLimit, Patience } from './transfer-limits.ts'
 
 export type Sending = {
   readonly body: PartBody

@@ -3,11 +3,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { TestContext } from 'node:test'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { markPool, verifyPool } from './pool-marker.ts'
 import { poolPaths } from './pool-paths.ts'
+import type { TestContext } from 'node:test'
 
 function folderOf(t: TestContext): string {
   const directory = mkdtempSync(join(tmpdir(), 'pool-'))

@@ -3,15 +3,17 @@ import { join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import { reflink } from '../files/clone-file.ts'
 import { publish } from '../files/durable.ts'
-import { chmod, mkdir, readFile, removeFile, stat, writeFile } from '../files/pool-files.ts'
+import { chmod, mkdir, readFile, removeFile, stat, writeFile, open, statfs } from '../files/pool-files.ts'
 import { PASSAGE_MODE, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
+import { ifThere, orStorageFault } from '../files/storage-fault.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import type { PoolPaths } from './pool-paths.ts'
-import { ifThere, orStorageFault } from '../files/storage-fault.ts'
+import type { PoolFigures } from '../../ports/host-figures.ts'
 
 const VERSION = 1
 
-export type MarkedPool = {
+type MarkedPool = {
   readonly poolId: string
   /** False if the file system cannot share blocks; then disks are copied in full. */
   readonly reflink: boolean
@@ -48,7 +50,7 @@ const inSight = (look: () => Promise<void>): Promise<void> =>
   orStorageFault('looking for the storage pool', look, 'storage_inspection_failed')
 
 /** Throws unless this is the marker of that pool. */
-export async function verifyMarker(marker: string | GatedFile, poolId: string): Promise<void> {
+async function verifyMarker(marker: string | GatedFile, poolId: string): Promise<void> {
   const found = await readMarker(marker)
   if (found === poolId) return
   throw inspectionFault('reading the pool marker', `the pool there is ${found}, not ${poolId}`)
@@ -114,3 +116,18 @@ function parseObject(text: string): Record<string, unknown> {
 
 const inspectionFault = (doing: string, why: string): HostFault =>
   new HostFault('storage_inspection_failed', doing, { cause: new Error(why) })
+
+/** Returns the sizes of the file system that has the pool's marker. Throws errors of system calls, and HostFault. */
+export async function poolFigures(paths: PoolPaths, poolId: string): Promise<PoolFigures> {
+  const marker = await open(paths.marker, 'r')
+  try {
+    // Uses the open marker, so that a mount or unmount meanwhile cannot put another file system in its place.
+    const { frsize, blocks, bavail } = await statfs(`/proc/self/fd/${marker.fd}`)
+    await verifyMarker(marker, poolId)
+    await verifyPool(paths, poolId)
+    const mib = (count: number): number => Math.floor((count * frsize) / MIB)
+    return { poolId, totalMib: mib(blocks), availableMib: mib(bavail) }
+  } finally {
+    await marker.close()
+  }
+}

@@ -1,15 +1,13 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
-import { connectFailure, inWords } from './connect-failure.ts'
+import { connectFailure, inWords, Client } from './ssh2.ts'
 import { hangUp, SshShell } from './ssh-shell.ts'
-import { Client } from './ssh2.ts'
 import { createHash } from 'node:crypto'
 import { TokenBucket } from '../../lib/token-bucket.ts'
 import type { Socket } from 'node:net'
-import type { Algorithms, ClientChannel } from './ssh2.ts'
+import type { Algorithms, ClientChannel, SshError } from './ssh2.ts'
 import type { SshFailure } from '../../core/console/guest-ssh.ts'
 import type { HostKeyFingerprint, ShellOutcome, ShellRequest } from '../../ports/guest-shells.ts'
-import type { SshError } from './connect-failure.ts'
 
 /**
  * The algorithms that we offer. The order of host keys is a promise: of a guest's several keys, the first in this list

@@ -4,8 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, w
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { ensureKeyPair, privateKeyPath } from './key-pair.ts'
-import { renderPrivateKey } from './render-private-key.ts'
+import { ensureKeyPair, privateKeyPath, renderPrivateKey } from './key-pair.ts'
 import { utils } from './ssh2.ts'
 import type { TestContext } from 'node:test'
 

@@ -1,12 +1,11 @@
 import { limits } from '../../config/limits.ts'
 import { assert } from '../../lib/assert.ts'
-import { inWords } from './connect-failure.ts'
+import { inWords } from './ssh2.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import type { Socket } from 'node:net'
-import type { Client, ClientChannel } from './ssh2.ts'
+import type { Client, ClientChannel, SshError } from './ssh2.ts'
 import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { GuestShell, ShellEnd } from '../../ports/guest-shells.ts'
-import type { SshError } from './connect-failure.ts'
 
 type ShellListeners = Parameters<GuestShell['attach']>[0]
 

@@ -1,5 +1,7 @@
 import ssh2 from 'ssh2'
+import { errorChain } from '../../log/error-chain.ts'
 import type { Client as ClientType } from 'ssh2'
+import type { SshFailure } from '../../core/console/guest-ssh.ts'
 
 /**
  * Imports ssh2, as the only file that does. ssh2 is CommonJS, and Node does not find all of its names (node:module,
@@ -8,3 +10,43 @@ import type { Client as ClientType } from 'ssh2'
 export const { Client, Server, utils } = ssh2
 export type Client = ClientType
 export type * from 'ssh2'
+
+/** An error with ssh2's `level` and a code, which is an errno, or a reason of SSH_MSG_DISCONNECT. */
+export type SshError = Error & { readonly level?: string; readonly code?: string | number }
+
+/** SSH_DISCONNECT_NO_MORE_AUTH_METHODS_AVAILABLE (RFC 4253, section 11.1). */
+const NO_MORE_AUTHENTICATION = 14
+
+/** The failures for the errnos of connect(2). A firewall causes EPERM and EACCES. */
+const KIND_OF_ERRNO: Readonly<Record<string, SshFailure['kind']>> = {
+  ECONNREFUSED: 'refused',
+  EHOSTUNREACH: 'no_route',
+  ENETUNREACH: 'no_route',
+  EHOSTDOWN: 'no_route',
+  ENETDOWN: 'no_route',
+  ETIMEDOUT: 'timed_out',
+  EPERM: 'no_route',
+  EACCES: 'no_route',
+}
+
+/** Says why a connection could not be made. */
+export function connectFailure(error: SshError): SshFailure {
+  return { kind: kindOf(error), detail: inWords(error) }
+}
+
+function kindOf({ level, code }: SshError): SshFailure['kind'] {
+  if (typeof code === 'number') return code === NO_MORE_AUTHENTICATION ? 'key_refused' : 'failed'
+  if (level === 'client-socket') return KIND_OF_ERRNO[code ?? ''] ?? 'failed'
+  if (level === 'client-authentication') return 'key_refused'
+  if (level === 'client-timeout') return 'timed_out'
+  return 'failed'
+}
+
+/**
+ * Describes an error for a viewer and the log. Text from the guest is left out, because it could control the terminal
+ * that shows it.
+ */
+export function inWords(error: SshError): string {
+  if (typeof error.code === 'number') return `the guest ended the connection with SSH reason ${error.code}`
+  return errorChain(error).replace(/[^ -~]+/g, '?')
+}

@@ -2,7 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { TaskThread } from '../threads/task-thread.ts'
-import type { ThreadSource } from '../threads/start-thread.ts'
+import type { ThreadSource } from '../threads/task-thread.ts'
 import type { CompressTerms, Digests, DigestOf, Stretch } from './thread-tasks.ts'
 import type { ThreadAnswer, ThreadSetting, ThreadTask } from './thread-tasks.ts'
 

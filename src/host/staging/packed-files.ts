@@ -1,26 +1,27 @@
 import { dirname } from 'node:path'
-import { PartCut } from '../../core/snapshots/part-cut.ts'
-import type { CutPart } from '../../core/snapshots/part-cut.ts'
-import type { PackPoint } from '../../core/snapshots/record.ts'
 import {
+  PartCut,
   FRAME_ENTRY_BYTES,
   parseFrameEntries,
   renderFrameEntry,
   renderSeekTableFoot,
   renderSeekTableHead,
   seekTableBytes,
-} from '../../core/snapshots/seek-table.ts'
+} from '../../core/snapshots/packed-form.ts'
 import { sync } from '../files/durable.ts'
 import { open } from '../files/pool-files.ts'
-import type { GatedFile } from '../files/gated-file.ts'
 import { AppendedFile } from './appended-file.ts'
+import { limits } from '../../config/limits.ts'
+import type { CutPart } from '../../core/snapshots/packed-form.ts'
+import type { PackPoint, PackedPart } from '../../core/snapshots/record.ts'
+import type { GatedFile } from '../files/gated-file.ts'
 
 /** Thrown when the files do not match the point from which packing must continue. */
 export class NotAsSaid extends Error {
   override readonly name = 'NotAsSaid'
 }
 
-export type TakenUp = {
+type TakenUp = {
   readonly files: PackedFiles
   /** The parts that are complete, from the first on. */
   readonly parts: readonly CutPart[]
@@ -160,4 +161,45 @@ export class PackedFiles {
     this.#entries.bytes = this.#frames * FRAME_ENTRY_BYTES
     return parts
   }
+}
+
+export type Part = Pick<PackedPart, 'offsetBytes' | 'bytes'>
+
+/** Yields the bytes of a part, and reads one chunk ahead. Each chunk is valid until the next one is requested. */
+export async function* chunksOf(
+  path: string,
+  { offsetBytes, bytes }: Part,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void> {
+  signal.throwIfAborted()
+  const file = await open(path, 'r')
+  try {
+    const end = offsetBytes + bytes
+    const chunkBytes = limits.sendChunkBytes
+    let [using, filling] = [Buffer.allocUnsafe(chunkBytes), Buffer.allocUnsafe(chunkBytes)]
+    let coming = readWhole(file, filling, offsetBytes, end)
+    for (let at = offsetBytes; at < end; at += chunkBytes) {
+      const chunk = await coming
+      signal.throwIfAborted()
+      ;[using, filling] = [filling, using]
+      coming = readWhole(file, filling, at + chunkBytes, end)
+      // The caller may stop before it asks for this chunk.
+      coming.catch(() => {})
+      yield chunk
+      signal.throwIfAborted()
+    }
+  } finally {
+    // This waits for a read that is under way.
+    await file.close()
+  }
+}
+
+async function readWhole(file: GatedFile, buffer: Buffer, from: number, end: number): Promise<Buffer> {
+  const length = Math.max(0, Math.min(buffer.length, end - from))
+  for (let filled = 0; filled < length;) {
+    const { bytesRead } = await file.read(buffer, filled, length - filled, from + filled)
+    if (bytesRead === 0) throw new NotAsSaid('what is packed ends before the part does')
+    filled += bytesRead
+  }
+  return buffer.subarray(0, length)
 }

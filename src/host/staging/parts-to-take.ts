@@ -1,4 +1,4 @@
-import type { CutPart } from '../../core/snapshots/part-cut.ts'
+import type { CutPart } from '../../core/snapshots/packed-form.ts'
 import type { PackPoint } from '../../core/snapshots/record.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { PackJob } from '../../ports/staging.ts'

@@ -17,14 +17,13 @@ import { PRIVATE_MODE } from '../pool/pool-paths.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { ifThere, orStorageFault, storageFault } from '../files/storage-fault.ts'
-import type { ThreadSource } from '../threads/start-thread.ts'
+import type { ThreadSource } from '../threads/task-thread.ts'
 import { pack } from './pack.ts'
 import type { Packed } from './pack.ts'
 import { CompressThreads, StretchCutShort, threadBesideThis } from './pack-threads.ts'
-import { NotAsSaid } from './packed-files.ts'
-import { chunksOf } from './part-body.ts'
+import { NotAsSaid, chunksOf } from './packed-files.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
-import type { Part } from './part-body.ts'
+import type { Part } from './packed-files.ts'
 
 /** The terms of packing. */
 export type PackTerms = {

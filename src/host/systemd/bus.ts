@@ -66,7 +66,7 @@ export type Bus = {
   close(): void
 }
 
-export type BusEvents = {
+type BusEvents = {
   onSignal(signal: BusSignal): void
   /** Called once, when an open connection is lost. Calls under way were rejected with the same error. */
   onLost(error: Error): void
@@ -160,4 +160,26 @@ const connectionOf = (bus: object): object => Reflect.get(bus, '_connection') as
 
 const onEvent = (emitter: object, event: 'error' | 'end', listener: (error: Error) => void): void => {
   ;(emitter as NodeJS.EventEmitter).on(event, listener)
+}
+
+const PREFIX = '/org/freedesktop/systemd1/unit/'
+
+/**
+ * Returns the object path of a unit that is or may be loaded. Each byte except letters and digits, and a leading digit,
+ * is written as `_` and two hexadecimal digits (sd_bus_path_encode(3)).
+ */
+export function unitPath(name: string): string {
+  const label = name.replace(
+    /[^A-Za-z0-9]|^[0-9]/g,
+    (byte) => `_${byte.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  )
+  return PREFIX + label
+}
+
+/** Returns the name of a unit from its object path; undefined for any other object. */
+export function unitOfPath(path: string): string | undefined {
+  if (!path.startsWith(PREFIX)) return undefined
+  return path
+    .slice(PREFIX.length)
+    .replace(/_([0-9a-f]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
 }

@@ -2,13 +2,12 @@ import { fstatSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { BusError } from './bus.ts'
-import { notify, notifyBarrier, descriptorStoreSupport } from './notify.ts'
-import { findOwnUnit } from './own-unit.ts'
+import { notify, notifyBarrier, descriptorStoreSupport, findOwnUnit } from './own-unit.ts'
 import { setCloseOnExec } from '../ffi/descriptor.ts'
 import type { OwnUnit } from './own-unit.ts'
 import type { SystemdBus } from './systemd-bus.ts'
 
-export { descriptorStoreSupport } from './notify.ts'
+export { descriptorStoreSupport } from './own-unit.ts'
 
 /** systemd returns this error if the unit has FileDescriptorStoreMax=0. */
 const STORE_DISABLED = 'org.freedesktop.systemd1.FileDescriptorStoreDisabled'

@@ -1,5 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import { queueDevice } from './queue-device.ts'
+import { queueDevice } from './tap-names.ts'
 import type { Bandwidth } from '../../core/desired.ts'
 import type { DeviceName } from '../../core/ids.ts'
 

@@ -1,8 +1,13 @@
-/** The ioctls of /dev/net/tun (drivers/net/tun.c and linux/if_tun.h); the same numbers on x86-64 and arm64. */
+/** Makes and attaches taps by the ioctls of /dev/net/tun (drivers/net/tun.c and linux/if_tun.h). */
+import { closeSync, openSync } from 'node:fs'
+import { constants } from 'node:os'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
-import type { DeviceName } from '../../core/ids.ts'
+import { GATEWAY_MAC } from '../../core/network/tap.ts'
+import type { DeviceName, UserId } from '../../core/ids.ts'
+import type { Rtnetlink } from '../netlink/rtnetlink.ts'
 
+/** The numbers are the same on x86-64 and arm64. */
 const TUNSETIFF = 0x400454ca
 const TUNSETPERSIST = 0x400454cb
 const TUNSETOWNER = 0x400454cc
@@ -38,11 +43,11 @@ export function attach(fd: number, device: DeviceName, { exclusive }: { readonly
   check('TUNSETIFF', ioctl(fd, TUNSETIFF, 'void *', request))
 }
 
-export function setOwner(fd: number, userId: number): void {
+function setOwner(fd: number, userId: number): void {
   check('TUNSETOWNER', ioctl(fd, TUNSETOWNER, 'unsigned long', userId))
 }
 
-export function makePersistent(fd: number): void {
+function makePersistent(fd: number): void {
   check('TUNSETPERSIST', ioctl(fd, TUNSETPERSIST, 'unsigned long', 1))
 }
 
@@ -57,4 +62,30 @@ export function setNoOffload(fd: number): void {
 
 function check(name: string, result: number): void {
   if (result !== 0) throw new ErrnoError(`ioctl ${name}`, errno())
+}
+
+/**
+ * Makes a persistent tap that `userId` may attach to. A tap that is not persistent yet ends with its descriptor, and
+ * the mark is set before it becomes persistent. So a crash at any moment leaves no unmarked tap. No command-line tool
+ * can do this. Throws ErrnoError; EBUSY or EINVAL if the name is taken.
+ */
+export function createTap(
+  links: Rtnetlink,
+  tap: { readonly device: DeviceName; readonly userId: UserId; readonly mark: string },
+): void {
+  const { device, userId, mark } = tap
+  const fd = openSync('/dev/net/tun', 'r+')
+  try {
+    attach(fd, device, { exclusive: true })
+    setOwner(fd, userId)
+    // A starting monitor sets it by itself. A monitor that gets its device back (attachAgain) does not.
+    setHeaderSize(fd)
+    const link = links.link(device)
+    if (link === undefined) throw new ErrnoError(`find tap ${device}`, constants.errno.ENODEV)
+    links.setAddress(link.index, GATEWAY_MAC)
+    links.setAlias(link.index, mark)
+    makePersistent(fd)
+  } finally {
+    closeSync(fd)
+  }
 }

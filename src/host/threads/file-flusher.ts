@@ -1,6 +1,6 @@
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { TaskThread } from './task-thread.ts'
-import type { ThreadSource } from './start-thread.ts'
+import type { ThreadSource } from './task-thread.ts'
 
 /** The errno of one flush; 0 when it succeeded. */
 export type FlushAnswer = { readonly errno: number }

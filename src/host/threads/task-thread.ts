@@ -1,8 +1,21 @@
-import type { Worker } from 'node:worker_threads'
-import { startThread } from './start-thread.ts'
-import type { ThreadSource } from './start-thread.ts'
+import { Worker } from 'node:worker_threads'
 
-export type TaskThreadOptions = {
+/** The script of a thread: its URL, or its text. */
+export type ThreadSource = () => URL | string
+
+/** Starts a thread, which gets `data`, but nothing of the daemon's environment or flags. */
+export function startThread(source: ThreadSource, data: unknown): Worker {
+  const script = source()
+  return new Worker(script, {
+    eval: typeof script === 'string',
+    workerData: data,
+    env: {},
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 4 },
+  })
+}
+
+type TaskThreadOptions = {
   readonly source: ThreadSource
   readonly data?: unknown
   /** Returns the failure of all tasks, present and later, if the thread has thrown an error or ended by itself. */

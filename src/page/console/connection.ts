@@ -3,8 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { browserLinks } from './browser-links.ts'
 import { statusOfClose, statusOfLoss, statusOfRefusal } from './status.ts'
 import type { ConsoleEvent, ConsoleRequest } from '../../client/console/console-connection.ts'
-import type { Attachment } from '../../core/console/console-message.ts'
-import type { WindowSize } from '../../core/console/console-viewer.ts'
+import type { Attachment, WindowSize } from '../../core/console/console-viewer.ts'
 import type { Status } from './status.ts'
 
 /** The part of the page that shows a console and takes input. */
@@ -112,4 +111,15 @@ async function sleep(ms: number, signal: AbortSignal): Promise<void> {
     clearTimeout(timer)
     signal.removeEventListener('abort', stop)
   })
+}
+
+/** Parses the address of the page: `/ui/console/{id}?mode=ssh&user=…`. A serial console waits for its VM's starts. */
+export function requestOf({ pathname, search }: Pick<URL, 'pathname' | 'search'>): ConsoleRequest {
+  const vm = decodeURIComponent(pathname.split('/').at(-1) ?? '')
+  const query = new URLSearchParams(search)
+  if (query.get('mode') !== 'ssh') return { vm, mode: 'tty', follow: true }
+  const given = (name: string): string | undefined =>
+    // In a query, the + of a pasted fingerprint is read as a blank.
+    query.get(name)?.replaceAll(' ', '+') || undefined
+  return { vm, mode: 'ssh', user: given('user'), acceptHostKey: given('accept_host_key') }
 }

@@ -1,6 +1,5 @@
 /** The console page. Its document is src/api/controller/routes/console-page.ts. */
-import { Connection } from './connection.ts'
-import { requestOf } from './place.ts'
+import { Connection, requestOf } from './connection.ts'
 import { Screen } from './screen.ts'
 import { shortWords, statusWords } from './status.ts'
 import type { Display } from './connection.ts'

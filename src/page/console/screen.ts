@@ -1,8 +1,7 @@
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal } from '@xterm/xterm'
 import { limits } from '../../config/limits.ts'
-import type { Attachment } from '../../core/console/console-message.ts'
-import type { WindowSize } from '../../core/console/console-viewer.ts'
+import type { Attachment, WindowSize } from '../../core/console/console-viewer.ts'
 import type { ITheme } from '@xterm/xterm'
 
 type Listeners = {

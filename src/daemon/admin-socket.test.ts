@@ -3,9 +3,9 @@ import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { TestContext } from 'node:test'
 import { promisify } from 'node:util'
 import { openAdminSocket } from './admin-socket.ts'
+import type { TestContext } from 'node:test'
 import type { AdminAnswers } from './admin-socket.ts'
 
 const MAIN = new URL('../main.ts', import.meta.url).pathname

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { tapLayout } from '../../core/network/tap.ts'
-import { ipBatch } from './ip-batch.ts'
+import { ipBatch } from './configure-tap.ts'
 import type { TapSpec } from '../../core/network/tap.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../../core/ids.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { requestOf } from './place.ts'
+import { requestOf } from './connection.ts'
 
 const at = (address: string) => requestOf(new URL(address, 'https://192.0.2.1:9000'))
 

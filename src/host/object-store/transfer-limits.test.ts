@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
-import { BandwidthLimit } from './bandwidth-limit.ts'
+import { BandwidthLimit } from './transfer-limits.ts'
 
 const never = new AbortController().signal
 const CHUNK = 64 * 1024

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { deleteConnection, getConnections } from './conntrack-codec.ts'
+import { deleteConnection, getConnections } from './connections.ts'
 
 const bytes = (hex: string): Buffer => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex')
 

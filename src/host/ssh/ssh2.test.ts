@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { connectFailure } from './connect-failure.ts'
-import type { SshError } from './connect-failure.ts'
+import { connectFailure } from './ssh2.ts'
+import type { SshError } from './ssh2.ts'
 
 const errorOf = (fields: Partial<SshError>, message = 'words'): SshError =>
   Object.assign(new Error(message), fields)

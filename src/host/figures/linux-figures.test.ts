@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { countCpus, parseMeminfo } from './proc.ts'
+import { countCpus, parseMeminfo } from './linux-figures.ts'
 
 const MEMINFO = `MemTotal:        8131120 kB
 MemFree:          203412 kB
