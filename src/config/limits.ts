@@ -1,6 +1,7 @@
 import { clientLimits } from './client-limits.ts'
 import { consoleLimits } from './console-limits.ts'
 import { poolLimits } from './pool-limits.ts'
+import { migrationLimits } from './migration-limits.ts'
 import { snapshotLimits } from './snapshot-limits.ts'
 
 /** Every bound of the system, with its unit: what this daemon refuses, or stops waiting for. */
@@ -259,6 +260,7 @@ export const limits = {
 
   ...clientLimits,
   ...consoleLimits,
+  ...migrationLimits,
   ...poolLimits,
   ...snapshotLimits,
 } as const

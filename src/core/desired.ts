@@ -1,4 +1,5 @@
 import type { MacAddress, Sha256 } from './ids.ts'
+import type { Offer } from './migration/offer.ts'
 
 export type DesiredPower = 'running' | 'stopped' | 'paused'
 
@@ -67,6 +68,8 @@ export type Desired = {
   readonly image: Image
   /** Absent: the VM has no network device. */
   readonly network?: Network
+  /** Present if a node may take the VM. How far that is, the departure of the record says. */
+  readonly migration?: Offer
 }
 
 export type ImageRole = 'rootfs' | 'kernel' | 'initrd'

@@ -4,6 +4,7 @@ import { ConsoleHub } from '../owners/console/console-hub.ts'
 import { HostInspector } from '../owners/capacity/host-inspector.ts'
 import { HostReport } from '../owners/capacity/host-report.ts'
 import { ImageShelf } from '../owners/images/image-shelf.ts'
+import { OfferExpiry } from '../owners/migration/offer-expiry.ts'
 import { Snapshots } from '../owners/snapshots/snapshots.ts'
 import { SshSessions } from '../owners/console/ssh-sessions.ts'
 import { explain, planFor } from '../reconcile/explain-vm.ts'
@@ -57,6 +58,7 @@ export type Composition = {
   readonly inspector: HostInspector
   readonly images: ImageShelf
   readonly snapshots: Snapshots
+  readonly offers: OfferExpiry
   readonly shells: SshSessions
   readonly api: ApiDependencies
   /** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */
@@ -75,6 +77,7 @@ export function compose(parts: Parts): Composition {
     pokeSnapshot: (id, request) => snapshots.poke(id, request),
   }
   const commands = buildCommands(parts, { ...actors, inspector })
+  const offers = new OfferExpiry({ store, clock: host.clock, poke: actors.poke, log })
   const shells = new SshSessions({
     shells: parts.shells,
     store,
@@ -106,6 +109,7 @@ export function compose(parts: Parts): Composition {
     inspector,
     images,
     snapshots,
+    offers,
     shells,
     api,
     explain: (id) => explain(looker, id),

@@ -114,6 +114,7 @@ export class Daemon {
     await this.#parts.reconciler.start()
     this.#waitingFor.delete(FIRST_LOOK)
     this.#parts.snapshots.start()
+    this.#parts.offers.start()
     void this.#parts.images.start()
     const { host } = this.#built
     await sweepOrphans({ store: this.#store, host, log: this.#log }, this.#ending.signal)
@@ -139,8 +140,9 @@ export class Daemon {
     this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stopping; guests keep running')
     notifyStopping(boundMs + limits.shutdownMarginMs)
     this.#ending.abort()
-    const { inspector, shells, images, snapshots, reconciler } = this.#parts
+    const { inspector, shells, images, offers, snapshots, reconciler } = this.#parts
     inspector.stop()
+    offers.stop()
     shells.end()
     this.#admin?.close()
     const work = {

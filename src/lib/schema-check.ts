@@ -142,6 +142,7 @@ const typeWords = ({ type }: Rules): string =>
 const FORMAT_WORDS: ReadonlyMap<string | undefined, string> = new Map([
   ['ipv4', 'must be an IPv4 address'],
   ['ipv6', 'must be an IPv6 address'],
+  ['date-time', 'must be a time in RFC 3339, e.g. 2030-01-01T12:00:00Z'],
 ])
 
 function rangeWords({ minimum, maximum }: Rules): string {

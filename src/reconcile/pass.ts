@@ -1,4 +1,5 @@
 import { limits } from '../config/limits.ts'
+import { given } from '../lib/given.ts'
 import { sleepDueMs, sleepFault, waitsForPlace } from '../core/plan/plan-sleep.ts'
 import { isStopCarriedOut } from '../core/plan/plan-power.ts'
 import { HostFault } from '../core/errors.ts'
@@ -189,7 +190,10 @@ function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
     const step = waiting.for === 'the monitor to answer' ? 'monitor.inspect' : 'unit.inspect'
     return fail(pass, { step, code: 'wait_overdue', retry: 'backoff', message }, {}, state)
   }
-  write(pass, { observed: { ...shown, waitingFor: waiting.for } })
+  const { fault, ...rest } = shown
+  // Before the wait for a destination, everything else is as desired.
+  const seen = waiting.for === 'the destination' ? rest : { ...rest, ...given({ fault }) }
+  write(pass, { observed: { ...seen, waitingFor: waiting.for } })
   return { kind: 'after', ms: waiting.recheckMs }
 }
 

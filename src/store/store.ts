@@ -3,6 +3,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { LogEmptying, WalFlush } from './database/write-ahead-log.ts'
 import { Revisions } from './database/revisions.ts'
 import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
+import { Departures } from './migration/departures.ts'
 import { Transactions } from './database/transactions.ts'
 import { UnwrittenProgress, readSummaries } from './vm/vm-row.ts'
 import { forgetImageUses, readImageUses, ImageRemovals } from './images/image-uses.ts'
@@ -25,6 +26,7 @@ export type SnapshotListener = (id: SnapshotId) => void
  */
 export class Store {
   readonly vms: VmTable
+  readonly departures: Departures
   readonly snapshots: SnapshotTable
   readonly sshHostKeys: SshHostKeys
   readonly frozenGuests: FrozenGuests
@@ -77,6 +79,11 @@ export class Store {
       userIds,
       revisions,
       unwritten: this.#unwritten,
+      changed: (id) => this.#changed(id),
+    })
+    this.departures = new Departures(this.#db, this.#transactions, {
+      revisions,
+      recordOf: (id) => this.vms.get(id),
       changed: (id) => this.#changed(id),
     })
     this.snapshots = new SnapshotTable(this.#db, this.#transactions, {

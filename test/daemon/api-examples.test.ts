@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { rejections } from '../../src/core/problems/catalogue.ts'
-import { createBody, makePki, startControllerHost } from './support/controller-host.ts'
+import { createBody, makePki, offerBody, startControllerHost } from './support/controller-host.ts'
 import type { RejectionCode } from '../../src/core/errors.ts'
 import type { Call, Pki } from './support/controller-host.ts'
 
@@ -35,6 +35,10 @@ const requests: readonly (readonly [RejectionCode | 'made', Call])[] = [
   ['made', put(VM, createBody({ network }))],
   ['conflict', put(VM, createBody({ network, disk: { size_mib: 4096 } }))],
   ['disk_shrink', put(`${VM}/disk`, { size_mib: 1024 })],
+  ['made', put(`${VM}/migration`, offerBody())],
+  ['vm_migrating', put(`${VM}/power`, { state: 'paused' })],
+  ['made', { method: 'DELETE', path: `${VM}/migration` }],
+  ['migration_ended', put(`${VM}/migration`, offerBody())],
   ['made', put(`${VM}/metadata`, { labels: {}, protected: true })],
   ['vm_protected', { method: 'DELETE', path: VM }],
   ['made', put(`${VM}/metadata`, { labels: {}, protected: false })],

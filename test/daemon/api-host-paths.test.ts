@@ -8,7 +8,7 @@ import { beginsUpgrade } from '../../src/api/controller/upgrade.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { faults, rejections } from '../../src/core/problems/catalogue.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
-import { createBody, makePki, SHA, startControllerHost } from './support/controller-host.ts'
+import { createBody, offerBody, makePki, SHA, startControllerHost } from './support/controller-host.ts'
 import { completeUrl, createVm, NIGHTLY, partUrls, start, startBody } from './support/snapshots.ts'
 import type { App } from '../../src/api/listener/app.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
@@ -107,6 +107,7 @@ const bodies: Readonly<Record<string, unknown>> = {
   'put /v1/vms/{id}/disk': { size_mib: 9000 },
   'put /v1/vms/{id}/network': { ipv4_address: '192.0.2.77' },
   'put /v1/vms/{id}/metadata': { labels: {}, protected: false },
+  'put /v1/vms/{id}/migration': offerBody(),
   'put /v1/snapshots/{id}': startBody(),
   'put /v1/snapshots/{id}/upload': { part_urls: partUrls(1) },
   'post /v1/snapshots/{id}/complete': { complete_url: completeUrl() },

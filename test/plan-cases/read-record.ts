@@ -1,5 +1,7 @@
 import { recordOf } from '../record.ts'
 import type { DesiredPower, DiskLimits } from '../../src/core/desired.ts'
+import type { DepartureStage } from '../../src/core/migration/departure.ts'
+import type { MigrationId, MigrationMode, NodeName } from '../../src/core/migration/offer.ts'
 import type { Generation, Sha256 } from '../../src/core/ids.ts'
 import type { Fault, Observed, VmRecord, WakeReason } from '../../src/core/vm/record.ts'
 import type { Words } from './words.ts'
@@ -15,7 +17,7 @@ export const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
  * `wake=REASON`: a wake was requested. `begun=SECONDS`: a wake began with the state saved that long ago.
  * `restores=SECONDS`: the same, and a unit was or will be started to read that state. `may-be-saved`: a save has begun.
  * `stop-accepted`: the newest stop is not carried out. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
- * sleeps in a row.
+ * sleeps in a row. `departure=STAGE`: how far a migration from this host is.
  */
 export function recordFor(power: DesiredPower, words: Words, recorded: Words): VmRecord {
   const { network, ...desired } = recordOf().desired
@@ -31,6 +33,7 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
         sleepAfterIdleSeconds: words.number('sleep=') ?? 0,
       },
       disk: { sizeMib: words.number('disk=') ?? 64, ...diskLimitsOf(words) },
+      ...offerOf(words),
       image: {
         ...desired.image,
         ...(words.has('initrd') ? { initrdSha256: 'c'.repeat(64) as Sha256 } : {}),
@@ -42,6 +45,7 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
       ? { desired: 1 as Generation, observed: 0 as Generation }
       : { desired: 2 as Generation, observed: (settled ? 2 : 1) as Generation },
     ...wakeOf(recorded),
+    ...departureOf(recorded),
     stops: { accepted: recorded.has('stop-accepted') ? 1 : 0, carriedOut: 0 },
     ...(recorded.has('may-be-saved') ? { mayBeSaved: true } : {}),
     observed: {
@@ -49,6 +53,20 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
       ...(recorded.has('no-disk') ? {} : { disk: { sizeMib: recorded.number('disk=') ?? 64 } }),
     },
   })
+}
+
+/** Reads `offered` and `offered=cold`: a node may take the VM. */
+function offerOf(words: Words): Pick<VmRecord['desired'], 'migration'> {
+  const mode = words.after('offered=') ?? (words.has('offered') ? 'live' : undefined)
+  if (mode === undefined) return {}
+  const names = { id: 'move-1' as MigrationId, node: 'node-2' as NodeName }
+  return { migration: { ...names, mode: mode as MigrationMode, expiresAtMs: NOW_MS + 60_000 } }
+}
+
+/** Reads `departure=STAGE`: how far the migration is. */
+function departureOf(recorded: Words): Pick<VmRecord, 'departure'> {
+  const stage = recorded.after('departure=') as DepartureStage | undefined
+  return stage === undefined ? {} : { departure: { id: 'move-1' as MigrationId, stage, sinceMs: NOW_MS } }
 }
 
 function wakeOf(recorded: Words): Pick<VmRecord, 'wake'> {

@@ -10,6 +10,7 @@ import { snapshotChangeRoutes } from './routes/snapshot-changes.ts'
 import { snapshotReadRoutes } from './routes/snapshot-reads.ts'
 import { syncRoutes } from './routes/sync.ts'
 import { vmChangeRoutes } from './routes/vm-changes.ts'
+import { vmMigrationRoutes } from './routes/vm-migration.ts'
 import { vmShapeRoutes } from './routes/vm-shape.ts'
 import { vmReadRoutes } from './routes/vm-reads.ts'
 import { acceptUpgrades } from './upgrade.ts'
@@ -29,6 +30,7 @@ export const createControllerApp = (dependencies: ApiDependencies, transport: Tr
       syncRoutes(routes, dependencies)
       vmReadRoutes(routes, dependencies)
       vmChangeRoutes(routes, dependencies)
+      vmMigrationRoutes(routes, dependencies)
       vmShapeRoutes(routes, dependencies)
       snapshotReadRoutes(routes, dependencies)
       snapshotChangeRoutes(routes, dependencies)

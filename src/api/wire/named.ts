@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { problemSchema, exampleOf } from './problem.ts'
 import { consoleFromDaemonSchema, consoleFromViewerSchema } from './console.ts'
+import { offerVmSchema } from './migration.ts'
 import { setNetworkSchema } from './network.ts'
 import { planSchema } from './plan.ts'
 import {
@@ -30,6 +31,7 @@ export const namedSchemas = {
   SetDisk: setDiskSchema,
   SetNetwork: setNetworkSchema,
   SetMetadata: setMetadataSchema,
+  OfferVm: offerVmSchema,
   Plan: planSchema,
   Counters: countersSchema,
   Snapshot: snapshotSchema,

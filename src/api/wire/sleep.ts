@@ -12,6 +12,7 @@ const WAKE_REASONS = [
   'power',
   'console',
   'sleep_disabled',
+  'withdrawn',
   'change',
 ] as const satisfies readonly WakeReason[]
 
@@ -42,7 +43,7 @@ const lastWakeSchema = Type.Object(
       type: 'string',
       description:
         '`traffic`: a packet for it. `power`: a request set its power to `running` or `paused`. `console`: a shell over SSH. ' +
-        '`sleep_disabled`: its idle timeout became 0. `change`: a desired change needs the guest.',
+        '`sleep_disabled`: its idle timeout became 0. `change`: a desired change needs the guest. `withdrawn`: it was saved for a migration that was withdrawn.',
     }),
     duration_ms: Type.Integer({
       minimum: 0,

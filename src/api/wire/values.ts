@@ -28,6 +28,8 @@ export const LABEL_VALUE_PATTERN = '^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9
 const LABEL = '[A-Za-z0-9._/-]{1,128}=[A-Za-z0-9._-]{0,63}'
 export const LABEL_QUERY_PATTERN = `^${LABEL}(,${LABEL})*$`
 export const CURSOR_PATTERN = '^[A-Za-z0-9_-]{1,128}$'
+/** A common name of at most 64 characters, the bound of X.509 (RFC 5280, ub-common-name). */
+export const NODE_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$'
 /** Id of a console session. */
 export const SESSION_PATTERN = '^[0-9a-f]{16}$'
 /** Name of a user in a guest, as useradd(8) accepts them. */
@@ -57,6 +59,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   ],
   [LABEL_QUERY_PATTERN, 'must be labels like env=prod, joined by commas'],
   [CURSOR_PATTERN, 'must be the next_cursor of an earlier answer'],
+  [NODE_PATTERN, 'must be 1 to 64 letters, digits, inner dots, hyphens and underscores'],
   [SESSION_PATTERN, 'must be the session of an earlier attached message: 16 lower-case hexadecimal digits'],
   [
     GUEST_USER_PATTERN,

@@ -1,3 +1,4 @@
+import { departureToWire, offerToWire } from './migration.ts'
 import { shownText, time } from './values.ts'
 import { sleepToWire } from './sleep.ts'
 import type { InboundRule, Bandwidth, Compute, Desired, Disk, Network } from '../../core/desired.ts'
@@ -11,7 +12,7 @@ import type { VmWire } from './vm.ts'
  * something.
  */
 export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
-  const { observed, generations } = record
+  const { observed, generations, departure } = record
   return {
     id: record.id,
     desired: desiredToWire(record.desired),
@@ -26,6 +27,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
         ? {}
         : { disk: observedDiskToWire(observed.disk) }),
       ...(observed.startedAtMs === undefined ? {} : { started_at: time(observed.startedAtMs) }),
+      ...(departure === undefined ? {} : { migration: departureToWire(departure) }),
       ...sleepToWire(record),
     },
     generations: { desired: generations.desired, observed: generations.observed },
@@ -38,7 +40,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
   }
 }
 
-function desiredToWire({ power, compute, disk, image, network }: Desired): VmWire['desired'] {
+function desiredToWire({ power, compute, disk, image, network, migration }: Desired): VmWire['desired'] {
   return {
     power,
     compute: computeToWire(compute),
@@ -50,6 +52,7 @@ function desiredToWire({ power, compute, disk, image, network }: Desired): VmWir
       ...(image.kernelArguments === undefined ? {} : { kernel_arguments: image.kernelArguments }),
     },
     ...(network === undefined ? {} : { network: networkToWire(network) }),
+    ...(migration === undefined ? {} : { migration: offerToWire(migration) }),
   }
 }
 

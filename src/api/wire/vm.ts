@@ -3,6 +3,7 @@ import { nextPageMembers, timeSchema, LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN } f
 import { limits } from '../../config/limits.ts'
 import { exampleVm } from './examples.ts'
 import { SHA256_PATTERN, VM_ID_PATTERN } from '../../core/ids.ts'
+import { departureSchema, offerSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
 import { sleepMembers } from './sleep.ts'
 import type { Static } from 'typebox'
@@ -21,6 +22,7 @@ export const OBSERVED_STATES = [
   'stopped',
   'sleeping',
   'waking',
+  'migrated',
   'deleting',
   'failed',
 ] as const satisfies readonly ObservedState[]
@@ -115,6 +117,7 @@ const desiredSchema = Type.Object(
       { description: 'Images by digest. URLs are never returned.' },
     ),
     network: Type.Optional(networkSchema),
+    migration: Type.Optional(offerSchema),
   },
   { description: 'The state that the controller asked for.' },
 )
@@ -138,7 +141,8 @@ const observedSchema = Type.Object(
       description:
         '`running`: its monitor answers and its vCPUs run; the guest may not have booted. ' +
         '`sleeping`: it was idle, its memory is saved in the pool, and it has no unit; traffic or a request wakes it. ' +
-        '`waking`: it is being restored, and packets for it are held.',
+        '`waking`: it is being restored, and packets for it are held. ' +
+        '`migrated`: another host has it; only this record is left here.',
     }),
     state_since: timeSchema,
     waiting_for: Type.Optional(
@@ -192,6 +196,7 @@ const observedSchema = Type.Object(
       ),
     ),
     started_at: Type.Optional(timeSchema),
+    migration: Type.Optional(departureSchema),
     ...sleepMembers,
   },
   { description: 'The state that the host has reached.' },

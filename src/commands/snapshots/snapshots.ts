@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
 import { refuseUrls } from '../outbound/check-urls.ts'
+import { refuseWhileLeaving } from '../../core/vm/leaving.ts'
 import { existingVm } from '../vm/store-desired.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import type { Rejection } from '../../core/errors.ts'
@@ -92,6 +93,8 @@ function insert(
   if (vm.value.deleting) {
     return err({ code: 'vm_deleting', detail: `${vmId} is being deleted, and its disk with it` })
   }
+  const leaving = refuseWhileLeaving(vm.value)
+  if (leaving !== undefined) return err(leaving)
   if (store.snapshots.count() >= limits.snapshotsMax) {
     const detail = `this host has ${limits.snapshotsMax} snapshots on record: delete those that have ended`
     return err({ code: 'snapshots_full', detail })

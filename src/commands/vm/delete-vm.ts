@@ -3,6 +3,8 @@ import { existingVm, changeableVm } from './store-desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 import { isDeepStrictEqual } from 'node:util'
+import { withoutOffer } from '../../core/vm/leaving.ts'
+import { given } from '../../lib/given.ts'
 import type { Metadata } from '../../core/vm/record.ts'
 
 /** Requests a deletion; the record is removed when nothing of the VM is left on the host. */
@@ -20,7 +22,14 @@ export function deleteVm(context: CommandContext, id: VmId): CommandResult {
       })
     }
     const operationId = context.newOperationId()
-    const record = store.vms.changeDesired(id, { deleting: true, operationId, nowMs: context.now() })
+    const nowMs = context.now()
+    const { departure } = withoutOffer(before, 'deleted', nowMs)
+    const record = store.vms.changeDesired(id, {
+      deleting: true,
+      ...given({ departure }),
+      operationId,
+      nowMs,
+    })
     return ok({ record, changed: true })
   })
   if (result.ok && result.value.changed) context.poke(id, 'delete')

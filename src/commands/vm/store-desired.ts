@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { err, ok } from '../../lib/result.ts'
 import { commitmentOf, increaseOf } from '../../core/capacity/ledger.ts'
 import { refuseIncrease } from '../capacity/admit.ts'
+import { refuseWhileLeaving, withoutOffer } from '../../core/vm/leaving.ts'
+import type { OfferEnd } from '../../core/vm/leaving.ts'
 import type { Commitment } from '../../core/capacity/ledger.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -11,6 +13,8 @@ import type { CommandContext, CommandResult, Refusal } from '../context.ts'
 import { owesStop } from '../../core/vm/record.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { Store } from '../../store/store.ts'
+
+type Ending = Omit<OfferEnd, 'wakes'>
 
 type Change = {
   /** For the log: "power paused". */
@@ -45,17 +49,29 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
       return ok({ record: before, changed: false })
     const refusal = refuseIncrease(context, increaseBy(context, before.desired, desired.value))
     if (refusal !== undefined) return err(refusal)
+    const nowMs = context.now()
+    const end = endOffer(before, desired.value, nowMs)
+    if (!end.ok) return end
     const operationId = context.newOperationId()
     const record = store.vms.changeDesired(id, {
-      desired: desired.value,
+      ...end.value,
       setsPowerAnew,
       operationId,
-      nowMs: context.now(),
+      nowMs,
     })
     return ok({ record, changed: true })
   })
   if (result.ok && result.value.changed) context.poke(id, change.reason)
   return result
+}
+
+/** Returns the change with the withdrawal of an offer that a stop ends, or why a VM that leaves takes no change. */
+function endOffer(before: VmRecord, desired: Desired, nowMs: number): Result<Ending, Rejection> {
+  const refusal = refuseWhileLeaving(before)
+  if (refusal === undefined) return ok({ desired })
+  if (refusal.code !== 'vm_migrating' || desired.power !== 'stopped') return err(refusal)
+  const { wakes: _stopped, ...end } = withoutOffer({ ...before, desired }, 'stopped', nowMs)
+  return ok(end)
 }
 
 /** Returns the record that a change is about, or why it cannot be changed. */

@@ -27,7 +27,8 @@ export const DEPARTURE_STAGES = [
  * Why the guest stays. `expired`: no destination took it in time. `handover_expired`: it stood still for too long. `withdrawn`,
  * `stopped`, `deleted`: a request of the controller.
  */
-export type WithdrawalReason = 'expired' | 'handover_expired' | 'withdrawn' | 'stopped' | 'deleted'
+export type WithdrawalReason = (typeof WITHDRAWAL_REASONS)[number]
+export const WITHDRAWAL_REASONS = ['expired', 'handover_expired', 'withdrawn', 'stopped', 'deleted'] as const
 
 /**
  * The source's side of a migration. This record alone decides which host may run the guest: the destination from

@@ -84,14 +84,11 @@ const mayHaveRule = (firewall: FirewallState): boolean =>
   firewall.kind === 'altered' || firewall.kind === 'unverified' || firewall.rule !== undefined
 
 /** Removes the device before the rule that guards it; leaves a foreign device alone. */
-export function removeNetwork(world: World): Facet {
+export function removeNetwork(world: World, because: string): Facet {
   return when('network', world.tap, (tap) =>
-    when('network', world.firewall, (firewall) => {
-      const because = 'the VM is being deleted'
-      return [
-        ...(tap.kind === 'present' ? [{ kind: 'network.remove-tap', because } as const] : []),
-        ...(mayHaveRule(firewall) ? [{ kind: 'network.remove-firewall', because } as const] : []),
-      ]
-    }),
+    when('network', world.firewall, (firewall) => [
+      ...(tap.kind === 'present' ? [{ kind: 'network.remove-tap', because } as const] : []),
+      ...(mayHaveRule(firewall) ? [{ kind: 'network.remove-firewall', because } as const] : []),
+    ]),
   )
 }

@@ -10,6 +10,9 @@ import type { Facet, Facts } from './facet.ts'
 import type { Step, Waiting } from './step.ts'
 import type { MonitorState, UnitState, World } from '../world/world.ts'
 
+/** The reason of each removal of a VM that is deleted. */
+export const DELETED = 'the VM is being deleted'
+
 /** Ends a unit that must go: the VM must stop, its guest has ended, or a failed unit prevents a start. */
 export function removeUnit(record: VmRecord, world: World): Facet {
   return when('unit', world.unit, (unit) => {
@@ -23,7 +26,7 @@ function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: Wo
   if (unit.kind === 'leftover') {
     return `the unit is gone, yet processes are left in its control group: ${unit.pids.join(', ')}`
   }
-  if (record.deleting) return 'the VM is being deleted'
+  if (record.deleting) return DELETED
   if (mustEnd(record)) return whyStop(record)
   if (unit.kind === 'failed') return 'a failed unit is in the way of a start'
   if (unit.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
@@ -51,9 +54,9 @@ function endConsole(world: World): Facet {
   )
 }
 
-export function removeConsole(world: World): Facet {
+export function removeConsole(world: World, because: string): Facet {
   return when('console', world.console, ({ kind }) =>
-    kind === 'absent' ? [] : [{ kind: 'console.remove', because: 'the VM is being deleted' }],
+    kind === 'absent' ? [] : [{ kind: 'console.remove', because }],
   )
 }
 

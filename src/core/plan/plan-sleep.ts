@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { isLeaving } from '../vm/leaving.ts'
 import { idleTimeoutMs } from '../sleep/idle-timeout.ts'
 import { areHeld } from '../world/network-state.ts'
 import { when } from './facet.ts'
@@ -89,7 +90,7 @@ export function sleepWhenIdle(record: VmRecord, world: World, facts: Facts): Fac
   const because = `no traffic for ${(idle.idleMs / 1000).toFixed(1)} s`
   return [
     { kind: 'traffic.ensure-held', because },
-    { kind: 'monitor.ensure-saved', packets: idle.traffic.packets, because },
+    { kind: 'monitor.ensure-saved', packets: idle.traffic.packets, moves: false, because },
   ]
 }
 
@@ -152,7 +153,7 @@ export function sleepFault(record: VmRecord): Fault | undefined {
 function maySleep(record: VmRecord, world: World, { capabilities, tap }: Facts): WatchedTraffic | undefined {
   const { generations, observed, desired, wake } = record
   const { unit, monitor, console, saved, storage, firewall, traffic } = world
-  if (!capabilities.save || tap === undefined || wake !== undefined) return undefined
+  if (!capabilities.save || tap === undefined || wake !== undefined || isLeaving(record)) return undefined
   if (desired.power !== 'running' || observed.state !== 'running') return undefined
   if (generations.observed !== generations.desired) return undefined
   if (observed.fault !== undefined && !FALLING_ASLEEP.has(observed.fault.step)) return undefined

@@ -173,8 +173,8 @@ function ensureSeed(
 }
 
 /** Removes the disk, the seed and the saved state of a VM under deletion. */
-export function removeDisk({ storage, saved }: World): Facet {
-  const gone: Facet = [{ kind: 'storage.remove-disk', because: 'the VM is being deleted' }]
+export function removeDisk({ storage, saved }: World, because: string): Facet {
+  const gone: Facet = [{ kind: 'storage.remove-disk', because }]
   return when('storage', storage, ({ disk, seed }) => {
     if (disk.kind === 'foreign') return []
     if (disk.kind !== 'absent' || seed.kind !== 'absent') return gone

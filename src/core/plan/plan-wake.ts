@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { isHeldBack } from '../vm/leaving.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { when } from './facet.ts'
 import { ensureBootable } from './plan-storage.ts'
@@ -18,6 +19,7 @@ export function wakeReason(
   { growDiskOnline }: Pick<MonitorCapabilities, 'growDiskOnline'>,
 ): WakeReason | undefined {
   const { desired, wake, generations, powerGeneration } = record
+  if (isHeldBack(record)) return undefined
   if (wake !== undefined) return wake.reason
   // A VM falls asleep only when it is settled. So power that is not reached yet was requested afterwards, and needs the
   // guest.
@@ -91,6 +93,7 @@ const WHY: { readonly [R in WakeReason]: string } = {
   console: 'an ssh console was asked for',
   sleep_disabled: 'sleep was disabled',
   change: 'a change needs the guest',
+  withdrawn: 'it did not move to another host',
 }
 
 type Wanted = { readonly facts: Facts; readonly reason: WakeReason }

@@ -9,7 +9,7 @@ import {
   showGrowth,
   diskForeign,
 } from './plan-storage.ts'
-import { ensurePower, keepConsole, removeConsole, removeUnit, removeGuest } from './plan-power.ts'
+import { DELETED, ensurePower, keepConsole, removeConsole, removeUnit, removeGuest } from './plan-power.ts'
 import {
   dropFrames,
   ensureFlowing,
@@ -19,6 +19,8 @@ import {
   removeUnfinished,
   sleepWhenIdle,
 } from './plan-sleep.ts'
+import { hasLeft, isHeldBack, isLeaving } from '../vm/leaving.ts'
+import { planHandover, planLeft, WAIT_FOR_DESTINATION } from './plan-leave.ts'
 import { owesStop, mustEnd } from '../vm/record.ts'
 import { fallAsleepOrGoOn, giveUpPlace, wakeGuest } from './plan-wake.ts'
 import { isSavedOutsideUnit, isGone } from '../world/world.ts'
@@ -37,17 +39,26 @@ import type { World } from '../world/world.ts'
  * and firewall are seen to exist.
  */
 export function plan(record: VmRecord, world: World, facts: Facts): Plan {
+  const planned = planHere(record, world, facts)
+  const waits = planned.outcome === 'settled' && !record.deleting && isLeaving(record)
+  return waits ? WAIT_FOR_DESTINATION : planned
+}
+
+/** Plans what is to be done on this host. */
+function planHere(record: VmRecord, world: World, facts: Facts): Plan {
   const foreign = planForeign(record, world)
   if (foreign !== undefined) return foreign
   if (record.deleting) {
     return inOrder(
       () => removeUnit(record, world),
-      () => removeConsole(world),
-      () => removeNetwork(world),
-      () => removeDisk(world),
+      () => removeConsole(world, DELETED),
+      () => removeNetwork(world, DELETED),
+      () => removeDisk(world, DELETED),
     )
   }
+  if (hasLeft(record)) return planLeft(world)
   if (record.desired.power === 'stopped') return planStopped(record, world, facts)
+  if (isHeldBack(record)) return planHandover(record, world, facts)
   if (owesStop(record)) {
     const stop = inOrder(...removeGuest(record, world))
     if (stop.outcome !== 'settled') return stop

@@ -31,8 +31,11 @@ type StepArguments = {
   'unit.ensure-started': { readonly paused: boolean; readonly restore: boolean }
   'unit.ensure-stopped': NoArguments
   'monitor.ensure-running': NoArguments
-  /** Saves the guest, or resumes it if packets came since `packets` were counted. */
-  'monitor.ensure-saved': { readonly packets: number }
+  /**
+   * Saves the guest, or resumes it if packets came since `packets` were counted. `moves`: saves it whatever packets
+   * came, because another host takes it.
+   */
+  'monitor.ensure-saved': { readonly packets: number; readonly moves: boolean }
   'monitor.ensure-restored': NoArguments
   'monitor.ensure-paused': NoArguments
   'monitor.ensure-disk-size': { readonly sizeMib: number }
@@ -97,11 +100,13 @@ export function renderPlan(plan: Plan): string {
 
 function renderStep(step: Step): string {
   const { kind, because: _because, lane: _lane, ...args } = step
-  // A start without a saved state is the default, so it is not shown.
-  const reported = Object.entries(args).filter(([name, value]) => name !== 'restore' || value === true)
+  // A start without a saved state, and a save for sleep, are the default, so they are not shown.
+  const reported = Object.entries(args).filter(([name, value]) => !DEFAULT_FALSE.has(name) || value === true)
   const words = reported.map(([name, value]) => `${name}=${brief(value)}`)
   return [kind, ...words].join(' ')
 }
+
+const DEFAULT_FALSE: ReadonlySet<string> = new Set(['restore', 'moves'])
 
 /** Shortens digests to their first bytes, which are enough to distinguish them. */
 function brief(value: unknown): string {

@@ -2,6 +2,7 @@
 import { capacity } from './capacity.ts'
 import { consoles } from './consoles.ts'
 import { images } from './images.ts'
+import { migrations } from './migrations.ts'
 import { network } from './network.ts'
 import { requests } from './requests.ts'
 import { sleep } from './sleep.ts'
@@ -19,6 +20,7 @@ const everyRejection = {
   ...storage.rejections,
   ...images.rejections,
   ...network.rejections,
+  ...migrations.rejections,
   ...sleep.rejections,
   ...snapshots.rejections,
 }

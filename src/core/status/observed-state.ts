@@ -1,4 +1,5 @@
 import { unreachable } from '../../lib/assert.ts'
+import { hasLeft, isHeldBack } from '../vm/leaving.ts'
 import { isAsleep } from '../world/world.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { owesStop } from '../vm/record.ts'
@@ -11,8 +12,9 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
   if (record.deleting) return 'deleting'
   switch (plan.outcome) {
     case 'settled':
-      return isAsleep(world) && record.desired.power !== 'stopped' ? 'sleeping' : record.desired.power
+      return settledState(record, world)
     case 'wait':
+      if (plan.for === 'the destination') return settledState(record, world)
       if (plan.for === 'the unit to stop') return 'stopping'
       if (plan.for === 'the monitor to answer' && wasThere(record, world)) return record.observed.state
       return isWaking(record) ? 'waking' : 'starting'
@@ -23,6 +25,13 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
     default:
       return unreachable(plan)
   }
+}
+
+/** Returns the state of a VM that has nothing left to do here. A guest that another host takes has no unit any more. */
+function settledState(record: VmRecord, world: World): ObservedState {
+  if (hasLeft(record)) return 'migrated'
+  if (isAsleep(world) && record.desired.power !== 'stopped') return 'sleeping'
+  return isHeldBack(record) ? (seenState(world) ?? record.observed.state) : record.desired.power
 }
 
 /**

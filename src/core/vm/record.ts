@@ -1,6 +1,7 @@
 import type { FaultCode } from '../errors.ts'
 import type { Compute, Desired } from '../desired.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from '../ids.ts'
+import type { Departure } from '../migration/departure.ts'
 import type { Delivery } from '../world/network-state.ts'
 
 export type ObservedState =
@@ -13,6 +14,7 @@ export type ObservedState =
   | 'stopped'
   | 'sleeping'
   | 'waking'
+  | 'migrated'
   | 'deleting'
   | 'failed'
 
@@ -33,7 +35,11 @@ export type Fault = {
 export type PartialFault = Pick<Fault, 'code' | 'step' | 'message'>
 
 /** The condition that a transitional state waits for. */
-export type WaitReason = 'the unit to start' | 'the unit to stop' | 'the monitor to answer'
+export type WaitReason =
+  | 'the unit to start'
+  | 'the unit to stop'
+  | 'the monitor to answer'
+  | 'the destination'
 
 /** The result of the last pass, as it is shown. */
 export type Observed = {
@@ -111,6 +117,8 @@ export type VmRecord = {
   readonly observed: Observed
   readonly launch?: Launch
   readonly wake?: PendingWake
+  /** The newest migration of the VM from this host; it stays when it has ended. */
+  readonly departure?: Departure
   /**
    * Set before the guest is saved, until a look finds nothing saved. It stays for as long as the pool cannot be
    * inspected.
@@ -156,10 +164,10 @@ export const mustEnd = (record: Pick<VmRecord, 'stops' | 'deleting' | 'desired'>
   record.deleting || record.desired.power === 'stopped' || owesStop(record)
 
 /**
- * The reason to wake a sleeping VM: traffic for it, a request for power, an ssh console, an idle timeout of 0, or a
- * change that needs the guest.
+ * The reason to wake a sleeping VM: traffic for it, a request for power, an ssh console, an idle timeout of 0, a change
+ * that needs the guest, or a handover that was withdrawn.
  */
-export type WakeReason = 'traffic' | 'power' | 'console' | 'sleep_disabled' | 'change'
+export type WakeReason = 'traffic' | 'power' | 'console' | 'sleep_disabled' | 'change' | 'withdrawn'
 
 /** A wake that was requested or has begun, and has not ended. It is on record, so it outlives the daemon. */
 export type PendingWake = {

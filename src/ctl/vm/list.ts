@@ -19,6 +19,7 @@ const ALL_STATES: Record<Vm['observed']['state'], true> = {
   stopped: true,
   sleeping: true,
   waking: true,
+  migrated: true,
   deleting: true,
   failed: true,
 }

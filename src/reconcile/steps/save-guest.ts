@@ -9,20 +9,20 @@ const always = new AbortController().signal
 
 /**
  * Ensures that the guest is paused and published in the pool, or that it runs again. It runs again if a packet that
- * counts came since `packets` were counted, if the step is asked to stop, or if anything fails before the saved state
+ * counts came since `packets` were counted and it does not move, if the step is asked to stop, or if anything fails before the saved state
  * is published. The unit does not end here, because that needs another look.
  */
-export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets }, context) => {
+export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, moves }, context) => {
   const { host, signal } = context
   const subject = subjectOf(context)
   const wanted = new AbortController()
   const stopWatching = host.traffic.watch((userId) => {
-    if (userId === subject.userId) wanted.abort()
+    if (userId === subject.userId && !moves) wanted.abort()
   })
   const publication: Publication = { mayBePublished: false }
   try {
     const isIdle = async (): Promise<boolean> =>
-      !wanted.signal.aborted && (await countedPackets(context, subject)) === packets
+      moves || (!wanted.signal.aborted && (await countedPackets(context, subject)) === packets)
     const isSaved = await save(context, {
       isIdle,
       signal: AbortSignal.any([signal, wanted.signal]),
@@ -102,7 +102,7 @@ async function goOn(
   const { id } = record
   if (mayBePublished) await host.savedStates.removePublished(id)
   context.notes.givenUp = true
-  await host.monitor.ensureRunning(id, always)
+  if (record.desired.power === 'running') await host.monitor.ensureRunning(id, always)
   host.monitor.setGuestTime(id)
   try {
     context.notes.delivery = await host.traffic.ensureFlowing(subject, { deliver: true })

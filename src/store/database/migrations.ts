@@ -127,6 +127,10 @@ const migrations: readonly string[] = [
   ) WHERE stage <> 'completed' AND (stage <> 'failed' OR resumable);
   CREATE INDEX snapshots_staged ON snapshots (last_activity_at_ms, id) WHERE staged_bytes > 0;
   `,
+  `
+  ALTER TABLE vms ADD COLUMN departure TEXT;
+  CREATE UNIQUE INDEX vms_by_departure ON vms (departure ->> '$.id') WHERE departure IS NOT NULL;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

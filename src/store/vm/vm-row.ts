@@ -1,5 +1,6 @@
 import { assert } from '../../lib/assert.ts'
 import type { Desired } from '../../core/desired.ts'
+import type { Departure } from '../../core/migration/departure.ts'
 import type {
   PendingWake,
   Launch,
@@ -30,6 +31,7 @@ export type VmRow = {
   observed: string
   launch: string | null
   wake: string | null
+  departure: string | null
   may_be_saved: number
   exit_streak: number
   revision: number
@@ -61,6 +63,7 @@ export function recordOf(row: VmRow): VmRecord {
     observed: JSON.parse(row.observed) as Observed,
     ...(row.launch === null ? {} : { launch: JSON.parse(row.launch) as Launch }),
     ...(row.wake === null ? {} : { wake: JSON.parse(row.wake) as PendingWake }),
+    ...(row.departure === null ? {} : { departure: JSON.parse(row.departure) as Departure }),
     ...(row.may_be_saved === 1 ? { mayBeSaved: true } : {}),
     exitStreak: row.exit_streak,
     revision: row.revision,

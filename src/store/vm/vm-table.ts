@@ -11,6 +11,7 @@ import { SET_PROGRESS, recordOf } from './vm-row.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { MemoryClass, Recorded } from '../../core/capacity/ledger.ts'
 import type { Desired } from '../../core/desired.ts'
+import type { Departure } from '../../core/migration/departure.ts'
 import type { DeviceName, OperationId, Sha256, UserId, VmId } from '../../core/ids.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
 import type {
@@ -41,6 +42,8 @@ export type DesiredChange = {
   /** Counts the power as set by this change even if it was desired before: the request wants a sleeping guest. */
   readonly setsPowerAnew?: boolean
   readonly deleting?: true
+  /** Begins or ends a migration together with the change. */
+  readonly departure?: Departure
   readonly operationId: OperationId
   readonly nowMs: number
 }
@@ -241,7 +244,7 @@ export class VmTable {
       this.#sql(
         `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = ?, power_generation = ?,
            stop_accepted = ?, ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?,
-           disk_mib = ?, can_sleep = ?, holds_place = ?, revision = ?,
+           disk_mib = ?, can_sleep = ?, holds_place = ?, departure = ?, revision = ?,
            updated_at_ms = ? WHERE id = ?`,
       ).run(
         JSON.stringify(desired),
@@ -257,6 +260,7 @@ export class VmTable {
         desired.disk.sizeMib,
         canSleep(desired) ? 1 : 0,
         holdsPlace(desired) ? 1 : 0,
+        jsonOf(change.departure ?? before.departure),
         this.#revisions.next(),
         change.nowMs,
         id,
@@ -372,6 +376,9 @@ export class VmTable {
     return this.#statements.of(text)
   }
 }
+
+const jsonOf = (departure: Departure | undefined): string | null =>
+  departure === undefined ? null : JSON.stringify(departure)
 
 const sourcesJson = (sources: VmInputs['sources']): string =>
   JSON.stringify(Object.fromEntries([...sources].map(([sha256, source]) => [sha256, source.url.reveal()])))

@@ -317,6 +317,15 @@ export const createBody = (changes: object = {}) => ({
   ...changes,
 })
 
+/** Returns an offer of a VM that expires an hour after the start of the host's clock; `changes` replaces members. */
+export const offerBody = (changes: object = {}) => ({
+  migration_id: 'move-7',
+  node: 'node-2',
+  mode: 'live',
+  expires_at: '2030-01-01T01:00:00.000Z',
+  ...changes,
+})
+
 /** Checks that an answer is a complete problem with this status and code, and returns it. */
 export function assertProblem(
   answer: Pick<Answer, 'status' | 'headers' | 'text' | 'json'>,

@@ -9,7 +9,7 @@ import { completeFromWire, startFromWire, urlsFromWire } from '../../wire/snapsh
 import { checkIfMatch } from './preconditions.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { problems, requestIdHeader } from '../../listener/answers.ts'
-import { BODY_CODES } from './mutation.ts'
+import { BODY_CODES, LEAVING_CODES } from './mutation.ts'
 import { ifMatch, mutateSnapshot, snapshotMutationSchema } from './snapshot-mutation.ts'
 import { params, tags } from './snapshot-parts.ts'
 import { contextOf, noQuery } from './vm-parts.ts'
@@ -34,6 +34,7 @@ function putSnapshot(app: App, dependencies: ApiDependencies): void {
       'not_found',
       'conflict',
       'vm_deleting',
+      ...LEAVING_CODES,
       'snapshots_full',
       'url_not_allowed',
       ...BODY_CODES,

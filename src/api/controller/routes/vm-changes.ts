@@ -4,7 +4,7 @@ import { setPower } from '../../../commands/vm/set-power.ts'
 import { createFromWire } from '../../wire/vm-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
-import { BODY_CODES, mutate, mutationSchema } from './mutation.ts'
+import { BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
 import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
@@ -71,6 +71,7 @@ function putPower(app: App, dependencies: ApiDependencies): void {
     ...mutationSchema(
       'not_found',
       'vm_deleting',
+      ...LEAVING_CODES,
       'console_places_exhausted',
       'capacity_unknown',
       'systemd_unavailable',

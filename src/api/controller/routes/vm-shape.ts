@@ -2,7 +2,7 @@ import { resize, setCompute, setDisk, setNetwork } from '../../../commands/vm/re
 import { ref } from '../../wire/named.ts'
 import { networkChangeFromWire, computeFromWire, diskFromWire } from '../../wire/vm-from-wire.ts'
 import { invalidRequest } from '../../listener/validation.ts'
-import { BODY_CODES, mutate, mutationSchema } from './mutation.ts'
+import { BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
 import type { Complaint } from '../../../lib/schema-check.ts'
 import type { ProblemCode } from '../../../core/errors.ts'
 import type { VmWire } from '../../wire/vm.ts'
@@ -26,7 +26,7 @@ const CAPACITY_CODES = [
   'systemd_unavailable',
 ] as const
 const shapeSchema = (...codes: readonly ProblemCode[]) =>
-  mutationSchema('not_found', 'vm_deleting', ...codes, ...BODY_CODES)
+  mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES, ...codes, ...BODY_CODES)
 
 function putCompute(app: App, dependencies: ApiDependencies): void {
   const schema = {

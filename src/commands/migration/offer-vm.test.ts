@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { limits } from '../../config/limits.ts'
+import { afterEvent } from '../../core/migration/departure.ts'
+import { SignedUrl } from '../../core/outbound/signed-url.ts'
+import { commandStage } from '../../../test/command-stage.ts'
+import { startSnapshot } from '../snapshots/snapshots.ts'
+import { deleteVm, setMetadata } from '../vm/delete-vm.ts'
+import { setPower } from '../vm/set-power.ts'
+import { offerVm, withdrawOffer } from './offer-vm.ts'
+import type { TestContext } from 'node:test'
+import type { ArrivalId, DepartureEvent } from '../../core/migration/departure.ts'
+import type { MigrationId, NodeName, Offer } from '../../core/migration/offer.ts'
+import type { SnapshotId } from '../../core/snapshots/record.ts'
+import type { VmId } from '../../core/ids.ts'
+
+const arrival = 'a' as ArrivalId
+const COPY: DepartureEvent = { kind: 'copy', arrival }
+const HAND_OVER: DepartureEvent = { kind: 'hand_over', arrival }
+const RELEASED: readonly DepartureEvent[] = [
+  COPY,
+  HAND_OVER,
+  { kind: 'guest_saved', lastRound: 1 },
+  { kind: 'release', arrival, lastRound: 1 },
+]
+
+function stage(t: TestContext) {
+  const base = commandStage(t)
+  const { store, id, context, create, accepted } = base
+  accepted(create())
+  base.pokes.length = 0
+  const offer = (changes: Partial<Offer> = {}): Offer => ({
+    id: 'move-7' as MigrationId,
+    node: 'node-2' as NodeName,
+    mode: 'live',
+    expiresAtMs: context.now() + 60_000,
+    ...changes,
+  })
+  return {
+    ...base,
+    offer,
+    offers: (changes: Partial<Offer> = {}) => offerVm(context, id, offer(changes)),
+    record: () => store.vms.get(id) ?? assert.fail('the VM is gone'),
+    /** Moves the departure on, as a destination does. */
+    happens: (...events: readonly DepartureEvent[]) => {
+      for (const event of events) {
+        const departure = store.vms.get(id)?.departure ?? assert.fail('nothing is offered')
+        const after = afterEvent(departure, event, 1)
+        assert.ok(after.ok, after.ok ? '' : after.error)
+        store.departures.set(id, after.value, 1)
+      }
+    },
+  }
+}
+
+test('an offer raises a generation, and the same offer again does not', (t) => {
+  const { offers, accepted, pokes, record } = stage(t)
+  assert.equal(accepted(offers()).record.generations.desired, 2)
+  assert.equal(accepted(offers()).changed, false)
+  assert.deepEqual(pokes, ['web-1: offered to node-2'])
+  assert.deepEqual(record().departure, { id: 'move-7', stage: 'offered', sinceMs: 1000 })
+})
+
+test('another expiry moves the deadline of an offer, and nothing else', (t) => {
+  const { offers, accepted, happens, record } = stage(t)
+  accepted(offers())
+  happens(COPY)
+  assert.equal(accepted(offers({ expiresAtMs: 100_000 })).changed, true)
+  assert.deepEqual([record().departure?.stage, record().desired.migration?.expiresAtMs], ['copying', 100_000])
+})
+
+test('an offer expires within a bound from now', (t) => {
+  const { offers, refusal, context } = stage(t)
+  for (const expiresAtMs of [context.now(), context.now() + limits.offerMsMax + 1]) {
+    const { code, errors } = refusal(offers({ expiresAtMs }))
+    assert.deepEqual([code, errors?.[0]?.pointer], ['invalid_request', '/expires_at'])
+  }
+})
+
+test('while an offer is not decided, no other node, migration or change is accepted', (t) => {
+  const { context, id, offers, accepted, refusal } = stage(t)
+  accepted(offers())
+  assert.equal(refusal(offers({ node: 'node-3' as NodeName })).code, 'vm_migrating')
+  assert.equal(refusal(offers({ id: 'move-8' as MigrationId })).code, 'vm_migrating')
+  const paused = refusal(setPower(context, id, 'paused'))
+  assert.equal(paused.code, 'vm_migrating')
+  assert.match(paused.text, /withdraw it with DELETE \/v1\/vms\/web-1\/migration/)
+  assert.equal(accepted(setPower(context, id, 'running')).changed, false)
+  accepted(setMetadata(context, id, { labels: { a: 'b' }, protected: false }))
+})
+
+test('a stop withdraws the offer, and its guest is not requested again', (t) => {
+  const { context, id, offers, accepted, happens, record } = stage(t)
+  accepted(offers())
+  happens(COPY, HAND_OVER)
+  accepted(setPower(context, id, 'stopped'))
+  const { departure, desired, wake } = record()
+  assert.deepEqual([departure?.stage, departure?.because], ['withdrawn', 'stopped'])
+  assert.deepEqual([desired.power, desired.migration, wake], ['stopped', undefined, undefined])
+})
+
+test('a deletion withdraws the offer', (t) => {
+  const { context, id, offers, accepted, record } = stage(t)
+  accepted(offers())
+  accepted(deleteVm(context, id))
+  assert.deepEqual([record().deleting, record().departure?.because], [true, 'deleted'])
+})
+
+test('a withdrawal of a handover requests the guest again', (t) => {
+  const { context, id, offers, accepted, happens, record } = stage(t)
+  accepted(offers())
+  happens(COPY)
+  accepted(withdrawOffer(context, id))
+  assert.equal(record().wake, undefined)
+  accepted(offers({ id: 'move-8' as MigrationId }))
+  happens(COPY, HAND_OVER)
+  accepted(withdrawOffer(context, id))
+  assert.deepEqual(record().wake, { reason: 'withdrawn', atMs: 1000 })
+  assert.equal(accepted(withdrawOffer(context, id)).changed, false)
+})
+
+test('a migration id is used up when its migration has ended', (t) => {
+  const { context, id, offers, accepted, refusal } = stage(t)
+  accepted(offers())
+  accepted(withdrawOffer(context, id))
+  const { code, text } = refusal(offers())
+  assert.equal(code, 'migration_ended')
+  assert.match(text, /has ended \(withdrawn\)/)
+})
+
+test('a migration id belongs to one VM', (t) => {
+  const { context, offer, offers, accepted, refusal, create } = stage(t)
+  accepted(offers())
+  accepted(create({ network: { ipv4Address: '192.0.2.11' } }, 'web-2'))
+  assert.equal(refusal(offerVm(context, 'web-2' as VmId, offer())).code, 'conflict')
+})
+
+test('a VM that was released takes nothing but a deletion', (t) => {
+  const { context, id, offers, accepted, refusal, happens } = stage(t)
+  accepted(offers())
+  happens(...RELEASED)
+  for (const power of ['stopped', 'paused'] as const)
+    assert.equal(refusal(setPower(context, id, power)).code, 'vm_migrated')
+  assert.equal(refusal(withdrawOffer(context, id)).code, 'vm_migrated')
+  assert.equal(refusal(offers({ id: 'move-8' as MigrationId })).code, 'vm_migrated')
+  accepted(deleteVm(context, id))
+})
+
+test('a VM is not offered before its snapshot is uploaded, and takes none while it moves', (t) => {
+  const { context, store, id, offers, accepted, refusal } = stage(t)
+  const nightly = 'nightly-7' as SnapshotId
+  const url = new SignedUrl('https://store.example/part')
+  const request = { vmId: id, partMib: 64, urls: { firstPart: 1, parts: [url], complete: url } }
+  assert.ok(startSnapshot(context, nightly, request).ok)
+  assert.equal(refusal(offers()).code, 'snapshot_under_way')
+  store.snapshots.remove(nightly)
+  accepted(offers())
+  const refused = startSnapshot(context, nightly, request)
+  assert.equal(refused.ok ? undefined : refused.error.code, 'vm_migrating')
+})

@@ -1,0 +1,101 @@
+import { limits } from '../../config/limits.ts'
+import { areHeld } from '../world/network-state.ts'
+import { isSaved } from '../world/saved-state.ts'
+import { unreachable } from '../../lib/assert.ts'
+import { inOrder, when } from './facet.ts'
+import { removeUnit, removeConsole } from './plan-power.ts'
+import { removeNetwork } from './plan-network.ts'
+import { removeDisk } from './plan-storage.ts'
+import { giveUpPlace, waitForMonitor } from './plan-wake.ts'
+import type { VmRecord } from '../vm/record.ts'
+import type { World } from '../world/world.ts'
+import type { Facet, Facts } from './facet.ts'
+import type { Plan, Step, Waiting } from './step.ts'
+
+/** The wait of a VM that has nothing else to do before the destination has taken it, or the offer is withdrawn. */
+export const WAIT_FOR_DESTINATION: Waiting = {
+  outcome: 'wait',
+  for: 'the destination',
+  recheckMs: limits.resyncMs,
+  // The expiry of the offer ends the wait.
+  deadlineMs: limits.offerMsMax,
+  waitedMs: 0,
+}
+
+/** Plans for a guest that another host takes now. It is saved, and neither started nor woken. */
+export const planHandover = (record: VmRecord, world: World, facts: Facts): Plan =>
+  record.desired.migration?.mode === 'cold'
+    ? inOrder(() => endForMove(world))
+    : inOrder(
+        () => removeUnit(record, world),
+        () => holdFrames(world, facts),
+        () => saveForMove(world, facts),
+        () => giveUpPlace(record, world, facts),
+      )
+
+/** Plans for a VM that another host has: only its record stays, until the controller deletes it. */
+export const planLeft = (world: World): Plan =>
+  inOrder(
+    () => endUnit(world, MOVED),
+    () => removeConsole(world, MOVED),
+    () => removeNetwork(world, MOVED),
+    () => removeDisk(world, MOVED),
+  )
+
+const MOVED = 'the VM has moved to another host'
+const COLD = 'the VM moves without its memory'
+
+const endUnit = ({ unit }: World, because: string): Facet =>
+  when('unit', unit, ({ kind }) =>
+    kind === 'absent' || kind === 'foreign' ? [] : [{ kind: 'unit.ensure-stopped', because }],
+  )
+
+/** Ends a guest whose disk moves without its memory. */
+function endForMove(world: World): Facet {
+  const unit = endUnit(world, COLD)
+  if ('outcome' in unit) return unit
+  return when('storage', world.saved, ({ kind }) =>
+    kind === 'absent' ? unit : [...unit, { kind: 'storage.remove-saved', because: COLD } satisfies Step],
+  )
+}
+
+/** Holds the frames that come for the guest from now on: its destination gets them. */
+const holdFrames = ({ traffic }: World, { tap }: Facts): Facet =>
+  tap === undefined
+    ? []
+    : when('traffic', traffic, (seen) =>
+        areHeld(seen)
+          ? []
+          : [
+              {
+                kind: 'traffic.ensure-held',
+                because: 'the destination gets the frames that come from now on',
+              },
+            ],
+      )
+
+/** Saves the guest whatever its traffic, then ends its unit. */
+function saveForMove({ unit, monitor, saved, traffic }: World, { silentMs }: Facts): Facet {
+  if (!unit.known || unit.value.kind !== 'active') return when('unit', unit, () => [])
+  return when('storage', saved, (state) => {
+    if (isSaved(state)) return [{ kind: 'unit.ensure-stopped', because: 'the guest is saved' }]
+    return when('monitor', monitor, ({ kind }) => {
+      switch (kind) {
+        case 'running':
+        case 'paused': {
+          const packets = traffic.known && traffic.value.kind === 'watched' ? traffic.value.packets : 0
+          const because = 'the guest moves to another host'
+          return [{ kind: 'monitor.ensure-saved', packets, moves: true, because }]
+        }
+        case 'silent':
+          return waitForMonitor(silentMs)
+        case 'restoring':
+        case 'stalled':
+        case 'broken':
+          return []
+        default:
+          return unreachable(kind)
+      }
+    })
+  })
+}

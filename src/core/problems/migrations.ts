@@ -1,0 +1,51 @@
+import type { Entries } from './entry.ts'
+
+/** Problems of VMs that move to another host. */
+export const migrations = {
+  rejections: {
+    vm_migrating: {
+      status: 409,
+      title: 'The VM is moving to another host',
+      meaning:
+        'A node was offered the VM as it is. Only a stop, a deletion and a withdrawal of the offer are accepted until the migration has ended.',
+      remedy: 'Wait until the migration has ended, or withdraw the offer with `DELETE …/migration`.',
+      example:
+        'web-1 is offered to node-2 by migration move-7, which is not decided yet: wait for its end, or withdraw it with DELETE /v1/vms/web-1/migration',
+      writtenBy: ['src/core/vm/leaving.ts'],
+    },
+    vm_migrated: {
+      status: 409,
+      title: 'The VM has moved to another host',
+      meaning: 'The VM was released to another node, and this host will never run it again.',
+      remedy: 'Change the VM on the host that has it. Delete it here when you need its record no more.',
+      example: 'web-1 was released to node-2 by migration move-7: change it there, and delete it here',
+      writtenBy: ['src/core/vm/leaving.ts'],
+    },
+    migration_ended: {
+      status: 409,
+      title: 'The migration with this id has ended',
+      meaning: 'A migration id stands for one try, and this one was withdrawn or has expired.',
+      remedy: 'Offer the VM under a new migration id.',
+      example: 'migration move-7 of web-1 has ended (withdrawn): offer web-1 under a new migration id',
+      writtenBy: ['src/commands/migration/offer-vm.ts', 'src/core/migration/departure.ts'],
+    },
+    snapshot_under_way: {
+      status: 409,
+      title: 'A snapshot of the VM is not uploaded yet',
+      meaning:
+        'The staging of a snapshot stays at this host, so the VM cannot leave before the upload has ended.',
+      remedy: 'Wait until the snapshot is completed, or delete it.',
+      example: 'snapshot nightly-7 of web-1 is not uploaded yet: wait for its end, or delete it',
+      writtenBy: ['src/commands/migration/offer-vm.ts'],
+    },
+    offers_full: {
+      status: 409,
+      title: 'Too many VMs are offered to other hosts',
+      meaning: 'The host keeps a bounded number of offers that are not decided.',
+      remedy: 'Wait until some migrations have ended, or withdraw their offers.',
+      example: 'this host has 100 offers that are not decided: wait until some have ended, or withdraw them',
+      writtenBy: ['src/commands/migration/offer-vm.ts'],
+      quotes: ['100'],
+    },
+  },
+} as const satisfies Entries

@@ -1,0 +1,53 @@
+import { afterEvent, isHandover, isUndecided } from '../migration/departure.ts'
+import type { Desired } from '../desired.ts'
+import type { Rejection } from '../errors.ts'
+import type { VmId } from '../ids.ts'
+import type { Departure, WithdrawalReason } from '../migration/departure.ts'
+
+/** The members of a record that say whether the VM may leave. */
+export type Leaving = { readonly id: VmId; readonly desired: Desired; readonly departure?: Departure }
+
+/** Returns why a VM takes no changes while it moves to another host, or after it has; undefined if it takes them. */
+export function refuseWhileLeaving({ id, desired, departure }: Leaving): Rejection | undefined {
+  if (departure === undefined || departure.stage === 'withdrawn') return undefined
+  const node = desired.migration?.node ?? 'another node'
+  if (isUndecided(departure)) {
+    const detail = `${id} is offered to ${node} by migration ${departure.id}, which is not decided yet: wait for its end, or withdraw it with DELETE /v1/vms/${id}/migration`
+    return { code: 'vm_migrating', detail }
+  }
+  const detail = `${id} was released to ${node} by migration ${departure.id}: change it there, and delete it here`
+  return { code: 'vm_migrated', detail }
+}
+
+/** Returns whether another host may take the VM, or is taking it. */
+export const isLeaving = ({ departure }: Pick<Leaving, 'departure'>): boolean =>
+  departure !== undefined && isUndecided(departure)
+
+/** Returns whether another host has the VM. */
+export const hasLeft = ({ departure }: Pick<Leaving, 'departure'>): boolean => departure?.stage === 'released'
+
+/** Returns whether nothing may run or wake the guest on this host: it stands still for its destination, or has left. */
+export const isHeldBack = ({ departure }: Pick<Leaving, 'departure'>): boolean =>
+  departure !== undefined && (isHandover(departure) || hasLeft({ departure }))
+
+export type OfferEnd = {
+  readonly desired: Desired
+  /** Absent if no migration is under way. */
+  readonly departure?: Departure
+  /** Whether the guest was saved for the move, and must run again. */
+  readonly wakes: boolean
+}
+
+/** Returns desired state without its offer, and the departure after its withdrawal if it was not decided. */
+export function withoutOffer(
+  { desired: { migration: _ended, ...desired }, departure }: Pick<Leaving, 'desired' | 'departure'>,
+  because: WithdrawalReason,
+  nowMs: number,
+): OfferEnd {
+  const stays: OfferEnd = { desired, wakes: false }
+  if (departure === undefined || !isUndecided(departure)) return stays
+  const withdrawn = afterEvent(departure, { kind: 'withdraw', because }, nowMs)
+  if (!withdrawn.ok) return stays
+  const mustEnd = because === 'stopped' || because === 'deleted'
+  return { desired, departure: withdrawn.value, wakes: isHandover(departure) && !mustEnd }
+}

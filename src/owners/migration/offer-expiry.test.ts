@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { limits } from '../../config/limits.ts'
+import { offerVm } from '../../commands/migration/offer-vm.ts'
+import { afterEvent } from '../../core/migration/departure.ts'
+import { FakeClock } from '../../../test/fakes/fake-clock.ts'
+import { silentLog } from '../../log/log.ts'
+import { commandStage } from '../../../test/command-stage.ts'
+import { OfferExpiry } from './offer-expiry.ts'
+import type { TestContext } from 'node:test'
+import type { ArrivalId, DepartureEvent } from '../../core/migration/departure.ts'
+import type { MigrationId, NodeName, Offer } from '../../core/migration/offer.ts'
+
+const START_MS = 1000
+const arrival = 'a' as ArrivalId
+
+const offer = (expiresInMs: number): Offer => ({
+  id: 'move-7' as MigrationId,
+  node: 'node-2' as NodeName,
+  mode: 'live',
+  expiresAtMs: START_MS + expiresInMs,
+})
+
+function stage(t: TestContext, expiresInMs = 60_000) {
+  const { store, id, context, create, accepted, pokes } = commandStage(t)
+  accepted(create())
+  accepted(offerVm(context, id, offer(expiresInMs)))
+  pokes.length = 0
+  const clock = new FakeClock({ nowMs: START_MS })
+  const expiry = new OfferExpiry({
+    store,
+    clock,
+    poke: (vm, reason) => pokes.push(`${vm}: ${reason}`),
+    log: silentLog,
+  })
+  t.after(() => expiry.stop())
+  return {
+    clock,
+    expiry,
+    pokes,
+    store,
+    record: () => store.vms.get(id) ?? assert.fail('the VM is gone'),
+    happens: (...events: DepartureEvent[]) => {
+      for (const event of events) {
+        const { departure } = store.vms.get(id) ?? {}
+        const after = departure && afterEvent(departure, event, clock.now())
+        assert.ok(after?.ok === true)
+        store.departures.set(id, after.value, clock.now())
+      }
+    },
+  }
+}
+
+test('an offer that no host took is withdrawn at its time, and not before', (t) => {
+  const { clock, expiry, record, pokes } = stage(t, 60_000)
+  expiry.start()
+  clock.advance(59_999)
+  assert.equal(record().departure?.stage, 'offered')
+  clock.advance(1)
+  assert.deepEqual([record().departure?.stage, record().departure?.because], ['withdrawn', 'expired'])
+  assert.deepEqual(pokes, ['web-1: offer expired'])
+  assert.equal(record().wake, undefined)
+})
+
+test('a handover that lasts too long is withdrawn, and its guest is requested again', (t) => {
+  const { clock, expiry, record, happens } = stage(t, limits.offerMsMax)
+  expiry.start()
+  happens({ kind: 'copy', arrival }, { kind: 'hand_over', arrival })
+  clock.advance(limits.handoverMsMax)
+  assert.equal(record().departure?.because, 'handover_expired')
+  assert.equal(record().wake?.reason, 'withdrawn')
+})
+
+test('a VM that was released stays released', (t) => {
+  const { clock, expiry, record, happens } = stage(t, 60_000)
+  expiry.start()
+  happens(
+    { kind: 'copy', arrival },
+    { kind: 'hand_over', arrival },
+    { kind: 'guest_saved', lastRound: 2 },
+    { kind: 'release', arrival, lastRound: 2 },
+  )
+  clock.advance(limits.offerMsMax)
+  assert.equal(record().departure?.stage, 'released')
+})
+
+test('an offer that expired while the daemon was down is withdrawn at its start', (t) => {
+  const { clock, expiry, record } = stage(t, 60_000)
+  clock.advance(60_000)
+  expiry.start()
+  assert.equal(record().departure?.because, 'expired')
+})
+
+test('a clock that was set forward ends an offer at the next look', (t) => {
+  const { clock, expiry, record } = stage(t, limits.offerMsMax)
+  expiry.start()
+  clock.set(limits.offerMsMax)
+  clock.advance(limits.offerRecheckMs)
+  assert.equal(record().departure?.because, 'expired')
+})

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sleepStage } from '../../test/sleep-stage.ts'
+import { offerVm, withdrawOffer } from '../commands/migration/offer-vm.ts'
+import { afterEvent } from '../core/migration/departure.ts'
+import type { TestContext } from 'node:test'
+import type { ArrivalId, DepartureEvent } from '../core/migration/departure.ts'
+import type { MigrationId, MigrationMode, NodeName } from '../core/migration/offer.ts'
+
+const arrival = 'a' as ArrivalId
+const COPY: DepartureEvent = { kind: 'copy', arrival }
+const HAND_OVER: DepartureEvent = { kind: 'hand_over', arrival }
+const SAVED: DepartureEvent = { kind: 'guest_saved', lastRound: 1 }
+const RELEASE: DepartureEvent = { kind: 'release', arrival, lastRound: 1 }
+
+/** A guest that runs and is offered to another host. */
+async function leaveStage(t: TestContext, mode: MigrationMode = 'live') {
+  const stage = await sleepStage(t)
+  const { context, clock, store, id, vm, idle, host } = stage
+  const migration = { id: 'move-7' as MigrationId, node: 'node-2' as NodeName, mode }
+  assert.ok(offerVm(context, id, { ...migration, expiresAtMs: clock.now() + 3_600_000 }).ok)
+  await idle()
+  return {
+    ...stage,
+    /** Moves the departure on, as a destination does, and lets the worker follow. */
+    happens: async (...events: readonly DepartureEvent[]): Promise<void> => {
+      for (const event of events) {
+        const after = afterEvent(vm().departure ?? assert.fail('nothing is offered'), event, clock.now())
+        assert.ok(after.ok, after.ok ? '' : after.error)
+        store.departures.set(id, after.value, clock.now())
+        context.poke(id, event.kind)
+        await idle()
+      }
+    },
+    hasUnit: () => host.fakeUnits.stateOf(id).kind !== 'absent',
+  }
+}
+
+test('an offered guest runs on without sleeping, and its generation waits for the destination', async (t) => {
+  const { later, shown, vm } = await leaveStage(t)
+  await later(3_000_000)
+  assert.equal(shown(), 'running')
+  assert.equal(vm().observed.waitingFor, 'the destination')
+  assert.deepEqual(vm().generations, { desired: 2, observed: 1 })
+})
+
+test('a guest that is handed over is saved in spite of traffic, and no packet wakes it', async (t) => {
+  const { happens, receive, idle, shown, hasUnit, given } = await leaveStage(t)
+  receive('before')
+  await happens(COPY, HAND_OVER)
+  assert.deepEqual([shown(), hasUnit()], ['sleeping', false])
+  receive('meanwhile')
+  await happens(SAVED)
+  receive('later')
+  await idle()
+  assert.deepEqual([shown(), hasUnit(), given()], ['sleeping', false, ['before']])
+})
+
+test('a guest whose handover is withdrawn continues with its memory and every packet', async (t) => {
+  const { context, id, happens, receive, idle, shown, goesOn, given, vm } = await leaveStage(t)
+  await happens(COPY, HAND_OVER, SAVED)
+  receive('meanwhile')
+  await idle()
+  assert.ok(withdrawOffer(context, id).ok)
+  await idle()
+  assert.equal(shown(), 'running')
+  assert.ok(goesOn())
+  assert.deepEqual(given(), ['meanwhile'])
+  assert.deepEqual(vm().generations, { desired: 3, observed: 3 })
+})
+
+test('a guest that was released leaves nothing on this host but its record', async (t) => {
+  const { happens, receive, later, shown, hasUnit, vm, host, id } = await leaveStage(t)
+  await happens(COPY, HAND_OVER, SAVED, RELEASE)
+  receive('too late')
+  await later(60_000)
+  assert.deepEqual([shown(), hasUnit()], ['migrated', false])
+  assert.deepEqual(vm().generations, { desired: 2, observed: 2 })
+  assert.deepEqual(host.savedFiles.paths(), [])
+  assert.deepEqual(await host.storage.list(), [])
+  assert.equal((await host.consoles.inspect(id)).kind, 'absent')
+})
+
+test('a cold migration ends the guest and saves nothing', async (t) => {
+  const { happens, shown, hasUnit, host } = await leaveStage(t, 'cold')
+  await happens(COPY, HAND_OVER)
+  assert.deepEqual([shown(), hasUnit()], ['stopped', false])
+  assert.deepEqual(host.savedFiles.paths(), [])
+})
