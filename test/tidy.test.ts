@@ -293,10 +293,11 @@ test('a host test undoes its changes with atEnd, which one failure does not stop
   }
 })
 
-test('a host test that installs the daemon leaves no VM to the next file', () => {
+test('tests that share a host get it back after each failure, and leave no VM to the next file', () => {
   for (const { path, text } of sources.filter((source) => /^test\/host\/.*\.test\.ts$/.test(source.path))) {
-    if (!/\bbefore\(installDaemon\)|await installDaemon\(\)/.test(text)) continue
-    assert.match(text, /\bleaveHost\b/, `${path} installs the daemon: use leaveHost in after()`)
+    if (!/\/lab\/inside\/controller\.ts'/.test(text)) continue
+    assert.doesNotMatch(text, /^\s*before\(/m, `${path} makes what its tests share: use sharedHost`)
+    assert.match(text, /\b(sharedHost|sleeperOfTests|snapshotStage)\(/, `${path} uses no sharedHost`)
   }
 })
 

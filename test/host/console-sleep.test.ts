@@ -12,6 +12,7 @@ import { typeInto } from '../../lab/inside/type-into.ts'
 import { until } from '../../lab/inside/until.ts'
 import { adoptionReport } from './adoption-report.ts'
 import { IDLE_SECONDS, sleeperOfTests } from './sleeper-of-tests.ts'
+import { story } from './story.ts'
 
 const one = sleeper('console-sleep', 1)
 const { id, ipv4 } = one
@@ -81,46 +82,48 @@ test('a viewer that stays through sleeps and wakes loses and doubles no byte', a
   await life.assertSame()
 })
 
-test('after a restart the counts are right with a VM that runs and one that sleeps', async () => {
-  await mutate('PUT', `/v1/vms/${RUNNER}`, guestRequest())
-  await settled(RUNNER, 'running')
-  await asleep(id)
-  await until('the sleeper has left its place', async () =>
-    (await storedMasters()) === 1 ? true : undefined,
-  )
-  await sh('systemctl', 'restart', 'vmhostd')
-  await ready()
-  const report = await adoptionReport()
-  assert.equal(report['adopted_console_count'], 1)
-  assert.equal(report['running_unit_count'], 1)
-  assert.equal(report['inherited_console_count'], 1)
-  await exchange(ipv4)
-  await typeInto(id, 'echo awake')
-  assert.equal(await storedMasters(), 2)
-  await life.assertSame()
-})
-
-test('the last output of a console can be read until the next start of its VM, even after a restart', async () => {
-  await until('the guest is up', async () =>
-    (await sh('vmhostd', 'console', RUNNER)).includes('demo guest ready') ? true : undefined,
-  )
-  // Its shell loses input that comes before its first prompt.
-  await typeInto(RUNNER, 'true')
-  await typeInto(RUNNER, 'echo the-""evidence')
-  await setPower(RUNNER, 'stopped')
-  await settled(RUNNER, 'stopped')
-  await sh('systemctl', 'restart', 'vmhostd')
-  await ready()
-  assert.match(await sh('vmhostd', 'console', RUNNER), /the-evidence/)
-  let text = ''
-  const viewer = await view(RUNNER, { onOutput: (chunk) => (text += chunk.toString()) })
-  const [status, reason] = (await once(viewer.socket, 'close')) as [number, Buffer]
-  assert.equal(status, 1000)
-  assert.match(reason.toString(), /^vm_stopped: this was its last output$/)
-  assert.match(text, /the-evidence/)
-  await setPower(RUNNER, 'running')
-  await settled(RUNNER, 'running')
-  assert.doesNotMatch(await sh('vmhostd', 'console', RUNNER), /the-evidence/)
-  await remove(RUNNER)
-  await sleepAfter(id, IDLE_SECONDS)
+story('the consoles of a VM that runs and of one that sleeps outlive the daemon', {
+  'after a restart the counts are right with a VM that runs and one that sleeps': async () => {
+    await mutate('PUT', `/v1/vms/${RUNNER}`, guestRequest())
+    await settled(RUNNER, 'running')
+    await asleep(id)
+    await until('the sleeper has left its place', async () =>
+      (await storedMasters()) === 1 ? true : undefined,
+    )
+    await sh('systemctl', 'restart', 'vmhostd')
+    await ready()
+    const report = await adoptionReport()
+    assert.equal(report['adopted_console_count'], 1)
+    assert.equal(report['running_unit_count'], 1)
+    assert.equal(report['inherited_console_count'], 1)
+    await exchange(ipv4)
+    await typeInto(id, 'echo awake')
+    assert.equal(await storedMasters(), 2)
+    await life.assertSame()
+  },
+  'the last output of a console can be read until the next start of its VM, even after a restart':
+    async () => {
+      await until('the guest is up', async () =>
+        (await sh('vmhostd', 'console', RUNNER)).includes('demo guest ready') ? true : undefined,
+      )
+      // Its shell loses input that comes before its first prompt.
+      await typeInto(RUNNER, 'true')
+      await typeInto(RUNNER, 'echo the-""evidence')
+      await setPower(RUNNER, 'stopped')
+      await settled(RUNNER, 'stopped')
+      await sh('systemctl', 'restart', 'vmhostd')
+      await ready()
+      assert.match(await sh('vmhostd', 'console', RUNNER), /the-evidence/)
+      let text = ''
+      const viewer = await view(RUNNER, { onOutput: (chunk) => (text += chunk.toString()) })
+      const [status, reason] = (await once(viewer.socket, 'close')) as [number, Buffer]
+      assert.equal(status, 1000)
+      assert.match(reason.toString(), /^vm_stopped: this was its last output$/)
+      assert.match(text, /the-evidence/)
+      await setPower(RUNNER, 'running')
+      await settled(RUNNER, 'running')
+      assert.doesNotMatch(await sh('vmhostd', 'console', RUNNER), /the-evidence/)
+      await remove(RUNNER)
+      await sleepAfter(id, IDLE_SECONDS)
+    },
 })

@@ -1,21 +1,13 @@
 /** The console of a real guest over every way in which its daemon ends and comes back. */
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { Follower } from '../../lab/inside/console.ts'
 import { mutate, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import {
-  crashDaemon,
-  installDaemon,
-  mainPid,
-  ready,
-  sh,
-  unitProperty,
-  upgradeDaemon,
-} from '../../lab/inside/shell.ts'
+import { crashDaemon, mainPid, ready, sh, unitProperty, upgradeDaemon } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { hasRoom } from './tty-room.ts'
+import { sharedHost } from './shared-host.ts'
 
 const VM = 'talker'
 const UNIT = `vmhost-${VM}`
@@ -30,34 +22,39 @@ let rest = ''
 /** Lines so far that are not the next number. */
 const others: string[] = []
 let counted = 0
-const follower = new Follower(VM, (text) => {
+let follower: Follower
+
+function take(text: string): void {
   const lines = `${rest}${text}`.split('\r\n')
   rest = lines.pop() ?? ''
   for (const line of lines) {
     if (line === `line ${counted + 1}.`) counted += 1
     else others.push(line)
   }
-})
+}
 
-before(async () => {
-  await installDaemon()
-  await mutate('PUT', `/v1/vms/${VM}`, guestRequest())
-  await settled(VM, 'running')
-  guestPid = await mainPid(UNIT)
-  following = follower.follow()
-  await until('the guest is ready', async () =>
-    others.some((line) => line.startsWith('demo guest ready')) ? true : undefined,
-  )
-  follower.type(`${COUNT}\r`)
-  await goesOn()
-  // The boot, and the echo of the typed input.
-  others.length = 0
-})
-
-after(async () => {
-  follower.end()
-  await following
-  await leaveHost()
+sharedHost({
+  make: async () => {
+    rest = ''
+    counted = 0
+    others.length = 0
+    await mutate('PUT', `/v1/vms/${VM}`, guestRequest())
+    await settled(VM, 'running')
+    guestPid = await mainPid(UNIT)
+    follower = new Follower(VM, take)
+    following = follower.follow()
+    await until('the guest is ready', async () =>
+      others.some((line) => line.startsWith('demo guest ready')) ? true : undefined,
+    )
+    follower.type(`${COUNT}\r`)
+    await goesOn()
+    // The boot, and the echo of the typed input.
+    others.length = 0
+  },
+  remove: async () => {
+    follower.end()
+    await following
+  },
 })
 
 async function goesOn(lines = 500): Promise<void> {

@@ -3,13 +3,13 @@
  */
 import assert from 'node:assert/strict'
 import { closeSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { call, getVm, mutate, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { crashDaemon, installDaemon, mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { crashDaemon, mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { errno, library } from '../../src/host/ffi/koffi.ts'
+import { sharedHost } from './shared-host.ts'
 
 const VM = 'bare-console'
 const UNIT = `vmhost-${VM}`
@@ -24,16 +24,15 @@ type Sync = { readonly consoles: { readonly unprotected: readonly string[] } }
 const unprotected = async (): Promise<readonly string[]> =>
   ((await call('GET', '/v1/sync')).body as unknown as Sync).consoles.unprotected
 
-before(async () => {
-  await installDaemon()
-  await mutate('PUT', `/v1/vms/${VM}`, guestRequest())
-  await settled(VM, 'running')
-})
-
-after(async () => {
-  rmSync(DROP_IN, { recursive: true, force: true })
-  await sh('systemctl', 'daemon-reload')
-  await leaveHost()
+sharedHost({
+  make: async () => {
+    await mutate('PUT', `/v1/vms/${VM}`, guestRequest())
+    await settled(VM, 'running')
+  },
+  remove: async () => {
+    rmSync(DROP_IN, { recursive: true, force: true })
+    await sh('systemctl', 'daemon-reload')
+  },
 })
 
 /** Finds the daemon's descriptor of the master of a terminal (proc_pid_fdinfo(5)). */

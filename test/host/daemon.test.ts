@@ -1,14 +1,12 @@
 /** The installed daemon on a real host: the actions of an operator, and of the host. */
 import assert from 'node:assert/strict'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestImage, guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
 import {
   anotherDaemon,
   crashDaemon,
-  installDaemon,
   mainPid,
   ready,
   sh,
@@ -17,6 +15,7 @@ import {
 } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { adoptionReport } from './adoption-report.ts'
+import { sharedHost } from './shared-host.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
 
 const KEEPER = 'keeper'
@@ -28,15 +27,15 @@ const QEMU = '/usr/bin/qemu-system-x86_64'
 let keeperPid: string
 let keeperSaid = ''
 
-before(async () => {
-  await installDaemon()
-  await mutate('PUT', `/v1/vms/${KEEPER}`, guestRequest({ network: { ipv4_address: ADDRESS } }))
-  await settled(KEEPER, 'running')
-  await until('the guest answers', () => ping())
-  keeperPid = await mainPid(`vmhost-${KEEPER}`)
+sharedHost({
+  make: async () => {
+    await mutate('PUT', `/v1/vms/${KEEPER}`, guestRequest({ network: { ipv4_address: ADDRESS } }))
+    await settled(KEEPER, 'running')
+    await until('the guest answers', () => ping())
+    keeperSaid = ''
+    keeperPid = await mainPid(`vmhost-${KEEPER}`)
+  },
 })
-
-after(leaveHost)
 
 const ping = async (): Promise<true> => {
   await sh('ping', '-c', '1', '-W', '1', ADDRESS)

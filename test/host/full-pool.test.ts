@@ -3,14 +3,14 @@
  * itself.
  */
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
+import { mainPid, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { fillPool } from './fill-pool.ts'
+import { sharedHost } from './shared-host.ts'
 import type { TestContext } from 'node:test'
 import type { Vm } from '../../lab/inside/controller.ts'
 
@@ -18,8 +18,7 @@ const POOL = '/var/lib/vmhostd/pool'
 const ID = 'writer'
 const ADDRESS = '192.0.2.60'
 
-before(installDaemon)
-after(leaveHost)
+sharedHost()
 
 /** Waits until the VM is reported as paused for its disk, for the `attempt`th time. */
 const stalled = (attempt: number): Promise<Vm> =>

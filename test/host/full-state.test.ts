@@ -3,17 +3,17 @@
  */
 import assert from 'node:assert/strict'
 import { mkdirSync, rmSync } from 'node:fs'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 import { DatabaseSync } from 'node:sqlite'
 import { call, getVm, mutate, remove, settled } from '../../lab/inside/controller.ts'
 import { exchange } from '../../lab/inside/first-packets.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { servedPage } from '../../lab/inside/guest-page.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { asleep, makeSleeper, sleeper } from '../../lab/inside/sleepers.ts'
 import { until } from '../../lab/inside/until.ts'
 import { atEnd } from '../contract/at-end.ts'
+import { sharedHost } from './shared-host.ts'
 
 const STATE = '/var/lib/vmhostd'
 const POOL = `${STATE}/pool`
@@ -21,14 +21,13 @@ const KEPT = '/run/pool-kept'
 const DISK = '/var/lib/lab/small-state.ext4'
 const CODE = 'state_unwritable'
 
-after(leaveHost)
+sharedHost()
 
 /**
  * Gives the state directory a small file system of its own; the pool stays in its place. Returns a function that undoes
  * this.
  */
 async function smallState(): Promise<() => Promise<void>> {
-  await installDaemon()
   await sh('systemctl', 'stop', 'vmhostd')
   mkdirSync(KEPT, { recursive: true })
   await sh('mount', '--bind', POOL, KEPT)

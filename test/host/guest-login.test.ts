@@ -1,13 +1,13 @@
 /** A login with the daemon's own key, which the seed disk carries, opens a shell in a real guest. */
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { mutate, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, sh } from '../../lab/inside/shell.ts'
+import { sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { ensureKeyPair } from '../../src/host/ssh/key-pair.ts'
 import { Client, utils } from '../../src/host/ssh/ssh2.ts'
+import { sharedHost } from './shared-host.ts'
 import type { ClientChannel } from '../../src/host/ssh/ssh2.ts'
 
 const VMS = { 'login-1': '192.0.2.41', 'login-2': '2001:db8::42' } as const
@@ -16,18 +16,17 @@ const ownKey = utils.generateKeyPairSync('ecdsa', { bits: 256, comment: 'a "user
 
 let daemonKey: string
 
-before(async () => {
-  await installDaemon()
-  daemonKey = ensureKeyPair(STATE, 'not made here').privateKey
-  for (const [id, address] of Object.entries(VMS)) {
-    const network = address.includes(':') ? { ipv6_address: address } : { ipv4_address: address }
-    const request = { ...guestRequest({ network }), ssh_authorized_keys: [ownKey.public] }
-    await mutate('PUT', `/v1/vms/${id}`, request)
-  }
-  for (const id of Object.keys(VMS)) await settled(id, 'running')
+sharedHost({
+  make: async () => {
+    daemonKey = ensureKeyPair(STATE, 'not made here').privateKey
+    for (const [id, address] of Object.entries(VMS)) {
+      const network = address.includes(':') ? { ipv6_address: address } : { ipv4_address: address }
+      const request = { ...guestRequest({ network }), ssh_authorized_keys: [ownKey.public] }
+      await mutate('PUT', `/v1/vms/${id}`, request)
+    }
+    for (const id of Object.keys(VMS)) await settled(id, 'running')
+  },
 })
-
-after(leaveHost)
 
 type Login = { readonly client: Client; readonly hostKey: string }
 

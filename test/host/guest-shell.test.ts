@@ -1,14 +1,14 @@
 /** Shells that the installed daemon opens in a real guest, over its console route. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { WebSocket } from 'ws'
 import { controllerIdentity, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { TestViewer } from '../daemon/support/console-viewer.ts'
+import { sharedHost } from './shared-host.ts'
+import { story } from './story.ts'
 import type { IncomingMessage } from 'node:http'
 
 const ID = 'shell-1'
@@ -21,12 +21,11 @@ const createGuest = async (): Promise<void> => {
   await settled(ID, 'running')
 }
 
-before(async () => {
-  await installDaemon()
-  await createGuest()
+sharedHost({
+  make: async () => {
+    await createGuest()
+  },
 })
-
-after(leaveHost)
 
 /** Connects a viewer that asks for a shell. */
 const ask = (query = ''): TestViewer =>
@@ -120,16 +119,17 @@ test('a guest whose host key changes is refused until its new key is accepted', 
   await run('true')
 })
 
-test('the stop of a VM ends its shells, and there are none while it is stopped', async () => {
-  const viewer = await view()
-  await setPower(ID, 'stopped')
-  assert.match(await closeOf(viewer), /^1000 vm_stopped$|^1011 ssh_lost: /)
-  await settled(ID, 'stopped')
-  assert.equal((await refusal()).code, 'vm_not_running')
-})
-
-test('a VM that is created again under the same id may have another host key', async () => {
-  await remove(ID)
-  await createGuest()
-  assert.match(await run('id -un'), /root\r\n/)
+story('shells end with their VM, and a new VM of that id gives shells again', {
+  'the stop of a VM ends its shells, and there are none while it is stopped': async () => {
+    const viewer = await view()
+    await setPower(ID, 'stopped')
+    assert.match(await closeOf(viewer), /^1000 vm_stopped$|^1011 ssh_lost: /)
+    await settled(ID, 'stopped')
+    assert.equal((await refusal()).code, 'vm_not_running')
+  },
+  'a VM that is created again under the same id may have another host key': async () => {
+    await remove(ID)
+    await createGuest()
+    assert.match(await run('id -un'), /root\r\n/)
+  },
 })

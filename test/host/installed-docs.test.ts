@@ -4,16 +4,15 @@ import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { get } from 'node:https'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { controllerIdentity } from '../../lab/inside/controller.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, mainPid } from '../../lab/inside/shell.ts'
+import { mainPid } from '../../lab/inside/shell.ts'
+import { sharedHost } from './shared-host.ts'
 
 const EXECUTABLE = '/usr/bin/vmhostd'
 const checkout = new URL('../..', import.meta.url).pathname
 
-before(installDaemon)
-after(leaveHost)
+sharedHost()
 
 type Page = { readonly status: number | undefined; readonly type: string | undefined; readonly body: string }
 

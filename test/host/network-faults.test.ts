@@ -1,12 +1,12 @@
 /** Damage to a host's network behind the daemon's back. A running guest may notice only lost packets. */
 import assert from 'node:assert/strict'
 import { renameSync } from 'node:fs'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { getVm, mutate, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { crashDaemon, installDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
+import { crashDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import { sharedHost } from './shared-host.ts'
 
 const VM = 'net-faults'
 const IPV4 = '192.0.2.40'
@@ -17,18 +17,21 @@ let pid: string
 let device: string
 let generations: { desired: number; observed: number }
 
-before(async () => {
-  await installDaemon()
-  await mutate('PUT', `/v1/vms/${VM}`, guestRequest({ network: { ipv4_address: IPV4, ipv6_address: IPV6 } }))
-  const vm = await settled(VM, 'running')
-  generations = vm.generations
-  await until('the guest answers', answers)
-  pid = await mainPid(`vmhost-${VM}`)
-  device = /dev (\S+)/.exec(await sh('ip', 'route', 'get', IPV4))?.[1] ?? ''
-  assert.match(device, /^vmt/)
+sharedHost({
+  make: async () => {
+    await mutate(
+      'PUT',
+      `/v1/vms/${VM}`,
+      guestRequest({ network: { ipv4_address: IPV4, ipv6_address: IPV6 } }),
+    )
+    const vm = await settled(VM, 'running')
+    generations = vm.generations
+    await until('the guest answers', answers)
+    pid = await mainPid(`vmhost-${VM}`)
+    device = /dev (\S+)/.exec(await sh('ip', 'route', 'get', IPV4))?.[1] ?? ''
+    assert.match(device, /^vmt/)
+  },
 })
-
-after(leaveHost)
 
 /** Pings the guest over both families. */
 async function answers(): Promise<true> {

@@ -6,20 +6,24 @@ import assert from 'node:assert/strict'
 import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, mainPid, ready, sh } from '../../lab/inside/shell.ts'
+import { mainPid, ready, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import { sharedHost } from './shared-host.ts'
+import { story } from './story.ts'
 
 const STATE = '/var/lib/vmhostd'
 const DISKS = '/var/lib/vmhostd/pool/disks'
+/** Places for disks that the tests take out. */
+const TAKEN_OUT = join(DISKS, '..', 'taken-out')
+const BACKUP = join(DISKS, '..', 'backup')
 /** Created after the copy of the state was made. */
 const YOUNGER = 'younger'
 const OLDER = 'older'
 
-const copy = mkdtempSync(join(tmpdir(), 'vmh-state-'))
+let copy: string
 const databaseFiles = (directory: string): string[] =>
   readdirSync(directory).filter((name) => name.startsWith('vmhostd.db'))
 
@@ -39,55 +43,59 @@ async function putStateBack(): Promise<void> {
   await ready()
 }
 
-before(async () => {
-  await installDaemon()
-  await create(OLDER)
-  await settled(OLDER, 'running')
-  await sh('systemctl', 'stop', 'vmhostd')
-  for (const name of databaseFiles(STATE)) cpSync(join(STATE, name), join(copy, name))
-  await sh('systemctl', 'start', 'vmhostd')
-  await ready()
-})
-
-after(async () => {
-  await leaveHost()
-  rmSync(copy, { recursive: true })
-})
-
-test('an older state directory ends no VM that was created since, and the log names it', async () => {
-  await create(YOUNGER)
-  await settled(YOUNGER, 'running')
-  const pid = await mainPid(`vmhost-${YOUNGER}`)
-  await putStateBack()
-  assert.equal((await call('GET', `/v1/vms/${YOUNGER}`)).status, 404)
-  for (const how of ['the first start', 'a restart']) {
-    await until(`the log after ${how} names it`, async () => {
-      const log = await sh('journalctl', `_PID=${await mainPid('vmhostd')}`, '--output=cat')
-      return log
-        .split('\n')
-        .some((line) => line.includes(YOUNGER) && line.includes('a VM runs that is not on record'))
-    })
-    assert.equal(await mainPid(`vmhost-${YOUNGER}`), pid, `${how} ended the guest`)
-    await sh('systemctl', 'restart', 'vmhostd')
+sharedHost({
+  make: async () => {
+    copy = mkdtempSync(join(tmpdir(), 'vmh-state-'))
+    await create(OLDER)
+    await settled(OLDER, 'running')
+    await sh('systemctl', 'stop', 'vmhostd')
+    for (const name of databaseFiles(STATE)) cpSync(join(STATE, name), join(copy, name))
+    await sh('systemctl', 'start', 'vmhostd')
     await ready()
-  }
-  await settled(OLDER, 'running')
+  },
+  remove: async () => {
+    rmSync(copy, { recursive: true })
+    // A VM that is not on record would stay.
+    await sh('systemctl', 'stop', `vmhost-${YOUNGER}`).catch(() => '')
+    for (const path of [TAKEN_OUT, BACKUP]) rmSync(path, { recursive: true, force: true })
+  },
 })
 
-test('a new VM with that id takes neither the unit nor the disk, and says so', async () => {
-  const pid = await mainPid(`vmhost-${YOUNGER}`)
-  await create(YOUNGER)
-  await faulted(YOUNGER, 'unit_foreign')
-  await setPower(YOUNGER, 'stopped')
-  await faulted(YOUNGER, 'unit_foreign')
-  assert.equal(await mainPid(`vmhost-${YOUNGER}`), pid)
-  await setPower(YOUNGER, 'running')
-  await sh('systemctl', 'stop', `vmhost-${YOUNGER}`)
-  await faulted(YOUNGER, 'disk_foreign')
-  renameSync(join(DISKS, YOUNGER), join(DISKS, '..', 'taken-out'))
-  await settled(YOUNGER, 'running')
-  await remove(YOUNGER)
-  rmSync(join(DISKS, '..', 'taken-out'), { recursive: true })
+story('a VM that is not on record is neither ended nor taken over', {
+  'an older state directory ends no VM that was created since, and the log names it': async () => {
+    await create(YOUNGER)
+    await settled(YOUNGER, 'running')
+    const pid = await mainPid(`vmhost-${YOUNGER}`)
+    await putStateBack()
+    assert.equal((await call('GET', `/v1/vms/${YOUNGER}`)).status, 404)
+    for (const how of ['the first start', 'a restart']) {
+      await until(`the log after ${how} names it`, async () => {
+        const log = await sh('journalctl', `_PID=${await mainPid('vmhostd')}`, '--output=cat')
+        return log
+          .split('\n')
+          .some((line) => line.includes(YOUNGER) && line.includes('a VM runs that is not on record'))
+      })
+      assert.equal(await mainPid(`vmhost-${YOUNGER}`), pid, `${how} ended the guest`)
+      await sh('systemctl', 'restart', 'vmhostd')
+      await ready()
+    }
+    await settled(OLDER, 'running')
+  },
+  'a new VM with that id takes neither the unit nor the disk, and says so': async () => {
+    const pid = await mainPid(`vmhost-${YOUNGER}`)
+    await create(YOUNGER)
+    await faulted(YOUNGER, 'unit_foreign')
+    await setPower(YOUNGER, 'stopped')
+    await faulted(YOUNGER, 'unit_foreign')
+    assert.equal(await mainPid(`vmhost-${YOUNGER}`), pid)
+    await setPower(YOUNGER, 'running')
+    await sh('systemctl', 'stop', `vmhost-${YOUNGER}`)
+    await faulted(YOUNGER, 'disk_foreign')
+    renameSync(join(DISKS, YOUNGER), TAKEN_OUT)
+    await settled(YOUNGER, 'running')
+    await remove(YOUNGER)
+    rmSync(TAKEN_OUT, { recursive: true })
+  },
 })
 
 test('a disk that was restored from a backup gets its owner and its mode again', async () => {
@@ -95,12 +103,11 @@ test('a disk that was restored from a backup gets its owner and its mode again',
   const owner = await sh('stat', '--format=%u:%g %a', disk)
   await setPower(OLDER, 'stopped')
   await settled(OLDER, 'stopped')
-  const backup = join(DISKS, '..', 'backup')
-  renameSync(join(DISKS, OLDER), backup)
-  await sh('cp', '--recursive', '--sparse=always', backup, join(DISKS, OLDER))
+  renameSync(join(DISKS, OLDER), BACKUP)
+  await sh('cp', '--recursive', '--sparse=always', BACKUP, join(DISKS, OLDER))
   await sh('chmod', '-R', 'go=', join(DISKS, OLDER))
   await setPower(OLDER, 'running')
   await settled(OLDER, 'running')
   assert.equal(await sh('stat', '--format=%u:%g %a', disk), owner)
-  rmSync(backup, { recursive: true })
+  rmSync(BACKUP, { recursive: true })
 })

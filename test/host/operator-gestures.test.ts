@@ -1,12 +1,12 @@
 /** Commands that an operator may run on the daemon's unit and its package; no guest must end because of them. */
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
-import { after, before, test } from 'node:test'
+import { existsSync, writeFileSync } from 'node:fs'
+import { test } from 'node:test'
 import { call, closeController, getVm, mutate, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import { sharedHost } from './shared-host.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
 
 /** Two guests, because the store must keep each console by its name. */
@@ -21,18 +21,18 @@ type Consoles = {
   readonly descriptor_store_available: boolean
 }
 
-before(async () => {
-  await installDaemon()
-  for (const [id, address] of Object.entries(GUESTS))
-    await mutate('PUT', `/v1/vms/${id}`, guestRequest({ network: { ipv4_address: address } }))
-  for (const [id, address] of Object.entries(GUESTS)) {
-    await settled(id, 'running')
-    await until(`${id} answers`, () => answers(address))
-    pids.set(id, await mainPid(`vmhost-${id}`))
-  }
+sharedHost({
+  make: async () => {
+    for (const [id, address] of Object.entries(GUESTS))
+      await mutate('PUT', `/v1/vms/${id}`, guestRequest({ network: { ipv4_address: address } }))
+    for (const [id, address] of Object.entries(GUESTS)) {
+      await settled(id, 'running')
+      await until(`${id} answers`, () => answers(address))
+      pids.set(id, await mainPid(`vmhost-${id}`))
+    }
+  },
+  remove: () => putUnitBack(),
 })
-
-after(leaveHost)
 
 const systemctl = (...words: readonly string[]): Promise<string> => sh('systemctl', ...words)
 
@@ -65,11 +65,18 @@ async function assertAdopted(): Promise<void> {
   for (const id of Object.keys(GUESTS)) assert.match(await sh('vmhostd', 'plan', id), /settled/)
 }
 
-/** Restores the package's set-up: enabled and running, without traces of a gesture. */
-async function putBack(): Promise<void> {
+/** Removes the traces of a gesture. */
+async function putUnitBack(): Promise<void> {
+  // The package, and so its unit, may be gone.
+  if (!existsSync(UNIT_FILE)) return
   await systemctl('unmask', '--runtime', 'vmhostd')
   await systemctl('revert', 'vmhostd')
   await systemctl('enable', 'vmhostd')
+}
+
+/** Restores the package's set-up: enabled and running. */
+async function putBack(): Promise<void> {
+  await putUnitBack()
   await systemctl('start', 'vmhostd')
   await assertAdopted()
 }

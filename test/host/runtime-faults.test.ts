@@ -5,28 +5,31 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, mainPid, ready, sh } from '../../lab/inside/shell.ts'
+import { mainPid, ready, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { QmpClient } from '../../src/host/qemu/qmp.ts'
+import { sharedHost } from './shared-host.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
 
 const POOL = '/var/lib/vmhostd/pool'
 const socketOf = (id: string): string => `/run/vmhostd/vm/${id}/qmp.sock`
 
-/** Created first: a monitor counts as unreachable only when its unit is old enough to have started. */
 const MUTE = 'mute'
 const MUTE_ADDRESS = '192.0.2.50'
+let mutePid: string
 
-before(async () => {
-  await installDaemon()
-  await create(MUTE, { network: { ipv4_address: MUTE_ADDRESS } })
+sharedHost({
+  make: async () => {
+    await create(MUTE, { network: { ipv4_address: MUTE_ADDRESS } })
+    await answers(MUTE_ADDRESS)
+    mutePid = await mainPid(`vmhost-${MUTE}`)
+    // A monitor counts as unreachable after half a minute; the first tests run meanwhile, and end no daemon.
+    await withoutDaemon(async () => rmSync(socketOf(MUTE)))
+  },
 })
-
-after(leaveHost)
 
 const create = async (id: string, options: Parameters<typeof guestRequest>[0] = {}): Promise<Vm> => {
   await mutate('PUT', `/v1/vms/${id}`, guestRequest(options))
@@ -140,6 +143,46 @@ test('a left-over process of a VM is reported and ended, and only then is the VM
   assert.ok(!existsSync(`/sys/fs/cgroup/vmhost.slice/vmhost-${id}.service`))
 })
 
+test('a deleted device and a deleted table are repaired while the pool is hidden', async () => {
+  const [id, address] = ['blind', '192.0.2.52']
+  await create(id, { network: { ipv4_address: address } })
+  await answers(address)
+  const pid = await mainPid(`vmhost-${id}`)
+  const device = await deviceOf(id)
+  await sh('mount', '-t', 'tmpfs', 'tmpfs', POOL)
+  try {
+    await sh('nft', 'delete', 'table', 'inet', 'vmhostd')
+    await sh('ip', 'link', 'delete', device)
+    await answers(address)
+    await finds(id, 'storage.inspect: storage_inspection_failed')
+    assert.match(await sh('nft', 'list', 'table', 'inet', 'vmhostd'), new RegExp(device))
+    assert.match(await plan(id), /blocked at storage\.inspect with storage_inspection_failed/)
+  } finally {
+    await sh('umount', POOL)
+  }
+  await settled(id, 'running')
+  assert.equal(await mainPid(`vmhost-${id}`), pid, 'the guest was restarted')
+  await remove(id)
+})
+
+test('an unreachable monitor is reported, its guest runs on, and a stop and a start repair it', async () => {
+  await finds(MUTE, 'monitor.inspect: monitor_unreachable')
+  const because = 'the unit is active, but its monitor has not answered for 30 s'
+  assert.match(
+    await plan(MUTE),
+    new RegExp(`^blocked at monitor\\.inspect with monitor_unreachable because ${because}$`, 'm'),
+  )
+  const { body } = await call('GET', `/v1/vms/${MUTE}/plan`)
+  assert.equal((body as unknown as { outcome: string }).outcome, 'blocked')
+  assert.equal(await mainPid(`vmhost-${MUTE}`), mutePid, 'the guest was ended')
+  await answers(MUTE_ADDRESS)
+  await setPower(MUTE, 'stopped')
+  await settled(MUTE, 'stopped')
+  assert.equal(await mainPid(`vmhost-${MUTE}`), '0')
+  await setPower(MUTE, 'running')
+  await settled(MUTE, 'running')
+})
+
 test('a guest that has ended in a live unit is reported, ended, and started again', async () => {
   const id = `over-${process.pid}`
   await create(id)
@@ -193,47 +236,4 @@ test('a missing disk and a taken device are both reported, and repaired under th
   await answers(address)
   assert.equal(await mainPid(`vmhost-${id}`), pid, 'the guest was restarted')
   await remove(id)
-})
-
-test('a deleted device and a deleted table are repaired while the pool is hidden', async () => {
-  const [id, address] = ['blind', '192.0.2.52']
-  await create(id, { network: { ipv4_address: address } })
-  await answers(address)
-  const pid = await mainPid(`vmhost-${id}`)
-  const device = await deviceOf(id)
-  await sh('mount', '-t', 'tmpfs', 'tmpfs', POOL)
-  try {
-    await sh('nft', 'delete', 'table', 'inet', 'vmhostd')
-    await sh('ip', 'link', 'delete', device)
-    await answers(address)
-    await finds(id, 'storage.inspect: storage_inspection_failed')
-    assert.match(await sh('nft', 'list', 'table', 'inet', 'vmhostd'), new RegExp(device))
-    assert.match(await plan(id), /blocked at storage\.inspect with storage_inspection_failed/)
-  } finally {
-    await sh('umount', POOL)
-  }
-  await settled(id, 'running')
-  assert.equal(await mainPid(`vmhost-${id}`), pid, 'the guest was restarted')
-  await remove(id)
-})
-
-test('an unreachable monitor is reported, its guest runs on, and a stop and a start repair it', async () => {
-  await answers(MUTE_ADDRESS)
-  const pid = await mainPid(`vmhost-${MUTE}`)
-  await withoutDaemon(async () => rmSync(socketOf(MUTE)))
-  await finds(MUTE, 'monitor.inspect: monitor_unreachable')
-  const because = 'the unit is active, but its monitor has not answered for 30 s'
-  assert.match(
-    await plan(MUTE),
-    new RegExp(`^blocked at monitor\\.inspect with monitor_unreachable because ${because}$`, 'm'),
-  )
-  const { body } = await call('GET', `/v1/vms/${MUTE}/plan`)
-  assert.equal((body as unknown as { outcome: string }).outcome, 'blocked')
-  assert.equal(await mainPid(`vmhost-${MUTE}`), pid, 'the guest was ended')
-  await answers(MUTE_ADDRESS)
-  await setPower(MUTE, 'stopped')
-  await settled(MUTE, 'stopped')
-  assert.equal(await mainPid(`vmhost-${MUTE}`), '0')
-  await setPower(MUTE, 'running')
-  await settled(MUTE, 'running')
 })

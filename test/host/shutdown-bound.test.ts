@@ -2,27 +2,26 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:tls'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { closeController, controllerIdentity } from '../../lab/inside/controller.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { sharedHost } from './shared-host.ts'
 
 const CONFIG = '/etc/vmhostd/config.toml'
 /** Longer than TimeoutStopSec= of the unit, and shorter than the bound on a request (`limits.requestMs`). */
-const BOUND_SECONDS = 24
+const BOUND_SECONDS = 21
 
-before(async () => {
-  await installDaemon()
-  const text = readFileSync(CONFIG, 'utf8')
-  writeFileSync(
-    CONFIG,
-    text.replace(/^#?shutdown_bound_seconds = .*$/m, `shutdown_bound_seconds = ${BOUND_SECONDS}`),
-  )
-  await sh('systemctl', 'restart', 'vmhostd')
-  await ready()
+sharedHost({
+  make: async () => {
+    const text = readFileSync(CONFIG, 'utf8')
+    writeFileSync(
+      CONFIG,
+      text.replace(/^#?shutdown_bound_seconds = .*$/m, `shutdown_bound_seconds = ${BOUND_SECONDS}`),
+    )
+    await sh('systemctl', 'restart', 'vmhostd')
+    await ready()
+  },
 })
-
-after(leaveHost)
 
 /** Sends a request that never ends, like that of a hung controller: its body does not come. */
 async function hangingRequest(): Promise<void> {

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict'
-import { after, before } from 'node:test'
-import { closeController, remove } from '../../lab/inside/controller.ts'
 import { servedPage } from '../../lab/inside/guest-page.ts'
-import { installDaemon } from '../../lab/inside/shell.ts'
 import { makeSleeper } from '../../lab/inside/sleepers.ts'
+import { sharedHost } from './shared-host.ts'
 import type { Sleeper } from '../../lab/inside/sleepers.ts'
 
 /**
@@ -14,9 +12,7 @@ export const IDLE_SECONDS = 2
 /** Life of a guest: it ends with a boot. */
 export type Life = { bootId: string; assertSame(): Promise<void> }
 
-/**
- * Registers the VM of a file of tests: it is created before them under the installed daemon, and removed after them.
- */
+/** Makes a VM that the tests of a file share under the installed daemon. */
 export function sleeperOfTests(one: Sleeper): Life {
   const life: Life = {
     bootId: '',
@@ -24,14 +20,11 @@ export function sleeperOfTests(one: Sleeper): Life {
       assert.equal((await servedPage(one.ipv4)).bootId, life.bootId, 'the guest was booted again')
     },
   }
-  before(async () => {
-    await installDaemon()
-    await makeSleeper(one, { sleepAfterIdleSeconds: IDLE_SECONDS })
-    life.bootId = (await servedPage(one.ipv4)).bootId
-  })
-  after(async () => {
-    await remove(one.id)
-    closeController()
+  sharedHost({
+    make: async () => {
+      await makeSleeper(one, { sleepAfterIdleSeconds: IDLE_SECONDS })
+      life.bootId = (await servedPage(one.ipv4)).bootId
+    },
   })
   return life
 }

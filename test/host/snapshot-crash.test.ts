@@ -26,13 +26,14 @@ import { fillPool } from './fill-pool.ts'
 import { diskOf, makeStopped, POOL, snapshotStage, staged, stagingEmpty } from './snapshot-stage.ts'
 import type { Upload } from '../../lab/inside/presign.ts'
 
-const stage = snapshotStage()
 const VM = 'crashed'
 const COPY = `${POOL}/downloaded.raw`
 const MIB = 1024 * 1024
 /** More than the smallest staging, so that packing waits for a silent store. */
 const RANDOM_MIB = 90
 const STAGING_MIB_MIN = 64
+
+const stage = snapshotStage({ make: () => makeStopped(VM, 256, RANDOM_MIB) })
 
 /** Releases the store that a test holds, however the test ends. */
 let release: () => Promise<void> = async () => {}
@@ -72,7 +73,6 @@ async function timesTaken(upload: Upload, sinceMs: number): Promise<Map<number, 
 }
 
 test('a daemon that is killed as soon as it has accepted a snapshot completes it', async () => {
-  await makeStopped(VM, 256, RANDOM_MIB)
   const upload = await stage.begin('at-once.img.zst')
   await startSnapshot('at-once', VM, upload)
   await crashDaemon()

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
-import { after, test } from 'node:test'
 import { configure } from '../../lab/inside/configure.ts'
 import { call, CURL_TLS, mutate, remove, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
@@ -23,13 +22,15 @@ import {
 import { crashDaemon, mainPid, ready, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { diskOf, makeStopped, POOL, snapshotStage, stagingEmpty } from './snapshot-stage.ts'
+import { story } from './story.ts'
+import { atEnd } from '../contract/at-end.ts'
 import type { Upload } from '../../lab/inside/presign.ts'
 
 const CANARY = `canary${randomBytes(12).toString('hex')}`
 /** Words in every URL of a multipart upload, and in no other URL. */
 const UPLOAD_WORDS = ['uploadId=', 'partNumber=']
 const STATE = '/var/lib/vmhostd'
-const stage = snapshotStage(CANARY)
+const stage = snapshotStage({ canary: CANARY })
 const VM = 'secretive'
 
 /** Everything the daemon answered in this file. */
@@ -101,160 +102,156 @@ const elsewhere = (upload: Upload, host: string): Upload => {
   }
 }
 
-after(() => configure('log', { level: undefined }))
-
-test('valid URLs stay with root while they are used', async () => {
-  await configure('log', { level: 'debug' })
-  await makeStopped(VM, 192, 40)
-  const upload = await stage.begin('secret.img.zst')
-  const release = await holdObjectStore()
-  try {
-    await start('good', upload)
-    await snapshotIs('good', 'is staged', ({ parts }) => parts.packed > 2)
+story('a canary in signed URLs appears nowhere', {
+  'valid URLs stay with root while they are used': async (t) => {
+    atEnd(t, () => configure('log', { level: undefined }))
+    await configure('log', { level: 'debug' })
+    await makeStopped(VM, 192, 40)
+    const upload = await stage.begin('secret.img.zst')
+    const release = await holdObjectStore()
+    try {
+      await start('good', upload)
+      await snapshotIs('good', 'is staged', ({ parts }) => parts.packed > 2)
+      await readAll()
+      await assertKept()
+      for (const word of [CANARY, ...UPLOAD_WORDS])
+        assert.ok(
+          (await filesWith(`${STATE}/vmhostd.db*`, word)).length > 0,
+          'the canary is not where it must be',
+        )
+      await crashDaemon()
+      await assertKept()
+    } finally {
+      await release()
+    }
+    await completed('good')
     await readAll()
-    await assertKept()
-    for (const word of [CANARY, ...UPLOAD_WORDS])
-      assert.ok(
-        (await filesWith(`${STATE}/vmhostd.db*`, word)).length > 0,
-        'the canary is not where it must be',
-      )
-    await crashDaemon()
-    await assertKept()
-  } finally {
-    await release()
-  }
-  await completed('good')
-  await readAll()
-})
-
-test('URLs that have expired, were changed, or lead elsewhere are reported without any part of them', async () => {
-  const upload = await stage.begin('bad.img.zst', { expiresSeconds: 1 })
-  await until('the URLs have expired', async () => {
-    const { status } = await headOf(upload.headUrl)
-    return status === 403 ? true : undefined
-  })
-  await start('expired', upload)
-  await snapshotIs('expired', 'needs URLs', ({ needs_urls }) => needs_urls)
-  const fresh = await stage.bucket.signAgain(upload)
-  const tampered = (url: string): string => url.replace(/Signature=[0-9a-f]{8}/, 'Signature=00000000')
-  await handOver('expired', { ...fresh, partUrls: fresh.partUrls.map(tampered) })
-  await snapshotIs('expired', 'needs URLs again', ({ needs_urls }) => needs_urls)
-  for (const [id, host] of [
-    ['nobody', 'https://nobody.invalid:8443'],
-    ['closed', 'https://store.example.net:1'],
-  ] as const) {
-    await start(id, elsewhere(upload, host))
-    const { error } = await snapshotIs(id, 'is in trouble', ({ fault }) => fault !== undefined)
-    assert.ok(error !== undefined)
-  }
-  await readAll()
-  for (const id of ['expired', 'nobody', 'closed']) await deleteSnapshot(id)
-})
-
-test('a store that fails in the middle is reported without any part of a URL', async () => {
-  await configure('snapshots', { upload_mbit_per_second: 40 })
-  const upload = await stage.begin('reset.img.zst')
-  await start('reset', upload)
-  await snapshotIs('reset', 'is sending', ({ parts }) => parts.packed > 4)
-  await stopObjectStore()
-  await snapshotIs('reset', 'is in trouble', ({ fault }) => fault !== undefined)
-  await readAll()
-  await startObjectStore()
-  await configure('snapshots', { upload_mbit_per_second: undefined })
-  await completed('reset')
-})
-
-test('refused requests are answered without any part of a URL', async () => {
-  const upload = await stage.begin('refused.img.zst')
-  const [partUrl = ''] = upload.partUrls
-  const members = { part_size_mib: 5, part_urls: upload.partUrls, complete_url: upload.completeUrl }
-  const loopback = elsewhere(upload, 'https://127.0.0.1:8443')
-  for (const body of [
-    { vm_id: 'nobody', upload: members },
-    { vm_id: VM, upload: { ...members, part_urls: loopback.partUrls } },
-    { vm_id: VM, upload: { ...members, part_urls: [partUrl, partUrl] } },
-    { vm_id: VM, upload: { ...members, part_urls: [partUrl.replace('https:', 'ftp:')] } },
-    { vm_id: VM, upload: { ...members, part_urls: [partUrl.replace('https://', 'https://user:word@')] } },
-    { vm_id: VM, upload: { ...members, part_url: partUrl } },
-    { vm_id: partUrl, upload: members },
-    { vm_id: VM, upload: { ...members, [partUrl]: 1 } },
-    [upload],
-    [partUrl],
-    partUrl,
-  ]) {
-    const status = await ask('PUT', '/v1/snapshots/refused', body)
-    assert.ok(status >= 400 && status < 500, `${status}`)
-  }
-  // A request that breaks off in the middle of a URL.
-  const answer = await sh(
-    'sh',
-    '-c',
-    `curl --silent ${CURL_TLS} -X PUT -H 'content-type: application/json' \\
-    --data '{"vm_id": "${VM}", "upload": {"part_urls": ["${partUrl}' https://localhost:9000/v1/snapshots/broken`,
-  )
-  assert.match(answer, /"status":\s*400/)
-  answers.push(answer)
-  await stage.bucket.abort(upload)
-})
-
-test('URLs of uploads that have ended are no longer stored', async () => {
-  // The completed ones are still on record, so their end is what counts.
-  assert.deepEqual(await filesWith(STATE), [])
-  for (const id of ['good', 'reset']) await deleteSnapshot(id)
-})
-
-test('images by valid, bad and expired URLs are reported without any part of them', async () => {
-  const sha256 = await sha256Of(diskOf(VM))
-  const rootfs = { url: await stage.bucket.getUrl('secret.img.zst'), sha256 }
-  const create = (id: string, image: object) =>
-    ask('PUT', `/v1/vms/${id}`, {
-      ...guestRequest({ power: 'stopped', image: { rootfs: { ...rootfs, ...image } } }),
-      disk: { size_mib: 192 },
-    })
-  for (const [id, image] of [
-    ['img-absent', { url: await stage.bucket.getUrl('absent.img.zst'), sha256: '1'.repeat(64) }],
-    ['img-tampered', { url: `${rootfs.url}0`, sha256: '2'.repeat(64) }],
-    ['img-other', { sha256: '3'.repeat(64) }],
-    ['img-closed', { url: rootfs.url.replace(':8443', ':1'), sha256: '4'.repeat(64) }],
-  ] as const) {
-    assert.equal(await create(id, image), 202)
-    await until(`${id} is in trouble`, async () => {
-      const { body } = await call('GET', `/v1/vms/${id}`)
-      if (body.observed.error === undefined) return undefined
-      answers.push(JSON.stringify(body))
-      return true
-    })
+  },
+  'URLs that have expired, were changed, or lead elsewhere are reported without any part of them':
+    async () => {
+      const upload = await stage.begin('bad.img.zst', { expiresSeconds: 1 })
+      await until('the URLs have expired', async () => {
+        const { status } = await headOf(upload.headUrl)
+        return status === 403 ? true : undefined
+      })
+      await start('expired', upload)
+      await snapshotIs('expired', 'needs URLs', ({ needs_urls }) => needs_urls)
+      const fresh = await stage.bucket.signAgain(upload)
+      const tampered = (url: string): string => url.replace(/Signature=[0-9a-f]{8}/, 'Signature=00000000')
+      await handOver('expired', { ...fresh, partUrls: fresh.partUrls.map(tampered) })
+      await snapshotIs('expired', 'needs URLs again', ({ needs_urls }) => needs_urls)
+      for (const [id, host] of [
+        ['nobody', 'https://nobody.invalid:8443'],
+        ['closed', 'https://store.example.net:1'],
+      ] as const) {
+        await start(id, elsewhere(upload, host))
+        const { error } = await snapshotIs(id, 'is in trouble', ({ fault }) => fault !== undefined)
+        assert.ok(error !== undefined)
+      }
+      await readAll()
+      for (const id of ['expired', 'nobody', 'closed']) await deleteSnapshot(id)
+    },
+  'a store that fails in the middle is reported without any part of a URL': async () => {
+    await configure('snapshots', { upload_mbit_per_second: 40 })
+    const upload = await stage.begin('reset.img.zst')
+    await start('reset', upload)
+    await snapshotIs('reset', 'is sending', ({ parts }) => parts.packed > 4)
+    await stopObjectStore()
+    await snapshotIs('reset', 'is in trouble', ({ fault }) => fault !== undefined)
     await readAll()
-    await remove(id)
-  }
-  assert.equal(await create('img-good', {}), 202)
-  await settled('img-good', 'stopped')
-  await readAll()
-  await remove('img-good')
-})
-
-test('after all of it the canary is nowhere: no answer, no log line, no file, no process', async () => {
-  await mutate('PUT', `/v1/vms/${VM}/power`, { state: 'stopped' })
-  await remove(VM)
-  await stagingEmpty()
-  assert.ok(answers.length > 40)
-  for (const answer of answers) {
-    assert.ok(!answer.includes(CANARY), answer.slice(0, 400))
-    assert.ok(!answer.includes('X-Amz-'), answer.slice(0, 400))
-  }
-  for (const needle of [CANARY, 'X-Amz-Signature', 'uploadId=']) {
-    assert.equal((await journalWith(needle)).slice(0, 1000), '')
-  }
-  assert.deepEqual(await processesWith(), [])
-  assert.deepEqual(await filesWith('/run/vmhostd'), [])
-  assert.deepEqual(await filesWith(POOL), [])
-  assert.ok(Number(await mainPid('vmhostd')) > 0)
-  // Image sources of VMs leave the log of the database at the latest when it is opened again. URLs of snapshots are
-  // gone without that: each word below occurs only in theirs.
-  for (const word of UPLOAD_WORDS) assert.deepEqual(await filesWith(STATE, word), [], word)
-  await sh('systemctl', 'restart', 'vmhostd')
-  await ready()
-  assert.deepEqual(await filesWith(STATE), [])
+    await startObjectStore()
+    await configure('snapshots', { upload_mbit_per_second: undefined })
+    await completed('reset')
+  },
+  'refused requests are answered without any part of a URL': async () => {
+    const upload = await stage.begin('refused.img.zst')
+    const [partUrl = ''] = upload.partUrls
+    const members = { part_size_mib: 5, part_urls: upload.partUrls, complete_url: upload.completeUrl }
+    const loopback = elsewhere(upload, 'https://127.0.0.1:8443')
+    for (const body of [
+      { vm_id: 'nobody', upload: members },
+      { vm_id: VM, upload: { ...members, part_urls: loopback.partUrls } },
+      { vm_id: VM, upload: { ...members, part_urls: [partUrl, partUrl] } },
+      { vm_id: VM, upload: { ...members, part_urls: [partUrl.replace('https:', 'ftp:')] } },
+      { vm_id: VM, upload: { ...members, part_urls: [partUrl.replace('https://', 'https://user:word@')] } },
+      { vm_id: VM, upload: { ...members, part_url: partUrl } },
+      { vm_id: partUrl, upload: members },
+      { vm_id: VM, upload: { ...members, [partUrl]: 1 } },
+      [upload],
+      [partUrl],
+      partUrl,
+    ]) {
+      const status = await ask('PUT', '/v1/snapshots/refused', body)
+      assert.ok(status >= 400 && status < 500, `${status}`)
+    }
+    // A request that breaks off in the middle of a URL.
+    const answer = await sh(
+      'sh',
+      '-c',
+      `curl --silent ${CURL_TLS} -X PUT -H 'content-type: application/json' \\
+      --data '{"vm_id": "${VM}", "upload": {"part_urls": ["${partUrl}' https://localhost:9000/v1/snapshots/broken`,
+    )
+    assert.match(answer, /"status":\s*400/)
+    answers.push(answer)
+    await stage.bucket.abort(upload)
+  },
+  'URLs of uploads that have ended are no longer stored': async () => {
+    // The completed ones are still on record, so their end is what counts.
+    assert.deepEqual(await filesWith(STATE), [])
+    for (const id of ['good', 'reset']) await deleteSnapshot(id)
+  },
+  'images by valid, bad and expired URLs are reported without any part of them': async () => {
+    const sha256 = await sha256Of(diskOf(VM))
+    const rootfs = { url: await stage.bucket.getUrl('secret.img.zst'), sha256 }
+    const create = (id: string, image: object) =>
+      ask('PUT', `/v1/vms/${id}`, {
+        ...guestRequest({ power: 'stopped', image: { rootfs: { ...rootfs, ...image } } }),
+        disk: { size_mib: 192 },
+      })
+    for (const [id, image] of [
+      ['img-absent', { url: await stage.bucket.getUrl('absent.img.zst'), sha256: '1'.repeat(64) }],
+      ['img-tampered', { url: `${rootfs.url}0`, sha256: '2'.repeat(64) }],
+      ['img-other', { sha256: '3'.repeat(64) }],
+      ['img-closed', { url: rootfs.url.replace(':8443', ':1'), sha256: '4'.repeat(64) }],
+    ] as const) {
+      assert.equal(await create(id, image), 202)
+      await until(`${id} is in trouble`, async () => {
+        const { body } = await call('GET', `/v1/vms/${id}`)
+        if (body.observed.error === undefined) return undefined
+        answers.push(JSON.stringify(body))
+        return true
+      })
+      await readAll()
+      await remove(id)
+    }
+    assert.equal(await create('img-good', {}), 202)
+    await settled('img-good', 'stopped')
+    await readAll()
+    await remove('img-good')
+  },
+  'after all of it the canary is nowhere: no answer, no log line, no file, no process': async () => {
+    await mutate('PUT', `/v1/vms/${VM}/power`, { state: 'stopped' })
+    await remove(VM)
+    await stagingEmpty()
+    assert.ok(answers.length > 40)
+    for (const answer of answers) {
+      assert.ok(!answer.includes(CANARY), answer.slice(0, 400))
+      assert.ok(!answer.includes('X-Amz-'), answer.slice(0, 400))
+    }
+    for (const needle of [CANARY, 'X-Amz-Signature', 'uploadId=']) {
+      assert.equal((await journalWith(needle)).slice(0, 1000), '')
+    }
+    assert.deepEqual(await processesWith(), [])
+    assert.deepEqual(await filesWith('/run/vmhostd'), [])
+    assert.deepEqual(await filesWith(POOL), [])
+    assert.ok(Number(await mainPid('vmhostd')) > 0)
+    // Image sources of VMs leave the log of the database at the latest when it is opened again. URLs of snapshots are
+    // gone without that: each word below occurs only in theirs.
+    for (const word of UPLOAD_WORDS) assert.deepEqual(await filesWith(STATE, word), [], word)
+    await sh('systemctl', 'restart', 'vmhostd')
+    await ready()
+    assert.deepEqual(await filesWith(STATE), [])
+  },
 })
 
 /** Sends a HEAD request with another client than the daemon. */

@@ -1,11 +1,12 @@
-import { readdirSync } from 'node:fs'
-import { after, before } from 'node:test'
-import { closeController, mutate, settled } from '../../lab/inside/controller.ts'
+import { existsSync, readdirSync } from 'node:fs'
+import { mutate, settled } from '../../lab/inside/controller.ts'
+import { configure } from '../../lab/inside/configure.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { startObjectStore, storeAccess, trustObjectStore } from '../../lab/inside/object-store.ts'
 import { bucketOf } from '../../lab/inside/presign.ts'
-import { installDaemon, sh } from '../../lab/inside/shell.ts'
+import { sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import { sharedHost } from './shared-host.ts'
 import type { GuestOptions } from '../../lab/inside/guest.ts'
 import type { Bucket, SignOptions, Upload } from '../../lab/inside/presign.ts'
 
@@ -21,20 +22,25 @@ export type SnapshotStage = {
   begin(key: string, options?: SignOptions): Promise<Upload>
 }
 
-/**
- * Starts an object store, and the installed daemon, which trusts its certificate. Both exist before the tests of a file
- * and are removed after them.
- */
-export function snapshotStage(canary?: string): SnapshotStage {
+type StageOptions = {
+  /** A word in each signed URL. */
+  readonly canary?: string
+  /** Makes what else the tests share. */
+  readonly make?: () => unknown
+}
+
+/** An object store, and the installed daemon, which trusts its certificate; the tests of a file share them. */
+export function snapshotStage({ canary, make = () => {} }: StageOptions = {}): SnapshotStage {
   let bucket: Bucket | undefined
-  before(async () => {
-    await installDaemon()
-    bucket = bucketOf(await startObjectStore(), canary)
-    await trustObjectStore()
-  })
-  after(() => {
-    bucket?.close()
-    closeController()
+  sharedHost({
+    make: async () => {
+      bucket = bucketOf(await startObjectStore(), canary)
+      await trustObjectStore()
+      await configure('snapshots', { upload_mbit_per_second: undefined, staging_quota_mib: undefined })
+      await stagingEmpty()
+      await make()
+    },
+    remove: () => bucket?.close(),
   })
   return {
     get bucket() {
@@ -69,8 +75,9 @@ export async function makeRunning(id: string, ipv4: string, options: GuestOption
   )
 }
 
-/** Lists the files in staging, by name. */
-export const staged = (): readonly string[] => readdirSync(`${POOL}/staging`)
+/** Lists the files in staging, by name. The first snapshot of a pool makes the directory. */
+export const staged = (): readonly string[] =>
+  existsSync(`${POOL}/staging`) ? readdirSync(`${POOL}/staging`) : []
 
 export const stagingEmpty = (): Promise<true> =>
   until<true>('staging is empty', async () => {

@@ -1,15 +1,15 @@
 /** The installed daemon and its VMs when the pool or a disk disappears; all of it recovers by itself. */
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, renameSync, rmdirSync, statSync } from 'node:fs'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { limits } from '../../src/config/limits.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { hangAt } from './hung-mount.ts'
+import { sharedHost } from './shared-host.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
 
 const POOL = '/var/lib/vmhostd/pool'
@@ -24,21 +24,20 @@ const ADDRESS = '192.0.2.40'
 /** Runs over the whole file: this guest must not notice anything that happens to the pool. */
 let keeperPid: string
 
-before(async () => {
-  await installDaemon()
-  mkdirSync(KEPT, { recursive: true })
-  await sh('mount', '--bind', POOL, KEPT)
-  await sh('mount', '--make-private', KEPT)
-  await create(KEEPER, { network: { ipv4_address: ADDRESS } })
-  await settled(KEEPER, 'running')
-  await until('the guest answers', ping)
-  keeperPid = await mainPid(`vmhost-${KEEPER}`)
-})
-
-after(async () => {
-  await leaveHost()
-  await sh('umount', '--lazy', KEPT)
-  rmdirSync(KEPT)
+sharedHost({
+  make: async () => {
+    mkdirSync(KEPT, { recursive: true })
+    await sh('mount', '--bind', POOL, KEPT)
+    await sh('mount', '--make-private', KEPT)
+    await create(KEEPER, { network: { ipv4_address: ADDRESS } })
+    await settled(KEEPER, 'running')
+    await until('the guest answers', ping)
+    keeperPid = await mainPid(`vmhost-${KEEPER}`)
+  },
+  remove: async () => {
+    await sh('umount', '--lazy', KEPT)
+    rmdirSync(KEPT)
+  },
 })
 
 const ping = async (): Promise<true> => {

@@ -1,11 +1,12 @@
 /** Every change to a VM that a controller can request, on a real host. */
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { call, mutate, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { leaveHost } from '../../lab/inside/leave-host.ts'
-import { installDaemon, mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import { sharedHost } from './shared-host.ts'
+import { story } from './story.ts'
 
 const VM = 'changes'
 const UNIT = `vmhost-${VM}`
@@ -13,14 +14,13 @@ const PATH = `/v1/vms/${VM}`
 const IPV4 = '192.0.2.50'
 const compute = { cpu_millicores: 1000, memory_mib: 256, sleep_after_idle_seconds: 0 }
 
-before(async () => {
-  await installDaemon()
-  await mutate('PUT', PATH, guestRequest({ network: { ipv4_address: IPV4 } }))
-  await settled(VM, 'running')
-  await until('the guest answers', () => sh('ping', '-c', '1', '-W', '1', IPV4))
+sharedHost({
+  make: async () => {
+    await mutate('PUT', PATH, guestRequest({ network: { ipv4_address: IPV4 } }))
+    await settled(VM, 'running')
+    await until('the guest answers', () => sh('ping', '-c', '1', '-W', '1', IPV4))
+  },
 })
-
-after(leaveHost)
 
 /** Rules of the guest's device, as `tc` and `nft` show them. */
 const device = async (): Promise<string> => /dev (\S+)/.exec(await sh('ip', 'route', 'get', IPV4))?.[1] ?? ''
@@ -72,31 +72,35 @@ test('counters report what the kernel and the monitor counted', async () => {
   assert.ok((disk['read_bytes'] ?? 0) > 0, JSON.stringify(disk))
 })
 
-test('a running VM keeps CPU, memory and addresses; a stopped one accepts new ones, which its next start has', async () => {
-  const bigger = { ...compute, cpu_millicores: 1500, memory_mib: 320 }
-  const refused = await call('PUT', `${PATH}/compute`, bigger)
-  assert.deepEqual([refused.status, Reflect.get(refused.body, 'code')], [409, 'vm_not_stopped'])
-  await setPower(VM, 'stopped')
-  await settled(VM, 'stopped')
-  await mutate('PUT', `${PATH}/compute`, bigger)
-  await mutate('PUT', `${PATH}/network`, { ipv4_address: '192.0.2.51' })
-  await mutate('PUT', `${PATH}/resize`, { ...bigger, disk_mib: 192 })
-  const stopped = await settled(VM, 'stopped')
-  assert.deepEqual(stopped.observed.disk, { size_mib: 192 }, 'a stopped disk grows at once')
-  assert.doesNotMatch(await sh('ip', 'route', 'show'), /192\.0\.2\.50/, 'another VM can have the address')
-  await setPower(VM, 'running')
-  const { observed } = await settled(VM, 'running')
-  assert.deepEqual(observed.compute, bigger)
-  assert.deepEqual(observed.disk, { size_mib: 192, guest_size_mib: 192 })
-  assert.equal(await unitProperty(UNIT, 'CPUQuotaPerSecUSec'), '1.500000s')
-  assert.match(await sh('ps', '-o', 'args=', '-p', await mainPid(UNIT)), / -smp 2 -m 320M /)
-  await until('the guest answers at its new address', () => sh('ping', '-c', '1', '-W', '1', '192.0.2.51'))
-})
-
-test("a change beyond the host's capacity is refused, and a dry run says so before", async () => {
-  const huge = { ...compute, memory_mib: 320, cpu_millicores: 1500, disk_mib: 15_000_000 }
-  for (const query of ['?dry_run=true', '']) {
-    const { status, body } = await call('PUT', `${PATH}/resize${query}`, huge)
-    assert.deepEqual([status, Reflect.get(body, 'code')], [409, 'insufficient_capacity'])
-  }
+story("a VM changes its shape while it is stopped, within the host's capacity", {
+  'a running VM keeps CPU, memory and addresses; a stopped one accepts new ones, which its next start has':
+    async () => {
+      const bigger = { ...compute, cpu_millicores: 1500, memory_mib: 320 }
+      const refused = await call('PUT', `${PATH}/compute`, bigger)
+      assert.deepEqual([refused.status, Reflect.get(refused.body, 'code')], [409, 'vm_not_stopped'])
+      await setPower(VM, 'stopped')
+      await settled(VM, 'stopped')
+      await mutate('PUT', `${PATH}/compute`, bigger)
+      await mutate('PUT', `${PATH}/network`, { ipv4_address: '192.0.2.51' })
+      await mutate('PUT', `${PATH}/resize`, { ...bigger, disk_mib: 192 })
+      const stopped = await settled(VM, 'stopped')
+      assert.deepEqual(stopped.observed.disk, { size_mib: 192 }, 'a stopped disk grows at once')
+      assert.doesNotMatch(await sh('ip', 'route', 'show'), /192\.0\.2\.50/, 'another VM can have the address')
+      await setPower(VM, 'running')
+      const { observed } = await settled(VM, 'running')
+      assert.deepEqual(observed.compute, bigger)
+      assert.deepEqual(observed.disk, { size_mib: 192, guest_size_mib: 192 })
+      assert.equal(await unitProperty(UNIT, 'CPUQuotaPerSecUSec'), '1.500000s')
+      assert.match(await sh('ps', '-o', 'args=', '-p', await mainPid(UNIT)), / -smp 2 -m 320M /)
+      await until('the guest answers at its new address', () =>
+        sh('ping', '-c', '1', '-W', '1', '192.0.2.51'),
+      )
+    },
+  "a change beyond the host's capacity is refused, and a dry run says so before": async () => {
+    const huge = { ...compute, memory_mib: 320, cpu_millicores: 1500, disk_mib: 15_000_000 }
+    for (const query of ['?dry_run=true', '']) {
+      const { status, body } = await call('PUT', `${PATH}/resize${query}`, huge)
+      assert.deepEqual([status, Reflect.get(body, 'code')], [409, 'insufficient_capacity'])
+    }
+  },
 })
