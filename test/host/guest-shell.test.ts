@@ -33,12 +33,18 @@ const ask = (query = ''): TestViewer =>
     new WebSocket(`wss://localhost:9000/v1/vms/${ID}/console?mode=ssh${query}`, controllerIdentity()),
   )
 
+/** Resolves to true when the viewer gets its first message, and to false if it is closed before. */
+function isAttached({ socket }: TestViewer): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  socket.once('message', () => resolve(true)).once('close', () => resolve(false))
+  return promise
+}
+
 /** Connects a viewer that has a shell; the guest starts its SSH server last. */
 const view = (query = ''): Promise<TestViewer> =>
   until('the guest gives a shell', async () => {
     const viewer = ask(query)
-    await once(viewer.socket, 'open')
-    return (await Promise.race([viewer.message(0), viewer.ended().then(() => undefined)])) && viewer
+    return (await isAttached(viewer)) ? viewer : undefined
   })
 
 async function refusal(query = ''): Promise<{ readonly code: string; readonly detail: string }> {
@@ -51,9 +57,9 @@ async function refusal(query = ''): Promise<{ readonly code: string; readonly de
 /** Asks for a shell, and returns how that ended; undefined if there is a shell, which is closed again. */
 async function endOfAsking(): Promise<string | undefined> {
   const viewer = ask()
-  const end = await Promise.race([viewer.message(0).then(() => undefined), closeOf(viewer)])
+  if (!(await isAttached(viewer))) return closeOf(viewer)
   viewer.socket.close()
-  return end
+  return undefined
 }
 
 async function closeOf(viewer: TestViewer): Promise<string> {
