@@ -2,8 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import { renderDiskNote } from '../../core/disks/disk-note.ts'
-import type { DiskNote } from '../../core/disks/disk-note.ts'
 import type { Seed } from '../../core/disks/seed.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { whyForeign } from '../../core/world/world.ts'
@@ -12,29 +10,17 @@ import { Semaphore, Turns } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
 import type { DiskSpec } from '../../ports/storage.ts'
 import { cloneFile } from '../files/clone-file.ts'
-import { publish, publishFirst, sync } from '../files/durable.ts'
+import { publish, sync } from '../files/durable.ts'
 import type { Sync } from '../files/durable.ts'
 import { lookAtDisk, readNote } from './look-at-disk.ts'
-import {
-  chmod,
-  chown,
-  open,
-  readdir,
-  removeFile,
-  rename,
-  stat,
-  symlink,
-  truncate,
-  writeFile,
-} from '../files/pool-files.ts'
+import { own, publishDisk, writeNote } from './publish-disk.ts'
+import { open, readdir, removeFile, rename, stat, symlink, truncate } from '../files/pool-files.ts'
 import { DISK_MODE, SEED_MODE, seedDigestOf, seedName } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { makeVmDirectory } from '../pool/vm-directory.ts'
 import { writeSeedDisk } from './seed-disk.ts'
 import { ifThere, storageFault } from '../files/storage-fault.ts'
 import { MIB, mibUp } from '../../lib/byte-units.ts'
-
-const NOTE_MODE = 0o600
 
 /** Each VM's own files. Their directory belongs to root: a monitor may use its files, but cannot replace them. */
 export class VmDisks {
@@ -91,18 +77,8 @@ export class VmDisks {
       this.#log.info({ user_id: userId }, 'owner and mode of a disk repaired')
     }
     if (note !== undefined) return
-    await this.#writeNote(id, { mark })
+    await writeNote(this.#paths, id, { mark })
     this.#log.info({}, 'disk without a note adopted')
-  }
-
-  async #writeNote(id: VmId, note: DiskNote): Promise<void> {
-    const temporary = join(this.#paths.tmp, `note-${randomUUID()}`)
-    try {
-      await writeFile(temporary, renderDiskNote(note), { mode: NOTE_MODE })
-      await publish(temporary, this.#paths.diskNote(id))
-    } finally {
-      await removeFile(temporary)
-    }
   }
 
   async ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void> {
@@ -136,13 +112,12 @@ export class VmDisks {
     const temporary = join(this.#paths.tmp, `disk-${randomUUID()}`)
     try {
       const method = await cloneFile(image, temporary, signal)
-      await own(temporary, userId, DISK_MODE)
       await truncate(temporary, sizeMib * MIB)
-      await makeVmDirectory(this.#paths, id)
-      // The note comes first, so that a disk never exists without its note.
-      await this.#writeNote(id, { mark, rootfsSha256 })
-      const path = this.#paths.disk(id)
-      const isMade = await publishFirst({ temporary, path, signal, sync: this.#sync })
+      const isMade = await publishDisk({
+        ...{ paths: this.#paths, temporary, id, userId, signal },
+        note: { mark, rootfsSha256 },
+        sync: this.#sync,
+      })
       this.#log.debug({ method }, isMade ? 'disk made' : 'another disk was there first')
     } finally {
       await removeFile(temporary)
@@ -172,9 +147,4 @@ export class VmDisks {
       if (other !== undefined && other !== digest) await removeFile(join(directory, name))
     }
   }
-}
-
-async function own(path: string, userId: UserId, mode: number): Promise<void> {
-  await chown(path, userId, userId)
-  await chmod(path, mode)
 }

@@ -1,0 +1,50 @@
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { renderDiskNote } from '../../core/disks/disk-note.ts'
+import type { DiskNote } from '../../core/disks/disk-note.ts'
+import type { UserId, VmId } from '../../core/ids.ts'
+import { publish, publishFirst, sync } from '../files/durable.ts'
+import type { Sync } from '../files/durable.ts'
+import { chmod, chown, removeFile, writeFile } from '../files/pool-files.ts'
+import { DISK_MODE } from '../pool/pool-paths.ts'
+import type { PoolPaths } from '../pool/pool-paths.ts'
+import { makeVmDirectory } from '../pool/vm-directory.ts'
+
+const NOTE_MODE = 0o600
+
+/** A finished file that becomes the disk of a VM. */
+export type DiskPublication = {
+  readonly paths: PoolPaths
+  /** The file, on the pool's file system. */
+  readonly temporary: string
+  readonly id: VmId
+  readonly userId: UserId
+  readonly note: DiskNote
+  readonly signal: AbortSignal
+  readonly sync?: Sync
+}
+
+/** Makes a file the disk of a VM, with its note. Returns false if the VM has a disk already, which stays as it is. */
+export async function publishDisk(publication: DiskPublication): Promise<boolean> {
+  const { paths, temporary, id, userId, note, signal, sync: syncDisk = sync } = publication
+  await own(temporary, userId, DISK_MODE)
+  await makeVmDirectory(paths, id)
+  // The note comes first, so that a disk never exists without its note.
+  await writeNote(paths, id, note)
+  return publishFirst({ temporary, path: paths.disk(id), signal, sync: syncDisk })
+}
+
+export async function writeNote(paths: PoolPaths, id: VmId, note: DiskNote): Promise<void> {
+  const temporary = join(paths.tmp, `note-${randomUUID()}`)
+  try {
+    await writeFile(temporary, renderDiskNote(note), { mode: NOTE_MODE })
+    await publish(temporary, paths.diskNote(id))
+  } finally {
+    await removeFile(temporary)
+  }
+}
+
+export async function own(path: string, userId: UserId, mode: number): Promise<void> {
+  await chown(path, userId, userId)
+  await chmod(path, mode)
+}
