@@ -8,4 +8,14 @@ export const migrationLimits = {
   handoverMsMax: 60_000,
   /** Interval at which deadlines are compared with the clock, which may have been set. */
   offerRecheckMs: 10_000,
+  /**
+   * Bytes of one frame of a round. Both sides check and hash a frame in one turn of the event loop: about a millisecond.
+   */
+  roundFrameBytesMax: 256 * 1024,
+  /** Extents that the kernel reports in one call about a file's map. */
+  mapExtentsMax: 1024,
+  /** Between two states of the digest of a round that are kept, so that a stream continues without reading all again. */
+  roundDigestEveryBytes: 16 * 1024 * 1024,
+  /** The states that are kept of one round. They must cover what connections may have under way. */
+  roundDigestsMax: 16,
 } as const
