@@ -34,6 +34,7 @@ const everyFault = {
   ...network.faults,
   ...sleep.faults,
   ...snapshots.faults,
+  ...migrations.faults,
   ...work.faults,
 }
 

@@ -48,4 +48,24 @@ export const migrations = {
       quotes: ['100'],
     },
   },
+  faults: {
+    migration_unsupported: {
+      retry: 'backoff',
+      title: 'The storage pool cannot share blocks, so no disk leaves this host',
+      meaning:
+        'The file system of the storage pool cannot share blocks, and a copy would make the guest stand still.',
+      remedy: 'Put the pool on XFS or btrfs.',
+      example: 'taking round 1 of the disk of VM web-1',
+      writtenBy: ['src/host/rounds/pool-rounds.ts'],
+    },
+    round_lost: {
+      retry: 'on-change',
+      title: 'A round of a disk that moves is gone',
+      meaning:
+        'A round of the disk of a VM that moves is gone from the pool, or not as it was made; or a write to it has no known end. The copy cannot continue.',
+      remedy: 'Offer the VM again. The disk is then copied from its beginning.',
+      example: 'taking round 3 of the disk of VM web-1: the round before it is not there',
+      writtenBy: ['src/host/rounds/pool-rounds.ts', 'src/host/rounds/lost-round.ts'],
+    },
+  },
 } as const satisfies Entries

@@ -1,6 +1,8 @@
 import { open } from 'node:fs/promises'
+import { readMap } from '../ffi/fiemap.ts'
 import { dataFrom, isHoleToEnd, punchHole, writeOut } from '../ffi/sparse.ts'
 import type { FileHandle } from 'node:fs/promises'
+import type { MapPage } from '../ffi/fiemap.ts'
 import type { BoundedCalls } from './bounded-calls.ts'
 
 /** The places for calls on one file system. */
@@ -89,6 +91,10 @@ export class GatedFile {
 
   isHoleToEnd(offset: number): Promise<boolean> {
     return this.#call(() => isHoleToEnd(this.fd, offset))
+  }
+
+  readMap(from: number, count: number): Promise<MapPage | undefined> {
+    return this.#call(() => readMap(this.fd, from, count))
   }
 
   punchHole(offset: number, length: number): Promise<boolean> {

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { ArrivalId } from '../../core/migration/departure.ts'
 import type { StagingId } from '../../core/snapshots/record.ts'
 import type { Sha256, VmId } from '../../core/ids.ts'
 
@@ -12,6 +13,8 @@ import type { Sha256, VmId } from '../../core/ids.ts'
  *     disks/<vm id>/save/        holds `memory` during a save, the only file in it that the VM's monitor may write to
  *     disks/<vm id>/saved/       the guest's memory and metadata.json; saved.tmp/ while they are being made
  *     disks/<vm id>/seed.iso     a link to seed-<digest>.iso beside it, so that the digest can be read without the disk
+ *     disks/<vm id>/rounds/      <arrival id>/<number>.raw: clones of the disk, for the destination that copies it
+ *     incoming/<arrival id>.raw  a disk that comes from another host, until it is complete and becomes the VM's
  *     staging/<staging id>/      of one snapshot: disk.raw, a clone of the VM's disk until that is compressed; packed.zst, its
  *                                compressed form; frames, the entries of that file's seek table
  *     tmp/                       files that are being made; emptied at start
@@ -24,6 +27,7 @@ export type PoolPaths = ReturnType<typeof poolPaths>
 export function poolPaths(directory: string) {
   const disks = join(directory, 'disks')
   const images = join(directory, 'images')
+  const incoming = join(directory, 'incoming')
   const staging = join(directory, 'staging')
   return {
     marker: join(directory, 'vmhostd-pool.json'),
@@ -38,6 +42,12 @@ export function poolPaths(directory: string) {
     save: (id: VmId): string => join(disks, id, SAVE),
     saved: (id: VmId): string => join(disks, id, SAVED),
     savedUnfinished: (id: VmId): string => join(disks, id, SAVED_UNFINISHED),
+    rounds: (id: VmId): string => join(disks, id, 'rounds'),
+    roundsFor: (id: VmId, arrival: ArrivalId): string => join(disks, id, 'rounds', arrival),
+    round: (id: VmId, arrival: ArrivalId, number: number): string =>
+      join(disks, id, 'rounds', arrival, `${number}.raw`),
+    incoming,
+    incomingDisk: (arrival: ArrivalId): string => join(incoming, `${arrival}.raw`),
     staging,
     staged: (id: StagingId): string => join(staging, id),
     stagedClone: (id: StagingId): string => join(staging, id, 'disk.raw'),

@@ -16,6 +16,8 @@ import { Images, listImages } from '../images/images.ts'
 import { lookAtDisk, lookAtSeed } from '../disks/look-at-disk.ts'
 import { stat } from '../files/pool-files.ts'
 import { sightPool, verifyPool } from '../pool/pool-marker.ts'
+import { PoolIncomingDisks } from '../rounds/incoming-disks.ts'
+import { PoolRounds } from '../rounds/pool-rounds.ts'
 import { PoolSavedStates } from '../saved/saved-states.ts'
 import { listVmDirectories, removeVmDirectory } from '../pool/vm-directory.ts'
 import type { ThreadSource } from '../threads/task-thread.ts'
@@ -53,6 +55,10 @@ export class Pool implements Storage {
   readonly savedStates: PoolSavedStates
   /** The snapshots of disks, until they are sent. */
   readonly staging: PoolStaging
+  /** Rounds of disks that leave this host. */
+  readonly rounds: PoolRounds
+  /** Disks that come from other hosts. */
+  readonly incomingDisks: PoolIncomingDisks
 
   constructor(options: PoolOptions) {
     const { directory, poolId, log, packing = {} } = options
@@ -63,6 +69,8 @@ export class Pool implements Storage {
     this.#disks = new VmDisks(paths, log)
     this.savedStates = new PoolSavedStates({ ...this.#access, log })
     this.staging = new PoolStaging({ ...this.#access, terms: packing })
+    this.rounds = new PoolRounds(this.#access)
+    this.incomingDisks = new PoolIncomingDisks(this.#access)
   }
 
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
