@@ -12,13 +12,14 @@ import type { SshSessions } from '../../owners/console/ssh-sessions.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
 import type { SocketTime } from '../console/console-socket.ts'
 import type { CertificateEnd } from './certificate-ends.ts'
+import type { Health } from '../listener/health.ts'
 import type { Waits } from './waits.ts'
 
 /** Files that are embedded in the executable; a daemon that runs from its sources reads them beside those. */
 export type PageAsset = 'scalar.js' | 'errors.md' | 'console.js' | 'console.css'
 
 /** Everything that the controller API needs from the rest of the daemon. */
-export type ApiDependencies = {
+export type ApiDependencies = Health & {
   /** Undefined until the store is open; until then routes that need it answer 503 `starting_up`. */
   readonly context: () => CommandContext | undefined
   /** Long polls of VMs. */
@@ -40,10 +41,6 @@ export type ApiDependencies = {
   readonly shells: Pick<SshSessions, 'open'>
   /** The clock and timers for WebSockets. */
   readonly time: SocketTime
-  /** The tasks that readiness still waits for, in words ("console adoption"); empty when the daemon is ready. */
-  readonly waitingFor: () => readonly string[]
   readonly readAsset: (name: PageAsset) => Uint8Array
-  /** The version of this build, for the OpenAPI document. */
-  readonly version: string
   readonly log: Log
 }

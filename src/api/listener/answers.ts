@@ -1,3 +1,5 @@
+import { Type } from 'typebox'
+import { closed } from '../../lib/schema-check.ts'
 import { PROBLEM_MEDIA_TYPE, problemHead } from '../wire/problem.ts'
 import type { ProblemCode } from '../../core/errors.ts'
 
@@ -14,6 +16,9 @@ const retryAfterHeader = {
     description: 'With `starting_up`: seconds after which the client should try again.',
   },
 }
+
+/** Query of a route that takes none. */
+export const noQuery = Type.Object({}, closed)
 
 /** Problems that any route can answer; 408 and 431 come from the listener, before routing. */
 const COMMON = ['invalid_request', 'forbidden', 'request_timeout', 'headers_too_large', 'internal'] as const

@@ -12,7 +12,6 @@ import type { ApiDependencies } from '../dependencies.ts'
 
 export const tags = ['VMs']
 export const params = Type.Object({ id: vmIdSchema }, closed)
-export const noQuery = Type.Object({}, closed)
 
 const headers = {
   ...requestIdHeader,

@@ -1,19 +1,24 @@
 import { Type } from 'typebox'
-import { Refused } from '../../listener/refused.ts'
-import { closed } from '../../../lib/schema-check.ts'
-import { problems } from '../../listener/answers.ts'
-import { noQuery } from './vm-parts.ts'
+import { Refused } from './refused.ts'
+import { closed } from '../../lib/schema-check.ts'
+import { problems, noQuery } from './answers.ts'
 import type { TProperties } from 'typebox'
-import type { App } from '../../listener/app.ts'
-import type { ApiDependencies } from '../dependencies.ts'
+import type { App } from './app.ts'
 
 const statusSchema = <S extends string, P extends TProperties>(status: S, description: string, more: P) =>
   Type.Object({ status: Type.Literal(status, { type: 'string' }), ...more }, { ...closed, description })
 
 const version = Type.String({ description: 'Version of vmhostd.', examples: ['1.2.3'] })
 
+export type Health = {
+  /** The version of this build. */
+  readonly version: string
+  /** The tasks that readiness still waits for, in words ("console adoption"); empty when the daemon is ready. */
+  readonly waitingFor: () => readonly string[]
+}
+
 /** Serves liveness and readiness. They say nothing about VMs, but need the same certificate. */
-export function healthRoutes(app: App, dependencies: ApiDependencies): void {
+export function healthRoutes(app: App, dependencies: Health): void {
   app.get(
     '/healthz',
     {
