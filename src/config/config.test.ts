@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { parse } from 'smol-toml'
 import { ConfigError, loadConfig, parseConfig } from './config.ts'
 import { configSchema } from './schema.ts'
+import type { Config } from './config.ts'
 
 const source = { path: '/etc/vmhostd/config.toml', hostname: 'host-1' }
 const example = readFileSync(new URL('config.example.toml', import.meta.url), 'utf8')
@@ -35,6 +36,23 @@ test('an empty file gives every default and the host name as id', () => {
   assert.deepEqual(config.network.hostPortsTcp, [])
   assert.equal(config.host.id, 'host-1')
   assert.equal(config.monitor.program, undefined)
+})
+
+test("without files of its own, the coordination listener takes the controller's authority and node.crt beside its certificate", () => {
+  const files = ({ coordination }: Config): string[] => [
+    coordination.caFile,
+    coordination.certificateFile,
+    coordination.keyFile,
+  ]
+  assert.deepEqual(files(parseConfig('', source)), [
+    '/etc/vmhostd/tls/ca.crt',
+    '/etc/vmhostd/tls/node.crt',
+    '/etc/vmhostd/tls/node.key',
+  ])
+  const moved = '[controller]\nca_file = "/a/ca.pem"\ncertificate_file = "/b/server.crt"\n'
+  assert.deepEqual(files(parseConfig(moved, source)), ['/a/ca.pem', '/b/node.crt', '/b/node.key'])
+  const own = `${moved}[coordination]\nca_file = "/c/nodes.crt"\nkey_file = "/d/node.key"`
+  assert.deepEqual(files(parseConfig(own, source)), ['/c/nodes.crt', '/b/node.crt', '/d/node.key'])
 })
 
 /** Ranges of user ids that others give out, first and last (the comment of `USER_ID_FIRST` has the sources). */
@@ -90,6 +108,8 @@ test('all mistakes are reported at once, with the path of each key and the neare
 
 const contradictions: readonly (readonly [string, string])[] = [
   ['[controller]\nlisten_address = "1.2.3"', 'controller.listen_address must be an IPv4 or IPv6 address'],
+  ['[coordination]\nlisten_address = "[1"', 'coordination.listen_address must be an IPv4 or IPv6 address'],
+  ['[coordination]\nport = 9000', 'coordination.port must differ from controller.port'],
   ['[vms]\nuser_id_first = 4294967000', 'vms.user_id_count reaches beyond the last user id, 4294967293'],
   [
     'run_directory = "/var/lib/vmhostd"',

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { hostname } from 'node:os'
+import { dirname, join } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
 import { Value } from 'typebox/value'
 import { parseNetwork } from '../core/network/address.ts'
@@ -13,7 +14,9 @@ import type { ConfigFile } from './schema.ts'
 export const CONFIG_PATH = '/etc/vmhostd/config.toml'
 
 /** The daemon's settings: complete, checked and frozen. */
-export type Config = CamelKeys<ConfigFile>
+export type Config = CamelKeys<ConfigFile> & { readonly coordination: NodeFiles }
+
+type NodeFiles = { readonly caFile: string; readonly certificateFile: string; readonly keyFile: string }
 
 /** The configuration cannot be used; the message lists everything that is wrong with it. */
 export class ConfigError extends Error {
@@ -44,7 +47,7 @@ export function parseConfig(
   fillHostId(file, source.hostname)
   const problems = check(file).map(({ pointer, detail }): Problem => ({ key: keyOf(pointer), detail }))
   if (problems.length > 0) throw refusal(source.path, problems)
-  const config = camelKeys(file as ConfigFile)
+  const config = withNodeFiles(camelKeys(file as ConfigFile))
   const contradictions = contradictionsIn(config)
   if (contradictions.length > 0) throw refusal(source.path, contradictions)
   return config
@@ -65,23 +68,26 @@ function fillHostId(file: unknown, machine: string): void {
   if (typeof host === 'object' && host !== null && !('id' in host)) Reflect.set(host, 'id', machine)
 }
 
+/**
+ * Fills in the files of the coordination listener. Set-up puts the node's certificate beside the server's, under the same
+ * authority.
+ */
+function withNodeFiles(written: CamelKeys<ConfigFile>): Config {
+  const { caFile, certificateFile } = written.controller
+  const beside = (name: string): string => join(dirname(certificateFile), name)
+  const files: NodeFiles = { caFile, certificateFile: beside('node.crt'), keyFile: beside('node.key') }
+  return Object.freeze({ ...written, coordination: Object.freeze({ ...files, ...written.coordination }) })
+}
+
 /** Finds what the schema cannot see: keys that are valid alone but contradict each other. */
 function contradictionsIn(config: Config): Problem[] {
-  const { host, controller, vms, network, objectStore, sleep, stateDirectory, runDirectory } = config
+  const { vms, network, objectStore, sleep, stateDirectory, runDirectory } = config
   const problems = [
     ...wrongNetworks('network.guest_ranges', network.guestRanges),
     ...wrongNetworks('sleep.ignore_sources', sleep.ignoreSources),
     ...wrongNetworks('object_store.allowed_networks', objectStore.allowedNetworks),
+    ...wrongListeners(config),
   ]
-  if (isIP(bareAddress(controller.listenAddress)) === 0) {
-    problems.push({ key: 'controller.listen_address', detail: 'must be an IPv4 or IPv6 address' })
-  }
-  if (host.id === controller.commonName) {
-    problems.push({
-      key: 'host.id',
-      detail: "must differ from controller.common_name: a node's certificate has it",
-    })
-  }
   if (vms.userIdFirst + vms.userIdCount - 1 > 4_294_967_293) {
     problems.push({ key: 'vms.user_id_count', detail: 'reaches beyond the last user id, 4294967293' })
   }
@@ -97,6 +103,24 @@ function contradictionsIn(config: Config): Problem[] {
     problems.push({
       key: 'sleep.ignore_mark',
       detail: 'has bits that sleep.ignore_mark_mask has not: it would match no packet',
+    })
+  }
+  return problems
+}
+
+function wrongListeners({ host, controller, coordination }: Config): Problem[] {
+  const problems = Object.entries({ controller, coordination }).flatMap(([name, { listenAddress }]) =>
+    isIP(bareAddress(listenAddress)) === 0
+      ? [{ key: `${name}.listen_address`, detail: 'must be an IPv4 or IPv6 address' }]
+      : [],
+  )
+  if (coordination.enabled && coordination.port === controller.port) {
+    problems.push({ key: 'coordination.port', detail: 'must differ from controller.port' })
+  }
+  if (host.id === controller.commonName) {
+    problems.push({
+      key: 'host.id',
+      detail: "must differ from controller.common_name: a node's certificate has it",
     })
   }
   return problems

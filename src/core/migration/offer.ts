@@ -3,8 +3,16 @@ import type { Brand } from '../../lib/brand.ts'
 /** Chosen by the controller, one for each try to move a VM; has the same form as a VM's id. */
 export type MigrationId = Brand<string, 'MigrationId'>
 
-/** The common name of a host's node certificate. */
+/** The common name of a host's node certificate, which is the `host.id` of its configuration. */
 export type NodeName = Brand<string, 'NodeName'>
+
+export const NODE_NAME_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$'
+
+const nodeName = new RegExp(NODE_NAME_PATTERN)
+
+/** Returns the name if `text` is one, otherwise undefined. */
+export const parseNodeName = (text: string): NodeName | undefined =>
+  nodeName.test(text) ? (text as NodeName) : undefined
 
 /** `live`: the guest moves with its memory. `cold`: the guest is stopped, and its disk moves. */
 export type MigrationMode = (typeof MIGRATION_MODES)[number]

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { isIP } from 'node:net'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join, parse } from 'node:path'
 import { createAuthority, issueCertificate } from './certificates.ts'
 import { SetupError } from './setup-report.ts'
 import type { Config } from '../../config/config.ts'
@@ -25,27 +25,38 @@ export type CertificatePaths = {
   readonly server: PairPaths
   readonly controller: PairPaths
   readonly node: PairPaths
+  /** The pair of the authority by default. */
+  readonly nodeAuthority: PairPaths
 }
 
-/** The configuration names the server's files; the others are beside them. */
-export function certificatePaths({ controller }: Config): CertificatePaths {
+/** The configuration names the files of both listeners; the others are beside them. */
+export function certificatePaths({ controller, coordination }: Config): CertificatePaths {
+  const authority = { certificate: controller.caFile, key: join(dirname(controller.caFile), 'ca.key') }
+  const { dir, name: nodes } = parse(coordination.caFile)
   const beside = (name: string): PairPaths => {
     const directory = dirname(controller.certificateFile)
     return { certificate: join(directory, `${name}.crt`), key: join(directory, `${name}.key`) }
   }
   return {
-    authority: { certificate: controller.caFile, key: join(dirname(controller.caFile), 'ca.key') },
+    authority,
     server: { certificate: controller.certificateFile, key: controller.keyFile },
     controller: beside('controller'),
-    node: beside('node'),
+    node: { certificate: coordination.certificateFile, key: coordination.keyFile },
+    nodeAuthority:
+      coordination.caFile === controller.caFile
+        ? authority
+        : { certificate: coordination.caFile, key: join(dir, `${nodes}.key`) },
   }
 }
 
-/** Makes what is missing of authority, server, controller and node certificate; never changes existing files. */
+/**
+ * Makes what is missing of authority, server, controller and node certificate; never changes existing files. A node
+ * without the coordination listener needs no certificate for it.
+ */
 export async function ensureCertificates(options: CertificateOptions): Promise<CertificatePaths> {
   const { config, hostname, extraNames } = options
   const paths = certificatePaths(config)
-  const authority = await ensureAuthority(paths.authority, options)
+  const authority = await ensureAuthority(paths.authority, 'authority', options)
   const local = [hostname, 'localhost', '127.0.0.1', '::1']
   const names = [...new Set([...local, ...extraNames])]
   await ensureLeaf(paths.server, authority, options, {
@@ -59,17 +70,24 @@ export async function ensureCertificates(options: CertificateOptions): Promise<C
     alternativeNames: [],
     usages: ['client'],
   })
-  await ensureLeaf(paths.node, authority, options, {
+  if (!config.coordination.enabled) return paths
+  const nodeAuthority =
+    paths.nodeAuthority === paths.authority
+      ? authority
+      : await ensureAuthority(paths.nodeAuthority, 'authority of nodes', options)
+  await ensureLeaf(paths.node, nodeAuthority, options, {
     commonName: config.host.id,
     alternativeNames: names,
     usages: ['server', 'client'],
   })
+  warnOfLackingNames(paths.node, options)
   return paths
 }
 
 /** Returns the authority's pair; undefined if its key is not on this host (an operator's own). */
 async function ensureAuthority(
   paths: PairPaths,
+  name: string,
   options: CertificateOptions,
 ): Promise<CertificatePair | undefined> {
   if (existsSync(paths.certificate) && !existsSync(paths.key)) {
@@ -77,12 +95,12 @@ async function ensureAuthority(
     return undefined
   }
   if (isThere(paths)) {
-    options.report.kept(paths.certificate, 'certificate authority')
+    options.report.kept(paths.certificate, `certificate ${name}`)
     return { certificate: readFileSync(paths.certificate, 'utf8'), key: readFileSync(paths.key, 'utf8') }
   }
-  const pair = await createAuthority(`vmhostd ${options.config.host.id} authority`, options.nowMs)
+  const pair = await createAuthority(`vmhostd ${options.config.host.id} ${name}`, options.nowMs)
   writePair(paths, pair)
-  options.report.made(paths.certificate, 'certificate authority, with ca.key')
+  options.report.made(paths.certificate, `certificate ${name}, with ${basename(paths.key)}`)
   return pair
 }
 

@@ -15,8 +15,13 @@ const PRIVATE = 0o700
 export function ensureDirectories(config: Config, report: SetupReport): void {
   ensureDirectory(config.stateDirectory, TRAVERSABLE, 'durable state', report)
   ensureDirectory(config.runDirectory, TRAVERSABLE, 'sockets of this boot', report)
-  const { caFile, certificateFile, keyFile } = config.controller
-  for (const directory of new Set([caFile, certificateFile, keyFile].map((path) => dirname(path)))) {
+  const listeners = [config.controller, ...(config.coordination.enabled ? [config.coordination] : [])]
+  const files = listeners.flatMap(({ caFile, certificateFile, keyFile }) => [
+    caFile,
+    certificateFile,
+    keyFile,
+  ])
+  for (const directory of new Set(files.map((path) => dirname(path)))) {
     if (!exists(directory)) ensureDirectory(directory, PRIVATE, 'certificates and keys', report)
   }
 }

@@ -19,7 +19,7 @@ controller and this node. What is there is kept as it is, so it can be run again
 how to go on. Run it as root.
 
   --config FILE            the configuration to read, or to write if there is none (${CONFIG_PATH})
-  --san NAME               a further name or address under which the controller reaches this host; may be repeated.
+  --san NAME               a further name or address of this host for the controller and other hosts; may be repeated.
                            The host name, localhost, 127.0.0.1 and ::1 are always in.
   -h, --help               this text
 
@@ -34,7 +34,8 @@ Only where the configuration is written now (afterwards, edit the file):
   --local-images-directory DIR   a directory whose files may be images, under file: URLs (none)
 
 With certificates of your own, put them where the configuration says (controller.ca_file, certificate_file, key_file)
-before you run it. A server certificate needs the usage serverAuth, the controller's clientAuth and the common name.
+before you run it. A server certificate needs the usage serverAuth, the controller's clientAuth and the common name. The
+node's (coordination.certificate_file) needs both usages, and host.id as its common name.
 
 Exit status: 0 done, 1 something is missing or failed, 2 wrong usage.
 `

@@ -215,6 +215,34 @@ test('if the authority key is elsewhere, the certificates that it must sign are 
   assert.match(text, /MISSING .*node\.crt/)
 })
 
+test('the certificate of the node is signed by an authority of nodes if the configuration names one', async (t) => {
+  const { at, options, run, certificate } = machine(t)
+  await run(options)
+  for (const file of ['node.crt', 'node.key']) unlinkSync(at(`tls/${file}`))
+  const config = readFileSync(at('config.toml'), 'utf8')
+  const nodes = `[coordination]\nca_file = "${at('nodes/nodes-ca.crt')}"`
+  writeFileSync(at('config.toml'), config.replace('[coordination]', nodes))
+  const { status, text } = await run(['--config', at('config.toml')])
+  assert.equal(status, 0, text)
+  assert.match(text, /made .*nodes-ca\.crt {2}\(certificate authority of nodes, with nodes-ca\.key\)/)
+  assert.equal(modeOf(at('nodes')), '700')
+  assert.equal(modeOf(at('nodes/nodes-ca.key')), '600')
+  const authority = new X509Certificate(readFileSync(at('nodes/nodes-ca.crt')))
+  assert.ok(certificate('node').verify(authority.publicKey))
+  assert.ok(!certificate('node').verify(certificate('ca').publicKey))
+})
+
+test('a host without the coordination listener needs no certificate of a node', async (t) => {
+  const { at, options, run } = machine(t)
+  await run(options)
+  for (const file of ['ca.key', 'node.crt', 'node.key']) unlinkSync(at(`tls/${file}`))
+  const config = readFileSync(at('config.toml'), 'utf8')
+  writeFileSync(at('config.toml'), config.replace('#enabled = true', 'enabled = false'))
+  const { status, text } = await run(['--config', at('config.toml')])
+  assert.equal(status, 0, text)
+  assert.doesNotMatch(text, /node\.crt|port 9001/)
+})
+
 test('a configuration that is there is kept, and an option that would change it is refused', async (t) => {
   const { at, options, run } = machine(t)
   await run(options)

@@ -99,7 +99,7 @@ function ensureConfig(options: SetupOptions, machine: SetupMachine, report: Setu
 
 function nextSteps(
   configPath: string,
-  { controller }: Config,
+  { controller, coordination }: Config,
   { authority, controller: client }: CertificatePaths,
 ): string {
   const { certificate, key } = client
@@ -114,7 +114,13 @@ function nextSteps(
      and read https://localhost:${controller.port}/docs in a browser that has that certificate.
   3. Give the controller ${certificate}, ${key} and ${authority.certificate}
      (for vmhostctl elsewhere: with a profile; vmhostctl shows an example if it finds none),
-     then keep ${authority.key} in a safe place off this host: it can sign controllers.`
+     then keep ${authority.key} in a safe place off this host: it can sign controllers.${
+       coordination.enabled
+         ? `
+  4. Hosts move VMs between each other on port ${coordination.port}, if one authority has signed the certificates of all
+     of them: see "Certificates of nodes" in operating.md. Until then no other host is admitted there.`
+         : ''
+     }`
 }
 
 /** Adds advice to the most likely failure, a missing permission. */
