@@ -33,7 +33,7 @@ const STATIC: readonly Check[] = [
   ...TYPE_CHECKS,
   ...textChecks(),
   {
-    name: 'OpenAPI document (redocly, recommended rules)',
+    name: 'OpenAPI documents (redocly, recommended rules)',
     argv: [process.execPath, path.join(import.meta.dirname, 'openapi-lint.ts')],
   },
 ]

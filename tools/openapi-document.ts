@@ -1,4 +1,5 @@
 import { createControllerApp } from '../src/api/controller/create-app.ts'
+import { createCoordinationApp } from '../src/api/coordination/create-app.ts'
 import { plainTransport } from '../src/api/listener/transports.ts'
 import { beginsUpgrade } from '../src/api/controller/upgrade.ts'
 import { Waits } from '../src/api/controller/waits.ts'
@@ -16,6 +17,25 @@ export async function openapiDocument(): Promise<object> {
   const app = await describedApp()
   return app.swagger()
 }
+
+/** Returns the OpenAPI document of the API for other hosts, as the daemon serves it under /docs/coordination.json. */
+export async function coordinationDocument(): Promise<object> {
+  const app = await describedCoordinationApp()
+  return app.swagger()
+}
+
+/** Makes the API for other hosts without a daemon behind it. */
+export const describedCoordinationApp = (): Promise<App> =>
+  createCoordinationApp(
+    {
+      departures: () => undefined,
+      waitingFor: () => [],
+      errorsMarkdown: () => readAsset('errors.md'),
+      version: packageVersion(),
+      log: silentLog,
+    },
+    plainTransport(() => false),
+  )
 
 /** Makes the API without a daemon behind it: enough for its pages and its description. */
 export const describedApp = (): Promise<App> =>

@@ -1,11 +1,11 @@
 /*
- * Checks the OpenAPI document against the linter's `recommended` rules, without an exception: a warning fails like an
+ * Checks the OpenAPI documents against the linter's `recommended` rules, without an exception: a warning fails like an
  * error. The remedy is a better document.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { openapiDocument } from './openapi-document.ts'
+import { coordinationDocument, openapiDocument } from './openapi-document.ts'
 import { checkout } from './paths.ts'
 import { CommandFailed, run } from './process.ts'
 
@@ -45,7 +45,9 @@ export async function lintOpenApi(document: object): Promise<string[]> {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const findings = await lintOpenApi(await openapiDocument())
-  for (const finding of findings) console.error(finding)
-  process.exitCode = findings.length === 0 ? 0 : 1
+  for (const document of [await openapiDocument(), await coordinationDocument()]) {
+    const findings = await lintOpenApi(document)
+    for (const finding of findings) console.error(finding)
+    if (findings.length > 0) process.exitCode = 1
+  }
 }

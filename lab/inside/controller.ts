@@ -46,6 +46,13 @@ export const controllerIdentity = (): { ca: Buffer; cert: Buffer; key: Buffer } 
   key: readFileSync(`${TLS}/controller.key`),
 })
 
+/** The certificates that set-up made for this host as a node, for node:tls. */
+export const nodeIdentity = (): { ca: Buffer; cert: Buffer; key: Buffer } => ({
+  ca: readFileSync(`${TLS}/ca.crt`),
+  cert: readFileSync(`${TLS}/node.crt`),
+  key: readFileSync(`${TLS}/node.key`),
+})
+
 function openAgent(): Agent {
   agent ??= new Agent({
     keepAlive: true,

@@ -247,6 +247,8 @@ export const limits = {
   /** Over HTTP/1.1 a long poll holds one: room for one per VM on a full host; more is a leak of the client. */
   connectionsMax: 4096,
   headerBytesMax: 16 * 1024,
+  /** Between two tries to start the listener for other hosts. */
+  listenRetryMs: 10_000,
   /** How often certificate files are checked; a renewed one is served from the next handshake on. */
   certificateRecheckMs: 10_000,
   /** The daemon warns about a certificate that expires sooner than this. */

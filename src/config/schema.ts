@@ -1,5 +1,4 @@
 import { Type } from 'typebox'
-import { NODE_NAME_PATTERN } from '../core/migration/offer.ts'
 import { closed } from '../lib/schema-check.ts'
 import { limits } from './limits.ts'
 import type { Static, TProperties } from 'typebox'
@@ -10,6 +9,7 @@ const table = <P extends TProperties>(properties: P) => Type.Object(properties, 
 /** A blank or a quotation mark would end a path in a message, so the rest could not be recognized as a part of it. */
 const PATH_PATTERN = '^/[^\\x00-\\x20\\x7f\'"`]*$'
 const COMMON_NAME_PATTERN = '^[^\\x00-\\x1f\\x7f]{1,64}$'
+const HOST_ID_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$'
 const RANGE_PATTERN = '^[0-9A-Fa-f:.]+/[0-9]{1,3}$'
 /** A name, or `*.` and a name, which stands for all names below it. */
 const HOST_NAME_PATTERN = '^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$'
@@ -19,7 +19,7 @@ const ADDRESS_PATTERN = '^[0-9A-Fa-f:.]+$|^\\[[0-9A-Fa-f:.]+\\]$'
 export const patternWords: ReadonlyMap<string, string> = new Map([
   [PATH_PATTERN, 'must be an absolute path without spaces and quotation marks'],
   [COMMON_NAME_PATTERN, 'must be 1 to 64 printable characters'],
-  [NODE_NAME_PATTERN, 'must be 1 to 64 letters, digits, inner dots and hyphens'],
+  [HOST_ID_PATTERN, 'must be 1 to 64 letters, digits, inner dots and hyphens'],
   [RANGE_PATTERN, 'must be a network in CIDR form, e.g. 192.0.2.0/24'],
   [HOST_NAME_PATTERN, 'must be a host name, or *. and a name for all below it'],
   [ADDRESS_PATTERN, 'must be an IPv4 or IPv6 address'],
@@ -47,7 +47,7 @@ export const configSchema = table({
   shutdown_bound_seconds: Type.Integer({ minimum: 1, maximum: 300, default: limits.shutdownBoundMs / 1000 }),
   host: table({
     // If absent, the loader fills in the machine's host name.
-    id: Type.String({ pattern: NODE_NAME_PATTERN }),
+    id: Type.String({ pattern: HOST_ID_PATTERN }),
   }),
   log: table({
     level: Type.Enum(['debug', 'info', 'warn', 'error'], { default: 'info' }),

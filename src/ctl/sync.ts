@@ -107,7 +107,7 @@ function certificateFacts({ certificates, clock }: Sync['host']): [string, strin
   const [first] = certificates.toSorted((a, b) => Date.parse(a.not_after) - Date.parse(b.not_after))
   if (first === undefined) return []
   const days = Math.floor((Date.parse(first.not_after) - Date.parse(clock)) / 86_400_000)
-  const words = `${first.not_after.slice(0, 10)}, the certificate of the ${first.name}`
+  const words = `${first.not_after.slice(0, 10)}, the certificate of the ${first.name.replaceAll('_', ' ')}`
   return [[days < 0 ? 'TLS ended' : 'TLS until', words, days <= SOON_DAYS ? 'red' : undefined]]
 }
 

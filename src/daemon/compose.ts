@@ -12,6 +12,7 @@ import { readCounters } from '../reconcile/observe/observe.ts'
 import { Reconciler } from '../reconcile/reconciler.ts'
 import { readAsset } from './assets.ts'
 import type { ApiDependencies } from '../api/controller/dependencies.ts'
+import type { CoordinationDependencies, Departures } from '../api/coordination/dependencies.ts'
 import type { CommandContext } from '../commands/context.ts'
 import type { Config } from '../config/config.ts'
 import type { OutboundPolicy } from '../core/outbound/outbound-policy.ts'
@@ -61,6 +62,7 @@ export type Composition = {
   readonly offers: OfferExpiry
   readonly shells: SshSessions
   readonly api: ApiDependencies
+  readonly coordination: CoordinationDependencies
   /** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */
   readonly explain: (id: VmId) => Promise<string | undefined>
 }
@@ -112,7 +114,19 @@ export function compose(parts: Parts): Composition {
     offers,
     shells,
     api,
+    coordination: buildCoordination(parts),
     explain: (id) => explain(looker, id),
+  }
+}
+
+function buildCoordination({ store, readiness, version, log }: Parts): CoordinationDependencies {
+  const departures: Departures = { offer: () => undefined, flushed: () => store.flushed() }
+  return {
+    departures: () => (readiness.takesCommands() ? departures : undefined),
+    waitingFor: readiness.waitingFor,
+    errorsMarkdown: () => readAsset('errors.md'),
+    version,
+    log,
   }
 }
 

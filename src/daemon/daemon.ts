@@ -15,6 +15,7 @@ import { build } from './build.ts'
 import { endWork, checkThreads } from './daemon-process.ts'
 import { buildHost } from './build-host.ts'
 import { compose } from './compose.ts'
+import { CoordinationListener } from './coordination-listener.ts'
 import type { Server } from 'node:http'
 import type { Listener } from '../api/listener/listener.ts'
 import type { Config } from '../config/config.ts'
@@ -36,6 +37,7 @@ export class Daemon {
   readonly #ending = new AbortController()
   readonly #waitingFor = new Set([CONSOLES, FIRST_LOOK])
   #api: Listener | undefined
+  #coordination: CoordinationListener | undefined
   #admin: Server | undefined
 
   private constructor(config: Config, log: Log, made: { store: Store; built: BuiltHost }) {
@@ -85,14 +87,27 @@ export class Daemon {
   }
 
   async #listen(): Promise<void> {
-    const { controller } = this.#config
+    const { controller, coordination } = this.#config
     this.#api = await createControllerApi({
       dependencies: this.#parts.api,
       address: bareAddress(controller.listenAddress),
       port: controller.port,
       commonName: controller.commonName,
       tlsFiles: { ca: controller.caFile, certificate: controller.certificateFile, key: controller.keyFile },
+      nodeFiles: {
+        certificate: coordination.certificateFile,
+        ...(coordination.caFile === controller.caFile ? {} : { authority: coordination.caFile }),
+      },
     })
+    this.#log.info(
+      { listener: 'controller', address: controller.listenAddress, port: this.#api.port },
+      'listening',
+    )
+    if (coordination.enabled)
+      this.#coordination = await CoordinationListener.open({
+        dependencies: this.#parts.coordination,
+        config: this.#config,
+      })
     this.#admin = await openAdminSocket(this.#config.runDirectory, {
       plan: (id) => this.#parts.explain(id),
       console: async (id) => {
@@ -100,7 +115,6 @@ export class Daemon {
         return this.#built.consoles.lastSession(id)?.output.since(0).bytes ?? ''
       },
     })
-    this.#log.info({ address: controller.listenAddress, port: this.#api.port }, 'listening')
   }
 
   /** Adopts what lives on this host, then starts to act on it. Removes nothing before it has seen everything. */
@@ -147,6 +161,7 @@ export class Daemon {
     this.#admin?.close()
     const work = {
       listener: this.#api?.close(boundMs),
+      coordination: this.#coordination?.close(boundMs),
       images: images.stop(),
       snapshots: snapshots.stop(),
       workers: reconciler.stop(),

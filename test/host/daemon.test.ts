@@ -290,7 +290,10 @@ test('a daemon killed at any moment of a creation completes it after the restart
 test('a second daemon on the same state directory refuses to start, with a message', async () => {
   const config = '/tmp/second.toml'
   const text = readFileSync('/etc/vmhostd/config.toml', 'utf8')
-  writeFileSync(config, text.replace('#port = 9000', 'port = 9002'))
+  writeFileSync(
+    config,
+    text.replace('#port = 9000', 'port = 9002').replace('#enabled = true', 'enabled = false'),
+  )
   await assert.rejects(sh('vmhostd', 'serve', '--config', config), (error: Error & { stderr?: string }) => {
     assert.match(error.stderr ?? '', /another vmhostd works on/)
     return true

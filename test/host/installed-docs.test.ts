@@ -5,8 +5,8 @@ import { get } from 'node:https'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
-import { controllerIdentity } from '../../lab/inside/controller.ts'
-import { mainPid } from '../../lab/inside/shell.ts'
+import { controllerIdentity, nodeIdentity } from '../../lab/inside/controller.ts'
+import { mainPid, sh } from '../../lab/inside/shell.ts'
 import { sharedHost } from './shared-host.ts'
 
 const EXECUTABLE = '/usr/bin/vmhostd'
@@ -16,9 +16,12 @@ sharedHost()
 
 type Page = { readonly status: number | undefined; readonly type: string | undefined; readonly body: string }
 
-async function page(path: string): Promise<Page> {
+const controller = { port: 9000, identity: controllerIdentity }
+const otherHost = { port: 9001, identity: nodeIdentity }
+
+async function page(path: string, { port, identity } = controller): Promise<Page> {
   const { promise, resolve, reject } = Promise.withResolvers<Page>()
-  get({ host: 'localhost', port: 9000, path, agent: false, ...controllerIdentity() }, (response) => {
+  get({ host: 'localhost', port, path, agent: false, ...identity() }, (response) => {
     const { statusCode: status, headers } = response
     text(response).then((body) => resolve({ status, type: headers['content-type'], body }), reject)
   }).on('error', reject)
@@ -70,4 +73,15 @@ test('the installed daemon serves its OpenAPI document', async () => {
   assert.match(document.openapi, /^3\.1\./)
   for (const path of ['/v1/vms/{id}', '/v1/vms/{id}/power', '/v1/sync', '/docs/swagger.json'])
     assert.ok(path in document.paths, `${path} is not described`)
+})
+
+test('the installed daemon listens for other hosts, and each port refuses the certificate of the other', async () => {
+  const { status, body } = await page('/docs/coordination.json', otherHost)
+  assert.equal(status, 200)
+  assert.ok('/v1/migrations/{id}' in (JSON.parse(body) as { paths: object }).paths)
+  assert.equal((await page('/docs/errors', otherHost)).status, 200)
+  assert.equal((await page('/healthz', { port: 9001, identity: controllerIdentity })).status, 403)
+  assert.equal((await page('/healthz', { port: 9000, identity: nodeIdentity })).status, 403)
+  const log = await sh('journalctl', '--unit=vmhostd', '--boot', '--output=cat', '--grep=listening')
+  for (const port of [9000, 9001]) assert.match(log, new RegExp(`"port":${port},.*"message":"listening"`))
 })

@@ -68,7 +68,7 @@ async function filesOf(t: TestContext, madeAtMs: number) {
 test('the watch begins with a warning about a certificate that ends soon', async (t) => {
   const { files, nodeFile } = await filesOf(t, Date.now() - 820 * DAY_MS)
   const { log, lines } = recordingLog()
-  const onLook = noteInUse(new CertificateEnds(log), nodeFile)
+  const onLook = noteInUse(new CertificateEnds(log), { certificate: nodeFile })
   watchTlsFiles({ files, current: readTlsFiles(files), onChange: () => {}, onLook, log })()
   assert.match(JSON.stringify(lines), /"days_left":[45],.*ends soon/)
 })
@@ -78,13 +78,13 @@ test('a watch warns when an end comes near while the daemon runs, also of the ce
   const { log, lines } = recordingLog()
   let nowMs = Date.now()
   const ends = new CertificateEnds(log, () => nowMs)
-  const onLook = noteInUse(ends, nodeFile)
+  const onLook = noteInUse(ends, { certificate: nodeFile, authority: files.ca })
   t.after(
     watchTlsFiles({ files, current: readTlsFiles(files), onChange: () => {}, onLook, log, recheckMs: 5 }),
   )
   assert.deepEqual(
     ends.list().map(({ name }) => name),
-    ['authority', 'node', 'server'],
+    ['authority', 'node', 'node_authority', 'server'],
   )
   assert.deepEqual([...lines], [])
   nowMs += 10 * DAY_MS

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
-import { endOf } from '../listener/tls-files.ts'
+import { endOf, firstEnd } from '../listener/tls-files.ts'
 import type { TlsMaterial } from '../listener/tls-files.ts'
 import type { Log } from '../../log/log.ts'
 import type { CertificateName } from '../wire/sync.ts'
@@ -13,6 +13,7 @@ const ADVICE: Readonly<Record<CertificateName, string>> = {
   server: 'replace its files, no restart is needed',
   authority: 'replace it together with all that it has signed',
   node: 'replace its files',
+  node_authority: 'replace it together with the certificates of all nodes',
   controller: 'give the controller a new one',
 }
 
@@ -56,20 +57,29 @@ export class CertificateEnds {
   }
 }
 
-/** Returns the callback of a watch of certificate files: it notes what is in use, with the certificate of `nodeFile`. */
+/** Files of this host as a node. */
+export type NodeFiles = {
+  readonly certificate: string
+  /** Absent if the authority of this API signs nodes too. */
+  readonly authority?: string
+}
+
+/** Returns the callback of a watch of certificate files: it notes what is in use, and what is in the node's files. */
 export const noteInUse =
-  (ends: CertificateEnds, nodeFile: string) =>
+  (ends: CertificateEnds, node: NodeFiles) =>
   (inUse: TlsMaterial): void => {
     ends.set('server', inUse.expiresAtMs)
     ends.set('authority', inUse.authorityExpiresAtMs)
-    ends.set('node', endOfFile(nodeFile))
+    ends.set('node', endOfFile(node.certificate, endOf))
+    ends.set('node_authority', endOfFile(node.authority, firstEnd))
     ends.check()
   }
 
-/** Returns when the certificate of a file expires; undefined without that file. */
-function endOfFile(path: string): number | undefined {
+/** Returns when the certificates of a file expire; undefined without that file. */
+function endOfFile(path: string | undefined, end: (pem: Buffer) => number): number | undefined {
+  if (path === undefined) return undefined
   try {
-    return endOf(readFileSync(path))
+    return end(readFileSync(path))
   } catch {
     return undefined
   }

@@ -1,4 +1,3 @@
-import { dirname, join } from 'node:path'
 import { err, ok } from '../../lib/result.ts'
 import { startListener } from '../listener/listener.ts'
 import { createControllerApp } from './create-app.ts'
@@ -6,17 +5,19 @@ import { CertificateEnds, noteInUse } from './certificate-ends.ts'
 import { beginsUpgrade } from './upgrade.ts'
 import type { Listener, ListenerPlace } from '../listener/listener.ts'
 import type { Admit } from '../listener/transports.ts'
+import type { NodeFiles } from './certificate-ends.ts'
 import type { ApiDependencies } from './dependencies.ts'
 
 export type ControllerApiOptions = ListenerPlace & {
   readonly dependencies: ApiDependencies
   /** The one common name that is let in. */
   readonly commonName: string
+  readonly nodeFiles: NodeFiles
 }
 
 /** Serves the controller API. Throws TlsFilesUnusable, or the error of listen(2). */
 export async function createControllerApi(options: ControllerApiOptions): Promise<Listener> {
-  const { dependencies, commonName, ...place } = options
+  const { dependencies, commonName, nodeFiles, ...place } = options
   const { log } = dependencies
   const ends = new CertificateEnds(log)
   return startListener({
@@ -25,8 +26,7 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
       createControllerApp({ ...dependencies, certificates: () => ends.list() }, transport),
     admit: admitController(commonName),
     beginsUpgrade,
-    // "vmhostd setup" puts the node's certificate beside the server's.
-    onCertificates: noteInUse(ends, join(dirname(place.tlsFiles.certificate), 'node.crt')),
+    onCertificates: noteInUse(ends, nodeFiles),
     onConnection(socket) {
       // A controller may renew its certificate on a schedule of its own. A resumed session may come without one.
       const end = socket.getPeerX509Certificate()?.validToDate.getTime()

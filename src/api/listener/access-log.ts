@@ -25,14 +25,15 @@ const PATH_CHARACTERS_MAX = 100
  * Logs one line per request: successful reads at debug, everything else at info, internal errors at error. Never logs
  * bodies or queries.
  */
-export function logAccess(app: App, log: Log): void {
+export function logAccess(app: App, log: Log, peerField?: string): void {
   app.decorateRequest('operationId', undefined)
   app.decorateRequest('vmId', undefined)
   app.decorateRequest('problemCode', undefined)
   app.decorateRequest('hostFault', undefined)
   app.addHook('onResponse', async (request, reply) => {
     const level = levelOf(request.method, reply.statusCode)
-    log[level](fieldsOf(request, reply), 'request')
+    const peer = peerField === undefined || request.peerName === '' ? {} : { [peerField]: request.peerName }
+    log[level]({ ...fieldsOf(request, reply), ...peer }, 'request')
   })
 }
 
@@ -58,15 +59,19 @@ function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
   }
 }
 
-/**
- * Returns the id that the request is about. Ids of VMs and snapshots have the same form; text of any other form is not
- * repeated.
- */
-function idOf(route: string | undefined, params: unknown): { vm_id?: string; snapshot_id?: string } {
+/** Fields for the id in a route's path; that of other routes is of a VM. */
+const ID_FIELDS: readonly (readonly [path: string, field: string])[] = [
+  ['/v1/snapshots/', 'snapshot_id'],
+  ['/v1/migrations/', 'migration_id'],
+]
+
+/** Returns the id that the request is about. All ids have the same form; text of any other form is not repeated. */
+function idOf(route: string | undefined, params: unknown): Record<string, string> {
   const given: unknown = typeof params === 'object' && params !== null ? Reflect.get(params, 'id') : undefined
   const id = typeof given === 'string' ? parseVmId(given) : undefined
   if (id === undefined) return {}
-  return route?.startsWith('/v1/snapshots/') ? { snapshot_id: id } : { vm_id: id }
+  const [, field = 'vm_id'] = ID_FIELDS.find(([path]) => route?.startsWith(path) === true) ?? []
+  return { [field]: id }
 }
 
 function shortPath(url: string | undefined): string {

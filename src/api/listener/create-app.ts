@@ -19,6 +19,8 @@ type AppOptions = {
   readonly reference: string
   /** Schemas that routes refer to by name. */
   readonly schemas: Readonly<Record<string, TSchema>>
+  /** Name of the field for the peer's name in access log lines; if it is absent, they do not have the name. */
+  readonly peerField?: string
   /** Adds a plugin whose hooks must come before all others. */
   readonly prepare?: (app: App) => Promise<void>
   readonly addRoutes: (app: App) => void
@@ -42,7 +44,7 @@ export async function createApp({ transport, log, ...options }: AppOptions): Pro
     frameworkErrors: (_error, request, reply) => unrouted.badUrl(request.raw, reply.raw),
   }).withTypeProvider<TypeBoxTypeProvider>()
   await options.prepare?.(app)
-  logAccess(app, log)
+  logAccess(app, log, options.peerField)
   guardRequests(app, transport, options.reference)
   answerErrors(app, log)
   parseJsonBodies(app)

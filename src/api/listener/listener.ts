@@ -47,7 +47,12 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   const tls = readTlsFiles(tlsFiles)
   const transport = tlsTransport({ secure: tls.options, admit, beginsUpgrade, log })
   const app = await options.createApp(transport)
-  await app.listen({ host: options.address, port: options.port })
+  try {
+    await app.listen({ host: options.address, port: options.port })
+  } catch (error) {
+    await app.close()
+    throw error
+  }
   const { server } = app
   const upgraded = upgradedSockets(server)
   server.on('secureConnection', (socket: TLSSocket) => {

@@ -49,7 +49,7 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
 export const endOf = (pem: Buffer | string): number => new X509Certificate(pem).validToDate.getTime()
 
 /** Returns when the first of the file's certificates expires. Throws if the file has none. */
-function firstEnd(pem: Buffer): number {
+export function firstEnd(pem: Buffer): number {
   const blocks = pem.toString('latin1').match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g)
   return Math.min(...(blocks ?? [pem]).map(endOf))
 }

@@ -156,3 +156,17 @@ export const exampleSync = {
     places_held_max: 1575,
   },
 }
+
+/** The offer of that VM to another host. */
+export const exampleManifest = {
+  migration_id: 'move-web-1',
+  vm_id: exampleVm.id,
+  stage: 'offered',
+  mode: 'live',
+  power: 'running',
+  monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'kvm', form: 'mapped' },
+  compute,
+  disk,
+  network: exampleVm.desired.network,
+  expires_at: '2030-01-01T13:00:00.000Z',
+}

@@ -2,15 +2,15 @@ import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { VM_ID_PATTERN } from '../../core/ids.ts'
 import { DEPARTURE_STAGES, WITHDRAWAL_REASONS } from '../../core/migration/departure.ts'
-import { MIGRATION_MODES } from '../../core/migration/offer.ts'
+import { MIGRATION_MODES, NODE_NAME_PATTERN } from '../../core/migration/offer.ts'
 import { closed } from '../../lib/schema-check.ts'
 import { toWire } from './member-mapper.ts'
-import { NODE_PATTERN, time, timeSchema } from './values.ts'
+import { time, timeSchema } from './values.ts'
 import type { Static } from 'typebox'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { MigrationId, NodeName, Offer } from '../../core/migration/offer.ts'
 
-const migrationIdSchema = Type.String({
+export const migrationIdSchema = Type.String({
   pattern: VM_ID_PATTERN,
   description:
     'Chosen by the controller, a new one for each try: 1 to 63 lower-case letters, digits and inner hyphens.',
@@ -20,7 +20,7 @@ const migrationIdSchema = Type.String({
 const offerMembers = {
   migration_id: migrationIdSchema,
   node: Type.String({
-    pattern: NODE_PATTERN,
+    pattern: NODE_NAME_PATTERN,
     description: 'The common name of the node certificate of the host that may take the VM.',
     examples: ['node-2'],
   }),

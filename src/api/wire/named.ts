@@ -3,6 +3,7 @@ import { problemSchema, exampleOf } from './problem.ts'
 import { consoleFromDaemonSchema, consoleFromViewerSchema } from './console.ts'
 import { offerVmSchema } from './migration.ts'
 import { setNetworkSchema } from './network.ts'
+import { manifestSchema } from './manifest.ts'
 import { planSchema } from './plan.ts'
 import {
   createVmSchema,
@@ -20,7 +21,9 @@ import { syncSchema } from './sync.ts'
 import { vmListSchema, vmSchema } from './vm.ts'
 import type { Static } from 'typebox'
 
-/** Schemas that have a name in the OpenAPI document, and so in the clients made from it. */
+const problem = { ...problemSchema, examples: [exampleOf('invalid_request')] }
+
+/** Schemas that have a name in the OpenAPI document of the controller API, and so in the clients made from it. */
 export const namedSchemas = {
   Vm: vmSchema,
   VmList: vmListSchema,
@@ -45,11 +48,13 @@ export const namedSchemas = {
   Sync: syncSchema,
   ConsoleFromDaemon: consoleFromDaemonSchema,
   ConsoleFromViewer: consoleFromViewerSchema,
-  Problem: { ...problemSchema, examples: [exampleOf('invalid_request')] },
+  Problem: problem,
 } as const
 
-type Name = keyof typeof namedSchemas
+/** The same for the API of other hosts. */
+export const coordinationSchemas = { Manifest: manifestSchema, Problem: problem } as const
+
+type Schemas = typeof namedSchemas & typeof coordinationSchemas
 
 /** Refers to a named schema, so that the document has it once. */
-export const ref = <N extends Name>(name: N) =>
-  Type.Unsafe<Static<(typeof namedSchemas)[N]>>({ $ref: `${name}#` })
+export const ref = <N extends keyof Schemas>(name: N) => Type.Unsafe<Static<Schemas[N]>>({ $ref: `${name}#` })

@@ -12,7 +12,7 @@ const COMMITTED =
   'Committed to all existing VMs, including stopped and sleeping ones and those under deletion.'
 const ALLOCATABLE = 'The most that all VMs together may commit'
 
-const CERTIFICATE_NAMES = ['authority', 'controller', 'node', 'server'] as const
+const CERTIFICATE_NAMES = ['authority', 'controller', 'node', 'node_authority', 'server'] as const
 
 export type CertificateName = (typeof CERTIFICATE_NAMES)[number]
 
@@ -48,7 +48,8 @@ const hostSchema = Type.Object(
           type: 'string',
           description:
             '`server`: of this API. `authority`: the one that signs clients; if there are several, the first to expire. `node`: of the host towards ' +
-            'other hosts. `controller`: of the last client that connected.',
+            'other hosts. `node_authority`: the one that signs nodes, if it is not in the file of the other. `controller`: of the last client ' +
+            'that connected.',
         }),
         not_after: Type.String({ format: 'date-time', description: 'When it expires.' }),
       }),

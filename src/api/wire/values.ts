@@ -1,6 +1,7 @@
 /** Single values on the wire: their patterns, what a pattern cannot check, times, cursors and texts. */
 import { limits } from '../../config/limits.ts'
 import { MAC_ADDRESS_PATTERN, SHA256_PATTERN, VM_ID_PATTERN, parseSha256, parseVmId } from '../../core/ids.ts'
+import { NODE_NAME_PATTERN } from '../../core/migration/offer.ts'
 import { Type } from 'typebox'
 import { withoutHostPaths, scrub } from '../../log/scrub.ts'
 import type { Complaint } from '../../lib/schema-check.ts'
@@ -28,8 +29,6 @@ export const LABEL_VALUE_PATTERN = '^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9
 const LABEL = '[A-Za-z0-9._/-]{1,128}=[A-Za-z0-9._-]{0,63}'
 export const LABEL_QUERY_PATTERN = `^${LABEL}(,${LABEL})*$`
 export const CURSOR_PATTERN = '^[A-Za-z0-9_-]{1,128}$'
-/** A common name of at most 64 characters, the bound of X.509 (RFC 5280, ub-common-name). */
-export const NODE_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$'
 /** Id of a console session. */
 export const SESSION_PATTERN = '^[0-9a-f]{16}$'
 /** Name of a user in a guest, as useradd(8) accepts them. */
@@ -59,7 +58,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   ],
   [LABEL_QUERY_PATTERN, 'must be labels like env=prod, joined by commas'],
   [CURSOR_PATTERN, 'must be the next_cursor of an earlier answer'],
-  [NODE_PATTERN, 'must be 1 to 64 letters, digits, inner dots, hyphens and underscores'],
+  [NODE_NAME_PATTERN, 'must be 1 to 64 letters, digits, inner dots, hyphens and underscores'],
   [SESSION_PATTERN, 'must be the session of an earlier attached message: 16 lower-case hexadecimal digits'],
   [
     GUEST_USER_PATTERN,

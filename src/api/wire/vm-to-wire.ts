@@ -56,7 +56,7 @@ function desiredToWire({ power, compute, disk, image, network, migration }: Desi
   }
 }
 
-const diskToWire = ({ sizeMib, iopsMax, mibPerSecondMax }: Disk): VmWire['desired']['disk'] => ({
+export const diskToWire = ({ sizeMib, iopsMax, mibPerSecondMax }: Disk): VmWire['desired']['disk'] => ({
   size_mib: sizeMib,
   ...(iopsMax === undefined ? {} : { iops_max: iopsMax }),
   ...(mibPerSecondMax === undefined ? {} : { mib_per_second_max: mibPerSecondMax }),
@@ -67,7 +67,7 @@ const observedDiskToWire = ({ sizeMib, guestSizeMib }: NonNullable<Observed['dis
   ...(guestSizeMib === undefined ? {} : { guest_size_mib: guestSizeMib }),
 })
 
-function networkToWire(network: Network): NetworkWire {
+export function networkToWire(network: Network): NetworkWire {
   const { macAddress, ipv4Address, ipv6Address, bandwidth, firewall } = network
   return {
     mac_address: macAddress,
@@ -91,7 +91,7 @@ const inboundToWire = ({ protocol, ports, sources }: InboundRule) => ({
   ...(sources === undefined ? {} : { sources: [...sources] }),
 })
 
-const computeToWire = (compute: Compute): VmWire['desired']['compute'] => ({
+export const computeToWire = (compute: Compute): VmWire['desired']['compute'] => ({
   cpu_millicores: compute.cpuMillicores,
   memory_mib: compute.memoryMib,
   sleep_after_idle_seconds: compute.sleepAfterIdleSeconds,

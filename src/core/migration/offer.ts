@@ -3,10 +3,11 @@ import type { Brand } from '../../lib/brand.ts'
 /** Chosen by the controller, one for each try to move a VM; has the same form as a VM's id. */
 export type MigrationId = Brand<string, 'MigrationId'>
 
-/** The common name of a host's node certificate, which is the `host.id` of its configuration. */
+/** The common name of a host's node certificate. */
 export type NodeName = Brand<string, 'NodeName'>
 
-export const NODE_NAME_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$'
+/** At most 64 characters, the bound of X.509 (RFC 5280, ub-common-name). */
+export const NODE_NAME_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$'
 
 const nodeName = new RegExp(NODE_NAME_PATTERN)
 

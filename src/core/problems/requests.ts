@@ -14,11 +14,11 @@ export const requests = {
     },
     forbidden: {
       status: 403,
-      title: 'The client certificate does not belong to the controller',
+      title: 'The client certificate is not admitted by this API',
       meaning:
-        'The client certificate is signed by the right authority but has another common name than `controller.common_name`; or a web page of another origin asked for a console.',
+        'The client certificate is signed by the right authority but has another common name than `controller.common_name`. On port 9001: its common name is not one of a node. Or a web page of another origin asked for a console.',
       remedy:
-        "Use the controller's certificate, or set `controller.common_name` and restart the daemon. Open consoles from pages of this listener only.",
+        "Use the controller's certificate, or set `controller.common_name` and restart the daemon. On port 9001 use the certificate of a node. Open consoles from pages of this listener only.",
       example: 'the client certificate does not have the common name that is configured for the controller',
       writtenBy: ['src/api/controller/controller-api.ts'],
       advice: [
@@ -28,8 +28,10 @@ export const requests = {
     not_found: {
       status: 404,
       title: 'There is no such resource',
-      meaning: 'There is no such VM or snapshot, or no such route. After a deletion: it is complete.',
-      remedy: 'Check the id and the path; `/docs` lists all routes.',
+      meaning:
+        'There is no such VM or snapshot, or no such route. On port 9001: there is no such migration to this node. After a deletion: it is complete.',
+      remedy:
+        'Check the id and the path; `/docs` lists all routes, and `/docs/coordination.json` those of port 9001.',
       example: 'there is no VM web-1 on this host',
       writtenBy: ['src/commands/vm/store-desired.ts'],
       advice: {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { Compile } from 'typebox/schema'
-import { describedApp } from '../../../tools/openapi-document.ts'
+import { coordinationDocument, openapiDocument } from '../../../tools/openapi-document.ts'
 import type { Validator } from 'typebox/schema'
 
 /** The parts of the OpenAPI document that are read here. */
@@ -12,11 +12,15 @@ export type Operation = { readonly responses: Readonly<Record<string, Response>>
 type Response = { readonly content?: Readonly<Record<string, Media>> }
 type Media = { readonly schema?: object; readonly examples?: Readonly<Record<string, unknown>> }
 
-let loading: Promise<OpenApi> | undefined
+/** The API that an answer came from. */
+export type ApiName = 'controller' | 'coordination'
 
-async function load(): Promise<OpenApi> {
-  const app = await describedApp()
-  return (await app.inject('/docs/swagger.json')).json()
+const loading = new Map<ApiName, Promise<OpenApi>>()
+
+/** Reads a document as a client does. */
+async function load(api: ApiName): Promise<OpenApi> {
+  const document = await (api === 'controller' ? openapiDocument() : coordinationDocument())
+  return JSON.parse(JSON.stringify(document)) as OpenApi
 }
 
 /** The parts of an answer that the document describes. */
@@ -32,9 +36,10 @@ export type Seen = {
 }
 
 /** Fails if a route answered with a status, a media type, a code or a member that its description does not contain. */
-export async function assertDocumented(seen: Seen): Promise<void> {
-  loading ??= load()
-  const complaint = undocumented(await loading, seen)
+export async function assertDocumented(seen: Seen, api: ApiName = 'controller'): Promise<void> {
+  const document = loading.get(api) ?? load(api)
+  loading.set(api, document)
+  const complaint = undocumented(await document, seen)
   assert.equal(complaint, undefined)
 }
 

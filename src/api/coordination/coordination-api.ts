@@ -1,0 +1,39 @@
+import { parseNodeName } from '../../core/migration/offer.ts'
+import { err, ok } from '../../lib/result.ts'
+import { startListener } from '../listener/listener.ts'
+import { createCoordinationApp } from './create-app.ts'
+import type { Listener, ListenerPlace } from '../listener/listener.ts'
+import type { Admit } from '../listener/transports.ts'
+import type { CoordinationDependencies } from './dependencies.ts'
+
+export type CoordinationApiOptions = ListenerPlace & {
+  readonly dependencies: CoordinationDependencies
+  /** The common name of the controller, which is not a node: one authority may sign both. */
+  readonly controllerName: string
+}
+
+/** Serves the coordination API. Throws TlsFilesUnusable, or the error of listen(2). */
+export function createCoordinationApi(options: CoordinationApiOptions): Promise<Listener> {
+  const { dependencies, controllerName, ...place } = options
+  return startListener({
+    ...place,
+    createApp: (transport) => createCoordinationApp(dependencies, transport),
+    admit: admitNode(controllerName),
+    beginsUpgrade: () => false,
+    log: dependencies.log,
+  })
+}
+
+/** Admits a peer whose certificate has the name of a node. */
+const admitNode =
+  (controllerName: string): Admit =>
+  (commonName) => {
+    const node = commonName === controllerName ? undefined : parseNodeName(commonName ?? '')
+    if (node !== undefined) return ok(node)
+    return err({
+      code: 'forbidden',
+      detail:
+        'the client certificate is not one of a node: it needs one common name, of letters, digits, dots, hyphens and underscores, that is not the ' +
+        "controller's",
+    })
+  }

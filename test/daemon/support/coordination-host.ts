@@ -1,0 +1,99 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { Agent } from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createCoordinationApi } from '../../../src/api/coordination/coordination-api.ts'
+import { createLog } from '../../../src/log/logger.ts'
+import { readAsset } from '../../../src/daemon/assets.ts'
+import { COMMON_NAME, send, writePki } from './controller-host.ts'
+import type { RequestOptions } from 'node:https'
+import type { TestContext } from 'node:test'
+import type { MacAddress, VmId } from '../../../src/core/ids.ts'
+import type { MigrationId, NodeName } from '../../../src/core/migration/offer.ts'
+import type { Manifest } from '../../../src/core/vm/manifest.ts'
+import type { CertificatePair } from '../../../src/daemon/setup/certificates.ts'
+import type { Answer, Call, ControllerHost, Pki } from './controller-host.ts'
+
+export const manifest: Manifest = {
+  migrationId: 'move-web-1' as MigrationId,
+  vmId: 'web-1' as VmId,
+  stage: 'offered',
+  mode: 'live',
+  power: 'running',
+  monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'tcg', form: 'mapped' },
+  compute: { cpuMillicores: 1500, memoryMib: 512, sleepAfterIdleSeconds: 0 },
+  disk: { sizeMib: 2048, iopsMax: 500 },
+  network: { macAddress: '02:00:5e:10:00:01' as MacAddress, ipv4Address: '192.0.2.10' },
+  expiresAtMs: Date.UTC(2030, 0, 1),
+}
+
+export type CoordinationHost = {
+  readonly port: number
+  readonly files: ControllerHost['files']
+  readonly logLines: string[]
+  /** The node of the one offer, and what the host answers to it. */
+  offer: { node: string; read: () => Manifest }
+  /** Number of waits for the store's flush. */
+  flushes: number
+  storeIsOpen: boolean
+  waitingFor: string[]
+  /** Sends a request as the node `host-2`, unless the call has a client of its own. */
+  call(call: Call): Promise<Answer>
+  close(boundMs: number): Promise<void>
+}
+
+/** Returns options for a client with a certificate, without kept connections. */
+export const clientWith = (pki: Pki, pair: CertificatePair, more: RequestOptions = {}): RequestOptions => ({
+  ca: pki.authority.certificate,
+  cert: pair.certificate,
+  key: pair.key,
+  agent: new Agent({ keepAlive: false }),
+  ...more,
+})
+
+/** Starts the coordination API on loopback with real TLS, for the nodes of one authority. */
+export async function startCoordinationHost(t: TestContext, pki: Pki): Promise<CoordinationHost> {
+  const directory = mkdtempSync(join(tmpdir(), 'coordination-'))
+  const files = writePki(directory, pki)
+  const logLines: string[] = []
+  const state = {
+    offer: { node: 'host-2', read: () => manifest },
+    flushes: 0,
+    storeIsOpen: true,
+    waitingFor: [] as string[],
+  }
+  const departures = {
+    offer: (id: MigrationId, node: NodeName) =>
+      id === manifest.migrationId && node === state.offer.node ? state.offer.read() : undefined,
+    flushed: async () => void (state.flushes += 1),
+  }
+  const node = await pki.issue({ commonName: 'host-2', usages: ['server', 'client'] })
+  const api = await createCoordinationApi({
+    dependencies: {
+      departures: () => (state.storeIsOpen ? departures : undefined),
+      waitingFor: () => state.waitingFor,
+      errorsMarkdown: () => readAsset('errors.md'),
+      version: '1.2.3',
+      log: createLog({ level: 'debug', write: (line) => logLines.push(line) }).child({
+        listener: 'coordination',
+      }),
+    },
+    address: '127.0.0.1',
+    port: 0,
+    controllerName: COMMON_NAME,
+    tlsFiles: files,
+    certificateRecheckMs: 20,
+  })
+  let closed = false
+  const close = async (boundMs: number): Promise<void> => {
+    closed = true
+    await api.close(boundMs)
+  }
+  t.after(async () => {
+    if (!closed) await close(0)
+    rmSync(directory, { recursive: true })
+  })
+  const call = async (given: Call): Promise<Answer> =>
+    send(api.port, { client: clientWith(pki, node), api: 'coordination', ...given })
+  return Object.assign(state, { port: api.port, files, logLines, call, close })
+}
