@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { hasLeft, isLeaving } from '../../src/core/vm/leaving.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
@@ -58,8 +59,10 @@ export class HostChecks {
     if (observed === desired) this.#checkHost(record)
   }
 
-  #checkHost({ id, host, desired }: VmRecord): void {
+  #checkHost(record: VmRecord): void {
+    const { id, host, desired } = record
     this.#sleep.checkEnded(id)
+    if (hasLeft(record)) return this.#checkLeft(record)
     if (this.#isAsleep(id)) return
     const unit = this.#host.fakeUnits.stateOf(id)
     const guest = this.#host.monitor.stateOf(id)
@@ -86,13 +89,24 @@ export class HostChecks {
     const cannotSleep = this.#withoutTraffic && isSleeper(record)
     const fault = cannotSleep ? 'traffic_failed' : undefined
     assert.equal(record.observed.fault?.code, fault, `${id}: a fault outlived its cause, or is missing`)
-    if (!cannotSleep)
+    if (isLeaving(record)) assert.equal(record.observed.waitingFor, 'the destination')
+    else if (!cannotSleep)
       assert.equal(record.generations.observed, record.generations.desired, `${id}: not settled`)
     const isAsleep = this.#isAsleep(id)
+    if (hasLeft(record)) return this.#checkLeft(record)
     assert.equal(record.observed.state, isAsleep ? 'sleeping' : record.desired.power)
     assert.equal(record.wake, undefined, `${id}: a wake is not over`)
     this.#checkHost(record)
     this.#checkRemains(record)
+  }
+
+  /** Checks that a VM that was released has nothing on this host any more. */
+  #checkLeft({ id, host, observed }: VmRecord): void {
+    assert.equal(observed.state, 'migrated')
+    assert.equal(this.#host.fakeUnits.stateOf(id).kind, 'absent', `${id}: runs on beside its destination`)
+    assert.equal(this.#host.storage.disks.has(id), false, `${id}: its disk is left`)
+    assert.equal(this.#host.savedStates.metadataOf(id), undefined, `${id}: its memory is left`)
+    assert.equal(this.#host.taps.devices.has(host.device), false, `${id}: its tap is left`)
   }
 
   /** Checks that a present guest has left nothing in the pool, and a stopped one nothing in its record. */
@@ -110,6 +124,8 @@ export class HostChecks {
     const record = this.#recordOf(id)
     if (record === undefined) return
     const isKnown = !this.#withoutTraffic
+    // A VM that is offered stays as it is, asleep or not, until packets or a destination come.
+    if (isLeaving(record) || hasLeft(record)) return
     const sleeps = isKnown && record.desired.power === 'running' && isSleeper(record)
     assert.equal(this.#isAsleep(id), sleeps, `${id}: asleep`)
   }
@@ -117,7 +133,7 @@ export class HostChecks {
   /** Checks a VM after a packet came. */
   checkAwake(id: VmId): void {
     const record = this.#recordOf(id)
-    if (record !== undefined) assert.equal(record.observed.state, record.desired.power)
+    if (record !== undefined && !hasLeft(record)) assert.equal(record.observed.state, record.desired.power)
   }
 
   #isAsleep(id: VmId): boolean {

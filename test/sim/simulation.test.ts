@@ -14,6 +14,10 @@ const ACTS = [
   'resume',
   'grow and limit the disk',
   'limit the bandwidth',
+  'offer it to another host',
+  'copy it',
+  'hand it over',
+  'take it back',
   'let it sleep when idle',
   'fall asleep',
   'wake by a packet',
@@ -92,19 +96,22 @@ for (const [who, acts, odds] of [
 
 for (const [name, odds] of Object.entries(histories)) {
   test(`${name}: every history ends as desired, and no generation is published early`, async () => {
-    const seen = { saves: 0, restores: 0, held: 0 }
+    const seen = { saves: 0, restores: 0, held: 0, handovers: 0, releases: 0 }
     for (let seed = 1; seed <= seeds; seed += 1) {
       const simulation = new Simulation(seed, odds)
       try {
         await simulation.run(EDITS)
         for (const what of ['saves', 'restores', 'held'] as const) seen[what] += simulation.sleep.seen[what]
+        for (const what of ['handovers', 'releases'] as const) seen[what] += simulation.seen[what]
       } catch (cause) {
         throw new Error(`seed ${seed} of "${name}"`, { cause })
       } finally {
         simulation.close()
       }
     }
-    // Guests that never slept would prove nothing.
-    assert.ok(Math.min(seen.saves, seen.restores, seen.held) > seeds / 2, JSON.stringify(seen))
+    // Guests that never slept or moved would prove nothing.
+    const { releases, ...often } = seen
+    assert.ok(Math.min(...Object.values(often)) > seeds / 2, JSON.stringify(seen))
+    assert.ok(releases > seeds / 10, JSON.stringify(seen))
   })
 }

@@ -8,6 +8,7 @@ import { createVm } from '../../src/commands/vm/create-vm.ts'
 import { setCompute, setDisk, setNetwork } from '../../src/commands/vm/reshape.ts'
 import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
 import { setPower } from '../../src/commands/vm/set-power.ts'
+import { isHeldBack } from '../../src/core/vm/leaving.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { sweepOrphans } from '../../src/reconcile/sweep-orphans.ts'
 import { Store } from '../../src/store/store.ts'
@@ -20,6 +21,7 @@ import { SleepWatch } from './sleep-watch.ts'
 import { calm, Chaos, isCalm } from './chaos.ts'
 import { disturb } from './disturb.ts'
 import { StateDisk } from './state-disk.ts'
+import { EXPIRIES_MS, moveOn, offer, takeBack } from './leave.ts'
 import { pick, randomFrom } from './random.ts'
 import { COMPUTE, networkOf, requestOn, SIZES_MIB, SLEEPER, TIMEOUTS_SECONDS } from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
@@ -41,6 +43,8 @@ const DISTURBANCES = 0.3
 const REBOOTS = 0.02
 /** Share of rounds after which somebody sets the clock, and by how much. */
 const CLOCK_SETS = 0.1
+/** Share of rounds after which destinations take a step. */
+const MOVES = 0.7
 /** Share of rounds during which the pool is hidden. */
 const OUTAGES = 0.05
 const SETS_MS: [number, ...number[]] = [-3_600_000, -3000, 3000, 3_600_000]
@@ -65,6 +69,7 @@ export class Simulation {
   #life: ({ readonly chaos: Chaos } & Composition) | undefined
   #violation: unknown
   crashes = 0
+  readonly seen = { handovers: 0, releases: 0 }
 
   constructor(seed: number, odds: Odds) {
     this.#random = randomFrom(seed)
@@ -99,6 +104,7 @@ export class Simulation {
       // Edits of one burst arrive while the passes of the earlier ones are at any point.
       for (let burst = 1 + Math.floor(this.#random() * 3); burst > 0; burst -= 1) await this.#edit()
       await this.#quiet()
+      if (this.#random() < MOVES) this.#moveAll()
       if (this.#random() < REBOOTS) await this.#reboot()
       if (this.#random() < CLOCK_SETS) this.clock.set(pick(this.#random, SETS_MS))
       if (this.#life?.chaos.dead === true) {
@@ -116,6 +122,7 @@ export class Simulation {
     await this.#heal()
     for (const id of ids) this.#checks.checkAsleepWhereIdle(id)
     for (const id of ids) this.#receive(id)
+    for (const id of ids) takeBack(this.#commands(), id)
     await this.#quiet()
     if (this.#violation !== undefined) throw this.#violation
     for (const id of ids) this.#checks.checkAtRest(id)
@@ -136,6 +143,10 @@ export class Simulation {
       (context) => setPower(context, id, 'running'),
       (context) => setDisk(context, id, { sizeMib: 96, iopsMax: 100 }),
       (context) => setNetwork(context, id, networkOf(ids.indexOf(id), 10)),
+      (context) => offer(context, id),
+      (context) => this.#moveOn(context, id),
+      (context) => this.#moveOn(context, id),
+      (context) => takeBack(context, id),
       (context) => setCompute(context, id, SLEEPER),
       () => this.clock.advance(5000),
       () => this.#receive(id),
@@ -170,6 +181,7 @@ export class Simulation {
     this.#checks.checkAtRest(id)
     this.#checks.checkAsleepWhereIdle(id)
     this.#receive(id)
+    takeBack(this.#commands(), id)
     await this.#quiet()
     this.#checks.checkAwake(id)
     this.sleep.check([id])
@@ -218,6 +230,7 @@ export class Simulation {
       instead: { capacity: new FakeCapacity() },
     })
     this.#life = { chaos, ...parts }
+    parts.offers.start()
     const started = parts.reconciler.start()
     await this.#quiet()
     if (chaos.dead) return
@@ -227,9 +240,14 @@ export class Simulation {
     await this.#quiet()
   }
 
+  /** Returns what commands need of the present life. */
+  #commands(): CommandContext {
+    assert.ok(this.#life !== undefined)
+    return this.#life.commands
+  }
+
   async #edit(): Promise<void> {
-    const context = this.#life?.commands
-    assert.ok(context !== undefined)
+    const context = this.#commands()
     const id = pick(this.#random, ids)
     const edits: [() => void, ...(() => void)[]] = [
       () => void createVm(context, id, requestOn(this.host, ids.indexOf(id))),
@@ -252,6 +270,8 @@ export class Simulation {
       () => void setCompute(context, id, { ...COMPUTE, memoryMib: pick(this.#random, [256, 512]) }),
       () => void setNetwork(context, id, networkOf(ids.indexOf(id), pick(this.#random, [10, 20]))),
       () => void (this.#random() < 0.3 && this.#delete(context, id)),
+      () => offer(context, id, pick(this.#random, EXPIRIES_MS)),
+      () => takeBack(context, id),
     ]
     pick(this.#random, edits)()
     for (let turns = Math.floor(this.#random() * MICROTASKS_A_PASS); turns > 0; turns -= 1)
@@ -273,6 +293,28 @@ export class Simulation {
     if (setPower(context, id, 'stopped').ok) this.#giveUpOnceFlushed(id)
   }
 
+  /** Lets the destination go on. A guest that is released is its own from then on. */
+  #moveOn(context: CommandContext, id: VmId): void {
+    const event = moveOn(context, this.host, id)
+    if (event === 'hand_over') this.seen.handovers += 1
+    if (event === 'release') {
+      this.seen.releases += 1
+      this.#giveUpOnceFlushed(id)
+    }
+    this.#excuseHandover(id)
+  }
+
+  #moveAll(): void {
+    if (this.#life?.chaos.dead === true) return
+    for (const id of ids) this.#moveOn(this.#commands(), id)
+  }
+
+  /** A handover may last longer than a packet is held. */
+  #excuseHandover(id: VmId): void {
+    const record = this.#store.vms.get(id)
+    if (record !== undefined && isHeldBack(record)) this.sleep.excuse(id)
+  }
+
   /** Usually both run before any pass has seen the stop. */
   #stopAndGoOn(context: CommandContext, id: VmId): void {
     this.#stop(context, id)
@@ -290,7 +332,9 @@ export class Simulation {
 
   #receive(id: VmId): void {
     const record = this.#store.vms.get(id)
-    if (record !== undefined) this.sleep.receive(record)
+    if (record === undefined) return
+    this.sleep.receive(record)
+    this.#excuseHandover(id)
   }
 
   /** A packet that arrives meanwhile for a sleeping guest may wait too long. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { mustEnd } from '../../src/core/vm/record.ts'
 import { isLiveMonitor } from '../../src/core/world/world.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
@@ -69,13 +70,14 @@ export class SleepWatch {
   }
 
   /** Sends a packet to the guest. */
-  receive({ id, host: { device }, desired, deleting }: VmRecord): void {
+  receive(record: VmRecord): void {
     const { host } = this.#options
+    const { id } = record
     const name = `${id} ${String((this.#packets += 1)).padStart(8, '0')}`
-    if (host.traffic.receive(device, { name }) !== 'held') return
+    if (host.traffic.receive(record.host.device, { name }) !== 'held') return
     this.seen.held += 1
     // A packet for a guest that must end goes with it.
-    if (deleting || desired.power === 'stopped') return
+    if (mustEnd(record)) return
     this.#held.set(id, [...(this.#held.get(id) ?? []), { name, atMs: host.clock.now() }])
   }
 
