@@ -246,6 +246,18 @@ function promisePublication(promise: Promising): void {
     await assert.rejects(stage.incomingDisks.publish(arrival, ownerOf(stage), never), isFault('disk_foreign'))
   })
 
+  promise('a disk that was published is not replaced by another arrival for the same VM', async (stage) => {
+    await diskMade(stage)
+    await pulled(stage, 1)
+    await stage.incomingDisks.publish(arrival, ownerOf(stage), never)
+    const before = await stage.contentOf(moved)
+    const disk = await stage.incomingDisks.open(other, SIZE_BYTES)
+    await disk.close()
+    await assert.rejects(stage.incomingDisks.publish(other, ownerOf(stage), never), isFault('disk_foreign'))
+    assert.ok(Buffer.from(before).equals(await stage.contentOf(moved)))
+    assert.deepEqual(await stage.incomingDisks.list(), [other])
+  })
+
   promise('without an incoming disk nothing is published', async (stage) => {
     await assert.rejects(stage.incomingDisks.publish(arrival, ownerOf(stage), never), isFault('round_lost'))
     assert.equal((await stage.lookAt(moved)).kind, 'absent')
