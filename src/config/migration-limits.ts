@@ -12,8 +12,11 @@ export const migrationLimits = {
    * Bytes of one frame of a round. Both sides check and hash a frame in one turn of the event loop: about a millisecond.
    */
   roundFrameBytesMax: 256 * 1024,
-  /** Extents that the kernel reports in one call about a file's map. */
-  mapExtentsMax: 1024,
+  /** Stretches of a round that are read with one call, and the bytes between two of them that are read for nothing. */
+  roundGroupExtentsMax: 64,
+  roundGapBytesMax: 32 * 1024,
+  /** Extents that the kernel reports in one call. They are compared in one turn of the event loop: a few milliseconds. */
+  mapExtentsMax: 256,
   /** Between two states of the digest of a round that are kept, so that a stream continues without reading all again. */
   roundDigestEveryBytes: 16 * 1024 * 1024,
   /** The states that are kept of one round. They must cover what connections may have under way. */

@@ -34,7 +34,7 @@ export interface DiskRounds {
   ensureRound(round: RoundRef, signal: AbortSignal): Promise<Round>
   /**
    * Reads a round as frames and their end (core/migration/frames.ts). `from` is 0, or the end of a frame after which an
-   * earlier stream was cut. Each chunk is valid until the next one is requested. `round_lost` if the round is gone, or
+   * earlier stream was cut. Each chunk has whole frames, and is valid until the next one is requested. `round_lost` if the round is gone, or
    * the one before it.
    */
   frames(round: RoundRef, from: number, signal: AbortSignal): AsyncIterable<Uint8Array>

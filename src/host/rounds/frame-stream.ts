@@ -4,14 +4,13 @@ import type { Extent } from '../../core/migration/extents.ts'
 import type { FrameWriter } from '../../core/migration/frames.ts'
 import { FileCutShort } from '../files/checksum.ts'
 import type { GatedFile } from '../files/gated-file.ts'
-
-type Bytes = Buffer<ArrayBuffer>
-type Read = { readonly extent: Extent; readonly frame?: Bytes }
+import { groupsOf } from './extent-groups.ts'
+import type { ExtentGroup } from './extent-groups.ts'
 
 export type FrameStream = {
   readonly file: GatedFile
   /** In ascending order, and not longer than a frame. */
-  readonly extents: AsyncIterator<Extent, void>
+  readonly extents: AsyncIterable<Extent>
   readonly writer: FrameWriter
   /** Frames that begin before this offset are counted and not yielded. */
   readonly from: number
@@ -20,21 +19,67 @@ export type FrameStream = {
   readonly signal: AbortSignal
 }
 
+type Bytes = Buffer<ArrayBuffer>
+
+/** A group, and the room for its bytes and its frames. */
+class GroupRoom {
+  readonly #bytes: Bytes = Buffer.allocUnsafe(limits.roundFrameBytesMax)
+  readonly #frames: Bytes = Buffer.allocUnsafe(
+    limits.roundFrameBytesMax + limits.roundGroupExtentsMax * FRAME_HEAD_BYTES,
+  )
+  #group: ExtentGroup = { extents: [], from: 0, to: 0 }
+  /** Whether the bytes were read to their place in the only frame. */
+  #isInPlace = false
+
+  async read(file: GatedFile, group: ExtentGroup): Promise<void> {
+    this.#group = group
+    this.#isInPlace = group.extents.length === 1
+    const room = this.#isInPlace ? this.#frames.subarray(FRAME_HEAD_BYTES) : this.#bytes
+    const length = group.to - group.from
+    for (let filled = 0; filled < length;) {
+      const { bytesRead } = await file.read(room, filled, length - filled, group.from + filled)
+      if (bytesRead === 0) throw new FileCutShort('the file was cut short while it was read')
+      filled += bytesRead
+    }
+  }
+
+  /** Renders the frames of the group. Returns those that begin at `from` or later. */
+  render({ writer, from, onFrame }: FrameStream): Bytes {
+    let at = 0
+    let begin = 0
+    for (const { kind, offset, length } of this.#group.extents) {
+      if (kind === 'hole') {
+        const frame = writer.hole({ offset, length })
+        this.#frames.set(frame, at)
+        at += frame.length
+      } else {
+        const frame = this.#frames.subarray(at, at + FRAME_HEAD_BYTES + length)
+        const read = offset - this.#group.from
+        if (!this.#isInPlace) frame.set(this.#bytes.subarray(read, read + length), FRAME_HEAD_BYTES)
+        writer.finishData(offset, frame)
+        at += frame.length
+      }
+      onFrame(offset + length)
+      if (offset < from) begin = at
+    }
+    return this.#frames.subarray(begin, at)
+  }
+}
+
 /**
- * Yields frames of a file, and their end. It reads one frame ahead. Each frame is valid until the next one is requested.
- * Throws FileCutShort if the file ends before an extent does.
+ * Yields frames of a file, and their end. It reads one group of frames ahead. Each chunk is valid until the next one is
+ * requested. Throws FileCutShort if the file ends before an extent does.
  */
 export async function* framesOf(stream: FrameStream): AsyncGenerator<Uint8Array, void> {
-  const { file, extents, writer, from, onFrame, signal } = stream
-  const readOn = async (frame: Bytes): Promise<Read | undefined> => {
-    const next = await extents.next()
+  const { file, extents, writer, signal } = stream
+  const groups = groupsOf(extents)
+  const readOn = async (room: GroupRoom): Promise<GroupRoom | undefined> => {
+    const next = await groups.next()
     if (next.done === true) return undefined
-    const extent = next.value
-    if (extent.kind === 'hole') return { extent }
-    return { extent, frame: await readWhole(file, frame, extent) }
+    await room.read(file, next.value)
+    return room
   }
-  const room = (): Bytes => Buffer.allocUnsafe(FRAME_HEAD_BYTES + limits.roundFrameBytesMax)
-  let [free, full] = [room(), room()]
+  let [free, full] = [new GroupRoom(), new GroupRoom()]
   let reading = readOn(free)
   try {
     for (;;) {
@@ -43,28 +88,14 @@ export async function* framesOf(stream: FrameStream): AsyncGenerator<Uint8Array,
       if (read === undefined) break
       ;[free, full] = [full, free]
       reading = readOn(free)
-      // The caller may stop before it needs this frame.
+      // The caller may stop before it needs this group.
       reading.catch(() => {})
-      const { extent, frame } = read
-      if (frame !== undefined) writer.finishData(extent.offset, frame)
-      const rendered = frame ?? writer.hole(extent)
-      onFrame(extent.offset + extent.length)
-      if (extent.offset >= from) yield rendered
+      const frames = read.render(stream)
+      if (frames.length > 0) yield frames
     }
   } finally {
     // The read uses the descriptor until it ends.
     await reading.catch(() => {})
   }
   yield writer.end()
-}
-
-/** Reads an extent behind the room for the head of its frame. */
-async function readWhole(file: GatedFile, room: Bytes, { offset, length }: Extent): Promise<Bytes> {
-  let filled = 0
-  while (filled < length) {
-    const { bytesRead } = await file.read(room, FRAME_HEAD_BYTES + filled, length - filled, offset + filled)
-    if (bytesRead === 0) throw new FileCutShort('the file was cut short while it was read')
-    filled += bytesRead
-  }
-  return room.subarray(0, FRAME_HEAD_BYTES + length)
 }

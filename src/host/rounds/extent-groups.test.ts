@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { randomFrom } from '../../../test/sim/random.ts'
+import { limits } from '../../config/limits.ts'
+import { groupsOf } from './extent-groups.ts'
+import type { Extent } from '../../core/migration/extents.ts'
+import type { ExtentGroup } from './extent-groups.ts'
+
+const { roundFrameBytesMax: READ_MAX, roundGapBytesMax: GAP_MAX, roundGroupExtentsMax: EXTENTS_MAX } = limits
+
+async function grouped(extents: readonly Extent[]): Promise<ExtentGroup[]> {
+  const asked = async function* (): AsyncGenerator<Extent, void> {
+    yield* extents
+  }
+  return Array.fromAsync(groupsOf(asked()))
+}
+
+test('small stretches near each other are read together, and others alone', async () => {
+  const at = (offset: number, length = 4096): Extent => ({ kind: 'data', offset, length })
+  const near = [at(0), { kind: 'hole', offset: 8192, length: 4096 } as const, at(16_384), at(40_960)]
+  const far = [at(40_960 + 4096 + GAP_MAX + 1)]
+  const large = [at(READ_MAX, READ_MAX), at(2 * READ_MAX, READ_MAX)]
+  const groups = await grouped([...near, ...far, ...large])
+  assert.deepEqual(
+    groups.map(({ extents }) => extents),
+    [near, far, [large[0]], [large[1]]],
+  )
+  assert.deepEqual([groups[0]?.from, groups[0]?.to], [0, 45_056])
+})
+
+test('a group has a bounded number of extents, also of holes', async () => {
+  const holes = Array.from({ length: 1000 }, (_, index): Extent => {
+    return { kind: 'hole', offset: 8192 * index, length: 4096 }
+  })
+  const groups = await grouped(holes)
+  assert.deepEqual(Math.max(...groups.map(({ extents }) => extents.length)), EXTENTS_MAX)
+})
+
+test('no group reads more than a frame may have, or more gaps than allowed, and no extent is lost', async () => {
+  for (let seed = 1; seed <= 100; seed += 1) {
+    const random = randomFrom(seed)
+    const extents: Extent[] = []
+    for (let offset = 0; extents.length < 500;) {
+      const length = 4096 * (1 + Math.floor(random() ** 6 * (READ_MAX / 4096)))
+      extents.push({ kind: random() < 0.8 ? 'data' : 'hole', offset, length })
+      offset += length + 4096 * Math.floor(random() ** 3 * 20)
+    }
+    const groups = await grouped(extents)
+    assert.deepEqual(
+      groups.flatMap((group) => group.extents),
+      extents,
+    )
+    for (const { extents: members, from, to } of groups) {
+      assert.ok(to - from <= READ_MAX && members.length <= EXTENTS_MAX, `seed ${seed}`)
+      const data = members.filter(({ kind }) => kind === 'data')
+      assert.equal(from, data[0]?.offset ?? 0)
+      for (const [index, { offset, length }] of data.entries()) {
+        assert.ok(offset >= from && offset + length <= to)
+        const next = data[index + 1]
+        assert.ok(next === undefined || next.offset - offset - length <= GAP_MAX)
+      }
+    }
+  }
+})
