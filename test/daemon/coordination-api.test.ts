@@ -17,6 +17,9 @@ before(async () => {
   node = await pki.issue({ commonName: 'host-2' })
 })
 
+/** Bound of a request that would otherwise wait for ever. */
+const ANSWER_MS = 5000
+
 const path = `/v1/migrations/${manifest.migrationId}`
 
 /** Returns the access log's line of a request. */
@@ -96,13 +99,16 @@ test('no request upgrades the connection: a console is an unknown route', async 
     'sec-websocket-version': '13',
     'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
   }
-  httpsRequest({
+  const sent = httpsRequest({
     host: '127.0.0.1',
     port: host.port,
     path: '/v1/vms/web-1/console',
     headers,
+    timeout: ANSWER_MS,
     ...clientWith(pki, node),
   })
+  sent
+    .on('timeout', () => sent.destroy(new Error('no answer')))
     .on('response', (response) => resolve(response.resume().statusCode))
     .on('upgrade', () => resolve(101))
     .on('error', reject)
