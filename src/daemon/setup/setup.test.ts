@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import {
   chmodSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -230,6 +231,29 @@ test('the certificate of the node is signed by an authority of nodes if the conf
   const authority = new X509Certificate(readFileSync(at('nodes/nodes-ca.crt')))
   assert.ok(certificate('node').verify(authority.publicKey))
   assert.ok(!certificate('node').verify(certificate('ca').publicKey))
+})
+
+test('a second host with the pair of the authority of nodes gets a certificate from it, and needs its key no more', async (t) => {
+  const [first, second] = [machine(t), machine(t)]
+  for (const { at, options, run } of [first, second]) {
+    await run(options)
+    for (const file of ['node.crt', 'node.key']) unlinkSync(at(`tls/${file}`))
+    const config = readFileSync(at('config.toml'), 'utf8')
+    const nodes = `[coordination]\nca_file = "${at('tls/nodes-ca.crt')}"`
+    writeFileSync(at('config.toml'), config.replace('[coordination]', nodes))
+  }
+  assert.equal((await first.run(['--config', first.at('config.toml')])).status, 0)
+  for (const file of ['nodes-ca.crt', 'nodes-ca.key'])
+    copyFileSync(first.at(`tls/${file}`), second.at(`tls/${file}`))
+  const again = ['--config', second.at('config.toml')]
+  assert.equal((await second.run([...again, '--san', '192.0.2.7'])).status, 0)
+  const { publicKey } = first.certificate('nodes-ca')
+  for (const host of [first, second]) assert.ok(host.certificate('node').verify(publicKey))
+  assert.ok(second.certificate('node').checkIP('192.0.2.7'))
+  unlinkSync(second.at('tls/nodes-ca.key'))
+  const { status, text } = await second.run(again)
+  assert.equal(status, 0, text)
+  assert.match(text, /kept .*nodes-ca\.crt {2}\(an authority whose key is elsewhere\)/)
 })
 
 test('a host without the coordination listener needs no certificate of a node', async (t) => {
