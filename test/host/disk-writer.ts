@@ -1,8 +1,9 @@
 /**
  * A guest that writes to its disk without pause, in a process of its own, until its standard input ends: past the page
- * cache and through it, in blocks and in odd pieces, and with discards. Arguments: the disk, and a seed.
+ * cache and through it, in blocks and in odd pieces, with discards and with zeros. Arguments: the disk, and a seed.
  */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -33,6 +34,12 @@ function pages(bytes: number): Uint8Array {
 const memory = pages(PIECE_BLOCKS_MAX * BLOCK)
 let counter = 0
 
+/** Makes a stretch read as zeros and keeps its space, as a monitor does for a guest that writes zeros. */
+function zero(offset: number, length: number): void {
+  const args = ['--zero-range', '--offset', String(offset), '--length', String(length), path]
+  assert.equal(spawnSync('fallocate', args).status, 0)
+}
+
 async function writeOnce(): Promise<void> {
   const sizeBlocks = fs.fstatSync(buffered).size / BLOCK
   const blocks = 1 + Math.floor(random() ** 3 * PIECE_BLOCKS_MAX)
@@ -43,7 +50,8 @@ async function writeOnce(): Promise<void> {
   const what = random()
   if (what < 0.45) fs.writeSync(direct, bytes, 0, bytes.length, at)
   else if (what < 0.8) fs.writeSync(buffered, bytes, 0, 1 + upTo(bytes.length), at + upTo(BLOCK))
-  else assert.ok(await punchHole(buffered, at, bytes.length))
+  else if (what < 0.95) assert.ok(await punchHole(buffered, at, bytes.length))
+  else zero(at, bytes.length)
 }
 
 process.stdin.resume()
