@@ -56,13 +56,16 @@ export function commandStage(t: TestContext, userIds = 10) {
   const pokes: string[] = []
   const host = new FakeHost(new FakeClock({ nowMs: 1000 }), store.storeId)
   const actors = listening((line) => pokes.push(line))
-  const context: Writable<CommandContext> = composed({ store, host, instead: { capacity, actors } }).commands
+  const parts = composed({ store, host, instead: { capacity, actors } })
+  const context: Writable<CommandContext> = parts.commands
   return {
     store,
     id,
     capacity,
     pokes,
     context,
+    /** The VMs that this host offers, as other hosts ask for them. */
+    departures: () => parts.coordination.departures() ?? assert.fail('the store is not open'),
     create: (changes: Partial<CreateVm> = {}, name: string = id) =>
       createVm(context, name as VmId, createRequest(changes)),
     /** Records an observation, as if a pass had made it. A VM observed as stopped has also completed its stop. */

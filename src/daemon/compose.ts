@@ -1,3 +1,4 @@
+import { manifestOf } from '../core/vm/manifest.ts'
 import { Waits } from '../api/controller/waits.ts'
 import { wakeVm } from '../commands/vm/set-power.ts'
 import { ConsoleHub } from '../owners/console/console-hub.ts'
@@ -119,8 +120,15 @@ export function compose(parts: Parts): Composition {
   }
 }
 
-function buildCoordination({ store, readiness, version, log }: Parts): CoordinationDependencies {
-  const departures: Departures = { offer: () => undefined, flushed: () => store.flushed() }
+function buildCoordination({ store, host, readiness, version, log }: Parts): CoordinationDependencies {
+  const departures: Departures = {
+    offer: async (id, node) => {
+      const record = store.departures.of(id)
+      if (record?.departure?.node !== node) return undefined
+      return manifestOf(record, record.departure, await host.monitor.installed())
+    },
+    flushed: () => store.flushed(),
+  }
   return {
     departures: () => (readiness.takesCommands() ? departures : undefined),
     waitingFor: readiness.waitingFor,

@@ -55,18 +55,19 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
   })
 }
 
+const NAMES = { id: 'move-1' as MigrationId, node: 'node-2' as NodeName }
+
 /** Reads `offered` and `offered=cold`: a node may take the VM. */
 function offerOf(words: Words): Pick<VmRecord['desired'], 'migration'> {
   const mode = words.after('offered=') ?? (words.has('offered') ? 'live' : undefined)
   if (mode === undefined) return {}
-  const names = { id: 'move-1' as MigrationId, node: 'node-2' as NodeName }
-  return { migration: { ...names, mode: mode as MigrationMode, expiresAtMs: NOW_MS + 60_000 } }
+  return { migration: { ...NAMES, mode: mode as MigrationMode, expiresAtMs: NOW_MS + 60_000 } }
 }
 
 /** Reads `departure=STAGE`: how far the migration is. */
 function departureOf(recorded: Words): Pick<VmRecord, 'departure'> {
   const stage = recorded.after('departure=') as DepartureStage | undefined
-  return stage === undefined ? {} : { departure: { id: 'move-1' as MigrationId, stage, sinceMs: NOW_MS } }
+  return stage === undefined ? {} : { departure: { ...NAMES, mode: 'live', stage, sinceMs: NOW_MS } }
 }
 
 function wakeOf(recorded: Words): Pick<VmRecord, 'wake'> {

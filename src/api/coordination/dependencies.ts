@@ -5,8 +5,8 @@ import type { Health } from '../listener/health.ts'
 
 /** The VMs that this host offers. */
 export type Departures = {
-  /** Returns the VM that this migration offers to this node; undefined for any other node. */
-  readonly offer: (id: MigrationId, node: NodeName) => Manifest | undefined
+  /** Returns the VM that this migration offers to this node; undefined for any other node. Throws HostFault. */
+  readonly offer: (id: MigrationId, node: NodeName) => Promise<Manifest | undefined>
   /** Resolves when everything that was stored until now is on the disk. */
   readonly flushed: () => Promise<void>
 }

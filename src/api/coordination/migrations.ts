@@ -23,13 +23,13 @@ export function migrationRoutes(app: App, dependencies: CoordinationDependencies
     querystring: noQuery,
     response: {
       200: { ...ref('Manifest'), description: 'The offered VM.', headers: requestIdHeader },
-      ...problems('not_found', 'starting_up'),
+      ...problems('not_found', 'starting_up', 'monitor_missing'),
     },
   }
   app.get('/v1/migrations/:id', { schema }, async (request): Promise<ManifestWire> => {
     const departures = departuresOf(dependencies)
     const id = request.params.id as MigrationId
-    const manifest = departures.offer(id, request.peerName as NodeName)
+    const manifest = await departures.offer(id, request.peerName as NodeName)
     // The same words for an offer to another node: a node learns nothing about the offers of others.
     if (manifest === undefined)
       throw new Refused({

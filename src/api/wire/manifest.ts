@@ -49,10 +49,11 @@ export const manifestSchema = Type.Object(
     compute: Type.Object(computeMembers),
     disk: Type.Object(diskMembers),
     network: Type.Optional(networkSchema),
-    expires_at: {
+    expires_at: Type.Optional({
       ...timeSchema,
-      description: 'This host withdraws the offer at this time, unless the VM was released before.',
-    },
+      description:
+        'This host withdraws the offer at this time, unless the VM was released before. Absent when a request has withdrawn it.',
+    }),
   },
   {
     description: 'A VM that this host offers: what a destination must know before anything moves.',
@@ -78,5 +79,5 @@ export const manifestToWire = ({ network, ...manifest }: Manifest): ManifestWire
   compute: computeToWire(manifest.compute),
   disk: diskToWire(manifest.disk),
   ...(network === undefined ? {} : { network: networkToWire(network) }),
-  expires_at: time(manifest.expiresAtMs),
+  ...(manifest.expiresAtMs === undefined ? {} : { expires_at: time(manifest.expiresAtMs) }),
 })

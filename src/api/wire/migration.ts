@@ -84,6 +84,8 @@ export const departureToWire = toWire<Departure, DepartureWire>()({
   id: ['migration_id', (id) => id],
   sinceMs: ['stage_since', time],
   because: ['withdrawn_because', (because) => because],
+  node: null,
+  mode: null,
   arrival: null,
   lastRound: null,
 })

@@ -58,7 +58,13 @@ test('an offer raises a generation, and the same offer again does not', (t) => {
   assert.equal(accepted(offers()).record.generations.desired, 2)
   assert.equal(accepted(offers()).changed, false)
   assert.deepEqual(pokes, ['web-1: offered to node-2'])
-  assert.deepEqual(record().departure, { id: 'move-7', stage: 'offered', sinceMs: 1000 })
+  assert.deepEqual(record().departure, {
+    id: 'move-7',
+    node: 'node-2',
+    mode: 'live',
+    stage: 'offered',
+    sinceMs: 1000,
+  })
 })
 
 test('another expiry moves the deadline of an offer, and nothing else', (t) => {
@@ -157,4 +163,14 @@ test('a VM is not offered before its snapshot is uploaded, and takes none while 
   accepted(offers())
   const refused = startSnapshot(context, nightly, request)
   assert.equal(refused.ok ? undefined : refused.error.code, 'vm_migrating')
+})
+
+test('an offer is seen by its node alone, also when it was withdrawn', async (t) => {
+  const { context, id, offers, accepted, departures } = stage(t)
+  accepted(offers())
+  const read = async (node: string): Promise<string | undefined> =>
+    (await departures().offer('move-7' as MigrationId, node as NodeName))?.stage
+  assert.deepEqual([await read('node-2'), await read('node-3')], ['offered', undefined])
+  accepted(withdrawOffer(context, id))
+  assert.deepEqual([await read('node-2'), await read('node-3')], ['withdrawn', undefined])
 })

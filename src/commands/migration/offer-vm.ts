@@ -25,7 +25,13 @@ export function offerVm(context: CommandContext, id: VmId, offer: Offer): Comman
     if (isDeepStrictEqual(before.desired.migration, offer) && isMoving(before))
       return ok({ record: before, changed: false })
     if (late !== undefined) return err(late)
-    const fresh: Departure = { id: offer.id, stage: 'offered', sinceMs: now() }
+    const fresh: Departure = {
+      id: offer.id,
+      node: offer.node,
+      mode: offer.mode,
+      stage: 'offered',
+      sinceMs: now(),
+    }
     const record = store.vms.changeDesired(id, {
       desired: { ...before.desired, migration: offer },
       departure: isKnown(before, offer) ? (before.departure ?? fresh) : fresh,

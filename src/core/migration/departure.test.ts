@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { afterEvent, DEPARTURE_STAGES } from './departure.ts'
 import type { ArrivalId, Departure, DepartureEvent, DepartureStage } from './departure.ts'
-import type { MigrationId } from './offer.ts'
+import type { MigrationId, NodeName } from './offer.ts'
 
 const MINE = 'a' as ArrivalId
 const OTHER = 'b' as ArrivalId
@@ -10,6 +10,8 @@ const OTHER = 'b' as ArrivalId
 /** A departure as it is when destination `MINE` copies, and has brought it to this stage. */
 const at = (stage: DepartureStage): Departure => ({
   id: 'm' as MigrationId,
+  node: 'node-2' as NodeName,
+  mode: 'live',
   stage,
   sinceMs: 1,
   ...(stage === 'offered' ? {} : { arrival: MINE }),

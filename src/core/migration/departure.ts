@@ -2,7 +2,7 @@ import { err, ok } from '../../lib/result.ts'
 import { unreachable } from '../../lib/assert.ts'
 import type { Brand } from '../../lib/brand.ts'
 import type { Result } from '../../lib/result.ts'
-import type { MigrationId } from './offer.ts'
+import type { MigrationId, MigrationMode, NodeName } from './offer.ts'
 
 /**
  * Names one attempt of a destination to take a VM. The destination chooses it at random and keeps it in its record, so
@@ -36,6 +36,9 @@ export const WITHDRAWAL_REASONS = ['expired', 'handover_expired', 'withdrawn', '
  */
 export type Departure = {
   readonly id: MigrationId
+  /** The only node that may take the VM; it may still ask when the offer is withdrawn. */
+  readonly node: NodeName
+  readonly mode: MigrationMode
   readonly stage: DepartureStage
   /** When the stage began. Milliseconds since the epoch. */
   readonly sinceMs: number

@@ -9,7 +9,7 @@ import { arrivalAfter, mayRunHere } from './arrival.ts'
 import { afterEvent, isHandover } from './departure.ts'
 import type { Arrival, ArrivalEvent } from './arrival.ts'
 import type { ArrivalId, Departure, DepartureEvent } from './departure.ts'
-import type { MigrationId } from './offer.ts'
+import type { MigrationId, NodeName } from './offer.ts'
 
 type Request = Extract<DepartureEvent, { readonly arrival: ArrivalId }>
 type Message =
@@ -47,7 +47,11 @@ const destinationOf = (number: number): Destination => ({
 })
 
 const begin: World = {
-  source: { departure: { id: 'm' as MigrationId, stage: 'offered', sinceMs: 0 }, guest: 'runs', version: 0 },
+  source: {
+    departure: { id: 'm' as MigrationId, node: 'n' as NodeName, mode: 'live', stage: 'offered', sinceMs: 0 },
+    guest: 'runs',
+    version: 0,
+  },
   destinations: [destinationOf(0), destinationOf(1)],
   messages: [],
 }

@@ -8,14 +8,16 @@ import type { Departure, WithdrawalReason } from '../migration/departure.ts'
 export type Leaving = { readonly id: VmId; readonly desired: Desired; readonly departure?: Departure }
 
 /** Returns why a VM takes no changes while it moves to another host, or after it has; undefined if it takes them. */
-export function refuseWhileLeaving({ id, desired, departure }: Leaving): Rejection | undefined {
+export function refuseWhileLeaving({
+  id,
+  departure,
+}: Pick<Leaving, 'id' | 'departure'>): Rejection | undefined {
   if (departure === undefined || departure.stage === 'withdrawn') return undefined
-  const node = desired.migration?.node ?? 'another node'
   if (isUndecided(departure)) {
-    const detail = `${id} is offered to ${node} by migration ${departure.id}, which is not decided yet: wait for its end, or withdraw it with DELETE /v1/vms/${id}/migration`
+    const detail = `${id} is offered to ${departure.node} by migration ${departure.id}, which is not decided yet: wait for its end, or withdraw it with DELETE /v1/vms/${id}/migration`
     return { code: 'vm_migrating', detail }
   }
-  const detail = `${id} was released to ${node} by migration ${departure.id}: change it there, and delete it here`
+  const detail = `${id} was released to ${departure.node} by migration ${departure.id}: change it there, and delete it here`
   return { code: 'vm_migrated', detail }
 }
 

@@ -63,7 +63,7 @@ export async function startCoordinationHost(t: TestContext, pki: Pki): Promise<C
     waitingFor: [] as string[],
   }
   const departures = {
-    offer: (id: MigrationId, node: NodeName) =>
+    offer: async (id: MigrationId, node: NodeName) =>
       id === manifest.migrationId && node === state.offer.node ? state.offer.read() : undefined,
     flushed: async () => void (state.flushes += 1),
   }
