@@ -1,9 +1,7 @@
 import { Type } from 'typebox'
-import { DEPARTURE_STAGES } from '../../core/migration/departure.ts'
-import { MIGRATION_MODES } from '../../core/migration/offer.ts'
 import { GUEST_POWERS } from '../../core/vm/manifest.ts'
 import { exampleManifest } from './examples.ts'
-import { migrationIdSchema } from './migration.ts'
+import { migrationIdSchema, modeSchema, stageSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
 import { time, timeSchema } from './values.ts'
 import { computeMembers, diskMembers, vmIdSchema } from './vm.ts'
@@ -33,17 +31,8 @@ export const manifestSchema = Type.Object(
   {
     migration_id: migrationIdSchema,
     vm_id: vmIdSchema,
-    stage: Type.Enum(DEPARTURE_STAGES, {
-      type: 'string',
-      description:
-        '`offered`: the guest lives as before. `copying`: rounds of its disk are copied. `handing_over`: the guest is being saved. ' +
-        '`handed_over`: it is saved, and its last round was taken. `released`: the destination may run it, and this host never will ' +
-        'again. `withdrawn`: the guest stays here; a new try needs a new migration.',
-    }),
-    mode: Type.Enum(MIGRATION_MODES, {
-      type: 'string',
-      description: '`live`: the guest moves with its memory. `cold`: it is stopped, and its disk moves.',
-    }),
+    stage: stageSchema,
+    mode: modeSchema,
     power: Type.Enum(GUEST_POWERS, { type: 'string', description: 'How the guest lives at this host now.' }),
     monitor: monitorSchema,
     compute: Type.Object(computeMembers),

@@ -17,6 +17,20 @@ export const migrationIdSchema = Type.String({
   examples: ['move-7'],
 })
 
+export const modeSchema = Type.Enum(MIGRATION_MODES, {
+  type: 'string',
+  description:
+    '`live`: a guest moves with its memory, running or asleep. `cold`: the guest is stopped, and only its disk moves.',
+})
+
+export const stageSchema = Type.Enum(DEPARTURE_STAGES, {
+  type: 'string',
+  description:
+    '`offered`: the node has not begun. `copying`: rounds of the disk are copied while the guest lives as before. ' +
+    '`handing_over`, `handed_over`: the guest stands still. `released`: only the other host may run it. ' +
+    '`withdrawn`: the VM stays. The last two are final.',
+})
+
 const offerMembers = {
   migration_id: migrationIdSchema,
   node: Type.String({
@@ -24,11 +38,7 @@ const offerMembers = {
     description: 'The common name of the node certificate of the host that may take the VM.',
     examples: ['node-2'],
   }),
-  mode: Type.Enum(MIGRATION_MODES, {
-    type: 'string',
-    description:
-      '`live`: a guest moves with its memory, running or asleep. `cold`: the guest is stopped, and only its disk moves.',
-  }),
+  mode: modeSchema,
   expires_at: {
     ...timeSchema,
     description: `The host withdraws the offer at this time, unless the VM was released before. At most ${limits.offerMsMax / 3_600_000} hours from now.`,
@@ -52,13 +62,7 @@ export const offerVmSchema = Type.Object(offerMembers, {
 export const departureSchema = Type.Object(
   {
     migration_id: migrationIdSchema,
-    stage: Type.Enum(DEPARTURE_STAGES, {
-      type: 'string',
-      description:
-        '`offered`: the node has not begun. `copying`: rounds of the disk are copied while the guest lives as before. ' +
-        '`handing_over`, `handed_over`: the guest stands still. `released`: only the other host may run it. ' +
-        '`withdrawn`: the VM stays. The last two are final.',
-    }),
+    stage: stageSchema,
     stage_since: timeSchema,
     withdrawn_because: Type.Optional(
       Type.Enum(WITHDRAWAL_REASONS, {
