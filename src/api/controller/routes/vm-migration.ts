@@ -35,7 +35,7 @@ export function vmMigrationRoutes(app: App, dependencies: ApiDependencies): void
   const withdrawal = {
     ...mutationSchema('not_found', 'vm_deleting', 'vm_migrated'),
     operationId: 'withdrawOffer',
-    summary: 'Withdraw the offer of a VM',
+    summary: 'Withdraw an offer',
     description:
       'The guest stays, and wakes if it was saved for the migration. Refused once the VM is released. Without an offer it changes nothing.',
   }
