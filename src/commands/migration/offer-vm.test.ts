@@ -149,6 +149,8 @@ test('a VM that was released takes nothing but a deletion', (t) => {
     assert.equal(refusal(setPower(context, id, power)).code, 'vm_migrated')
   assert.equal(refusal(withdrawOffer(context, id)).code, 'vm_migrated')
   assert.equal(refusal(offers({ id: 'move-8' as MigrationId })).code, 'vm_migrated')
+  assert.equal(accepted(offers()).changed, false)
+  assert.equal(refusal(offers({ expiresAtMs: 100_000 })).code, 'vm_migrated')
   accepted(deleteVm(context, id))
 })
 

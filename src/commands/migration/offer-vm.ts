@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { limits } from '../../config/limits.ts'
+import { isUndecided } from '../../core/migration/departure.ts'
 import { refuseWhileLeaving, withoutOffer } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
 import { changeableVm } from '../vm/store-desired.ts'
@@ -20,23 +21,19 @@ export function offerVm(context: CommandContext, id: VmId, offer: Offer): Comman
     const found = changeableVm(store, id)
     if (!found.ok) return found
     const before = found.value
-    const refusal = isKnown(before, offer) ? undefined : refuseOffer(context, before, offer)
-    const late = refusal ?? refuseExpiry(offer, now())
-    if (isDeepStrictEqual(before.desired.migration, offer) && isMoving(before))
+    const departure = departureBy(before, offer)
+    if (departure !== undefined && isDeepStrictEqual(before.desired.migration, offer))
       return ok({ record: before, changed: false })
-    if (late !== undefined) return err(late)
-    const fresh: Departure = {
-      id: offer.id,
-      node: offer.node,
-      mode: offer.mode,
-      stage: 'offered',
-      sinceMs: now(),
-    }
+    const movesDeadline = departure !== undefined && isUndecided(departure)
+    const nowMs = now()
+    const refusal =
+      (movesDeadline ? undefined : refuseOffer(context, before, offer)) ?? refuseExpiry(offer, nowMs)
+    if (refusal !== undefined) return err(refusal)
     const record = store.vms.changeDesired(id, {
       desired: { ...before.desired, migration: offer },
-      departure: isKnown(before, offer) ? (before.departure ?? fresh) : fresh,
+      departure: departure ?? begin(offer, nowMs),
       operationId: newOperationId(),
-      nowMs: now(),
+      nowMs,
     })
     return ok({ record, changed: true })
   })
@@ -64,15 +61,21 @@ export function withdrawOffer(context: CommandContext, id: VmId): CommandResult 
   return result
 }
 
-const isMoving = ({ departure }: VmRecord): boolean =>
-  departure !== undefined && departure.stage !== 'withdrawn'
+const begin = ({ id, node, mode }: Offer, nowMs: number): Departure => ({
+  id,
+  node,
+  mode,
+  stage: 'offered',
+  sinceMs: nowMs,
+})
 
-/** Returns whether this is an offer that the VM has, at most with another expiry. */
-const isKnown = ({ desired: { migration }, departure }: VmRecord, offer: Offer): boolean =>
-  migration !== undefined &&
-  departure !== undefined &&
-  departure.stage !== 'withdrawn' &&
-  isDeepStrictEqual({ ...migration, expiresAtMs: 0 }, { ...offer, expiresAtMs: 0 })
+/** Returns the departure that this offer has begun, maybe with another expiry; undefined if it was withdrawn. */
+function departureBy({ departure }: VmRecord, { id, node, mode }: Offer): Departure | undefined {
+  if (departure === undefined || departure.stage === 'withdrawn') return undefined
+  return isDeepStrictEqual([departure.id, departure.node, departure.mode], [id, node, mode])
+    ? departure
+    : undefined
+}
 
 const ended = ({ id, departure }: Pick<VmRecord, 'id' | 'departure'>): Rejection => ({
   code: 'migration_ended',
