@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
-import { afterEvent, isHandover } from '../../core/migration/departure.ts'
+import { isHandover, isUndecided } from '../../core/migration/departure.ts'
+import { withoutOffer } from '../../core/vm/leaving.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { WithdrawalReason } from '../../core/migration/departure.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
@@ -24,7 +25,10 @@ export class OfferExpiry {
 
   constructor(options: OfferExpiryOptions) {
     this.#options = options
-    options.store.onVmChange((id) => this.#note(id))
+    const { store } = options
+    store.onVmChange((id) => {
+      if (store.departures.isUndecided(id)) this.#wait()
+    })
   }
 
   /** Withdraws what expired while the daemon was down, and begins to watch. */
@@ -35,11 +39,6 @@ export class OfferExpiry {
   stop(): void {
     this.#isStopped = true
     this.#cancelTimer()
-  }
-
-  #note(id: VmId): void {
-    const record = this.#options.store.vms.get(id)
-    if (record !== undefined && deadlineOf(record) !== undefined) this.#wait()
   }
 
   #look(): void {
@@ -65,13 +64,12 @@ export class OfferExpiry {
     const withdrawn = store.transaction(() => {
       const record = store.vms.get(id)
       const deadline = record && deadlineOf(record)
-      if (record?.departure === undefined || deadline === undefined || deadline.atMs > nowMs) return undefined
-      const after = afterEvent(record.departure, { kind: 'withdraw', because: deadline.because }, nowMs)
-      if (!after.ok) return undefined
-      const wakes = isHandover(record.departure)
-      store.departures.set(id, after.value, nowMs)
+      if (record === undefined || deadline === undefined || deadline.atMs > nowMs) return undefined
+      const { departure, wakes } = withoutOffer(record, deadline.because, nowMs)
+      if (departure === undefined) return undefined
+      store.departures.set(id, departure, nowMs)
       if (wakes) store.vms.requestWake(id, { reason: 'withdrawn', atMs: nowMs })
-      return after.value
+      return departure
     })
     if (withdrawn === undefined) return
     log.warn({ vm_id: id, migration_id: withdrawn.id, because: withdrawn.because }, 'offer withdrawn')
@@ -81,8 +79,7 @@ export class OfferExpiry {
 
 /** Returns when an offer ends by itself; undefined if none is under way. */
 function deadlineOf({ departure, desired: { migration } }: VmRecord): Deadline | undefined {
-  if (departure === undefined || migration === undefined) return undefined
-  if (departure.stage === 'released' || departure.stage === 'withdrawn') return undefined
+  if (departure === undefined || migration === undefined || !isUndecided(departure)) return undefined
   const expired: Deadline = { atMs: migration.expiresAtMs, because: 'expired' }
   if (!isHandover(departure)) return expired
   const handover: Deadline = { atMs: departure.sinceMs + limits.handoverMsMax, because: 'handover_expired' }

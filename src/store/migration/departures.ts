@@ -1,5 +1,5 @@
 import { assert } from '../../lib/assert.ts'
-import { isUndecided } from '../../core/migration/departure.ts'
+import { DEPARTURE_STAGES, isUndecided } from '../../core/migration/departure.ts'
 import { Statements } from '../database/transactions.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { VmId } from '../../core/ids.ts'
@@ -51,10 +51,19 @@ export class Departures {
 
   /** Lists the VMs that a node may take, or is taking, in the order of ids. */
   undecided(): VmRecord[] {
-    const rows = this.#statements.of('SELECT id FROM vms WHERE departure IS NOT NULL ORDER BY id').all()
-    return rows.flatMap((row) => {
-      const record = this.#options.recordOf(row['id'] as VmId)
-      return record?.departure !== undefined && isUndecided(record.departure) ? [record] : []
-    })
+    const rows = this.#statements
+      .of(`SELECT id FROM vms WHERE ${IS_UNDECIDED} ORDER BY id`)
+      .all({ undecided: UNDECIDED })
+    return rows.flatMap((row) => this.#options.recordOf(row['id'] as VmId) ?? [])
+  }
+
+  /** Returns whether a node may take the VM, or is taking it. Cheap, because it is asked at each change of a VM. */
+  isUndecided(id: VmId): boolean {
+    const statement = this.#statements.of(`SELECT 1 FROM vms WHERE id = :id AND ${IS_UNDECIDED}`)
+    return statement.get({ id, undecided: UNDECIDED }) !== undefined
   }
 }
+
+const UNDECIDED = JSON.stringify(DEPARTURE_STAGES.filter((stage) => isUndecided({ stage })))
+const IS_UNDECIDED =
+  "departure IS NOT NULL AND departure ->> '$.stage' IN (SELECT value FROM json_each(:undecided))"
