@@ -1,3 +1,4 @@
+import { joined } from './extents.ts'
 import type { Extent } from './extents.ts'
 
 /** A stretch of a file with its place on the file system, as FIEMAP reports it, in bytes. */
@@ -101,7 +102,7 @@ function placeIn({ logical, physical, flags }: PhysicalExtent, offset: number): 
 
 function join(extents: Extent[], extent: Extent): void {
   const last = extents.at(-1)
-  if (last?.kind === extent.kind && last.offset + last.length === extent.offset)
-    extents[extents.length - 1] = { ...last, length: last.length + extent.length }
-  else extents.push(extent)
+  const whole = last && joined(last, extent)
+  if (whole === undefined) extents.push(extent)
+  else extents[extents.length - 1] = whole
 }

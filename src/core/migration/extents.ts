@@ -1,6 +1,12 @@
 /** A stretch of a disk, in bytes. In a round, `hole` means that it must read as zeros from now on. */
 export type Extent = { readonly kind: 'data' | 'hole'; readonly offset: number; readonly length: number }
 
+/** Returns two extents of one kind as one if the second begins where the first ends. */
+export const joined = (first: Extent, second: Extent): Extent | undefined =>
+  first.kind === second.kind && first.offset + first.length === second.offset
+    ? { ...first, length: first.length + second.length }
+    : undefined
+
 /**
  * Joins neighbours, and cuts data at multiples of `dataBytesMax`; holes are not cut. The result depends on the stretches
  * alone, and not on how the given extents divide them. It is also the same from any end of a piece on.
@@ -16,12 +22,9 @@ export class ExtentCutter {
   /** Takes the next extent, in ascending order; yields the pieces that no later extent changes. */
   *add(extent: Extent): Generator<Extent, void> {
     const last = this.#joined
-    if (last?.kind === extent.kind && last.offset + last.length === extent.offset)
-      this.#joined = { ...last, length: last.length + extent.length }
-    else {
-      if (last !== undefined) yield last
-      this.#joined = extent
-    }
+    const whole = last && joined(last, extent)
+    if (last !== undefined && whole === undefined) yield last
+    this.#joined = whole ?? extent
     yield* this.#cut()
   }
 
