@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { limits } from '../../config/limits.ts'
 import { isUndecided } from '../../core/migration/departure.ts'
-import { refuseWhileLeaving, withoutOffer } from '../../core/vm/leaving.ts'
+import { hasLeft, refuseWhileLeaving, withoutOffer } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
 import { changeableVm } from '../vm/store-desired.ts'
 import type { Rejection } from '../../core/errors.ts'
@@ -49,7 +49,8 @@ export function withdrawOffer(context: CommandContext, id: VmId): CommandResult 
     if (!found.ok) return found
     const before = found.value
     if (before.desired.migration === undefined) return ok({ record: before, changed: false })
-    if (before.departure?.stage === 'released') return err(refuseWhileLeaving(before) ?? ended(before))
+    const refusal = hasLeft(before) ? refuseWhileLeaving(before) : undefined
+    if (refusal !== undefined) return err(refusal)
     const nowMs = context.now()
     const { wakes, ...end } = withoutOffer(before, 'withdrawn', nowMs)
     const operationId = context.newOperationId()
@@ -77,16 +78,16 @@ function departureBy({ departure }: VmRecord, { id, node, mode }: Offer): Depart
     : undefined
 }
 
-const ended = ({ id, departure }: Pick<VmRecord, 'id' | 'departure'>): Rejection => ({
+const ended = (id: VmId, departure: Departure): Rejection => ({
   code: 'migration_ended',
-  detail: `migration ${departure?.id} of ${id} has ended (${departure?.because ?? departure?.stage}): offer ${id} under a new migration id`,
+  detail: `migration ${departure.id} of ${id} has ended (${departure.because}): offer ${id} under a new migration id`,
 })
 
 function refuseOffer({ store }: CommandContext, before: VmRecord, offer: Offer): Rejection | undefined {
-  const { id } = before
+  const { id, departure } = before
   const leaving = refuseWhileLeaving(before)
   if (leaving !== undefined) return leaving
-  if (before.departure?.id === offer.id) return ended(before)
+  if (departure?.id === offer.id) return ended(id, departure)
   const other = store.departures.of(offer.id)
   if (other !== undefined) {
     const detail = `migration ${offer.id} is one of ${other.id}: choose another id`

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { err, ok } from '../../lib/result.ts'
 import { commitmentOf, increaseOf } from '../../core/capacity/ledger.ts'
 import { refuseIncrease } from '../capacity/admit.ts'
-import { refuseWhileLeaving, withoutOffer } from '../../core/vm/leaving.ts'
+import { isLeaving, refuseWhileLeaving, withoutOffer } from '../../core/vm/leaving.ts'
 import type { OfferEnd } from '../../core/vm/leaving.ts'
 import type { Commitment } from '../../core/capacity/ledger.ts'
 import type { Desired } from '../../core/desired.ts'
@@ -69,7 +69,7 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
 function endOffer(before: VmRecord, desired: Desired, nowMs: number): Result<Ending, Rejection> {
   const refusal = refuseWhileLeaving(before)
   if (refusal === undefined) return ok({ desired })
-  if (refusal.code !== 'vm_migrating' || desired.power !== 'stopped') return err(refusal)
+  if (!isLeaving(before) || desired.power !== 'stopped') return err(refusal)
   const { wakes: _stopped, ...end } = withoutOffer({ ...before, desired }, 'stopped', nowMs)
   return ok(end)
 }
