@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
-import { renameSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { Agent } from 'node:https'
 import { connect as tlsConnect } from 'node:tls'
 import { before, test } from 'node:test'
@@ -12,6 +12,7 @@ import {
   COMMON_NAME,
   createBody,
   makePki,
+  renewServer,
   send,
   startControllerHost,
 } from './support/controller-host.ts'
@@ -150,18 +151,9 @@ test('replaced certificate files are served from the next handshake on, and kept
   await send(host.port, { path: '/healthz', client: onKept })
   const [socket] = Object.values(kept.freeSockets)[0] ?? []
 
-  const renewed = await pki.issue({
-    commonName: 'host-1',
-    alternativeNames: ['127.0.0.1'],
-    usages: ['server'],
+  const renewed = await renewServer(host, pki, async () => {
+    assert.equal((await send(host.port, { path: '/healthz', client: as(pki.controller) })).status, 200)
   })
-  writeFileSync(`${host.files.key}.new`, renewed.key)
-  renameSync(`${host.files.key}.new`, host.files.key)
-  await eventually(() => host.logLines.some((line) => line.includes('the previous ones stay in use')))
-  assert.equal((await send(host.port, { path: '/healthz', client: as(pki.controller) })).status, 200)
-
-  writeFileSync(host.files.certificate, renewed.certificate)
-  await eventually(() => host.logLines.some((line) => line.includes('certificates replaced')))
   assert.equal(await servedSerial(host.port), new X509Certificate(renewed.certificate).serialNumber)
   await send(host.port, { path: '/healthz', client: onKept })
   assert.equal(Object.values(kept.freeSockets)[0]?.[0], socket)

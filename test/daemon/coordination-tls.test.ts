@@ -1,12 +1,19 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
-import { renameSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { Agent } from 'node:https'
 import { connect as tlsConnect } from 'node:tls'
 import { before, test } from 'node:test'
 import { createAuthority, issueCertificate } from '../../src/daemon/setup/certificates.ts'
-import { assertProblem, COMMON_NAME, makePki, send, startControllerHost } from './support/controller-host.ts'
+import {
+  assertProblem,
+  COMMON_NAME,
+  makePki,
+  renewServer,
+  send,
+  startControllerHost,
+} from './support/controller-host.ts'
 import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
 import { eventually } from './support/eventually.ts'
 import { twoCommonNames } from './support/two-common-names.ts'
@@ -129,17 +136,9 @@ test('a resumed session has the name of the first one', async (t) => {
 
 test('replaced certificates are served from the next handshake on, without a restart', async (t) => {
   const host = await startCoordinationHost(t, pki)
-  const renewed = await pki.issue({
-    commonName: 'host-1',
-    alternativeNames: ['127.0.0.1'],
-    usages: ['server'],
+  const renewed = await renewServer(host, pki, async () => {
+    assert.equal((await host.call({ path: '/healthz' })).status, 200)
   })
-  writeFileSync(`${host.files.key}.new`, renewed.key)
-  renameSync(`${host.files.key}.new`, host.files.key)
-  await eventually(() => host.logLines.some((line) => line.includes('the previous ones stay in use')))
-  assert.equal((await host.call({ path: '/healthz' })).status, 200)
-  writeFileSync(host.files.certificate, renewed.certificate)
-  await eventually(() => host.logLines.some((line) => line.includes('certificates replaced')))
   const { certificate: cert, key } = node
   const socket = tlsConnect({ port: host.port, host: '127.0.0.1', ca: pki.authority.certificate, cert, key })
   await once(socket, 'secureConnect')

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request as httpsRequest } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,6 +17,7 @@ import { FakeFigures } from '../../fakes/fake-figures.ts'
 import { FakeGuestShells } from '../../fakes/fake-guest-shells.ts'
 import { FakeHost } from '../../fakes/fake-host.ts'
 import { assertDocumented } from './documented.ts'
+import { eventually } from './eventually.ts'
 import type { ApiName } from './documented.ts'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RequestOptions } from 'node:https'
@@ -254,6 +255,27 @@ export function writePki(directory: string, { authority, server }: Pki): Control
   writeFileSync(files.certificate, server.certificate)
   writeFileSync(files.key, server.key)
   return files
+}
+
+/**
+ * Renews the certificate of a server in two steps: first the key, which does not fit the old certificate. Calls back
+ * between them, and returns the new pair when it is in use.
+ */
+export async function renewServer(
+  { files, logLines }: Pick<ControllerHost, 'files' | 'logLines'>,
+  pki: Pki,
+  between: () => Promise<void>,
+): Promise<CertificatePair> {
+  const names = { commonName: 'host-1', alternativeNames: ['127.0.0.1'] }
+  const renewed = await pki.issue({ ...names, usages: ['server'] })
+  const logged = (words: string) => eventually(() => logLines.some((line) => line.includes(words)))
+  writeFileSync(`${files.key}.new`, renewed.key)
+  renameSync(`${files.key}.new`, files.key)
+  await logged('the previous ones stay in use')
+  await between()
+  writeFileSync(files.certificate, renewed.certificate)
+  await logged('certificates replaced')
+  return renewed
 }
 
 /**
