@@ -1,14 +1,14 @@
 import { Type } from 'typebox'
 import { closed } from '../../lib/schema-check.ts'
 import { noQuery, problems, requestIdHeader } from '../listener/answers.ts'
-import { Refused } from '../listener/refused.ts'
+import { onceOpen, Refused } from '../listener/refused.ts'
 import { manifestToWire } from '../wire/manifest.ts'
 import { migrationIdSchema } from '../wire/migration.ts'
 import { ref } from '../wire/named.ts'
 import type { MigrationId, NodeName } from '../../core/migration/offer.ts'
 import type { ManifestWire } from '../wire/manifest.ts'
 import type { App } from '../listener/app.ts'
-import type { CoordinationDependencies, Departures } from './dependencies.ts'
+import type { CoordinationDependencies } from './dependencies.ts'
 
 /** Serves the offers of this host to the nodes that they name. */
 export function migrationRoutes(app: App, dependencies: CoordinationDependencies): void {
@@ -27,7 +27,7 @@ export function migrationRoutes(app: App, dependencies: CoordinationDependencies
     },
   }
   app.get('/v1/migrations/:id', { schema }, async (request): Promise<ManifestWire> => {
-    const departures = departuresOf(dependencies)
+    const departures = onceOpen(dependencies.departures())
     const id = request.params.id as MigrationId
     const manifest = await departures.offer(id, request.peerName as NodeName)
     // The same words for an offer to another node: a node learns nothing about the offers of others.
@@ -39,10 +39,4 @@ export function migrationRoutes(app: App, dependencies: CoordinationDependencies
     await departures.flushed()
     return manifestToWire(manifest)
   })
-}
-
-function departuresOf({ departures }: CoordinationDependencies): Departures {
-  const found = departures()
-  if (found === undefined) throw new Refused({ code: 'starting_up', detail: 'waiting for the store to open' })
-  return found
 }

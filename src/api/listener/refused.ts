@@ -15,6 +15,12 @@ export class Refused extends Error {
   }
 }
 
+/** Returns what is there only once the store is open. Refuses before that. */
+export function onceOpen<T>(found: T | undefined): T {
+  if (found === undefined) throw new Refused({ code: 'starting_up', detail: 'waiting for the store to open' })
+  return found
+}
+
 /** Carries the reason why a request could not be decided: something it depends on could not be inspected. */
 export class Undecided extends Error {
   override readonly name = 'Undecided'

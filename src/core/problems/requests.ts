@@ -133,7 +133,7 @@ export const requests = {
       meaning: 'The daemon is starting: the store is not open, or guests are not adopted yet.',
       remedy: 'Try again after `Retry-After` seconds.',
       example: 'waiting for the store to open',
-      writtenBy: ['src/api/controller/routes/vm-parts.ts'],
+      writtenBy: ['src/api/listener/refused.ts'],
       advice: ['the daemon has just been started: the same again in a moment'],
     },
   },

@@ -3,7 +3,7 @@ import { existingVm } from '../../../commands/vm/store-desired.ts'
 import { closed } from '../../../lib/schema-check.ts'
 import { ref } from '../../wire/named.ts'
 import { vmIdSchema } from '../../wire/vm.ts'
-import { Refused } from '../../listener/refused.ts'
+import { onceOpen, Refused } from '../../listener/refused.ts'
 import { requestIdHeader } from '../../listener/answers.ts'
 import type { CommandContext } from '../../../commands/context.ts'
 import type { VmId } from '../../../core/ids.ts'
@@ -21,12 +21,7 @@ const headers = {
 export const vmAnswer = (description: string) => ({ ...ref('Vm'), description, headers })
 
 /** Returns the context of commands and reads. Refuses before the store is open. */
-export function contextOf(dependencies: ApiDependencies): CommandContext {
-  const context = dependencies.context()
-  if (context === undefined)
-    throw new Refused({ code: 'starting_up', detail: 'waiting for the store to open' })
-  return context
-}
+export const contextOf = (dependencies: ApiDependencies): CommandContext => onceOpen(dependencies.context())
 
 /** Returns the VM. Refuses if there is none. */
 export function vmOf(context: CommandContext, id: VmId): VmRecord {
