@@ -63,6 +63,8 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
     monitor,
     storage: pool,
     savedStates: pool.savedStates,
+    rounds: pool.rounds,
+    incomingDisks: pool.incomingDisks,
     staging: pool.staging,
     objectStore: buildObjectStore(config, outbound),
     taps: new RoutedTaps({ storeId: store.storeId }),

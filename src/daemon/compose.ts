@@ -1,4 +1,5 @@
 import { manifestOf } from '../core/vm/manifest.ts'
+import { given } from '../lib/given.ts'
 import { Waits } from '../api/controller/waits.ts'
 import { wakeVm } from '../commands/vm/set-power.ts'
 import { ConsoleHub } from '../owners/console/console-hub.ts'
@@ -122,10 +123,16 @@ export function compose(parts: Parts): Composition {
 
 function buildCoordination({ store, host, readiness, version, log }: Parts): CoordinationDependencies {
   const departures: Departures = {
-    offer: async (id, node) => {
+    manifest: async (id, node) => {
       const record = store.departures.of(id)
       if (record?.departure?.node !== node) return undefined
-      return manifestOf(record, record.departure, await host.monitor.installed())
+      const belongings = {
+        inputs: store.vms.inputs(record.id),
+        daemonSshKey: host.sshPublicKey,
+        ...given({ sshHostKey: store.sshHostKeys.get(record.id) }),
+      }
+      const monitor = await host.monitor.installed()
+      return manifestOf(record, record.departure, { ...belongings, monitor })
     },
     flushed: () => store.flushed(),
   }

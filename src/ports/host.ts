@@ -1,5 +1,6 @@
 import type { Clock } from './clock.ts'
 import type { Consoles } from './consoles.ts'
+import type { DiskRounds, IncomingDisks } from './disk-rounds.ts'
 import type { Monitor } from './monitor.ts'
 import type { Firewall, Taps } from './network.ts'
 import type { ObjectStore } from './object-store.ts'
@@ -19,6 +20,9 @@ export type Host = {
   readonly firewall: Firewall
   readonly traffic: Traffic
   readonly savedStates: SavedStates
+  /** Disks that leave this host, and disks that come to it. */
+  readonly rounds: DiskRounds
+  readonly incomingDisks: IncomingDisks
   readonly staging: Staging
   readonly objectStore: ObjectStore
   readonly clock: Clock

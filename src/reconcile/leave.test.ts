@@ -9,7 +9,7 @@ import type { MigrationId, MigrationMode, NodeName } from '../core/migration/off
 
 const arrival = 'a' as ArrivalId
 const COPY: DepartureEvent = { kind: 'copy', arrival }
-const HAND_OVER: DepartureEvent = { kind: 'hand_over', arrival }
+const HAND_OVER: DepartureEvent = { kind: 'hand_over', arrival, lived: 'running' }
 const SAVED: DepartureEvent = { kind: 'guest_saved', lastRound: 1 }
 const RELEASE: DepartureEvent = { kind: 'release', arrival, lastRound: 1 }
 

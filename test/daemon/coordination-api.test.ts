@@ -46,6 +46,25 @@ test('a node reads the manifest of its offer, after the store is flushed', async
     disk: { size_mib: 2048, iops_max: 500 },
     network: { mac_address: '02:00:5e:10:00:01', ipv4_address: '192.0.2.10' },
     expires_at: '2030-01-01T00:00:00.000Z',
+    vm: {
+      desired: {
+        power: 'running',
+        compute: { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 0 },
+        disk: { size_mib: 2048, iops_max: 500 },
+        image: { rootfs_sha256: 'a'.repeat(64), kernel_sha256: 'b'.repeat(64) },
+        network: { mac_address: '02:00:5e:10:00:01', ipv4_address: '192.0.2.10' },
+      },
+      labels: { env: 'prod' },
+      protected: true,
+      created_at: '2029-01-01T00:00:00.000Z',
+      request: '{}',
+      user_data: '#cloud-config',
+      ssh_authorized_keys: ['ssh-ed25519 AAAA ops'],
+      ssh_host_key: 'SHA256:uNiVztksCsDhcc0u9e8BrBYn1tYcoFTCqfEVcC1WbC0',
+      daemon_ssh_key: 'ssh-ed25519 AAAA vmhostd@host-1',
+      last_traffic_at: '2029-01-02T00:00:00.000Z',
+      exit_streak: 1,
+    },
   })
 })
 

@@ -50,7 +50,18 @@ test('the document has exactly the routes of the API; each can be refused, with 
 })
 
 test('the schemas have their names, and their examples match them', () => {
-  assert.deepEqual(Object.keys(document.components.schemas).toSorted(), ['Manifest', 'Problem'])
+  assert.deepEqual(Object.keys(document.components.schemas).toSorted(), [
+    'Arrival',
+    'HandOver',
+    'HeldPackets',
+    'Manifest',
+    'MoveStage',
+    'MovedConsole',
+    'Problem',
+    'Release',
+    'Round',
+    'TakeRound',
+  ])
   for (const [name, schema] of Object.entries<Json>(coordinationSchemas)) {
     assert.ok(schema.examples.length > 0, name)
     for (const example of schema.examples)

@@ -51,6 +51,12 @@ export class FakeDiskRounds implements DiskRounds {
     this.#reflink = reflink
   }
 
+  /** The disk was removed, and its rounds with it. */
+  forget(id: VmId): void {
+    this.disks.delete(id)
+    this.#rounds.delete(id)
+  }
+
   /** Loses a round, as a damaged file system does. */
   lose({ id, number }: Pick<RoundRef, 'id' | 'number'>): void {
     this.#rounds.get(id)?.clones.delete(number)

@@ -1,5 +1,9 @@
+import { isDeepStrictEqual } from 'node:util'
+import { given } from '../../src/lib/given.ts'
 import { FakeConsoles } from './fake-consoles.ts'
+import { FakeDiskRounds } from './fake-disk-rounds.ts'
 import { FakeFirewall } from './fake-firewall.ts'
+import { FakeIncomingDisks } from './fake-incoming-disks.ts'
 import { FakeMonitor } from './fake-monitor.ts'
 import { FakeObjectStore } from './fake-object-store.ts'
 import { FakeStaging } from './fake-staging.ts'
@@ -9,6 +13,7 @@ import { FakeUnits } from './fake-units.ts'
 import { FakeSavedStates } from './fake-saved-states.ts'
 import { FakeTraffic } from './fake-traffic.ts'
 import { SavedFiles } from './saved-files.ts'
+import { MIB } from '../../src/lib/byte-units.ts'
 import type { UserId, VmId } from '../../src/core/ids.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { Host } from '../../src/ports/host.ts'
@@ -16,6 +21,12 @@ import type { FakeDisk } from './fake-staging.ts'
 import type { Units } from '../../src/ports/units.ts'
 
 const diskOf = (id: VmId): FakeDisk => ({ content: Buffer.from(`the disk of ${id}`), sizeBytes: 64 * 1024 })
+
+function wholeDisk({ content, sizeBytes }: FakeDisk): Uint8Array {
+  const disk = new Uint8Array(sizeBytes)
+  disk.set(content)
+  return disk
+}
 
 /** A whole host in memory, whose parts know of each other what they know on a real one: a unit runs its monitor. */
 export class FakeHost implements Host {
@@ -31,8 +42,19 @@ export class FakeHost implements Host {
   })
   /** Contents of the VMs' disks; a few bytes if none are given. */
   readonly diskContents = new Map<VmId, FakeDisk>()
-  readonly staging = new FakeStaging({
-    diskOf: (id) => (this.storage.disks.has(id) ? (this.diskContents.get(id) ?? diskOf(id)) : undefined),
+  readonly staging = new FakeStaging({ diskOf: (id) => this.#contentOf(id) })
+  readonly rounds = new FakeDiskRounds((id) => {
+    const disk = this.#contentOf(id)
+    return disk && wholeDisk(disk)
+  })
+  readonly incomingDisks = new FakeIncomingDisks({
+    has: (id) => this.storage.disks.has(id),
+    isOf: ({ id, mark }) => isDeepStrictEqual(this.storage.disks.get(id)?.note?.mark, mark),
+    add: ({ id, userId, mark, rootfsSha256 }, content) => {
+      const note = { mark, ...given({ rootfsSha256 }) }
+      this.storage.disks.set(id, { sizeMib: Math.ceil(content.length / MIB), userId, note })
+      this.diskContents.set(id, { content, sizeBytes: content.length })
+    },
   })
   readonly objectStore: FakeObjectStore
   readonly traffic: FakeTraffic
@@ -62,10 +84,15 @@ export class FakeHost implements Host {
     const takes = (userId: UserId): boolean =>
       [...this.storage.disks].some(([id, disk]) => disk.userId === userId && monitorOf(id) !== undefined)
     this.traffic = new FakeTraffic({ clock, devices: this.taps.devices, takes })
-    this.storage.onRemove = (id) => this.savedStates.forget(id)
+    this.storage.onRemove = (id) => {
+      this.savedStates.forget(id)
+      this.rounds.forget(id)
+    }
     this.storage.onSight = (inSight) => {
       this.savedStates.setInSight(inSight)
       this.staging.setInSight(inSight)
+      this.rounds.setInSight(inSight)
+      this.incomingDisks.setInSight(inSight)
     }
     // The process could not restore its guest.
     this.monitor.onExit = (id) => this.fakeUnits.exit(id, 1)
@@ -90,6 +117,11 @@ export class FakeHost implements Host {
       },
     }
   }
+
+  #contentOf(id: VmId): FakeDisk | undefined {
+    return this.storage.disks.has(id) ? (this.diskContents.get(id) ?? diskOf(id)) : undefined
+  }
+
   /** The host loses its power and starts again: only the content of the pool is left. The daemon died with the host. */
   async reboot(): Promise<void> {
     this.bootId = `${this.bootId}+`
@@ -101,5 +133,6 @@ export class FakeHost implements Host {
     for (const device of [...this.taps.devices.keys()]) this.taps.devices.delete(device)
     this.firewall.flush()
     this.traffic.reboot()
+    this.incomingDisks.losePower()
   }
 }

@@ -48,7 +48,7 @@ function nextEvent({ id, desired, departure }: VmRecord, host: FakeHost): Depart
     case 'offered':
       return { kind: 'copy', arrival }
     case 'copying':
-      return { kind: 'hand_over', arrival }
+      return { kind: 'hand_over', arrival, lived: 'running' }
     case 'handing_over': {
       const isSaved = host.savedStates.metadataOf(id) !== undefined || desired.power === 'stopped'
       const isGone = host.fakeUnits.stateOf(id).kind === 'absent'

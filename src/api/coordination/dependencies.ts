@@ -6,7 +6,7 @@ import type { Health } from '../listener/health.ts'
 /** The VMs that this host offers. */
 export type Departures = {
   /** Returns the VM that this migration offers to this node; undefined for any other node. Throws HostFault. */
-  readonly offer: (id: MigrationId, node: NodeName) => Promise<Manifest | undefined>
+  readonly manifest: (id: MigrationId, node: NodeName) => Promise<Manifest | undefined>
   /** Resolves when everything that was stored until now is on the disk. */
   readonly flushed: () => Promise<void>
 }

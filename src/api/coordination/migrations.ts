@@ -29,7 +29,7 @@ export function migrationRoutes(app: App, dependencies: CoordinationDependencies
   app.get('/v1/migrations/:id', { schema }, async (request): Promise<ManifestWire> => {
     const departures = onceOpen(dependencies.departures())
     const id = request.params.id as MigrationId
-    const manifest = await departures.offer(id, request.peerName as NodeName)
+    const manifest = await departures.manifest(id, request.peerName as NodeName)
     // The same words for an offer to another node: a node learns nothing about the offers of others.
     if (manifest === undefined)
       throw new Refused({

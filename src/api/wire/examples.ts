@@ -169,4 +169,15 @@ export const exampleManifest = {
   disk,
   network: exampleVm.desired.network,
   expires_at: '2030-01-01T13:00:00.000Z',
+  vm: {
+    desired: exampleVm.desired,
+    labels: exampleVm.labels,
+    protected: exampleVm.protected,
+    created_at: exampleVm.created_at,
+    request: '{"power":"running"}',
+    ssh_authorized_keys: [],
+    daemon_ssh_key:
+      'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2YbSXk0PlsXYbqLwH2uVrkZ6ptuQyPIUJxQnZWLk3A vmhostd@host-1',
+    exit_streak: 0,
+  },
 }

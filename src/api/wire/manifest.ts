@@ -1,16 +1,18 @@
 import { Type } from 'typebox'
-import { GUEST_POWERS } from '../../core/vm/manifest.ts'
+import { given } from '../../lib/given.ts'
+import { SSH_KEY_PATTERN } from './values.ts'
+import { GUEST_POWERS } from '../../core/migration/departure.ts'
 import { exampleManifest } from './examples.ts'
 import { migrationIdSchema, modeSchema, stageSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
 import { time, timeSchema } from './values.ts'
-import { computeMembers, diskMembers, vmIdSchema } from './vm.ts'
-import { computeToWire, diskToWire, networkToWire } from './vm-to-wire.ts'
-import type { Manifest } from '../../core/vm/manifest.ts'
+import { computeMembers, desiredMembers, diskMembers, metadataMembers, vmIdSchema } from './vm.ts'
+import { computeToWire, desiredToWire, diskToWire, networkToWire } from './vm-to-wire.ts'
+import type { Manifest, MovingVm } from '../../core/vm/manifest.ts'
 import type { Static } from 'typebox'
 import type { SaveForm } from '../../core/world/saved-state.ts'
 
-const SAVE_FORMS = ['mapped', 'stream'] as const satisfies readonly SaveForm[]
+export const SAVE_FORMS = ['mapped', 'stream'] as const satisfies readonly SaveForm[]
 
 const monitorSchema = Type.Object(
   {
@@ -26,6 +28,35 @@ const monitorSchema = Type.Object(
   { description: 'The monitor that runs or saved the guest. The memory can be read only by one like it.' },
 )
 
+const movingVmSchema = Type.Object(
+  {
+    desired: Type.Object(desiredMembers),
+    ...metadataMembers,
+    created_at: { ...timeSchema, description: "A part of the guest's instance id on its seed disk." },
+    request: Type.String({
+      description: 'The request that created the VM, without its URLs: the same request creates nothing.',
+    }),
+    user_data: Type.Optional(Type.String()),
+    ssh_authorized_keys: Type.Array(Type.String()),
+    ssh_host_key: Type.Optional(
+      Type.String({
+        description: 'Fingerprint that is pinned for ssh consoles.',
+        examples: ['SHA256:uNiVztksCsDhcc0u9e8BrBYn1tYcoFTCqfEVcC1WbC0'],
+      }),
+    ),
+    daemon_ssh_key: Type.String({
+      pattern: SSH_KEY_PATTERN,
+      description: 'The public key of the daemon that made the seed disk, which must not change.',
+    }),
+    last_traffic_at: Type.Optional(timeSchema),
+    exit_streak: Type.Integer({ minimum: 0, description: 'Exits in a row, each soon after its start.' }),
+  },
+  {
+    description:
+      'All that belongs to the VM, and not to its host. It carries user data and keys: it must not be logged.',
+  },
+)
+
 /** Answers are open: later versions may add members, and a client must ignore unknown ones. */
 export const manifestSchema = Type.Object(
   {
@@ -33,7 +64,10 @@ export const manifestSchema = Type.Object(
     vm_id: vmIdSchema,
     stage: stageSchema,
     mode: modeSchema,
-    power: Type.Enum(GUEST_POWERS, { type: 'string', description: 'How the guest lives at this host now.' }),
+    power: Type.Enum(GUEST_POWERS, {
+      type: 'string',
+      description: 'How the guest lives now; from the handover on, how it lived before.',
+    }),
     monitor: monitorSchema,
     compute: Type.Object(computeMembers),
     disk: Type.Object(diskMembers),
@@ -43,6 +77,7 @@ export const manifestSchema = Type.Object(
       description:
         'This host withdraws the offer at this time, unless the VM was released before. Absent when a request has withdrawn it.',
     }),
+    vm: movingVmSchema,
   },
   {
     description: 'A VM that this host offers: what a destination must know before anything moves.',
@@ -51,6 +86,7 @@ export const manifestSchema = Type.Object(
 )
 
 export type ManifestWire = Static<typeof manifestSchema>
+type MovingVmWire = Static<typeof movingVmSchema>
 
 /** Translates an offered VM for the host that may take it. */
 export const manifestToWire = ({ network, ...manifest }: Manifest): ManifestWire => ({
@@ -69,4 +105,21 @@ export const manifestToWire = ({ network, ...manifest }: Manifest): ManifestWire
   disk: diskToWire(manifest.disk),
   ...(network === undefined ? {} : { network: networkToWire(network) }),
   ...(manifest.expiresAtMs === undefined ? {} : { expires_at: time(manifest.expiresAtMs) }),
+  vm: movingToWire(manifest.vm),
+})
+
+const movingToWire = ({ desired, metadata, inputs, ...vm }: MovingVm): MovingVmWire => ({
+  desired: desiredToWire(desired),
+  labels: metadata.labels,
+  protected: metadata.protected,
+  created_at: time(vm.createdAtMs),
+  request: inputs.request,
+  ssh_authorized_keys: [...inputs.sshAuthorizedKeys],
+  daemon_ssh_key: vm.daemonSshKey,
+  exit_streak: vm.exitStreak,
+  ...given({
+    user_data: inputs.userData,
+    ssh_host_key: vm.sshHostKey,
+    last_traffic_at: vm.lastTrafficAtMs === undefined ? undefined : time(vm.lastTrafficAtMs),
+  }),
 })

@@ -69,7 +69,8 @@ export const departureSchema = Type.Object(
         type: 'string',
         description:
           '`expired`: no host took the VM in time. `handover_expired`: the guest stood still for too long. ' +
-          '`withdrawn`, `stopped`, `deleted`: a request.',
+          '`withdrawn`, `stopped`, `deleted`: a request. `aborted`: the other host gave it up. `guest_lost`: the guest ended ' +
+          'before it was saved, or its saved state cannot be used.',
       }),
     ),
   },
@@ -91,6 +92,7 @@ export const departureToWire = toWire<Departure, DepartureWire>()({
   node: null,
   mode: null,
   arrival: null,
+  lived: null,
   lastRound: null,
 })
 

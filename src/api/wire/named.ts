@@ -4,6 +4,16 @@ import { consoleFromDaemonSchema, consoleFromViewerSchema } from './console.ts'
 import { offerVmSchema } from './migration.ts'
 import { setNetworkSchema } from './network.ts'
 import { manifestSchema } from './manifest.ts'
+import {
+  arrivalOnlySchema,
+  handOverSchema,
+  heldPacketsSchema,
+  movedConsoleSchema,
+  moveStageSchema,
+  releaseSchema,
+  roundSchema,
+  takeRoundSchema,
+} from './moves.ts'
 import { planSchema } from './plan.ts'
 import {
   createVmSchema,
@@ -52,7 +62,18 @@ export const namedSchemas = {
 } as const
 
 /** The same for the API of other hosts. */
-export const coordinationSchemas = { Manifest: manifestSchema, Problem: problem } as const
+export const coordinationSchemas = {
+  Manifest: manifestSchema,
+  TakeRound: takeRoundSchema,
+  Round: roundSchema,
+  Arrival: arrivalOnlySchema,
+  HandOver: handOverSchema,
+  Release: releaseSchema,
+  MoveStage: moveStageSchema,
+  MovedConsole: movedConsoleSchema,
+  HeldPackets: heldPacketsSchema,
+  Problem: problem,
+} as const
 
 type Schemas = typeof namedSchemas & typeof coordinationSchemas
 

@@ -31,6 +31,8 @@ export const LABEL_QUERY_PATTERN = `^${LABEL}(,${LABEL})*$`
 export const CURSOR_PATTERN = '^[A-Za-z0-9_-]{1,128}$'
 /** Id of a console session. */
 export const SESSION_PATTERN = '^[0-9a-f]{16}$'
+/** Name of an attempt to take a VM; it becomes a name in the pools of both hosts. */
+export const ARRIVAL_PATTERN = '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$'
 /** Name of a user in a guest, as useradd(8) accepts them. */
 export const GUEST_USER_PATTERN = `^[a-z_][a-z0-9_-]{0,${limits.sshUserBytesMax - 1}}$`
 /** Fingerprint of an SSH host key, as OpenSSH prints it (ssh-keygen(1), `-l`). */
@@ -59,6 +61,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [LABEL_QUERY_PATTERN, 'must be labels like env=prod, joined by commas'],
   [CURSOR_PATTERN, 'must be the next_cursor of an earlier answer'],
   [NODE_NAME_PATTERN, 'must be 1 to 64 letters, digits, inner dots, hyphens and underscores'],
+  [ARRIVAL_PATTERN, 'must be 1 to 64 letters, digits, hyphens and underscores, a letter or digit first'],
   [SESSION_PATTERN, 'must be the session of an earlier attached message: 16 lower-case hexadecimal digits'],
   [
     GUEST_USER_PATTERN,

@@ -40,7 +40,14 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
   }
 }
 
-function desiredToWire({ power, compute, disk, image, network, migration }: Desired): VmWire['desired'] {
+export function desiredToWire({
+  power,
+  compute,
+  disk,
+  image,
+  network,
+  migration,
+}: Desired): VmWire['desired'] {
   return {
     power,
     compute: computeToWire(compute),

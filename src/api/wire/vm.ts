@@ -102,23 +102,25 @@ export const sha256Schema = Type.String({
 })
 const generationSchema = Type.Integer({ minimum: 0 })
 
+/** The members of desired state that a VM keeps when it moves to another host. */
+export const desiredMembers = {
+  power: powerSchema,
+  compute: Type.Object(computeMembers),
+  disk: Type.Object(diskMembers),
+  image: Type.Object(
+    {
+      rootfs_sha256: sha256Schema,
+      kernel_sha256: sha256Schema,
+      initrd_sha256: Type.Optional(sha256Schema),
+      kernel_arguments: Type.Optional(Type.String()),
+    },
+    { description: 'Images by digest. URLs are never returned.' },
+  ),
+  network: Type.Optional(networkSchema),
+}
+
 const desiredSchema = Type.Object(
-  {
-    power: powerSchema,
-    compute: Type.Object(computeMembers),
-    disk: Type.Object(diskMembers),
-    image: Type.Object(
-      {
-        rootfs_sha256: sha256Schema,
-        kernel_sha256: sha256Schema,
-        initrd_sha256: Type.Optional(sha256Schema),
-        kernel_arguments: Type.Optional(Type.String()),
-      },
-      { description: 'Images by digest. URLs are never returned.' },
-    ),
-    network: Type.Optional(networkSchema),
-    migration: Type.Optional(offerSchema),
-  },
+  { ...desiredMembers, migration: Type.Optional(offerSchema) },
   { description: 'The state that the controller asked for.' },
 )
 

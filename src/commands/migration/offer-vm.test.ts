@@ -16,7 +16,7 @@ import type { VmId } from '../../core/ids.ts'
 
 const arrival = 'a' as ArrivalId
 const COPY: DepartureEvent = { kind: 'copy', arrival }
-const HAND_OVER: DepartureEvent = { kind: 'hand_over', arrival }
+const HAND_OVER: DepartureEvent = { kind: 'hand_over', arrival, lived: 'running' }
 const RELEASED: readonly DepartureEvent[] = [
   COPY,
   HAND_OVER,
@@ -171,7 +171,7 @@ test('an offer is seen by its node alone, also when it was withdrawn', async (t)
   const { context, id, offers, accepted, departures } = stage(t)
   accepted(offers())
   const read = async (node: string): Promise<string | undefined> =>
-    (await departures().offer('move-7' as MigrationId, node as NodeName))?.stage
+    (await departures().manifest('move-7' as MigrationId, node as NodeName))?.stage
   assert.deepEqual([await read('node-2'), await read('node-3')], ['offered', undefined])
   accepted(withdrawOffer(context, id))
   assert.deepEqual([await read('node-2'), await read('node-3')], ['withdrawn', undefined])

@@ -22,8 +22,8 @@ const at = (stage: DepartureStage): Departure => ({
 const EVENTS = {
   copy: { kind: 'copy', arrival: MINE },
   'copy by another': { kind: 'copy', arrival: OTHER },
-  'hand over': { kind: 'hand_over', arrival: MINE },
-  'hand over to another': { kind: 'hand_over', arrival: OTHER },
+  'hand over': { kind: 'hand_over', arrival: MINE, lived: 'running' },
+  'hand over to another': { kind: 'hand_over', arrival: OTHER, lived: 'running' },
   'guest saved': { kind: 'guest_saved', lastRound: 3 },
   release: { kind: 'release', arrival: MINE, lastRound: 3 },
   'release to another': { kind: 'release', arrival: OTHER, lastRound: 3 },

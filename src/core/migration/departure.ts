@@ -4,6 +4,10 @@ import type { Brand } from '../../lib/brand.ts'
 import type { Result } from '../../lib/result.ts'
 import type { MigrationId, MigrationMode, NodeName } from './offer.ts'
 
+/** How a guest lives at its host. */
+export type GuestPower = (typeof GUEST_POWERS)[number]
+export const GUEST_POWERS = ['running', 'sleeping', 'stopped', 'paused'] as const
+
 /**
  * Names one attempt of a destination to take a VM. The destination chooses it at random and keeps it in its record, so
  * two hosts that were given the same offer, or one host that lost its record, have different ones.
@@ -25,10 +29,19 @@ export const DEPARTURE_STAGES = [
 
 /**
  * Why the guest stays. `expired`: no destination took it in time. `handover_expired`: it stood still for too long. `withdrawn`,
- * `stopped`, `deleted`: a request of the controller.
+ * `stopped`, `deleted`: a request of the controller. `aborted`: the destination gave it up. `guest_lost`: the guest ended before it
+ * was saved, or its saved state cannot be used.
  */
 export type WithdrawalReason = (typeof WITHDRAWAL_REASONS)[number]
-export const WITHDRAWAL_REASONS = ['expired', 'handover_expired', 'withdrawn', 'stopped', 'deleted'] as const
+export const WITHDRAWAL_REASONS = [
+  'expired',
+  'handover_expired',
+  'withdrawn',
+  'stopped',
+  'deleted',
+  'aborted',
+  'guest_lost',
+] as const
 
 /**
  * The source's side of a migration. This record alone decides which host may run the guest: the destination from
@@ -44,6 +57,8 @@ export type Departure = {
   readonly sinceMs: number
   /** The destination that copies; absent while the stage is `offered`. */
   readonly arrival?: ArrivalId
+  /** How the guest lived when the handover began, and so how it must live at the destination; absent before. */
+  readonly lived?: GuestPower
   /** Number of the round that was taken from the disk of the saved guest; set from `handed_over` on. */
   readonly lastRound?: number
   /** Set when the stage is `withdrawn`. */
@@ -53,7 +68,7 @@ export type Departure = {
 /** Events of a departure. `copy`, `hand_over` and `release` are requests of a destination, and may be repeated. */
 export type DepartureEvent =
   | { readonly kind: 'copy'; readonly arrival: ArrivalId }
-  | { readonly kind: 'hand_over'; readonly arrival: ArrivalId }
+  | { readonly kind: 'hand_over'; readonly arrival: ArrivalId; readonly lived: GuestPower }
   | { readonly kind: 'guest_saved'; readonly lastRound: number }
   | { readonly kind: 'release'; readonly arrival: ArrivalId; readonly lastRound: number }
   | { readonly kind: 'withdraw'; readonly because: WithdrawalReason }
@@ -92,7 +107,7 @@ export function afterEvent(
       return isHandover(departure) ? err('not_yours') : enter('copying', { arrival: event.arrival })
     case 'hand_over':
       if (departure.arrival !== event.arrival) return err('not_yours')
-      return stage === 'copying' ? enter('handing_over') : ok(departure)
+      return stage === 'copying' ? enter('handing_over', { lived: event.lived }) : ok(departure)
     case 'guest_saved':
       if (stage === 'handing_over') return enter('handed_over', { lastRound: event.lastRound })
       return stage === 'handed_over' || stage === 'released' ? ok(departure) : err('too_early')

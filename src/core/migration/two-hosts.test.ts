@@ -78,7 +78,7 @@ function requestsOf({ arrival }: Destination): Request[] {
   if (stage === 'pulling')
     return [
       { kind: 'copy', arrival: id },
-      { kind: 'hand_over', arrival: id },
+      { kind: 'hand_over', arrival: id, lived: 'running' },
     ]
   return stage === 'pulled' ? [{ kind: 'release', arrival: id, lastRound: round }] : []
 }

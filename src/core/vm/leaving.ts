@@ -50,6 +50,7 @@ export function withoutOffer(
   if (departure === undefined || !isUndecided(departure)) return stays
   const withdrawn = afterEvent(departure, { kind: 'withdraw', because }, nowMs)
   if (!withdrawn.ok) return stays
-  const mustEnd = because === 'stopped' || because === 'deleted'
-  return { desired, departure: withdrawn.value, wakes: isHandover(departure) && !mustEnd }
+  const hasGuest = because !== 'stopped' && because !== 'deleted' && because !== 'guest_lost'
+  const wakes = isHandover(departure) && departure.lived !== 'sleeping' && hasGuest
+  return { desired, departure: withdrawn.value, wakes }
 }

@@ -18,10 +18,16 @@ const monitor = {
   accelerator: 'tcg',
   form: 'mapped',
 } as const
+const needs = {
+  monitor,
+  inputs: { request: '{}', userData: '#cloud-config', sshAuthorizedKeys: [], sources: new Map() },
+  sshHostKey: 'SHA256:host',
+  daemonSshKey: 'ssh-ed25519 AAAA vmhostd@host-1',
+}
 const savedState = { savedAtMs: 1, sizeMib: 10, memoryMib: 256 }
 
 test('a manifest outlives the offer that a request withdrew', () => {
-  const { stage, mode, expiresAtMs } = manifestOf(recordOf(), departure, monitor)
+  const { stage, mode, expiresAtMs } = manifestOf(recordOf(), departure, needs)
   assert.deepEqual([stage, mode, expiresAtMs], ['withdrawn', 'cold', undefined])
 })
 
@@ -35,6 +41,32 @@ for (const [power, isSaved, shown] of [
     const record = recordOf()
     const observed = { ...record.observed, ...(isSaved ? { savedState } : {}) }
     const seen = { ...record, desired: { ...record.desired, power }, observed }
-    assert.equal(manifestOf(seen, departure, monitor).power, shown)
+    assert.equal(manifestOf(seen, departure, needs).power, shown)
   })
 }
+
+test('a guest that is woken counts as running, and one that is handed over as it lived before', () => {
+  const base = recordOf()
+  const woken = {
+    ...base,
+    observed: { ...base.observed, savedState },
+    wake: { reason: 'traffic', atMs: 2 },
+  } as const
+  assert.equal(manifestOf(woken, departure, needs).power, 'running')
+  assert.equal(manifestOf(woken, { ...departure, lived: 'sleeping' }, needs).power, 'sleeping')
+})
+
+test('a manifest has all that belongs to the VM, and neither its offer nor the URLs of its images', () => {
+  const offer = { id: departure.id, node: departure.node, mode: 'cold', expiresAtMs: 9 } as const
+  const base = recordOf({ exitStreak: 2 })
+  const { vm } = manifestOf({ ...base, desired: { ...base.desired, migration: offer } }, departure, needs)
+  assert.deepEqual(vm, {
+    desired: base.desired,
+    metadata: base.metadata,
+    createdAtMs: 1000,
+    inputs: { request: '{}', userData: '#cloud-config', sshAuthorizedKeys: [] },
+    sshHostKey: 'SHA256:host',
+    daemonSshKey: 'ssh-ed25519 AAAA vmhostd@host-1',
+    exitStreak: 2,
+  })
+})

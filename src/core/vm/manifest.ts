@@ -1,14 +1,26 @@
 import { given } from '../../lib/given.ts'
-import type { Compute, Disk, Network } from '../desired.ts'
+import type { Compute, Desired, Disk, Network } from '../desired.ts'
 import type { VmId } from '../ids.ts'
-import type { Departure, DepartureStage } from '../migration/departure.ts'
+import type { Departure, DepartureStage, GuestPower } from '../migration/departure.ts'
 import type { MigrationId, MigrationMode } from '../migration/offer.ts'
-import type { VmRecord } from './record.ts'
+import type { VmInputs } from './create.ts'
+import type { Metadata, VmRecord } from './record.ts'
 import type { SavingMonitor } from '../world/saved-state.ts'
 
-/** How a guest lives at the host that offers it. */
-export type GuestPower = (typeof GUEST_POWERS)[number]
-export const GUEST_POWERS = ['running', 'sleeping', 'stopped', 'paused'] as const
+/** All that belongs to a VM, and not to the host that has it. It carries user data and keys. */
+export type MovingVm = {
+  readonly desired: Omit<Desired, 'migration'>
+  readonly metadata: Metadata
+  /** A part of the guest's instance id on its seed disk. Milliseconds since the epoch. */
+  readonly createdAtMs: number
+  readonly inputs: Omit<VmInputs, 'sources'>
+  /** Fingerprint that is pinned for ssh consoles; absent if none is. */
+  readonly sshHostKey?: string
+  /** The public key of the source's daemon. The seed disk has it, and must not change under the guest. */
+  readonly daemonSshKey: string
+  readonly lastTrafficAtMs?: number
+  readonly exitStreak: number
+}
 
 /** A VM that is offered to another host: what that host must know before anything moves. */
 export type Manifest = {
@@ -16,6 +28,7 @@ export type Manifest = {
   readonly vmId: VmId
   readonly stage: DepartureStage
   readonly mode: MigrationMode
+  /** How the guest lives now; from the handover on, how it lived before. */
   readonly power: GuestPower
   readonly monitor: SavingMonitor
   readonly compute: Compute
@@ -24,26 +37,45 @@ export type Manifest = {
   readonly network?: Network
   /** Absent once a request has withdrawn the offer. */
   readonly expiresAtMs?: number
+  readonly vm: MovingVm
 }
 
-/** Returns what a node may know of a VM that is offered to it. `monitor`: the program that has, or would start, the guest. */
-export function manifestOf(record: VmRecord, departure: Departure, monitor: SavingMonitor): Manifest {
-  const { compute, disk, network, migration } = record.desired
+/** The parts of a manifest that the record does not have. */
+export type ManifestNeeds = Pick<MovingVm, 'inputs' | 'sshHostKey' | 'daemonSshKey'> & {
+  /** The program that has, or would start, the guest. */
+  readonly monitor: SavingMonitor
+}
+
+/** Returns what a node may know of a VM that is offered to it. */
+export function manifestOf(record: VmRecord, departure: Departure, needs: ManifestNeeds): Manifest {
+  const { migration, ...desired } = record.desired
+  const { compute, disk, network } = desired
+  const { monitor, inputs, sshHostKey, daemonSshKey } = needs
+  const { request, userData, sshAuthorizedKeys } = inputs
   return {
     migrationId: departure.id,
     vmId: record.id,
     stage: departure.stage,
     mode: departure.mode,
-    power: powerOf(record),
+    power: departure.lived ?? powerOf(record),
     monitor,
     compute,
     disk,
     ...given({ network, expiresAtMs: migration?.expiresAtMs }),
+    vm: {
+      desired,
+      metadata: record.metadata,
+      createdAtMs: record.createdAtMs,
+      inputs: { request, sshAuthorizedKeys, ...given({ userData }) },
+      daemonSshKey,
+      exitStreak: record.exitStreak,
+      ...given({ sshHostKey, lastTrafficAtMs: record.observed.lastTrafficAtMs }),
+    },
   }
 }
 
 /** Returns how the guest lived when it was last seen. */
-function powerOf({ desired: { power }, observed }: VmRecord): GuestPower {
+export function powerOf({ desired: { power }, observed, wake }: VmRecord): GuestPower {
   if (power !== 'running') return power
-  return observed.savedState === undefined ? 'running' : 'sleeping'
+  return observed.savedState === undefined || wake !== undefined ? 'running' : 'sleeping'
 }

@@ -65,7 +65,7 @@ test('an offer that no host took is withdrawn at its time, and not before', (t) 
 test('a handover that lasts too long is withdrawn, and its guest is requested again', (t) => {
   const { clock, expiry, record, happens } = stage(t, limits.offerMsMax)
   expiry.start()
-  happens({ kind: 'copy', arrival }, { kind: 'hand_over', arrival })
+  happens({ kind: 'copy', arrival }, { kind: 'hand_over', arrival, lived: 'running' })
   clock.advance(limits.handoverMsMax)
   assert.equal(record().departure?.because, 'handover_expired')
   assert.equal(record().wake?.reason, 'withdrawn')
@@ -76,7 +76,7 @@ test('a VM that was released stays released', (t) => {
   expiry.start()
   happens(
     { kind: 'copy', arrival },
-    { kind: 'hand_over', arrival },
+    { kind: 'hand_over', arrival, lived: 'running' },
     { kind: 'guest_saved', lastRound: 2 },
     { kind: 'release', arrival, lastRound: 2 },
   )

@@ -8,11 +8,17 @@ import { readAsset } from '../../../src/daemon/assets.ts'
 import { COMMON_NAME, send, writePki } from './controller-host.ts'
 import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
-import type { MacAddress, VmId } from '../../../src/core/ids.ts'
+import type { MacAddress, Sha256, VmId } from '../../../src/core/ids.ts'
 import type { MigrationId, NodeName } from '../../../src/core/migration/offer.ts'
 import type { Manifest } from '../../../src/core/vm/manifest.ts'
 import type { CertificatePair } from '../../../src/daemon/setup/certificates.ts'
 import type { Answer, Call, ControllerHost, Pki } from './controller-host.ts'
+
+const shape = {
+  compute: { cpuMillicores: 1500, memoryMib: 512, sleepAfterIdleSeconds: 0 },
+  disk: { sizeMib: 2048, iopsMax: 500 },
+  network: { macAddress: '02:00:5e:10:00:01' as MacAddress, ipv4Address: '192.0.2.10' },
+}
 
 export const manifest: Manifest = {
   migrationId: 'move-web-1' as MigrationId,
@@ -21,10 +27,22 @@ export const manifest: Manifest = {
   mode: 'live',
   power: 'running',
   monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'tcg', form: 'mapped' },
-  compute: { cpuMillicores: 1500, memoryMib: 512, sleepAfterIdleSeconds: 0 },
-  disk: { sizeMib: 2048, iopsMax: 500 },
-  network: { macAddress: '02:00:5e:10:00:01' as MacAddress, ipv4Address: '192.0.2.10' },
+  ...shape,
   expiresAtMs: Date.UTC(2030, 0, 1),
+  vm: {
+    desired: {
+      power: 'running',
+      image: { rootfsSha256: 'a'.repeat(64) as Sha256, kernelSha256: 'b'.repeat(64) as Sha256 },
+      ...shape,
+    },
+    metadata: { labels: { env: 'prod' }, protected: true },
+    createdAtMs: Date.UTC(2029, 0, 1),
+    inputs: { request: '{}', userData: '#cloud-config', sshAuthorizedKeys: ['ssh-ed25519 AAAA ops'] },
+    sshHostKey: 'SHA256:uNiVztksCsDhcc0u9e8BrBYn1tYcoFTCqfEVcC1WbC0',
+    daemonSshKey: 'ssh-ed25519 AAAA vmhostd@host-1',
+    lastTrafficAtMs: Date.UTC(2029, 0, 2),
+    exitStreak: 1,
+  },
 }
 
 export type CoordinationHost = {
@@ -63,7 +81,7 @@ export async function startCoordinationHost(t: TestContext, pki: Pki): Promise<C
     waitingFor: [] as string[],
   }
   const departures = {
-    offer: async (id: MigrationId, node: NodeName) =>
+    manifest: async (id: MigrationId, node: NodeName) =>
       id === manifest.migrationId && node === state.offer.node ? state.offer.read() : undefined,
     flushed: async () => void (state.flushes += 1),
   }
