@@ -36,6 +36,9 @@ export function besideLab(state: LabState, argv: readonly string[]): string[] {
 /** Environment variable with the name of the lab, for a test that runs beside one. */
 export const LAB_IN_ENVIRONMENT = 'VMHOSTD_LAB'
 
+/** Environment variable with the names of two labs, for a test that runs beside both. */
+export const LABS_IN_ENVIRONMENT = 'VMHOSTD_LABS'
+
 /** Runs a command inside a lab on our own terminal, for a person to work with. */
 export function attachTo(
   state: LabState,

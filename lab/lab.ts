@@ -9,7 +9,7 @@ import { runChecked } from '../tools/process.ts'
 import type { RunOptions, RunResult } from '../tools/process.ts'
 import { step } from '../tools/step.ts'
 import { boot, mountPoint, mountRoot } from './boot.ts'
-import { removeCgroups } from './cgroups.ts'
+import { endCgroups, removeCgroups } from './cgroups.ts'
 import { execIn } from './exec.ts'
 import { ensureGuest } from './guest.ts'
 import { ensureLayer, layerTree } from './layer.ts'
@@ -19,7 +19,8 @@ import { ensureRoot } from './root.ts'
 import { isAlive, labFolder, labNames, readState, writeState } from './state.ts'
 import type { LabState, ProcessRef } from './state.ts'
 
-export { attachTo, besideLab, LAB_IN_ENVIRONMENT, LAB_NODE } from './exec.ts'
+export { attachTo, besideLab, LAB_IN_ENVIRONMENT, LAB_NODE, LABS_IN_ENVIRONMENT } from './exec.ts'
+export { guardLab } from './guard.ts'
 export { LAB_POOL } from './pool.ts'
 export type { LabState } from './state.ts'
 
@@ -98,6 +99,7 @@ async function tearDown(name: string): Promise<void> {
   const devices = state === undefined ? new Set<string>() : ownDevices(state, root)
   // Killing PID 1 of a process id namespace ends everything in it; systemd-nspawn then cleans up and ends by itself.
   if (state !== undefined) await end(state)
+  await endCgroups(name, END_BOUND_MS)
   await freeLoops(devices)
   if (isMounted(root)) await runChecked(['umount', '--recursive', root])
   removeCgroups(name)

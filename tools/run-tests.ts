@@ -1,11 +1,22 @@
 import { existsSync, globSync, readFileSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import path from 'node:path'
-import { attachTo, besideLab, LAB_IN_ENVIRONMENT, labDown, labExec, LAB_NODE, labUp } from '../lab/lab.ts'
+import {
+  attachTo,
+  besideLab,
+  guardLab,
+  LAB_IN_ENVIRONMENT,
+  labDown,
+  labExec,
+  LAB_NODE,
+  LABS_IN_ENVIRONMENT,
+  labUp,
+} from '../lab/lab.ts'
 import { readRecord } from './counts-reporter.ts'
 import type { Counts } from './counts-reporter.ts'
 import { keepDurations, readDurations } from './durations.ts'
 import type { Isolation } from './durations.ts'
+import { joinLabs } from '../lab/wires.ts'
 import type { LabState } from '../lab/lab.ts'
 import { withCleanup } from './interrupt.ts'
 import { cachePath, checkout } from './paths.ts'
@@ -111,6 +122,40 @@ export const runBesideLab = (files: readonly string[]): Promise<Counts> =>
     })),
   )
 
+/**
+ * Runs test files one after the other on this machine, with two labs that are joined by a wire, and in a network of
+ * their own. The kernel ends each test with this process, and its network with it.
+ */
+export const runBesideTwoLabs = (files: readonly string[]): Promise<Counts> =>
+  withOwnLab(files, (a) =>
+    withOwnLab(
+      files,
+      async (b) => {
+        await joinLabs(a, b)
+        const all: Counts[] = []
+        for (const file of files) all.push(await runInOwnNetwork(file, [a, b]))
+        return addCounts(all)
+      },
+      2,
+    ),
+  )
+
+async function runInOwnNetwork(file: string, labs: readonly LabState[]): Promise<Counts> {
+  const countsFile = path.join(cachePath('log'), `test-counts-${process.pid}.json`)
+  const bounds = { countsFile, boundMs: HOST_TEST_BOUND_MS }
+  const command = testCommand({ node: process.execPath, root: checkout, ...bounds })
+  // In one process, so that there is no further one that the kernel would leave.
+  const alone = ['--test-isolation=none', '--test-force-exit']
+  const own = ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--net', '--']
+  await run([...own, ...command, ...alone, file], {
+    cwd: checkout,
+    env: { ...process.env, [LABS_IN_ENVIRONMENT]: labs.map(({ name }) => name).join(' ') },
+    timeoutMs: HOST_TEST_BOUND_MS,
+    onOutput: (chunk) => process.stdout.write(chunk),
+  })
+  return countsOf(takeText(countsFile), 1)
+}
+
 type Run = { readonly argv: readonly string[]; readonly env: NodeJS.ProcessEnv }
 
 async function runAs(
@@ -202,8 +247,12 @@ async function withOwnLab(
 ): Promise<Counts> {
   if (files.length === 0) return NOTHING
   const name = `test-${process.pid}-${number}`
+  const endGuard = guardLab(name)
   return withCleanup(
-    () => labDown(name),
+    async () => {
+      await labDown(name)
+      endGuard()
+    },
     async () => work(await labUp(name)),
   )
 }

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import { CHROMIUM, ensurePackages } from './apt.ts'
 import { conclude, FAST_TESTS, runStatic } from './check.ts'
 import { ensureClientTypes } from './client-types.ts'
-import { addCounts, runBesideLab, runHere, runInLabs, testFiles } from './run-tests.ts'
+import { addCounts, runBesideLab, runBesideTwoLabs, runHere, runInLabs, testFiles } from './run-tests.ts'
 import { StepFailed } from './step.ts'
 import type { Counts } from './counts-reporter.ts'
 
@@ -11,9 +11,17 @@ const SLOW_TESTS = ['test/daemon/**/*.test.ts', 'test/ctl/**/*.test.ts', 'test/s
 const BROWSER_TESTS = ['test/browser/**/*.test.ts']
 const HOST_TESTS = ['test/host/**/*.test.ts']
 const HOST_BROWSER_TESTS = ['test/browser-on-host/**/*.test.ts']
+const TWO_HOSTS_TESTS = ['test/two-hosts/**/*.test.ts']
 
 /** Every test of the project, by pattern. */
-const EVERY_TEST = [...FAST_TESTS, ...SLOW_TESTS, ...BROWSER_TESTS, ...HOST_TESTS, ...HOST_BROWSER_TESTS]
+const EVERY_TEST = [
+  ...FAST_TESTS,
+  ...SLOW_TESTS,
+  ...BROWSER_TESTS,
+  ...HOST_TESTS,
+  ...HOST_BROWSER_TESTS,
+  ...TWO_HOSTS_TESTS,
+]
 
 /** Returns the test files whose path has one of these words. */
 export const testFilesOf = (words: readonly string[]): string[] => testFiles(EVERY_TEST, words)
@@ -43,7 +51,8 @@ async function ensureBrowser(words: readonly string[]): Promise<void> {
 async function hostTests(words: readonly string[], labs: number): Promise<Counts> {
   const inside = testFiles(HOST_TESTS, words)
   const beside = testFiles(HOST_BROWSER_TESTS, words)
-  const files = [...inside, ...beside]
+  const besideTwo = testFiles(TWO_HOSTS_TESTS, words)
+  const files = [...inside, ...beside, ...besideTwo]
   if (files.length === 0) return { passed: 0, failed: 0, skipped: [] }
   if (process.getuid?.() !== 0) {
     const why = 'host tests run in the lab, which needs root'
@@ -53,7 +62,11 @@ async function hostTests(words: readonly string[], labs: number): Promise<Counts
     // Tests install the package that an operator would install: it is at /src/dist inside the lab.
     const { buildDeb } = await import('./deb.ts')
     await buildDeb()
-    return addCounts([await runInLabs(inside, labs), await runBesideLab(beside)])
+    return addCounts([
+      await runInLabs(inside, labs),
+      await runBesideLab(beside),
+      await runBesideTwoLabs(besideTwo),
+    ])
   } catch (error) {
     if (!(error instanceof StepFailed)) console.error(error)
     return { passed: 0, failed: files.length, skipped: [] }

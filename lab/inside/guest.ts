@@ -10,9 +10,14 @@ export type GuestImage = { readonly url: string; readonly sha256: string }
 /** Digests by name. The images of a lab never change, and the disk takes a tenth of a second each time. */
 const digests = new Map<string, string>()
 
-export function guestImage(name: string): GuestImage {
+/** `root` is the root of the lab for this process, which may run beside it. */
+export function guestImage(name: string, root = ''): GuestImage {
   const file = `${GUEST_IMAGES}/${name}`
-  const sha256 = digests.get(name) ?? createHash('sha256').update(readFileSync(file)).digest('hex')
+  const sha256 =
+    digests.get(name) ??
+    createHash('sha256')
+      .update(readFileSync(root + file))
+      .digest('hex')
   digests.set(name, sha256)
   return { url: `file://${file}`, sha256 }
 }
@@ -22,16 +27,23 @@ export type GuestOptions = {
   /** Absent: no network device. */
   readonly network?: { readonly ipv4_address?: string; readonly ipv6_address?: string }
   readonly image?: Partial<Record<'rootfs' | 'kernel' | 'initrd', GuestImage>>
+  /** Root of the lab, for a process beside it. */
+  readonly root?: string
 }
 
-export const guestRequest = ({ power = 'running', network, image }: GuestOptions = {}): object => ({
+export const guestRequest = ({
+  power = 'running',
+  network,
+  image,
+  root = '',
+}: GuestOptions = {}): object => ({
   power,
   compute: { cpu_millicores: 1000, memory_mib: 256, sleep_after_idle_seconds: 0 },
   disk: { size_mib: 128 },
   image: {
-    rootfs: guestImage('rootfs.raw'),
-    kernel: guestImage('vmlinuz'),
-    initrd: guestImage('initrd.cpio.gz'),
+    rootfs: guestImage('rootfs.raw', root),
+    kernel: guestImage('vmlinuz', root),
+    initrd: guestImage('initrd.cpio.gz', root),
     ...image,
   },
   ...(network === undefined ? {} : { network }),

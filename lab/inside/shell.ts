@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { promisify } from 'node:util'
-import { call } from './controller.ts'
+import { ready } from './controller.ts'
 import { GUEST_IMAGES } from './guest.ts'
 import { until } from './until.ts'
+
+export { ready } from './controller.ts'
 
 const execute = promisify(execFile)
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024
@@ -59,7 +61,3 @@ export async function anotherDaemon(earlier: string): Promise<void> {
   // systemd waits longer after each crash, up to 15 s, until its count of restarts is reset.
   await sh('systemctl', 'reset-failed', 'vmhostd')
 }
-
-/** Waits until the daemon has adopted and inspected everything on the host. */
-export const ready = (): Promise<true> =>
-  until('the daemon is ready', async () => ((await call('GET', '/readyz')).status === 200 ? true : undefined))
