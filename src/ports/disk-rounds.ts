@@ -1,7 +1,7 @@
 import type { ArrivalId } from '../core/migration/departure.ts'
-import type { Frame } from '../core/migration/frames.ts'
 import type { Sha256, UserId, VmId } from '../core/ids.ts'
 import type { VmMark } from '../core/world/world.ts'
+import type { IncomingFile } from './incoming-file.ts'
 
 /** A round of a VM's disk, for the destination that copies it. */
 export type RoundRef = {
@@ -60,7 +60,7 @@ export interface IncomingDisks {
    * Opens the unfinished disk of an arrival, and makes it if there is none: without data, which reads as zeros. It grows
    * to this size and never shrinks: `round_lost` if it is larger. One call at a time has it open.
    */
-  open(arrival: ArrivalId, sizeBytes: number): Promise<IncomingDisk>
+  open(arrival: ArrivalId, sizeBytes: number): Promise<IncomingFile>
   /**
    * Makes the flushed and closed disk the disk of a VM, as `ensureDisk` of the port Storage makes one. Safe to repeat, also
    * when it was done. `disk_foreign` if the VM has another disk; `round_lost` if there is neither.
@@ -70,16 +70,4 @@ export interface IncomingDisks {
   remove(arrival: ArrivalId): Promise<void>
   /** Lists the arrivals that have an unfinished disk. Fails if the pool cannot be read. */
   list(): Promise<readonly ArrivalId[]>
-}
-
-/**
- * An unfinished disk that is open. It takes one call at a time. After a call failed, all others fail too: close it, open
- * it again, and take the round from its beginning.
- */
-export interface IncomingDisk {
-  /** Writes the bytes of a frame, or makes a hole. The same frame again has no further effect. */
-  write(frame: Frame): Promise<void>
-  /** Resolves when everything that was written is on the disk. */
-  flush(): Promise<void>
-  close(): Promise<void>
 }

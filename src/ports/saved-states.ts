@@ -1,5 +1,13 @@
 import type { SavedState, SaveTerms, SavingMonitor } from '../core/world/saved-state.ts'
 import type { UserId, VmId } from '../core/ids.ts'
+import type { IncomingFile } from './incoming-file.ts'
+
+/** A saved guest, as another host must know it before its memory comes. */
+export type MovedMemory = {
+  /** The length of the file, with its holes. */
+  readonly lengthBytes: number
+  readonly terms: SaveTerms
+}
 
 /**
  * Saved guests in the pool. A saved state is published completely or not at all: a crash leaves an `unfinished` one.
@@ -32,6 +40,21 @@ export interface SavedStates {
    * Throws `saved_state_corrupt`.
    */
   verify(id: VmId, signal: AbortSignal): Promise<void>
+  /** Describes the published state for another host; undefined if there is none. Throws `saved_state_corrupt`. */
+  describe(id: VmId): Promise<MovedMemory | undefined>
+  /**
+   * Reads the published memory as frames and their end (core/migration/frames.ts), without its holes. First compares it
+   * with its checksum, as `verify` does. `from` is 0, or the end of a frame after which an earlier stream was cut. Each
+   * chunk has whole frames, and is valid until the next one is requested. Throws `saved_state_corrupt`, also if there is
+   * no published state.
+   */
+  frames(id: VmId, from: number, signal: AbortSignal): AsyncIterable<Uint8Array>
+  /**
+   * Makes the file as `ensureMemoryFile` does, with a length and without data, for memory that comes from another host.
+   * Each call begins again: what an earlier one has brought is removed. When the file is whole, flushed and closed,
+   * `publish` makes it a saved state of the VM's present disk.
+   */
+  openIncoming(id: VmId, userId: UserId, lengthBytes: number): Promise<IncomingFile>
   /** Removes the published state; afterwards no start can find it. Leaves unfinished states to `remove`. */
   removePublished(id: VmId): Promise<void>
   /** Removes published and unfinished states; afterwards no start can find them. */

@@ -187,6 +187,14 @@ function promiseRemoval(promise: Promising): void {
 }
 
 function promiseIncoming(promise: Promising): void {
+  promise('a frame beyond the size of the disk is refused', async ({ incomingDisks }) => {
+    const disk = await incomingDisks.open(arrival, MIB)
+    const bytes = new Uint8Array(4096)
+    const beyond: Frame = { kind: 'data', offset: MIB - 4095, length: 4096, bytes }
+    await assert.rejects(disk.write(beyond), /within its file/)
+    await disk.close()
+  })
+
   promise('an unfinished disk is listed, kept over a restart, and removable', async (stage) => {
     await diskMade(stage)
     assert.deepEqual(await stage.incomingDisks.list(), [])

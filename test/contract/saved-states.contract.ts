@@ -24,6 +24,8 @@ export type SavedStatesStage = {
   readonly loseMemory: (id: VmId) => Promise<void> | void
   /** Returns the same pool after a restart of the daemon. */
   readonly reopen: () => SavedStates
+  /** Returns the published memory. */
+  readonly contentOf: (id: VmId) => Promise<Uint8Array> | Uint8Array
   /** Hides the pool, as an unmount does, or brings it back. */
   readonly setInSight: (inSight: boolean) => Promise<void> | void
 }
@@ -262,6 +264,9 @@ function promiseRemoval(promise: Promising): void {
       () => states.ensureMemoryFile(id, stage.userId),
       () => states.publish(id, terms, never),
       () => states.verify(id, never),
+      () => states.describe(id),
+      () => states.frames(id, 0, never)[Symbol.asyncIterator]().next(),
+      () => states.openIncoming(id, stage.userId, 4096),
     ]) {
       await assert.rejects(ask(), unknown)
     }

@@ -1,9 +1,11 @@
 import type { UserId, VmId } from '../../src/core/ids.ts'
 import { FakeSavedStates } from '../fakes/fake-saved-states.ts'
 import { SavedFiles } from '../fakes/saved-files.ts'
+import { savedMovesContract } from './saved-moves.contract.ts'
 import { savedStatesContract } from './saved-states.contract.ts'
+import type { SavedStatesStage } from './saved-states.contract.ts'
 
-savedStatesContract('fake saved states', async () => {
+async function stage(): Promise<SavedStatesStage> {
   const files = new SavedFiles()
   const writes = new Map<VmId, number>()
   const states = new FakeSavedStates({ files, diskOf: (id) => writes.get(id) })
@@ -19,6 +21,10 @@ savedStatesContract('fake saved states', async () => {
     damage: (id) => files.damage(published(id)),
     loseMemory: (id) => files.remove(published(id)),
     reopen: () => states,
+    contentOf: (id) => Buffer.from(JSON.stringify(files.at(published(id))?.memory)),
     setInSight: (inSight) => states.setInSight(inSight),
   }
-})
+}
+
+savedStatesContract('fake saved states', stage)
+savedMovesContract('fake saved states', stage)

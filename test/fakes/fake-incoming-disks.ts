@@ -3,7 +3,8 @@ import type { VmId } from '../../src/core/ids.ts'
 import type { ArrivalId } from '../../src/core/migration/departure.ts'
 import type { Frame } from '../../src/core/migration/frames.ts'
 import { assert } from '../../src/lib/assert.ts'
-import type { IncomingDisk, IncomingDisks, IncomingOwner } from '../../src/ports/disk-rounds.ts'
+import type { IncomingDisks, IncomingOwner } from '../../src/ports/disk-rounds.ts'
+import type { IncomingFile } from '../../src/ports/incoming-file.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
@@ -57,7 +58,7 @@ export class FakeIncomingDisks implements IncomingDisks {
     for (const disk of this.#incoming.values()) disk.content = Uint8Array.from(disk.flushed)
   }
 
-  open(arrival: ArrivalId, sizeBytes: number): Promise<IncomingDisk> {
+  open(arrival: ArrivalId, sizeBytes: number): Promise<IncomingFile> {
     return this.#faults.run('open', () => {
       this.#look()
       assert(!this.#open.has(arrival), 'an incoming disk is opened once')
@@ -71,7 +72,7 @@ export class FakeIncomingDisks implements IncomingDisks {
     })
   }
 
-  #opened(arrival: ArrivalId, disk: Incoming): IncomingDisk {
+  #opened(arrival: ArrivalId, disk: Incoming): IncomingFile {
     let hasFailed = false
     const run = async (method: 'write' | 'flush', effect: () => void): Promise<void> => {
       if (hasFailed) throw new HostFault('storage_failed', `writing to the disk of arrival ${arrival}`)
@@ -83,7 +84,10 @@ export class FakeIncomingDisks implements IncomingDisks {
       }
     }
     return {
-      write: (frame) => run('write', () => put(disk.content, frame)),
+      write: async (frame) => {
+        assert(frame.offset + frame.length <= disk.content.length, 'a frame lies within its file')
+        await run('write', () => put(disk.content, frame))
+      },
       flush: () => run('flush', () => void (disk.flushed = Uint8Array.from(disk.content))),
       close: async () => void this.#open.delete(arrival),
     }

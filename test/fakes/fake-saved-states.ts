@@ -3,10 +3,14 @@ import { judgeSavedState } from '../../src/core/saved/judge-saved-state.ts'
 import type { SavedMetadata } from '../../src/core/saved/saved-metadata.ts'
 import type { SavedState, SaveTerms, SavingMonitor } from '../../src/core/world/saved-state.ts'
 import type { UserId, VmId } from '../../src/core/ids.ts'
-import type { SavedStates } from '../../src/ports/saved-states.ts'
+import type { Frame } from '../../src/core/migration/frames.ts'
+import { assert } from '../../src/lib/assert.ts'
+import type { IncomingFile } from '../../src/ports/incoming-file.ts'
+import type { MovedMemory, SavedStates } from '../../src/ports/saved-states.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
-import type { SavedFiles } from './saved-files.ts'
+import { fileOf, framesOf, piecesOf } from './moved-memory.ts'
+import type { SavedFile, SavedFiles } from './saved-files.ts'
 
 export type SavedStatesMethod =
   | 'inspect'
@@ -14,6 +18,11 @@ export type SavedStatesMethod =
   | 'ensureMemoryFile'
   | 'publish'
   | 'verify'
+  | 'describe'
+  | 'frames'
+  | 'openIncoming'
+  | 'write'
+  | 'flush'
   | 'removePublished'
   | 'remove'
 
@@ -28,12 +37,17 @@ const MIB = 1024 * 1024
 /** Bytes that every saved guest takes. */
 const STORED_MIB = 84
 
+/** The file that lies in the place of a memory that has not come completely. */
+const unfinished = (id: VmId): SavedFile => ({ id, memory: { life: 0, progress: 0 }, whole: false })
+
 /** Saved guests in memory; written files outlive the daemon, as `files` does. */
 export class FakeSavedStates implements SavedStates {
   readonly #files: SavedFiles
   readonly #diskOf: (id: VmId) => number | undefined
   readonly #published = new Map<VmId, SavedMetadata>()
   readonly #faults = new FaultSwitch<SavedStatesMethod>()
+  /** The memory that comes for each VM; an earlier one goes nowhere. */
+  readonly #incomingOf = new Map<VmId, Map<number, Uint8Array>>()
   #inSight = true
 
   constructor({ files, diskOf = () => 0 }: FakeSavedStatesOptions) {
@@ -111,12 +125,73 @@ export class FakeSavedStates implements SavedStates {
 
   /** Reading takes no time here. */
   verify(id: VmId, signal: AbortSignal): Promise<void> {
-    const check = (): void => {
+    return this.#faults.run('verify', () => void this.#checked(id), signal)
+  }
+
+  /** Returns the published file, if it is whole. */
+  #checked(id: VmId): SavedFile {
+    this.#look()
+    const file = this.#files.at(this.paths(id).published)
+    if (file?.whole === true) return file
+    throw new HostFault('saved_state_corrupt', `checking the saved memory of VM ${id}`)
+  }
+
+  describe(id: VmId): Promise<MovedMemory | undefined> {
+    return this.#faults.run('describe', () => {
       this.#look()
-      if (this.#files.at(this.paths(id).published)?.whole === true) return
-      throw new HostFault('saved_state_corrupt', `checking the saved memory of VM ${id}`)
+      const saved = this.#published.get(id)
+      if (saved === undefined) return undefined
+      const { savedAtMs, monitor, compute, memory } = saved
+      return { lengthBytes: memory.lengthBytes, terms: { savedAtMs, monitor, compute } }
+    })
+  }
+
+  async *frames(id: VmId, from: number, signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
+    const pieces = await this.#faults.run(
+      'frames',
+      () => piecesOf(this.#checked(id), this.#published.get(id)?.memory.lengthBytes ?? 0),
+      signal,
+    )
+    for (const { offset, bytes } of framesOf(pieces))
+      if (offset >= from) yield await this.#faults.run('frames', () => bytes, signal)
+  }
+
+  openIncoming(id: VmId, _userId: UserId, lengthBytes: number): Promise<IncomingFile> {
+    return this.#faults.run('openIncoming', () => {
+      this.#sweep(id)
+      this.#files.write(this.paths(id).writing, unfinished(id))
+      return this.#incoming(id, lengthBytes)
+    })
+  }
+
+  #incoming(id: VmId, lengthBytes: number): IncomingFile {
+    const { writing } = this.paths(id)
+    const pieces = new Map<number, Uint8Array>()
+    this.#incomingOf.set(id, pieces)
+    let hasFailed = false
+    const run = async (method: 'write' | 'flush', effect: () => void): Promise<void> => {
+      if (hasFailed) throw new HostFault('storage_failed', `writing to the memory of VM ${id}`)
+      try {
+        await this.#faults.run(method, effect)
+      } catch (error) {
+        hasFailed = true
+        throw error
+      }
     }
-    return this.#faults.run('verify', check, signal)
+    const put = (frame: Frame): void => {
+      if (frame.kind === 'data') pieces.set(frame.offset, Uint8Array.from(frame.bytes))
+      else pieces.delete(frame.offset)
+      if (this.#incomingOf.get(id) === pieces)
+        this.#files.write(writing, fileOf(pieces, lengthBytes) ?? unfinished(id))
+    }
+    return {
+      write: async (frame) => {
+        assert(frame.offset + frame.length <= lengthBytes, 'a frame lies within its file')
+        await run('write', () => put(frame))
+      },
+      flush: () => run('flush', () => {}),
+      close: async () => {},
+    }
   }
 
   removePublished(id: VmId): Promise<void> {

@@ -49,6 +49,7 @@ export async function savedOn(fileSystem: FileSystem, t: TestContext): Promise<S
     },
     loseMemory: (id) => fs.unlinkSync(file(id, 'memory')),
     reopen: () => pool.reopen().savedStates,
+    contentOf: (id) => fs.readFileSync(file(id, 'memory')),
     setInSight: pool.setInSight,
   }
 }

@@ -16,11 +16,14 @@ import { crc32 } from 'node:zlib'
 import { HostFault } from '../../src/core/errors.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
+import { FrameDecoder } from '../../src/core/migration/frame-decoder.ts'
+import { streamChecks } from '../../src/host/rounds/stream-checks.ts'
 import { Pool } from '../../src/host/storage/pool.ts'
 import { poolIdOf } from '../../src/host/pool/pool-marker.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { isFault, monitor, published, savedStatesContract, terms } from '../contract/saved-states.contract.ts'
+import { savedMovesContract } from '../contract/saved-moves.contract.ts'
 import { cutOffAfter } from './file-calls.ts'
 import {
   assertUnusable,
@@ -34,6 +37,7 @@ import {
 import type { SavedOnDisk } from './saved-states-stage.ts'
 
 savedStatesContract('saved states on XFS', (t) => savedOn('xfs', t), { skip })
+savedMovesContract('saved states on XFS', (t) => savedOn('xfs', t), { skip })
 savedStatesContract('saved states on ext4', (t) => savedOn('ext4', t), { skip })
 
 const MIB = 1024 * 1024
@@ -50,6 +54,23 @@ test('a published state takes no space for unused memory, and records its CRC-32
   assert.equal(metadata.memory.stored_bytes, blocks * 512)
   assert.ok(blocks * 512 < size / 1.5, 'holes were filled')
   assert.equal(metadata.memory.crc32, crc32(readFileSync(file(id, 'memory'))))
+})
+
+test('a memory that was moved keeps its holes', { skip }, async (t) => {
+  const { states, file, userId, disk } = await publishedOn(t)
+  const [{ lengthBytes = 0 } = {}, moved] = [await states.describe(id), 'moved-1' as VmId]
+  await mkdir(dirname(disk(moved)))
+  writeFileSync(disk(moved), 'a disk')
+  const decoder = new FrameDecoder({ sizeBytes: lengthBytes, checks: streamChecks })
+  const incoming = await states.openIncoming(moved, userId, lengthBytes)
+  for await (const chunk of states.frames(id, 0, never))
+    for (const frame of decoder.push(chunk)) await incoming.write(frame)
+  await incoming.close()
+  await states.publish(moved, terms, never)
+  const [from, to] = [id, moved].map((vm) => statSync(file(vm, 'memory')))
+  assert.ok(decoder.isWhole)
+  assert.equal(to?.size, from?.size)
+  assert.ok((to?.blocks ?? 0) > 0 && (to?.blocks ?? 0) <= (from?.blocks ?? 0), `${to?.blocks} blocks`)
 })
 
 test(

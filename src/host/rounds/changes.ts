@@ -7,7 +7,7 @@ import type { Extent } from '../../core/migration/extents.ts'
 import { assert } from '../../lib/assert.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 
-/** Two clones of one disk. Without `before`, all data of `now` has changed. */
+/** Two clones of one disk. Without `before`, all data of `now` has changed: so it may be any file. */
 export type Clones = { readonly now: GatedFile; readonly before?: GatedFile; readonly sizeBytes: number }
 
 /**
@@ -53,7 +53,7 @@ class MapPages {
   async from(offset: number): Promise<KnownMap> {
     if (this.#file !== undefined && this.#page.to <= offset) {
       const page = await this.#file.readMap(offset, limits.mapExtentsMax)
-      if (page === undefined) throw new HostFault('storage_failed', 'reading the map of a clone of a disk')
+      if (page === undefined) throw new HostFault('storage_failed', 'reading the map of a file')
       const { logical, length } = page.extents.at(-1) ?? { logical: 0, length: 0 }
       const to = page.isLast ? Number.POSITIVE_INFINITY : logical + length
       this.#page = { extents: page.extents, to }

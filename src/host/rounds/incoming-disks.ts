@@ -4,7 +4,8 @@ import type { ArrivalId } from '../../core/migration/departure.ts'
 import { whyForeign } from '../../core/world/world.ts'
 import { assert } from '../../lib/assert.ts'
 import { given } from '../../lib/given.ts'
-import type { IncomingDisk, IncomingDisks, IncomingOwner } from '../../ports/disk-rounds.ts'
+import type { IncomingDisks, IncomingOwner } from '../../ports/disk-rounds.ts'
+import type { IncomingFile } from '../../ports/incoming-file.ts'
 import { readNote } from '../disks/look-at-disk.ts'
 import { publishDisk } from '../disks/publish-disk.ts'
 import { sync } from '../files/durable.ts'
@@ -15,7 +16,7 @@ import { verifyPool } from '../pool/pool-marker.ts'
 import { PRIVATE_MODE } from '../pool/pool-paths.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
 import { checkArrival, isArrivalName, lostRound } from './lost-round.ts'
-import { OpenDisk } from './open-disk.ts'
+import { OpenIncoming } from './open-incoming.ts'
 
 const SUFFIX = '.raw'
 const INCOMING_MODE = 0o600
@@ -31,7 +32,7 @@ export class PoolIncomingDisks implements IncomingDisks {
     this.#access = access
   }
 
-  async open(arrival: ArrivalId, sizeBytes: number): Promise<IncomingDisk> {
+  async open(arrival: ArrivalId, sizeBytes: number): Promise<IncomingFile> {
     checkArrival(arrival)
     assert(!this.#open.has(arrival), 'an incoming disk is opened once')
     await this.#access.ready()
@@ -43,7 +44,13 @@ export class PoolIncomingDisks implements IncomingDisks {
         const file = await this.#make(arrival, sizeBytes, doing)
         const onNoAnswer = (): void => void this.#doubtful.add(arrival)
         const onClose = (): void => void this.#open.delete(arrival)
-        return new OpenDisk({ file, arrival, onNoAnswer, onClose })
+        return new OpenIncoming({
+          file,
+          lengthBytes: sizeBytes,
+          about: `the disk of arrival ${arrival}`,
+          onNoAnswer,
+          onClose,
+        })
       })
     } catch (error) {
       this.#open.delete(arrival)

@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import type { VmId } from '../../core/ids.ts'
 import { FrameWriter } from '../../core/migration/frames.ts'
 import { streamChecks } from './stream-checks.ts'
 
@@ -6,8 +7,9 @@ import { streamChecks } from './stream-checks.ts'
 type State = { readonly end: number; readonly writer: FrameWriter }
 
 /**
- * States of the digest of one round. A stream that continues behind one of them need not read what comes before it again.
- * They are lost with the daemon; then the round is read from its beginning, and sent from where the stream continues.
+ * States of the digest of one file's stream. A stream that continues behind one of them need not read what comes before
+ * it again. They are lost with the daemon; then the file is read from its beginning, and sent from where the stream
+ * continues.
  */
 export class KeptDigests {
   #states: State[] = []
@@ -24,5 +26,23 @@ export class KeptDigests {
     const last = this.#states.at(-1)?.end ?? 0
     if (end < last + limits.roundDigestEveryBytes) return
     this.#states = [...this.#states.slice(1 - limits.roundDigestsMax), { end, writer: writer.copy() }]
+  }
+}
+
+/** The digests of one file of each VM, which is its present one. */
+export class DigestsOfVms {
+  readonly #present = new Map<VmId, { readonly file: string; readonly kept: KeptDigests }>()
+
+  /** Returns the digests of a file. @param file names it among all that the VM ever has */
+  of(id: VmId, file: string): KeptDigests {
+    const found = this.#present.get(id)
+    if (found?.file === file) return found.kept
+    const kept = new KeptDigests()
+    this.#present.set(id, { file, kept })
+    return kept
+  }
+
+  forget(id: VmId): void {
+    this.#present.delete(id)
   }
 }

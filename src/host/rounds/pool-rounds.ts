@@ -17,7 +17,7 @@ import { listVmDirectories } from '../pool/vm-directory.ts'
 import { changesOf } from './changes.ts'
 import type { Clones } from './changes.ts'
 import { framesOf } from './frame-stream.ts'
-import { KeptDigests } from './kept-digests.ts'
+import { DigestsOfVms } from './kept-digests.ts'
 import { checkArrival, lostRound, roundFault } from './lost-round.ts'
 
 const never = new AbortController().signal
@@ -27,7 +27,7 @@ export class PoolRounds implements DiskRounds {
   readonly #access: PoolAccess
   readonly #turns = new Turns<VmId>()
   /** The digests of each VM's present round, which its path names. */
-  readonly #digests = new Map<VmId, { readonly path: string; readonly kept: KeptDigests }>()
+  readonly #digests = new DigestsOfVms()
 
   constructor(access: PoolAccess) {
     this.#access = access
@@ -98,7 +98,7 @@ export class PoolRounds implements DiskRounds {
     let clones: Clones | undefined
     try {
       clones = await this.#open(ref)
-      const digests = this.#digestsOf(ref)
+      const digests = this.#digests.of(ref.id, this.#access.paths.round(ref.id, ref.arrival, ref.number))
       const { end, writer } = digests.before(from)
       const extents = changesOf(clones, end, signal)
       const onFrame = (at: number): void => digests.note(at, writer)
@@ -109,15 +109,6 @@ export class PoolRounds implements DiskRounds {
     } finally {
       if (clones !== undefined) await close(clones)
     }
-  }
-
-  #digestsOf({ id, arrival, number }: RoundRef): KeptDigests {
-    const path = this.#access.paths.round(id, arrival, number)
-    const found = this.#digests.get(id)
-    if (found?.path === path) return found.kept
-    const kept = new KeptDigests()
-    this.#digests.set(id, { path, kept })
-    return kept
   }
 
   /** Opens a round, and the one before it. */
@@ -136,7 +127,7 @@ export class PoolRounds implements DiskRounds {
 
   async remove(id: VmId): Promise<void> {
     await this.#access.ready()
-    this.#digests.delete(id)
+    this.#digests.forget(id)
     const { paths } = this.#access
     const remove = async (): Promise<void> => {
       const removed = join(paths.tmp, `removed-${randomUUID()}`)

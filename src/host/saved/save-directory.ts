@@ -5,6 +5,7 @@
  */
 import { join } from 'node:path'
 import type { UserId, VmId } from '../../core/ids.ts'
+import type { GatedFile } from '../files/gated-file.ts'
 import { chmod, chown, mkdir, open, readdir, stat, unlink } from '../files/pool-files.ts'
 import { MEMORY, PASSAGE_MODE } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
@@ -33,13 +34,23 @@ export async function emptySaveDirectory(paths: PoolPaths, id: VmId): Promise<vo
   for (const name of await readdir(path)) await removeEntry(join(path, name))
 }
 
-/** Makes the empty file into which the monitor writes memory. The directory must be empty. */
-export async function makeMemoryFile(paths: PoolPaths, id: VmId, userId: UserId): Promise<void> {
-  const handle = await open(join(paths.save(id), MEMORY), 'wx', WRITING_MODE)
+/**
+ * Makes the file for memory, which the monitor can write, and returns it open. It has no data. The directory must be
+ * empty.
+ */
+export async function makeMemoryFile(
+  paths: PoolPaths,
+  id: VmId,
+  { userId, lengthBytes }: { readonly userId: UserId; readonly lengthBytes: number },
+): Promise<GatedFile> {
+  const file = await open(join(paths.save(id), MEMORY), 'wx', WRITING_MODE)
   try {
-    await handle.chown(userId, userId)
-  } finally {
-    await handle.close()
+    await file.chown(userId, userId)
+    if (lengthBytes > 0) await file.truncate(lengthBytes)
+    return file
+  } catch (error) {
+    await file.close()
+    throw error
   }
 }
 

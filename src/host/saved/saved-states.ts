@@ -9,12 +9,18 @@ import type { UserId, VmId } from '../../core/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
-import type { SavedStates } from '../../ports/saved-states.ts'
+import type { IncomingFile } from '../../ports/incoming-file.ts'
+import type { MovedMemory, SavedStates } from '../../ports/saved-states.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
 import type { BoundedLooks } from '../files/bounded-looks.ts'
 import { CheckedMemory } from './checked-memory.ts'
 import { checksumOf, FileCutShort } from '../files/checksum.ts'
 import { DISCARDED_PREFIX, discardSaved } from '../pool/discard-saved.ts'
 import { sync } from '../files/durable.ts'
+import type { GatedFile } from '../files/gated-file.ts'
+import { DigestsOfVms } from '../rounds/kept-digests.ts'
+import { OpenIncoming } from '../rounds/open-incoming.ts'
+import { memoryFrames } from './memory-frames.ts'
 import { lookForSaved, readSavedMetadata } from './look-for-saved.ts'
 import { lstat, open, removeFile, rename, stat } from '../files/pool-files.ts'
 import { sightPool } from '../pool/pool-marker.ts'
@@ -50,6 +56,8 @@ export class PoolSavedStates implements SavedStates {
   /** The publications that are moving the monitor's file, including those that were given up meanwhile. */
   readonly #takingOver = new Map<VmId, Promise<unknown>>()
   readonly #checked = new CheckedMemory(() => performance.now())
+  /** The digests of the streams in which memories leave this host. */
+  readonly #digests = new DigestsOfVms()
 
   constructor({ paths, poolId, looks, ready, log, sync: syncPath = sync }: PoolSavedStatesOptions) {
     this.#paths = paths
@@ -64,6 +72,7 @@ export class PoolSavedStates implements SavedStates {
   forget(id: VmId): void {
     this.#lasting.delete(id)
     this.#checked.forget(id)
+    this.#digests.forget(id)
   }
 
   inspect(id: VmId, monitor: SavingMonitor): Promise<SavedState> {
@@ -100,9 +109,19 @@ export class PoolSavedStates implements SavedStates {
   }
 
   async ensureMemoryFile(id: VmId, userId: UserId): Promise<void> {
+    const file = await this.#makeMemoryFile(id, userId, 0)
+    await file.close()
+  }
+
+  async openIncoming(id: VmId, userId: UserId, lengthBytes: number): Promise<IncomingFile> {
+    const file = await this.#makeMemoryFile(id, userId, lengthBytes)
+    return new OpenIncoming({ file, lengthBytes, about: `the memory of VM ${id}` })
+  }
+
+  async #makeMemoryFile(id: VmId, userId: UserId, lengthBytes: number): Promise<GatedFile> {
     await this.ensureDirectory(id)
-    await orStorageFault(`making the file for the memory of VM ${id}`, () =>
-      makeMemoryFile(this.#paths, id, userId),
+    return orStorageFault(`making the file for the memory of VM ${id}`, () =>
+      makeMemoryFile(this.#paths, id, { userId, lengthBytes }),
     )
   }
 
@@ -183,6 +202,33 @@ export class PoolSavedStates implements SavedStates {
     }
   }
 
+  describe(id: VmId): Promise<MovedMemory | undefined> {
+    const doing = `describing the saved state of VM ${id}`
+    return this.#looks.take(doing, async () => {
+      const published = await ifThere(stat(this.#paths.saved(id)))
+      const metadata = published && (await readSavedMetadata(this.#paths, id))
+      // As in `inspect`: a state that went out of sight is not reported as absent.
+      await sightPool(this.#paths, this.#poolId)
+      if (metadata === undefined) return undefined
+      if (!metadata.ok) throw corruptFault(doing, metadata.error.because)
+      const { savedAtMs, monitor, compute, memory } = metadata.value
+      return { lengthBytes: memory.lengthBytes, terms: { savedAtMs, monitor, compute } }
+    })
+  }
+
+  async *frames(id: VmId, from: number, signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
+    await this.verify(id, signal)
+    const doing = `reading the saved memory of VM ${id}`
+    try {
+      yield* memoryFrames({ id, path: this.paths(id).published, digests: this.#digests, from, signal })
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof FileCutShort) throw corruptFault(doing, error.message)
+      if (hasErrno(error, 'ENOENT')) throw corruptFault(doing, 'it is gone')
+      throw storageFault(error, doing)
+    }
+  }
+
   async removePublished(id: VmId): Promise<void> {
     await this.#ready()
     await orStorageFault(`removing the published state of VM ${id}`, async () => {
@@ -190,6 +236,7 @@ export class PoolSavedStates implements SavedStates {
       const isGoneForGood = this.#lasting.delete(id)
       const retired = await this.#retire(this.#paths.saved(id))
       this.#checked.forget(id)
+      this.#digests.forget(id)
       if (isGoneForGood && retired === undefined) {
         // A save that was given up before its publication comes here. A flush of what it has written would delay the
         // guest.

@@ -1,32 +1,36 @@
 import { HostFault } from '../../core/errors.ts'
-import type { ArrivalId } from '../../core/migration/departure.ts'
 import type { Frame } from '../../core/migration/frames.ts'
-import type { IncomingDisk } from '../../ports/disk-rounds.ts'
+import { assert } from '../../lib/assert.ts'
+import type { IncomingFile } from '../../ports/incoming-file.ts'
 import { NoAnswer } from '../files/bounded-calls.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { storageFault } from '../files/storage-fault.ts'
 
-export type OpenDiskOptions = {
+export type OpenIncomingOptions = {
+  /** Has its length already. */
   readonly file: GatedFile
-  readonly arrival: ArrivalId
+  readonly lengthBytes: number
+  /** The file in words, for faults. */
+  readonly about: string
   /** Called when a call was given up, which may still take effect. */
-  readonly onNoAnswer: () => void
-  readonly onClose: () => void
+  readonly onNoAnswer?: () => void
+  readonly onClose?: () => void
 }
 
-/** An incoming disk while frames are written to it. */
-export class OpenDisk implements IncomingDisk {
+/** An incoming file while frames are written to it. */
+export class OpenIncoming implements IncomingFile {
   readonly #file: GatedFile
-  readonly #options: OpenDiskOptions
+  readonly #options: OpenIncomingOptions
   #hasFailed = false
 
-  constructor(options: OpenDiskOptions) {
+  constructor(options: OpenIncomingOptions) {
     this.#file = options.file
     this.#options = options
   }
 
-  write(frame: Frame): Promise<void> {
-    return this.#run('writing to', (doing) => this.#write(frame, doing))
+  async write(frame: Frame): Promise<void> {
+    assert(frame.offset + frame.length <= this.#options.lengthBytes, 'a frame lies within its file')
+    await this.#run('writing to', (doing) => this.#write(frame, doing))
   }
 
   async #write(frame: Frame, doing: string): Promise<void> {
@@ -50,7 +54,7 @@ export class OpenDisk implements IncomingDisk {
     try {
       await this.#file.close()
     } finally {
-      this.#options.onClose()
+      this.#options.onClose?.()
     }
   }
 
@@ -59,7 +63,7 @@ export class OpenDisk implements IncomingDisk {
    * succeeds the next time without what it lost (fsync(2)).
    */
   async #run(verb: string, call: (doing: string) => Promise<void>): Promise<void> {
-    const doing = `${verb} the disk of arrival ${this.#options.arrival}`
+    const doing = `${verb} ${this.#options.about}`
     if (this.#hasFailed) {
       const cause = new Error('an earlier call on it failed')
       throw new HostFault('storage_failed', doing, { cause })
@@ -68,7 +72,7 @@ export class OpenDisk implements IncomingDisk {
       await call(doing)
     } catch (error) {
       this.#hasFailed = true
-      if (error instanceof NoAnswer) this.#options.onNoAnswer()
+      if (error instanceof NoAnswer) this.#options.onNoAnswer?.()
       throw storageFault(error, doing)
     }
   }
