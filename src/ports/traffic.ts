@@ -1,6 +1,20 @@
 import type { Delivery, TrafficState, TrafficSubject } from '../core/world/network-state.ts'
 import type { UserId } from '../core/ids.ts'
 
+/** A packet on its way to a guest that has left its source. */
+export type HeldPacket = {
+  /** Counts from 1 since the source holds frames. It stays the same when the source's daemon restarts. */
+  readonly number: number
+  /** The payload of each segment into which the frame must still be cut; 0 if the frame is a single packet. */
+  readonly gsoSize: number
+  /** How long ago it arrived at the source, in whole milliseconds. */
+  readonly ageMs: number
+  /** Whether it counts as traffic, so that a sleeping guest wakes for it. */
+  readonly counts: boolean
+  /** From the Ethernet header on. Checksums may be left open, see core/network/complete-frame.ts. */
+  readonly frame: Uint8Array
+}
+
 /**
  * Watches traffic from host to guest, and holds it for a guest that is not there. The kernel keeps the counters and the
  * held frames, so they outlive the daemon; each frame stays there until it is sent. Frames are in the daemon's memory
@@ -23,10 +37,27 @@ export interface Traffic {
    * returns zeros.
    */
   ensureFlowing(subject: TrafficSubject, how: { readonly deliver: boolean }): Promise<Delivery>
+  /**
+   * Returns the packets that are held for the guest on this host, in order; none if frames flow. Forgets those numbered
+   * up to `after` first, so name there only what another host has and keeps. Within the bounds of held frames, in
+   * number and bytes. Without packets of {@link inject}.
+   */
+  held(subject: TrafficSubject, after: number): Promise<readonly HeldPacket[]>
+  /**
+   * Takes over packets that the guest's former host held, in ascending order. They are delivered before all frames that
+   * are held here, or at once if frames flow. A packet that counts wants the guest, as a held one does. Each packet
+   * is older by the time it waits here. Beyond the bounds of held frames, packets are dropped and counted.
+   *
+   * A packet with the number of an earlier one is left out. These packets and numbers are in the daemon's memory only.
+   * The device must be watched.
+   */
+  inject(subject: TrafficSubject, packets: readonly HeldPacket[]): Promise<void>
   /** Forgets the guest; its device may be gone already. */
   remove(subject: TrafficSubject): Promise<void>
   /**
    * Calls back when a packet that counts came for a guest whose frames are held. Returns the function that ends this.
    */
   watch(onTraffic: (userId: UserId) => void): () => void
+  /** Calls back at each packet that is held for a guest. Returns the function that ends this. */
+  watchHeld(onHeld: (userId: UserId) => void): () => void
 }

@@ -2,51 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
-import { HostFault } from '../../src/core/errors.ts'
-import type { TrafficSubject, WatchedTraffic } from '../../src/core/world/network-state.ts'
-import type { UserId } from '../../src/core/ids.ts'
-import type { Traffic } from '../../src/ports/traffic.ts'
-import { otherSpec, tapSpec } from './taps.contract.ts'
+import { movePromises } from './traffic-moves.contract.ts'
+import { deliver, guest, has, isFault, listen, nothing, otherGuest, watched } from './traffic-stage.ts'
 import { until } from './until.ts'
-
-/** A host under test, with two VMs' devices to make. */
-export type TrafficStage = {
-  /** Starts the traffic of a new daemon; the previous daemon may have ended in any way. */
-  daemon(): Traffic
-  makeDevice(subject: TrafficSubject): Promise<void> | void
-  deleteDevice(subject: TrafficSubject): Promise<void> | void
-  /** Attaches a reader behind the device. */
-  attach(subject: TrafficSubject): Promise<void> | void
-  /** Sends a packet from the host to a guest. */
-  send(subject: TrafficSubject, name: string): Promise<void> | void
-  /** Sends a packet that is configured not to count. */
-  sendIgnored(subject: TrafficSubject, name: string): Promise<void> | void
-  /** Names of the packets that the reader behind the device got, in order. */
-  given(subject: TrafficSubject): Promise<readonly string[]> | readonly string[]
-  /** Lets time pass. */
-  pass(ms: number): void
-}
-
-export const guest: TrafficSubject = tapSpec
-export const otherGuest: TrafficSubject = otherSpec
-
-const isFault = (error: unknown): boolean => error instanceof HostFault && error.code === 'traffic_failed'
-const deliver = { deliver: true }
-const nothing = { delivered: 0, dropped: 0 }
-
-async function watched(traffic: Traffic, subject = guest): Promise<WatchedTraffic> {
-  const state = await traffic.inspect(subject)
-  return state.kind === 'watched' ? state : assert.fail(`${subject.device} is ${state.kind}`)
-}
-
-/** VMs that were reported to a daemon as wanted. */
-function listen(traffic: Traffic): UserId[] {
-  const wanted: UserId[] = []
-  traffic.watch((userId) => wanted.push(userId))
-  return wanted
-}
-
-const has = (count: number) => (wanted: readonly UserId[]) => wanted.length >= count
+import type { UserId } from '../../src/core/ids.ts'
+import type { Promised, TrafficStage } from './traffic-stage.ts'
 
 /** Promises of every implementation of traffic; `set` makes a stage and registers its own clean-up. */
 export function trafficContract(
@@ -67,11 +27,10 @@ export function trafficContract(
   wantedPromises(promise)
   lossPromises(promise)
   daemonPromises(promise)
+  movePromises(promise)
 }
 
-type Promise_ = (what: string, body: (stage: TrafficStage) => Promise<void>) => void
-
-function watchPromises(promise: Promise_): void {
+function watchPromises(promise: Promised): void {
   promise('a device without a watch is unwatched, and so is a missing device', async (stage) => {
     const traffic = stage.daemon()
     assert.deepEqual(await traffic.inspect(guest), { kind: 'unwatched' })
@@ -143,7 +102,7 @@ function watchPromises(promise: Promise_): void {
 
 const unheard = { packets: 0, lastTrafficAtMs: undefined, frames: 'flowing', heldFrames: 0 }
 
-function holdPromises(promise: Promise_): void {
+function holdPromises(promise: Promised): void {
   promise('frames are held and then delivered in order, and later frames pass directly', async (stage) => {
     const traffic = stage.daemon()
     await traffic.ensureHeld(guest)
@@ -178,7 +137,7 @@ function holdPromises(promise: Promise_): void {
   })
 }
 
-function wantedPromises(promise: Promise_): void {
+function wantedPromises(promise: Promised): void {
   promise(
     'only traffic that counts wants the guest; later traffic of any kind is held too',
     async (stage) => {
@@ -229,7 +188,7 @@ function wantedPromises(promise: Promise_): void {
   })
 }
 
-function lossPromises(promise: Promise_): void {
+function lossPromises(promise: Promised): void {
   promise('frames that were held for a guest that has ended are dropped and counted', async (stage) => {
     const traffic = stage.daemon()
     await traffic.ensureHeld(guest)
@@ -270,7 +229,7 @@ function lossPromises(promise: Promise_): void {
   })
 }
 
-function daemonPromises(promise: Promise_): void {
+function daemonPromises(promise: Promised): void {
   promise('counting continues while no daemon runs', async (stage) => {
     const before = stage.daemon()
     await before.ensureWatched(guest)

@@ -4,7 +4,8 @@ import { HostFault } from '../../src/core/errors.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { FakeDevices } from '../fakes/fake-taps.ts'
 import { FakeTraffic } from '../fakes/fake-traffic.ts'
-import { guest, trafficContract } from './traffic.contract.ts'
+import { trafficContract } from './traffic.contract.ts'
+import { guest } from './traffic-stage.ts'
 
 trafficContract('fake traffic', () => {
   const clock = new FakeClock()

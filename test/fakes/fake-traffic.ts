@@ -3,7 +3,8 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { Delivery, TrafficState, TrafficSubject } from '../../src/core/world/network-state.ts'
 import type { DeviceName, UserId } from '../../src/core/ids.ts'
 import type { Clock } from '../../src/ports/clock.ts'
-import type { Traffic } from '../../src/ports/traffic.ts'
+import type { HeldPacket, Traffic } from '../../src/ports/traffic.ts'
+import { Listeners } from '../../src/lib/listeners.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FakeDevices } from './fake-taps.ts'
 import type { FaultMoment } from './fault-switch.ts'
@@ -14,6 +15,8 @@ export type TrafficMethod =
   | 'restart'
   | 'ensureHeld'
   | 'ensureFlowing'
+  | 'held'
+  | 'inject'
   | 'remove'
 
 export type Packet = {
@@ -24,7 +27,7 @@ export type Packet = {
   readonly counts: boolean
 }
 
-type HeldPacket = Packet & { readonly atMs: number }
+type Waiting = Packet & { readonly atMs: number }
 
 /** State of the kernel's program for a device that it is attached to. */
 type Watched = {
@@ -32,7 +35,12 @@ type Watched = {
   frames: 'flowing' | 'held'
   wantedSinceMs: number | undefined
   /** Packets that the kernel holds for the guest. */
-  held: HeldPacket[]
+  held: Waiting[]
+  /** How many packets came before these since frames are held. */
+  settled: number
+  /** Packets that another host held, in the daemon's memory. */
+  injected: Waiting[]
+  injectedWantedMs: number | undefined
   /** Packets that were dropped while frames were held: past the bounds, or too old. */
   dropped: number
 }
@@ -58,6 +66,9 @@ export class FakeTraffic implements Traffic {
   readonly #given = new Map<UserId, string[]>()
   readonly #faults = new FaultSwitch<TrafficMethod>()
   #watchers: ((userId: UserId) => void)[] = []
+  readonly #heldWatchers = new Listeners<[userId: UserId]>()
+  /** The number of the last injected packet of each guest. */
+  readonly #injected = new Map<UserId, number>()
   /** Packets that left a device without a reader behind it, or were held and then never delivered. */
   readonly lost: string[] = []
 
@@ -84,16 +95,15 @@ export class FakeTraffic implements Traffic {
       if (watched?.userId !== userId || activity === undefined) return { kind: 'unwatched' }
       this.#expire(watched)
       const { packets, lastAtMs, restartedAtMs } = activity
+      const wantedMs = wantedMsOf(watched)
       return {
         kind: 'watched',
         frames: watched.frames,
         packets,
         idleMs: this.#now() - Math.max(lastAtMs ?? 0, restartedAtMs),
         ...(lastAtMs === undefined ? {} : { lastTrafficAtMs: this.#timeOfDayMs(lastAtMs) }),
-        heldFrames: watched.held.length,
-        ...(watched.wantedSinceMs === undefined
-          ? {}
-          : { wantedSinceMs: this.#timeOfDayMs(watched.wantedSinceMs) }),
+        heldFrames: watched.injected.length + watched.held.length,
+        ...(wantedMs === undefined ? {} : { wantedSinceMs: this.#timeOfDayMs(wantedMs) }),
       }
     })
   }
@@ -122,16 +132,49 @@ export class FakeTraffic implements Traffic {
       const watched = this.#watched.get(device)
       if (watched?.userId !== userId || watched.frames === 'flowing') return { delivered: 0, dropped: 0 }
       this.#expire(watched)
-      if (!deliver) this.#drop(watched, watched.held.length)
-      const { held, dropped } = watched
+      if (!deliver) for (const queue of queuesOf(watched)) this.#drop(watched, queue, queue.length)
+      const { injected, held, dropped } = watched
       this.#watched.set(device, afresh(userId))
-      for (const { name } of held) this.#give(userId, name)
-      return { delivered: held.length, dropped }
+      for (const { name } of [...injected, ...held]) this.#give(userId, name)
+      return { delivered: injected.length + held.length, dropped }
+    })
+  }
+
+  held({ device, userId }: TrafficSubject, after: number): Promise<readonly HeldPacket[]> {
+    return this.#faults.run('held', () => {
+      const watched = this.#watched.get(device)
+      if (watched?.userId !== userId || watched.frames === 'flowing') return []
+      this.#expire(watched)
+      watched.settled += watched.held.splice(0, Math.max(0, after - watched.settled)).length
+      return watched.held.map(({ name, bytes, counts, atMs }, at) => ({
+        number: watched.settled + at + 1,
+        gsoSize: 0,
+        ageMs: Math.round(this.#now() - atMs),
+        counts,
+        frame: Buffer.from(name.padEnd(bytes, '\0')),
+      }))
+    })
+  }
+
+  inject({ device, userId }: TrafficSubject, packets: readonly HeldPacket[]): Promise<void> {
+    return this.#faults.run('inject', () => {
+      const watched = this.#watched.get(device)
+      if (watched?.userId !== userId) {
+        throw new HostFault('traffic_failed', `taking over frames for ${device}: the device is not watched`)
+      }
+      for (const { number, ageMs, counts, frame } of packets) {
+        if (number <= (this.#injected.get(userId) ?? 0)) continue
+        this.#injected.set(userId, number)
+        if (counts) this.#activityOf(userId).restartedAtMs = this.#now()
+        const name = Buffer.from(frame).toString().replace(/\0+$/, '')
+        this.#takeOver(watched, { name, bytes: frame.length, counts, atMs: this.#now() - ageMs })
+      }
     })
   }
 
   remove({ device, userId }: TrafficSubject): Promise<void> {
     return this.#faults.run('remove', () => {
+      this.#injected.delete(userId)
       if (this.#watched.get(device)?.userId === userId) this.#gone(device)
       this.#activity.delete(userId)
     })
@@ -141,13 +184,17 @@ export class FakeTraffic implements Traffic {
     this.#watchers.push(onTraffic)
     queueMicrotask(() => {
       if (!this.#watchers.includes(onTraffic)) return
-      for (const { userId, wantedSinceMs } of this.#watched.values()) {
-        if (wantedSinceMs !== undefined) onTraffic(userId)
+      for (const watched of this.#watched.values()) {
+        if (wantedMsOf(watched) !== undefined) onTraffic(watched.userId)
       }
     })
     return () => {
       this.#watchers = this.#watchers.filter((other) => other !== onTraffic)
     }
+  }
+
+  watchHeld(onHeld: (userId: UserId) => void): () => void {
+    return this.#heldWatchers.add(onHeld)
   }
 
   /** Sends a packet from the host out of a device. Returns what happened to it. */
@@ -162,10 +209,11 @@ export class FakeTraffic implements Traffic {
       activity.lastAtMs = this.#now()
     }
     if (watched.frames === 'flowing') return this.#give(userId, name)
-    const isFirst = counts && watched.wantedSinceMs === undefined
-    if (isFirst) watched.wantedSinceMs = this.#now()
+    const isFirst = counts && wantedMsOf(watched) === undefined
+    if (counts) watched.wantedSinceMs ??= this.#now()
     const became = this.#hold(watched, { name, bytes, counts, atMs: this.#now() })
-    if (isFirst) for (const watcher of this.#watchers) watcher(userId)
+    if (isFirst) this.#report(userId)
+    if (became === 'held') this.#heldWatchers.notify(userId)
     return became
   }
 
@@ -174,9 +222,15 @@ export class FakeTraffic implements Traffic {
     return this.#given.get(userId) ?? []
   }
 
-  /** Forgets the watchers of a daemon that is gone. */
+  /** Forgets the watchers of a daemon that is gone, and the packets in its memory. */
   forgetWatchers(): void {
     this.#watchers = []
+    this.#heldWatchers.clear()
+    this.#injected.clear()
+    for (const watched of this.#watched.values()) {
+      this.lost.push(...watched.injected.splice(0).map(({ name }) => name))
+      watched.injectedWantedMs = undefined
+    }
   }
 
   /** Restarts the host: the kernel's state is lost. */
@@ -199,27 +253,57 @@ export class FakeTraffic implements Traffic {
    * Holds packets within the bounds. A packet that does not count wakes no guest, and is kept only if the guest is
    * wanted.
    */
-  #hold(watched: Watched, packet: HeldPacket): 'held' | 'dropped' {
+  #hold(watched: Watched, packet: Waiting): 'held' | 'dropped' {
     if (watched.wantedSinceMs === undefined) return 'dropped'
-    const bytes = watched.held.reduce((sum, held) => sum + held.bytes, packet.bytes)
-    if (watched.held.length >= limits.heldFramesMax || bytes > limits.heldBytesMax) {
+    return this.#enqueue(watched, watched.held, packet)
+  }
+
+  /** Adds a packet that another host held. */
+  #takeOver(watched: Watched, packet: Waiting): void {
+    const { userId } = watched
+    if (watched.frames === 'flowing') {
+      if (this.#isTooOld(packet)) this.lost.push(packet.name)
+      else this.#give(userId, packet.name)
+      return
+    }
+    const isFirst = packet.counts && wantedMsOf(watched) === undefined
+    if (packet.counts) watched.injectedWantedMs = Math.min(packet.atMs, watched.injectedWantedMs ?? Infinity)
+    this.#enqueue(watched, watched.injected, packet)
+    if (isFirst) this.#report(userId)
+  }
+
+  #enqueue(watched: Watched, queue: Waiting[], packet: Waiting): 'held' | 'dropped' {
+    const bytes = queue.reduce((sum, held) => sum + held.bytes, packet.bytes)
+    if (queue.length >= limits.heldFramesMax || bytes > limits.heldBytesMax) {
       watched.dropped += 1
       this.lost.push(packet.name)
       return 'dropped'
     }
-    watched.held.push(packet)
+    queue.push(packet)
     return 'held'
+  }
+
+  #report(userId: UserId): void {
+    for (const watcher of this.#watchers) watcher(userId)
+  }
+
+  #isTooOld({ atMs }: Waiting): boolean {
+    return atMs < this.#now() - limits.heldFrameAgeMs
   }
 
   /** Drops packets that waited too long. */
   #expire(watched: Watched): void {
-    const oldestAtMs = this.#now() - limits.heldFrameAgeMs
-    this.#drop(watched, watched.held.filter(({ atMs }) => atMs < oldestAtMs).length)
+    for (const queue of queuesOf(watched)) {
+      const young = queue.findIndex((packet) => !this.#isTooOld(packet))
+      const count = young === -1 ? queue.length : young
+      if (queue === watched.held) watched.settled += count
+      this.#drop(watched, queue, count)
+    }
   }
 
-  /** Drops the oldest held packets. */
-  #drop(watched: Watched, count: number): void {
-    this.lost.push(...watched.held.splice(0, count).map(({ name }) => name))
+  /** Drops the oldest packets of a queue. */
+  #drop(watched: Watched, queue: Waiting[], count: number): void {
+    this.lost.push(...queue.splice(0, count).map(({ name }) => name))
     watched.dropped += count
   }
 
@@ -251,9 +335,19 @@ export class FakeTraffic implements Traffic {
   }
 
   #gone(device: DeviceName): void {
-    this.lost.push(...(this.#watched.get(device)?.held ?? []).map(({ name }) => name))
+    const watched = this.#watched.get(device)
+    if (watched === undefined) return
+    for (const queue of queuesOf(watched)) this.lost.push(...queue.map(({ name }) => name))
     this.#watched.delete(device)
   }
+}
+
+/** The packets that wait, in the order of their delivery. */
+const queuesOf = ({ injected, held }: Watched): readonly [Waiting[], Waiting[]] => [injected, held]
+
+function wantedMsOf({ wantedSinceMs, injectedWantedMs }: Watched): number | undefined {
+  if (wantedSinceMs === undefined || injectedWantedMs === undefined) return wantedSinceMs ?? injectedWantedMs
+  return Math.min(wantedSinceMs, injectedWantedMs)
 }
 
 const afresh = (userId: UserId): Watched => ({
@@ -261,5 +355,8 @@ const afresh = (userId: UserId): Watched => ({
   frames: 'flowing',
   wantedSinceMs: undefined,
   held: [],
+  settled: 0,
+  injected: [],
+  injectedWantedMs: undefined,
   dropped: 0,
 })

@@ -186,4 +186,4 @@ export class Chaos {
 }
 
 const asynchronous =
-  /^(inspect|ensure|remove|list|restart|installed|save|publish|verify|flushDisk|clone|keep|pack|discard)/
+  /^(inspect|ensure|remove|list|restart|installed|save|publish|verify|flushDisk|clone|keep|pack|discard|held|inject)/

@@ -7,9 +7,9 @@ import type { DeviceName, MacAddress, UserId, VmId } from '../ids.ts'
 export const GATEWAY_IPV4 = '169.254.0.1'
 export const GATEWAY_IPV6 = 'fe80::1'
 /**
- * The MAC address of the host side of every tap. It is constant, because a guest keeps the hardware address of its
- * gateway for minutes, even after its tap was made again. It is locally administered and never a guest's: those end in
- * a user id, and this is not one.
+ * The MAC address of the host side of every tap of every host. It is constant, because a guest keeps the hardware
+ * address of its gateway for minutes, even after its tap was made again or it moved to another host. It is locally
+ * administered and never a guest's: those end in a user id, and this is not one.
  */
 export const GATEWAY_MAC = '02:76:ff:ff:ff:ff'
 
@@ -118,7 +118,8 @@ export function parseDeviceName(name: string): UserId | undefined {
 
 /**
  * Returns the MAC address of a guest whose controller named none: locally administered (02, IEEE 802), then the user
- * id, which is unique on the host. The link is point-to-point, so no wider uniqueness is needed.
+ * id, which is unique on the host. The link is point-to-point, so no wider uniqueness is needed,
+ * not even for a guest that comes with the address from another host.
  */
 export function guestMac(userId: UserId): MacAddress {
   const id = userId.toString(16).padStart(8, '0')

@@ -7,6 +7,7 @@ const frame = (ifindex: number, byte: number): HeldFrame => ({
   ifindex,
   atNs: BigInt(byte),
   gsoSize: 0,
+  counts: true,
   frame: Uint8Array.of(byte),
 })
 
@@ -15,6 +16,10 @@ test('frames of a device wait in the order they came, whatever arrives for other
   for (const [at, held] of [frame(1, 10), frame(2, 20), frame(1, 11)].entries()) frames.add(held, at + 1)
   assert.deepEqual([frames.count(1), frames.count(2), frames.bytes(1)], [2, 1, 2])
   assert.equal(frames.first(1)?.frame[0], 10)
+  assert.deepEqual(
+    frames.waiting(1).map(({ frame: [byte] }) => byte),
+    [10, 11],
+  )
   frames.settleFirst(1)
   assert.equal(frames.first(1)?.frame[0], 11)
   frames.settleFirst(1)

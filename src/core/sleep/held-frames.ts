@@ -1,9 +1,11 @@
-/** A frame that the kernel's program held, as it stands in the ring buffer. */
+/** A frame that waits for its guest. The frame of a held one is a view of the ring buffer. */
 export type HeldFrame = {
   readonly ifindex: number
   /** Arrival time, on a clock that is never set. */
   readonly atNs: bigint
   readonly gsoSize: number
+  /** Whether it counts as traffic, so that the guest is wanted. */
+  readonly counts: boolean
   readonly frame: Uint8Array
 }
 
@@ -36,7 +38,7 @@ export class HeldFrames {
 
   /** Notes a record that belongs to no guest. */
   skip(end: number): void {
-    const nothing = { ifindex: 0, atNs: 0n, gsoSize: 0, frame: new Uint8Array() }
+    const nothing = { ifindex: 0, atNs: 0n, gsoSize: 0, counts: false, frame: new Uint8Array() }
     this.#inRing.push({ held: nothing, end, settled: true })
   }
 
@@ -55,6 +57,11 @@ export class HeldFrames {
   /** Returns the frame of a device that has waited longest. */
   first(ifindex: number): HeldFrame | undefined {
     return this.#waiting.get(ifindex)?.[0]?.held
+  }
+
+  /** Returns the frames that wait for a device, in order. */
+  waiting(ifindex: number): readonly HeldFrame[] {
+    return (this.#waiting.get(ifindex) ?? []).map(({ held }) => held)
   }
 
   /** Notes that the first frame of a device was delivered or dropped. */

@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { HeldFrames } from '../../core/sleep/held-frames.ts'
+import { InjectedFrames } from '../../core/sleep/injected-frames.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { FrameSender } from './frame-sender.ts'
 import { TrafficEvents } from './traffic-events.ts'
@@ -13,6 +14,8 @@ export type HeldTrafficOptions = {
   readonly nowNs: () => bigint
   /** Called when a guest is wanted, once for as long as its frames are held. */
   readonly onWanted: (userId: UserId) => void
+  /** Called when frames were held for a guest. */
+  readonly onHeld: (userId: UserId) => void
   readonly onError: (error: unknown) => void
 }
 
@@ -28,6 +31,7 @@ export class HeldTraffic {
   readonly #options: HeldTrafficOptions
   readonly #program: TrafficProgram
   readonly #frames = new HeldFrames()
+  readonly #injected = new InjectedFrames()
   readonly #events: TrafficEvents
   readonly #sender: FrameSender
   /** The devices whose guest was reported as wanted. */
@@ -67,7 +71,7 @@ export class HeldTraffic {
   settle(ifindex: number, { deliver }: { readonly deliver: boolean }): number {
     this.#takeIn()
     let delivered = 0
-    for (let held = this.#frames.first(ifindex); held !== undefined; held = this.#frames.first(ifindex)) {
+    for (let held = this.#first(ifindex); held !== undefined; held = this.#first(ifindex)) {
       const isSent = deliver && !this.#isTooOld(held) && this.#send(held)
       if (isSent) delivered += 1
       else this.#drop(ifindex, 1)
@@ -80,12 +84,49 @@ export class HeldTraffic {
   /** Drops frames that have waited for too long, to make room for frames that are still useful. */
   expire(ifindex: number): void {
     this.#takeIn()
-    for (let held = this.#frames.first(ifindex); held !== undefined; held = this.#frames.first(ifindex)) {
+    for (let held = this.#first(ifindex); held !== undefined; held = this.#first(ifindex)) {
       if (!this.#isTooOld(held)) break
       this.#drop(ifindex, 1)
       this.#settleFirst(ifindex)
     }
     this.#letGo()
+  }
+
+  /**
+   * Returns the frames in the ring that wait for the device, after it has settled those numbered up to `after`. Their
+   * numbers begin with `first`.
+   */
+  waiting(ifindex: number, after: number): { readonly first: number; readonly frames: readonly HeldFrame[] } {
+    this.expire(ifindex)
+    while (this.#frames.count(ifindex) > 0 && this.#taken(ifindex).frames < after) this.#settleHeld(ifindex)
+    this.#letGo()
+    return { first: this.#taken(ifindex).frames + 1, frames: this.#frames.waiting(ifindex) }
+  }
+
+  /** Lets a frame of another host wait before all held frames of its device, or sends it if frames flow. */
+  inject(held: HeldFrame): void {
+    const { ifindex, counts } = held
+    const guest = this.#program.guest(ifindex)
+    if (guest?.frames !== 'held') {
+      if (!this.#isTooOld(held)) this.#send(held)
+      return
+    }
+    if (!this.#injected.add(held)) this.#drop(ifindex, 1)
+    if (counts) this.#report(ifindex, guest.userId)
+  }
+
+  /** Returns the number of frames that wait for the device. */
+  count(ifindex: number): number {
+    const { frames } = this.#program.held(ifindex) ?? NOTHING
+    return Math.max(0, frames - this.#taken(ifindex).frames) + this.#injected.count(ifindex)
+  }
+
+  /** Returns when the first packet that counts came since frames are held, here or on another host. */
+  wantedAtNs(ifindex: number): bigint | undefined {
+    const here = this.#program.held(ifindex)?.wantedAtNs
+    const elsewhere = this.#injected.wantedAtNs(ifindex)
+    if (here === undefined || elsewhere === undefined) return here ?? elsewhere
+    return here < elsewhere ? here : elsewhere
   }
 
   /** Returns how many frames were dropped here since `forget`. The program counts its own drops. */
@@ -102,6 +143,7 @@ export class HeldTraffic {
   /** Drops the frames that wait for the device, and everything known about it. */
   forget(ifindex: number): void {
     while (this.#frames.count(ifindex) > 0) this.#frames.settleFirst(ifindex)
+    this.#injected.forget(ifindex)
     this.#reported.delete(ifindex)
     this.#dropped.delete(ifindex)
     this.#letGo()
@@ -139,16 +181,23 @@ export class HeldTraffic {
   }
 
   #takeIn(): void {
-    const { onWanted } = this.#options
+    const receivers = new Set<UserId>()
     for (let next = this.#events.next(); next !== undefined; next = this.#events.next()) {
       const { event, end } = next
       if (event === undefined || event.frame.length === 0) this.#frames.skip(end)
-      else this.#frames.add(event, end)
-      if (event?.counts === true && !this.#reported.has(event.ifindex)) {
-        this.#reported.add(event.ifindex)
-        onWanted(event.userId)
+      else {
+        this.#frames.add(event, end)
+        receivers.add(event.userId)
       }
+      if (event?.counts === true) this.#report(event.ifindex, event.userId)
     }
+    for (const userId of receivers) this.#options.onHeld(userId)
+  }
+
+  #report(ifindex: number, userId: UserId): void {
+    if (this.#reported.has(ifindex)) return
+    this.#reported.add(ifindex)
+    this.#options.onWanted(userId)
   }
 
   /**
@@ -160,7 +209,7 @@ export class HeldTraffic {
     this.#takeIn()
     for (const { ifindex } of this.#program.guests()) {
       const held = this.#heldByNow(ifindex)
-      const taken = this.#program.taken(ifindex) ?? NOTHING
+      const taken = this.#taken(ifindex)
       const waiting = Math.max(0, held.frames - taken.frames)
       while (this.#frames.count(ifindex) > waiting) this.#frames.settleFirst(ifindex)
       const lost = waiting - this.#frames.count(ifindex)
@@ -198,14 +247,28 @@ export class HeldTraffic {
     }
   }
 
+  /** Returns the frame that is delivered next. */
+  #first(ifindex: number): HeldFrame | undefined {
+    return this.#injected.first(ifindex) ?? this.#frames.first(ifindex)
+  }
+
+  #settleFirst(ifindex: number): void {
+    if (this.#injected.count(ifindex) > 0) this.#injected.settleFirst(ifindex)
+    else this.#settleHeld(ifindex)
+  }
+
+  #taken(ifindex: number): FrameSum {
+    return this.#program.taken(ifindex) ?? NOTHING
+  }
+
   /**
-   * Removes the first frame. It records this for each frame, so if the daemon ends now, the next one sends at most one
+   * Removes the first frame in the ring. It records this for each frame, so if the daemon ends now, the next one sends at most one
    * frame twice and loses none.
    */
-  #settleFirst(ifindex: number): void {
+  #settleHeld(ifindex: number): void {
     const length = this.#frames.first(ifindex)?.frame.length ?? 0
     const held = this.#program.held(ifindex) ?? NOTHING
-    const taken = this.#program.taken(ifindex) ?? NOTHING
+    const taken = this.#taken(ifindex)
     // `taken` must not exceed `held`: the program would take the difference for a large number.
     this.#program.setTaken(ifindex, {
       frames: Math.min(held.frames, taken.frames + 1),

@@ -8,7 +8,7 @@ import type { DeviceName, UserId } from '../../core/ids.ts'
 import { outsideLogContext } from '../../log/log.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import type { Log } from '../../log/log.ts'
-import type { Traffic } from '../../ports/traffic.ts'
+import type { HeldPacket, Traffic } from '../../ports/traffic.ts'
 import type { TrafficProgram } from './traffic-program.ts'
 
 export type TapTrafficOptions = {
@@ -37,6 +37,9 @@ export class TapTraffic implements Traffic {
   readonly #log: Log
   readonly #nowNs: () => bigint
   readonly #watchers = new Listeners<[userId: UserId]>()
+  readonly #heldWatchers = new Listeners<[userId: UserId]>()
+  /** The number of the last injected packet of each guest. */
+  readonly #injected = new Map<UserId, number>()
   #traffic: HeldTraffic | undefined
 
   constructor({ program, log, nowNs }: TapTrafficOptions) {
@@ -63,7 +66,13 @@ export class TapTraffic implements Traffic {
       } as const
       if (guest.frames === 'flowing') return { ...state, frames: 'flowing', heldFrames: 0 }
       held.expire(ifindex)
-      return { ...state, frames: 'held', ...this.#holding(ifindex) }
+      const wantedAtNs = held.wantedAtNs(ifindex)
+      return {
+        ...state,
+        frames: 'held',
+        heldFrames: held.count(ifindex),
+        ...(wantedAtNs === undefined ? {} : { wantedSinceMs: this.#timeOfDayMs(wantedAtNs) }),
+      }
     } catch (error) {
       throw failed(`inspecting the traffic of ${device}`, error)
     }
@@ -99,15 +108,12 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  async ensureFlowing(
-    { device, userId }: TrafficSubject,
-    how: { readonly deliver: boolean },
-  ): Promise<Delivery> {
+  async ensureFlowing(subject: TrafficSubject, how: { readonly deliver: boolean }): Promise<Delivery> {
+    const { device, userId } = subject
     try {
       const held = this.#held()
-      const ifindex = this.#indexOf(device)
-      const guest = ifindex === undefined ? undefined : this.#program.guest(ifindex)
-      if (ifindex === undefined || guest?.userId !== userId || guest.frames === 'flowing') return NOTHING
+      const ifindex = this.#holding(subject)
+      if (ifindex === undefined) return NOTHING
       let delivered = 0
       for (let round = 0, given = 1; round < ROUNDS_MAX && given > 0; round++) {
         given = held.settle(ifindex, how)
@@ -122,8 +128,46 @@ export class TapTraffic implements Traffic {
     }
   }
 
+  async held(subject: TrafficSubject, after: number): Promise<readonly HeldPacket[]> {
+    try {
+      const held = this.#held()
+      const ifindex = this.#holding(subject)
+      if (ifindex === undefined) return []
+      const { first, frames } = held.waiting(ifindex, after)
+      return frames.map(({ atNs, gsoSize, counts, frame }, at) => ({
+        number: first + at,
+        gsoSize,
+        ageMs: Math.round(this.#agoMs(atNs)),
+        counts,
+        // The ring may be used again as soon as the frame is settled.
+        frame: Uint8Array.from(frame),
+      }))
+    } catch (error) {
+      throw failed(`reading the frames that are held for ${subject.device}`, error)
+    }
+  }
+
+  async inject({ device, userId }: TrafficSubject, packets: readonly HeldPacket[]): Promise<void> {
+    try {
+      const held = this.#held()
+      const ifindex = this.#indexOf(device)
+      if (ifindex === undefined) throw new ErrnoError(`find device ${device}`, constants.errno.ENODEV)
+      if (this.#program.guest(ifindex)?.userId !== userId) throw new Error('the device is not watched')
+      const nowNs = this.#nowNs()
+      for (const { number, gsoSize, ageMs, counts, frame } of packets) {
+        if (number <= (this.#injected.get(userId) ?? 0)) continue
+        held.inject({ ifindex, atNs: nowNs - BigInt(Math.round(ageMs * 1e6)), gsoSize, counts, frame })
+        this.#injected.set(userId, number)
+        if (counts) this.#program.setRestarted(userId, nowNs)
+      }
+    } catch (error) {
+      throw failed(`taking over the frames that another host held for ${device}`, error)
+    }
+  }
+
   async remove({ device, userId }: TrafficSubject): Promise<void> {
     try {
+      this.#injected.delete(userId)
       // Nothing was ever recorded, for example on a host without BPF.
       if (!this.#program.isThere()) return
       this.#forget(userId)
@@ -148,9 +192,14 @@ export class TapTraffic implements Traffic {
     }
   }
 
+  watchHeld(onHeld: (userId: UserId) => void): () => void {
+    return this.#heldWatchers.add(onHeld)
+  }
+
   /** Stops watching. Held frames stay in the kernel, for the next daemon. */
   close(): void {
     this.#watchers.clear()
+    this.#heldWatchers.clear()
     this.#traffic?.close()
     this.#traffic = undefined
   }
@@ -161,12 +210,11 @@ export class TapTraffic implements Traffic {
    */
   #wanted(): readonly UserId[] {
     try {
-      this.#held().catchUp()
+      const held = this.#held()
+      held.catchUp()
       return this.#program
         .guests()
-        .filter(
-          ({ ifindex, frames }) => frames === 'held' && this.#program.held(ifindex)?.wantedAtNs !== undefined,
-        )
+        .filter(({ ifindex, frames }) => frames === 'held' && held.wantedAtNs(ifindex) !== undefined)
         .map(({ userId }) => userId)
     } catch (error) {
       this.#log.error({ error }, 'traffic watch failed')
@@ -184,6 +232,7 @@ export class TapTraffic implements Traffic {
       program: this.#program,
       nowNs: this.#nowNs,
       onWanted: (userId) => this.#watchers.notify(userId),
+      onHeld: (userId) => this.#heldWatchers.notify(userId),
       onError: (error) => this.#log.error({ error }, 'held frames not delivered'),
     })
   }
@@ -213,11 +262,11 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  #holding(ifindex: number): { readonly heldFrames: number; readonly wantedSinceMs?: number } {
-    const held = this.#program.held(ifindex)
-    const heldFrames = Math.max(0, (held?.frames ?? 0) - (this.#program.taken(ifindex)?.frames ?? 0))
-    if (held?.wantedAtNs === undefined) return { heldFrames }
-    return { heldFrames, wantedSinceMs: this.#timeOfDayMs(held.wantedAtNs) }
+  /** Returns the index of the device, if its frames are held for this guest. */
+  #holding({ device, userId }: TrafficSubject): number | undefined {
+    const ifindex = this.#indexOf(device)
+    const guest = ifindex === undefined ? undefined : this.#program.guest(ifindex)
+    return guest?.userId === userId && guest.frames === 'held' ? ifindex : undefined
   }
 
   #indexOf(device: DeviceName): number | undefined {
