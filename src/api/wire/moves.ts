@@ -124,17 +124,19 @@ const heldPacketSchema = Type.Object({
   number: Type.Integer({ minimum: 1, description: 'From 1, since the frames are held.' }),
   gso_size: Type.Integer({
     minimum: 0,
+    maximum: 65_535,
     description: 'Bytes of a segment, of a frame that has several; 0 of any other.',
   }),
-  age_ms: Type.Integer({ minimum: 0 }),
+  age_ms: Type.Integer({ minimum: 0, description: 'Since it came to the source.' }),
+  counts: Type.Boolean({ description: 'Whether a sleeping guest wakes for it.' }),
   frame: Type.String({ description: 'The Ethernet frame in Base64.' }),
 })
 
 export const heldPacketsSchema = Type.Object(
-  { packets: Type.Array(heldPacketSchema) },
+  { packets: Type.Array(heldPacketSchema, { maxItems: limits.heldFramesMax }) },
   {
     description: 'Frames that came for the guest while it stands still, in their order.',
-    examples: [{ packets: [{ number: 1, gso_size: 0, age_ms: 12, frame: '/////w==' }] }],
+    examples: [{ packets: [{ number: 1, gso_size: 0, age_ms: 12, counts: true, frame: '/////w==' }] }],
   },
 )
 
