@@ -1,6 +1,7 @@
 import type { MonitorState } from '../core/world/world.ts'
 import type { SavingMonitor } from '../core/world/saved-state.ts'
 import type { MonitorCapabilities, MachineSpec } from '../core/monitor/machine-spec.ts'
+import type { Processor } from '../core/monitor/processor.ts'
 import type { UnitSpec } from '../core/unit/unit-spec.ts'
 import type { DiskCounters } from '../core/world/counters.ts'
 import type { DiskLimits } from '../core/desired.ts'
@@ -37,6 +38,8 @@ export interface Monitor {
    * `monitor_missing`.
    */
   installed(): Promise<SavingMonitor>
+  /** The processor that a guest sees here. */
+  processor(): Promise<Processor>
   /**
    * Writes the memory and devices of a paused guest to a file that its unit may write. Free memory is left out.
    * Resolves to the program that wrote it. On abort the write ends soon, and the guest stays paused; `save_failed`.

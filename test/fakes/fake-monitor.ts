@@ -3,6 +3,7 @@ import type { LiveMonitor, MonitorDisk, MonitorState } from '../../src/core/worl
 import type { SavingMonitor } from '../../src/core/world/saved-state.ts'
 import type { DiskCounters } from '../../src/core/world/counters.ts'
 import type { MonitorCapabilities, MachineSpec } from '../../src/core/monitor/machine-spec.ts'
+import type { Processor } from '../../src/core/monitor/processor.ts'
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
 import type { DiskLimits } from '../../src/core/desired.ts'
 import type { VmId } from '../../src/core/ids.ts'
@@ -20,6 +21,7 @@ export type MonitorMethod =
   | 'ensureDiskLimits'
   | 'diskCounters'
   | 'installed'
+  | 'processor'
   | 'save'
   | 'ensureRestored'
   | 'freezeFileSystems'
@@ -44,6 +46,8 @@ export class FakeMonitor implements Monitor {
   readonly counters = new Map<VmId, DiskCounters>()
   /** Version of the installed program; an upgrade changes it for the next starts. */
   version = '1.0'
+  /** Processor of this host. */
+  processorHere: Processor = { vendor: 'FakeVendor', features: ['fpu', 'avx2'] }
   /** Files that saved guests are written to and read from. */
   readonly files: SavedFiles
   /** Guests whose clock was set, in order. */
@@ -167,6 +171,10 @@ export class FakeMonitor implements Monitor {
 
   installed(): Promise<SavingMonitor> {
     return this.#faults.run('installed', () => this.#program())
+  }
+
+  processor(): Promise<Processor> {
+    return this.#faults.run('processor', () => this.processorHere)
   }
 
   save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor> {

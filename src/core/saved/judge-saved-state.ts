@@ -68,15 +68,23 @@ function judgeOrigin(saved: SavedMetadata, { vmId, disk }: SavedSurroundings): U
   return undefined
 }
 
+function judgeMonitor(saved: SavingMonitor, now: SavingMonitor): UnusableState | undefined {
+  const mismatch = monitorMismatch(saved, now)
+  return mismatch && unusable(mismatch.code, `it was written by ${mismatch.words}`)
+}
+
+/** The monitor of a guest and the one here, in words, with the code of their difference. */
+export type MonitorMismatch = { readonly code: UnusableState['code']; readonly words: string }
+
 /**
  * Checks the monitor. A monitor reads what older versions of it wrote, or refuses it itself. What a newer version wrote
  * is unknown to it.
  */
-function judgeMonitor(saved: SavingMonitor, now: SavingMonitor): UnusableState | undefined {
+export function monitorMismatch(saved: SavingMonitor, now: SavingMonitor): MonitorMismatch | undefined {
   if (saved.program !== now.program || saved.accelerator !== now.accelerator)
-    return foreign(`it was written by ${inWords(saved)}, and here is ${inWords(now)}`)
+    return { code: 'saved_state_foreign', words: `${inWords(saved)}, and here is ${inWords(now)}` }
   if (isNewer(saved.version, now.version))
-    return unusable('saved_state_too_new', `it was written by ${inWords(saved)}, and here is ${now.version}`)
+    return { code: 'saved_state_too_new', words: `${inWords(saved)}, and here is ${now.version}` }
   return undefined
 }
 

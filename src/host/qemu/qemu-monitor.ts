@@ -22,6 +22,8 @@ import type { QemuDisk } from '../../core/monitor/qemu-state.ts'
 import { saveFormOf } from '../../core/monitor/qemu-save.ts'
 import { unitName } from '../../core/unit/unit-spec.ts'
 import { knownTscKhz } from '../../core/monitor/kernel-arguments.ts'
+import { EMULATED, processorOf } from '../../core/monitor/processor.ts'
+import type { Processor } from '../../core/monitor/processor.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import type { DiskLimits } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -71,6 +73,7 @@ const STATE_EVENTS: ReadonlySet<string> = new Set([
  */
 export class QemuMonitor implements Monitor {
   readonly #host: QemuHost
+  readonly #processor: Processor
   readonly #log: Log
   readonly #savesStreams: boolean
   readonly #clients: QmpClients
@@ -80,7 +83,9 @@ export class QemuMonitor implements Monitor {
 
   constructor(options: QemuMonitorOptions) {
     const { program, accelerator, architecture, runDirectory, greetingMs, log } = options
-    const tscKhz = knownTscKhz(readFileSync('/proc/cpuinfo', 'utf8'))
+    const cpuinfo = readFileSync('/proc/cpuinfo', 'utf8')
+    const tscKhz = knownTscKhz(cpuinfo)
+    this.#processor = accelerator === 'kvm' ? processorOf(cpuinfo) : EMULATED
     this.#host = {
       program,
       accelerator,
@@ -176,6 +181,10 @@ export class QemuMonitor implements Monitor {
 
   async installed(): Promise<SavingMonitor> {
     return this.#program(await this.#installed.version())
+  }
+
+  async processor(): Promise<Processor> {
+    return this.#processor
   }
 
   async save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor> {
