@@ -101,6 +101,10 @@ export class ControllerClient {
     return answer.body
   }
 
+  setPower(id: string, state: string): Promise<Vm> {
+    return this.mutate('PUT', `/v1/vms/${id}/power`, { state })
+  }
+
   async getVm(id: string): Promise<Vm> {
     const { status, body } = await this.call('GET', `/v1/vms/${id}`)
     if (status !== 200) throw new Error(`GET ${id}: ${status}`)

@@ -129,6 +129,7 @@ async function demoTree(root: string): Promise<CpioEntry[]> {
     file('etc/group', Buffer.from('root:x:0:\ntty:x:5:\nguest:x:1000:\n')),
     file('sbin/demo-init', source('demo-init'), 0o755),
     file('sbin/demo-agent', source('demo-agent'), 0o755),
+    file('sbin/counter', source('counter'), 0o755),
     file('srv/www/cgi-bin/index.cgi', source('index.cgi'), 0o755),
   ]
 }

@@ -146,6 +146,7 @@ async function runInOwnNetwork(file: string, labs: readonly LabState[]): Promise
   const command = testCommand({ node: process.execPath, root: checkout, ...bounds })
   // In one process, so that there is no further one that the kernel would leave.
   const alone = ['--test-isolation=none', '--test-force-exit']
+  const startedAt = performance.now()
   const own = ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--net', '--']
   await run([...own, ...command, ...alone, file], {
     cwd: checkout,
@@ -153,7 +154,11 @@ async function runInOwnNetwork(file: string, labs: readonly LabState[]): Promise
     timeoutMs: HOST_TEST_BOUND_MS,
     onOutput: (chunk) => process.stdout.write(chunk),
   })
-  return countsOf(takeText(countsFile), 1)
+  const counts = countsOf(takeText(countsFile), 1)
+  // The reporter has no summary of a file that shares the runner's process.
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+  if (counts.failed === 0) console.log(`  ✔ ${file}: ${counts.passed} passed (${seconds} s)`)
+  return counts
 }
 
 type Run = { readonly argv: readonly string[]; readonly env: NodeJS.ProcessEnv }

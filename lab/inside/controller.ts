@@ -33,8 +33,7 @@ export const call = (method: string, path: string, body?: unknown): Promise<Answ
 export const mutate = (method: string, path: string, body?: unknown): Promise<Vm> =>
   here.mutate(method, path, body)
 
-export const setPower = (id: string, state: string): Promise<Vm> =>
-  mutate('PUT', `/v1/vms/${id}/power`, { state })
+export const setPower = (id: string, state: string): Promise<Vm> => here.setPower(id, state)
 
 export const getVm = (id: string): Promise<Vm> => here.getVm(id)
 

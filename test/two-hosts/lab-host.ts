@@ -23,12 +23,16 @@ export class LabHost {
   readonly address: string
   readonly controller: ControllerClient
 
-  constructor(lab: LabState, address: string, addressForController: string) {
+  /** Address at which the controller and the clients of guests reach this host. */
+  readonly uplink: string
+
+  constructor(lab: LabState, address: string, uplink: string) {
     this.lab = lab
     this.node = lab.name
     this.address = address
+    this.uplink = uplink
     const read = (name: string): Buffer => readFileSync(`${this.root}${TLS}/${name}`)
-    this.controller = new ControllerClient(addressForController, () => ({
+    this.controller = new ControllerClient(uplink, () => ({
       ca: read('ca.crt'),
       cert: read('controller.crt'),
       key: read('controller.key'),
@@ -52,6 +56,19 @@ export class LabHost {
     await this.run(LAB_NODE, '/src/lab/inside/install.ts')
   }
 
+  /** Kills the daemon, and keeps systemd from starting it again. */
+  async killDaemon(): Promise<void> {
+    await this.run('systemctl', 'kill', '--signal=KILL', 'vmhostd')
+    await this.run('systemctl', 'stop', 'vmhostd')
+  }
+
+  async startDaemon(): Promise<void> {
+    // systemd waits longer after each crash, until its count of restarts is reset.
+    await labExec(this.lab, ['systemctl', 'reset-failed', 'vmhostd'])
+    await this.run('systemctl', 'start', 'vmhostd')
+    await this.controller.ready()
+  }
+
   /**
    * Asks port 9001 of a host, from this one, with a certificate of this host. Returns the status and the body; status 0
    * if TLS fails.
@@ -59,7 +76,7 @@ export class LabHost {
   async ask(other: LabHost, path: string, certificate = 'node'): Promise<{ status: number; body: string }> {
     const files = ['--cacert', `${TLS}/nodes-ca.crt`, '--cert', `${TLS}/${certificate}.crt`]
     const argv = ['curl', '--silent', ...files, '--key', `${TLS}/${certificate}.key`]
-    const more = ['--max-time', '10', '--write-out', '\n%{http_code}', `https://${other.address}:9001${path}`]
+    const more = ['--max-time', '2', '--write-out', '\n%{http_code}', `https://${other.address}:9001${path}`]
     const { stdout, stderr } = await labExec(this.lab, [...argv, ...more], { timeoutMs: COMMAND_BOUND_MS })
     const at = stdout.lastIndexOf('\n')
     assert.ok(at >= 0, stderr)

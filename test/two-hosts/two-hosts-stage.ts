@@ -3,15 +3,11 @@
  * daemons are shared by the tests of a file.
  */
 import { after, before } from 'node:test'
-import { WIRE, join } from '../../lab/wires.ts'
+import { WIRE } from '../../lab/wires.ts'
 import { undoAll } from '../contract/at-end.ts'
 import { bootedLabs, LabHost, skip } from './lab-host.ts'
+import { layRoads, joinLine, UPLINKS } from './roads.ts'
 import { shareNodesAuthority } from './nodes-authority.ts'
-
-/** The networks between this process and each host. */
-const TO_FIRST = { device: 'first', here: '10.77.1.1', there: '10.77.1.2' }
-const TO_SECOND = { device: 'second', here: '10.77.2.1', there: '10.77.2.2' }
-const UPLINK = 'uplink'
 
 export type TwoHosts = { readonly first: LabHost; readonly second: LabHost }
 
@@ -28,29 +24,26 @@ export function twoHosts(): void {
   before(async () => {
     if (skip === false) hosts = await arrive()
   })
-  after(() =>
-    undoAll(hosts === undefined ? [] : [hosts.first, hosts.second].map((host) => () => leave(host))),
-  )
+  after(async () => {
+    if (hosts === undefined) return
+    const { first, second } = hosts
+    await undoAll([() => leave(first), () => leave(second), () => joinLine(first)])
+  })
 }
 
 async function arrive(): Promise<TwoHosts> {
   const [a, b] = bootedLabs()
-  for (const [lab, { device, here, there }] of [
-    [a, TO_FIRST],
-    [b, TO_SECOND],
-  ] as const)
-    await join({ device, address: here }, { lab, device: UPLINK, address: there })
-  const [first, second] = [
-    new LabHost(a, WIRE.first, TO_FIRST.there),
-    new LabHost(b, WIRE.second, TO_SECOND.there),
-  ]
+  const [first, second] = [new LabHost(a, WIRE.first, UPLINKS[0]), new LabHost(b, WIRE.second, UPLINKS[1])]
+  await layRoads([first, second])
   await Promise.all([first.install(), second.install()])
   await shareNodesAuthority(first, [second])
   return { first, second }
 }
 
-async function leave({ controller }: LabHost): Promise<void> {
+async function leave(host: LabHost): Promise<void> {
+  const { controller } = host
   try {
+    await host.startDaemon()
     const { body } = await controller.call('GET', '/v1/vms')
     const { items } = body as unknown as { readonly items: readonly { readonly id: string }[] }
     for (const { id } of items) await controller.remove(id)
