@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { afterEvent, DEPARTURE_STAGES } from './departure.ts'
+import { afterEvent, DEPARTURE_STAGES, refuseRead } from './departure.ts'
 import type { ArrivalId, Departure, DepartureEvent, DepartureStage } from './departure.ts'
 import type { MigrationId, NodeName } from './offer.ts'
 
@@ -22,12 +22,17 @@ const at = (stage: DepartureStage): Departure => ({
 const EVENTS = {
   copy: { kind: 'copy', arrival: MINE },
   'copy by another': { kind: 'copy', arrival: OTHER },
+  'take the next round': { kind: 'take_round', arrival: MINE, number: 3 },
+  'take a round for another': { kind: 'take_round', arrival: OTHER, number: 3 },
+  'take an earlier round': { kind: 'take_round', arrival: MINE, number: 2 },
   'hand over': { kind: 'hand_over', arrival: MINE, lived: 'running' },
   'hand over to another': { kind: 'hand_over', arrival: OTHER, lived: 'running' },
   'guest saved': { kind: 'guest_saved', lastRound: 3 },
   release: { kind: 'release', arrival: MINE, lastRound: 3 },
   'release to another': { kind: 'release', arrival: OTHER, lastRound: 3 },
   'release of an earlier round': { kind: 'release', arrival: MINE, lastRound: 2 },
+  abort: { kind: 'abort', arrival: MINE },
+  'abort by another': { kind: 'abort', arrival: OTHER },
   withdraw: { kind: 'withdraw', because: 'withdrawn' },
 } as const satisfies Record<string, DepartureEvent>
 
@@ -35,6 +40,16 @@ const EVENTS = {
 const TABLE: { readonly [E in keyof typeof EVENTS]: readonly string[] } = {
   copy: ['copying', 'copying', 'handing_over', 'handed_over', 'released', '!withdrawn'],
   'copy by another': ['copying', 'copying', '!not_yours', '!not_yours', '!released', '!withdrawn'],
+  'take the next round': ['!not_yours', 'copying', '!too_early', 'handed_over', '!released', '!withdrawn'],
+  'take a round for another': [
+    '!not_yours',
+    '!not_yours',
+    '!not_yours',
+    '!not_yours',
+    '!released',
+    '!withdrawn',
+  ],
+  'take an earlier round': ['!not_yours', 'copying', '!too_early', '!outdated', '!released', '!withdrawn'],
   'hand over': ['!not_yours', 'handing_over', 'handing_over', 'handed_over', 'released', '!withdrawn'],
   'hand over to another': [
     '!not_yours',
@@ -55,6 +70,8 @@ const TABLE: { readonly [E in keyof typeof EVENTS]: readonly string[] } = {
     '!outdated',
     '!withdrawn',
   ],
+  abort: ['withdrawn', 'withdrawn', 'withdrawn', 'withdrawn', '!released', 'withdrawn'],
+  'abort by another': ['withdrawn', '!not_yours', '!not_yours', '!not_yours', '!released', 'withdrawn'],
   withdraw: ['withdrawn', 'withdrawn', 'withdrawn', 'withdrawn', '!released', 'withdrawn'],
 }
 
@@ -74,6 +91,26 @@ test('a repeated request changes nothing, and another destination takes the plac
   assert.equal(again.ok && again.value, copying)
   const other = afterEvent(copying, EVENTS['copy by another'], 2)
   assert.deepEqual(other.ok && other.value, { ...copying, arrival: OTHER, sinceMs: 2 })
+})
+
+test('a departure counts its rounds one by one, and another destination begins from the first', () => {
+  const taken = (departure: Departure, number: number, arrival = MINE): Departure => {
+    const result = afterEvent(departure, { kind: 'take_round', arrival, number }, 2)
+    assert.ok(result.ok)
+    return result.value
+  }
+  const second = taken(taken(at('copying'), 1), 2)
+  assert.equal(second.round, 2)
+  assert.equal(taken(second, 2), second)
+  assert.equal(taken(second, 4), second)
+  const other = afterEvent(second, EVENTS['copy by another'], 2)
+  assert.equal(other.ok && other.value.round, undefined)
+})
+
+test('a destination reads only while it copies, or the guest stands still for it', () => {
+  const refusals = DEPARTURE_STAGES.map((stage) => refuseRead(at(stage), MINE))
+  assert.deepEqual(refusals, ['not_yours', undefined, undefined, undefined, 'released', 'withdrawn'])
+  assert.equal(refuseRead(at('copying'), OTHER), 'not_yours')
 })
 
 test('a withdrawal keeps its first reason', () => {

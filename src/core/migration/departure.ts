@@ -59,18 +59,25 @@ export type Departure = {
   readonly arrival?: ArrivalId
   /** How the guest lived when the handover began, and so how it must live at the destination; absent before. */
   readonly lived?: GuestPower
+  /**
+   * The newest round of the disk that this destination asked for; absent before the first. It is stored before the round is taken,
+   * so no round is there that the record does not know.
+   */
+  readonly round?: number
   /** Number of the round that was taken from the disk of the saved guest; set from `handed_over` on. */
   readonly lastRound?: number
   /** Set when the stage is `withdrawn`. */
   readonly because?: WithdrawalReason
 }
 
-/** Events of a departure. `copy`, `hand_over` and `release` are requests of a destination, and may be repeated. */
+/** Events of a departure. Those with an arrival are requests of a destination, and may be repeated. */
 export type DepartureEvent =
   | { readonly kind: 'copy'; readonly arrival: ArrivalId }
+  | { readonly kind: 'take_round'; readonly arrival: ArrivalId; readonly number: number }
   | { readonly kind: 'hand_over'; readonly arrival: ArrivalId; readonly lived: GuestPower }
   | { readonly kind: 'guest_saved'; readonly lastRound: number }
   | { readonly kind: 'release'; readonly arrival: ArrivalId; readonly lastRound: number }
+  | { readonly kind: 'abort'; readonly arrival: ArrivalId }
   | { readonly kind: 'withdraw'; readonly because: WithdrawalReason }
 
 /**
@@ -88,6 +95,20 @@ export const isUndecided = ({ stage }: Pick<Departure, 'stage'>): boolean =>
 export const isHandover = ({ stage }: Pick<Departure, 'stage'>): boolean =>
   stage === 'handing_over' || stage === 'handed_over'
 
+/** Returns why this destination can read nothing of the guest; undefined if it can read what there is in this stage. */
+export function refuseRead(
+  { stage, arrival: copying }: Departure,
+  arrival: ArrivalId,
+): DepartureRefusal | undefined {
+  if (stage === 'withdrawn' || stage === 'released') return stage
+  return copying === arrival ? undefined : 'not_yours'
+}
+
+/** Returns a departure that a destination begins to copy: it has no rounds yet. */
+function copiedBy({ round: _former, ...departure }: Departure, arrival: ArrivalId, nowMs: number): Departure {
+  return { ...departure, arrival, stage: 'copying', sinceMs: nowMs }
+}
+
 /** Returns the departure after an event. A repeated request returns the same departure. */
 export function afterEvent(
   departure: Departure,
@@ -95,7 +116,8 @@ export function afterEvent(
   nowMs: number,
 ): Result<Departure, DepartureRefusal> {
   const { stage } = departure
-  if (stage === 'withdrawn') return event.kind === 'withdraw' ? ok(departure) : err('withdrawn')
+  if (stage === 'withdrawn')
+    return event.kind === 'withdraw' || event.kind === 'abort' ? ok(departure) : err('withdrawn')
   const enter = (next: DepartureStage, more: Partial<Departure> = {}): Result<Departure, DepartureRefusal> =>
     ok({ ...departure, ...more, stage: next, sinceMs: nowMs })
   switch (event.kind) {
@@ -104,7 +126,17 @@ export function afterEvent(
       if (departure.arrival === event.arrival) return ok(departure)
       if (stage === 'released') return err('released')
       // A destination that lost its record begins again, as long as the guest was not stopped for it.
-      return isHandover(departure) ? err('not_yours') : enter('copying', { arrival: event.arrival })
+      return isHandover(departure) ? err('not_yours') : ok(copiedBy(departure, event.arrival, nowMs))
+    case 'take_round':
+      if (stage === 'released') return err('released')
+      if (departure.arrival !== event.arrival) return err('not_yours')
+      if (stage === 'handing_over') return err('too_early')
+      if (stage === 'handed_over')
+        return event.number === departure.lastRound ? ok(departure) : err('outdated')
+      // Only the next one: the destination repeats a round, or asks for one whose predecessor is gone.
+      return ok(
+        event.number === (departure.round ?? 0) + 1 ? { ...departure, round: event.number } : departure,
+      )
     case 'hand_over':
       if (departure.arrival !== event.arrival) return err('not_yours')
       return stage === 'copying' ? enter('handing_over', { lived: event.lived }) : ok(departure)
@@ -116,6 +148,10 @@ export function afterEvent(
       if (stage !== 'handed_over' && stage !== 'released') return err('too_early')
       if (departure.lastRound !== event.lastRound) return err('outdated')
       return stage === 'released' ? ok(departure) : enter('released')
+    case 'abort':
+      if (stage === 'released') return err('released')
+      if (departure.arrival !== undefined && departure.arrival !== event.arrival) return err('not_yours')
+      return enter('withdrawn', { because: 'aborted' })
     case 'withdraw':
       return stage === 'released' ? err('released') : enter('withdrawn', { because: event.because })
     default:

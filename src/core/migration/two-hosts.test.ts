@@ -7,11 +7,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { arrivalAfter, mayRunHere } from './arrival.ts'
 import { afterEvent, isHandover } from './departure.ts'
-import type { Arrival, ArrivalEvent } from './arrival.ts'
+import type { Arrival, ArrivalEvent, ArrivalRequest } from './arrival.ts'
 import type { ArrivalId, Departure, DepartureEvent } from './departure.ts'
 import type { MigrationId, NodeName } from './offer.ts'
 
-type Request = Extract<DepartureEvent, { readonly arrival: ArrivalId }>
+type Request = Extract<DepartureEvent, { readonly kind: ArrivalRequest }>
 type Message =
   | { readonly to: 'source'; readonly from: number; readonly request: Request }
   | { readonly to: number; readonly answer: Answer }

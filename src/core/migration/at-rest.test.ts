@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { restOf } from './at-rest.ts'
+import type { SavedState } from '../world/saved-state.ts'
+import type { UnitState } from '../world/world.ts'
+
+const SAVED = {
+  present: { kind: 'present', savedAtMs: 1, sizeMib: 10, memoryMib: 256, vcpus: 1, form: 'mapped' },
+  unusable: { kind: 'unusable', code: 'saved_state_corrupt', because: 'it is damaged' },
+  absent: { kind: 'absent' },
+  unfinished: { kind: 'unfinished' },
+} as const satisfies Record<SavedState['kind'], SavedState>
+
+const results = (departure: Parameters<typeof restOf>[0]): string[] =>
+  Object.values(SAVED).map((saved) => restOf(departure, { kind: 'absent' }, saved))
+
+test('a guest that moves with its memory is at rest when it is saved, and lost without a usable state', () => {
+  for (const lived of ['running', 'sleeping', 'paused'] as const)
+    assert.deepEqual(results({ mode: 'live', lived }), ['at_rest', 'lost', 'lost', 'lost'])
+})
+
+test('a guest that moves without memory is at rest when nothing is saved', () => {
+  for (const departure of [
+    { mode: 'cold', lived: 'running' },
+    { mode: 'live', lived: 'stopped' },
+  ] as const)
+    assert.deepEqual(results(departure), ['moving', 'moving', 'at_rest', 'at_rest'])
+})
+
+test('no guest is at rest while a process of it may be left', () => {
+  const units: readonly UnitState[] = [
+    { kind: 'active', mainPid: 1, startedAtMs: 1, mark: { storeId: 's', createdAtMs: 1 } },
+    { kind: 'failed', result: 'signal', status: 9 },
+    { kind: 'leftover', pids: [1] },
+    { kind: 'deactivating' },
+  ]
+  for (const unit of units)
+    for (const mode of ['live', 'cold'] as const)
+      for (const saved of Object.values(SAVED))
+        assert.equal(restOf({ mode, lived: 'running' }, unit, saved), 'moving')
+})
