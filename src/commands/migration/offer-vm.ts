@@ -93,6 +93,10 @@ function refuseOffer({ store }: CommandContext, before: VmRecord, offer: Offer):
     const detail = `migration ${offer.id} is one of ${other.id}: choose another id`
     return { code: 'conflict', detail }
   }
+  if (store.departures.departed(offer.id) !== undefined) {
+    const detail = `migration ${offer.id} has moved another VM from this host: choose another id`
+    return { code: 'conflict', detail }
+  }
   const snapshot = store.snapshots.unfinished().find(({ vmId }) => vmId === id)
   if (snapshot !== undefined) {
     const detail = `snapshot ${snapshot.id} of ${id} is not uploaded yet: wait for its end, or delete it`

@@ -131,6 +131,11 @@ const migrations: readonly string[] = [
   ALTER TABLE vms ADD COLUMN departure TEXT;
   CREATE UNIQUE INDEX vms_by_departure ON vms (departure ->> '$.id') WHERE departure IS NOT NULL;
   `,
+  `
+  -- Of VMs that were released and then deleted, for destinations that ask again.
+  CREATE TABLE departed (number INTEGER PRIMARY KEY, departure TEXT NOT NULL) STRICT;
+  CREATE UNIQUE INDEX departed_by_id ON departed (departure ->> '$.id');
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

@@ -1,6 +1,7 @@
 import { assert } from '../../lib/assert.ts'
 import { DEPARTURE_STAGES, isUndecided } from '../../core/migration/departure.ts'
 import { Statements } from '../database/transactions.ts'
+import { readDeparted } from './departed.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { VmId } from '../../core/ids.ts'
 import type { Departure } from '../../core/migration/departure.ts'
@@ -17,11 +18,13 @@ type Options = {
 
 /** How far VMs have left this host; a column of their records. */
 export class Departures {
+  readonly #db: DatabaseSync
   readonly #transactions: Transactions
   readonly #options: Options
   readonly #statements: Statements
 
   constructor(db: DatabaseSync, transactions: Transactions, options: Options) {
+    this.#db = db
     this.#statements = new Statements(db)
     this.#transactions = transactions
     this.#options = options
@@ -47,6 +50,11 @@ export class Departures {
       .of("SELECT id FROM vms WHERE departure ->> '$.id' = ? AND departure IS NOT NULL")
       .get(id)
     return row && this.#options.recordOf(row['id'] as VmId)
+  }
+
+  /** Returns the departure of a VM that was released by this migration and then deleted. */
+  departed(id: MigrationId): Departure | undefined {
+    return readDeparted(this.#db, id)
   }
 
   /** Lists the VMs that a node may take, or is taking, in the order of ids. */

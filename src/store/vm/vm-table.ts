@@ -4,6 +4,7 @@ import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import { deviceName } from '../../core/network/tap.ts'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import { assert } from '../../lib/assert.ts'
+import { noteDeparted } from '../migration/departed.ts'
 import { noteImageUse } from '../images/image-uses.ts'
 import { nextUserId } from './user-ids.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
@@ -357,9 +358,11 @@ export class VmTable {
 
   /** Ends the record of a deleted VM whose host objects are gone. */
   forget(id: VmId, nowMs: number): void {
-    assert(this.get(id)?.deleting === true, `${id}: only a VM under deletion is forgotten`)
+    const before = this.get(id)
+    assert(before?.deleting === true, `${id}: only a VM under deletion is forgotten`)
     this.#transactions.commit(() => {
       noteImageUse(this.#db, id, nowMs)
+      noteDeparted(this.#db, before.departure)
       this.#sql('DELETE FROM vms WHERE id = ?').run(id)
     })
     this.#changed(id)
