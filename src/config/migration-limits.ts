@@ -6,17 +6,6 @@ export const migrationLimits = {
   offerMsMax: 24 * 3600 * 1000,
   /** Departures that are kept of VMs that were released and then deleted. */
   departedMax: 1000,
-  /** VMs whose disks are copied to other hosts at the same time, and the pause between requests that ends a copy. */
-  departuresAtOnceMax: 2,
-  departureIdleMs: 30_000,
-  /** The longest answer to a request for the handover, which waits until the guest stands still. */
-  handoverPollMs: 20_000,
-  /** Interval at which a guest that is handed over is looked at, beside each change of its VM; also between two tries. */
-  handoverLookMs: 1000,
-  /** Between two tries to remove the rounds of a disk that does not move any more. */
-  roundsRetryMs: 10_000,
-  /** Time for which packets for a VM that was released are kept for its destination. */
-  departedFramesMs: 60_000,
   /** Time for which a guest stands still for its destination. */
   handoverMsMax: 60_000,
   /** Interval at which deadlines are compared with the clock, which may have been set. */

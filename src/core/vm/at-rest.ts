@@ -1,7 +1,7 @@
 import { unreachable } from '../../lib/assert.ts'
 import type { SavedState } from '../world/saved-state.ts'
 import type { UnitState } from '../world/world.ts'
-import type { Departure } from './departure.ts'
+import type { Departure } from '../migration/departure.ts'
 
 /**
  * Returns whether a guest that is handed over has come to rest: no process can write to its disk, and its memory is saved if it
