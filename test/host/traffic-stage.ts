@@ -11,12 +11,16 @@ import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { atEnd, undoAll } from '../contract/at-end.ts'
 import { attachTap } from './attach-tap.ts'
+import { capture } from './captured-frames.ts'
 import { Place } from './network-stage.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 
 /** A destination port that the host is configured to ignore. */
 export const IGNORED_PORT = 9
 export const PORT = 7
+/** The port of the host, if the guest must be able to answer. */
+export const HOST_PORT = 4000
+const UDP_HEADER_BYTES = 8
 const FRAME_BYTES_MAX = 70_000
 
 let stages = 0
@@ -54,6 +58,27 @@ export class BareGuest {
   }
 }
 
+/** Returns the datagrams among the frames that a guest got. */
+export const datagramsOf = (guest: BareGuest | undefined): readonly string[] =>
+  (guest?.frames() ?? [])
+    .map(capture)
+    .filter(({ protocol }) => protocol === 'udp')
+    .map(({ payload }) => payload.subarray(UDP_HEADER_BYTES).toString())
+
+/** Returns the program with its maps in this directory. */
+export const trafficProgram = (directory: string): TrafficProgram =>
+  new TrafficProgram({
+    object: () => readAsset('traffic.bpf.o'),
+    directory,
+    ignored: {
+      ignoreSources: [],
+      ignorePortsTcp: [],
+      ignorePortsUdp: [IGNORED_PORT],
+      ignoreMark: 0,
+      ignoreMarkMask: 0,
+    },
+  })
+
 /** Taps and their traffic, with maps of its own that live until the end of the test. */
 export class TrafficOnTaps {
   readonly taps = new RoutedTaps({ storeId: 'store-1' })
@@ -89,17 +114,7 @@ export class TrafficOnTaps {
   }
 
   program(): TrafficProgram {
-    return new TrafficProgram({
-      object: () => readAsset('traffic.bpf.o'),
-      directory: this.#directory,
-      ignored: {
-        ignoreSources: [],
-        ignorePortsTcp: [],
-        ignorePortsUdp: [IGNORED_PORT],
-        ignoreMark: 0,
-        ignoreMarkMask: 0,
-      },
-    })
+    return trafficProgram(this.#directory)
   }
 
   async makeDevice(spec: TapSpec): Promise<void> {

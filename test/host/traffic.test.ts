@@ -13,7 +13,7 @@ import { trafficContract } from '../contract/traffic.contract.ts'
 import { until } from '../contract/until.ts'
 import { capture, synAck } from './captured-frames.ts'
 import { makeGuest } from './network-stage.ts'
-import { IGNORED_PORT, PORT, TrafficOnTaps } from './traffic-stage.ts'
+import { datagramsOf, IGNORED_PORT, PORT, TrafficOnTaps } from './traffic-stage.ts'
 import type { TestContext } from 'node:test'
 import type { TrafficSubject } from '../../src/core/world/network-state.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
@@ -26,12 +26,6 @@ const deliver = { deliver: true }
 const UDP_HEADER_BYTES = 8
 
 const specOf = ({ device }: TrafficSubject): TapSpec => (device === tapSpec.device ? tapSpec : otherSpec)
-
-const datagramsOf = (guest: BareGuest | undefined): readonly string[] =>
-  (guest?.frames() ?? [])
-    .map(capture)
-    .filter(({ protocol }) => protocol === 'udp')
-    .map(({ payload }) => payload.subarray(UDP_HEADER_BYTES).toString())
 
 trafficContract(
   'traffic on taps',
@@ -106,6 +100,13 @@ test('a guest that came after echo requests answers them, including fragments', 
   await answers
 })
 
+/** Another guest, in place of the same guest at another host. */
+async function destination(stage: TrafficOnTaps, traffic: TapTraffic): Promise<BareGuest> {
+  await stage.makeDevice(otherSpec)
+  await traffic.ensureWatched(otherSpec)
+  return await stage.attach(otherSpec)
+}
+
 for (const [family, address] of [
   ['IPv4', ipv4],
   ['IPv6', ipv6],
@@ -131,7 +132,7 @@ for (const [family, address] of [
   )
 
   test(
-    `a burst of TCP segments over ${family}, which the kernel passes on as one, arrives cut`,
+    `a burst of TCP segments over ${family}, which the kernel passes on as one, arrives cut, here and elsewhere`,
     { skip },
     async (t) => {
       const stage = new TrafficOnTaps(t)
@@ -155,6 +156,8 @@ for (const [family, address] of [
       socket.write(sent)
       // The last part of the handshake, and the data that fits into the first window.
       await heldFrames(traffic, 2)
+      const elsewhere = await destination(stage, traffic)
+      await traffic.inject(otherSpec, await traffic.held(tapSpec, 0))
       const before = got(guest, 'tcp').length
       const { dropped } = await traffic.ensureFlowing(tapSpec, deliver)
       assert.equal(dropped, 0)
@@ -168,6 +171,9 @@ for (const [family, address] of [
         data.every(({ length }) => length <= 1460),
         'no segment is longer than the guest takes',
       )
+      const moved = got(elsewhere, 'tcp')
+      assert.ok(moved.length > 10, `${moved.length} segments`)
+      assert.deepEqual(moved, segments.slice(0, moved.length), 'another host cuts it in the same way')
     },
   )
 }
