@@ -24,6 +24,22 @@ export interface Storage {
    * `storage_full` before the pool loses its reserve.
    */
   ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal, bound?: ImageBound): Promise<void>
+  /**
+   * Takes an image from another host. As `ensureImage`, and shares with it: if the image comes already, this waits for it,
+   * and reads its own `body` only if that fails. The bytes are stored as they come, because they are of an image as another
+   * pool has it. `body` is closed in any case. It throws HostFault, and must end by itself when nothing comes.
+   */
+  ensureImageFrom(
+    sha256: Sha256,
+    body: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+    bound?: ImageBound,
+  ): Promise<void>
+  /**
+   * Reads an image as the pool has it: what is stored has the digest, also if it was fetched packed. Each chunk is valid
+   * until the next one is requested. The image is not removed meanwhile.
+   */
+  readImage(sha256: Sha256, signal: AbortSignal): AsyncIterable<Uint8Array>
   /** Throws `image_unsuitable` if the image in the pool is plainly of another kind than its role needs. */
   checkImage(image: ImageRef): Promise<void>
   /** Lists every image in the pool, in the order of their digests. Fails if the pool cannot be read. */

@@ -26,8 +26,9 @@ const id = 'web-1' as VmId
 const other = 'web-2' as VmId
 const never = new AbortController().signal
 
-const sha256Of = (content: Uint8Array): Sha256 => createHash('sha256').update(content).digest('hex') as Sha256
-const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
+export const sha256Of = (content: Uint8Array): Sha256 =>
+  createHash('sha256').update(content).digest('hex') as Sha256
+export const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 const seedOf = (text: string) => ({
   digest: sha256Of(Buffer.from(text)),
   files: [

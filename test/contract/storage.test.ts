@@ -3,9 +3,11 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import type { Sha256, UserId, VmId } from '../../src/core/ids.ts'
 import { FakeStorage } from '../fakes/fake-storage.ts'
+import { imageMovesContract } from './image-moves.contract.ts'
 import { storageContract } from './storage.contract.ts'
+import type { StorageStage } from './storage.contract.ts'
 
-storageContract('fake storage', async () => {
+async function stage(): Promise<StorageStage> {
   const storage = new FakeStorage()
   return {
     storage,
@@ -13,7 +15,10 @@ storageContract('fake storage', async () => {
     offer: (content) => storage.offer(content),
     setInSight: (inSight) => storage.setInSight(inSight),
   }
-})
+}
+
+storageContract('fake storage', stage)
+imageMovesContract('fake storage', stage)
 
 test('fake storage: a held call waits until it is released, or aborted', async () => {
   const storage = new FakeStorage()

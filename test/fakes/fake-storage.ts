@@ -17,6 +17,7 @@ import type {
   StoredImage,
   VmFiles,
 } from '../../src/ports/storage.ts'
+import { abortable } from '../../src/lib/abortable.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
@@ -26,6 +27,8 @@ export type StorageMethod = Exclude<keyof Storage, 'files'>
 type Disk = { readonly sizeMib: number; readonly userId: UserId; readonly note?: DiskNote }
 
 const MIB = 1024 * 1024
+/** Bytes that a reader of an image gets at once. */
+const CHUNK_BYTES = 64 * 1024
 
 type Image = { readonly content: Uint8Array; readonly fetchedAtMs: number }
 
@@ -108,13 +111,58 @@ export class FakeStorage implements Storage {
       const doing = `fetching image ${sha256}`
       const sent = this.#sources.get(source.url.reveal())
       if (sent === undefined) throw new HostFault('image_unavailable', doing)
-      const content = decoded(sent, doing)
-      if (bound !== undefined && content.length > bound.bytesMax) throw new HostFault(bound.excess, doing)
-      const digest = createHash('sha256').update(content).digest('hex')
-      if (digest !== sha256) throw new HostFault('image_integrity_failed', doing)
-      this.imageFiles.set(sha256, { content, fetchedAtMs: this.now() })
+      this.#store(sha256, decoded(sent, doing), bound)
     }
     return this.#faults.run('ensureImage', fetch, signal)
+  }
+
+  #store(sha256: Sha256, content: Uint8Array, bound: ImageBound | undefined): void {
+    const doing = `fetching image ${sha256}`
+    if (bound !== undefined && content.length > bound.bytesMax) throw new HostFault(bound.excess, doing)
+    const digest = createHash('sha256').update(content).digest('hex')
+    if (digest !== sha256) throw new HostFault('image_integrity_failed', doing)
+    this.imageFiles.set(sha256, { content, fetchedAtMs: this.now() })
+  }
+
+  async ensureImageFrom(
+    sha256: Sha256,
+    body: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+    bound?: ImageBound,
+  ): Promise<void> {
+    const chunks = body[Symbol.asyncIterator]()
+    const take = async (): Promise<void> => {
+      this.#look()
+      if (this.imageFiles.has(sha256)) return
+      const come: Uint8Array[] = []
+      for (;;) {
+        const next = await abortable(chunks.next(), signal)
+        if (next.done === true) break
+        come.push(Uint8Array.from(next.value))
+      }
+      this.#look()
+      this.#store(sha256, Buffer.concat(come), bound)
+    }
+    try {
+      await this.#faults.run('ensureImageFrom', take, signal)
+    } finally {
+      chunks.return?.().catch(() => {})
+    }
+  }
+
+  async *readImage(sha256: Sha256, signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
+    const content = await this.#faults.run('readImage', () => this.#contentOf(sha256), signal)
+    for (let at = 0; at < content.length; at += CHUNK_BYTES) {
+      signal.throwIfAborted()
+      yield content.subarray(at, at + CHUNK_BYTES)
+    }
+  }
+
+  #contentOf(sha256: Sha256): Uint8Array {
+    this.#look()
+    const image = this.imageFiles.get(sha256)
+    if (image === undefined) throw new HostFault('storage_failed', `reading image ${sha256}`)
+    return image.content
   }
 
   images(): Promise<readonly StoredImage[]> {

@@ -2,11 +2,12 @@ import { createHash } from 'node:crypto'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { checkSource } from '../../core/outbound/image-source.ts'
+import type { ImageSource } from '../../core/outbound/image-source.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import type { ThreadSource } from '../threads/task-thread.ts'
 import { contentOf } from './content.ts'
-import { BeginsAnew } from './image-body.ts'
+import { BeginsAnew, givenBody } from './image-body.ts'
 import type { StoringThread } from './fetch-places.ts'
 import type { ImageBody } from './image-body.ts'
 import { ImageWriter } from './image-writer.ts'
@@ -31,10 +32,14 @@ export type FetchTerms = Omit<RemoteTerms, 'outbound' | 'bytesMax' | 'bound'> & 
   readonly thread: ThreadSource
 }
 
+/** The origin of an image: a URL, or chunks as another pool has them. */
+export type ImageOrigin =
+  | { readonly kind: 'url'; readonly url: ImageSource['url'] }
+  | { readonly kind: 'given'; readonly chunks: AsyncIterator<Uint8Array> }
+
 export type Fetch = {
   readonly sha256: Sha256
-  /** The URL, which is secret if it is signed. */
-  readonly url: string
+  readonly origin: ImageOrigin
   /** A path at which no file exists yet. The caller removes what a failure leaves there. */
   readonly target: string
   readonly signal: AbortSignal
@@ -52,7 +57,8 @@ export async function fetchImage(fetch: Fetch, terms: FetchTerms): Promise<void>
   const total = AbortSignal.timeout(terms.totalMs)
   const signal = AbortSignal.any([fetch.signal, total])
   try {
-    if ((await receiveFrom(fetch, terms, signal, 'unpack')) === 'is_itself_packed') {
+    const packed = fetch.origin.kind === 'given' ? 'keep' : 'unpack'
+    if ((await receiveFrom(fetch, terms, signal, packed)) === 'is_itself_packed') {
       await receiveFrom(fetch, terms, signal, 'keep')
     }
   } catch (error) {
@@ -89,12 +95,13 @@ async function receiveFrom(
 }
 
 async function openBody(
-  { url: text, bound }: Fetch,
+  { origin, bound }: Fetch,
   terms: FetchTerms,
   signal: AbortSignal,
 ): Promise<ImageBody> {
   const { localDirectory, outbound } = terms
-  const checked = checkSource(text, localDirectory !== undefined)
+  if (origin.kind === 'given') return givenBody(origin.chunks, signal)
+  const checked = checkSource(origin.url.reveal(), localDirectory !== undefined)
   if (!checked.ok) throw refused(`its URL ${checked.error}`)
   const { kind, url } = checked.value
   if (kind === 'local')

@@ -1,6 +1,5 @@
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import type { ImageSource } from '../../core/outbound/image-source.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import { statfs } from '../files/pool-files.ts'
@@ -8,7 +7,8 @@ import { shortOfRoom } from './store-content.ts'
 
 /** An image that was larger than a VM accepts. */
 type Excess = {
-  readonly url: string
+  /** Absent if another host sent it. */
+  readonly url: string | undefined
   readonly bytesMax: number
   readonly untilMs: number
   readonly fault: HostFault
@@ -34,10 +34,11 @@ export class ImageRefusals {
   }
 
   /** Throws the fault with which the fetch would fail. */
-  async check(sha256: Sha256, source: ImageSource, bound: ImageBound): Promise<void> {
+  async check(sha256: Sha256, url: string | undefined, bound: ImageBound): Promise<void> {
     const excess = this.#excesses.get(sha256)
-    const isSame = excess?.url === source.url.reveal() && bound.bytesMax <= excess.bytesMax
-    if (excess !== undefined && isSame && this.#nowMs() < excess.untilMs) throw excess.fault
+    if (excess !== undefined && excess.url === url && bound.bytesMax <= excess.bytesMax) {
+      if (this.#nowMs() < excess.untilMs) throw excess.fault
+    }
     if (this.#reserveBytes === 0) return
     const { bavail, bsize } = await statfs(this.#directory)
     const room = bavail * bsize - this.#reserveBytes
@@ -47,14 +48,14 @@ export class ImageRefusals {
   /** @param storedBytes how many bytes of the image were stored when its fetch failed */
   note(
     fault: HostFault,
-    fetch: { sha256: Sha256; source: ImageSource; bound: ImageBound; storedBytes: number },
+    fetch: { sha256: Sha256; url: string | undefined; bound: ImageBound; storedBytes: number },
   ): void {
-    const { sha256, source, bound, storedBytes } = fetch
+    const { sha256, url, bound, storedBytes } = fetch
     this.#forgetOld()
     if (fault.code === 'storage_full') this.#short.set(sha256, storedBytes)
     if (fault.code !== bound.excess) return
     const untilMs = this.#nowMs() + limits.imageExcessMs
-    this.#excesses.set(sha256, { url: source.url.reveal(), bytesMax: bound.bytesMax, untilMs, fault })
+    this.#excesses.set(sha256, { url, bytesMax: bound.bytesMax, untilMs, fault })
   }
 
   forget(sha256: Sha256): void {

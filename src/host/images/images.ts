@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
-import type { ImageSource } from '../../core/outbound/image-source.ts'
 import { parseSha256 } from '../../core/ids.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { ImageBound, StoredImage } from '../../ports/storage.ts'
@@ -10,9 +9,10 @@ import { publish, sync } from '../files/durable.ts'
 import { fetchImage } from './fetch-image.ts'
 import { FetchPlaces } from './fetch-places.ts'
 import type { PlacedFetch, StoringThread } from './fetch-places.ts'
-import type { FetchTerms } from './fetch-image.ts'
+import type { FetchTerms, ImageOrigin } from './fetch-image.ts'
+import { chunksOf, closeChunks } from './image-body.ts'
 import { ImageRefusals } from './image-refusals.ts'
-import { chmod, readdir, removeFile, rename, stat } from '../files/pool-files.ts'
+import { chmod, open, readdir, removeFile, rename, stat } from '../files/pool-files.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
 import { verifyPool } from '../pool/pool-marker.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
@@ -24,11 +24,12 @@ const READ_ONLY_MODE = 0o444
 type Shared = {
   readonly done: Promise<void>
   readonly controller: AbortController
+  readonly origin: ImageOrigin
   readonly bound: ImageBound
   askers: number
 }
 
-type Wanted = { readonly sha256: Sha256; readonly source: ImageSource; readonly bound: ImageBound }
+type Wanted = { readonly sha256: Sha256; readonly origin: ImageOrigin; readonly bound: ImageBound }
 
 type Fetching = {
   readonly signal: AbortSignal
@@ -54,19 +55,58 @@ export class Images {
     this.#refusals = new ImageRefusals(paths.images, terms.reserveBytes)
   }
 
-  async ensure(sha256: Sha256, source: ImageSource, signal: AbortSignal, asked?: ImageBound): Promise<void> {
+  async ensure(sha256: Sha256, origin: ImageOrigin, signal: AbortSignal, asked?: ImageBound): Promise<void> {
     const bound = this.#boundOf(asked)
     for (;;) {
       signal.throwIfAborted()
       if (await this.#has(sha256)) return
-      const shared = this.#fetches.get(sha256) ?? (await this.#begin(sha256, source, bound))
+      const shared = this.#fetches.get(sha256) ?? (await this.#begin(sha256, origin, bound))
       try {
         return await this.#join(sha256, shared, signal)
       } catch (error) {
+        signal.throwIfAborted()
+        // A stream from another host ends with the request that brought it, and proves nothing about this one's origin.
+        if (shared.origin !== origin && shared.origin.kind === 'given') continue
         // A caller that accepts a larger image tries again.
         const isTooLong = error instanceof HostFault && error.code === shared.bound.excess
         if (!isTooLong || shared.bound.bytesMax >= bound.bytesMax) throw error
       }
+    }
+  }
+
+  /** Does the same with chunks from another host, and closes them. */
+  async ensureFrom(
+    sha256: Sha256,
+    body: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+    asked?: ImageBound,
+  ): Promise<void> {
+    const chunks = body[Symbol.asyncIterator]()
+    try {
+      await this.ensure(sha256, { kind: 'given', chunks }, signal, asked)
+    } finally {
+      closeChunks(chunks)
+    }
+  }
+
+  /** Yields the content of an image, which is not removed meanwhile. Throws HostFault, and the signal's reason. */
+  async *read(sha256: Sha256, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const release = this.#use(sha256)
+    try {
+      const file = await open(this.#paths.image(sha256), 'r')
+      try {
+        for await (const chunk of chunksOf(file)) {
+          signal.throwIfAborted()
+          yield chunk
+        }
+      } finally {
+        await file.close()
+      }
+    } catch (error) {
+      signal.throwIfAborted()
+      throw storageFault(error, `reading image ${sha256}`)
+    } finally {
+      release()
     }
   }
 
@@ -88,10 +128,17 @@ export class Images {
 
   /** Runs a task that reads the image. The image is not removed meanwhile. */
   async using<T>(sha256: Sha256, task: () => Promise<T>): Promise<T> {
-    this.#uses.set(sha256, (this.#uses.get(sha256) ?? 0) + 1)
+    const release = this.#use(sha256)
     try {
       return await task()
     } finally {
+      release()
+    }
+  }
+
+  #use(sha256: Sha256): () => void {
+    this.#uses.set(sha256, (this.#uses.get(sha256) ?? 0) + 1)
+    return () => {
       const left = (this.#uses.get(sha256) ?? 0) - 1
       if (left > 0) this.#uses.set(sha256, left)
       else this.#uses.delete(sha256)
@@ -115,18 +162,18 @@ export class Images {
     return (await orStorageFault(`looking for image ${sha256}`, look)) !== undefined
   }
 
-  async #begin(sha256: Sha256, source: ImageSource, bound: ImageBound): Promise<Shared> {
+  async #begin(sha256: Sha256, origin: ImageOrigin, bound: ImageBound): Promise<Shared> {
     await orStorageFault(`looking for room for image ${sha256}`, () =>
-      this.#refusals.check(sha256, source, bound),
+      this.#refusals.check(sha256, urlOf(origin), bound),
     )
     // Another caller may have begun the fetch meanwhile.
     const begun = this.#fetches.get(sha256)
     if (begun !== undefined) return begun
     const controller = new AbortController()
     const { signal } = controller
-    const fetch: PlacedFetch = (onThread) => this.#fetch({ sha256, source, bound }, { signal, onThread })
+    const fetch: PlacedFetch = (onThread) => this.#fetch({ sha256, origin, bound }, { signal, onThread })
     const done = this.#places.run(fetch, signal)
-    const shared = { done, controller, bound, askers: 0 }
+    const shared = { done, controller, origin, bound, askers: 0 }
     this.#fetches.set(sha256, shared)
     // A fetch that failed accepts no further callers.
     done.catch(() => this.#leave(sha256, shared))
@@ -143,10 +190,10 @@ export class Images {
     await shared.done.catch(() => {})
   }
 
-  async #fetch({ sha256, source, bound }: Wanted, { signal, onThread }: Fetching): Promise<void> {
+  async #fetch({ sha256, origin, bound }: Wanted, { signal, onThread }: Fetching): Promise<void> {
     const target = join(this.#paths.tmp, `image-${randomUUID()}`)
     try {
-      await fetchImage({ sha256, url: source.url.reveal(), target, signal, onThread, bound }, this.#terms)
+      await fetchImage({ sha256, origin, target, signal, onThread, bound }, this.#terms)
       await chmod(target, READ_ONLY_MODE)
       await publish(target, this.#paths.image(sha256))
       this.#refusals.forget(sha256)
@@ -154,7 +201,7 @@ export class Images {
       const fault = storageFault(error, `storing image ${sha256}`)
       if (fault instanceof HostFault) {
         const storedBytes = await storedBytesOf(target)
-        this.#refusals.note(fault, { sha256, source, bound, storedBytes })
+        this.#refusals.note(fault, { sha256, url: urlOf(origin), bound, storedBytes })
       }
       throw fault
     } finally {
@@ -185,6 +232,9 @@ export function listImages({ paths, poolId, looks }: PoolAccess): Promise<readon
       .toSorted((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
   })
 }
+
+const urlOf = (origin: ImageOrigin): string | undefined =>
+  origin.kind === 'url' ? origin.url.reveal() : undefined
 
 const SECTOR_BYTES = 512
 

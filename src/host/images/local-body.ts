@@ -5,12 +5,10 @@ import { limits } from '../../config/limits.ts'
 import { BoundedCalls, NoAnswer } from '../files/bounded-calls.ts'
 import { gatedFiles } from '../files/gated-files.ts'
 import type { GatedFile } from '../files/gated-file.ts'
+import { chunksOf } from './image-body.ts'
 import type { ImageBody } from './image-body.ts'
 import { storageFault } from '../files/storage-fault.ts'
-import { MIB } from '../../lib/byte-units.ts'
 import { errnoOf } from '../ffi/errno-error.ts'
-
-const READ_BYTES = MIB
 
 /**
  * The directory may be on a file system of its own, which may hang when the pool does not. All fetches share one gate
@@ -32,17 +30,6 @@ export async function openLocal(url: URL, directory: string, doing: string): Pro
   } catch (error) {
     await handle.close()
     throw storageFault(error, doing, 'image_unavailable')
-  }
-}
-
-/** Yields the content. Each chunk is overwritten by the next. */
-async function* chunksOf(handle: GatedFile): AsyncGenerator<Uint8Array> {
-  const buffer = Buffer.allocUnsafe(READ_BYTES)
-  for (let at = 0; ;) {
-    const { bytesRead } = await handle.read(buffer, 0, READ_BYTES, at)
-    if (bytesRead === 0) return
-    at += bytesRead
-    yield buffer.subarray(0, bytesRead)
   }
 }
 

@@ -100,7 +100,24 @@ export class Pool implements Storage {
     bound?: ImageBound,
   ): Promise<void> {
     await this.#access.ready()
-    await this.#images.ensure(sha256, source, signal, bound)
+    await this.#images.ensure(sha256, { kind: 'url', url: source.url }, signal, bound)
+  }
+
+  async ensureImageFrom(
+    sha256: Sha256,
+    body: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+    bound?: ImageBound,
+  ): Promise<void> {
+    await this.#access.ready()
+    await this.#images.ensureFrom(sha256, body, signal, bound)
+  }
+
+  async *readImage(sha256: Sha256, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const { paths, poolId, looks } = this.#access
+    signal.throwIfAborted()
+    await looks.take(`reading image ${sha256}`, () => sightPool(paths, poolId))
+    yield* this.#images.read(sha256, signal)
   }
 
   checkImage(image: ImageRef): Promise<void> {
