@@ -6,8 +6,12 @@ export const migrationLimits = {
   offerMsMax: 24 * 3600 * 1000,
   /** Departures that are kept of VMs that were released and then deleted. */
   departedMax: 1000,
-  /** Time for which a guest stands still for its destination. */
-  handoverMsMax: 60_000,
+  /**
+   * Time for which a guest stands still for its destination, from the beginning of the handover to the release. It is
+   * shorter than `heldFrameAgeMs` by the time of a slow wake. So a guest that its source takes back gets every packet
+   * that came meanwhile, including the first one.
+   */
+  handoverMsMax: 45_000,
   /** Interval at which deadlines are compared with the clock, which may have been set. */
   offerRecheckMs: 10_000,
   /**

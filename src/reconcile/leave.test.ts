@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { limits } from '../config/limits.ts'
 import { sleepStage } from '../../test/sleep-stage.ts'
 import { offerVm, withdrawOffer } from '../commands/migration/offer-vm.ts'
 import { afterEvent } from '../core/migration/departure.ts'
@@ -8,6 +9,8 @@ import type { ArrivalId, DepartureEvent } from '../core/migration/departure.ts'
 import type { MigrationId, MigrationMode, NodeName } from '../core/migration/offer.ts'
 
 const arrival = 'a' as ArrivalId
+/** A wake of a guest with much memory. */
+const SLOW_WAKE_MS = 10_000
 const COPY: DepartureEvent = { kind: 'copy', arrival }
 const HAND_OVER: DepartureEvent = { kind: 'hand_over', arrival, lived: 'running' }
 const SAVED: DepartureEvent = { kind: 'guest_saved', lastRound: 1 }
@@ -57,15 +60,18 @@ test('a guest that is handed over is saved in spite of traffic, and no packet wa
 })
 
 test('a guest whose handover is withdrawn continues with its memory and every packet', async (t) => {
-  const { context, id, happens, receive, idle, shown, goesOn, given, vm } = await leaveStage(t)
-  await happens(COPY, HAND_OVER, SAVED)
+  const { context, id, happens, receive, idle, later, shown, goesOn, given, vm } = await leaveStage(t)
+  await happens(COPY, HAND_OVER)
+  receive('first')
+  await happens(SAVED)
+  await later(limits.handoverMsMax + SLOW_WAKE_MS)
   receive('meanwhile')
   await idle()
   assert.ok(withdrawOffer(context, id).ok)
   await idle()
   assert.equal(shown(), 'running')
   assert.ok(goesOn())
-  assert.deepEqual(given(), ['meanwhile'])
+  assert.deepEqual(given(), ['first', 'meanwhile'])
   assert.deepEqual(vm().generations, { desired: 3, observed: 3 })
 })
 

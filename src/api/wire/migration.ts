@@ -93,6 +93,7 @@ export const departureToWire = toWire<Departure, DepartureWire>()({
   mode: null,
   arrival: null,
   lived: null,
+  handoverSinceMs: null,
   round: null,
   lastRound: null,
 })

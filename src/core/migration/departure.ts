@@ -57,6 +57,8 @@ export type Departure = {
   readonly sinceMs: number
   /** The destination that copies; absent while the stage is `offered`. */
   readonly arrival?: ArrivalId
+  /** When the handover began; absent before. */
+  readonly handoverSinceMs?: number
   /** How the guest lived when the handover began, and so how it must live at the destination; absent before. */
   readonly lived?: GuestPower
   /**
@@ -139,7 +141,9 @@ export function afterEvent(
       )
     case 'hand_over':
       if (departure.arrival !== event.arrival) return err('not_yours')
-      return stage === 'copying' ? enter('handing_over', { lived: event.lived }) : ok(departure)
+      return stage === 'copying'
+        ? enter('handing_over', { lived: event.lived, handoverSinceMs: nowMs })
+        : ok(departure)
     case 'guest_saved':
       if (stage === 'handing_over') return enter('handed_over', { lastRound: event.lastRound })
       return stage === 'handed_over' || stage === 'released' ? ok(departure) : err('too_early')

@@ -66,7 +66,11 @@ test('a handover that lasts too long is withdrawn, and its guest is requested ag
   const { clock, expiry, record, happens } = stage(t, limits.offerMsMax)
   expiry.start()
   happens({ kind: 'copy', arrival }, { kind: 'hand_over', arrival, lived: 'running' })
-  clock.advance(limits.handoverMsMax)
+  clock.advance(limits.handoverMsMax - 1)
+  // The time of the save counts too.
+  happens({ kind: 'guest_saved', lastRound: 1 })
+  assert.equal(record().departure?.stage, 'handed_over')
+  clock.advance(1)
   assert.equal(record().departure?.because, 'handover_expired')
   assert.equal(record().wake?.reason, 'withdrawn')
 })

@@ -1,5 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import { isHandover, isUndecided } from '../../core/migration/departure.ts'
+import { isUndecided } from '../../core/migration/departure.ts'
 import { withoutOffer } from '../../core/vm/leaving.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { WithdrawalReason } from '../../core/migration/departure.ts'
@@ -81,7 +81,8 @@ export class OfferExpiry {
 function deadlineOf({ departure, desired: { migration } }: VmRecord): Deadline | undefined {
   if (departure === undefined || migration === undefined || !isUndecided(departure)) return undefined
   const expired: Deadline = { atMs: migration.expiresAtMs, because: 'expired' }
-  if (!isHandover(departure)) return expired
-  const handover: Deadline = { atMs: departure.sinceMs + limits.handoverMsMax, because: 'handover_expired' }
+  const { handoverSinceMs } = departure
+  if (handoverSinceMs === undefined) return expired
+  const handover: Deadline = { atMs: handoverSinceMs + limits.handoverMsMax, because: 'handover_expired' }
   return handover.atMs < expired.atMs ? handover : expired
 }
