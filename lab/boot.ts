@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync, openSync, closeSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -44,6 +45,8 @@ function containerArguments(state: LabState, guestFolder: string): string[] {
   const argv = [
     ...['systemd-nspawn', '--quiet', '--boot', '--settings=no', '--register=no'],
     ...[`--directory=${mountPoint(state.folder)}`, `--machine=${state.name}`, `--hostname=${state.name}`],
+    // Becomes the machine id. Without it all labs of this machine have the same one, as no two hosts have.
+    `--uuid=${randomUUID()}`,
     // No network but loopback: test packets can reach only the lab's own taps.
     '--private-network',
     ...['--link-journal=no', '--resolv-conf=off', '--timezone=off', '--console=read-only'],

@@ -36,8 +36,23 @@ export function besideLab(state: LabState, argv: readonly string[]): string[] {
 /** Environment variable with the name of the lab, for a test that runs beside one. */
 export const LAB_IN_ENVIRONMENT = 'VMHOSTD_LAB'
 
-/** Environment variable with the names of two labs, for a test that runs beside both. */
-export const LABS_IN_ENVIRONMENT = 'VMHOSTD_LABS'
+/** Environment variable with the names of several labs, for a program that runs beside them. */
+const LABS_IN_ENVIRONMENT = 'VMHOSTD_LABS'
+
+type Command = { readonly argv: readonly string[]; readonly env: NodeJS.ProcessEnv }
+
+/**
+ * Returns the command that runs a program of this machine in a network of its own, from which it can lay wires to these
+ * labs. The kernel ends the program with this process, and the network with the program.
+ */
+export const besideLabs = (labs: readonly LabState[], argv: readonly string[]): Command => ({
+  argv: ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--net', '--', ...argv],
+  env: { ...process.env, [LABS_IN_ENVIRONMENT]: labs.map(({ name }) => name).join(' ') },
+})
+
+/** Names of the labs that this program runs beside; empty if there are none. */
+export const labsBeside = (): readonly string[] =>
+  (process.env[LABS_IN_ENVIRONMENT] ?? '').split(' ').filter(Boolean)
 
 /** Runs a command inside a lab on our own terminal, for a person to work with. */
 export function attachTo(

@@ -19,7 +19,7 @@ import { ensureRoot } from './root.ts'
 import { isAlive, labFolder, labNames, readState, writeState } from './state.ts'
 import type { LabState, ProcessRef } from './state.ts'
 
-export { attachTo, besideLab, LAB_IN_ENVIRONMENT, LAB_NODE, LABS_IN_ENVIRONMENT } from './exec.ts'
+export { attachTo, besideLab, besideLabs, LAB_IN_ENVIRONMENT, LAB_NODE, labsBeside } from './exec.ts'
 export { guardLab } from './guard.ts'
 export { LAB_POOL } from './pool.ts'
 export type { LabState } from './state.ts'

@@ -4,12 +4,12 @@ import path from 'node:path'
 import {
   attachTo,
   besideLab,
+  besideLabs,
   guardLab,
   LAB_IN_ENVIRONMENT,
   labDown,
   labExec,
   LAB_NODE,
-  LABS_IN_ENVIRONMENT,
   labUp,
 } from '../lab/lab.ts'
 import { readRecord } from './counts-reporter.ts'
@@ -147,10 +147,10 @@ async function runInOwnNetwork(file: string, labs: readonly LabState[]): Promise
   // In one process, so that there is no further one that the kernel would leave.
   const alone = ['--test-isolation=none', '--test-force-exit']
   const startedAt = performance.now()
-  const own = ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--net', '--']
-  await run([...own, ...command, ...alone, file], {
+  const { argv, env } = besideLabs(labs, [...command, ...alone, file])
+  await run(argv, {
     cwd: checkout,
-    env: { ...process.env, [LABS_IN_ENVIRONMENT]: labs.map(({ name }) => name).join(' ') },
+    env,
     timeoutMs: HOST_TEST_BOUND_MS,
     onOutput: (chunk) => process.stdout.write(chunk),
   })

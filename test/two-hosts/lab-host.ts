@@ -2,14 +2,13 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { ControllerClient } from '../../lab/controller-client.ts'
-import { findLab, labExec, LAB_NODE, LABS_IN_ENVIRONMENT } from '../../lab/lab.ts'
+import { findLab, labExec, LAB_NODE, labsBeside } from '../../lab/lab.ts'
 import type { LabState } from '../../lab/lab.ts'
 
 export const TLS = '/etc/vmhostd/tls'
 const COMMAND_BOUND_MS = 120_000
 
-const labs = (process.env[LABS_IN_ENVIRONMENT] ?? '').split(' ').map((name) => findLab(name || 'none'))
-const [first, second] = labs
+const [first, second] = labsBeside().map((name) => findLab(name))
 
 /** Reason why tests of two hosts cannot run here, or false. */
 export const skip =
