@@ -20,7 +20,7 @@ const product = sources.filter(({ path }) => path.startsWith('src/') && !path.en
 const law: Record<string, readonly string[]> = {
   lib: ['lib'],
   core: ['core', 'lib'],
-  ports: ['ports', 'core'],
+  ports: ['ports', 'core', 'lib/result.ts'],
   store: ['core', 'store', 'lib'],
   config: ['config', 'core', 'lib'],
   log: ['log', 'core', 'lib'],

@@ -39,6 +39,17 @@ export interface Consoles {
   onPlace(listener: (id: VmId) => void): () => void
 }
 
+/** A session that moves to another host, where cursors of its viewers stay valid. */
+export type MovedConsole = {
+  /** The id of the session. */
+  readonly session: string
+  /** Offset of the end of the output in the session. */
+  readonly end: number
+  readonly window: WindowSize
+  /** The newest output, up to `end`. */
+  readonly output: Uint8Array
+}
+
 /** The output of a console, for readers. */
 export type ConsoleOutput = Pick<Ring, 'start' | 'end' | 'since'>
 
