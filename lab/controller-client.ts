@@ -26,6 +26,10 @@ export type Vm = {
     readonly fault?: { readonly code: string; readonly step: string; readonly attempt: number }
     readonly saved_state?: { readonly saved_at: string; readonly size_mib: number }
     readonly last_traffic_at?: string
+    /** How far the VM has left this host. */
+    readonly migration?: { readonly stage: string; readonly withdrawn_because?: string }
+    /** How far the VM has come to this host. */
+    readonly arrival?: { readonly stage: string; readonly round: number; readonly refused_because?: string }
     readonly last_wake?: {
       readonly at: string
       readonly reason: string

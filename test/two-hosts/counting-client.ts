@@ -44,9 +44,11 @@ export class CountingClient {
     return this.#answered
   }
 
-  /** Longest time without an answer while lines were sent: how long the guest stood still, at most. */
-  get longestPauseMs(): number {
-    return this.#longestPauseMs
+  /** Returns the longest time without an answer while lines were sent, and begins to look for the next one. */
+  takeLongestPauseMs(): number {
+    const longest = this.#longestPauseMs
+    this.#longestPauseMs = 0
+    return longest
   }
 
   /** Sends a line every so many milliseconds, until `rest`. */

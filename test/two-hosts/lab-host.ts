@@ -1,6 +1,6 @@
 /** One of two hosts: a lab with the installed daemon, seen from this machine. */
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { copyFileSync, readFileSync } from 'node:fs'
 import { ControllerClient } from '../../lab/controller-client.ts'
 import { findLab, labExec, LAB_NODE, labsBeside } from '../../lab/lab.ts'
 import type { LabState } from '../../lab/lab.ts'
@@ -48,6 +48,11 @@ export class LabHost {
   /** Root of this host in the file system of this machine, with everything that is mounted there. */
   get root(): string {
     return `/proc/${this.lab.leader?.pid}/root`
+  }
+
+  /** Copies a file to the same path of another host. */
+  copyTo(other: LabHost, path: string): void {
+    copyFileSync(this.root + path, other.root + path)
   }
 
   /** Installs the newest package, sets the host up, and starts the daemon. */

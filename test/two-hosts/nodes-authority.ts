@@ -1,5 +1,5 @@
 /** One authority for the nodes of two hosts, made as docs/operating.md says in "Certificates of nodes". */
-import { copyFileSync, existsSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { TLS } from './lab-host.ts'
 import type { LabHost } from './lab-host.ts'
 
@@ -10,7 +10,7 @@ export async function shareNodesAuthority(first: LabHost, others: readonly LabHo
   if (existsSync(first.root + AUTHORITY[0])) return
   await joinNodes(first)
   for (const other of others) {
-    for (const file of AUTHORITY) copyFileSync(first.root + file, other.root + file)
+    for (const file of AUTHORITY) first.copyTo(other, file)
     await joinNodes(other)
   }
   for (const host of [first, ...others]) {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { guestRequest } from '../../lab/inside/guest.ts'
+import { offer } from './move.ts'
 import { skip } from './lab-host.ts'
 import { both, twoHosts } from './two-hosts-stage.ts'
 
@@ -28,12 +29,7 @@ test('only the node of an offer sees it', { skip }, async () => {
   const { first, second } = both()
   await first.controller.mutate('PUT', `/v1/vms/${VM}`, guestRequest({ power: 'stopped', root: first.root }))
   await first.controller.settled(VM, 'stopped')
-  await first.controller.mutate('PUT', `/v1/vms/${VM}/migration`, {
-    migration_id: MIGRATION,
-    node: second.node,
-    mode: 'live',
-    expires_at: new Date(Date.now() + 600_000).toISOString(),
-  })
+  await offer({ vm: VM, migration: MIGRATION, from: first, to: second })
   const seen = await second.ask(first, `/v1/migrations/${MIGRATION}`)
   assert.equal(seen.status, 200, seen.body)
   assert.equal((JSON.parse(seen.body) as { stage: string }).stage, 'offered')
