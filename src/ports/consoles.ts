@@ -30,6 +30,17 @@ export interface Consoles {
   session(id: VmId): ConsoleSession | undefined
   /** The newest session of a VM, even if it has ended. */
   lastSession(id: VmId): SessionOutput | undefined
+  /**
+   * Returns the newest session of a VM with its kept output, for another host. It is whole when the session has no
+   * terminal.
+   */
+  history(id: VmId): MovedConsole | undefined
+  /**
+   * Continues a session of another host here, without a terminal; the next `ensureMaster` continues it. It takes the
+   * place of a session that is over. Changes nothing if the VM has a session that is not over, or this one already. A
+   * session that was over there continues here: if its guest does not come along, end it. Throws `console_unprotected`.
+   */
+  adoptHistory(id: VmId, moved: MovedConsole): Promise<void>
   /** Calls the listener for each session that begins, also for adopted ones. Returns the function that ends this. */
   onSession(listener: (id: VmId, session: ConsoleSession) => void): () => void
   /**

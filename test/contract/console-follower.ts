@@ -1,5 +1,5 @@
 import type { VmId } from '../../src/core/ids.ts'
-import type { ConsoleSession, Consoles, SessionOutput } from '../../src/ports/consoles.ts'
+import type { ConsoleSession, Consoles, MovedConsole, SessionOutput } from '../../src/ports/consoles.ts'
 import type { Heard, SessionView } from './consoles-stage.ts'
 
 /** State of a session, with its output from `since` on. */
@@ -13,6 +13,17 @@ export function viewSession(session: ConsoleSession | undefined, since: number):
 /** All output that is kept of a session. */
 export const textOf = (session: SessionOutput | undefined): string | undefined =>
   session && Buffer.from(session.output.since(0).bytes).toString('latin1')
+
+/** A session that moves, as JSON carries it between two processes. */
+export type MovedText = Omit<MovedConsole, 'output'> & { readonly output: string }
+
+export const movedText = (moved: MovedConsole | undefined): MovedText | undefined =>
+  moved && { ...moved, output: Buffer.from(moved.output).toString('base64') }
+
+export const movedOf = (text: MovedText): MovedConsole => ({
+  ...text,
+  output: Buffer.from(text.output, 'base64'),
+})
 
 /** Follows every session of some consoles from its oldest byte on, as a viewer does. */
 export class ConsoleFollower {

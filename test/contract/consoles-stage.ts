@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { until } from './until.ts'
 import type { WindowSize } from '../../src/core/console/console-viewer.ts'
 import type { VmId } from '../../src/core/ids.ts'
-import type { Consoles } from '../../src/ports/consoles.ts'
+import type { Consoles, MovedConsole } from '../../src/ports/consoles.ts'
 
 /** The part of consoles that another process can call. */
-export type AskedConsoles = Omit<Consoles, 'session' | 'lastSession' | 'onSession' | 'onPlace'>
+export type AskedConsoles = Omit<Consoles, 'session' | 'lastSession' | 'history' | 'onSession' | 'onPlace'>
 
 /** Output that one listener heard of one session. */
 export type Heard = {
@@ -36,6 +36,7 @@ export type ConsolesStage = {
   view(id: VmId, since: number): Soon<SessionView | undefined>
   /** Returns the output of the newest session, whether it is over or not. */
   last(id: VmId): Soon<string | undefined>
+  moved(id: VmId): Soon<MovedConsole | undefined>
   /** Returns what a follower heard of each session of a VM in the daemon's present life. */
   heard(id: VmId): Soon<readonly Heard[]>
   /** Returns the VMs that were offered a free place in the daemon's present life, in order. */

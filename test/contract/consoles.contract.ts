@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { sessionsContract } from './console-sessions.contract.ts'
+import { consoleMovesContract } from './console-moves.contract.ts'
 import { sleepContract } from './console-sleeps.contract.ts'
 import { history, other, viewOf, web } from './consoles-stage.ts'
 import type { TestContext } from 'node:test'
@@ -27,6 +28,7 @@ export function consolesContract(
 
   sessionsContract(promise)
   sleepContract(promise)
+  consoleMovesContract(promise)
 
   promise('a console that was never made is absent', async (stage) => {
     assert.deepEqual(await stage.consoles().inspect(web), { kind: 'absent' })

@@ -24,11 +24,12 @@ type Life = { readonly consoles: Consoles; readonly follower: ConsoleFollower }
 /** The viewers' side, when it is in this process. */
 function sessionsOf(
   life: () => Life,
-): Pick<ConsolesStage, 'view' | 'last' | 'heard' | 'offered' | 'type' | 'resize'> {
+): Pick<ConsolesStage, 'view' | 'last' | 'moved' | 'heard' | 'offered' | 'type' | 'resize'> {
   const session = (id: VmId) => life().consoles.session(id)
   return {
     view: (id, since) => viewSession(session(id), since),
     last: (id) => textOf(life().consoles.lastSession(id)),
+    moved: (id) => life().consoles.history(id),
     heard: (id) => life().follower.of(id),
     offered: () => life().follower.offered,
     type: (id, text) => session(id)?.write(Buffer.from(text)),

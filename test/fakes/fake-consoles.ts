@@ -4,10 +4,13 @@ import { FakeSession, FakeTerminal } from './fake-session.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { ConsoleState } from '../../src/core/world/world.ts'
 import type { VmId } from '../../src/core/ids.ts'
-import type { Consoles } from '../../src/ports/consoles.ts'
+import type { Consoles, MovedConsole } from '../../src/ports/consoles.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
-export type ConsolesMethod = Exclude<keyof Consoles, 'session' | 'lastSession' | 'onSession' | 'onPlace'>
+export type ConsolesMethod = Exclude<
+  keyof Consoles,
+  'session' | 'lastSession' | 'history' | 'onSession' | 'onPlace'
+>
 
 /** State that outlives a daemon, by VM: the pty masters that systemd keeps, and the newest sessions. */
 export type FakeDescriptorStore = {
@@ -71,6 +74,23 @@ export class FakeConsoles implements Consoles {
 
   lastSession(id: VmId): FakeSession | undefined {
     return this.#sessions.get(id)
+  }
+
+  history(id: VmId): MovedConsole | undefined {
+    const terminal = this.#sessions.get(id)?.terminal
+    if (terminal === undefined) return undefined
+    const { sessionId, history, window } = terminal
+    return { session: sessionId, end: history.end, window, output: history.since(0).bytes }
+  }
+
+  adoptHistory(id: VmId, moved: MovedConsole): Promise<void> {
+    return this.#faults.run('adoptHistory', () => {
+      const present = this.#sessions.get(id)
+      if (present !== undefined && (!present.terminal.isOver || present.id === moved.session)) return
+      const terminal = new FakeTerminal(++this.#store.made, moved)
+      this.#store.sessions.set(id, terminal)
+      this.#begin(id, terminal)
+    })
   }
 
   onPlace(listener: (id: VmId) => void): () => void {

@@ -4,7 +4,9 @@ import { DEFAULT_WINDOW } from '../../src/core/console/console-viewer.ts'
 import { Listeners } from '../../src/lib/listeners.ts'
 import type { Ring } from '../../src/core/console/ring.ts'
 import type { WindowSize } from '../../src/core/console/console-viewer.ts'
-import type { ConsoleSession } from '../../src/ports/consoles.ts'
+import type { ConsoleSession, MovedConsole } from '../../src/ports/consoles.ts'
+
+const NEW = { end: 0, output: new Uint8Array(), window: DEFAULT_WINDOW }
 
 /**
  * A session in memory, which outlives the daemon: its output and input since its VM's start, and its terminal's path.
@@ -16,13 +18,22 @@ export class FakeTerminal {
   /** Input typed while the session had no terminal. */
   readonly unread: Uint8Array[] = []
   readonly sessionId: string
-  readonly history: Ring = ringInMemory(limits.consoleHistoryBytes, limits.consoleReadBytes)
+  readonly history: Ring
   readonly #typed: Uint8Array[] = []
-  window: WindowSize = DEFAULT_WINDOW
+  window: WindowSize
 
-  constructor(number: number) {
+  /** @param moved the session of another host that continues here */
+  constructor(number: number, moved?: MovedConsole) {
+    const { session, end, output, window } = moved ?? {
+      ...NEW,
+      session: number.toString(16).padStart(16, '0'),
+    }
     this.path = `/dev/pts/${number}`
-    this.sessionId = number.toString(16).padStart(16, '0')
+    this.sessionId = session
+    this.window = window
+    const kept = output.subarray(Math.max(0, output.length - end))
+    this.history = ringInMemory(limits.consoleHistoryBytes, limits.consoleReadBytes, end - kept.length)
+    this.history.write(kept)
   }
 
   /** All input that the guest has read, as text. */

@@ -15,7 +15,8 @@ import { notify, notifyBarrier, notifyReady } from '../../src/host/systemd/own-u
 import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
-import { ConsoleFollower, textOf, viewSession } from '../contract/console-follower.ts'
+import { ConsoleFollower, movedOf, movedText, textOf, viewSession } from '../contract/console-follower.ts'
+import type { MovedText } from '../contract/console-follower.ts'
 import type { WindowSize } from '../../src/core/console/console-viewer.ts'
 
 export type AgentRequest = { readonly method: AgentMethod; readonly id: VmId; readonly argument?: unknown }
@@ -38,6 +39,8 @@ const methods = {
   endSession: (id: VmId) => consoles.endSession(id),
   remove: (id: VmId) => consoles.remove(id),
   last: (id: VmId) => textOf(consoles.lastSession(id)),
+  moved: (id: VmId) => movedText(consoles.history(id)),
+  adoptHistory: (id: VmId, moved: unknown) => consoles.adoptHistory(id, movedOf(moved as MovedText)),
   places: () => consoles.places(),
   list: () => consoles.list(),
   stored: () => consoles.stored(),

@@ -8,6 +8,8 @@ import { run } from '../../src/host/exec/exec.ts'
 import type { Consoles } from '../../src/ports/consoles.ts'
 import { until } from '../contract/until.ts'
 import type { AskedConsoles, ConsolesStage, SessionView } from '../contract/consoles-stage.ts'
+import { movedOf, movedText } from '../contract/console-follower.ts'
+import type { MovedText } from '../contract/console-follower.ts'
 import type { AgentAnswer, AgentMethod } from './console-agent.ts'
 
 const NAME = 'vmhostd-console-test.service'
@@ -110,6 +112,7 @@ export class ConsoleService {
     removeMaster: (id) => this.ask('removeMaster', id) as Promise<never>,
     endSession: (id) => this.ask('endSession', id) as Promise<never>,
     remove: (id) => this.ask('remove', id) as Promise<never>,
+    adoptHistory: (id, moved) => this.ask('adoptHistory', id, movedText(moved)) as Promise<never>,
     places: () => this.ask('places') as ReturnType<Consoles['places']>,
     list: () => this.ask('list') as Promise<VmId[]>,
     stored: () => this.ask('stored') as Promise<VmId[]>,
@@ -119,9 +122,16 @@ export class ConsoleService {
     return ((await this.ask('view', id, since)) ?? undefined) as SessionView | undefined
   }
 
-  readonly sessions: Pick<ConsolesStage, 'view' | 'last' | 'heard' | 'offered' | 'type' | 'resize'> = {
+  readonly sessions: Pick<
+    ConsolesStage,
+    'view' | 'last' | 'moved' | 'heard' | 'offered' | 'type' | 'resize'
+  > = {
     view: (id, since) => this.view(id, since),
     last: async (id) => ((await this.ask('last', id)) ?? undefined) as string | undefined,
+    moved: async (id) => {
+      const moved = (await this.ask('moved', id)) as MovedText | null
+      return moved === null ? undefined : movedOf(moved)
+    },
     heard: (id) => this.ask('heard', id) as ReturnType<ConsolesStage['heard']>,
     offered: () => this.ask('offered') as ReturnType<ConsolesStage['offered']>,
     type: async (id, typed) => void (await this.ask('type', id, typed)),

@@ -103,11 +103,14 @@ export const moveStageSchema = Type.Object(
   { description: 'The stage of the migration after the request.', examples: [{ stage: 'released' }] },
 )
 
+/** A side of a window; the kernel keeps 16 bits of it (struct winsize, ioctl_tty(2)). */
+const windowSide = Type.Integer({ minimum: 1, maximum: 65_535 })
+
 export const movedConsoleSchema = Type.Object(
   {
     session: Type.String({ pattern: SESSION_PATTERN }),
     end: Type.Integer({ minimum: 0, description: 'Offset of the end of the output in its session.' }),
-    window: Type.Object({ columns: Type.Integer({ minimum: 1 }), rows: Type.Integer({ minimum: 1 }) }),
+    window: Type.Object({ columns: windowSide, rows: windowSide }),
     output: Type.String({
       description: `The newest output in Base64, at most ${limits.consoleHistoryBytes} bytes of it.`,
     }),

@@ -23,6 +23,17 @@ test('a reader gets what came since its offset', () => {
   assert.equal(text(ring.since(5).bytes), '')
 })
 
+test('an output that began elsewhere has nothing before its first byte here', () => {
+  const ring = ringInMemory(8, 1, 1000)
+  assert.deepEqual([ring.start, ring.end], [1000, 1000])
+  ring.write(Buffer.from('abc'))
+  assert.deepEqual([ring.start, ring.end], [1000, 1003])
+  assert.equal(Buffer.from(ring.since(0).bytes).toString(), 'abc')
+  ring.write(Buffer.from('defghij'))
+  assert.deepEqual([ring.start, ring.end], [1002, 1010])
+  assert.equal(Buffer.from(ring.since(0).bytes).toString(), 'cdefghij')
+})
+
 test('a full ring forgets the oldest bytes and says where it starts', () => {
   const ring = ringInMemory(4)
   ring.write(bytes('abcdef'))

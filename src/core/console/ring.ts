@@ -8,6 +8,8 @@ export type RingMemory = {
   readonly bytes: Uint8Array
   /** Offset of the next byte to be written. Setting it makes bytes part of the output. */
   end: number
+  /** Offset of the first byte that was ever written to this memory; absent: 0. */
+  first?: number
 }
 
 /** Fills the guard. No byte of UTF-8 text has this value (RFC 3629, section 1). */
@@ -37,11 +39,15 @@ export class Ring {
     this.#guard = guard
   }
 
-  /** Begins an output at offset 0. `guard` is how many bytes one read may bring. */
-  static begin(memory: RingMemory, guard: number): Ring {
+  /**
+   * Begins an output, at an offset other than 0 if what came before is kept nowhere. `guard` is how many bytes one read
+   * may bring.
+   */
+  static begin(memory: RingMemory, guard: number, first = 0): Ring {
     const ring = new Ring(memory, guard)
-    ring.#fill(0, guard)
-    memory.end = 0
+    ring.#fill(first, guard)
+    memory.first = first
+    memory.end = first
     return ring
   }
 
@@ -59,7 +65,7 @@ export class Ring {
 
   /** Returns the offset of the oldest kept byte. */
   get start(): number {
-    return Math.max(0, this.end - this.capacity)
+    return Math.max(this.#memory.first ?? 0, this.end - this.capacity)
   }
 
   /** Returns the offset of the next byte to be written. */
@@ -121,8 +127,8 @@ export class Ring {
 }
 
 /** A ring that ends with the process. */
-export const ringInMemory = (capacity: number, guard = 1): Ring =>
-  Ring.begin({ bytes: new Uint8Array(capacity + 2 * guard), end: 0 }, guard)
+export const ringInMemory = (capacity: number, guard = 1, first = 0): Ring =>
+  Ring.begin({ bytes: new Uint8Array(capacity + 2 * guard), end: 0 }, guard, first)
 
 /** The position at which a viewer had stopped: a cursor, and its session, if the viewer still knows it. */
 export type StoppedAt = { readonly cursor: number; readonly session?: string }

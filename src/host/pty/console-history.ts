@@ -6,6 +6,8 @@ import { DEFAULT_WINDOW } from '../../core/console/console-viewer.ts'
 import { allocate, mapFile } from '../ffi/map-file.ts'
 import type { RingMemory } from '../../core/console/ring.ts'
 import type { WindowSize } from '../../core/console/console-viewer.ts'
+import { assert } from '../../lib/assert.ts'
+import type { MovedConsole } from '../../ports/consoles.ts'
 import type { FileMapping } from '../ffi/map-file.ts'
 
 /**
@@ -19,18 +21,25 @@ import type { FileMapping } from '../ffi/map-file.ts'
  *     24  16 bytes  id of the session
  *     40  16 bits   columns of the terminal's window, 16 bits rows; zero until a viewer sets them
  *     44  32 bits   1 when the session is over
+ *     48  64 bits   offset of the first output in this file; the output before it was on another host and is not kept
  *     64            the ring
  */
 const MAGIC = 'vmhostcs'
 const VERSION = 1
-const AT = { version: 8, guard: 12, end: 16, session: 24, window: 40, over: 44, ring: 64 }
+const AT = { version: 8, guard: 12, end: 16, session: 24, window: 40, over: 44, first: 48, ring: 64 }
 const SESSION_BYTES = 16
 
 const GUARD = limits.consoleReadBytes
 const RING_BYTES = limits.consoleHistoryBytes + 2 * GUARD
 const FILE_BYTES = AT.ring + RING_BYTES
 
-const newSessionId = (): string => randomBytes(SESSION_BYTES / 2).toString('hex')
+const SESSION_ID = /^[0-9a-f]{16}$/
+
+const newSession = (): Omit<MovedConsole, 'window'> & { readonly window?: WindowSize } => ({
+  session: randomBytes(SESSION_BYTES / 2).toString('hex'),
+  end: 0,
+  output: new Uint8Array(),
+})
 
 /**
  * Holds a console's output since its session began, and the session's state without its terminal. Both are in a file,
@@ -73,18 +82,22 @@ export class ConsoleHistory {
   }
 
   /**
-   * Begins a session in a new file, which replaces any existing one. The file's full size is allocated at once: a write
+   * Begins a session in a new file, which replaces any existing one, or continues one of another host. The file's full size is allocated at once: a write
    * to a mapping without room in the file system would end the process (SIGBUS). Throws an error with an errno.
    */
-  static create(path: string): ConsoleHistory {
+  static create(path: string, moved?: MovedConsole): ConsoleHistory {
     rmSync(path, { force: true })
     const { O_RDWR, O_CREAT, O_EXCL } = constants
     const fd = openSync(path, O_RDWR | O_CREAT | O_EXCL, 0o600)
     try {
       allocate(fd, FILE_BYTES)
       const memory = new HistoryMemory(mapFile(fd, FILE_BYTES))
-      const session = newSessionId()
-      const ring = Ring.begin(memory, GUARD)
+      const { session, end, window, output } = moved ?? newSession()
+      assert(SESSION_ID.test(session), 'a session id has 16 hexadecimal digits')
+      const kept = output.subarray(Math.max(0, output.length - end))
+      const ring = Ring.begin(memory, GUARD, end - kept.length)
+      ring.write(kept)
+      if (window !== undefined) memory.window = window
       memory.label(session)
       return new ConsoleHistory(session, ring, memory)
     } catch (error) {
@@ -118,7 +131,7 @@ export class ConsoleHistory {
   /** Begins a session that ends with the process, for a running VM when there is no room for a file. */
   static inMemory(): ConsoleHistory {
     const memory = { bytes: new Uint8Array(RING_BYTES), end: 0 }
-    return new ConsoleHistory(newSessionId(), Ring.begin(memory, GUARD))
+    return new ConsoleHistory(newSession().session, Ring.begin(memory, GUARD))
   }
 
   /**
@@ -135,6 +148,7 @@ class HistoryMemory implements RingMemory {
   readonly #endCell: BigInt64Array
   #bytes: Uint8Array
   #end: number
+  #first: number
 
   constructor(mapping: FileMapping) {
     this.#mapping = mapping
@@ -142,6 +156,8 @@ class HistoryMemory implements RingMemory {
     this.#endCell = new BigInt64Array(mapping.buffer, AT.end, 1)
     this.#bytes = new Uint8Array(mapping.buffer, AT.ring)
     this.#end = Number(Atomics.load(this.#endCell, 0))
+    // Zero in a file of an earlier daemon.
+    this.#first = Number(this.#header.readBigUInt64LE(AT.first))
   }
 
   get bytes(): Uint8Array {
@@ -155,6 +171,15 @@ class HistoryMemory implements RingMemory {
   set end(end: number) {
     this.#end = end
     if (this.#mapping !== undefined) Atomics.store(this.#endCell, 0, BigInt(end))
+  }
+
+  get first(): number {
+    return this.#first
+  }
+
+  set first(first: number) {
+    this.#first = first
+    if (this.#mapping !== undefined) this.#header.writeBigUInt64LE(BigInt(first), AT.first)
   }
 
   label(session: string): void {
@@ -195,8 +220,9 @@ class HistoryMemory implements RingMemory {
     const guard = this.#header.readUInt32LE(AT.guard)
     if (guard !== GUARD) throw new Error(`the history has guards of ${guard} bytes, not ${GUARD}`)
     if (!Number.isSafeInteger(this.#end) || this.#end < 0) throw new Error(`the history ends at ${this.#end}`)
+    if (this.#first > this.#end) throw new Error(`the history begins at ${this.#first}`)
     const session = word(AT.session, SESSION_BYTES)
-    if (!/^[0-9a-f]{16}$/.test(session)) throw new Error('the history has no session id')
+    if (!SESSION_ID.test(session)) throw new Error('the history has no session id')
     return session
   }
 

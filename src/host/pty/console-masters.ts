@@ -12,7 +12,7 @@ import { PtySession } from './pty-session.ts'
 import type { ConsoleState } from '../../core/world/world.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Log } from '../../log/log.ts'
-import type { ConsoleSession, Consoles, SessionOutput } from '../../ports/consoles.ts'
+import type { ConsoleSession, Consoles, MovedConsole, SessionOutput } from '../../ports/consoles.ts'
 import type { DescriptorStore } from '../systemd/descriptor-store.ts'
 
 export type ConsoleMastersOptions = {
@@ -124,6 +124,22 @@ export class ConsoleMasters implements Consoles {
     return this.#sessions.get(id)
   }
 
+  history(id: VmId): MovedConsole | undefined {
+    const history = this.#sessions.get(id)?.history
+    if (history === undefined) return undefined
+    const { session, window, ring } = history
+    return { session, end: ring.end, window, output: ring.since(0).bytes }
+  }
+
+  async adoptHistory(id: VmId, moved: MovedConsole): Promise<void> {
+    const present = this.#sessions.get(id)
+    if (present !== undefined && (!present.isOver || present.id === moved.session)) return
+    const history = this.#create(id, moved)
+    this.#files.keep(id)
+    this.#forget(id)
+    this.#begin(id, history)
+  }
+
   onSession(listener: (id: VmId, session: ConsoleSession) => void): () => void {
     return this.#begins.add(listener)
   }
@@ -198,20 +214,22 @@ export class ConsoleMasters implements Consoles {
   }
 
   #open(id: VmId): { history: ConsoleHistory; master: ConsoleMaster } {
-    let history
-    try {
-      history = this.#files.create(id)
-    } catch (error) {
-      throw new HostFault('console_unprotected', `making a history for the console of VM ${id}`, {
-        cause: error,
-      })
-    }
+    const history = this.#create(id)
     try {
       return { history, master: this.#openPty(id, history) }
     } catch (error) {
       history.release()
       this.#files.discard(id)
       throw error
+    }
+  }
+
+  #create(id: VmId, moved?: MovedConsole): ConsoleHistory {
+    try {
+      return this.#files.create(id, moved)
+    } catch (error) {
+      const doing = `making a history for the console of VM ${id}`
+      throw new HostFault('console_unprotected', doing, { cause: error })
     }
   }
 

@@ -3,6 +3,7 @@ import { parseVmId } from '../../core/ids.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { ConsoleHistory } from './console-history.ts'
 import type { VmId } from '../../core/ids.ts'
+import type { MovedConsole } from '../../ports/consoles.ts'
 
 /** Suffixes for other files. A VM id has no dot, so these are never names of a history. */
 const INPUT = '.input'
@@ -17,10 +18,13 @@ export class HistoryFiles {
     this.#directory = directory
   }
 
-  /** Begins a session, beside any earlier one until `keep`. Throws an error with an errno, e.g. ENOSPC. */
-  create(id: VmId): ConsoleHistory {
+  /**
+   * Begins a session, or continues one of another host, beside any earlier one until `keep`. Throws an error with an
+   * errno, e.g. ENOSPC.
+   */
+  create(id: VmId, moved?: MovedConsole): ConsoleHistory {
     this.#ensureDirectory()
-    return ConsoleHistory.create(this.#path(id, NEW))
+    return ConsoleHistory.create(this.#path(id, NEW), moved)
   }
 
   /** Replaces the earlier session by the one that was created last. */
