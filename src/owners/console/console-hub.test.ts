@@ -77,6 +77,28 @@ test('a viewer that is closed costs nothing from then on', async () => {
   assert.deepEqual(shut.outputs, [])
 })
 
+test('a viewer that waits for a VM from another host continues where it had stopped there', async () => {
+  const { consoles, hub } = await stage()
+  const other = 'web-2' as VmId
+  const session = '00000000000000ab'
+  const wait = (stoppedAt: { cursor: number; session?: string }): FakeViewer => {
+    const viewer = new FakeViewer()
+    hub.watch(other, viewer, { follow: true, stoppedAt })
+    return viewer
+  }
+  const [mine, ofAnother, unknown] = [
+    wait({ cursor: 107, session }),
+    wait({ cursor: 107, session: '00000000000000cd' }),
+    wait({ cursor: 107 }),
+  ]
+  const window = { cols: 80, rows: 24 }
+  await consoles.adoptHistory(other, { session, end: 110, window, output: Buffer.from('login: root') })
+  await consoles.ensureMaster(other)
+  consoles.say(other, '!')
+  await turns()
+  assert.deepEqual([mine.text, ofAnother.text, unknown.text], ['oot!', 'login: root!', 'login: root!'])
+})
+
 test('output that was overwritten before it could be passed on is reported as lost', async () => {
   const { session, watch } = await stage()
   const viewer = watch()

@@ -24,7 +24,12 @@ export type WatchedConsoleOptions = {
 
 const LAST_OUTPUT = 'this was its last output'
 
-type Watcher = { readonly viewer: ConsoleViewer; readonly follow: boolean }
+type Watcher = {
+  readonly viewer: ConsoleViewer
+  readonly follow: boolean
+  /** The place at which the viewer had stopped, until it is attached. */
+  stoppedAt?: StoppedAt
+}
 
 /**
  * Serves the viewers of one VM's console over successive sessions. All attached viewers have received the same bytes,
@@ -57,7 +62,7 @@ export class WatchedConsole {
     if (window !== undefined) this.#resize(window)
     if (this.#inputPaused) viewer.pauseInput()
     if (this.#session !== undefined) this.#attach(viewer, this.#session, stoppedAt)
-    else if (follow) viewer.send({ kind: 'waiting' })
+    else if (follow) this.#await(watcher, stoppedAt)
     else this.#showLast(viewer, stoppedAt)
   }
 
@@ -71,7 +76,19 @@ export class WatchedConsole {
       session.onEnd(() => this.end(this.#options.endsWith())),
     ]
     if (this.#window !== undefined) session.resize(this.#window)
-    for (const { viewer } of this.#watchers) this.#attach(viewer, session, undefined)
+    for (const watcher of this.#watchers) {
+      this.#attach(watcher.viewer, session, watcher.stoppedAt)
+      delete watcher.stoppedAt
+    }
+  }
+
+  /**
+   * Lets a viewer wait for the next session. That may be the one in which it had stopped, if its VM comes from another
+   * host. A cursor alone may be of any session.
+   */
+  #await(watcher: Watcher, stoppedAt: StoppedAt | undefined): void {
+    if (stoppedAt?.session !== undefined) watcher.stoppedAt = stoppedAt
+    watcher.viewer.send({ kind: 'waiting' })
   }
 
   /** Ends the session. If `code` is undefined, viewers that follow stay. */
