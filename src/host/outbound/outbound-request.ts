@@ -1,7 +1,9 @@
 import { Agent as HttpAgent, request as requestHttp } from 'node:http'
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
-import { createSecureContext, getCACertificates } from 'node:tls'
+import type { Socket } from 'node:net'
+import { createSecureContext, getCACertificates, TLSSocket } from 'node:tls'
+import type { SecureContext } from 'node:tls'
 import { limits } from '../../config/limits.ts'
 import { checkRedirect, checkUrl } from '../../core/outbound/outbound-policy.ts'
 import type { OutboundPolicy } from '../../core/outbound/outbound-policy.ts'
@@ -9,6 +11,7 @@ import type { Result } from '../../lib/result.ts'
 import { OutboundAddresses } from './outbound-addresses.ts'
 import type { Resolve } from './outbound-addresses.ts'
 import { OutboundFailure, codeOf, unanswered } from './outbound-failure.ts'
+import type { Role } from './outbound-failure.ts'
 
 export type OutboundOptions = {
   readonly policy: OutboundPolicy
@@ -18,12 +21,23 @@ export type OutboundOptions = {
   readonly ownAddresses?: () => readonly string[]
   /** Certificate authorities to trust besides the usual ones, PEM. */
   readonly extraCa?: readonly string[]
+  /** Makes this host a node among hosts, with mutual TLS 1.3; absent: an anonymous client. */
+  readonly identity?: NodeIdentity
+  /** Time in which a connection must be ready for a request; absent: the time that the system gives it. */
+  readonly connectMs?: number
   /** Resolves names; absent: Node's own, getaddrinfo(3). */
   readonly resolve?: Resolve
 }
 
+/** The node certificate of this host with its key, and the only authorities to trust. PEM. */
+export type NodeIdentity = { readonly ca: Buffer; readonly cert: Buffer; readonly key: Buffer }
+
 export type OutboundRequest = {
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST'
+  /** Whether a POST is safe to repeat, so that it may use a kept connection. */
+  readonly isRepeatable?: boolean
+  /** Whether a redirect is an answer like any other, and is not followed. */
+  readonly keepsRedirects?: boolean
   /** The URL, which is secret if it is signed. */
   readonly url: URL
   readonly headers?: Readonly<Record<string, string | number>>
@@ -54,16 +68,17 @@ export type OutboundAnswer = {
 export class Outbound {
   readonly #policy: OutboundPolicy
   readonly #addresses: OutboundAddresses
+  readonly #connectMs: number | undefined
+  readonly #role: Role
   readonly #agents: { readonly kept: Agents; readonly fresh: Agents }
 
-  constructor({ extraCa, ...options }: OutboundOptions) {
+  /** Throws node:tls's error if a certificate is not PEM, or does not fit its key. */
+  constructor(options: OutboundOptions) {
     this.#policy = options.policy
     this.#addresses = new OutboundAddresses(options)
-    const trust =
-      extraCa === undefined
-        ? {}
-        : // Made once, and not for each connection: the usual authorities are about 150 certificates.
-          { secureContext: createSecureContext({ ca: [...getCACertificates('default'), ...extraCa] }) }
+    this.#connectMs = options.connectMs
+    this.#role = options.identity === undefined ? 'client' : 'node'
+    const trust = trustOf(options)
     this.#agents = { kept: agentsOf({ ...trust, ...KEPT }), fresh: agentsOf(trust) }
   }
 
@@ -72,7 +87,7 @@ export class Outbound {
     let url = allowed(checkUrl(request.url.href, this.#policy), 'its URL')
     for (let redirects = 0; ; redirects++) {
       const exchange = await this.#exchange(request, url)
-      const location = redirectOf(exchange.response, request)
+      const location = request.keepsRedirects === true ? undefined : redirectOf(exchange.response, request)
       if (location === undefined) return answerOf(exchange, url, request.signal)
       await exchange.close()
       if (redirects === limits.imageRedirectsMax) {
@@ -91,18 +106,19 @@ export class Outbound {
   }
 
   async #exchange(request: OutboundRequest, url: URL): Promise<Exchange> {
+    const peer = { host: url.host, role: this.#role }
     // If a kept connection gave no answer, the request may still have been processed, and a POST must not be repeated
     // (RFC 9110, 9.2.2).
-    if (request.method === 'POST')
-      return exchangeOver(this.#open(request, url, this.#agents.fresh), request, url.host)
+    if (request.method === 'POST' && request.isRepeatable !== true)
+      return exchangeOver(this.#open(request, url, this.#agents.fresh), request, peer)
     const first = this.#open(request, url, this.#agents.kept)
     try {
-      return await exchangeOver(first, request, url.host)
+      return await exchangeOver(first, request, peer)
     } catch (error) {
       // The other end may have closed a kept connection before it saw this request (RFC 9112, 9.3.1).
       const isStale = first.reusedSocket && error instanceof OutboundFailure && error.kind === 'unreachable'
       if (!isStale || request.signal.aborted) throw error
-      return exchangeOver(this.#open(request, url, this.#agents.fresh), request, url.host)
+      return exchangeOver(this.#open(request, url, this.#agents.fresh), request, peer)
     }
   }
 
@@ -119,12 +135,33 @@ export class Outbound {
         url.protocol === 'https:'
           ? requestHttps(url, { ...options, agent: https })
           : requestHttp(url, { ...options, agent: http })
-      return opened.once('socket', (socket) => this.#addresses.guard(socket))
+      return opened.once('socket', (socket) => {
+        this.#addresses.guard(socket)
+        if (this.#connectMs !== undefined && !opened.reusedSocket) boundConnecting(socket, this.#connectMs)
+      })
     } catch {
       // One reason is a user name in the URL that cannot be decoded.
       throw new OutboundFailure('not_allowed', 'its URL cannot be used')
     }
   }
+}
+
+/** Ends a connection that is not ready for a request in time, also if only its handshake is missing. */
+function boundConnecting(socket: Socket, ms: number): void {
+  const late = (): void => {
+    socket.destroy(new OutboundFailure('unreachable', `no connection was made in ${ms / 1000} s`))
+  }
+  const timer = setTimeout(late, ms)
+  const event = socket instanceof TLSSocket ? 'secureConnect' : 'connect'
+  for (const end of [event, 'close']) socket.once(end, () => clearTimeout(timer))
+}
+
+/** Made once, and not for each connection: the usual authorities are about 150 certificates. */
+function trustOf({ extraCa, identity }: OutboundOptions): { readonly secureContext?: SecureContext } {
+  if (identity !== undefined)
+    return { secureContext: createSecureContext({ ...identity, minVersion: 'TLSv1.3' }) }
+  if (extraCa === undefined) return {}
+  return { secureContext: createSecureContext({ ca: [...getCACertificates('default'), ...extraCa] }) }
 }
 
 type Agents = { readonly http: HttpAgent; readonly https: HttpsAgent }
@@ -144,7 +181,7 @@ type Exchange = { readonly response: IncomingMessage; readonly close: () => Prom
 async function exchangeOver(
   sent: ClientRequest,
   { write, signal }: OutboundRequest,
-  host: string,
+  { host, role }: { readonly host: string; readonly role: Role },
 ): Promise<Exchange> {
   const { promise: answered, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const stop = new AbortController()
@@ -154,8 +191,10 @@ async function exchangeOver(
     sent.destroy()
   }
   sent.on('response', resolve)
-  sent.on('error', (error) => reject(error instanceof OutboundFailure ? error : unanswered(error, host)))
-  sent.on('close', () => reject(unanswered(undefined, host)))
+  sent.on('error', (error) =>
+    reject(error instanceof OutboundFailure ? error : unanswered(error, host, role)),
+  )
+  sent.on('close', () => reject(unanswered(undefined, host, role)))
   signal.addEventListener('abort', onAbort, { once: true })
   if (signal.aborted) onAbort()
   const writing = write === undefined ? Promise.resolve(void sent.end()) : write(sent, stop.signal)
