@@ -28,7 +28,8 @@ const law: Record<string, readonly string[]> = {
   commands: ['commands', 'core', 'store', 'lib', 'ports/capacity.ts'],
   reconcile: ['reconcile', 'core', 'ports', 'store', 'log', 'lib'],
   owners: ['owners', 'core', 'ports', 'store', 'log', 'lib'],
-  host: ['host', 'ports', 'core', 'log', 'lib'],
+  // What two hosts say to each other is described once, for both ends.
+  host: ['host', 'ports', 'core', 'log', 'lib', 'api/wire'],
   api: ['api', 'commands', 'core', 'store', 'owners', 'log', 'lib'],
   // The words of the console's protocol are said once for both of its ends: its messages, its closes, its windows.
   client: ['client', 'core/console', 'lib'],

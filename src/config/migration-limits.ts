@@ -12,6 +12,15 @@ export const migrationLimits = {
    * that came meanwhile, including the first one.
    */
   handoverMsMax: 45_000,
+  /** Time in which a connection to the source of a VM must be ready for a request. */
+  sourceConnectMs: 10_000,
+  /** Time for which a source may send nothing: longer than its long polls, `handoverPollMs`. */
+  sourceSilenceMs: 30_000,
+  /** Bytes of an answer of a source that is not a stream. Held packets and user data are the largest parts. */
+  sourceAnswerBytesMax: 8 * 1024 * 1024,
+  /** Attempts in a row to continue a stream that was cut, without a new frame; each pause is twice the one before. */
+  streamAttemptsMax: 6,
+  streamPauseMs: 100,
   /** Interval at which deadlines are compared with the clock, which may have been set. */
   offerRecheckMs: 10_000,
   /**

@@ -69,7 +69,7 @@ function freeTextComplaints(body: CreateVmWire): Complaint[] {
 type InboundRuleWire = NonNullable<CreateNetworkWire['firewall']>['inbound'][number]
 
 /** Translates a network to the domain. Adds the errors that the schema cannot find to `complaints`. */
-function networkFromWire(
+export function networkFromWire(
   network: CreateNetworkWire,
   pointer: string,
   complaints: Complaint[],

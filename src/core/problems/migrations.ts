@@ -58,6 +58,28 @@ export const migrations = {
       example: 'taking round 1 of the disk of VM web-1',
       writtenBy: ['src/host/rounds/pool-rounds.ts'],
     },
+    source_unreachable: {
+      retry: 'backoff',
+      title: 'The host that offers the VM does not answer',
+      meaning:
+        'The coordination API of the source (port 9001) could not be reached, or the connection broke off. This host asks again.',
+      remedy:
+        'The cause says what failed. Check that the daemon of the source runs and listens on `coordination.port`, that the URL has its address, and that no firewall is between the two hosts.',
+      example: 'asking the source https://10.0.0.1:9001',
+      writtenBy: ['src/host/source/source-requests.ts'],
+      quotes: ['https://10.0.0.1:9001'],
+    },
+    source_refused: {
+      retry: 'backoff',
+      title: 'Two hosts do not trust each other, or do not understand each other',
+      meaning:
+        'One host does not accept the certificate of the other, the URL leads to another API or to an address that this host may not connect to, or the answer was damaged or is not known to this version. This host asks again.',
+      remedy:
+        'The cause says which. The node certificate of the source must have the host of the URL among its names, and `coordination.ca_file` of each host must name the authority of the other. Both hosts need versions that know each other.',
+      example: 'asking the source https://10.0.0.1:9001',
+      writtenBy: ['src/host/source/source-requests.ts'],
+      quotes: ['https://10.0.0.1:9001'],
+    },
     round_lost: {
       retry: 'on-change',
       title: 'A round of a disk that moves is gone',
