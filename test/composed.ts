@@ -21,6 +21,7 @@ export function settingsWith(
     storage: table('storage'),
     snapshots: table('snapshots'),
     capacity: table('capacity'),
+    coordination: table('coordination'),
   }
 }
 

@@ -71,7 +71,7 @@ export async function reconcileStage(
   /** Context of the current daemon. */
   const context: { -readonly [K in keyof CommandContext]: CommandContext[K] } = parts.commands
   const stop = async (): Promise<void> => {
-    await Promise.all([parts.snapshots.stop(), parts.reconciler.stop()])
+    await Promise.all([parts.snapshots.stop(), parts.source.stop(), parts.reconciler.stop()])
   }
   t.after(async () => {
     await stop()
@@ -99,6 +99,8 @@ export async function reconcileStage(
       parts.reconciler.betweenPasses(as, task),
     /** Returns the owner of snapshots, which the test starts. */
     snapshots: () => parts.snapshots,
+    /** Returns the source's side of migrations, which the test starts. */
+    source: () => parts.source,
     /** Resolves when no worker has anything to do before a timer or a poke. */
     idle: () => parts.reconciler.idle(),
     pokeAll: (reason: string) => parts.reconciler.pokeAll(reason),

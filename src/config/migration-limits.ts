@@ -21,6 +21,15 @@ export const migrationLimits = {
   /** Attempts in a row to continue a stream that was cut, without a new frame; each pause is twice the one before. */
   streamAttemptsMax: 6,
   streamPauseMs: 100,
+  /** VMs whose disks are copied to other hosts at the same time, and the pause between requests that ends a copy. */
+  departuresAtOnceMax: 2,
+  departureIdleMs: 30_000,
+  /** The longest answer to a request for the handover, which waits until the guest stands still. */
+  handoverPollMs: 20_000,
+  /** Interval at which a guest that is handed over is looked at, beside each change of its VM; also between two tries. */
+  handoverLookMs: 1000,
+  /** Between two tries to remove the rounds of a disk that does not move any more. */
+  roundsRetryMs: 10_000,
   /** Interval at which deadlines are compared with the clock, which may have been set. */
   offerRecheckMs: 10_000,
   /**

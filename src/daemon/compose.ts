@@ -1,5 +1,3 @@
-import { manifestOf } from '../core/vm/manifest.ts'
-import { given } from '../lib/given.ts'
 import { Waits } from '../api/controller/waits.ts'
 import { wakeVm } from '../commands/vm/set-power.ts'
 import { ConsoleHub } from '../owners/console/console-hub.ts'
@@ -7,6 +5,8 @@ import { HostInspector } from '../owners/capacity/host-inspector.ts'
 import { HostReport } from '../owners/capacity/host-report.ts'
 import { ImageShelf } from '../owners/images/image-shelf.ts'
 import { OfferExpiry } from '../owners/migration/offer-expiry.ts'
+import { SourceSide } from '../owners/migration/source-side.ts'
+import { BandwidthLimit } from '../host/object-store/transfer-limits.ts'
 import { Snapshots } from '../owners/snapshots/snapshots.ts'
 import { SshSessions } from '../owners/console/ssh-sessions.ts'
 import { explain, planFor } from '../reconcile/explain-vm.ts'
@@ -14,7 +14,7 @@ import { readCounters } from '../reconcile/observe/observe.ts'
 import { Reconciler } from '../reconcile/reconciler.ts'
 import { readAsset } from './assets.ts'
 import type { ApiDependencies } from '../api/controller/dependencies.ts'
-import type { CoordinationDependencies, Departures } from '../api/coordination/dependencies.ts'
+import type { CoordinationDependencies } from '../api/coordination/dependencies.ts'
 import type { CommandContext } from '../commands/context.ts'
 import type { Config } from '../config/config.ts'
 import type { OutboundPolicy } from '../core/outbound/outbound-policy.ts'
@@ -27,7 +27,10 @@ import type { HostFigures } from '../ports/host-figures.ts'
 import type { Store } from '../store/store.ts'
 
 /** Settings for the parts of the daemon; the drivers and the listener take others. */
-export type Settings = Pick<Config, 'host' | 'network' | 'objectStore' | 'storage' | 'snapshots' | 'capacity'>
+export type Settings = Pick<
+  Config,
+  'host' | 'network' | 'objectStore' | 'storage' | 'snapshots' | 'capacity' | 'coordination'
+>
 
 /** Parts that carry out stored changes: the workers of VMs, and the owner of snapshots. */
 type Actors = Pick<CommandContext, 'poke' | 'pokeSnapshot'>
@@ -62,6 +65,8 @@ export type Composition = {
   readonly images: ImageShelf
   readonly snapshots: Snapshots
   readonly offers: OfferExpiry
+  /** The source's side of migrations. */
+  readonly source: SourceSide
   readonly shells: SshSessions
   readonly api: ApiDependencies
   readonly coordination: CoordinationDependencies
@@ -82,6 +87,7 @@ export function compose(parts: Parts): Composition {
   }
   const commands = buildCommands(parts, { ...actors, inspector })
   const offers = new OfferExpiry({ store, clock: host.clock, poke: actors.poke, log })
+  const source = buildSource(parts, reconciler, actors.poke)
   const shells = new SshSessions({
     shells: parts.shells,
     store,
@@ -116,34 +122,40 @@ export function compose(parts: Parts): Composition {
     offers,
     shells,
     api,
-    coordination: buildCoordination(parts),
+    source,
+    coordination: buildCoordination(parts, source),
     explain: (id) => explain(looker, id),
   }
 }
 
-function buildCoordination({ store, host, readiness, version, log }: Parts): CoordinationDependencies {
-  const departures: Departures = {
-    manifest: async (id, node) => {
-      const record = store.departures.of(id)
-      if (record?.departure?.node !== node) return undefined
-      const belongings = {
-        inputs: store.vms.inputs(record.id),
-        daemonSshKey: host.sshPublicKey,
-        ...given({ sshHostKey: store.sshHostKeys.get(record.id) }),
-      }
-      const monitor = await host.monitor.installed()
-      return manifestOf(record, record.departure, { ...belongings, monitor })
-    },
-    flushed: () => store.flushed(),
-  }
-  return {
-    departures: () => (readiness.takesCommands() ? departures : undefined),
-    waitingFor: readiness.waitingFor,
-    errorsMarkdown: () => readAsset('errors.md'),
-    version,
+function buildSource(
+  { store, host, settings, log }: Parts,
+  reconciler: Reconciler,
+  poke: Actors['poke'],
+): SourceSide {
+  const { clock } = host
+  const limit = new BandwidthLimit(settings.coordination.mbitPerSecond, clock)
+  return new SourceSide({
+    store,
+    host,
+    clock,
+    poke,
+    betweenPasses: (id, task) => reconciler.betweenPasses(id, task),
+    pace: (bytes, signal) => limit.spend(bytes, signal),
     log,
-  }
+  })
 }
+
+const buildCoordination = (
+  { readiness, version, log }: Parts,
+  departures: SourceSide,
+): CoordinationDependencies => ({
+  departures: () => (readiness.takesCommands() ? departures : undefined),
+  waitingFor: readiness.waitingFor,
+  errorsMarkdown: () => readAsset('errors.md'),
+  version,
+  log,
+})
 
 function buildCommands(
   { store, host, settings, newOperationId, instead }: Parts,

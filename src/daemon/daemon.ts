@@ -129,6 +129,7 @@ export class Daemon {
     this.#waitingFor.delete(FIRST_LOOK)
     this.#parts.snapshots.start()
     this.#parts.offers.start()
+    this.#parts.source.start()
     void this.#parts.images.start()
     const { host } = this.#built
     await sweepOrphans({ store: this.#store, host, log: this.#log }, this.#ending.signal)
@@ -154,7 +155,7 @@ export class Daemon {
     this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stopping; guests keep running')
     notifyStopping(boundMs + limits.shutdownMarginMs)
     this.#ending.abort()
-    const { inspector, shells, images, offers, snapshots, reconciler } = this.#parts
+    const { inspector, shells, images, offers, source, snapshots, reconciler } = this.#parts
     inspector.stop()
     offers.stop()
     shells.end()
@@ -164,6 +165,7 @@ export class Daemon {
       coordination: this.#coordination?.close(boundMs),
       images: images.stop(),
       snapshots: snapshots.stop(),
+      migrations: source.stop(),
       workers: reconciler.stop(),
     }
     await endWork(work, boundMs, this.#log)

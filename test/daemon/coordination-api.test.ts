@@ -30,11 +30,10 @@ async function lineOf(host: CoordinationHost, requestId: string): Promise<Json> 
   return JSON.parse(found() ?? '')
 }
 
-test('a node reads the manifest of its offer, after the store is flushed', async (t) => {
+test('a node reads the manifest of its offer', async (t) => {
   const host = await startCoordinationHost(t, pki)
   const answer = await host.call({ path })
   assert.equal(answer.status, 200)
-  assert.equal(host.flushes, 1)
   assert.deepEqual(answer.json, {
     migration_id: 'move-web-1',
     vm_id: 'web-1',

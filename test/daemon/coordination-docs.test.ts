@@ -38,6 +38,14 @@ test('the document has exactly the routes of the API; each can be refused, with 
     'get /healthz',
     'get /readyz',
     'get /v1/migrations/{id}',
+    'get /v1/migrations/{id}/held-packets',
+    'get /v1/migrations/{id}/images/{sha256}',
+    'get /v1/migrations/{id}/memory',
+    'get /v1/migrations/{id}/rounds/{number}',
+    'post /v1/migrations/{id}/abort',
+    'post /v1/migrations/{id}/handover',
+    'post /v1/migrations/{id}/release',
+    'post /v1/migrations/{id}/rounds',
   ])
   const tags = document.tags.map(({ name }: Json) => name)
   for (const { name, operation } of operations) {

@@ -1,14 +1,13 @@
-import type { MigrationId, NodeName } from '../../core/migration/offer.ts'
-import type { Manifest } from '../../core/vm/manifest.ts'
 import type { Log } from '../../log/log.ts'
+import type { SourceReads } from '../../owners/migration/source-reads.ts'
+import type { SourceSide } from '../../owners/migration/source-side.ts'
 import type { Health } from '../listener/health.ts'
 
+type Public<T> = { readonly [K in keyof T]: T[K] }
+
 /** The VMs that this host offers. */
-export type Departures = {
-  /** Returns the VM that this migration offers to this node; undefined for any other node. Throws HostFault. */
-  readonly manifest: (id: MigrationId, node: NodeName) => Promise<Manifest | undefined>
-  /** Resolves when everything that was stored until now is on the disk. */
-  readonly flushed: () => Promise<void>
+export type Departures = Pick<SourceSide, 'manifest' | 'ensureRound' | 'handOver' | 'release' | 'abort'> & {
+  readonly reads: Public<SourceReads>
 }
 
 /** Everything that the coordination API needs from the rest of the daemon. */

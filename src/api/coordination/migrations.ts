@@ -1,25 +1,37 @@
-import { Type } from 'typebox'
-import { closed } from '../../lib/schema-check.ts'
 import { noQuery, problems, requestIdHeader } from '../listener/answers.ts'
-import { onceOpen, Refused } from '../listener/refused.ts'
+import { onceOpen } from '../listener/refused.ts'
 import { manifestToWire } from '../wire/manifest.ts'
-import { migrationIdSchema } from '../wire/migration.ts'
+import { handOverToWire, roundToWire } from '../wire/moves-to-wire.ts'
 import { ref } from '../wire/named.ts'
-import type { MigrationId, NodeName } from '../../core/migration/offer.ts'
-import type { ManifestWire } from '../wire/manifest.ts'
+import { granted, MOVE_CODES } from './refusals.ts'
+import { idParams, moveOf, offerOf, POOL_FAULTS, tags } from './requests.ts'
+import { readRoutes } from './reads.ts'
+import { whileConnected } from './streams.ts'
 import type { App } from '../listener/app.ts'
-import type { CoordinationDependencies } from './dependencies.ts'
+import type { ManifestWire } from '../wire/manifest.ts'
+import type { CoordinationDependencies, Departures } from './dependencies.ts'
 
-/** Serves the offers of this host to the nodes that they name. */
+/** Serves the offers of this host to the nodes that they name, and takes their requests. */
 export function migrationRoutes(app: App, dependencies: CoordinationDependencies): void {
+  const departures = (): Departures => onceOpen(dependencies.departures())
+  getMigration(app, departures)
+  takeRound(app, departures)
+  handOver(app, departures)
+  endMove(app, departures)
+  readRoutes(app, dependencies)
+}
+
+type Source = () => Departures
+
+function getMigration(app: App, departures: Source): void {
   const schema = {
     operationId: 'getMigration',
-    tags: ['Migrations'],
+    tags,
     summary: 'Get an offered VM',
     description:
       'What the offer is, how far the VM has left this host, and what a destination must have to take it. Only the node that the ' +
       'offer names sees it; for any other node there is no such migration.',
-    params: Type.Object({ id: migrationIdSchema }, closed),
+    params: idParams,
     querystring: noQuery,
     response: {
       200: { ...ref('Manifest'), description: 'The offered VM.', headers: requestIdHeader },
@@ -27,16 +39,101 @@ export function migrationRoutes(app: App, dependencies: CoordinationDependencies
     },
   }
   app.get('/v1/migrations/:id', { schema }, async (request): Promise<ManifestWire> => {
-    const departures = onceOpen(dependencies.departures())
-    const id = request.params.id as MigrationId
-    const manifest = await departures.manifest(id, request.peerName as NodeName)
-    // The same words for an offer to another node: a node learns nothing about the offers of others.
-    if (manifest === undefined)
-      throw new Refused({
-        code: 'not_found',
-        detail: `there is no migration ${id} to this node on this host`,
-      })
-    await departures.flushed()
-    return manifestToWire(manifest)
+    const offer = offerOf(request)
+    const manifest = await departures().manifest(offer)
+    return manifestToWire(granted(offer.id, manifest && { ok: true, value: manifest }))
+  })
+}
+
+/** Describes a request that changes something: it names its destination, and may be repeated. */
+const requestSchema = <B extends 'TakeRound' | 'Arrival' | 'Release'>(body: B) => ({
+  tags,
+  params: idParams,
+  querystring: noQuery,
+  body: ref(body),
+})
+
+function takeRound(app: App, departures: Source): void {
+  const schema = {
+    operationId: 'takeRound',
+    summary: 'Take a round of the disk',
+    description:
+      'Takes a round of the disk as it is now, or returns the one with this number. Rounds are numbered from 1. A destination ' +
+      'copies each of them completely before it asks for the next one, or for the handover.',
+    ...requestSchema('TakeRound'),
+    response: {
+      200: { ...ref('Round'), description: 'The round.', headers: requestIdHeader },
+      ...problems(
+        ...MOVE_CODES,
+        'migration_too_early',
+        'migration_outdated',
+        'migrations_busy',
+        'migration_unsupported',
+        ...POOL_FAULTS,
+      ),
+    },
+  }
+  app.post('/v1/migrations/:id/rounds', { schema }, (request, reply) =>
+    whileConnected(reply, async (signal) => {
+      const { number } = request.body
+      const move = moveOf(request, request.body)
+      return roundToWire(number, granted(move.id, await departures().ensureRound(move, number, signal)))
+    }),
+  )
+}
+
+function handOver(app: App, departures: Source): void {
+  const schema = {
+    operationId: 'handOver',
+    summary: 'Let the guest stand still',
+    description:
+      'From this request on frames for the guest are held, and the guest is saved. The answer comes when the guest stands still and ' +
+      'the last round of its disk is taken, or earlier, with the stage `handing_over`: then ask again. This host takes the guest ' +
+      'back when the handover lasts too long.',
+    ...requestSchema('Arrival'),
+    response: {
+      200: { ...ref('HandOver'), description: 'How far the handover is.', headers: requestIdHeader },
+      ...problems(...MOVE_CODES, 'saved_state_corrupt', 'storage_inspection_failed', 'storage_failed'),
+    },
+  }
+  app.post('/v1/migrations/:id/handover', { schema }, (request, reply) =>
+    whileConnected(reply, async (signal) => {
+      const move = moveOf(request, request.body)
+      return handOverToWire(granted(move.id, await departures().handOver(move, signal)))
+    }),
+  )
+}
+
+/** Routes that end the migration in either way. */
+function endMove(app: App, departures: Source): void {
+  const release = {
+    operationId: 'releaseVm',
+    summary: 'Release the VM',
+    description:
+      'From the answer on only the destination may run the guest. A destination sends this when everything is on its disk, and ' +
+      'sends it again until there is an answer: a repeated request gets the same answer, also after the VM was deleted here.',
+    ...requestSchema('Release'),
+    response: {
+      200: { ...ref('MoveStage'), description: 'The VM is released.', headers: requestIdHeader },
+      ...problems(...MOVE_CODES, 'migration_too_early', 'migration_outdated'),
+    },
+  }
+  app.post('/v1/migrations/:id/release', { schema: release }, async (request) => {
+    const move = moveOf(request, request.body)
+    return granted(move.id, await departures().release(move, request.body.last_round))
+  })
+  const abort = {
+    operationId: 'abortMigration',
+    summary: 'Give the VM up',
+    description: 'The destination does not take the VM. The guest goes on here at once.',
+    ...requestSchema('Arrival'),
+    response: {
+      200: { ...ref('MoveStage'), description: 'The migration is withdrawn.', headers: requestIdHeader },
+      ...problems('not_found', 'migration_released', 'migration_not_yours', 'starting_up'),
+    },
+  }
+  app.post('/v1/migrations/:id/abort', { schema: abort }, async (request) => {
+    const move = moveOf(request, request.body)
+    return granted(move.id, await departures().abort(move))
   })
 }

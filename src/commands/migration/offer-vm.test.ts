@@ -171,7 +171,7 @@ test('an offer is seen by its node alone, also when it was withdrawn', async (t)
   const { context, id, offers, accepted, departures } = stage(t)
   accepted(offers())
   const read = async (node: string): Promise<string | undefined> =>
-    (await departures().manifest('move-7' as MigrationId, node as NodeName))?.stage
+    (await departures().manifest({ id: 'move-7' as MigrationId, node: node as NodeName }))?.stage
   assert.deepEqual([await read('node-2'), await read('node-3')], ['offered', undefined])
   accepted(withdrawOffer(context, id))
   assert.deepEqual([await read('node-2'), await read('node-3')], ['withdrawn', undefined])

@@ -47,6 +47,57 @@ export const migrations = {
       writtenBy: ['src/commands/migration/offer-vm.ts'],
       quotes: ['100'],
     },
+    migration_withdrawn: {
+      status: 409,
+      title: 'The migration was withdrawn',
+      meaning:
+        'A request, a deadline or the destination itself has withdrawn the offer. The guest stays at the source.',
+      remedy: 'Remove what was copied. The controller may offer the VM again, under a new migration id.',
+      example: 'migration move-7 was withdrawn: the VM stays on this host',
+      writtenBy: ['src/api/coordination/refusals.ts'],
+    },
+    migration_released: {
+      status: 409,
+      title: 'The VM of the migration was released',
+      meaning: 'The VM was released to a destination, and will never run at its source again.',
+      remedy: 'The destination that copied the VM asks for the release again. No other one can have it.',
+      example: 'the VM of migration move-7 was released, so nothing of it is left to copy or to abort',
+      writtenBy: ['src/api/coordination/refusals.ts'],
+    },
+    migration_not_yours: {
+      status: 409,
+      title: 'Another attempt takes the VM',
+      meaning:
+        'Another attempt of the node copies the VM, or none has begun. Each attempt has an arrival id of its own.',
+      remedy: 'Give this attempt up, and remove what it has copied.',
+      example: 'another attempt takes the VM of migration move-7, or none has begun to copy it',
+      writtenBy: ['src/api/coordination/refusals.ts'],
+    },
+    migration_too_early: {
+      status: 409,
+      title: 'The guest is not handed over yet',
+      meaning: 'The request needs a guest that stands still, and the guest runs or is being saved.',
+      remedy: 'Ask for the handover until its stage is `handed_over`.',
+      example: 'the guest of migration move-7 is not handed over yet: ask for the handover',
+      writtenBy: ['src/api/coordination/refusals.ts'],
+    },
+    migration_outdated: {
+      status: 409,
+      title: 'The destination does not have the last round',
+      meaning: 'The request names another round than the one of the disk of the saved guest.',
+      remedy: 'Copy the round that the handover names, and use it in the request.',
+      example: 'the request does not name the last round of migration move-7',
+      writtenBy: ['src/api/coordination/refusals.ts'],
+    },
+    migrations_busy: {
+      status: 503,
+      title: 'The host copies other VMs now',
+      meaning: 'A host copies a bounded number of VMs at the same time.',
+      remedy: 'Ask again in a while. The destination does so by itself.',
+      example: 'this host copies 2 other VMs now: ask again in a while',
+      writtenBy: ['src/api/coordination/refusals.ts'],
+      quotes: ['2'],
+    },
   },
   faults: {
     migration_unsupported: {

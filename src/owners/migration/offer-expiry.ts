@@ -1,29 +1,19 @@
 import { limits } from '../../config/limits.ts'
 import { isUndecided } from '../../core/migration/departure.ts'
-import { withoutOffer } from '../../core/vm/leaving.ts'
-import type { VmId } from '../../core/ids.ts'
+import { withdraw } from './withdraw.ts'
 import type { WithdrawalReason } from '../../core/migration/departure.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
-import type { Log } from '../../log/log.ts'
-import type { Clock } from '../../ports/clock.ts'
-import type { Store } from '../../store/store.ts'
-
-export type OfferExpiryOptions = {
-  readonly store: Store
-  readonly clock: Clock
-  readonly poke: (id: VmId, reason: string) => void
-  readonly log: Log
-}
+import type { DepartureContext } from './context.ts'
 
 type Deadline = { readonly atMs: number; readonly because: WithdrawalReason }
 
 /** Withdraws offers and handovers whose time is over. */
 export class OfferExpiry {
-  readonly #options: OfferExpiryOptions
+  readonly #options: DepartureContext
   #cancelTimer = (): void => {}
   #isStopped = false
 
-  constructor(options: OfferExpiryOptions) {
+  constructor(options: DepartureContext) {
     this.#options = options
     const { store } = options
     store.onVmChange((id) => {
@@ -44,7 +34,11 @@ export class OfferExpiry {
   #look(): void {
     const { store, clock } = this.#options
     const nowMs = clock.now()
-    for (const { id } of store.departures.undecided()) this.#withdrawLate(id, nowMs)
+    for (const { id } of store.departures.undecided())
+      withdraw(this.#options, id, (record) => {
+        const deadline = deadlineOf(record)
+        return deadline !== undefined && deadline.atMs <= nowMs ? deadline.because : undefined
+      })
     this.#wait()
   }
 
@@ -57,23 +51,6 @@ export class OfferExpiry {
     if (deadlines.length === 0) return
     const waitMs = Math.min(...deadlines) - clock.now()
     this.#cancelTimer = clock.after(Math.max(0, Math.min(waitMs, limits.offerRecheckMs)), () => this.#look())
-  }
-
-  #withdrawLate(id: VmId, nowMs: number): void {
-    const { store, log, poke } = this.#options
-    const withdrawn = store.transaction(() => {
-      const record = store.vms.get(id)
-      const deadline = record && deadlineOf(record)
-      if (record === undefined || deadline === undefined || deadline.atMs > nowMs) return undefined
-      const { departure, wakes } = withoutOffer(record, deadline.because, nowMs)
-      if (departure === undefined) return undefined
-      store.departures.set(id, departure, nowMs)
-      if (wakes) store.vms.requestWake(id, { reason: 'withdrawn', atMs: nowMs })
-      return departure
-    })
-    if (withdrawn === undefined) return
-    log.warn({ vm_id: id, migration_id: withdrawn.id, because: withdrawn.because }, 'offer withdrawn')
-    poke(id, `offer ${withdrawn.because}`)
   }
 }
 

@@ -9,7 +9,8 @@ import { COMMON_NAME, send, writePki } from './controller-host.ts'
 import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
 import type { MacAddress, Sha256, VmId } from '../../../src/core/ids.ts'
-import type { MigrationId, NodeName } from '../../../src/core/migration/offer.ts'
+import type { Departures } from '../../../src/api/coordination/dependencies.ts'
+import type { MigrationId } from '../../../src/core/migration/offer.ts'
 import type { Manifest } from '../../../src/core/vm/manifest.ts'
 import type { CertificatePair } from '../../../src/daemon/setup/certificates.ts'
 import type { Answer, Call, ControllerHost, Pki } from './controller-host.ts'
@@ -51,8 +52,6 @@ export type CoordinationHost = {
   readonly logLines: string[]
   /** The node of the one offer, and what the host answers to it. */
   offer: { node: string; read: () => Manifest }
-  /** Number of waits for the store's flush. */
-  flushes: number
   storeIsOpen: boolean
   waitingFor: string[]
   /** Sends a request as the node `host-2`, unless the call has a client of its own. */
@@ -70,20 +69,29 @@ export const clientWith = (pki: Pki, pair: CertificatePair, more: RequestOptions
 })
 
 /** Starts the coordination API on loopback with real TLS, for the nodes of one authority. */
-export async function startCoordinationHost(t: TestContext, pki: Pki): Promise<CoordinationHost> {
+export async function startCoordinationHost(
+  t: TestContext,
+  pki: Pki,
+  /** Offers a VM of its own, unless the test gives the VMs. */
+  source?: Departures,
+): Promise<CoordinationHost> {
   const directory = mkdtempSync(join(tmpdir(), 'coordination-'))
   const files = writePki(directory, pki)
   const logLines: string[] = []
   const state = {
     offer: { node: 'host-2', read: () => manifest },
-    flushes: 0,
     storeIsOpen: true,
     waitingFor: [] as string[],
   }
-  const departures = {
-    manifest: async (id: MigrationId, node: NodeName) =>
+  const none = async (): Promise<undefined> => undefined
+  const departures: Departures = source ?? {
+    manifest: async ({ id, node }) =>
       id === manifest.migrationId && node === state.offer.node ? state.offer.read() : undefined,
-    flushed: async () => void (state.flushes += 1),
+    ensureRound: none,
+    handOver: none,
+    release: none,
+    abort: none,
+    reads: { roundFrames: none, memoryFrames: none, image: none, heldPackets: none },
   }
   const node = await pki.issue({ commonName: 'host-2', usages: ['server', 'client'] })
   const api = await createCoordinationApi({

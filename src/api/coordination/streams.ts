@@ -1,0 +1,68 @@
+import { Readable } from 'node:stream'
+import { errorChain } from '../../log/error-chain.ts'
+import { CopyEnded } from '../../owners/migration/copy-places.ts'
+import { requestIdHeader } from '../listener/answers.ts'
+import { Refused } from '../listener/refused.ts'
+import { rejectionOf } from './refusals.ts'
+import { offerOf } from './requests.ts'
+import type { FastifyReply } from 'fastify'
+import type { Log } from '../../log/log.ts'
+
+/** The reason of a signal when the client has gone away. */
+class ClientGone extends Error {
+  override readonly name = 'ClientGone'
+}
+
+/** Describes an answer of bytes. */
+export const streamAnswer = (description: string) => ({
+  description,
+  headers: requestIdHeader,
+  content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
+})
+
+/** Runs what may take long, with a signal that aborts when the client goes away. Then there is nothing to answer. */
+export async function whileConnected<T>(
+  reply: FastifyReply,
+  task: (signal: AbortSignal) => Promise<T>,
+): Promise<T | void> {
+  const gone = new AbortController()
+  reply.raw.once('close', () => gone.abort(new ClientGone('the client has gone away')))
+  try {
+    return await task(gone.signal)
+  } catch (error) {
+    // The next request gets the reason.
+    if (error instanceof CopyEnded) throw new Refused(rejectionOf(offerOf(reply.request).id, 'busy'))
+    if (!(error instanceof ClientGone)) throw error
+    reply.hijack()
+  }
+}
+
+/**
+ * Answers with a stream. What fails before the first bytes is answered as a problem. What fails later cuts the connection, so that
+ * no client takes a part for the whole.
+ */
+export async function sendStream(
+  reply: FastifyReply,
+  chunks: AsyncIterable<Uint8Array>,
+  log: Log,
+): Promise<FastifyReply> {
+  const { request } = reply
+  const iterator = chunks[Symbol.asyncIterator]()
+  const first = await iterator.next()
+  const copies = async function* (): AsyncGenerator<Buffer, void> {
+    try {
+      // A copy, because a chunk is valid only until the next one is requested, and the connection keeps some.
+      for (let next = first; next.done !== true; next = await iterator.next()) yield Buffer.from(next.value)
+    } catch (error) {
+      if (!(error instanceof ClientGone))
+        log.warn(
+          { request_id: request.id, migration_id: offerOf(request).id, error: errorChain(error) },
+          'stream cut',
+        )
+      throw error
+    } finally {
+      await iterator.return?.()
+    }
+  }
+  return reply.type('application/octet-stream').send(Readable.from(copies(), { highWaterMark: 1 }))
+}

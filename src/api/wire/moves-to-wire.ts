@@ -1,0 +1,39 @@
+import { given } from '../../lib/given.ts'
+import { time } from './values.ts'
+import type { HandOver } from '../../owners/migration/source-side.ts'
+import type { HeldPacketsWire, HandOverWire, MovedMemoryWire, RoundWire } from './moves.ts'
+
+export const roundToWire = (
+  number: number,
+  { sizeBytes, changedBytes }: { readonly sizeBytes: number; readonly changedBytes: number },
+): RoundWire => ({ number, size_bytes: sizeBytes, changed_bytes: changedBytes })
+
+export const handOverToWire = ({ stage, lastRound, memory }: HandOver): HandOverWire => ({
+  stage,
+  ...given({ last_round: lastRound, memory: memory && memoryToWire(memory) }),
+})
+
+const memoryToWire = ({ lengthBytes, terms }: NonNullable<HandOver['memory']>): MovedMemoryWire => ({
+  length_bytes: lengthBytes,
+  saved_at: time(terms.savedAtMs),
+  monitor: { ...terms.monitor },
+  compute: { cpu_millicores: terms.compute.cpuMillicores, memory_mib: terms.compute.memoryMib },
+})
+
+type HeldPacket = {
+  readonly number: number
+  readonly gsoSize: number
+  readonly ageMs: number
+  readonly counts: boolean
+  readonly frame: Uint8Array
+}
+
+export const heldPacketsToWire = (packets: readonly HeldPacket[]): HeldPacketsWire => ({
+  packets: packets.map(({ number, gsoSize, ageMs, counts, frame }) => ({
+    number,
+    gso_size: gsoSize,
+    age_ms: ageMs,
+    counts,
+    frame: Buffer.from(frame).toString('base64'),
+  })),
+})

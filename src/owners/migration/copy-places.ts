@@ -1,0 +1,72 @@
+import { limits } from '../../config/limits.ts'
+import { isHandover } from '../../core/migration/departure.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { DepartureContext } from './context.ts'
+
+/** Something that goes on for a destination, such as a stream. */
+type Copy = { readonly isWanted: () => boolean; readonly abort: AbortController }
+type Place = { readonly copies: Set<Copy>; restsSinceMs: number }
+
+/** Ends a copy whose migration is decided, or belongs to another destination by now. */
+export class CopyEnded extends Error {
+  override readonly name = 'CopyEnded'
+}
+
+/**
+ * Counts the VMs that are copied at once. A VM has a place while something goes on for its destination, and for a moment after it,
+ * so that a destination that died gives the place up. A guest that stands still always has one.
+ */
+export class CopyPlaces {
+  readonly #context: Pick<DepartureContext, 'store' | 'clock'>
+  readonly #places = new Map<VmId, Place>()
+
+  constructor(context: Pick<DepartureContext, 'store' | 'clock'>) {
+    this.#context = context
+  }
+
+  /** Returns whether other VMs have all places. */
+  isFullFor(id: VmId): boolean {
+    const { store, clock } = this.#context
+    const restedMs = clock.monotonicMs() - limits.departureIdleMs
+    for (const [vm, { copies, restsSinceMs }] of this.#places)
+      if (copies.size === 0 && restsSinceMs <= restedMs) this.#places.delete(vm)
+    const still = store.departures.undecided().filter(({ departure }) => departure && isHandover(departure))
+    const others = new Set([...this.#places.keys(), ...still.map((record) => record.id)])
+    others.delete(id)
+    return others.size >= limits.departuresAtOnceMax
+  }
+
+  /**
+   * Begins something for the destination of a VM. The signal aborts with the caller's, or when it is not wanted any more. Call
+   * `end` in any case.
+   */
+  begin(
+    id: VmId,
+    isWanted: () => boolean,
+    signal: AbortSignal,
+  ): { readonly signal: AbortSignal; readonly end: () => void } {
+    const place = this.#places.get(id) ?? { copies: new Set(), restsSinceMs: 0 }
+    this.#places.set(id, place)
+    const copy: Copy = { isWanted, abort: new AbortController() }
+    place.copies.add(copy)
+    return {
+      signal: AbortSignal.any([signal, copy.abort.signal]),
+      end: () => {
+        place.copies.delete(copy)
+        place.restsSinceMs = this.#context.clock.monotonicMs()
+      },
+    }
+  }
+
+  /** Ends what is not wanted after a change of the VM. */
+  notice(id: VmId): void {
+    for (const { isWanted, abort } of this.#places.get(id)?.copies ?? [])
+      if (!isWanted()) abort.abort(new CopyEnded(`the copy of ${id} has ended`))
+  }
+
+  /** Ends everything that goes on. */
+  endAll(): void {
+    for (const { copies } of this.#places.values())
+      for (const { abort } of copies) abort.abort(new CopyEnded('the daemon stops'))
+  }
+}

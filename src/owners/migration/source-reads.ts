@@ -1,0 +1,158 @@
+import { isUndecided, refuseRead } from '../../core/migration/departure.ts'
+import { abortable } from '../../lib/abortable.ts'
+import { err, ok } from '../../lib/result.ts'
+import type { Sha256 } from '../../core/ids.ts'
+import type { DepartureRefusal } from '../../core/migration/departure.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { Result } from '../../lib/result.ts'
+import type { HeldPacket } from '../../ports/traffic.ts'
+import type { SourceContext } from './context.ts'
+import type { CopyPlaces } from './copy-places.ts'
+import type { Answer, Move, Moves } from './moves.ts'
+
+type Bytes = AsyncIterable<Uint8Array>
+type Parts = { readonly moves: Moves; readonly places: CopyPlaces; readonly ending: AbortSignal }
+
+type Opened = {
+  readonly isWanted: () => boolean
+  readonly open: (signal: AbortSignal) => Bytes
+}
+
+/**
+ * What destinations read from the source. An iteration throws HostFault, the reason of the signal, and CopyEnded when the migration is
+ * decided meanwhile. All iterations together keep to the pace of the host.
+ */
+export class SourceReads {
+  readonly #context: SourceContext
+  readonly #moves: Moves
+  readonly #places: CopyPlaces
+  readonly #ending: AbortSignal
+
+  constructor(context: SourceContext, { moves, places, ending }: Parts) {
+    this.#context = context
+    this.#moves = moves
+    this.#places = places
+    this.#ending = ending
+  }
+
+  /** Reads a round as frames and their end; see `DiskRounds.frames`. */
+  async roundFrames(
+    move: Move,
+    { number, from }: { readonly number: number; readonly from: number },
+    signal: AbortSignal,
+  ): Answer<Bytes> {
+    const { arrival } = move
+    const found = this.#readable(move)
+    if (found === undefined || !found.ok) return found
+    const { id } = found.value
+    const open = (until: AbortSignal): Bytes =>
+      this.#context.host.rounds.frames({ id, arrival, number }, from, until)
+    return ok(this.#paced(found.value, { isWanted: () => this.#isCopying(move), open }, signal))
+  }
+
+  /** Reads the saved memory of a guest that is handed over; see `SavedStates.frames`. */
+  async memoryFrames(move: Move, from: number, signal: AbortSignal): Answer<Bytes> {
+    const found = this.#readable(move)
+    if (found === undefined || !found.ok) return found
+    const { id, departure } = found.value
+    if (departure?.stage !== 'handed_over') return err('too_early')
+    const open = (until: AbortSignal): Bytes => this.#context.host.savedStates.frames(id, from, until)
+    return ok(this.#paced(found.value, { isWanted: () => this.#isCopying(move), open }, signal))
+  }
+
+  /** Reads the kernel or the initrd of the VM; undefined for any other image. */
+  async image(move: Pick<Move, 'id' | 'node'>, sha256: Sha256, signal: AbortSignal): Answer<Bytes> {
+    const { record, departure } = this.#moves.find(move) ?? {}
+    if (departure === undefined) return undefined
+    if (departure.stage === 'withdrawn') return err('withdrawn')
+    if (record === undefined || !isUndecided(departure)) return err('released')
+    const { kernelSha256, initrdSha256 } = record.desired.image
+    if (sha256 !== kernelSha256 && sha256 !== initrdSha256) return undefined
+    const open = (until: AbortSignal): Bytes => this.#context.host.storage.readImage(sha256, until)
+    const isWanted = (): boolean => this.#moves.isUndecided(record.id, move)
+    return ok(this.#paced(record, { isWanted, open }, signal))
+  }
+
+  /**
+   * Returns the packets that are held for the guest behind the number `after`; waits for the first one, if there is none. Those up to
+   * `after` are forgotten once the VM is released: until then the guest may go on here, and needs them.
+   */
+  async heldPackets(
+    move: Move,
+    { after, waitMs }: { readonly after: number; readonly waitMs: number },
+    signal: AbortSignal,
+  ): Answer<readonly HeldPacket[]> {
+    const found = this.#holding(move)
+    if (found === undefined || !found.ok) return found
+    const { id, host, desired } = found.value
+    if (desired.network === undefined) return ok([])
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const cancels = [
+      this.#context.host.traffic.watchHeld((userId) => {
+        if (userId === host.userId) resolve()
+      }),
+      this.#context.store.onVmChange((changed) => {
+        if (changed === id) resolve()
+      }),
+      this.#context.clock.after(waitMs, resolve),
+    ]
+    try {
+      const held = await this.#held(move, after)
+      if (held?.ok !== true || held.value.length > 0) return held
+      await abortable(promise, AbortSignal.any([signal, this.#ending]))
+      return await this.#held(move, after)
+    } finally {
+      for (const cancel of cancels) cancel()
+    }
+  }
+
+  async #held(move: Move, after: number): Answer<readonly HeldPacket[]> {
+    const found = this.#holding(move)
+    if (found === undefined || !found.ok) return found
+    const { departure, host } = found.value
+    const forgotten = departure?.stage === 'released' ? after : 0
+    const packets = await this.#context.host.traffic.held(host, forgotten)
+    return ok(packets.filter(({ number }) => number > after))
+  }
+
+  /** Returns the VM whose frames are held for a destination, or why there are none. */
+  #holding(move: Move): Result<VmRecord, DepartureRefusal> | undefined {
+    const { record, departure } = this.#moves.find(move) ?? {}
+    if (departure === undefined) return undefined
+    const { stage, arrival } = departure
+    if (stage === 'withdrawn') return err('withdrawn')
+    if (arrival !== move.arrival) return err('not_yours')
+    if (stage === 'offered' || stage === 'copying') return err('too_early')
+    return record === undefined ? err('released') : ok(record)
+  }
+
+  /** Returns the VM that a destination may read, or why it may not. */
+  #readable(move: Move): Result<VmRecord, DepartureRefusal> | undefined {
+    const { record, departure } = this.#moves.find(move) ?? {}
+    if (departure === undefined) return undefined
+    const refusal = refuseRead(departure, move.arrival)
+    if (refusal !== undefined) return err(refusal)
+    return record === undefined ? err('released') : ok(record)
+  }
+
+  #isCopying(move: Move): boolean {
+    return this.#readable(move)?.ok === true
+  }
+
+  async *#paced(
+    { id }: VmRecord,
+    { isWanted, open }: Opened,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array, void> {
+    const copy = this.#places.begin(id, isWanted, signal)
+    try {
+      for await (const chunk of open(copy.signal)) {
+        await this.#context.pace(chunk.length, copy.signal)
+        copy.signal.throwIfAborted()
+        yield chunk
+      }
+    } finally {
+      copy.end()
+    }
+  }
+}
