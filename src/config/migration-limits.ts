@@ -21,6 +21,8 @@ export const migrationLimits = {
   /** Attempts in a row to continue a stream that was cut, without a new frame; each pause is twice the one before. */
   streamAttemptsMax: 6,
   streamPauseMs: 100,
+  /** Time for which packets for a VM that was released are kept for its destination. */
+  departedFramesMs: 60_000,
   /** VMs whose disks are copied to other hosts at the same time, and the pause between requests that ends a copy. */
   departuresAtOnceMax: 2,
   departureIdleMs: 30_000,
@@ -28,6 +30,9 @@ export const migrationLimits = {
   handoverPollMs: 20_000,
   /** Interval at which a guest that is handed over is looked at, beside each change of its VM; also between two tries. */
   handoverLookMs: 1000,
+  /** Time for which the console of a guest that stands still may keep its terminal, and between two looks at it. */
+  consoleDetachMsMax: 2000,
+  consoleDetachLookMs: 50,
   /** Between two tries to remove the rounds of a disk that does not move any more. */
   roundsRetryMs: 10_000,
   /** Interval at which deadlines are compared with the clock, which may have been set. */

@@ -2,6 +2,7 @@ import { limits } from '../config/limits.ts'
 import { given } from '../lib/given.ts'
 import { sleepDueMs, sleepFault, waitsForPlace } from '../core/plan/plan-sleep.ts'
 import { isStopCarriedOut } from '../core/plan/plan-power.ts'
+import { waitsForOthers } from '../core/plan/step.ts'
 import { HostFault } from '../core/errors.ts'
 import { findLaunch } from '../core/status/launch.ts'
 import { observedState } from '../core/status/observed-state.ts'
@@ -191,8 +192,7 @@ function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
     return fail(pass, { step, code: 'wait_overdue', retry: 'backoff', message }, {}, state)
   }
   const { fault, ...rest } = shown
-  // Before the wait for a destination, everything else is as desired.
-  const seen = waiting.for === 'the destination' ? rest : { ...rest, ...given({ fault }) }
+  const seen = waitsForOthers(waiting) ? rest : { ...rest, ...given({ fault }) }
   write(pass, { observed: { ...seen, waitingFor: waiting.for } })
   return { kind: 'after', ms: waiting.recheckMs }
 }

@@ -17,7 +17,7 @@ export const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
  * `wake=REASON`: a wake was requested. `begun=SECONDS`: a wake began with the state saved that long ago.
  * `restores=SECONDS`: the same, and a unit was or will be started to read that state. `may-be-saved`: a save has begun.
  * `stop-accepted`: the newest stop is not carried out. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
- * sleeps in a row. `departure=STAGE`: how far a migration from this host is.
+ * sleeps in a row. `departure=STAGE`: how far a migration from this host is; `since=SECONDS`: for how long.
  */
 export function recordFor(power: DesiredPower, words: Words, recorded: Words): VmRecord {
   const { network, ...desired } = recordOf().desired
@@ -64,10 +64,11 @@ function offerOf(words: Words): Pick<VmRecord['desired'], 'migration'> {
   return { migration: { ...NAMES, mode: mode as MigrationMode, expiresAtMs: NOW_MS + 60_000 } }
 }
 
-/** Reads `departure=STAGE`: how far the migration is. */
+/** Reads `departure=STAGE`: how far the migration is; and `since=SECONDS`: when that stage began. */
 function departureOf(recorded: Words): Pick<VmRecord, 'departure'> {
   const stage = recorded.after('departure=') as DepartureStage | undefined
-  return stage === undefined ? {} : { departure: { ...NAMES, mode: 'live', stage, sinceMs: NOW_MS } }
+  const sinceMs = secondsAgo(recorded.number('since=') ?? 0)
+  return stage === undefined ? {} : { departure: { ...NAMES, mode: 'live', stage, sinceMs } }
 }
 
 function wakeOf(recorded: Words): Pick<VmRecord, 'wake'> {

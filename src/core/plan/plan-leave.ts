@@ -1,12 +1,13 @@
 import { limits } from '../../config/limits.ts'
 import { areHeld } from '../world/network-state.ts'
 import { isSaved } from '../world/saved-state.ts'
+import { isGone } from '../world/world.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { inOrder, when } from './facet.ts'
 import { removeUnit, removeConsole } from './plan-power.ts'
 import { removeNetwork } from './plan-network.ts'
 import { removeDisk } from './plan-storage.ts'
-import { giveUpPlace, waitForMonitor } from './plan-wake.ts'
+import { waitForMonitor } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -30,17 +31,41 @@ export const planHandover = (record: VmRecord, world: World, facts: Facts): Plan
         () => removeUnit(record, world),
         () => holdFrames(world, facts),
         () => saveForMove(world, facts),
-        () => giveUpPlace(record, world, facts),
+        () => detachConsole(world),
       )
 
 /** Plans for a VM that another host has: only its record stays, until the controller deletes it. */
-export const planLeft = (world: World): Plan =>
+export const planLeft = (record: VmRecord, world: World, facts: Facts): Plan =>
   inOrder(
     () => endUnit(world, MOVED),
     () => removeConsole(world, MOVED),
-    () => removeNetwork(world, MOVED),
     () => removeDisk(world, MOVED),
+    () => keepLatePackets(record, world, facts),
+    () => removeNetwork(world, MOVED),
   )
+
+/** Keeps the device for a while: packets that are on their way here are held, and the destination reads them. */
+function keepLatePackets({ departure }: VmRecord, { traffic }: World, { nowMs }: Facts): Facet {
+  const leftAtMs = departure?.sinceMs ?? nowMs
+  const leftMs = leftAtMs + limits.departedFramesMs - nowMs
+  // The clock may have been set.
+  const isOver = nowMs < leftAtMs || leftMs <= 0
+  if (isOver || (traffic.known && !areHeld(traffic.value))) return []
+  return {
+    outcome: 'wait',
+    for: 'late packets',
+    recheckMs: leftMs,
+    deadlineMs: limits.departedFramesMs,
+    waitedMs: 0,
+  }
+}
+
+/** Takes the terminal of a guest that stands still: its session is whole then, and continues at the destination. */
+function detachConsole({ unit, console }: World): Facet {
+  if (!unit.known || !isGone(unit.value) || !console.known) return []
+  if (!['stored', 'unstored', 'unprotected'].includes(console.value.kind)) return []
+  return [{ kind: 'console.remove-master', because: 'the session continues at the destination' }]
+}
 
 const MOVED = 'the VM has moved to another host'
 const COLD = 'the VM moves without its memory'

@@ -56,7 +56,7 @@ function planHere(record: VmRecord, world: World, facts: Facts): Plan {
       () => removeDisk(world, DELETED),
     )
   }
-  if (hasLeft(record)) return planLeft(world)
+  if (hasLeft(record)) return planLeft(record, world, facts)
   if (record.desired.power === 'stopped') return planStopped(record, world, facts)
   if (isHeldBack(record)) return planHandover(record, world, facts)
   if (owesStop(record)) {

@@ -75,6 +75,10 @@ export type Waiting = {
   readonly waitedMs?: number
 }
 
+/** Returns whether the VM is as desired, and only another host, or a packet for it, is waited for. */
+export const waitsForOthers = ({ for: reason }: Pick<Waiting, 'for'>): boolean =>
+  reason === 'the destination' || reason === 'late packets'
+
 /** All steps from the present state to the desired one, up to the first wait. */
 export type Plan =
   | { readonly outcome: 'settled' }

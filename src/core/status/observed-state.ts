@@ -3,6 +3,7 @@ import { hasLeft, isHeldBack } from '../vm/leaving.ts'
 import { isAsleep } from '../world/world.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { owesStop } from '../vm/record.ts'
+import { waitsForOthers } from '../plan/step.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { World } from '../world/world.ts'
 import type { ObservedState, VmRecord } from '../vm/record.ts'
@@ -14,7 +15,7 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
     case 'settled':
       return settledState(record, world)
     case 'wait':
-      if (plan.for === 'the destination') return settledState(record, world)
+      if (waitsForOthers(plan)) return settledState(record, world)
       if (plan.for === 'the unit to stop') return 'stopping'
       if (plan.for === 'the monitor to answer' && wasThere(record, world)) return record.observed.state
       return isWaking(record) ? 'waking' : 'starting'

@@ -40,6 +40,7 @@ export type WaitReason =
   | 'the unit to stop'
   | 'the monitor to answer'
   | 'the destination'
+  | 'late packets'
 
 /** The result of the last pass, as it is shown. */
 export type Observed = {
