@@ -38,6 +38,7 @@ test('the document has exactly the routes of the API; each can be refused, with 
     'get /healthz',
     'get /readyz',
     'get /v1/migrations/{id}',
+    'get /v1/migrations/{id}/console',
     'get /v1/migrations/{id}/held-packets',
     'get /v1/migrations/{id}/images/{sha256}',
     'get /v1/migrations/{id}/memory',

@@ -2,9 +2,9 @@ import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { closed } from '../../lib/schema-check.ts'
 import { noQuery, problems, requestIdHeader } from '../listener/answers.ts'
-import { onceOpen } from '../listener/refused.ts'
+import { onceOpen, Refused } from '../listener/refused.ts'
 import { arrivalSchema, fromSchema } from '../wire/moves.ts'
-import { heldPacketsToWire } from '../wire/moves-to-wire.ts'
+import { consoleToWire, heldPacketsToWire } from '../wire/moves-to-wire.ts'
 import { ref } from '../wire/named.ts'
 import { sha256Schema } from '../wire/vm.ts'
 import { granted, MOVE_CODES } from './refusals.ts'
@@ -28,6 +28,7 @@ export function readRoutes(app: App, dependencies: CoordinationDependencies): vo
   readRound(app, reads, dependencies)
   readMemory(app, reads, dependencies)
   readImage(app, reads, dependencies)
+  readConsole(app, reads)
   readHeldPackets(app, reads)
 }
 
@@ -122,6 +123,30 @@ function readImage(app: App, reads: Reads, { log }: Logging): void {
   )
 }
 
+function readConsole(app: App, reads: Reads): void {
+  const schema = {
+    operationId: 'readConsole',
+    tags,
+    summary: 'Read the console',
+    description:
+      'The newest session of the console, whose cursors stay valid at the destination. 404 also if the VM has none.',
+    params: idParams,
+    querystring: Type.Object({ arrival: arrivalSchema }, closed),
+    response: {
+      200: { ...ref('MovedConsole'), description: 'The session.', headers: requestIdHeader },
+      ...problems(...MOVE_CODES, 'migration_too_early', 'migrations_busy'),
+    },
+  }
+  app.get('/v1/migrations/:id/console', { schema }, (request, reply) =>
+    whileConnected(reply, async (signal) => {
+      const move = moveOf(request, request.query)
+      const session = granted(move.id, await reads().console(move, signal))
+      if (session !== undefined) return consoleToWire(session)
+      throw new Refused({ code: 'not_found', detail: `the VM of migration ${move.id} has no console` })
+    }),
+  )
+}
+
 const heldQuery = Type.Object(
   {
     arrival: arrivalSchema,
@@ -148,7 +173,7 @@ function readHeldPackets(app: App, reads: Reads): void {
     tags,
     summary: 'Read the packets that are held',
     description:
-      `Packets that came for the guest since it stands still. They are held until the release, and for a minute after it. ` +
+      `Packets that came for the guest since it stands still. They are held until the release, and for ${limits.departedFramesMs / 1000} s after it. ` +
       'Packets up to `after` are forgotten once the VM is released.',
     params: idParams,
     querystring: heldQuery,

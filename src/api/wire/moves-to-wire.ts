@@ -1,7 +1,8 @@
 import { given } from '../../lib/given.ts'
 import { time } from './values.ts'
+import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { HandOver } from '../../owners/migration/source-side.ts'
-import type { HeldPacketsWire, HandOverWire, MovedMemoryWire, RoundWire } from './moves.ts'
+import type { HeldPacketsWire, HandOverWire, MovedConsoleWire, MovedMemoryWire, RoundWire } from './moves.ts'
 
 export const roundToWire = (
   number: number,
@@ -19,6 +20,20 @@ const memoryToWire = ({ lengthBytes, terms }: NonNullable<HandOver['memory']>): 
   monitor: { ...terms.monitor },
   compute: { cpu_millicores: terms.compute.cpuMillicores, memory_mib: terms.compute.memoryMib },
 })
+
+export const consoleToWire = ({ session, end, window, output }: Console): MovedConsoleWire => ({
+  session,
+  end,
+  window: { columns: window.cols, rows: window.rows },
+  output: Buffer.from(output).toString('base64'),
+})
+
+type Console = {
+  readonly session: string
+  readonly end: number
+  readonly window: WindowSize
+  readonly output: Uint8Array
+}
 
 type HeldPacket = {
   readonly number: number

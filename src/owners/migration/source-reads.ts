@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { isUndecided, refuseRead } from '../../core/migration/departure.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { err, ok } from '../../lib/result.ts'
@@ -5,6 +6,7 @@ import type { Sha256 } from '../../core/ids.ts'
 import type { DepartureRefusal } from '../../core/migration/departure.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Result } from '../../lib/result.ts'
+import type { MovedConsole } from '../../ports/consoles.ts'
 import type { HeldPacket } from '../../ports/traffic.ts'
 import type { SourceContext } from './context.ts'
 import type { CopyPlaces } from './copy-places.ts'
@@ -71,6 +73,26 @@ export class SourceReads {
     const open = (until: AbortSignal): Bytes => this.#context.host.storage.readImage(sha256, until)
     const isWanted = (): boolean => this.#moves.isUndecided(record.id, move)
     return ok(this.#paced(record, { isWanted, open }, signal))
+  }
+
+  /**
+   * Returns the console's newest session, for its destination; undefined if the VM has none. It is whole, because a guest that stands
+   * still has no terminal: waits until it is taken.
+   */
+  async console(move: Move, signal: AbortSignal): Answer<MovedConsole | undefined> {
+    const { consoles } = this.#context.host
+    const { clock } = this.#context
+    for (let waitedMs = 0; ; waitedMs += limits.consoleDetachLookMs) {
+      const found = this.#readable(move)
+      if (found === undefined || !found.ok) return found
+      const { id, departure } = found.value
+      if (departure?.stage !== 'handed_over') return err('too_early')
+      const isWhole = consoles.session(id)?.isAttached !== true
+      if (isWhole || waitedMs >= limits.consoleDetachMsMax) return ok(consoles.history(id))
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const cancel = clock.after(limits.consoleDetachLookMs, resolve)
+      await abortable(promise, AbortSignal.any([signal, this.#ending])).finally(cancel)
+    }
   }
 
   /**

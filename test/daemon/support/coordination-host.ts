@@ -91,7 +91,7 @@ export async function startCoordinationHost(
     handOver: none,
     release: none,
     abort: none,
-    reads: { roundFrames: none, memoryFrames: none, image: none, heldPackets: none },
+    reads: { roundFrames: none, memoryFrames: none, image: none, console: none, heldPackets: none },
   }
   const node = await pki.issue({ commonName: 'host-2', usages: ['server', 'client'] })
   const api = await createCoordinationApi({
