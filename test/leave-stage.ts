@@ -35,7 +35,11 @@ export async function applied(frames: AsyncIterable<Uint8Array>, disk: Uint8Arra
   return disk
 }
 
-/** A guest that runs, and the source's side of its migrations beside its worker. */
+/** Bytes of the disk of the guest. */
+export const DISK_BYTES = 64 * 1024
+const BLOCK_BYTES = 4096
+
+/** A guest that runs and is offered, and the source's side of its migration beside its worker. */
 export async function leaveStage(t: TestContext, mode: MigrationMode = 'live') {
   const stage = await sleepStage(t)
   const { context, clock, id, idle, turns, vm } = stage
@@ -52,15 +56,39 @@ export async function leaveStage(t: TestContext, mode: MigrationMode = 'live') {
     await idle()
   }
   await offer()
+  const content = new Uint8Array(DISK_BYTES).fill(1, 0, BLOCK_BYTES)
+  stage.host.diskContents.set(id, { content, sizeBytes: DISK_BYTES })
+  /** Lets everything that does not wait for time continue. */
+  const settle = async (): Promise<void> => {
+    for (let round = 0; round < 3; round += 1) await turns()
+  }
+  const round = (number: number, of = move) => stage.source().ensureRound(of, number, never)
+  const handOver = async (of = move) => {
+    const answer = stage.source().handOver(of, never)
+    await settle()
+    return answer
+  }
   return {
     ...stage,
     move,
     offer,
-    stageNow: () => vm().departure?.stage,
-    /** Lets everything that does not wait for time continue. */
-    settle: async (): Promise<void> => {
-      for (let round = 0; round < 3; round += 1) await turns()
+    settle,
+    round,
+    handOver,
+    /** The disk as the guest sees it. */
+    content,
+    /** Writes a block of the disk, as the guest does. */
+    write: (block: number, byte: number): void =>
+      void content.fill(byte, block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES),
+    /** Copies a round onto what was copied before. */
+    copy: async (number: number, onto: Uint8Array = new Uint8Array(DISK_BYTES)): Promise<Uint8Array> =>
+      applied(await got(stage.source().reads.roundFrames(move, { number, from: 0 }, never)), onto),
+    /** Takes one round, and lets the guest stand still. */
+    toHandedOver: async (): Promise<void> => {
+      await got(round(1))
+      assert.equal((await got(handOver())).stage, 'handed_over')
     },
+    stageNow: () => vm().departure?.stage,
     /** Stops the daemon, and starts the next one. */
     restart: async (): Promise<void> => {
       await stage.stop()

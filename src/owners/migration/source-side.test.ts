@@ -1,48 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { applied, got, leaveStage, never, said } from '../../../test/leave-stage.ts'
+import { applied, DISK_BYTES, got, leaveStage, never, said } from '../../../test/leave-stage.ts'
 import { HostFault } from '../../core/errors.ts'
-import type { TestContext } from 'node:test'
 import type { ArrivalId } from '../../core/migration/departure.ts'
-import type { MigrationId, MigrationMode, NodeName } from '../../core/migration/offer.ts'
+import type { MigrationId, NodeName } from '../../core/migration/offer.ts'
 
-const SIZE = 64 * 1024
 const other = 'second' as ArrivalId
-
-/** A guest that is offered, and whose disk tests write. */
-async function stageWithDisk(t: TestContext, mode: MigrationMode = 'live') {
-  const stage = await leaveStage(t, mode)
-  const { host, id, source, move, settle } = stage
-  const content = new Uint8Array(SIZE).fill(1, 0, 4096)
-  host.diskContents.set(id, { content, sizeBytes: SIZE })
-  const round = (number: number, of = move) => source().ensureRound(of, number, never)
-  const handOver = async () => {
-    const answer = source().handOver(move, never)
-    await settle()
-    return answer
-  }
-  return {
-    ...stage,
-    round,
-    handOver,
-    /** Writes a block of the disk, as the guest does. */
-    write: (block: number, byte: number): void => void content.fill(byte, block * 4096, (block + 1) * 4096),
-    content,
-    /** Copies a round onto what was copied before. */
-    copy: async (number: number, onto: Uint8Array = new Uint8Array(SIZE)): Promise<Uint8Array> =>
-      applied(await got(source().reads.roundFrames(move, { number, from: 0 }, never)), onto),
-    /** Copies one round, and lets the guest stand still. */
-    toHandedOver: async (): Promise<void> => {
-      await got(round(1))
-      assert.equal((await got(handOver())).stage, 'handed_over')
-    },
-  }
-}
 
 test('rounds, the handover and the release give the destination the disk and memory of one moment', async (t) => {
   const { round, copy, write, content, handOver, source, move, shown, host, id, vm, idle } =
-    await stageWithDisk(t)
-  assert.deepEqual(await got(round(1)), { sizeBytes: SIZE, changedBytes: 4096 })
+    await leaveStage(t)
+  assert.deepEqual(await got(round(1)), { sizeBytes: DISK_BYTES, changedBytes: 4096 })
   const disk = await copy(1)
   write(3, 7)
   assert.equal((await got(round(2))).changedBytes, 4096)
@@ -63,10 +31,10 @@ test('rounds, the handover and the release give the destination the disk and mem
 })
 
 test('a repeated request changes nothing: the same round, stage and release', async (t) => {
-  const { round, toHandedOver, handOver, source, move, write, vm } = await stageWithDisk(t)
+  const { round, toHandedOver, handOver, source, move, write, vm } = await leaveStage(t)
   await toHandedOver()
   write(4, 4)
-  assert.deepEqual(await got(round(2)), { sizeBytes: SIZE, changedBytes: 0 })
+  assert.deepEqual(await got(round(2)), { sizeBytes: DISK_BYTES, changedBytes: 0 })
   assert.equal((await got(handOver())).lastRound, 2)
   const before = vm().departure
   for (let time = 0; time < 2; time += 1) await got(source().release(move, 2))
@@ -75,7 +43,7 @@ test('a repeated request changes nothing: the same round, stage and release', as
 })
 
 test('only the node of the offer is answered, and only the attempt that copies', async (t) => {
-  const { round, source, move, toHandedOver } = await stageWithDisk(t)
+  const { round, source, move, toHandedOver } = await leaveStage(t)
   const stranger = { ...move, node: 'node-3' as NodeName }
   const second = { ...move, arrival: other }
   const answers = (as: typeof move): Promise<unknown>[] => [
@@ -101,7 +69,7 @@ test('only the node of the offer is answered, and only the attempt that copies',
 })
 
 test('an attempt that begins again has no rounds of an earlier one, even under its name', async (t) => {
-  const { round, write, content, source, move, offer, host, id, settle } = await stageWithDisk(t)
+  const { round, write, content, source, move, offer, host, id, settle } = await leaveStage(t)
   await got(round(1))
   const held = host.rounds.holdNext('remove')
   assert.equal((await got(source().abort(move))).stage, 'withdrawn')
@@ -113,13 +81,13 @@ test('an attempt that begins again has no rounds of an earlier one, even under i
   held()
   assert.equal((await got(answer)).changedBytes, 8192)
   const frames = await got(source().reads.roundFrames(again, { number: 1, from: 0 }, never))
-  assert.deepEqual(await applied(frames, new Uint8Array(SIZE)), content)
+  assert.deepEqual(await applied(frames, new Uint8Array(DISK_BYTES)), content)
   assert.equal(await said(source().ensureRound(move, 1, never)), 'unknown')
   assert.deepEqual(await host.rounds.list(), [id])
 })
 
 test('a last round is never one that was taken while the guest ran', async (t) => {
-  const { source, move, host, write, content, copy, handOver, restart, round } = await stageWithDisk(t)
+  const { source, move, host, write, content, copy, handOver, restart, round } = await leaveStage(t)
   await got(round(1))
   const disk = await copy(1)
   // The daemon dies when round 2 is on record, before and after it was taken.
@@ -137,8 +105,7 @@ test('a last round is never one that was taken while the guest ran', async (t) =
 })
 
 test('a daemon that dies while it takes the last round leaves it to the next one', async (t) => {
-  const { host, round, source, move, restart, settle, stageNow, copy, content, write } =
-    await stageWithDisk(t)
+  const { host, round, source, move, restart, settle, stageNow, copy, content, write } = await leaveStage(t)
   await got(round(1))
   const disk = await copy(1)
   write(2, 2)
@@ -154,7 +121,7 @@ test('a daemon that dies while it takes the last round leaves it to the next one
 })
 
 test('a last round that was taken, and is not on record yet, is used again', async (t) => {
-  const { host, round, handOver, copy, content, write } = await stageWithDisk(t)
+  const { host, round, handOver, copy, content, write } = await leaveStage(t)
   await got(round(1))
   const disk = await copy(1)
   write(2, 2)

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { got, leaveStage, never, said } from '../../../test/leave-stage.ts'
+import { withdrawOffer } from '../../commands/migration/offer-vm.ts'
+import { deleteVm } from '../../commands/vm/delete-vm.ts'
+import { setPower } from '../../commands/vm/set-power.ts'
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+
+test('a guest that ends before it is saved stays, and its destination hears so', async (t) => {
+  const { round, source, move, host, id, settle, vm, shown, later } = await leaveStage(t)
+  await got(round(1))
+  host.fakeUnits.exit(id, 1)
+  const answer = source().handOver(move, never)
+  await settle()
+  // The unit is removed after the back-off of an exit.
+  await later(limits.handoverPollMs - 1)
+  await settle()
+  assert.equal(await said(answer), 'withdrawn')
+  assert.deepEqual([vm().departure?.stage, vm().departure?.because], ['withdrawn', 'guest_lost'])
+  assert.equal(vm().wake, undefined)
+  assert.notEqual(shown(), 'migrated')
+})
+
+test('a handover waits for a look at the host that fails, and for nothing else', async (t) => {
+  const { round, handOver, host, stageNow, source, move, later, settle } = await leaveStage(t)
+  await got(round(1))
+  host.storage.setInSight(false)
+  const answer = source().handOver(move, never)
+  await settle()
+  assert.equal(stageNow(), 'handing_over')
+  host.storage.setInSight(true)
+  await later(limits.handoverLookMs)
+  await settle()
+  assert.equal((await got(answer)).stage, 'handed_over')
+  assert.equal((await got(handOver())).stage, 'handed_over')
+})
+
+test('an abort wakes the guest at once, and is repeated without effect', async (t) => {
+  const { toHandedOver, source, move, idle, shown, goesOn, vm, host, settle } = await leaveStage(t)
+  await toHandedOver()
+  for (let time = 0; time < 2; time += 1) assert.equal((await got(source().abort(move))).stage, 'withdrawn')
+  await idle()
+  await settle()
+  assert.equal(shown(), 'running')
+  assert.ok(goesOn())
+  assert.equal(vm().departure?.because, 'aborted')
+  assert.deepEqual(await host.rounds.list(), [])
+  assert.equal(await said(source().release(move, 2)), 'withdrawn')
+})
+
+test('an abort after the release is refused', async (t) => {
+  const { toHandedOver, source, move } = await leaveStage(t)
+  await toHandedOver()
+  await got(source().release(move, 2))
+  assert.equal(await said(source().abort(move)), 'released')
+})
+
+test('a guest that sleeps moves asleep, and an abort leaves it asleep', async (t) => {
+  const { source, move, fallAsleep, idle, shown, vm, context, id, offer, settle } = await leaveStage(t)
+  assert.ok(withdrawOffer(context, id).ok)
+  await idle()
+  await fallAsleep()
+  const again = { ...move, id: 'move-8' as typeof move.id }
+  await offer(again.id)
+  await got(source().ensureRound(again, 1, never))
+  const answer = source().handOver(again, never)
+  await settle()
+  assert.equal((await got(answer)).stage, 'handed_over')
+  assert.equal(vm().departure?.lived, 'sleeping')
+  assert.equal((await source().manifest(again))?.power, 'sleeping')
+  await got(source().abort(again))
+  await idle()
+  assert.equal(shown(), 'sleeping')
+})
+
+test('a cold migration ends the guest, and there is no memory to read', async (t) => {
+  const { round, handOver, source, move, shown } = await leaveStage(t, 'cold')
+  await got(round(1))
+  const handed = await got(handOver())
+  assert.deepEqual(handed, { stage: 'handed_over', lastRound: 2 })
+  assert.equal(shown(), 'stopped')
+  const frames = await got(source().reads.memoryFrames(move, 0, never))
+  await assert.rejects(async () => {
+    for await (const _chunk of frames);
+  }, HostFault)
+})
+
+test('a stop and a deletion take the guest back in the midst of its last round', async (t) => {
+  for (const end of ['stopped', 'deleted'] as const) {
+    const { round, source, move, host, settle, context, id, store } = await leaveStage(t)
+    await got(round(1))
+    host.rounds.holdNext('ensureRound')
+    const answer = source().handOver(move, never)
+    await settle()
+    assert.ok((end === 'stopped' ? setPower(context, id, 'stopped') : deleteVm(context, id)).ok)
+    await settle()
+    assert.equal(await said(answer), 'withdrawn')
+    assert.equal(await said(source().release(move, 2)), end === 'stopped' ? 'withdrawn' : 'unknown')
+    assert.equal(store.vms.get(id)?.departure?.because, end === 'stopped' ? 'stopped' : undefined)
+    assert.deepEqual(host.savedFiles.paths(), [])
+  }
+})
+
+test('a release is answered in the same way after the VM was deleted, also by the next daemon', async (t) => {
+  const { toHandedOver, source, move, context, id, idle, store, restart } = await leaveStage(t)
+  await toHandedOver()
+  await got(source().release(move, 2))
+  assert.ok(deleteVm(context, id).ok)
+  await idle()
+  assert.equal(store.vms.get(id), undefined)
+  await restart()
+  assert.equal((await got(source().release(move, 2))).stage, 'released')
+  assert.deepEqual(await got(source().handOver(move, never)), { stage: 'released', lastRound: 2 })
+  assert.equal(await said(source().release(move, 1)), 'outdated')
+  assert.equal(await said(source().abort(move)), 'released')
+  assert.equal(await said(source().ensureRound(move, 1, never)), 'released')
+  assert.equal(await said(source().release({ ...move, node: 'node-3' as typeof move.node }, 2)), 'unknown')
+})
+
+test('the next daemon removes the rounds of a migration that is decided', async (t) => {
+  const { round, source, move, host, restart, settle, later, id } = await leaveStage(t)
+  await got(round(1))
+  host.rounds.failNext('remove', new HostFault('storage_failed', 'removing'))
+  await got(source().abort(move))
+  host.rounds.failNext('list', new HostFault('storage_inspection_failed', 'listing'))
+  await restart()
+  await settle()
+  assert.deepEqual(await host.rounds.list(), [id])
+  await later(limits.roundsRetryMs)
+  await settle()
+  assert.deepEqual(await host.rounds.list(), [])
+})

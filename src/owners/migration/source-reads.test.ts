@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { got, leaveStage, never, said } from '../../../test/leave-stage.ts'
+import { offerVm, withdrawOffer } from '../../commands/migration/offer-vm.ts'
+import { limits } from '../../config/limits.ts'
+import { CopyEnded } from './copy-places.ts'
+import type { Sha256, VmId } from '../../core/ids.ts'
+import type { ArrivalId } from '../../core/migration/departure.ts'
+import type { MigrationId } from '../../core/migration/offer.ts'
+
+async function drained(chunks: AsyncIterable<Uint8Array>): Promise<number> {
+  let bytes = 0
+  for await (const chunk of chunks) bytes += chunk.length
+  return bytes
+}
+
+test('a stream is cut when its migration is decided, or another attempt copies', async (t) => {
+  const { round, source, move, context, id, settle } = await leaveStage(t)
+  await got(round(1))
+  const read = async () => {
+    const frames = await got(source().reads.roundFrames(move, { number: 1, from: 0 }, never))
+    const iterator = frames[Symbol.asyncIterator]()
+    await iterator.next()
+    return iterator
+  }
+  const first = await read()
+  await got(source().ensureRound({ ...move, arrival: 'second' as ArrivalId }, 1, never))
+  await assert.rejects(first.next(), CopyEnded)
+  await got(source().ensureRound(move, 1, never))
+  const second = await read()
+  assert.ok(withdrawOffer(context, id).ok)
+  await settle()
+  await assert.rejects(second.next(), CopyEnded)
+  assert.equal(await said(source().reads.roundFrames(move, { number: 1, from: 0 }, never)), 'withdrawn')
+})
+
+test('memory and console are read once the guest is handed over, and not before', async (t) => {
+  const { round, handOver, source, move, host, id } = await leaveStage(t)
+  await got(round(1))
+  assert.equal(await said(source().reads.memoryFrames(move, 0, never)), 'too_early')
+  assert.equal(await said(source().reads.console(move, never)), 'too_early')
+  await got(handOver())
+  assert.ok((await drained(await got(source().reads.memoryFrames(move, 0, never)))) > 0)
+  const session = await got(source().reads.console(move, never))
+  assert.equal(session?.session, host.consoles.lastSession(id)?.id)
+})
+
+test('of the images only kernel and initrd are read', async (t) => {
+  const { source, move, vm } = await leaveStage(t)
+  const { kernelSha256, rootfsSha256 } = vm().desired.image
+  assert.equal(await drained(await got(source().reads.image(move, kernelSha256, never))), 'kernel'.length)
+  for (const sha256 of [rootfsSha256, 'f'.repeat(64) as Sha256])
+    assert.equal(await said(source().reads.image(move, sha256, never)), 'unknown')
+})
+
+test('held packets are read in order, and forgotten only after the release', async (t) => {
+  const { toHandedOver, source, move, receive, later, host, vm, settle } = await leaveStage(t)
+  const read = (after: number, waitMs = 0) => source().reads.heldPackets(move, { after, waitMs }, never)
+  assert.equal(await said(read(0)), 'not_yours')
+  await toHandedOver()
+  receive('one')
+  receive('two')
+  const numbers = async (after: number): Promise<number[]> =>
+    (await got(read(after))).map(({ number }) => number)
+  assert.deepEqual(await numbers(0), [1, 2])
+  assert.deepEqual(await numbers(2), [])
+  assert.deepEqual(await numbers(0), [1, 2])
+  await got(source().release(move, 2))
+  await settle()
+  const waiting = read(2, 5000)
+  await settle()
+  receive('three')
+  assert.deepEqual(
+    (await got(waiting)).map(({ number }) => number),
+    [3],
+  )
+  assert.deepEqual(await numbers(0), [3])
+  await later(limits.departedFramesMs)
+  assert.equal(host.taps.devices.has(vm().host.device), false)
+})
+
+test('a host copies a bounded number of VMs, and a destination that died gives its place up', async (t) => {
+  const { createAnother, idle, source, move, context, clock, round } = await leaveStage(t)
+  const others = [2, 3].map((number) => {
+    createAnother(number + 20)
+    return { vm: `web-${number + 20}` as VmId, move: { ...move, id: `move-${number + 20}` as MigrationId } }
+  })
+  await idle()
+  for (const { vm, move: as } of others) {
+    const { id, node } = as
+    assert.ok(offerVm(context, vm, { id, node, mode: 'live', expiresAtMs: clock.now() + 3_600_000 }).ok)
+  }
+  await idle()
+  const [second, third] = others.map(({ move: as }) => source().ensureRound(as, 1, never))
+  assert.equal(limits.departuresAtOnceMax, 2)
+  assert.equal(typeof (await said(second ?? round(1))), 'object')
+  assert.equal(typeof (await said(third ?? round(1))), 'object')
+  assert.equal(await said(round(1)), 'busy')
+  clock.advance(limits.departureIdleMs)
+  assert.equal(typeof (await said(round(1))), 'object')
+})
+
+test('a wait ends when the client goes away', async (t) => {
+  const { toHandedOver, source, move, settle } = await leaveStage(t)
+  await toHandedOver()
+  const gone = new AbortController()
+  const waiting = source().reads.heldPackets(move, { after: 0, waitMs: 5000 }, gone.signal)
+  await settle()
+  gone.abort(new Error('gone'))
+  await assert.rejects(waiting, /gone/)
+})
