@@ -8,6 +8,7 @@ import { NftFirewall } from '../host/nftables/nft-firewall.ts'
 import { BandwidthLimit } from '../host/object-store/transfer-limits.ts'
 import { HttpObjectStore } from '../host/object-store/http-object-store.ts'
 import { Outbound } from '../host/outbound/outbound-request.ts'
+import { HttpSourceHosts } from '../host/source/http-source-hosts.ts'
 import { Pool } from '../host/storage/pool.ts'
 import { ConsoleMasters } from '../host/pty/console-masters.ts'
 import { chooseAccelerator } from '../host/qemu/choose-accelerator.ts'
@@ -38,6 +39,7 @@ export type BuiltHost = {
   readonly descriptorStore: SystemdDescriptorStore
   readonly traffic: TapTraffic
   readonly outbound: Outbound
+  readonly sourceHosts: HttpSourceHosts
   readonly shells: SshShells
 }
 
@@ -54,6 +56,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   // Make the keys here too, because an older set-up did not.
   const keyPair = ensureKeyPair(config.stateDirectory, config.host.id)
   const outbound = buildOutbound(config, store)
+  const sourceHosts = buildSourceHosts(config, store)
   const pool = buildPool(config, { poolId, outbound, log })
   const traffic = buildTraffic(config, log)
   const firewall = buildFirewall(config, store)
@@ -65,6 +68,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
     savedStates: pool.savedStates,
     rounds: pool.rounds,
     incomingDisks: pool.incomingDisks,
+    sourceHosts,
     staging: pool.staging,
     objectStore: buildObjectStore(config, outbound),
     taps: new RoutedTaps({ storeId: store.storeId }),
@@ -79,7 +83,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   const version = () => monitor.installedVersion()
   const figures = new LinuxFigures({ poolDirectory, poolId, monitor: { ...installed, version } })
   const shells = new SshShells(keyPair)
-  return { host, figures, bus, consoles, firewall, descriptorStore, traffic, outbound, shells }
+  return { host, figures, bus, consoles, firewall, descriptorStore, traffic, outbound, sourceHosts, shells }
 }
 
 type BuiltMonitor = {
@@ -173,6 +177,20 @@ function buildOutbound(config: Config, store: Store): Outbound {
     policy: outboundPolicyOf(config),
     isGuest: (address) => store.vms.addressHolder(address) !== undefined,
     ...(extraCaFile === undefined ? {} : { extraCa: [readFileSync(extraCaFile, 'utf8')] }),
+  })
+}
+
+/** Builds the way to other hosts. Their addresses may be of any kind but those of guests and of this host. */
+function buildSourceHosts({ coordination, network }: Config, store: Store): HttpSourceHosts {
+  return new HttpSourceHosts({
+    files: coordination,
+    policy: {
+      allowHttp: false,
+      allowedHosts: [],
+      allowedNetworks: [],
+      guestRanges: network.guestRanges,
+    },
+    isGuest: (address) => store.vms.addressHolder(address) !== undefined,
   })
 }
 

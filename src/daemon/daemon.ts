@@ -171,6 +171,7 @@ export class Daemon {
     await endWork(work, boundMs, this.#log)
     this.#built.traffic.close()
     this.#built.outbound.close()
+    this.#built.sourceHosts.close()
     this.#built.consoles.close()
     this.#built.firewall.close()
     this.#built.figures.close()

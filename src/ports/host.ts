@@ -5,6 +5,7 @@ import type { Monitor } from './monitor.ts'
 import type { Firewall, Taps } from './network.ts'
 import type { ObjectStore } from './object-store.ts'
 import type { SavedStates } from './saved-states.ts'
+import type { SourceHosts } from './source-host.ts'
 import type { Staging } from './staging.ts'
 import type { Storage } from './storage.ts'
 import type { Traffic } from './traffic.ts'
@@ -23,6 +24,8 @@ export type Host = {
   /** Disks that leave this host, and disks that come to it. */
   readonly rounds: DiskRounds
   readonly incomingDisks: IncomingDisks
+  /** Hosts from which VMs come. */
+  readonly sourceHosts: SourceHosts
   readonly staging: Staging
   readonly objectStore: ObjectStore
   readonly clock: Clock

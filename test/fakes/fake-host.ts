@@ -6,6 +6,7 @@ import { FakeFirewall } from './fake-firewall.ts'
 import { FakeIncomingDisks } from './fake-incoming-disks.ts'
 import { FakeMonitor } from './fake-monitor.ts'
 import { FakeObjectStore } from './fake-object-store.ts'
+import { FakeSourceHosts } from './fake-source-hosts.ts'
 import { FakeStaging } from './fake-staging.ts'
 import { FakeStorage } from './fake-storage.ts'
 import { FakeTaps } from './fake-taps.ts'
@@ -56,6 +57,7 @@ export class FakeHost implements Host {
       this.diskContents.set(id, { content, sizeBytes: content.length })
     },
   })
+  readonly sourceHosts = new FakeSourceHosts()
   readonly objectStore: FakeObjectStore
   readonly traffic: FakeTraffic
   readonly taps: FakeTaps
