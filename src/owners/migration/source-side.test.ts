@@ -71,15 +71,13 @@ test('only the node of the offer is answered, and only the attempt that copies',
 test('an attempt that begins again has no rounds of an earlier one, even under its name', async (t) => {
   const { round, write, content, source, move, offer, host, id, settle } = await leaveStage(t)
   await got(round(1))
-  const held = host.rounds.holdNext('remove')
+  host.rounds.failNext('remove', new HostFault('storage_failed', 'removing'))
   assert.equal((await got(source().abort(move))).stage, 'withdrawn')
   const again = { ...move, id: 'move-8' as MigrationId }
   await offer(again.id)
   write(6, 6)
-  const answer = round(1, again)
   await settle()
-  held()
-  assert.equal((await got(answer)).changedBytes, 8192)
+  assert.equal((await got(round(1, again))).changedBytes, 8192)
   const frames = await got(source().reads.roundFrames(again, { number: 1, from: 0 }, never))
   assert.deepEqual(await applied(frames, new Uint8Array(DISK_BYTES)), content)
   assert.equal(await said(source().ensureRound(move, 1, never)), 'unknown')
