@@ -6,6 +6,7 @@ import { sleepStage } from './sleep-stage.ts'
 import type { TestContext } from 'node:test'
 import type { ArrivalId } from '../src/core/migration/departure.ts'
 import type { MigrationId, MigrationMode, NodeName } from '../src/core/migration/offer.ts'
+import type { StageOptions } from './reconcile-stage.ts'
 import type { Answer, Move } from '../src/owners/migration/moves.ts'
 
 export const never = new AbortController().signal
@@ -40,8 +41,8 @@ export const DISK_BYTES = 64 * 1024
 const BLOCK_BYTES = 4096
 
 /** A guest that runs and is offered, and the source's side of its migration beside its worker. */
-export async function leaveStage(t: TestContext, mode: MigrationMode = 'live') {
-  const stage = await sleepStage(t)
+export async function leaveStage(t: TestContext, mode: MigrationMode = 'live', options: StageOptions = {}) {
+  const stage = await sleepStage(t, options)
   const { context, clock, id, idle, turns, vm } = stage
   stage.source().start()
   const move: Move = {

@@ -43,14 +43,21 @@ async function turns(): Promise<void> {
   for (let turn = 0; turn < TURNS; turn += 1) await setImmediate()
 }
 
+export type StageOptions = {
+  readonly snapshots?: Partial<Settings['snapshots']>
+  readonly coordination?: Partial<Settings['coordination']>
+  readonly flush?: () => Promise<void>
+}
+
 /** Runs a reconciler on a fake host, whose time moves only when the test moves it. */
 export async function reconcileStage(
   t: TestContext,
   {
     snapshots = {},
+    coordination = {},
     // Turns of the event loop stand for time here, so the disk flushes at once.
     flush = async () => {},
-  }: { readonly snapshots?: Partial<Settings['snapshots']>; readonly flush?: () => Promise<void> } = {},
+  }: StageOptions = {},
 ) {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-reconcile-'))
   const store = new Store(directory, { first: 600_000, count: 10 }, flush)
@@ -63,7 +70,7 @@ export async function reconcileStage(
       store,
       host,
       log: recording.log,
-      settings: settingsWith({ snapshots }),
+      settings: settingsWith({ snapshots, coordination }),
       newOperationId: () => `op-${(operations += 1)}` as OperationId,
       instead: { capacity: new FakeCapacity() },
     })

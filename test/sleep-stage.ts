@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { reconcileStage } from './reconcile-stage.ts'
+import type { StageOptions } from './reconcile-stage.ts'
 import type { VmId } from '../src/core/ids.ts'
 import type { TestContext } from 'node:test'
 
@@ -7,8 +8,8 @@ export const SLEEPER = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeco
 export const IDLE_MS = SLEEPER.sleepAfterIdleSeconds * 1000
 
 /** A VM that runs, and sleeps after a minute without traffic. */
-export async function sleepStage(t: TestContext) {
-  const stage = await reconcileStage(t)
+export async function sleepStage(t: TestContext, options: StageOptions = {}) {
+  const stage = await reconcileStage(t, options)
   const { host, vm, id, later } = stage
   stage.create({ compute: SLEEPER })
   await stage.idle()

@@ -109,3 +109,23 @@ test('a wait ends when the client goes away', async (t) => {
   gone.abort(new Error('gone'))
   await assert.rejects(waiting, /gone/)
 })
+
+test('all streams together keep to the bandwidth of the configuration', async (t) => {
+  const { round, source, move, write, settle, later } = await leaveStage(t, 'live', {
+    coordination: { mbitPerSecond: 1 },
+  })
+  for (let block = 0; block < 16; block += 1) write(block, block + 1)
+  await got(round(1))
+  const sent = [0, 0]
+  const streams = sent.map(async (_, stream) => {
+    const frames = await got(source().reads.roundFrames(move, { number: 1, from: 0 }, never))
+    for await (const chunk of frames) sent[stream] = (sent[stream] ?? 0) + chunk.length
+  })
+  await settle()
+  // 64 KiB may pass at once, and a megabit is 125,000 bytes a second.
+  assert.ok(sent[0] === 0 || sent[1] === 0, `both streams were sent at once: ${sent.join(', ')}`)
+  await later(2000)
+  await settle()
+  await Promise.all(streams)
+  assert.ok(sent.every((bytes) => bytes > 16 * 4096))
+})
