@@ -54,6 +54,7 @@ export class Chaos {
       taps: this.#around(host.taps, 'network_failed'),
       firewall: this.#around(host.firewall, 'firewall_failed'),
       traffic: this.#around(host.traffic, 'traffic_failed'),
+      rounds: this.#around(host.rounds, 'storage_failed'),
       savedStates: this.#around(host.savedStates, 'storage_failed'),
       clock: this.#mortal(host.clock),
     }

@@ -127,6 +127,7 @@ export class Simulation {
     if (this.#violation !== undefined) throw this.#violation
     for (const id of ids) this.#checks.checkAtRest(id)
     for (const id of ids) this.#checks.checkAwake(id)
+    assert.deepEqual(await this.host.rounds.list(), [], 'rounds are left of migrations that are over')
     this.sleep.check(ids)
     if (isCalm(this.#odds)) this.sleep.checkNoneLost()
   }
@@ -144,8 +145,8 @@ export class Simulation {
       (context) => setDisk(context, id, { sizeMib: 96, iopsMax: 100 }),
       (context) => setNetwork(context, id, networkOf(ids.indexOf(id), 10)),
       (context) => offer(context, id),
-      (context) => this.#moveOn(context, id),
-      (context) => this.#moveOn(context, id),
+      () => this.#moveOn(id),
+      () => this.#moveOn(id),
       (context) => takeBack(context, id),
       (context) => setCompute(context, id, SLEEPER),
       () => this.clock.advance(5000),
@@ -235,6 +236,7 @@ export class Simulation {
     await this.#quiet()
     if (chaos.dead) return
     await started
+    parts.source.start()
     const sweep = { store: this.#store, host: chaos.host, log: silentLog }
     void sweepOrphans(sweep, new AbortController().signal)
     await this.#quiet()
@@ -294,10 +296,12 @@ export class Simulation {
   }
 
   /** Lets the destination go on. A guest that is released is its own from then on. */
-  #moveOn(context: CommandContext, id: VmId): void {
-    const event = moveOn(context, this.host, id)
-    if (event === 'hand_over') this.seen.handovers += 1
-    if (event === 'release') {
+  #moveOn(id: VmId): void {
+    assert.ok(this.#life !== undefined)
+    const asked = moveOn(this.#life.source, this.#store, id)
+    if (asked === undefined || this.#store.vms.get(id)?.departure?.stage !== asked) return
+    if (asked === 'handing_over') this.seen.handovers += 1
+    if (asked === 'released') {
       this.seen.releases += 1
       this.#giveUpOnceFlushed(id)
     }
@@ -306,7 +310,7 @@ export class Simulation {
 
   #moveAll(): void {
     if (this.#life?.chaos.dead === true) return
-    for (const id of ids) this.#moveOn(this.#commands(), id)
+    for (const id of ids) this.#moveOn(id)
   }
 
   /** A handover may last longer than a packet is held. */
