@@ -15,7 +15,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import { faults, rejections } from '../../src/core/problems/catalogue.ts'
 import { checkerFor } from '../../src/lib/schema-check.ts'
 import { packageVersion } from '../../tools/bundle.ts'
-import { describedApp } from '../../tools/openapi-document.ts'
+import { coordinationDocument, describedApp } from '../../tools/openapi-document.ts'
 import { undocumented } from './support/documented.ts'
 import type { App } from '../../src/api/listener/app.ts'
 import type { Complaint } from '../../src/lib/schema-check.ts'
@@ -124,7 +124,7 @@ test('every operation has an id, a summary and described answers; its errors are
   }
 })
 
-test('every error code that a route can answer leads to an example of that very answer', () => {
+test('every error code that a route can answer leads to an example of that very answer', async () => {
   const used = new Set<string>()
   for (const { name, operation } of operations()) {
     for (const response of Object.values<Json>(operation.responses)) {
@@ -138,7 +138,9 @@ test('every error code that a route can answer leads to an example of that very 
   const { examples } = document.components
   assert.deepEqual(Object.keys(examples), [...used].toSorted())
   // `method_not_allowed` is answered before a route is chosen.
-  const unused = Object.keys(rejections).filter((code) => code !== 'method_not_allowed' && !used.has(code))
+  const forNodes: Json = await coordinationDocument()
+  const listed = new Set([...used, ...Object.keys(forNodes.components.examples), 'method_not_allowed'])
+  const unused = Object.keys(rejections).filter((code) => !listed.has(code))
   const remedy = 'add each to problems(…) of the routes that answer it'
   assert.deepEqual(unused, [], `no route lists these codes: ${remedy}`)
   for (const [code, example] of Object.entries<Json>(examples)) {
