@@ -34,7 +34,7 @@ export const migrationLimits = {
   consoleDetachMsMax: 2000,
   consoleDetachLookMs: 50,
   /** Between two tries to remove the rounds of a disk that does not move any more. */
-  roundsRetryMs: 10_000,
+  roundsRetryMs: 60_000,
   /** Interval at which deadlines are compared with the clock, which may have been set. */
   offerRecheckMs: 10_000,
   /**
