@@ -244,6 +244,22 @@ async function opened(port: number, path: string): Promise<IncomingMessage> {
   return response
 }
 
+test('a stream that was cut continues at the end of a frame, and ends in the same way', async (t) => {
+  const { post, port, write } = await movingHost(t)
+  for (const block of [3, 9]) write(block, block)
+  await post('rounds', { arrival: 'first', number: 1 })
+  const read = async (from: number): Promise<Buffer> => {
+    const chunks: Buffer[] = []
+    const response = await opened(port, `${PATH}/rounds/1${MINE}&from=${from}`)
+    assert.equal(response.headers['content-type'], 'application/octet-stream')
+    for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk)
+    return Buffer.concat(chunks)
+  }
+  const [whole, rest] = [await read(0), await read(4 * 4096)]
+  assert.ok(rest.length > 4096 && rest.length < whole.length)
+  assert.deepEqual(rest, whole.subarray(whole.length - rest.length))
+})
+
 /** Serves these chunks in place of a round. */
 const streaming =
   (chunks: (signal: AbortSignal) => AsyncIterable<Uint8Array>) =>
