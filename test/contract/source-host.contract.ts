@@ -1,330 +1,342 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { withdrawOffer } from '../../src/commands/migration/offer-vm.ts'
+import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
 import { HostFault } from '../../src/core/errors.ts'
-import { FRAME_HEAD_BYTES, FrameWriter } from '../../src/core/migration/frames.ts'
-import { streamChecks } from '../../src/host/rounds/stream-checks.ts'
-import { err, ok } from '../../src/lib/result.ts'
-import { CopyEnded } from '../../src/owners/migration/copy-places.ts'
-import { manifest } from '../daemon/support/coordination-host.ts'
+import { ok } from '../../src/lib/result.ts'
+import { eventually } from '../daemon/support/eventually.ts'
+import { DISK_BYTES, leaveStage } from '../leave-stage.ts'
 import type { TestContext } from 'node:test'
 import type { Departures } from '../../src/api/coordination/dependencies.ts'
+import type { FaultCode } from '../../src/core/errors.ts'
 import type { Sha256 } from '../../src/core/ids.ts'
 import type { ArrivalId } from '../../src/core/migration/departure.ts'
 import type { Frame } from '../../src/core/migration/frames.ts'
 import type { MigrationId, NodeName } from '../../src/core/migration/offer.ts'
-import type { Result } from '../../src/lib/result.ts'
-import type { Answered, MoveRef, SourceHost } from '../../src/ports/source-host.ts'
+import type { Answered, HandOver, MoveRef, SourceHost } from '../../src/ports/source-host.ts'
 
-/** A source whose departures the test writes, as the node `host-2` sees it. */
-export type SourceHostStage = { readonly source: SourceHost; readonly departures: ScriptedDepartures }
-
-type Writable<T> = { -readonly [K in keyof T]: T[K] }
-export type ScriptedDepartures = Writable<Departures> & { readonly reads: Writable<Departures['reads']> }
-
-/** Departures without any offer. */
-export function noDepartures(): ScriptedDepartures {
-  const none = async (): Promise<undefined> => undefined
-  return {
-    manifest: none,
-    ensureRound: none,
-    handOver: none,
-    release: none,
-    abort: none,
-    reads: { roundFrames: none, memoryFrames: none, image: none, console: none, heldPackets: none },
-  }
+/** A way to a source. */
+export type SourceLine = {
+  /** Returns the source as this node sees it. */
+  readonly as: (node: NodeName) => SourceHost
+  /** Ends the source's daemon. */
+  readonly stop: () => Promise<void>
 }
+
+type SetUp = (t: TestContext, source: Departures) => Promise<SourceLine>
 
 const never = new AbortController().signal
-const NODE = 'host-2' as NodeName
-const move: MoveRef = { migrationId: 'move-web-1' as MigrationId, arrival: 'arrival-1' as ArrivalId }
-const asked = { id: move.migrationId, node: NODE, arrival: move.arrival }
-const SHA = 'b'.repeat(64) as Sha256
-const BLOCK = 4096
-const DISK_BYTES = 8 * BLOCK
+const NODE = 'node-2' as NodeName
 
-/** Frames of a disk: data, a hole and data, with their end. */
-const frames = ((): readonly Uint8Array[] => {
-  const writer = new FrameWriter(streamChecks)
-  const data = (offset: number, byte: number): Uint8Array => {
-    const frame = new Uint8Array(FRAME_HEAD_BYTES + BLOCK).fill(byte)
-    writer.finishData(offset, frame)
-    return frame
+type Passes = (chunks: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>
+
+/** A VM that is offered to `node-2` at a source with its real owners, and the line to that source. */
+async function offered(t: TestContext, setUp: SetUp) {
+  const stage = await leaveStage(t)
+  const state = { passes: ((chunks) => chunks) as Passes, streams: 0 }
+  const line = await setUp(t, passing(stage.source(), state))
+  const source = line.as(NODE)
+  const move: MoveRef = { migrationId: stage.move.id, arrival: stage.move.arrival }
+  return Object.assign(state, {
+    stage,
+    line,
+    source,
+    move,
+    /** Copies the disk as it is, and lets the guest stand still. */
+    async handedOver(): Promise<HandOver> {
+      await granted(source.ensureRound(move, 1, never))
+      return granted(source.handOver(move, never))
+    },
+  })
+}
+
+type Offered = Awaited<ReturnType<typeof offered>>
+
+/** Lets a test change the bytes of streams on their way. */
+function passing(source: Departures, state: { passes: Passes; streams: number }): Departures {
+  const changed = async <E>(
+    answer: Promise<{ ok: true; value: AsyncIterable<Uint8Array> } | { ok: false; error: E } | undefined>,
+  ) => {
+    const given = await answer
+    state.streams += 1
+    return given?.ok === true ? ok(state.passes(given.value)) : given
   }
-  return [data(0, 1), writer.hole({ offset: BLOCK, length: 2 * BLOCK }), data(4 * BLOCK, 2), writer.end()]
-})()
-
-/** The end of each frame, at which a stream may continue. */
-const ENDS = [BLOCK, 3 * BLOCK, 5 * BLOCK]
-const framesFrom = (from: number): readonly Uint8Array[] => frames.slice(ENDS.indexOf(from) + 1)
-
-async function* chunks(parts: readonly Uint8Array[], thrown?: Error): AsyncGenerator<Uint8Array, void> {
-  const room = new Uint8Array(FRAME_HEAD_BYTES + BLOCK)
-  for (const part of parts) {
-    // Like the drivers, it uses one room for all chunks.
-    room.set(part)
-    yield room.subarray(0, part.length)
+  const reads: Departures['reads'] = {
+    roundFrames: (...asked) => changed(source.reads.roundFrames(...asked)),
+    memoryFrames: (...asked) => changed(source.reads.memoryFrames(...asked)),
+    image: source.reads.image.bind(source.reads),
+    console: source.reads.console.bind(source.reads),
+    heldPackets: source.reads.heldPackets.bind(source.reads),
   }
-  if (thrown !== undefined) throw thrown
+  return {
+    ensureRound: source.ensureRound.bind(source),
+    handOver: source.handOver.bind(source),
+    manifest: source.manifest.bind(source),
+    release: source.release.bind(source),
+    abort: source.abort.bind(source),
+    reads,
+  }
 }
 
-type Seen = {
-  readonly kind: string
-  readonly offset: number
-  readonly length: number
-  readonly byte?: number
+async function granted<T>(answer: Answered<T>): Promise<T> {
+  const result = await answer
+  assert.ok(result.ok, JSON.stringify(result))
+  return result.value
 }
 
-async function readAll(answer: Result<AsyncIterable<Frame>, string>): Promise<Seen[]> {
-  assert.ok(answer.ok, 'refused')
-  const seen: Seen[] = []
-  for await (const { kind, offset, length, ...rest } of answer.value)
-    seen.push({ kind, offset, length, ...('bytes' in rest ? { byte: rest.bytes[BLOCK - 1]! } : {}) })
-  return seen
+/** Returns the refusal of each answer; `ok` for one that is granted. */
+const said = (answers: readonly Answered<unknown>[]): Promise<string[]> =>
+  Promise.all(
+    answers.map(async (asked) => {
+      const answer = await asked
+      return answer.ok ? 'ok' : answer.error
+    }),
+  )
+
+const isFault = (code: FaultCode) => (error: unknown) => error instanceof HostFault && error.code === code
+
+async function apply(frames: AsyncIterable<Frame>, onto = new Uint8Array(DISK_BYTES)): Promise<Uint8Array> {
+  for await (const frame of frames)
+    if (frame.kind === 'data') onto.set(frame.bytes, frame.offset)
+    else onto.fill(0, frame.offset, frame.offset + frame.length)
+  return onto
 }
 
-const ALL: readonly Seen[] = [
-  { kind: 'data', offset: 0, length: BLOCK, byte: 1 },
-  { kind: 'hole', offset: BLOCK, length: 2 * BLOCK },
-  { kind: 'data', offset: 4 * BLOCK, length: BLOCK, byte: 2 },
-]
+const round = (number: number) => ({ number, sizeBytes: DISK_BYTES })
 
-/** Every request of a move, with what its source is asked. */
-const requests = (
+/** Promises of every way to a source. */
+export function sourceHostContract(name: string, setUp: SetUp): void {
+  const promise = (what: string, body: (offer: Offered) => Promise<void>): void => {
+    test(`${name}: ${what}`, async (t) => body(await offered(t, setUp)))
+  }
+  promiseReading(promise)
+  promiseRefusals(promise)
+  promiseStreams(promise)
+  promiseEnds(promise)
+}
+
+type Promising = (what: string, body: (offer: Offered) => Promise<void>) => void
+
+function promiseReading(promise: Promising): void {
+  promise('the manifest is what the source has, with everything that belongs to the VM', async (offer) => {
+    const { stage, source, move } = offer
+    const manifest = await granted(source.manifest(move.migrationId, never))
+    assert.deepEqual(manifest, await stage.source().manifest({ id: stage.move.id, node: NODE }))
+    assert.deepEqual([manifest.stage, manifest.power], ['offered', 'running'])
+  })
+
+  promise('rounds bring the disk, and the same round may be asked for again', async (offer) => {
+    const { stage, source, move } = offer
+    const first = await granted(source.ensureRound(move, 1, never))
+    assert.deepEqual(await granted(source.ensureRound(move, 1, never)), first)
+    const disk = await apply(await granted(source.roundFrames(move, round(1), never)))
+    assert.deepEqual(disk, stage.content)
+    stage.write(5, 7)
+    const { changedBytes } = await granted(source.ensureRound(move, 2, never))
+    assert.equal(changedBytes, 4096)
+    await apply(await granted(source.roundFrames(move, round(2), never)), disk)
+    assert.deepEqual(disk, stage.content)
+  })
+
+  promise(
+    'a guest that stands still comes with its memory, its console and the frames it did not get',
+    async (offer) => {
+      const { stage, source, move } = offer
+      const { stage: how, lastRound, memory } = await offer.handedOver()
+      assert.deepEqual([how, lastRound], ['handed_over', 2])
+      assert.ok(memory)
+      const frames = await granted(source.memoryFrames(move, memory.lengthBytes, never))
+      assert.ok((await apply(frames, new Uint8Array(memory.lengthBytes))).some((byte) => byte !== 0))
+      const session = await granted(source.console(move, never))
+      assert.equal(session?.session, stage.host.consoles.lastSession(stage.id)?.id)
+      stage.receive('a')
+      stage.receive('b')
+      const held = (after: number) => source.heldPackets(move, { after, waitMs: 0 }, never)
+      const numbers = async (after: number) => (await granted(held(after))).map(({ number }) => number)
+      assert.deepEqual(await numbers(0), [1, 2])
+      await granted(source.release(move, 2, never))
+      assert.deepEqual(await numbers(1), [2])
+    },
+  )
+
+  promise('kernel and initrd are read by their digest, and no other image is', async (offer) => {
+    const { stage, source, move } = offer
+    const { image } = stage.vm().desired
+    const chunks: Uint8Array[] = []
+    for await (const chunk of await granted(source.image(move.migrationId, image.kernelSha256, never)))
+      chunks.push(Uint8Array.from(chunk))
+    assert.equal(Buffer.concat(chunks).toString(), 'kernel')
+    const other = source.image(move.migrationId, 'f'.repeat(64) as Sha256, never)
+    assert.deepEqual(await said([other]), ['unknown'])
+  })
+}
+
+const REQUESTS = {
+  round: (source, move) => source.ensureRound(move, 2, never),
+  roundFrames: (source, move) => source.roundFrames(move, round(2), never),
+  handOver: (source, move) => source.handOver(move, never),
+  memory: (source, move) => source.memoryFrames(move, DISK_BYTES, never),
+  console: (source, move) => source.console(move, never),
+  packets: (source, move) => source.heldPackets(move, { after: 0, waitMs: 0 }, never),
+  release: (source, move) => source.release(move, 2, never),
+  abort: (source, move) => source.abort(move, never),
+} as const satisfies Record<string, (source: SourceHost, move: MoveRef) => Answered<unknown>>
+
+type RequestName = keyof typeof REQUESTS
+
+/** Sends the requests that name an attempt, but not these. Returns the refusal of each, or `ok`, by its name. */
+async function askAll(
   source: SourceHost,
-): Readonly<Record<string, (signal: AbortSignal) => Answered<unknown>>> => ({
-  ensureRound: (signal) => source.ensureRound(move, 1, signal),
-  roundFrames: (signal) => source.roundFrames(move, { number: 1, sizeBytes: DISK_BYTES }, signal),
-  memoryFrames: (signal) => source.memoryFrames(move, DISK_BYTES, signal),
-  handOver: (signal) => source.handOver(move, signal),
-  image: (signal) => source.image(move.migrationId, SHA, signal),
-  release: (signal) => source.release(move, 1, signal),
-  abort: (signal) => source.abort(move, signal),
-  heldPackets: (signal) => source.heldPackets(move, { after: 0, waitMs: 0 }, signal),
-})
+  move: MoveRef,
+  except: readonly RequestName[] = [],
+): Promise<Readonly<Record<string, string>>> {
+  const names = (Object.keys(REQUESTS) as RequestName[]).filter((name) => !except.includes(name))
+  const answers = await said(names.map((name) => REQUESTS[name](source, move)))
+  return Object.fromEntries(names.map((name, index) => [name, answers[index] ?? '']))
+}
 
-const isFault =
-  (code: string) =>
-  (error: unknown): boolean =>
-    error instanceof HostFault && error.code === code
-
-export function sourceHostContract(
-  name: string,
-  set: (t: TestContext, departures: ScriptedDepartures) => Promise<SourceHost>,
-): void {
-  const promise = (what: string, body: (stage: SourceHostStage) => Promise<void>): void => {
-    test(`${name}: ${what}`, async (t) => {
-      const departures = noDepartures()
-      await body({ source: await set(t, departures), departures })
-    })
-  }
-
-  promise('a manifest comes whole, and one of another node is unknown', async ({ source, departures }) => {
-    departures.manifest = async ({ id, node }) =>
-      id === manifest.migrationId && node === NODE ? manifest : undefined
-    assert.deepEqual(await source.manifest(manifest.migrationId, never), ok(manifest))
-    assert.deepEqual(await source.manifest('move-web-2' as MigrationId, never), err('unknown'))
-  })
-
-  promise(
-    'without an offer to this node every request is unknown; a VM may have no console',
-    async ({ source }) => {
-      for (const [request, ask] of Object.entries(requests(source)))
-        assert.deepEqual(await ask(never), err('unknown'), request)
-      assert.deepEqual(await source.console(move, never), ok(undefined))
-    },
-  )
-
-  promise('a refusal of the source is what it said', async ({ source, departures }) => {
-    for (const refusal of ['withdrawn', 'released', 'not_yours'] as const) {
-      const refuse = async () => err(refusal)
-      Object.assign(departures, { ensureRound: refuse, handOver: refuse, release: refuse, abort: refuse })
-      for (const read of ['roundFrames', 'memoryFrames', 'image', 'console', 'heldPackets'] as const)
-        departures.reads[read] = refuse
-      for (const [request, ask] of Object.entries(requests(source)))
-        if (request !== 'image' || refusal !== 'not_yours')
-          assert.deepEqual(await ask(never), err(refusal), request)
-      assert.deepEqual(await source.console(move, never), err(refusal))
-    }
-    departures.ensureRound = async () => err('busy')
-    assert.deepEqual(await source.ensureRound(move, 1, never), err('busy'))
-    for (const refusal of ['too_early', 'outdated'] as const) {
-      departures.release = async () => err(refusal)
-      assert.deepEqual(await source.release(move, 1, never), err(refusal))
-    }
-  })
-
-  promise(
-    'a round is asked for in the name of this node, and comes as frames',
-    async ({ source, departures }) => {
-      const calls: unknown[] = []
-      departures.ensureRound = async (...call) => {
-        calls.push(call.slice(0, 2))
-        return ok({ sizeBytes: DISK_BYTES, changedBytes: 2 * BLOCK })
-      }
-      departures.reads.roundFrames = async (...call) => {
-        calls.push(call.slice(0, 2))
-        return ok(chunks(frames))
-      }
-      const round = await source.ensureRound(move, 3, never)
-      assert.deepEqual(round, ok({ sizeBytes: DISK_BYTES, changedBytes: 2 * BLOCK }))
-      const read = await source.roundFrames(move, { number: 3, sizeBytes: DISK_BYTES }, never)
-      assert.deepEqual(await readAll(read), ALL)
-      assert.deepEqual(calls, [
-        [asked, 3],
-        [asked, { number: 3, from: 0 }],
-      ])
-    },
-  )
-
-  promise('a stream that breaks off continues behind its last frame', async ({ source, departures }) => {
-    for (const cut of [
-      new CopyEnded('the daemon stops'),
-      new HostFault('storage_failed', 'reading round 1 of the disk of VM web-1'),
-    ]) {
-      const from: number[] = []
-      const parts = async (at: number) => {
-        const isFirst = from.push(at) === 1
-        return ok(isFirst ? chunks(frames.slice(0, 2), cut) : chunks(framesFrom(at)))
-      }
-      departures.reads.roundFrames = (_, round) => parts(round.from)
-      departures.reads.memoryFrames = (_, at) => parts(at)
-      assert.deepEqual(
-        await readAll(await source.roundFrames(move, { number: 1, sizeBytes: DISK_BYTES }, never)),
-        ALL,
-      )
-      assert.deepEqual(from.splice(0), [0, 3 * BLOCK])
-      assert.deepEqual(await readAll(await source.memoryFrames(move, DISK_BYTES, never)), ALL)
-      assert.deepEqual(from, [0, 3 * BLOCK])
-    }
-  })
-
-  promise(
-    'a stream of other frames, or behind the end of the disk, is refused',
-    async ({ source, departures }) => {
-      const damaged = Uint8Array.from(frames[0]!)
-      damaged[FRAME_HEAD_BYTES + 7]! ^= 1
-      departures.reads.roundFrames = async () => ok(chunks([damaged, ...frames.slice(1)]))
-      const read = (sizeBytes: number) =>
-        source.roundFrames(move, { number: 1, sizeBytes }, never).then(readAll)
-      await assert.rejects(read(DISK_BYTES), isFault('source_refused'))
-      departures.reads.roundFrames = async () => ok(chunks(frames))
-      await assert.rejects(read(4 * BLOCK), isFault('source_refused'))
-    },
-  )
-
-  promise('a stream that ends before its first byte has another answer', async ({ source, departures }) => {
-    departures.reads.roundFrames = async () => ok(chunks([], new CopyEnded('it is withdrawn')))
-    const round = { number: 1, sizeBytes: DISK_BYTES }
-    assert.deepEqual(await source.roundFrames(move, round, never), err('busy'))
-    departures.reads.roundFrames = async () => ok(chunks([], new HostFault('round_lost', 'it is gone')))
-    await assert.rejects(source.roundFrames(move, round, never), isFault('source_unreachable'))
-  })
-
-  promise('an image comes byte for byte', async ({ source, departures }) => {
-    departures.reads.image = async ({ id, node }, sha256) => {
-      assert.deepEqual([id, node, sha256], [move.migrationId, NODE, SHA])
-      return ok(chunks(frames))
-    }
-    const image = await source.image(move.migrationId, SHA, never)
-    assert.ok(image.ok)
-    const parts: Buffer[] = []
-    for await (const part of image.value) parts.push(Buffer.from(part))
-    assert.ok(Buffer.concat(parts).equals(Buffer.concat(frames)))
-  })
-
-  promise('a handover says what was saved, or that nothing was', async ({ source, departures }) => {
-    const { monitor } = manifest
-    const terms = {
-      savedAtMs: Date.UTC(2029, 5, 1),
-      monitor,
-      compute: { cpuMillicores: 500, memoryMib: 256 },
-    }
-    for (const handOver of [
-      { stage: 'handing_over' },
-      { stage: 'handed_over', lastRound: 4 },
-      { stage: 'handed_over', lastRound: 4, memory: { lengthBytes: 512 * BLOCK, terms } },
+function promiseRefusals(promise: Promising): void {
+  promise('another node, and one with another migration id, learn nothing', async (offer) => {
+    const { line, source, move } = offer
+    await offer.handedOver()
+    const stranger = line.as('node-3' as NodeName)
+    const wrong = { ...move, migrationId: 'move-0' as MigrationId }
+    for (const [host, asked] of [
+      [stranger, move],
+      [source, wrong],
     ] as const) {
-      departures.handOver = async (called) => {
-        assert.deepEqual(called, asked)
-        return ok(handOver)
-      }
-      assert.deepEqual(await source.handOver(move, never), ok(handOver))
+      assert.deepEqual(await said([host.manifest(asked.migrationId, never)]), ['unknown'])
+      const { console, ...answers } = await askAll(host, asked)
+      assert.deepEqual([...new Set(Object.values(answers))], ['unknown'])
+      // A VM may have no console, which is answered in the same way.
+      assert.equal(console, 'ok')
     }
   })
 
-  promise('a console comes with its history', async ({ source, departures }) => {
-    const output = Buffer.from('login: \u0000\u00ff', 'latin1')
-    const moved = { session: '0123456789abcdef', end: 70_000, window: { cols: 132, rows: 43 }, output }
-    departures.reads.console = async () => ok(moved)
-    const answer = await source.console(move, never)
-    assert.ok(answer.ok && answer.value !== undefined)
-    const { output: came, ...rest } = answer.value
-    assert.deepEqual(rest, { session: moved.session, end: moved.end, window: moved.window })
-    assert.ok(output.equals(came))
-    departures.reads.console = async () => ok(undefined)
-    assert.deepEqual(await source.console(move, never), ok(undefined))
+  promise('what needs a guest that stands still comes too early before', async (offer) => {
+    const { source, move } = offer
+    assert.deepEqual(await said([source.handOver(move, never)]), ['not_yours'])
+    await granted(source.ensureRound(move, 1, never))
+    const answers = await askAll(source, move, ['round', 'roundFrames', 'handOver', 'abort'])
+    assert.deepEqual(answers, {
+      memory: 'too_early',
+      console: 'too_early',
+      packets: 'too_early',
+      release: 'too_early',
+    })
   })
 
-  promise('a release names the last round, and an abort the attempt', async ({ source, departures }) => {
-    const calls: unknown[] = []
-    departures.release = async (...call) => {
-      calls.push(call)
-      return ok({ stage: 'released' })
-    }
-    departures.abort = async (...call) => {
-      calls.push(call)
-      return ok({ stage: 'withdrawn' })
-    }
-    assert.deepEqual(await source.release(move, 4, never), ok(undefined))
-    assert.deepEqual(await source.abort(move, never), ok(undefined))
-    assert.deepEqual(calls, [[asked, 4], [asked]])
+  promise('another attempt of the node gets nothing, and ends nothing', async (offer) => {
+    const { stage, source, move } = offer
+    await offer.handedOver()
+    const answers = await askAll(source, { ...move, arrival: 'second' as ArrivalId })
+    assert.deepEqual([...new Set(Object.values(answers))], ['not_yours'])
+    assert.equal(stage.stageNow(), 'handed_over')
   })
 
-  promise('packets come with their bytes and their age', async ({ source, departures }) => {
-    const frame = Buffer.from([0, 1, 255, 254])
-    const packet = { number: 3, gsoSize: 1448, ageMs: 12, counts: true, frame }
-    departures.reads.heldPackets = async (called, from) => {
-      assert.deepEqual([called, from], [asked, { after: 2, waitMs: 50 }])
-      return ok([packet])
-    }
-    const answer = await source.heldPackets(move, { after: 2, waitMs: 50 }, never)
-    assert.ok(answer.ok)
-    const [came] = answer.value
-    assert.ok(came !== undefined && frame.equals(came.frame))
-    assert.deepEqual({ ...came, frame }, packet)
-    assert.equal(answer.value.length, 1)
+  promise('another last round is outdated, and releases nothing', async (offer) => {
+    const { stage, source, move } = offer
+    await offer.handedOver()
+    assert.deepEqual(await said([source.release(move, 1, never)]), ['outdated'])
+    assert.equal(stage.stageNow(), 'handed_over')
+  })
+}
+
+/** Yields the first `count` bytes; then the line breaks. */
+async function* cutAfter(count: number, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let left = count
+  for await (const chunk of chunks) {
+    yield chunk.subarray(0, left)
+    left -= chunk.length
+    if (left <= 0) throw new HostFault('round_lost', 'the line breaks')
+  }
+}
+
+/** Changes one byte of the data. */
+async function* damaged(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let at = 0
+  for await (const chunk of chunks) {
+    const copy = Uint8Array.from(chunk)
+    if (at <= 100 && 100 < at + copy.length) copy[100 - at] = (copy[100 - at] ?? 0) ^ 1
+    at += copy.length
+    yield copy
+  }
+}
+
+function promiseStreams(promise: Promising): void {
+  promise('a stream that is cut continues, and brings the same bytes', async (offer) => {
+    const { stage, source, move } = offer
+    for (const block of [3, 6, 9]) stage.write(block, block)
+    await granted(source.ensureRound(move, 1, never))
+    offer.passes = (chunks) => (offer.streams === 1 ? cutAfter(6000, chunks) : chunks)
+    const disk = await apply(await granted(source.roundFrames(move, round(1), never)))
+    assert.deepEqual(disk, stage.content)
+    assert.equal(offer.streams, 2)
   })
 
-  promise('a source that could not look at its host is asked again later', async ({ source, departures }) => {
-    departures.ensureRound = async () => {
-      throw new HostFault('storage_inspection_failed', 'looking at the pool')
-    }
-    await assert.rejects(source.ensureRound(move, 1, never), isFault('source_unreachable'))
+  promise('a damaged stream ends with a fault that is not one of the line', async (offer) => {
+    const { source, move } = offer
+    await granted(source.ensureRound(move, 1, never))
+    offer.passes = damaged
+    const frames = await granted(source.roundFrames(move, round(1), never))
+    await assert.rejects(apply(frames), isFault('source_refused'))
+    assert.equal(offer.streams, 1)
+  })
+
+  promise('a source that does not answer is unreachable', async (offer) => {
+    const { line, source, move } = offer
+    await line.stop()
+    await assert.rejects(source.manifest(move.migrationId, never), isFault('source_unreachable'))
+    await assert.rejects(source.release(move, 2, never), isFault('source_unreachable'))
+  })
+
+  promise('an abort ends a request with its own reason', async (offer) => {
+    const { stage, source, move } = offer
+    const reason = new Error('no longer needed')
+    await offer.handedOver()
+    // Each change of the VM ends a wait for packets.
+    await stage.settle()
+    const end = new AbortController()
+    const waiting = source.heldPackets(move, { after: 0, waitMs: 10_000 }, end.signal)
+    setTimeout(() => end.abort(reason), 20)
+    await assert.rejects(waiting, (error) => error === reason)
+    await assert.rejects(
+      source.manifest(move.migrationId, AbortSignal.abort(reason)),
+      (error) => error === reason,
+    )
+  })
+}
+
+function promiseEnds(promise: Promising): void {
+  promise('a release is granted again and again, also after the deletion of the record', async (offer) => {
+    const { stage, source, move } = offer
+    await offer.handedOver()
+    for (const _time of [1, 2]) await granted(source.release(move, 2, never))
+    assert.deepEqual(await said([source.abort(move, never)]), ['released'])
+    assert.ok(deleteVm(stage.context, stage.id).ok)
+    await eventually(() => stage.store.vms.get(stage.id) === undefined)
+    await granted(source.release(move, 2, never))
+    assert.deepEqual(await said([source.abort(move, never)]), ['released'])
   })
 
   promise(
-    'an abort ends a request with its reason, and the work of the source for it',
-    async ({ source, departures }) => {
-      const gone = Promise.withResolvers<void>()
-      const begun = Promise.withResolvers<void>()
-      departures.handOver = (_, signal) => {
-        begun.resolve()
-        return new Promise((_resolve, reject) => {
-          const onAbort = (): void => {
-            gone.resolve()
-            reject(signal.reason)
-          }
-          signal.addEventListener('abort', onAbort)
-        })
-      }
-      const reason = new Error('no longer wanted')
-      const controller = new AbortController()
-      const asking = source.handOver(move, controller.signal)
-      await begun.promise
-      controller.abort(reason)
-      await assert.rejects(asking, reason)
-      await gone.promise
-      await assert.rejects(source.manifest(move.migrationId, controller.signal), reason)
+    'an attempt that is given up leaves the guest to the source, and gets nothing after that',
+    async (offer) => {
+      const { stage, source, move } = offer
+      await offer.handedOver()
+      for (const _time of [1, 2]) await granted(source.abort(move, never))
+      assert.equal(stage.vm().departure?.because, 'aborted')
+      const { abort, ...answers } = await askAll(source, move)
+      assert.deepEqual([...new Set(Object.values(answers))], ['withdrawn'])
+      assert.equal(abort, 'ok')
     },
   )
+
+  promise('after a withdrawal nothing is released', async (offer) => {
+    const { stage, source, move } = offer
+    await offer.handedOver()
+    assert.ok(withdrawOffer(stage.context, stage.id).ok)
+    assert.deepEqual(await said([source.release(move, 2, never)]), ['withdrawn'])
+    assert.equal(stage.stageNow(), 'withdrawn')
+  })
 }
