@@ -16,6 +16,8 @@ const SEND_EVERY_MS = 20
 const ANSWERS = 50
 const DISK = (vm: string): string => `/var/lib/vmhostd/pool/disks/${vm}/disk.raw`
 
+/** A host keeps the ids of migrations for longer than one run of these tests. */
+const RUN = Date.now().toString(36)
 let moves = 0
 
 export class MovingGuest {
@@ -47,7 +49,7 @@ export class MovingGuest {
   /** The next move of it, which the controller has not requested yet. */
   nextMove(changes: Partial<Move> = {}): Move {
     moves += 1
-    return { vm: this.id, migration: `move-${this.id}-${moves}`, from: this.here, to: this.there, ...changes }
+    return { vm: this.id, migration: `move-${RUN}-${moves}`, from: this.here, to: this.there, ...changes }
   }
 
   /** Requests a move. */
