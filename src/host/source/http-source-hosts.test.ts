@@ -15,6 +15,7 @@ import { createAuthority, issueCertificate } from '../../daemon/setup/certificat
 import { errorChain } from '../../log/error-chain.ts'
 import { HttpSourceHosts } from './http-source-hosts.ts'
 import type { AddressInfo, Server } from 'node:net'
+import type { TlsOptions } from 'node:tls'
 import type { TestContext } from 'node:test'
 import type { BrokenRequest, BrokenStore } from '../../../test/broken-store.ts'
 import type { CertificatePair, LeafRequest } from '../../daemon/setup/certificates.ts'
@@ -45,9 +46,13 @@ const issue = (leaf: Partial<LeafRequest>, by = authority, atMs = Date.now()): P
 type Behave = (request: BrokenRequest) => Promise<void> | void
 
 /** Serves what `behave` wants to clients of the authority of nodes. */
-async function serve(t: TestContext, behave: Behave, pair?: CertificatePair): Promise<BrokenStore> {
+async function serve(
+  t: TestContext,
+  behave: Behave,
+  { pair, ...tls }: { readonly pair?: CertificatePair } & TlsOptions = {},
+): Promise<BrokenStore> {
   const { certificate: cert, key } = pair ?? (await issue({ commonName: 'source' }))
-  return breakStore(t, behave, { cert, key, ca: authority.certificate, requestCert: true })
+  return breakStore(t, behave, { cert, key, ca: authority.certificate, requestCert: true, ...tls })
 }
 
 const answering =
@@ -105,6 +110,23 @@ test('a manifest is read over one kept connection, and again over a new one when
   assert.match(server.heads[0] ?? '', /^GET \/v1\/migrations\/move-web-1 HTTP\/1\.1\r\n/)
 })
 
+test('a POST uses a kept connection too, because it is safe to repeat', async (t) => {
+  const { hosts } = await destination(t)
+  const round = JSON.stringify({ number: 1, size_bytes: 4096, changed_bytes: 0 })
+  const server = await serve(t, async ({ index, socket, answer, takeUnaskedBody }) => {
+    await takeUnaskedBody()
+    if (index === 2) socket.destroy()
+    else answer(200, {}, round)
+  })
+  const source = hosts.at(server.origin)
+  for (let count = 1; count <= 3; count += 1) {
+    const answer = await source.ensureRound(move, 1, never)
+    assert.deepEqual(answer, { ok: true, value: { sizeBytes: 4096, changedBytes: 0 } })
+    assert.equal(server.connections(), count < 3 ? 1 : 2)
+  }
+  assert.match(server.heads[0] ?? '', /^POST .*content-type: application\/json\r\n/is)
+})
+
 test('a problem of the API is a refusal, by its code', async (t) => {
   const { hosts } = await destination(t)
   for (const [status, code, refusal] of [
@@ -153,6 +175,18 @@ test('an answer that is not of the API is refused; one that says that the host c
   }
 })
 
+test('a refusal of a stream that is too long ends its connection', async (t) => {
+  const { hosts } = await destination(t)
+  const closed = Promise.withResolvers<void>()
+  const server = await serve(t, ({ socket, answer }) => {
+    socket.once('close', () => closed.resolve())
+    answer(404, {}, ' '.repeat(limits.sourceAnswerBytesMax + 1))
+  })
+  const refused = hosts.at(server.origin).memoryFrames(move, 4096, never)
+  await assert.rejects(refused, (error) => error instanceof HostFault && error.code === 'source_refused')
+  await closed.promise
+})
+
 test('a source is refused if its certificate has another name or authority, or has expired', async (t) => {
   const { hosts } = await destination(t)
   const longAgo = Date.now() - 2000 * 86_400_000
@@ -161,7 +195,7 @@ test('a source is refused if its certificate has another name or authority, or h
     [await issue({}, stranger), /coordination\.ca_file of each host must name the authority of the other/],
     [await issue({}, authority, longAgo), /is not valid now; check the clock/],
   ] as const) {
-    const server = await serve(t, answering(MANIFEST), pair)
+    const server = await serve(t, answering(MANIFEST), { pair })
     const [code, text] = await faultOf(hosts.at(server.origin))
     assert.match(text, words)
     assert.equal(code, 'source_refused')
@@ -183,6 +217,8 @@ test('a source that is not there, does not speak TLS, or does not take the certi
   const [code, text] = await faultOf(hosts.at(`https://127.0.0.1:${await portOf(plain)}`))
   assert.match(text, /does not speak TLS as it should/)
   assert.equal(code, 'source_unreachable')
+  const old = await serve(t, answering(MANIFEST), { maxVersion: 'TLSv1.2' })
+  assert.match((await faultOf(hosts.at(old.origin))).join(), /^source_unreachable,.*TLS as it should/)
   write(await issue({}, stranger))
   const server = await serve(t, answering(MANIFEST))
   const [, because] = await faultOf(hosts.at(server.origin))
