@@ -51,6 +51,7 @@ export function withoutOffer(
   const withdrawn = afterEvent(departure, { kind: 'withdraw', because }, nowMs)
   if (!withdrawn.ok) return stays
   const hasGuest = because !== 'stopped' && because !== 'deleted' && because !== 'guest_lost'
-  const wakes = isHandover(departure) && departure.lived !== 'sleeping' && hasGuest
+  const wasAwake = departure.lived !== 'sleeping' && departure.lived !== 'stopped'
+  const wakes = isHandover(departure) && wasAwake && hasGuest
   return { desired, departure: withdrawn.value, wakes }
 }

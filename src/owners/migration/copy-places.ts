@@ -19,6 +19,7 @@ export class CopyEnded extends Error {
 export class CopyPlaces {
   readonly #context: Pick<DepartureContext, 'store' | 'clock'>
   readonly #places = new Map<VmId, Place>()
+  #isEnding = false
 
   constructor(context: Pick<DepartureContext, 'store' | 'clock'>) {
     this.#context = context
@@ -54,6 +55,7 @@ export class CopyPlaces {
       end: () => {
         place.copies.delete(copy)
         place.restsSinceMs = this.#context.clock.monotonicMs()
+        this.#leave(id)
       },
     }
   }
@@ -62,10 +64,20 @@ export class CopyPlaces {
   notice(id: VmId): void {
     for (const { isWanted, abort } of this.#places.get(id)?.copies ?? [])
       if (!isWanted()) abort.abort(new CopyEnded(`the copy of ${id} has ended`))
+    this.#leave(id)
+  }
+
+  /** Gives the place back at once if the migration of the VM is decided. */
+  #leave(id: VmId): void {
+    // A stream that hangs may end after the store was closed.
+    if (this.#isEnding) return
+    const isOver = this.#places.get(id)?.copies.size === 0 && !this.#context.store.departures.isUndecided(id)
+    if (isOver) this.#places.delete(id)
   }
 
   /** Ends everything that goes on. */
   endAll(): void {
+    this.#isEnding = true
     for (const { copies } of this.#places.values())
       for (const { abort } of copies) abort.abort(new CopyEnded('the daemon stops'))
   }

@@ -96,8 +96,17 @@ test('a host copies a bounded number of VMs, and a destination that died gives i
   assert.equal(typeof (await said(second ?? round(1))), 'object')
   assert.equal(typeof (await said(third ?? round(1))), 'object')
   assert.equal(await said(round(1)), 'busy')
-  clock.advance(limits.departureIdleMs)
+  const [ended] = others
+  await got(source().abort(ended?.move ?? move))
   assert.equal(typeof (await said(round(1))), 'object')
+  const again = 'web-22' as VmId
+  const { node } = move
+  const expiresAtMs = clock.now() + 3_600_000
+  assert.ok(offerVm(context, again, { id: 'move-again' as MigrationId, node, mode: 'live', expiresAtMs }).ok)
+  const asked = { ...move, id: 'move-again' as MigrationId }
+  assert.equal(await said(source().ensureRound(asked, 1, never)), 'busy')
+  clock.advance(limits.departureIdleMs)
+  assert.equal(typeof (await said(source().ensureRound(asked, 1, never))), 'object')
 })
 
 test('a wait ends when the client goes away', async (t) => {
