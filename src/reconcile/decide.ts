@@ -6,7 +6,7 @@ import type { World } from '../core/world/world.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Host } from '../ports/host.ts'
 import { createHash } from 'node:crypto'
-import { renderSeed } from '../core/disks/seed.ts'
+import { seedOf } from '../core/disks/seed.ts'
 import type { TapSpec } from '../core/network/tap.ts'
 import type { Seed } from '../core/disks/seed.ts'
 import type { VmInputs } from '../core/vm/create.ts'
@@ -43,18 +43,8 @@ export function intentOf(
   record: VmRecord,
   inputs: VmInputs,
 ): Intent {
-  const { network } = record.desired
-  const seed = renderSeed(
-    {
-      id: record.id,
-      // A VM that was deleted and created again with the same id is another instance.
-      instanceId: `${record.id}-${record.createdAtMs}`,
-      sshAuthorizedKeys: inputs.sshAuthorizedKeys,
-      daemonSshKey: sshPublicKey,
-      ...given({ userData: inputs.userData, network }),
-    },
-    (text) => createHash('sha256').update(text).digest('hex'),
-  )
+  const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+  const seed = seedOf(record, inputs, { daemonSshKey: sshPublicKey, sha256 })
   const tap = tapSpecOf(record)
   return tap === undefined ? { seed } : { seed, tap }
 }

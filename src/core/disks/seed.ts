@@ -1,6 +1,9 @@
 import { GATEWAY_IPV4, GATEWAY_IPV6 } from '../network/tap.ts'
+import { given } from '../../lib/given.ts'
 import type { Network } from '../desired.ts'
 import type { VmId } from '../ids.ts'
+import type { VmInputs } from '../vm/create.ts'
+import type { VmRecord } from '../vm/record.ts'
 
 /** The files of a NoCloud seed disk (cloud-init, "NoCloud" datasource; volume label `cidata`). */
 export type Seed = {
@@ -21,6 +24,27 @@ export type SeedContent = {
   readonly daemonSshKey: string
   readonly network?: Network
 }
+
+/**
+ * Renders the seed of a VM on record. `daemonSshKey` is the public key of the daemon under which the guest first
+ * booted, or of this one before its next boot.
+ */
+export const seedOf = (
+  { id, createdAtMs, desired: { network } }: Pick<VmRecord, 'id' | 'createdAtMs' | 'desired'>,
+  { sshAuthorizedKeys, userData }: Pick<VmInputs, 'sshAuthorizedKeys' | 'userData'>,
+  options: { readonly daemonSshKey: string; readonly sha256: (text: string) => string },
+): Seed =>
+  renderSeed(
+    {
+      id,
+      // A VM that was deleted and created again with the same id is another instance.
+      instanceId: `${id}-${createdAtMs}`,
+      sshAuthorizedKeys,
+      daemonSshKey: options.daemonSshKey,
+      ...given({ userData, network }),
+    },
+    options.sha256,
+  )
 
 /** Renders the NoCloud seed of a VM (cloud-init, "NoCloud" datasource). `sha256` returns lower-case hexadecimal. */
 export function renderSeed(content: SeedContent, sha256: (text: string) => string): Seed {
