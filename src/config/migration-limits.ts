@@ -35,6 +35,24 @@ export const migrationLimits = {
   consoleDetachLookMs: 50,
   /** Between two tries to remove the rounds of a disk that does not move any more. */
   roundsRetryMs: 60_000,
+  /** Rounds in which a disk is copied while its guest lives. */
+  roundsMax: 8,
+  /** A round that took no longer is the last before the handover. */
+  lastRoundMs: 1000,
+  /** Bytes from which on the rate of a copy is known. */
+  rateBytesMin: 16 * 1024 * 1024,
+  /** VMs that come to this host at the same time; others wait for their turn. */
+  arrivalsAtOnceMax: 2,
+  /** Interval at which the progress of a copy is stored and shown. */
+  copyProgressMs: 1000,
+  /** Time for which a guest that was released waits for the packets that its source has held. */
+  packetsTakeMs: 500,
+  /** Time for which a request for packets waits at the source until one comes. */
+  packetsWaitMs: 10_000,
+  /** Time in which the source of a VM that is to be taken must describe it. */
+  offerReadMs: 10_000,
+  /** Attempts to load a guest here before it is left at its source. */
+  loadAttemptsMax: 2,
   /** Interval at which deadlines are compared with the clock, which may have been set. */
   offerRecheckMs: 10_000,
   /**

@@ -4,6 +4,7 @@ import { sleepDueMs, sleepFault, waitsForPlace } from '../core/plan/plan-sleep.t
 import { isStopCarriedOut } from '../core/plan/plan-power.ts'
 import { waitsForOthers } from '../core/plan/step.ts'
 import { HostFault } from '../core/errors.ts'
+import { isComing } from '../core/migration/arrival.ts'
 import { findLaunch } from '../core/status/launch.ts'
 import { observedState } from '../core/status/observed-state.ts'
 import { partialFaults } from '../core/status/partial-faults.ts'
@@ -70,6 +71,8 @@ async function passOver(
 function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: World): VmRecord {
   const { mayBeSaved, ...rest } = record
   if (mayBeSaved !== true || !saved.known || saved.value.kind !== 'absent') return record
+  // Its memory may come at any moment.
+  if (record.arrival !== undefined && isComing(record.arrival)) return record
   store.vms.recordProgress(record.id, {
     observed: record.observed,
     mayBeSaved: false,

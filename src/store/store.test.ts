@@ -10,7 +10,7 @@ import { StateDirectoryInUse } from './database/open-database.ts'
 import { Store } from './store.ts'
 import type { Desired, DesiredPower } from '../core/desired.ts'
 import type { Generation, MacAddress, OperationId, Sha256, UserId, VmId } from '../core/ids.ts'
-import type { NewVm } from './vm/vm-table.ts'
+import type { NewVm } from './vm/new-vm.ts'
 
 const range = { first: 600_000, count: 3 }
 const rootfs = 'a'.repeat(64) as Sha256

@@ -3,6 +3,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { LogEmptying, WalFlush } from './database/write-ahead-log.ts'
 import { Revisions } from './database/revisions.ts'
 import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
+import { Arrivals } from './migration/arrivals.ts'
 import { Departures } from './migration/departures.ts'
 import { Transactions } from './database/transactions.ts'
 import { UnwrittenProgress, readSummaries } from './vm/vm-row.ts'
@@ -26,6 +27,7 @@ export type SnapshotListener = (id: SnapshotId) => void
  */
 export class Store {
   readonly vms: VmTable
+  readonly arrivals: Arrivals
   readonly departures: Departures
   readonly snapshots: SnapshotTable
   readonly sshHostKeys: SshHostKeys
@@ -81,11 +83,13 @@ export class Store {
       unwritten: this.#unwritten,
       changed: (id) => this.#changed(id),
     })
-    this.departures = new Departures(this.#db, this.#transactions, {
+    const ofRecords = {
       revisions,
-      recordOf: (id) => this.vms.get(id),
-      changed: (id) => this.#changed(id),
-    })
+      recordOf: (id: VmId) => this.vms.get(id),
+      changed: (id: VmId) => this.#changed(id),
+    }
+    this.arrivals = new Arrivals(this.#db, this.#transactions, ofRecords)
+    this.departures = new Departures(this.#db, this.#transactions, ofRecords)
     this.snapshots = new SnapshotTable(this.#db, this.#transactions, {
       revisions,
       log,

@@ -41,6 +41,7 @@ test('a node reads the manifest of its offer', async (t) => {
     mode: 'live',
     power: 'running',
     monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'tcg', form: 'mapped' },
+    processor: { vendor: 'emulated', features: [] },
     compute: { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 0 },
     disk: { size_mib: 2048, iops_max: 500 },
     network: { mac_address: '02:00:5e:10:00:01', ipv4_address: '192.0.2.10' },

@@ -1,6 +1,7 @@
 import { recordOf } from '../record.ts'
 import type { DesiredPower, DiskLimits } from '../../src/core/desired.ts'
-import type { DepartureStage } from '../../src/core/migration/departure.ts'
+import type { Arrival, ArrivalStage } from '../../src/core/migration/arrival.ts'
+import type { ArrivalId, DepartureStage } from '../../src/core/migration/departure.ts'
 import type { MigrationId, MigrationMode, NodeName } from '../../src/core/migration/offer.ts'
 import type { Generation, Sha256 } from '../../src/core/ids.ts'
 import type { Fault, Observed, VmRecord, WakeReason } from '../../src/core/vm/record.ts'
@@ -18,6 +19,8 @@ export const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
  * `restores=SECONDS`: the same, and a unit was or will be started to read that state. `may-be-saved`: a save has begun.
  * `stop-accepted`: the newest stop is not carried out. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
  * sleeps in a row. `departure=STAGE`: how far a migration from this host is; `since=SECONDS`: for how long.
+ * `arrival=STAGE`: how far one to this host
+ * is. `wakes`: the guest ran at its source. `trouble`: something keeps the VM from coming.
  */
 export function recordFor(power: DesiredPower, words: Words, recorded: Words): VmRecord {
   const { network, ...desired } = recordOf().desired
@@ -40,12 +43,13 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
       },
     },
     deleting: words.has('deleting'),
-    powerGeneration: (words.has('created') ? 1 : 2) as Generation,
+    powerGeneration: powerGenerationOf(words, recorded),
     generations: words.has('created')
       ? { desired: 1 as Generation, observed: 0 as Generation }
       : { desired: 2 as Generation, observed: (settled ? 2 : 1) as Generation },
     ...wakeOf(recorded),
     ...departureOf(recorded),
+    ...arrivalOf(recorded),
     stops: { accepted: recorded.has('stop-accepted') ? 1 : 0, carriedOut: 0 },
     ...(recorded.has('may-be-saved') ? { mayBeSaved: true } : {}),
     observed: {
@@ -54,6 +58,10 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
     },
   })
 }
+
+/** The power of a VM from another host was set there. */
+const powerGenerationOf = (words: Words, recorded: Words): Generation =>
+  (recorded.after('arrival=') !== undefined ? 0 : words.has('created') ? 1 : 2) as Generation
 
 const NAMES = { id: 'move-1' as MigrationId, node: 'node-2' as NodeName }
 
@@ -69,6 +77,24 @@ function departureOf(recorded: Words): Pick<VmRecord, 'departure'> {
   const stage = recorded.after('departure=') as DepartureStage | undefined
   const sinceMs = secondsAgo(recorded.number('since=') ?? 0)
   return stage === undefined ? {} : { departure: { ...NAMES, mode: 'live', stage, sinceMs } }
+}
+
+/** Reads `arrival=STAGE`, `wakes` and `trouble`. */
+function arrivalOf(recorded: Words): Pick<VmRecord, 'arrival'> {
+  const stage = recorded.after('arrival=') as ArrivalStage | undefined
+  if (stage === undefined) return {}
+  const trouble = { code: 'source_busy', retry: 'backoff', message: 'asking the source to copy' } as const
+  const arrival: Arrival = {
+    id: 'a-1' as ArrivalId,
+    migrationId: NAMES.id,
+    source: 'https://192.0.2.1:9001',
+    stage,
+    wakes: recorded.has('wakes'),
+    round: 2,
+    ...(stage === 'refused' ? { because: 'withdrawn' } : {}),
+    ...(recorded.has('trouble') ? { trouble } : {}),
+  }
+  return { arrival }
 }
 
 function wakeOf(recorded: Words): Pick<VmRecord, 'wake'> {

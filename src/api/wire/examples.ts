@@ -165,6 +165,7 @@ export const exampleManifest = {
   mode: 'live',
   power: 'running',
   monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'kvm', form: 'mapped' },
+  processor: { vendor: 'GenuineIntel', features: ['fpu', 'avx2'] },
   compute,
   disk,
   network: exampleVm.desired.network,

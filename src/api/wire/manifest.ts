@@ -28,6 +28,14 @@ const monitorSchema = Type.Object(
   { description: 'The monitor that runs or saved the guest. The memory can be read only by one like it.' },
 )
 
+const processorSchema = Type.Object(
+  {
+    vendor: Type.String({ examples: ['GenuineIntel'] }),
+    features: Type.Array(Type.String(), { examples: [['fpu', 'avx2']] }),
+  },
+  { description: 'The processor that the guest sees. It can continue only on one that has all of it.' },
+)
+
 const movingVmSchema = Type.Object(
   {
     desired: Type.Object(desiredMembers),
@@ -69,6 +77,7 @@ export const manifestSchema = Type.Object(
       description: 'How the guest lives now; from the handover on, how it lived before.',
     }),
     monitor: monitorSchema,
+    processor: processorSchema,
     compute: Type.Object(computeMembers),
     disk: Type.Object(diskMembers),
     network: Type.Optional(networkSchema),
@@ -101,6 +110,7 @@ export const manifestToWire = ({ network, ...manifest }: Manifest): ManifestWire
     accelerator: manifest.monitor.accelerator,
     form: manifest.monitor.form,
   },
+  processor: { vendor: manifest.processor.vendor, features: [...manifest.processor.features] },
   compute: computeToWire(manifest.compute),
   disk: diskToWire(manifest.disk),
   ...(network === undefined ? {} : { network: networkToWire(network) }),

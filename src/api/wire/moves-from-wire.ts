@@ -20,6 +20,7 @@ export function manifestFromWire(wire: ManifestWire): Manifest {
     mode: wire.mode,
     power: wire.power,
     monitor: monitorFromWire(wire.monitor),
+    processor: { vendor: wire.processor.vendor, features: wire.processor.features },
     compute: computeFromWire(wire.compute),
     disk: diskFromWire(wire.disk),
     ...given({

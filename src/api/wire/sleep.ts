@@ -13,6 +13,7 @@ const WAKE_REASONS = [
   'console',
   'sleep_disabled',
   'withdrawn',
+  'arrived',
   'change',
 ] as const satisfies readonly WakeReason[]
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { limits } from '../../config/limits.ts'
 import { isUndecided } from '../../core/migration/departure.ts'
-import { hasLeft, refuseWhileLeaving, withoutOffer } from '../../core/vm/leaving.ts'
+import { hasLeft, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
 import { changeableVm } from '../vm/store-desired.ts'
 import type { Rejection } from '../../core/errors.ts'
@@ -49,7 +49,7 @@ export function withdrawOffer(context: CommandContext, id: VmId): CommandResult 
     if (!found.ok) return found
     const before = found.value
     if (before.desired.migration === undefined) return ok({ record: before, changed: false })
-    const refusal = hasLeft(before) ? refuseWhileLeaving(before) : undefined
+    const refusal = hasLeft(before) ? refuseWhileMoving(before) : undefined
     if (refusal !== undefined) return err(refusal)
     const nowMs = context.now()
     const { wakes, ...end } = withoutOffer(before, 'withdrawn', nowMs)
@@ -85,7 +85,7 @@ const ended = (id: VmId, departure: Departure): Rejection => ({
 
 function refuseOffer({ store }: CommandContext, before: VmRecord, offer: Offer): Rejection | undefined {
   const { id, departure } = before
-  const leaving = refuseWhileLeaving(before)
+  const leaving = refuseWhileMoving(before)
   if (leaving !== undefined) return leaving
   if (departure?.id === offer.id) return ended(id, departure)
   const other = store.departures.of(offer.id)

@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
 import { refuseUrls } from '../outbound/check-urls.ts'
-import { refuseWhileLeaving } from '../../core/vm/leaving.ts'
+import { refuseWhileMoving } from '../../core/vm/leaving.ts'
 import { existingVm } from '../vm/store-desired.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import type { Rejection } from '../../core/errors.ts'
@@ -93,7 +93,7 @@ function insert(
   if (vm.value.deleting) {
     return err({ code: 'vm_deleting', detail: `${vmId} is being deleted, and its disk with it` })
   }
-  const leaving = refuseWhileLeaving(vm.value)
+  const leaving = refuseWhileMoving(vm.value)
   if (leaving !== undefined) return err(leaving)
   if (store.snapshots.count() >= limits.snapshotsMax) {
     const detail = `this host has ${limits.snapshotsMax} snapshots on record: delete those that have ended`

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { err, ok } from '../../lib/result.ts'
 import { commitmentOf, increaseOf } from '../../core/capacity/ledger.ts'
 import { refuseIncrease } from '../capacity/admit.ts'
-import { isLeaving, refuseWhileLeaving, withoutOffer } from '../../core/vm/leaving.ts'
+import { isLeaving, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
 import type { OfferEnd } from '../../core/vm/leaving.ts'
 import type { Commitment } from '../../core/capacity/ledger.ts'
 import type { Desired } from '../../core/desired.ts'
@@ -67,7 +67,7 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
 
 /** Returns the change with the withdrawal of an offer that a stop ends, or why a VM that leaves takes no change. */
 function endOffer(before: VmRecord, desired: Desired, nowMs: number): Result<Ending, Rejection> {
-  const refusal = refuseWhileLeaving(before)
+  const refusal = refuseWhileMoving(before)
   if (refusal === undefined) return ok({ desired })
   if (!isLeaving(before) || desired.power !== 'stopped') return err(refusal)
   const { wakes: _stopped, ...end } = withoutOffer({ ...before, desired }, 'stopped', nowMs)

@@ -1,4 +1,5 @@
 import { unreachable } from '../../lib/assert.ts'
+import type { FaultCode, RetryClass } from '../errors.ts'
 import type { ArrivalId, DepartureRefusal } from './departure.ts'
 import type { MigrationId } from './offer.ts'
 
@@ -15,15 +16,43 @@ export type ArrivalStage = (typeof ARRIVAL_STAGES)[number]
 /** All stages, in their order. */
 export const ARRIVAL_STAGES = ['pulling', 'pulled', 'released', 'refused'] as const
 
+/**
+ * Why nothing of the guest may run here. `unknown`: the source knows no such offer to this node. `unfit`: this host gave
+ * it up, and the source has it.
+ */
+export type ArrivalRefusal = DepartureRefusal | 'unknown' | 'unfit'
+
+/** A hindrance that keeps a VM from coming here; it is tried again. */
+export type ArrivalTrouble = {
+  readonly code: FaultCode
+  readonly retry: RetryClass
+  readonly message: string
+}
+
+/** How much of the present round is copied. */
+export type CopyProgress = {
+  readonly round: number
+  readonly copiedBytes: number
+  readonly totalBytes: number
+}
+
 /** The destination's side of a migration. */
 export type Arrival = {
   readonly id: ArrivalId
   readonly migrationId: MigrationId
+  /** The coordination API of the source, as an origin: `https://10.0.0.1:9001`. */
+  readonly source: string
   readonly stage: ArrivalStage
+  /** From `pulled` on, whether the guest ran at the source, so that it is loaded here before its release. */
+  readonly wakes: boolean
   /** The last round that is complete on this host's disk; 0 if there is none. */
   readonly round: number
+  /** When this host read of the release. Milliseconds since the epoch. */
+  readonly releasedAtMs?: number
   /** Why the stage is `refused`. */
-  readonly because?: DepartureRefusal
+  readonly because?: ArrivalRefusal
+  readonly trouble?: ArrivalTrouble
+  readonly progress?: CopyProgress
 }
 
 /** A request of a destination that its source may refuse. */
@@ -32,31 +61,36 @@ export type ArrivalRequest = 'copy' | 'hand_over' | 'release'
 /** Events of an arrival. `released` and `refused` are answers of the source. */
 export type ArrivalEvent =
   | { readonly kind: 'round_pulled'; readonly round: number }
-  | { readonly kind: 'all_pulled'; readonly lastRound: number }
-  | { readonly kind: 'released' }
-  | { readonly kind: 'refused'; readonly request: ArrivalRequest; readonly because: DepartureRefusal }
+  | { readonly kind: 'all_pulled'; readonly lastRound: number; readonly wakes: boolean }
+  | { readonly kind: 'released'; readonly atMs: number }
+  | { readonly kind: 'refused'; readonly request: ArrivalRequest; readonly because: ArrivalRefusal }
 
 /** Returns the arrival after an event; the same arrival if the event comes too late to matter. */
 export function arrivalAfter(arrival: Arrival, event: ArrivalEvent): Arrival {
+  const { trouble: _over, progress: _past, ...rest } = arrival
   const { stage } = arrival
-  if (stage === 'released' || stage === 'refused') return arrival
+  if (!isComing(arrival)) return arrival
   switch (event.kind) {
     case 'round_pulled':
-      return stage === 'pulling' ? { ...arrival, round: event.round } : arrival
+      return stage === 'pulling' ? { ...rest, round: event.round } : arrival
     case 'all_pulled':
-      return stage === 'pulling' ? { ...arrival, stage: 'pulled', round: event.lastRound } : arrival
+      return stage === 'pulling'
+        ? { ...rest, stage: 'pulled', round: event.lastRound, wakes: event.wakes }
+        : arrival
     case 'released':
-      return stage === 'pulled' ? { ...arrival, stage: 'released' } : arrival
+      return stage === 'pulled' ? { ...rest, stage: 'released', releasedAtMs: event.atMs } : arrival
     case 'refused':
       // With the guest at hand, only the refusal of its release counts. A late answer to an earlier request does not.
       if ((stage === 'pulled') !== (event.request === 'release')) return arrival
-      return event.because === 'too_early'
-        ? arrival
-        : { ...arrival, stage: 'refused', because: event.because }
+      return event.because === 'too_early' ? arrival : { ...rest, stage: 'refused', because: event.because }
     default:
       return unreachable(event)
   }
 }
+
+/** Returns whether the source may still let the guest go. */
+export const isComing = ({ stage }: Pick<Arrival, 'stage'>): boolean =>
+  stage === 'pulling' || stage === 'pulled'
 
 /** Returns whether the guest may run on this host. */
 export const mayRunHere = ({ stage }: Pick<Arrival, 'stage'>): boolean => stage === 'released'

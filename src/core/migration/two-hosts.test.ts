@@ -17,7 +17,7 @@ type Message =
   | { readonly to: number; readonly answer: Answer }
 
 type Answer =
-  | { readonly kind: 'released' }
+  | { readonly kind: 'released'; readonly atMs: number }
   | { readonly kind: 'handed_over'; readonly lastRound: number; readonly version: number }
   | Extract<ArrivalEvent, { readonly kind: 'refused' }>
 
@@ -42,7 +42,14 @@ const MESSAGES_MAX = 2
 const VERSION_MAX = 2
 
 const destinationOf = (number: number): Destination => ({
-  arrival: { id: `a${number}` as ArrivalId, migrationId: 'm' as MigrationId, stage: 'pulling', round: 0 },
+  arrival: {
+    id: `a${number}` as ArrivalId,
+    migrationId: 'm' as MigrationId,
+    source: 'https://192.0.2.1:9001',
+    stage: 'pulling',
+    wakes: true,
+    round: 0,
+  },
   guest: 'none',
 })
 
@@ -98,7 +105,7 @@ function receive(destination: Destination, answer: Answer): Destination {
   const { arrival } = destination
   if (answer.kind === 'handed_over') {
     if (arrival.stage !== 'pulling') return destination
-    const pulled = arrivalAfter(arrival, { kind: 'all_pulled', lastRound: answer.lastRound })
+    const pulled = arrivalAfter(arrival, { kind: 'all_pulled', wakes: true, lastRound: answer.lastRound })
     return { ...destination, arrival: pulled, version: answer.version }
   }
   const after = arrivalAfter(arrival, answer)
@@ -115,7 +122,7 @@ function answerTo(source: Source, from: number, request: Request): { source: Sou
   const { lastRound } = result.value
   const after = { ...source, departure: result.value }
   if (request.kind === 'release')
-    return { source: after, message: { to: from, answer: { kind: 'released' } } }
+    return { source: after, message: { to: from, answer: { kind: 'released', atMs: 0 } } }
   if (request.kind === 'copy' || lastRound === undefined) return { source: after }
   const answer: Answer = { kind: 'handed_over', lastRound, version: source.version }
   return { source: after, message: { to: from, answer } }

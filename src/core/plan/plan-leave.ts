@@ -68,6 +68,14 @@ function detachConsole({ unit, console }: World): Facet {
 }
 
 const MOVED = 'the VM has moved to another host'
+/** Lists what is removed of a VM that stays at another host. Its record stays. */
+export const removeAll = (world: World, because: string): readonly (() => Facet)[] => [
+  () => endUnit(world, because),
+  () => removeConsole(world, because),
+  () => removeNetwork(world, because),
+  () => removeDisk(world, because),
+]
+
 const COLD = 'the VM moves without its memory'
 
 const endUnit = ({ unit }: World, because: string): Facet =>

@@ -3,11 +3,11 @@ import { vcpusOf } from '../desired.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { mustEnd, owesStop } from '../vm/record.ts'
 import { when, inOrder } from './facet.ts'
-import { waitForMonitor, mayBeSaved } from './plan-wake.ts'
+import { waitForMonitor, waitForUnit, mayBeSaved } from './plan-wake.ts'
 import { isSaved } from '../world/saved-state.ts'
-import type { VmRecord, WaitReason } from '../vm/record.ts'
+import type { VmRecord } from '../vm/record.ts'
 import type { Facet, Facts } from './facet.ts'
-import type { Step, Waiting } from './step.ts'
+import type { Step } from './step.ts'
 import type { MonitorState, UnitState, World } from '../world/world.ts'
 
 /** The reason of each removal of a VM that is deleted. */
@@ -89,13 +89,6 @@ export function ensurePower(record: VmRecord, world: World, facts: Facts): Facet
     }
   })
 }
-
-const waitForUnit = (what: WaitReason): Waiting => ({
-  outcome: 'wait',
-  for: what,
-  recheckMs: limits.unitRecheckMs,
-  deadlineMs: limits.unitWaitMs,
-})
 
 function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
   const vcpus = vcpusOf(record.desired.compute)

@@ -70,7 +70,7 @@ export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
   )
 }
 
-const waitForUnit = (what: 'the unit to start' | 'the unit to stop'): Facet => ({
+export const waitForUnit = (what: 'the unit to start' | 'the unit to stop'): Facet => ({
   outcome: 'wait',
   for: what,
   recheckMs: limits.unitRecheckMs,
@@ -94,22 +94,29 @@ const WHY: { readonly [R in WakeReason]: string } = {
   sleep_disabled: 'sleep was disabled',
   change: 'a change needs the guest',
   withdrawn: 'it did not move to another host',
+  arrived: 'another host has let it go',
 }
 
 type Wanted = { readonly facts: Facts; readonly reason: WakeReason }
 
 function startRestoring(record: VmRecord, world: World, { facts, reason }: Wanted): Facet {
+  const because = `the guest is saved, and ${WHY[reason]}`
+  const restored = restorePaused(record, world, because)
+  return 'outcome' in restored ? restored : [...restored, ...letGo(record, facts, because)]
+}
+
+/** Restores a saved guest that no unit has, with its vCPUs stopped. */
+export function restorePaused(record: VmRecord, world: World, because: string): Facet {
   const images = ensureBootable(record, world)
   if ('outcome' in images) return images
   return when('console', world.console, ({ kind }) => {
-    const because = `the guest is saved, and ${WHY[reason]}`
     const steps: Step[] = [...images]
     if (kind !== 'stored') {
       steps.push({ kind: 'console.ensure-master', because: `the console is ${kind}` })
     }
     steps.push({ kind: 'unit.ensure-started', paused: true, restore: true, because })
     steps.push({ kind: 'monitor.ensure-restored', because })
-    return [...steps, ...letGo(record, facts, because)]
+    return steps
   })
 }
 

@@ -19,7 +19,9 @@ import {
   removeUnfinished,
   sleepWhenIdle,
 } from './plan-sleep.ts'
+import { mayRunHere } from '../migration/arrival.ts'
 import { hasLeft, isHeldBack, isLeaving } from '../vm/leaving.ts'
+import { planArrival } from './plan-arrive.ts'
 import { planHandover, planLeft, WAIT_FOR_DESTINATION } from './plan-leave.ts'
 import { owesStop, mustEnd } from '../vm/record.ts'
 import { fallAsleepOrGoOn, giveUpPlace, wakeGuest } from './plan-wake.ts'
@@ -57,6 +59,8 @@ function planHere(record: VmRecord, world: World, facts: Facts): Plan {
     )
   }
   if (hasLeft(record)) return planLeft(record, world, facts)
+  const { arrival } = record
+  if (arrival !== undefined && !mayRunHere(arrival)) return planArrival(record, arrival, { world, facts })
   if (record.desired.power === 'stopped') return planStopped(record, world, facts)
   if (isHeldBack(record)) return planHandover(record, world, facts)
   if (owesStop(record)) {

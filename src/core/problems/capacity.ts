@@ -21,7 +21,7 @@ export const capacity = {
       remedy: 'Delete VMs, or raise `vms.user_id_count` and restart the daemon.',
       example:
         'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count',
-      writtenBy: ['src/commands/vm/create-vm.ts'],
+      writtenBy: ['src/commands/capacity/admit.ts'],
     },
   },
   faults: {

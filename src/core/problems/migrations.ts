@@ -29,6 +29,39 @@ export const migrations = {
       example: 'migration move-7 of web-1 has ended (withdrawn): offer web-1 under a new migration id',
       writtenBy: ['src/commands/migration/offer-vm.ts', 'src/core/migration/departure.ts'],
     },
+    migration_incompatible: {
+      status: 409,
+      title: 'This host could not restore the memory of the guest',
+      meaning:
+        'The guest runs or sleeps at its source, and its memory can be read only by a like monitor on a like processor.',
+      remedy:
+        'Move the VM with `mode` `cold`, or stop it first: then its disk moves, and it boots here. Or give both hosts the same monitor.',
+      example:
+        'the memory of web-1 could not be restored here: its processor is of vendor GenuineIntel, and here is AuthenticAMD',
+      writtenBy: ['src/owners/migration/read-offer.ts', 'src/core/saved/why-not-restorable.ts'],
+      quotes: ['GenuineIntel', 'AuthenticAMD'],
+    },
+    migration_unavailable: {
+      status: 409,
+      title: 'The source does not offer this VM now',
+      meaning:
+        'The source does not know the migration, offers the VM to another node, or the migration is past the point at which a host can begin to take it.',
+      remedy: 'Offer the VM at its source to the common name of the node certificate of this host.',
+      example:
+        'migration move-7 of web-1 is withdrawn at its source: offer web-1 there under a new migration id',
+      writtenBy: ['src/commands/migration/take-vm.ts', 'src/core/migration/departure.ts'],
+    },
+    vm_arriving: {
+      status: 409,
+      title: 'The VM is coming from another host',
+      meaning:
+        'Until its source has released the VM, only that host can change it. A VM whose source kept it can only be deleted here.',
+      remedy:
+        'Wait until the VM is here (`observed.arrival.stage` is `released`), or withdraw the offer at its source.',
+      example:
+        'web-1 is coming by migration move-7: wait until it is here, or withdraw the offer at its source',
+      writtenBy: ['src/core/vm/leaving.ts'],
+    },
     snapshot_under_way: {
       status: 409,
       title: 'A snapshot of the VM is not uploaded yet',
@@ -100,6 +133,34 @@ export const migrations = {
     },
   },
   faults: {
+    migration_refused: {
+      retry: 'on-change',
+      title: 'The VM stays at its source',
+      meaning:
+        'The migration has ended at the source without a release: it was withdrawn, it has expired, or this host could not take the VM. The guest continues there.',
+      remedy: 'Delete the VM here. To try again, offer it at its source under a new migration id.',
+      example: 'web-1 stays at its source: migration move-7 has ended there (withdrawn); delete web-1 here',
+      writtenBy: ['src/core/plan/plan-arrive.ts', 'src/core/migration/departure.ts'],
+    },
+    migration_not_converging: {
+      retry: 'on-change',
+      title: 'The guest writes faster than its disk can be copied',
+      meaning:
+        'Each round of the copy is as large as the one before, and the last would make the guest stand still for too long. The guest continues at its source.',
+      remedy:
+        'Move the VM while it writes less, limit its disk (`mib_per_second_max`), or move it with `mode` `cold`.',
+      example: 'the guest writes faster than its disk is copied: after 8 rounds, 9000 MiB are left',
+      writtenBy: ['src/owners/migration/pull-disk.ts'],
+      quotes: ['8', '9000'],
+    },
+    source_busy: {
+      retry: 'backoff',
+      title: 'The source copies other VMs now',
+      meaning: 'A host copies a bounded number of VMs at a time. This host asks again.',
+      remedy: 'Wait.',
+      example: 'asking the source to copy',
+      writtenBy: ['src/owners/migration/source-refused.ts', 'src/core/migration/arrival.ts'],
+    },
     migration_unsupported: {
       retry: 'backoff',
       title: 'The storage pool cannot share blocks, so no disk leaves this host',

@@ -1,17 +1,26 @@
+import { mayRunHere } from '../migration/arrival.ts'
 import { afterEvent, isHandover, isUndecided } from '../migration/departure.ts'
 import type { Desired } from '../desired.ts'
 import type { Rejection } from '../errors.ts'
 import type { VmId } from '../ids.ts'
+import type { Arrival } from '../migration/arrival.ts'
 import type { Departure, WithdrawalReason } from '../migration/departure.ts'
 
-/** The members of a record that say whether the VM may leave. */
-export type Leaving = { readonly id: VmId; readonly desired: Desired; readonly departure?: Departure }
+/** The members of a record that say whether the VM moves. */
+export type Leaving = {
+  readonly id: VmId
+  readonly desired: Desired
+  readonly departure?: Departure
+  readonly arrival?: Arrival
+}
 
-/** Returns why a VM takes no changes while it moves to another host, or after it has; undefined if it takes them. */
-export function refuseWhileLeaving({
+/** Returns why a VM takes no changes while it moves from host to host, or after it has left; undefined if it takes them. */
+export function refuseWhileMoving({
   id,
   departure,
-}: Pick<Leaving, 'id' | 'departure'>): Rejection | undefined {
+  arrival,
+}: Pick<Leaving, 'id' | 'departure' | 'arrival'>): Rejection | undefined {
+  if (arrival !== undefined && !mayRunHere(arrival)) return refuseArriving(id, arrival)
   if (departure === undefined || departure.stage === 'withdrawn') return undefined
   if (isUndecided(departure)) {
     const detail = `${id} is offered to ${departure.node} by migration ${departure.id}, which is not decided yet: wait for its end, or withdraw it with DELETE /v1/vms/${id}/migration`
@@ -21,6 +30,15 @@ export function refuseWhileLeaving({
   return { code: 'vm_migrated', detail }
 }
 
+/** Returns the refusal of a change to a VM that is not released to this host. */
+export function refuseArriving(id: VmId, { migrationId, stage }: Arrival): Rejection {
+  const detail =
+    stage === 'refused'
+      ? `${id} has not come by migration ${migrationId}, and stays at its source: delete it here`
+      : `${id} is coming by migration ${migrationId}: wait until it is here, or withdraw the offer at its source`
+  return { code: 'vm_arriving', detail }
+}
+
 /** Returns whether another host may take the VM, or is taking it. */
 export const isLeaving = ({ departure }: Pick<Leaving, 'departure'>): boolean =>
   departure !== undefined && isUndecided(departure)
@@ -28,9 +46,13 @@ export const isLeaving = ({ departure }: Pick<Leaving, 'departure'>): boolean =>
 /** Returns whether another host has the VM. */
 export const hasLeft = ({ departure }: Pick<Leaving, 'departure'>): boolean => departure?.stage === 'released'
 
-/** Returns whether nothing may run or wake the guest on this host: it stands still for its destination, or has left. */
-export const isHeldBack = ({ departure }: Pick<Leaving, 'departure'>): boolean =>
-  departure !== undefined && (isHandover(departure) || hasLeft({ departure }))
+/**
+ * Returns whether nothing may run or wake the guest on this host: it stands still for its destination, has left, or is not
+ * released to this host.
+ */
+export const isHeldBack = ({ departure, arrival }: Pick<Leaving, 'departure' | 'arrival'>): boolean =>
+  (departure !== undefined && (isHandover(departure) || hasLeft({ departure }))) ||
+  (arrival !== undefined && !mayRunHere(arrival))
 
 export type OfferEnd = {
   readonly desired: Desired

@@ -20,6 +20,7 @@ const monitor = {
 } as const
 const needs = {
   monitor,
+  processor: { vendor: 'emulated', features: [] },
   inputs: { request: '{}', userData: '#cloud-config', sshAuthorizedKeys: [], sources: new Map() },
   sshHostKey: 'SHA256:host',
   daemonSshKey: 'ssh-ed25519 AAAA vmhostd@host-1',

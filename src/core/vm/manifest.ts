@@ -1,6 +1,7 @@
 import { given } from '../../lib/given.ts'
 import type { Compute, Desired, Disk, Network } from '../desired.ts'
 import type { VmId } from '../ids.ts'
+import type { Processor } from '../monitor/processor.ts'
 import type { Departure, DepartureStage, GuestPower } from '../migration/departure.ts'
 import type { MigrationId, MigrationMode } from '../migration/offer.ts'
 import type { VmInputs } from './create.ts'
@@ -31,6 +32,8 @@ export type Manifest = {
   /** How the guest lives now; from the handover on, how it lived before. */
   readonly power: GuestPower
   readonly monitor: SavingMonitor
+  /** The processor that the guest sees. */
+  readonly processor: Processor
   readonly compute: Compute
   readonly disk: Disk
   /** Absent: the VM has no network device. */
@@ -44,13 +47,14 @@ export type Manifest = {
 export type ManifestNeeds = Pick<MovingVm, 'inputs' | 'sshHostKey' | 'daemonSshKey'> & {
   /** The program that has, or would start, the guest. */
   readonly monitor: SavingMonitor
+  readonly processor: Processor
 }
 
 /** Returns what a node may know of a VM that is offered to it. */
 export function manifestOf(record: VmRecord, departure: Departure, needs: ManifestNeeds): Manifest {
   const { migration, ...desired } = record.desired
   const { compute, disk, network } = desired
-  const { monitor, inputs, sshHostKey, daemonSshKey } = needs
+  const { monitor, processor, inputs, sshHostKey, daemonSshKey } = needs
   const { request, userData, sshAuthorizedKeys } = inputs
   return {
     migrationId: departure.id,
@@ -59,6 +63,7 @@ export function manifestOf(record: VmRecord, departure: Departure, needs: Manife
     mode: departure.mode,
     power: departure.lived ?? powerOf(record),
     monitor,
+    processor,
     compute,
     disk,
     ...given({ network, expiresAtMs: migration?.expiresAtMs }),

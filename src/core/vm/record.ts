@@ -1,6 +1,7 @@
 import type { FaultCode } from '../errors.ts'
 import type { Compute, Desired } from '../desired.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from '../ids.ts'
+import type { Arrival } from '../migration/arrival.ts'
 import type { Departure } from '../migration/departure.ts'
 import type { Delivery } from '../world/network-state.ts'
 
@@ -41,6 +42,8 @@ export type WaitReason =
   | 'the monitor to answer'
   | 'the destination'
   | 'late packets'
+  | 'the source'
+  | 'the release'
 
 /** The result of the last pass, as it is shown. */
 export type Observed = {
@@ -120,6 +123,8 @@ export type VmRecord = {
   readonly wake?: PendingWake
   /** The newest migration of the VM from this host; it stays when it has ended. */
   readonly departure?: Departure
+  /** How the VM came to this host, or comes; absent if it was created here. */
+  readonly arrival?: Arrival
   /**
    * Set before the guest is saved, until a look finds nothing saved. It stays for as long as the pool cannot be
    * inspected.
@@ -166,9 +171,16 @@ export const mustEnd = (record: Pick<VmRecord, 'stops' | 'deleting' | 'desired'>
 
 /**
  * The reason to wake a sleeping VM: traffic for it, a request for power, an ssh console, an idle timeout of 0, a change
- * that needs the guest, or a handover that was withdrawn.
+ * that needs the guest, a handover that was withdrawn, or its release to this host.
  */
-export type WakeReason = 'traffic' | 'power' | 'console' | 'sleep_disabled' | 'change' | 'withdrawn'
+export type WakeReason =
+  | 'traffic'
+  | 'power'
+  | 'console'
+  | 'sleep_disabled'
+  | 'change'
+  | 'withdrawn'
+  | 'arrived'
 
 /** A wake that was requested or has begun, and has not ended. It is on record, so it outlives the daemon. */
 export type PendingWake = {

@@ -87,6 +87,7 @@ const REASONS: { readonly [R in LastWake['reason']]: string } = {
   power: 'as it was asked to run',
   console: 'for a shell',
   sleep_disabled: 'because sleep was disabled',
+  arrived: 'as it came from another host',
   withdrawn: 'because it did not move to another host',
   change: 'for a change',
 }

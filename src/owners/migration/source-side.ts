@@ -83,9 +83,9 @@ export class SourceSide {
       daemonSshKey: host.sshPublicKey,
       ...given({ sshHostKey: store.sshHostKeys.get(record.id) }),
     }
-    const monitor = await host.monitor.installed()
+    const [monitor, processor] = [await host.monitor.installed(), await host.monitor.processor()]
     await store.flushed()
-    return manifestOf(record, departure, { ...belongings, monitor })
+    return manifestOf(record, departure, { ...belongings, monitor, processor })
   }
 
   /** Takes a round of the disk, or returns it again. Throws HostFault, and the reason of the signal. */

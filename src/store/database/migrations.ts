@@ -136,6 +136,9 @@ const migrations: readonly string[] = [
   CREATE TABLE departed (number INTEGER PRIMARY KEY, departure TEXT NOT NULL) STRICT;
   CREATE UNIQUE INDEX departed_by_id ON departed (departure ->> '$.id');
   `,
+  `
+  ALTER TABLE vms ADD COLUMN arrival TEXT;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

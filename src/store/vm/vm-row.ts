@@ -1,5 +1,6 @@
 import { assert } from '../../lib/assert.ts'
 import type { Desired } from '../../core/desired.ts'
+import type { Arrival } from '../../core/migration/arrival.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type {
   PendingWake,
@@ -32,6 +33,7 @@ export type VmRow = {
   launch: string | null
   wake: string | null
   departure: string | null
+  arrival: string | null
   may_be_saved: number
   exit_streak: number
   revision: number
@@ -64,6 +66,7 @@ export function recordOf(row: VmRow): VmRecord {
     ...(row.launch === null ? {} : { launch: JSON.parse(row.launch) as Launch }),
     ...(row.wake === null ? {} : { wake: JSON.parse(row.wake) as PendingWake }),
     ...(row.departure === null ? {} : { departure: JSON.parse(row.departure) as Departure }),
+    ...(row.arrival === null ? {} : { arrival: JSON.parse(row.arrival) as Arrival }),
     ...(row.may_be_saved === 1 ? { mayBeSaved: true } : {}),
     exitStreak: row.exit_streak,
     revision: row.revision,

@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { holdsPlace } from '../../core/capacity/ledger.ts'
 import { canSleep } from '../../core/sleep/idle-timeout.ts'
-import { deviceName } from '../../core/network/tap.ts'
-import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import { assert } from '../../lib/assert.ts'
 import { noteDeparted } from '../migration/departed.ts'
 import { noteImageUse } from '../images/image-uses.ts'
+import { insertVm, readInputs, sourcesJson } from './new-vm.ts'
 import { nextUserId } from './user-ids.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
 import { SET_PROGRESS, recordOf } from './vm-row.ts'
@@ -13,7 +12,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { MemoryClass, Recorded } from '../../core/capacity/ledger.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { Departure } from '../../core/migration/departure.ts'
-import type { DeviceName, OperationId, Sha256, UserId, VmId } from '../../core/ids.ts'
+import type { DeviceName, OperationId, UserId, VmId } from '../../core/ids.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
 import type {
   Metadata,
@@ -24,19 +23,10 @@ import type {
   PendingWake,
 } from '../../core/vm/record.ts'
 import type { Revisions } from '../database/revisions.ts'
+import type { NewVm } from './new-vm.ts'
 import type { UserIdRange } from './user-ids.ts'
 import type { Transactions } from '../database/transactions.ts'
 import type { ProgressColumns, UnwrittenProgress, VmRow } from './vm-row.ts'
-
-export type NewVm = {
-  readonly id: VmId
-  readonly userId: UserId
-  readonly desired: Desired
-  readonly metadata: Metadata
-  readonly inputs: VmInputs
-  readonly operationId: OperationId
-  readonly nowMs: number
-}
 
 export type DesiredChange = {
   readonly desired?: Desired
@@ -165,55 +155,12 @@ export class VmTable {
   }
 
   inputs(id: VmId): VmInputs {
-    const row = this.#sql('SELECT * FROM vm_inputs WHERE vm_id = ?').get(id)
-    assert(row !== undefined, `${id}: a VM without inputs`)
-    const sources = Object.entries(JSON.parse(String(row['sources'])) as Record<string, string>)
-    return {
-      request: String(row['request']),
-      sources: new Map(sources.map(([sha256, url]) => [sha256 as Sha256, { url: new SignedUrl(url) }])),
-      ...(row['user_data'] === null ? {} : { userData: String(row['user_data']) }),
-      sshAuthorizedKeys: JSON.parse(String(row['ssh_authorized_keys'])) as string[],
-    }
+    return readInputs(this.#statements, id)
   }
 
   insert(vm: NewVm): VmRecord {
     this.#transactions.commit(() => {
-      const { network } = vm.desired
-      this.#sql(
-        `INSERT INTO vms (id, user_id, device, ipv4_address, ipv6_address, desired, cpu_millicores, memory_mib,
-           disk_mib, can_sleep, holds_place, labels, protected, desired_generation, power_generation, stop_accepted,
-           observed_generation, operation_id, state, observed, revision, created_at_ms, updated_at_ms)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, 0, ?, 'pending', ?, ?, ?, ?)`,
-      ).run(
-        vm.id,
-        vm.userId,
-        deviceName(vm.userId),
-        network?.ipv4Address ?? null,
-        network?.ipv6Address ?? null,
-        JSON.stringify(vm.desired),
-        vm.desired.compute.cpuMillicores,
-        vm.desired.compute.memoryMib,
-        vm.desired.disk.sizeMib,
-        canSleep(vm.desired) ? 1 : 0,
-        holdsPlace(vm.desired) ? 1 : 0,
-        JSON.stringify(vm.metadata.labels),
-        vm.metadata.protected ? 1 : 0,
-        vm.desired.power === 'stopped' ? 1 : 0,
-        vm.operationId,
-        JSON.stringify({ state: 'pending', sinceMs: vm.nowMs } satisfies Observed),
-        this.#revisions.next(),
-        vm.nowMs,
-        vm.nowMs,
-      )
-      this.#sql(
-        'INSERT INTO vm_inputs (vm_id, request, sources, user_data, ssh_authorized_keys) VALUES (?, ?, ?, ?, ?)',
-      ).run(
-        vm.id,
-        vm.inputs.request,
-        sourcesJson(vm.inputs.sources),
-        vm.inputs.userData ?? null,
-        JSON.stringify(vm.inputs.sshAuthorizedKeys),
-      )
+      insertVm(this.#statements, vm, this.#revisions.next())
       noteImageUse(this.#db, vm.id, vm.nowMs)
     })
     this.#transactions.afterCommit(() => {
@@ -288,8 +235,7 @@ export class VmTable {
    * Requests the guest of a sleeping VM. Desired state stays, so no generation rises, and no reader sees the request.
    * Of several requests, the first one stands until a pass has seen the guest.
    */
-  requestWake(id: VmId, { reason, atMs }: Pick<PendingWake, 'reason' | 'atMs'>): void {
-    const asked: PendingWake = { reason, atMs }
+  requestWake(id: VmId, asked: Pick<PendingWake, 'reason' | 'atMs' | 'restores'>): void {
     this.#transactions.commit(() => {
       this.#sql('UPDATE vms SET wake = ? WHERE id = ? AND wake IS NULL').run(JSON.stringify(asked), id)
     })
@@ -382,6 +328,3 @@ export class VmTable {
 
 const jsonOf = (departure: Departure | undefined): string | null =>
   departure === undefined ? null : JSON.stringify(departure)
-
-const sourcesJson = (sources: VmInputs['sources']): string =>
-  JSON.stringify(Object.fromEntries([...sources].map(([sha256, source]) => [sha256, source.url.reveal()])))

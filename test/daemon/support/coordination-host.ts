@@ -28,6 +28,7 @@ export const manifest: Manifest = {
   mode: 'live',
   power: 'running',
   monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'tcg', form: 'mapped' },
+  processor: { vendor: 'emulated', features: [] },
   ...shape,
   expiresAtMs: Date.UTC(2030, 0, 1),
   vm: {

@@ -1,0 +1,123 @@
+import { limits } from '../../config/limits.ts'
+import { unreachable } from '../../lib/assert.ts'
+import { inOrder, when } from './facet.ts'
+import { isInPool } from '../world/world.ts'
+import { removeUnit } from './plan-power.ts'
+import { ensureNetwork } from './plan-network.ts'
+import { removeAll } from './plan-leave.ts'
+import { ensureHeld } from './plan-sleep.ts'
+import { restorePaused, waitForMonitor, waitForUnit } from './plan-wake.ts'
+import type { Arrival } from '../migration/arrival.ts'
+import type { VmRecord, WaitReason } from '../vm/record.ts'
+import type { SavedGuest, SavedState } from '../world/saved-state.ts'
+import type { World } from '../world/world.ts'
+import type { Facet, Facts } from './facet.ts'
+import type { Blocked, Plan, Step, Waiting } from './step.ts'
+
+/** Plans for a VM that comes from another host and is not released to this one: its guest may not run here. */
+export function planArrival(record: VmRecord, arrival: Arrival, now: { world: World; facts: Facts }): Plan {
+  const { world, facts } = now
+  switch (arrival.stage) {
+    case 'pulling':
+      return arrival.trouble === undefined ? waitFor('the source') : troubled(arrival.trouble)
+    case 'pulled': {
+      const made = inOrder(
+        () => removeUnit(record, world),
+        () => ensureNetwork(world, facts),
+        // On a host that knows no traffic, the guest comes all the same.
+        () => (isInPool(world) && world.traffic.known ? ensureHeld(record, world, facts) : []),
+        () => (arrival.wakes ? loadGuest(record, world, facts) : []),
+      )
+      if (made.outcome !== 'settled') return made
+      return arrival.trouble === undefined ? waitFor('the release') : troubled(arrival.trouble)
+    }
+    case 'refused': {
+      const removed = inOrder(...removeAll(world, 'the VM stays at the host that it was to come from'))
+      return removed.outcome === 'settled' ? notReleased(record, arrival) : removed
+    }
+    case 'released':
+      return { outcome: 'settled' }
+    default:
+      return unreachable(arrival.stage)
+  }
+}
+
+const waitFor = (what: WaitReason): Waiting => ({
+  outcome: 'wait',
+  for: what,
+  recheckMs: limits.resyncMs,
+  // The end of the offer ends the wait.
+  deadlineMs: limits.offerMsMax,
+  waitedMs: 0,
+})
+
+const troubled = ({ code, retry, message }: NonNullable<Arrival['trouble']>): Blocked => ({
+  outcome: 'blocked',
+  step: 'arrival.pull',
+  code,
+  retry,
+  because: message,
+})
+
+const notReleased = ({ id }: VmRecord, { migrationId, because }: Arrival): Blocked => ({
+  outcome: 'blocked',
+  step: 'arrival.pull',
+  code: 'migration_refused',
+  retry: 'on-change',
+  because: `${id} stays at its source: migration ${migrationId} has ended there (${because}); delete ${id} here`,
+})
+
+/** Loads the guest into a monitor whose vCPUs are stopped. */
+function loadGuest(record: VmRecord, world: World, { silentMs }: Facts): Facet {
+  return when('unit', world.unit, (unit) => {
+    switch (unit.kind) {
+      case 'absent':
+      case 'failed':
+      case 'leftover':
+        return when('storage', world.saved, (saved) =>
+          saved.kind === 'present' ? restorePaused(record, world, LOADED) : notLoadable(saved),
+        )
+      case 'activating':
+        return waitForUnit('the unit to start')
+      case 'deactivating':
+        return waitForUnit('the unit to stop')
+      case 'foreign':
+        return []
+      case 'active':
+        return when('monitor', world.monitor, ({ kind }) => {
+          switch (kind) {
+            case 'restoring':
+              return [{ kind: 'monitor.ensure-restored', because: LOADED }]
+            case 'paused':
+              return []
+            case 'silent':
+              return waitForMonitor(silentMs)
+            case 'running':
+            case 'stalled':
+            case 'broken':
+              return [END]
+            default:
+              return unreachable(kind)
+          }
+        })
+      default:
+        return unreachable(unit)
+    }
+  })
+}
+
+const LOADED = 'the guest is to continue here'
+
+const notLoadable = (saved: Exclude<SavedState, SavedGuest>): Blocked => ({
+  outcome: 'blocked',
+  step: 'monitor.ensure-restored',
+  ...(saved.kind === 'unusable'
+    ? { code: saved.code, because: saved.because }
+    : { code: 'saved_state_corrupt', because: 'the memory that came from its source is gone' }),
+  retry: 'backoff',
+})
+
+const END: Step = {
+  kind: 'unit.ensure-stopped',
+  because: 'the guest is not released to this host, and its monitor does not hold it still',
+}

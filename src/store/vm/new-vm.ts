@@ -1,0 +1,108 @@
+import { holdsPlace } from '../../core/capacity/ledger.ts'
+import { deviceName } from '../../core/network/tap.ts'
+import { SignedUrl } from '../../core/outbound/signed-url.ts'
+import { canSleep } from '../../core/sleep/idle-timeout.ts'
+import { assert } from '../../lib/assert.ts'
+import { given } from '../../lib/given.ts'
+import type { Desired } from '../../core/desired.ts'
+import type { OperationId, Sha256, UserId, VmId } from '../../core/ids.ts'
+import type { Arrival } from '../../core/migration/arrival.ts'
+import type { VmInputs } from '../../core/vm/create.ts'
+import type { Metadata, Observed } from '../../core/vm/record.ts'
+import type { Statements } from '../database/transactions.ts'
+
+export type NewVm = {
+  readonly id: VmId
+  readonly userId: UserId
+  readonly desired: Desired
+  readonly metadata: Metadata
+  readonly inputs: VmInputs
+  readonly operationId: OperationId
+  readonly nowMs: number
+  /** Present if the VM comes from another host. */
+  readonly move?: Move
+}
+
+/** A VM that comes from another host, and what continues here. */
+export type Move = {
+  readonly arrival: Arrival
+  /** When the VM was created at its first host. The guest's instance id has it, so it stays for the life of the VM. */
+  readonly createdAtMs: number
+  /** Whether memory comes with it. */
+  readonly bringsMemory: boolean
+  readonly exitStreak: number
+  readonly lastTrafficAtMs?: number
+}
+
+/** Writes the rows of a new VM, within a transaction. */
+export function insertVm(statements: Statements, vm: NewVm, revision: number): void {
+  const { network } = vm.desired
+  const { move } = vm
+  statements
+    .of(
+      `INSERT INTO vms (id, user_id, device, ipv4_address, ipv6_address, desired, cpu_millicores, memory_mib,
+         disk_mib, can_sleep, holds_place, labels, protected, desired_generation, power_generation, stop_accepted,
+         observed_generation, operation_id, state, observed, arrival, may_be_saved, exit_streak, revision,
+         created_at_ms, updated_at_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, 0, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)`,
+    )
+    .run(
+      vm.id,
+      vm.userId,
+      deviceName(vm.userId),
+      network?.ipv4Address ?? null,
+      network?.ipv6Address ?? null,
+      JSON.stringify(vm.desired),
+      vm.desired.compute.cpuMillicores,
+      vm.desired.compute.memoryMib,
+      vm.desired.disk.sizeMib,
+      canSleep(vm.desired) ? 1 : 0,
+      holdsPlace(vm.desired) ? 1 : 0,
+      JSON.stringify(vm.metadata.labels),
+      vm.metadata.protected ? 1 : 0,
+      // The power of a VM that comes was set elsewhere, and its guest is neither made nor ended for it.
+      move === undefined ? 1 : 0,
+      move === undefined && vm.desired.power === 'stopped' ? 1 : 0,
+      vm.operationId,
+      JSON.stringify(firstObserved(vm)),
+      move === undefined ? null : JSON.stringify(move.arrival),
+      move?.bringsMemory === true ? 1 : 0,
+      move?.exitStreak ?? 0,
+      revision,
+      move?.createdAtMs ?? vm.nowMs,
+      vm.nowMs,
+    )
+  statements
+    .of(
+      'INSERT INTO vm_inputs (vm_id, request, sources, user_data, ssh_authorized_keys) VALUES (?, ?, ?, ?, ?)',
+    )
+    .run(
+      vm.id,
+      vm.inputs.request,
+      sourcesJson(vm.inputs.sources),
+      vm.inputs.userData ?? null,
+      JSON.stringify(vm.inputs.sshAuthorizedKeys),
+    )
+}
+
+const firstObserved = ({ nowMs, move }: NewVm): Observed => ({
+  state: 'pending',
+  sinceMs: nowMs,
+  ...given({ lastTrafficAtMs: move?.lastTrafficAtMs }),
+})
+
+/** Reads what was given at the creation of the VM. */
+export function readInputs(statements: Statements, id: VmId): VmInputs {
+  const row = statements.of('SELECT * FROM vm_inputs WHERE vm_id = ?').get(id)
+  assert(row !== undefined, `${id}: a VM without inputs`)
+  const sources = Object.entries(JSON.parse(String(row['sources'])) as Record<string, string>)
+  return {
+    request: String(row['request']),
+    sources: new Map(sources.map(([sha256, url]) => [sha256 as Sha256, { url: new SignedUrl(url) }])),
+    ...(row['user_data'] === null ? {} : { userData: String(row['user_data']) }),
+    sshAuthorizedKeys: JSON.parse(String(row['ssh_authorized_keys'])) as string[],
+  }
+}
+
+export const sourcesJson = (sources: VmInputs['sources']): string =>
+  JSON.stringify(Object.fromEntries([...sources].map(([sha256, source]) => [sha256, source.url.reveal()])))
