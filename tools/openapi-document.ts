@@ -52,6 +52,7 @@ export const describedApp = (): Promise<App> =>
         store: { vms: { get: () => undefined }, onVmChange: () => () => {} },
       }),
       images: { list: nothingBehind, requestRemoval: nothingBehind },
+      arrivals: { readOffer: nothingBehind },
       shells: { open: nothingBehind },
       time: { monotonicMs: nothingBehind, after: nothingBehind },
       waitingFor: () => [],

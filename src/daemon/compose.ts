@@ -4,6 +4,7 @@ import { ConsoleHub } from '../owners/console/console-hub.ts'
 import { HostInspector } from '../owners/capacity/host-inspector.ts'
 import { HostReport } from '../owners/capacity/host-report.ts'
 import { ImageShelf } from '../owners/images/image-shelf.ts'
+import { Arrivals } from '../owners/migration/arrivals.ts'
 import { OfferExpiry } from '../owners/migration/offer-expiry.ts'
 import { SourceSide } from '../owners/migration/source-side.ts'
 import { BandwidthLimit } from '../host/object-store/transfer-limits.ts'
@@ -67,6 +68,7 @@ export type Composition = {
   readonly offers: OfferExpiry
   /** The source's side of migrations. */
   readonly source: SourceSide
+  readonly arrivals: Arrivals
   readonly shells: SshSessions
   readonly api: ApiDependencies
   readonly coordination: CoordinationDependencies
@@ -88,6 +90,7 @@ export function compose(parts: Parts): Composition {
   const commands = buildCommands(parts, { ...actors, inspector })
   const offers = new OfferExpiry({ store, clock: host.clock, poke: actors.poke, log })
   const source = buildSource(parts, reconciler, actors.poke)
+  const arrivals = new Arrivals({ store, host, poke: actors.poke, log })
   const shells = new SshSessions({
     shells: parts.shells,
     store,
@@ -105,6 +108,7 @@ export function compose(parts: Parts): Composition {
     counters: (record) => readCounters(host, record),
     context: () => (readiness.takesCommands() ? commands : undefined),
     images,
+    arrivals,
     consoles: new ConsoleHub({ consoles: host.consoles, store }),
     shells,
     time: host.clock,
@@ -120,6 +124,7 @@ export function compose(parts: Parts): Composition {
     images,
     snapshots,
     offers,
+    arrivals,
     shells,
     api,
     source,

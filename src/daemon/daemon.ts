@@ -130,6 +130,7 @@ export class Daemon {
     this.#parts.snapshots.start()
     this.#parts.offers.start()
     this.#parts.source.start()
+    void this.#parts.arrivals.start()
     void this.#parts.images.start()
     const { host } = this.#built
     await sweepOrphans({ store: this.#store, host, log: this.#log }, this.#ending.signal)
@@ -155,7 +156,7 @@ export class Daemon {
     this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stopping; guests keep running')
     notifyStopping(boundMs + limits.shutdownMarginMs)
     this.#ending.abort()
-    const { inspector, shells, images, offers, source, snapshots, reconciler } = this.#parts
+    const { inspector, shells, images, offers, source, arrivals, snapshots, reconciler } = this.#parts
     inspector.stop()
     offers.stop()
     shells.end()
@@ -166,6 +167,7 @@ export class Daemon {
       images: images.stop(),
       snapshots: snapshots.stop(),
       migrations: source.stop(),
+      arrivals: arrivals.stop(),
       workers: reconciler.stop(),
     }
     await endWork(work, boundMs, this.#log)

@@ -94,6 +94,7 @@ test('the document has exactly the routes of the daemon', () => {
       'put /v1/snapshots/{id}',
       'put /v1/snapshots/{id}/upload',
       'put /v1/vms/{id}',
+      'put /v1/vms/{id}/arrival',
       'put /v1/vms/{id}/compute',
       'put /v1/vms/{id}/disk',
       'put /v1/vms/{id}/metadata',

@@ -7,6 +7,7 @@ import type { VmCounters } from '../../core/world/counters.ts'
 import type { Log } from '../../log/log.ts'
 import type { ConsoleHub } from '../../owners/console/console-hub.ts'
 import type { ImageShelf } from '../../owners/images/image-shelf.ts'
+import type { Arrivals } from '../../owners/migration/arrivals.ts'
 import type { HostView } from '../../owners/capacity/host-report.ts'
 import type { SshSessions } from '../../owners/console/ssh-sessions.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
@@ -35,6 +36,8 @@ export type ApiDependencies = Health & {
   readonly certificates?: () => readonly CertificateEnd[]
   /** Images in the pool. */
   readonly images: Pick<ImageShelf, 'list' | 'requestRemoval'>
+  /** VMs that come from other hosts. */
+  readonly arrivals: Pick<Arrivals, 'readOffer'>
   /** Viewers of serial consoles. */
   readonly consoles: ConsoleHub
   /** Shells in guests. */

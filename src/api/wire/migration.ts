@@ -1,12 +1,15 @@
 import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { VM_ID_PATTERN } from '../../core/ids.ts'
+import { ARRIVAL_STAGES } from '../../core/migration/arrival.ts'
 import { DEPARTURE_STAGES, WITHDRAWAL_REASONS } from '../../core/migration/departure.ts'
 import { MIGRATION_MODES, NODE_NAME_PATTERN } from '../../core/migration/offer.ts'
 import { closed } from '../../lib/schema-check.ts'
 import { toWire } from './member-mapper.ts'
 import { time, timeSchema } from './values.ts'
 import type { Static } from 'typebox'
+import type { TakeVm } from '../../commands/migration/take-vm.ts'
+import type { Arrival } from '../../core/migration/arrival.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { MigrationId, NodeName, Offer } from '../../core/migration/offer.ts'
 
@@ -76,6 +79,71 @@ export const departureSchema = Type.Object(
   },
   { description: 'The newest migration of the VM from this host.' },
 )
+
+export const takeVmSchema = Type.Object(
+  {
+    migration_id: migrationIdSchema,
+    source_url: Type.String({
+      maxLength: 300,
+      pattern: '^https://[^/?#@]+/?$',
+      description: 'The coordination API of the host that offers the VM: `https`, host and port.',
+      examples: ['https://10.0.0.1:9001'],
+    }),
+  },
+  {
+    ...closed,
+    description: 'A VM that another host offers to the node certificate of this host.',
+    examples: [{ migration_id: 'move-7', source_url: 'https://10.0.0.1:9001' }],
+  },
+)
+
+/** How far the VM has come. */
+export const arrivalSchema = Type.Object(
+  {
+    migration_id: migrationIdSchema,
+    source_url: Type.String({ examples: ['https://10.0.0.1:9001'] }),
+    stage: Type.Enum(ARRIVAL_STAGES, {
+      type: 'string',
+      description:
+        '`pulling`: the disk is copied in rounds, then the guest. `pulled`: everything is here, and its release is asked for. ' +
+        '`released`: only this host may run it. `refused`: it stays at its source. The last two are final.',
+    }),
+    round: Type.Integer({ minimum: 0, description: 'The last round of the disk that is complete here.' }),
+    progress: Type.Optional(
+      Type.Object(
+        { round: Type.Integer(), copied_bytes: Type.Integer(), total_bytes: Type.Integer() },
+        { description: 'How much of the round under way is copied.' },
+      ),
+    ),
+    refused_because: Type.Optional(
+      Type.String({ description: 'Why it stays at its source.', examples: ['withdrawn'] }),
+    ),
+  },
+  { description: 'How the VM came to this host. Absent if it was created here.' },
+)
+
+type TakeVmWire = Static<typeof takeVmSchema>
+type ArrivalWire = Static<typeof arrivalSchema>
+
+export const arrivalToWire = toWire<Arrival, ArrivalWire>()({
+  id: null,
+  migrationId: ['migration_id', (id) => id],
+  source: ['source_url', (source) => source],
+  because: ['refused_because', (because) => because],
+  progress: [
+    'progress',
+    ({ round, copiedBytes, totalBytes }) => ({ round, copied_bytes: copiedBytes, total_bytes: totalBytes }),
+  ],
+  wakes: null,
+  releasedAtMs: null,
+  trouble: null,
+})
+
+/** Returns the request with its URL as an origin; undefined if that is not a URL. */
+export function takeFromWire({ migration_id, source_url }: TakeVmWire): TakeVm | undefined {
+  const url = URL.parse(source_url)
+  return url === null ? undefined : { migrationId: migration_id as MigrationId, source: url.origin }
+}
 
 type OfferWire = Static<typeof offerSchema>
 type DepartureWire = Static<typeof departureSchema>

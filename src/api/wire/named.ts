@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { problemSchema, exampleOf } from './problem.ts'
 import { consoleFromDaemonSchema, consoleFromViewerSchema } from './console.ts'
-import { offerVmSchema } from './migration.ts'
+import { offerVmSchema, takeVmSchema } from './migration.ts'
 import { setNetworkSchema } from './network.ts'
 import { manifestSchema } from './manifest.ts'
 import {
@@ -45,6 +45,7 @@ export const namedSchemas = {
   SetNetwork: setNetworkSchema,
   SetMetadata: setMetadataSchema,
   OfferVm: offerVmSchema,
+  TakeVm: takeVmSchema,
   Plan: planSchema,
   Counters: countersSchema,
   Snapshot: snapshotSchema,

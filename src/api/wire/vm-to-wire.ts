@@ -1,4 +1,4 @@
-import { departureToWire, offerToWire } from './migration.ts'
+import { arrivalToWire, departureToWire, offerToWire } from './migration.ts'
 import { shownText, time } from './values.ts'
 import { sleepToWire } from './sleep.ts'
 import type { InboundRule, Bandwidth, Compute, Desired, Disk, Network } from '../../core/desired.ts'
@@ -12,7 +12,7 @@ import type { VmWire } from './vm.ts'
  * something.
  */
 export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
-  const { observed, generations, departure } = record
+  const { observed, generations, departure, arrival } = record
   return {
     id: record.id,
     desired: desiredToWire(record.desired),
@@ -28,6 +28,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
         : { disk: observedDiskToWire(observed.disk) }),
       ...(observed.startedAtMs === undefined ? {} : { started_at: time(observed.startedAtMs) }),
       ...(departure === undefined ? {} : { migration: departureToWire(departure) }),
+      ...(arrival === undefined ? {} : { arrival: arrivalToWire(arrival) }),
       ...sleepToWire(record),
     },
     generations: { desired: generations.desired, observed: generations.observed },

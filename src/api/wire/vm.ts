@@ -3,7 +3,7 @@ import { nextPageMembers, timeSchema, LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN } f
 import { limits } from '../../config/limits.ts'
 import { exampleVm } from './examples.ts'
 import { SHA256_PATTERN, VM_ID_PATTERN } from '../../core/ids.ts'
-import { departureSchema, offerSchema } from './migration.ts'
+import { arrivalSchema, departureSchema, offerSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
 import { sleepMembers } from './sleep.ts'
 import type { Static } from 'typebox'
@@ -199,6 +199,7 @@ const observedSchema = Type.Object(
     ),
     started_at: Type.Optional(timeSchema),
     migration: Type.Optional(departureSchema),
+    arrival: Type.Optional(arrivalSchema),
     ...sleepMembers,
   },
   { description: 'The state that the host has reached.' },

@@ -4,6 +4,10 @@ import type { CommandContext, Refusal } from '../context.ts'
 import { vcpusOf } from '../../core/desired.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { Compute } from '../../core/desired.ts'
+import type { UserId } from '../../core/ids.ts'
+import type { Store } from '../../store/store.ts'
+import type { Result } from '../../lib/result.ts'
+import { err, ok } from '../../lib/result.ts'
 
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
 
@@ -45,6 +49,15 @@ export function refuseIncrease(
     code: 'console_places_exhausted',
     detail: `VMs that never sleep hold all the console places they may have, ${consolePlaces.known ? consolePlaces.value : 0}: stop one, or let one sleep (sleep_after_idle_seconds above 0)`,
   }
+}
+
+/** Returns a user id that no VM has. */
+export function freeUserId(store: Store): Result<UserId, Rejection> {
+  const userId = store.vms.freeUserId()
+  if (userId !== undefined) return ok(userId)
+  const detail =
+    'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count'
+  return err({ code: 'user_ids_exhausted', detail })
 }
 
 /**

@@ -2,7 +2,7 @@ import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { guestMac } from '../../core/network/tap.ts'
 import { snakeCase } from '../../lib/text.ts'
 import { err, ok } from '../../lib/result.ts'
-import { refuseIncrease, refuseVcpus } from '../capacity/admit.ts'
+import { freeUserId, refuseIncrease, refuseVcpus } from '../capacity/admit.ts'
 import { refuseSleep, refuseAddresses } from './check-network.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
 import type { Rejection } from '../../core/errors.ts'
@@ -36,13 +36,9 @@ function insert(
     refuseSleep(request, '/compute/sleep_after_idle_seconds') ??
     refuseAddresses(context, id, request.network ?? {})
   if (wrong !== undefined) return err(wrong)
-  const userId = store.vms.freeUserId()
-  if (userId === undefined) {
-    return err({
-      code: 'user_ids_exhausted',
-      detail: 'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count',
-    })
-  }
+  const free = freeUserId(store)
+  if (!free.ok) return free
+  const userId = free.value
   const desired = desiredOf(request, userId)
   const refusal = refuseIncrease(
     context,

@@ -3,7 +3,7 @@ import { existingVm, changeableVm } from './store-desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 import { isDeepStrictEqual } from 'node:util'
-import { withoutOffer } from '../../core/vm/leaving.ts'
+import { refuseArriving, withoutOffer } from '../../core/vm/leaving.ts'
 import { given } from '../../lib/given.ts'
 import type { Metadata } from '../../core/vm/record.ts'
 
@@ -21,6 +21,8 @@ export function deleteVm(context: CommandContext, id: VmId): CommandResult {
         detail: `${id} is protected: set "protected" to false in PUT /v1/vms/${id}/metadata, then delete it`,
       })
     }
+    // The source may have let the guest go already, so this may be its only copy.
+    if (before.arrival?.stage === 'pulled') return err(refuseArriving(id, before.arrival))
     const operationId = context.newOperationId()
     const nowMs = context.now()
     const { departure } = withoutOffer(before, 'deleted', nowMs)

@@ -48,7 +48,7 @@ export const mutationSchema = (...codes: readonly ProblemCode[]) => ({
 })
 
 /** Refusals of a change of a VM that moves to another host. */
-export const LEAVING_CODES = ['vm_migrating', 'vm_migrated'] as const
+export const LEAVING_CODES = ['vm_migrating', 'vm_migrated', 'vm_arriving'] as const
 
 /** Refusals of a mutation that has a body. */
 export const BODY_CODES = ['body_too_large', 'unsupported_media_type'] as const

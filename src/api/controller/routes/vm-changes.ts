@@ -55,7 +55,7 @@ function putVm(app: App, dependencies: ApiDependencies): void {
 
 function removeVm(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...mutationSchema('not_found', 'vm_protected'),
+    ...mutationSchema('not_found', 'vm_protected', 'vm_arriving'),
     operationId: 'deleteVm',
     summary: 'Delete a VM',
     description:

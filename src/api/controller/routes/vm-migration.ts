@@ -1,13 +1,25 @@
 import { offerVm, withdrawOffer } from '../../../commands/migration/offer-vm.ts'
-import { offerFromWire } from '../../wire/migration.ts'
+import { takenAlready, takeVm } from '../../../commands/migration/take-vm.ts'
+import { noVmWords } from '../../../commands/vm/store-desired.ts'
+import { err } from '../../../lib/result.ts'
+import { invalidRequest } from '../../listener/validation.ts'
+import { offerFromWire, takeFromWire } from '../../wire/migration.ts'
 import { ref } from '../../wire/named.ts'
 import { BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
+import { contextOf } from './vm-parts.ts'
+import type { VmId } from '../../../core/ids.ts'
 import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the offers of VMs to other hosts. */
 export function vmMigrationRoutes(app: App, dependencies: ApiDependencies): void {
+  putOffer(app, dependencies)
+  removeOffer(app, dependencies)
+  putArrival(app, dependencies)
+}
+
+function putOffer(app: App, dependencies: ApiDependencies): void {
   const offer = {
     ...mutationSchema(
       'not_found',
@@ -32,6 +44,9 @@ export function vmMigrationRoutes(app: App, dependencies: ApiDependencies): void
       offerVm(context, id, offerFromWire(request.body)),
     ),
   )
+}
+
+function removeOffer(app: App, dependencies: ApiDependencies): void {
   const withdrawal = {
     ...mutationSchema('not_found', 'vm_deleting', 'vm_migrated'),
     operationId: 'withdrawOffer',
@@ -42,4 +57,51 @@ export function vmMigrationRoutes(app: App, dependencies: ApiDependencies): void
   app.delete('/v1/vms/:id/migration', { schema: withdrawal }, async (request, reply): Promise<VmWire> =>
     mutate({ request, reply, dependencies }, (context, id) => withdrawOffer(context, id)),
   )
+}
+
+function putArrival(app: App, dependencies: ApiDependencies): void {
+  const schema = {
+    ...mutationSchema(
+      'conflict',
+      'vm_deleting',
+      'migration_unavailable',
+      'migration_incompatible',
+      'monitor_missing',
+      'address_in_use',
+      'address_not_allowed',
+      'too_many_vcpus',
+      'insufficient_capacity',
+      'user_ids_exhausted',
+      'console_places_exhausted',
+      'systemd_unavailable',
+      'capacity_unknown',
+      'storage_inspection_failed',
+      'network_failed',
+      'source_unreachable',
+      'source_refused',
+      ...BODY_CODES,
+    ),
+    operationId: 'takeVm',
+    summary: 'Take a VM from another host',
+    description:
+      'Reads the offer at its source, refuses what cannot come, and stores the VM with everything that it has there. The guest ' +
+      'lives at its source until `observed.arrival.stage` is `released`. The generation is reached when it lives here as it did ' +
+      'there. Until then the VM takes no change; a deletion is accepted while the stage is `pulling` or `refused`. The same request ' +
+      'again changes nothing, and may name another address of the source.',
+    body: ref('TakeVm'),
+  }
+  app.put('/v1/vms/:id/arrival', { schema }, async (request, reply): Promise<VmWire> => {
+    const take = takeFromWire(request.body)
+    if (take === undefined)
+      throw invalidRequest('body', [{ pointer: '/source_url', code: 'malformed', detail: 'must be a URL' }])
+    const id = request.params.id as VmId
+    const { store } = contextOf(dependencies)
+    // A VM on record needs no look at its source.
+    const offered = store.vms.get(id) === undefined ? await dependencies.arrivals.readOffer(take) : undefined
+    return mutate({ request, reply, dependencies, creates: true }, (context) => {
+      if (offered === undefined)
+        return takenAlready(context, id, take) ?? err({ code: 'not_found', detail: noVmWords(id) })
+      return offered.ok ? takeVm(context, id, { ...take, ...offered.value }) : offered
+    })
+  })
 }

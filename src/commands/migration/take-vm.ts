@@ -1,0 +1,108 @@
+import { commitmentOf } from '../../core/capacity/ledger.ts'
+import { isComing } from '../../core/migration/arrival.ts'
+import { given } from '../../lib/given.ts'
+import { err, ok } from '../../lib/result.ts'
+import { freeUserId, refuseIncrease, refuseVcpus } from '../capacity/admit.ts'
+import { refuseAddresses } from '../vm/check-network.ts'
+import type { Rejection } from '../../core/errors.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { ArrivalId } from '../../core/migration/departure.ts'
+import type { MigrationId } from '../../core/migration/offer.ts'
+import type { Manifest } from '../../core/vm/manifest.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { CommandContext, CommandResult } from '../context.ts'
+
+/** A request to take a VM that another host offers. */
+export type TakeVm = {
+  readonly migrationId: MigrationId
+  /** The coordination API of that host, as an origin. */
+  readonly source: string
+}
+
+/** An offer that was read from its source, and that this host could restore. */
+export type Offered = { readonly manifest: Manifest; readonly arrivalId: ArrivalId }
+
+/**
+ * Stores a VM that comes from another host, with all that the host has promised it there. The same request again returns
+ * the VM, and may name another address of the source.
+ */
+export function takeVm(context: CommandContext, id: VmId, request: TakeVm & Offered): CommandResult {
+  const result = context.store.transaction(
+    () => takenAlready(context, id, request) ?? insert(context, id, request),
+  )
+  if (result.ok && result.value.changed) context.poke(id, 'taken')
+  return result
+}
+
+/** Returns the result for a VM that is on record; undefined if there is none. */
+export function takenAlready(
+  { store, now }: CommandContext,
+  id: VmId,
+  { migrationId, source }: TakeVm,
+): CommandResult | undefined {
+  const existing = store.vms.get(id)
+  if (existing === undefined) return undefined
+  const { arrival } = existing
+  if (arrival?.migrationId !== migrationId) return err(taken(existing))
+  if (existing.deleting) {
+    return err({ code: 'vm_deleting', detail: `${id} is being deleted: wait until GET answers 404` })
+  }
+  if (arrival.source === source || !isComing(arrival)) return ok({ record: existing, changed: false })
+  return ok({ record: store.arrivals.set(id, { ...arrival, source }, now()), changed: true })
+}
+
+const taken = ({ id }: VmRecord): Rejection => ({
+  code: 'conflict',
+  detail: `this host has a VM ${id} already: delete it first`,
+})
+
+function insert(
+  context: CommandContext,
+  id: VmId,
+  { migrationId, source, manifest, arrivalId }: TakeVm & Offered,
+): CommandResult {
+  const { store, capacity, now, newOperationId } = context
+  const { vm } = manifest
+  const wrong =
+    refuseOffer(id, manifest) ??
+    refuseVcpus(context, vm.desired.compute, '/migration_id') ??
+    refuseAddresses(context, id, vm.desired.network ?? {})
+  if (wrong !== undefined) return err(wrong)
+  const userId = freeUserId(store)
+  if (!userId.ok) return userId
+  const commitment = commitmentOf(vm.desired, (guestMib) => capacity.monitorMib(guestMib))
+  const refusal = refuseIncrease(context, commitment)
+  if (refusal !== undefined) return err(refusal)
+  const record = store.vms.insert({
+    id,
+    userId: userId.value,
+    desired: vm.desired,
+    metadata: vm.metadata,
+    inputs: { ...vm.inputs, sources: new Map() },
+    operationId: newOperationId(),
+    nowMs: now(),
+    move: {
+      arrival: { id: arrivalId, migrationId, source, stage: 'pulling', wakes: false, round: 0 },
+      createdAtMs: vm.createdAtMs,
+      bringsMemory: manifest.mode === 'live' && manifest.power !== 'stopped',
+      exitStreak: vm.exitStreak,
+      ...given({ lastTrafficAtMs: vm.lastTrafficAtMs }),
+    },
+  })
+  if (vm.sshHostKey !== undefined) store.sshHostKeys.pin(id, vm.sshHostKey, now())
+  return ok({ record, changed: true })
+}
+
+function refuseOffer(id: VmId, { vmId, stage, migrationId }: Manifest): Rejection | undefined {
+  if (vmId !== id) {
+    const detail = `migration ${migrationId} is one of VM ${vmId}: take it under that id`
+    return {
+      code: 'invalid_request',
+      detail,
+      errors: [{ pointer: '/migration_id', code: 'wrong_vm', detail }],
+    }
+  }
+  if (stage === 'offered' || stage === 'copying') return undefined
+  const detail = `migration ${migrationId} of ${id} is ${stage} at its source: offer ${id} there under a new migration id`
+  return { code: 'migration_unavailable', detail }
+}

@@ -1,0 +1,250 @@
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { isComing } from '../../core/migration/arrival.ts'
+import { retryDelayMs } from '../../core/retry/retry.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { inLogContext } from '../../log/log.ts'
+import { followPackets, takePackets } from './moved-packets.ts'
+import { pullDisk } from './pull-disk.ts'
+import { pullGuest, pullImages } from './pull-guest.ts'
+import { Pulling } from './pulling.ts'
+import { accepted, Hindered, SourceRefused } from './source-refused.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { Arrival, ArrivalTrouble } from '../../core/migration/arrival.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { ArrivalContext } from './pulling.ts'
+
+/** The course of one VM from its source to this host. Its record says how far it is, so any daemon continues it. */
+export class ArrivalCourse {
+  readonly #context: ArrivalContext
+  readonly #id: VmId
+  readonly #arrival: Arrival
+  readonly #end = new AbortController()
+  #wake = Promise.withResolvers<void>()
+  #running: Promise<void> = Promise.resolve()
+  #attempts = 0
+  #backsOff = false
+  /** The address that the last attempt used. */
+  #source: string | undefined
+
+  constructor(context: ArrivalContext, record: VmRecord & { readonly arrival: Arrival }) {
+    this.#context = context
+    this.#id = record.id
+    this.#arrival = record.arrival
+  }
+
+  get arrivalId(): Arrival['id'] {
+    return this.#arrival.id
+  }
+
+  /** Begins. `onOver` is called when there is nothing left to do for this arrival. */
+  begin(onOver: () => void): void {
+    const fields = { vm_id: this.#id, migration_id: this.#arrival.migrationId }
+    this.#running = inLogContext(fields, () => this.#run()).finally(onOver)
+  }
+
+  /** Looks at the record again; it has changed. */
+  notice(): void {
+    const record = this.#context.store.vms.get(this.#id)
+    if (record?.arrival?.id !== this.#arrival.id || record.deleting) this.#end.abort(new Gone())
+    // A back-off does not end by what it shows itself.
+    if (!this.#backsOff || this.#end.signal.aborted || record?.arrival?.source !== this.#source)
+      this.#wake.resolve()
+  }
+
+  /** Stops in the middle of anything; another daemon continues. */
+  async stop(): Promise<void> {
+    this.#end.abort(new Stopped())
+    this.#wake.resolve()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#end
+    while (!signal.aborted) {
+      const record = this.#context.store.vms.get(this.#id)
+      if (record?.arrival === undefined || !isComing(record.arrival)) break
+      this.#wake = Promise.withResolvers()
+      this.#source = record.arrival.source
+      const again = await this.#attempt(new Pulling(this.#context, record, signal)).catch(
+        (error: unknown) => {
+          // For example, nothing can be written to the state directory.
+          this.#context.log.error({ error }, 'VM not taken: internal error')
+          return limits.retryBackoffMsMax
+        },
+      )
+      if (again === 'wait') await this.#wait(limits.resyncMs)
+      if (typeof again === 'number') await this.#backOff(again)
+    }
+    await this.#close()
+  }
+
+  /** Goes as far as it can. Returns when to look again. */
+  async #attempt(pulling: Pulling): Promise<'now' | 'wait' | number> {
+    try {
+      const record = pulling.record()
+      if (record.arrival.stage === 'pulling') await this.#pull(pulling)
+      else if (isHopeless(record)) await this.#giveUp(pulling)
+      else if (isReady(record)) await this.#release(pulling, record)
+      else return 'wait'
+      this.#attempts = 0
+      return 'now'
+    } catch (error) {
+      return this.#failed(pulling, error)
+    }
+  }
+
+  async #pull(pulling: Pulling): Promise<void> {
+    const { source, move, signal, id, context } = pulling
+    // The source must never hear of an attempt that this host could forget.
+    await context.store.flushed()
+    await context.places.run(async () => {
+      const manifest = accepted('copy', await source.manifest(move.migrationId, signal))
+      await pullImages(pulling)
+      const handOver = await pullDisk(pulling, manifest)
+      // The manifest says now how the guest lived before its handover.
+      const handedOver = accepted('hand_over', await source.manifest(move.migrationId, signal))
+      const { wakes } = await pullGuest(pulling, handedOver, handOver)
+      pulling.advance({ kind: 'all_pulled', lastRound: pulling.arrival().round, wakes })
+    }, signal)
+    context.log.info({}, 'everything of the VM is here')
+    context.poke(id, 'arrived')
+  }
+
+  /** Asks for the guest. Until the answer, neither a repetition nor its loss can do harm. */
+  async #release(pulling: Pulling, record: Coming): Promise<void> {
+    const { source, move, signal, context, id } = pulling
+    await context.store.flushed()
+    accepted('release', await source.release(move, pulling.arrival().round, signal))
+    if (mayHavePackets(record)) await takePackets(pulling)
+    this.#released(pulling)
+    context.log.info({}, 'the source has let the guest go')
+    context.poke(id, 'released')
+  }
+
+  #released(pulling: Pulling): void {
+    const { store, host } = this.#context
+    store.transaction(() => {
+      const atMs = host.clock.now()
+      const { wakes } = pulling.advance({ kind: 'released', atMs })
+      if (wakes) store.vms.requestWake(this.#id, { reason: 'arrived', atMs, restores: true })
+    })
+  }
+
+  /** Gives the guest back to its source. If the source has released it already, it stays here. */
+  async #giveUp(pulling: Pulling): Promise<void> {
+    const { source, move, signal } = pulling
+    const { stage } = pulling.arrival()
+    const request = stage === 'pulled' ? 'release' : 'copy'
+    const answer = await source.abort(move, signal)
+    if (!answer.ok && answer.error === 'released' && stage === 'pulled') return this.#released(pulling)
+    accepted(request, answer)
+    throw new SourceRefused(request, 'unfit')
+  }
+
+  async #failed(pulling: Pulling, error: unknown): Promise<'now' | number> {
+    const { signal, id, context } = pulling
+    if (signal.aborted) return 'now'
+    if (error instanceof SourceRefused) {
+      const { request, because } = error
+      context.log.warn({ because }, 'the VM stays at its source')
+      pulling.advance({ kind: 'refused', request, because })
+      context.poke(id, 'refused')
+      return 'now'
+    }
+    const fault = faultOf(error)
+    if (fault.code === 'bug') context.log.error({ error }, 'VM not taken: internal error')
+    this.#attempts += 1
+    const { message } = fault
+    context.log.warn({ code: fault.code, attempt: this.#attempts, error: message }, 'VM not taken yet')
+    this.#note(pulling, fault)
+    if (fault.retry === 'on-change') {
+      try {
+        await this.#giveUp(pulling)
+        return 'now'
+      } catch (failure) {
+        if (failure instanceof SourceRefused) return this.#failed(pulling, failure)
+      }
+    }
+    return retryDelayMs(fault.retry, this.#attempts, context.host.clock.random())
+  }
+
+  /** Shows what keeps the VM from coming. */
+  #note(pulling: Pulling, trouble: ArrivalTrouble): void {
+    const { store, host, poke } = this.#context
+    store.arrivals.set(this.#id, { ...pulling.arrival(), trouble }, host.clock.now())
+    poke(this.#id, 'arrival in trouble')
+  }
+
+  /** Waits until the next try, or until the record names another address of the source. */
+  async #backOff(ms: number): Promise<void> {
+    this.#backsOff = true
+    this.#wake = Promise.withResolvers()
+    if (this.#end.signal.aborted) this.#wake.resolve()
+    await this.#wait(ms)
+    this.#backsOff = false
+  }
+
+  async #wait(ms: number): Promise<void> {
+    const cancel = this.#context.host.clock.after(ms, () => this.#wake.resolve())
+    await this.#wake.promise
+    cancel()
+  }
+
+  /** Brings the packets that still come to the source, for as long as it holds them. */
+  async #follow(record: VmRecord): Promise<void> {
+    const { host, store } = this.#context
+    const pulling = new Pulling(this.#context, record, this.#end.signal)
+    const untilMs = (record.arrival?.releasedAtMs ?? 0) + limits.departedFramesMs
+    // Those that came with the release are the source's until the guest has them: this daemon may die.
+    for (let last = 0; host.clock.now() < untilMs && !this.#end.signal.aborted;) {
+      this.#wake = Promise.withResolvers()
+      if (store.vms.get(this.#id)?.wake?.reason === 'arrived') await this.#wait(limits.copyProgressMs)
+      else last = await followPackets(pulling, last)
+    }
+  }
+
+  /** Ends what is left of the course. */
+  async #close(): Promise<void> {
+    const { signal } = this.#end
+    if (signal.aborted && signal.reason instanceof Stopped) return
+    const { store, host, log } = this.#context
+    const record = store.vms.get(this.#id)
+    try {
+      if (!signal.aborted && record?.arrival?.stage === 'released') await this.#follow(record)
+      else if (record?.arrival?.stage !== 'released') await host.incomingDisks.remove(this.#arrival.id)
+    } catch (error) {
+      // The sweep at the next start removes what is left.
+      if (!signal.aborted) log.warn({ error: errorChain(error) }, 'course of a VM that came not closed')
+    }
+  }
+}
+
+function faultOf(error: unknown): ArrivalTrouble {
+  const message = errorChain(error)
+  if (error instanceof HostFault || error instanceof Hindered)
+    return { code: error.code, retry: error.retry, message }
+  return { code: 'bug', retry: 'on-change', message }
+}
+
+class Gone extends Error {
+  override readonly name = 'Gone'
+}
+
+class Stopped extends Error {
+  override readonly name = 'Stopped'
+}
+
+type Coming = VmRecord & { readonly arrival: Arrival }
+
+/** Returns whether the guest is loaded here, so that only its release is missing. */
+const isReady = ({ arrival, observed }: Coming): boolean =>
+  arrival.trouble !== undefined || observed.waitingFor === 'the release'
+
+/** Returns whether the source has held packets: for a guest that was saved there, not for one that boots here. */
+const mayHavePackets = ({ desired, observed }: Coming): boolean =>
+  desired.network !== undefined && observed.savedState !== undefined
+
+/** Returns whether this host cannot load the guest. */
+const isHopeless = ({ observed: { fault } }: Coming): boolean =>
+  fault !== undefined && fault.step !== 'arrival.pull' && fault.attempt >= limits.loadAttemptsMax

@@ -1,0 +1,79 @@
+import { limits } from '../../config/limits.ts'
+import { isComing } from '../../core/migration/arrival.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { ArrivalCourse } from './arrival-course.ts'
+import { readOffer } from './read-offer.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { Store } from '../../store/store.ts'
+import type { ArrivalContext } from './pulling.ts'
+
+export type ArrivalsOptions = Omit<ArrivalContext, 'places'> & {
+  readonly store: ArrivalContext['store'] & Pick<Store, 'onVmChange'>
+}
+
+/** Brings VMs from other hosts: a course for each VM that comes. */
+export class Arrivals {
+  readonly #context: ArrivalContext
+  readonly #courses = new Map<VmId, ArrivalCourse>()
+  #stopWatching = (): void => {}
+  #isStopped = false
+
+  constructor(options: ArrivalsOptions) {
+    this.#context = { ...options, places: new Semaphore(limits.arrivalsAtOnceMax) }
+  }
+
+  /** Continues all arrivals that a former daemon began, and removes unfinished disks that no VM waits for. */
+  async start(): Promise<void> {
+    const { store } = this.#context
+    this.#stopWatching = store.onVmChange((id) => queueMicrotask(() => this.#notice(id)))
+    for (const id of store.arrivals.coming()) this.#notice(id)
+    const sinceMs = this.#context.host.clock.now() - limits.departedFramesMs
+    for (const id of store.arrivals.releasedSince(sinceMs)) this.#begin(id)
+    await this.#sweep()
+  }
+
+  /** Ends everything that is under way; the next daemon continues. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#stopWatching()
+    await Promise.all([...this.#courses.values()].map((course) => course.stop()))
+  }
+
+  /** See {@link readOffer}. */
+  readOffer(offer: Parameters<typeof readOffer>[1]): ReturnType<typeof readOffer> {
+    return readOffer(this.#context.host, offer, AbortSignal.timeout(limits.offerReadMs))
+  }
+
+  #notice(id: VmId): void {
+    if (this.#isStopped) return
+    const course = this.#courses.get(id)
+    if (course !== undefined) return course.notice()
+    const record = this.#context.store.vms.get(id)
+    if (record?.arrival !== undefined && !record.deleting && isComing(record.arrival)) this.#begin(id)
+  }
+
+  #begin(id: VmId): void {
+    const record = this.#context.store.vms.get(id)
+    const { arrival } = record ?? {}
+    if (record === undefined || arrival === undefined) return
+    const begun = new ArrivalCourse(this.#context, { ...record, arrival })
+    this.#courses.set(id, begun)
+    begun.begin(() => {
+      this.#courses.delete(id)
+      // Another VM may have the id by now.
+      this.#notice(id)
+    })
+  }
+
+  async #sweep(): Promise<void> {
+    const { host, store, log } = this.#context
+    try {
+      const coming = new Set(store.arrivals.coming().map((id) => store.vms.get(id)?.arrival?.id))
+      for (const arrival of await host.incomingDisks.list())
+        if (!coming.has(arrival)) await host.incomingDisks.remove(arrival)
+    } catch (error) {
+      log.warn({ error: errorChain(error) }, 'unfinished disks of other hosts not swept')
+    }
+  }
+}

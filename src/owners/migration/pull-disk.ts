@@ -1,0 +1,77 @@
+import { limits } from '../../config/limits.ts'
+import { isHandover } from '../../core/migration/departure.ts'
+import { afterRounds } from '../../core/migration/rounds.ts'
+import { mibUp } from '../../lib/byte-units.ts'
+import { accepted, Hindered } from './source-refused.ts'
+import type { CopiedRound } from '../../core/migration/rounds.ts'
+import type { Manifest } from '../../core/vm/manifest.ts'
+import type { Round } from '../../ports/disk-rounds.ts'
+import type { HandOver } from '../../ports/source-host.ts'
+import type { Pulling } from './pulling.ts'
+
+/**
+ * Copies the disk in rounds while the guest lives at the source, then has the guest handed over, and copies the last
+ * round. All of the disk is then here, and not published yet. Throws SourceRefused, Hindered and HostFault.
+ */
+export async function pullDisk(pulling: Pulling, manifest: Manifest): Promise<HandOver> {
+  const { source, move, signal } = pulling
+  if (!isHandover(manifest)) await pullRounds(pulling, manifest)
+  let answer: HandOver
+  do answer = accepted('hand_over', await source.handOver(move, signal))
+  while (answer.stage === 'handing_over')
+  const { lastRound } = answer
+  if (lastRound === undefined) throw new Hindered('source_refused', 'the handover names no last round')
+  const { round } = pulling.arrival()
+  if (round < lastRound) {
+    const last = accepted('copy', await source.ensureRound(move, lastRound, signal))
+    await pullRound(pulling, lastRound, last)
+  }
+  return answer
+}
+
+/** Copies rounds until one more would not make the handover shorter. */
+async function pullRounds(pulling: Pulling, { power }: Manifest): Promise<void> {
+  const { source, move, signal } = pulling
+  const copied: CopiedRound[] = []
+  for (let next = pulling.arrival().round + 1; ; next += 1) {
+    const round = accepted('copy', await source.ensureRound(move, next, signal))
+    copied.push(await pullRound(pulling, next, round))
+    // The disk of a guest that does not run stays as it is.
+    const follows = power === 'running' ? afterRounds(copied) : 'hand_over'
+    if (follows === 'give_up') {
+      const detail = `the guest writes faster than its disk is copied: after ${copied.length} rounds, ${mibUp(round.changedBytes)} MiB are left`
+      throw new Hindered('migration_not_converging', detail)
+    }
+    if (follows === 'hand_over') return
+  }
+}
+
+async function pullRound(
+  pulling: Pulling,
+  number: number,
+  { sizeBytes, changedBytes }: Round,
+): Promise<CopiedRound> {
+  const { context, source, move, signal } = pulling
+  const { clock, incomingDisks } = context.host
+  const beganMs = clock.monotonicMs()
+  const frames = accepted('copy', await source.roundFrames(move, { number, sizeBytes }, signal))
+  const disk = await incomingDisks.open(move.arrival, sizeBytes)
+  try {
+    let bytes = 0
+    let shownMs = beganMs
+    for await (const frame of frames) {
+      await disk.write(frame)
+      if (frame.kind === 'data') bytes += frame.length
+      if (clock.monotonicMs() - shownMs < limits.copyProgressMs) continue
+      shownMs = clock.monotonicMs()
+      pulling.show({ round: number, copiedBytes: bytes, totalBytes: changedBytes })
+    }
+    await disk.flush()
+  } finally {
+    await disk.close()
+  }
+  pulling.advance({ kind: 'round_pulled', round: number })
+  const ms = clock.monotonicMs() - beganMs
+  context.log.info({ round: number, bytes: changedBytes, ms: Math.round(ms) }, 'round copied')
+  return { bytes: changedBytes, ms }
+}

@@ -1,0 +1,74 @@
+import { createHash } from 'node:crypto'
+import { imagesOf } from '../../core/desired.ts'
+import { seedOf } from '../../core/disks/seed.ts'
+import { limits } from '../../config/limits.ts'
+import { accepted } from './source-refused.ts'
+import type { Manifest } from '../../core/vm/manifest.ts'
+import type { HandOver } from '../../ports/source-host.ts'
+import type { MovedMemory } from '../../ports/saved-states.ts'
+import type { Pulling } from './pulling.ts'
+
+const BOOT_IMAGE = { bytesMax: limits.bootImageBytesMax, excess: 'image_too_large' } as const
+
+/** Takes over the images from which the VM starts, while its guest still lives at the source. */
+export async function pullImages(pulling: Pulling): Promise<void> {
+  const { context, id, source, move, signal } = pulling
+  const { storage } = context.host
+  const needed = imagesOf(pulling.record().desired.image).filter(({ role }) => role !== 'rootfs')
+  const { missingImages } = await storage.inspect(id, needed)
+  for (const { role, sha256 } of needed) {
+    if (!missingImages.includes(role)) continue
+    const body = accepted('copy', await source.image(move.migrationId, sha256, signal))
+    await storage.ensureImageFrom(sha256, body, signal, BOOT_IMAGE)
+  }
+}
+
+/**
+ * Brings the guest that the source has saved: makes its disk the VM's, and its memory a saved state of that disk. Safe to
+ * repeat. Returns whether the guest is to run.
+ */
+export async function pullGuest(
+  pulling: Pulling,
+  { power, vm }: Manifest,
+  { memory }: HandOver,
+): Promise<{ readonly wakes: boolean }> {
+  const { context, id, source, move, signal } = pulling
+  const { host, store } = context
+  const record = pulling.record()
+  const { userId } = record.host
+  const mark = { storeId: host.storeId, createdAtMs: record.createdAtMs }
+  const { rootfsSha256 } = record.desired.image
+  await host.incomingDisks.publish(move.arrival, { id, userId, mark, rootfsSha256 }, signal)
+  const console = accepted('hand_over', await source.console(move, signal))
+  if (console !== undefined) await host.consoles.adoptHistory(id, console)
+  if (memory === undefined) {
+    // The guest has ended, and its session with it.
+    await host.consoles.endSession(id)
+    return { wakes: false }
+  }
+  // The guest has read this seed, so it stays as it was.
+  const options = { daemonSshKey: vm.daemonSshKey, sha256 }
+  await host.storage.ensureSeed(id, userId, seedOf(record, store.vms.inputs(id), options))
+  await pullMemory(pulling, memory)
+  return { wakes: power === 'running' || power === 'paused' }
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+async function pullMemory(pulling: Pulling, { lengthBytes, terms }: MovedMemory): Promise<void> {
+  const { context, id, source, move, signal } = pulling
+  const { savedStates, monitor } = context.host
+  const found = await savedStates.inspect(id, await monitor.installed())
+  if (found.kind === 'present' && found.savedAtMs === terms.savedAtMs) return
+  await savedStates.remove(id)
+  const frames = accepted('hand_over', await source.memoryFrames(move, lengthBytes, signal))
+  const { userId } = pulling.record().host
+  const file = await savedStates.openIncoming(id, userId, lengthBytes)
+  try {
+    for await (const frame of frames) await file.write(frame)
+    await file.flush()
+  } finally {
+    await file.close()
+  }
+  await savedStates.publish(id, terms, signal)
+}

@@ -1,0 +1,70 @@
+import { arrivalAfter } from '../../core/migration/arrival.ts'
+import { assert } from '../../lib/assert.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { Arrival, ArrivalEvent, CopyProgress } from '../../core/migration/arrival.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { Semaphore } from '../../lib/semaphore.ts'
+import type { Log } from '../../log/log.ts'
+import type { Host } from '../../ports/host.ts'
+import type { MoveRef, SourceHost } from '../../ports/source-host.ts'
+import type { Store } from '../../store/store.ts'
+
+/** The parts that the courses of all VMs that come to this host share. */
+export type ArrivalContext = {
+  readonly store: Store
+  readonly host: Host
+  readonly poke: (id: VmId, reason: string) => void
+  /** Limits the VMs that are copied at once. */
+  readonly places: Semaphore
+  readonly log: Log
+}
+
+/** One VM that comes: where it is, and its record. */
+export class Pulling {
+  readonly context: ArrivalContext
+  readonly id: VmId
+  readonly source: SourceHost
+  readonly move: MoveRef
+  readonly signal: AbortSignal
+
+  constructor(context: ArrivalContext, record: VmRecord, signal: AbortSignal) {
+    const { arrival } = record
+    assert(arrival !== undefined, `${record.id} does not come from another host`)
+    this.context = context
+    this.id = record.id
+    this.source = context.host.sourceHosts.at(arrival.source)
+    this.move = { migrationId: arrival.migrationId, arrival: arrival.id }
+    this.signal = signal
+  }
+
+  /** Returns the record. Throws the signal's reason once the VM does not come any more. */
+  record(): VmRecord & { readonly arrival: Arrival } {
+    this.signal.throwIfAborted()
+    const record = this.context.store.vms.get(this.id)
+    assert(record?.arrival?.id === this.move.arrival, `${this.id}: another arrival`)
+    return { ...record, arrival: record.arrival }
+  }
+
+  arrival(): Arrival {
+    return this.record().arrival
+  }
+
+  /** Stores an event. Throws the signal's reason once the VM does not come any more. */
+  advance(event: ArrivalEvent): Arrival {
+    const { store, host } = this.context
+    return store.transaction(() => {
+      const before = this.arrival()
+      const after = arrivalAfter(before, event)
+      if (after !== before) store.arrivals.set(this.id, after, host.clock.now())
+      return after
+    })
+  }
+
+  /** Shows how much of a round is copied. */
+  show(progress: CopyProgress): void {
+    const { store, host } = this.context
+    store.transaction(() => {
+      store.arrivals.set(this.id, { ...this.arrival(), progress }, host.clock.now())
+    })
+  }
+}

@@ -1,0 +1,50 @@
+import { randomUUID } from 'node:crypto'
+import { HostFault } from '../../core/errors.ts'
+import { whyNotRestorable } from '../../core/saved/why-not-restorable.ts'
+import { err, ok } from '../../lib/result.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import type { Rejection } from '../../core/errors.ts'
+import type { ArrivalId } from '../../core/migration/departure.ts'
+import type { MigrationId } from '../../core/migration/offer.ts'
+import type { GuestPlatform } from '../../core/saved/why-not-restorable.ts'
+import type { Manifest } from '../../core/vm/manifest.ts'
+import type { Unknown } from '../../core/world/world.ts'
+import type { Result } from '../../lib/result.ts'
+import type { Host } from '../../ports/host.ts'
+
+/** An offer as its source describes it, and the name of this attempt to take it. */
+export type ReadOffer = { readonly manifest: Manifest; readonly arrivalId: ArrivalId }
+
+/** Reads an offer at its source. Refuses one that this node does not have, and a guest that this host could not restore. */
+export async function readOffer(
+  { sourceHosts, monitor }: Pick<Host, 'sourceHosts' | 'monitor'>,
+  { source, migrationId }: { readonly source: string; readonly migrationId: MigrationId },
+  signal: AbortSignal,
+): Promise<Result<ReadOffer, Rejection | Unknown>> {
+  try {
+    const manifest = await sourceHosts.at(source).manifest(migrationId, signal)
+    if (manifest.ok) {
+      const here = { monitor: await monitor.installed(), processor: await monitor.processor() }
+      const refusal = refuseMemory(manifest.value, here)
+      return refusal === undefined
+        ? ok({ manifest: manifest.value, arrivalId: randomUUID() as ArrivalId })
+        : err(refusal)
+    }
+    const detail = `the source offers no VM to this node by migration ${migrationId}: offer the VM to the common name of this host's node certificate`
+    return err({ code: 'migration_unavailable', detail })
+  } catch (error) {
+    if (!(error instanceof HostFault)) throw error
+    return err({ known: false, code: error.code, retry: error.retry, message: errorChain(error) })
+  }
+}
+
+function refuseMemory(
+  { vmId, mode, power, monitor, processor }: Manifest,
+  here: GuestPlatform,
+): Rejection | undefined {
+  if (mode === 'cold' || power === 'stopped') return undefined
+  const because = whyNotRestorable(monitor, processor, here)
+  if (because === undefined) return undefined
+  const detail = `the memory of ${vmId} could not be restored here: ${because}`
+  return { code: 'migration_incompatible', detail }
+}

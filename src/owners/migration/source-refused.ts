@@ -1,0 +1,42 @@
+import { faults } from '../../core/problems/catalogue.ts'
+import type { FaultCode, RetryClass } from '../../core/errors.ts'
+import type { ArrivalRefusal, ArrivalRequest } from '../../core/migration/arrival.ts'
+import type { SourceRefusal } from '../../ports/source-host.ts'
+import type { Result } from '../../lib/result.ts'
+
+/** Thrown when the source refuses a request for good, or this host gives the VM up. Its course ends with that. */
+export class SourceRefused extends Error {
+  override readonly name = 'SourceRefused'
+  readonly request: ArrivalRequest
+  readonly because: ArrivalRefusal
+
+  constructor(request: ArrivalRequest, because: ArrivalRefusal) {
+    super(`the source refused to ${request}: ${because}`)
+    this.request = request
+    this.because = because
+  }
+}
+
+/** Thrown when a VM cannot come now, without a fault of this host. */
+export class Hindered extends Error {
+  override readonly name = 'Hindered'
+  readonly code: FaultCode
+  readonly retry: RetryClass
+
+  constructor(code: FaultCode, message: string) {
+    super(message)
+    this.code = code
+    this.retry = faults[code].retry
+  }
+}
+
+/** Returns what the source answered. Throws SourceRefused, and Hindered when it must be asked again. */
+export function accepted<T>(request: ArrivalRequest, answer: Result<T, SourceRefusal>): T {
+  if (answer.ok) return answer.value
+  if (answer.error === 'busy' || answer.error === 'too_early')
+    throw new Hindered('source_busy', `asking the source to ${request}`)
+  // The source may have lost its record, and cannot say whether it let the guest go.
+  if (answer.error === 'unknown' && request === 'release')
+    throw new Hindered('source_refused', 'asking the source for the release: it does not know the migration')
+  throw new SourceRefused(request, answer.error)
+}
