@@ -70,7 +70,8 @@ export class FakeMonitor implements Monitor {
   readonly #restoring = new Map<VmId, Restoring>()
   /** The furthest progress of each life. */
   readonly #furthest = new Map<number, number>()
-  #lives = 0
+  /** Number of the last life that began. */
+  lives = 0
   /** Lives that were saved with frozen file systems. */
   readonly #savedFrozen = new Set<number>()
   readonly #withoutRoom = new Set<VmId>()
@@ -281,8 +282,8 @@ export class FakeMonitor implements Monitor {
       this.#restoring.set(id, { file: this.files.at(path), disk, seen: false })
       return this.become(id, { kind: 'restoring' })
     }
-    this.#lives += 1
-    this.#memories.set(id, { life: this.#lives, progress: 0 })
+    this.lives += 1
+    this.#memories.set(id, { life: this.lives, progress: 0 })
     this.become(id, { kind: spec.command.includes('-S') ? 'paused' : 'running', disk })
   }
 
@@ -298,7 +299,7 @@ export class FakeMonitor implements Monitor {
   /** Puts a monitor into any state, e.g. `broken`. */
   become(id: VmId, state: MonitorState): void {
     if (state.kind !== 'silent' && state.kind !== 'restoring' && !this.#memories.has(id)) {
-      this.#memories.set(id, { life: ++this.#lives, progress: 0 })
+      this.#memories.set(id, { life: ++this.lives, progress: 0 })
     }
     this.#states.set(id, state)
     if (state.kind === 'running') this.#progress(id)

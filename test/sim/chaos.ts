@@ -34,13 +34,15 @@ export const isCalm = ({ before, after, crash }: Odds): boolean => before + afte
 export class Chaos {
   readonly host: Host
   odds: Odds
-  dead = false
+  readonly #death = Promise.withResolvers<never>()
+  #dead = false
   #moments = 0
   readonly #random: () => number
   readonly #onPowerLoss: () => void
 
   constructor(host: Host, odds: Odds, random: () => number, onPowerLoss = (): void => {}) {
     this.#onPowerLoss = onPowerLoss
+    this.#death.promise.catch(() => {})
     this.odds = odds
     this.#random = random
     this.host = {
@@ -50,14 +52,37 @@ export class Chaos {
       monitor: this.#aroundMonitor(host.monitor),
       storage: this.#around(host.storage, 'storage_failed'),
       staging: this.#aroundStaging(host.staging),
+      rounds: this.#around(host.rounds, 'storage_failed'),
+      incomingDisks: this.#aroundFiles(host.incomingDisks, 'open'),
+      sourceHosts: { at: (origin) => this.#around(host.sourceHosts.at(origin), 'source_unreachable') },
       objectStore: this.#aroundStore(host.objectStore),
       taps: this.#around(host.taps, 'network_failed'),
       firewall: this.#around(host.firewall, 'firewall_failed'),
       traffic: this.#around(host.traffic, 'traffic_failed'),
-      rounds: this.#around(host.rounds, 'storage_failed'),
-      savedStates: this.#around(host.savedStates, 'storage_failed'),
+      savedStates: this.#aroundFiles(host.savedStates, 'openIncoming'),
       clock: this.#mortal(host.clock),
     }
+  }
+
+  get dead(): boolean {
+    return this.#dead
+  }
+
+  set dead(dead: boolean) {
+    this.#dead = dead
+    if (dead) this.#death.reject(new HostFault('source_unreachable', 'the daemon died'))
+  }
+
+  /** Returns a part of this life as another host sees it: a call that the life does not finish breaks off. */
+  untilDeath<P extends object>(part: P): P {
+    return new Proxy(part, {
+      get: (target, name) => {
+        const member: unknown = Reflect.get(target, name)
+        if (typeof member !== 'function') return member
+        return (...args: unknown[]): unknown =>
+          Promise.race([Promise.resolve(Reflect.apply(member, target, args)), this.#death.promise])
+      },
+    })
   }
 
   /** Sets other odds from now on, and restarts the count of moments. */
@@ -79,6 +104,19 @@ export class Chaos {
   /** Number of moments so far. */
   get moments(): number {
     return this.#moments
+  }
+
+  /** A file that a dead daemon had open takes nothing more from it. */
+  #aroundFiles<P extends object>(port: P, opens: string): P {
+    const around = this.#around(port, 'storage_failed')
+    return new Proxy(around, {
+      get: (target, name) => {
+        const member: unknown = Reflect.get(target, name)
+        if (name !== opens || typeof member !== 'function') return member
+        return async (...args: unknown[]): Promise<unknown> =>
+          this.#around((await Reflect.apply(member, target, args)) as object, 'storage_failed')
+      },
+    })
   }
 
   /** Packing reports nothing to a daemon that died meanwhile. */
@@ -166,7 +204,17 @@ export class Chaos {
       now: () => clock.now(),
       monotonicMs: () => clock.monotonicMs(),
       random: () => clock.random(),
-      after: (ms, callback) => clock.after(ms, () => void (this.dead || callback())),
+      after: (ms, callback) => clock.after(ms, () => this.#whileAlive(callback)),
+    }
+  }
+
+  /** Calls back, unless the process is dead. It may die in the midst of its own code, which then ends. */
+  #whileAlive(callback: () => void): void {
+    if (this.dead) return
+    try {
+      callback()
+    } catch (death) {
+      if (!this.dead) throw death
     }
   }
 
@@ -187,4 +235,4 @@ export class Chaos {
 }
 
 const asynchronous =
-  /^(inspect|ensure|remove|list|restart|installed|save|publish|verify|flushDisk|clone|keep|pack|discard|held|inject)/
+  /^(inspect|ensure|remove|list|restart|installed|processor|save|publish|verify|flushDisk|clone|keep|pack|discard|held|inject|describe|open|manifest|roundFrames|memoryFrames|handOver|image$|console$|release|abort|write$|flush$|close$)/

@@ -14,6 +14,7 @@ const WRITES = new Set([
   'note',
   'forget',
   'transaction',
+  'set',
 ])
 
 /**
@@ -38,6 +39,8 @@ export function mortalStore(store: Store, chaos: Chaos): Store {
   const mortal: Partial<Store> = {
     snapshots: around(store.snapshots),
     frozenGuests: around(store.frozenGuests),
+    arrivals: around(store.arrivals),
+    departures: around(store.departures),
     transaction: (write) => {
       if (chaos.moment()) throw new Died()
       const result = store.transaction(write)

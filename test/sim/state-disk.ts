@@ -7,12 +7,12 @@ const FLUSH_TURNS = 2
 
 /** The disk under a store's database: only flushed data survives a loss of power. */
 export class StateDisk {
-  readonly #directory: string
+  readonly directory: string
   #flushed: ReadonlyMap<string, Buffer> = new Map()
   #power = { isOn: true }
 
   constructor(directory: string) {
-    this.#directory = directory
+    this.directory = directory
   }
 
   get isOn(): boolean {
@@ -22,7 +22,7 @@ export class StateDisk {
   /** Keeps the present content of the files. Never resolves if the power fails before the end. */
   readonly flush = async (): Promise<void> => {
     const power = this.#power
-    const files = new Map(this.#names().map((name) => [name, readFileSync(join(this.#directory, name))]))
+    const files = new Map(this.#names().map((name) => [name, readFileSync(join(this.directory, name))]))
     for (let turn = 0; turn < FLUSH_TURNS; turn += 1) await setImmediate()
     if (!power.isOn) await new Promise(() => {})
     this.#flushed = files
@@ -34,15 +34,23 @@ export class StateDisk {
 
   /** Restores the flushed content. The caller has closed the database. */
   restorePower(): void {
-    for (const name of this.#names()) rmSync(join(this.#directory, name))
-    for (const [name, content] of this.#flushed) writeFileSync(join(this.#directory, name), content)
+    for (const name of this.#names()) rmSync(join(this.directory, name))
+    for (const [name, content] of this.#flushed) writeFileSync(join(this.directory, name), content)
     this.#power = { isOn: true }
+  }
+
+  /** Returns the disk with its flushed content in another directory, for a former life that still has the files open. */
+  restoredIn(directory: string): StateDisk {
+    for (const [name, content] of this.#flushed) writeFileSync(join(directory, name), content)
+    const restored = new StateDisk(directory)
+    restored.#flushed = this.#flushed
+    return restored
   }
 
   /**
    * The database and its log. SQLite makes the index of the log from it (sqlite.org/walformat, "The WAL-Index File").
    */
   #names(): string[] {
-    return readdirSync(this.#directory).filter((name) => /^vmhostd\.db(-wal)?$/.test(name))
+    return readdirSync(this.directory).filter((name) => /^vmhostd\.db(-wal)?$/.test(name))
   }
 }

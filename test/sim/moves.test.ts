@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { calm } from './chaos.ts'
+import { MoveSimulation } from './move-simulation.ts'
+import type { Life, MoveOptions } from './move-simulation.ts'
+import type { Odds } from './chaos.ts'
+
+/** A developer runs more seeds by hand: SIM_SEEDS=2000 node --test test/sim */
+const seeds = Number(process.env['SIM_SEEDS'] ?? 24)
+const LIVES: readonly Life[] = ['running', 'sleeping', 'paused', 'stopped']
+const MISHAPS = 12
+/** Steps from one moment of a move that is tried to the next; all are tried if seeds are chosen. */
+const STRIDE = process.env['SIM_SEEDS'] === undefined ? 5 : 1
+
+const still = { seed: 1, mode: 'live', powerLoss: false } as const
+
+for (const lives of LIVES) {
+  test(`a ${lives} VM moves, with its memory and its disk`, async () => {
+    await simulate({ ...still, lives }, async (simulation) => {
+      simulation.offer()
+      await simulation.take(simulation.destination)
+      await simulation.pass(60_000)
+      const { source, destination } = simulation
+      assert.equal(source.record?.departure?.stage, 'released')
+      assert.equal(destination.record?.arrival?.stage, 'released', JSON.stringify(destination.record))
+      simulation.checkAtRest()
+      await simulation.wake()
+      simulation.checkSameGuest()
+    })
+  })
+}
+
+test('a VM that moves cold boots at its destination', async () => {
+  await simulate({ ...still, lives: 'running', mode: 'cold' }, async (simulation) => {
+    simulation.offer()
+    await simulation.take(simulation.destination)
+    await simulation.pass(60_000)
+    assert.equal(simulation.destination.record?.observed.state, 'running')
+    simulation.checkAtRest()
+  })
+})
+
+/** More moments than any move has; a search that gets here does not end. */
+const MOMENTS_MAX = 1000
+
+for (const [who, powerLoss] of [
+  ['daemon dies', 0],
+  ['host loses its power', 1],
+] as const) {
+  for (const side of ['source', 'destination'] as const) {
+    test(`a VM moves once and whole if the ${who} at the ${side}, at any one moment`, async () => {
+      let moments = 0
+      for (let dieAt = 1; dieAt <= MOMENTS_MAX; dieAt += STRIDE) {
+        const died = await simulate(
+          { ...still, lives: 'running', powerLoss: powerLoss > 0 },
+          async (simulation) => {
+            const mortal = simulation[side]
+            mortal.chaos.restart({ ...calm, dieAt, powerLoss })
+            simulation.offer()
+            await simulation.take(simulation.destination)
+            await simulation.pass(20_000)
+            const { isDead } = mortal
+            await simulation.heal()
+            // The request may have died with its daemon.
+            await simulation.take(simulation.destination)
+            await simulation.heal()
+            simulation.checkAtRest()
+            simulation.checkSameGuest()
+            return isDead
+          },
+          `it died at moment ${dieAt}`,
+        )
+        if (!died) break
+        moments = dieAt
+      }
+      assert.ok(moments > 20 && moments < MOMENTS_MAX, `${moments} moments`)
+    })
+  }
+}
+
+const histories: Record<string, Odds> = {
+  'hosts without faults': calm,
+  'hosts whose calls fail': { before: 0.02, after: 0.02, crash: 0 },
+  'daemons that die at any call': { before: 0, after: 0, crash: 0.01 },
+  'hosts that lose their power': { before: 0.01, after: 0.01, crash: 0.005, powerLoss: 0.5 },
+}
+
+for (const [name, odds] of Object.entries(histories)) {
+  test(`${name}, cut lines, clocks that are set, and a second destination: never two guests, never none`, async () => {
+    const seen = { released: 0, stayed: 0 }
+    for (let seed = 1; seed <= seeds; seed += 1) {
+      const options: MoveOptions = {
+        seed,
+        lives: LIVES[seed % LIVES.length] ?? 'running',
+        mode: seed % 7 === 0 ? 'cold' : 'live',
+        powerLoss: (odds.powerLoss ?? 0) > 0,
+      }
+      await simulate(
+        options,
+        async (simulation) => {
+          simulation.offer(simulation.random() < 0.3 ? 20_000 : undefined)
+          for (const host of simulation.hosts) host.chaos.odds = odds
+          // Some are taken late, or after other hosts have tried.
+          if (simulation.random() < 0.5) await simulation.take(simulation.destination)
+          for (let mishap = 0; mishap < MISHAPS; mishap += 1) {
+            await simulation.disturb(odds)
+            simulation.live()
+            await simulation.pass(Math.floor(simulation.random() * 4000))
+            await simulation.take(simulation.destination)
+          }
+          await simulation.heal()
+          simulation.checkAtRest()
+          simulation.checkSameGuest()
+          seen[simulation.source.record?.departure?.stage === 'released' ? 'released' : 'stayed'] += 1
+        },
+        `seed ${seed} of "${name}"`,
+      )
+    }
+    assert.ok(Math.min(seen.released, seen.stayed) > seeds / 20, JSON.stringify(seen))
+  })
+}
+
+async function simulate<T>(
+  options: MoveOptions,
+  task: (simulation: MoveSimulation) => Promise<T>,
+  what = 'the move',
+): Promise<T> {
+  const simulation = new MoveSimulation(options)
+  try {
+    await simulation.begin()
+    return await task(simulation)
+  } catch (cause) {
+    throw new Error(what, { cause })
+  } finally {
+    await simulation.close()
+  }
+}
