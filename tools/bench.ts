@@ -2,8 +2,11 @@
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { labDown, labExec, labUp, LAB_NODE } from '../lab/lab.ts'
+import { besideLabs, guardLab, labDown, labExec, labUp, LAB_NODE } from '../lab/lab.ts'
+import { joinLabs } from '../lab/wires.ts'
 import { buildDeb } from './deb.ts'
+import { checkout } from './paths.ts'
+import { runChecked } from './process.ts'
 import { step } from './step.ts'
 import type { StepLog } from './step.ts'
 import type { LabState } from '../lab/lab.ts'
@@ -27,6 +30,7 @@ const NAMES = [
   'hostile',
   'executable',
   'peers',
+  'migrate',
 ] as const
 type Name = (typeof NAMES)[number]
 
@@ -34,7 +38,13 @@ type Name = (typeof NAMES)[number]
  * Packages of a benchmark's reference. They are only in the lab of that benchmark, so that they do not disturb the
  * others.
  */
-const PACKAGES: Partial<Record<Name, readonly string[]>> = { peers: ['libvirt-daemon-system'] }
+const PACKAGES: Partial<Record<Name, readonly string[]>> = {
+  peers: ['libvirt-daemon-system'],
+  migrate: ['libvirt-daemon-system', 'libvirt-clients'],
+}
+
+/** Benchmarks of two hosts. They run on this machine, beside both labs. */
+const TWO_HOSTS: readonly Name[] = ['migrate']
 
 const HELP = `./dev bench [NAME…] [--json FILE]
 
@@ -60,7 +70,13 @@ export async function main(args: readonly string[]): Promise<number> {
   )
   for (const name of names) {
     const packages = PACKAGES[name]
-    if (packages !== undefined) rows.push(...(await measure(`${LAB}-${name}`, [name], packages)))
+    if (packages === undefined) continue
+    const labName = `${LAB}-${name}`
+    rows.push(
+      ...(TWO_HOSTS.includes(name)
+        ? await measureTwoHosts(labName, name, packages)
+        : await measure(labName, [name], packages)),
+    )
   }
   console.log(renderTable(rows) + renderNotes(rows))
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(rows, undefined, 2)}\n`)
@@ -86,6 +102,31 @@ async function measure(
     return rows
   } finally {
     await labDown(lab)
+  }
+}
+
+/** Runs a benchmark of two hosts, which installs the daemons by itself. */
+async function measureTwoHosts(
+  labName: string,
+  name: Name,
+  packages: readonly string[],
+): Promise<Measurement[]> {
+  const names = [`${labName}-1`, `${labName}-2`]
+  const endGuards = names.map(guardLab)
+  try {
+    for (const one of names) await labDown(one)
+    const [first, second] = [await labUp(names[0], { packages }), await labUp(names[1], { packages })]
+    await joinLabs(first, second)
+    const script = path.join(checkout, 'bench', `${name}.ts`)
+    const { argv, env } = besideLabs([first, second], [process.execPath, '--no-warnings', script])
+    const text = await step(`bench ${name}`, async (log) => {
+      const onOutput = (chunk: Buffer) => noteProgress(chunk.toString(), log)
+      return runChecked(argv, { cwd: checkout, env, timeoutMs: BENCH_BOUND_MS, onOutput })
+    })
+    return JSON.parse(text) as Measurement[]
+  } finally {
+    for (const one of names) await labDown(one)
+    for (const end of endGuards) end()
   }
 }
 
