@@ -24,6 +24,10 @@ export const clientLimits = {
   ctlWaitSecondsDefault: 900,
   /** vmhostctl: the same for a snapshot, which may be of a large disk over a slow line. */
   ctlSnapshotWaitSecondsDefault: 86_400,
+  /** vmhostctl: the same for a VM that moves to another host with its disk. */
+  ctlMigrateSecondsDefault: 86_400,
+  /** vmhostctl: from an offer until it expires, without `--expires`. */
+  ctlOfferSecondsDefault: 4 * 3600,
   /** vmhostctl: URLs of one request. A body has at most 1 MiB; more URLs are handed over in further requests. */
   ctlUrlsBytesMax: 900 * 1024,
   /** vmhostctl: the period over which the rate of an upload is measured. */

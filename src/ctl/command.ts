@@ -1,5 +1,6 @@
 import type { ApiClient } from '../client/api-client.ts'
 import type { ConsoleConnection, ConsoleRequest } from '../client/console/console-connection.ts'
+import type { CtlError } from './ctl-error.ts'
 import type { ExitStatus } from './exit-status.ts'
 import type { Shell } from './shell.ts'
 import type { Paint } from './text.ts'
@@ -83,6 +84,15 @@ export class Arguments {
   }
 }
 
+/** A daemon that a command talks to. */
+export type Daemon = {
+  readonly client: ApiClient
+  /** The origin of its controller API. */
+  readonly url: string
+  /** Turns any error of a request to it into one that says what is wrong with it, and what to do. */
+  readonly failed: (error: unknown) => CtlError
+}
+
 /** Everything that a command runs with. */
 export type Context = {
   readonly shell: Shell
@@ -92,6 +102,8 @@ export type Context = {
   readonly paint: Paint
   /** Reads the profile on the first call. Throws CtlError. */
   readonly client: () => ApiClient
+  /** Returns the daemon of a profile: that of the command, or of another file. Throws CtlError. */
+  readonly daemon: (profile?: string) => Daemon
   /** Opens a VM's console through the same profile. Connects when its events are read. Throws CtlError. */
   readonly openConsole: (request: ConsoleRequest) => ConsoleConnection
   /** Reports a failure on standard error, with what to do next. Returns the exit status for it. */

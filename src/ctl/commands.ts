@@ -11,6 +11,7 @@ import {
 import { listCommand as listSnapshotsCommand } from './snapshot/list.ts'
 import { getCommand as getSnapshotCommand } from './snapshot/show.ts'
 import { waitCommand as waitSnapshotCommand } from './snapshot/wait.ts'
+import { migrateCommand } from './migrate/migrate-command.ts'
 import { syncCommand } from './sync.ts'
 import { createCommand } from './vm/create.ts'
 import { listCommand } from './vm/list.ts'
@@ -52,6 +53,7 @@ export const commands: readonly Command[] = [
   resizeCommand,
   networkCommand,
   setCommand,
+  migrateCommand,
   removeCommand,
   waitCommand,
   planCommand,

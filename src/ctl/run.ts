@@ -5,7 +5,7 @@ import { kindOf } from './command.ts'
 import { readCommandLine } from './command-line.ts'
 import { commands } from './commands.ts'
 import { complete } from './completion/complete.ts'
-import { CtlError } from './ctl-error.ts'
+import { Daemons, withCertificates } from './daemons.ts'
 import { explain } from './advice.ts'
 import { exitStatus } from './exit-status.ts'
 import { loadProfile } from './profile.ts'
@@ -36,7 +36,9 @@ export async function runCtl(argv: readonly string[], shell: Shell): Promise<Exi
   }
 }
 
-async function runCommand({ command, given }: Called, shell: Shell, failures: Failures): Promise<ExitStatus> {
+async function runCommand(called: Called, shell: Shell, failures: Failures): Promise<ExitStatus> {
+  const { command, given } = called
+  const daemons = new Daemons(shell, called)
   let client: ApiClient | undefined
   const open = <T>(make: (profile: Profile) => T): T => {
     const profile = loadProfile(given.text('profile'), shell)
@@ -49,6 +51,7 @@ async function runCommand({ command, given }: Called, shell: Shell, failures: Fa
     json: given.isSet('json'),
     paint: paintFor(shell.stdout, shell.environment['NO_COLOR']),
     client: () => (client ??= open(createApiClient)),
+    daemon: (profile) => daemons.of(profile),
     openConsole: (request) => open((profile) => new ConsoleConnection(wsLinks(profile), request, shell)),
     fail: (error, name) => failures.report(error, name),
     warn: (line) => {
@@ -65,21 +68,7 @@ async function runCommand({ command, given }: Called, shell: Shell, failures: Fa
     return failures.report(error, given.operands[0])
   } finally {
     client?.close()
-  }
-}
-
-/** Adds what is wrong with certificate and key if they cannot be used. */
-function withCertificates<T>(profile: Profile, make: (profile: Profile) => T): T {
-  try {
-    return make(profile)
-  } catch (cause) {
-    const { ca, cert, key } = profile.files
-    throw new CtlError(`the certificates of ${profile.path} cannot be used`, {
-      code: 'profile',
-      status: exitStatus.unreachable,
-      advice: [`ca is ${ca}`, `cert is ${cert}`, `key is ${key}: it must be that of cert`],
-      cause,
-    })
+    daemons.close()
   }
 }
 

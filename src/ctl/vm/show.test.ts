@@ -113,3 +113,43 @@ test('a VM that nothing could wake is shown as one that never sleeps', () => {
   const text = renderVm({ ...vm, desired }, 0, (word) => word)
   assert.match(text, /512 MiB, never sleeps, since without network nothing could wake it;/)
 })
+
+test('a VM that moves is shown with how far it is, where it goes, and from where it came', () => {
+  const shownWith = (migration: NonNullable<Vm['observed']['migration']>, offer = true): string => {
+    const node = {
+      migration_id: 'move-7',
+      node: 'node-2',
+      mode: 'live',
+      expires_at: '2030-01-01T04:00:00.000Z',
+    } as const
+    const desired = offer ? { ...vm.desired, migration: node } : vm.desired
+    const text = renderVm(
+      { ...vm, desired, observed: { ...healthy, migration } },
+      Date.UTC(2030, 0, 1, 0, 1),
+      (word) => word,
+    )
+    return /^ {2}leaves +(.*)$/m.exec(text)?.[1] ?? ''
+  }
+  const at = { migration_id: 'move-7', stage_since: '2030-01-01T00:00:20.000Z' }
+  assert.equal(
+    shownWith({ ...at, stage: 'copying' }),
+    'copying to node-2 by move-7 for 40 s, until 2030-01-01T04:00:00.000Z',
+  )
+  assert.equal(shownWith({ ...at, stage: 'released' }), 'it has left to node-2 by move-7, 40 s ago')
+  assert.equal(
+    shownWith({ ...at, stage: 'withdrawn', withdrawn_because: 'expired' }, false),
+    'no: move-7 was withdrawn 40 s ago (expired)',
+  )
+  const arrival = {
+    migration_id: 'move-7',
+    source_url: 'https://10.0.0.1:9001',
+    stage: 'pulling',
+    round: 1,
+    progress: { round: 2, copied_bytes: 3 * 1024 * 1024, total_bytes: 2 * 1024 ** 3 },
+  } as const
+  const text = renderVm({ ...vm, observed: { ...healthy, arrival } }, 0, (word) => word)
+  assert.match(
+    text,
+    /^ {2}came +from https:\/\/10\.0\.0\.1:9001 by move-7: pulling, round 2: 3 MiB of 2 GiB$/m,
+  )
+})

@@ -2,6 +2,7 @@ import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
 import { renderFacts } from '../text.ts'
 import { showCores, showMib, showSpan } from '../units.ts'
+import { moveFacts } from './move-facts.ts'
 import { idleWords, sleepFacts, errorWords, generationWords, stateColour } from './vm-words.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
@@ -42,6 +43,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ['generation', generationWords(vm)],
       ['compute', computeWords(vm)],
       ...sleepFacts(vm, nowMs),
+      ...moveFacts(vm, nowMs),
       ['disk', diskWords(vm)],
       ['network', network === undefined ? 'none' : addressWords(network)],
       ['bandwidth', network?.bandwidth === undefined ? undefined : bandwidthWords(network.bandwidth)],

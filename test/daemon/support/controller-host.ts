@@ -28,6 +28,7 @@ import type { Waits } from '../../../src/api/controller/waits.ts'
 import type { ConsoleHub } from '../../../src/owners/console/console-hub.ts'
 import type { SshSessions } from '../../../src/owners/console/ssh-sessions.ts'
 import type { ApiDependencies } from '../../../src/api/controller/dependencies.ts'
+import type { CoordinationDependencies } from '../../../src/api/coordination/dependencies.ts'
 import type { SnapshotId } from '../../../src/core/snapshots/record.ts'
 import type { VmId } from '../../../src/core/ids.ts'
 import type { CommandContext } from '../../../src/commands/context.ts'
@@ -105,6 +106,8 @@ export type ControllerHost = {
   readonly context: CommandContext
   /** The parts of the daemon that the API gets. */
   readonly dependencies: ApiDependencies
+  /** The departures as the coordination API would serve them to other hosts. */
+  readonly departures: CoordinationDependencies['departures']
   readonly pokes: string[]
   readonly logLines: string[]
   readonly port: number
@@ -149,6 +152,7 @@ export async function startControllerHost(
     commands: context,
     shells: sessions,
     api: dependencies,
+    coordination: { departures },
   } = composed({
     store,
     host,
@@ -218,6 +222,7 @@ export async function startControllerHost(
     figures,
     context,
     dependencies,
+    departures,
     pokes,
     logLines,
     port: api.port,

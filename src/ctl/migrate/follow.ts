@@ -1,0 +1,81 @@
+import { limits } from '../../config/limits.ts'
+import { CtlError } from '../ctl-error.ts'
+import { exitStatus } from '../exit-status.ts'
+import { waitFor } from '../wait.ts'
+import { arrivalOf, departureOf, hostOf } from './hosts.ts'
+import { hasArrived, lineOf, moveNotes, moveWriter, stageWords } from './migrate-words.ts'
+import { watchBoth } from './watch-both.ts'
+import type { Context } from '../command.ts'
+import type { Move, Sides } from './hosts.ts'
+import type { Offered } from './offer.ts'
+
+type Followed = {
+  readonly offered: Offered
+  /** Called with what both hosts have, whenever it has changed. */
+  readonly onSight: (sides: Sides) => void
+}
+
+/** Waits until the guest lives at the destination, and shows how far it is. Throws CtlError if it will not. */
+export async function follow(context: Context, move: Move, { offered, onSight }: Followed): Promise<Sides> {
+  const { shell, json, given } = context
+  const { id, destination } = move
+  const words = moveWriter(shell, move)
+  let printed = ''
+  const sides = await waitFor<Sides>(context, {
+    id,
+    watch: (_client, _id, options) => watchBoth(move, options),
+    defaultSeconds: limits.ctlMigrateSecondsDefault,
+    words,
+    notes: (seen) => moveNotes(seen, move, shell.nowMs()),
+    isOver: (seen) => {
+      onSight(seen)
+      const line = JSON.stringify(lineOf(seen, move))
+      if (json && line !== printed) shell.stdout.write(`${line}\n`)
+      printed = line
+      refuseEnd(seen, move, offered)
+      if (given.isSet('fail-on-error')) refuseTrouble(seen)
+      return hasArrived(seen)
+    },
+    missed: `is not at ${hostOf(destination)}`,
+    standing: (seen) => ({ words: stageWords(seen, move), advice: [] }),
+    onwards: `the hosts go on; the same command again follows, and vmhostctl vm migrate ${id} --cancel keeps the guest where it is`,
+  })
+  if (sides !== undefined) return sides
+  throw new CtlError(`${id} was deleted at ${hostOf(destination)} on its way`, {
+    code: 'gone',
+    status: exitStatus.failed,
+  })
+}
+
+/** Throws if the migration has ended without the guest. */
+function refuseEnd(sides: Sides, { id, source, destination }: Move, { migrationId }: Offered): void {
+  const departure = departureOf(sides)
+  const arrival = arrivalOf(sides)
+  const isWithdrawn = departure?.migration_id === migrationId && departure.stage === 'withdrawn'
+  const isRefused = arrival?.migration_id === migrationId && arrival.stage === 'refused'
+  if (!isWithdrawn && !isRefused) return
+  const because = (isWithdrawn ? departure.withdrawn_because : undefined) ?? arrival?.refused_because
+  const error = sides.there?.observed.error
+  throw new CtlError(
+    `${id} stays at ${hostOf(source)}: the migration has ended${because === undefined ? '' : ` (${because})`}`,
+    {
+      code: sides.there?.observed.fault?.code ?? 'migration_ended',
+      status: exitStatus.failed,
+      advice: [
+        ...(error === undefined ? [] : [`${hostOf(destination)} says: ${error}`]),
+        'the same command again begins a new migration, and removes first what this one has left there',
+      ],
+    },
+  )
+}
+
+function refuseTrouble({ here, there }: Sides): void {
+  const troubled = [there, here].find((vm) => vm?.observed.error !== undefined)
+  if (troubled === undefined) return
+  const { error = '', fault } = troubled.observed
+  throw new CtlError(`${troubled.id}: ${error}`, {
+    code: fault?.code ?? 'failed',
+    status: exitStatus.failed,
+    advice: ['the hosts go on trying; the same command again follows'],
+  })
+}

@@ -1,0 +1,35 @@
+import { answered } from '../../client/api-client.ts'
+import { ApiProblem } from '../../client/api-problem.ts'
+import type { Vm } from '../../client/api-client.ts'
+import type { Daemon } from '../command.ts'
+
+/** The two hosts of a move, and the VM that moves. */
+export type Move = { readonly id: string; readonly source: Daemon; readonly destination: Daemon }
+
+/** The VM as each host had it when it was last seen. */
+export type Sides = { readonly here?: Vm | undefined; readonly there?: Vm | undefined }
+
+export type Departure = NonNullable<Vm['observed']['migration']>
+export type Arrival = NonNullable<Vm['observed']['arrival']>
+
+export const departureOf = ({ here }: Sides): Departure | undefined => here?.observed.migration
+export const arrivalOf = ({ there }: Sides): Arrival | undefined => there?.observed.arrival
+
+/** Waits for a request to a daemon. Throws CtlError with words about that daemon. */
+export const at = <T>({ failed }: Pick<Daemon, 'failed'>, request: Promise<T>): Promise<T> =>
+  request.catch((error: unknown) => {
+    throw failed(error)
+  })
+
+/** Returns a VM as a daemon has it; undefined if it has none. */
+export const lookAt = ({ client, failed }: Daemon, id: string): Promise<Vm | undefined> =>
+  answered<Vm>(client.GET('/v1/vms/{id}', { params: { path: { id } } })).then(
+    ({ data }) => data,
+    (error: unknown) => {
+      if (error instanceof ApiProblem && error.code === 'not_found') return undefined
+      throw failed(error)
+    },
+  )
+
+/** Returns the host of a daemon's URL. */
+export const hostOf = ({ url }: Pick<Daemon, 'url'>): string => new URL(url).hostname

@@ -1,0 +1,138 @@
+import { limits } from '../../config/limits.ts'
+import { CtlError, usageError } from '../ctl-error.ts'
+import { exitStatus } from '../exit-status.ts'
+import { parseSeconds, showSpan } from '../units.ts'
+import { boundOptions } from '../wait.ts'
+import { follow } from './follow.ts'
+import { hostOf } from './hosts.ts'
+import { whereWords } from './migrate-words.ts'
+import { ensureOffer, parseSourceUrl, sourceUrl, withdraw } from './offer.ts'
+import { ensureTaken, removeRecord } from './take.ts'
+import type { Command, Context } from '../command.ts'
+import type { ExitStatus } from '../exit-status.ts'
+import type { Move, Sides } from './hosts.ts'
+
+const SPAN = showSpan(limits.ctlOfferSecondsDefault * 1000)
+
+export const migrateCommand: Command = {
+  words: ['vm', 'migrate'],
+  summary: 'move a VM to another host',
+  description:
+    'The usual profile is that of the source, where the VM is; --to names that of the destination. The guest moves with its memory, ' +
+    'and stands still for about as long as a sleep and a wake; its disk is copied before, while it lives. The source offers the VM, ' +
+    'the destination takes it over port 9001 of the source, and one record at the source decides who may run it. Interrupting is ' +
+    'safe at any moment: the hosts go on, and the same command again continues. When the guest lives at the destination, its record ' +
+    'at the source is deleted.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  options: [
+    { name: 'to', value: 'PROFILE', help: 'the profile of the destination', completes: 'file' },
+    { name: 'cold', help: 'the guest is stopped at the source, and only its disk moves' },
+    {
+      name: 'expires',
+      value: 'TIME',
+      help: `the source withdraws the offer after so long, if the guest has not left by then (${SPAN})`,
+      check: parseSeconds,
+    },
+    {
+      name: 'source-url',
+      value: 'URL',
+      help: "where the destination finds the source; port 9001 of the source profile's host if not given",
+      check: parseSourceUrl,
+    },
+    {
+      name: 'node',
+      value: 'NAME',
+      help: "common name of the destination's node certificate; the id of that host if not given",
+    },
+    { name: 'keep', help: 'leave the record of the VM at the source, which never runs it again' },
+    { name: 'cancel', help: 'withdraw the offer instead: the guest stays at the source' },
+    ...boundOptions(limits.ctlMigrateSecondsDefault),
+  ],
+  examples: [
+    ['web-1 --to host-2.toml', 'from the host of the usual profile, and see it through'],
+    [
+      'web-1 --profile host-1.toml --to host-2.toml --cold',
+      'stopped, as where the two hosts differ too much',
+    ],
+    [
+      'web-1 --to host-2.toml --source-url https://10.0.0.1:9001',
+      'where the hosts have a network of their own',
+    ],
+    ['web-1 --to host-2.toml --json', 'one line of JSON for each step, the last with "stage":"moved"'],
+    ['web-1 --cancel', 'keep it here; refused once it was released'],
+  ],
+  run: async (context) => {
+    const { given } = context
+    const source = context.daemon()
+    const id = given.operand
+    if (given.isSet('cancel')) return cancel(context, { id, source })
+    const to = given.text('to')
+    if (to === undefined) throw usageError('it needs --to', 'see vmhostctl vm migrate --help')
+    return migrate(context, { id, source, destination: context.daemon(to) })
+  },
+}
+
+async function migrate(context: Context, move: Move): Promise<ExitStatus> {
+  const url = sourceUrl(context, move)
+  let sides: Sides = {}
+  try {
+    const offered = await ensureOffer(context, move)
+    await ensureTaken(context, move, { offered, url })
+    sides = await follow(context, move, { offered, onSight: (seen) => (sides = seen) })
+    const isKept = await removeSource(context, move, sides)
+    showMoved(context, move, { sides, node: offered.node, isKept })
+    return exitStatus.done
+  } catch (error) {
+    const { message, code, status, advice } = move.source.failed(error)
+    throw new CtlError(message, {
+      code,
+      status,
+      advice: [await whereNow(move, sides), ...advice],
+    })
+  }
+}
+
+/** Looks at the source once more, because what it has decides where the guest is. */
+async function whereNow(move: Move, seen: Sides): Promise<string> {
+  const { data } = await move.source.client
+    .GET('/v1/vms/{id}', { params: { path: { id: move.id } } })
+    .catch(() => ({ data: undefined }))
+  return whereWords({ ...seen, here: data ?? seen.here }, move)
+}
+
+/** Removes the record at the source; returns whether it is kept. */
+async function removeSource(context: Context, { id, source }: Move, { here }: Sides): Promise<boolean> {
+  if (here === undefined) return false
+  if (context.given.isSet('keep')) return true
+  if (here.protected) {
+    context.warn(
+      `${id} is protected, so its record stays at ${hostOf(source)}; to remove it there: vmhostctl vm set ${id} --protected no, then vmhostctl vm rm ${id}`,
+    )
+    return true
+  }
+  await removeRecord(context, source, id)
+  return false
+}
+
+type Moved = { readonly sides: Sides; readonly node: string; readonly isKept: boolean }
+
+function showMoved({ json, shell, print }: Context, move: Move, { sides, node, isKept }: Moved): void {
+  const { id, source, destination } = move
+  const state = sides.there?.observed.state
+  if (json) shell.stdout.write(`${JSON.stringify({ vm: id, stage: 'moved', node, state, kept: isKept })}\n`)
+  else {
+    const rest = isKept ? `; its record is still at ${hostOf(source)}` : ''
+    print(undefined, () => `${id}: moved to ${node} (${hostOf(destination)}), ${state}${rest}`)
+  }
+}
+
+async function cancel(context: Context, { id, source }: Pick<Move, 'id' | 'source'>): Promise<ExitStatus> {
+  const vm = await withdraw({ id, source })
+  const stage = vm.observed.migration?.stage
+  context.print(vm, () =>
+    stage === 'withdrawn'
+      ? `${id}: stays here; its offer is withdrawn`
+      : `${id}: there is no offer to withdraw`,
+  )
+  return exitStatus.done
+}

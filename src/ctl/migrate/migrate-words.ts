@@ -1,0 +1,112 @@
+import { bar, Rate } from '../progress-bar.ts'
+import { showMib } from '../units.ts'
+import { errorWords, isSettled } from '../vm/vm-words.ts'
+import { arrivalOf, departureOf, hostOf } from './hosts.ts'
+import type { Note } from '../wait.ts'
+import type { Shell } from '../shell.ts'
+import type { Move, Sides } from './hosts.ts'
+
+const MIB = 1024 * 1024
+
+/** How much of a round is copied. */
+type Copied = {
+  readonly round: number
+  readonly copiedMib: number
+  readonly totalMib: number
+  readonly percent: number
+}
+
+/** Returns how far a VM is, as a phrase behind its name. */
+export function stageWords(sides: Sides, { source, destination }: Move): string {
+  const arrival = arrivalOf(sides)
+  const stage = departureOf(sides)?.stage
+  if (arrival?.stage === 'released' && sides.there !== undefined)
+    return `released; ${sides.there.observed.state} at ${hostOf(destination)}`
+  if (arrival?.stage === 'pulled') return `complete at ${hostOf(destination)}, waiting for the release`
+  if (stage === 'withdrawn') return `stays at ${hostOf(source)}`
+  if (stage === 'handing_over') return 'the guest stands still and is being saved'
+  const copied = copiedOf(sides)
+  const what = copied === undefined ? 'waiting for the source' : `copying round ${copied.round}`
+  return stage === 'handed_over' ? `the guest stands still; ${what}` : what
+}
+
+function copiedOf(sides: Sides): Copied | undefined {
+  const arrival = arrivalOf(sides)
+  // Nothing is copied while the guest is being saved.
+  if (departureOf(sides)?.stage === 'handing_over') return undefined
+  if (arrival?.stage !== 'pulling' || arrival.progress === undefined) return undefined
+  const { round, copied_bytes: copied, total_bytes: total } = arrival.progress
+  const percent = total === 0 ? 100 : Math.min(100, Math.floor((copied / total) * 100))
+  return { round, copiedMib: Math.floor(copied / MIB), totalMib: Math.ceil(total / MIB), percent }
+}
+
+/** Returns the line that shows a move: a bar with a rate on a terminal, otherwise a line for each stage and ten percent. */
+export function moveWriter(shell: Shell, move: Move): (sides: Sides) => string {
+  let rate = new Rate()
+  let round = 0
+  return (sides) => {
+    const head = `${move.id}: ${stageWords(sides, move)}`
+    const copied = copiedOf(sides)
+    if (copied === undefined) return head
+    const { percent, copiedMib, totalMib } = copied
+    if (!shell.stderr.isTty) return `${head}, ${percent - (percent % 10)} %`
+    // Each round begins at nothing.
+    if (copied.round !== round) rate = new Rate()
+    round = copied.round
+    const perSecond = rate.at(shell.monotonicMs(), copiedMib)
+    const speed = perSecond === undefined ? '' : `  ${perSecond.toFixed(1)} MiB/s`
+    const amount = `${showMib(copiedMib)} of ${showMib(totalMib)}`
+    return `${head}  ${bar(percent)} ${String(percent).padStart(3)} %  ${amount}${speed}`
+  }
+}
+
+/** Returns one line of JSON for a program: how far the VM is. */
+export function lineOf(sides: Sides, { id }: Move): object {
+  const copied = copiedOf(sides)
+  return {
+    vm: id,
+    source_stage: departureOf(sides)?.stage,
+    stage: arrivalOf(sides)?.stage,
+    ...(copied === undefined
+      ? {}
+      : { round: copied.round, copied_mib: copied.copiedMib, total_mib: copied.totalMib }),
+    state: sides.there?.observed.state,
+    error: sides.there?.observed.error,
+  }
+}
+
+/** Notes errors of either host. */
+export const moveNotes = ({ here, there }: Sides, move: Move, nowMs: number): readonly Note[] =>
+  [
+    { vm: here, host: hostOf(move.source) },
+    { vm: there, host: hostOf(move.destination) },
+  ].flatMap(({ vm, host }) => {
+    const text = vm === undefined ? undefined : errorWords(vm, nowMs)
+    const news = vm?.observed.error
+    return news === undefined || text === undefined
+      ? []
+      : [{ about: host, news, text: `at ${host}: ${text}` }]
+  })
+
+/** Says where the guest is, in plain words, as far as the hosts were seen. */
+export function whereWords(sides: Sides, { id, source, destination }: Move): string {
+  const [from, to] = [hostOf(source), hostOf(destination)]
+  const arrival = arrivalOf(sides)
+  const stage = departureOf(sides)?.stage
+  if (arrival?.stage === 'released' || stage === 'released') {
+    const state = arrival?.stage === 'released' ? ` (${sides.there?.observed.state})` : ''
+    return `${id} belongs to ${to} now${state}; ${from} has let it go and never runs it again`
+  }
+  if (stage === 'handing_over' || stage === 'handed_over')
+    return `${id} stands still at ${from}, which takes it back by itself if ${to} does not take it within a minute`
+  if (sides.here === undefined)
+    return `it is not known how far ${id} is; the same command again continues, or says where it is`
+  const power = sides.here.observed.state
+  return stage === undefined || stage === 'withdrawn'
+    ? `${id} is at ${from} (${power}), as if nothing had been asked`
+    : `${id} is at ${from} (${power}), and is still offered to ${to}`
+}
+
+/** Returns whether the move is over, and the guest lives at the destination as it should. */
+export const hasArrived = (sides: Sides): boolean =>
+  arrivalOf(sides)?.stage === 'released' && sides.there !== undefined && isSettled(sides.there)

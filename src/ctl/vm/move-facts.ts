@@ -1,0 +1,36 @@
+import { showMib, showSpan } from '../units.ts'
+import type { Vm } from '../../client/api-client.ts'
+
+type Fact = readonly [name: string, value: string | undefined]
+
+/** Returns facts about a VM that moves to another host, or came from one. */
+export const moveFacts = (vm: Vm, nowMs: number): readonly Fact[] => [
+  ['leaves', leavingWords(vm, nowMs)],
+  ['came', comingWords(vm)],
+]
+
+function leavingWords({ desired, observed }: Vm, nowMs: number): string | undefined {
+  const { migration } = observed
+  if (migration === undefined) return undefined
+  const { migration_id: id, stage, stage_since: since, withdrawn_because: because } = migration
+  const span = showSpan(nowMs - Date.parse(since))
+  if (stage === 'withdrawn')
+    return `no: ${id} was withdrawn ${span} ago${because === undefined ? '' : ` (${because})`}`
+  const offer = desired.migration
+  const to = offer === undefined ? '' : ` to ${offer.node}`
+  if (stage === 'released') return `it has left${to} by ${id}, ${span} ago`
+  const until = offer === undefined ? '' : `, until ${offer.expires_at}`
+  return `${stage}${to} by ${id} for ${span}${until}`
+}
+
+const MIB = 1024 * 1024
+
+function comingWords({ observed: { arrival } }: Vm): string | undefined {
+  if (arrival === undefined) return undefined
+  const { migration_id: id, source_url: url, stage, progress, refused_because: because } = arrival
+  const copied =
+    progress === undefined
+      ? ''
+      : `, round ${progress.round}: ${showMib(Math.floor(progress.copied_bytes / MIB))} of ${showMib(Math.ceil(progress.total_bytes / MIB))}`
+  return `from ${url} by ${id}: ${stage}${because === undefined ? '' : ` (${because})`}${copied}`
+}
