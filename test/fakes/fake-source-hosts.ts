@@ -54,8 +54,8 @@ class FakeSourceHost implements SourceHost {
   }
 
   manifest: SourceHost['manifest'] = (id, signal) =>
-    this.#ask('manifest', signal, async ({ manifest }) => {
-      const found = await manifest({ id, node: this.#hosts.node })
+    this.#ask('manifest', signal, async (peer) => {
+      const found = await peer.manifest({ id, node: this.#hosts.node })
       return found && ok(found)
     })
 
