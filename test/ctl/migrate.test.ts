@@ -26,6 +26,12 @@ test('a move shows its stages, and ends with the guest at the destination and no
   await hosts.shows(running, () => hosts.arrives(progress(3)))
   hosts.arrives(progress(7))
   await hosts.shows(running, () => hosts.arrives(progress(58)))
+  await hosts.shows(running, () => {
+    const { arrival } = hosts.destination.host.store.vms.get(WEB) ?? {}
+    assert.ok(arrival)
+    const { progress: _past, ...rest } = arrival
+    hosts.destination.host.store.arrivals.set(WEB, { ...rest, round: 1 }, 1)
+  })
   await hosts.shows(running, () => hosts.departs({ stage: 'handing_over' }))
   await hosts.shows(running, () => hosts.departs({ stage: 'handed_over' }))
   await hosts.shows(running, () => hosts.arrives(progress(20, 2)))
@@ -40,8 +46,9 @@ test('a move shows its stages, and ends with the guest at the destination and no
     'web-1: waiting for the source',
     'web-1: copying round 1, 0 %',
     'web-1: copying round 1, 50 %',
+    'web-1: round 1 is copied',
     'web-1: the guest stands still and is being saved',
-    'web-1: the guest stands still; copying round 1, 50 %',
+    'web-1: the guest stands still; copying what is left',
     'web-1: the guest stands still; copying round 2, 20 %',
     'web-1: complete at 127.0.0.1, waiting for the release',
   ].entries())

@@ -26,8 +26,10 @@ export function stageWords(sides: Sides, { source, destination }: Move): string 
   if (stage === 'withdrawn') return `stays at ${hostOf(source)}`
   if (stage === 'handing_over') return 'the guest stands still and is being saved'
   const copied = copiedOf(sides)
-  const what = copied === undefined ? 'waiting for the source' : `copying round ${copied.round}`
-  return stage === 'handed_over' ? `the guest stands still; ${what}` : what
+  const what = copied === undefined ? undefined : `copying round ${copied.round}`
+  if (stage === 'handed_over') return `the guest stands still; ${what ?? 'copying what is left'}`
+  const round = arrival?.round ?? 0
+  return what ?? (round === 0 ? 'waiting for the source' : `round ${round} is copied`)
 }
 
 function copiedOf(sides: Sides): Copied | undefined {
