@@ -90,7 +90,13 @@ export function compose(parts: Parts): Composition {
   const commands = buildCommands(parts, { ...actors, inspector })
   const offers = new OfferExpiry({ store, clock: host.clock, poke: actors.poke, log })
   const source = buildSource(parts, reconciler, actors.poke)
-  const arrivals = new Arrivals({ store, host, poke: actors.poke, log })
+  const arrivals = new Arrivals({
+    store,
+    host,
+    poke: actors.poke,
+    betweenPasses: (id, task) => reconciler.betweenPasses(id, task),
+    log,
+  })
   const shells = new SshSessions({
     shells: parts.shells,
     store,

@@ -71,7 +71,7 @@ const TABLE: { readonly [E in keyof typeof EVENTS]: readonly string[] } = {
     '!withdrawn',
   ],
   abort: ['withdrawn', 'withdrawn', 'withdrawn', 'withdrawn', '!released', 'withdrawn'],
-  'abort by another': ['withdrawn', '!not_yours', '!not_yours', '!not_yours', '!released', 'withdrawn'],
+  'abort by another': ['withdrawn', '!not_yours', '!not_yours', '!not_yours', '!not_yours', 'withdrawn'],
   withdraw: ['withdrawn', 'withdrawn', 'withdrawn', 'withdrawn', '!released', 'withdrawn'],
 }
 

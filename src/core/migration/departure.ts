@@ -153,9 +153,9 @@ export function afterEvent(
       if (departure.lastRound !== event.lastRound) return err('outdated')
       return stage === 'released' ? ok(departure) : enter('released')
     case 'abort':
-      if (stage === 'released') return err('released')
+      // First: a destination that reads `released` here may run the guest.
       if (departure.arrival !== undefined && departure.arrival !== event.arrival) return err('not_yours')
-      return enter('withdrawn', { because: 'aborted' })
+      return stage === 'released' ? err('released') : enter('withdrawn', { because: 'aborted' })
     case 'withdraw':
       return stage === 'released' ? err('released') : enter('withdrawn', { because: event.because })
     default:

@@ -101,11 +101,17 @@ export class ArrivalCourse {
     await context.places.run(async () => {
       const manifest = accepted('copy', await source.manifest(move.migrationId, signal))
       await pullImages(pulling)
-      const handOver = await pullDisk(pulling, manifest)
-      // The manifest says now how the guest lived before its handover.
-      const handedOver = accepted('hand_over', await source.manifest(move.migrationId, signal))
-      const { wakes } = await pullGuest(pulling, handedOver, handOver)
-      pulling.advance({ kind: 'all_pulled', lastRound: pulling.arrival().round, wakes })
+      const { memory } = await pullDisk(pulling, manifest)
+      const handedOver = {
+        manifest: accepted('hand_over', await source.manifest(move.migrationId, signal)),
+        console: accepted('hand_over', await source.console(move, signal)),
+        memory,
+      }
+      // A pass for a deletion must not remove what this publishes, before it is published.
+      await context.betweenPasses(id, async (ending) => {
+        const { wakes } = await pullGuest(pulling.until(ending), handedOver)
+        pulling.advance({ kind: 'all_pulled', lastRound: pulling.arrival().round, wakes })
+      })
     }, signal)
     context.log.info({}, 'everything of the VM is here')
     context.poke(id, 'arrived')
@@ -204,6 +210,13 @@ export class ArrivalCourse {
     }
   }
 
+  /** Lets the guest of a VM that is deleted here continue at its source, without waiting for a deadline. */
+  async #giveBack(): Promise<void> {
+    const { source, migrationId, id } = this.#arrival
+    const bound = AbortSignal.timeout(limits.offerReadMs)
+    await this.#context.host.sourceHosts.at(source).abort({ migrationId, arrival: id }, bound)
+  }
+
   /** Ends what is left of the course. */
   async #close(): Promise<void> {
     const { signal } = this.#end
@@ -212,10 +225,13 @@ export class ArrivalCourse {
     const record = store.vms.get(this.#id)
     try {
       if (!signal.aborted && record?.arrival?.stage === 'released') await this.#follow(record)
-      else if (record?.arrival?.stage !== 'released') await host.incomingDisks.remove(this.#arrival.id)
+      else if (record?.arrival?.stage !== 'released') {
+        await host.incomingDisks.remove(this.#arrival.id)
+        if (signal.aborted) await this.#giveBack()
+      }
     } catch (error) {
       // The sweep at the next start removes what is left.
-      if (!signal.aborted) log.warn({ error: errorChain(error) }, 'course of a VM that came not closed')
+      log.warn({ error: errorChain(error) }, 'course of a VM that came not closed')
     }
   }
 }

@@ -71,6 +71,8 @@ async function pullRound(
     await disk.close()
   }
   pulling.advance({ kind: 'round_pulled', round: number })
+  // The source keeps no more than the last two clones, so this host must never ask for this round again after the next.
+  await context.store.flushed()
   const ms = clock.monotonicMs() - beganMs
   context.log.info({ round: number, bytes: changedBytes, ms: Math.round(ms) }, 'round copied')
   return { bytes: changedBytes, ms }

@@ -4,6 +4,7 @@ import { seedOf } from '../../core/disks/seed.ts'
 import { limits } from '../../config/limits.ts'
 import { accepted } from './source-refused.ts'
 import type { Manifest } from '../../core/vm/manifest.ts'
+import type { MovedConsole } from '../../ports/consoles.ts'
 import type { HandOver } from '../../ports/source-host.ts'
 import type { MovedMemory } from '../../ports/saved-states.ts'
 import type { Pulling } from './pulling.ts'
@@ -23,23 +24,29 @@ export async function pullImages(pulling: Pulling): Promise<void> {
   }
 }
 
+/** A guest that is handed over, as its source describes it. */
+export type HandedOver = {
+  /** Says how the guest lived before its handover. */
+  readonly manifest: Manifest
+  readonly memory: HandOver['memory']
+  readonly console: MovedConsole | undefined
+}
+
 /**
  * Brings the guest that the source has saved: makes its disk the VM's, and its memory a saved state of that disk. Safe to
  * repeat. Returns whether the guest is to run.
  */
 export async function pullGuest(
   pulling: Pulling,
-  { power, vm }: Manifest,
-  { memory }: HandOver,
+  { manifest: { power, vm }, memory, console }: HandedOver,
 ): Promise<{ readonly wakes: boolean }> {
-  const { context, id, source, move, signal } = pulling
+  const { context, id, move, signal } = pulling
   const { host, store } = context
   const record = pulling.record()
   const { userId } = record.host
   const mark = { storeId: host.storeId, createdAtMs: record.createdAtMs }
   const { rootfsSha256 } = record.desired.image
   await host.incomingDisks.publish(move.arrival, { id, userId, mark, rootfsSha256 }, signal)
-  const console = accepted('hand_over', await source.console(move, signal))
   if (console !== undefined) await host.consoles.adoptHistory(id, console)
   if (memory === undefined) {
     // The guest has ended, and its session with it.

@@ -14,6 +14,8 @@ export type ArrivalContext = {
   readonly store: Store
   readonly host: Host
   readonly poke: (id: VmId, reason: string) => void
+  /** See `Reconciler.betweenPasses`. */
+  readonly betweenPasses: <T>(id: VmId, task: (signal: AbortSignal) => Promise<T>) => Promise<T | undefined>
   /** Limits the VMs that are copied at once. */
   readonly places: Semaphore
   readonly log: Log
@@ -35,6 +37,11 @@ export class Pulling {
     this.source = context.host.sourceHosts.at(arrival.source)
     this.move = { migrationId: arrival.migrationId, arrival: arrival.id }
     this.signal = signal
+  }
+
+  /** Returns the same one for a task that ends with another signal too. */
+  until(ending: AbortSignal): Pulling {
+    return new Pulling(this.context, this.record(), AbortSignal.any([this.signal, ending]))
   }
 
   /** Returns the record. Throws the signal's reason once the VM does not come any more. */
