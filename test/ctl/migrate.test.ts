@@ -4,6 +4,7 @@ import { makePki } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
 import { ctl } from './support/ctl-stage.ts'
 import { TwoHosts, WEB } from './support/two-hosts.ts'
+import { settle } from './support/vms.ts'
 import type { Generation } from '../../src/core/ids.ts'
 import type { Fault } from '../../src/core/vm/record.ts'
 import type { NodeName } from '../../src/core/migration/offer.ts'
@@ -191,6 +192,35 @@ test('a migration that ended without the guest says so; the next one removes wha
   assert.match(again.printed(), /web-1: removing what an earlier attempt has left at 127\.0\.0\.1/)
   assert.notEqual(hosts.departure.id, id)
   assert.equal(hosts.destination.host.store.vms.get(WEB)?.arrival?.migrationId, hosts.departure.id)
+})
+
+test('another migration begins only when the destination has heard of the end of the last one', async (t) => {
+  const hosts = await TwoHosts.start(t, pki)
+  assert.equal((await hosts.source.run('vm set web-1 --protected yes')).status, 0)
+  const first = await hosts.begin()
+  hosts.arrives({ stage: 'pulled', round: 2 })
+  hosts.departs({ stage: 'withdrawn', because: 'handover_expired' })
+  assert.equal((await first.result).status, 1)
+  const { id } = hosts.departure
+  const again = hosts.start('--timeout 1s')
+  await eventually(() => again.printed().includes('has not heard yet that the last migration has ended'))
+  assert.equal(hosts.departure.id, id)
+  hosts.arrives({ stage: 'refused', because: 'withdrawn' })
+  await hosts.removed(hosts.destination)
+  await again.result
+  assert.notEqual(hosts.departure.id, id)
+  assert.equal(hosts.destination.host.store.vms.get(WEB)?.arrival?.migrationId, hosts.departure.id)
+})
+
+test('a record at the source that is not the one that was left there is not deleted', async (t) => {
+  const hosts = await TwoHosts.start(t, pki)
+  const { result } = await hosts.begin()
+  hosts.arrives({ stage: 'released', round: 2 })
+  settle(hosts.destination, WEB)
+  const { status, err } = await result
+  assert.equal(status, 1)
+  assert.match(err, /web-1 at 127\.0\.0\.1 is not the record that this migration has left there\n/)
+  assert.equal(hosts.source.host.store.vms.get(WEB)?.deleting, false)
 })
 
 test('an offer to another node is not touched; --cancel withdraws it', async (t) => {

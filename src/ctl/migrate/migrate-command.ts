@@ -7,10 +7,13 @@ import { follow } from './follow.ts'
 import { hostOf } from './hosts.ts'
 import { whereWords } from './migrate-words.ts'
 import { ensureOffer, parseSourceUrl, sourceUrl, withdraw } from './offer.ts'
-import { ensureTaken, removeRecord } from './take.ts'
+import { removeRecord } from './remove-record.ts'
+import { clearRest, ensureTaken } from './take.ts'
 import type { Command, Context } from '../command.ts'
 import type { ExitStatus } from '../exit-status.ts'
 import type { Move, Sides } from './hosts.ts'
+import type { Offered } from './offer.ts'
+import type { IsEmpty } from './remove-record.ts'
 
 const SPAN = showSpan(limits.ctlOfferSecondsDefault * 1000)
 
@@ -76,10 +79,11 @@ async function migrate(context: Context, move: Move): Promise<ExitStatus> {
   const url = sourceUrl(context, move)
   let sides: Sides = {}
   try {
+    await clearRest(context, move)
     const offered = await ensureOffer(context, move)
     await ensureTaken(context, move, { offered, url })
     sides = await follow(context, move, { offered, onSight: (seen) => (sides = seen) })
-    const isKept = await removeSource(context, move, sides)
+    const isKept = await removeSource(context, move, { sides, offered })
     showMoved(context, move, { sides, node: offered.node, isKept })
     return exitStatus.done
   } catch (error) {
@@ -101,7 +105,11 @@ async function whereNow(move: Move, seen: Sides): Promise<string> {
 }
 
 /** Removes the record at the source; returns whether it is kept. */
-async function removeSource(context: Context, { id, source }: Move, { here }: Sides): Promise<boolean> {
+async function removeSource(
+  context: Context,
+  { id, source }: Move,
+  { sides: { here }, offered: { migrationId } }: Pick<Moved, 'sides'> & { readonly offered: Offered },
+): Promise<boolean> {
   if (here === undefined) return false
   if (context.given.isSet('keep')) return true
   if (here.protected) {
@@ -110,7 +118,9 @@ async function removeSource(context: Context, { id, source }: Move, { here }: Si
     )
     return true
   }
-  await removeRecord(context, source, id)
+  const isEmpty: IsEmpty = ({ observed: { migration } }) =>
+    migration?.migration_id === migrationId && migration.stage === 'released'
+  await removeRecord(context, source, { id, isEmpty })
   return false
 }
 

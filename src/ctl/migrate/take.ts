@@ -1,18 +1,20 @@
-import { answered, done } from '../../client/api-client.ts'
+import { answered } from '../../client/api-client.ts'
 import { ApiProblem } from '../../client/api-problem.ts'
 import { watchVm } from '../../client/watch.ts'
 import { limits } from '../../config/limits.ts'
 import { waitFor } from '../wait.ts'
 import { at, hostOf, lookAt } from './hosts.ts'
 import { withdraw } from './offer.ts'
+import { removeRecord } from './remove-record.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Context, Daemon } from '../command.ts'
 import type { Offered } from './offer.ts'
 import type { Move } from './hosts.ts'
+import type { IsEmpty } from './remove-record.ts'
 
 /**
- * Ensures that the destination takes the VM. Removes what an earlier attempt has left there. If the destination refuses,
- * withdraws an offer that this call has made: then nothing has changed. Throws CtlError.
+ * Ensures that the destination takes the VM. If it refuses, withdraws an offer that this call has made: then nothing has
+ * changed. Throws CtlError.
  */
 export async function ensureTaken(
   context: Context,
@@ -21,11 +23,9 @@ export async function ensureTaken(
 ): Promise<void> {
   const { id, destination } = move
   const { migrationId, isNew } = offered
-  const there = await lookAt(destination, id)
-  const arrival = there?.observed.arrival
+  const arrival = (await lookAt(destination, id))?.observed.arrival
   const isTaken = arrival?.migration_id === migrationId
   if (isTaken && !context.given.hasAny(['source-url'])) return
-  if (!isTaken && arrival?.stage === 'refused') await removeRest(context, move)
   const body = { migration_id: migrationId, source_url: url }
   try {
     await answered<Vm>(destination.client.PUT('/v1/vms/{id}/arrival', { params: { path: { id } }, body }))
@@ -35,31 +35,40 @@ export async function ensureTaken(
   }
 }
 
-/** Removes the record of a VM that an earlier attempt has left at the destination, where nothing of it may run. */
-async function removeRest(context: Context, { id, destination }: Move): Promise<void> {
+/**
+ * Removes what an earlier migration has left at the destination. Waits until the destination has heard that it ended: the
+ * source answers for its newest migration alone, so after another offer the destination would ask in vain, and keep its copy.
+ */
+export async function clearRest(context: Context, { id, source, destination }: Move): Promise<void> {
+  const arrival = (await lookAt(destination, id))?.observed.arrival
+  if (arrival === undefined || arrival.stage === 'released') return
+  const departure = (await lookAt(source, id))?.observed.migration
+  const isEnded = departure?.migration_id === arrival.migration_id && departure.stage === 'withdrawn'
+  if (arrival.stage !== 'refused') {
+    if (!isEnded) return
+    await untilRefused(context, id, destination)
+  }
   context.warn(`${id}: removing what an earlier attempt has left at ${hostOf(destination)}`)
-  await removeRecord(context, destination, id)
+  const isEmpty: IsEmpty = ({ observed }) => observed.arrival?.stage === 'refused'
+  await removeRecord(context, destination, { id, isEmpty, isForced: true })
 }
 
-/** Deletes a VM at a daemon, and waits until nothing of it is left there. Throws CtlError. */
-export async function removeRecord(context: Context, daemon: Daemon, id: string): Promise<void> {
-  await at(daemon, done(daemon.client.DELETE('/v1/vms/{id}', { params: { path: { id } } })))
-  await at(
-    daemon,
+const untilRefused = (context: Context, id: string, destination: Daemon): Promise<unknown> =>
+  at(
+    destination,
     waitFor<Vm>(context, {
       id,
-      watch: (_client, name, options) => watchVm(daemon.client, name, options),
+      watch: (_client, name, options) => watchVm(destination.client, name, options),
       wasThere: true,
       defaultSeconds: limits.ctlMigrateSecondsDefault,
-      words: () => `${id}: removing its record at ${hostOf(daemon)}`,
+      words: () => `${id}: ${hostOf(destination)} has not heard yet that the last migration has ended`,
       notes: () => [],
-      isOver: () => false,
-      missed: `is not removed from ${hostOf(daemon)}`,
+      isOver: ({ observed }) => observed.arrival?.stage === 'refused',
+      missed: `of an ended migration is still at ${hostOf(destination)}`,
       standing: ({ observed: { error } }) => ({
         words: '',
         advice: error === undefined ? [] : [`the reason: ${error}`],
       }),
-      onwards: 'that host goes on removing it',
+      onwards: 'the same command again continues',
     }),
   )
-}
