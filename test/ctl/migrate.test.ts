@@ -37,6 +37,9 @@ test('a move shows its stages, and ends with the guest at the destination and no
   await hosts.shows(running, () => hosts.departs({ stage: 'handed_over' }))
   await hosts.shows(running, () => hosts.arrives(progress(20, 2)))
   await hosts.shows(running, () => hosts.arrives({ stage: 'pulled', round: 2 }))
+  await hosts.shows(running, () => hosts.release())
+  await eventually(() => running.printed().includes('web-1: released; pending at 127.0.0.1\n'))
+  assert.equal(hosts.source.host.store.vms.get(WEB)?.deleting, false)
   await hosts.arrive()
   await hosts.removed(hosts.source)
   const { status, out } = await running.result

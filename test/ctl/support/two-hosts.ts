@@ -87,10 +87,15 @@ export class TwoHosts {
     store.arrivals.set(WEB, { ...arrival, ...change }, Date.now())
   }
 
-  /** Lets the guest live at the destination. */
-  async arrive(): Promise<void> {
+  /** Lets the source release the guest to the destination, where it does not run yet. */
+  release(): void {
     this.departs({ stage: 'released', lastRound: 2 })
     this.arrives({ stage: 'released', round: 2 })
+  }
+
+  /** Lets the guest live at the destination. */
+  async arrive(): Promise<void> {
+    this.release()
     settle(this.destination, WEB)
   }
 
