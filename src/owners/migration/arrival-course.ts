@@ -206,7 +206,18 @@ export class ArrivalCourse {
     for (let last = 0; host.clock.now() < untilMs && !this.#end.signal.aborted;) {
       this.#wake = Promise.withResolvers()
       if (store.vms.get(this.#id)?.wake?.reason === 'arrived') await this.#wait(limits.copyProgressMs)
-      else last = await followPackets(pulling, last)
+      else last = await this.#nextPackets(pulling, last)
+    }
+  }
+
+  /** Brings the next packets. Waits for a source that does not answer, because its daemon may start again. */
+  async #nextPackets(pulling: Pulling, last: number): Promise<number> {
+    try {
+      return await followPackets(pulling, last)
+    } catch (error) {
+      if (this.#end.signal.aborted || !(error instanceof HostFault || error instanceof Hindered)) throw error
+      await this.#wait(limits.copyProgressMs)
+      return last
     }
   }
 
