@@ -291,6 +291,22 @@ test('what cannot be meant is refused before a host is asked', async (t) => {
   assert.match((await ctl(['vm', 'migrate', '--help'])).out, /stands still .*safe at any moment/s)
 })
 
+test('a move whose record at the source was deleted too early is followed to its end', async (t) => {
+  const hosts = await TwoHosts.start(t, pki)
+  const first = await hosts.begin()
+  hosts.arrives({ stage: 'pulled', round: 2 })
+  hosts.departs({ stage: 'released', lastRound: 2 })
+  await hosts.remove(hosts.source)
+  assert.equal((await hosts.run('--timeout 0')).status, 3)
+  const again = hosts.start()
+  hosts.arrives({ stage: 'released' })
+  settle(hosts.destination, WEB)
+  for (const { result } of [first, again]) {
+    const { status, out } = await result
+    assert.deepEqual([status, out], [0, 'web-1: moved to host-1 (127.0.0.1), running\n'])
+  }
+})
+
 test('a VM that neither host has is not found', async (t) => {
   const hosts = await TwoHosts.start(t, pki)
   await hosts.remove(hosts.source)

@@ -68,11 +68,15 @@ function idFor({ id, created_at: created, generations }: Vm, node: string): stri
 const expiryIn = (lasts: string, nowMs: number): string =>
   new Date(nowMs + parseSeconds(lasts, '--expires') * 1000).toISOString()
 
-/** Returns the offer of a move that was interrupted at its very end. Throws if the VM did not come from the source. */
+/**
+ * Returns the offer of a move whose record at the source is gone already; the destination still hears how it ended. Throws
+ * if the VM does not come from another host, or did not get away from it.
+ */
 async function alreadyThere({ id, source, destination }: Move, node: string): Promise<Offered> {
   const there = await lookAt(destination, id)
   const arrival = there?.observed.arrival
-  if (arrival?.stage === 'released') return { migrationId: arrival.migration_id, node, isNew: false }
+  if (arrival !== undefined && arrival.stage !== 'refused')
+    return { migrationId: arrival.migration_id, node, isNew: false }
   const has = there === undefined ? 'has none either' : `has one (${there.observed.state})`
   throw new CtlError(`there is no VM ${id} at ${hostOf(source)}`, {
     code: 'not_found',
