@@ -215,6 +215,22 @@ test('another migration begins only when the destination has heard of the end of
   assert.equal(hosts.destination.host.store.vms.get(WEB)?.arrival?.migrationId, hosts.departure.id)
 })
 
+test('a change of a VM that is offered is refused, with the commands that help', async (t) => {
+  const hosts = await TwoHosts.start(t, pki)
+  await hosts.run('--timeout 0')
+  const { status, err } = await hosts.source.run('vm pause web-1')
+  assert.equal(status, 1)
+  assert.match(err, /\n {2}vmhostctl vm migrate web-1 --cancel keeps it here\n/)
+  const there = await hosts.destination.run('vm pause web-1')
+  assert.match(there.err, /vmhostctl vm get web-1 shows how far it is, and from where it comes\n/)
+  hosts.destination.host.host.monitor.processorHere = { vendor: 'OtherVendor', features: [] }
+  await hosts.source.run('vm migrate web-1 --cancel')
+  hosts.arrives({ stage: 'refused', because: 'withdrawn' })
+  const again = hosts.start()
+  await hosts.removed(hosts.destination)
+  assert.match((await again.result).err, /vmhostctl vm migrate web-1 --cold moves it without its memory\n/)
+})
+
 test('a record at the source that is not the one that was left there is not deleted', async (t) => {
   const hosts = await TwoHosts.start(t, pki)
   const { result } = await hosts.begin()

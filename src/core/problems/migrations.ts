@@ -12,6 +12,10 @@ export const migrations = {
       example:
         'web-1 is offered to node-2 by migration move-7, which is not decided yet: wait for its end, or withdraw it with DELETE /v1/vms/web-1/migration',
       writtenBy: ['src/core/vm/leaving.ts'],
+      advice: [
+        'vmhostctl vm get {name} shows how far it is',
+        'vmhostctl vm migrate {name} --cancel keeps it here',
+      ],
     },
     vm_migrated: {
       status: 409,
@@ -40,6 +44,7 @@ export const migrations = {
         'the memory of web-1 could not be restored here: its processor is of vendor GenuineIntel, and here is AuthenticAMD',
       writtenBy: ['src/owners/migration/read-offer.ts', 'src/core/saved/why-not-restorable.ts'],
       quotes: ['GenuineIntel', 'AuthenticAMD'],
+      advice: ['vmhostctl vm migrate {name} --cold moves it without its memory'],
     },
     migration_unavailable: {
       status: 409,
@@ -61,6 +66,7 @@ export const migrations = {
       example:
         'web-1 is coming by migration move-7: wait until it is here, or withdraw the offer at its source',
       writtenBy: ['src/core/vm/leaving.ts'],
+      advice: ['vmhostctl vm get {name} shows how far it is, and from where it comes'],
     },
     snapshot_under_way: {
       status: 409,
@@ -70,6 +76,7 @@ export const migrations = {
       remedy: 'Wait until the snapshot is completed, or delete it.',
       example: 'snapshot nightly-7 of web-1 is not uploaded yet: wait for its end, or delete it',
       writtenBy: ['src/commands/migration/offer-vm.ts'],
+      advice: ['vmhostctl snapshot ls --vm {name} shows its snapshots'],
     },
     offers_full: {
       status: 409,
