@@ -1,7 +1,8 @@
 /*
- * The demo inside the lab: one VM from creation to removal. The daemon is killed in the middle, the guest sleeps and
- * wakes, and a snapshot of it goes to an object store and becomes a second VM.
+ * The demo inside a lab, in parts. `live`: one VM whose daemon is killed, which sleeps and wakes, and a snapshot of which
+ * becomes a second VM. `moved`: the same guest at another host, until it is removed. `left`: nothing of it at the first.
  */
+import { readFileSync, writeFileSync } from 'node:fs'
 import { step, StepFailed } from '../../tools/step.ts'
 import { call, closeController, CURL_TLS, mutate, remove, settled } from './controller.ts'
 import { exchange } from './first-packets.ts'
@@ -20,6 +21,8 @@ const IPV6 = '2001:db8::10'
 const SNAPSHOT = 'nightly-1'
 const COPY = 'web-2'
 const COPY_IPV4 = '192.0.2.11'
+/** File with the boot id of the guest, for the part at the second host. */
+const BOOT_ID = '/root/demo-boot-id'
 
 /** Commands that print nothing, or 0, if nothing is left of a VM. */
 const leftovers = {
@@ -28,21 +31,36 @@ const leftovers = {
   // Sets with a timeout expire by themselves: how often a guest asked for its neighbours.
   'nftables element': `nft list table inet vmhostd | grep -v expires | grep -F -e '"vmt2' -e ${IPV4} || true`,
   disk: 'ls /var/lib/vmhostd/pool/disks',
-  'staged snapshot': 'ls /var/lib/vmhostd/pool/staging',
+  // A host has these folders only since its first snapshot, and since a VM first came to it.
+  'staged snapshot': `find /var/lib/vmhostd/pool -path '*/staging/*'`,
+  'incoming disk': `find /var/lib/vmhostd/pool -path '*/incoming/*'`,
   'stored descriptor': 'systemctl show --value --property=NFileDescriptorStore vmhostd',
 } as const
 
-try {
-  await step('install the daemon: dpkg, vmhostd setup, systemctl start', installDaemon)
-  await create()
-  await showGuest()
-  await killDaemon()
-  await sleepAndWake()
-  await snapshotAndBoot()
-  await takeAway()
-  console.log(`
+const PARTS: Readonly<Record<string, () => Promise<void>>> = {
+  async live() {
+    await step('install the daemon: dpkg, vmhostd setup, systemctl start', installDaemon)
+    await create()
+    await showGuest()
+    await killDaemon()
+    await sleepAndWake()
+    await snapshotAndBoot()
+    writeFileSync(BOOT_ID, (await servedPage(IPV4)).bootId)
+  },
+  async moved() {
+    await showMoved()
+    await takeAway()
+  },
+  async left() {
+    await nothingLeft()
+    console.log(`
     curl ${CURL_TLS} \\
       https://localhost:9000/v1/vms`)
+  },
+}
+
+try {
+  await PARTS[process.argv[2] ?? 'live']?.()
 } catch (error) {
   if (!(error instanceof StepFailed)) throw error
   process.exitCode = 1
@@ -214,12 +232,29 @@ async function snapshotAndBoot(): Promise<void> {
   })
 }
 
+/** Shows that the guest is the one that the first host had, with the console that it had there. */
+async function showMoved(): Promise<void> {
+  const page = await step('the guest answers at the second host, and was not booted again', async () => {
+    const { observed } = await settled(VM, 'running')
+    const found = await servedPage(IPV4)
+    if (found.bootId !== readFileSync(BOOT_ID, 'utf8')) throw new Error('the guest was booted again')
+    const lines = await sh('vmhostd', 'console', VM)
+    if (!lines.includes('demo guest ready')) throw new Error('its console did not move with it')
+    return { ...found, stage: observed.arrival?.stage }
+  })
+  quote(`boot ${page.bootId}, arrival ${page.stage ?? ''}`)
+}
+
 async function takeAway(): Promise<void> {
   await step(`DELETE /v1/vms/${VM}, until it is gone`, async () => {
     await remove(VM)
     const { status } = await call('GET', `/v1/vms/${VM}`)
     if (status !== 404) throw new Error(`it is answered ${status}`)
   })
+  await nothingLeft()
+}
+
+async function nothingLeft(): Promise<void> {
   await step(`nothing is left behind: ${Object.keys(leftovers).join(', ')}`, async () => {
     for (const [what, command] of Object.entries(leftovers)) {
       const found = (await sh('sh', '-c', command)).trim()
