@@ -197,6 +197,7 @@ export class MoveSimulation {
           )
         : this.hosts
     assert.ok(home !== undefined)
+    if (this.source.record === undefined) return this.hosts.forEach(checkEmpty)
     if (departure?.stage === 'released') assert.ok(isAt(home, departure.arrival), 'no host has the VM')
     for (const other of others) checkEmpty(other)
     const { record } = home

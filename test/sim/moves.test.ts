@@ -40,6 +40,24 @@ test('a VM that moves cold boots at its destination', async () => {
   })
 })
 
+test('a destination that has everything hears that the VM was deleted at its source, however late', async () => {
+  await simulate({ ...still, lives: 'running' }, async (simulation) => {
+    const { source, destination } = simulation
+    destination.host.sourceHosts.cuts = ({ request }) => request === 'release'
+    simulation.offer()
+    await simulation.take(destination)
+    await simulation.pass(5000)
+    assert.equal(destination.record?.arrival?.stage, 'pulled')
+    simulation.deleteAt(source)
+    await simulation.pass(5000)
+    assert.equal(source.record, undefined)
+    destination.host.sourceHosts.cuts = () => false
+    await simulation.heal()
+    assert.equal(destination.record.arrival.stage, 'refused')
+    simulation.checkAtRest()
+  })
+})
+
 /** More moments than any move has; a search that gets here does not end. */
 const MOMENTS_MAX = 1000
 

@@ -94,7 +94,7 @@ function refuseOffer({ store }: CommandContext, before: VmRecord, offer: Offer):
     return { code: 'conflict', detail }
   }
   if (store.departures.departed(offer.id) !== undefined) {
-    const detail = `migration ${offer.id} has moved another VM from this host: choose another id`
+    const detail = `migration ${offer.id} has ended before: choose another id`
     return { code: 'conflict', detail }
   }
   const snapshot = store.snapshots.unfinished().find(({ vmId }) => vmId === id)

@@ -93,8 +93,8 @@ export class SourceSide {
     const { record, departure } = this.#moves.find(move) ?? {}
     if (departure === undefined) return undefined
     const { stage } = departure
-    if (record === undefined || stage === 'released') return err('released')
     if (stage === 'withdrawn') return err('withdrawn')
+    if (record === undefined || stage === 'released') return err('released')
     const { id } = record
     if (!isHandover(departure) && this.#places.isFullFor(id)) return err('busy')
     const copy = this.#places.begin(id, () => this.#moves.isUndecided(id, move), signal)

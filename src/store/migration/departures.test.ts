@@ -26,14 +26,38 @@ function leaves(stage: StoreStage, how: Departure): VmId {
   return vm
 }
 
-test('a departure is found after the deletion of its VM if the VM was released, also by the next daemon', (t) => {
+test('a departure is found after the deletion of its VM if a destination may have the guest, also by the next daemon', (t) => {
   const stage = new StoreStage(t)
+  const { lastRound: _none, ...early } = departure('withdrawn', 'move-9')
   leaves(stage, departure('released'))
   leaves(stage, departure('withdrawn', 'move-8'))
+  leaves(stage, early)
   stage.reopen()
   assert.deepEqual(stage.store.departures.departed('move-7' as MigrationId), departure('released'))
-  assert.equal(stage.store.departures.departed('move-8' as MigrationId), undefined)
+  assert.deepEqual(stage.store.departures.departed('move-8' as MigrationId), departure('withdrawn', 'move-8'))
+  assert.equal(stage.store.departures.departed('move-9' as MigrationId), undefined)
   assert.equal(stage.store.departures.of('move-7' as MigrationId), undefined)
+})
+
+test('a departure is found after another offer of its VM, if a destination may have the guest', (t) => {
+  const stage = new StoreStage(t)
+  const { store } = stage
+  const vm = stage.insertVm('web-1', { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
+  store.departures.set(vm, departure('withdrawn'), 1)
+  const desired = store.vms.get(vm)?.desired ?? assert.fail('the VM is gone')
+  const migration = {
+    id: 'move-8' as MigrationId,
+    node: 'node-2' as NodeName,
+    mode: 'live',
+    expiresAtMs: 9,
+  } as const
+  store.vms.changeDesired(vm, {
+    desired: { ...desired, migration },
+    departure: departure('offered', 'move-8'),
+    operationId: 'op-2' as OperationId,
+    nowMs: 2,
+  })
+  assert.deepEqual(store.departures.departed('move-7' as MigrationId), departure('withdrawn'))
 })
 
 test('only the newest departures of deleted VMs are kept', (t) => {

@@ -189,6 +189,8 @@ export class VmTable {
       `${id}: a generation may not rise without a change`,
     )
     this.#transactions.commit(() => {
+      if (change.departure !== undefined && change.departure.id !== before.departure?.id)
+        noteDeparted(this.#db, before.departure)
       this.#sql(
         `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = ?, power_generation = ?,
            stop_accepted = ?, ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?,
