@@ -242,6 +242,8 @@ export class ArrivalCourse {
       }
     } catch (error) {
       // The sweep at the next start removes what is left.
+      // The source has no packets any more: its record was deleted.
+      if (error instanceof SourceRefused) return
       log.warn({ error: errorChain(error) }, 'course of a VM that came not closed')
     }
   }
