@@ -20,7 +20,8 @@ export const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
  * `stop-accepted`: the newest stop is not carried out. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
  * sleeps in a row. `departure=STAGE`: how far a migration from this host is; `since=SECONDS`: for how long.
  * `arrival=STAGE`: how far one to this host
- * is. `wakes`: the guest ran at its source. `trouble`: something keeps the VM from coming.
+ * is. `wakes`: the guest ran at its source. `trouble`: something keeps the VM from coming. `expects-guest`: the source saves
+ * the guest for this host.
  */
 export function recordFor(power: DesiredPower, words: Words, recorded: Words): VmRecord {
   const { network, ...desired } = recordOf().desired
@@ -90,6 +91,7 @@ function arrivalOf(recorded: Words): Pick<VmRecord, 'arrival'> {
     source: 'https://192.0.2.1:9001',
     stage,
     wakes: recorded.has('wakes'),
+    ...(recorded.has('expects-guest') ? { expectsGuest: true } : {}),
     round: 2,
     ...(stage === 'refused' ? { because: 'withdrawn' } : {}),
     ...(recorded.has('trouble') ? { trouble } : {}),

@@ -135,6 +135,7 @@ export const arrivalToWire = toWire<Arrival, ArrivalWire>()({
     ({ round, copiedBytes, totalBytes }) => ({ round, copied_bytes: copiedBytes, total_bytes: totalBytes }),
   ],
   wakes: null,
+  expectsGuest: null,
   releasedAtMs: null,
   trouble: null,
 })

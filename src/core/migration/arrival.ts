@@ -45,6 +45,8 @@ export type Arrival = {
   readonly stage: ArrivalStage
   /** From `pulled` on, whether the guest ran at the source, so that it is loaded here before its release. */
   readonly wakes: boolean
+  /** Set when the source was asked to save the guest: its packets may come here from now on. */
+  readonly expectsGuest?: true
   /** The last round that is complete on this host's disk; 0 if there is none. */
   readonly round: number
   /** When this host read of the release. Milliseconds since the epoch. */
@@ -61,6 +63,7 @@ export type ArrivalRequest = 'copy' | 'hand_over' | 'release'
 /** Events of an arrival. `released` and `refused` are answers of the source. */
 export type ArrivalEvent =
   | { readonly kind: 'round_pulled'; readonly round: number }
+  | { readonly kind: 'handing_over' }
   | { readonly kind: 'all_pulled'; readonly lastRound: number; readonly wakes: boolean }
   | { readonly kind: 'released'; readonly atMs: number }
   | { readonly kind: 'refused'; readonly request: ArrivalRequest; readonly because: ArrivalRefusal }
@@ -73,6 +76,8 @@ export function arrivalAfter(arrival: Arrival, event: ArrivalEvent): Arrival {
   switch (event.kind) {
     case 'round_pulled':
       return stage === 'pulling' ? { ...rest, round: event.round } : arrival
+    case 'handing_over':
+      return stage === 'pulling' ? { ...rest, expectsGuest: true } : arrival
     case 'all_pulled':
       return stage === 'pulling'
         ? { ...rest, stage: 'pulled', round: event.lastRound, wakes: event.wakes }

@@ -14,18 +14,22 @@ import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Blocked, Plan, Step, Waiting } from './step.ts'
 
+type Now = { readonly world: World; readonly facts: Facts }
+
 /** Plans for a VM that comes from another host and is not released to this one: its guest may not run here. */
-export function planArrival(record: VmRecord, arrival: Arrival, now: { world: World; facts: Facts }): Plan {
+export function planArrival(record: VmRecord, arrival: Arrival, now: Now): Plan {
   const { world, facts } = now
   switch (arrival.stage) {
-    case 'pulling':
+    case 'pulling': {
+      // Not before: this host's own packets for the guest must go to its source for as long as it lives there.
+      const made = arrival.expectsGuest === true ? inOrder(...receive(record, now)) : SETTLED
+      if (made.outcome !== 'settled') return made
       return arrival.trouble === undefined ? waitFor('the source') : troubled(arrival.trouble)
+    }
     case 'pulled': {
       const made = inOrder(
         () => removeUnit(record, world),
-        () => ensureNetwork(world, facts),
-        // On a host that knows no traffic, the guest comes all the same.
-        () => (isInPool(world) && world.traffic.known ? ensureHeld(record, world, facts) : []),
+        ...(isInPool(world) ? receive(record, now) : [() => ensureNetwork(world, facts)]),
         () => (arrival.wakes ? loadGuest(record, world, facts) : []),
       )
       if (made.outcome !== 'settled') return made
@@ -36,11 +40,19 @@ export function planArrival(record: VmRecord, arrival: Arrival, now: { world: Wo
       return removed.outcome === 'settled' ? notReleased(record, arrival) : removed
     }
     case 'released':
-      return { outcome: 'settled' }
+      return SETTLED
     default:
       return unreachable(arrival.stage)
   }
 }
+
+const SETTLED: Plan = { outcome: 'settled' }
+
+/** Holds the packets for a guest that comes. On a host that knows no traffic, the guest comes all the same. */
+const receive = (record: VmRecord, { world, facts }: Now): readonly (() => Facet)[] => [
+  () => ensureNetwork(world, facts),
+  () => (world.traffic.known ? ensureHeld(record, world, facts) : []),
+]
 
 const waitFor = (what: WaitReason): Waiting => ({
   outcome: 'wait',

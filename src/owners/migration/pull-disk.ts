@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { isHandover } from '../../core/migration/departure.ts'
 import { afterRounds } from '../../core/migration/rounds.ts'
 import { mibUp } from '../../lib/byte-units.ts'
+import { FrameWrites } from './frame-writes.ts'
 import { accepted, Hindered } from './source-refused.ts'
 import type { CopiedRound } from '../../core/migration/rounds.ts'
 import type { Manifest } from '../../core/vm/manifest.ts'
@@ -16,6 +17,10 @@ import type { Pulling } from './pulling.ts'
 export async function pullDisk(pulling: Pulling, manifest: Manifest): Promise<HandOver> {
   const { source, move, signal } = pulling
   if (!isHandover(manifest)) await pullRounds(pulling, manifest)
+  if (manifest.mode === 'live' && manifest.power !== 'stopped') {
+    pulling.advance({ kind: 'handing_over' })
+    pulling.context.poke(pulling.id, 'the guest is to come')
+  }
   let answer: HandOver
   do answer = accepted('hand_over', await source.handOver(move, signal))
   while (answer.stage === 'handing_over')
@@ -56,18 +61,21 @@ async function pullRound(
   const beganMs = clock.monotonicMs()
   const frames = accepted('copy', await source.roundFrames(move, { number, sizeBytes }, signal))
   const disk = await incomingDisks.open(move.arrival, sizeBytes)
+  const writes = new FrameWrites(disk)
   try {
     let bytes = 0
     let shownMs = beganMs
     for await (const frame of frames) {
-      await disk.write(frame)
+      await writes.add(frame)
       if (frame.kind === 'data') bytes += frame.length
       if (clock.monotonicMs() - shownMs < limits.copyProgressMs) continue
       shownMs = clock.monotonicMs()
       pulling.show({ round: number, copiedBytes: bytes, totalBytes: changedBytes })
     }
+    await writes.end()
     await disk.flush()
   } finally {
+    await writes.settled()
     await disk.close()
   }
   pulling.advance({ kind: 'round_pulled', round: number })

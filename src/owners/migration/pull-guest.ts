@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { imagesOf } from '../../core/desired.ts'
 import { seedOf } from '../../core/disks/seed.ts'
 import { limits } from '../../config/limits.ts'
+import { FrameWrites } from './frame-writes.ts'
 import { accepted } from './source-refused.ts'
 import type { Manifest } from '../../core/vm/manifest.ts'
 import type { MovedConsole } from '../../ports/consoles.ts'
@@ -71,10 +72,13 @@ async function pullMemory(pulling: Pulling, { lengthBytes, terms }: MovedMemory)
   const frames = accepted('hand_over', await source.memoryFrames(move, lengthBytes, signal))
   const { userId } = pulling.record().host
   const file = await savedStates.openIncoming(id, userId, lengthBytes)
+  const writes = new FrameWrites(file)
   try {
-    for await (const frame of frames) await file.write(frame)
+    for await (const frame of frames) await writes.add(frame)
+    await writes.end()
     await file.flush()
   } finally {
+    await writes.settled()
     await file.close()
   }
   await savedStates.publish(id, terms, signal)
