@@ -56,8 +56,11 @@ export async function pullGuest(
   }
   // The guest has read this seed, so it stays as it was.
   const options = { daemonSshKey: vm.daemonSshKey, sha256 }
-  await host.storage.ensureSeed(id, userId, seedOf(record, store.vms.inputs(id), options))
-  await pullMemory(pulling, memory)
+  const seed = host.storage.ensureSeed(id, userId, seedOf(record, store.vms.inputs(id), options))
+  // The guest stands still meanwhile. Neither is left running when the other fails.
+  const made = await Promise.allSettled([seed, pullMemory(pulling, memory)])
+  const failed = made.find((one) => one.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
   return { wakes: power === 'running' || power === 'paused' }
 }
 
