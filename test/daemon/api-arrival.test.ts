@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import {
+  assertProblem,
+  createBody,
+  makePki,
+  offerBody,
+  startControllerHost,
+} from './support/controller-host.ts'
+import type { TestContext } from 'node:test'
+import type { VmId } from '../../src/core/ids.ts'
+import type { NodeName } from '../../src/core/migration/offer.ts'
+import type { Pki } from './support/controller-host.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const SOURCE = 'https://192.0.2.1:9001'
+const takeBody = (changes: object = {}) => ({ migration_id: 'move-7', source_url: SOURCE, ...changes })
+
+/** Starts a host that offers web-1 to node-2, and that node. */
+async function start(t: TestContext, create: object = {}) {
+  const [source, host] = [await startControllerHost(t, pki), await startControllerHost(t, pki)]
+  const body = createBody({ user_data: '#cloud-config', labels: { env: 'prod' }, ...create })
+  assert.equal((await source.call({ method: 'PUT', path: '/v1/vms/web-1', body })).status, 202)
+  await source.call({ method: 'PUT', path: '/v1/vms/web-1/migration', body: offerBody() })
+  const { sourceHosts } = host.host
+  sourceHosts.node = 'node-2' as NodeName
+  sourceHosts.peers.set(SOURCE, source.departures)
+  return {
+    source,
+    host,
+    take: (changes: object = {}, path = '/v1/vms/web-1/arrival') =>
+      host.call({ method: 'PUT', path, body: takeBody(changes) }),
+  }
+}
+
+test('a VM is taken with everything that it has at its source', async (t) => {
+  const { source, host, take } = await start(t)
+  const { status, json } = await take()
+  assert.equal(status, 202)
+  assert.deepEqual(json.observed.arrival, {
+    migration_id: 'move-7',
+    source_url: SOURCE,
+    stage: 'pulling',
+    round: 0,
+  })
+  const there = (await source.call({ path: '/v1/vms/web-1' })).json
+  const { migration: _offer, ...desired } = there.desired
+  assert.deepEqual(json.desired, desired)
+  assert.deepEqual([json.labels, json.created_at], [there.labels, there.created_at])
+  assert.deepEqual(json.generations, { desired: 1, observed: 0 })
+  const [mine, theirs] = [host, source].map(({ store }) => store.vms.inputs('web-1' as VmId))
+  assert.deepEqual([mine?.userData, mine?.request], [theirs?.userData, theirs?.request])
+})
+
+test('the same request changes nothing, and may name another address of the source', async (t) => {
+  const { take } = await start(t)
+  await take()
+  assert.equal((await take()).status, 200)
+  const moved = await take({ source_url: 'https://192.0.2.2:9001' })
+  assert.equal(moved.status, 202)
+  assert.equal(moved.json.observed.arrival.source_url, 'https://192.0.2.2:9001')
+})
+
+test('a dry run stores nothing, and shows what the VM would wait for', async (t) => {
+  const { host, take } = await start(t)
+  const { status, json } = await take({}, '/v1/vms/web-1/arrival?dry_run=true')
+  assert.equal(status, 200)
+  assert.equal(json.dry_run.plan.waiting_for, 'the source')
+  assert.equal((await host.call({ path: '/v1/vms/web-1' })).status, 404)
+})
+
+test('what cannot come is refused before anything is stored', async (t) => {
+  const { host, take } = await start(t)
+  assertProblem(await take({ migration_id: 'move-8' }), 409, 'migration_unavailable')
+  assertProblem(await take({}, '/v1/vms/web-2/arrival'), 400, 'invalid_request')
+  host.host.monitor.processorHere = { vendor: 'OtherVendor', features: [] }
+  assertProblem(await take(), 409, 'migration_incompatible')
+  host.host.sourceHosts.isCut = true
+  assertProblem(await take(), 503, 'source_unreachable')
+  assert.equal(host.store.vms.ids().length, 0)
+})
+
+test('an id or an address that this host has, and room that it does not have, are refused', async (t) => {
+  const { host, take } = await start(t)
+  const other = { method: 'PUT', path: '/v1/vms/web-2', body: createBody() } as const
+  assert.equal((await host.call(other)).status, 202)
+  assertProblem(await take(), 409, 'address_in_use')
+  await host.call({ method: 'PUT', path: '/v1/vms/web-1', body: createBody({ network: undefined }) })
+  assertProblem(await take(), 409, 'conflict')
+})
+
+test('an offer that is past its beginning is refused', async (t) => {
+  const { source, take } = await start(t)
+  await source.call({ method: 'DELETE', path: '/v1/vms/web-1/migration' })
+  assertProblem(await take(), 409, 'migration_unavailable')
+})
+
+test('a VM that comes takes no change but a deletion, and not even that once everything is here', async (t) => {
+  const { host, take } = await start(t)
+  await take()
+  const stop = { method: 'PUT', path: '/v1/vms/web-1/power', body: { state: 'stopped' } } as const
+  assertProblem(await host.call(stop), 409, 'vm_arriving')
+  const { arrival } = host.store.vms.get('web-1' as VmId) ?? assert.fail('it was not stored')
+  assert.ok(arrival !== undefined)
+  host.store.arrivals.set('web-1' as VmId, { ...arrival, stage: 'pulled' }, 1)
+  const removal = { method: 'DELETE', path: '/v1/vms/web-1' } as const
+  assertProblem(await host.call(removal), 409, 'vm_arriving')
+  host.store.arrivals.set('web-1' as VmId, { ...arrival, stage: 'refused', because: 'withdrawn' }, 1)
+  assertProblem(await host.call(stop), 409, 'vm_arriving')
+  assert.equal((await host.call(removal)).status, 202)
+})
+
+test('a source is named by its address alone', async (t) => {
+  const { take } = await start(t)
+  for (const source_url of ['http://192.0.2.1:9001', 'https://192.0.2.1:9001/v1', 'https://a@192.0.2.1', 'x'])
+    assertProblem(await take({ source_url }), 400, 'invalid_request')
+})
