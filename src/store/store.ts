@@ -84,12 +84,14 @@ export class Store {
       changed: (id) => this.#changed(id),
     })
     const ofRecords = {
+      db: this.#db,
+      transactions: this.#transactions,
       revisions,
       recordOf: (id: VmId) => this.vms.get(id),
       changed: (id: VmId) => this.#changed(id),
     }
-    this.arrivals = new Arrivals(this.#db, this.#transactions, ofRecords)
-    this.departures = new Departures(this.#db, this.#transactions, ofRecords)
+    this.arrivals = new Arrivals(ofRecords)
+    this.departures = new Departures(ofRecords)
     this.snapshots = new SnapshotTable(this.#db, this.#transactions, {
       revisions,
       log,

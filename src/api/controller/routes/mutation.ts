@@ -50,6 +50,22 @@ export const mutationSchema = (...codes: readonly ProblemCode[]) => ({
 /** Refusals of a change of a VM that moves to another host. */
 export const LEAVING_CODES = ['vm_migrating', 'vm_migrated', 'vm_arriving'] as const
 
+/** Refusals of a VM that the host does not have yet. */
+export const ADMISSION_CODES = [
+  'conflict',
+  'vm_deleting',
+  'address_in_use',
+  'address_not_allowed',
+  'too_many_vcpus',
+  'insufficient_capacity',
+  'user_ids_exhausted',
+  'console_places_exhausted',
+  'systemd_unavailable',
+  'capacity_unknown',
+  'storage_inspection_failed',
+  'network_failed',
+] as const
+
 /** Refusals of a mutation that has a body. */
 export const BODY_CODES = ['body_too_large', 'unsupported_media_type'] as const
 

@@ -4,7 +4,7 @@ import { setPower } from '../../../commands/vm/set-power.ts'
 import { createFromWire } from '../../wire/vm-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
-import { BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
+import { ADMISSION_CODES, BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
 import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
@@ -20,21 +20,10 @@ export function vmChangeRoutes(app: App, dependencies: ApiDependencies): void {
 function putVm(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...mutationSchema(
-      'conflict',
-      'vm_deleting',
-      'address_in_use',
-      'address_not_allowed',
+      ...ADMISSION_CODES,
       'url_not_allowed',
       'disk_too_small',
-      'too_many_vcpus',
       'sleep_needs_network',
-      'insufficient_capacity',
-      'user_ids_exhausted',
-      'console_places_exhausted',
-      'systemd_unavailable',
-      'capacity_unknown',
-      'storage_inspection_failed',
-      'network_failed',
       ...BODY_CODES,
     ),
     operationId: 'createVm',

@@ -5,7 +5,7 @@ import { err } from '../../../lib/result.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { offerFromWire, takeFromWire } from '../../wire/migration.ts'
 import { ref } from '../../wire/named.ts'
-import { BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
+import { ADMISSION_CODES, BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
 import { contextOf } from './vm-parts.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { VmWire } from '../../wire/vm.ts'
@@ -62,21 +62,10 @@ function removeOffer(app: App, dependencies: ApiDependencies): void {
 function putArrival(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...mutationSchema(
-      'conflict',
-      'vm_deleting',
+      ...ADMISSION_CODES,
       'migration_unavailable',
       'migration_incompatible',
       'monitor_missing',
-      'address_in_use',
-      'address_not_allowed',
-      'too_many_vcpus',
-      'insufficient_capacity',
-      'user_ids_exhausted',
-      'console_places_exhausted',
-      'systemd_unavailable',
-      'capacity_unknown',
-      'storage_inspection_failed',
-      'network_failed',
       'source_unreachable',
       'source_refused',
       ...BODY_CODES,

@@ -1,0 +1,42 @@
+import { assert } from '../../lib/assert.ts'
+import { Statements } from '../database/transactions.ts'
+import type { DatabaseSync } from 'node:sqlite'
+import type { VmId } from '../../core/ids.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { Revisions } from '../database/revisions.ts'
+import type { Transactions } from '../database/transactions.ts'
+
+export type MoveColumnOptions = {
+  readonly db: DatabaseSync
+  readonly transactions: Transactions
+  readonly revisions: Revisions
+  readonly recordOf: (id: VmId) => VmRecord | undefined
+  readonly changed: (id: VmId) => void
+}
+
+/** A column of records that says how far VMs have left this host, or have come to it. */
+export class MoveColumn<T extends object> {
+  protected readonly statements: Statements
+  readonly #name: 'arrival' | 'departure'
+  readonly #options: MoveColumnOptions
+
+  constructor(name: 'arrival' | 'departure', options: MoveColumnOptions) {
+    this.statements = new Statements(options.db)
+    this.#name = name
+    this.#options = options
+  }
+
+  /** Stores how far the VM is, and shows it. Returns the record as it is now. */
+  set(id: VmId, value: T, nowMs: number): VmRecord {
+    const { transactions, revisions, recordOf, changed } = this.#options
+    transactions.commit(() => {
+      this.statements
+        .of(`UPDATE vms SET ${this.#name} = ?, revision = ?, updated_at_ms = ? WHERE id = ?`)
+        .run(JSON.stringify(value), revisions.next(), nowMs, id)
+    })
+    const record = recordOf(id)
+    assert(record !== undefined, `${id}: gone after its own change`)
+    transactions.afterCommit(() => changed(id))
+    return record
+  }
+}
