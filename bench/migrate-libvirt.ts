@@ -1,5 +1,6 @@
 /** libvirt's guest on two hosts, which moves over mutual TLS with the certificates of our nodes. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { AS_NODE, fileUrl, serve, SERVED } from './migrate-stream.ts'
 import { labExec } from '../lab/lab.ts'
 import { TLS } from '../test/two-hosts/lab-host.ts'
 import type { LabHost } from '../test/two-hosts/lab-host.ts'
@@ -100,6 +101,29 @@ export async function moveGuest(from: LabHost, to: LabHost, onRunning: () => Pro
   await running.promise
   await to.run('pkill', '-x', 'virsh')
   await events
+  return tookMs
+}
+
+/**
+ * Moves the memory of the guest by hand: `virsh save`, curl over the TLS of the nodes, `virsh restore`. The disk of the
+ * destination stays as it is, so the guest is only good for its time. `onRunning` is called when it runs again.
+ */
+export async function moveByHand(
+  from: LabHost,
+  to: LabHost,
+  onRunning: () => Promise<void>,
+): Promise<number> {
+  const end = await serve(from)
+  const startedAt = performance.now()
+  await from.run('virsh', '--quiet', 'save', LIBVIRT_GUEST.name, `${SERVED}/file`)
+  const copy = '/root/bench-memory'
+  await to.run('curl', '--silent', '--fail', '--output', copy, ...AS_NODE, fileUrl(from))
+  await to.run('virsh', '--quiet', 'restore', copy)
+  await onRunning()
+  const tookMs = performance.now() - startedAt
+  await end()
+  await from.run('rm', '-r', SERVED)
+  await to.run('rm', copy)
   return tookMs
 }
 
