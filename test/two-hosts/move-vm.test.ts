@@ -73,3 +73,47 @@ test('a stopped VM moves with its disk, and boots at the other host', { skip }, 
   await guest.here.controller.settled(guest.id, 'running')
   await guest.reconnect()
 })
+
+test('a guest that moves cold boots at the other host, with its disk', { skip }, async (t) => {
+  const guest = await bootedFor(t, 'cold', '198.51.100.14')
+  guest.talk()
+  await guest.hears()
+  await guest.client.checkDisk()
+  await guest.begin({ mode: 'cold' })
+  await guest.arrives('running')
+  await guest.reconnect()
+  await guest.assertOnlyHere()
+})
+
+test(
+  'a paused guest stays paused, and its console, labels and firewall come with it',
+  { skip },
+  async (t) => {
+    const guest = await bootedFor(t, 'still-life', '198.51.100.15')
+    guest.talk()
+    await guest.hears()
+    await guest.client.rest()
+    const { controller } = guest.here
+    await controller.mutate('PUT', `/v1/vms/${guest.id}/metadata`, {
+      labels: { env: 'prod' },
+      protected: false,
+    })
+    await controller.mutate('PUT', `/v1/vms/${guest.id}/network`, {
+      firewall: { inbound: [{ protocol: 'tcp', ports: ['7'] }] },
+    })
+    await controller.setPower(guest.id, 'paused')
+    const there = await controller.settled(guest.id, 'paused')
+    const said = await guest.here.run('vmhostd', 'console', guest.id)
+    await guest.begin()
+    await guest.arrives('paused')
+    const here = await guest.here.controller.getVm(guest.id)
+    const { migration: _offer, ...desired } = there.desired
+    assert.deepEqual([here.desired, here.labels], [desired, there.labels])
+    assert.equal(await guest.here.run('vmhostd', 'console', guest.id), said)
+    await guest.here.controller.setPower(guest.id, 'running')
+    await guest.here.controller.settled(guest.id, 'running')
+    guest.talk()
+    await guest.hears()
+    await guest.client.checkDisk()
+  },
+)
