@@ -22,6 +22,9 @@ let rest = ''
 /** Lines so far that are not the next number. */
 const others: string[] = []
 let counted = 0
+/** Rejects at the first of them. */
+let unexpected = Promise.withResolvers<never>()
+unexpected.promise.catch(() => {})
 let follower: Follower
 
 function take(text: string): void {
@@ -29,7 +32,10 @@ function take(text: string): void {
   rest = lines.pop() ?? ''
   for (const line of lines) {
     if (line === `line ${counted + 1}.`) counted += 1
-    else others.push(line)
+    else {
+      others.push(line)
+      unexpected.reject(new Error(`after line ${counted} came ${JSON.stringify(line)}`))
+    }
   }
 }
 
@@ -50,6 +56,8 @@ sharedHost({
     await goesOn()
     // The boot, and the echo of the typed input.
     others.length = 0
+    unexpected = Promise.withResolvers<never>()
+    unexpected.promise.catch(() => {})
   },
   remove: async () => {
     follower.end()
@@ -65,7 +73,8 @@ async function goesOn(lines = 500): Promise<void> {
 /** Checks that the guest is the same, that it continues, and that its whole output has come, each line once. */
 async function assertWhole(): Promise<void> {
   await ready()
-  await goesOn()
+  // After a lost or doubled line no later one counts, so waiting for more would hide what came.
+  await Promise.race([goesOn(), unexpected.promise])
   assert.equal(await mainPid(UNIT), guestPid, 'the guest was restarted')
   assert.deepEqual(others, [])
   assert.equal(follower.lostBytes, 0)
