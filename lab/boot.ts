@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { existsSync, mkdirSync, openSync, closeSync, readFileSync } from 'node:fs'
+import { mkdirSync, openSync, closeSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { checkout } from '../tools/paths.ts'
 import { runChecked } from '../tools/process.ts'
 import { isSystemdHost, makeCgroups } from './cgroups.ts'
 import { execIn } from './exec.ts'
+import { findFirecracker, LAB_FIRECRACKER } from './firecracker.ts'
 import { isAlive, refer, writeState } from './state.ts'
 import type { LabState, ProcessRef } from './state.ts'
 
@@ -54,9 +55,11 @@ function containerArguments(state: LabState, guestFolder: string): string[] {
     '--bind=/dev/net/tun',
     ...[`--bind-ro=${checkout}:/src`, `--bind-ro=${guestFolder}:/srv/guest`],
   ]
-  if (existsSync('/dev/kvm')) argv.push('--bind=/dev/kvm')
+  const firecracker = findFirecracker()
+  if (firecracker !== undefined) argv.push(`--bind-ro=${firecracker}:${LAB_FIRECRACKER}`)
   if (!isSystemdHost()) return [...argv, '--keep-unit']
-  return [...argv, '--property=DeviceAllow=block-loop rwm', '--property=DeviceAllow=/dev/loop-control rw']
+  const devices = ['block-loop rwm', '/dev/loop-control rw', '/dev/kvm rwm']
+  return [...argv, ...devices.map((device) => `--property=DeviceAllow=${device}`)]
 }
 
 /** Starts systemd-nspawn in cgroups of its own, detached, so that the lab survives the command that made it. */

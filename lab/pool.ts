@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { LOOP_NODES } from './loops.ts'
 import { execIn } from './exec.ts'
 import type { LabState } from './state.ts'
@@ -9,7 +10,15 @@ const POOL_FILE = '/var/lib/lab/pool.xfs'
 /** Mount point of the daemon's pool inside a lab: a real copy-on-write file system. */
 export const LAB_POOL = '/var/lib/vmhostd/pool'
 
-/** Prepares a booted lab: loop devices, a pool that can reflink, and forwarding (only inside the lab's network). */
+/** Gives `/dev/kvm` to the group kvm, as udev does on a host (50-udev-default.rules). */
+const MAKE_KVM = [
+  'getent group kvm >/dev/null || groupadd --system kvm',
+  '[ -e /dev/kvm ] || mknod /dev/kvm c 10 232',
+  'chgrp kvm /dev/kvm',
+  'chmod 660 /dev/kvm',
+].join('\n')
+
+/** Prepares a booted lab: loop devices, KVM if this machine has it, a pool that can reflink, and forwarding (only inside the lab's network). */
 export async function furnish(state: LabState): Promise<void> {
   const script = [
     'set -e',
@@ -17,6 +26,8 @@ export async function furnish(state: LabState): Promise<void> {
     `for n in $(seq 0 ${LOOP_NODES - 1}); do [ -e /dev/loop$n ] || mknod -m 660 /dev/loop$n b 7 $n; done`,
     // The mode that udev sets on a host (50-udev-default.rules): monitors open the device as separate users.
     'chmod 666 /dev/net/tun',
+    // A node of the lab's own, since the group of this machine's node has a number that the lab does not know.
+    ...(existsSync('/dev/kvm') ? [MAKE_KVM] : []),
     `mkdir -p ${POOL_FILE.replace(/\/[^/]*$/, '')} ${LAB_POOL}`,
     `truncate -s ${POOL_SIZE} ${POOL_FILE}`,
     `mkfs.xfs -q -m reflink=1 ${POOL_FILE}`,
