@@ -5,13 +5,22 @@ import type { Processor } from '../core/monitor/processor.ts'
 import type { UnitSpec } from '../core/unit/unit-spec.ts'
 import type { DiskCounters } from '../core/world/counters.ts'
 import type { DiskLimits } from '../core/desired.ts'
-import type { VmId } from '../core/ids.ts'
+import type { UserId, VmId } from '../core/ids.ts'
 
 /**
  * Result of a freeze. `none`: it certainly froze nothing in the guest. `unknown`: the request was sent, but its result
  * is not known; the guest may be frozen now or later.
  */
 export type FreezeOutcome = 'frozen' | 'none' | 'unknown'
+
+/** A guest that a monitor was started to restore. */
+export type RestoredGuest = {
+  readonly id: VmId
+  readonly userId: UserId
+  /** The file of the saved guest. */
+  readonly path: string
+  readonly memoryMib: number
+}
 
 /** The program that runs a guest, reached over its control socket. Throws HostFault. */
 export interface Monitor {
@@ -46,7 +55,7 @@ export interface Monitor {
    */
   save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor>
   /** Resolves when a monitor that was started to restore a guest has it completely, paused. `restore_failed`. */
-  ensureRestored(id: VmId, signal: AbortSignal): Promise<void>
+  ensureRestored(guest: RestoredGuest, signal: AbortSignal): Promise<void>
   /** Sends the current time to a restored guest, if an agent in it listens; does not wait, and never fails. */
   setGuestTime(id: VmId): void
   /**

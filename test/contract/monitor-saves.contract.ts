@@ -81,15 +81,15 @@ export function savePromises({ disk, promise, reaches }: Promises): void {
 /** Promises of every monitor about a guest that continues from a saved state. */
 export function restorePromises({ disk, promise, reaches }: Promises): void {
   promise('a saved guest continues in another process with the memory it had', async (stage) => {
-    const { monitor, start, end, memory, saveFile } = stage
+    const { monitor, start, end, guest, memory, saveFile } = stage
     const before = await standing(stage, reaches)
     const saving = await monitor.save(id, saveFile(id), never)
     assert.deepEqual(saving, await monitor.installed())
     assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
     await end(id)
     await start(id, { paused: true, restorePath: saveFile(id) })
-    await monitor.ensureRestored(id, never)
-    await monitor.ensureRestored(id, never)
+    await monitor.ensureRestored(guest(id), never)
+    await monitor.ensureRestored(guest(id), never)
     assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
     await monitor.ensureRunning(id, never)
     assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
@@ -97,12 +97,12 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
   })
 
   promise('a restored guest that has not run sees its disk grow, and can be limited', async (stage) => {
-    const { monitor, start, end, memory, saveFile, growFile } = stage
+    const { monitor, start, end, guest, memory, saveFile, growFile } = stage
     const before = await standing(stage, reaches)
     await monitor.save(id, saveFile(id), never)
     await end(id)
     await start(id, { paused: true, restorePath: saveFile(id) })
-    await monitor.ensureRestored(id, never)
+    await monitor.ensureRestored(guest(id), never)
     await growFile(id, 128)
     const grown = { sizeMib: 128, iopsMax: 100 }
     await monitor.ensureDiskSize(id, 128, never)
@@ -114,32 +114,32 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
   })
 
   promise('a restored guest ends up paused, even if no caller waits for it', async (stage) => {
-    const { monitor, start, saveFile } = stage
+    const { monitor, start, guest, saveFile } = stage
     await savedEarly(stage, reaches)
     await start(id, { paused: false, restorePath: saveFile(id) })
     await reaches(monitor, id, 'paused')
-    await monitor.ensureRestored(id, never)
+    await monitor.ensureRestored(guest(id), never)
   })
 
   for (const how of ['altered', 'cut short', 'emptied'] as const) {
     promise(`a saved guest whose file was ${how} at its head is not restored`, async (stage) => {
-      const { monitor, start, saveFile, damage } = stage
+      const { monitor, start, guest, saveFile, damage } = stage
       await savedEarly(stage, reaches)
       await damage(saveFile(id), how)
       await start(id, { paused: true, restorePath: saveFile(id) })
-      await assert.rejects(monitor.ensureRestored(id, never), isFault('restore_failed'))
+      await assert.rejects(monitor.ensureRestored(guest(id), never), isFault('restore_failed'))
       await reaches(monitor, id, 'silent')
     })
   }
 
-  promise('saving and restoring a VM without a monitor are faults', async ({ monitor, saveFile }) => {
+  promise('saving and restoring a VM without a monitor are faults', async ({ monitor, guest, saveFile }) => {
     await assert.rejects(monitor.save(id, saveFile(id), never), isFault('monitor_unreachable'))
-    await assert.rejects(monitor.ensureRestored(id, never), isFault('restore_failed'))
+    await assert.rejects(monitor.ensureRestored(guest(id), never), isFault('restore_failed'))
     monitor.setGuestTime(id)
   })
 
-  promise('a caller can stop waiting for a guest to be restored', async ({ monitor }) => {
+  promise('a caller can stop waiting for a guest to be restored', async ({ monitor, guest }) => {
     const reason = new Error('the VM is being deleted')
-    await assert.rejects(monitor.ensureRestored(id, AbortSignal.abort(reason)), reason)
+    await assert.rejects(monitor.ensureRestored(guest(id), AbortSignal.abort(reason)), reason)
   })
 }

@@ -1,6 +1,6 @@
 import type { VmId } from '../../src/core/ids.ts'
 import type { DiskLimits } from '../../src/core/desired.ts'
-import type { Monitor } from '../../src/ports/monitor.ts'
+import type { Monitor, RestoredGuest } from '../../src/ports/monitor.ts'
 
 /** A monitor under test, and the part of the init system that it needs. */
 export type MonitorStage = {
@@ -14,6 +14,8 @@ export type MonitorStage = {
   readonly makeRoom: (id: VmId) => Promise<void> | void
   /** Path where a monitor can write the saved state of a VM. */
   readonly saveFile: (id: VmId) => string
+  /** The guest that `start` restores from that file. */
+  readonly guest: (id: VmId) => RestoredGuest
   /** Reads a number that exists only in the guest's memory and differs after each boot. The guest must be running. */
   readonly memory: (id: VmId) => Promise<string> | string
   /** Alters the saved state, or cuts it short. */

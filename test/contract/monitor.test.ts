@@ -4,8 +4,10 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { MachineSpec } from '../../src/core/monitor/machine-spec.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import { FakeMonitor } from '../fakes/fake-monitor.ts'
-import { machineOf } from '../fakes/machine.ts'
+import { machineOf, restoredOf } from '../fakes/machine.ts'
 import { DISK_MIB, monitorContract } from './monitor.contract.ts'
+
+const memoryFile = (id: VmId): string => `/pool/disks/${id}/save/memory`
 
 monitorContract('fake monitor', async () => {
   const monitor = new FakeMonitor()
@@ -19,7 +21,8 @@ monitorContract('fake monitor', async () => {
     growFile: () => {},
     fillPool: (id) => monitor.fillPool(id),
     makeRoom: (id) => monitor.makeRoom(id),
-    saveFile: (id) => `/pool/disks/${id}/save/memory`,
+    saveFile: memoryFile,
+    guest: (id) => restoredOf(id, memoryFile(id)),
     memory: (id) => String(monitor.memoryOf(id).life),
     useDisk: (id) => {
       monitor.agents.add(id)
@@ -61,7 +64,7 @@ test('fake monitor: a guest that continues from a state it had already left behi
   monitor.ended(id)
   for (const relived of [[], [id]]) {
     start({ restorePath: path })
-    await monitor.ensureRestored(id, signal)
+    await monitor.ensureRestored(restoredOf(id, path), signal)
     assert.deepEqual(monitor.memoryOf(id), saved)
     await monitor.ensureRunning(id, signal)
     assert.deepEqual(monitor.relived, relived)
@@ -73,6 +76,6 @@ test('fake monitor: a guest that continues from a state it had already left behi
   monitor.ended(id)
   monitor.files.damage(path)
   start({ restorePath: path })
-  await assert.rejects(monitor.ensureRestored(id, signal), { code: 'restore_failed' })
+  await assert.rejects(monitor.ensureRestored(restoredOf(id, path), signal), { code: 'restore_failed' })
   assert.deepEqual(exits, [id])
 })

@@ -7,7 +7,7 @@ import type { Processor } from '../../src/core/monitor/processor.ts'
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
 import type { DiskLimits } from '../../src/core/desired.ts'
 import type { VmId } from '../../src/core/ids.ts'
-import type { FreezeOutcome, Monitor } from '../../src/ports/monitor.ts'
+import type { FreezeOutcome, Monitor, RestoredGuest } from '../../src/ports/monitor.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import { SavedFiles } from './saved-files.ts'
 import type { FaultMoment } from './fault-switch.ts'
@@ -113,6 +113,7 @@ export class FakeMonitor implements Monitor {
       supplementaryGroups: [],
       ttyPath: machine.ptsPath,
       runtimeDirectory: `vmhostd/vm/${machine.id}`,
+      runtimeFiles: [],
       cpuQuotaPercent: machine.compute.cpuMillicores / 10,
       memoryMaxBytes: machine.compute.memoryMib * 1024 * 1024,
       tasksMax: 64,
@@ -191,7 +192,7 @@ export class FakeMonitor implements Monitor {
     return this.#faults.run('save', write, signal)
   }
 
-  ensureRestored(id: VmId, signal: AbortSignal): Promise<void> {
+  ensureRestored({ id }: RestoredGuest, signal: AbortSignal): Promise<void> {
     const restore = (): void => {
       const restoring = this.#restoring.get(id)
       if (restoring !== undefined) this.#load(id, restoring)

@@ -1,4 +1,5 @@
 import type { MachineSpec } from '../../src/core/monitor/machine-spec.ts'
+import type { RestoredGuest } from '../../src/ports/monitor.ts'
 import type { UserId, VmId } from '../../src/core/ids.ts'
 
 /** A small machine without network, for tests to vary. */
@@ -17,3 +18,9 @@ export const machineOf = (id: VmId, changes: Partial<MachineSpec> = {}): Machine
   mark: { storeId: 'test-store', createdAtMs: 1000 },
   ...changes,
 })
+
+/** The same machine, restored from a file. */
+export function restoredOf(id: VmId, path: string): RestoredGuest {
+  const { userId, compute } = machineOf(id)
+  return { id, userId, path, memoryMib: compute.memoryMib }
+}

@@ -9,6 +9,7 @@ export const unitSpecOf = (id: VmId, changes: Partial<UnitSpec> = {}): UnitSpec 
   supplementaryGroups: [],
   ttyPath: '/dev/pts/3',
   runtimeDirectory: `vmhostd/vm/${id}`,
+  runtimeFiles: [],
   cpuQuotaPercent: 150,
   memoryMaxBytes: 256 * 1024 * 1024,
   tasksMax: 16,

@@ -1,6 +1,7 @@
 /** A guest whose file systems are frozen as for a snapshot: its root disk, in its unit's sandbox. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { restoredOf } from '../fakes/machine.ts'
 import { until } from '../contract/until.ts'
 import { skip } from './in-lab.ts'
 import { BOOT_MS, id, stageOf, userId } from './sandboxed-vm-stage.ts'
@@ -41,7 +42,7 @@ test('a guest freezes the disk that it runs on, even after a restore', { skip },
   await savedStates.publish(id, { savedAtMs: Date.now(), monitor: saving, compute }, never)
   await units.ensureStopped(id, never)
   await start({ restorePath: savedStates.paths(id).published })
-  await monitor.ensureRestored(id, never)
+  await monitor.ensureRestored(restoredOf(id, savedStates.paths(id).published), never)
   await savedStates.remove(id)
   await monitor.ensureRunning(id, never)
   t.diagnostic(`freezing took ${(await freezes(stage)).toFixed(1)} ms after a restore`)

@@ -9,6 +9,7 @@ import type { DeviceName, MacAddress } from '../../src/core/ids.ts'
 import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { atEnd } from '../contract/at-end.ts'
+import { restoredOf } from '../fakes/machine.ts'
 import { until } from '../contract/until.ts'
 import { skip } from './in-lab.ts'
 import { BOOT_MS, id, stageOf, userId } from './sandboxed-vm-stage.ts'
@@ -87,7 +88,7 @@ test(
 
     await start({ tap, restorePath: savedStates.paths(id).published })
     const startedAt = performance.now()
-    await monitor.ensureRestored(id, never)
+    await monitor.ensureRestored(restoredOf(id, savedStates.paths(id).published), never)
     const restoredMs = performance.now() - startedAt
     await savedStates.remove(id)
     await monitor.ensureRunning(id, never)

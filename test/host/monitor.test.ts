@@ -21,7 +21,7 @@ import type { MonitorStage, StartOptions } from '../contract/monitor-stage.ts'
 import { atEnd, undoAll } from '../contract/at-end.ts'
 import { DISK_MIB, monitorContract, saveContract } from '../contract/monitor.contract.ts'
 import { until } from '../contract/until.ts'
-import { machineOf } from '../fakes/machine.ts'
+import { machineOf, restoredOf } from '../fakes/machine.ts'
 
 const PROGRAM = `/usr/bin/qemu-system-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}`
 /** Kernel and initrd of the demo guest, which the lab provides. */
@@ -145,6 +145,7 @@ async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<Q
       processes.get(id)?.stdin?.write('dd if=/dev/zero of=/dev/vda bs=1M count=4 oflag=direct\n')
     },
     saveFile: (id) => join(runDirectory, id, 'memory'),
+    guest: (id) => restoredOf(id, join(runDirectory, id, 'memory')),
     memory: (id) => ask(id, 'cat /proc/sys/kernel/random/boot_id'),
     ask,
     useDisk: async (id) => {

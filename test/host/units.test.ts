@@ -131,6 +131,24 @@ test('a service can be moved to its present control group, and stays there', { s
   assert.equal(said, 'true true')
 })
 
+test('a unit has its runtime files from its start to its end', { skip }, async (t) => {
+  const { units, shell, said } = stageOf(t)
+  const directory = '/run/vmhostd-test/web-1'
+  const command = `cat ${directory}/config.json; stat -c '%a %u %n' ${directory} ${directory}/*; echo end; ${untilExit}`
+  for (const content of ['first', 'second']) {
+    const spec = shell(web, command, { runtimeFiles: [{ name: 'config.json', content: `${content}\n` }] })
+    await units.ensureStarted(web, spec, never)
+    const text = await said(web, (all) => all.includes(content) && all.endsWith('end\n'))
+    const modes = `700 700001 ${directory}\n400 700001 ${directory}/config.json\n`
+    assert.ok(text.endsWith(`${content}\n${modes}end\n`), text)
+    writeFileSync(`${directory}/of-the-running-unit`, '')
+    await units.ensureStarted(web, spec, never)
+    assert.ok(existsSync(`${directory}/of-the-running-unit`), 'a start again leaves a running unit alone')
+    await units.ensureStopped(web, never)
+    assert.ok(!existsSync(directory))
+  }
+})
+
 test('a unit has the bounds of its spec', { skip }, async (t) => {
   const { units, shell } = stageOf(t)
   await units.ensureStarted(web, shell(web, untilExit), never)

@@ -19,6 +19,12 @@ const monitorSchema = Type.Object(
     program: Type.String({ examples: ['qemu-system-x86_64'] }),
     version: Type.String({ description: 'As the monitor reports it.', examples: ['10.0.2'] }),
     accelerator: Type.String({ description: '`kvm`, or `tcg` for emulation.', examples: ['kvm'] }),
+    format: Type.Optional(
+      Type.String({
+        description: 'Format of its saved states, if it numbers them apart from its releases.',
+        examples: ['10.0.0'],
+      }),
+    ),
     form: Type.Enum(SAVE_FORMS, {
       type: 'string',
       description:
@@ -108,6 +114,7 @@ export const manifestToWire = ({ network, ...manifest }: Manifest): ManifestWire
     program: manifest.monitor.program,
     version: manifest.monitor.version,
     accelerator: manifest.monitor.accelerator,
+    ...given({ format: manifest.monitor.format }),
     form: manifest.monitor.form,
   },
   processor: { vendor: manifest.processor.vendor, features: [...manifest.processor.features] },

@@ -2,11 +2,23 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { manifest } from '../../../test/daemon/support/coordination-host.ts'
 import { manifestToWire } from './manifest.ts'
-import { manifestFromWire } from './moves-from-wire.ts'
+import { handOverToWire } from './moves-to-wire.ts'
+import { handOverFromWire, manifestFromWire } from './moves-from-wire.ts'
 
 test('a manifest is the same after its way over the wire', () => {
   const { network: _, ...vm } = manifest.vm.desired
   const { network: __, expiresAtMs: ___, ...bare } = manifest
-  for (const sent of [manifest, { ...bare, vm: { ...manifest.vm, desired: vm } }])
+  const formatted = { ...manifest, monitor: { ...manifest.monitor, format: '10.0.0' } }
+  for (const sent of [manifest, formatted, { ...bare, vm: { ...manifest.vm, desired: vm } }])
     assert.deepEqual(manifestFromWire(JSON.parse(JSON.stringify(manifestToWire(sent)))), sent)
+})
+
+test('the format of saved memory is the same after its way over the wire', () => {
+  const terms = {
+    savedAtMs: 1_700_000_000_123,
+    monitor: { ...manifest.monitor, format: '10.0.0' },
+    compute: { cpuMillicores: 1000, memoryMib: 128 },
+  }
+  const sent = handOverToWire({ stage: 'handed_over', lastRound: 4, memory: { lengthBytes: 1, terms } })
+  assert.deepEqual(handOverFromWire(JSON.parse(JSON.stringify(sent))).memory?.terms, terms)
 })

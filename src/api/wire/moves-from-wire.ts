@@ -80,11 +80,13 @@ const monitorFromWire = ({
   program,
   version,
   accelerator,
+  format,
   form,
 }: ManifestWire['monitor']): SavingMonitor => ({
   program,
   version,
   accelerator,
+  ...given({ format }),
   form,
 })
 

@@ -50,6 +50,7 @@ const monitorSchema = Type.Object({
   program: Type.String(),
   version: Type.String(),
   accelerator: Type.String(),
+  format: Type.Optional(Type.String()),
   form: Type.Enum(SAVE_FORMS, { type: 'string' }),
 })
 

@@ -54,6 +54,7 @@ export function qemuUnitSpec(machine: MachineSpec, host: QemuHost): UnitSpec {
     ttyPath: machine.ptsPath,
     // RuntimeDirectory= is relative to /run (systemd.exec(5)).
     runtimeDirectory: `${host.runDirectory.replace(/^\/run\//, '')}/${machine.id}`,
+    runtimeFiles: [],
     cpuQuotaPercent: machine.compute.cpuMillicores / 10,
     memoryMaxBytes: memoryMaxMib(machine, host) * MIB,
     tasksMax: vcpusOf(machine.compute) + limits.qemuExtraTasks,

@@ -83,9 +83,17 @@ export type MonitorMismatch = { readonly code: UnusableState['code']; readonly w
 export function monitorMismatch(saved: SavingMonitor, now: SavingMonitor): MonitorMismatch | undefined {
   if (saved.program !== now.program || saved.accelerator !== now.accelerator)
     return { code: 'saved_state_foreign', words: `${inWords(saved)}, and here is ${inWords(now)}` }
+  if (saved.format !== undefined || now.format !== undefined) return formatMismatch(saved, now)
   if (isNewer(saved.version, now.version))
     return { code: 'saved_state_too_new', words: `${inWords(saved)}, and here is ${now.version}` }
   return undefined
+}
+
+function formatMismatch(saved: SavingMonitor, now: SavingMonitor): MonitorMismatch | undefined {
+  const [was = '0', is = '0'] = [saved.format, now.format]
+  if (was.split('.')[0] === is.split('.')[0] && !isNewer(was, is)) return undefined
+  const words = `${inWords(saved)} in format ${was}, and here is ${now.version}, which reads ${is}`
+  return { code: 'saved_state_too_new', words }
 }
 
 const foreign = (because: string): UnusableState => unusable('saved_state_foreign', because)

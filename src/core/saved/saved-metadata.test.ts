@@ -33,6 +33,16 @@ test('metadata of format 1 is of mapped memory', () => {
   assert.deepEqual(parsed.value, { ...metadata, monitor: { ...metadata.monitor, form: 'mapped' } })
 })
 
+test("metadata names its monitor's format if there is one, and an older daemon reads it if there is none", () => {
+  assert.equal(JSON.parse(renderSavedMetadata(metadata)).format, 2)
+  const formatted = { ...metadata, monitor: { ...metadata.monitor, format: '10.0.0' } }
+  const text = renderSavedMetadata(formatted)
+  assert.equal(JSON.parse(text).format, 3)
+  const parsed = parseSavedMetadata(text)
+  assert.ok(parsed.ok)
+  assert.deepEqual(parsed.value, formatted)
+})
+
 test('every member is needed, and none may be added', () => {
   const text = renderSavedMetadata(metadata)
   const members = text.match(/^ *"\w+":/gm) ?? []
@@ -60,7 +70,7 @@ test('what is not metadata at all is damaged, and a later format too new', () =>
     const parsed = parseSavedMetadata(content)
     assert.ok(!parsed.ok && parsed.error.code === 'saved_state_corrupt', content)
   }
-  const later = parseSavedMetadata('{"format": 3, "anything": true}')
+  const later = parseSavedMetadata('{"format": 4, "anything": true}')
   assert.ok(!later.ok && later.error.code === 'saved_state_too_new')
 })
 

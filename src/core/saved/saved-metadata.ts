@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
+import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
 import { checkerFor, closed } from '../../lib/schema-check.ts'
 import type { Result } from '../../lib/result.ts'
@@ -7,7 +8,9 @@ import type { VmId } from '../ids.ts'
 import type { SavedState, SaveTerms } from '../world/saved-state.ts'
 
 /** Raised with every change that an older daemon must not read past. */
-const FORMAT = 2
+const FORMAT = 3
+/** States without a format of their monitor are written as before, so that an older daemon reads them. */
+const FORMAT_WITHOUT_MONITORS_FORMAT = 2
 
 /** Identifies a disk among all others, and distinguishes it from itself after one more write; see stat(2). */
 export type DiskIdentity = {
@@ -57,6 +60,7 @@ const schema = Type.Object(
         program: text,
         version: text,
         accelerator: text,
+        format: Type.Optional(text),
         memory_form: Type.Union([Type.Literal('mapped'), Type.Literal('stream')]),
       },
       closed,
@@ -79,7 +83,7 @@ export function renderSavedMetadata({
   compute,
 }: SavedMetadata): string {
   const value: Static<typeof schema> = {
-    format: FORMAT,
+    format: monitor.format === undefined ? FORMAT_WITHOUT_MONITORS_FORMAT : FORMAT,
     vm_id: vmId,
     saved_at_ms: savedAtMs,
     memory: { length_bytes: memory.lengthBytes, stored_bytes: memory.storedBytes, crc32: memory.crc32 },
@@ -92,6 +96,7 @@ export function renderSavedMetadata({
       program: monitor.program,
       version: monitor.version,
       accelerator: monitor.accelerator,
+      ...given({ format: monitor.format }),
       memory_form: monitor.form,
     },
     compute: { cpu_millicores: compute.cpuMillicores, memory_mib: compute.memoryMib },
@@ -106,7 +111,8 @@ export function parseSavedMetadata(content: string): Result<SavedMetadata, Unusa
   if (typeof format === 'number' && Number.isInteger(format) && format > FORMAT) {
     return err(unusable('saved_state_too_new', `its metadata has format ${format}, and ${FORMAT} is known`))
   }
-  const [complaint] = format === FORMAT ? complaintsAbout(value) : [{ pointer: '', detail: 'is not whole' }]
+  const isKnown = format === FORMAT || format === FORMAT_WITHOUT_MONITORS_FORMAT
+  const [complaint] = isKnown ? complaintsAbout(value) : [{ pointer: '', detail: 'is not whole' }]
   if (complaint !== undefined) {
     return err(
       corrupt(
@@ -124,6 +130,7 @@ export function parseSavedMetadata(content: string): Result<SavedMetadata, Unusa
       program: monitor.program,
       version: monitor.version,
       accelerator: monitor.accelerator,
+      ...given({ format: monitor.format }),
       form: monitor.memory_form,
     },
     compute: { cpuMillicores: compute.cpu_millicores, memoryMib: compute.memory_mib },

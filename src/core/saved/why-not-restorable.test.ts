@@ -21,7 +21,26 @@ const arm: GuestPlatform = {
   monitor: { ...emulated().monitor, program: 'qemu-system-aarch64' },
 }
 
+const firecracker = (format: string, version = '1.16.1'): GuestPlatform => ({
+  monitor: { program: 'firecracker', version, accelerator: 'kvm', format, form: 'mapped' },
+  processor: EMULATED,
+})
+
 for (const [what, there, here, expected] of [
+  ['an older minor format', firecracker('10.0.0'), firecracker('10.1.0'), undefined],
+  ['the same format of a newer monitor', firecracker('10.0.0', '1.17.0'), firecracker('10.0.0'), undefined],
+  [
+    'a newer minor format',
+    firecracker('10.1.0'),
+    firecracker('10.0.0'),
+    'its monitor is firecracker 1.16.1 with kvm in format 10.1.0, and here is 1.16.1, which reads 10.0.0',
+  ],
+  [
+    'another major format',
+    firecracker('9.0.0', '1.15.0'),
+    firecracker('10.0.0'),
+    'its monitor is firecracker 1.15.0 with kvm in format 9.0.0, and here is 1.16.1, which reads 10.0.0',
+  ],
   ['the same processor', amd('fpu', 'avx2'), amd('avx2', 'fpu'), undefined],
   ['a processor with more features', amd('fpu'), amd('fpu', 'avx2'), undefined],
   ['a newer monitor', emulated('9.2'), emulated('10.0.2'), undefined],

@@ -13,6 +13,8 @@ export type UnitSpec = {
   readonly ttyPath: string
   /** Relative to /run; made for and owned by the unit's user, and removed with the unit. */
   readonly runtimeDirectory: string
+  /** The files that the runtime directory has when the program starts. The unit's user can read them. */
+  readonly runtimeFiles: readonly RuntimeFile[]
   readonly cpuQuotaPercent: number
   readonly memoryMaxBytes: number
   readonly tasksMax: number
@@ -23,6 +25,8 @@ export type UnitSpec = {
   /** Names the VM that owns the unit, so that no other VM takes it over. */
   readonly mark: VmMark
 }
+
+export type RuntimeFile = { readonly name: string; readonly content: string }
 
 /** Parent of all VM units in the control group tree, so that an operator can bound them together (systemd.slice(5)). */
 export const UNIT_SLICE = 'vmhost.slice'

@@ -37,6 +37,11 @@ export type SavingMonitor = {
   /** Its version as it reports it, e.g. `10.0.13`. */
   readonly version: string
   readonly accelerator: string
+  /**
+   * The format of its states, e.g. `10.0.0`, if it numbers them apart from its releases. It reads those of the same
+   * first number that are no newer.
+   */
+  readonly format?: string
   /** The form that it writes. */
   readonly form: SaveForm
 }

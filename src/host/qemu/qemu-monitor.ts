@@ -29,7 +29,7 @@ import type { DiskLimits } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
-import type { FreezeOutcome, Monitor } from '../../ports/monitor.ts'
+import type { FreezeOutcome, Monitor, RestoredGuest } from '../../ports/monitor.ts'
 import { GuestAgents } from './guest-agents.ts'
 import { checkSavable, giveUpSave, saveGuest, takeDiskBack } from './qemu-saving.ts'
 import { InstalledQemu } from './qemu-version.ts'
@@ -197,7 +197,7 @@ export class QemuMonitor implements Monitor {
     })
   }
 
-  async ensureRestored(id: VmId, signal: AbortSignal): Promise<void> {
+  async ensureRestored({ id }: RestoredGuest, signal: AbortSignal): Promise<void> {
     const doing = `restoring VM ${id}`
     try {
       const client = await this.#clients.ofStarting(id, signal)

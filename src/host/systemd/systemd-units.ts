@@ -14,6 +14,7 @@ import type { BusSignal } from './bus.ts'
 import { EarlyMove, UnitGroups, endProcesses, processesIn } from './control-groups.ts'
 import { describeExit, EXIT_EXEC } from './exit-status.ts'
 import { runJob } from './run-job.ts'
+import { makeRuntimeFiles } from './runtime-files.ts'
 import type { SystemdBus } from './systemd-bus.ts'
 import { markIn, unitProperties } from './unit-properties.ts'
 import { removeUserRecord, writeUserRecord } from './user-record.ts'
@@ -154,10 +155,14 @@ export class SystemdUnits implements Units {
     ])
     const start = (): Promise<readonly unknown[]> =>
       this.#bus.callManager('StartTransientUnit', 'ssa(sv)a(sa(sv))', [name, 'fail', properties, []])
-    try {
-      return await runJob(this.#bus, name, signal, start)
-    } catch (error) {
-      if (!isBusError(error, UNIT_EXISTS)) throw error
+    // The directory of a unit that runs already is in use.
+    if (spec.runtimeFiles.length === 0 || (await this.#inspect(id)).kind === 'absent') {
+      try {
+        await makeRuntimeFiles(spec)
+        return await runJob(this.#bus, name, signal, start)
+      } catch (error) {
+        if (!isBusError(error, UNIT_EXISTS)) throw error
+      }
     }
     const { kind } = await this.#inspect(id)
     if (kind === 'active') return 'done'
@@ -167,6 +172,7 @@ export class SystemdUnits implements Units {
       return runJob(this.#bus, name, signal, join)
     }
     await this.#forget(name)
+    await makeRuntimeFiles(spec)
     return runJob(this.#bus, name, signal, start)
   }
 

@@ -125,8 +125,14 @@ export const restoreGuest: Executor<'monitor.ensure-restored'> = async (_step, c
       failed.abort()
       throw error
     })
+  const guest = {
+    id: record.id,
+    userId: record.host.userId,
+    path: host.savedStates.paths(record.id).published,
+    memoryMib: record.desired.compute.memoryMib,
+  }
   const [restored, verified] = await Promise.allSettled([
-    orFail(host.monitor.ensureRestored(record.id, both)),
+    orFail(host.monitor.ensureRestored(guest, both)),
     orFail(host.savedStates.verify(record.id, both)),
   ])
   const errors: unknown[] = [verified, restored].flatMap((one) =>
