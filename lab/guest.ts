@@ -18,6 +18,8 @@ import { cachePath } from '../tools/paths.ts'
 import { run, runChecked } from '../tools/process.ts'
 import { publish } from '../tools/publish.ts'
 import { step } from '../tools/step.ts'
+import type { StepLog } from '../tools/step.ts'
+import { buildBareGuest, ensureCompiler } from './bare-guest.ts'
 import { renderCpio } from './cpio.ts'
 import type { CpioEntry } from './cpio.ts'
 import { collectModules } from './modules.ts'
@@ -27,7 +29,7 @@ import type { CachedRoot } from './root.ts'
 import { useCached } from './state.ts'
 
 const SOURCES = path.join(import.meta.dirname, 'guest')
-const INPUTS = ['guest.ts', 'cpio.ts', 'modules.ts', 'ssh-server.ts', 'guest'].map((name) =>
+const INPUTS = ['guest.ts', 'bare-guest.ts', 'cpio.ts', 'modules.ts', 'ssh-server.ts', 'guest'].map((name) =>
   path.join(import.meta.dirname, name),
 )
 
@@ -42,20 +44,25 @@ const DISK_MIB = 64
 // Fixed, so that equal inputs make an equal disk with an equal digest.
 const DISK_UUID = 'a1b2c3d4-0000-4000-8000-0000000d3300'
 
-/** Returns the folder with the demo guest's images; builds them first if the cache does not have them. */
+/** Returns the folder with the images of the demo guest and the bare guest; builds them first if the cache lacks them. */
 export async function ensureGuest(cached: CachedRoot): Promise<string> {
-  const folder = path.join(cachePath('guests'), hashInputs(INPUTS, [cached.key]))
+  const folder = path.join(cachePath('guests'), hashInputs(INPUTS, [cached.key, await ensureCompiler()]))
   if (!existsSync(folder)) {
     await withLock('guest', async () => {
       if (!existsSync(folder))
-        await step('build the demo guest', () => publish(folder, (building) => build(cached, building)))
+        await step('build the guests', (log) =>
+          publish(folder, (building) => build({ cached, building, log })),
+        )
     })
   }
   useCached(folder)
   return folder
 }
 
-async function build(cached: CachedRoot, building: string): Promise<void> {
+type Building = { readonly cached: CachedRoot; readonly building: string; readonly log: StepLog }
+
+async function build({ cached, building, log }: Building): Promise<void> {
+  await buildBareGuest(building, log)
   copyFileSync(findKernel(cached.kernel), path.join(building, 'vmlinuz'))
   // Ubuntu makes kernels unreadable for other users, but the user of a virtual machine has to read this one.
   chmodSync(path.join(building, 'vmlinuz'), 0o644)

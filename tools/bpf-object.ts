@@ -12,7 +12,7 @@ import type { StepLog } from './step.ts'
 export const BPF_OBJECT = 'dist/bpf/traffic.bpf.o'
 
 const SOURCE = 'bpf/traffic.bpf.c'
-const CLANG = '/usr/bin/clang'
+export const CLANG = '/usr/bin/clang'
 const NEEDS = [
   { name: 'clang', probe: CLANG, why: 'it compiles the program that runs in the kernel' },
   { name: 'libbpf-dev', probe: '/usr/include/bpf/bpf_helpers.h', why: 'headers of that program' },
