@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { faults, rejections } from '../src/core/problems/catalogue.ts'
 import { checkout } from './paths.ts'
+import { knownStatuses } from '../src/core/monitor/exit-status.ts'
 import type { FaultEntry, RejectionEntry } from '../src/core/problems/entry.ts'
 
 export const ERRORS_PAGE = path.join(checkout, 'docs/errors.md')
@@ -17,6 +18,10 @@ const TABLES = [
   {
     head: '| Code | Retry | Meaning | What to do |\n|---|---|---|---|\n',
     rows: Object.entries(faults).map(([code, entry]) => row(code, entry.retry, entry)),
+  },
+  {
+    head: '| Status | Meaning |\n|---|---|\n',
+    rows: knownStatuses.map(([status, meaning]) => `| ${status} | ${meaning} |\n`),
   },
 ]
 

@@ -71,6 +71,17 @@ async function dropFromStore(): Promise<void> {
   )
 }
 
+test('a guest that ended with its console says so', async () => {
+  await dropFromStore()
+  await sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')
+  const { observed } = await until('the end is noted', async () => {
+    const vm = await getVm(VM)
+    return vm.observed.fault?.code === 'vm_exited' ? vm : undefined
+  })
+  assert.match(observed.error ?? '', /its console was closed \(SIGHUP\)/)
+  await settled(VM, 'running')
+})
+
 test('a running VM without a stored console is named until it is stopped and started', async () => {
   assert.deepEqual(await unprotected(), [])
   const held = await holdMaster()

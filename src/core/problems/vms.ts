@@ -88,8 +88,8 @@ export const vms = {
         'The monitor of the VM ended by itself: the guest powered off or panicked, or the monitor failed.',
       remedy:
         'Read the console and the journal of `vmhost-<id>`. Ask for `stopped` if the guest was meant to end.',
-      example: 'the monitor ended: exit-code, status 1 (it ran 12.3 s)',
-      writtenBy: ['src/reconcile/pass.ts', 'src/core/status/launch.ts'],
+      example: 'the monitor ended: exit-code, status 156: its console was closed (SIGHUP) (it ran 12.3 s)',
+      writtenBy: ['src/reconcile/pass.ts', 'src/core/status/launch.ts', 'src/core/monitor/exit-status.ts'],
     },
     monitor_missing: {
       retry: 'backoff',

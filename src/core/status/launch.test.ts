@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { recordOf, worldOf } from '../../../test/record.ts'
 import { findLaunch } from './launch.ts'
+import type { ConsoleState } from '../world/world.ts'
 
 const now = { nowMs: 10_000, bootId: 'this-boot' }
 const { compute } = recordOf().desired
@@ -25,6 +26,26 @@ test('a failed unit shows its result and status', () => {
   const failed = worldOf({ unit: { known: true, value: { kind: 'failed', result: 'exit-code', status: 7 } } })
   const finding = findLaunch(launched, failed, now)
   assert.match(finding.kind === 'exited' ? finding.because : '', /exit-code, status 7/)
+})
+
+test('an exit status of a monitor is shown with its meaning', () => {
+  const closed = worldOf({
+    unit: { known: true, value: { kind: 'failed', result: 'exit-code', status: 156 } },
+  })
+  const finding = findLaunch(launched, closed, now)
+  const because = 'the monitor ended: exit-code, status 156: its console was closed (SIGHUP)'
+  assert.deepEqual(finding, { kind: 'exited', because, ranMs: 6000 })
+})
+
+test('a monitor that ended cleanly and whose console is gone was hung up', () => {
+  const because = (kind: ConsoleState['kind']): string => {
+    const value = (kind === 'stored' ? { kind, ptsPath: '/dev/pts/3' } : { kind }) as ConsoleState
+    const finding = findLaunch(launched, { ...gone, console: { known: true, value } }, now)
+    return finding.kind === 'exited' ? finding.because : ''
+  }
+  for (const kind of ['absent', 'detached', 'ended'] as const) assert.match(because(kind), /SIGHUP/)
+  // The terminal is still open in the daemon, so the end has another reason.
+  for (const kind of ['stored', 'unstored'] as const) assert.match(because(kind), /the guest shut down/)
 })
 
 test('a guest that has ended, as its monitor says, counts as an exit although the unit is active', () => {

@@ -1,7 +1,8 @@
 import { mayBeSaved } from '../plan/plan-wake.ts'
 import { isInPool } from '../world/world.ts'
 import { mustEnd } from '../vm/record.ts'
-import type { World } from '../world/world.ts'
+import { exitInWords } from '../monitor/exit-status.ts'
+import type { ConsoleState, World } from '../world/world.ts'
 import type { Launch, VmRecord } from '../vm/record.ts'
 
 /** The difference between the launch on record and what the host shows. */
@@ -39,15 +40,23 @@ export function findLaunch(
     : { kind: 'exited', because, ranMs: Math.max(0, now.nowMs - launch.atMs) }
 }
 
-function whyOver({ unit, monitor }: World): string | undefined {
+/** The states of a console whose terminal no process holds open. */
+const HUNG_UP: ReadonlySet<ConsoleState['kind']> = new Set(['absent', 'detached', 'ended'])
+
+function whyOver({ unit, monitor, console }: World): string | undefined {
   if (!unit.known) return undefined
   if (unit.value.kind === 'failed') {
-    return `the monitor ended: ${unit.value.result}, status ${unit.value.status}`
+    return `the monitor ended: ${exitInWords(unit.value.result, unit.value.status)}`
   }
   if (unit.value.kind === 'leftover') {
     return 'the monitor ended, or its unit lost sight of it: processes are left in the control group'
   }
-  if (unit.value.kind === 'absent') return 'the monitor ended: the guest shut down, or its unit was stopped'
+  if (unit.value.kind === 'absent') {
+    // QEMU ends in the same way when its terminal hangs up and when its guest shuts down.
+    return console.known && HUNG_UP.has(console.value.kind)
+      ? 'the monitor ended: its console was closed (SIGHUP), because no descriptor store held it'
+      : 'the monitor ended: the guest shut down, or its unit was stopped'
+  }
   if (unit.value.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
     return `the guest has ended: its monitor says ${monitor.value.status}`
   }
