@@ -17,6 +17,7 @@ export const markOfTests: VmMark = { storeId: 'store-1', createdAtMs: 1000 }
 export const recordOf = (changes: Partial<VmRecord> = {}): VmRecord => ({
   id: 'web-1' as VmId,
   host: { userId: 600_000 as UserId, device: 'vmt600000' as DeviceName },
+  monitor: 'qemu',
   desired: {
     power: 'running',
     compute: { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 },

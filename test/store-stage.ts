@@ -43,6 +43,7 @@ export class StoreStage {
     this.store.vms.insert({
       id: id as VmId,
       userId: this.store.vms.freeUserId() as UserId,
+      monitor: 'qemu',
       desired,
       metadata: { labels: {}, protected: false },
       inputs: { request: '{}', sources: new Map(), sshAuthorizedKeys: [] },

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { constants as fsConstants, accessSync } from 'node:fs'
 import { guestRuleOf } from '../core/network/tap.ts'
+import { AbsentMonitor } from '../host/absent-monitor.ts'
 import { TapTraffic } from '../host/ebpf/tap-traffic.ts'
 import { TrafficProgram } from '../host/ebpf/traffic-program.ts'
 import { LinuxFigures } from '../host/figures/linux-figures.ts'
@@ -63,7 +64,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   const host: Host = {
     units: new SystemdUnits({ bus, log, runDirectory: config.runDirectory }),
     consoles,
-    monitor,
+    monitors: { qemu: monitor, firecracker: new AbsentMonitor('Firecracker') },
     storage: pool,
     savedStates: pool.savedStates,
     rounds: pool.rounds,

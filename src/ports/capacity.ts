@@ -1,4 +1,5 @@
 import type { PoolShares, Commitment } from '../core/capacity/ledger.ts'
+import type { MonitorKind } from '../core/monitor/monitor-kind.ts'
 import type { Probe } from '../core/world/world.ts'
 import type { Sha256 } from '../core/ids.ts'
 
@@ -11,10 +12,10 @@ export interface Capacity {
   allocatable(): { readonly [K in keyof Commitment]: Probe<number> }
   /** Space in the pool that others than VMs take. */
   poolShares(): Probe<PoolShares>
-  /** The memory that a monitor may take besides its guest, for a guest with this much memory, in MiB. */
-  monitorMib(guestMib: number): number
-  /** The largest number of vCPUs that a guest may have. */
-  vcpusMax(): number
+  /** The memory that a monitor of this kind may take besides its guest, for a guest with this much memory, in MiB. */
+  monitorMib(kind: MonitorKind, guestMib: number): number
+  /** The largest number of vCPUs that a guest of a monitor of this kind may have. */
+  vcpusMax(kind: MonitorKind): number
   /**
    * Whether the host itself has this address (canonical text), or relies on it, such as the address of a router or
    * resolver.

@@ -1,7 +1,7 @@
 import type { Clock } from './clock.ts'
 import type { Consoles } from './consoles.ts'
 import type { DiskRounds, IncomingDisks } from './disk-rounds.ts'
-import type { Monitor } from './monitor.ts'
+import type { Monitors } from './monitor.ts'
 import type { Firewall, Taps } from './network.ts'
 import type { ObjectStore } from './object-store.ts'
 import type { SavedStates } from './saved-states.ts'
@@ -15,7 +15,7 @@ import type { Units } from './units.ts'
 export type Host = {
   readonly units: Units
   readonly consoles: Consoles
-  readonly monitor: Monitor
+  readonly monitors: Monitors
   readonly storage: Storage
   readonly taps: Taps
   readonly firewall: Firewall

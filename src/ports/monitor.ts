@@ -1,6 +1,7 @@
 import type { MonitorState } from '../core/world/world.ts'
 import type { SavingMonitor } from '../core/world/saved-state.ts'
 import type { MonitorCapabilities, MachineSpec } from '../core/monitor/machine-spec.ts'
+import type { MonitorKind } from '../core/monitor/monitor-kind.ts'
 import type { Processor } from '../core/monitor/processor.ts'
 import type { UnitSpec } from '../core/unit/unit-spec.ts'
 import type { DiskCounters } from '../core/world/counters.ts'
@@ -74,3 +75,6 @@ export interface Monitor {
   /** Calls back when a guest's run state has changed. */
   watch(onChange: (id: VmId) => void): void
 }
+
+/** The driver of each kind. Both exist on every host; a program that is not installed fails with `monitor_missing`. */
+export type Monitors = { readonly [K in MonitorKind]: Monitor }

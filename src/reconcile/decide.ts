@@ -15,12 +15,16 @@ import type { VmInputs } from '../core/vm/create.ts'
 type ProcessFacts = Pick<Facts, 'maySave' | 'silentMs'>
 
 /** Returns the facts of this host and moment. */
-export function factsOf(host: Host, { seed, tap }: Intent, own: ProcessFacts): Facts {
+export function factsOf(
+  host: Host,
+  { monitor }: Pick<VmRecord, 'monitor'>,
+  { seed, tap, ...own }: Intent & ProcessFacts,
+): Facts {
   return {
     nowMs: host.clock.now(),
     ...own,
     bootId: host.bootId,
-    capabilities: host.monitor.capabilities,
+    capabilities: host.monitors[monitor].capabilities,
     seedDigest: seed.digest,
     ...given({ tap }),
   }
@@ -32,7 +36,7 @@ export function decide(
   record: VmRecord,
   seen: { readonly world: World; readonly intent: Intent; readonly own: ProcessFacts },
 ): Plan {
-  return plan(record, seen.world, factsOf(host, seen.intent, seen.own))
+  return plan(record, seen.world, factsOf(host, record, { ...seen.intent, ...seen.own }))
 }
 
 /** The host objects that a record asks for. */

@@ -61,7 +61,10 @@ async function passOver(
     intent: intentOf(context.host, record, inputs),
     world,
     silentMs,
-    found: partialFaults(record, world, { silentMs, capabilities: context.host.monitor.capabilities }),
+    found: partialFaults(record, world, {
+      silentMs,
+      capabilities: context.host.monitors[record.monitor].capabilities,
+    }),
   }
   logNewFaults(pass)
   return noteLaunch(pass) ?? (await pursue(pass))
@@ -113,7 +116,7 @@ function noteWake({ store, host, log }: PassContext, record: VmRecord, world: Wo
     if (end.lastWake !== undefined) log.info({ ...wakeWords(end.lastWake) }, 'woken')
     return { ...rest, observed: shown }
   }
-  const { capabilities } = host.monitor
+  const { capabilities } = host.monitors[record.monitor]
   // Reads the record as it is now: a request for the guest during this look came first.
   const asked = record.wake ?? store.vms.get(record.id)?.wake
   const known = asked === undefined ? record : { ...record, wake: asked }
@@ -225,7 +228,7 @@ function settle(pass: Pass, state: ObservedState): Next {
 function nextLookMs({ record, world, host, intent, saves, silentMs }: Pass, shown: Observed): number {
   const { desired } = record.generations
   const settled = { ...record, observed: shown, generations: { desired, observed: desired } }
-  const facts = factsOf(host, intent, { maySave: saves.mayBegin, silentMs })
+  const facts = factsOf(host, record, { ...intent, maySave: saves.mayBegin, silentMs })
   const dueMs = sleepDueMs(settled, world, facts)
   if (waitsForPlace(settled, world, facts)) saves.waitForPlace(record.id)
   const resyncMs = limits.resyncMs * (1 - limits.retryJitter * host.clock.random())

@@ -1,4 +1,5 @@
 import { limits } from '../config/limits.ts'
+import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import { Silences, Saves } from './process-facts.ts'
 import { Worker } from './worker.ts'
@@ -23,7 +24,7 @@ export class Reconciler {
   async start(): Promise<void> {
     const { store, host } = this.#context
     host.units.watch((id) => this.#notice(id, 'unit changed'))
-    host.monitor.watch((id) => this.#notice(id, 'guest changed'))
+    for (const kind of MONITOR_KINDS) host.monitors[kind].watch((id) => this.#notice(id, 'guest changed'))
     host.taps.watch((device) => this.#noticeDevice(device))
     this.#stopTraffic = host.traffic.watch((userId) => {
       const id = store.vms.withUserId(userId)

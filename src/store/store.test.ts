@@ -38,6 +38,7 @@ afterEach(() => {
 const newVm = (id: string, changes: Partial<Desired> = {}): NewVm => ({
   id: id as VmId,
   userId: store.vms.freeUserId() as UserId,
+  monitor: 'qemu',
   desired: { ...desired, ...changes },
   metadata: { labels: {}, protected: false },
   inputs: {

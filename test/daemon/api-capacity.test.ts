@@ -75,7 +75,7 @@ const ledgerIn = (store: Store) => ledgerOf(store.vms.recorded(), SHARES, () => 
 const sumOf = (host: ControllerHost): Commitment =>
   host.store.vms
     .all()
-    .map(({ desired }) => commitmentOf(desired, () => MONITOR_MIB))
+    .map((record) => commitmentOf(record, () => MONITOR_MIB))
     .reduce(
       (sum, one) => ({
         memoryMib: sum.memoryMib + one.memoryMib,

@@ -61,6 +61,7 @@ test('a node reads the manifest of its offer', async (t) => {
       user_data: '#cloud-config',
       ssh_authorized_keys: ['ssh-ed25519 AAAA ops'],
       ssh_host_key: 'SHA256:uNiVztksCsDhcc0u9e8BrBYn1tYcoFTCqfEVcC1WbC0',
+      monitor: 'qemu',
       daemon_ssh_key: 'ssh-ed25519 AAAA vmhostd@host-1',
       last_traffic_at: '2029-01-02T00:00:00.000Z',
       exit_streak: 1,

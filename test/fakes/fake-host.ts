@@ -35,7 +35,15 @@ export class FakeHost implements Host {
   readonly consoles = new FakeConsoles()
   /** Files that monitors save to and restore from, in the pool. */
   readonly savedFiles = new SavedFiles()
-  readonly monitor = new FakeMonitor({}, this.savedFiles)
+  /** The monitor of most VMs of tests. */
+  readonly monitor = new FakeMonitor({}, { files: this.savedFiles })
+  readonly monitors = {
+    qemu: this.monitor,
+    firecracker: new FakeMonitor(
+      { startPaused: false },
+      { program: 'fake-firecracker', files: this.savedFiles },
+    ),
+  }
   readonly storage = new FakeStorage()
   readonly savedStates = new FakeSavedStates({
     files: this.savedFiles,
@@ -97,8 +105,9 @@ export class FakeHost implements Host {
       this.incomingDisks.setInSight(inSight)
     }
     // The process could not restore its guest.
-    this.monitor.onExit = (id) => this.fakeUnits.exit(id, 1)
-    const { fakeUnits, monitor, storage, ended } = this
+    const { fakeUnits, monitors, storage, ended } = this
+    const all = Object.values(monitors)
+    for (const one of all) one.onExit = (id) => fakeUnits.exit(id, 1)
     this.units = {
       inspect: (id) => fakeUnits.inspect(id),
       list: () => fakeUnits.list(),
@@ -108,14 +117,15 @@ export class FakeHost implements Host {
       async ensureStarted(id, spec, signal) {
         const { kind } = await fakeUnits.inspect(id)
         await fakeUnits.ensureStarted(id, spec, signal)
-        if (kind !== 'active') monitor.started(id, spec, storage.disks.get(id)?.sizeMib ?? 0)
+        if (kind === 'active') return
+        all.find((one) => one.runs(spec))?.started(id, spec, storage.disks.get(id)?.sizeMib ?? 0)
       },
       async ensureStopped(id, signal) {
         const unit = await fakeUnits.inspect(id)
-        const { kind } = await monitor.inspect(id)
-        if (unit.kind === 'active' && kind !== 'broken') ended.push(id)
+        const states = await Promise.all(all.map((one) => one.inspect(id)))
+        if (unit.kind === 'active' && states.every(({ kind }) => kind !== 'broken')) ended.push(id)
         await fakeUnits.ensureStopped(id, signal)
-        monitor.ended(id)
+        for (const one of all) one.ended(id)
       },
     }
   }
@@ -129,7 +139,7 @@ export class FakeHost implements Host {
     this.bootId = `${this.bootId}+`
     for (const id of this.storage.disks.keys()) {
       await this.fakeUnits.ensureStopped(id, new AbortController().signal)
-      this.monitor.ended(id)
+      for (const monitor of Object.values(this.monitors)) monitor.ended(id)
     }
     this.consoles.reboot()
     for (const device of [...this.taps.devices.keys()]) this.taps.devices.delete(device)

@@ -27,7 +27,7 @@ export type MonitorMethod =
   | 'freezeFileSystems'
   | 'thawFileSystems'
 
-const PROGRAM = '/usr/bin/fake-monitor'
+const FOLDER = '/usr/bin/'
 const RESTORE = 'restore='
 
 /** A process that restores a guest: the file it reads, and whether it was inspected since its start. */
@@ -42,6 +42,8 @@ type Restoring = { readonly file: SavedFile | undefined; readonly disk: MonitorD
  */
 export class FakeMonitor implements Monitor {
   readonly capabilities: MonitorCapabilities
+  /** Its name without a path; each monitor of a host has its own. */
+  readonly program: string
   /** Bytes that guests have read and written; zero for a guest that is not named. */
   readonly counters = new Map<VmId, DiskCounters>()
   /** Version of the installed program; an upgrade changes it for the next starts. */
@@ -78,7 +80,11 @@ export class FakeMonitor implements Monitor {
   readonly #faults = new FaultSwitch<MonitorMethod>()
   #onChange: (id: VmId) => void = () => {}
 
-  constructor(capabilities: Partial<MonitorCapabilities> = {}, files = new SavedFiles()) {
+  constructor(
+    capabilities: Partial<MonitorCapabilities> = {},
+    { program = 'fake-monitor', files = new SavedFiles() } = {},
+  ) {
+    this.program = program
     this.files = files
     this.capabilities = {
       startPaused: true,
@@ -108,7 +114,7 @@ export class FakeMonitor implements Monitor {
     const paused = machine.startPaused || machine.restorePath !== undefined ? ['-S'] : []
     return {
       description: `VM ${machine.id}`,
-      command: [PROGRAM, machine.id, limits, ...restore, ...paused],
+      command: [`${FOLDER}${this.program}`, machine.id, limits, ...restore, ...paused],
       userId: machine.userId,
       supplementaryGroups: [],
       ttyPath: machine.ptsPath,
@@ -272,6 +278,11 @@ export class FakeMonitor implements Monitor {
     return this.#states.get(id) ?? { kind: 'silent' }
   }
 
+  /** Returns whether a unit like this executes this monitor's program. */
+  runs({ command: [program] }: UnitSpec): boolean {
+    return program === `${FOLDER}${this.program}`
+  }
+
   /**
    * Notes that a unit executed the monitor's program: it answers from now on, and shows its guest a disk of this size.
    */
@@ -308,7 +319,7 @@ export class FakeMonitor implements Monitor {
   }
 
   #program(): SavingMonitor {
-    return { program: 'fake-monitor', version: this.version, accelerator: 'none', form: 'mapped' }
+    return { program: this.program, version: this.version, accelerator: 'none', form: 'mapped' }
   }
 
   /** Loads the whole guest, or ends its process. */

@@ -49,7 +49,10 @@ export class Chaos {
       ...host,
       units: this.#around(host.units, 'systemd_unavailable'),
       consoles: this.#around(host.consoles, 'console_unprotected'),
-      monitor: this.#aroundMonitor(host.monitor),
+      monitors: {
+        qemu: this.#aroundMonitor(host.monitors.qemu),
+        firecracker: this.#aroundMonitor(host.monitors.firecracker),
+      },
       storage: this.#around(host.storage, 'storage_failed'),
       staging: this.#aroundStaging(host.staging),
       rounds: this.#around(host.rounds, 'storage_failed'),

@@ -96,9 +96,9 @@ async function placeAsleep({ host, store, clock }: Stage, first: VmRecord): Prom
       const userId = (first.host.userId + index + 1) as UserId
       assert.ok(first.desired.network !== undefined)
       const network = { ...first.desired.network, ipv6Address: `2001:db8::${(index + 2).toString(16)}` }
-      const { metadata, operationId, desired } = first
+      const { metadata, operationId, desired, monitor } = first
       store.vms.insert({
-        ...{ id, userId, metadata, inputs, operationId, nowMs },
+        ...{ id, userId, monitor, metadata, inputs, operationId, nowMs },
         desired: { ...desired, network },
       })
       const mark = { storeId: store.storeId, createdAtMs: nowMs }

@@ -177,6 +177,7 @@ export const exampleManifest = {
     created_at: exampleVm.created_at,
     request: '{"power":"running"}',
     ssh_authorized_keys: [],
+    monitor: 'qemu',
     daemon_ssh_key:
       'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2YbSXk0PlsXYbqLwH2uVrkZ6ptuQyPIUJxQnZWLk3A vmhostd@host-1',
     exit_streak: 0,

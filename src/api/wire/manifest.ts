@@ -6,7 +6,14 @@ import { exampleManifest } from './examples.ts'
 import { migrationIdSchema, modeSchema, stageSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
 import { time, timeSchema } from './values.ts'
-import { computeMembers, desiredMembers, diskMembers, metadataMembers, vmIdSchema } from './vm.ts'
+import {
+  computeMembers,
+  desiredMembers,
+  diskMembers,
+  metadataMembers,
+  monitorKindSchema,
+  vmIdSchema,
+} from './vm.ts'
 import { computeToWire, desiredToWire, diskToWire, networkToWire } from './vm-to-wire.ts'
 import type { Manifest, MovingVm } from '../../core/vm/manifest.ts'
 import type { Static } from 'typebox'
@@ -45,6 +52,7 @@ const processorSchema = Type.Object(
 const movingVmSchema = Type.Object(
   {
     desired: Type.Object(desiredMembers),
+    monitor: monitorKindSchema,
     ...metadataMembers,
     created_at: { ...timeSchema, description: "A part of the guest's instance id on its seed disk." },
     request: Type.String({
@@ -127,6 +135,7 @@ export const manifestToWire = ({ network, ...manifest }: Manifest): ManifestWire
 
 const movingToWire = ({ desired, metadata, inputs, ...vm }: MovingVm): MovingVmWire => ({
   desired: desiredToWire(desired),
+  monitor: vm.monitor,
   labels: metadata.labels,
   protected: metadata.protected,
   created_at: time(vm.createdAtMs),

@@ -34,6 +34,7 @@ export function manifestFromWire(wire: ManifestWire): Manifest {
 function movingFromWire(vm: ManifestWire['vm']): MovingVm {
   return {
     desired: desiredFromWire(vm.desired),
+    monitor: vm.monitor,
     metadata: { labels: vm.labels, protected: vm.protected },
     createdAtMs: Date.parse(vm.created_at),
     inputs: {

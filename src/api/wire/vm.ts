@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
 import { nextPageMembers, timeSchema, LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN } from './values.ts'
 import { limits } from '../../config/limits.ts'
 import { exampleVm } from './examples.ts'
@@ -31,6 +32,12 @@ export const vmIdSchema = Type.String({
   pattern: VM_ID_PATTERN,
   description: 'Chosen by the controller: 1 to 63 lower-case letters, digits and inner hyphens.',
   examples: ['web-1'],
+})
+
+export const monitorKindSchema = Type.Enum(MONITOR_KINDS, {
+  type: 'string',
+  description:
+    'The monitor that runs the VM. It is chosen at creation and never changes. `host.monitors` of /v1/sync has those of this host.',
 })
 
 export const powerSchema = Type.Enum(POWERS, {

@@ -4,6 +4,7 @@ import type { CommandContext, Refusal } from '../context.ts'
 import { vcpusOf } from '../../core/desired.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { Compute } from '../../core/desired.ts'
+import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { UserId } from '../../core/ids.ts'
 import type { Store } from '../../store/store.ts'
 import type { Result } from '../../lib/result.ts'
@@ -31,7 +32,7 @@ export function refuseIncrease(
     store.vms.recorded(),
     // A part that does not increase is not checked.
     shares.known ? shares.value : NO_SHARES,
-    (guestMib) => capacity.monitorMib(guestMib),
+    (kind, guestMib) => capacity.monitorMib(kind, guestMib),
   )
   const short = shortages(totalsOf(ledger), increase, {
     memoryMib: memoryMib.known ? memoryMib.value : 0,
@@ -61,19 +62,19 @@ export function freeUserId(store: Store): Result<UserId, Rejection> {
 }
 
 /**
- * Returns why no guest of this host can have this many vCPUs. `pointer` is the place of the CPU share in the request.
+ * Returns why no guest of this monitor can have this many vCPUs. `pointer` is the place of the CPU share in the request.
  */
 export function refuseVcpus(
   { capacity }: CommandContext,
-  compute: Compute,
+  { compute, monitor }: { readonly compute: Compute; readonly monitor: MonitorKind },
   pointer: string,
 ): Rejection | undefined {
-  const [vcpus, vcpusMax] = [vcpusOf(compute), capacity.vcpusMax()]
+  const [vcpus, vcpusMax] = [vcpusOf(compute), capacity.vcpusMax(monitor)]
   if (vcpus <= vcpusMax) return undefined
   const millicoresMax = vcpusMax * 1000
   return {
     code: 'too_many_vcpus',
-    detail: `${compute.cpuMillicores} millicores are ${vcpus} vCPUs, and the monitor of this host gives a guest at most ${vcpusMax}: ask for at most ${millicoresMax} millicores`,
+    detail: `${compute.cpuMillicores} millicores are ${vcpus} vCPUs, and ${monitor} gives a guest at most ${vcpusMax}: ask for at most ${millicoresMax} millicores`,
     errors: [{ pointer, code: 'out_of_range', detail: `must be at most ${millicoresMax}` }],
   }
 }

@@ -65,17 +65,18 @@ function insert(
   const { vm } = manifest
   const wrong =
     refuseOffer(id, manifest) ??
-    refuseVcpus(context, vm.desired.compute, '/migration_id') ??
+    refuseVcpus(context, { compute: vm.desired.compute, monitor: vm.monitor }, '/migration_id') ??
     refuseAddresses(context, id, vm.desired.network ?? {})
   if (wrong !== undefined) return err(wrong)
   const userId = freeUserId(store)
   if (!userId.ok) return userId
-  const commitment = commitmentOf(vm.desired, (guestMib) => capacity.monitorMib(guestMib))
+  const commitment = commitmentOf(vm, (kind, guestMib) => capacity.monitorMib(kind, guestMib))
   const refusal = refuseIncrease(context, commitment)
   if (refusal !== undefined) return err(refusal)
   const record = store.vms.insert({
     id,
     userId: userId.value,
+    monitor: vm.monitor,
     desired: vm.desired,
     metadata: vm.metadata,
     inputs: { ...vm.inputs, sources: new Map() },

@@ -9,6 +9,7 @@ import type { Rejection } from '../../core/errors.ts'
 import type { CreateVm, VmInputs } from '../../core/vm/create.ts'
 import type { Desired, Image, ImageRole } from '../../core/desired.ts'
 import type { Sha256, UserId, VmId } from '../../core/ids.ts'
+import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 
@@ -28,11 +29,12 @@ function insert(
   id: VmId,
   { request, inputs }: { readonly request: CreateVm; readonly inputs: VmInputs },
 ): CommandResult {
-  const { store } = context
+  const { store, capacity } = context
+  const monitor: MonitorKind = 'qemu'
   const wrong =
     refuseImageUrls(context, request.image.images) ??
     refuseSmallDisk(context, request) ??
-    refuseVcpus(context, request.compute, '/compute/cpu_millicores') ??
+    refuseVcpus(context, { compute: request.compute, monitor }, '/compute/cpu_millicores') ??
     refuseSleep(request, '/compute/sleep_after_idle_seconds') ??
     refuseAddresses(context, id, request.network ?? {})
   if (wrong !== undefined) return err(wrong)
@@ -40,14 +42,15 @@ function insert(
   if (!free.ok) return free
   const userId = free.value
   const desired = desiredOf(request, userId)
-  const refusal = refuseIncrease(
-    context,
-    commitmentOf(desired, (guestMib) => context.capacity.monitorMib(guestMib)),
+  const commitment = commitmentOf({ desired, monitor }, (kind, guestMib) =>
+    capacity.monitorMib(kind, guestMib),
   )
+  const refusal = refuseIncrease(context, commitment)
   if (refusal !== undefined) return err(refusal)
   const record = store.vms.insert({
     id,
     userId,
+    monitor,
     desired,
     metadata: request.metadata,
     inputs,

@@ -63,7 +63,7 @@ function refuseShape(
   if (guestChanges && !isStopped(record)) return notStopped(record, 'CPU and memory')
   // A value that the VM already has is not judged again.
   if (compute.cpuMillicores !== desired.compute.cpuMillicores) {
-    const refusal = refuseVcpus(context, compute, '/cpu_millicores')
+    const refusal = refuseVcpus(context, { compute, monitor: record.monitor }, '/cpu_millicores')
     if (refusal !== undefined) return refusal
   }
   if (compute.sleepAfterIdleSeconds !== desired.compute.sleepAfterIdleSeconds) {

@@ -4,7 +4,7 @@ import { commitmentOf, increaseOf } from '../../core/capacity/ledger.ts'
 import { refuseIncrease } from '../capacity/admit.ts'
 import { isLeaving, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
 import type { OfferEnd } from '../../core/vm/leaving.ts'
-import type { Commitment } from '../../core/capacity/ledger.ts'
+import type { Commitment, MonitorMib } from '../../core/capacity/ledger.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord, ObservedState } from '../../core/vm/record.ts'
@@ -30,9 +30,10 @@ type Change = {
 }
 
 /** Returns what a change needs of the host beyond what the VM has been promised. */
-function increaseBy({ capacity }: CommandContext, before: Desired, after: Desired): Commitment {
-  const monitorMib = (guestMib: number): number => capacity.monitorMib(guestMib)
-  return increaseOf(commitmentOf(before, monitorMib), commitmentOf(after, monitorMib))
+function increaseBy({ capacity }: CommandContext, before: VmRecord, desired: Desired): Commitment {
+  const monitorMib: MonitorMib = (kind, guestMib) => capacity.monitorMib(kind, guestMib)
+  const { monitor } = before
+  return increaseOf(commitmentOf(before, monitorMib), commitmentOf({ desired, monitor }, monitorMib))
 }
 
 /** Checks and stores a change of desired state in one transaction, and wakes the VM's worker if something changed. */
@@ -47,7 +48,7 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     const setsPowerAnew = change.setsPowerAnew?.(before) === true
     if (!setsPowerAnew && isDeepStrictEqual(desired.value, before.desired))
       return ok({ record: before, changed: false })
-    const refusal = refuseIncrease(context, increaseBy(context, before.desired, desired.value))
+    const refusal = refuseIncrease(context, increaseBy(context, before, desired.value))
     if (refusal !== undefined) return err(refusal)
     const nowMs = context.now()
     const end = endOffer(before, desired.value, nowMs)

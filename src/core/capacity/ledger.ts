@@ -1,6 +1,8 @@
 import { limits } from '../../config/limits.ts'
 import { canSleep } from '../sleep/idle-timeout.ts'
 import type { Desired } from '../desired.ts'
+import type { MonitorKind } from '../monitor/monitor-kind.ts'
+import type { VmRecord } from '../vm/record.ts'
 
 /**
  * The commitment of a VM for as long as it exists, even while it sleeps or is stopped. So a start or a wake is never
@@ -18,11 +20,16 @@ export type Allocatable = Commitment
 /** Space in the pool that is not for one VM: images, and the quota of staging. */
 export type PoolShares = { readonly imagesMib: number; readonly stagingMib: number }
 
-/** Returns the memory that a VM's monitor may take besides its guest's, for the memory of the guest; both in MiB. */
-export type MonitorMib = (guestMib: number) => number
+/** Returns the memory that a monitor of this kind may take besides its guest's, for the guest's memory; both in MiB. */
+export type MonitorMib = (kind: MonitorKind, guestMib: number) => number
 
-/** VMs with the same memory: how many there are, and how many of their guests may be saved. */
-export type MemoryClass = { readonly memoryMib: number; readonly vms: number; readonly sleepers: number }
+/** VMs with the same monitor and memory: how many there are, and how many of their guests may be saved. */
+export type MemoryClass = {
+  readonly monitor: MonitorKind
+  readonly memoryMib: number
+  readonly vms: number
+  readonly sleepers: number
+}
 
 /** Sums over the records of all VMs, whatever their state. */
 export type Recorded = {
@@ -55,7 +62,7 @@ export function ledgerOf(
   const sum = (of: (one: MemoryClass) => number): number => classes.reduce((all, one) => all + of(one), 0)
   return {
     guestsMib: sum(({ memoryMib, vms }) => memoryMib * vms),
-    monitorsMib: sum(({ memoryMib, vms }) => monitorMib(memoryMib) * vms),
+    monitorsMib: sum(({ monitor, memoryMib, vms }) => monitorMib(monitor, memoryMib) * vms),
     disksMib,
     savedMib: sum(({ memoryMib, sleepers }) => savedMib(memoryMib) * sleepers),
     imagesMib,
@@ -70,9 +77,12 @@ export const totalsOf = (ledger: Ledger): Commitment => ({
   consolePlaces: ledger.consolePlaces,
 })
 
-/** Returns what one VM is promised, from its desired state alone. */
-export const commitmentOf = (desired: Desired, monitorMib: MonitorMib): Commitment => ({
-  memoryMib: desired.compute.memoryMib + monitorMib(desired.compute.memoryMib),
+/** Returns what one VM is promised, from its desired state and its monitor alone. */
+export const commitmentOf = (
+  { desired, monitor }: Pick<VmRecord, 'desired' | 'monitor'>,
+  monitorMib: MonitorMib,
+): Commitment => ({
+  memoryMib: desired.compute.memoryMib + monitorMib(monitor, desired.compute.memoryMib),
   diskMib: desired.disk.sizeMib + (canSleep(desired) ? savedMib(desired.compute.memoryMib) : 0),
   consolePlaces: holdsPlace(desired) ? 1 : 0,
 })

@@ -36,11 +36,11 @@ export const vms = {
       status: 422,
       title: 'The monitor of this host does not support that many vCPUs',
       meaning:
-        'The CPU share needs more vCPUs than the monitor of this host gives a guest: one for each started 1000 millicores.',
+        'The CPU share needs more vCPUs than its monitor gives a guest: one for each started 1000 millicores.',
       remedy:
         'Ask for at most the millicores that the error names, or place the VM on a host with another monitor.',
       example:
-        '32000 millicores are 32 vCPUs, and the monitor of this host gives a guest at most 16: ask for at most 16000 millicores',
+        '32000 millicores are 32 vCPUs, and qemu gives a guest at most 16: ask for at most 16000 millicores',
       writtenBy: ['src/commands/capacity/admit.ts'],
       advice: ['--cpu gives it fewer'],
     },
@@ -144,8 +144,7 @@ export const vms = {
     vcpus_unsupported: {
       retry: 'on-change',
       title: 'The monitor does not support that many vCPUs',
-      meaning:
-        'The VM asks for more vCPUs than the monitor of this host can give a guest, so it is not started.',
+      meaning: 'The VM asks for more vCPUs than its monitor can give a guest, so it is not started.',
       remedy: 'Ask for fewer `cpu_millicores`, or place the VM on a host with another monitor.',
       example:
         'web-1 asks for 32 vCPUs, and the monitor gives a guest at most 16: ask for fewer cpu_millicores',

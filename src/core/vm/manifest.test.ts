@@ -63,6 +63,7 @@ test('a manifest has all that belongs to the VM, and neither its offer nor the U
   const { vm } = manifestOf({ ...base, desired: { ...base.desired, migration: offer } }, departure, needs)
   assert.deepEqual(vm, {
     desired: base.desired,
+    monitor: 'qemu',
     metadata: base.metadata,
     createdAtMs: 1000,
     inputs: { request: '{}', userData: '#cloud-config', sshAuthorizedKeys: [] },

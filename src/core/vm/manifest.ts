@@ -1,6 +1,7 @@
 import { given } from '../../lib/given.ts'
 import type { Compute, Desired, Disk, Network } from '../desired.ts'
 import type { VmId } from '../ids.ts'
+import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { Processor } from '../monitor/processor.ts'
 import type { Departure, DepartureStage, GuestPower } from '../migration/departure.ts'
 import type { MigrationId, MigrationMode } from '../migration/offer.ts'
@@ -11,6 +12,7 @@ import type { SavingMonitor } from '../world/saved-state.ts'
 /** All that belongs to a VM, and not to the host that has it. It carries user data and keys. */
 export type MovingVm = {
   readonly desired: Omit<Desired, 'migration'>
+  readonly monitor: MonitorKind
   readonly metadata: Metadata
   /** A part of the guest's instance id on its seed disk. Milliseconds since the epoch. */
   readonly createdAtMs: number
@@ -69,6 +71,7 @@ export function manifestOf(record: VmRecord, departure: Departure, needs: Manife
     ...given({ network, expiresAtMs: migration?.expiresAtMs }),
     vm: {
       desired,
+      monitor: record.monitor,
       metadata: record.metadata,
       createdAtMs: record.createdAtMs,
       inputs: { request, sshAuthorizedKeys, ...given({ userData }) },

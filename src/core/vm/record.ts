@@ -1,6 +1,7 @@
 import type { FaultCode } from '../errors.ts'
 import type { Compute, Desired } from '../desired.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from '../ids.ts'
+import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { Arrival } from '../migration/arrival.ts'
 import type { Departure } from '../migration/departure.ts'
 import type { Delivery } from '../world/network-state.ts'
@@ -107,6 +108,8 @@ export type Stops = {
 export type VmRecord = {
   readonly id: VmId
   readonly host: HostIdentity
+  /** Chosen at creation; it never changes, also not when the VM moves. */
+  readonly monitor: MonitorKind
   readonly desired: Desired
   /** For the controller's own use; the host ignores it. */
   readonly metadata: Metadata

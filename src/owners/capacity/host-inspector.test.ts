@@ -27,7 +27,7 @@ function stage() {
     figures,
     storage,
     consoles,
-    monitorMib: (guestMib) => guestMib / 4,
+    monitorMib: (_kind, guestMib) => guestMib / 4,
     vcpusMax: () => 32,
     clock,
     policy,

@@ -17,6 +17,7 @@ import type { Log } from '../../log/log.ts'
 import type { Capacity } from '../../ports/capacity.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { MonitorMib, PoolShares } from '../../core/capacity/ledger.ts'
+import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { Consoles } from '../../ports/consoles.ts'
 import type { HostFigures, MemoryFigures, PoolFigures } from '../../ports/host-figures.ts'
 import type { Storage } from '../../ports/storage.ts'
@@ -53,8 +54,8 @@ export type HostInspectorOptions = {
   readonly consoles: Pick<Consoles, 'places'>
   /** Memory that a monitor needs besides its guest's, in MiB. */
   readonly monitorMib: MonitorMib
-  /** How many vCPUs the monitor gives a guest. */
-  readonly vcpusMax: () => number
+  /** How many vCPUs a monitor of this kind gives a guest. */
+  readonly vcpusMax: (kind: MonitorKind) => number
   readonly clock: Clock
   readonly policy: CapacityPolicy
   readonly log: Log
@@ -129,8 +130,8 @@ export class HostInspector implements Capacity {
     return { imagesMib: sum, stagingMib: this.stagingQuotaMib() }
   }
 
-  monitorMib(guestMib: number): number {
-    return this.#options.monitorMib(guestMib)
+  monitorMib(kind: MonitorKind, guestMib: number): number {
+    return this.#options.monitorMib(kind, guestMib)
   }
 
   /** Returns the quota in force, which depends on the size of the pool; as configured until the pool was seen. */
@@ -149,8 +150,8 @@ export class HostInspector implements Capacity {
     return allocatableDiskMib(totalMib, { overcommit, reserveMib })
   }
 
-  vcpusMax(): number {
-    return this.#options.vcpusMax()
+  vcpusMax(kind: MonitorKind): number {
+    return this.#options.vcpusMax(kind)
   }
 
   isOwnAddress(address: string): Probe<boolean> {

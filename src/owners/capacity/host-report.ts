@@ -2,7 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { heldPlacesMax, ledgerOf } from '../../core/capacity/ledger.ts'
 import { takeConsoleCensus } from '../console/console-census.ts'
 import { SharedLook } from './shared-look.ts'
-import type { Ledger, Allocatable } from '../../core/capacity/ledger.ts'
+import type { Ledger, Allocatable, MonitorMib } from '../../core/capacity/ledger.ts'
 import type { HostFault } from '../../core/errors.ts'
 import type { SnapshotRecord } from '../../core/snapshots/record.ts'
 import type { SnapshotTally } from '../../core/snapshots/work.ts'
@@ -98,7 +98,7 @@ export class HostReport {
     // From here on, everything runs in one turn of the event loop, so that the figures of the store belong together.
     const uses = store.imageUses()
     const recorded = store.vms.recorded()
-    const monitorMib = (guestMib: number): number => inspector.monitorMib(guestMib)
+    const monitorMib: MonitorMib = (kind, guestMib) => inspector.monitorMib(kind, guestMib)
     return {
       host: { ...names, machine, nowMs: clock.now() },
       cpus,

@@ -55,6 +55,7 @@ class Stage {
     this.store.vms.insert({
       id: web,
       userId: this.store.vms.freeUserId() as UserId,
+      monitor: 'qemu',
       desired: {
         power: 'running',
         compute: { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 },

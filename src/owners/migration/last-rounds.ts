@@ -93,11 +93,12 @@ export class LastRounds {
   }
 
   async #take(id: VmId, signal: AbortSignal): Promise<void> {
-    const { host, log, poke } = this.#context
+    const { store, host, log, poke } = this.#context
     const departure = this.#handingOver(id)
-    if (departure?.arrival === undefined) return
+    const kind = store.vms.get(id)?.monitor
+    if (departure?.arrival === undefined || kind === undefined) return
     const unit = await host.units.inspect(id)
-    const saved = await host.savedStates.inspect(id, await host.monitor.installed())
+    const saved = await host.savedStates.inspect(id, await host.monitors[kind].installed())
     const rest = restOf(departure, unit, saved)
     if (rest === 'lost')
       withdraw(this.#context, id, () =>

@@ -68,8 +68,8 @@ const sha256 = (text: string): string => createHash('sha256').update(text).diges
 
 async function pullMemory(pulling: Pulling, { lengthBytes, terms }: MovedMemory): Promise<void> {
   const { context, id, source, move, signal } = pulling
-  const { savedStates, monitor } = context.host
-  const found = await savedStates.inspect(id, await monitor.installed())
+  const { savedStates, monitors } = context.host
+  const found = await savedStates.inspect(id, await monitors[pulling.record().monitor].installed())
   if (found.kind === 'present' && found.savedAtMs === terms.savedAtMs) return
   await savedStates.remove(id)
   const frames = accepted('hand_over', await source.memoryFrames(move, lengthBytes, signal))

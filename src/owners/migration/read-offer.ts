@@ -17,13 +17,14 @@ export type ReadOffer = { readonly manifest: Manifest; readonly arrivalId: Arriv
 
 /** Reads an offer at its source. Refuses one that this node does not have, and a guest that this host could not restore. */
 export async function readOffer(
-  { sourceHosts, monitor }: Pick<Host, 'sourceHosts' | 'monitor'>,
+  { sourceHosts, monitors }: Pick<Host, 'sourceHosts' | 'monitors'>,
   { source, migrationId }: { readonly source: string; readonly migrationId: MigrationId },
   signal: AbortSignal,
 ): Promise<Result<ReadOffer, Rejection | Unknown>> {
   try {
     const manifest = await sourceHosts.at(source).manifest(migrationId, signal)
     if (manifest.ok) {
+      const monitor = monitors[manifest.value.vm.monitor]
       const here = { monitor: await monitor.installed(), processor: await monitor.processor() }
       const refusal = refuseMemory(manifest.value, here)
       return refusal === undefined

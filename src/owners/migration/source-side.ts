@@ -83,7 +83,8 @@ export class SourceSide {
       daemonSshKey: host.sshPublicKey,
       ...given({ sshHostKey: store.sshHostKeys.get(record.id) }),
     }
-    const [monitor, processor] = [await host.monitor.installed(), await host.monitor.processor()]
+    const driver = host.monitors[record.monitor]
+    const [monitor, processor] = [await driver.installed(), await driver.processor()]
     await store.flushed()
     return manifestOf(record, departure, { ...belongings, monitor, processor })
   }

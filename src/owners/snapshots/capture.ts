@@ -80,7 +80,7 @@ async function cloneStill(task: Task, still: AbortSignal): Promise<Cloned | Outc
   const vm = vmOf(task)
   if (vm === undefined) return gone(entry.record)
   const unit = judgeUnit(await host.units.inspect(vm.id), vm, host.storeId)
-  const monitor = unit.kind === 'active' ? await host.monitor.inspect(vm.id) : undefined
+  const monitor = unit.kind === 'active' ? await host.monitors[vm.monitor].inspect(vm.id) : undefined
   until.throwIfAborted()
   const moment = captureMoment(unit, monitor, vm.desired.power)
   if (moment.kind === 'not_now') return later(moment.because)
@@ -88,7 +88,7 @@ async function cloneStill(task: Task, still: AbortSignal): Promise<Cloned | Outc
   until.throwIfAborted()
   const seen = judgeDisk(disk, vm, host.storeId)
   if (seen.kind === 'foreign') return later(`the disk of its name is another VM's: ${seen.because}`)
-  return moment.kind === 'still' ? clone(task, vm.id, until) : cloneRunning(task, vm.id, { still, until })
+  return moment.kind === 'still' ? clone(task, vm.id, until) : cloneRunning(task, vm, { still, until })
 }
 
 /**
@@ -103,8 +103,9 @@ async function clone({ host, entry }: Task, id: VmId, until: AbortSignal): Promi
 type Bounds = { readonly still: AbortSignal; readonly until: AbortSignal }
 
 /** Clones the disk of a running guest. Whatever happens, the guest runs afterwards, and its file systems are thawed. */
-async function cloneRunning(task: Task, id: VmId, { still, until }: Bounds): Promise<Cloned> {
+async function cloneRunning(task: Task, vm: VmRecord, { still, until }: Bounds): Promise<Cloned> {
   const { store, host, entry } = task
+  const { id } = vm
   const wasNoted = store.frozenGuests.has(id)
   let freeze: FreezeOutcome = 'none'
   store.transaction(() => {
@@ -113,9 +114,9 @@ async function cloneRunning(task: Task, id: VmId, { still, until }: Bounds): Pro
   })
   await store.flushed()
   try {
-    freeze = await host.monitor.freezeFileSystems(id, until)
+    freeze = await host.monitors[vm.monitor].freezeFileSystems(id, until)
     until.throwIfAborted()
-    const cloned = await cloneStanding(task, id, until)
+    const cloned = await cloneStanding(task, vm, until)
     return { ...cloned, consistency: freeze === 'frozen' ? 'file_system' : 'crash' }
   } finally {
     // File systems that an earlier capture may have frozen keep their note.
@@ -140,15 +141,15 @@ async function thawNow(task: Task, id: VmId, still: AbortSignal): Promise<void> 
   still.removeEventListener('abort', look)
 }
 
-async function cloneStanding(task: Task, id: VmId, until: AbortSignal): Promise<Cloned> {
-  const { clock, monitor } = task.host
+async function cloneStanding(task: Task, vm: VmRecord, until: AbortSignal): Promise<Cloned> {
+  const { clock, monitors } = task.host
   const beganMs = clock.monotonicMs()
   let cloned: Cloned
   try {
-    await monitor.ensurePaused(id, until)
-    cloned = await clone(task, id, until)
+    await monitors[vm.monitor].ensurePaused(vm.id, until)
+    cloned = await clone(task, vm.id, until)
   } finally {
-    await letRun(task, id)
+    await letRun(task, vm)
   }
   return { ...cloned, pausedMs: Math.round((clock.monotonicMs() - beganMs) * 10) / 10 }
 }
@@ -156,9 +157,9 @@ async function cloneStanding(task: Task, id: VmId, until: AbortSignal): Promise<
 /**
  * Lets the guest run again. If that fails, the worker of the VM resumes it, since it looks as soon as the capture ends.
  */
-async function letRun({ host, log }: Task, id: VmId): Promise<void> {
+async function letRun({ host, log }: Task, { id, monitor }: VmRecord): Promise<void> {
   try {
-    await host.monitor.ensureRunning(id, new AbortController().signal)
+    await host.monitors[monitor].ensureRunning(id, new AbortController().signal)
   } catch (error) {
     warnOfFault(log, error, 'guest not resumed at once after its capture')
   }

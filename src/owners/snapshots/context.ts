@@ -19,7 +19,7 @@ export type SnapshotsContext = {
   readonly store: Pick<Store, 'snapshots' | 'vms' | 'frozenGuests' | 'transaction' | 'flushed'>
   readonly host: Pick<
     Host,
-    'units' | 'monitor' | 'storage' | 'savedStates' | 'staging' | 'objectStore' | 'clock' | 'storeId'
+    'units' | 'monitors' | 'storage' | 'savedStates' | 'staging' | 'objectStore' | 'clock' | 'storeId'
   >
   readonly betweenPasses: BetweenPasses
   /** Limits flushes to the pool before and after captures, at the same time. */

@@ -23,15 +23,18 @@ export async function thaw(
   signal: AbortSignal,
 ): Promise<ThawOutcome> {
   try {
-    if (!store.frozenGuests.has(id)) return 'none'
+    const record = store.frozenGuests.has(id) ? store.vms.get(id) : undefined
+    if (record === undefined) return 'none'
+    const monitor = host.monitors[record.monitor]
     const { kind } = await host.units.inspect(id)
     if (kind === 'absent' || kind === 'failed') {
-      if (await isInPool(host, id)) return 'not_yet'
+      // An unusable saved state counts too, because it may be restored one day.
+      if (isSaved(await host.savedStates.inspect(id, await monitor.installed()))) return 'not_yet'
       store.frozenGuests.forget(id)
       return 'none'
     }
-    if (kind !== 'active' || (await host.monitor.inspect(id)).kind !== 'running') return 'not_yet'
-    if (!(await host.monitor.thawFileSystems(id, signal))) {
+    if (kind !== 'active' || (await monitor.inspect(id)).kind !== 'running') return 'not_yet'
+    if (!(await monitor.thawFileSystems(id, signal))) {
       log.warn({}, 'guest thaw not confirmed by an agent; its file systems may be frozen')
       return 'not_yet'
     }
@@ -41,11 +44,6 @@ export async function thaw(
     warnOfFault(log, error, 'guest thaw failed; tried again later')
     return 'not_yet'
   }
-}
-
-/** Returns whether the guest is saved. An unusable saved state counts too, because it may be restored one day. */
-async function isInPool({ monitor, savedStates }: Thawing['host'], id: VmId): Promise<boolean> {
-  return isSaved(await savedStates.inspect(id, await monitor.installed()))
 }
 
 /**

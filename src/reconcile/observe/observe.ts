@@ -39,7 +39,9 @@ async function inspectStorage(host: Host, record: VmRecord): Promise<StorageStat
 
 /** Inspects the monitor only while its unit is active: a socket file without a process proves nothing. */
 async function inspectMonitor(host: Host, record: VmRecord, unit: Probe<UnitState>): Promise<MonitorState> {
-  return unit.known && unit.value.kind === 'active' ? host.monitor.inspect(record.id) : { kind: 'silent' }
+  return unit.known && unit.value.kind === 'active'
+    ? host.monitors[record.monitor].inspect(record.id)
+    : { kind: 'silent' }
 }
 
 const WITHOUT_TRAFFIC: Promise<TrafficState> = Promise.resolve({ kind: 'unwatched' })
@@ -48,8 +50,8 @@ const WITHOUT_TRAFFIC: Promise<TrafficState> = Promise.resolve({ kind: 'unwatche
  * Inspects the saved state. If no program can restore it, the state is unusable, but the result still says that it
  * exists.
  */
-async function inspectSaved(host: Host, { id, desired }: VmRecord): Promise<SavedState> {
-  const installed = await probe(host.monitor.installed())
+async function inspectSaved(host: Host, { id, monitor, desired }: VmRecord): Promise<SavedState> {
+  const installed = await probe(host.monitors[monitor].installed())
   if (installed.known) {
     return judgeShape(await host.savedStates.inspect(id, installed.value), desired.compute)
   }
@@ -86,7 +88,7 @@ export async function readCounters(host: Host, record: VmRecord): Promise<VmCoun
   const [link, drops, disk] = await Promise.all([
     tap?.kind === 'present' ? host.taps.counters(device) : undefined,
     tap?.kind === 'present' ? host.firewall.counters(device) : undefined,
-    unit.kind === 'active' ? host.monitor.diskCounters(id) : undefined,
+    unit.kind === 'active' ? host.monitors[record.monitor].diskCounters(id) : undefined,
   ])
   return {
     atMs: host.clock.now(),

@@ -60,11 +60,11 @@ async function save(context: StepContext, { isIdle, signal, publication }: Savin
   const { id } = record
   signal.throwIfAborted()
   if (!(await isIdle())) return false
-  await host.monitor.ensurePaused(id, signal)
+  await host.monitors[record.monitor].ensurePaused(id, signal)
   // The guest may have received a packet just before it was paused. Then it has something to do.
   if (!(await isIdle())) return false
   await host.savedStates.ensureMemoryFile(id, record.host.userId)
-  const monitor = await host.monitor.save(id, host.savedStates.paths(id).writing, signal)
+  const monitor = await host.monitors[record.monitor].save(id, host.savedStates.paths(id).writing, signal)
   if (!(await isIdle())) return false
   signal.throwIfAborted()
   const { cpuMillicores, memoryMib } = record.launch?.compute ?? record.desired.compute
@@ -102,8 +102,8 @@ async function goOn(
   const { id } = record
   if (mayBePublished) await host.savedStates.removePublished(id)
   context.notes.givenUp = true
-  if (record.desired.power === 'running') await host.monitor.ensureRunning(id, always)
-  host.monitor.setGuestTime(id)
+  if (record.desired.power === 'running') await host.monitors[record.monitor].ensureRunning(id, always)
+  host.monitors[record.monitor].setGuestTime(id)
   try {
     context.notes.delivery = await host.traffic.ensureFlowing(subject, { deliver: true })
   } finally {
@@ -132,7 +132,7 @@ export const restoreGuest: Executor<'monitor.ensure-restored'> = async (_step, c
     memoryMib: record.desired.compute.memoryMib,
   }
   const [restored, verified] = await Promise.allSettled([
-    orFail(host.monitor.ensureRestored(guest, both)),
+    orFail(host.monitors[record.monitor].ensureRestored(guest, both)),
     orFail(host.savedStates.verify(record.id, both)),
   ])
   const errors: unknown[] = [verified, restored].flatMap((one) =>

@@ -12,7 +12,7 @@ export const startUnit: Executor<'unit.ensure-started'> = async (step, context) 
   const { host, record, intent, signal } = context
   await host.savedStates.ensureDirectory(record.id)
   const machine = await machineOf(context, step)
-  await host.units.ensureStarted(record.id, host.monitor.unitSpec(machine), signal)
+  await host.units.ensureStarted(record.id, host.monitors[record.monitor].unitSpec(machine), signal)
   if (intent.tap !== undefined) await restartIdleClock(context)
 }
 

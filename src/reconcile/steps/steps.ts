@@ -113,25 +113,26 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
   // The guest's vCPUs run. Its clock was behind by the time that they were stopped.
   'monitor.ensure-running': {
     execute: async (_step, { host, record, signal }) => {
-      await host.monitor.ensureRunning(record.id, signal)
-      host.monitor.setGuestTime(record.id)
+      await host.monitors[record.monitor].ensureRunning(record.id, signal)
+      host.monitors[record.monitor].setGuestTime(record.id)
     },
   },
   // The guest's vCPUs are stopped.
   'monitor.ensure-paused': {
-    execute: (_step, { host, record, signal }) => host.monitor.ensurePaused(record.id, signal),
+    execute: (_step, { host, record, signal }) =>
+      host.monitors[record.monitor].ensurePaused(record.id, signal),
   },
   'monitor.ensure-saved': { execute: saveGuest, deadlineMs: limits.saveMs },
   'monitor.ensure-restored': { execute: restoreGuest, deadlineMs: restoreMsOf },
   // The monitor gives the guest a disk of this size.
   'monitor.ensure-disk-size': {
     execute: ({ sizeMib }, { host, record, signal }) =>
-      host.monitor.ensureDiskSize(record.id, sizeMib, signal),
+      host.monitors[record.monitor].ensureDiskSize(record.id, sizeMib, signal),
   },
   // The monitor holds the disk to these rates.
   'monitor.ensure-disk-limits': {
     execute: (step, { host, record, signal }) =>
-      host.monitor.ensureDiskLimits(record.id, step.limits, signal),
+      host.monitors[record.monitor].ensureDiskLimits(record.id, step.limits, signal),
   },
 }
 

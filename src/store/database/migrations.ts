@@ -139,6 +139,9 @@ const migrations: readonly string[] = [
   `
   ALTER TABLE vms ADD COLUMN arrival TEXT;
   `,
+  `
+  ALTER TABLE vms ADD COLUMN monitor TEXT NOT NULL DEFAULT 'qemu';
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

@@ -30,6 +30,7 @@ function insert(id: VmId): void {
   store.vms.insert({
     id,
     userId: store.vms.freeUserId() as UserId,
+    monitor: 'qemu',
     desired: {
       power: 'running',
       compute: { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 },

@@ -6,6 +6,7 @@ import { assert } from '../../lib/assert.ts'
 import { given } from '../../lib/given.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { OperationId, Sha256, UserId, VmId } from '../../core/ids.ts'
+import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { Arrival } from '../../core/migration/arrival.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
 import type { Metadata, Observed } from '../../core/vm/record.ts'
@@ -14,6 +15,7 @@ import type { Statements } from '../database/transactions.ts'
 export type NewVm = {
   readonly id: VmId
   readonly userId: UserId
+  readonly monitor: MonitorKind
   readonly desired: Desired
   readonly metadata: Metadata
   readonly inputs: VmInputs
@@ -40,16 +42,17 @@ export function insertVm(statements: Statements, vm: NewVm, revision: number): v
   const { move } = vm
   statements
     .of(
-      `INSERT INTO vms (id, user_id, device, ipv4_address, ipv6_address, desired, cpu_millicores, memory_mib,
+      `INSERT INTO vms (id, user_id, device, monitor, ipv4_address, ipv6_address, desired, cpu_millicores, memory_mib,
          disk_mib, can_sleep, holds_place, labels, protected, desired_generation, power_generation, stop_accepted,
          observed_generation, operation_id, state, observed, arrival, may_be_saved, exit_streak, revision,
          created_at_ms, updated_at_ms)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, 0, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)`,
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, 0, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)`,
     )
     .run(
       vm.id,
       vm.userId,
       deviceName(vm.userId),
+      vm.monitor,
       network?.ipv4Address ?? null,
       network?.ipv6Address ?? null,
       JSON.stringify(vm.desired),

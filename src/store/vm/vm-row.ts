@@ -1,5 +1,6 @@
 import { assert } from '../../lib/assert.ts'
 import type { Desired } from '../../core/desired.ts'
+import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { Arrival } from '../../core/migration/arrival.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type {
@@ -18,6 +19,7 @@ export type VmRow = {
   id: string
   user_id: number
   device: string
+  monitor: string
   desired: string
   labels: string
   protected: number
@@ -49,6 +51,7 @@ export function recordOf(row: VmRow): VmRecord {
   return {
     id: row.id as VmId,
     host: { userId: row.user_id as UserId, device: row.device as DeviceName },
+    monitor: row.monitor as MonitorKind,
     desired: JSON.parse(row.desired) as Desired,
     metadata: {
       labels: JSON.parse(row.labels) as Record<string, string>,

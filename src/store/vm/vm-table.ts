@@ -123,8 +123,8 @@ export class VmTable {
          ifnull(sum(holds_place), 0) AS consolePlaces FROM vms`,
     ).get() as Omit<Recorded, 'classes'>
     const classes = this.#sql(
-      `SELECT memory_mib AS memoryMib, count(*) AS vms, sum(can_sleep OR may_be_saved) AS sleepers FROM vms
-       GROUP BY memory_mib ORDER BY memory_mib`,
+      `SELECT monitor, memory_mib AS memoryMib, count(*) AS vms, sum(can_sleep OR may_be_saved) AS sleepers FROM vms
+       GROUP BY monitor, memory_mib ORDER BY monitor, memory_mib`,
     ).all() as MemoryClass[]
     return { ...sums, classes: classes.map((one) => ({ ...one })) }
   }

@@ -41,6 +41,7 @@ export const manifest: Manifest = {
     createdAtMs: Date.UTC(2029, 0, 1),
     inputs: { request: '{}', userData: '#cloud-config', sshAuthorizedKeys: ['ssh-ed25519 AAAA ops'] },
     sshHostKey: 'SHA256:uNiVztksCsDhcc0u9e8BrBYn1tYcoFTCqfEVcC1WbC0',
+    monitor: 'qemu',
     daemonSshKey: 'ssh-ed25519 AAAA vmhostd@host-1',
     lastTrafficAtMs: Date.UTC(2029, 0, 2),
     exitStreak: 1,
