@@ -9,7 +9,8 @@ import { run } from '../../src/host/exec/exec.ts'
 import { HostAddresses } from '../../src/host/figures/host-addresses.ts'
 import { LinuxFigures } from '../../src/host/figures/linux-figures.ts'
 import { poolIdOf } from '../../src/host/pool/pool-marker.ts'
-import { InstalledQemu } from '../../src/host/qemu/qemu-version.ts'
+import { InstalledProgram } from '../../src/host/monitors/installed-program.ts'
+import { qemuVersion } from '../../src/host/qemu/qemu-version.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { figuresContract } from '../contract/figures.contract.ts'
@@ -22,7 +23,7 @@ import type { PoolStage } from './pool-on.ts'
 const MIB = 1024 * 1024
 
 function monitorOf(program: string): LinuxFiguresOptions['monitor'] {
-  const installed = new InstalledQemu(program)
+  const installed = new InstalledProgram(program, qemuVersion)
   return { program, accelerator: 'tcg', version: () => installed.version() }
 }
 

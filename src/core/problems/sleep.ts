@@ -23,7 +23,7 @@ export const sleep = {
       remedy:
         'The error names the cause. If the pool has no room, make some. If an older vmhostd or QEMU started the guest, stop the VM and start it once. To keep a VM awake, set `sleep_after_idle_seconds: 0`.',
       example: 'saving VM web-1: the guest is running',
-      writtenBy: ['src/host/qemu/qemu-monitor.ts'],
+      writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/monitors/monitor-error.ts'],
     },
     sleep_unsupported: {
       retry: 'backoff',
@@ -44,7 +44,7 @@ export const sleep = {
         'See the journal of `vmhost-<id>`. If it never will: `PUT …/power` `stopped` throws the saved state away, `running` boots.',
       example:
         'restoring VM web-1: its monitor could not read it; `journalctl --unit=vmhost-web-1.service` has its reason: control connection lost: closed',
-      writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/qemu/qmp-error.ts'],
+      writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/monitors/monitor-error.ts'],
     },
     saved_state_corrupt: {
       retry: 'backoff',

@@ -30,7 +30,7 @@ export const storage = {
         'Free space in the pool or grow it: within a minute the guest goes on where it stood, and its write is made again.',
       example:
         'resuming VM web-1: the monitor paused the guest again: the pool has no room for its writes; it continues when there is room again',
-      writtenBy: ['src/host/qemu/qemu-monitor.ts'],
+      writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/monitors/monitor-error.ts'],
     },
     storage_inspection_failed: {
       retry: 'backoff',

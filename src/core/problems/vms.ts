@@ -96,7 +96,11 @@ export const vms = {
       title: 'The monitor program is not installed or cannot be run',
       remedy: 'Install it, or set `monitor.program`.',
       example: 'asking qemu-system-x86_64 for its version: running [path]: spawn [path] ENOENT',
-      writtenBy: ['src/host/qemu/qemu-version.ts', 'src/host/exec/exec.ts'],
+      writtenBy: [
+        'src/host/qemu/qemu-version.ts',
+        'src/host/monitors/installed-program.ts',
+        'src/host/exec/exec.ts',
+      ],
       quotes: ['spawn [path] ENOENT'],
     },
     monitor_unreachable: {
@@ -105,7 +109,7 @@ export const vms = {
       meaning: 'The monitor runs but does not answer on its socket.',
       remedy: 'See the journal of `vmhost-<id>`. Ask for `stopped`, then `running`, to start it again.',
       example: 'pausing VM web-1: control connection lost: ECONNREFUSED',
-      writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/qemu/qmp-error.ts'],
+      writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/monitors/monitor-error.ts'],
     },
     monitor_refused: {
       retry: 'backoff',
@@ -113,7 +117,7 @@ export const vms = {
       meaning: 'The monitor answered a command with an error.',
       remedy: 'The error quotes its words.',
       example: 'resuming VM web-1: Resetting the Virtual Machine is required',
-      writtenBy: ['src/host/qemu/qemu-monitor.ts'],
+      writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/monitors/monitor-error.ts'],
       quotes: ['Resetting the Virtual Machine is required'],
     },
     guest_over: {

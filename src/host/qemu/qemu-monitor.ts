@@ -30,11 +30,12 @@ import type { VmId } from '../../core/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
 import type { FreezeOutcome, Monitor, RestoredGuest } from '../../ports/monitor.ts'
-import { GuestAgents } from './guest-agents.ts'
+import { GuestAgents } from '../guest-agent/guest-agents.ts'
 import { checkSavable, giveUpSave, saveGuest, takeDiskBack } from './qemu-saving.ts'
-import { InstalledQemu } from './qemu-version.ts'
+import { InstalledProgram } from '../monitors/installed-program.ts'
+import { qemuVersion } from './qemu-version.ts'
 import { QmpClients } from './qmp-clients.ts'
-import { monitorText, QmpLost, QmpRefusal } from './qmp-error.ts'
+import { faultOf, monitorText, MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import type { QmpClient, QmpEvent } from './qmp.ts'
 
 export type QemuMonitorOptions = {
@@ -77,7 +78,7 @@ export class QemuMonitor implements Monitor {
   readonly #log: Log
   readonly #savesStreams: boolean
   readonly #clients: QmpClients
-  readonly #installed: InstalledQemu
+  readonly #installed: InstalledProgram<string>
   readonly #agents: GuestAgents
   #onChange: (id: VmId) => void = () => {}
 
@@ -93,7 +94,7 @@ export class QemuMonitor implements Monitor {
       runDirectory: runDirectory ?? '/run/vmhostd/vm',
       ...(tscKhz === undefined ? {} : { tscKhz }),
     }
-    this.#installed = new InstalledQemu(program)
+    this.#installed = new InstalledProgram(program, qemuVersion)
     this.#log = log
     this.#savesStreams = options.savesStreams === true
     this.#clients = new QmpClients({
@@ -136,7 +137,7 @@ export class QemuMonitor implements Monitor {
     try {
       return await stateOf(await this.#clients.of(id))
     } catch (error) {
-      if (error instanceof QmpLost && MEANS_SILENT.has(error.why)) return { kind: 'silent' }
+      if (error instanceof MonitorLost && error.meansSilent) return { kind: 'silent' }
       throw faultOf(error, `asking the monitor of VM ${id} for its state`)
     }
   }
@@ -146,7 +147,7 @@ export class QemuMonitor implements Monitor {
       const { kind } = await stateOf(client, signal)
       if (kind === 'running') return
       // QEMU would run the guest as soon as it is restored, and the moment would be unknown.
-      if (kind === 'restoring') throw new QmpRefusal({ desc: 'the guest is being restored' })
+      if (kind === 'restoring') throw new MonitorRefusal({ desc: 'the guest is being restored' })
       if (kind === 'paused') await giveUpSave(client)
       await client.execute('cont', undefined, signal)
       if (kind === 'stalled') await proveResumed(client, id, signal)
@@ -190,7 +191,7 @@ export class QemuMonitor implements Monitor {
   async save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor> {
     return this.#talk({ id, doing: `saving VM ${id}`, signal, refused: 'save_failed' }, async (client) => {
       const { kind } = await stateOf(client, signal)
-      if (kind !== 'paused') throw new QmpRefusal({ desc: `the guest is ${kind}` })
+      if (kind !== 'paused') throw new MonitorRefusal({ desc: `the guest is ${kind}` })
       const saving = this.#program(await checkSavable(client, signal))
       await saveGuest(client, { path, form: saving.form }, signal)
       return saving
@@ -206,9 +207,9 @@ export class QemuMonitor implements Monitor {
         return state.kind === 'restoring' ? undefined : state
       }
       const state = await client.onceSo(there, signal)
-      if (state.kind === 'broken') throw new QmpRefusal({ desc: `the monitor says ${state.status}` })
+      if (state.kind === 'broken') throw new MonitorRefusal({ desc: `the monitor says ${state.status}` })
     } catch (error) {
-      if (!(error instanceof QmpLost || error instanceof QmpRefusal)) throw error
+      if (!(error instanceof MonitorLost || error instanceof MonitorRefusal)) throw error
       const where = `\`journalctl --unit=${unitName(id)}\` has its reason`
       throw new HostFault('restore_failed', `${doing}: its monitor could not read it; ${where}`, {
         cause: error,
@@ -282,15 +283,6 @@ type Talk = {
 }
 
 /**
- * The reasons that mean `silent`: no process listens yet or any longer, or one listens but does not answer yet;
- * unix(7), connect(2).
- */
-const MEANS_SILENT: ReadonlySet<string> = new Set([
-  ...['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EAGAIN'],
-  ...['closed', 'no greeting', 'no answer'],
-])
-
-/**
  * Checks that a guest really runs again. `cont` answers before the failed request is repeated. Without a second look, a
  * guest on a full pool would appear to run, and would be resumed again at each of its events.
  */
@@ -324,13 +316,7 @@ const agentListens = (devices: unknown): boolean =>
 
 /** Throws, because every command line of ours has a disk, and a guest cannot remove it. */
 function missingDisk(): never {
-  throw new QmpRefusal({ desc: 'it shows no disk of ours' })
-}
-
-function faultOf(error: unknown, doing: string, refused: FaultCode = 'monitor_refused'): unknown {
-  if (error instanceof QmpRefusal) return new HostFault(refused, doing, { cause: error })
-  if (error instanceof QmpLost) return new HostFault('monitor_unreachable', doing, { cause: error })
-  return error
+  throw new MonitorRefusal({ desc: 'it shows no disk of ours' })
 }
 
 const never = new AbortController().signal

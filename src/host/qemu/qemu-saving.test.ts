@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { checkSavable, giveUpSave, saveGuest } from './qemu-saving.ts'
-import { QmpLost, QmpRefusal } from './qmp-error.ts'
+import { MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import { QmpClient } from './qmp.ts'
 
 const never = new AbortController().signal
@@ -65,7 +65,7 @@ for (const [what, answers] of Object.entries<Answers>({
   test(`a save that ${what} is a monitor that cannot be reached, not a bug`, async (t) => {
     const client = await monitorOf(t, answers)
     await assert.rejects(giveUpSave(client, 50), (error: unknown) => {
-      assert.ok(error instanceof QmpLost, String(error))
+      assert.ok(error instanceof MonitorLost, String(error))
       assert.equal(error.why, 'a save that does not end')
       return true
     })
@@ -118,7 +118,7 @@ test('a save also succeeds with a QEMU that lacks the command to take its disk b
 })
 
 const refused = (words: RegExp) => (error: unknown) =>
-  error instanceof QmpRefusal && words.test(error.message)
+  error instanceof MonitorRefusal && words.test(error.message)
 
 test('a monitor that can save its guest returns its version', async (t) => {
   assert.equal(await checkSavable(await monitorOf(t, { 'query-balloon': { actual: 1 } }), never), '10.0.2')

@@ -3,7 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { saveFormOf } from '../../core/monitor/qemu-save.ts'
 import type { SaveForm } from '../../core/world/saved-state.ts'
 import { greetedVersion } from './qemu-version.ts'
-import { QmpLost, QmpRefusal } from './qmp-error.ts'
+import { MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import type { QmpClient } from './qmp.ts'
 
 /**
@@ -35,26 +35,26 @@ const SAVE_CAPABILITIES: { readonly [F in SaveForm]: readonly object[] } = {
 const UNBOUNDED_BYTES_PER_SECOND = 2 ** 40
 
 /**
- * Returns the version of a monitor that can save its guest in a form that today's monitor can read. Throws QmpRefusal:
+ * Returns the version of a monitor that can save its guest in a form that today's monitor can read. Throws MonitorRefusal:
  * guests run on through upgrades, so a guest's program or devices may be older than those that are started now.
  */
 export async function checkSavable(client: QmpClient, signal: AbortSignal): Promise<string> {
   const version = greetedVersion(client.greeting)
-  if (version === undefined) throw new QmpRefusal({ desc: 'the monitor does not report its version' })
+  if (version === undefined) throw new MonitorRefusal({ desc: 'the monitor does not report its version' })
   if (saveFormOf(version) === undefined)
     throw tooOld(`by QEMU ${version}, and 8.2 is the first that saves guests`)
   try {
     // vmhostd added the balloon together with saving, and with the directory that the unit may write to.
     await client.execute('query-balloon', undefined, signal)
   } catch (error) {
-    if (!(error instanceof QmpRefusal)) throw error
+    if (!(error instanceof MonitorRefusal)) throw error
     throw tooOld('by a version of vmhostd that could not save guests')
   }
   return version
 }
 
-const tooOld = (by: string): QmpRefusal =>
-  new QmpRefusal({ desc: `the guest was started ${by}; stop the VM and start it, once` })
+const tooOld = (by: string): MonitorRefusal =>
+  new MonitorRefusal({ desc: `the guest was started ${by}; stop the VM and start it, once` })
 
 /**
  * Saves a paused guest, as a migration to a file. A guest that does not run changes no memory, so each page is written
@@ -73,7 +73,7 @@ export async function saveGuest(
   try {
     await client.execute('migrate', { uri: `file:${path}` }, signal)
     const { status, 'error-desc': why } = await untilOver(client, signal)
-    if (status !== 'completed') throw new QmpRefusal({ desc: why ?? `the save is ${String(status)}` })
+    if (status !== 'completed') throw new MonitorRefusal({ desc: why ?? `the save is ${String(status)}` })
     await finalized(client)
     await takeDiskBack(client)
   } catch (error) {
@@ -96,12 +96,12 @@ export async function takeDiskBack(client: QmpClient): Promise<void> {
   } catch (error) {
     // The command was added in QEMU 10.0. In older versions `cont` takes the disk back, and a restored guest has it
     // from the start.
-    if (!(error instanceof QmpRefusal)) throw error
+    if (!(error instanceof MonitorRefusal)) throw error
   }
 }
 
 /**
- * Ends a save that is under way, no matter which client began it. Afterwards the guest can be resumed. Throws QmpLost
+ * Ends a save that is under way, no matter which client began it. Afterwards the guest can be resumed. Throws MonitorLost
  * if the save does not end.
  */
 export async function giveUpSave(client: QmpClient, boundMs: number = limits.qmpCommandMs): Promise<void> {
@@ -144,6 +144,6 @@ async function finalized(client: QmpClient, boundMs: number = limits.qmpCommandM
   throw unending()
 }
 
-const unending = (): QmpLost => new QmpLost('a save that does not end')
+const unending = (): MonitorLost => new MonitorLost('a save that does not end')
 
 const ignored = (): void => {}

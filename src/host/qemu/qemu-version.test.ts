@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { chmod, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { greetedVersion, InstalledQemu, qemuVersion } from './qemu-version.ts'
+import { greetedVersion, qemuVersion } from './qemu-version.ts'
 
 for (const [what, program] of [
   ['is not there', '/usr/bin/no-such-qemu'],
@@ -21,24 +18,4 @@ test('a greeting has the version in the form of the program itself', () => {
   for (const other of [undefined, {}, { version: { qemu: { major: 10 } } }]) {
     assert.equal(greetedVersion(other), undefined)
   }
-})
-
-test('the installed program is run again only when its file has changed', async (t) => {
-  const directory = await mkdtemp(join(tmpdir(), 'vmh-'))
-  t.after(() => rm(directory, { recursive: true }))
-  const program = join(directory, 'qemu')
-  const install = async (version: string): Promise<void> => {
-    const script = `#!/bin/sh\necho run >>${directory}/runs\necho "QEMU emulator version ${version} (Debian)"\n`
-    await writeFile(`${program}.new`, script)
-    await chmod(`${program}.new`, 0o755)
-    await rename(`${program}.new`, program)
-  }
-  const installed = new InstalledQemu(program)
-  await assert.rejects(installed.version(), { code: 'monitor_missing' })
-  await install('10.0.2')
-  assert.deepEqual(await Promise.all([installed.version(), installed.version()]), ['10.0.2', '10.0.2'])
-  assert.equal(await installed.version(), '10.0.2')
-  assert.equal(await readFile(`${directory}/runs`, 'utf8'), 'run\n')
-  await install('10.0.13')
-  assert.equal(await installed.version(), '10.0.13')
 })

@@ -1,4 +1,3 @@
-import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import { run } from '../exec/exec.ts'
@@ -25,41 +24,4 @@ export function greetedVersion(greeting: unknown): string | undefined {
   const { major, minor, micro } = version?.qemu ?? {}
   const parts = [major, minor, micro]
   return parts.every((part) => typeof part === 'number') ? parts.join('.') : undefined
-}
-
-/** The installed program. It is run again only when its file has changed. */
-export class InstalledQemu {
-  readonly #program: string
-  #known: { readonly file: string; readonly version: Promise<string> } | undefined
-  /** The version that was last seen; undefined before the first. */
-  lastVersion: string | undefined
-
-  constructor(program: string) {
-    this.#program = program
-  }
-
-  /** Returns the version. Throws HostFault `monitor_missing`. */
-  async version(): Promise<string> {
-    const file = await this.#identity()
-    if (this.#known?.file !== file) {
-      const version = qemuVersion(this.#program)
-      const known = { file, version }
-      this.#known = known
-      version.catch(() => {
-        if (this.#known === known) this.#known = undefined
-      })
-    }
-    this.lastVersion = await this.#known.version
-    return this.lastVersion
-  }
-
-  /** Identifies the file, because an upgrade replaces it. */
-  async #identity(): Promise<string> {
-    try {
-      const { dev, ino, mtimeNs, size } = await stat(this.#program, { bigint: true })
-      return [dev, ino, mtimeNs, size].join(' ')
-    } catch (error) {
-      throw new HostFault('monitor_missing', `looking for ${basename(this.#program)}`, { cause: error })
-    }
-  }
 }

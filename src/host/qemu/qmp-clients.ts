@@ -2,8 +2,8 @@ import { limits } from '../../config/limits.ts'
 import { qmpSocketPath } from '../../core/monitor/qemu-command.ts'
 import type { VmId } from '../../core/ids.ts'
 import { outsideLogContext } from '../../log/log.ts'
-import { onceListening } from './monitor-socket.ts'
-import { QmpLost } from './qmp-error.ts'
+import { onceListening } from '../monitors/monitor-socket.ts'
+import { MonitorLost } from '../monitors/monitor-error.ts'
 import { QmpClient } from './qmp.ts'
 import type { QmpEvent } from './qmp.ts'
 
@@ -17,7 +17,7 @@ export type QmpClientsOptions = {
 
 /**
  * Holds one connection per VM. The first question makes it, and it is kept for its events. After a loss, the next
- * question makes a new one. `of` and `ofStarting` throw QmpLost.
+ * question makes a new one. `of` and `ofStarting` throw MonitorLost.
  */
 export class QmpClients {
   readonly #options: QmpClientsOptions
@@ -31,7 +31,7 @@ export class QmpClients {
   async of(id: VmId): Promise<QmpClient> {
     const { greetingMs } = this.#options
     const late = Promise.withResolvers<never>()
-    const deadline = setTimeout(() => late.reject(new QmpLost('no greeting')), greetingMs)
+    const deadline = setTimeout(() => late.reject(new MonitorLost('no greeting')), greetingMs)
     try {
       return await Promise.race([this.#client(id, greetingMs), late.promise])
     } finally {
@@ -50,7 +50,7 @@ export class QmpClients {
         return await onceListening(path, () => this.#client(id, limits.restoreMs), signal)
       } catch (error) {
         // An earlier caller had asked with a shorter bound.
-        if (!(error instanceof QmpLost) || error.why !== 'no greeting') throw error
+        if (!(error instanceof MonitorLost) || error.why !== 'no greeting') throw error
       }
     }
   }

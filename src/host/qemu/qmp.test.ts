@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { limits } from '../../config/limits.ts'
-import { QmpLost, QmpRefusal } from './qmp-error.ts'
+import { MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import { QmpClient } from './qmp.ts'
 import type { QmpOptions } from './qmp.ts'
 
@@ -88,7 +88,7 @@ async function connected(
   return { client, peer: monitor }
 }
 
-const lostBecause = (why: string) => (error: unknown) => error instanceof QmpLost && error.why === why
+const lostBecause = (why: string) => (error: unknown) => error instanceof MonitorLost && error.why === why
 
 test('nothing is sent before the greeting, and then capabilities are negotiated first', async (t) => {
   const { path, peer } = await listen(t)
@@ -120,7 +120,7 @@ test('a refused command returns the reason, and the connection continues', async
   const refused = client.execute('cont')
   const { id } = await peer.hear()
   peer.say(`{"error": {"class": "GenericError", "desc": "Resetting is required"}, "id": ${id}}\n`)
-  await assert.rejects(refused, new QmpRefusal({ desc: 'Resetting is required' }))
+  await assert.rejects(refused, new MonitorRefusal({ desc: 'Resetting is required' }))
   const next = client.execute('query-status')
   await peer.answer({ status: 'paused' })
   assert.deepEqual(await next, { status: 'paused' })
@@ -200,7 +200,7 @@ test('a monitor that closes the connection ends its commands and is reported onc
   const asked = client.execute('query-status')
   await peer.hear()
   peer.hangUp()
-  await assert.rejects(asked, QmpLost)
+  await assert.rejects(asked, MonitorLost)
   await closed.promise
 })
 
@@ -241,7 +241,7 @@ test('the text of a refusal has a bounded number of characters', async (t) => {
   const { id } = await peer.hear()
   peer.say(`${JSON.stringify({ error: { desc: 'a-'.repeat(30_000) }, id })}\n`)
   await assert.rejects(asked, (error: Error) => {
-    assert.ok(error instanceof QmpRefusal)
+    assert.ok(error instanceof MonitorRefusal)
     return error.message.length <= limits.monitorTextCharactersMax
   })
 })

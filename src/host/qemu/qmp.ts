@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
 import { limits } from '../../config/limits.ts'
 import { abortable } from '../../lib/abortable.ts'
-import { connectToMonitor } from './monitor-socket.ts'
-import { lostBy, QmpLost, QmpRefusal } from './qmp-error.ts'
+import { connectToMonitor } from '../monitors/monitor-socket.ts'
+import { lostBy, MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 
 export type QmpEvent = { readonly event: string; readonly data?: unknown }
 
@@ -24,7 +24,7 @@ const NEWLINE = 0x0a
  * A client of the QEMU Machine Protocol (QEMU, docs/interop/qmp-spec). QEMU serves one client at a time: a second one
  * can connect, but is greeted only after the first has gone.
  *
- * Throws {@link QmpRefusal} if the monitor refused a command, and {@link QmpLost} if no answer can come any longer. A
+ * Throws {@link MonitorRefusal} if the monitor refused a command, and {@link MonitorLost} if no answer can come any longer. A
  * command past its deadline ends the connection, because a monitor that is so late is not worth waiting for twice.
  */
 export class QmpClient {
@@ -41,14 +41,14 @@ export class QmpClient {
   /** The monitor's description of itself in its greeting (QEMU, docs/interop/qmp-spec, 2.2). */
   greeting: unknown
   /** Set when the connection has ended; all later calls throw it. */
-  #lost: QmpLost | undefined
+  #lost: MonitorLost | undefined
 
   private constructor(socket: Socket, options: QmpOptions) {
     this.#options = options
     this.#socket = socket
     this.#socket.on('data', (chunk: Buffer) => this.#read(chunk))
     this.#socket.on('error', (error) => this.#lose(lostBy(error)))
-    this.#socket.on('close', () => this.#lose(new QmpLost('closed')))
+    this.#socket.on('close', () => this.#lose(new MonitorLost('closed')))
     // There may be no caller that waits for them.
     for (const { promise } of [this.#greeted, this.#event]) promise.catch(() => {})
   }
@@ -57,7 +57,7 @@ export class QmpClient {
   static async connect(path: string, options: QmpOptions = {}): Promise<QmpClient> {
     const client = new QmpClient(dialled(path), options)
     const { greetingMs = limits.qmpGreetingMs } = options
-    const deadline = setTimeout(() => client.#lose(new QmpLost('no greeting')), greetingMs)
+    const deadline = setTimeout(() => client.#lose(new MonitorLost('no greeting')), greetingMs)
     try {
       // Nothing is sent before the greeting: QEMU serves one client at a time, and greets the one that it serves.
       await client.#greeted.promise
@@ -83,7 +83,7 @@ export class QmpClient {
     const id = this.#nextId++
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     this.#pending.set(id, { resolve, reject })
-    const deadline = setTimeout(() => this.#lose(new QmpLost('no answer')), commandMs)
+    const deadline = setTimeout(() => this.#lose(new MonitorLost('no answer')), commandMs)
     const onAbort = (): void => reject(signal?.reason)
     signal?.addEventListener('abort', onAbort, { once: true })
     this.#socket.write(`${JSON.stringify({ execute: command, ...(args && { arguments: args }), id })}\n`)
@@ -96,7 +96,7 @@ export class QmpClient {
     }
   }
 
-  /** Calls `ask` now and after each event until it returns an answer. Throws QmpLost if the connection ends before. */
+  /** Calls `ask` now and after each event until it returns an answer. Throws MonitorLost if the connection ends before. */
   async onceSo<T>(ask: () => Promise<T | undefined>, signal: AbortSignal): Promise<T> {
     for (;;) {
       const event = this.#event.promise
@@ -107,7 +107,7 @@ export class QmpClient {
   }
 
   close(): void {
-    this.#lose(new QmpLost('closed'))
+    this.#lose(new MonitorLost('closed'))
   }
 
   #read(chunk: Buffer): void {
@@ -127,7 +127,7 @@ export class QmpClient {
   #keep(part: Buffer): void {
     const { lineBytesMax = limits.qmpLineBytesMax } = this.#options
     this.#lineBytes += part.length
-    if (this.#lineBytes > lineBytesMax) this.#lose(new QmpLost('line too long'))
+    if (this.#lineBytes > lineBytesMax) this.#lose(new MonitorLost('line too long'))
     else if (part.length > 0) this.#line.push(part)
   }
 
@@ -135,7 +135,7 @@ export class QmpClient {
     const message = parseMessage(line)
     const isGreeting = message !== undefined && 'QMP' in message
     if (message === undefined || isGreeting === this.#isGreeted) {
-      this.#lose(new QmpLost('not a QMP message'))
+      this.#lose(new MonitorLost('not a QMP message'))
     } else if (isGreeting) {
       this.#isGreeted = true
       this.greeting = message['QMP']
@@ -153,14 +153,14 @@ export class QmpClient {
   #answer(message: Message): void {
     const { id, error } = message
     // An error without an id does not answer one of our commands: the monitor could not read what we sent.
-    if (typeof id !== 'number') return this.#lose(new QmpLost('an answer without id'))
+    if (typeof id !== 'number') return this.#lose(new MonitorLost('an answer without id'))
     const pending = this.#pending.get(id)
     if (error === undefined) pending?.resolve(message['return'])
-    else pending?.reject(new QmpRefusal(error))
+    else pending?.reject(new MonitorRefusal(error))
   }
 
   /** Ends the connection. The first reason is kept. */
-  #lose(reason: QmpLost): void {
+  #lose(reason: MonitorLost): void {
     if (this.#lost !== undefined) return
     this.#lost = reason
     this.#greeted.reject(reason)

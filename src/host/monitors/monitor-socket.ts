@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectUnix, peerUserId } from '../ffi/unix-socket.ts'
 import { abortable } from '../../lib/abortable.ts'
-import { QmpLost } from './qmp-error.ts'
+import { MonitorLost } from './monitor-error.ts'
 import type { FSWatcher } from 'node:fs'
 
 /** asm-generic/fcntl.h; the same on x86-64 and arm64. */
@@ -49,7 +49,7 @@ const LISTEN_MS = 1
 
 /**
  * Connects to a socket that may not exist yet, as soon as it does: the kernel reports every change in its directory
- * (inotify(7)). Throws QmpLost if the directory does not exist or is removed, as happens at the end of its unit.
+ * (inotify(7)). Throws MonitorLost if the directory does not exist or is removed, as happens at the end of its unit.
  */
 export async function onceListening<T>(
   path: string,
@@ -64,7 +64,7 @@ export async function onceListening<T>(
       try {
         return await abortable(connect(), signal)
       } catch (error) {
-        if (!(error instanceof QmpLost)) throw error
+        if (!(error instanceof MonitorLost)) throw error
         if (error.why === 'ECONNREFUSED') await delay(LISTEN_MS, undefined, { signal })
         else if (error.why === 'ENOENT' && existsSync(dirname(path))) await abortable(change, signal)
         else throw error
@@ -83,7 +83,7 @@ class WatchedDirectory {
     try {
       this.#watcher = watch(path, () => this.#notify())
     } catch (error) {
-      throw new QmpLost((error as NodeJS.ErrnoException).code ?? 'error')
+      throw new MonitorLost((error as NodeJS.ErrnoException).code ?? 'error')
     }
     this.#watcher.on('error', () => this.#notify())
   }

@@ -9,10 +9,10 @@ import { until } from '../../../test/contract/until.ts'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { silentLog } from '../../log/log.ts'
-import { askAgent } from './guest-agent.ts'
+import { askAgent } from '../guest-agent/guest-agent.ts'
 import { connectToMonitor, ForeignSocket, onceListening } from './monitor-socket.ts'
-import { QemuMonitor } from './qemu-monitor.ts'
-import { QmpLost } from './qmp-error.ts'
+import { QemuMonitor } from '../qemu/qemu-monitor.ts'
+import { MonitorLost } from './monitor-error.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 
@@ -135,7 +135,7 @@ function connection(...reasons: string[]): { connect: () => Promise<string>; tri
     tried: () => tries,
     connect: async () => {
       const why = reasons[tries++]
-      if (why !== undefined) throw new QmpLost(why)
+      if (why !== undefined) throw new MonitorLost(why)
       return 'connected'
     },
   }

@@ -2,7 +2,7 @@ import { Socket } from 'node:net'
 import { addAbortSignal } from 'node:stream'
 import { limits } from '../../config/limits.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
-import { connectToMonitor, ForeignSocket } from './monitor-socket.ts'
+import { connectToMonitor, ForeignSocket } from '../monitors/monitor-socket.ts'
 
 /** An agent's answer to a command. Anything that is not a value is a refusal. */
 type AgentLine =

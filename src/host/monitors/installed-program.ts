@@ -1,0 +1,43 @@
+import { stat } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { HostFault } from '../../core/errors.ts'
+
+/** The installed program of a monitor. It is asked for its version again only when its file has changed. */
+export class InstalledProgram<Version> {
+  readonly #program: string
+  readonly #ask: (program: string) => Promise<Version>
+  #known: { readonly file: string; readonly version: Promise<Version> } | undefined
+  /** The version that was last seen; undefined before the first. */
+  lastVersion: Version | undefined
+
+  /** @param ask runs the program, and throws HostFault `monitor_missing` if it cannot */
+  constructor(program: string, ask: (program: string) => Promise<Version>) {
+    this.#program = program
+    this.#ask = ask
+  }
+
+  /** Returns the version. Throws HostFault `monitor_missing`. */
+  async version(): Promise<Version> {
+    const file = await this.#identity()
+    if (this.#known?.file !== file) {
+      const version = this.#ask(this.#program)
+      const known = { file, version }
+      this.#known = known
+      version.catch(() => {
+        if (this.#known === known) this.#known = undefined
+      })
+    }
+    this.lastVersion = await this.#known.version
+    return this.lastVersion
+  }
+
+  /** Identifies the file, because an upgrade replaces it. */
+  async #identity(): Promise<string> {
+    try {
+      const { dev, ino, mtimeNs, size } = await stat(this.#program, { bigint: true })
+      return [dev, ino, mtimeNs, size].join(' ')
+    } catch (error) {
+      throw new HostFault('monitor_missing', `looking for ${basename(this.#program)}`, { cause: error })
+    }
+  }
+}
