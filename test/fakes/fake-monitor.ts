@@ -125,6 +125,7 @@ export class FakeMonitor implements Monitor {
       tasksMax: 64,
       openFilesMax: 64,
       devices: [],
+      systemCalls: [],
       readOnlyPaths: [
         machine.kernelPath,
         machine.seedPath,

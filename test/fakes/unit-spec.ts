@@ -15,6 +15,7 @@ export const unitSpecOf = (id: VmId, changes: Partial<UnitSpec> = {}): UnitSpec 
   tasksMax: 16,
   openFilesMax: 64,
   devices: [],
+  systemCalls: [],
   readOnlyPaths: [],
   readWritePaths: [],
   mark: { storeId: 'test-store', createdAtMs: 1000 },

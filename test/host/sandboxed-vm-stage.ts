@@ -7,6 +7,7 @@ import type { TestContext } from 'node:test'
 import { markOfTests } from '../record.ts'
 import { renderSeed } from '../../src/core/disks/seed.ts'
 import { SignedUrl } from '../../src/core/outbound/signed-url.ts'
+import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
 import type { MachineSpec } from '../../src/core/monitor/machine-spec.ts'
 import type { Sha256, UserId, VmId } from '../../src/core/ids.ts'
 import type { Pool } from '../../src/host/storage/pool.ts'
@@ -73,7 +74,10 @@ export type SandboxStage = {
   readonly savedStates: SavedStates
   /** Mount point of a file system that holds only the pool. */
   readonly mountPoint: string
-  readonly start: (changes?: Partial<MachineSpec>) => Promise<MachineSpec>
+  readonly start: (
+    changes?: Partial<MachineSpec>,
+    edit?: (spec: UnitSpec) => UnitSpec,
+  ) => Promise<MachineSpec>
   /** Grows the disk's file, as a step does before the guest is notified. */
   readonly growFile: (sizeMib: number) => Promise<void>
   /** All output on the console until now. */
@@ -107,9 +111,9 @@ export async function stageOf(t: TestContext): Promise<SandboxStage> {
     units,
     savedStates: pool.savedStates,
     mountPoint,
-    start: async (changes: Partial<MachineSpec> = {}) => {
+    start: async (changes = {}, edit = (spec) => spec) => {
       const machine = await machineIn(pool, console.path, changes)
-      await units.ensureStarted(id, monitor.unitSpec(machine), never)
+      await units.ensureStarted(id, edit(monitor.unitSpec(machine)), never)
       return machine
     },
     growFile: async (sizeMib) => {

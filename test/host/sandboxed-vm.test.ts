@@ -1,10 +1,12 @@
 /** The monitor's command, the pool's files and the unit's sandbox, together: tests whether a guest lives in there. */
 import assert from 'node:assert/strict'
-import { readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { test } from 'node:test'
 import { until } from '../contract/until.ts'
+import { IO_URING_CALLS } from '../../src/core/monitor/qemu-command.ts'
 import { skip } from './in-lab.ts'
 import { BOOT_MS, id, stageOf } from './sandboxed-vm-stage.ts'
+import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
 
 const never = new AbortController().signal
 
@@ -34,6 +36,37 @@ test(
     assert.match(status, /^Seccomp:\t2$/m)
     const resident = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
     assert.ok(resident < monitor.unitSpec(machine).memoryMaxBytes)
+  },
+)
+
+// With an emulated guest, because QEMU does not run guests with KVM on every machine.
+test(
+  'a guest whose disk uses io_uring boots in its sandbox, which forbids it otherwise',
+  { skip },
+  async (t) => {
+    const { said, start, units } = await stageOf(t)
+    const withIoUring =
+      (systemCalls: readonly string[]) =>
+      (spec: UnitSpec): UnitSpec => {
+        const [program, ...args] = spec.command
+        const edited = args.map((word) => word.replace('file.aio=threads', 'file.aio=io_uring'))
+        return { ...spec, command: [program, ...edited], systemCalls }
+      }
+    const bootsWith = async (systemCalls: readonly string[]): Promise<boolean> => {
+      const before = said().length
+      await start({}, withIoUring(systemCalls))
+      // It has mounted its disk.
+      await until(said, (text) => text.slice(before).includes('demo guest ready'), BOOT_MS)
+      const unit = await units.inspect(id)
+      assert.ok(unit.kind === 'active')
+      const descriptors = `/proc/${unit.mainPid}/fd`
+      return readdirSync(descriptors).some((fd) =>
+        readlinkSync(`${descriptors}/${fd}`).includes('[io_uring]'),
+      )
+    }
+    assert.equal(await bootsWith([]), false)
+    await units.ensureStopped(id, never)
+    assert.equal(await bootsWith(IO_URING_CALLS), true)
   },
 )
 

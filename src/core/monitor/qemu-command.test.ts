@@ -108,6 +108,26 @@ test('an emulated guest gets the frequency of its clock if that is known; with K
   assert.doesNotMatch(lineOf(accelerated), /tsc_early_khz/)
 })
 
+test('with KVM a guest gets what the kernel offers, and an emulated one does not', () => {
+  const offers = { vhostNet: true, ioUring: true }
+  const inUse = (host: QemuHost, changes: Partial<MachineSpec> = {}) => {
+    const { command, devices, systemCalls } = qemuUnitSpec({ ...machine, ...changes }, { ...host, ...offers })
+    const line = command.join(' ')
+    return [
+      /vhost=(on|off)/.exec(line)?.[1],
+      /file\.aio=(\w+)/.exec(line)?.[1],
+      devices.includes('/dev/vhost-net rw'),
+      systemCalls.length,
+    ]
+  }
+  assert.deepEqual(inUse(accelerated), ['on', 'io_uring', true, 3])
+  assert.deepEqual(inUse(emulated), ['off', 'threads', false, 0])
+  const { tap: _tap, ...alone } = machine
+  const { devices } = qemuUnitSpec(alone, { ...accelerated, ...offers })
+  assert.ok(!devices.includes('/dev/vhost-net rw'))
+  assert.deepEqual(qemuUnitSpec(machine, accelerated).systemCalls, [])
+})
+
 test('a guest without network and initrd has neither in its command', () => {
   const { tap: _tap, initrdPath: _initrdPath, ...bare } = machine
   const args = qemuArguments(bare, emulated)

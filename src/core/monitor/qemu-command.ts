@@ -23,6 +23,10 @@ export type QemuHost = {
    * Frequency of the host's time stamp counter, which an emulated x86 guest sees as its own; absent if it is not known.
    */
   readonly tscKhz?: number
+  /** The kernel can pass packets between a tap and a guest by itself. Only used with KVM. */
+  readonly vhostNet?: boolean
+  /** The kernel has io_uring, and lets every process use it. Only used with KVM. */
+  readonly ioUring?: boolean
 }
 
 /**
@@ -46,6 +50,7 @@ export function qemuUnitSpec(machine: MachineSpec, host: QemuHost): UnitSpec {
   const devices: string[] = []
   if (machine.tap !== undefined) devices.push('/dev/net/tun rw')
   if (kvm) devices.push('/dev/kvm rw')
+  if (usesVhost(machine, host)) devices.push('/dev/vhost-net rw')
   return {
     description: `VM ${machine.id}`,
     command: [host.program, ...qemuArguments(machine, host)],
@@ -60,6 +65,7 @@ export function qemuUnitSpec(machine: MachineSpec, host: QemuHost): UnitSpec {
     tasksMax: vcpusOf(machine.compute) + limits.qemuExtraTasks,
     openFilesMax: limits.qemuOpenFiles,
     devices,
+    systemCalls: usesIoUring(host) ? IO_URING_CALLS : [],
     readOnlyPaths,
     readWritePaths: [machine.diskPath, machine.saveDirectory],
     mark: machine.mark,
@@ -81,9 +87,9 @@ export function qemuArguments(machine: MachineSpec, host: QemuHost): readonly st
     ...machineArguments(machine, host),
     ...bootArguments(machine, host),
     ...consoleArguments(),
-    ...diskArguments(machine),
+    ...diskArguments(machine, host),
     ...seedArguments(machine),
-    ...networkArguments(machine),
+    ...networkArguments(machine, host),
     ...['-object', 'rng-builtin,id=rng', '-device', 'virtio-rng-pci-non-transitional,rng=rng,rombar=0'],
     ...balloonArguments(),
     ...agentArguments(escaped(agentSocketPath(host.runDirectory, machine.id))),
@@ -148,8 +154,8 @@ const consoleArguments = (): string[] => [
 
 /**
  * Attaches a raw file as a virtio disk. It bypasses the page cache (`cache.direct`), because its pages would count
- * against the unit's memory a second time. It uses worker threads, because Linux AIO blocks the monitor when a sparse
- * or cloned file allocates.
+ * against the unit's memory a second time. It uses io_uring or worker threads, because Linux AIO blocks the monitor when
+ * a sparse or cloned file allocates.
  *
  * It is a `-drive`, not a `-blockdev`, because only a `-drive` has limits of its own. They are in force from the first
  * request, can be changed and lifted while the guest runs, and cost a guest without limits nothing. Every request would
@@ -161,11 +167,11 @@ const consoleArguments = (): string[] => [
  * default, which libvirt and software built on it leave unchanged). The default is still set here, because we rely on
  * it.
  */
-function diskArguments({ diskPath, diskLimits }: MachineSpec): string[] {
+function diskArguments({ diskPath, diskLimits }: MachineSpec, host: QemuHost): string[] {
   const { iopsTotal, bpsTotal } = throttleOf(diskLimits)
   const options = [
     `if=none,id=${DISK_NODE}-drive,node-name=${DISK_NODE},driver=raw`,
-    `cache.direct=on,discard=unmap,file.driver=file,file.aio=threads,file.filename=${escaped(diskPath)}`,
+    `cache.direct=on,discard=unmap,file.driver=file,file.aio=${usesIoUring(host) ? 'io_uring' : 'threads'},file.filename=${escaped(diskPath)}`,
     ...(iopsTotal === 0 ? [] : [`throttling.iops-total=${iopsTotal}`]),
     ...(bpsTotal === 0 ? [] : [`throttling.bps-total=${bpsTotal}`]),
   ]
@@ -181,11 +187,24 @@ const seedArguments = ({ seedPath }: MachineSpec): string[] => [
   ...['-device', 'virtio-blk-pci-non-transitional,drive=seed'],
 ]
 
+/** The calls of io_uring (io_uring_setup(2), io_uring_enter(2), io_uring_register(2)). */
+export const IO_URING_CALLS = ['io_uring_setup', 'io_uring_enter', 'io_uring_register']
+
+/**
+ * Both only with KVM: an emulated guest is too slow to gain from them, and each is a part of the kernel that a monitor
+ * otherwise cannot reach. Neither changes what a saved guest needs.
+ */
+const usesIoUring = ({ accelerator, ioUring = false }: QemuHost): boolean => accelerator === 'kvm' && ioUring
+const usesVhost = ({ tap }: MachineSpec, { accelerator, vhostNet = false }: QemuHost): boolean =>
+  tap !== undefined && accelerator === 'kvm' && vhostNet
+
 /** The tap is made beforehand and belongs to the unit's user, so the monitor needs no privilege to open it. */
-function networkArguments({ tap }: MachineSpec): string[] {
+function networkArguments(machine: MachineSpec, host: QemuHost): string[] {
+  const { tap } = machine
   if (tap === undefined) return []
+  const vhost = usesVhost(machine, host) ? 'on' : 'off'
   return [
-    ...['-netdev', `tap,id=net,ifname=${tap.device},script=no,downscript=no,vhost=off`],
+    ...['-netdev', `tap,id=net,ifname=${tap.device},script=no,downscript=no,vhost=${vhost}`],
     ...['-device', `virtio-net-pci-non-transitional,netdev=net,mac=${tap.guestMac},rombar=0`],
   ]
 }

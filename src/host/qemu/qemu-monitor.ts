@@ -34,6 +34,7 @@ import { GuestAgents } from '../guest-agent/guest-agents.ts'
 import { checkSavable, giveUpSave, saveGuest, takeDiskBack } from './qemu-saving.ts'
 import { InstalledProgram } from '../monitors/installed-program.ts'
 import { qemuVersion } from './qemu-version.ts'
+import { kernelOffers } from './kernel-offers.ts'
 import { QmpClients } from './qmp-clients.ts'
 import { faultOf, monitorText, MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import type { QmpClient, QmpEvent } from './qmp.ts'
@@ -93,6 +94,7 @@ export class QemuMonitor implements Monitor {
       architecture: architecture ?? (process.arch === 'arm64' ? 'arm64' : 'x64'),
       runDirectory: runDirectory ?? '/run/vmhostd/vm',
       ...(tscKhz === undefined ? {} : { tscKhz }),
+      ...(accelerator === 'kvm' ? kernelOffers() : {}),
     }
     this.#installed = new InstalledProgram(program, qemuVersion)
     this.#log = log

@@ -40,7 +40,7 @@ export function unitProperties(id: VmId, spec: UnitSpec, rootDirectory: string):
     ...resources(spec),
     ...fileSystem(spec, rootDirectory),
     ...PRIVILEGES,
-    ...SYSTEM_CALLS,
+    ...systemCalls(spec),
     ...deviceAccess(spec),
   ]
 }
@@ -155,13 +155,13 @@ const SYSTEM_CALLS_BESIDE = [
 
 /**
  * Allows less than `@system-service`, which is meant for services of all kinds. It forbids changes of owners, users,
- * keys or priorities, System V IPC, and io_uring, a large part of recent kernel attack surface. Monitors try newer
+ * keys or priorities, and System V IPC. It forbids io_uring, a large part of recent kernel attack surface, to monitors that gain little from it. Monitors try newer
  * calls first and fall back when they get ENOSYS. MemoryDenyWriteExecute= is omitted, because an emulator writes the
  * code that it runs.
  */
-const SYSTEM_CALLS: readonly UnitProperty[] = [
+const systemCalls = (spec: UnitSpec): UnitProperty[] => [
   ['SystemCallArchitectures', 'as', ['native']],
-  ['SystemCallFilter', '(bas)', [true, [...SYSTEM_CALL_GROUPS, ...SYSTEM_CALLS_BESIDE]]],
+  ['SystemCallFilter', '(bas)', [true, [...SYSTEM_CALL_GROUPS, ...SYSTEM_CALLS_BESIDE, ...spec.systemCalls]]],
   ['SystemCallErrorNumber', 'i', ENOSYS],
   // A tap is opened with an ioctl on /dev/net/tun, without a socket.
   ['RestrictAddressFamilies', '(bas)', [true, ['AF_UNIX']]],
