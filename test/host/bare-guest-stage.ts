@@ -24,9 +24,10 @@ import { firecracker, skipWithoutFirecracker } from './with-firecracker.ts'
 export const BARE_GUEST = '/srv/guest/bare.elf'
 
 /** Reason why there is no bare guest here, or false. */
-export const skipWithoutBareGuest = existsSync(BARE_GUEST)
-  ? false
-  : 'needs the bare guest: run it in the lab of an x86-64 machine'
+export const skipWithoutBareGuest = ((): string | false => {
+  if (process.arch !== 'x64') return 'the bare guest is a program for x86-64'
+  return existsSync(BARE_GUEST) ? false : 'needs the bare guest: run it in the lab'
+})()
 
 const MIB = 1024 * 1024
 const MEMORY_MIB = 64
