@@ -169,6 +169,17 @@ export const limits = {
   qemuExtraTasks: 96,
   /** A 32-vCPU guest has some 300: two for each queue of each device. */
   qemuOpenFiles: 1024,
+  /** Memory that a Firecracker process may use besides the guest's: it has 4 MiB, and most of the rest is for its log. */
+  firecrackerOverheadMib: 32,
+  /** Threads of a Firecracker process besides its vCPUs: its main loop, its API, and what a kernel adds for KVM. */
+  firecrackerExtraTasks: 16,
+  firecrackerOpenFiles: 1024,
+  /** One answer of its API; a configuration is below 8 KiB. */
+  firecrackerAnswerBytesMax: 256 * 1024,
+  /** Its devices and vCPUs in a saved guest: 25 KiB for one vCPU. */
+  firecrackerStateBytesMax: 16 * 1024 * 1024,
+  /** Until an agent in the guest takes a connection; Firecracker itself gives up after as long. */
+  vsockConnectMs: 2000,
 
   allowedHostsMax: 256,
   allowedNetworksMax: 64,

@@ -8,6 +8,7 @@ export class AbsentMonitor implements Monitor {
   readonly capabilities: MonitorCapabilities = {
     startPaused: false,
     growDiskOnline: false,
+    pausesWhenFull: false,
     save: false,
     vcpusMax: 32,
   }

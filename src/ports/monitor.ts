@@ -71,7 +71,8 @@ export interface Monitor {
    * Harmless if nothing was frozen. Never fails.
    */
   thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean>
-  diskCounters(id: VmId): Promise<DiskCounters>
+  /** Resolves to undefined if this monitor does not count. */
+  diskCounters(id: VmId): Promise<DiskCounters | undefined>
   /** Calls back when a guest's run state has changed. */
   watch(onChange: (id: VmId) => void): void
 }

@@ -4,6 +4,7 @@ import type { MonitorDisk, MonitorState } from '../../src/core/world/world.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
 import type { MonitorStage } from './monitor-stage.ts'
+import { until } from './until.ts'
 
 const id = 'web-1' as VmId
 const never = new AbortController().signal
@@ -113,12 +114,16 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
     assert.equal(await memory(id), before)
   })
 
-  promise('a restored guest ends up paused, even if no caller waits for it', async (stage) => {
+  promise('a restored guest ends up paused, however late a caller waits for it', async (stage) => {
     const { monitor, start, guest, saveFile } = stage
     await savedEarly(stage, reaches)
     await start(id, { paused: false, restorePath: saveFile(id) })
-    await reaches(monitor, id, 'paused')
+    await until(
+      () => monitor.inspect(id),
+      ({ kind }) => kind !== 'silent',
+    )
     await monitor.ensureRestored(guest(id), never)
+    await reaches(monitor, id, 'paused')
   })
 
   for (const how of ['altered', 'cut short', 'emptied'] as const) {

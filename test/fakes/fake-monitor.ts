@@ -89,6 +89,7 @@ export class FakeMonitor implements Monitor {
     this.capabilities = {
       startPaused: true,
       growDiskOnline: true,
+      pausesWhenFull: true,
       save: true,
       vcpusMax: 32,
       ...capabilities,

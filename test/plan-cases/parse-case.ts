@@ -96,6 +96,7 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
       startPaused: !without.has('start-paused'),
       save: !without.has('save'),
       growDiskOnline: !without.has('grow-disk-online'),
+      pausesWhenFull: true,
       vcpusMax: without.has('vcpus') ? 1 : 32,
     },
     seedDigest: 'seed-as-rendered',

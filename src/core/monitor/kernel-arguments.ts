@@ -10,6 +10,8 @@ type KernelArguments = {
   readonly ipv4Address?: string
   /** Set if the guest's time stamp counter is the host's and its frequency is known. */
   readonly tscKhz?: number
+  /** How it reboots on x86, as `reboot=` takes it; by a triple fault when absent. */
+  readonly reboot?: 'k'
   /** The VM's own arguments, which come last: of two contradicting arguments, the kernel takes the last one. */
   readonly own: string
 }
@@ -23,9 +25,9 @@ const CONSOLE = { x64: 'ttyS0', arm64: 'ttyAMA0' }
  * no device.
  */
 export function renderKernelArguments(guest: KernelArguments): string {
-  const { id, architecture, ipv4Address, tscKhz, own } = guest
+  const { id, architecture, ipv4Address, tscKhz, reboot = 't', own } = guest
   const words = [`console=${CONSOLE[architecture]}`, 'root=/dev/vda', 'rw', 'panic=-1']
-  if (architecture === 'x64') words.push('reboot=t')
+  if (architecture === 'x64') words.push(`reboot=${reboot}`)
   if (tscKhz !== undefined) words.push(`tsc_early_khz=${tscKhz}`)
   if (ipv4Address !== undefined) words.push(renderIp(id, ipv4Address))
   if (own.trim() !== '') words.push(own.trim())

@@ -6,7 +6,7 @@ import type { FirewallState } from '../world/network-state.ts'
 
 const facts = {
   silentMs: 0,
-  capabilities: { save: true, startPaused: true, growDiskOnline: true, vcpusMax: 32 },
+  capabilities: { save: true, startPaused: true, growDiskOnline: true, pausesWhenFull: true, vcpusMax: 32 },
 } as const
 
 const faultsBeside = (firewall: FirewallState): readonly string[] =>

@@ -9,7 +9,7 @@ import type { VmRecord, PendingWake } from '../vm/record.ts'
 const NOW_MS = 1_000_000
 const facts = {
   nowMs: NOW_MS,
-  capabilities: { startPaused: true, growDiskOnline: true, save: true, vcpusMax: 32 },
+  capabilities: { startPaused: true, growDiskOnline: true, pausesWhenFull: true, save: true, vcpusMax: 32 },
 }
 const known = <T>(value: T) => ({ known: true, value }) as const
 const settled = recordOf({ generations: { desired: 2, observed: 2 } as VmRecord['generations'] })

@@ -76,24 +76,26 @@ test('a command is sent to an agent that has shown that it listens, and its resu
     return there === undefined ? '{"return": {"a": 1}}\n' : `{"return": 7}\n{"error": {}}\n${there}`
   })
   const command = () => ({ name: 'guest-set-time', args: '{"time":1893456000123000000}' })
-  assert.deepEqual(await askAgent(path, command, never), { kind: 'returned', value: { a: 1 } })
+  assert.deepEqual(await askAgent({ path }, command, never), { kind: 'returned', value: { a: 1 } })
   assert.match(heard[0] ?? '', /^\xff\{"execute":"guest-sync-delimited","arguments":\{"id":\d+\}\}$/)
   assert.deepEqual(heard.slice(1), ['{"execute":"guest-set-time","arguments":{"time":1893456000123000000}}'])
 })
 
 test('a refusal, an end in the middle and a missing guest give different answers', async (t) => {
   const refusing = await scriptedAgent(t, (request) => synced(request) ?? '{"error": {"class": "x"}}\n')
-  assert.deepEqual(await askAgent(refusing.path, ping, never), { kind: 'refused' })
+  assert.deepEqual(await askAgent({ path: refusing.path }, ping, never), { kind: 'refused' })
   const none = '{"error": {"class": "CommandNotFound", "desc": "it is disabled"}}\n'
   const unable = await scriptedAgent(t, (request) => synced(request) ?? none)
-  assert.deepEqual(await askAgent(unable.path, ping, never), { kind: 'unsupported' })
+  assert.deepEqual(await askAgent({ path: unable.path }, ping, never), { kind: 'unsupported' })
   const leaving = await scriptedAgent(t, (request, socket) => {
     const there = synced(request)
     if (there === undefined) socket.end()
     return there ?? ''
   })
-  assert.deepEqual(await askAgent(leaving.path, ping, never), { kind: 'unknown' })
-  assert.deepEqual(await askAgent(join(leaving.path, '..', 'none'), ping, never), { kind: 'absent' })
+  assert.deepEqual(await askAgent({ path: leaving.path }, ping, never), { kind: 'unknown' })
+  assert.deepEqual(await askAgent({ path: join(leaving.path, '..', 'none') }, ping, never), {
+    kind: 'absent',
+  })
 })
 
 test('if no agent answers, nothing is sent, and the wait ends with the abort', async (t) => {
@@ -102,13 +104,13 @@ test('if no agent answers, nothing is sent, and the wait ends with the abort', a
     aborting.abort()
     return ''
   })
-  assert.deepEqual(await askAgent(path, ping, aborting.signal), { kind: 'silent' })
+  assert.deepEqual(await askAgent({ path }, ping, aborting.signal), { kind: 'silent' })
   assert.equal(heard.length, 1)
 })
 
 test('an agent that sends without end is given up', async (t) => {
   const { path, heard } = await scriptedAgent(t, () => 'x'.repeat(limits.guestAgentBytesMax + 1))
-  assert.deepEqual(await askAgent(path, ping, never), { kind: 'silent' })
+  assert.deepEqual(await askAgent({ path }, ping, never), { kind: 'silent' })
   assert.equal(heard.length, 1)
 })
 
@@ -158,7 +160,7 @@ for (const [what, text] of [
     { timeout: 30_000 },
     async (t) => {
       const { path, taken, closed } = await floodingAgent(t, text)
-      assert.deepEqual(await askAgent(path, ping, never), { kind: 'silent' })
+      assert.deepEqual(await askAgent({ path }, ping, never), { kind: 'silent' })
       await closed
       assert.ok(taken() <= limits.guestAgentBytesMax + BUFFERED_BYTES_MAX, `it was rid of ${taken()} bytes`)
     },

@@ -1,3 +1,4 @@
+import { on } from 'node:events'
 import { Socket } from 'node:net'
 import { addAbortSignal } from 'node:stream'
 import { limits } from '../../config/limits.ts'
@@ -86,6 +87,13 @@ function lineOf(line: Buffer): AgentLine {
   }
 }
 
+/** The way to the agent in a guest. */
+export type AgentAddress = {
+  readonly path: string
+  /** The port of vsock on which the agent listens, if the socket leads to all of them (Firecracker, docs/vsock.md). */
+  readonly vsockPort?: number
+}
+
 /** A command of QEMU's guest agent (QEMU, docs/interop/qemu-ga-ref), with its arguments as JSON. */
 export type AgentCommand = { readonly name: string; readonly args?: string }
 
@@ -112,13 +120,14 @@ export type AgentAnswer =
  * @param command called when the command is sent
  */
 export async function askAgent(
-  path: string,
+  address: AgentAddress,
   command: () => AgentCommand,
   signal: AbortSignal,
 ): Promise<AgentAnswer> {
-  const socket = dialled(path)
+  const socket = dialled(address.path)
   if (!(socket instanceof Socket)) return socket
   addAbortSignal(signal, socket)
+  if (!(await isConnected(socket, address))) return { kind: 'silent' }
   const id = Math.trunc(performance.now() * 1000)
   // A byte that is not valid in JSON makes an agent drop what it had read before (see its section on
   // guest-sync-delimited).
@@ -153,6 +162,43 @@ function dialled(path: string): Socket | AgentAnswer {
     if (error instanceof ForeignSocket) return { kind: 'foreign', because: error.message }
     // unix(7), connect(2).
     return { kind: hasErrno(error, 'ENOENT', 'ECONNREFUSED') ? 'absent' : 'silent' }
+  }
+}
+
+/**
+ * Asks for the agent's port, and resolves to whether the agent took the connection: then the answer is a line
+ * `OK PORT`. Otherwise the connection ends.
+ */
+async function isConnected(socket: Socket, { vsockPort }: AgentAddress): Promise<boolean> {
+  if (vsockPort === undefined) return true
+  socket.write(`CONNECT ${vsockPort}\n`)
+  try {
+    for await (const [chunk] of on(socket, 'data', { close: ['close', 'end'] }) as AsyncIterable<[Buffer]>) {
+      const end = chunk.indexOf(NEWLINE)
+      // The line comes at once: Firecracker writes it whole to a new connection.
+      if (end === -1 || !chunk.toString('latin1').startsWith('OK ')) break
+      socket.pause()
+      if (end + 1 < chunk.length) socket.unshift(chunk.subarray(end + 1))
+      return true
+    }
+  } catch {
+    // The socket or the guest is gone, or the time is up.
+  }
+  socket.destroy()
+  return false
+}
+
+/**
+ * Whether an agent in the guest takes a connection now. Throws if no process listens on the socket. A guest that does
+ * not run takes none.
+ */
+export async function listensOnVsock(address: AgentAddress): Promise<boolean> {
+  const socket = connectToMonitor(address.path)
+  addAbortSignal(AbortSignal.timeout(limits.vsockConnectMs), socket)
+  try {
+    return await isConnected(socket, address)
+  } finally {
+    socket.destroy()
   }
 }
 

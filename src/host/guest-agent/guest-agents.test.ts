@@ -25,7 +25,7 @@ async function stage(
 ): Promise<{ agents: GuestAgents; agent: ScriptedAgent }> {
   const agent = await scriptedAgent(t, (request) => synced(request) ?? script(request))
   const agents = new GuestAgents({
-    socketPath: () => agent.path,
+    address: () => ({ path: agent.path }),
     listens: async () => true,
     now: () => NOW_MS,
     log: silentLog,
@@ -95,7 +95,10 @@ test(
     assert.equal(await agents.freeze(id, never), 'none')
     assert.equal(await agents.thaw(id, never), false)
     assert.deepEqual(agent.heard, [])
-    const gone = await stage(t, () => '', { ...patient, socketPath: () => '/nonexistent/agent.sock' })
+    const gone = await stage(t, () => '', {
+      ...patient,
+      address: () => ({ path: '/nonexistent/agent.sock' }),
+    })
     assert.equal(await gone.agents.freeze(id, never), 'none')
     assert.equal(await gone.agents.thaw(id, never), true)
   },
@@ -142,7 +145,12 @@ for (const how of ['let go', 'aborted']) {
       return true
     }
     const patient = { freezeMs: 600_000, answerMs: 600_000 }
-    const agents = new GuestAgents({ socketPath: () => agent.path, listens, log: silentLog, ...patient })
+    const agents = new GuestAgents({
+      address: () => ({ path: agent.path }),
+      listens,
+      log: silentLog,
+      ...patient,
+    })
     const aborting = new AbortController()
     const thawing = agents.thaw(id, aborting.signal)
     await until(

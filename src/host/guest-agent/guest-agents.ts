@@ -4,10 +4,10 @@ import type { VmId } from '../../core/ids.ts'
 import type { Log } from '../../log/log.ts'
 import type { FreezeOutcome } from '../../ports/monitor.ts'
 import { askAgent } from './guest-agent.ts'
-import type { AgentAnswer, AgentCommand } from './guest-agent.ts'
+import type { AgentAddress, AgentAnswer, AgentCommand } from './guest-agent.ts'
 
 export type GuestAgentsOptions = {
-  readonly socketPath: (id: VmId) => string
+  readonly address: (id: VmId) => AgentAddress
   /** Whether a program in the guest has the agent's port open, according to the monitor. */
   readonly listens: (id: VmId) => Promise<boolean>
   /** Returns the time in milliseconds since 1970. */
@@ -108,7 +108,7 @@ export class GuestAgents {
     signal: AbortSignal,
   ): Promise<AgentAnswer> {
     const bounded = AbortSignal.any([signal, AbortSignal.timeout(withinMs)])
-    const answer = await askAgent(this.#options.socketPath(id), command, bounded)
+    const answer = await askAgent(this.#options.address(id), command, bounded)
     if (answer.kind === 'foreign')
       this.#log.warn({ reason: answer.because }, 'socket of a guest agent refused')
     return answer

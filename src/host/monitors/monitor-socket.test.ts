@@ -88,7 +88,7 @@ test('a link to the agent of another VM is reported as foreign, and the other VM
   const stage = stageOf(t)
   const heard = await stage.listen(other, 'agent.sock')
   symlinkSync(stage.path(other, 'agent.sock'), stage.path(id, 'agent.sock'))
-  const answer = await askAgent(stage.path(id, 'agent.sock'), () => ({ name: 'guest-ping' }), never)
+  const answer = await askAgent({ path: stage.path(id, 'agent.sock') }, () => ({ name: 'guest-ping' }), never)
   assert.equal(answer.kind, 'foreign')
   assert.deepEqual(heard(), { connections: 0, bytes: 0 })
 })
@@ -111,7 +111,7 @@ test(
       (count) => count <= openFiles,
       5000,
     )
-    assert.equal((await askAgent(path, () => ({ name: 'guest-ping' }), never)).kind, 'foreign')
+    assert.equal((await askAgent({ path }, () => ({ name: 'guest-ping' }), never)).kind, 'foreign')
     assert.equal(heard().bytes, 0)
   },
 )

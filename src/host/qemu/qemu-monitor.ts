@@ -106,7 +106,7 @@ export class QemuMonitor implements Monitor {
       onClose: (id) => this.#onChange(id),
     })
     this.#agents = new GuestAgents({
-      socketPath: (id) => agentSocketPath(this.#host.runDirectory, id),
+      address: (id) => ({ path: agentSocketPath(this.#host.runDirectory, id) }),
       listens: async (id) => agentListens(await (await this.#clients.of(id)).execute('query-chardev')),
       log,
     })
@@ -117,6 +117,7 @@ export class QemuMonitor implements Monitor {
     return {
       startPaused: true,
       growDiskOnline: true,
+      pausesWhenFull: true,
       save: this.#formOf(this.#installed.lastVersion) !== undefined,
       vcpusMax: limits.cpuMillicoresMax / 1000,
     }

@@ -1,0 +1,313 @@
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import type { Socket } from 'node:net'
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import type { DiskLimits } from '../../core/desired.ts'
+import type { FaultCode } from '../../core/errors.ts'
+import type { VmId } from '../../core/ids.ts'
+import {
+  AGENT_PORT,
+  DISK_DRIVE,
+  firecrackerMemoryMib,
+  firecrackerPaths,
+  firecrackerUnitSpec,
+} from '../../core/monitor/firecracker-machine.ts'
+import type { FirecrackerHost } from '../../core/monitor/firecracker-machine.ts'
+import { driveIn, firecrackerStateOf, rateLimiterOf } from '../../core/monitor/firecracker-state.ts'
+import type { FirecrackerDisk } from '../../core/monitor/firecracker-state.ts'
+import type { Architecture } from '../../core/monitor/kernel-arguments.ts'
+import type { MachineSpec, MonitorCapabilities } from '../../core/monitor/machine-spec.ts'
+import { processorOf } from '../../core/monitor/processor.ts'
+import type { Processor } from '../../core/monitor/processor.ts'
+import { unitName } from '../../core/unit/unit-spec.ts'
+import type { UnitSpec } from '../../core/unit/unit-spec.ts'
+import type { SavingMonitor } from '../../core/world/saved-state.ts'
+import type { MonitorState } from '../../core/world/world.ts'
+import { MIB } from '../../lib/byte-units.ts'
+import { outsideLogContext } from '../../log/log.ts'
+import type { Log } from '../../log/log.ts'
+import type { FreezeOutcome, Monitor, RestoredGuest } from '../../ports/monitor.ts'
+import { orStorageFault } from '../files/storage-fault.ts'
+import { stat } from '../files/pool-files.ts'
+import { listensOnVsock } from '../guest-agent/guest-agent.ts'
+import { GuestAgents } from '../guest-agent/guest-agents.ts'
+import { InstalledProgram } from '../monitors/installed-program.ts'
+import { faultOf, lostBy, MonitorLost, MonitorRefusal, monitorText } from '../monitors/monitor-error.ts'
+import { connectToMonitor, onceListening } from '../monitors/monitor-socket.ts'
+import { askFirecracker } from './firecracker-api.ts'
+import type { ApiRequest } from './firecracker-api.ts'
+import { loadGuest, resetVsock, saveGuest } from './firecracker-saving.ts'
+import { firecrackerVersion } from './firecracker-version.ts'
+import type { FirecrackerVersion } from './firecracker-version.ts'
+
+export type FirecrackerMonitorOptions = {
+  /** The absolute path of firecracker. */
+  readonly program: string
+  readonly architecture?: Architecture
+  /** The parent of each guest's runtime directory. */
+  readonly runDirectory?: string
+  readonly log: Log
+}
+
+/** A Firecracker process that is known by an open connection, which ends with it. */
+type Known = {
+  readonly socket: Socket
+  /** The size of the disk that its guest sees; undefined until it has been made true. */
+  sizeMib?: number
+}
+
+/**
+ * Controls Firecracker over its API. A monitor that does not exist, is not ready or is gone is `silent`: only its unit
+ * shows which. Firecracker reports no events; a guest changes its state only when it is asked to, or ends with its
+ * process.
+ */
+export class FirecrackerMonitor implements Monitor {
+  readonly capabilities: MonitorCapabilities = {
+    startPaused: false,
+    growDiskOnline: true,
+    save: true,
+    pausesWhenFull: false,
+    vcpusMax: limits.cpuMillicoresMax / 1000,
+  }
+  readonly #host: FirecrackerHost
+  readonly #processor: Processor
+  readonly #installed: InstalledProgram<FirecrackerVersion>
+  readonly #agents: GuestAgents
+  readonly #known = new Map<VmId, Known>()
+  #onChange: (id: VmId) => void = () => {}
+
+  constructor({ program, architecture, runDirectory, log }: FirecrackerMonitorOptions) {
+    this.#processor = processorOf(readFileSync('/proc/cpuinfo', 'utf8'))
+    this.#host = {
+      program,
+      architecture: architecture ?? (process.arch === 'arm64' ? 'arm64' : 'x64'),
+      runDirectory: runDirectory ?? '/run/vmhostd/vm',
+    }
+    this.#installed = new InstalledProgram(program, firecrackerVersion)
+    const agentOf = (id: VmId) => ({ path: this.#paths(id).agent, vsockPort: AGENT_PORT })
+    this.#agents = new GuestAgents({ address: agentOf, listens: (id) => listensOnVsock(agentOf(id)), log })
+  }
+
+  /** Returns the version of the program as it is installed now. Throws HostFault `monitor_missing`. */
+  async installedVersion(): Promise<string> {
+    return (await this.#installed.version()).version
+  }
+
+  memoryMib(guestMib: number): number {
+    return firecrackerMemoryMib(guestMib)
+  }
+
+  unitSpec(machine: MachineSpec): UnitSpec {
+    return firecrackerUnitSpec(machine, this.#host)
+  }
+
+  async inspect(id: VmId): Promise<MonitorState> {
+    try {
+      return await this.#stateOf(id, never)
+    } catch (error) {
+      if (error instanceof MonitorLost && error.meansSilent) return { kind: 'silent' }
+      throw faultOf(error, `asking the monitor of VM ${id} for its state`)
+    }
+  }
+
+  async ensureRunning(id: VmId, signal: AbortSignal): Promise<void> {
+    await this.#turn(id, 'Resumed', { doing: `resuming VM ${id}`, signal })
+  }
+
+  async ensurePaused(id: VmId, signal: AbortSignal): Promise<void> {
+    await this.#turn(id, 'Paused', { doing: `pausing VM ${id}`, signal })
+  }
+
+  async ensureDiskSize(id: VmId, sizeMib: number, signal: AbortSignal): Promise<void> {
+    await this.#talk(`growing the disk of VM ${id} to ${sizeMib} MiB`, async () => {
+      const disk = await this.#diskOf(id, signal)
+      if ((await this.#sizeOf(id, disk, signal)) >= sizeMib) return
+      const now = await this.#rereadSize(id, disk, signal)
+      if (now < sizeMib) throw new MonitorRefusal({ desc: `its disk has ${now} MiB` })
+    })
+  }
+
+  async ensureDiskLimits(id: VmId, diskLimits: DiskLimits, signal: AbortSignal): Promise<void> {
+    await this.#talk(`limiting the disk of VM ${id}`, () =>
+      this.#changeDisk(id, { rate_limiter: rateLimiterOf(diskLimits) }, signal),
+    )
+  }
+
+  async installed(): Promise<SavingMonitor> {
+    const { version, format } = await this.#installed.version()
+    return { program: basename(this.#host.program), version, accelerator: 'kvm', format, form: 'mapped' }
+  }
+
+  async processor(): Promise<Processor> {
+    return this.#processor
+  }
+
+  async save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor> {
+    const doing = `saving VM ${id}`
+    const task = async (): Promise<SavingMonitor> => {
+      const { kind } = await this.#stateOf(id, signal)
+      if (kind !== 'paused') throw new MonitorRefusal({ desc: `the guest is ${kind}` })
+      const saving = await this.#runningProgram(id, signal)
+      await orStorageFault(doing, () => saveGuest(this.#paths(id), path, signal))
+      return saving
+    }
+    return this.#talk(doing, task, 'save_failed')
+  }
+
+  /** Loads the guest unless the monitor has it already. */
+  async ensureRestored({ id, ...guest }: RestoredGuest, signal: AbortSignal): Promise<void> {
+    const doing = `restoring VM ${id}`
+    const paths = this.#paths(id)
+    try {
+      const ask = (): Promise<MonitorState> => this.#kindOf(id, signal)
+      if ((await onceListening(paths.api, ask, signal)).kind !== 'restoring') return
+      const clock = this.#host.architecture === 'x64'
+      await orStorageFault(doing, () => loadGuest(guest, paths, { clock, signal }))
+      this.#onChange(id)
+    } catch (error) {
+      if (!(error instanceof MonitorLost || error instanceof MonitorRefusal)) throw error
+      const where = `\`journalctl --unit=${unitName(id)}\` has its reason`
+      throw new HostFault('restore_failed', `${doing}: its monitor could not read it; ${where}`, {
+        cause: error,
+      })
+    }
+  }
+
+  setGuestTime(id: VmId): void {
+    void this.#agents.setGuestTime(id)
+  }
+
+  async freezeFileSystems(id: VmId, signal: AbortSignal): Promise<FreezeOutcome> {
+    return this.#agents.freeze(id, signal)
+  }
+
+  async thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean> {
+    return this.#agents.thaw(id, signal)
+  }
+
+  /** Counts nothing: Firecracker has only differences since its last flush of metrics, for one reader. */
+  async diskCounters(id: VmId): Promise<undefined> {
+    await this.#talk(`reading the disk counters of VM ${id}`, () => this.#kindOf(id, never))
+  }
+
+  watch(onChange: (id: VmId) => void): void {
+    this.#onChange = onChange
+  }
+
+  /** Closes all connections. Guests continue. */
+  close(): void {
+    this.#agents.close()
+    const known = [...this.#known.values()]
+    this.#known.clear()
+    for (const { socket } of known) socket.destroy()
+  }
+
+  async #turn(id: VmId, state: 'Paused' | 'Resumed', { doing, signal }: Turn): Promise<void> {
+    await this.#talk(doing, async () => {
+      const { kind } = await this.#kindOf(id, signal)
+      if (kind === 'restoring' && state === 'Paused') return
+      if (kind === 'restoring') throw new MonitorRefusal({ desc: 'the guest is being restored' })
+      if (kind === (state === 'Paused' ? 'paused' : 'running')) return
+      if (state === 'Resumed') await resetVsock(this.#paths(id), signal)
+      await this.#ask(id, { method: 'PATCH', target: '/vm', body: { state } }, signal)
+      this.#onChange(id)
+    })
+  }
+
+  /** Asks for the run state alone. */
+  async #kindOf(id: VmId, signal: AbortSignal): Promise<MonitorState> {
+    const answer = await this.#ask(id, { method: 'GET', target: '/' }, signal)
+    const { state } = (answer ?? {}) as { state?: unknown }
+    return firecrackerStateOf(monitorText(state), { sizeMib: 0 })
+  }
+
+  async #stateOf(id: VmId, signal: AbortSignal): Promise<MonitorState> {
+    const state = await this.#kindOf(id, signal)
+    if (state.kind !== 'running' && state.kind !== 'paused') return state
+    const disk = await this.#diskOf(id, signal)
+    return { kind: state.kind, disk: { sizeMib: await this.#sizeOf(id, disk, signal), ...disk.limits } }
+  }
+
+  async #diskOf(id: VmId, signal: AbortSignal): Promise<FirecrackerDisk> {
+    const config = await this.#ask(id, { method: 'GET', target: '/vm/config' }, signal)
+    const disk = driveIn(config, DISK_DRIVE)
+    if (disk === undefined) throw new MonitorRefusal({ desc: 'it shows no disk of ours' })
+    return disk
+  }
+
+  /** Returns the size that the guest sees. Firecracker does not report it, so it is made true once for each process. */
+  async #sizeOf(id: VmId, disk: FirecrackerDisk, signal: AbortSignal): Promise<number> {
+    return this.#process(id).sizeMib ?? (await this.#rereadSize(id, disk, signal))
+  }
+
+  /** Makes Firecracker read the size of the disk's file again, and the guest see it. */
+  async #rereadSize(id: VmId, { path }: FirecrackerDisk, signal: AbortSignal): Promise<number> {
+    const known = this.#process(id)
+    // Before the change: a file that grows in between counts as smaller than it is, and is read again.
+    const { size } = await orStorageFault(`looking at the disk of VM ${id}`, () => stat(path))
+    await this.#changeDisk(id, { path_on_host: path }, signal)
+    known.sizeMib = Math.floor(size / MIB)
+    return known.sizeMib
+  }
+
+  async #changeDisk(id: VmId, change: object, signal: AbortSignal): Promise<void> {
+    const body = { drive_id: DISK_DRIVE, ...change }
+    await this.#ask(id, { method: 'PATCH', target: `/drives/${DISK_DRIVE}`, body }, signal)
+  }
+
+  /** Returns the program that runs a guest, which may be older than the installed one. */
+  async #runningProgram(id: VmId, signal: AbortSignal): Promise<SavingMonitor> {
+    const installed = await this.installed()
+    const answer = await this.#ask(id, { method: 'GET', target: '/version' }, signal)
+    const { firecracker_version: version } = (answer ?? {}) as { firecracker_version?: unknown }
+    if (version === installed.version) return installed
+    const desc = `its monitor is ${monitorText(version)}, and ${installed.version} is installed`
+    throw new MonitorRefusal({ desc: `${desc}; stop the VM and start it, once` })
+  }
+
+  /** Returns what is known of the process that runs a guest now. */
+  #process(id: VmId): Known {
+    const found = this.#known.get(id)
+    if (found !== undefined) return found
+    const socket = outsideLogContext(() => this.#connect(id))
+    const known: Known = { socket }
+    this.#known.set(id, known)
+    socket.resume()
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      if (this.#known.get(id) !== known) return
+      this.#known.delete(id)
+      this.#onChange(id)
+    })
+    return known
+  }
+
+  #connect(id: VmId): Socket {
+    try {
+      return connectToMonitor(this.#paths(id).api)
+    } catch (error) {
+      throw lostBy(error)
+    }
+  }
+
+  #ask(id: VmId, asked: ApiRequest, signal: AbortSignal): Promise<unknown> {
+    return askFirecracker(this.#paths(id).api, asked, signal)
+  }
+
+  #paths(id: VmId): ReturnType<typeof firecrackerPaths> {
+    return firecrackerPaths(this.#host.runDirectory, id)
+  }
+
+  async #talk<T>(doing: string, task: () => Promise<T>, refused?: FaultCode): Promise<T> {
+    try {
+      return await task()
+    } catch (error) {
+      throw faultOf(error, doing, refused)
+    }
+  }
+}
+
+type Turn = { readonly doing: string; readonly signal: AbortSignal }
+
+const never = new AbortController().signal
