@@ -100,7 +100,7 @@ test('all mistakes are reported at once, with the path of each key and the neare
     'controller.ca_file must be an absolute path without spaces and quotation marks',
     'controller.port must be between 1 and 65535',
     'controller.prot is not known here; did you mean port?',
-    'monitor.kind must be one of qemu',
+    'monitor.kind must be one of auto, qemu, firecracker',
     'state_dir is not known here',
     'vm is not known here; did you mean vms?',
   ])

@@ -165,6 +165,8 @@ export const limits = {
   qemuOverheadMib: 128,
   /** Translated code that emulation keeps; QEMU's own default grows to 1 GiB for each guest. */
   qemuTcgCacheMib: 128,
+  /** The vCPUs of QEMU's machine `microvm` (`virt` has 512). The API's range of CPU shares ends far below it. */
+  qemuVcpusMax: 288,
   /** Threads of a QEMU process besides its vCPUs: at most 64 for disk I/O, and a few of its own. */
   qemuExtraTasks: 96,
   /** A 32-vCPU guest has some 300: two for each queue of each device. */
@@ -180,6 +182,17 @@ export const limits = {
   firecrackerStateBytesMax: 16 * 1024 * 1024,
   /** Until an agent in the guest takes a connection; Firecracker itself gives up after as long. */
   vsockConnectMs: 2000,
+
+  /**
+   * Instructions per second, in a loop: below it, KVM emulates the processor (1.4 million were seen), and QEMU's own
+   * emulation is faster. A processor runs some thousand million; a busy host may look a hundred times slower for so short
+   * a loop.
+   */
+  kvmInstructionsPerSecondMin: 20_000_000,
+  /** Tries of that loop; the fastest counts. */
+  kvmTries: 3,
+  /** Until a try counts as failed. An emulated one takes some 30 ms. */
+  kvmTryMs: 2000,
 
   allowedHostsMax: 256,
   allowedNetworksMax: 64,

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { closed } from '../lib/schema-check.ts'
+import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { limits } from './limits.ts'
 import type { Static, TProperties } from 'typebox'
 
@@ -109,9 +110,10 @@ export const configSchema = table({
     disk_overcommit: Type.Number({ minimum: 1, maximum: 100, default: 1 }),
   }),
   monitor: table({
-    kind: Type.Enum(['qemu'], { default: 'qemu' }),
+    kind: Type.Enum(['auto', ...MONITOR_KINDS], { default: 'auto' }),
     program: optionalPath(),
     accelerator: Type.Enum(['auto', 'kvm', 'tcg'], { default: 'auto' }),
+    firecracker_program: optionalPath(),
   }),
   network: table({
     masquerade: Type.Boolean({ default: false }),

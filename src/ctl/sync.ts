@@ -75,12 +75,11 @@ function renderSync(sync: Sync, context: Context): string {
 }
 
 function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, { paint }: Context): string {
-  const { program, version = 'not to be run', accelerator } = host.monitor
   const { protected: safe, running_units: running, unprotected } = consoles
   const facts = renderFacts(
     [
       ['vmhostd', host.version],
-      ['monitor', `${program} ${version}, ${accelerator}`],
+      ...host.monitors.map((monitor) => ['monitor', monitorWords(monitor)] as const),
       ['kernel', `${host.kernel}, ${host.architecture}`],
       ['clock', host.clock],
       ['SSH key', host.ssh_public_key],
@@ -95,6 +94,14 @@ function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, {
     paint,
   )
   return `${paint(host.id, 'bold')}\n${facts}`
+}
+
+function monitorWords(monitor: Sync['host']['monitors'][number]): string {
+  const { program, version = 'not to be run', accelerator, offered, because } = monitor
+  const role = monitor.default ? ', for new VMs' : ''
+  return offered
+    ? `${program} ${version}, ${accelerator}${role} (${because})`
+    : `${program}, not offered${role} (${because})`
 }
 
 /** Days before its end from which a certificate is shown in red; the log of the host warns at the same time. */

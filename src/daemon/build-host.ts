@@ -1,7 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { constants as fsConstants, accessSync } from 'node:fs'
 import { guestRuleOf } from '../core/network/tap.ts'
-import { AbsentMonitor } from '../host/absent-monitor.ts'
 import { TapTraffic } from '../host/ebpf/tap-traffic.ts'
 import { TrafficProgram } from '../host/ebpf/traffic-program.ts'
 import { LinuxFigures } from '../host/figures/linux-figures.ts'
@@ -12,8 +10,6 @@ import { Outbound } from '../host/outbound/outbound-request.ts'
 import { HttpSourceHosts } from '../host/source/http-source-hosts.ts'
 import { Pool } from '../host/storage/pool.ts'
 import { ConsoleMasters } from '../host/pty/console-masters.ts'
-import { chooseAccelerator } from '../host/qemu/choose-accelerator.ts'
-import { QemuMonitor } from '../host/qemu/qemu-monitor.ts'
 import { ensureKeyPair } from '../host/ssh/key-pair.ts'
 import { SshShells } from '../host/ssh/ssh-shells.ts'
 import { systemClock } from '../host/system-clock.ts'
@@ -23,8 +19,9 @@ import { SystemdUnits } from '../host/systemd/systemd-units.ts'
 import { RoutedTaps } from '../host/tap/routed-taps.ts'
 import { tapSpecOf } from '../reconcile/decide.ts'
 import { imageThreadSource, packThreadSource, readAsset } from './assets.ts'
+import { buildMonitors } from './build-monitors.ts'
 import { outboundPolicyOf } from './compose.ts'
-import type { Accelerator } from '../core/monitor/qemu-command.ts'
+import type { MonitorKind } from '../core/monitor/monitor-kind.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
@@ -53,7 +50,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
     runDirectory: config.runDirectory,
     log,
   })
-  const { monitor, ...installed } = await buildMonitor(config, log)
+  const { monitors, ...installed } = await buildMonitors(config, log)
   // Make the keys here too, because an older set-up did not.
   const keyPair = ensureKeyPair(config.stateDirectory, config.host.id)
   const outbound = buildOutbound(config, store)
@@ -64,7 +61,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   const host: Host = {
     units: new SystemdUnits({ bus, log, runDirectory: config.runDirectory }),
     consoles,
-    monitors: { qemu: monitor, firecracker: new AbsentMonitor('Firecracker') },
+    monitors,
     storage: pool,
     savedStates: pool.savedStates,
     rounds: pool.rounds,
@@ -81,44 +78,10 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
     sshPublicKey: keyPair.publicKey,
   }
   const { poolDirectory } = config.storage
-  const version = () => monitor.installedVersion()
-  const figures = new LinuxFigures({ poolDirectory, poolId, monitor: { ...installed, version } })
+  const version = async (kind: MonitorKind) => (await monitors[kind].installed()).version
+  const figures = new LinuxFigures({ poolDirectory, poolId, monitors: { ...installed, version } })
   const shells = new SshShells(keyPair)
   return { host, figures, bus, consoles, firewall, descriptorStore, traffic, outbound, sourceHosts, shells }
-}
-
-type BuiltMonitor = {
-  readonly monitor: QemuMonitor
-  readonly program: string
-  readonly accelerator: Accelerator
-}
-
-async function buildMonitor({ monitor, runDirectory }: Config, log: Log): Promise<BuiltMonitor> {
-  const program =
-    monitor.program ?? findProgram(process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64')
-  const pinned = monitor.accelerator === 'auto' ? {} : { pinned: monitor.accelerator }
-  const { accelerator, because } = await chooseAccelerator(pinned)
-  log.info({ program, accelerator, because }, 'monitor found')
-  const built = new QemuMonitor({ program, accelerator, runDirectory: `${runDirectory}/vm`, log })
-  return { monitor: built, program, accelerator }
-}
-
-/**
- * Returns the path of a program. For a program that is not installed yet, returns where it will be; starting a VM then
- * reports it as missing.
- */
-function findProgram(name: string): string {
-  const folders = ['/usr/local/bin', '/usr/bin']
-  return `${folders.find((folder) => isExecutable(`${folder}/${name}`)) ?? '/usr/bin'}/${name}`
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, fsConstants.X_OK)
-    return true
-  } catch {
-    return false
-  }
 }
 
 type PoolNeeds = { readonly poolId: string; readonly outbound: Outbound; readonly log: Log }

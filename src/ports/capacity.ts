@@ -1,4 +1,5 @@
 import type { PoolShares, Commitment } from '../core/capacity/ledger.ts'
+import type { MonitorOffers } from '../core/monitor/choose-monitor.ts'
 import type { MonitorKind } from '../core/monitor/monitor-kind.ts'
 import type { Probe } from '../core/world/world.ts'
 import type { Sha256 } from '../core/ids.ts'
@@ -14,6 +15,8 @@ export interface Capacity {
   poolShares(): Probe<PoolShares>
   /** The memory that a monitor of this kind may take besides its guest, for a guest with this much memory, in MiB. */
   monitorMib(kind: MonitorKind, guestMib: number): number
+  /** Which monitors this host offers, and which one new VMs get. */
+  monitors(): MonitorOffers
   /** The largest number of vCPUs that a guest of a monitor of this kind may have. */
   vcpusMax(kind: MonitorKind): number
   /**

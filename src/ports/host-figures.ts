@@ -1,3 +1,6 @@
+import type { MonitorOffer, MonitorOffers } from '../core/monitor/choose-monitor.ts'
+import type { MonitorKind } from '../core/monitor/monitor-kind.ts'
+
 /** Memory of the host, from /proc/meminfo (proc_meminfo(5)): MemTotal and MemAvailable. */
 export type MemoryFigures = { readonly totalMib: number; readonly availableMib: number }
 
@@ -14,18 +17,17 @@ export type Machine = {
   readonly kernel: string
   /** The architecture as `uname -m` prints it, e.g. `x86_64`. */
   readonly architecture: string
-  readonly monitor: MonitorProgram
+  readonly monitors: readonly MonitorProgram[]
 }
 
-/**
- * The program that new VMs run in. `version` is absent if it cannot be read, for example because the program is not
- * installed.
- */
-export type MonitorProgram = {
+/** One kind of monitor. `version` is absent if it cannot be read, for example because the program is not installed. */
+export type MonitorProgram = MonitorOffer & {
+  readonly kind: MonitorKind
+  /** Whether VMs that are created without a kind get this one. */
+  readonly isDefault: boolean
   /** Its name without a path, e.g. `qemu-system-x86_64`. */
   readonly program: string
   readonly version?: string
-  readonly accelerator: string
 }
 
 /**
@@ -50,4 +52,6 @@ export interface HostFigures {
    */
   addresses(): Promise<ReadonlySet<string>>
   machine(): Promise<Machine>
+  /** Which monitors this host offers; without a wait. */
+  monitors(): MonitorOffers
 }

@@ -71,8 +71,8 @@ export function figuresContract(
   })
 
   promise('the figures of the machine contain no path', async ({ figures }) => {
-    const { kernel, architecture, monitor } = await figures.machine()
-    for (const word of [kernel, architecture, monitor.program, monitor.accelerator])
-      assert.match(word, /^[^/]+$/)
+    const { kernel, architecture, monitors } = await figures.machine()
+    const words = monitors.flatMap(({ kind, program, accelerator }) => [kind, program, accelerator])
+    for (const word of [kernel, architecture, ...words]) assert.match(word, /^[^/]+$/)
   })
 }

@@ -119,3 +119,11 @@ test('a source is named by its address alone', async (t) => {
   for (const source_url of ['http://192.0.2.1:9001', 'https://192.0.2.1:9001/v1', 'https://a@192.0.2.1', 'x'])
     assertProblem(await take({ source_url }), 400, 'invalid_request')
 })
+
+test('a VM whose monitor this host does not offer is refused before anything moves', async (t) => {
+  const { host, take } = await start(t)
+  host.capacity.notOffered.set('qemu', '/usr/bin/qemu-system-x86_64 is not a program that can be run')
+  const problem = assertProblem(await take(), 422, 'monitor_not_offered')
+  assert.match(problem.detail, /does not offer qemu: .* it offers firecracker$/)
+  assert.equal(host.store.vms.ids().length, 0)
+})

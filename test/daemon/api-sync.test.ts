@@ -46,7 +46,16 @@ test('an empty host reports its identity and its resources, each figure as last 
       boot_id: 'boot-1',
       version: '1.2.3',
       ssh_public_key: 'ssh-ed25519 AAAA vmhostd@host-1',
-      monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'tcg' },
+      monitors: [
+        {
+          ...{ kind: 'qemu', offered: true, default: true, program: 'qemu-system-x86_64', version: '10.0.2' },
+          ...{ accelerator: 'tcg', because: '/dev/kvm does not open (ENOENT)' },
+        },
+        {
+          ...{ kind: 'firecracker', offered: false, default: false, program: 'firecracker' },
+          ...{ accelerator: 'kvm', because: '/usr/bin/firecracker is not a program that can be run' },
+        },
+      ],
       kernel: '6.12.41',
       architecture: 'x86_64',
       certificates: [...ends].map(([name, { validToDate }]) => ({
@@ -255,10 +264,8 @@ test('running VMs are counted by whether their console outlives the daemon, and 
 test('a monitor that is not installed has no version', async (t) => {
   const host = await startControllerHost(t, pki)
   host.figures.version = undefined
-  assert.deepEqual((await sync(host)).json.host.monitor, {
-    program: 'qemu-system-x86_64',
-    accelerator: 'tcg',
-  })
+  const [qemu] = (await sync(host)).json.host.monitors
+  assert.deepEqual([qemu.program, qemu.version], ['qemu-system-x86_64', undefined])
 })
 
 test('a hidden pool is a 503 with its code, and recovers with the next request', async (t) => {

@@ -1,4 +1,6 @@
 import type { Probe, Unknown } from '../../src/core/world/world.ts'
+import type { MonitorOffer, MonitorOffers } from '../../src/core/monitor/choose-monitor.ts'
+import type { MonitorKind } from '../../src/core/monitor/monitor-kind.ts'
 import type { Sha256 } from '../../src/core/ids.ts'
 import type { PoolShares } from '../../src/core/capacity/ledger.ts'
 import type { Capacity } from '../../src/ports/capacity.ts'
@@ -40,11 +42,25 @@ export class FakeCapacity implements Capacity {
     return this.fault ?? this.poolFault ?? this.sharesFault ?? { known: true, value: this.shares }
   }
 
-  monitorMib(): number {
+  monitorMib(_kind: MonitorKind, _guestMib: number): number {
     return this.monitor
   }
 
-  vcpusMax(): number {
+  /** Set for a kind that the host must not offer. */
+  readonly notOffered = new Map<MonitorKind, string>()
+  defaultMonitor: MonitorKind = 'qemu'
+
+  monitors(): MonitorOffers {
+    const offer = (kind: MonitorKind): MonitorOffer => ({
+      isOffered: !this.notOffered.has(kind),
+      accelerator: 'kvm',
+      because: this.notOffered.get(kind) ?? 'KVM opens',
+    })
+    const kinds = { qemu: offer('qemu'), firecracker: offer('firecracker') }
+    return { kinds, default: this.defaultMonitor, because: 'a test says so' }
+  }
+
+  vcpusMax(_kind: MonitorKind): number {
     return this.vcpus
   }
 

@@ -1,5 +1,15 @@
 import { HostFault } from '../../src/core/errors.ts'
-import type { HostFigures, Machine, MemoryFigures, PoolFigures } from '../../src/ports/host-figures.ts'
+import { chooseMonitor } from '../../src/core/monitor/choose-monitor.ts'
+import { given } from '../../src/lib/given.ts'
+import type { MonitorOffers } from '../../src/core/monitor/choose-monitor.ts'
+import type { MonitorKind } from '../../src/core/monitor/monitor-kind.ts'
+import type {
+  HostFigures,
+  Machine,
+  MemoryFigures,
+  MonitorProgram,
+  PoolFigures,
+} from '../../src/ports/host-figures.ts'
 import { FaultSwitch } from './fault-switch.ts'
 
 export type FiguresMethod = 'memory' | 'cpus' | 'pool' | 'addresses'
@@ -57,12 +67,23 @@ export class FakeFigures implements HostFigures {
   }
 
   async machine(): Promise<Machine> {
-    const monitor = { program: 'qemu-system-x86_64', accelerator: 'tcg' }
-    return {
-      kernel: '6.12.41',
-      architecture: 'x86_64',
-      monitor: this.version === undefined ? monitor : { ...monitor, version: this.version },
-    }
+    const { kinds, default: chosen } = this.monitors()
+    const program = (kind: MonitorKind, name: string): MonitorProgram => ({
+      ...{ kind, program: name, isDefault: kind === chosen, ...kinds[kind] },
+      ...given({ version: kind === 'qemu' ? this.version : undefined }),
+    })
+    const monitors = [program('qemu', 'qemu-system-x86_64'), program('firecracker', 'firecracker')]
+    return { kernel: '6.12.41', architecture: 'x86_64', monitors }
+  }
+
+  monitors(): MonitorOffers {
+    return chooseMonitor({
+      kind: 'auto',
+      accelerator: 'auto',
+      isExecutable: { qemu: true, firecracker: false },
+      programs: { qemu: '/usr/bin/qemu-system-x86_64', firecracker: '/usr/bin/firecracker' },
+      kvm: { opens: false, because: '/dev/kvm does not open (ENOENT)' },
+    })
   }
 
   #look<T>(method: FiguresMethod, look: () => T): Promise<T> {

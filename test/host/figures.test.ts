@@ -16,15 +16,28 @@ import { atEnd } from '../contract/at-end.ts'
 import { figuresContract } from '../contract/figures.contract.ts'
 import { hangAt } from './hung-mount.ts'
 import { poolOn } from './pool-on.ts'
+import { FakeFigures } from '../fakes/fake-figures.ts'
 import type { TestContext } from 'node:test'
 import type { LinuxFiguresOptions } from '../../src/host/figures/linux-figures.ts'
+import type { MonitorProgram } from '../../src/ports/host-figures.ts'
 import type { PoolStage } from './pool-on.ts'
 
 const MIB = 1024 * 1024
 
-function monitorOf(program: string): LinuxFiguresOptions['monitor'] {
-  const installed = new InstalledProgram(program, qemuVersion)
-  return { program, accelerator: 'tcg', version: () => installed.version() }
+function monitorsOf(qemu: string): LinuxFiguresOptions['monitors'] {
+  const installed = new InstalledProgram(qemu, qemuVersion)
+  return {
+    programs: { qemu, firecracker: '/usr/bin/firecracker' },
+    offers: () => new FakeFigures().monitors(),
+    version: () => installed.version(),
+  }
+}
+
+async function qemuOf(figures: LinuxFigures): Promise<MonitorProgram> {
+  const { monitors } = await figures.machine()
+  const qemu = monitors.find(({ kind }) => kind === 'qemu')
+  assert.ok(qemu !== undefined)
+  return qemu
 }
 
 async function figuresOn(
@@ -33,8 +46,8 @@ async function figuresOn(
   options: Partial<LinuxFiguresOptions> = {},
 ): Promise<{ figures: LinuxFigures; poolId: string }> {
   const poolId = await poolIdOf(directory)
-  const monitor = monitorOf('/usr/bin/qemu-system-x86_64')
-  const figures = new LinuxFigures({ poolDirectory: directory, poolId, monitor, ...options })
+  const monitors = monitorsOf('/usr/bin/qemu-system-x86_64')
+  const figures = new LinuxFigures({ poolDirectory: directory, poolId, monitors, ...options })
   atEnd(t, () => figures.close())
   return { figures, poolId }
 }
@@ -172,7 +185,7 @@ test(
       // The pool is known to hang, so no call waits for it again.
       assert.match(await faultOf(figures.pool()), /an earlier call still has no answer/)
       // Node has four threads for files; if all were taken, this would wait without end.
-      assert.equal((await figures.machine()).monitor.program, 'qemu-system-x86_64')
+      assert.equal((await qemuOf(figures)).program, 'qemu-system-x86_64')
       assert.ok((await figures.memory()).totalMib > 0)
     } finally {
       await hung.end()
@@ -191,12 +204,13 @@ test('the version of the monitor is read again when its program was replaced', {
     chmodSync(`${program}.new`, 0o755)
     renameSync(`${program}.new`, program)
   }
-  const { figures } = await figuresOn(await poolOn('xfs', t), t, { monitor: monitorOf(program) })
-  assert.deepEqual((await figures.machine()).monitor, { program: 'qemu-test', accelerator: 'tcg' })
+  const { figures } = await figuresOn(await poolOn('xfs', t), t, { monitors: monitorsOf(program) })
+  const { program: name, version } = await qemuOf(figures)
+  assert.deepEqual([name, version], ['qemu-test', undefined])
   install('9.2.0')
-  assert.equal((await figures.machine()).monitor.version, '9.2.0')
+  assert.equal((await qemuOf(figures)).version, '9.2.0')
   install('10.0.2')
-  assert.equal((await figures.machine()).monitor.version, '10.0.2')
+  assert.equal((await qemuOf(figures)).version, '10.0.2')
   rmSync(program)
-  assert.equal((await figures.machine()).monitor.version, undefined)
+  assert.equal((await qemuOf(figures)).version, undefined)
 })

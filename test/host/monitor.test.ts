@@ -12,7 +12,8 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { MachineSpec } from '../../src/core/monitor/machine-spec.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
-import { chooseAccelerator } from '../../src/host/qemu/choose-accelerator.ts'
+import { judgeKvm } from '../../src/core/monitor/choose-monitor.ts'
+import { tryKvm } from '../../src/host/kvm/try-kvm.ts'
 import { QemuMonitor } from '../../src/host/qemu/qemu-monitor.ts'
 import { qemuVersion } from '../../src/host/qemu/qemu-version.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
@@ -42,7 +43,7 @@ type QemuStage = MonitorStage & {
 /** QEMU processes started with the exact command that units get, in a run directory of the test's own. */
 async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<QemuStage> {
   const runDirectory = await mkdtemp(join(tmpdir(), 'vmh-'))
-  const { accelerator } = await chooseAccelerator()
+  const accelerator = judgeKvm(await tryKvm()).isFast ? 'kvm' : 'tcg'
   const monitor = new QemuMonitor({
     program: PROGRAM,
     accelerator,

@@ -101,7 +101,7 @@ export class MoveSimulation {
   async take(host: SimulatedHost): Promise<void> {
     if (host.isDead || host.record !== undefined) return
     const request = { migrationId: MIGRATION, source: this.source.origin }
-    const reading = host.arrivals.readOffer(request)
+    const reading = host.arrivals.readOffer({ ...request, refuseMonitor: () => undefined })
     const offered = await this.#within(reading)
     if (offered?.ok !== true || host.isDead || host.record !== undefined) return
     takeVm(host.context, VM, { ...request, ...offered.value })

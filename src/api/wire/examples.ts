@@ -24,6 +24,7 @@ export const exampleCreateVm = {
 
 export const exampleVm = {
   id: 'web-1',
+  monitor: 'qemu',
   desired: {
     power: 'running',
     compute,
@@ -90,7 +91,26 @@ export const exampleSync = {
     boot_id: '5f0c3b6e-8a52-4d3c-9b1f-0d7c2f3a1e44',
     ssh_public_key: 'ssh-ed25519 AAAAC3Nza… vmhostd@host-1',
     version: '1.2.3',
-    monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'kvm' },
+    monitors: [
+      {
+        kind: 'qemu',
+        offered: true,
+        default: false,
+        program: 'qemu-system-x86_64',
+        version: '10.0.2',
+        accelerator: 'kvm',
+        because: 'KVM runs a guest at 2500.0 million instructions per second',
+      },
+      {
+        kind: 'firecracker',
+        offered: true,
+        default: true,
+        program: 'firecracker',
+        version: '1.16.1',
+        accelerator: 'kvm',
+        because: 'KVM runs a guest at 2500.0 million instructions per second',
+      },
+    ],
     kernel: '6.12.41-cloud-amd64',
     architecture: 'x86_64',
     clock: '2030-01-01T12:00:00.000Z',

@@ -3,7 +3,14 @@ import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
 import { exampleCreateVm } from './examples.ts'
 import { createNetworkSchema } from './network.ts'
-import { computeMembers, diskMembers, metadataMembers, powerSchema, sha256Schema } from './vm.ts'
+import {
+  computeMembers,
+  diskMembers,
+  metadataMembers,
+  monitorKindSchema,
+  powerSchema,
+  sha256Schema,
+} from './vm.ts'
 import { KERNEL_ARGUMENTS_PATTERN, SSH_KEY_PATTERN, URL_PATTERN } from './values.ts'
 import type { Static } from 'typebox'
 
@@ -25,6 +32,10 @@ const imageSchema = Type.Object(
 export const createVmSchema = Type.Object(
   {
     power: powerSchema,
+    monitor: Type.Optional({
+      ...monitorKindSchema,
+      description: 'The monitor that runs the VM, for its whole life. Without it the host chooses.',
+    }),
     compute: Type.Object(computeMembers, closed),
     disk: Type.Object(diskMembers, closed),
     image: Type.Object(

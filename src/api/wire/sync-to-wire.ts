@@ -9,6 +9,16 @@ import type { HostView } from '../../owners/capacity/host-report.ts'
 import type { VmSummary } from '../../core/vm/record.ts'
 import type { CertificateName, SyncWire } from './sync.ts'
 
+const monitorToWire = ({
+  isOffered,
+  isDefault,
+  ...monitor
+}: HostView['host']['machine']['monitors'][number]) => ({
+  ...monitor,
+  offered: isOffered,
+  default: isDefault,
+})
+
 const MILLICORES_A_CPU = 1000
 
 /** A certificate and when it expires. */
@@ -17,14 +27,14 @@ type CertificateSight = { readonly name: CertificateName; readonly notAfterMs: n
 /** The only translation of the host view to a response. */
 export function syncToWire(view: HostView, certificates: readonly CertificateSight[]): SyncWire {
   const { host, images, consoles } = view
-  const { kernel, architecture, monitor } = host.machine
+  const { kernel, architecture, monitors } = host.machine
   return {
     host: {
       id: host.id,
       boot_id: host.bootId,
       version: host.version,
       ssh_public_key: host.sshPublicKey,
-      monitor: { ...monitor },
+      monitors: monitors.map(monitorToWire),
       kernel,
       architecture,
       clock: new Date(host.nowMs).toISOString(),

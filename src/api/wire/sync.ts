@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
 import { exampleSync } from './examples.ts'
 import { snapshotSchema } from './snapshot.ts'
 import { timeSchema } from './values.ts'
@@ -26,8 +27,11 @@ const hostSchema = Type.Object(
         'The key with which the daemon logs in to guests, as a line of authorized_keys. Guests that read their seed disk have it. Put it into images that do not read theirs.',
       examples: ['ssh-ed25519 AAAAC3Nza… vmhostd@host-1'],
     }),
-    monitor: Type.Object(
-      {
+    monitors: Type.Array(
+      Type.Object({
+        kind: Type.Enum(MONITOR_KINDS, { type: 'string' }),
+        offered: Type.Boolean({ description: 'Whether VMs may be created with it.' }),
+        default: Type.Boolean({ description: 'Whether VMs that are created without `monitor` get it.' }),
         program: Type.String({ examples: ['qemu-system-x86_64'] }),
         version: Type.Optional(
           Type.String({ description: 'Absent if the program cannot be run.', examples: ['10.0.2'] }),
@@ -36,8 +40,12 @@ const hostSchema = Type.Object(
           description: '`kvm`, or `tcg` for emulation.',
           examples: ['kvm'],
         }),
-      },
-      { description: 'The monitor of VMs that are started now.' },
+        because: Type.String({
+          description: 'Why it is offered with this accelerator, or not offered.',
+          examples: ['KVM runs a guest at 2500.0 million instructions per second'],
+        }),
+      }),
+      { description: 'The monitors that VMs may run with.' },
     ),
     kernel: Type.String({ description: 'Release of the running kernel.', examples: ['6.12.41-cloud-amd64'] }),
     architecture: Type.String({ description: 'As `uname -m` prints it.', examples: ['x86_64'] }),

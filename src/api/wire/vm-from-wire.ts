@@ -43,7 +43,7 @@ export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Co
       })),
       ...given({ kernelArguments: image.kernel_arguments }),
     },
-    ...given({ network, userData: body.user_data }),
+    ...given({ network, monitor: body.monitor, userData: body.user_data }),
     sshAuthorizedKeys: body.ssh_authorized_keys ?? [],
   })
 }

@@ -15,6 +15,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
   const { observed, generations, departure, arrival } = record
   return {
     id: record.id,
+    monitor: record.monitor,
     desired: desiredToWire(record.desired),
     observed: {
       state: observed.state,

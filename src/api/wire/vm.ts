@@ -216,6 +216,7 @@ const observedSchema = Type.Object(
 export const vmSchema = Type.Object(
   {
     id: vmIdSchema,
+    monitor: monitorKindSchema,
     desired: desiredSchema,
     observed: observedSchema,
     generations: Type.Object(

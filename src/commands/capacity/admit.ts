@@ -4,6 +4,7 @@ import type { CommandContext, Refusal } from '../context.ts'
 import { vcpusOf } from '../../core/desired.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { Compute } from '../../core/desired.ts'
+import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { UserId } from '../../core/ids.ts'
 import type { Store } from '../../store/store.ts'
@@ -59,6 +60,23 @@ export function freeUserId(store: Store): Result<UserId, Rejection> {
   const detail =
     'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count'
   return err({ code: 'user_ids_exhausted', detail })
+}
+
+/** Returns why this host runs no new VM with a monitor of this kind. `pointer` is the place of the kind in the request. */
+export function refuseMonitor(
+  { capacity }: CommandContext,
+  kind: MonitorKind,
+  pointer: string,
+): Rejection | undefined {
+  const { kinds } = capacity.monitors()
+  if (kinds[kind].isOffered) return undefined
+  const others = MONITOR_KINDS.filter((other) => kinds[other].isOffered)
+  const instead = others.length === 0 ? 'it offers no other' : `it offers ${others.join(' and ')}`
+  return {
+    code: 'monitor_not_offered',
+    detail: `this host does not offer ${kind}: ${kinds[kind].because}; ${instead}`,
+    errors: [{ pointer, code: 'not_allowed', detail: `must be one that the host offers` }],
+  }
 }
 
 /**

@@ -194,3 +194,50 @@ test('a missing VM is reported as such', (t) => {
   assert.equal(refusal(setPower(context, id, 'running')).code, 'not_found')
   assert.equal(refusal(deleteVm(context, id)).code, 'not_found')
 })
+
+test('a VM gets the monitor that the host chooses, or the one that it asks for, and keeps it', (t) => {
+  const { context, id, capacity, accepted, refusal } = commandStage(t)
+  capacity.defaultMonitor = 'firecracker'
+  const without = createRequest()
+  assert.equal(accepted(createVm(context, id, without)).record.monitor, 'firecracker')
+  capacity.defaultMonitor = 'qemu'
+  assert.equal(accepted(createVm(context, id, without)).record.monitor, 'firecracker')
+  const { code, text } = refusal(createVm(context, id, { ...without, monitor: 'qemu' }))
+  assert.equal(code, 'conflict')
+  assert.match(text, /differs in monitor/)
+  const asked = { ...createRequest({ network: {} }), monitor: 'firecracker' } as const
+  const other = 'web-2' as VmId
+  assert.equal(accepted(createVm(context, other, asked)).record.monitor, 'firecracker')
+  assert.equal(accepted(createVm(context, other, asked)).changed, false)
+})
+
+test('a monitor that the host does not offer is refused, with the one that it offers', (t) => {
+  const { context, id, capacity, store, refusal } = commandStage(t)
+  capacity.notOffered.set('firecracker', '/dev/kvm does not open (ENOENT)')
+  const { code, text, errors } = refusal(createVm(context, id, createRequest({ monitor: 'firecracker' })))
+  assert.equal(code, 'monitor_not_offered')
+  assert.equal(text, 'this host does not offer firecracker: /dev/kvm does not open (ENOENT); it offers qemu')
+  assert.deepEqual(
+    errors?.map(({ pointer }) => pointer),
+    ['/monitor'],
+  )
+  assert.equal(store.vms.get(id), undefined)
+})
+
+test('the vCPUs of a VM and the memory of its monitor are those of its own kind', (t) => {
+  const { context, id, capacity, accepted, refusal } = commandStage(t)
+  capacity.vcpusMax = (kind) => (kind === 'qemu' ? 1 : 2)
+  const compute = { cpuMillicores: 2000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
+  const { code, text } = refusal(createVm(context, id, createRequest({ compute, monitor: 'qemu' })))
+  assert.equal(code, 'too_many_vcpus')
+  assert.match(text, /qemu gives a guest at most 1/)
+  capacity.monitorMib = (kind) => (kind === 'qemu' ? 200 : 10)
+  capacity.total.memoryMib = 276
+  const small = { ...compute, cpuMillicores: 1000 }
+  const tooMuch = refusal(createVm(context, id, createRequest({ compute: small, monitor: 'qemu' })))
+  assert.equal(tooMuch.code, 'insufficient_capacity')
+  assert.equal(
+    accepted(createVm(context, id, createRequest({ compute, monitor: 'firecracker' }))).changed,
+    true,
+  )
+})

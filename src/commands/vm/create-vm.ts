@@ -2,14 +2,13 @@ import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { guestMac } from '../../core/network/tap.ts'
 import { snakeCase } from '../../lib/text.ts'
 import { err, ok } from '../../lib/result.ts'
-import { freeUserId, refuseIncrease, refuseVcpus } from '../capacity/admit.ts'
+import { freeUserId, refuseIncrease, refuseMonitor, refuseVcpus } from '../capacity/admit.ts'
 import { refuseSleep, refuseAddresses } from './check-network.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { CreateVm, VmInputs } from '../../core/vm/create.ts'
 import type { Desired, Image, ImageRole } from '../../core/desired.ts'
 import type { Sha256, UserId, VmId } from '../../core/ids.ts'
-import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 
@@ -30,10 +29,11 @@ function insert(
   { request, inputs }: { readonly request: CreateVm; readonly inputs: VmInputs },
 ): CommandResult {
   const { store, capacity } = context
-  const monitor: MonitorKind = 'qemu'
+  const monitor = request.monitor ?? capacity.monitors().default
   const wrong =
     refuseImageUrls(context, request.image.images) ??
     refuseSmallDisk(context, request) ??
+    refuseMonitor(context, monitor, '/monitor') ??
     refuseVcpus(context, { compute: request.compute, monitor }, '/compute/cpu_millicores') ??
     refuseSleep(request, '/compute/sleep_after_idle_seconds') ??
     refuseAddresses(context, id, request.network ?? {})

@@ -32,6 +32,18 @@ export const vms = {
       writtenBy: ['src/commands/vm/delete-vm.ts'],
       advice: ['vmhostctl vm set {name} --protected no, then the same again'],
     },
+    monitor_not_offered: {
+      status: 422,
+      title: 'The host does not offer this monitor',
+      meaning:
+        'The VM asks for a monitor that this host does not offer: its program is not installed, or it needs KVM.',
+      remedy:
+        'Leave `monitor` out, ask for one that `host.monitors` of `/v1/sync` offers, or place the VM on another host. To offer it here, do what the error names.',
+      example:
+        'this host does not offer firecracker: /usr/bin/firecracker is not a program that can be run; it offers qemu',
+      writtenBy: ['src/commands/capacity/admit.ts', 'src/core/monitor/choose-monitor.ts'],
+      advice: ['--monitor names another one', 'vmhostctl host shows which monitors it offers'],
+    },
     too_many_vcpus: {
       status: 422,
       title: 'The monitor of this host does not support that many vCPUs',

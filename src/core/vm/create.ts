@@ -1,5 +1,6 @@
 import type { ImageSource } from '../outbound/image-source.ts'
 import type { Compute, DesiredPower, Disk, ImageRole, Network } from '../desired.ts'
+import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { MacAddress, Sha256 } from '../ids.ts'
 import type { Metadata } from './record.ts'
 
@@ -12,6 +13,8 @@ export type SetNetwork = { readonly [Name in keyof Network]?: Network[Name] | nu
 /** A request to create a VM, validated in shape. The sources do not count when two requests are compared. */
 export type CreateVm = {
   readonly power: DesiredPower
+  /** Absent: the host chooses. */
+  readonly monitor?: MonitorKind
   readonly compute: Compute
   readonly disk: Disk
   readonly image: {

@@ -9,6 +9,8 @@ import type { Command, Context, Option } from '../command.ts'
 
 const POWERS = ['running', 'stopped', 'paused'] as const satisfies readonly CreateVm['power'][]
 
+const MONITORS = ['qemu', 'firecracker'] as const satisfies readonly CreateVm['monitor'][]
+
 const IMAGE = 'URL#sha256=DIGEST, or the path of a file on the host, whose digest is computed'
 
 const CREATE_OPTIONS: readonly Option[] = [
@@ -31,6 +33,12 @@ const CREATE_OPTIONS: readonly Option[] = [
     value: 'STATE',
     help: 'what it is once it is created; running if not given',
     completes: POWERS,
+  },
+  {
+    name: 'monitor',
+    value: 'KIND',
+    help: 'what runs it, for its whole life; the host chooses if not given',
+    completes: MONITORS,
   },
   { name: 'label', value: 'KEY=VALUE', many: true, help: 'to find it by', check: parseLabel },
   { name: 'protected', help: 'refuse its deletion' },
@@ -95,6 +103,7 @@ async function requestOf(context: Context): Promise<CreateVm> {
     disk: { ...objectIn(template.disk), ...shape.disk } as CreateVm['disk'],
     ...(Object.keys(network).length === 0 ? {} : { network }),
     ...givenPower(context),
+    ...givenMonitor(context),
     ...(await givenAccess(context)),
     ...givenMetadata(context, template.labels),
   }
@@ -139,6 +148,11 @@ function givenNetwork({ given }: Context): NonNullable<CreateVm['network']> {
 function givenPower({ given }: Context): Pick<Draft, 'power'> {
   const power = POWERS.find((name) => name === given.text('power'))
   return power === undefined ? {} : { power }
+}
+
+function givenMonitor({ given }: Context): Pick<Draft, 'monitor'> {
+  const monitor = MONITORS.find((kind) => kind === given.text('monitor'))
+  return monitor === undefined ? {} : { monitor }
 }
 
 function givenMetadata({ given }: Context, labels: Draft['labels']): Pick<Draft, 'labels' | 'protected'> {

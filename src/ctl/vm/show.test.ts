@@ -8,6 +8,7 @@ const compute = { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_second
 
 const vm: Vm = {
   id: 'web-1',
+  monitor: 'qemu',
   desired: {
     power: 'running',
     compute,
@@ -57,6 +58,7 @@ test('a VM is shown with everything that is not as it should be', () => {
   error       network.ensure-tap: making tap: busy (tap_name_taken, attempt 3, next in 30 s)
   also        network.inspect: nft: no such table (firewall_failed)
   desired     running
+  monitor     qemu
   generation  1 of 2
   compute     1.5 CPU, 512 MiB, sleeps after 10 min without traffic; runs with 1.5 CPU, 256 MiB
   disk        4 GiB, has 2 GiB so far, the guest sees 2 GiB until its next start, at most 500 operations a second, at most 100 MiB/s

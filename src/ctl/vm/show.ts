@@ -40,6 +40,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
         ({ step, detail, code }) => ['also', `${step}: ${detail} (${code})`, 'yellow'] as const,
       ),
       ['desired', desired.power],
+      ['monitor', vm.monitor],
       ['generation', generationWords(vm)],
       ['compute', computeWords(vm)],
       ...sleepFacts(vm, nowMs),

@@ -17,7 +17,7 @@ const munmap = libc.func('int munmap(intptr_t address, size_t length)')
 const posix_fallocate = libc.func('int posix_fallocate(int fd, int64_t offset, int64_t length)')
 
 /** A mapped file. After `unmap`, any access to `buffer` ends the process. */
-export type FileMapping = { readonly buffer: ArrayBuffer; unmap(): void }
+export type FileMapping = { readonly buffer: ArrayBuffer; readonly address: bigint; unmap(): void }
 
 /** The offset, a multiple of the page size, and whether a write to the mapping ends the process. */
 export type MappingOptions = { readonly offset?: number; readonly readOnly?: boolean }
@@ -30,6 +30,7 @@ export function mapFile(fd: number, length: number, options: MappingOptions = {}
   if (BigInt.asUintN(64, address) === MAP_FAILED) throw new ErrnoError('mmap', errno())
   return {
     buffer: koffi.view(address, length),
+    address: BigInt.asUintN(64, address),
     unmap() {
       if (munmap(address, length) !== 0) throw new ErrnoError('munmap', errno())
     },

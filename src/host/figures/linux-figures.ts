@@ -2,22 +2,32 @@ import { machine, release } from 'node:os'
 import { basename } from 'node:path'
 import { readFileSync } from 'node:fs'
 import { HostFault } from '../../core/errors.ts'
+import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
+import { given } from '../../lib/given.ts'
 import { BoundedLooks } from '../files/bounded-looks.ts'
 import { poolFigures } from '../pool/pool-marker.ts'
 import { poolPaths } from '../pool/pool-paths.ts'
 import { HostAddresses } from './host-addresses.ts'
 import { storageFault } from '../files/storage-fault.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
-import type { HostFigures, Machine, MemoryFigures, PoolFigures } from '../../ports/host-figures.ts'
+import type {
+  HostFigures,
+  Machine,
+  MemoryFigures,
+  MonitorProgram,
+  PoolFigures,
+} from '../../ports/host-figures.ts'
+import type { MonitorOffers } from '../../core/monitor/choose-monitor.ts'
+import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 
 export type LinuxFiguresOptions = {
   readonly poolDirectory: string
   readonly poolId: string
-  readonly monitor: {
-    readonly program: string
-    readonly accelerator: string
+  readonly monitors: {
+    readonly programs: { readonly [K in MonitorKind]: string }
+    readonly offers: () => MonitorOffers
     /** Returns the version of the installed program. Throws HostFault. */
-    readonly version: () => Promise<string>
+    readonly version: (kind: MonitorKind) => Promise<string>
   }
   /** The bound of one look at the pool; for tests. */
   readonly lookMs?: number
@@ -25,15 +35,18 @@ export type LinuxFiguresOptions = {
 
 /** The figures of the Linux host that this process runs on. */
 export class LinuxFigures implements HostFigures {
-  readonly #monitor: LinuxFiguresOptions['monitor']
-  readonly #monitorLooks = new BoundedLooks({ code: 'monitor_missing', places: 1 })
+  readonly #monitors: LinuxFiguresOptions['monitors']
+  readonly #monitorLooks = {
+    qemu: new BoundedLooks({ code: 'monitor_missing', places: 1 }),
+    firecracker: new BoundedLooks({ code: 'monitor_missing', places: 1 }),
+  }
   readonly #addresses = new HostAddresses()
   readonly #paths: PoolPaths
   readonly #poolId: string
   readonly #poolLooks: BoundedLooks
 
-  constructor({ poolDirectory, poolId, monitor, lookMs }: LinuxFiguresOptions) {
-    this.#monitor = monitor
+  constructor({ poolDirectory, poolId, monitors, lookMs }: LinuxFiguresOptions) {
+    this.#monitors = monitors
     this.#paths = poolPaths(poolDirectory)
     this.#poolId = poolId
     this.#poolLooks = new BoundedLooks({
@@ -60,22 +73,27 @@ export class LinuxFigures implements HostFigures {
   }
 
   async machine(): Promise<Machine> {
-    const version = await this.#monitorVersion()
-    const { program, accelerator } = this.#monitor
+    const monitors = await Promise.all(MONITOR_KINDS.map((kind) => this.#monitorProgram(kind)))
+    return { kernel: release(), architecture: machine(), monitors }
+  }
+
+  monitors(): MonitorOffers {
+    return this.#monitors.offers()
+  }
+
+  async #monitorProgram(kind: MonitorKind): Promise<MonitorProgram> {
+    const version = await this.#monitorVersion(kind)
+    const { kinds, default: chosen } = this.monitors()
     // The path of the program is not part of any answer.
-    const monitor = { program: basename(program), accelerator }
-    return {
-      kernel: release(),
-      architecture: machine(),
-      monitor: version === undefined ? monitor : { ...monitor, version },
-    }
+    const program = basename(this.#monitors.programs[kind])
+    return { kind, program, ...given({ version }), ...kinds[kind], isDefault: chosen === kind }
   }
 
   /** Returns the version; undefined if the program cannot be run. The start of a VM then reports the reason. */
-  async #monitorVersion(): Promise<string | undefined> {
+  async #monitorVersion(kind: MonitorKind): Promise<string | undefined> {
     try {
-      return await this.#monitorLooks.take('asking the monitor for its version', () =>
-        this.#monitor.version(),
+      return await this.#monitorLooks[kind].take(`asking ${kind} for its version`, () =>
+        this.#monitors.version(kind),
       )
     } catch (error) {
       if (error instanceof HostFault) return undefined

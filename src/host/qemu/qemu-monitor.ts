@@ -119,13 +119,8 @@ export class QemuMonitor implements Monitor {
       growDiskOnline: true,
       pausesWhenFull: true,
       save: this.#formOf(this.#installed.lastVersion) !== undefined,
-      vcpusMax: limits.cpuMillicoresMax / 1000,
+      vcpusMax: limits.qemuVcpusMax,
     }
-  }
-
-  /** Returns the version of the program as it is installed now. Throws HostFault `monitor_missing`. */
-  installedVersion(): Promise<string> {
-    return this.#installed.version()
   }
 
   memoryMib(guestMib: number): number {

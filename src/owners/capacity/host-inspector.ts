@@ -17,6 +17,7 @@ import type { Log } from '../../log/log.ts'
 import type { Capacity } from '../../ports/capacity.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { MonitorMib, PoolShares } from '../../core/capacity/ledger.ts'
+import type { MonitorOffers } from '../../core/monitor/choose-monitor.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { Consoles } from '../../ports/consoles.ts'
 import type { HostFigures, MemoryFigures, PoolFigures } from '../../ports/host-figures.ts'
@@ -148,6 +149,10 @@ export class HostInspector implements Capacity {
   allocatableDiskMib({ totalMib }: PoolFigures): number {
     const { diskReserveMib: reserveMib, diskOvercommit: overcommit } = this.#options.policy
     return allocatableDiskMib(totalMib, { overcommit, reserveMib })
+  }
+
+  monitors(): MonitorOffers {
+    return this.#options.figures.monitors()
   }
 
   vcpusMax(kind: MonitorKind): number {

@@ -6,6 +6,7 @@ import { errorChain } from '../../log/error-chain.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
+import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { GuestPlatform } from '../../core/saved/why-not-restorable.ts'
 import type { Manifest } from '../../core/vm/manifest.ts'
 import type { Unknown } from '../../core/world/world.ts'
@@ -15,16 +16,26 @@ import type { Host } from '../../ports/host.ts'
 /** An offer as its source describes it, and the name of this attempt to take it. */
 export type ReadOffer = { readonly manifest: Manifest; readonly arrivalId: ArrivalId }
 
+export type OfferToRead = {
+  readonly source: string
+  readonly migrationId: MigrationId
+  /** Returns why this host runs no VM with a monitor of this kind. */
+  readonly refuseMonitor: (kind: MonitorKind) => Rejection | undefined
+}
+
 /** Reads an offer at its source. Refuses one that this node does not have, and a guest that this host could not restore. */
 export async function readOffer(
   { sourceHosts, monitors }: Pick<Host, 'sourceHosts' | 'monitors'>,
-  { source, migrationId }: { readonly source: string; readonly migrationId: MigrationId },
+  { source, migrationId, refuseMonitor }: OfferToRead,
   signal: AbortSignal,
 ): Promise<Result<ReadOffer, Rejection | Unknown>> {
   try {
     const manifest = await sourceHosts.at(source).manifest(migrationId, signal)
     if (manifest.ok) {
-      const monitor = monitors[manifest.value.vm.monitor]
+      const kind = manifest.value.vm.monitor
+      const notHere = refuseMonitor(kind)
+      if (notHere !== undefined) return err(notHere)
+      const monitor = monitors[kind]
       const here = { monitor: await monitor.installed(), processor: await monitor.processor() }
       const refusal = refuseMemory(manifest.value, here)
       return refusal === undefined

@@ -56,6 +56,7 @@ export const ADMISSION_CODES = [
   'vm_deleting',
   'address_in_use',
   'address_not_allowed',
+  'monitor_not_offered',
   'too_many_vcpus',
   'insufficient_capacity',
   'user_ids_exhausted',

@@ -1,4 +1,5 @@
 import { offerVm, withdrawOffer } from '../../../commands/migration/offer-vm.ts'
+import { refuseMonitor } from '../../../commands/capacity/admit.ts'
 import { takenAlready, takeVm } from '../../../commands/migration/take-vm.ts'
 import { noVmWords } from '../../../commands/vm/store-desired.ts'
 import { err } from '../../../lib/result.ts'
@@ -7,6 +8,7 @@ import { offerFromWire, takeFromWire } from '../../wire/migration.ts'
 import { ref } from '../../wire/named.ts'
 import { ADMISSION_CODES, BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
 import { contextOf } from './vm-parts.ts'
+import type { MonitorKind } from '../../../core/monitor/monitor-kind.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../../listener/app.ts'
@@ -84,9 +86,13 @@ function putArrival(app: App, dependencies: ApiDependencies): void {
     if (take === undefined)
       throw invalidRequest('body', [{ pointer: '/source_url', code: 'malformed', detail: 'must be a URL' }])
     const id = request.params.id as VmId
-    const { store } = contextOf(dependencies)
+    const commands = contextOf(dependencies)
+    const refuse = (kind: MonitorKind) => refuseMonitor(commands, kind, '/migration_id')
     // A VM on record needs no look at its source.
-    const offered = store.vms.get(id) === undefined ? await dependencies.arrivals.readOffer(take) : undefined
+    const offered =
+      commands.store.vms.get(id) === undefined
+        ? await dependencies.arrivals.readOffer({ ...take, refuseMonitor: refuse })
+        : undefined
     return mutate({ request, reply, dependencies, creates: true }, (context) => {
       if (offered === undefined)
         return takenAlready(context, id, take) ?? err({ code: 'not_found', detail: noVmWords(id) })
