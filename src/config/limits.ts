@@ -171,7 +171,7 @@ export const limits = {
   qemuExtraTasks: 96,
   /** A 32-vCPU guest has some 300: two for each queue of each device. */
   qemuOpenFiles: 1024,
-  /** Memory that a Firecracker process may use besides the guest's: it has 4 MiB, and most of the rest is for its log. */
+  /** Memory that a Firecracker process may use besides the guest's: it has 4 MiB, and most of the rest is for its log and for devices that are being saved. */
   firecrackerOverheadMib: 32,
   /** Threads of a Firecracker process besides its vCPUs: its main loop, its API, and what a kernel adds for KVM. */
   firecrackerExtraTasks: 16,

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, createWriteStream, openSync, statSync, writeSync } from 'node:fs'
-import { mkdir, mkdtemp, open, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -12,6 +12,7 @@ import type { MachineSpec } from '../../src/core/monitor/machine-spec.ts'
 import type { UserId, VmId } from '../../src/core/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { FirecrackerMonitor } from '../../src/host/firecracker/firecracker-monitor.ts'
+import { errorChain } from '../../src/log/error-chain.ts'
 import { silentLog } from '../../src/log/log.ts'
 import type { MonitorStage, StartOptions } from '../contract/monitor-stage.ts'
 import { atEnd, undoAll } from '../contract/at-end.ts'
@@ -27,13 +28,16 @@ const PROGRAM = firecracker ?? '/usr/bin/firecracker'
 const MEMORY_BYTES = machineOf('web-1' as VmId).compute.memoryMib * MIB
 const userId = (process.getuid?.() ?? 0) as UserId
 
-type FirecrackerStage = MonitorStage & {
+type FirecrackerStage = Omit<MonitorStage, 'start'> & {
   readonly monitor: FirecrackerMonitor
   readonly runDirectory: string
   readonly console: (id: VmId) => Promise<string>
   /** Writes a line to the guest's console, and resolves to what the answer has. */
   readonly ask: (id: VmId, line: string, answer: RegExp) => Promise<string>
   readonly pid: (id: VmId) => number
+  /** Reads the standard error of the process, which is the journal in a unit. */
+  readonly errors: (id: VmId) => Promise<string>
+  readonly start: (id: VmId, how: StartOptions & { readonly kernelPath?: string }) => Promise<void>
 }
 
 /** Firecracker processes started with the exact command and files that units get, in a run directory of the test's own. */
@@ -53,7 +57,10 @@ async function stageOf(t: TestContext): Promise<FirecrackerStage> {
     return what.exec(text)?.[1] ?? ''
   }
 
-  const start = async (id: VmId, { diskLimits = {}, restorePath }: StartOptions): Promise<void> => {
+  const start: FirecrackerStage['start'] = async (
+    id,
+    { diskLimits = {}, restorePath, kernelPath = GUEST },
+  ) => {
     const [diskPath, seedPath] = [file(id, 'disk.raw'), file(id, 'seed.iso')]
     if (restorePath === undefined) {
       for (const path of [diskPath, seedPath]) await writeFile(path, '')
@@ -62,7 +69,7 @@ async function stageOf(t: TestContext): Promise<FirecrackerStage> {
     } else restored.add(id)
     const changes: Partial<MachineSpec> = {
       userId,
-      kernelPath: GUEST,
+      kernelPath,
       diskPath,
       diskLimits,
       seedPath,
@@ -112,6 +119,7 @@ async function stageOf(t: TestContext): Promise<FirecrackerStage> {
     start,
     end,
     ask,
+    errors: (id) => readFile(file(id, 'errors'), 'utf8'),
     pid: (id) => processes.get(id)?.pid ?? 0,
     saveFile,
     guest: (id) => ({ ...restoredOf(id, saveFile(id)), userId }),
@@ -139,3 +147,58 @@ async function stageOf(t: TestContext): Promise<FirecrackerStage> {
 
 if (skip === false) monitorContract('Firecracker', stageOf)
 else test('Firecracker keeps the promises of every monitor', { skip }, () => {})
+
+const id = 'web-1' as VmId
+const never = new AbortController().signal
+const mib = (bytes: number): string => (bytes / MIB).toFixed(1)
+
+test(
+  'Firecracker: a guest that uses little is saved into a small file, and is soon restored',
+  { skip },
+  async (t) => {
+    const { monitor, start, end, memory, saveFile, guest, pid } = await stageOf(t)
+    const startedAt = performance.now()
+    await start(id, { paused: false })
+    await until(
+      () => monitor.inspect(id),
+      ({ kind }) => kind === 'running',
+    )
+    t.diagnostic(`running ${(performance.now() - startedAt).toFixed(0)} ms after the start`)
+    await memory(id)
+    const status = await readFile(`/proc/${pid(id)}/status`, 'utf8')
+    t.diagnostic(`the monitor of a guest that has just started: ${/VmRSS:\s*(.*)/.exec(status)?.[1]}`)
+    await monitor.ensurePaused(id, never)
+    const savingAt = performance.now()
+    await monitor.save(id, saveFile(id), never)
+    const saveMs = performance.now() - savingAt
+    const { size, blocks } = await stat(saveFile(id))
+    t.diagnostic(`saved in ${saveMs.toFixed(0)} ms: ${mib(blocks * 512)} of ${mib(size)} MiB`)
+    assert.ok(size > MEMORY_BYTES && size < MEMORY_BYTES + MIB, `the file has ${size} bytes`)
+    assert.ok(blocks * 512 < 4 * MIB, `the file takes ${mib(blocks * 512)} MiB`)
+    await end(id)
+    await start(id, { paused: true, restorePath: saveFile(id) })
+    await until(
+      () => monitor.inspect(id),
+      ({ kind }) => kind === 'restoring',
+    )
+    const restoringAt = performance.now()
+    await monitor.ensureRestored(guest(id), never)
+    t.diagnostic(`restored in ${(performance.now() - restoringAt).toFixed(1)} ms`)
+  },
+)
+
+test('Firecracker: a restore that fails has its reason, and so has a start', { skip }, async (t) => {
+  const { monitor, start, saveFile, guest, errors } = await stageOf(t)
+  await writeFile(saveFile(id), Buffer.alloc(1000))
+  await start(id, { paused: true, restorePath: saveFile(id) })
+  await assert.rejects(monitor.ensureRestored(guest(id), never), (error: unknown) => {
+    assert.match(errorChain(error), /could not read it; .*journalctl.*snapshot/i)
+    return true
+  })
+  await start(id, { paused: false, kernelPath: '/nonexistent' })
+  const said = await until(
+    () => errors(id),
+    (text) => text !== '',
+  )
+  assert.match(said, /kernel/i)
+})
