@@ -76,7 +76,7 @@ export type SandboxStage = {
   readonly mountPoint: string
   readonly start: (
     changes?: Partial<MachineSpec>,
-    edit?: (spec: UnitSpec) => UnitSpec,
+    edit?: (spec: UnitSpec, machine: MachineSpec) => UnitSpec,
   ) => Promise<MachineSpec>
   /** Grows the disk's file, as a step does before the guest is notified. */
   readonly growFile: (sizeMib: number) => Promise<void>
@@ -113,7 +113,7 @@ export async function stageOf(t: TestContext): Promise<SandboxStage> {
     mountPoint,
     start: async (changes = {}, edit = (spec) => spec) => {
       const machine = await machineIn(pool, console.path, changes)
-      await units.ensureStarted(id, edit(monitor.unitSpec(machine)), never)
+      await units.ensureStarted(id, edit(monitor.unitSpec(machine), machine), never)
       return machine
     },
     growFile: async (sizeMib) => {
