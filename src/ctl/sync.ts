@@ -79,7 +79,10 @@ function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, {
   const facts = renderFacts(
     [
       ['vmhostd', host.version],
-      ...host.monitors.map((monitor) => ['monitor', monitorWords(monitor)] as const),
+      ...host.monitors.flatMap((monitor) => [
+        ['monitor', monitorWords(monitor)] as const,
+        ['because', monitor.because] as const,
+      ]),
       ['kernel', `${host.kernel}, ${host.architecture}`],
       ['clock', host.clock],
       ['SSH key', host.ssh_public_key],
@@ -97,11 +100,9 @@ function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, {
 }
 
 function monitorWords(monitor: Sync['host']['monitors'][number]): string {
-  const { program, version = 'not to be run', accelerator, offered, because } = monitor
+  const { program, version = 'not to be run', accelerator, offered } = monitor
   const role = monitor.default ? ', for new VMs' : ''
-  return offered
-    ? `${program} ${version}, ${accelerator}${role} (${because})`
-    : `${program}, not offered${role} (${because})`
+  return offered ? `${program} ${version}, ${accelerator}${role}` : `${program}, not offered${role}`
 }
 
 /** Days before its end from which a certificate is shown in red; the log of the host warns at the same time. */

@@ -324,8 +324,10 @@ test('the host is shown with its capacity, the remaining capacity, and its VMs t
     [
       'host-1',
       '  vmhostd    1.2.3',
-      '  monitor    qemu-system-x86_64 10.0.2, tcg, for new VMs (/dev/kvm does not open (ENOENT))',
-      '  monitor    firecracker, not offered (/usr/bin/firecracker is not a program that can be run)',
+      '  monitor    qemu-system-x86_64 10.0.2, tcg, for new VMs',
+      '  because    KVM does not open (ENOENT)',
+      '  monitor    firecracker, not offered',
+      '  because    firecracker is not a program that can be run',
       '  kernel     6.12.41, x86_64',
       '  clock …',
       '  SSH key    ssh-ed25519 AAAA vmhostd@host-1',

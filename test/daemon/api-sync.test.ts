@@ -49,11 +49,11 @@ test('an empty host reports its identity and its resources, each figure as last 
       monitors: [
         {
           ...{ kind: 'qemu', offered: true, default: true, program: 'qemu-system-x86_64', version: '10.0.2' },
-          ...{ accelerator: 'tcg', because: '/dev/kvm does not open (ENOENT)' },
+          ...{ accelerator: 'tcg', because: 'KVM does not open (ENOENT)' },
         },
         {
           ...{ kind: 'firecracker', offered: false, default: false, program: 'firecracker' },
-          ...{ accelerator: 'kvm', because: '/usr/bin/firecracker is not a program that can be run' },
+          ...{ accelerator: 'kvm', because: 'firecracker is not a program that can be run' },
         },
       ],
       kernel: '6.12.41',

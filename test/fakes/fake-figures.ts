@@ -82,7 +82,7 @@ export class FakeFigures implements HostFigures {
       accelerator: 'auto',
       isExecutable: { qemu: true, firecracker: false },
       programs: { qemu: '/usr/bin/qemu-system-x86_64', firecracker: '/usr/bin/firecracker' },
-      kvm: { opens: false, because: '/dev/kvm does not open (ENOENT)' },
+      kvm: { opens: false, because: 'KVM does not open (ENOENT)' },
     })
   }
 

@@ -87,4 +87,6 @@ function firecrackerOffer(
   return { isOffered, accelerator: 'kvm', because: why }
 }
 
-const notExecutable = (program: string): string => `${program} is not a program that can be run`
+/** Names the program without its folder, because the API shows this. */
+const notExecutable = (program: string): string =>
+  `${program.slice(program.lastIndexOf('/') + 1)} is not a program that can be run`

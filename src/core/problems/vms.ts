@@ -40,7 +40,7 @@ export const vms = {
       remedy:
         'Leave `monitor` out, ask for one that `host.monitors` of `/v1/sync` offers, or place the VM on another host. To offer it here, do what the error names.',
       example:
-        'this host does not offer firecracker: /usr/bin/firecracker is not a program that can be run; it offers qemu',
+        'this host does not offer firecracker: firecracker is not a program that can be run; it offers qemu',
       writtenBy: ['src/commands/capacity/admit.ts', 'src/core/monitor/choose-monitor.ts'],
       advice: ['--monitor names another one', 'vmhostctl host shows which monitors it offers'],
     },

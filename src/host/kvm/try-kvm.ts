@@ -18,7 +18,7 @@ export async function tryKvm(
   try {
     kvm = openSync(device, 'r+')
   } catch (error) {
-    return { opens: false, because: `${device} does not open (${errnoOf(error) ?? 'unknown'})` }
+    return { opens: false, because: `KVM does not open (${errnoOf(error) ?? 'unknown'})` }
   }
   try {
     if (architecture === 'arm64') return { opens: true, runs: true }
