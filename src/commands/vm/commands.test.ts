@@ -241,3 +241,9 @@ test('the vCPUs of a VM and the memory of its monitor are those of its own kind'
     true,
   )
 })
+
+test('a VM that names no monitor is taken although the program is not installed yet', (t) => {
+  const { context, id, capacity, accepted } = commandStage(t)
+  capacity.notOffered.set('qemu', 'qemu-system-x86_64 is not a program that can be run')
+  assert.equal(accepted(createVm(context, id, createRequest())).record.monitor, 'qemu')
+})

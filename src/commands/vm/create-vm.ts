@@ -33,7 +33,8 @@ function insert(
   const wrong =
     refuseImageUrls(context, request.image.images) ??
     refuseSmallDisk(context, request) ??
-    refuseMonitor(context, monitor, '/monitor') ??
+    // The host's own choice is never refused: its VMs wait until the program is installed.
+    (request.monitor === undefined ? undefined : refuseMonitor(context, monitor, '/monitor')) ??
     refuseVcpus(context, { compute: request.compute, monitor }, '/compute/cpu_millicores') ??
     refuseSleep(request, '/compute/sleep_after_idle_seconds') ??
     refuseAddresses(context, id, request.network ?? {})
