@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { canSleep } from '../sleep/idle-timeout.ts'
 import type { Desired } from '../desired.ts'
+import { SAVED_STATES_MAX } from '../monitor/monitor-kind.ts'
 import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { VmRecord } from '../vm/record.ts'
 
@@ -50,8 +51,9 @@ export type Ledger = {
   readonly consolePlaces: number
 }
 
-/** Returns the most that a saved guest takes in the pool: its memory, and the state of its devices. */
-const savedMib = (memoryMib: number): number => memoryMib + limits.savedDevicesMib
+/** Returns the most that a guest takes in the pool to be saved: its memory and the state of its devices, each time. */
+const savedMib = (monitor: MonitorKind, memoryMib: number): number =>
+  (memoryMib + limits.savedDevicesMib) * SAVED_STATES_MAX[monitor]
 
 /** Returns the ledger. It is a sum over the records and what the host shows, so a restart does not change it. */
 export function ledgerOf(
@@ -64,7 +66,7 @@ export function ledgerOf(
     guestsMib: sum(({ memoryMib, vms }) => memoryMib * vms),
     monitorsMib: sum(({ monitor, memoryMib, vms }) => monitorMib(monitor, memoryMib) * vms),
     disksMib,
-    savedMib: sum(({ memoryMib, sleepers }) => savedMib(memoryMib) * sleepers),
+    savedMib: sum(({ monitor, memoryMib, sleepers }) => savedMib(monitor, memoryMib) * sleepers),
     imagesMib,
     stagingMib,
     consolePlaces,
@@ -83,7 +85,7 @@ export const commitmentOf = (
   monitorMib: MonitorMib,
 ): Commitment => ({
   memoryMib: desired.compute.memoryMib + monitorMib(monitor, desired.compute.memoryMib),
-  diskMib: desired.disk.sizeMib + (canSleep(desired) ? savedMib(desired.compute.memoryMib) : 0),
+  diskMib: desired.disk.sizeMib + (canSleep(desired) ? savedMib(monitor, desired.compute.memoryMib) : 0),
   consolePlaces: holdsPlace(desired) ? 1 : 0,
 })
 
