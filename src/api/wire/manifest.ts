@@ -19,7 +19,7 @@ import type { Manifest, MovingVm } from '../../core/vm/manifest.ts'
 import type { Static } from 'typebox'
 import type { SaveForm } from '../../core/world/saved-state.ts'
 
-export const SAVE_FORMS = ['mapped', 'stream'] as const satisfies readonly SaveForm[]
+export const SAVE_FORMS = ['mapped', 'stream', 'backing'] as const satisfies readonly SaveForm[]
 
 const monitorSchema = Type.Object(
   {
@@ -35,7 +35,7 @@ const monitorSchema = Type.Object(
     form: Type.Enum(SAVE_FORMS, {
       type: 'string',
       description:
-        'The form of saved memory. `mapped`: each page has its own place. `stream`: pages follow one another.',
+        'The form of saved memory. `mapped`: each page has its own place. `stream`: pages follow one another. `backing`: all of it, which the monitor goes on reading.',
     }),
   },
   { description: 'The monitor that runs or saved the guest. The memory can be read only by one like it.' },

@@ -1,6 +1,9 @@
 import type { SaveForm } from '../world/saved-state.ts'
 import type { MachineSpec } from './machine-spec.ts'
 
+/** The forms in which QEMU saves guests. */
+export type QemuSaveForm = Exclude<SaveForm, 'backing'>
+
 /** The first version that migrates to and from a file (QEMU 8.2 release notes, `file:`). */
 const SAVES_SINCE = { major: 8, minor: 2 }
 /**
@@ -14,7 +17,7 @@ const MAPS_SINCE_MAJOR = 9
  * Returns how a version of QEMU saves guests; undefined if it cannot. An unknown version counts as a new one, like all
  * versions that are still maintained.
  */
-export function saveFormOf(version: string | undefined): SaveForm | undefined {
+export function saveFormOf(version: string | undefined): QemuSaveForm | undefined {
   if (version === undefined) return 'mapped'
   const [major = 0, minor = 0] = version.split('.').map(Number)
   if (major >= MAPS_SINCE_MAJOR) return 'mapped'

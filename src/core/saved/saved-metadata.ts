@@ -61,7 +61,7 @@ const schema = Type.Object(
         version: text,
         accelerator: text,
         format: Type.Optional(text),
-        memory_form: Type.Union([Type.Literal('mapped'), Type.Literal('stream')]),
+        memory_form: Type.Union([Type.Literal('mapped'), Type.Literal('stream'), Type.Literal('backing')]),
       },
       closed,
     ),

@@ -136,7 +136,7 @@ export class FirecrackerMonitor implements Monitor {
 
   async installed(): Promise<SavingMonitor> {
     const { version, format } = await this.#installed.version()
-    return { program: basename(this.#host.program), version, accelerator: 'kvm', format, form: 'mapped' }
+    return { program: basename(this.#host.program), version, accelerator: 'kvm', format, form: 'backing' }
   }
 
   async processor(): Promise<Processor> {

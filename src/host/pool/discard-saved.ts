@@ -1,6 +1,7 @@
 import { join } from 'node:path'
-import { lstat, removeFile, rmdir, truncate } from '../files/pool-files.ts'
+import { lstat, readFile, removeFile, rmdir, truncate } from '../files/pool-files.ts'
 import { MEMORY, metadataPath } from './pool-paths.ts'
+import { parseSavedMetadata } from '../../core/saved/saved-metadata.ts'
 import { ifThere } from '../files/storage-fault.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 
@@ -8,8 +9,8 @@ import { hasErrno } from '../ffi/errno-error.ts'
 export const DISCARDED_PREFIX = 'saved-'
 
 /**
- * Frees the space of a saved state. The memory is emptied before its name is removed. It is still mounted into the unit
- * of a guest that was restored from it, and would keep its space until that unit ends.
+ * Removes a saved state. Its space is free at once, unless a monitor goes on reading the memory: then it is free when
+ * that monitor ends.
  */
 export async function discardSaved(directory: string): Promise<void> {
   const memory = join(directory, MEMORY)
@@ -23,10 +24,25 @@ export async function discardSaved(directory: string): Promise<void> {
   }
 }
 
-/** Frees the space of a saved state, even if a process still has it open. */
+/**
+ * Frees the space of a saved state before its name is removed. The file is still mounted into the unit of a guest that
+ * was restored from it, and would keep its space until that unit ends.
+ */
 export async function emptySaved(directory: string): Promise<void> {
   const memory = join(directory, MEMORY)
   const found = await ifThere(lstat(memory))
   // Before the check, the file was the monitor's, and may be a link to anything.
-  if (found?.isFile() === true && found.nlink === 1) await ifThere(truncate(memory))
+  const isOwn = found?.isFile() === true && found.nlink === 1
+  if (isOwn && !(await mayBackGuest(directory))) await ifThere(truncate(memory))
+}
+
+/**
+ * Returns whether a monitor may go on reading the memory. It would end with SIGBUS at a page that is cut off (mmap(2)).
+ * A state without metadata was never published, so no guest was restored from it.
+ */
+async function mayBackGuest(directory: string): Promise<boolean> {
+  const text = await ifThere(readFile(metadataPath(directory), 'utf8'))
+  if (text === undefined) return false
+  const metadata = parseSavedMetadata(text)
+  return !metadata.ok || metadata.value.monitor.form === 'backing'
 }

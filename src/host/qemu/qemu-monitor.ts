@@ -5,7 +5,7 @@ import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { MonitorState } from '../../core/world/world.ts'
-import type { SaveForm, SavingMonitor } from '../../core/world/saved-state.ts'
+import type { SavingMonitor } from '../../core/world/saved-state.ts'
 import type { DiskCounters } from '../../core/world/counters.ts'
 import type { MonitorCapabilities, MachineSpec } from '../../core/monitor/machine-spec.ts'
 import type { Architecture } from '../../core/monitor/kernel-arguments.ts'
@@ -20,6 +20,7 @@ import {
 } from '../../core/monitor/qemu-state.ts'
 import type { QemuDisk } from '../../core/monitor/qemu-state.ts'
 import { saveFormOf } from '../../core/monitor/qemu-save.ts'
+import type { QemuSaveForm } from '../../core/monitor/qemu-save.ts'
 import { unitName } from '../../core/unit/unit-spec.ts'
 import { knownTscKhz } from '../../core/monitor/kernel-arguments.ts'
 import { EMULATED, processorOf } from '../../core/monitor/processor.ts'
@@ -247,12 +248,12 @@ export class QemuMonitor implements Monitor {
     this.#clients.close()
   }
 
-  #program(version: string): SavingMonitor {
+  #program(version: string): SavingMonitor & { readonly form: QemuSaveForm } {
     const { program, accelerator } = this.#host
     return { program: basename(program), version, accelerator, form: this.#formOf(version) ?? 'mapped' }
   }
 
-  #formOf(version: string | undefined): SaveForm | undefined {
+  #formOf(version: string | undefined): QemuSaveForm | undefined {
     const form = saveFormOf(version)
     return form === 'mapped' && this.#savesStreams ? 'stream' : form
   }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { saveFormOf } from '../../core/monitor/qemu-save.ts'
-import type { SaveForm } from '../../core/world/saved-state.ts'
+import type { QemuSaveForm } from '../../core/monitor/qemu-save.ts'
 import { greetedVersion } from './qemu-version.ts'
 import { MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import type { QmpClient } from './qmp.ts'
@@ -16,7 +16,7 @@ const OVER: ReadonlySet<unknown> = new Set([undefined, 'none', 'completed', 'fai
  * Does not use `multifd`, several threads. A monitor that restored its guest with them would also save with them, and
  * QEMU 10.0.13 sometimes crashes when such a save is cancelled. A QEMU that writes a stream does not know `mapped-ram`.
  */
-const SAVE_CAPABILITIES: { readonly [F in SaveForm]: readonly object[] } = {
+const SAVE_CAPABILITIES: { readonly [F in QemuSaveForm]: readonly object[] } = {
   mapped: [
     { capability: 'events', state: true },
     { capability: 'mapped-ram', state: true },
@@ -62,7 +62,7 @@ const tooOld = (by: string): MonitorRefusal =>
  */
 export async function saveGuest(
   client: QmpClient,
-  { path, form }: { readonly path: string; readonly form: SaveForm },
+  { path, form }: { readonly path: string; readonly form: QemuSaveForm },
   signal: AbortSignal,
 ): Promise<void> {
   await Promise.all([
