@@ -12,6 +12,7 @@ export type Identity = {
 /** The members of a VM that are read here; the API's own reference has the whole resource. */
 export type Vm = {
   readonly id: string
+  readonly monitor?: string
   readonly labels?: Readonly<Record<string, string>>
   readonly desired: { readonly power: string; readonly migration?: object }
   readonly observed: {
