@@ -2,7 +2,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { readFileSync } from 'node:fs'
 import { leave, view } from '../lab/inside/console.ts'
 import { closeController } from '../lab/inside/controller.ts'
 import { mainPid, ready, sh, unitProperty } from '../lab/inside/shell.ts'
@@ -10,6 +9,7 @@ import { bareEcho, consoleEcho } from './console-keys.ts'
 import { guestFlow } from './console-flow.ts'
 import { makePaused, removeAll } from './many-vms.ts'
 import { measurement, median, percentile, progress } from './measurement.ts'
+import { memoryMib } from './process-memory.ts'
 import { cpuPercent } from './process-cpu.ts'
 import type { ChildProcess } from 'node:child_process'
 import type { Viewer } from '../lab/inside/console.ts'
@@ -221,8 +221,4 @@ async function restedMib(work: () => Promise<void> = async () => {}): Promise<nu
   return median(samples)
 }
 
-/** Returns the present memory of the daemon (VmRSS, proc_pid_status(5)), MiB. */
-async function residentMib(): Promise<number> {
-  const status = readFileSync(`/proc/${await mainPid('vmhostd')}/status`, 'utf8')
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024
-}
+const residentMib = async (): Promise<number> => memoryMib(await mainPid('vmhostd'))

@@ -1,12 +1,12 @@
 /** executable: size, time until it listens, and resident memory at rest, beside bare Node with an empty TLS server. */
 import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sh } from '../lab/inside/shell.ts'
 import { measurement, median, progress } from './measurement.ts'
-import type { ChildProcess } from 'node:child_process'
+import { memoryMib } from './process-memory.ts'
 
 const PROGRAM = '/usr/bin/vmhostd'
 const RUNS = 10
@@ -74,7 +74,7 @@ async function measure(program: string, args: readonly string[]): Promise<Sample
   while (!(await answers())) await sleep(1)
   const listeningMs = performance.now() - startedAt
   await sleep(REST_MS)
-  const rssMib = residentMib(child)
+  const rssMib = memoryMib(String(child.pid))
   child.kill('SIGTERM')
   await once(child, 'exit')
   return { listeningMs, rssMib }
@@ -90,12 +90,6 @@ async function answers(): Promise<boolean> {
   } finally {
     socket.destroy()
   }
-}
-
-/** Reads VmRSS of proc_pid_status(5), which is in KiB. */
-function residentMib({ pid }: ChildProcess): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024
 }
 
 /** Configures another daemon beside the installed one, with other directories and another port. */

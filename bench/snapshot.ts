@@ -2,7 +2,7 @@
  * snapshot: a disk to an object store, beside `zstd | curl` of the same bytes; and the effect on the guest, the daemon
  * and a neighbour.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { leave, view } from '../lab/inside/console.ts'
@@ -16,6 +16,7 @@ import { completed, deleteSnapshot, startSnapshot } from '../lab/inside/snapshot
 import { typeInto } from '../lab/inside/type-into.ts'
 import { consoleEcho } from './console-keys.ts'
 import { measurement, median, percentile, progress } from './measurement.ts'
+import { memoryMib } from './process-memory.ts'
 import { diskOf, makeDataVm } from './snapshot-disk.ts'
 import type { Snapshot } from '../lab/inside/snapshots.ts'
 
@@ -68,7 +69,7 @@ async function bySnapshot(run: number): Promise<Run> {
   const key = `snapshot-${run}`
   const upload = await bucket.createUpload(key, PARTS)
   const pid = await mainPid('vmhostd')
-  const idleMib = memoryMib(pid, 'VmRSS')
+  const idleMib = memoryMib(pid)
   // This resets the peak (proc(5), /proc/pid/clear_refs).
   writeFileSync(`/proc/${pid}/clear_refs`, '5')
   const startedAt = performance.now()
@@ -148,12 +149,6 @@ async function measureNeighbour(): Promise<Echoes> {
   await bucket.remove(key)
   await remove(NEIGHBOUR)
   return { calm: before, disturbed, byHand: hand }
-}
-
-/** Returns a line of /proc/PID/status, MiB (proc_pid_status(5)). */
-function memoryMib(pid: string, name: 'VmRSS' | 'VmHWM'): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  return Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024
 }
 
 function report(): void {
