@@ -6,7 +6,7 @@ import type { Processor } from '../core/monitor/processor.ts'
 import type { UnitSpec } from '../core/unit/unit-spec.ts'
 import type { DiskCounters } from '../core/world/counters.ts'
 import type { DiskLimits } from '../core/desired.ts'
-import type { UserId, VmId } from '../core/ids.ts'
+import type { DeviceName, UserId, VmId } from '../core/ids.ts'
 
 /**
  * Result of a freeze. `none`: it certainly froze nothing in the guest. `unknown`: the request was sent, but its result
@@ -21,6 +21,8 @@ export type RestoredGuest = {
   /** The file of the saved guest. */
   readonly path: string
   readonly memoryMib: number
+  /** Its tap on this host, which had another name on a host that the guest was saved on; absent without network. */
+  readonly tapDevice?: DeviceName
 }
 
 /** The program that runs a guest, reached over its control socket. Throws HostFault. */

@@ -21,6 +21,9 @@ export type FirecrackerHost = {
 /** The drive that is the guest's disk. */
 export const DISK_DRIVE = 'disk'
 
+/** The guest's network device. */
+export const NETWORK_INTERFACE = 'net'
+
 /** The port of vsock on which the agent in a guest listens (`qemu-ga --method=vsock-listen --path=3:1024`). */
 export const AGENT_PORT = 1024
 /** The guest's own address, which vsock(7) lets begin at 3. */
@@ -107,7 +110,9 @@ export function firecrackerConfig(machine: MachineSpec, host: FirecrackerHost): 
       { ...drive('seed', machine.seedPath), is_read_only: true },
     ],
     'network-interfaces':
-      tap === undefined ? [] : [{ iface_id: 'net', guest_mac: tap.guestMac, host_dev_name: tap.device }],
+      tap === undefined
+        ? []
+        : [{ iface_id: NETWORK_INTERFACE, guest_mac: tap.guestMac, host_dev_name: tap.device }],
     // Returns memory that the guest frees to the host. The guest is never asked to give up memory that it uses.
     balloon: { amount_mib: 0, deflate_on_oom: true, free_page_reporting: true },
     entropy: {},

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { lstat, open as openHere, rm, writeFile, chown } from 'node:fs/promises'
 import { limits } from '../../config/limits.ts'
-import { firecrackerPaths } from '../../core/monitor/firecracker-machine.ts'
+import { firecrackerPaths, NETWORK_INTERFACE } from '../../core/monitor/firecracker-machine.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import type { RestoredGuest } from '../../ports/monitor.ts'
 import type { GatedFile } from '../files/gated-file.ts'
@@ -118,7 +118,7 @@ async function writeAll(file: GatedFile, content: Buffer, position: number): Pro
  * saved, and keeps it after the file is removed; the devices get a file of their own for that moment.
  */
 export async function loadGuest(
-  { userId, path, memoryMib }: Omit<RestoredGuest, 'id'>,
+  { userId, path, memoryMib, tapDevice }: Omit<RestoredGuest, 'id'>,
   paths: GuestPaths,
   { clock, signal }: { readonly clock: boolean; readonly signal: AbortSignal },
 ): Promise<void> {
@@ -133,6 +133,8 @@ export async function loadGuest(
       snapshot_path: restoredState,
       mem_backend: { backend_type: 'File', backend_path: path },
       vsock_override: { uds_path: paths.agent },
+      network_overrides:
+        tapDevice === undefined ? [] : [{ iface_id: NETWORK_INTERFACE, host_dev_name: tapDevice }],
       resume_vm: false,
       ...(clock ? { clock_realtime: true } : {}),
     }

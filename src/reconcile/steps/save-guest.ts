@@ -3,6 +3,7 @@ import { subjectOf } from './executor.ts'
 import type { TrafficSubject } from '../../core/world/network-state.ts'
 import type { Executor, StepContext } from './executor.ts'
 import { HostFault } from '../../core/errors.ts'
+import { given } from '../../lib/given.ts'
 
 /** A signal that never aborts. A guest must be resumed even if a change comes or the daemon ends. */
 const always = new AbortController().signal
@@ -117,7 +118,7 @@ async function goOn(
  * waited for. A guest that is not as it was saved ends with its unit, and must never be resumed.
  */
 export const restoreGuest: Executor<'monitor.ensure-restored'> = async (_step, context) => {
-  const { host, record, signal } = context
+  const { host, record, intent, signal } = context
   const failed = new AbortController()
   const both = AbortSignal.any([signal, failed.signal])
   const orFail = (doing: Promise<void>): Promise<void> =>
@@ -130,6 +131,7 @@ export const restoreGuest: Executor<'monitor.ensure-restored'> = async (_step, c
     userId: record.host.userId,
     path: host.savedStates.paths(record.id).published,
     memoryMib: record.desired.compute.memoryMib,
+    ...given({ tapDevice: intent.tap?.device }),
   }
   const [restored, verified] = await Promise.allSettled([
     orFail(host.monitors[record.monitor].ensureRestored(guest, both)),
