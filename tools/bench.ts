@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { findFirecracker } from '../lab/firecracker.ts'
 import { besideLabs, guardLab, labDown, labExec, labUp, LAB_NODE } from '../lab/lab.ts'
 import { joinLabs } from '../lab/wires.ts'
 import { buildDeb } from './deb.ts'
@@ -29,6 +30,7 @@ const NAMES = [
   'watch',
   'hostile',
   'executable',
+  'firecracker',
   'peers',
   'migrate',
 ] as const
@@ -62,7 +64,8 @@ export async function main(args: readonly string[]): Promise<number> {
     process.stdout.write(HELP)
     return values.help === true ? 0 : 2
   }
-  const names = NAMES.filter((name) => positionals.length === 0 || positionals.includes(name))
+  const asked = NAMES.filter((name) => positionals.length === 0 || positionals.includes(name))
+  const names = asked.filter((name) => canRun(name))
   await buildDeb()
   const rows = await measure(
     LAB,
@@ -81,6 +84,15 @@ export async function main(args: readonly string[]): Promise<number> {
   console.log(renderTable(rows) + renderNotes(rows))
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(rows, undefined, 2)}\n`)
   return 0
+}
+
+/** Returns whether this machine has what a benchmark needs; says so if not. */
+function canRun(name: Name): boolean {
+  if (name !== 'firecracker' || findFirecracker() !== undefined) return true
+  console.error(
+    'bench firecracker is skipped: this machine has no Firecracker (see VMHOSTD_FIRECRACKER in CONTRIBUTING.md)',
+  )
+  return false
 }
 
 /** Runs benchmarks in a separate lab, with further packages if they need them. */
