@@ -19,20 +19,29 @@ export type BareOptions = {
   readonly memoryMib?: number
   readonly sleepAfterIdleSeconds?: number
   readonly kernelArguments?: string
+  /** Root of the lab, for a process beside it. */
+  readonly root?: string
 }
 
 /** Returns its create request. The monitor is the host's choice if `monitor` is absent. */
 export const bareRequest = (
   { ipv4, ipv6 }: Sleeper,
-  { monitor, power = 'running', memoryMib = 128, sleepAfterIdleSeconds = 0, kernelArguments }: BareOptions,
+  {
+    monitor,
+    power = 'running',
+    memoryMib = 128,
+    sleepAfterIdleSeconds = 0,
+    kernelArguments,
+    root = '',
+  }: BareOptions,
 ): object => ({
   power,
   ...(monitor === undefined ? {} : { monitor }),
   compute: { cpu_millicores: 1000, memory_mib: memoryMib, sleep_after_idle_seconds: sleepAfterIdleSeconds },
   disk: { size_mib: 64 },
   image: {
-    rootfs: guestImage('rootfs.raw'),
-    kernel: guestImage('bare.elf'),
+    rootfs: guestImage('rootfs.raw', root),
+    kernel: guestImage('bare.elf', root),
     ...(kernelArguments === undefined ? {} : { kernel_arguments: kernelArguments }),
   },
   network: { ipv4_address: ipv4, ipv6_address: ipv6 },
