@@ -175,6 +175,8 @@ export const limits = {
   firecrackerOverheadMib: 32,
   /** Threads of a Firecracker process besides its vCPUs: its main loop, its API, and what a kernel adds for KVM. */
   firecrackerExtraTasks: 16,
+  /** MAX_SUPPORTED_VCPUS of Firecracker (src/vmm/src/vmm_config/machine_config.rs). */
+  firecrackerVcpusMax: 32,
   firecrackerOpenFiles: 1024,
   /** One answer of its API; a configuration is below 8 KiB. */
   firecrackerAnswerBytesMax: 256 * 1024,

@@ -1,17 +1,20 @@
 /** The whole life of a VM by the installed daemon, with the bare guest, under each monitor. */
 import assert from 'node:assert/strict'
+import { test } from 'node:test'
 import { existsSync, watch } from 'node:fs'
 import { askBare, lifeOf, makeBare, udpEcho } from '../../lab/inside/bare.ts'
-import { getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { echo } from '../../lab/inside/first-packets.ts'
 import { crashDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
 import { asleep, awake, sleepAfter, sleeper } from '../../lab/inside/sleepers.ts'
 import { completed, startSnapshot } from '../../lab/inside/snapshots.ts'
 import { until } from '../../lab/inside/until.ts'
+import { judgeKvm } from '../../src/core/monitor/choose-monitor.ts'
+import { tryKvm } from '../../src/host/kvm/try-kvm.ts'
 import { skipWithoutBareGuest } from './bare-guest-stage.ts'
 import { snapshotStage } from './snapshot-stage.ts'
 import { story } from './story.ts'
-import { skipWithoutFirecracker } from './with-firecracker.ts'
+import { firecracker, skipWithoutFirecracker } from './with-firecracker.ts'
 
 const POOL = '/var/lib/vmhostd/pool'
 const IDLE_SECONDS = 2
@@ -28,6 +31,32 @@ const monitors = [
     skip: skipWithoutBareGuest === false ? skipWithoutFirecracker : skipWithoutBareGuest,
   },
 ] as const
+
+type Sync = {
+  readonly host: {
+    readonly monitors: readonly {
+      readonly kind: string
+      readonly default: boolean
+      readonly accelerator: string
+    }[]
+  }
+}
+
+test(
+  'a VM that names no monitor gets the one that KVM of this host is good for',
+  { skip: skipWithoutBareGuest },
+  async () => {
+    const { isFast } = judgeKvm(await tryKvm())
+    const { host } = (await call('GET', '/v1/sync')).body as unknown as Sync
+    const chosen = host.monitors.find((monitor) => monitor.default)
+    assert.equal(chosen?.kind, isFast && firecracker !== undefined ? 'firecracker' : 'qemu')
+    assert.equal(chosen?.accelerator, isFast ? 'kvm' : 'tcg')
+    const one = sleeper('any', 19)
+    await makeBare(one)
+    assert.equal((await getVm(one.id)).monitor, chosen?.kind)
+    await remove(one.id)
+  },
+)
 
 for (const [index, { monitor, skip }] of monitors.entries()) {
   const one = sleeper(monitor, 20 + index)

@@ -68,7 +68,7 @@ export class FirecrackerMonitor implements Monitor {
     growDiskOnline: true,
     save: true,
     pausesWhenFull: false,
-    vcpusMax: limits.cpuMillicoresMax / 1000,
+    vcpusMax: limits.firecrackerVcpusMax,
   }
   readonly #host: FirecrackerHost
   readonly #processor: Processor
