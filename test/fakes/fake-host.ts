@@ -134,6 +134,11 @@ export class FakeHost implements Host {
     return this.storage.disks.has(id) ? (this.diskContents.get(id) ?? diskOf(id)) : undefined
   }
 
+  /** Returns the monitor that has a guest of the VM; QEMU's if none has. */
+  monitorOf(id: VmId): FakeMonitor {
+    return this.monitors.firecracker.stateOf(id).kind === 'silent' ? this.monitor : this.monitors.firecracker
+  }
+
   /** The host loses its power and starts again: only the content of the pool is left. The daemon died with the host. */
   async reboot(): Promise<void> {
     this.bootId = `${this.bootId}+`

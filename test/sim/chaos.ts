@@ -1,4 +1,5 @@
 import { HostFault } from '../../src/core/errors.ts'
+import type { MonitorKind } from '../../src/core/monitor/monitor-kind.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { Host } from '../../src/ports/host.ts'
@@ -21,6 +22,8 @@ export type Odds = {
   readonly powerLoss?: number
   /** The one moment at which the daemon surely dies, counted from 1 over all calls; each call has two. */
   readonly dieAt?: number
+  /** The monitor of all VMs; without it, each second VM has Firecracker. */
+  readonly monitor?: MonitorKind
 }
 
 /** Nothing fails. */

@@ -8,16 +8,16 @@ export function disturb(host: FakeHost, { id, host: { device } }: VmRecord, rand
   pick(random, [
     () => {
       host.fakeUnits.exit(id, random() < 0.5 ? 0 : 1)
-      host.monitor.ended(id)
+      host.monitorOf(id).ended(id)
     },
     (): void => {
       if (host.fakeUnits.stateOf(id).kind !== 'active') return
-      host.monitor.become(id, { kind: 'broken', status: 'internal-error' })
+      host.monitorOf(id).become(id, { kind: 'broken', status: 'internal-error' })
     },
     (): void => {
-      const monitor = host.monitor.stateOf(id)
+      const monitor = host.monitorOf(id).stateOf(id)
       if (!isLiveMonitor(monitor)) return
-      host.monitor.become(id, { kind: 'stalled', status: 'io-error', disk: monitor.disk })
+      host.monitorOf(id).become(id, { kind: 'stalled', status: 'io-error', disk: monitor.disk })
     },
     (): void => void host.taps.devices.delete(device),
     (): void => host.firewall.flush(),

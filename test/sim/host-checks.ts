@@ -65,7 +65,7 @@ export class HostChecks {
     if (hasLeft(record)) return this.#checkLeft(record)
     if (this.#isAsleep(id)) return
     const unit = this.#host.fakeUnits.stateOf(id)
-    const guest = this.#host.monitor.stateOf(id)
+    const guest = this.#host.monitorOf(id).stateOf(id)
     const expected = desired.power === 'stopped' ? ['absent', 'silent'] : ['active', desired.power]
     const early = `${id}: published a generation that the host has not reached`
     // A guest that paused for its disk counts as paused.

@@ -72,6 +72,7 @@ const STORED: readonly (typeof ACTS)[number][] = [
 
 for (const [who, acts, odds] of [
   ['a daemon that dies', ACTS, calm],
+  ['a daemon that dies, with Firecracker', ACTS, { ...calm, monitor: 'firecracker' }],
   ['a host that loses its power', STORED, { ...calm, powerLoss: 1 }],
 ] as const) {
   test(`${who} at any one moment of a VM's life, act by act, continues where it was`, async () => {

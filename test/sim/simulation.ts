@@ -23,6 +23,7 @@ import { disturb } from './disturb.ts'
 import { StateDisk } from './state-disk.ts'
 import { EXPIRIES_MS, moveOn, offer, takeBack } from './leave.ts'
 import { pick, randomFrom } from './random.ts'
+import type { CreateVm } from '../../src/core/vm/create.ts'
 import { COMPUTE, networkOf, requestOn, SIZES_MIB, SLEEPER, TIMEOUTS_SECONDS } from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
 import type { Composition } from '../../src/daemon/compose.ts'
@@ -139,7 +140,7 @@ export class Simulation {
   async live(act: number, dieAt: number): Promise<boolean> {
     const [id] = ids
     const acts: ((context: CommandContext) => unknown)[] = [
-      (context) => createVm(context, id, requestOn(this.host, ids.indexOf(id))),
+      (context) => createVm(context, id, this.#requestFor(id)),
       (context) => setPower(context, id, 'paused'),
       (context) => setPower(context, id, 'running'),
       (context) => setDisk(context, id, { sizeMib: 96, iopsMax: 100 }),
@@ -248,12 +249,18 @@ export class Simulation {
     return this.#life.commands
   }
 
+  #requestFor(id: VmId): CreateVm {
+    const index = ids.indexOf(id)
+    const monitor = this.#odds.monitor ?? (index % 2 === 0 ? 'qemu' : 'firecracker')
+    return { ...requestOn(this.host, index), monitor }
+  }
+
   async #edit(): Promise<void> {
     const context = this.#commands()
     const id = pick(this.#random, ids)
     const edits: [() => void, ...(() => void)[]] = [
-      () => void createVm(context, id, requestOn(this.host, ids.indexOf(id))),
-      () => void createVm(context, id, requestOn(this.host, ids.indexOf(id))),
+      () => void createVm(context, id, this.#requestFor(id)),
+      () => void createVm(context, id, this.#requestFor(id)),
       () => this.#setPower(context, id, pick(this.#random, powers)),
       () => this.#setPower(context, id, pick(this.#random, powers)),
       () => this.#receive(id),

@@ -41,13 +41,15 @@ export class SleepWatch {
       // A save that a stop overtook is given up.
       if (options.recordOf(id)?.desired.power !== 'stopped') this.#given.delete(id)
     })
-    this.#before(host.monitor, 'ensureRunning', (id) => this.#onRun(id))
-    const started = host.monitor.started.bind(host.monitor)
-    host.monitor.started = (id, spec, diskMib) => {
-      const restores = spec.command.some((word) => word.startsWith('restore='))
-      if (restores) this.seen.restores += 1
-      if (!restores) this.#note(id, () => this.#onBoot(id))
-      started(id, spec, diskMib)
+    for (const monitor of Object.values(host.monitors)) {
+      this.#before(monitor, 'ensureRunning', (id) => this.#onRun(id))
+      const started = monitor.started.bind(monitor)
+      monitor.started = (id, spec, diskMib) => {
+        const restores = spec.command.some((word) => word.startsWith('restore='))
+        if (restores) this.seen.restores += 1
+        if (!restores) this.#note(id, () => this.#onBoot(id))
+        started(id, spec, diskMib)
+      }
     }
   }
 
@@ -84,7 +86,8 @@ export class SleepWatch {
   /** Checks at the end of a history that every held packet was delivered in order, or is known to have been dropped. */
   check(ids: readonly VmId[]): void {
     const { host, recordOf } = this.#options
-    assert.deepEqual(host.monitor.relived, [], 'a guest went on from a past that it had left behind')
+    for (const { relived } of Object.values(host.monitors))
+      assert.deepEqual(relived, [], 'a guest went on from a past that it had left behind')
     for (const id of ids) {
       const record = recordOf(id)
       if (record === undefined) continue
@@ -110,9 +113,13 @@ export class SleepWatch {
    */
   #onEnd(id: VmId): void {
     const { host } = this.#options
-    if (this.#isGiven(id) || !isLiveMonitor(host.monitor.stateOf(id))) return
+    if (this.#isGiven(id) || !isLiveMonitor(host.monitorOf(id).stateOf(id))) return
     const saved = host.savedFiles.at(host.savedStates.paths(id).published)
-    assert.deepEqual(saved?.memory, host.monitor.memoryOf(id), `${id}: a guest was ended that is not saved`)
+    assert.deepEqual(
+      saved?.memory,
+      host.monitorOf(id).memoryOf(id),
+      `${id}: a guest was ended that is not saved`,
+    )
   }
 
   /** Checks a removal of saved state: the guest is in its monitor as it was saved, or was given up. */
@@ -120,8 +127,8 @@ export class SleepWatch {
     const { host } = this.#options
     const saved = host.savedFiles.at(host.savedStates.paths(id).published)
     if (saved === undefined || host.savedStates.metadataOf(id) === undefined || this.#isGiven(id)) return
-    const lives = isLiveMonitor(host.monitor.stateOf(id))
-    const memory = lives ? host.monitor.memoryOf(id) : undefined
+    const lives = isLiveMonitor(host.monitorOf(id).stateOf(id))
+    const memory = lives ? host.monitorOf(id).memoryOf(id) : undefined
     assert.equal(
       memory?.life,
       saved.memory.life,
@@ -131,7 +138,7 @@ export class SleepWatch {
 
   #onRun(id: VmId): void {
     const { host } = this.#options
-    if (host.monitor.stateOf(id).kind === 'running') return
+    if (host.monitorOf(id).stateOf(id).kind === 'running') return
     assert.equal(
       host.savedStates.metadataOf(id),
       undefined,
@@ -141,7 +148,8 @@ export class SleepWatch {
 
   /** Lives of the guest in its monitor, and of the one in the pool. */
   #lives(id: VmId): number[] {
-    const { monitor, savedFiles, savedStates } = this.#options.host
+    const { savedFiles, savedStates } = this.#options.host
+    const monitor = this.#options.host.monitorOf(id)
     const there = isLiveMonitor(monitor.stateOf(id)) ? monitor.memoryOf(id) : undefined
     const saved = savedFiles.at(savedStates.paths(id).published)?.memory
     return [there, saved].flatMap((memory) => (memory === undefined ? [] : [memory.life]))
