@@ -1,7 +1,6 @@
 /** The whole life of a VM by the installed daemon, with the bare guest, under each monitor. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { existsSync, watch } from 'node:fs'
 import { askBare, lifeOf, makeBare, udpEcho } from '../../lab/inside/bare.ts'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { echo } from '../../lab/inside/first-packets.ts'
@@ -12,11 +11,11 @@ import { until } from '../../lab/inside/until.ts'
 import { judgeKvm } from '../../src/core/monitor/choose-monitor.ts'
 import { tryKvm } from '../../src/host/kvm/try-kvm.ts'
 import { skipWithoutBareGuest } from './bare-guest-stage.ts'
+import { crashWhenMade, savingFiles } from './crash-at.ts'
 import { snapshotStage } from './snapshot-stage.ts'
 import { story } from './story.ts'
 import { firecracker, skipWithoutFirecracker } from './with-firecracker.ts'
 
-const POOL = '/var/lib/vmhostd/pool'
 const IDLE_SECONDS = 2
 const MEMORY_MIB = 128
 const HAMMERED = 100
@@ -62,7 +61,6 @@ for (const [index, { monitor, skip }] of monitors.entries()) {
   const one = sleeper(monitor, 20 + index)
   const { id, ipv4, ipv6 } = one
   const isFirecracker = monitor === 'firecracker'
-  const disk = `${POOL}/disks/${id}`
   let life = ''
   /** A packet wakes the guest if it sleeps; input on its console does not. */
   const assertSame = async (): Promise<void> => {
@@ -199,16 +197,11 @@ for (const [index, { monitor, skip }] of monitors.entries()) {
         ]),
       ),
       ...Object.fromEntries(
-        (
-          [
-            ['when the monitor begins to write', `${disk}/save`, 'memory'],
-            ['before a save is published', disk, 'saved.tmp'],
-            ['when a save has been published', disk, 'saved'],
-          ] as const
-        ).map(([when, folder, name]) => [
+        savingFiles(id).map(([when, folder, name]) => [
           when,
           async () => {
-            await dieAt(folder, name, () => udpEcho(ipv4))
+            await udpEcho(ipv4)
+            await crashWhenMade(folder, name)
             await assertSame()
             await wakeByRequest()
             await assertSame()
@@ -219,16 +212,4 @@ for (const [index, { monitor, skip }] of monitors.entries()) {
     },
     { skip },
   )
-}
-
-/** Kills the daemon when a file appears, on the next way to sleep. */
-async function dieAt(folder: string, name: string, wake: () => Promise<unknown>): Promise<void> {
-  await wake()
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const watcher = watch(folder, (_event, changed) => {
-    if (changed === name && existsSync(`${folder}/${name}`)) resolve()
-  })
-  await promise
-  watcher.close()
-  await crashDaemon()
 }

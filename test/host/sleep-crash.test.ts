@@ -12,6 +12,7 @@ import { crashDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/
 import { asleep, awake, makeSleeper, sleepAfter, sleeper } from '../../lab/inside/sleepers.ts'
 import { typeInto } from '../../lab/inside/type-into.ts'
 import { until } from '../../lab/inside/until.ts'
+import { crashWhenMade, savingFiles } from './crash-at.ts'
 import { IDLE_SECONDS, sleeperOfTests } from './sleeper-of-tests.ts'
 
 const one = sleeper('crash', 11)
@@ -87,25 +88,10 @@ for (const ms of [0, 50, 120, 200]) {
   })
 }
 
-/** Kills the daemon when a file system event matches, on the next way to sleep. */
-async function killAt(folder: string, name: string): Promise<void> {
-  await exchange(ipv4)
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const watcher = watch(folder, (_event, changed) => {
-    if (changed === name && existsSync(`${folder}/${name}`)) resolve()
-  })
-  await promise
-  watcher.close()
-  await crashDaemon()
-}
-
-for (const [when, folder, name] of [
-  ['when the monitor begins to write', `${DISK}/save`, 'memory'],
-  ['before a save is published', DISK, 'saved.tmp'],
-  ['when a save has been published', DISK, 'saved'],
-] as const) {
+for (const [when, folder, name] of savingFiles(id)) {
   test(`a daemon killed on the way to sleep, ${when}, keeps the guest`, async () => {
-    await killAt(folder, name)
+    await exchange(ipv4)
+    await crashWhenMade(folder, name)
     await life.assertSame()
     await asleep(id)
     assert.equal(await mainPid(`vmhost-${id}`), '0')

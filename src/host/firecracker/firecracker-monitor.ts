@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { Socket } from 'node:net'
 import { limits } from '../../config/limits.ts'
-import { HostFault } from '../../core/errors.ts'
 import type { DiskLimits } from '../../core/desired.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -20,7 +19,6 @@ import type { Architecture } from '../../core/monitor/kernel-arguments.ts'
 import type { MachineSpec, MonitorCapabilities } from '../../core/monitor/machine-spec.ts'
 import { processorOf } from '../../core/monitor/processor.ts'
 import type { Processor } from '../../core/monitor/processor.ts'
-import { unitName } from '../../core/unit/unit-spec.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import type { SavingMonitor } from '../../core/world/saved-state.ts'
 import type { MonitorState } from '../../core/world/world.ts'
@@ -33,7 +31,14 @@ import { stat } from '../files/pool-files.ts'
 import { listensOnVsock } from '../guest-agent/guest-agent.ts'
 import { GuestAgents } from '../guest-agent/guest-agents.ts'
 import { InstalledProgram } from '../monitors/installed-program.ts'
-import { faultOf, lostBy, MonitorLost, MonitorRefusal, monitorText } from '../monitors/monitor-error.ts'
+import {
+  faultOf,
+  restoreFaultOf,
+  lostBy,
+  MonitorLost,
+  MonitorRefusal,
+  monitorText,
+} from '../monitors/monitor-error.ts'
 import { connectToMonitor, onceListening } from '../monitors/monitor-socket.ts'
 import { askFirecracker } from './firecracker-api.ts'
 import type { ApiRequest } from './firecracker-api.ts'
@@ -166,11 +171,7 @@ export class FirecrackerMonitor implements Monitor {
       await orStorageFault(doing, () => loadGuest(guest, paths, { clock, signal }))
       this.#onChange(id)
     } catch (error) {
-      if (!(error instanceof MonitorLost || error instanceof MonitorRefusal)) throw error
-      const where = `\`journalctl --unit=${unitName(id)}\` has its reason`
-      throw new HostFault('restore_failed', `${doing}: its monitor could not read it; ${where}`, {
-        cause: error,
-      })
+      throw restoreFaultOf(error, id)
     }
   }
 

@@ -1,4 +1,6 @@
 import { HostFault } from '../../core/errors.ts'
+import type { VmId } from '../../core/ids.ts'
+import { unitName } from '../../core/unit/unit-spec.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import { limits } from '../../config/limits.ts'
 import { cutText } from '../../lib/text.ts'
@@ -56,4 +58,12 @@ export function faultOf(error: unknown, doing: string, refused: FaultCode = 'mon
   if (error instanceof MonitorRefusal) return new HostFault(refused, doing, { cause: error })
   if (error instanceof MonitorLost) return new HostFault('monitor_unreachable', doing, { cause: error })
   return error
+}
+
+/** Returns what a caller of the port gets for an error of a monitor that restores a guest. */
+export function restoreFaultOf(error: unknown, id: VmId): unknown {
+  if (!(error instanceof MonitorLost || error instanceof MonitorRefusal)) return error
+  const where = `\`journalctl --unit=${unitName(id)}\` has its reason`
+  const doing = `restoring VM ${id}: its monitor could not read it; ${where}`
+  return new HostFault('restore_failed', doing, { cause: error })
 }

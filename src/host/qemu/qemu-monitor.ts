@@ -21,7 +21,6 @@ import {
 import type { QemuDisk } from '../../core/monitor/qemu-state.ts'
 import { saveFormOf } from '../../core/monitor/qemu-save.ts'
 import type { QemuSaveForm } from '../../core/monitor/qemu-save.ts'
-import { unitName } from '../../core/unit/unit-spec.ts'
 import { knownTscKhz } from '../../core/monitor/kernel-arguments.ts'
 import { EMULATED, processorOf } from '../../core/monitor/processor.ts'
 import type { Processor } from '../../core/monitor/processor.ts'
@@ -37,7 +36,13 @@ import { InstalledProgram } from '../monitors/installed-program.ts'
 import { qemuVersion } from './qemu-version.ts'
 import { kernelOffers } from './kernel-offers.ts'
 import { QmpClients } from './qmp-clients.ts'
-import { faultOf, monitorText, MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
+import {
+  faultOf,
+  restoreFaultOf,
+  monitorText,
+  MonitorLost,
+  MonitorRefusal,
+} from '../monitors/monitor-error.ts'
 import type { QmpClient, QmpEvent } from './qmp.ts'
 
 export type QemuMonitorOptions = {
@@ -198,7 +203,6 @@ export class QemuMonitor implements Monitor {
   }
 
   async ensureRestored({ id }: RestoredGuest, signal: AbortSignal): Promise<void> {
-    const doing = `restoring VM ${id}`
     try {
       const client = await this.#clients.ofStarting(id, signal)
       const there = async (): Promise<MonitorState | undefined> => {
@@ -208,11 +212,7 @@ export class QemuMonitor implements Monitor {
       const state = await client.onceSo(there, signal)
       if (state.kind === 'broken') throw new MonitorRefusal({ desc: `the monitor says ${state.status}` })
     } catch (error) {
-      if (!(error instanceof MonitorLost || error instanceof MonitorRefusal)) throw error
-      const where = `\`journalctl --unit=${unitName(id)}\` has its reason`
-      throw new HostFault('restore_failed', `${doing}: its monitor could not read it; ${where}`, {
-        cause: error,
-      })
+      throw restoreFaultOf(error, id)
     }
   }
 
