@@ -17,10 +17,9 @@ const never = new AbortController().signal
 
 /** Memory is read in pieces of this size. */
 const CHUNK_BYTES = MIB
-const PAGE_BYTES = 4096
-const ZERO_PAGE = Buffer.alloc(PAGE_BYTES)
-/** A shorter stretch of zeros stays in the file: a hole costs a call, and the file system an entry. */
-const HOLE_BYTES_MIN = 64 * 1024
+/** Smaller stretches of zeros stay in the file: a hole costs a call, and the file system an entry. */
+const HOLE_BYTES = 64 * 1024
+const ZEROS = Buffer.alloc(HOLE_BYTES)
 
 /**
  * Saves a paused guest to one file: its memory, then its devices and vCPUs. Firecracker writes the two to files of
@@ -86,21 +85,20 @@ async function readState({ directory, state }: GuestPaths): Promise<Buffer> {
   }
 }
 
-/** Makes holes of zeros. A hole that cannot be made costs space, and nothing else. */
+/** Makes holes of blocks of zeros. A hole that cannot be made costs space, and nothing else. */
 async function freeZeros(file: GatedFile, bytes: number, signal: AbortSignal): Promise<void> {
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
   let from: number | undefined
   const end = async (at: number): Promise<void> => {
-    if (from !== undefined && at - from >= HOLE_BYTES_MIN) await file.punchHole(from, at - from)
+    if (from !== undefined) await file.punchHole(from, at - from)
     from = undefined
   }
   for (let at = 0; at < bytes; at += CHUNK_BYTES) {
     signal.throwIfAborted()
     const { bytesRead } = await file.read(chunk, 0, CHUNK_BYTES, at)
-    for (let page = 0; page < bytesRead; page += PAGE_BYTES) {
-      const isZero = chunk.subarray(page, page + PAGE_BYTES).equals(ZERO_PAGE)
-      if (isZero) from ??= at + page
-      else await end(at + page)
+    for (let block = 0; block < bytesRead; block += HOLE_BYTES) {
+      if (chunk.subarray(block, block + HOLE_BYTES).equals(ZEROS)) from ??= at + block
+      else await end(at + block)
     }
   }
   await end(bytes)
