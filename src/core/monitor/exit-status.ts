@@ -1,5 +1,9 @@
-/** Meanings of the exit statuses of Firecracker (its FcExitCode, src/vmm/src/lib.rs). QEMU uses none of them. */
+/**
+ * Meanings of the exit statuses of monitors. Those from 148 on are Firecracker's (its FcExitCode, src/vmm/src/lib.rs);
+ * QEMU uses none of them.
+ */
 const STATUSES: Readonly<Record<number, string>> = {
+  1: 'it could not start or continue its guest; the journal of the unit has its reason',
   148: 'it made a system call that its filter refuses (SIGSYS); is this version of Firecracker supported?',
   149: 'it could not read a page of its memory (SIGBUS); its saved memory was cut short, or the disk of the pool fails',
   150: 'it used memory that it does not have (SIGSEGV), which is a defect of the monitor',
