@@ -39,7 +39,7 @@ test('an arm64 guest has its own serial port and reboots through firmware', () =
 test('a guest that shares the time stamp counter of the host gets its frequency', () => {
   assert.match(
     renderKernelArguments({ id, architecture: 'x64', tscKhz: 2596130, own: '' }),
-    / tsc_early_khz=2596130$/,
+    / tsc_early_khz=2596130 tsc=reliable$/,
   )
 })
 
