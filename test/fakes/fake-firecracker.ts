@@ -13,7 +13,7 @@ type Bucket = { readonly size: number; readonly refill_time: number }
 type Limiter = { readonly bandwidth?: Bucket | null; readonly ops?: Bucket | null }
 type Drive = { readonly drive_id: string; path_on_host: string; rate_limiter?: Limiter | null }
 
-/** What a saved guest is made of. */
+/** The parts of a saved guest. */
 type Guest = {
   readonly memoryMib: number
   readonly life: number

@@ -108,7 +108,8 @@ async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<Q
     child.stdout.pipe(output, { end: false })
     child.stderr.pipe(output, { end: false })
     processes.set(id, child)
-    await once(child, 'spawn')
+    // The console is read from now on, so its file must be there.
+    await Promise.all([once(child, 'spawn'), once(output, 'open')])
   }
   const end = async (id: VmId): Promise<void> => {
     const child = processes.get(id)

@@ -179,7 +179,7 @@ test(
         'saved_state_corrupt',
         /\/disk\/inode must be a whole number/,
       ],
-      [text.replace('"format": 2', '"format": 3'), 'saved_state_too_new', /format 3/],
+      [text.replace('"format": 2', '"format": 4'), 'saved_state_too_new', /format 4/],
       [text.replace('"web-1"', '"web-2"'), 'saved_state_foreign', /of VM web-2/],
     ] as const) {
       writeFileSync(path, content)
