@@ -70,7 +70,10 @@ export class FirecrackerFloor {
     })
   }
 
-  /** Restores the guest that the daemon saved; the client's first packet is sent when the vCPUs run. */
+  /**
+   * Restores the guest that the daemon saved. The client sends when the vCPUs run, and again until it is answered:
+   * nothing holds its packets while the tap has no carrier yet.
+   */
   async restore(): Promise<RestoreSample> {
     return this.#run(this.#restore, async (startedAt) => {
       const since = (): number => performance.now() - startedAt
@@ -84,7 +87,7 @@ export class FirecrackerFloor {
         resume_vm: true,
       })
       const loadedMs = since()
-      await udpEcho(this.#one.ipv4)
+      await firstEcho(this.#one.ipv4)
       return { answersMs, loadedMs, firstByteMs: since() }
     })
   }

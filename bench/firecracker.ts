@@ -135,10 +135,17 @@ async function loggedSaves(prefix: string): Promise<number[]> {
 
 type Row = Pick<Measurement, 'metric' | 'ours' | 'reference'> & Partial<Measurement>
 
-const byHand = (row: Row): Measurement => rowOf("Firecracker's own API by hand", row)
-const besideQemu = (row: Row): Measurement => rowOf('the same guest under QEMU, by this daemon', row)
-const rowOf = (reference_name: string, row: Row): Measurement =>
-  measurement({ bench: 'firecracker', unit: 'ms', runs: BOOTS, reference_name, ...row })
+function byHand(row: Row): Measurement {
+  return rowOf("Firecracker's own API by hand", row)
+}
+
+function besideQemu(row: Row): Measurement {
+  return rowOf('the same guest under QEMU, by this daemon', row)
+}
+
+function rowOf(reference_name: string, row: Row): Measurement {
+  return measurement({ bench: 'firecracker', unit: 'ms', runs: BOOTS, reference_name, ...row })
+}
 
 function report(): void {
   const lost = {

@@ -1,11 +1,26 @@
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Pause between two looks for the socket, which comes a few milliseconds after the start. */
-const LOOK_EVERY_MS = 0.5
+/** Pause between two attempts to connect to the socket, which comes a few milliseconds after the start. */
+const AGAIN_MS = 0.5
+/** The socket's file is there a moment before the monitor listens on it. */
+const NOT_YET: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ECONNREFUSED'])
+
+async function listens(socketPath: string): Promise<boolean> {
+  const socket = connect(socketPath)
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch (error) {
+    if (!NOT_YET.has((error as NodeJS.ErrnoException).code)) throw error
+    return false
+  } finally {
+    socket.destroy()
+  }
+}
 
 /** A minimal client of Firecracker's API, for measurements by hand. */
 export class HandFirecracker {
@@ -17,7 +32,7 @@ export class HandFirecracker {
 
   /** Resolves when the monitor listens. */
   static async open(socketPath: string): Promise<HandFirecracker> {
-    while (!existsSync(socketPath)) await delay(LOOK_EVERY_MS)
+    while (!(await listens(socketPath))) await delay(AGAIN_MS)
     return new HandFirecracker(socketPath)
   }
 
