@@ -178,6 +178,8 @@ export const limits = {
   /** MAX_SUPPORTED_VCPUS of Firecracker (src/vmm/src/vmm_config/machine_config.rs). */
   firecrackerVcpusMax: 32,
   firecrackerOpenFiles: 1024,
+  /** A guest's metadata as JSON: user data and keys of the longest request, and the rest. */
+  firecrackerMetadataBytesMax: 2 * 1024 * 1024,
   /** One answer of its API; a configuration is below 8 KiB. */
   firecrackerAnswerBytesMax: 256 * 1024,
   /** Its devices and vCPUs in a saved guest: 25 KiB for one vCPU. */

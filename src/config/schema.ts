@@ -114,6 +114,7 @@ export const configSchema = table({
     program: optionalPath(),
     accelerator: Type.Enum(['auto', 'kvm', 'tcg'], { default: 'auto' }),
     firecracker_program: optionalPath(),
+    metadata_service: Type.Boolean({ default: false }),
   }),
   network: table({
     masquerade: Type.Boolean({ default: false }),

@@ -46,7 +46,11 @@ export async function buildMonitors({ monitor, runDirectory }: Config, log: Log)
   const common = { runDirectory: `${runDirectory}/vm`, log }
   const monitors = {
     qemu: new QemuMonitor({ ...common, program: programs.qemu, accelerator }),
-    firecracker: new FirecrackerMonitor({ ...common, program: programs.firecracker }),
+    firecracker: new FirecrackerMonitor({
+      ...common,
+      program: programs.firecracker,
+      metadataService: monitor.metadataService,
+    }),
   }
   return { monitors, programs, offers }
 }

@@ -1,6 +1,6 @@
 import type { StorageState, VmMark } from '../core/world/world.ts'
 import type { ImageSource } from '../core/outbound/image-source.ts'
-import type { Seed } from '../core/disks/seed.ts'
+import type { SeedDisk } from '../core/disks/seed.ts'
 import type { ImageRole } from '../core/desired.ts'
 import type { Sha256, UserId, VmId } from '../core/ids.ts'
 
@@ -51,7 +51,7 @@ export interface Storage {
    * existing disk is never replaced or made smaller; a disk of another VM is `disk_foreign`.
    */
   ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void>
-  ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void>
+  ensureSeed(id: VmId, userId: UserId, seed: SeedDisk): Promise<void>
   /** Removes disk and seed. */
   remove(id: VmId): Promise<void>
   /** Lists the ids that have a disk directory. */

@@ -4,7 +4,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { DiskState, StorageState, UnfitImage } from '../../src/core/world/world.ts'
 import { isUnfit, lookOfImage, unfitWords } from '../../src/core/images/image-look.ts'
 import type { ImageSource } from '../../src/core/outbound/image-source.ts'
-import type { Seed } from '../../src/core/disks/seed.ts'
+import type { SeedDisk } from '../../src/core/disks/seed.ts'
 import { SignedUrl } from '../../src/core/outbound/signed-url.ts'
 import { whyForeign } from '../../src/core/world/world.ts'
 import type { DiskNote } from '../../src/core/disks/disk-note.ts'
@@ -37,7 +37,7 @@ export class FakeStorage implements Storage {
   /** Content that a pool on a disk keeps over a restart of the daemon. */
   readonly imageFiles = new Map<Sha256, Image>()
   readonly disks = new Map<VmId, Disk>()
-  readonly seeds = new Map<VmId, Seed & { readonly usableBy: UserId }>()
+  readonly seeds = new Map<VmId, SeedDisk & { readonly usableBy: UserId }>()
   /** Number of listings of the images. */
   imageListings = 0
   now: () => number = () => 0
@@ -202,7 +202,7 @@ export class FakeStorage implements Storage {
     return this.#faults.run('ensureDisk', make, signal)
   }
 
-  ensureSeed(id: VmId, usableBy: UserId, seed: Seed): Promise<void> {
+  ensureSeed(id: VmId, usableBy: UserId, seed: SeedDisk): Promise<void> {
     return this.#faults.run('ensureSeed', () => {
       this.#look()
       this.seeds.set(id, { ...seed, usableBy })

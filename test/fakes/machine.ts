@@ -11,6 +11,13 @@ export const machineOf = (id: VmId, changes: Partial<MachineSpec> = {}): Machine
   diskPath: `/pool/disks/${id}/disk.raw`,
   diskLimits: {},
   seedPath: `/pool/disks/${id}/seed.iso`,
+  guestMetadata: {
+    latest: {
+      'meta-data': { 'instance-id': `${id}-1000`, 'local-hostname': id, 'public-keys': {} },
+      'user-data': '#cloud-config\n',
+      'vendor-data': '',
+    },
+  },
   kernelArguments: '',
   ptsPath: '/dev/pts/3',
   startPaused: false,

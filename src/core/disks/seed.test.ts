@@ -41,6 +41,23 @@ test("the user's keys stand in the meta-data, and in the user data if the VM has
   assert.equal(fileOf(content, 'user-data'), `#cloud-config\nssh_authorized_keys:\n${list}`)
 })
 
+test('a metadata service has the same by the paths of EC2', () => {
+  const content = { ...bare, network, sshAuthorizedKeys: keys, userData: '#!/bin/sh\n' }
+  const { guestMetadata, files } = renderSeed(content, sha256)
+  const { 'meta-data': metaData, ...rest } = guestMetadata.latest
+  assert.deepEqual(metaData, {
+    'instance-id': 'i-1',
+    'local-hostname': 'web-1',
+    'public-keys': Object.fromEntries(
+      [...keys, daemonSshKey].map((key, index) => [String(index), { 'openssh-key': key }]),
+    ),
+  })
+  assert.deepEqual(
+    Object.entries(rest).map(([name, text]) => ({ name, content: text })),
+    files.slice(1),
+  )
+})
+
 test('user data of the VM is passed on as it is', () => {
   const userData = '#!/bin/sh\necho "hi"'
   assert.equal(fileOf({ ...bare, sshAuthorizedKeys: keys, userData }, 'user-data'), userData)

@@ -1,16 +1,20 @@
 import { GATEWAY_IPV4, GATEWAY_IPV6 } from '../network/tap.ts'
 import { given } from '../../lib/given.ts'
+import type { GuestMetadata } from '../monitor/machine-spec.ts'
 import type { Network } from '../desired.ts'
 import type { VmId } from '../ids.ts'
 import type { VmInputs } from '../vm/create.ts'
 import type { VmRecord } from '../vm/record.ts'
 
 /** The files of a NoCloud seed disk (cloud-init, "NoCloud" datasource; volume label `cidata`). */
-export type Seed = {
+export type SeedDisk = {
   /** Digest of all the files; shows whether a disk on the host is this seed. */
   readonly digest: string
   readonly files: readonly { readonly name: string; readonly content: string }[]
 }
+
+/** Everything that a guest learns at its boot, in both forms. */
+export type Seed = SeedDisk & { readonly guestMetadata: GuestMetadata }
 
 /** The content of a guest's seed disk. */
 export type SeedContent = {
@@ -48,16 +52,18 @@ export const seedOf = (
 
 /** Renders the NoCloud seed of a VM (cloud-init, "NoCloud" datasource). `sha256` returns lower-case hexadecimal. */
 export function renderSeed(content: SeedContent, sha256: (text: string) => string): Seed {
+  const parts = {
+    'user-data': content.userData ?? renderUserData(content.sshAuthorizedKeys),
+    'vendor-data': VENDOR_DATA,
+    // Without this file, cloud-init asks for DHCP on devices that a VM without network does not have.
+    ...(content.network === undefined ? {} : { 'network-config': renderNetworkConfig(content.network) }),
+  }
   const files = [
     { name: 'meta-data', content: renderMetaData(content) },
-    { name: 'user-data', content: content.userData ?? renderUserData(content.sshAuthorizedKeys) },
-    { name: 'vendor-data', content: VENDOR_DATA },
+    ...Object.entries(parts).map(([name, text]) => ({ name, content: text })),
   ]
-  // Without this file, cloud-init asks for DHCP on devices that a VM without network does not have.
-  if (content.network !== undefined) {
-    files.push({ name: 'network-config', content: renderNetworkConfig(content.network) })
-  }
-  return { digest: sha256(JSON.stringify(files)), files }
+  const guestMetadata = { latest: { 'meta-data': metaDataOf(content), ...parts } }
+  return { digest: sha256(JSON.stringify(files)), files, guestMetadata }
 }
 
 /**
@@ -76,6 +82,19 @@ const lines = (...parts: readonly string[]): string => parts.map((part) => `${pa
 
 const listOf = (name: string, values: readonly string[], indent = ''): string[] =>
   values.length === 0 ? [] : [`${indent}${name}:`, ...values.map((value) => `${indent}  - ${quoted(value)}`)]
+
+const metaDataOf = ({
+  id,
+  instanceId,
+  sshAuthorizedKeys,
+  daemonSshKey,
+}: SeedContent): GuestMetadata['latest']['meta-data'] => ({
+  'instance-id': instanceId,
+  'local-hostname': id,
+  'public-keys': Object.fromEntries(
+    [...sshAuthorizedKeys, daemonSshKey].map((key, index) => [String(index), { 'openssh-key': key }]),
+  ),
+})
 
 function renderMetaData({ id, instanceId, sshAuthorizedKeys, daemonSshKey }: SeedContent): string {
   return lines(

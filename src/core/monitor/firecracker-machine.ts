@@ -3,7 +3,7 @@ import { MIB } from '../../lib/byte-units.ts'
 import { given } from '../../lib/given.ts'
 import { vcpusOf } from '../desired.ts'
 import type { VmId } from '../ids.ts'
-import type { UnitSpec } from '../unit/unit-spec.ts'
+import type { RuntimeFile, UnitSpec } from '../unit/unit-spec.ts'
 import { rateLimiterOf } from './firecracker-state.ts'
 import { renderKernelArguments } from './kernel-arguments.ts'
 import type { Architecture } from './kernel-arguments.ts'
@@ -16,6 +16,8 @@ export type FirecrackerHost = {
   readonly architecture: Architecture
   /** A directory below /run. It holds one directory for each guest, which belongs to the guest's user. */
   readonly runDirectory: string
+  /** Whether guests with an IPv4 address can read their metadata from {@link METADATA_ADDRESS}. */
+  readonly metadataService: boolean
 }
 
 /** The drive that is the guest's disk. */
@@ -24,10 +26,16 @@ export const DISK_DRIVE = 'disk'
 /** The guest's network device. */
 export const NETWORK_INTERFACE = 'net'
 
+/** The address of the metadata service, the same as of EC2. Firecracker answers; no packet to it leaves the guest. */
+const METADATA_ADDRESS = '169.254.169.254'
+
 /** The port of vsock on which the agent in a guest listens (`qemu-ga --method=vsock-listen --path=3:1024`). */
 export const AGENT_PORT = 1024
 /** The guest's own address, which vsock(7) lets begin at 3. */
 const GUEST_CID = 3
+
+const CONFIG_FILE = 'config.json'
+const METADATA_FILE = 'metadata.json'
 
 /** Returns the paths of one guest in its unit's runtime directory. */
 export const firecrackerPaths = (runDirectory: string, id: VmId) => {
@@ -36,7 +44,8 @@ export const firecrackerPaths = (runDirectory: string, id: VmId) => {
     directory,
     api: `${directory}/api.sock`,
     agent: `${directory}/agent.sock`,
-    config: `${directory}/config.json`,
+    config: `${directory}/${CONFIG_FILE}`,
+    metadata: `${directory}/${METADATA_FILE}`,
     log: `${directory}/firecracker.log`,
     /** Devices and vCPUs of a guest that is being saved. */
     state: `${directory}/state`,
@@ -49,6 +58,7 @@ export const firecrackerPaths = (runDirectory: string, id: VmId) => {
 export function firecrackerUnitSpec(machine: MachineSpec, host: FirecrackerHost): UnitSpec {
   const paths = firecrackerPaths(host.runDirectory, machine.id)
   const restores = machine.restorePath !== undefined
+  const metadata = host.metadataService && machine.tap?.ipv4Address !== undefined
   const kernel = [machine.kernelPath, ...(machine.initrdPath === undefined ? [] : [machine.initrdPath])]
   return {
     description: `VM ${machine.id}`,
@@ -59,15 +69,20 @@ export function firecrackerUnitSpec(machine: MachineSpec, host: FirecrackerHost)
       // Without a file the log would go to the console. What ends a start is on standard error too, in the journal.
       ...['--log-path', paths.log, '--level', 'Error'],
       ...(restores ? [] : ['--config-file', paths.config]),
+      // A saved guest has the service, but not its content (Firecracker, docs/mmds/mmds-user-guide.md).
+      ...(metadata
+        ? ['--metadata', paths.metadata, '--mmds-size-limit', String(limits.firecrackerMetadataBytesMax)]
+        : []),
     ],
     userId: machine.userId,
     supplementaryGroups: ['kvm'],
     ttyPath: machine.ptsPath,
     // RuntimeDirectory= is relative to /run (systemd.exec(5)).
     runtimeDirectory: paths.directory.replace(/^\/run\//, ''),
-    runtimeFiles: restores
-      ? []
-      : [{ name: 'config.json', content: `${JSON.stringify(firecrackerConfig(machine, host))}\n` }],
+    runtimeFiles: [
+      ...(restores ? [] : [jsonFile(CONFIG_FILE, firecrackerConfig(machine, host))]),
+      ...(metadata ? [jsonFile(METADATA_FILE, machine.guestMetadata)] : []),
+    ],
     cpuQuotaPercent: machine.compute.cpuMillicores / 10,
     memoryMaxBytes: (machine.compute.memoryMib + firecrackerMemoryMib(machine.compute.memoryMib)) * MIB,
     tasksMax: vcpusOf(machine.compute) + limits.firecrackerExtraTasks,
@@ -82,6 +97,11 @@ export function firecrackerUnitSpec(machine: MachineSpec, host: FirecrackerHost)
     mark: machine.mark,
   }
 }
+
+const jsonFile = (name: string, content: object): RuntimeFile => ({
+  name,
+  content: `${JSON.stringify(content)}\n`,
+})
 
 /**
  * Returns the machine as `--config-file` takes it (Firecracker, docs/getting-started.md). The disk is the first drive,
@@ -116,6 +136,15 @@ export function firecrackerConfig(machine: MachineSpec, host: FirecrackerHost): 
     // Returns memory that the guest frees to the host. The guest is never asked to give up memory that it uses.
     balloon: { amount_mib: 0, deflate_on_oom: true, free_page_reporting: true },
     entropy: {},
+    ...(host.metadataService && ipv4Address !== undefined
+      ? {
+          'mmds-config': {
+            version: 'V2',
+            ipv4_address: METADATA_ADDRESS,
+            network_interfaces: [NETWORK_INTERFACE],
+          },
+        }
+      : {}),
     vsock: { guest_cid: GUEST_CID, uds_path: firecrackerPaths(host.runDirectory, id).agent },
   }
 }

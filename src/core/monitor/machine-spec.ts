@@ -4,6 +4,23 @@ import type { Compute, DiskLimits } from '../desired.ts'
 import type { UserId, VmId } from '../ids.ts'
 import type { VmMark } from '../world/world.ts'
 
+/**
+ * The content of the seed as a metadata service answers it. The paths are those of EC2 (Amazon EC2 User Guide, "Access
+ * instance metadata"); user data, vendor data and network configuration are the files of the seed.
+ */
+export type GuestMetadata = {
+  readonly latest: {
+    readonly 'meta-data': {
+      readonly 'instance-id': string
+      readonly 'local-hostname': string
+      readonly 'public-keys': Readonly<Record<string, { readonly 'openssh-key': string }>>
+    }
+    readonly 'user-data': string
+    readonly 'vendor-data': string
+    readonly 'network-config'?: string
+  }
+}
+
 /** One complete guest machine: everything that a monitor needs to start it. Paths are absolute. */
 export type MachineSpec = {
   readonly id: VmId
@@ -14,6 +31,8 @@ export type MachineSpec = {
   readonly diskPath: string
   readonly diskLimits: DiskLimits
   readonly seedPath: string
+  /** The content of the seed, for a monitor with a metadata service. */
+  readonly guestMetadata: GuestMetadata
   /** The VM's own arguments; the monitor puts the host's before them. */
   readonly kernelArguments: string
   readonly tap?: TapSpec

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { machineOf } from '../../../test/fakes/machine.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../ids.ts'
 import type { MachineSpec } from './machine-spec.ts'
 import { qemuArguments, qemuUnitSpec, qmpSocketPath } from './qemu-command.ts'
@@ -17,7 +18,7 @@ const accelerated: QemuHost = { ...emulated, accelerator: 'kvm' }
 const id = 'web-1' as VmId
 const userId = 200_001 as UserId
 const machine: MachineSpec = {
-  id,
+  ...machineOf(id),
   userId,
   compute: { cpuMillicores: 1500, memoryMib: 512, sleepAfterIdleSeconds: 0 },
   kernelPath: '/pool/images/kernel',

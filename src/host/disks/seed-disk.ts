@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
-import type { Seed } from '../../core/disks/seed.ts'
+import type { SeedDisk } from '../../core/disks/seed.ts'
 import type { Log } from '../../log/log.ts'
 import { ExitError } from '../exec/exit-error.ts'
 import { run } from '../exec/exec.ts'
@@ -14,7 +14,7 @@ const DATE = '2000010100000000'
  * with Rock Ridge and Joliet names. xorriso is the only maintained program that writes such images.
  */
 export async function writeSeedDisk(
-  seed: Seed,
+  seed: SeedDisk,
   image: string,
   { doing, log }: { doing: string; log: Log },
 ): Promise<void> {

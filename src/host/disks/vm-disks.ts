@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import type { Seed } from '../../core/disks/seed.ts'
+import type { SeedDisk } from '../../core/disks/seed.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { whyForeign } from '../../core/world/world.ts'
 import { assert } from '../../lib/assert.ts'
@@ -81,7 +81,7 @@ export class VmDisks {
     this.#log.info({}, 'disk without a note adopted')
   }
 
-  async ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void> {
+  async ensureSeed(id: VmId, userId: UserId, seed: SeedDisk): Promise<void> {
     assert(seedDigestOf(seedName(seed.digest)) === seed.digest, 'a seed digest is hexadecimal')
     const doing = `making the seed disk of VM ${id}`
     const temporary = join(this.#paths.tmp, `seed-${randomUUID()}`)

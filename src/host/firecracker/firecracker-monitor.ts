@@ -49,6 +49,8 @@ import type { FirecrackerVersion } from './firecracker-version.ts'
 export type FirecrackerMonitorOptions = {
   /** The absolute path of firecracker. */
   readonly program: string
+  /** Whether guests can read their metadata from a metadata service; false if absent. */
+  readonly metadataService?: boolean
   readonly architecture?: Architecture
   /** The parent of each guest's runtime directory. */
   readonly runDirectory?: string
@@ -82,12 +84,13 @@ export class FirecrackerMonitor implements Monitor {
   readonly #known = new Map<VmId, Known>()
   #onChange: (id: VmId) => void = () => {}
 
-  constructor({ program, architecture, runDirectory, log }: FirecrackerMonitorOptions) {
+  constructor({ program, metadataService, architecture, runDirectory, log }: FirecrackerMonitorOptions) {
     this.#processor = processorOf(readFileSync('/proc/cpuinfo', 'utf8'))
     this.#host = {
       program,
       architecture: architecture ?? (process.arch === 'arm64' ? 'arm64' : 'x64'),
       runDirectory: runDirectory ?? '/run/vmhostd/vm',
+      metadataService: metadataService === true,
     }
     this.#installed = new InstalledProgram(program, firecrackerVersion)
     const agentOf = (id: VmId) => ({ path: this.#paths(id).agent, vsockPort: AGENT_PORT })

@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import type { StorageState } from '../../core/world/world.ts'
 import type { ImageSource } from '../../core/outbound/image-source.ts'
-import type { Seed } from '../../core/disks/seed.ts'
+import type { SeedDisk } from '../../core/disks/seed.ts'
 import type { Sha256, UserId, VmId } from '../../core/ids.ts'
 import { assert } from '../../lib/assert.ts'
 import type { Log } from '../../log/log.ts'
@@ -138,7 +138,7 @@ export class Pool implements Storage {
     await this.#images.using(disk.rootfsSha256, () => this.#disks.ensureDisk(disk, signal))
   }
 
-  async ensureSeed(id: VmId, userId: UserId, seed: Seed): Promise<void> {
+  async ensureSeed(id: VmId, userId: UserId, seed: SeedDisk): Promise<void> {
     await this.#access.ready()
     await this.#disks.ensureSeed(id, userId, seed)
   }

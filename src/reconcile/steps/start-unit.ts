@@ -57,6 +57,7 @@ async function machineOf(
     diskPath: files.disk,
     diskLimits: diskLimitsOf(desired.disk),
     seedPath: files.seed,
+    guestMetadata: intent.seed.guestMetadata,
     kernelArguments: desired.image.kernelArguments ?? '',
     ...(intent.tap === undefined ? {} : { tap: intent.tap }),
     ptsPath: console.ptsPath,
