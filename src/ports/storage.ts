@@ -1,4 +1,4 @@
-import type { StorageState, VmMark } from '../core/world/world.ts'
+import type { KernelFormat, StorageState, VmMark } from '../core/world/world.ts'
 import type { ImageSource } from '../core/outbound/image-source.ts'
 import type { SeedDisk } from '../core/disks/seed.ts'
 import type { ImageRole } from '../core/desired.ts'
@@ -40,8 +40,11 @@ export interface Storage {
    * until the next one is requested. The image is not removed meanwhile.
    */
   readImage(sha256: Sha256, signal: AbortSignal): AsyncIterable<Uint8Array>
-  /** Throws `image_unsuitable` if the image in the pool is plainly of another kind than its role needs. */
-  checkImage(image: ImageRef): Promise<void>
+  /**
+   * Throws `image_unsuitable` if the image in the pool is plainly of another kind than its role needs, or a kernel of
+   * none of the given formats.
+   */
+  checkImage(image: ImageRef, formats: readonly KernelFormat[]): Promise<void>
   /** Lists every image in the pool, in the order of their digests. Fails if the pool cannot be read. */
   images(): Promise<readonly StoredImage[]>
   /** Removes an image. Leaves an image that is being fetched; a missing image is not a failure. */

@@ -113,6 +113,7 @@ function promiseImages(promise: Promising): void {
 /** The first bytes of an ext4 file system, as mkfs.ext4 writes them, and those of a Linux kernel for x86. */
 function promiseKinds(promise: Promising): void {
   const [ext4, kernel] = [ext4Head(), bzImageHead()]
+  const formats = ['bzImage', 'ELF'] as const
 
   promise(
     'an image of the wrong kind for its part is refused, and every inspection reports it',
@@ -126,7 +127,7 @@ function promiseKinds(promise: Promising): void {
       for (const content of [ext4, kernel])
         await storage.ensureImage(sha256Of(content), await offer(content), never)
       for (const image of swapped)
-        await assert.rejects(storage.checkImage(image), isFault('image_unsuitable'))
+        await assert.rejects(storage.checkImage(image, formats), isFault('image_unsuitable'))
       const { unfitImages } = await storage.inspect(id, swapped)
       assert.deepEqual(
         unfitImages.map(({ role, look }) => [role, look.kind]),
@@ -156,8 +157,15 @@ function promiseKinds(promise: Promising): void {
     ]
     for (const content of [ext4, kernel, unclear])
       await storage.ensureImage(sha256Of(content), await offer(content), never)
-    for (const image of fit) await storage.checkImage(image)
-    assert.deepEqual((await storage.inspect(id, fit)).unfitImages, [])
+    for (const image of fit) await storage.checkImage(image, formats)
+    await assert.rejects(
+      async () => storage.checkImage({ role: 'kernel', sha256: sha256Of(kernel) }, ['ELF']),
+      isFault('image_unsuitable'),
+    )
+    const { unfitImages, kernelLook } = await storage.inspect(id, fit)
+    assert.deepEqual(unfitImages, [])
+    assert.equal(kernelLook?.format, 'bzImage')
+    assert.equal((await storage.inspect(id, fit.slice(2))).kernelLook, undefined)
   })
 }
 

@@ -92,6 +92,7 @@ export class FakeMonitor implements Monitor {
       pausesWhenFull: true,
       save: true,
       vcpusMax: 32,
+      kernelFormats: ['bzImage', 'ELF'],
       ...capabilities,
     }
   }

@@ -1,8 +1,15 @@
 import { createHash } from 'node:crypto'
 import { zstdDecompressSync } from 'node:zlib'
 import { HostFault } from '../../src/core/errors.ts'
-import type { DiskState, StorageState, UnfitImage } from '../../src/core/world/world.ts'
-import { isUnfit, lookOfImage, unfitWords } from '../../src/core/images/image-look.ts'
+import { given } from '../../src/lib/given.ts'
+import type {
+  DiskState,
+  ImageLook,
+  KernelFormat,
+  StorageState,
+  UnfitImage,
+} from '../../src/core/world/world.ts'
+import { isUnfit, lookOfImage, unfitWords, unreadableKernel } from '../../src/core/images/image-look.ts'
 import type { ImageSource } from '../../src/core/outbound/image-source.ts'
 import type { SeedDisk } from '../../src/core/disks/seed.ts'
 import { SignedUrl } from '../../src/core/outbound/signed-url.ts'
@@ -88,19 +95,32 @@ export class FakeStorage implements Storage {
             : { kind: 'present', digest: seed.digest, usableBy: seed.usableBy },
         missingImages: images.filter(({ sha256 }) => !this.imageFiles.has(sha256)).map(({ role }) => role),
         unfitImages: images.flatMap((image) => this.#unfit(image)),
+        ...given({ kernelLook: this.#kernelLook(images) }),
       }
     })
   }
 
-  checkImage(image: ImageRef): Promise<void> {
+  checkImage(image: ImageRef, formats: readonly KernelFormat[]): Promise<void> {
     return this.#faults.run('checkImage', () => {
+      const unreadable = unreadableKernel({ sha256: image.sha256, look: this.#kernelLook([image]) }, formats)
+      if (unreadable !== undefined) throw new HostFault('image_unsuitable', unreadable)
       const unfit = this.#unfit(image)
       if (unfit.length > 0) throw new HostFault('image_unsuitable', unfitWords(unfit))
     })
   }
 
-  #unfit({ role, sha256 }: ImageRef): UnfitImage[] {
-    const look = lookOfImage(this.imageFiles.get(sha256)?.content ?? new Uint8Array())
+  #kernelLook(images: readonly ImageRef[]): ImageLook | undefined {
+    const kernel = images.find(({ role }) => role === 'kernel')
+    return kernel === undefined ? undefined : this.#lookOf(kernel)
+  }
+
+  #lookOf({ sha256 }: ImageRef): ImageLook | undefined {
+    return lookOfImage(this.imageFiles.get(sha256)?.content ?? new Uint8Array())
+  }
+
+  #unfit(image: ImageRef): UnfitImage[] {
+    const { role, sha256 } = image
+    const look = this.#lookOf(image)
     return look !== undefined && isUnfit(role, look) ? [{ role, sha256, look }] : []
   }
 

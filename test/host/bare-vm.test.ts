@@ -1,8 +1,9 @@
 /** The whole life of a VM by the installed daemon, with the bare guest, under each monitor. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { askBare, lifeOf, makeBare, udpEcho } from '../../lab/inside/bare.ts'
+import { askBare, bareRequest, lifeOf, makeBare, udpEcho } from '../../lab/inside/bare.ts'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { guestImage } from '../../lab/inside/guest.ts'
 import { echo } from '../../lab/inside/first-packets.ts'
 import { crashDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
 import { asleep, awake, sleepAfter, sleeper } from '../../lab/inside/sleepers.ts'
@@ -53,6 +54,24 @@ test(
     const one = sleeper('any', 19)
     await makeBare(one)
     assert.equal((await getVm(one.id)).monitor, chosen?.kind)
+    await remove(one.id)
+  },
+)
+
+test(
+  'a kernel that Firecracker cannot read is refused in words, before a disk is made',
+  { skip: monitors[1].skip },
+  async () => {
+    const one = sleeper('bzimage', 18)
+    const request = bareRequest(one, { monitor: 'firecracker' })
+    const image = { rootfs: guestImage('rootfs.raw'), kernel: guestImage('vmlinuz') }
+    await mutate('PUT', `/v1/vms/${one.id}`, { ...request, image })
+    const { observed } = await until('the VM has failed', async () => {
+      const vm = await getVm(one.id)
+      return vm.observed.state === 'failed' ? vm : undefined
+    })
+    assert.match(observed.error ?? '', /bzImage.*boots only ELF kernels; delete the VM and create it again/)
+    assert.equal(observed.disk, undefined)
     await remove(one.id)
   },
 )

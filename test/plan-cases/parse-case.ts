@@ -4,7 +4,8 @@ import { limits } from '../../src/config/limits.ts'
 import { markOfTests, recordOf } from '../record.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
 import { diskLimitsOf, NOW_MS, recordFor, secondsAgo } from './read-record.ts'
-import { unfitImagesOf } from './unfit-image.ts'
+import { given } from '../../src/lib/given.ts'
+import { kernelLookOf, unfitImagesOf } from './unfit-image.ts'
 import { Words } from './words.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { TapFacts, TapState, FirewallState, TrafficState } from '../../src/core/world/network-state.ts'
@@ -98,6 +99,7 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
       growDiskOnline: !without.has('grow-disk-online'),
       pausesWhenFull: true,
       vcpusMax: without.has('vcpus') ? 1 : 32,
+      kernelFormats: without.has('bzImage') ? ['ELF'] : ['bzImage', 'ELF'],
     },
     seedDigest: 'seed-as-rendered',
     ...(desired.has('no-network') ? {} : { tap: { ...spec, ...limitsOn(desired) } }),
@@ -255,6 +257,7 @@ function storageOf(words: Words): StorageState {
         : { kind: 'present', digest: seed ?? 'seed-as-rendered', ...usable },
     missingImages: missing === undefined ? [] : (missing.split(',') as ImageRole[]),
     unfitImages: unfitImagesOf(words),
+    ...given({ kernelLook: kernelLookOf(words) }),
   }
 }
 

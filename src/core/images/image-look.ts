@@ -1,5 +1,6 @@
 import type { ImageRole } from '../desired.ts'
-import type { ImageLook, UnfitImage } from '../world/world.ts'
+import type { Sha256 } from '../ids.ts'
+import type { ImageLook, KernelFormat, UnfitImage } from '../world/world.ts'
 
 /** How much of an image {@link lookOfImage} reads. The magic number of btrfs is the furthest from the start. */
 export const IMAGE_LOOK_BYTES = 0x10048
@@ -33,6 +34,15 @@ export function unfitWords(unfit: readonly UnfitImage[]): string {
   return `${found.join(', and ')}; ${remedy}`
 }
 
+/** Returns why a monitor cannot read a kernel, and what to do; undefined if it may be able to. */
+export function unreadableKernel(
+  { sha256, look }: { readonly sha256: Sha256; readonly look: ImageLook | undefined },
+  formats: readonly KernelFormat[],
+): string | undefined {
+  if (look?.format === undefined || formats.includes(look.format)) return undefined
+  return `the kernel image ${sha256} is ${look.words}, and the monitor of the VM boots only ${formats.join(' and ')} kernels; delete the VM and create it again with another kernel or another monitor`
+}
+
 type Sign = { readonly look: ImageLook; readonly shows: (head: Buffer) => boolean }
 
 const sign = (kind: ImageLook['kind'], words: string, shows: Sign['shows']): Sign => ({
@@ -40,15 +50,20 @@ const sign = (kind: ImageLook['kind'], words: string, shows: Sign['shows']): Sig
   shows,
 })
 
+const kernel = (format: KernelFormat, words: string, shows: Sign['shows']): Sign => ({
+  look: { kind: 'kernel', format, words },
+  shows,
+})
+
 /** Signs, each with the document that defines it; `Documentation/` is that of the Linux kernel. */
 const SIGNS: readonly Sign[] = [
   // Documentation/arch/x86/boot.rst: boot_flag and header.
-  sign('kernel', 'a Linux kernel for x86 (bzImage)', (head) => isBzImage(head)),
+  kernel('bzImage', 'a Linux kernel for x86 (bzImage)', (head) => isBzImage(head)),
   // Documentation/arch/arm64/booting.rst: magic, at 56.
-  sign('kernel', 'a Linux kernel for arm64 (Image)', (head) => has(head, 56, 'ARM\x64')),
+  kernel('Image', 'a Linux kernel for arm64 (Image)', (head) => has(head, 56, 'ARM\x64')),
   // elf(5): magic, then class, data and version.
-  sign(
-    'kernel',
+  kernel(
+    'ELF',
     'an ELF program, as vmlinux is',
     (head) => has(head, 0, '\x7fELF') && isOneOf(head[4], 1, 2) && isOneOf(head[5], 1, 2) && head[6] === 1,
   ),

@@ -2,7 +2,7 @@ import type { TapSpec } from '../network/tap.ts'
 import type { SaveForm } from '../world/saved-state.ts'
 import type { Compute, DiskLimits } from '../desired.ts'
 import type { UserId, VmId } from '../ids.ts'
-import type { VmMark } from '../world/world.ts'
+import type { KernelFormat, VmMark } from '../world/world.ts'
 
 /**
  * The content of the seed as a metadata service answers it. The paths are those of EC2 (Amazon EC2 User Guide, "Access
@@ -59,4 +59,6 @@ export type MonitorCapabilities = {
   /** A guest whose disk finds no room in the pool is paused, and its write is repeated. Otherwise the write fails. */
   readonly pausesWhenFull: boolean
   readonly vcpusMax: number
+  /** The kernels that it can boot. */
+  readonly kernelFormats: readonly KernelFormat[]
 }

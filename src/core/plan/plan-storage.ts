@@ -1,4 +1,4 @@
-import { unfitWords } from '../images/image-look.ts'
+import { unfitWords, unreadableKernel } from '../images/image-look.ts'
 import { imagesOf } from '../desired.ts'
 import { when } from './facet.ts'
 import { isLiveMonitor } from '../world/world.ts'
@@ -13,7 +13,9 @@ export function ensureStorage(record: VmRecord, world: World, facts: Facts): Fac
   const gone = isGone(world)
   const mayGrow = gone || facts.capabilities.growDiskOnline
   return when('storage', world.storage, (storage) => {
-    const unfit = unfitDisk(record, storage) ?? (gone ? unfitImages(storage) : undefined)
+    const unfit =
+      unfitDisk(record, storage) ??
+      (gone ? (unfitImages(storage) ?? unreadableImage(record, storage, facts)) : undefined)
     if (unfit !== undefined) return unfit
     return [
       // A running guest has already read its kernel; a missing image matters only at its next start.
@@ -115,15 +117,27 @@ const isNeeded = (role: ImageRole, { disk }: StorageState): boolean =>
  */
 function unfitImages(storage: StorageState): Blocked | undefined {
   const unfit = storage.unfitImages.filter(({ role }) => isNeeded(role, storage))
-  if (unfit.length === 0) return undefined
-  return {
-    outcome: 'blocked',
-    step: 'image.ensure-fetched',
-    code: 'image_unsuitable',
-    retry: 'on-change',
-    because: unfitWords(unfit),
-  }
+  return unfit.length === 0 ? undefined : imageUnsuitable(unfitWords(unfit))
 }
+
+/** Blocks a boot from a kernel that the VM's monitor cannot read. A guest that is restored has booted already. */
+function unreadableImage(
+  { desired }: VmRecord,
+  { kernelLook: look }: StorageState,
+  { capabilities }: Facts,
+): Blocked | undefined {
+  const kernel = { sha256: desired.image.kernelSha256, look }
+  const because = unreadableKernel(kernel, capabilities.kernelFormats)
+  return because === undefined ? undefined : imageUnsuitable(because)
+}
+
+const imageUnsuitable = (because: string): Blocked => ({
+  outcome: 'blocked',
+  step: 'image.ensure-fetched',
+  code: 'image_unsuitable',
+  retry: 'on-change',
+  because,
+})
 
 function fetchImages(record: VmRecord, storage: StorageState): Step[] {
   return imagesOf(record.desired.image)

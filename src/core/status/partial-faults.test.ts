@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { FakeMonitor } from '../../../test/fakes/fake-monitor.ts'
 import { recordOf, worldOf } from '../../../test/record.ts'
 import { partialFaults } from './partial-faults.ts'
 import type { FirewallState } from '../world/network-state.ts'
 
 const facts = {
   silentMs: 0,
-  capabilities: { save: true, startPaused: true, growDiskOnline: true, pausesWhenFull: true, vcpusMax: 32 },
+  capabilities: new FakeMonitor().capabilities,
 } as const
 
 const faultsBeside = (firewall: FirewallState): readonly string[] =>

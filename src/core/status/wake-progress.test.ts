@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { FakeMonitor } from '../../../test/fakes/fake-monitor.ts'
 import { recordOf, worldOf } from '../../../test/record.ts'
 import { limits } from '../../config/limits.ts'
 import { wakeThatBegins, wakeThatEnds, withDelivery } from './wake-progress.ts'
@@ -7,10 +8,7 @@ import type { World } from '../world/world.ts'
 import type { VmRecord, PendingWake } from '../vm/record.ts'
 
 const NOW_MS = 1_000_000
-const facts = {
-  nowMs: NOW_MS,
-  capabilities: { startPaused: true, growDiskOnline: true, pausesWhenFull: true, save: true, vcpusMax: 32 },
-}
+const facts = { nowMs: NOW_MS, capabilities: new FakeMonitor().capabilities }
 const known = <T>(value: T) => ({ known: true, value }) as const
 const settled = recordOf({ generations: { desired: 2, observed: 2 } as VmRecord['generations'] })
 const sleeper = (changes: Partial<VmRecord> = {}): VmRecord => ({

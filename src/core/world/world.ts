@@ -91,9 +91,14 @@ export type SeedState =
   /** `usableBy`: as for a disk. */
   | { readonly kind: 'present'; readonly digest: string; readonly usableBy?: UserId }
 
+/** The file format of a kernel. Not every monitor reads every format. */
+export type KernelFormat = 'bzImage' | 'Image' | 'ELF'
+
 /** The kind that the first bytes of an image plainly show. */
 export type ImageLook = {
   readonly kind: 'kernel' | 'disk' | 'qcow2'
+  /** Of a kernel only. */
+  readonly format?: KernelFormat
   /** E.g. `an ext4 file system`. */
   readonly words: string
 }
@@ -108,6 +113,8 @@ export type StorageState = {
   readonly missingImages: readonly ImageRole[]
   /** Images in the pool that are of the wrong kind for their role. */
   readonly unfitImages: readonly UnfitImage[]
+  /** The look of the image for the kernel; absent if it is not in the pool or its kind is not certain. */
+  readonly kernelLook?: ImageLook
 }
 
 /** Everything of one VM on the host, inspected after the last action. */

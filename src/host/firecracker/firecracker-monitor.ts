@@ -70,13 +70,7 @@ type Known = {
  * process.
  */
 export class FirecrackerMonitor implements Monitor {
-  readonly capabilities: MonitorCapabilities = {
-    startPaused: false,
-    growDiskOnline: true,
-    save: true,
-    pausesWhenFull: false,
-    vcpusMax: limits.firecrackerVcpusMax,
-  }
+  readonly capabilities: MonitorCapabilities
   readonly #host: FirecrackerHost
   readonly #processor: Processor
   readonly #installed: InstalledProgram<FirecrackerVersion>
@@ -93,6 +87,14 @@ export class FirecrackerMonitor implements Monitor {
       metadataService: metadataService === true,
     }
     this.#installed = new InstalledProgram(program, firecrackerVersion)
+    this.capabilities = {
+      startPaused: false,
+      growDiskOnline: true,
+      save: true,
+      pausesWhenFull: false,
+      vcpusMax: limits.firecrackerVcpusMax,
+      kernelFormats: [this.#host.architecture === 'arm64' ? 'Image' : 'ELF'],
+    }
     const agentOf = (id: VmId) => ({ path: this.#paths(id).agent, vsockPort: AGENT_PORT })
     this.#agents = new GuestAgents({ address: agentOf, listens: (id) => listensOnVsock(agentOf(id)), log })
   }

@@ -1,7 +1,14 @@
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import { IMAGE_LOOK_BYTES, isUnfit, lookOfImage, unfitWords } from '../../core/images/image-look.ts'
-import type { ImageLook, UnfitImage } from '../../core/world/world.ts'
+import {
+  IMAGE_LOOK_BYTES,
+  isUnfit,
+  lookOfImage,
+  unfitWords,
+  unreadableKernel,
+} from '../../core/images/image-look.ts'
+import type { ImageLook, KernelFormat, StorageState } from '../../core/world/world.ts'
+import { given } from '../../lib/given.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { ImageRef } from '../../ports/storage.ts'
 import { open } from '../files/pool-files.ts'
@@ -18,19 +25,25 @@ export class ImageLooks {
     this.#paths = paths
   }
 
-  /** Returns those of the given images in the pool that cannot play their part. */
-  async unfit(images: readonly ImageRef[]): Promise<readonly UnfitImage[]> {
+  /** Returns those of the given images in the pool that cannot play their part, and the look of the kernel. */
+  async inspect(images: readonly ImageRef[]): Promise<Pick<StorageState, 'unfitImages' | 'kernelLook'>> {
     const looks = await Promise.all(images.map(({ sha256 }) => this.#look(sha256)))
-    return images.flatMap(({ role, sha256 }, index) => {
+    const unfitImages = images.flatMap(({ role, sha256 }, index) => {
       const look = looks[index]
       return look !== undefined && isUnfit(role, look) ? [{ role, sha256, look }] : []
     })
+    const kernelLook = looks[images.findIndex(({ role }) => role === 'kernel')]
+    return { unfitImages, ...given({ kernelLook }) }
   }
 
-  /** Throws HostFault `image_unsuitable` if the image cannot play its part. */
-  async check(image: ImageRef): Promise<void> {
-    const [found] = await this.unfit([image])
-    if (found !== undefined) throw new HostFault('image_unsuitable', unfitWords([found]))
+  /** Throws HostFault `image_unsuitable` if the image cannot play its part, or is a kernel of another format. */
+  async check(image: ImageRef, formats: readonly KernelFormat[]): Promise<void> {
+    const { unfitImages, kernelLook: look } = await this.inspect([image])
+    const because =
+      unfitImages.length > 0
+        ? unfitWords(unfitImages)
+        : unreadableKernel({ sha256: image.sha256, look }, formats)
+    if (because !== undefined) throw new HostFault('image_unsuitable', because)
   }
 
   async #look(sha256: Sha256): Promise<ImageLook | undefined> {

@@ -126,6 +126,7 @@ export class QemuMonitor implements Monitor {
       pausesWhenFull: true,
       save: this.#formOf(this.#installed.lastVersion) !== undefined,
       vcpusMax: limits.qemuVcpusMax,
+      kernelFormats: [this.#host.architecture === 'arm64' ? 'Image' : 'bzImage', 'ELF'],
     }
   }
 

@@ -1,5 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import type { StorageState } from '../../core/world/world.ts'
+import type { KernelFormat, StorageState } from '../../core/world/world.ts'
 import type { ImageSource } from '../../core/outbound/image-source.ts'
 import type { SeedDisk } from '../../core/disks/seed.ts'
 import type { Sha256, UserId, VmId } from '../../core/ids.ts'
@@ -84,12 +84,10 @@ export class Pool implements Storage {
         Promise.all(images.map(({ sha256 }) => ifThere(stat(paths.image(sha256))))),
       ])
       const missingImages = images.filter((_, index) => there[index] === undefined).map(({ role }) => role)
-      const unfitImages = await this.#imageLooks.unfit(
-        images.filter((_, index) => there[index] !== undefined),
-      )
+      const seen = await this.#imageLooks.inspect(images.filter((_, index) => there[index] !== undefined))
       // This check comes after looking: if the pool went out of sight before, it fails, and nothing is reported absent.
       await verifyPool(paths, poolId)
-      return { disk, seed, missingImages, unfitImages }
+      return { disk, seed, missingImages, ...seen }
     })
   }
 
@@ -120,8 +118,8 @@ export class Pool implements Storage {
     yield* this.#images.read(sha256, signal)
   }
 
-  checkImage(image: ImageRef): Promise<void> {
-    return this.#imageLooks.check(image)
+  checkImage(image: ImageRef, formats: readonly KernelFormat[]): Promise<void> {
+    return this.#imageLooks.check(image, formats)
   }
 
   images(): Promise<readonly StoredImage[]> {

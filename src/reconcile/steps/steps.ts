@@ -21,13 +21,13 @@ type Entry<K extends StepKind> = {
 
 /** One entry for each step; a step without an entry does not compile. Each comment says what holds after the step. */
 const table: { readonly [K in StepKind]: Entry<K> } = {
-  // The image is in the pool, has its digest, and is not plainly unfit for its role.
+  // The image is in the pool, has its digest, is not plainly unfit for its role, and the monitor reads it.
   'image.ensure-fetched': {
     execute: async (step, { host, inputs, record, signal }) => {
       const source = inputs.sources.get(step.sha256)
       assert(source !== undefined, `no source for the ${step.role} image`)
       await host.storage.ensureImage(step.sha256, source, signal, boundOf(step.role, record.desired.disk))
-      await host.storage.checkImage(step)
+      await host.storage.checkImage(step, host.monitors[record.monitor].capabilities.kernelFormats)
     },
     deadlineMs: limits.imageFetchMs,
   },
