@@ -9,7 +9,9 @@ import { limits } from '../src/config/limits.ts'
 import { FirecrackerFloor, MEMORY_MIB } from './firecracker-floor.ts'
 import { measurement, median, percentile, progress } from './measurement.ts'
 import { memoryMib } from './process-memory.ts'
+import { wakeStages } from './wake-stages.ts'
 import type { Measurement } from './measurement.ts'
+import type { SeenWake } from './wake-stages.ts'
 import type { BootSample, RestoreSample } from './firecracker-floor.ts'
 import type { Sleeper } from '../lab/inside/sleepers.ts'
 
@@ -29,6 +31,8 @@ const QEMU: Family = { monitor: 'qemu', prefix: 'qemu' }
 type Figures = {
   readonly boots: readonly BootSample[]
   readonly wakes: readonly number[]
+  /** Stages of a wake in the middle, one line each. */
+  readonly stages: readonly string[]
   readonly saves: readonly number[]
   readonly sent: number
   readonly lost: number
@@ -87,16 +91,17 @@ async function bootAll(
 async function wakeAll(
   { monitor, prefix }: Family,
   beside: () => Promise<void> = async () => {},
-): Promise<Pick<Figures, 'wakes' | 'sent' | 'lost'>> {
+): Promise<Omit<Figures, 'boots' | 'saves'>> {
   const sleepers = Array.from({ length: VMS }, (_, index) => sleeper(`${prefix}-wake`, index + 1))
   for (const one of sleepers) await makeBare(one, { monitor, memoryMib: MEMORY_MIB })
   for (const { id } of sleepers) await sleepAfter(id, 1, MEMORY_MIB)
-  const wakes: number[] = []
+  const seen: SeenWake[] = []
   let [sent, lost] = [0, 0]
   for (let run = 0; run < WAKES; run += 1) {
     const one = sleepers[run % VMS] as Sleeper
     await rested(one)
     await beside()
+    const sentAtMs = Date.now()
     const first = udpEcho(one.ipv4)
     const others = [
       udpEcho(one.ipv6),
@@ -104,16 +109,22 @@ async function wakeAll(
       echo(one.ipv6),
       ...Array.from({ length: BURST - 4 }, () => udpEcho(one.ipv4)),
     ]
-    wakes.push(await first)
+    seen.push({ id: one.id, sentAtMs, firstByteAtMs: sentAtMs + (await first) })
     const answers = await Promise.allSettled(others)
     sent += BURST
     lost += answers.filter(({ status }) => status === 'rejected').length
     if ((run + 1) % 10 === 0)
-      progress(`${monitor}: ${run + 1} of ${WAKES} wakes, ${median(wakes).toFixed(0)} ms, ${lost} lost`)
+      progress(
+        `${monitor}: ${run + 1} of ${WAKES} wakes, ${median(tookMs(seen)).toFixed(0)} ms, ${lost} lost`,
+      )
   }
+  const stages = await wakeStages(seen, since)
   for (const { id } of sleepers) await remove(id)
-  return { wakes, sent, lost }
+  return { wakes: tookMs(seen), stages, sent, lost }
 }
+
+const tookMs = (wakes: readonly SeenWake[]): number[] =>
+  wakes.map(({ sentAtMs, firstByteAtMs }) => firstByteAtMs - sentAtMs)
 
 /** Waits until the VM has slept for so long that its wake does not count as flapping. */
 async function rested({ id }: Sleeper): Promise<void> {
@@ -192,8 +203,8 @@ function wakeRows(): Measurement[] {
     reference: median(restored),
     limit: ADDED_MS_MAX,
   }
-  const stages = `by hand: listens after ${stage(({ answersMs }) => answersMs)} ms, has the guest after ${stage(({ loadedMs }) => loadedMs)} ms`
-  return [...rows, { ...byHand(added), notes: [stages] }]
+  const byHandStages = `by hand: listens after ${stage(({ answersMs }) => answersMs)} ms, has the guest after ${stage(({ loadedMs }) => loadedMs)} ms`
+  return [...rows, { ...byHand(added), notes: [byHandStages, 'ours:', ...ours.stages] }]
 }
 
 function saveRows(): Measurement[] {

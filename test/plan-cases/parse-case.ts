@@ -67,11 +67,11 @@ export function parseCases(text: string): PlanCase[] {
     .map((block) => {
       const [head = '', expected = ''] = block.split(/^---\n/m)
       const [name = '', ...lines] = head.split('\n')
-      const given = lines.filter((line) => line.trim() !== '')
+      const inputs = lines.filter((line) => line.trim() !== '')
       const entries = new Map(
-        given.map((line) => [line.split(':')[0] ?? '', line.slice(line.indexOf(':') + 1).trim()]),
+        inputs.map((line) => [line.split(':')[0] ?? '', line.slice(line.indexOf(':') + 1).trim()]),
       )
-      return { name, given, expected: expected.trimEnd(), ...readEntries(entries) }
+      return { name, given: inputs, expected: expected.trimEnd(), ...readEntries(entries) }
     })
 }
 
