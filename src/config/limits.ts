@@ -68,6 +68,8 @@ export const limits = {
 
   /** A VM that was woken stays awake at least this long, whatever its timeout. */
   awakeMsMin: 3000,
+  /** The longest time for which a request keeps a guest awake. */
+  keepAwakeMsMax: 7 * 86_400_000,
   /** A sleep that traffic ends sooner than this was not worth its save. */
   shortSleepMs: 10_000,
   /** Short sleeps in a row without effect; each further one doubles the idle timeout, up to the longest. */

@@ -65,10 +65,11 @@ export function buildProgram(
   for (const command of commands) {
     const parser = leafParser(root, command)
     for (const option of command.options) addOption(parser, option)
-    if (command.operand !== undefined) {
-      const argument = argumentFor(command.operand)
+    for (const operand of [command.operand, command.secondOperand]) {
+      if (operand === undefined) continue
+      const argument = argumentFor(operand)
       parser.addArgument(argument)
-      if (command.operand.completes !== undefined) offers.set(argument, command.operand.completes)
+      if (operand.completes !== undefined) offers.set(argument, operand.completes)
     }
     parser.action(() => call({ command, given: argumentsOf(root, parser) }))
   }

@@ -42,6 +42,8 @@ export type Command = {
   readonly summary: string
   readonly description?: string
   readonly operand?: Operand
+  /** The operand behind the only `operand`. */
+  readonly secondOperand?: Operand
   readonly options: readonly Option[]
   readonly examples: readonly (readonly [line: string, explanation: string])[]
   readonly run: (context: Context) => Promise<ExitStatus>
@@ -62,6 +64,10 @@ export class Arguments {
   /** The only operand of a command that takes one. */
   get operand(): string {
     return this.operands[0] ?? ''
+  }
+
+  get secondOperand(): string {
+    return this.operands[1] ?? ''
   }
 
   isSet(name: string): boolean {

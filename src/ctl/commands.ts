@@ -16,7 +16,14 @@ import { syncCommand } from './sync.ts'
 import { createCommand } from './vm/create.ts'
 import { listCommand } from './vm/list.ts'
 import { planCommand, getCommand } from './vm/show.ts'
-import { pauseCommand, resumeCommand, startCommand, stopCommand, removeCommand } from './vm/lifecycle.ts'
+import {
+  keepAwakeCommand,
+  pauseCommand,
+  resumeCommand,
+  startCommand,
+  stopCommand,
+  removeCommand,
+} from './vm/lifecycle.ts'
 import { networkCommand, resizeCommand, setCommand } from './vm/settings.ts'
 import { waitCommand } from './vm/wait.ts'
 import type { Command } from './command.ts'
@@ -50,6 +57,7 @@ export const commands: readonly Command[] = [
   stopCommand,
   pauseCommand,
   resumeCommand,
+  keepAwakeCommand,
   resizeCommand,
   networkCommand,
   setCommand,

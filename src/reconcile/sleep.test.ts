@@ -4,7 +4,7 @@ import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
 import { limits } from '../config/limits.ts'
 import { setCompute } from '../commands/vm/reshape.ts'
-import { setPower } from '../commands/vm/set-power.ts'
+import { keepAwake, setPower } from '../commands/vm/set-power.ts'
 import { HostFault } from '../core/errors.ts'
 
 test('a VM sleeps when it was idle, and wakes with its memory and every packet', async (t) => {
@@ -71,6 +71,26 @@ test('a timeout of 0 wakes it', async (t) => {
   await idle()
   assert.equal(shown(), 'running')
   assert.equal(vm().observed.lastWake?.reason, 'sleep_disabled')
+})
+
+test('a VM that is kept awake does not sleep before that time, and a sleeping one wakes', async (t) => {
+  const { clock, context, id, vm, idle, later, shown, goesOn } = await sleepStage(t)
+  keepAwake(context, id, clock.now() + 3 * IDLE_MS)
+  await later(3 * IDLE_MS - 1)
+  assert.equal(shown(), 'running')
+  await later(limits.sleepRecheckMs)
+  assert.equal(shown(), 'sleeping')
+  keepAwake(context, id, clock.now() + 2 * IDLE_MS)
+  await idle()
+  assert.equal(shown(), 'running')
+  assert.deepEqual([vm().observed.lastWake?.reason, vm().generations.desired], ['keep_awake', 1])
+  assert.ok(goesOn())
+  await later(IDLE_MS)
+  assert.equal(shown(), 'running')
+  keepAwake(context, id, undefined)
+  await idle()
+  assert.equal(shown(), 'sleeping', 'it is idle for long enough already')
+  assert.equal(vm().wake, undefined)
 })
 
 test('a stop removes the saved state, and the next start is a boot', async (t) => {

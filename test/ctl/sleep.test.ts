@@ -154,3 +154,24 @@ test('a failed wake ends the wait if the option asks for that; another start tri
   assert.match(err, /is of another disk; PUT power stopped removes it/)
   assert.match((await stage.run(`vm start ${id}`)).out, /^web-1: failed, and asked to wake\./)
 })
+
+test('keep-awake asks for the time from now, wakes a VM that sleeps, and vm get shows how much of it is left', async (t) => {
+  const stage = await stageWithSleeper(t)
+  const nowMs = Date.parse('2030-01-01T00:00:00Z')
+  const run = (line: string) => stage.run(line, { shell: { nowMs: () => nowMs } })
+  assert.equal(
+    (await run(`vm keep-awake ${id} 20m`)).out,
+    'web-1: sleeping, and asked to wake. To see it through: vmhostctl vm wait web-1 --for running\n',
+  )
+  assert.equal(stage.host.store.vms.get(id)?.keepAwakeUntilMs, nowMs + 1_200_000)
+  see(stage, { state: 'running' })
+  assert.match((await run(`vm get ${id}`)).out, /kept awake +for 20 min, until 2030-01-01T00:20:00\.000Z\n/)
+  assert.equal((await run(`vm keep-awake ${id} 0`)).out, 'web-1: changed\n')
+  assert.doesNotMatch((await run(`vm get ${id}`)).out, /kept awake/)
+})
+
+test('keep-awake needs a time that it can read', async (t) => {
+  const stage = await stageWithSleeper(t)
+  for (const words of ['', ' soon', ' 20m 30m'])
+    assert.equal((await stage.run(`vm keep-awake ${id}${words}`)).status, 2, words)
+})

@@ -25,6 +25,8 @@ async function start(t: TestContext, create: object = {}) {
   const [source, host] = [await startControllerHost(t, pki), await startControllerHost(t, pki)]
   const body = createBody({ user_data: '#cloud-config', labels: { env: 'prod' }, ...create })
   assert.equal((await source.call({ method: 'PUT', path: '/v1/vms/web-1', body })).status, 202)
+  const awake = { until: new Date(source.host.clock.now() + 600_000).toISOString() }
+  await source.call({ method: 'PUT', path: '/v1/vms/web-1/keep-awake', body: awake })
   await source.call({ method: 'PUT', path: '/v1/vms/web-1/migration', body: offerBody() })
   const { sourceHosts } = host.host
   sourceHosts.node = 'node-2' as NodeName
@@ -51,6 +53,8 @@ test('a VM is taken with everything that it has at its source', async (t) => {
   const { migration: _offer, ...desired } = there.desired
   assert.deepEqual(json.desired, desired)
   assert.deepEqual([json.labels, json.created_at], [there.labels, there.created_at])
+  assert.ok(there.keep_awake_until !== undefined)
+  assert.equal(json.keep_awake_until, there.keep_awake_until)
   assert.deepEqual(json.generations, { desired: 1, observed: 0 })
   const [mine, theirs] = [host, source].map(({ store }) => store.vms.inputs('web-1' as VmId))
   assert.deepEqual([mine?.userData, mine?.request], [theirs?.userData, theirs?.request])

@@ -218,3 +218,31 @@ test('after a reboot of the host, the console of a VM that sleeps appears with i
   await startConsole(host)
   assert.equal((await viewer.message(1)).attached.mode, 'tty')
 })
+
+test('a VM is kept awake without a change of its desired state; a rehearsal shows that and stores nothing', async (t) => {
+  const host = await hostWithSleeper(t)
+  const time = new Date(NIGHT + 600_000).toISOString()
+  const keep = (body: { until: string | null }, query: { dry_run?: true } = {}) =>
+    typed(host.api.PUT('/v1/vms/{id}/keep-awake', { params: { ...params, query }, body }))
+  const rehearsed = await keep({ until: time }, { dry_run: true })
+  assert.deepEqual(rehearsed.json.dry_run?.changes, [{ pointer: '/keep_awake_until', to: time }])
+  assert.equal((await get(host)).keep_awake_until, undefined)
+  const kept = await keep({ until: time })
+  assert.deepEqual([kept.status, kept.json.keep_awake_until], [202, time])
+  assert.match(kept.json.operation_id ?? '', /^op-/)
+  assert.deepEqual(kept.json.generations, { desired: 1, observed: 1 })
+  assert.equal((await keep({ until: time })).status, 200)
+  assert.equal((await keep({ until: null })).json.keep_awake_until, undefined)
+})
+
+test('a time to stay awake that is malformed, past or far ahead is refused with its place', async (t) => {
+  const host = await hostWithSleeper(t)
+  for (const time of ['tomorrow', '2020-01-01T00:00:00Z', '2999-01-01T00:00:00Z']) {
+    const { status, json } = await host.call({
+      method: 'PUT',
+      path: '/v1/vms/web-1/keep-awake',
+      body: { until: time },
+    })
+    assert.deepEqual([status, json.code, json.errors?.[0]?.pointer], [400, 'invalid_request', '/until'], time)
+  }
+})

@@ -64,6 +64,7 @@ test('a node reads the manifest of its offer', async (t) => {
       monitor: 'qemu',
       daemon_ssh_key: 'ssh-ed25519 AAAA vmhostd@host-1',
       last_traffic_at: '2029-01-02T00:00:00.000Z',
+      keep_awake_until: '2029-01-03T00:00:00.000Z',
       exit_streak: 1,
     },
   })

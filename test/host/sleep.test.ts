@@ -93,6 +93,25 @@ test('a timeout of 0 wakes a VM, which stays awake', async () => {
   await sleepAfter(id, IDLE_SECONDS)
 })
 
+test('a VM that is asked to stay awake wakes, and sleeps only when that time is over', async () => {
+  const { observed } = await asleep(id)
+  const untilMs = Date.now() + 15_000
+  await sh('vmhostctl', 'vm', 'keep-awake', id, '15s')
+  const woken = await awake(id, observed.last_wake?.at)
+  assert.equal(woken.observed.last_wake?.reason, 'keep_awake')
+  assert.deepEqual(woken.generations, (await getVm(id)).generations)
+  const { saved_state: saved } = (await asleep(id)).observed
+  assert.ok(Date.parse(saved?.saved_at ?? '') >= untilMs, `saved at ${saved?.saved_at}, before its time`)
+  await life.assertSame()
+})
+
+test('a request that ends the time lets an idle VM sleep at once', async () => {
+  await sh('vmhostctl', 'vm', 'keep-awake', id, '1d')
+  await exchange(ipv4)
+  await sh('vmhostctl', 'vm', 'keep-awake', id, '0')
+  await asleep(id)
+})
+
 test("the guest's own clock is right after a wake, and its page the same in both families", async () => {
   await asleep(id)
   const page = await servedPage(ipv6)

@@ -15,7 +15,7 @@ export const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
 /**
  * Reads the words of `recorded`. `no-disk`: the VM's disk was never seen. `settled`: the VM was seen in its desired
  * state. `running=SECONDS`: how long it has shown that state. `woken=SECONDS`: how long ago its last wake ended.
- * `wake=REASON`: a wake was requested. `begun=SECONDS`: a wake began with the state saved that long ago.
+ * `keep-awake=SECONDS`: the guest is kept awake for so much longer. `wake=REASON`: a wake was requested. `begun=SECONDS`: a wake began with the state saved that long ago.
  * `restores=SECONDS`: the same, and a unit was or will be started to read that state. `may-be-saved`: a save has begun.
  * `stop-accepted`: the newest stop is not carried out. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
  * sleeps in a row. `departure=STAGE`: how far a migration from this host is; `since=SECONDS`: for how long.
@@ -49,6 +49,7 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
       ? { desired: 1 as Generation, observed: 0 as Generation }
       : { desired: 2 as Generation, observed: (settled ? 2 : 1) as Generation },
     ...wakeOf(recorded),
+    ...keptAwakeOf(recorded),
     ...departureOf(recorded),
     ...arrivalOf(recorded),
     stops: { accepted: recorded.has('stop-accepted') ? 1 : 0, carriedOut: 0 },
@@ -97,6 +98,11 @@ function arrivalOf(recorded: Words): Pick<VmRecord, 'arrival'> {
     ...(recorded.has('trouble') ? { trouble } : {}),
   }
   return { arrival }
+}
+
+function keptAwakeOf(recorded: Words): Pick<VmRecord, 'keepAwakeUntilMs'> {
+  const seconds = recorded.number('keep-awake=')
+  return seconds === undefined ? {} : { keepAwakeUntilMs: NOW_MS + seconds * 1000 }
 }
 
 function wakeOf(recorded: Words): Pick<VmRecord, 'wake'> {

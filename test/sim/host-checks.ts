@@ -126,8 +126,16 @@ export class HostChecks {
     const isKnown = !this.#withoutTraffic
     // A VM that is offered stays as it is, asleep or not, until packets or a destination come.
     if (isLeaving(record) || hasLeft(record)) return
+    // The clock may have been set back after a request to stay awake, before or after the guest fell asleep.
+    if ((record.keepAwakeUntilMs ?? 0) > this.#host.clock.now()) return
     const sleeps = isKnown && record.desired.power === 'running' && isSleeper(record)
     assert.equal(this.#isAsleep(id), sleeps, `${id}: asleep`)
+  }
+
+  /** Checks that a VM that must stay awake is not asleep. The clock was not set since that was requested. */
+  checkKeptAwake(id: VmId): void {
+    const until = this.#recordOf(id)?.keepAwakeUntilMs ?? 0
+    assert.ok(until <= this.#host.clock.now() || !this.#isAsleep(id), `${id}: asleep before its time`)
   }
 
   /** Checks a VM after a packet came. */

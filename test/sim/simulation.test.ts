@@ -26,6 +26,8 @@ const ACTS = [
   'fall asleep for the third time',
   'wake for a larger disk',
   'fall asleep for the fourth time',
+  'wake to be kept awake',
+  'fall asleep when that time is over',
   'wake to be paused',
   'go on',
   'fall asleep for the last time',

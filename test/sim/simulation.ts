@@ -7,7 +7,7 @@ import { limits } from '../../src/config/limits.ts'
 import { createVm } from '../../src/commands/vm/create-vm.ts'
 import { setCompute, setDisk, setNetwork } from '../../src/commands/vm/reshape.ts'
 import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
-import { setPower } from '../../src/commands/vm/set-power.ts'
+import { keepAwake, setPower } from '../../src/commands/vm/set-power.ts'
 import { isHeldBack } from '../../src/core/vm/leaving.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { sweepOrphans } from '../../src/reconcile/sweep-orphans.ts'
@@ -48,6 +48,7 @@ const CLOCK_SETS = 0.1
 const MOVES = 0.7
 /** Share of rounds during which the pool is hidden. */
 const OUTAGES = 0.05
+const KEPT_AWAKE_MS: [number, ...number[]] = [0, 3000, 20_000]
 const SETS_MS: [number, ...number[]] = [-3_600_000, -3000, 3000, 3_600_000]
 /** Approximate length of a pass over fakes. */
 const MICROTASKS_A_PASS = 60
@@ -157,6 +158,8 @@ export class Simulation {
       () => this.clock.advance(5000),
       (context) => setDisk(context, id, { sizeMib: 128 }),
       () => this.clock.advance(5000),
+      (context) => keepAwake(context, id, this.clock.now() + 6000),
+      () => this.clock.advance(6000),
       (context) => setPower(context, id, 'paused'),
       (context) => setPower(context, id, 'running'),
       () => this.clock.advance(5000),
@@ -174,6 +177,7 @@ export class Simulation {
       perform(life.commands)
       await this.#quiet()
       this.#checks.checkAtRest(id)
+      this.#checks.checkKeptAwake(id)
     }
     life.chaos.restart({ ...calm, dieAt, powerLoss })
     acts[act]?.(life.commands)
@@ -272,6 +276,7 @@ export class Simulation {
         void setCompute(context, id, { ...COMPUTE, memoryMib, sleepAfterIdleSeconds })
       },
       () => void setPower(context, id, 'running'),
+      () => this.#keepAwake(context, id),
       () => void (this.#random() < 0.5 && this.#stopAndGoOn(context, id)),
       () => this.clock.advance(2000),
       () => void setDisk(context, id, { sizeMib: pick(this.#random, SIZES_MIB) }),
@@ -296,6 +301,11 @@ export class Simulation {
   #setPower(context: CommandContext, id: VmId, power: DesiredPower): void {
     if (power === 'stopped') this.#stop(context, id)
     else void setPower(context, id, power)
+  }
+
+  #keepAwake(context: CommandContext, id: VmId): void {
+    const forMs = pick(this.#random, KEPT_AWAKE_MS)
+    void keepAwake(context, id, forMs === 0 ? undefined : this.clock.now() + forMs)
   }
 
   #stop(context: CommandContext, id: VmId): void {

@@ -71,6 +71,7 @@ const movingVmSchema = Type.Object(
       description: 'The public key of the daemon that made the seed disk, which must not change.',
     }),
     last_traffic_at: Type.Optional(timeSchema),
+    keep_awake_until: Type.Optional(timeSchema),
     exit_streak: Type.Integer({ minimum: 0, description: 'Exits in a row, each soon after its start.' }),
   },
   {
@@ -147,5 +148,6 @@ const movingToWire = ({ desired, metadata, inputs, ...vm }: MovingVm): MovingVmW
     user_data: inputs.userData,
     ssh_host_key: vm.sshHostKey,
     last_traffic_at: vm.lastTrafficAtMs === undefined ? undefined : time(vm.lastTrafficAtMs),
+    keep_awake_until: vm.keepAwakeUntilMs === undefined ? undefined : time(vm.keepAwakeUntilMs),
   }),
 })

@@ -47,6 +47,7 @@ function movingFromWire(vm: ManifestWire['vm']): MovingVm {
     ...given({
       sshHostKey: vm.ssh_host_key,
       lastTrafficAtMs: vm.last_traffic_at === undefined ? undefined : Date.parse(vm.last_traffic_at),
+      keepAwakeUntilMs: vm.keep_awake_until === undefined ? undefined : Date.parse(vm.keep_awake_until),
     }),
   }
 }

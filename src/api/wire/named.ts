@@ -23,6 +23,7 @@ import {
   setMetadataSchema,
   setPowerSchema,
 } from './requests.ts'
+import { keepAwakeSchema } from './sleep.ts'
 import { countersSchema } from './counters.ts'
 import { completeSnapshotSchema, snapshotUrlsSchema, startSnapshotSchema } from './snapshot-requests.ts'
 import { snapshotListSchema, snapshotSchema } from './snapshot.ts'
@@ -44,6 +45,7 @@ export const namedSchemas = {
   SetDisk: setDiskSchema,
   SetNetwork: setNetworkSchema,
   SetMetadata: setMetadataSchema,
+  KeepAwake: keepAwakeSchema,
   OfferVm: offerVmSchema,
   TakeVm: takeVmSchema,
   Plan: planSchema,

@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { idleTimeoutMs, isFlapping } from '../../core/sleep/idle-timeout.ts'
 import { given } from '../../lib/given.ts'
+import { closed } from '../../lib/schema-check.ts'
 import { toWire } from './member-mapper.ts'
 import { time, timeSchema } from './values.ts'
 import type { Static } from 'typebox'
@@ -11,6 +12,7 @@ const WAKE_REASONS = [
   'traffic',
   'power',
   'console',
+  'keep_awake',
   'sleep_disabled',
   'withdrawn',
   'arrived',
@@ -44,6 +46,7 @@ const lastWakeSchema = Type.Object(
       type: 'string',
       description:
         '`traffic`: a packet for it. `power`: a request set its power to `running` or `paused`. `console`: a shell over SSH. ' +
+        '`keep_awake`: a request to keep it awake for a while. ' +
         '`sleep_disabled`: its idle timeout became 0. `change`: a desired change needs the guest. `withdrawn`: it was saved for a migration that was withdrawn.',
     }),
     duration_ms: Type.Integer({
@@ -84,6 +87,35 @@ const flappingSchema = Type.Object(
       `to ${limits.sleepBackoffMsMax / 60_000} minutes. A sleep that lasts longer, or ends for another reason, resets it.`,
   },
 )
+
+export const keepAwakeSchema = Type.Object(
+  {
+    until: Type.Union(
+      [
+        Type.String({
+          format: 'date-time',
+          description: `The time, at most ${limits.keepAwakeMsMax / 86_400_000} days ahead.`,
+        }),
+        Type.Null({ description: 'Lets it sleep as its idle timeout says.' }),
+      ],
+      { examples: ['2030-01-01T12:20:00.000Z'] },
+    ),
+  },
+  { ...closed, examples: [{ until: '2030-01-01T12:20:00.000Z' }] },
+)
+
+/** The member of a VM that says until when it stays awake. */
+export const keepAwakeMembers = {
+  keep_awake_until: Type.Optional(
+    Type.String({
+      format: 'date-time',
+      description:
+        'The VM does not fall asleep before this time, whatever its traffic. Absent if no request asked for that; a time in ' +
+        'the past has no effect.',
+      examples: ['2030-01-01T12:20:00.000Z'],
+    }),
+  ),
+}
 
 /** Members of `observed` about sleeping. */
 export const sleepMembers = {

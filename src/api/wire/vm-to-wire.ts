@@ -35,6 +35,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
     generations: { desired: generations.desired, observed: generations.observed },
     labels: record.metadata.labels,
     protected: record.metadata.protected,
+    ...(record.keepAwakeUntilMs === undefined ? {} : { keep_awake_until: time(record.keepAwakeUntilMs) }),
     revision: record.revision,
     created_at: time(record.createdAtMs),
     updated_at: time(record.updatedAtMs),

@@ -6,7 +6,7 @@ import { exampleVm } from './examples.ts'
 import { SHA256_PATTERN, VM_ID_PATTERN } from '../../core/ids.ts'
 import { arrivalSchema, departureSchema, offerSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
-import { sleepMembers } from './sleep.ts'
+import { keepAwakeMembers, sleepMembers } from './sleep.ts'
 import type { Static } from 'typebox'
 import type { PlanWire } from './plan.ts'
 import type { DesiredPower } from '../../core/desired.ts'
@@ -229,6 +229,7 @@ export const vmSchema = Type.Object(
       },
     ),
     ...metadataMembers,
+    ...keepAwakeMembers,
     revision: Type.Integer({ minimum: 1, description: 'Raised by every visible change; the ETag.' }),
     created_at: timeSchema,
     updated_at: timeSchema,

@@ -6,7 +6,7 @@ import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import { commandStage } from '../../../test/command-stage.ts'
 import { startSnapshot } from '../snapshots/snapshots.ts'
 import { deleteVm, setMetadata } from '../vm/delete-vm.ts'
-import { setPower } from '../vm/set-power.ts'
+import { keepAwake, setPower } from '../vm/set-power.ts'
 import { offerVm, withdrawOffer } from './offer-vm.ts'
 import type { TestContext } from 'node:test'
 import type { ArrivalId, DepartureEvent } from '../../core/migration/departure.ts'
@@ -65,6 +65,12 @@ test('an offer raises a generation, and the same offer again does not', (t) => {
     stage: 'offered',
     sinceMs: 1000,
   })
+})
+
+test('a VM that moves takes no request to stay awake, because its destination would not know of it', (t) => {
+  const { context, id, offers, accepted, refusal } = stage(t)
+  accepted(offers())
+  assert.equal(refusal(keepAwake(context, id, 61_000)).code, 'vm_migrating')
 })
 
 test('another expiry moves the deadline of an offer, and nothing else', (t) => {

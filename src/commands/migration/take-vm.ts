@@ -87,7 +87,7 @@ function insert(
       createdAtMs: vm.createdAtMs,
       bringsMemory: manifest.mode === 'live' && manifest.power !== 'stopped',
       exitStreak: vm.exitStreak,
-      ...given({ lastTrafficAtMs: vm.lastTrafficAtMs }),
+      ...given({ lastTrafficAtMs: vm.lastTrafficAtMs, keepAwakeUntilMs: vm.keepAwakeUntilMs }),
     },
   })
   if (vm.sshHostKey !== undefined) store.sshHostKeys.pin(id, vm.sshHostKey, now())

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { commandStage } from '../../../test/command-stage.ts'
 import { setCompute } from './reshape.ts'
-import { setPower, wakeVm } from './set-power.ts'
+import { limits } from '../../config/limits.ts'
+import { keepAwake, setPower, wakeVm } from './set-power.ts'
 import type { TestContext } from 'node:test'
 import type { Generation } from '../../core/ids.ts'
 import type { ObservedState } from '../../core/vm/record.ts'
@@ -141,4 +142,37 @@ test('a rehearsal of a wake requests no wake', (t) => {
     'its plan is that of the wake',
   )
   assert.deepEqual([wake(), pokes], [undefined, []])
+})
+
+test('a request to stay awake wakes a VM that sleeps, and raises a revision but no generation', (t) => {
+  const { context, id, accepted, pokes, store, wake } = sleeper(t)
+  const before = store.vms.get(id)
+  const { record, changed, operationId } = accepted(keepAwake(context, id, 61_000))
+  assert.deepEqual([changed, record.keepAwakeUntilMs, wake()?.reason], [true, 61_000, 'keep_awake'])
+  assert.notEqual(operationId, before?.operationId)
+  assert.deepEqual(record.generations, before?.generations)
+  assert.ok(record.revision > (before?.revision ?? 0))
+  assert.deepEqual(pokes, ['web-1: keep awake'])
+  assert.equal(accepted(keepAwake(context, id, 61_000)).changed, false)
+  assert.deepEqual(pokes.length, 1)
+})
+
+test('the newest request to stay awake replaces the earlier one, and one without a time ends it', (t) => {
+  const { context, id, accepted, create, store, wake } = sleeper(t)
+  accepted(keepAwake(context, id, 61_000))
+  assert.equal(accepted(keepAwake(context, id, 31_000)).record.keepAwakeUntilMs, 31_000)
+  assert.equal(accepted(keepAwake(context, id, undefined)).record.keepAwakeUntilMs, undefined)
+  accepted(create({ compute: idle, power: 'stopped', network: { ipv4Address: '192.0.2.12' } }, 'web-2'))
+  const other = 'web-2' as typeof id
+  assert.equal(accepted(keepAwake(context, other, 61_000)).record.wake, undefined, 'it starts no stopped VM')
+  assert.equal(store.vms.get(other)?.keepAwakeUntilMs, 61_000)
+  assert.equal(wake()?.reason, 'keep_awake')
+})
+
+test('a time to stay awake is after now, and at most some days ahead', (t) => {
+  const { context, id, accepted, refusal } = sleeper(t)
+  for (const untilMs of [0, 1000, 1001 + limits.keepAwakeMsMax])
+    assert.equal(refusal(keepAwake(context, id, untilMs)).code, 'invalid_request')
+  accepted(keepAwake(context, id, 1000 + limits.keepAwakeMsMax))
+  accepted(keepAwake(context, id, 1001))
 })

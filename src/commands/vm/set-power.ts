@@ -1,9 +1,12 @@
-import { ok } from '../../lib/result.ts'
-import { storeDesired } from './store-desired.ts'
+import { limits } from '../../config/limits.ts'
+import { err, ok } from '../../lib/result.ts'
+import { changeableVm, storeDesired } from './store-desired.ts'
 import type { DesiredPower } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord, ObservedState, WakeReason } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
+import type { Rejection } from '../../core/errors.ts'
+import { refuseWhileMoving } from '../../core/vm/leaving.ts'
 import { mustEnd } from '../../core/vm/record.ts'
 import { idleTimeoutMs } from '../../core/sleep/idle-timeout.ts'
 
@@ -36,6 +39,38 @@ export function setPower(context: CommandContext, id: VmId, power: DesiredPower)
  */
 const asksForWake = (before: VmRecord): boolean =>
   isSeenAway(before) && before.powerGeneration <= before.generations.observed
+
+/**
+ * Keeps the guest awake until a time, and wakes it if it sleeps; `undefined` lets it sleep as its timeout says. Desired
+ * state stays, so no generation rises.
+ */
+export function keepAwake(context: CommandContext, id: VmId, untilMs: number | undefined): CommandResult {
+  const { store, newOperationId } = context
+  const result = store.transaction((): CommandResult => {
+    const found = changeableVm(store, id)
+    if (!found.ok) return found
+    const before = found.value
+    if (before.keepAwakeUntilMs === untilMs) return ok({ record: before, changed: false })
+    const nowMs = context.now()
+    // The destination has read the time already.
+    const refusal = refuseWhileMoving(before) ?? refuseTime(untilMs, nowMs)
+    if (refusal !== undefined) return err(refusal)
+    store.vms.keepAwake(id, untilMs, nowMs)
+    if (untilMs !== undefined) requestWake(context, id, 'keep_awake')
+    const record = store.vms.get(id) ?? before
+    return ok({ record, changed: true, operationId: newOperationId() })
+  })
+  if (result.ok && result.value.changed) context.poke(id, 'keep awake')
+  return result
+}
+
+function refuseTime(untilMs: number | undefined, nowMs: number): Rejection | undefined {
+  const leftMs = (untilMs ?? nowMs + 1) - nowMs
+  if (leftMs > 0 && leftMs <= limits.keepAwakeMsMax) return undefined
+  const [first, last] = [nowMs, nowMs + limits.keepAwakeMsMax].map((ms) => new Date(ms).toISOString())
+  const detail = `until must be after ${first} and not after ${last}, by the clock of this host`
+  return { code: 'invalid_request', detail, errors: [{ pointer: '/until', code: 'out_of_range', detail }] }
+}
 
 /**
  * Requests the guest of a VM that sleeps, or is about to. The request is stored, raises no generation, and makes one

@@ -117,18 +117,25 @@ function idleness(record: VmRecord, world: World, facts: Facts): Idleness | unde
   // A guest cannot be idle for longer than it runs. If the clock was set back since the start, the run time is unknown.
   const runsMs = facts.nowMs - record.observed.sinceMs
   const idleMs = runsMs < 0 ? traffic.idleMs : Math.min(traffic.idleMs, runsMs)
-  return { traffic, idleMs, leftMs: Math.max(timeoutMs - idleMs, awakeLeftMs(record, facts)) }
+  return {
+    traffic,
+    idleMs,
+    leftMs: Math.max(timeoutMs - idleMs, wokenLeftMs(record, facts), keptLeftMs(record, facts)),
+  }
 }
 
 /**
  * Returns how much longer a woken guest must stay awake. A wake time in the future means the clock was set back; it is
  * ignored.
  */
-function awakeLeftMs({ observed: { lastWake } }: VmRecord, { nowMs }: Facts): number {
+function wokenLeftMs({ observed: { lastWake } }: VmRecord, { nowMs }: Facts): number {
   if (lastWake === undefined) return 0
   const awakeMs = nowMs - (lastWake.atMs + lastWake.durationMs)
   return awakeMs < 0 ? 0 : limits.awakeMsMin - awakeMs
 }
+
+/** Returns how much longer the controller wants the guest awake; not above 0 if it does not ask for that. */
+const keptLeftMs = ({ keepAwakeUntilMs = 0 }: VmRecord, { nowMs }: Facts): number => keepAwakeUntilMs - nowMs
 
 /** Steps that put a guest to sleep. If one of them fails, the guest keeps running and the daemon tries again. */
 const FALLING_ASLEEP: ReadonlySet<string> = new Set<StepKind>(['traffic.ensure-held', 'monitor.ensure-saved'])

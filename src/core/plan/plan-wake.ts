@@ -91,6 +91,7 @@ const WHY: { readonly [R in WakeReason]: string } = {
   traffic: 'packets came for the guest',
   power: 'power was asked for',
   console: 'an ssh console was asked for',
+  keep_awake: 'it is to stay awake for a while',
   sleep_disabled: 'sleep was disabled',
   change: 'a change needs the guest',
   withdrawn: 'it did not move to another host',

@@ -59,7 +59,7 @@ test('a guest that is woken counts as running, and one that is handed over as it
 
 test('a manifest has all that belongs to the VM, and neither its offer nor the URLs of its images', () => {
   const offer = { id: departure.id, node: departure.node, mode: 'cold', expiresAtMs: 9 } as const
-  const base = recordOf({ exitStreak: 2 })
+  const base = recordOf({ exitStreak: 2, keepAwakeUntilMs: 5000 })
   const { vm } = manifestOf({ ...base, desired: { ...base.desired, migration: offer } }, departure, needs)
   assert.deepEqual(vm, {
     desired: base.desired,
@@ -70,5 +70,6 @@ test('a manifest has all that belongs to the VM, and neither its offer nor the U
     sshHostKey: 'SHA256:host',
     daemonSshKey: 'ssh-ed25519 AAAA vmhostd@host-1',
     exitStreak: 2,
+    keepAwakeUntilMs: 5000,
   })
 })

@@ -22,6 +22,7 @@ export type MovingVm = {
   /** The public key of the source's daemon. The seed disk has it, and must not change under the guest. */
   readonly daemonSshKey: string
   readonly lastTrafficAtMs?: number
+  readonly keepAwakeUntilMs?: number
   readonly exitStreak: number
 }
 
@@ -77,7 +78,11 @@ export function manifestOf(record: VmRecord, departure: Departure, needs: Manife
       inputs: { request, sshAuthorizedKeys, ...given({ userData }) },
       daemonSshKey,
       exitStreak: record.exitStreak,
-      ...given({ sshHostKey, lastTrafficAtMs: record.observed.lastTrafficAtMs }),
+      ...given({
+        sshHostKey,
+        lastTrafficAtMs: record.observed.lastTrafficAtMs,
+        keepAwakeUntilMs: record.keepAwakeUntilMs,
+      }),
     },
   }
 }

@@ -124,6 +124,8 @@ export type VmRecord = {
   readonly observed: Observed
   readonly launch?: Launch
   readonly wake?: PendingWake
+  /** Until then the guest does not fall asleep, whatever its traffic. Milliseconds since the epoch. */
+  readonly keepAwakeUntilMs?: number
   /** The newest migration of the VM from this host; it stays when it has ended. */
   readonly departure?: Departure
   /** How the VM came to this host, or comes; absent if it was created here. */
@@ -173,13 +175,14 @@ export const mustEnd = (record: Pick<VmRecord, 'stops' | 'deleting' | 'desired'>
   record.deleting || record.desired.power === 'stopped' || owesStop(record)
 
 /**
- * The reason to wake a sleeping VM: traffic for it, a request for power, an ssh console, an idle timeout of 0, a change
- * that needs the guest, a handover that was withdrawn, or its release to this host.
+ * The reason to wake a sleeping VM: traffic for it, a request for power or to keep it awake, an ssh console, an idle
+ * timeout of 0, a change that needs the guest, a handover that was withdrawn, or its release to this host.
  */
 export type WakeReason =
   | 'traffic'
   | 'power'
   | 'console'
+  | 'keep_awake'
   | 'sleep_disabled'
   | 'change'
   | 'withdrawn'

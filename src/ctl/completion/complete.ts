@@ -85,9 +85,10 @@ async function findCandidates(
   if (awaiting !== undefined) return values(awaiting)
   if (current.startsWith('-')) return optionsOf(parser)
   const given = [...operands, ...own.operands]
-  const [argument] = parser.registeredArguments
-  if (argument === undefined) return given.length > 0 ? [] : parser.commands.map(wordOf)
-  if (!argument.variadic && given.length > 0) return []
+  const { registeredArguments: known } = parser
+  if (known.length === 0) return given.length > 0 ? [] : parser.commands.map(wordOf)
+  const argument = known[given.length] ?? known.find(({ variadic }) => variadic)
+  if (argument === undefined) return []
   return (await values(argument)).filter(({ word }) => !given.includes(word))
 }
 

@@ -48,7 +48,8 @@ function takenWords({ data: vm, status }: Answered<Vm>, terms: Terms): string {
   const { goal } = terms
   const wait = `To see it through: vmhostctl vm wait ${vm.id}`
   // The wake was requested, and the guest is not back yet.
-  if (status === 200 && typeof goal === 'object' && isSavedOrWaking(vm))
+  const isOld = status === 200 || isSettled(vm)
+  if (isOld && typeof goal === 'object' && isSavedOrWaking(vm))
     return `${vm.id}: ${vm.observed.state}, and asked to wake. ${wait} --for running`
   if (status === 200) return `${vm.id}: nothing to change${troubleWords(vm, terms)}`
   // This changed labels or protection, and the host has no work to do.

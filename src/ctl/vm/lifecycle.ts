@@ -1,5 +1,6 @@
 import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { eachNamed } from '../several.ts'
+import { parseSeconds } from '../units.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
@@ -64,6 +65,30 @@ export const resumeCommand = powerCommand({
   summary: 'let paused VMs go on',
   description: 'The same as start, in the word that fits a paused VM or one that sleeps.',
 })
+
+export const keepAwakeCommand: Command = {
+  words: ['vm', 'keep-awake'],
+  summary: 'keep a VM awake for a while',
+  description:
+    'For work in the guest that has no traffic. If the VM sleeps, this wakes it. Nothing that is desired changes. The time counts ' +
+    'from now, by the clock of this machine; the newest request replaces the earlier one, and 0 ends it.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  secondOperand: { placeholder: 'TIME' },
+  options: [DRY_RUN_OPTION],
+  examples: [
+    ['web-1 20m', 'no sleep in the next 20 minutes'],
+    ['web-1 0', 'sleep as the idle timeout says again'],
+  ],
+  run: (context) => {
+    const { client, given, shell } = context
+    const params = { path: { id: given.operand }, query: dryRunQuery(context) }
+    const seconds = parseSeconds(given.secondOperand, 'TIME')
+    const until = seconds === 0 ? null : new Date(shell.nowMs() + seconds * 1000).toISOString()
+    return changeVm(context, client().PUT('/v1/vms/{id}/keep-awake', { params, body: { until } }), {
+      ...(until === null ? {} : { goal: { state: 'running' } }),
+    })
+  },
+}
 
 export const removeCommand: Command = {
   words: ['vm', 'rm'],

@@ -59,10 +59,12 @@ export function sleepCell({ desired, observed }: Vm): string {
 type Fact = readonly [name: string, value: string | undefined, colour?: 'yellow']
 
 /** Returns facts about a VM's sleeps. */
-export function sleepFacts({ observed }: Vm, nowMs: number): readonly Fact[] {
+export function sleepFacts({ observed, keep_awake_until: until }: Vm, nowMs: number): readonly Fact[] {
   const { saved_state: saved, last_traffic_at: traffic, last_wake: wake, flapping } = observed
   const ago = (time: string): string => `${showSpan(nowMs - Date.parse(time))} ago`
+  const leftMs = until === undefined ? 0 : Date.parse(until) - nowMs
   return [
+    ['kept awake', leftMs > 0 ? `for ${showSpan(leftMs)}, until ${until}` : undefined],
     [
       'saved',
       saved &&
@@ -86,6 +88,7 @@ const REASONS: { readonly [R in LastWake['reason']]: string } = {
   traffic: 'by traffic',
   power: 'as it was asked to run',
   console: 'for a shell',
+  keep_awake: 'to stay awake for a while',
   sleep_disabled: 'because sleep was disabled',
   arrived: 'as it came from another host',
   withdrawn: 'because it did not move to another host',

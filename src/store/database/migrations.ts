@@ -142,6 +142,9 @@ const migrations: readonly string[] = [
   `
   ALTER TABLE vms ADD COLUMN monitor TEXT NOT NULL DEFAULT 'qemu';
   `,
+  `
+  ALTER TABLE vms ADD COLUMN keep_awake_until_ms INTEGER;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

@@ -34,6 +34,7 @@ export type Move = {
   readonly bringsMemory: boolean
   readonly exitStreak: number
   readonly lastTrafficAtMs?: number
+  readonly keepAwakeUntilMs?: number
 }
 
 /** Writes the rows of a new VM, within a transaction. */
@@ -44,9 +45,9 @@ export function insertVm(statements: Statements, vm: NewVm, revision: number): v
     .of(
       `INSERT INTO vms (id, user_id, device, monitor, ipv4_address, ipv6_address, desired, cpu_millicores, memory_mib,
          disk_mib, can_sleep, holds_place, labels, protected, desired_generation, power_generation, stop_accepted,
-         observed_generation, operation_id, state, observed, arrival, may_be_saved, exit_streak, revision,
-         created_at_ms, updated_at_ms)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, 0, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)`,
+         observed_generation, operation_id, state, observed, arrival, may_be_saved, keep_awake_until_ms,
+         exit_streak, revision, created_at_ms, updated_at_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, 0, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?)`,
     )
     .run(
       vm.id,
@@ -70,6 +71,7 @@ export function insertVm(statements: Statements, vm: NewVm, revision: number): v
       JSON.stringify(firstObserved(vm)),
       move === undefined ? null : JSON.stringify(move.arrival),
       move?.bringsMemory === true ? 1 : 0,
+      move?.keepAwakeUntilMs ?? null,
       move?.exitStreak ?? 0,
       revision,
       move?.createdAtMs ?? vm.nowMs,

@@ -34,6 +34,7 @@ export type VmRow = {
   observed: string
   launch: string | null
   wake: string | null
+  keep_awake_until_ms: number | null
   departure: string | null
   arrival: string | null
   may_be_saved: number
@@ -68,6 +69,7 @@ export function recordOf(row: VmRow): VmRecord {
     observed: JSON.parse(row.observed) as Observed,
     ...(row.launch === null ? {} : { launch: JSON.parse(row.launch) as Launch }),
     ...(row.wake === null ? {} : { wake: JSON.parse(row.wake) as PendingWake }),
+    ...(row.keep_awake_until_ms === null ? {} : { keepAwakeUntilMs: row.keep_awake_until_ms }),
     ...(row.departure === null ? {} : { departure: JSON.parse(row.departure) as Departure }),
     ...(row.arrival === null ? {} : { arrival: JSON.parse(row.arrival) as Arrival }),
     ...(row.may_be_saved === 1 ? { mayBeSaved: true } : {}),

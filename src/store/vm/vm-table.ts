@@ -233,6 +233,19 @@ export class VmTable {
     return this.#afterChange(id)
   }
 
+  /** Sets until when the guest stays awake, or ends that. It is not desired state, so no generation rises. */
+  keepAwake(id: VmId, untilMs: number | undefined, nowMs: number): VmRecord {
+    this.#transactions.commit(() => {
+      this.#sql('UPDATE vms SET keep_awake_until_ms = ?, revision = ?, updated_at_ms = ? WHERE id = ?').run(
+        untilMs ?? null,
+        this.#revisions.next(),
+        nowMs,
+        id,
+      )
+    })
+    return this.#afterChange(id)
+  }
+
   /**
    * Requests the guest of a sleeping VM. Desired state stays, so no generation rises, and no reader sees the request.
    * Of several requests, the first one stands until a pass has seen the guest.

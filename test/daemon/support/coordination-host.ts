@@ -44,6 +44,7 @@ export const manifest: Manifest = {
     monitor: 'qemu',
     daemonSshKey: 'ssh-ed25519 AAAA vmhostd@host-1',
     lastTrafficAtMs: Date.UTC(2029, 0, 2),
+    keepAwakeUntilMs: Date.UTC(2029, 0, 3),
     exitStreak: 1,
   },
 }

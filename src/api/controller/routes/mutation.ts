@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Type } from 'typebox'
+import { given } from '../../../lib/given.ts'
 import { closed } from '../../../lib/schema-check.ts'
 import { planToWire } from '../../wire/plan.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
@@ -129,9 +130,9 @@ async function rehearse(
 }
 
 /** Returns the members that a mutation can change. */
-function changeable(record: VmRecord): Pick<VmWire, 'desired' | 'labels' | 'protected'> {
-  const { desired, labels, protected: guarded } = vmToWire(record)
-  return { desired, labels, protected: guarded }
+function changeable(record: VmRecord): Pick<VmWire, 'desired' | 'labels' | 'protected' | 'keep_awake_until'> {
+  const { desired, labels, protected: guarded, keep_awake_until } = vmToWire(record)
+  return { desired, labels, protected: guarded, ...given({ keep_awake_until }) }
 }
 
 /** Returns the changeable members; undefined for a VM under deletion. */

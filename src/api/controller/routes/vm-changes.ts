@@ -1,6 +1,6 @@
 import { createVm } from '../../../commands/vm/create-vm.ts'
 import { deleteVm, setMetadata } from '../../../commands/vm/delete-vm.ts'
-import { setPower } from '../../../commands/vm/set-power.ts'
+import { keepAwake, setPower } from '../../../commands/vm/set-power.ts'
 import { createFromWire } from '../../wire/vm-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
@@ -15,6 +15,7 @@ export function vmChangeRoutes(app: App, dependencies: ApiDependencies): void {
   removeVm(app, dependencies)
   putPower(app, dependencies)
   putMetadata(app, dependencies)
+  putKeepAwake(app, dependencies)
 }
 
 function putVm(app: App, dependencies: ApiDependencies): void {
@@ -93,5 +94,23 @@ function putMetadata(app: App, dependencies: ApiDependencies): void {
   }
   app.put('/v1/vms/:id/metadata', { schema }, async (request, reply): Promise<VmWire> => {
     return mutate({ request, reply, dependencies }, (context, id) => setMetadata(context, id, request.body))
+  })
+}
+
+function putKeepAwake(app: App, dependencies: ApiDependencies): void {
+  const schema = {
+    ...mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES, ...BODY_CODES),
+    operationId: 'keepVmAwake',
+    summary: 'Keep a VM awake for a while',
+    description:
+      'For work without traffic, such as a job in the guest. Until that time the VM does not fall asleep, and if it sleeps, the ' +
+      'request wakes it. Desired state stays: the revision rises, and the generations stay. The newest request replaces the ' +
+      'earlier time, and `null` ends it. It starts no VM that is stopped.',
+    body: ref('KeepAwake'),
+  }
+  app.put('/v1/vms/:id/keep-awake', { schema }, async (request, reply): Promise<VmWire> => {
+    const { until } = request.body
+    const untilMs = until === null ? undefined : Date.parse(until)
+    return mutate({ request, reply, dependencies }, (context, id) => keepAwake(context, id, untilMs))
   })
 }
