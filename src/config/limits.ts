@@ -158,6 +158,11 @@ export const limits = {
   qmpCommandMs: 10_000,
   /** From a wake until the agent in a guest has taken the time. Some agents look only once or twice a second. */
   guestAgentMs: 10_000,
+  /** The shortest and the longest time between two looks for an agent in a guest. */
+  guestLookMsMin: 1000,
+  guestLookMsMax: 30_000,
+  /** Looks in a row without an agent, after which there is none. */
+  guestMissesMin: 2,
   /** Bytes read from an agent for one question. Its answer is below 4 KiB; the rest are late answers. */
   guestAgentBytesMax: 64 * 1024,
   guestAgentLineBytesMax: 4 * 1024,

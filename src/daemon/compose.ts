@@ -1,6 +1,7 @@
 import { Waits } from '../api/controller/waits.ts'
 import { wakeVm } from '../commands/vm/set-power.ts'
 import { ConsoleHub } from '../owners/console/console-hub.ts'
+import { GuestLooks } from '../owners/guest/guest-looks.ts'
 import { HostInspector } from '../owners/capacity/host-inspector.ts'
 import { HostReport } from '../owners/capacity/host-report.ts'
 import { ImageShelf } from '../owners/images/image-shelf.ts'
@@ -66,6 +67,7 @@ export type Composition = {
   readonly images: ImageShelf
   readonly snapshots: Snapshots
   readonly offers: OfferExpiry
+  readonly guests: GuestLooks
   /** The source's side of migrations. */
   readonly source: SourceSide
   readonly arrivals: Arrivals
@@ -130,6 +132,7 @@ export function compose(parts: Parts): Composition {
     images,
     snapshots,
     offers,
+    guests: new GuestLooks({ store, host, log }),
     arrivals,
     shells,
     api,

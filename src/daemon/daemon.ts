@@ -129,6 +129,7 @@ export class Daemon {
     this.#waitingFor.delete(FIRST_LOOK)
     this.#parts.snapshots.start()
     this.#parts.offers.start()
+    this.#parts.guests.start()
     this.#parts.source.start()
     void this.#parts.arrivals.start()
     void this.#parts.images.start()
@@ -156,9 +157,10 @@ export class Daemon {
     this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stopping; guests keep running')
     notifyStopping(boundMs + limits.shutdownMarginMs)
     this.#ending.abort()
-    const { inspector, shells, images, offers, source, arrivals, snapshots, reconciler } = this.#parts
+    const { inspector, shells, images, offers, guests, source, arrivals, snapshots, reconciler } = this.#parts
     inspector.stop()
     offers.stop()
+    guests.stop()
     shells.end()
     this.#admin?.close()
     const work = {

@@ -73,6 +73,11 @@ export interface Monitor {
    * Harmless if nothing was frozen. Never fails.
    */
   thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean>
+  /**
+   * Returns whether a program in the running guest listens as its agent. It does not prove that the agent obeys. A guest
+   * that does not run may appear to have none.
+   */
+  agentListens(id: VmId): Promise<boolean>
   /** Resolves to undefined if this monitor does not count. */
   diskCounters(id: VmId): Promise<DiskCounters | undefined>
   /** Calls back when a guest's run state has changed. */

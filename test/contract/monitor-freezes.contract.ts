@@ -13,6 +13,26 @@ type Promises = {
   readonly reaches: (monitor: Monitor, vm: VmId, kind: MonitorState['kind']) => Promise<MonitorState>
 }
 
+/** Promises of every monitor about the agent in a guest. */
+export function agentPromises({ promise, reaches }: Promises): void {
+  promise(
+    'an agent is seen once it listens in a running guest, and not when the guest has ended',
+    async (stage) => {
+      const { monitor, start, useDisk, end } = stage
+      await start(id, { paused: false })
+      await reaches(monitor, id, 'running')
+      await useDisk(id)
+      await until(
+        () => monitor.agentListens(id),
+        (isThere) => isThere,
+        60_000,
+      )
+      await end(id)
+      await assert.rejects(monitor.agentListens(id), { code: 'monitor_unreachable' })
+    },
+  )
+}
+
 /** Promises of every monitor about the file systems in a guest. */
 export function freezePromises({ promise, reaches }: Promises): void {
   const started = async ({ monitor, start }: MonitorStage): Promise<void> => {

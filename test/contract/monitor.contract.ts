@@ -6,7 +6,7 @@ import type { MonitorState } from '../../src/core/world/world.ts'
 import type { DiskLimits } from '../../src/core/desired.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
-import { freezePromises } from './monitor-freezes.contract.ts'
+import { agentPromises, freezePromises } from './monitor-freezes.contract.ts'
 import { restorePromises, savePromises } from './monitor-saves.contract.ts'
 import { until } from './until.ts'
 import type { MonitorStage, StartOptions } from './monitor-stage.ts'
@@ -66,6 +66,7 @@ export function monitorContract(name: string, set: SetStage, options: Options = 
   diskPromises(promise)
   fullPoolPromise(promise)
   saveContract(name, set, options)
+  agentPromises({ promise, reaches })
   freezePromises({ promise, reaches })
 }
 

@@ -175,3 +175,17 @@ test('keep-awake needs a time that it can read', async (t) => {
   for (const words of ['', ' soon', ' 20m 30m'])
     assert.equal((await stage.run(`vm keep-awake ${id}${words}`)).status, 2, words)
 })
+
+test('wait --for ready ends when the guest runs and its agent is seen, and vm get shows the agent', async (t) => {
+  const stage = await stageWithSleeper(t)
+  const { vms } = stage.host.store
+  vms.setGuestSeen(id, { agentSinceMs: 1 }, 1)
+  assert.equal((await stage.run(`vm wait ${id} --for ready --timeout 0`)).status, 3, 'it is asleep')
+  see(stage, { state: 'running' })
+  vms.setGuestSeen(id, {}, 1)
+  const { result } = stage.start(`vm wait ${id} --for ready`)
+  await polling(stage)
+  vms.setGuestSeen(id, { agentSinceMs: 1 }, 1)
+  assert.equal((await result).status, 0)
+  assert.match((await stage.run(`vm get ${id}`)).out, /\n +agent +seen for /)
+})

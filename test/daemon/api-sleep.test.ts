@@ -246,3 +246,11 @@ test('a time to stay awake that is malformed, past or far ahead is refused with 
     assert.deepEqual([status, json.code, json.errors?.[0]?.pointer], [400, 'invalid_request', '/until'], time)
   }
 })
+
+test('a VM shows since when its agent is seen, and that it is ready since then', async (t) => {
+  const host = await hostWithSleeper(t)
+  assert.equal((await get(host)).observed.guest, undefined)
+  host.store.vms.setGuestSeen(WEB, { agentSinceMs: NIGHT }, NIGHT)
+  const since = '2030-01-01T00:00:00.000Z'
+  assert.deepEqual((await get(host)).observed.guest, { agent_since: since, ready_since: since })
+})

@@ -26,6 +26,7 @@ export type MonitorMethod =
   | 'ensureRestored'
   | 'freezeFileSystems'
   | 'thawFileSystems'
+  | 'agentListens'
 
 const FOLDER = '/usr/bin/'
 const RESTORE = 'restore='
@@ -171,6 +172,14 @@ export class FakeMonitor implements Monitor {
       this.#states.set(id, { ...live, disk: { sizeMib: live.disk.sizeMib, ...limits } })
     }
     return this.#faults.run('ensureDiskLimits', limit, signal)
+  }
+
+  agentListens(id: VmId): Promise<boolean> {
+    return this.#faults.run('agentListens', () => {
+      if (this.stateOf(id).kind === 'silent')
+        throw new HostFault('monitor_unreachable', `asking for the agent of VM ${id}`)
+      return this.agents.has(id) && this.stateOf(id).kind === 'running'
+    })
   }
 
   diskCounters(id: VmId): Promise<DiskCounters> {

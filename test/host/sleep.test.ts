@@ -28,6 +28,15 @@ type Sync = { readonly capacity: { readonly memory: { readonly committed_mib: nu
 const committedMib = async (): Promise<number> =>
   ((await call('GET', '/v1/sync')).body as unknown as Sync).capacity.memory.committed_mib
 
+test('the agent of a guest is seen soon after its boot, and stays seen over sleep and wake', async () => {
+  await sh('vmhostctl', 'vm', 'wait', id, '--for', 'ready', '--timeout', '2m')
+  const { guest } = (await getVm(id)).observed
+  assert.ok(guest?.agent_since !== undefined && guest.ready_since !== undefined)
+  assert.deepEqual((await asleep(id)).observed.guest, guest)
+  await exchange(ipv4)
+  assert.deepEqual((await awake(id)).observed.guest, guest)
+})
+
 test('an idle VM sleeps: none of its processes run, its tap stays, and its memory stays promised', async () => {
   const promised = await committedMib()
   const { observed, generations } = await asleep(id)

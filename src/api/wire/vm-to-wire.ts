@@ -1,5 +1,6 @@
 import { arrivalToWire, departureToWire, offerToWire } from './migration.ts'
 import { shownText, time } from './values.ts'
+import { guestToWire } from './guest.ts'
 import { sleepToWire } from './sleep.ts'
 import type { InboundRule, Bandwidth, Compute, Desired, Disk, Network } from '../../core/desired.ts'
 import type { OperationId } from '../../core/ids.ts'
@@ -31,6 +32,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
       ...(departure === undefined ? {} : { migration: departureToWire(departure) }),
       ...(arrival === undefined ? {} : { arrival: arrivalToWire(arrival) }),
       ...sleepToWire(record),
+      ...guestToWire(record),
     },
     generations: { desired: generations.desired, observed: generations.observed },
     labels: record.metadata.labels,

@@ -6,6 +6,7 @@ import { exampleVm } from './examples.ts'
 import { SHA256_PATTERN, VM_ID_PATTERN } from '../../core/ids.ts'
 import { arrivalSchema, departureSchema, offerSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
+import { guestMembers } from './guest.ts'
 import { keepAwakeMembers, sleepMembers } from './sleep.ts'
 import type { Static } from 'typebox'
 import type { PlanWire } from './plan.ts'
@@ -208,6 +209,7 @@ const observedSchema = Type.Object(
     migration: Type.Optional(departureSchema),
     arrival: Type.Optional(arrivalSchema),
     ...sleepMembers,
+    ...guestMembers,
   },
   { description: 'The state that the host has reached.' },
 )

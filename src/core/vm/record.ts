@@ -1,4 +1,5 @@
 import type { FaultCode } from '../errors.ts'
+import type { GuestSeen } from '../guest/guest-seen.ts'
 import type { Compute, Desired } from '../desired.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from '../ids.ts'
 import type { MonitorKind } from '../monitor/monitor-kind.ts'
@@ -126,6 +127,8 @@ export type VmRecord = {
   readonly wake?: PendingWake
   /** Until then the guest does not fall asleep, whatever its traffic. Milliseconds since the epoch. */
   readonly keepAwakeUntilMs?: number
+  /** The findings of looks into the guest since its start; absent if it showed nothing. */
+  readonly guest?: GuestSeen
   /** The newest migration of the VM from this host; it stays when it has ended. */
   readonly departure?: Departure
   /** How the VM came to this host, or comes; absent if it was created here. */

@@ -3,7 +3,7 @@ import { exitStatus } from '../exit-status.ts'
 import { renderFacts } from '../text.ts'
 import { showCores, showMib, showSpan } from '../units.ts'
 import { moveFacts } from './move-facts.ts'
-import { idleWords, sleepFacts, errorWords, generationWords, stateColour } from './vm-words.ts'
+import { idleWords, guestFacts, sleepFacts, errorWords, generationWords, stateColour } from './vm-words.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
 import type { Paint } from '../text.ts'
@@ -43,6 +43,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ['monitor', vm.monitor],
       ['generation', generationWords(vm)],
       ['compute', computeWords(vm)],
+      ...guestFacts(vm, nowMs),
       ...sleepFacts(vm, nowMs),
       ...moveFacts(vm, nowMs),
       ['disk', diskWords(vm)],

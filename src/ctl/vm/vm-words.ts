@@ -58,6 +58,13 @@ export function sleepCell({ desired, observed }: Vm): string {
 
 type Fact = readonly [name: string, value: string | undefined, colour?: 'yellow']
 
+/** Returns facts about what runs in the guest. */
+export function guestFacts({ observed: { guest } }: Vm, nowMs: number): readonly Fact[] {
+  const since = (time: string | undefined): string | undefined =>
+    time && `seen for ${showSpan(nowMs - Date.parse(time))}`
+  return [['agent', since(guest?.agent_since)]]
+}
+
 /** Returns facts about a VM's sleeps. */
 export function sleepFacts({ observed, keep_awake_until: until }: Vm, nowMs: number): readonly Fact[] {
   const { saved_state: saved, last_traffic_at: traffic, last_wake: wake, flapping } = observed

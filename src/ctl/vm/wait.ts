@@ -19,11 +19,15 @@ export const WAIT_OPTIONS: readonly Option[] = [
   ...waitOnlyOptions,
 ]
 
-/** The goal of a wait: the generations are equal; they are equal and the VM is in a state; or the VM is gone. */
-export type Goal = 'settled' | 'gone' | { readonly state: Vm['observed']['state'] }
+/**
+ * The goal of a wait: the generations are equal; they are equal and the VM is in a state; they are equal and its
+ * guest is ready; or the VM is gone.
+ */
+export type Goal = 'settled' | 'gone' | 'ready' | { readonly state: Vm['observed']['state'] }
 
 function isReached(vm: Vm, goal: Goal): boolean {
   if (goal === 'gone' || !isSettled(vm)) return false
+  if (goal === 'ready') return vm.observed.state === 'running' && vm.observed.guest?.ready_since !== undefined
   return goal === 'settled' || vm.observed.state === goal.state
 }
 
@@ -102,7 +106,7 @@ const RESTS = [
   'stopped',
 ] as const satisfies readonly Vm['observed']['state'][]
 
-const GOALS = [...RESTS, 'gone']
+const GOALS = [...RESTS, 'ready', 'gone']
 
 export const waitCommand: Command = {
   words: ['vm', 'wait'],
@@ -116,7 +120,7 @@ export const waitCommand: Command = {
     {
       name: 'for',
       value: 'STATE',
-      help: 'until it is as desired and in this state, or until it is gone',
+      help: 'until it is as desired and in this state, until its guest is ready, or until it is gone',
       completes: GOALS,
     },
     ...waitOnlyOptions,
@@ -125,6 +129,7 @@ export const waitCommand: Command = {
     ['web-1', 'until it is as desired, fifteen minutes at most'],
     ['web-1 --timeout 2m --fail-on-error', 'in a script: status 3 after two minutes, 1 at the first error'],
     ['web-1 --for sleeping', 'until it is idle for long enough, and saved'],
+    ['web-1 --for ready', 'after a start: until its guest has booted so far that its agent listens'],
     ['web-1 --for gone', 'after vmhostctl vm rm: until nothing of it is left'],
     ['web-1 --timeout 0', 'whether it is as desired now: status 0 or 3'],
   ],
@@ -137,7 +142,7 @@ export const waitCommand: Command = {
 }
 
 function goalOf(text: string | undefined): Goal {
-  if (text === 'gone') return 'gone'
+  if (text === 'gone' || text === 'ready') return text
   const state = RESTS.find((name) => name === text)
   return state === undefined ? 'settled' : { state }
 }

@@ -29,6 +29,7 @@ import type { FreezeOutcome, Monitor, RestoredGuest } from '../../ports/monitor.
 import { orStorageFault } from '../files/storage-fault.ts'
 import { stat } from '../files/pool-files.ts'
 import { listensOnVsock } from '../guest-agent/guest-agent.ts'
+import type { AgentAddress } from '../guest-agent/guest-agent.ts'
 import { GuestAgents } from '../guest-agent/guest-agents.ts'
 import { InstalledProgram } from '../monitors/installed-program.ts'
 import {
@@ -95,8 +96,8 @@ export class FirecrackerMonitor implements Monitor {
       vcpusMax: limits.firecrackerVcpusMax,
       kernelFormats: [this.#host.architecture === 'arm64' ? 'Image' : 'ELF'],
     }
-    const agentOf = (id: VmId) => ({ path: this.#paths(id).agent, vsockPort: AGENT_PORT })
-    this.#agents = new GuestAgents({ address: agentOf, listens: (id) => listensOnVsock(agentOf(id)), log })
+    const listens = (id: VmId) => listensOnVsock(this.#agentOf(id))
+    this.#agents = new GuestAgents({ address: (id) => this.#agentOf(id), listens, log })
   }
 
   /** Returns the version of the program as it is installed now. Throws HostFault `monitor_missing`. */
@@ -190,6 +191,10 @@ export class FirecrackerMonitor implements Monitor {
 
   async thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean> {
     return this.#agents.thaw(id, signal)
+  }
+
+  async agentListens(id: VmId): Promise<boolean> {
+    return this.#talk(`asking for the agent of VM ${id}`, () => listensOnVsock(this.#agentOf(id)))
   }
 
   /** Counts nothing: Firecracker has only differences since its last flush of metrics, for one reader. */
@@ -303,6 +308,10 @@ export class FirecrackerMonitor implements Monitor {
 
   #paths(id: VmId): ReturnType<typeof firecrackerPaths> {
     return firecrackerPaths(this.#host.runDirectory, id)
+  }
+
+  #agentOf(id: VmId): AgentAddress {
+    return { path: this.#paths(id).agent, vsockPort: AGENT_PORT }
   }
 
   async #talk<T>(doing: string, task: () => Promise<T>, refused?: FaultCode): Promise<T> {

@@ -113,7 +113,7 @@ export class QemuMonitor implements Monitor {
     })
     this.#agents = new GuestAgents({
       address: (id) => ({ path: agentSocketPath(this.#host.runDirectory, id) }),
-      listens: async (id) => agentListens(await (await this.#clients.of(id)).execute('query-chardev')),
+      listens: async (id) => isAgentOpen(await (await this.#clients.of(id)).execute('query-chardev')),
       log,
     })
   }
@@ -229,6 +229,13 @@ export class QemuMonitor implements Monitor {
     return this.#agents.thaw(id, signal)
   }
 
+  async agentListens(id: VmId): Promise<boolean> {
+    const doing = `asking the monitor of VM ${id} for its agent`
+    return this.#talk({ id, doing, signal: never }, async (client) =>
+      isAgentOpen(await client.execute('query-chardev')),
+    )
+  }
+
   async diskCounters(id: VmId): Promise<DiskCounters> {
     return this.#talk(
       { id, doing: `reading the disk counters of VM ${id}`, signal: never },
@@ -309,7 +316,7 @@ const diskOf = async (client: QmpClient, signal?: AbortSignal): Promise<QemuDisk
   diskIn(await client.execute('query-block', undefined, signal)) ?? missingDisk()
 
 /** Whether the guest has the agent's port open: `frontend-open` (QEMU QMP Reference Manual, query-chardev). */
-const agentListens = (devices: unknown): boolean =>
+const isAgentOpen = (devices: unknown): boolean =>
   (devices as readonly { label?: unknown; 'frontend-open'?: unknown }[]).some(
     (device) => device.label === 'agent' && device['frontend-open'] === true,
   )

@@ -145,6 +145,9 @@ const migrations: readonly string[] = [
   `
   ALTER TABLE vms ADD COLUMN keep_awake_until_ms INTEGER;
   `,
+  `
+  ALTER TABLE vms ADD COLUMN guest TEXT;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

@@ -1,5 +1,6 @@
 import { assert } from '../../lib/assert.ts'
 import type { Desired } from '../../core/desired.ts'
+import type { GuestSeen } from '../../core/guest/guest-seen.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { Arrival } from '../../core/migration/arrival.ts'
 import type { Departure } from '../../core/migration/departure.ts'
@@ -35,6 +36,7 @@ export type VmRow = {
   launch: string | null
   wake: string | null
   keep_awake_until_ms: number | null
+  guest: string | null
   departure: string | null
   arrival: string | null
   may_be_saved: number
@@ -70,6 +72,7 @@ export function recordOf(row: VmRow): VmRecord {
     ...(row.launch === null ? {} : { launch: JSON.parse(row.launch) as Launch }),
     ...(row.wake === null ? {} : { wake: JSON.parse(row.wake) as PendingWake }),
     ...(row.keep_awake_until_ms === null ? {} : { keepAwakeUntilMs: row.keep_awake_until_ms }),
+    ...(row.guest === null ? {} : { guest: JSON.parse(row.guest) as GuestSeen }),
     ...(row.departure === null ? {} : { departure: JSON.parse(row.departure) as Departure }),
     ...(row.arrival === null ? {} : { arrival: JSON.parse(row.arrival) as Arrival }),
     ...(row.may_be_saved === 1 ? { mayBeSaved: true } : {}),

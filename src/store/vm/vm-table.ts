@@ -10,6 +10,7 @@ import { StateUnwritable, Statements } from '../database/transactions.ts'
 import { SET_PROGRESS, recordOf } from './vm-row.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { MemoryClass, Recorded } from '../../core/capacity/ledger.ts'
+import type { GuestSeen } from '../../core/guest/guest-seen.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { DeviceName, OperationId, UserId, VmId } from '../../core/ids.ts'
@@ -244,6 +245,20 @@ export class VmTable {
       )
     })
     return this.#afterChange(id)
+  }
+
+  /** Writes the findings of looks into the guest. They are not flushed, because another look finds them again. */
+  setGuestSeen(id: VmId, seen: GuestSeen, nowMs: number): void {
+    const json = Object.keys(seen).length === 0 ? null : JSON.stringify(seen)
+    this.#transactions.writeAlone(() =>
+      this.#sql('UPDATE vms SET guest = ?, revision = ?, updated_at_ms = ? WHERE id = ?').run(
+        json,
+        this.#revisions.next(),
+        nowMs,
+        id,
+      ),
+    )
+    this.#changed(id)
   }
 
   /**
