@@ -123,8 +123,9 @@ async function wakeAll(
   return { wakes: tookMs(seen), stages, sent, lost }
 }
 
-const tookMs = (wakes: readonly SeenWake[]): number[] =>
-  wakes.map(({ sentAtMs, firstByteAtMs }) => firstByteAtMs - sentAtMs)
+function tookMs(wakes: readonly SeenWake[]): number[] {
+  return wakes.map(({ sentAtMs, firstByteAtMs }) => firstByteAtMs - sentAtMs)
+}
 
 /** Waits until the VM has slept for so long that its wake does not count as flapping. */
 async function rested({ id }: Sleeper): Promise<void> {

@@ -33,6 +33,9 @@ export type Vm = {
     readonly migration?: { readonly stage: string; readonly withdrawn_because?: string }
     /** How far the VM has come to this host. */
     readonly arrival?: { readonly stage: string; readonly round: number; readonly refused_because?: string }
+    readonly started_at?: string
+    readonly waiting_for?: string
+    readonly last_stop?: { readonly at: string; readonly how: string }
     readonly last_wake?: {
       readonly at: string
       readonly reason: string

@@ -39,6 +39,8 @@ const INPUTS = ['guest.ts', 'bare-guest.ts', 'cpio.ts', 'modules.ts', 'ssh-serve
  */
 const BOOT_MODULES = ['virtio_blk', 'virtio_net', 'virtio_rng', 'virtio_balloon']
 const SEED_MODULES = ['isofs', 'nls_utf8']
+/** Modules that report the power button of the machine to programs. */
+const BUTTON_MODULES = ['button', 'evdev']
 
 const DISK_MIB = 64
 // Fixed, so that equal inputs make an equal disk with an equal digest.
@@ -68,15 +70,20 @@ async function build({ cached, building, log }: Building): Promise<void> {
   chmodSync(path.join(building, 'vmlinuz'), 0o644)
   const tree = await demoTree(cached.root)
   const collect = (names: string[]) => collectModules(cached.kernel, names, unxzIn(cached.root))
-  const [boot, seed] = [await collect(BOOT_MODULES), await collect(SEED_MODULES)]
+  const groups = {
+    boot: await collect(BOOT_MODULES),
+    seed: await collect(SEED_MODULES),
+    button: await collect(BUTTON_MODULES),
+  }
   const initrd: CpioEntry[] = [
     ...tree,
     { kind: 'folder', path: 'newroot' },
     { kind: 'folder', path: 'lib' },
     { kind: 'folder', path: 'lib/modules' },
-    ...[...boot, ...seed].map(({ name, content }) => file(`lib/modules/${name}.ko`, content)),
-    file('lib/modules/boot', loadOrder(boot)),
-    file('lib/modules/seed', loadOrder(seed)),
+    ...Object.entries(groups).flatMap(([name, modules]) => [
+      ...modules.map((module) => file(`lib/modules/${module.name}.ko`, module.content)),
+      file(`lib/modules/${name}`, loadOrder(modules)),
+    ]),
     file('init', readFileSync(path.join(SOURCES, 'init')), 0o755),
   ]
   writeFileSync(path.join(building, 'initrd.cpio.gz'), gzipSync(renderCpio(initrd), { level: 9 }))

@@ -27,6 +27,7 @@ export type GuestOptions = {
   /** Absent: no network device. */
   readonly network?: { readonly ipv4_address?: string; readonly ipv6_address?: string }
   readonly image?: Partial<Record<'rootfs' | 'kernel' | 'initrd', GuestImage>>
+  readonly kernelArguments?: string
   /** Root of the lab, for a process beside it. */
   readonly root?: string
 }
@@ -35,6 +36,7 @@ export const guestRequest = ({
   power = 'running',
   network,
   image,
+  kernelArguments,
   root = '',
 }: GuestOptions = {}): object => ({
   power,
@@ -45,6 +47,7 @@ export const guestRequest = ({
     kernel: guestImage('vmlinuz', root),
     initrd: guestImage('initrd.cpio.gz', root),
     ...image,
+    ...(kernelArguments === undefined ? {} : { kernel_arguments: kernelArguments }),
   },
   ...(network === undefined ? {} : { network }),
 })

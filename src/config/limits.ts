@@ -163,6 +163,12 @@ export const limits = {
   guestLookMsMax: 30_000,
   /** Looks in a row without an agent, after which there is none. */
   guestMissesMin: 2,
+  /** From asking the agent in a guest to end the guest until an agent that does not know how would have answered. */
+  guestShutDownMs: 2000,
+  /** The longest grace of a stop, in seconds. */
+  graceSecondsMax: 3600,
+  /** A guest that boots, or whose agent starts, does not hear the first request. */
+  askToEndAgainMs: 10_000,
   /** Bytes read from an agent for one question. Its answer is below 4 KiB; the rest are late answers. */
   guestAgentBytesMax: 64 * 1024,
   guestAgentLineBytesMax: 4 * 1024,

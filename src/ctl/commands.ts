@@ -19,6 +19,7 @@ import { planCommand, getCommand } from './vm/show.ts'
 import {
   keepAwakeCommand,
   pauseCommand,
+  rebootCommand,
   resumeCommand,
   startCommand,
   stopCommand,
@@ -55,6 +56,7 @@ export const commands: readonly Command[] = [
   getCommand,
   startCommand,
   stopCommand,
+  rebootCommand,
   pauseCommand,
   resumeCommand,
   keepAwakeCommand,

@@ -59,6 +59,12 @@ export interface Monitor {
   save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor>
   /** Resolves when a monitor that was started to restore a guest has it completely, paused. `restore_failed`. */
   ensureRestored(guest: RestoredGuest, signal: AbortSignal): Promise<void>
+  /**
+   * Asks the running guest to end by itself: by its agent, or as someone at the machine would, by the power button or by
+   * Ctrl-Alt-Del. Resolves when it was asked; a guest may take any time, or ignore it. `monitor_refused` if there is no
+   * way to ask. It may be asked again.
+   */
+  askToEnd(id: VmId, signal: AbortSignal): Promise<void>
   /** Sends the current time to a restored guest, if an agent in it listens; does not wait, and never fails. */
   setGuestTime(id: VmId): void
   /**

@@ -97,8 +97,16 @@ async function attempt(
   if (notes.delivery !== undefined) noteDelivery(pass, notes.delivery, state)
   const launch = launchAfter(step, pass)
   if (launch !== undefined) write(pass, { observed: observed(pass, state), launch })
+  if (step.kind === 'monitor.ask-to-end') noteAsked(pass, state)
   if (step.kind === 'monitor.ensure-saved' && notes.givenUp === undefined) noteSaved(pass, state)
   return undefined
+}
+
+function noteAsked(pass: Pass, state: ObservedState): void {
+  const { grace } = pass.record.stops
+  if (grace === undefined) return
+  const askedToEnd = { stop: grace.stop, atMs: pass.host.clock.now() }
+  write(pass, { observed: observed(pass, state), askedToEnd })
 }
 
 /** Clears the fault that kept the guest from falling asleep. It has ended, even if the guest does not stay asleep. */

@@ -1,4 +1,5 @@
 import { renderPlan } from '../core/plan/step.ts'
+import { withGrace } from '../core/status/grace.ts'
 import { scrub } from '../log/scrub.ts'
 import { decide, intentOf } from './decide.ts'
 import { observe } from './observe/observe.ts'
@@ -19,8 +20,9 @@ export async function planFor(
   const intent = intentOf(host, record, inputs)
   const world = await observe(host, record)
   const silentMs = silences.note(record.id, world, host.clock.monotonicMs())
+  const { record: graced } = withGrace(record, world, host.clock.now())
   // Plans as if no other guest were being saved.
-  return decide(host, record, { world, intent, own: { maySave: true, silentMs } })
+  return decide(host, graced, { world, intent, own: { maySave: true, silentMs } })
 }
 
 /** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */

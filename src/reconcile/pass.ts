@@ -5,6 +5,7 @@ import { isStopCarriedOut } from '../core/plan/plan-power.ts'
 import { waitsForOthers } from '../core/plan/step.ts'
 import { HostFault } from '../core/errors.ts'
 import { isComing } from '../core/migration/arrival.ts'
+import { withGrace } from '../core/status/grace.ts'
 import { findLaunch } from '../core/status/launch.ts'
 import { observedState } from '../core/status/observed-state.ts'
 import { partialFaults } from '../core/status/partial-faults.ts'
@@ -51,7 +52,8 @@ async function passOver(
   await context.store.flushed()
   if (signal.aborted) return { kind: 'again' }
   const unsaved = noteUnsaved(context, read, world)
-  const record = noteWake(context, noteStop(context, unsaved, world), world)
+  const graced = noteGrace(context, unsaved, world)
+  const record = noteWake(context, noteStop(context, graced, world), world)
   const pass: Pass = {
     ...context,
     cause,
@@ -67,7 +69,13 @@ async function passOver(
     }),
   }
   logNewFaults(pass)
-  return noteLaunch(pass) ?? (await pursue(pass))
+  return untilGraceEnds(record, noteLaunch(pass) ?? (await pursue(pass)), context.host.clock.now())
+}
+
+/** Returns the next action, which no back-off delays beyond the end of a grace. */
+function untilGraceEnds({ stops: { grace } }: VmRecord, next: Next, nowMs: number): Next {
+  if (grace === undefined || next.kind !== 'after') return next
+  return { kind: 'after', ms: Math.min(next.ms, Math.max(0, grace.untilMs - nowMs)) }
 }
 
 /** Returns the record without the note that something may be saved, if this look finds nothing saved. */
@@ -84,6 +92,17 @@ function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: 
   return rest
 }
 
+/** Returns the record to plan with while a guest may end by itself, and notes the end of that time. */
+function noteGrace({ store, host, log }: PassContext, read: VmRecord, world: World): VmRecord {
+  const nowMs = host.clock.now()
+  const { record, ended } = withGrace(read, world, nowMs)
+  if (ended === undefined) return record
+  const shown = { ...record.observed, lastStop: ended }
+  store.vms.recordProgress(record.id, { observed: shown, graceOver: ended.generation, nowMs })
+  log.info({ how: ended.kind, stop_generation: ended.generation }, 'grace of the stop ended')
+  return { ...record, observed: shown }
+}
+
 /**
  * Returns the record with the stop marked as carried out, if this look finds nothing left of the guest. The next start
  * then no longer has to finish the stop. If the host loses power before this is flushed, it restarts without a guest,
@@ -93,16 +112,24 @@ function noteStop({ store, host, log }: PassContext, record: VmRecord, world: Wo
   if (!isStopCarriedOut(record, world)) return record
   const { launch: _ended, wake: _over, ...rest } = record
   const { accepted } = record.stops
+  const nowMs = host.clock.now()
+  const shown = withLastStop(record, nowMs)
   store.vms.recordProgress(record.id, {
-    observed: record.observed,
+    observed: shown,
     stopCarriedOut: accepted,
     launch: null,
     wake: null,
     exitStreak: 0,
-    nowMs: host.clock.now(),
+    nowMs,
   })
-  log.info({ stop_generation: accepted }, 'stopped')
-  return { ...rest, exitStreak: 0, stops: { accepted, carriedOut: accepted } }
+  log.info({ stop_generation: accepted, ...given({ how: shown.lastStop?.kind }) }, 'stopped')
+  return { ...rest, observed: shown, exitStreak: 0, stops: { accepted, carriedOut: accepted } }
+}
+
+/** Returns what is shown after a stop. A creation as stopped ends no guest. */
+function withLastStop({ observed: shown, stops: { accepted } }: VmRecord, nowMs: number): Observed {
+  if (accepted === 1 || shown.lastStop?.generation === accepted) return shown
+  return { ...shown, lastStop: { atMs: nowMs, kind: 'hard', generation: accepted } }
 }
 
 /** Returns the record with a wake that begins or ends by this look. The wake is on record before any step runs. */

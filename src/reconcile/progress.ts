@@ -85,14 +85,14 @@ export function observed({ record, world, found, host }: Pass, state: ObservedSt
   }
 }
 
-type SleepMembers = Pick<Observed, 'lastTrafficAtMs' | 'savedState' | 'lastWake' | 'shortSleeps'>
+type SleepMembers = Pick<Observed, 'lastTrafficAtMs' | 'savedState' | 'lastWake' | 'lastStop' | 'shortSleeps'>
 
 function sleepMembers(record: VmRecord, world: World, stateBegan: boolean): SleepMembers {
-  const { lastWake, shortSleeps = 0 } = record.observed
+  const { lastWake, lastStop, shortSleeps = 0 } = record.observed
   const lastTrafficAtMs = observedTraffic(record, world, stateBegan)
   const savedState = observedSaved(record, world)
   const row = shortSleeps === 0 || endsRow(record) ? undefined : shortSleeps
-  return given({ lastTrafficAtMs, savedState, lastWake, shortSleeps: row })
+  return given({ lastTrafficAtMs, savedState, lastWake, lastStop, shortSleeps: row })
 }
 
 /** Returns whether a stop, or a disabled sleep, ends the row of short sleeps. */

@@ -182,8 +182,9 @@ const isWanted = (started: VmRecord, now: VmRecord): boolean =>
   now.generations.desired !== started.generations.desired || now.wake !== undefined
 
 /**
- * Returns whether the VM must end since `started`: a stop was accepted, whatever power followed, or a deletion of a VM
+ * Returns whether the VM must end at once since `started`: a stop without grace was accepted, whatever power followed, or a deletion of a VM
  * that was to run.
  */
 const endsVm = (started: VmRecord, now: VmRecord): boolean =>
-  now.stops.accepted > started.stops.accepted || (now.deleting && !mustEnd(started))
+  (now.stops.accepted > started.stops.accepted && now.stops.grace === undefined) ||
+  (now.deleting && !mustEnd(started))

@@ -68,6 +68,25 @@ export function monitorContract(name: string, set: SetStage, options: Options = 
   saveContract(name, set, options)
   agentPromises({ promise, reaches })
   freezePromises({ promise, reaches })
+  endPromises(promise)
+}
+
+function endPromises(promise: Promised): void {
+  promise('a guest with an agent ends when it is asked to, and can be asked again', async (stage) => {
+    const { monitor, start, useDisk } = stage
+    await start(id, { paused: false })
+    await start(other, { paused: false })
+    for (const vm of [id, other]) await reaches(monitor, vm, 'running')
+    await useDisk(id)
+    await monitor.askToEnd(id, never)
+    await monitor.askToEnd(id, never).catch((error: unknown) => assert.ok(error instanceof HostFault))
+    await reaches(monitor, id, 'silent')
+    assert.equal((await monitor.inspect(other)).kind, 'running')
+  })
+
+  promise('a VM without a monitor cannot be asked to end', async ({ monitor }) => {
+    await assert.rejects(async () => monitor.askToEnd(id, never), isFault('monitor_unreachable'))
+  })
 }
 
 function powerPromises(promise: Promised): void {

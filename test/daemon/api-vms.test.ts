@@ -117,6 +117,54 @@ test('setting power raises a generation once; asking for the desired state chang
   assert.deepEqual(host.pokes, ['web-1: created', 'web-1: power stopped'])
 })
 
+test('a stop with grace says until when, and a later stop without it is a change', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const stop = (body: { grace_seconds?: number }): Promise<Typed<Vm>> =>
+    typed(host.api.PUT('/v1/vms/{id}/power', { params, body: { state: 'stopped', ...body } }))
+  const asked = await stop({ grace_seconds: 30 })
+  assert.equal(asked.status, 202)
+  const hardAt = Date.parse(asked.json.observed.stops_hard_at ?? '')
+  assert.ok(Math.abs(hardAt - Date.parse(asked.json.updated_at) - 30_000) < 5)
+  const later = await stop({ grace_seconds: 60 })
+  assert.deepEqual(
+    [later.status, later.json.observed.stops_hard_at],
+    [200, asked.json.observed.stops_hard_at],
+  )
+  const sooner = await stop({ grace_seconds: 10 })
+  assert.equal(sooner.status, 202)
+  assert.ok(Date.parse(sooner.json.observed.stops_hard_at ?? '') < hardAt)
+  const hard = await stop({})
+  assert.deepEqual([hard.status, hard.json.observed.stops_hard_at], [202, undefined])
+  assert.deepEqual(hard.json.generations, { desired: 4, observed: 0 })
+  assert.equal((await stop({ grace_seconds: 60 })).status, 200)
+  assertProblem(
+    await host.call({
+      method: 'PUT',
+      path: '/v1/vms/web-1/power',
+      body: { state: 'running', grace_seconds: 30 },
+    }),
+    400,
+    'invalid_request',
+  )
+})
+
+test('a reboot raises one generation and keeps the power; a stopped VM cannot reboot', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const reboot = (body: { grace_seconds?: number }): Promise<Typed<Vm>> =>
+    typed(host.api.POST('/v1/vms/{id}/reboot', { params, body }))
+  const asked = await reboot({ grace_seconds: 30 })
+  assert.deepEqual([asked.status, asked.json.generations.desired], [202, 2])
+  assert.equal(asked.json.desired.power, 'running')
+  assert.ok(asked.json.observed.stops_hard_at !== undefined)
+  assert.equal((await reboot({ grace_seconds: 60 })).status, 200)
+  assert.equal((await reboot({})).status, 202)
+  assert.equal((await reboot({})).status, 200)
+  await setPower(host, 'stopped')
+  assertProblem(await reboot({}), 409, 'vm_stopped')
+})
+
 test('deletion is accepted, then repeated without effect, and accepts no further changes', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)

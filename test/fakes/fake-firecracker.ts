@@ -146,6 +146,9 @@ export class FakeFirecracker {
         return this.#changeDisk(body)
       case 'PUT /snapshot/create':
         return this.#save(body)
+      case 'PUT /actions':
+        // Its guest has no keyboard.
+        return void this.#present()
       case 'PUT /snapshot/load':
         return this.#load(body)
       default:
@@ -201,6 +204,7 @@ export class FakeFirecracker {
     socket.setEncoding('latin1').on('data', (chunk: string) => {
       for (const line of chunk.split('\n').filter((one) => one !== '')) {
         if (!this.#isRunning || this.#isVsockHeld) return
+        if (isConnected && line.includes('"guest-shutdown"')) return this.end()
         if (isConnected) socket.write(this.#agentAnswer(line), 'latin1')
         else socket.write('OK 1\n')
         isConnected = true

@@ -104,10 +104,9 @@ export class FakeHost implements Host {
       this.rounds.setInSight(inSight)
       this.incomingDisks.setInSight(inSight)
     }
-    // The process could not restore its guest.
     const { fakeUnits, monitors, storage, ended } = this
     const all = Object.values(monitors)
-    for (const one of all) one.onExit = (id) => fakeUnits.exit(id, 1)
+    for (const one of all) one.onExit = (id, status) => fakeUnits.exit(id, status)
     this.units = {
       inspect: (id) => fakeUnits.inspect(id),
       list: () => fakeUnits.list(),

@@ -24,6 +24,7 @@ export type MonitorMethod =
   | 'processor'
   | 'save'
   | 'ensureRestored'
+  | 'askToEnd'
   | 'freezeFileSystems'
   | 'thawFileSystems'
   | 'agentListens'
@@ -66,8 +67,10 @@ export class FakeMonitor implements Monitor {
   readonly busy = new Set<VmId>()
   /** Guests that ran on from a state they had already left behind: each lost its progress since that state. */
   readonly relived: VmId[] = []
-  /** Reports a process that ended by itself because it could not restore its guest. */
-  onExit: (id: VmId) => void = () => {}
+  /** Guests that were asked to end, in order. */
+  readonly askedToEnd: VmId[] = []
+  /** Reports a process that ended by itself: because it could not restore its guest, or because its guest has ended. */
+  onExit: (id: VmId, status: number) => void = () => {}
   readonly #states = new Map<VmId, MonitorState>()
   readonly #memories = new Map<VmId, GuestMemory>()
   readonly #restoring = new Map<VmId, Restoring>()
@@ -220,6 +223,18 @@ export class FakeMonitor implements Monitor {
     return this.#faults.run('ensureRestored', restore, signal)
   }
 
+  /** An agent ends its guest in order; a guest without one does not hear it. */
+  askToEnd(id: VmId, signal: AbortSignal): Promise<void> {
+    const ask = (): void => {
+      this.#live(id)
+      this.askedToEnd.push(id)
+      if (!this.#hears(id)) return
+      this.ended(id)
+      this.onExit(id, 0)
+    }
+    return this.#faults.run('askToEnd', ask, signal)
+  }
+
   setGuestTime(id: VmId): void {
     this.toldTime.push(id)
   }
@@ -339,7 +354,7 @@ export class FakeMonitor implements Monitor {
     this.#restoring.delete(id)
     if (file === undefined || !file.whole || file.id !== id) {
       this.ended(id)
-      return this.onExit(id)
+      return this.onExit(id, 1)
     }
     this.#memories.set(id, file.memory)
     if (this.#savedFrozen.has(file.memory.life)) this.frozen.add(id)

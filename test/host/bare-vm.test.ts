@@ -153,6 +153,30 @@ for (const [index, { monitor, skip }] of monitors.entries()) {
     { skip },
   )
 
+  if (isFirecracker)
+    story(
+      `${monitor}: a guest ends when it is asked to`,
+      {
+        'by its agent, although it slept': async () => {
+          await makeBare(one, { monitor, memoryMib: MEMORY_MIB, sleepAfterIdleSeconds: IDLE_SECONDS })
+          await asleep(id)
+          await mutate('PUT', `/v1/vms/${id}/power`, { state: 'stopped', grace_seconds: 60 })
+          await settled(id, 'stopped')
+          assert.equal((await getVm(id)).observed.last_stop?.how, 'graceful')
+        },
+        'and boots again as one change': async () => {
+          await setPower(id, 'running')
+          await settled(id, 'running')
+          life = await lifeOf(id)
+          await mutate('POST', `/v1/vms/${id}/reboot`, { grace_seconds: 60 })
+          await settled(id, 'running')
+          assert.equal((await getVm(id)).observed.last_stop?.how, 'graceful')
+          assert.notEqual(await lifeOf(id), life)
+        },
+      },
+      { skip },
+    )
+
   story(
     `${monitor}: an idle guest sleeps, and wakes on its first packet`,
     {

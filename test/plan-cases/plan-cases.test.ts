@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { plan } from '../../src/core/plan/plan.ts'
+import { withGrace } from '../../src/core/status/grace.ts'
 import { renderPlan } from '../../src/core/plan/step.ts'
 import { parseCases } from './parse-case.ts'
 import type { PlanCase } from './parse-case.ts'
@@ -34,7 +35,7 @@ test('a word that means nothing in its room fails the case', () => {
 })
 
 function planned({ record, world, facts }: PlanCase): string {
-  return renderPlan(plan(record, world, facts))
+  return renderPlan(plan(withGrace(record, world, facts.nowMs).record, world, facts))
 }
 
 function render(one: PlanCase): string {

@@ -1,3 +1,4 @@
+import { given } from '../../src/lib/given.ts'
 import { recordOf } from '../record.ts'
 import type { DesiredPower, DiskLimits } from '../../src/core/desired.ts'
 import type { Arrival, ArrivalStage } from '../../src/core/migration/arrival.ts'
@@ -17,7 +18,8 @@ export const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
  * state. `running=SECONDS`: how long it has shown that state. `woken=SECONDS`: how long ago its last wake ended.
  * `keep-awake=SECONDS`: the guest is kept awake for so much longer. `wake=REASON`: a wake was requested. `begun=SECONDS`: a wake began with the state saved that long ago.
  * `restores=SECONDS`: the same, and a unit was or will be started to read that state. `may-be-saved`: a save has begun.
- * `stop-accepted`: the newest stop is not carried out. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
+ * `stop-accepted`: the newest stop is not carried out. `grace=SECONDS`: the same, and its guest has so much time left to
+ * end by itself. `asked=SECONDS`: how long ago it was asked to. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
  * sleeps in a row. `departure=STAGE`: how far a migration from this host is; `since=SECONDS`: for how long.
  * `arrival=STAGE`: how far one to this host
  * is. `wakes`: the guest ran at its source. `trouble`: something keeps the VM from coming. `expects-guest`: the source saves
@@ -52,13 +54,29 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
     ...keptAwakeOf(recorded),
     ...departureOf(recorded),
     ...arrivalOf(recorded),
-    stops: { accepted: recorded.has('stop-accepted') ? 1 : 0, carriedOut: 0 },
+    stops: stopsOf(recorded),
     ...(recorded.has('may-be-saved') ? { mayBeSaved: true } : {}),
     observed: {
       ...shownOf(recorded),
       ...(recorded.has('no-disk') ? {} : { disk: { sizeMib: recorded.number('disk=') ?? 64 } }),
     },
   })
+}
+
+function stopsOf(recorded: Words): VmRecord['stops'] {
+  const left = recorded.number('grace=')
+  const asked = recorded.number('asked=')
+  const isAccepted = recorded.has('stop-accepted') || left !== undefined
+  const grace =
+    left === undefined
+      ? undefined
+      : {
+          stop: 1,
+          fromMs: secondsAgo(30),
+          untilMs: secondsAgo(-left),
+          ...given({ askedAtMs: asked === undefined ? undefined : secondsAgo(asked) }),
+        }
+  return { accepted: isAccepted ? 1 : 0, carriedOut: 0, ...given({ grace }) }
 }
 
 /** The power of a VM from another host was set there. */

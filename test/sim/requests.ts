@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { ImageSource } from '../../src/core/outbound/image-source.ts'
 import type { CreateNetwork, CreateVm } from '../../src/core/vm/create.ts'
+import type { DesiredPower } from '../../src/core/desired.ts'
 import type { Sha256 } from '../../src/core/ids.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
 
+export const POWERS = ['running', 'paused', 'stopped'] as [DesiredPower, ...DesiredPower[]]
 export const COMPUTE = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
 export const SLEEPER = { ...COMPUTE, sleepAfterIdleSeconds: 5 }
 export const SIZES_MIB: [number, ...number[]] = [64, 96, 128]

@@ -3,11 +3,10 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { limits } from '../../src/config/limits.ts'
 import { createVm } from '../../src/commands/vm/create-vm.ts'
 import { setCompute, setDisk, setNetwork } from '../../src/commands/vm/reshape.ts'
 import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
-import { keepAwake, setPower } from '../../src/commands/vm/set-power.ts'
+import { keepAwake, rebootVm, setPower } from '../../src/commands/vm/set-power.ts'
 import { isHeldBack } from '../../src/core/vm/leaving.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { sweepOrphans } from '../../src/reconcile/sweep-orphans.ts'
@@ -20,42 +19,36 @@ import { HostChecks } from './host-checks.ts'
 import { SleepWatch } from './sleep-watch.ts'
 import { calm, Chaos, isCalm } from './chaos.ts'
 import { disturb } from './disturb.ts'
+import {
+  DISTURBANCES,
+  REBOOTS,
+  CLOCK_SETS,
+  MOVES,
+  OUTAGES,
+  KEPT_AWAKE_MS,
+  SETS_MS,
+  GRACES_SECONDS,
+  HEAL_MS,
+  MICROTASKS_A_PASS,
+  REST_MS,
+} from './rates.ts'
 import { StateDisk } from './state-disk.ts'
 import { EXPIRIES_MS, moveOn, offer, takeBack } from './leave.ts'
 import { pick, randomFrom } from './random.ts'
 import type { CreateVm } from '../../src/core/vm/create.ts'
-import { COMPUTE, networkOf, requestOn, SIZES_MIB, SLEEPER, TIMEOUTS_SECONDS } from './requests.ts'
+import { COMPUTE, networkOf, POWERS, requestOn, SIZES_MIB, SLEEPER, TIMEOUTS_SECONDS } from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
+import type { StopTerms } from '../../src/core/vm/stop.ts'
 import type { Composition } from '../../src/daemon/compose.ts'
 import type { DesiredPower } from '../../src/core/desired.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { Odds } from './chaos.ts'
 
+/** The VM whose guest ends when it is asked to. */
+const WITH_AGENT = 'b' as VmId
 const ids = ['a', 'b', 'c'] as string[] as [VmId, ...VmId[]]
-const powers = ['running', 'paused', 'stopped'] as [DesiredPower, ...DesiredPower[]]
 /** Turns of the event loop after which a pass must have ended. Fakes never wait for anything real. */
 const TURNS_MAX = 5000
-/**
- * Share of rounds that begin with a disturbance behind the daemon's back. None happens during a pass, so that its
- * observations stay true.
- */
-const DISTURBANCES = 0.3
-/** Share of rounds after which the host loses its power. */
-const REBOOTS = 0.02
-/** Share of rounds after which somebody sets the clock, and by how much. */
-const CLOCK_SETS = 0.1
-/** Share of rounds after which destinations take a step. */
-const MOVES = 0.7
-/** Share of rounds during which the pool is hidden. */
-const OUTAGES = 0.05
-const KEPT_AWAKE_MS: [number, ...number[]] = [0, 3000, 20_000]
-const SETS_MS: [number, ...number[]] = [-3_600_000, -3000, 3000, 3_600_000]
-/** Approximate length of a pass over fakes. */
-const MICROTASKS_A_PASS = 60
-/** Longer than any back-off, resync or deadline that is not an hour. */
-const HEAL_MS = 10 * 60_000
-/** Time to rest if no call failed. */
-const REST_MS = 2 * limits.resyncMs
 
 /** The whole daemon below its API, on a fake host, with time of its own. One seed is one history. */
 export class Simulation {
@@ -81,6 +74,7 @@ export class Simulation {
     this.#disk = new StateDisk(this.#directory)
     this.#store = this.#openStore()
     this.host = new FakeHost(this.clock, this.#store.storeId)
+    for (const monitor of Object.values(this.host.monitors)) monitor.agents.add(WITH_AGENT)
     this.sleep = new SleepWatch({
       host: this.host,
       recordOf: (id) => this.#store.vms.get(id),
@@ -107,7 +101,7 @@ export class Simulation {
       for (let burst = 1 + Math.floor(this.#random() * 3); burst > 0; burst -= 1) await this.#edit()
       await this.#quiet()
       if (this.#random() < MOVES) this.#moveAll()
-      if (this.#random() < REBOOTS) await this.#reboot()
+      if (this.#random() < REBOOTS) await this.#losePower()
       if (this.#random() < CLOCK_SETS) this.clock.set(pick(this.#random, SETS_MS))
       if (this.#life?.chaos.dead === true) {
         this.crashes += 1
@@ -265,8 +259,8 @@ export class Simulation {
     const edits: [() => void, ...(() => void)[]] = [
       () => void createVm(context, id, this.#requestFor(id)),
       () => void createVm(context, id, this.#requestFor(id)),
-      () => this.#setPower(context, id, pick(this.#random, powers)),
-      () => this.#setPower(context, id, pick(this.#random, powers)),
+      () => this.#setPower(context, id, pick(this.#random, POWERS)),
+      () => this.#setPower(context, id, pick(this.#random, POWERS)),
       () => this.#receive(id),
       () => this.#receive(id),
       () => this.clock.advance(2000),
@@ -277,6 +271,7 @@ export class Simulation {
       },
       () => void setPower(context, id, 'running'),
       () => this.#keepAwake(context, id),
+      () => this.#reboot(context, id),
       () => void (this.#random() < 0.5 && this.#stopAndGoOn(context, id)),
       () => this.clock.advance(2000),
       () => void setDisk(context, id, { sizeMib: pick(this.#random, SIZES_MIB) }),
@@ -299,7 +294,7 @@ export class Simulation {
   }
 
   #setPower(context: CommandContext, id: VmId, power: DesiredPower): void {
-    if (power === 'stopped') this.#stop(context, id)
+    if (power === 'stopped') this.#stop(context, id, { graceSeconds: pick(this.#random, GRACES_SECONDS) })
     else void setPower(context, id, power)
   }
 
@@ -308,8 +303,13 @@ export class Simulation {
     void keepAwake(context, id, forMs === 0 ? undefined : this.clock.now() + forMs)
   }
 
-  #stop(context: CommandContext, id: VmId): void {
-    if (setPower(context, id, 'stopped').ok) this.#giveUpOnceFlushed(id)
+  #stop(context: CommandContext, id: VmId, terms: StopTerms = {}): void {
+    if (setPower(context, id, 'stopped', terms).ok) this.#giveUpOnceFlushed(id)
+  }
+
+  #reboot(context: CommandContext, id: VmId): void {
+    if (rebootVm(context, id, { graceSeconds: pick(this.#random, GRACES_SECONDS) }).ok)
+      this.#giveUpOnceFlushed(id)
   }
 
   /** Lets the destination go on. A guest that is released is its own from then on. */
@@ -369,7 +369,7 @@ export class Simulation {
   }
 
   /** Cuts the power of daemon and host. */
-  async #reboot(): Promise<void> {
+  async #losePower(): Promise<void> {
     if (this.#life !== undefined) this.#life.chaos.dead = true
     await this.host.reboot()
   }

@@ -56,6 +56,8 @@ static const char *run(struct question question) {
     agent_is_frozen = false;
     return was_frozen ? FROZEN_ONE : FROZEN_NONE;
   }
+  /* An agent that ends its guest never answers. */
+  if (find(question, "\"guest-shutdown\"")) reboot();
   if (find(question, "\"guest-set-time\"")) {
     struct question time = number_after(question, "\"time\"");
     if (time.length == 0) return "{\"error\": {\"class\": \"GenericError\", \"desc\": \"there is no other clock\"}}\n";

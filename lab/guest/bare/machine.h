@@ -48,4 +48,7 @@ int memcmp(const void *a, const void *b, size_t length);
 void wait_for_interrupt(void);
 _Noreturn void stop(void);
 
+/* main.c */
+_Noreturn void reboot(void);
+
 #endif

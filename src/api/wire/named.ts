@@ -21,6 +21,7 @@ import {
   setComputeSchema,
   setDiskSchema,
   setMetadataSchema,
+  rebootSchema,
   setPowerSchema,
 } from './requests.ts'
 import { keepAwakeSchema } from './sleep.ts'
@@ -40,6 +41,7 @@ export const namedSchemas = {
   VmList: vmListSchema,
   CreateVm: createVmSchema,
   SetPower: setPowerSchema,
+  Reboot: rebootSchema,
   SetCompute: setComputeSchema,
   Resize: resizeSchema,
   SetDisk: setDiskSchema,

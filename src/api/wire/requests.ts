@@ -86,9 +86,22 @@ export const createVmSchema = Type.Object(
   },
 )
 
+const GRACE =
+  'Seconds in which the guest may end by itself: it is asked to, and stopped hard when they are over. 0 is a hard stop at once.'
+const graceSchema = (description: string) =>
+  Type.Optional(Type.Integer({ minimum: 0, maximum: limits.graceSecondsMax, description, examples: [30] }))
+
 export const setPowerSchema = Type.Object(
-  { state: powerSchema },
-  { ...closed, examples: [{ state: 'stopped' }] },
+  {
+    state: powerSchema,
+    grace_seconds: graceSchema(`With \`stopped\` only. ${GRACE}`),
+  },
+  { ...closed, examples: [{ state: 'stopped', grace_seconds: 30 }] },
+)
+
+export const rebootSchema = Type.Object(
+  { grace_seconds: graceSchema(GRACE) },
+  { ...closed, examples: [{ grace_seconds: 30 }] },
 )
 
 export const setComputeSchema = Type.Object(computeMembers, {

@@ -29,6 +29,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
         ? {}
         : { disk: observedDiskToWire(observed.disk) }),
       ...(observed.startedAtMs === undefined ? {} : { started_at: time(observed.startedAtMs) }),
+      ...stopsToWire(record),
       ...(departure === undefined ? {} : { migration: departureToWire(departure) }),
       ...(arrival === undefined ? {} : { arrival: arrivalToWire(arrival) }),
       ...sleepToWire(record),
@@ -44,6 +45,14 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
     ...(operationId === undefined ? {} : { operation_id: operationId }),
   }
 }
+
+const stopsToWire = ({
+  stops: { grace },
+  observed: { lastStop },
+}: VmRecord): Partial<VmWire['observed']> => ({
+  ...(grace === undefined ? {} : { stops_hard_at: time(grace.untilMs) }),
+  ...(lastStop === undefined ? {} : { last_stop: { at: time(lastStop.atMs), how: lastStop.kind } }),
+})
 
 export function desiredToWire({
   power,

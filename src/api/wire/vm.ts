@@ -11,7 +11,7 @@ import { keepAwakeMembers, sleepMembers } from './sleep.ts'
 import type { Static } from 'typebox'
 import type { PlanWire } from './plan.ts'
 import type { DesiredPower } from '../../core/desired.ts'
-import type { ObservedState } from '../../core/vm/record.ts'
+import type { ObservedState, StopKind } from '../../core/vm/record.ts'
 
 const POWERS = ['running', 'stopped', 'paused'] as const satisfies readonly DesiredPower[]
 export const OBSERVED_STATES = [
@@ -44,7 +44,7 @@ export const monitorKindSchema = Type.Enum(MONITOR_KINDS, {
 export const powerSchema = Type.Enum(POWERS, {
   type: 'string',
   description:
-    '`stopped` is always a hard stop and discards saved state. A VM sleeps only while this is `running`.',
+    '`stopped` is a hard stop, unless the request gives the guest time, and discards saved state. A VM sleeps only while this is `running`.',
 })
 
 export const computeMembers = {
@@ -144,6 +144,21 @@ const faultSchema = Type.Object(
   { description: '`error` in parts.' },
 )
 
+const STOP_KINDS = ['hard', 'graceful', 'deadline'] as const satisfies readonly StopKind[]
+
+const lastStopSchema = Type.Object(
+  {
+    at: timeSchema,
+    how: Type.Enum(STOP_KINDS, {
+      type: 'string',
+      description:
+        '`graceful`: the guest ended by itself after it was asked. `deadline`: it did not, and was stopped hard when its ' +
+        'time was over. `hard`: without time, or it ended before it was asked.',
+    }),
+  },
+  { description: 'The last stop, or the stop of the last reboot, that was carried out.' },
+)
+
 const observedSchema = Type.Object(
   {
     state: Type.Enum(OBSERVED_STATES, {
@@ -206,6 +221,12 @@ const observedSchema = Type.Object(
       ),
     ),
     started_at: Type.Optional(timeSchema),
+    stops_hard_at: Type.Optional({
+      ...timeSchema,
+      description:
+        'When a guest that was asked to end is stopped hard. Absent unless it may end by itself now.',
+    }),
+    last_stop: Type.Optional(lastStopSchema),
     migration: Type.Optional(departureSchema),
     arrival: Type.Optional(arrivalSchema),
     ...sleepMembers,

@@ -1,25 +1,33 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
+import { isNewStop, stopOf } from '../../core/vm/stop.ts'
 import { changeableVm, storeDesired } from './store-desired.ts'
+import type { Stop, StopTerms } from '../../core/vm/stop.ts'
 import type { DesiredPower } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord, ObservedState, WakeReason } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 import type { Rejection } from '../../core/errors.ts'
 import { refuseWhileMoving } from '../../core/vm/leaving.ts'
-import { mustEnd } from '../../core/vm/record.ts'
+import { mustEnd, owesStop } from '../../core/vm/record.ts'
 import { idleTimeoutMs } from '../../core/sleep/idle-timeout.ts'
 
 /**
- * Stores the desired power state. `stopped` is always a hard stop. `running` for a sleeping guest is a change even if
+ * Stores the desired power state. `stopped` is a hard stop unless the terms give the guest time. `running` for a sleeping guest is a change even if
  * `running` was desired before: its generation is reached when the guest is back. A request for the power that is
  * already desired makes the worker try again at once, if its last attempt failed.
  */
-export function setPower(context: CommandContext, id: VmId, power: DesiredPower): CommandResult {
+export function setPower(
+  context: CommandContext,
+  id: VmId,
+  power: DesiredPower,
+  terms: StopTerms = {},
+): CommandResult {
   const result = storeDesired(context, id, {
     reason: `power ${power}`,
     decide: ({ desired }) => ok({ ...desired, power }),
     setsPowerAnew: (before) => power === 'running' && asksForWake(before),
+    stops: (before) => (power === 'stopped' ? askedStop(before, terms, context.now()) : undefined),
   })
   if (!result.ok) return result
   const { record, changed } = result.value
@@ -31,6 +39,31 @@ export function setPower(context: CommandContext, id: VmId, power: DesiredPower)
   else wakeVm(context, id, 'power')
   // Reads the record as it is now, because a rehearsal plans with it.
   return ok({ ...result.value, record: context.store.vms.get(id) ?? record })
+}
+
+/** Returns the stop of a request for `stopped`; undefined if it changes nothing. */
+function askedStop(before: VmRecord, terms: StopTerms, nowMs: number): Stop | undefined {
+  const stop = stopOf(before, terms, nowMs)
+  if (before.desired.power !== 'stopped') return stop
+  return owesStop(before) && isNewStop(before, stop) ? stop : undefined
+}
+
+/**
+ * Ends the guest and starts it again, under one generation. The power stays as it is desired. The same request while a
+ * reboot is under way changes nothing, unless it asks for an earlier end.
+ */
+export function rebootVm(context: CommandContext, id: VmId, terms: StopTerms): CommandResult {
+  return storeDesired(context, id, {
+    reason: 'reboot',
+    decide: ({ desired }) =>
+      desired.power === 'stopped'
+        ? err({ code: 'vm_stopped', detail: `${id} is to be stopped, and cannot reboot: start it` })
+        : ok(desired),
+    stops: (before) => {
+      const stop = stopOf(before, terms, context.now())
+      return isNewStop(before, stop) ? stop : undefined
+    },
+  })
 }
 
 /**

@@ -3,6 +3,8 @@ import { err, ok } from '../../lib/result.ts'
 import { commitmentOf, increaseOf } from '../../core/capacity/ledger.ts'
 import { refuseIncrease } from '../capacity/admit.ts'
 import { isLeaving, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
+import { given } from '../../lib/given.ts'
+import type { Stop } from '../../core/vm/stop.ts'
 import type { OfferEnd } from '../../core/vm/leaving.ts'
 import type { Commitment, MonitorMib } from '../../core/capacity/ledger.ts'
 import type { Desired } from '../../core/desired.ts'
@@ -27,6 +29,8 @@ type Change = {
    * Returns whether a request for the power that is already desired is a change, because it asks for a sleeping guest.
    */
   readonly setsPowerAnew?: (before: VmRecord) => boolean
+  /** Returns the stop that the request asks for; undefined if it asks for none, or for the one that is under way. */
+  readonly stops?: (before: VmRecord) => Stop | undefined
 }
 
 /** Returns what a change needs of the host beyond what the VM has been promised. */
@@ -46,7 +50,8 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     const desired = change.decide(before)
     if (!desired.ok) return err(desired.error)
     const setsPowerAnew = change.setsPowerAnew?.(before) === true
-    if (!setsPowerAnew && isDeepStrictEqual(desired.value, before.desired))
+    const stops = change.stops?.(before)
+    if (!setsPowerAnew && stops === undefined && isDeepStrictEqual(desired.value, before.desired))
       return ok({ record: before, changed: false })
     const refusal = refuseIncrease(context, increaseBy(context, before, desired.value))
     if (refusal !== undefined) return err(refusal)
@@ -57,6 +62,7 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     const record = store.vms.changeDesired(id, {
       ...end.value,
       setsPowerAnew,
+      ...given({ stops }),
       operationId,
       nowMs,
     })

@@ -5,7 +5,7 @@ import { mustEnd, owesStop } from '../vm/record.ts'
 import { when, inOrder } from './facet.ts'
 import { waitForMonitor, waitForUnit, mayBeSaved } from './plan-wake.ts'
 import { isSaved } from '../world/saved-state.ts'
-import type { VmRecord } from '../vm/record.ts'
+import type { Grace, VmRecord } from '../vm/record.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Step } from './step.ts'
 import type { MonitorState, UnitState, World } from '../world/world.ts'
@@ -86,6 +86,31 @@ export function ensurePower(record: VmRecord, world: World, facts: Facts): Facet
         return when('monitor', world.monitor, (monitor) => steer(record, monitor, facts.silentMs))
       default:
         return unreachable(unit)
+    }
+  })
+}
+
+/** Asks a guest to end, and again from time to time, because a guest that boots does not hear it. */
+export function askToEnd(
+  { id }: VmRecord,
+  world: World,
+  { nowMs, grace: { untilMs, askedAtMs } }: Pick<Facts, 'nowMs'> & { readonly grace: Grace },
+): Facet {
+  return when('unit', world.unit, (unit) => {
+    if (unit.kind === 'activating') return waitForUnit('the unit to start')
+    if (unit.kind !== 'active') return waitForUnit('the unit to stop')
+    const againMs = askedAtMs === undefined ? 0 : askedAtMs + limits.askToEndAgainMs - nowMs
+    // If the clock was set back, the guest is asked at once.
+    if (againMs <= 0 || againMs > limits.askToEndAgainMs)
+      return [{ kind: 'monitor.ask-to-end', because: `${id} must stop, and its guest may end by itself` }]
+    const leftMs = untilMs - nowMs
+    const waitedMs = limits.askToEndAgainMs - againMs
+    return {
+      outcome: 'wait',
+      for: 'the guest to end',
+      recheckMs: Math.min(againMs, leftMs),
+      deadlineMs: leftMs + waitedMs,
+      waitedMs,
     }
   })
 }

@@ -9,7 +9,15 @@ import {
   showGrowth,
   diskForeign,
 } from './plan-storage.ts'
-import { DELETED, ensurePower, keepConsole, removeConsole, removeUnit, removeGuest } from './plan-power.ts'
+import {
+  askToEnd,
+  DELETED,
+  ensurePower,
+  keepConsole,
+  removeConsole,
+  removeUnit,
+  removeGuest,
+} from './plan-power.ts'
 import {
   dropFrames,
   ensureFlowing,
@@ -26,7 +34,7 @@ import { planHandover, planLeft, WAIT_FOR_DESTINATION } from './plan-leave.ts'
 import { owesStop, mustEnd } from '../vm/record.ts'
 import { fallAsleepOrGoOn, giveUpPlace, wakeGuest } from './plan-wake.ts'
 import { isSavedOutsideUnit, isGone } from '../world/world.ts'
-import type { VmRecord } from '../vm/record.ts'
+import type { Grace, VmRecord } from '../vm/record.ts'
 import type { Facts } from './facet.ts'
 import type { Plan, Blocked } from './step.ts'
 import type { World } from '../world/world.ts'
@@ -61,6 +69,8 @@ function planHere(record: VmRecord, world: World, facts: Facts): Plan {
   if (hasLeft(record)) return planLeft(record, world, facts)
   const { arrival } = record
   if (arrival !== undefined && !mayRunHere(arrival)) return planArrival(record, arrival, { world, facts })
+  const { grace } = record.stops
+  if (grace !== undefined) return planEnding(record, world, { ...facts, grace })
   if (record.desired.power === 'stopped') return planStopped(record, world, facts)
   if (isHeldBack(record)) return planHandover(record, world, facts)
   if (owesStop(record)) {
@@ -88,6 +98,22 @@ function planStopped(record: VmRecord, world: World, facts: Facts): Plan {
   return inOrder(...stop, () => beside(rest))
 }
 
+/**
+ * Plans for a guest that may end by itself, as `withGrace` shows it. A guest that sleeps is woken first: what it has not
+ * written to its disk yet would be lost with its saved state.
+ */
+function planEnding(record: VmRecord, world: World, facts: Facts & { readonly grace: Grace }): Plan {
+  const live = world.unit.known && world.unit.value.kind === 'active'
+  if (!live && isSavedOutsideUnit(world)) return planAsleep(record, world, facts)
+  const saved = live ? goOnIfSaved(record, world, facts) : SETTLED
+  if (saved.outcome !== 'settled') return saved
+  return inOrder(
+    () => removeUnit(record, world),
+    () => (live ? ensurePower(record, world, facts) : []),
+    () => askToEnd(record, world, facts),
+  )
+}
+
 /** Plans for a guest that is saved in the pool: it stays asleep or is restored, and is never booted. */
 function planAsleep(record: VmRecord, world: World, facts: Facts): Plan {
   return inOrder(
@@ -110,10 +136,16 @@ function planStart(record: VmRecord, world: World, facts: Facts): Plan {
   )
 }
 
+const SETTLED: Plan = { outcome: 'settled' }
+
+/** Plans for a unit beside a saved state; nothing else may touch its guest before that is decided. */
+const goOnIfSaved = (record: VmRecord, world: World, facts: Facts): Plan =>
+  hasForeignDisk(world) ? SETTLED : inOrder(() => fallAsleepOrGoOn(record, world, facts))
+
 function planLive(record: VmRecord, world: World, facts: Facts): Plan {
-  const isOwn = !hasForeignDisk(world)
-  const saved = inOrder(() => (isOwn ? fallAsleepOrGoOn(record, world, facts) : []))
+  const saved = goOnIfSaved(record, world, facts)
   if (saved.outcome !== 'settled') return saved
+  const isOwn = !hasForeignDisk(world)
   const lanes = {
     power: [() => ensurePower(record, world, facts), () => limitDisk(record, world)],
     console: [() => keepConsole(world)],

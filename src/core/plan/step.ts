@@ -38,6 +38,7 @@ type StepArguments = {
   'monitor.ensure-saved': { readonly packets: number; readonly moves: boolean }
   'monitor.ensure-restored': NoArguments
   'monitor.ensure-paused': NoArguments
+  'monitor.ask-to-end': NoArguments
   'monitor.ensure-disk-size': { readonly sizeMib: number }
   'monitor.ensure-disk-limits': { readonly limits: DiskLimits }
 }

@@ -23,6 +23,15 @@ export const vms = {
       writtenBy: ['src/commands/vm/store-desired.ts', 'src/commands/vm/reshape.ts'],
       advice: ['vmhostctl vm stop {name} --wait, then the same again'],
     },
+    vm_stopped: {
+      status: 409,
+      title: 'The VM is to be stopped',
+      meaning: 'The VM is stopped, or about to be, so it has no guest to reboot.',
+      remedy: 'Set its power to `running`: it boots.',
+      example: 'web-1 is to be stopped, and cannot reboot: start it',
+      writtenBy: ['src/commands/vm/set-power.ts'],
+      advice: { vm: ['vmhostctl vm start {name} boots it'] },
+    },
     vm_protected: {
       status: 409,
       title: 'The VM is protected against deletion',

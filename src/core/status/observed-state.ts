@@ -11,6 +11,8 @@ import type { ObservedState, VmRecord } from '../vm/record.ts'
 /** Returns the state to show, from what was seen and what will be done. */
 export function observedState(record: VmRecord, world: World, plan: Plan): ObservedState {
   if (record.deleting) return 'deleting'
+  if (record.stops.grace !== undefined && plan.outcome !== 'blocked')
+    return isWaking(record) || isAsleep(world) ? 'waking' : 'stopping'
   switch (plan.outcome) {
     case 'settled':
       return settledState(record, world)

@@ -44,6 +44,7 @@ export type WaitReason =
   | 'the monitor to answer'
   | 'the destination'
   | 'late packets'
+  | 'the guest to end'
   | 'the source'
   | 'the release'
 
@@ -74,6 +75,7 @@ export type Observed = {
   /** The saved state in the pool from which the guest can wake. */
   readonly savedState?: { readonly savedAtMs: number; readonly sizeMib: number; readonly memoryMib: number }
   readonly lastWake?: LastWake
+  readonly lastStop?: LastStop
   /** Number of sleeps in a row that traffic ended soon after they began. */
   readonly shortSleeps?: number
 }
@@ -104,7 +106,30 @@ export type Stops = {
   readonly accepted: number
   /** Generation up to which a look found nothing left of the guest: no unit, no console, no saved state. */
   readonly carriedOut: number
+  /** Present while the newest accepted stop lets the guest end by itself. */
+  readonly grace?: Grace
 }
+
+/** Time in which a guest that must stop may end by itself. */
+export type Grace = {
+  /** Generation of the stop. */
+  readonly stop: number
+  /** When the stop was accepted. */
+  readonly fromMs: number
+  /** The guest is stopped hard then. */
+  readonly untilMs: number
+  /** When the guest was last asked to end; absent if it was not asked yet. */
+  readonly askedAtMs?: number
+}
+
+/**
+ * How a guest was stopped. `graceful`: it ended by itself after it was asked. `deadline`: its grace was over. `hard`:
+ * without grace.
+ */
+export type StopKind = 'hard' | 'graceful' | 'deadline'
+
+/** The last stop that was carried out. `generation` is that of the request. */
+export type LastStop = { readonly atMs: number; readonly kind: StopKind; readonly generation: number }
 
 export type VmRecord = {
   readonly id: VmId
@@ -160,6 +185,10 @@ export type Progress = {
   readonly launch?: Launch | null
   /** Raised by a look that finds nothing left of the guest. */
   readonly stopCarriedOut?: number
+  /** The guest was asked to end, for the stop of this generation. */
+  readonly askedToEnd?: { readonly stop: number; readonly atMs: number }
+  /** The stop of this generation has no grace any more. */
+  readonly graceOver?: number
   readonly wake?: PendingWake | null
   /** Set before a save, and flushed then. */
   readonly mayBeSaved?: boolean

@@ -3,7 +3,7 @@ import { eachNamed } from '../several.ts'
 import { parseSeconds } from '../units.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { Vm } from '../../client/api-client.ts'
-import type { Command } from '../command.ts'
+import type { Command, Context, Option } from '../command.ts'
 
 type PowerWords = {
   readonly verb: string
@@ -42,14 +42,68 @@ export const startCommand = powerCommand({
     'its guest runs.',
 })
 
-export const stopCommand = powerCommand({
-  verb: 'stop',
-  state: 'stopped',
-  summary: 'stop VMs, hard',
+const GRACE_OPTION: Option = {
+  name: 'grace',
+  value: 'TIME',
+  help: 'ask the guest to end, and stop it hard when this time is over, as 30s or 2m',
+  check: parseSeconds,
+}
+
+/** Returns the body's member for `--grace`. */
+function graceOf({ given }: Context): { readonly grace_seconds?: number } {
+  const text = given.text('grace')
+  return text === undefined ? {} : { grace_seconds: parseSeconds(text, '--grace') }
+}
+
+export const stopCommand: Command = {
+  words: ['vm', 'stop'],
+  summary: 'stop VMs',
   description:
-    'At once, as if the power went: the guest is not asked. The disk stays. What is saved of a VM that sleeps is thrown away; ' +
-    'where that cannot be used any more, this is the way out, and start then boots.',
-})
+    'At once, as if the power went: the guest is not asked. With --grace it is asked first, by its agent or its power button, ' +
+    'and a VM that sleeps is woken for it; vm stop without --grace then stops it at once. The disk stays. What is saved of a VM ' +
+    'that sleeps is thrown away; if that cannot be used any more, this is the way out, and start then boots.',
+  operand: { placeholder: 'NAME', many: true, completes: 'vm' },
+  options: [GRACE_OPTION, ...WAIT_OPTIONS, DRY_RUN_OPTION],
+  examples: [
+    ['web-1', 'returns at once; the host follows'],
+    [
+      'web-1 --grace 30s --wait',
+      'lets its services end, for half a minute at most, and returns when it is stopped',
+    ],
+    ['web-1 --dry-run', 'shows the steps that this would take'],
+  ],
+  run: (context) =>
+    eachNamed(context, (id) => {
+      const params = { path: { id }, query: dryRunQuery(context) }
+      const body = { state: 'stopped' as const, ...graceOf(context) }
+      return changeVm(context, context.client().PUT('/v1/vms/{id}/power', { params, body }), {
+        triesAgain: true,
+      })
+    }),
+}
+
+export const rebootCommand: Command = {
+  words: ['vm', 'reboot'],
+  summary: 'reboot VMs',
+  description:
+    'Ends the guest and boots it again. With --grace it is asked to end first; without, it ends at once, as if the power went. ' +
+    '--wait ends when its guest runs again.',
+  operand: { placeholder: 'NAME', many: true, completes: 'vm' },
+  options: [GRACE_OPTION, ...WAIT_OPTIONS, DRY_RUN_OPTION],
+  examples: [
+    ['web-1 --grace 30s', 'lets its services end, for half a minute at most'],
+    ['web-1 --wait', 'at once, and returns when its guest runs again'],
+  ],
+  run: (context) =>
+    eachNamed(context, (id) => {
+      const params = { path: { id }, query: dryRunQuery(context) }
+      return changeVm(
+        context,
+        context.client().POST('/v1/vms/{id}/reboot', { params, body: graceOf(context) }),
+        {},
+      )
+    }),
+}
 
 export const pauseCommand = powerCommand({
   verb: 'pause',

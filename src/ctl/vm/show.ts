@@ -3,7 +3,15 @@ import { exitStatus } from '../exit-status.ts'
 import { renderFacts } from '../text.ts'
 import { showCores, showMib, showSpan } from '../units.ts'
 import { moveFacts } from './move-facts.ts'
-import { idleWords, guestFacts, sleepFacts, errorWords, generationWords, stateColour } from './vm-words.ts'
+import {
+  idleWords,
+  guestFacts,
+  sleepFacts,
+  stopFacts,
+  errorWords,
+  generationWords,
+  stateColour,
+} from './vm-words.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
 import type { Paint } from '../text.ts'
@@ -45,6 +53,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ['compute', computeWords(vm)],
       ...guestFacts(vm, nowMs),
       ...sleepFacts(vm, nowMs),
+      ...stopFacts(vm, nowMs),
       ...moveFacts(vm, nowMs),
       ['disk', diskWords(vm)],
       ['network', network === undefined ? 'none' : addressWords(network)],

@@ -65,6 +65,22 @@ export function guestFacts({ observed: { guest } }: Vm, nowMs: number): readonly
   return [['agent', since(guest?.agent_since)]]
 }
 
+const STOPS = {
+  hard: 'hard',
+  graceful: 'by itself, as it was asked',
+  deadline: 'hard, because it did not end in time',
+} as const satisfies Record<NonNullable<Vm['observed']['last_stop']>['how'], string>
+
+/** Returns facts about a VM's stops. */
+export function stopFacts({ observed }: Vm, nowMs: number): readonly Fact[] {
+  const { stops_hard_at: hardAt, last_stop: last } = observed
+  const leftMs = hardAt === undefined ? 0 : Math.max(0, Date.parse(hardAt) - nowMs)
+  return [
+    ['stops hard', hardAt && `in ${showSpan(leftMs)}, unless its guest ends before`],
+    ['last stop', last && `${showSpan(nowMs - Date.parse(last.at))} ago, ${STOPS[last.how]}`],
+  ]
+}
+
 /** Returns facts about a VM's sleeps. */
 export function sleepFacts({ observed, keep_awake_until: until }: Vm, nowMs: number): readonly Fact[] {
   const { saved_state: saved, last_traffic_at: traffic, last_wake: wake, flapping } = observed

@@ -181,6 +181,16 @@ export class FirecrackerMonitor implements Monitor {
     }
   }
 
+  /** A reboot ends Firecracker. A guest that powers off on x86 leaves it running, without a word. */
+  async askToEnd(id: VmId, signal: AbortSignal): Promise<void> {
+    if (await this.#agents.shutDown(id, 'reboot', signal)) return
+    // Firecracker has a keyboard controller on x86 only, and refuses elsewhere.
+    const body = { action_type: 'SendCtrlAltDel' }
+    await this.#talk(`asking the guest of VM ${id} to end`, () =>
+      this.#ask(id, { method: 'PUT', target: '/actions', body }, signal),
+    )
+  }
+
   setGuestTime(id: VmId): void {
     void this.#agents.setGuestTime(id)
   }

@@ -15,6 +15,7 @@ export type GuestAgentsOptions = {
   readonly freezeMs?: number
   readonly thawRetryMs?: number
   readonly answerMs?: number
+  readonly shutDownMs?: number
   readonly log: Log
 }
 
@@ -35,6 +36,7 @@ export class GuestAgents {
       freezeMs: limits.freezeMs,
       thawRetryMs: limits.thawRetryMs,
       answerMs: limits.guestAgentMs,
+      shutDownMs: limits.guestShutDownMs,
       ...options,
     }
     this.#log = options.log
@@ -49,6 +51,17 @@ export class GuestAgents {
     const { kind } = await this.#ask(id, () => setTime(now()), answerMs, telling.signal)
     if (this.#telling.get(id) === telling) this.#telling.delete(id)
     if (kind === 'returned') this.#log.debug({}, 'guest clock set by its agent')
+  }
+
+  /**
+   * Asks the agent to end its guest. Returns false if certainly no agent does so. An agent that does so never answers
+   * (QEMU, docs/interop/qemu-ga-ref, guest-shutdown).
+   */
+  async shutDown(id: VmId, mode: 'powerdown' | 'reboot', signal: AbortSignal): Promise<boolean> {
+    if (!(await this.#listens(id)) || signal.aborted) return false
+    const command = { name: 'guest-shutdown', args: JSON.stringify({ mode }) }
+    const { kind } = await this.#ask(id, () => command, this.#options.shutDownMs, signal)
+    return kind === 'unknown' || kind === 'returned'
   }
 
   /** See `Monitor.freezeFileSystems`. */

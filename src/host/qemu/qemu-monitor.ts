@@ -217,6 +217,13 @@ export class QemuMonitor implements Monitor {
     }
   }
 
+  async askToEnd(id: VmId, signal: AbortSignal): Promise<void> {
+    if (await this.#agents.shutDown(id, 'powerdown', signal)) return
+    await this.#talk({ id, doing: `asking the guest of VM ${id} to end`, signal }, (client) =>
+      client.execute('system_powerdown', undefined, signal),
+    )
+  }
+
   setGuestTime(id: VmId): void {
     void this.#agents.setGuestTime(id)
   }

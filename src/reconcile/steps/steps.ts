@@ -122,6 +122,10 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
     execute: (_step, { host, record, signal }) =>
       host.monitors[record.monitor].ensurePaused(record.id, signal),
   },
+  // The guest was asked to end by itself.
+  'monitor.ask-to-end': {
+    execute: (_step, { host, record, signal }) => host.monitors[record.monitor].askToEnd(record.id, signal),
+  },
   'monitor.ensure-saved': { execute: saveGuest, deadlineMs: limits.saveMs },
   'monitor.ensure-restored': { execute: restoreGuest, deadlineMs: restoreMsOf },
   // The monitor gives the guest a disk of this size.

@@ -148,6 +148,9 @@ const migrations: readonly string[] = [
   `
   ALTER TABLE vms ADD COLUMN guest TEXT;
   `,
+  `
+  ALTER TABLE vms ADD COLUMN stop_grace TEXT;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

@@ -145,7 +145,14 @@ test('progress that finds the disk full is kept until there is room; no failure 
   t.after(() => db.close())
   const columns = {
     ...{ observed: 'x'.repeat(64 * 1024), state: 'running', launch: null, wake: null },
-    ...{ may_be_saved: 0, stop_carried_out: 0, exit_streak: 0, revision: 1, updated_at_ms: 1 },
+    ...{
+      may_be_saved: 0,
+      stop_carried_out: 0,
+      stop_grace: null,
+      exit_streak: 0,
+      revision: 1,
+      updated_at_ms: 1,
+    },
   } as unknown as ProgressColumns
   db.exec(
     `CREATE TABLE vms (id TEXT, ${Object.keys(columns).join(', ')}); INSERT INTO vms (id) VALUES ('web-1')`,

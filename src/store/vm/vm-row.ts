@@ -5,6 +5,7 @@ import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { Arrival } from '../../core/migration/arrival.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type {
+  Grace,
   PendingWake,
   Launch,
   Observed,
@@ -30,6 +31,7 @@ export type VmRow = {
   power_generation: number
   stop_accepted: number
   stop_carried_out: number
+  stop_grace: string | null
   operation_id: string
   state: string
   observed: string
@@ -66,7 +68,11 @@ export function recordOf(row: VmRow): VmRecord {
       observed: row.observed_generation as Generation,
     },
     powerGeneration: row.power_generation as Generation,
-    stops: { accepted: row.stop_accepted, carriedOut: row.stop_carried_out },
+    stops: {
+      accepted: row.stop_accepted,
+      carriedOut: row.stop_carried_out,
+      ...(row.stop_grace === null ? {} : { grace: JSON.parse(row.stop_grace) as Grace }),
+    },
     operationId: row.operation_id as OperationId,
     observed: JSON.parse(row.observed) as Observed,
     ...(row.launch === null ? {} : { launch: JSON.parse(row.launch) as Launch }),
@@ -95,6 +101,7 @@ export type ProgressColumns = Pick<
   | 'wake'
   | 'may_be_saved'
   | 'stop_carried_out'
+  | 'stop_grace'
   | 'exit_streak'
   | 'revision'
   | 'updated_at_ms'
@@ -102,7 +109,7 @@ export type ProgressColumns = Pick<
 
 /** SQL that sets the columns by their names. */
 export const SET_PROGRESS = `UPDATE vms SET observed = :observed, state = :state, launch = :launch, wake = :wake,
-  may_be_saved = :may_be_saved, stop_carried_out = :stop_carried_out, exit_streak = :exit_streak, revision = :revision,
+  may_be_saved = :may_be_saved, stop_carried_out = :stop_carried_out, stop_grace = :stop_grace, exit_streak = :exit_streak, revision = :revision,
   updated_at_ms = :updated_at_ms`
 
 /**

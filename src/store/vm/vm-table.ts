@@ -16,6 +16,7 @@ import type { Departure } from '../../core/migration/departure.ts'
 import type { DeviceName, OperationId, UserId, VmId } from '../../core/ids.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
 import type {
+  Grace,
   Metadata,
   Observed,
   ObservedState,
@@ -34,6 +35,11 @@ export type DesiredChange = {
   /** Counts the power as set by this change even if it was desired before: the request wants a sleeping guest. */
   readonly setsPowerAnew?: boolean
   readonly deleting?: true
+  /** Ends the guest that may exist now, whatever power follows. */
+  readonly stops?: {
+    /** Until when the guest may end by itself, in milliseconds since the epoch; absent: it is stopped hard. */
+    readonly graceUntilMs?: number
+  }
   /** Begins or ends a migration together with the change. */
   readonly departure?: Departure
   readonly operationId: OperationId
@@ -184,7 +190,11 @@ export class VmTable {
     const desired = change.desired ?? before.desired
     const deleting = before.deleting || change.deleting === true
     const generation = before.generations.desired + 1
-    const setsPower = change.setsPowerAnew === true || desired.power !== before.desired.power
+    const setsPower =
+      change.setsPowerAnew === true || change.stops !== undefined || desired.power !== before.desired.power
+    const stops = change.stops !== undefined || (setsPower && desired.power === 'stopped')
+    const untilMs = change.stops?.graceUntilMs
+    const grace = untilMs === undefined ? undefined : { stop: generation, fromMs: change.nowMs, untilMs }
     assert(
       setsPower || deleting !== before.deleting || !isDeepStrictEqual(desired, before.desired),
       `${id}: a generation may not rise without a change`,
@@ -194,7 +204,7 @@ export class VmTable {
         noteDeparted(this.#db, before.departure)
       this.#sql(
         `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = ?, power_generation = ?,
-           stop_accepted = ?, ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?,
+           stop_accepted = ?, stop_grace = ?, ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?,
            disk_mib = ?, can_sleep = ?, holds_place = ?, departure = ?, revision = ?,
            updated_at_ms = ? WHERE id = ?`,
       ).run(
@@ -203,7 +213,8 @@ export class VmTable {
         change.operationId,
         generation,
         setsPower ? generation : before.powerGeneration,
-        setsPower && desired.power === 'stopped' ? generation : before.stops.accepted,
+        stops ? generation : before.stops.accepted,
+        jsonOf(stops ? grace : before.stops.grace),
         desired.network?.ipv4Address ?? null,
         desired.network?.ipv6Address ?? null,
         desired.compute.cpuMillicores,
@@ -289,12 +300,13 @@ export class VmTable {
     const launch = progress.launch === undefined ? before.launch : (progress.launch ?? undefined)
     const wake = progress.wake === undefined ? before.wake : (progress.wake ?? undefined)
     const stopCarriedOut = progress.stopCarriedOut ?? before.stops.carriedOut
+    const grace = graceAfter(before.stops.grace, progress)
     const exitStreak = progress.exitStreak ?? before.exitStreak
     const rises = observedGeneration > before.generations.observed
     const visible = rises || !isDeepStrictEqual(progress.observed, before.observed)
     const mayBeSaved = progress.mayBeSaved ?? before.mayBeSaved === true
     const kept =
-      isDeepStrictEqual([launch, wake], [before.launch, before.wake]) &&
+      isDeepStrictEqual([launch, wake, grace], [before.launch, before.wake, before.stops.grace]) &&
       stopCarriedOut === before.stops.carriedOut &&
       mayBeSaved === (before.mayBeSaved === true)
     const isNew = visible || exitStreak !== before.exitStreak || !kept
@@ -311,6 +323,7 @@ export class VmTable {
       wake: wake === undefined ? null : JSON.stringify(wake),
       may_be_saved: mayBeSaved ? 1 : 0,
       stop_carried_out: stopCarriedOut,
+      stop_grace: jsonOf(grace),
       exit_streak: exitStreak,
       revision: isVisible ? this.#revisions.next() : before.revision,
       updated_at_ms: isVisible ? progress.nowMs : before.updatedAtMs,
@@ -356,5 +369,11 @@ export class VmTable {
   }
 }
 
-const jsonOf = (departure: Departure | undefined): string | null =>
-  departure === undefined ? null : JSON.stringify(departure)
+const jsonOf = (value: Departure | Grace | undefined): string | null =>
+  value === undefined ? null : JSON.stringify(value)
+
+/** Returns the grace after progress, which may be about an earlier stop. */
+function graceAfter(before: Grace | undefined, { askedToEnd, graceOver }: Progress): Grace | undefined {
+  if (before === undefined || graceOver === before.stop) return undefined
+  return askedToEnd?.stop === before.stop ? { ...before, askedAtMs: askedToEnd.atMs } : before
+}

@@ -1,6 +1,7 @@
 import { createVm } from '../../../commands/vm/create-vm.ts'
 import { deleteVm, setMetadata } from '../../../commands/vm/delete-vm.ts'
-import { keepAwake, setPower } from '../../../commands/vm/set-power.ts'
+import { keepAwake, rebootVm, setPower } from '../../../commands/vm/set-power.ts'
+import { given } from '../../../lib/given.ts'
 import { createFromWire } from '../../wire/vm-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
@@ -14,6 +15,7 @@ export function vmChangeRoutes(app: App, dependencies: ApiDependencies): void {
   putVm(app, dependencies)
   removeVm(app, dependencies)
   putPower(app, dependencies)
+  postReboot(app, dependencies)
   putMetadata(app, dependencies)
   putKeepAwake(app, dependencies)
 }
@@ -73,13 +75,38 @@ function putPower(app: App, dependencies: ApiDependencies): void {
       'Any state can follow any other. From `stopped` to `paused`, the VM is started paused. `running` wakes a VM that sleeps. ' +
       'That is a change even if `running` was desired before: it raises a generation, which is reached when the guest is ' +
       'back. The same request again while the wake is under way changes nothing. `stopped` discards saved state, and ' +
-      'is the remedy if that cannot be used. An accepted stop is carried out before any later start. A request for the power that ' +
+      'is the remedy if that cannot be used. With `grace_seconds`, `stopped` asks the guest to end first, and wakes a VM that sleeps for it; ' +
+      'a second request without them stops it at once. An accepted stop is carried out before any later start. A request for the power that ' +
       'is desired already changes nothing; if `observed.fault` is present, the daemon tries again at once.',
     body: ref('SetPower'),
   }
   app.put('/v1/vms/:id/power', { schema }, async (request, reply): Promise<VmWire> => {
+    const { state, grace_seconds: graceSeconds } = request.body
+    if (graceSeconds !== undefined && state !== 'stopped')
+      throw invalidRequest('body', [
+        { pointer: '/grace_seconds', code: 'not_allowed', detail: 'may only come with the state stopped' },
+      ])
     return mutate({ request, reply, dependencies }, (context, id) =>
-      setPower(context, id, request.body.state),
+      setPower(context, id, state, given({ graceSeconds })),
+    )
+  })
+}
+
+function postReboot(app: App, dependencies: ApiDependencies): void {
+  const schema = {
+    ...mutationSchema('not_found', 'vm_deleting', 'vm_stopped', ...LEAVING_CODES, ...BODY_CODES),
+    operationId: 'rebootVm',
+    summary: 'Reboot a VM',
+    description:
+      'Ends the guest and boots it again, under one generation. With `grace_seconds` the guest is asked to end first, and a VM ' +
+      'that sleeps is woken for it; without, it ends at once and what was saved is discarded. The same request while a reboot is ' +
+      'under way changes nothing, unless it asks for an earlier end.',
+    body: ref('Reboot'),
+  }
+  app.post('/v1/vms/:id/reboot', { schema }, async (request, reply): Promise<VmWire> => {
+    const { grace_seconds: graceSeconds } = request.body
+    return mutate({ request, reply, dependencies }, (context, id) =>
+      rebootVm(context, id, given({ graceSeconds })),
     )
   })
 }

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sleepStage } from '../../test/sleep-stage.ts'
+import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { deleteVm } from '../commands/vm/delete-vm.ts'
+import { rebootVm, setPower } from '../commands/vm/set-power.ts'
+import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
+import type { TestContext } from 'node:test'
+
+const GRACE = { graceSeconds: 30 }
+const GRACE_MS = 30_000
+
+/** A guest that runs. One with an agent ends when it is asked to. */
+async function running(t: TestContext, { hasAgent }: { readonly hasAgent: boolean }) {
+  const stage = await reconcileStage(t)
+  stage.create()
+  await stage.idle()
+  if (hasAgent) stage.host.monitor.agents.add(stage.id)
+  return { ...stage, lastStop: () => stage.vm().observed.lastStop?.kind }
+}
+
+test('a guest with an agent ends when it is asked, and the stop is reached at once', async (t) => {
+  const { context, host, id, vm, shown, idle, lastStop } = await running(t, { hasAgent: true })
+  setPower(context, id, 'stopped', GRACE)
+  await idle()
+  assert.deepEqual([shown(), lastStop(), host.ended], ['stopped', 'graceful', []])
+  assert.deepEqual(vm().generations, { desired: 2, observed: 2 })
+  assert.deepEqual(vm().stops, { accepted: 2, carriedOut: 2 })
+})
+
+test('a guest that does not end is asked again, and stopped hard when its time is over', async (t) => {
+  const { context, host, id, vm, shown, idle, later, lastStop } = await running(t, { hasAgent: false })
+  setPower(context, id, 'stopped', GRACE)
+  await idle()
+  assert.deepEqual([shown(), vm().observed.waitingFor], ['stopping', 'the guest to end'])
+  for (const ms of [
+    limits.askToEndAgainMs,
+    limits.askToEndAgainMs,
+    GRACE_MS - 2 * limits.askToEndAgainMs - 1,
+  ])
+    await later(ms)
+  assert.deepEqual([shown(), host.monitor.askedToEnd.length], ['stopping', 3])
+  assert.deepEqual(vm().generations, { desired: 2, observed: 1 })
+  await later(1)
+  assert.deepEqual([shown(), lastStop(), host.ended], ['stopped', 'deadline', [id]])
+})
+
+test('a request without grace stops a guest that still has time', async (t) => {
+  const { context, host, id, shown, idle, lastStop } = await running(t, { hasAgent: false })
+  setPower(context, id, 'stopped', GRACE)
+  await idle()
+  setPower(context, id, 'stopped')
+  await idle()
+  assert.deepEqual([shown(), lastStop(), host.ended], ['stopped', 'hard', [id]])
+})
+
+test('a later daemon keeps the time that the guest has', async (t) => {
+  const { context, id, shown, idle, later, stop, start, lastStop } = await running(t, { hasAgent: false })
+  setPower(context, id, 'stopped', GRACE)
+  await idle()
+  await later(GRACE_MS / 2)
+  await stop()
+  await start()
+  assert.equal(shown(), 'stopping')
+  await later(GRACE_MS / 2)
+  assert.deepEqual([shown(), lastStop()], ['stopped', 'deadline'])
+})
+
+test('a guest that cannot be asked has its time nevertheless, and the error says why', async (t) => {
+  const { context, host, id, vm, shown, idle, later, lastStop } = await running(t, { hasAgent: false })
+  host.monitor.askToEnd = () => Promise.reject(new HostFault('monitor_refused', 'on purpose'))
+  setPower(context, id, 'stopped', GRACE)
+  await idle()
+  assert.match(vm().observed.fault?.message ?? '', /on purpose/)
+  await later(GRACE_MS)
+  assert.deepEqual([shown(), lastStop()], ['stopped', 'deadline'])
+})
+
+test('a guest that crashes before it is asked was stopped hard', async (t) => {
+  const { context, host, id, shown, idle, lastStop } = await running(t, { hasAgent: false })
+  const asked = host.monitor.holdNext('askToEnd')
+  setPower(context, id, 'stopped', GRACE)
+  host.fakeUnits.exit(id, 1)
+  host.monitor.ended(id)
+  asked()
+  await idle()
+  assert.deepEqual([shown(), lastStop()], ['stopped', 'hard'])
+})
+
+test('a reboot ends the guest and boots it, under one generation', async (t) => {
+  const { context, host, id, vm, shown, idle, lastStop } = await running(t, { hasAgent: true })
+  const { life } = host.monitor.memoryOf(id)
+  for (const [terms, kind, ended] of [
+    [GRACE, 'graceful', []],
+    [{}, 'hard', [id]],
+  ] as const) {
+    const { desired } = vm().generations
+    rebootVm(context, id, terms)
+    await idle()
+    assert.deepEqual([shown(), lastStop(), host.ended], ['running', kind, ended])
+    assert.deepEqual(vm().generations, { desired: desired + 1, observed: desired + 1 })
+    assert.notEqual(host.monitor.memoryOf(id).life, life)
+    assert.equal(vm().exitStreak, 0)
+  }
+})
+
+test('a paused guest is resumed to end, and is paused again after its reboot', async (t) => {
+  const { context, host, id, shown, idle, lastStop } = await running(t, { hasAgent: true })
+  setPower(context, id, 'paused')
+  await idle()
+  const { life } = host.monitor.memoryOf(id)
+  rebootVm(context, id, GRACE)
+  await idle()
+  assert.deepEqual([shown(), lastStop()], ['paused', 'graceful'])
+  assert.notEqual(host.monitor.memoryOf(id).life, life)
+})
+
+test('a guest that sleeps is woken to end, and nothing of it stays saved', async (t) => {
+  const stage = await sleepStage(t)
+  const { context, host, id, idle, vm } = stage
+  host.monitor.agents.add(id)
+  await stage.fallAsleep()
+  setPower(context, id, 'stopped', GRACE)
+  await idle()
+  assert.deepEqual([stage.shown(), vm().observed.lastStop?.kind], ['stopped', 'graceful'])
+  assert.deepEqual([host.savedFiles.paths(), host.monitor.relived], [[], []])
+  assert.equal(host.monitor.askedToEnd.length, 1)
+})
+
+test('a deletion gives no time', async (t) => {
+  const { context, host, id, store, idle } = await running(t, { hasAgent: false })
+  setPower(context, id, 'stopped', GRACE)
+  await idle()
+  deleteVm(context, id)
+  await idle()
+  assert.deepEqual([store.vms.get(id), host.ended], [undefined, [id]])
+})
