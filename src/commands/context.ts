@@ -14,6 +14,8 @@ export type CommandContext = {
   readonly capacity: Capacity
   /** Networks that guests' addresses must come from, in canonical form; any network if empty. */
   readonly guestRanges: readonly string[]
+  /** Name servers of VMs that ask for none, in canonical form. */
+  readonly nameServers: readonly string[]
   /** Decides where snapshots may be sent to, and images fetched from. */
   readonly outbound: OutboundPolicy
   /** Absolute path; files below it may become images. If it is absent, no file may. */

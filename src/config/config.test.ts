@@ -126,6 +126,10 @@ const contradictions: readonly (readonly [string, string])[] = [
   ['controller = 1', 'controller must be an object'],
   ['[network]\nmasquerade = "yes"', 'network.masquerade must be true or false'],
   [
+    '[network]\nname_servers = ["169.254.0.1", "169.254.169.253"]',
+    'network.name_servers.1 is link-local (169.254.0.0/16), where the gateway of every guest is',
+  ],
+  [
     '[network]\nguest_ranges = ["192.0.2.0/24", "192.0.2.1/25"]',
     'network.guest_ranges.1 has bits set after its prefix; the network is 192.0.2.0/25',
   ],

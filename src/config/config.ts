@@ -5,10 +5,12 @@ import { dirname, join } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
 import { Value } from 'typebox/value'
 import { parseNetwork } from '../core/network/address.ts'
+import { parseNameServer } from '../core/network/guest-address.ts'
 import { camelKeys } from '../lib/text.ts'
 import { checkerFor } from '../lib/schema-check.ts'
 import { configSchema, patternWords } from './schema.ts'
 import type { CamelKeys } from '../lib/text.ts'
+import type { Result } from '../lib/result.ts'
 import type { ConfigFile } from './schema.ts'
 
 export const CONFIG_PATH = '/etc/vmhostd/config.toml'
@@ -83,9 +85,10 @@ function withNodeFiles(written: CamelKeys<ConfigFile>): Config {
 function contradictionsIn(config: Config): Problem[] {
   const { vms, network, objectStore, sleep, stateDirectory, runDirectory } = config
   const problems = [
-    ...wrongNetworks('network.guest_ranges', network.guestRanges),
-    ...wrongNetworks('sleep.ignore_sources', sleep.ignoreSources),
-    ...wrongNetworks('object_store.allowed_networks', objectStore.allowedNetworks),
+    ...wrongTexts('network.guest_ranges', network.guestRanges, parseNetwork),
+    ...wrongTexts('network.name_servers', network.nameServers, parseNameServer),
+    ...wrongTexts('sleep.ignore_sources', sleep.ignoreSources, parseNetwork),
+    ...wrongTexts('object_store.allowed_networks', objectStore.allowedNetworks, parseNetwork),
     ...wrongListeners(config),
   ]
   if (vms.userIdFirst + vms.userIdCount - 1 > 4_294_967_293) {
@@ -126,10 +129,14 @@ function wrongListeners({ host, controller, coordination }: Config): Problem[] {
   return problems
 }
 
-function wrongNetworks(key: string, networks: readonly string[]): Problem[] {
-  return networks.flatMap((network, index) => {
-    const parsed = parseNetwork(network)
-    return parsed.ok ? [] : [{ key: `${key}.${index}`, detail: parsed.error }]
+function wrongTexts(
+  key: string,
+  texts: readonly string[],
+  parsed: (text: string) => Result<string, string>,
+): Problem[] {
+  return texts.flatMap((text, index) => {
+    const result = parsed(text)
+    return result.ok ? [] : [{ key: `${key}.${index}`, detail: result.error }]
   })
 }
 

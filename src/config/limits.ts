@@ -41,6 +41,8 @@ export const limits = {
   inboundRulesMax: 64,
   inboundPortsMax: 32,
   inboundSourcesMax: 256,
+  /** More are not read by the C library of a guest (MAXNS, resolv.conf(5)). */
+  nameServersMax: 3,
   labelsMax: 64,
   /** Revisions that a start of the daemon may skip. The 2^53 revisions never run out. */
   revisionsReserved: 100_000,

@@ -120,6 +120,7 @@ export const configSchema = table({
     masquerade: Type.Boolean({ default: false }),
     isolate_guests: Type.Boolean({ default: true }),
     guest_ranges: ranges(64),
+    name_servers: Type.Array(Type.String(), { maxItems: limits.nameServersMax, default: [] }),
     guest_connections_max: Type.Integer({
       minimum: 1,
       maximum: limits.hostConnectionsMax,

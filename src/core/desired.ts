@@ -54,6 +54,8 @@ export type Network = {
   readonly ipv4Address?: string
   readonly ipv6Address?: string
   readonly bandwidth?: Bandwidth
+  /** Addresses that the guest learns from its seed, of both families mixed. Absent: none; never empty. */
+  readonly nameServers?: readonly string[]
   /**
    * Connections that others may open to the guest. Absent: as the host is configured. Replies to the guest always pass.
    */

@@ -1,3 +1,4 @@
+import { canonicalAddress } from '../core/network/address.ts'
 import { Waits } from '../api/controller/waits.ts'
 import { wakeVm } from '../commands/vm/set-power.ts'
 import { ConsoleHub } from '../owners/console/console-hub.ts'
@@ -180,6 +181,7 @@ function buildCommands(
     store,
     capacity: instead?.capacity ?? inspector,
     guestRanges: settings.network.guestRanges,
+    nameServers: settings.network.nameServers.map((address) => canonicalAddress(address) ?? address),
     outbound: outboundPolicyOf(settings),
     ...(localImagesDirectory === undefined ? {} : { localImagesDirectory }),
     stagingQuotaMib: () => inspector.stagingQuotaMib(),

@@ -235,6 +235,9 @@ test('a change of the network keeps omitted values, and none or null removes a v
     ipv4_address: '192.0.2.13',
     ...limited,
   })
+  const servers = await network('--name-server 192.0.2.53 --name-server 2001:db8::53')
+  assert.deepEqual((servers as { name_servers: string[] }).name_servers, ['192.0.2.53', '2001:db8::53'])
+  assert.deepEqual(await network('--name-server none'), { ipv4_address: '192.0.2.13', ...limited })
   writeFileSync(file, '{"firewall": null}')
   const { out } = await stage.run(`vm network web-1 --file ${file} --dry-run`)
   assert.match(out, /\/desired\/network\/firewall: \{"inbound":\[\]\} → nothing/)

@@ -69,8 +69,20 @@ const firewallSchema = (otherwise: string) =>
     },
   )
 
+const nameServersSchema = (otherwise: string) =>
+  Type.Array(Type.String(), {
+    maxItems: limits.nameServersMax,
+    description:
+      "Addresses of both families mixed, in the network configuration of the guest's seed. An empty list: the guest learns " +
+      `of none. ${otherwise}`,
+    examples: [['192.0.2.53', '2001:db8::53']],
+  })
+
 /** Members of a network that both a create request and an answer have. */
 const networkMembers = {
+  name_servers: Type.Optional(
+    nameServersSchema('If absent, as the host was configured when the VM was created.'),
+  ),
   ipv4_address: Type.Optional(ipv4Schema),
   ipv6_address: Type.Optional(ipv6Schema),
   bandwidth: Type.Optional(bandwidthsSchema('Not limited if absent.')),
@@ -108,6 +120,7 @@ export const setNetworkSchema = Type.Object(
     mac_address: orNull(macAddressSchema, 'The host chooses one if `null`.'),
     ipv4_address: orNull(ipv4Schema, 'The guest has none if `null`.'),
     ipv6_address: orNull(ipv6Schema, 'The guest has none if `null`.'),
+    name_servers: orNull(nameServersSchema('If `null`, the configuration of the host decides now.')),
     bandwidth: orNull(bandwidthsSchema('Not limited if `null`.')),
     firewall: orNull(firewallSchema('If `null`, the configuration of the host decides.')),
   },
@@ -115,8 +128,8 @@ export const setNetworkSchema = Type.Object(
     ...closed,
     description:
       'Changes of the network: a member that is absent stays as it is stored, and `null` removes it. `bandwidth` and ' +
-      '`firewall` are each replaced as a whole, and change under a running guest. The addresses, which the guest knows too, ' +
-      'change only while the VM is stopped.',
+      '`firewall` are each replaced as a whole, and change under a running guest. The addresses and the name servers, which the guest ' +
+      'knows too, change only while the VM is stopped.',
     examples: [
       {
         ipv4_address: '192.0.2.10',

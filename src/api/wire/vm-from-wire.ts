@@ -4,7 +4,7 @@ import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
 import { textComplaints, urlComplaints } from './values.ts'
 import { parseNetwork } from '../../core/network/address.ts'
-import { parseGuestAddress } from '../../core/network/guest-address.ts'
+import { parseGuestAddress, parseNameServer } from '../../core/network/guest-address.ts'
 import { fromWire } from './member-mapper.ts'
 import type { CreateVm, CreateNetwork, SetNetwork } from '../../core/vm/create.ts'
 import type { ImageRole, InboundRule, PortRange, Compute, Disk } from '../../core/desired.ts'
@@ -83,6 +83,13 @@ export function networkFromWire(
   }
   const ipv4Address = address('ipv4', network.ipv4_address)
   const ipv6Address = address('ipv6', network.ipv6_address)
+  const nameServers = network.name_servers?.map((text, index) => {
+    const parsed = parseNameServer(text)
+    if (parsed.ok) return parsed.value
+    const place = `${pointer}/name_servers/${index}`
+    complaints.push({ pointer: place, code: 'not_allowed', detail: parsed.error })
+    return text
+  })
   const bandwidth = bandwidthFromWire(network.bandwidth)
   const inbound = network.firewall?.inbound.map((rule, index) =>
     inboundFromWire(rule, `${pointer}/firewall/inbound/${index}`, complaints),
@@ -92,6 +99,7 @@ export function networkFromWire(
     ipv4Address,
     ipv6Address,
     bandwidth,
+    nameServers,
     firewall: inbound && { inbound },
   })
 }
@@ -107,6 +115,7 @@ export function networkChangeFromWire(body: SetNetworkWire, complaints: Complain
     ...(body.ipv4_address === null ? { ipv4Address: null } : {}),
     ...(body.ipv6_address === null ? { ipv6Address: null } : {}),
     ...(isNoLimit(body.bandwidth) ? { bandwidth: null } : {}),
+    ...(body.name_servers === null ? { nameServers: null } : {}),
     ...(body.firewall === null ? { firewall: null } : {}),
   }
 }

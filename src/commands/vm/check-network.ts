@@ -46,6 +46,15 @@ function refuseAddress(context: CommandContext, id: VmId, address: string): Refu
 
 type Sleeps = Pick<Desired, 'compute'> & { readonly network?: object }
 
+/** Returns the network with the name servers that it asks for, or with those of the host. An empty list is left out. */
+export function withNameServers<N extends Pick<Network, 'nameServers'>>(
+  { nameServers, ...rest }: N,
+  hostsChoice: readonly string[],
+): Omit<N, 'nameServers'> & Pick<Network, 'nameServers'> {
+  const chosen = nameServers ?? hostsChoice
+  return { ...rest, ...(chosen.length === 0 ? {} : { nameServers: chosen }) }
+}
+
 /**
  * Returns why an idle timeout cannot work: without network no traffic is counted, and none could wake the VM. `pointer`
  * is its place in the request.

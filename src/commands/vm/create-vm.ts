@@ -3,7 +3,7 @@ import { guestMac } from '../../core/network/tap.ts'
 import { snakeCase } from '../../lib/text.ts'
 import { err, ok } from '../../lib/result.ts'
 import { freeUserId, refuseIncrease, refuseMonitor, refuseVcpus } from '../capacity/admit.ts'
-import { refuseSleep, refuseAddresses } from './check-network.ts'
+import { refuseSleep, refuseAddresses, withNameServers } from './check-network.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { CreateVm, VmInputs } from '../../core/vm/create.ts'
@@ -42,7 +42,7 @@ function insert(
   const free = freeUserId(store)
   if (!free.ok) return free
   const userId = free.value
-  const desired = desiredOf(request, userId)
+  const desired = desiredOf(context, request, userId)
   const commitment = commitmentOf({ desired, monitor }, (kind, guestMib) =>
     capacity.monitorMib(kind, guestMib),
   )
@@ -99,7 +99,7 @@ function refuseSmallDisk({ capacity }: CommandContext, { disk, image }: CreateVm
   return { code: 'disk_too_small', detail, errors }
 }
 
-function desiredOf(request: CreateVm, userId: UserId): Desired {
+function desiredOf({ nameServers }: CommandContext, request: CreateVm, userId: UserId): Desired {
   const digest = (role: ImageRole): Sha256 | undefined =>
     request.image.images.find((image) => image.role === role)?.sha256
   const initrdSha256 = digest('initrd')
@@ -118,7 +118,12 @@ function desiredOf(request: CreateVm, userId: UserId): Desired {
     image,
     ...(request.network === undefined
       ? {}
-      : { network: { ...request.network, macAddress: request.network.macAddress ?? guestMac(userId) } }),
+      : {
+          network: {
+            ...withNameServers(request.network, nameServers),
+            macAddress: request.network.macAddress ?? guestMac(userId),
+          },
+        }),
   }
 }
 

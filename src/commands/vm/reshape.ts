@@ -1,5 +1,6 @@
+import { isDeepStrictEqual } from 'node:util'
 import { err, ok } from '../../lib/result.ts'
-import { refuseSleep, refuseAddresses } from './check-network.ts'
+import { refuseSleep, refuseAddresses, withNameServers } from './check-network.ts'
 import { refuseVcpus } from '../capacity/admit.ts'
 import { isStopped, notStopped, storeDesired } from './store-desired.ts'
 import type { Compute, Desired, Disk, Network } from '../../core/desired.ts'
@@ -75,17 +76,20 @@ function refuseShape(
 
 /**
  * Changes the given members of the network. Bandwidth and firewall belong to the host, and change under a running
- * guest. The addresses are also known inside the guest, so they change only while it is stopped.
+ * guest. The addresses and the name servers are also known inside the guest, so they change only while it is stopped.
  */
 export const setNetwork = (context: CommandContext, id: VmId, network: SetNetwork): CommandResult =>
   storeDesired(context, id, {
     reason: 'network',
     decide: (before) => {
       const { desired, host } = before
-      const after = changedNetwork(desired.network, network, guestMac(host.userId))
+      const after = changedNetwork(desired.network, network, {
+        macAddress: guestMac(host.userId),
+        nameServers: context.nameServers,
+      })
       if (after === undefined) return ok(desired)
       if (!sameForGuest(desired.network, after) && !isStopped(before)) {
-        return err(notStopped(before, 'The addresses'))
+        return err(notStopped(before, 'Addresses and name servers'))
       }
       const refusal = refuseAddresses(context, id, changedAddresses(desired.network, after))
       return refusal === undefined ? ok({ ...desired, network: after }) : err(refusal)
@@ -93,16 +97,18 @@ export const setNetwork = (context: CommandContext, id: VmId, network: SetNetwor
   })
 
 /**
- * Returns the network after a change, or undefined if there is none. If no MAC address is left, the host chooses one.
+ * Returns the network after a change, or undefined if there is none. The host chooses what was removed and must be there.
  */
 function changedNetwork(
   before: Network | undefined,
   change: SetNetwork,
-  hostsChoice: MacAddress,
+  hostsChoice: { readonly macAddress: MacAddress; readonly nameServers: readonly string[] },
 ): Network | undefined {
   const entries = Object.entries({ ...before, ...change }).filter(([, value]) => value !== null)
   if (before === undefined && entries.length === 0) return undefined
-  return { macAddress: hostsChoice, ...Object.fromEntries(entries) }
+  const nameServers = before === undefined || change.nameServers === null ? hostsChoice.nameServers : []
+  const after: Network = { macAddress: hostsChoice.macAddress, ...Object.fromEntries(entries) }
+  return withNameServers(after, nameServers)
 }
 
 /**
@@ -122,4 +128,5 @@ const sameForGuest = (a: Network | undefined, b: Network): boolean =>
   a !== undefined &&
   a.macAddress === b.macAddress &&
   a.ipv4Address === b.ipv4Address &&
-  a.ipv6Address === b.ipv6Address
+  a.ipv6Address === b.ipv6Address &&
+  isDeepStrictEqual(a.nameServers, b.nameServers)

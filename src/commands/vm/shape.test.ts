@@ -165,6 +165,30 @@ test('a member of a network that is absent stays, and one that is null goes', (t
   assert.notEqual(network({ macAddress: null }).macAddress, macAddress)
 })
 
+test('a VM has the name servers it asks for, else those of the host at its creation, and keeps them', (t) => {
+  const stage = commandStage(t)
+  const { id, create, accepted, refusal, seenAs } = stage
+  const context = { ...stage.context, nameServers: ['192.0.2.53'] }
+  const request = createRequest({ power: 'stopped', network: {} })
+  const made = accepted(createVm(context, id, request)).record
+  assert.deepEqual(made.desired.network?.nameServers, ['192.0.2.53'])
+  seenAs('stopped')
+  const after = (change: SetNetwork) =>
+    accepted(setNetwork(context, id, change)).record.desired.network?.nameServers
+  context.nameServers = ['2001:db8::53']
+  assert.deepEqual(after({ ipv4Address: '192.0.2.10' }), ['192.0.2.53'])
+  assert.deepEqual(after({ nameServers: null }), ['2001:db8::53'])
+  assert.deepEqual(after({ nameServers: ['169.254.0.1'] }), ['169.254.0.1'])
+  assert.equal(after({ nameServers: [] }), undefined)
+  assert.equal(after({ bandwidth: { receiveMbitPerSecond: 10 } }), undefined)
+  accepted(setPower(context, id, 'running'))
+  assert.equal(refusal(setNetwork(context, id, { nameServers: null })).code, 'vm_not_stopped')
+  assert.equal(accepted(setNetwork(context, id, { nameServers: [] })).changed, false)
+  const other = 'other' as typeof id
+  create({ network: { nameServers: [] } }, other)
+  assert.equal(stage.store.vms.get(other)?.desired.network?.nameServers, undefined)
+})
+
 test('a change without anything in it gives no network to a VM that has none', (t) => {
   const { context, id, accepted } = commandStage(t)
   const { network: _, ...without } = createRequest()

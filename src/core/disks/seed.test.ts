@@ -93,6 +93,16 @@ ethernets:
   )
 })
 
+test('name servers stand with the device; a VM without any has no word of them', () => {
+  const nameServers = ['192.0.2.53', '2001:db8::53']
+  const config = fileOf({ ...bare, network: { ...network, nameServers } }, 'network-config') ?? ''
+  assert.match(
+    config,
+    /\n    nameservers:\n      addresses:\n        - "192\.0\.2\.53"\n        - "2001:db8::53"\n$/,
+  )
+  assert.doesNotMatch(fileOf({ ...bare, network }, 'network-config') ?? '', /nameservers/)
+})
+
 test('a guest of one family gets routes of that family only', () => {
   const { ipv4Address: _ipv4Address, ...ipv6Only } = network
   const config = fileOf({ ...bare, network: ipv6Only }, 'network-config') ?? ''

@@ -111,7 +111,7 @@ const renderUserData = (sshAuthorizedKeys: readonly string[]): string =>
  * Renders a static configuration, version 2 (cloud-init, "Networking config Version 2"). The link is routed: an address
  * is the whole of its network, and the gateway is on the link although no network covers it.
  */
-function renderNetworkConfig({ macAddress, ipv4Address, ipv6Address }: Network): string {
+function renderNetworkConfig({ macAddress, ipv4Address, ipv6Address, nameServers = [] }: Network): string {
   const addresses: string[] = []
   const routes: string[] = []
   const add = (address: string, to: string, via: string): void => {
@@ -131,5 +131,6 @@ function renderNetworkConfig({ macAddress, ipv4Address, ipv6Address }: Network):
     '    accept-ra: false',
     ...listOf('addresses', addresses, '    '),
     ...(routes.length === 0 ? [] : ['    routes:', ...routes]),
+    ...(nameServers.length === 0 ? [] : ['    nameservers:', ...listOf('addresses', nameServers, '      ')]),
   )
 }

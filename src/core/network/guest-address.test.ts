@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseGuestAddress } from './guest-address.ts'
+import { parseGuestAddress, parseNameServer } from './guest-address.ts'
 import type { AddressFamily } from './guest-address.ts'
 
 const reason = (family: AddressFamily, text: string): string => {
@@ -56,5 +56,22 @@ test('the neighbours of refused ranges are taken', () => {
   }
   for (const text of ['fec0::1', 'fe7f::1', 'feff::1', '::1:0:0:1']) {
     assert.equal(parseGuestAddress('ipv6', text).ok, true, text)
+  }
+})
+
+test('a name server is one that guests can reach: not a closed address, but for the gateway', () => {
+  assert.deepEqual(parseNameServer('169.254.0.1'), { ok: true, value: '169.254.0.1' })
+  assert.deepEqual(parseNameServer('2001:DB8::53'), { ok: true, value: '2001:db8::53' })
+  const refused: readonly (readonly [string, RegExp])[] = [
+    ['169.254.169.253', /link-local/],
+    ['168.63.129.16', /^is in 168\.63\.129\.16\/32, which is closed to guests$/],
+    ['fd00:ec2::253', /closed to guests/],
+    ['127.0.0.53', /loopback/],
+    ['fe80::1', /link-local/],
+    ['dns.example', /is not an IPv4 address/],
+  ]
+  for (const [text, words] of refused) {
+    const parsed = parseNameServer(text)
+    assert.match(parsed.ok ? 'taken' : parsed.error, words, text)
   }
 })

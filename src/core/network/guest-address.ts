@@ -1,5 +1,6 @@
 import { err, ok } from '../../lib/result.ts'
-import { formatAddress, parseAddress, networkFamily } from './address.ts'
+import { formatAddress, networkContains, networkFamily, parseAddress } from './address.ts'
+import { GATEWAY_IPV4 } from './tap.ts'
 import type { Result } from '../../lib/result.ts'
 
 export type AddressFamily = 'ipv4' | 'ipv6'
@@ -44,6 +45,19 @@ export function parseGuestAddress(family: AddressFamily, text: string): Result<s
   }
   const refused = REFUSED[family].find((range) => contains(range, bytes))
   return refused === undefined ? ok(formatAddress(bytes)) : err(`is ${refused.what}`)
+}
+
+/**
+ * Returns the canonical text of the address of a name server that guests can reach: their IPv4 gateway, or an address
+ * that a guest may have, unless it is closed to guests. The error is a phrase that follows the address.
+ */
+export function parseNameServer(text: string): Result<string, string> {
+  if (text === GATEWAY_IPV4) return ok(text)
+  const family: AddressFamily = text.includes(':') ? 'ipv6' : 'ipv4'
+  const parsed = parseGuestAddress(family, text)
+  if (!parsed.ok) return parsed
+  const closed = closedNetworks(family).find((network) => networkContains(network, parsed.value))
+  return closed === undefined ? parsed : err(`is in ${closed}, which is closed to guests`)
 }
 
 function contains({ prefix, bits }: Range, bytes: Uint8Array): boolean {

@@ -4,10 +4,16 @@ import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { MacAddress, Sha256 } from '../ids.ts'
 import type { Metadata } from './record.ts'
 
-/** A network as it is requested; the host chooses the MAC address if it is absent. */
+/**
+ * A network as it is requested. The host chooses the MAC address and the name servers if they are absent. An empty list
+ * of name servers is none.
+ */
 export type CreateNetwork = Omit<Network, 'macAddress'> & { readonly macAddress?: MacAddress }
 
-/** A change of a network: an absent member stays as it is, and `null` removes it. */
+/**
+ * A change of a network: an absent member stays as it is, and `null` removes it. If the MAC address or the name servers
+ * are `null`, the host chooses.
+ */
 export type SetNetwork = { readonly [Name in keyof Network]?: Network[Name] | null }
 
 /** A request to create a VM, validated in shape. The sources do not count when two requests are compared. */

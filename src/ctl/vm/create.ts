@@ -1,7 +1,7 @@
 import { usageError } from '../ctl-error.ts'
 import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { parseImage, accessWords, ACCESS_OPTIONS, givenAccess } from './create-arguments.ts'
-import { parseLabel, givenShape, SHAPE_OPTIONS } from './settings.ts'
+import { parseLabel, givenNameServers, givenShape, SHAPE_OPTIONS } from './settings.ts'
 import { readJsonFile } from '../json-file.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { CreateVm } from '../../client/api-client.ts'
@@ -28,6 +28,12 @@ const CREATE_OPTIONS: readonly Option[] = [
   { name: 'ipv4', value: 'ADDRESS', help: 'address of the guest; without any it has no network' },
   { name: 'ipv6', value: 'ADDRESS', help: 'address of the guest' },
   { name: 'mac', value: 'ADDRESS', help: "of the guest's network device; else the host chooses" },
+  {
+    name: 'name-server',
+    value: 'ADDRESS',
+    many: true,
+    help: 'for the guest; none: it learns of none; else the host chooses',
+  },
   {
     name: 'power',
     value: 'STATE',
@@ -141,6 +147,7 @@ function givenNetwork({ given }: Context): NonNullable<CreateVm['network']> {
     ipv4_address: given.text('ipv4'),
     ipv6_address: given.text('ipv6'),
     mac_address: given.text('mac'),
+    name_servers: givenNameServers(given.texts('name-server')),
   }
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 }

@@ -125,6 +125,12 @@ const NETWORK_OPTIONS: readonly Option[] = [
   { name: 'ipv6', value: 'ADDRESS', help: 'address of the guest; none: it has no IPv6 address' },
   { name: 'mac', value: 'ADDRESS', help: "of the guest's network device; none: the host chooses" },
   {
+    name: 'name-server',
+    value: 'ADDRESS',
+    many: true,
+    help: 'for the guest, in place of those it has; none: it learns of none; default: the host chooses',
+  },
+  {
     name: 'file',
     value: 'FILE',
     help: 'what to change as JSON, - for standard input; other options go over it',
@@ -132,22 +138,32 @@ const NETWORK_OPTIONS: readonly Option[] = [
   },
 ]
 
+/** Returns the list that the options give; undefined if there is none of them. */
+export function givenNameServers(texts: readonly string[]): string[] | undefined {
+  if (texts.length === 0) return undefined
+  return texts.length === 1 && texts[0] === REMOVED ? [] : [...texts]
+}
+
 const FILE_ADVICE =
   'the file is the JSON body of PUT /v1/vms/{id}/network, e.g. {"firewall":{"inbound":[{"protocol":"tcp","ports":["22"]}]}}'
 
 /** The word for `null` on a command line. */
 const REMOVED = 'none'
 
+/** The word on a command line that gives name servers back to the configuration of the host. */
+const HOSTS_CHOICE = 'default'
+
 export const networkCommand: Command = {
   words: ['vm', 'network'],
-  summary: 'change addresses, bandwidth or firewall',
+  summary: 'change addresses, name servers, bandwidth or firewall',
   description:
-    'What is not given stays as it is; none on the command line, or null in the file, removes it. Addresses change only ' +
-    'while the VM is stopped; bandwidth and firewall, which only the file can give, at any time.',
+    'What is not given stays as it is; none on the command line, or null in the file, removes it. Addresses and name servers change ' +
+    'only while the VM is stopped; bandwidth and firewall, which only the file can give, at any time.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [...NETWORK_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
     ['web-1 --ipv4 192.0.2.11 --ipv6 none', 'of a stopped VM: vmhostctl vm stop web-1 --wait comes first'],
+    ['web-1 --name-server 192.0.2.53 --name-server 2001:db8::53', 'of a stopped VM too'],
     ['web-1 --file firewall.json --wait', 'of a VM that runs'],
     ['web-1 --file firewall.json --dry-run', 'what would change'],
   ],
@@ -171,6 +187,12 @@ async function changeOf(context: Context): Promise<SetNetwork> {
   }
   const named = Object.entries(addresses).filter(([, value]) => value !== undefined)
   const changed = named.map(([name, value]) => [name, value === REMOVED ? null : value] as const)
+  const texts = given.texts('name-server')
+  const nameServers = texts.length === 1 && texts[0] === HOSTS_CHOICE ? null : givenNameServers(texts)
   // The daemon checks the content of the file.
-  return { ...file, ...Object.fromEntries(changed) }
+  return {
+    ...file,
+    ...Object.fromEntries(changed),
+    ...(nameServers === undefined ? {} : { name_servers: nameServers }),
+  }
 }
