@@ -27,7 +27,11 @@ export type Vm = {
     }[]
     readonly fault?: { readonly code: string; readonly step: string; readonly attempt: number }
     readonly saved_state?: { readonly saved_at: string; readonly size_mib: number }
-    readonly guest?: { readonly agent_since?: string; readonly ready_since?: string }
+    readonly guest?: {
+      readonly agent_since?: string
+      readonly ready_since?: string
+      readonly not_ready?: string
+    }
     readonly last_traffic_at?: string
     /** How far the VM has left this host. */
     readonly migration?: { readonly stage: string; readonly withdrawn_because?: string }

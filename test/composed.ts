@@ -2,6 +2,7 @@ import { parseConfig } from '../src/config/config.ts'
 import { compose } from '../src/daemon/compose.ts'
 import { silentLog } from '../src/log/log.ts'
 import { FakeFigures } from './fakes/fake-figures.ts'
+import { FakeGuestProbes } from './fakes/fake-guest-probes.ts'
 import { FakeGuestShells } from './fakes/fake-guest-shells.ts'
 import type { CommandContext } from '../src/commands/context.ts'
 import type { Composition, Parts, Settings } from '../src/daemon/compose.ts'
@@ -39,6 +40,7 @@ export function composed(parts: Pick<Parts, 'host' | 'store'> & Partial<Parts>):
   return compose({
     figures: new FakeFigures(),
     shells: new FakeGuestShells(),
+    probes: new FakeGuestProbes(),
     isDescriptorStoreAvailable: async () => true,
     settings: settingsWith(),
     readiness: { waitingFor: () => [], takesCommands: () => true },

@@ -163,6 +163,13 @@ export const limits = {
   /** The shortest and the longest time between two looks for an agent in a guest. */
   guestLookMsMin: 1000,
   guestLookMsMax: 30_000,
+  /** The longest time between two checks whether a guest is ready. */
+  readinessLookMsMax: 10_000,
+  /** For one such check, with its connection and its answer. */
+  readinessProbeMs: 2000,
+  /** Failed checks in a row, after which a guest that was ready is not. */
+  readinessMissesMin: 3,
+  readinessPathBytesMax: 1024,
   /** Looks in a row without an agent, after which there is none. */
   guestMissesMin: 2,
   /** From asking the agent in a guest to end the guest until an agent that does not know how would have answered. */

@@ -62,6 +62,15 @@ export type Network = {
   readonly firewall?: { readonly inbound: readonly InboundRule[] }
 }
 
+/** The question that shows whether a guest is ready. It goes to the IPv4 address of the guest, else to its IPv6 address. */
+export type ReadinessCheck = {
+  /** `tcp`: the port takes a connection. `http`: it also answers a GET with a status from 200 to 399. */
+  readonly protocol: 'tcp' | 'http'
+  readonly port: number
+  /** For `http`, with its query; `/` if absent. */
+  readonly path?: string
+}
+
 /** The state that the controller asked for. URLs and user data are kept elsewhere, so they never reach a response. */
 export type Desired = {
   readonly power: DesiredPower
@@ -70,6 +79,8 @@ export type Desired = {
   readonly image: Image
   /** Absent: the VM has no network device. */
   readonly network?: Network
+  /** Absent: the guest is ready when its agent is seen. */
+  readonly readiness?: ReadinessCheck
   /** Present if a node may take the VM. How far that is, the departure of the record says. */
   readonly migration?: Offer
 }

@@ -25,7 +25,7 @@ import {
   stopCommand,
   removeCommand,
 } from './vm/lifecycle.ts'
-import { networkCommand, resizeCommand, setCommand } from './vm/settings.ts'
+import { networkCommand, readinessCommand, resizeCommand, setCommand } from './vm/settings.ts'
 import { waitCommand } from './vm/wait.ts'
 import type { Command } from './command.ts'
 
@@ -62,6 +62,7 @@ export const commands: readonly Command[] = [
   keepAwakeCommand,
   resizeCommand,
   networkCommand,
+  readinessCommand,
   setCommand,
   migrateCommand,
   removeCommand,

@@ -1,5 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { guestRuleOf } from '../core/network/tap.ts'
+import { withOwnMark } from '../host/ebpf/ignored-traffic.ts'
+import { TcpProbes } from '../host/probes/tcp-probes.ts'
+import type { IgnoredTraffic } from '../host/ebpf/ignored-traffic.ts'
 import { TapTraffic } from '../host/ebpf/tap-traffic.ts'
 import { TrafficProgram } from '../host/ebpf/traffic-program.ts'
 import { LinuxFigures } from '../host/figures/linux-figures.ts'
@@ -39,6 +42,7 @@ export type BuiltHost = {
   readonly outbound: Outbound
   readonly sourceHosts: HttpSourceHosts
   readonly shells: SshShells
+  readonly probes: TcpProbes
 }
 
 /** Makes the drivers. Reads from the host only what it needs to know the host. */
@@ -56,7 +60,8 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   const outbound = buildOutbound(config, store)
   const sourceHosts = buildSourceHosts(config, store)
   const pool = buildPool(config, { poolId, outbound, log })
-  const traffic = buildTraffic(config, log)
+  const ignored = withOwnMark(config.sleep)
+  const traffic = buildTraffic(config, ignored, log)
   const firewall = buildFirewall(config, store)
   const host: Host = {
     units: new SystemdUnits({ bus, log, runDirectory: config.runDirectory }),
@@ -81,7 +86,9 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   const version = async (kind: MonitorKind) => (await monitors[kind].installed()).version
   const figures = new LinuxFigures({ poolDirectory, poolId, monitors: { ...installed, version } })
   const shells = new SshShells(keyPair)
-  return { host, figures, bus, consoles, firewall, descriptorStore, traffic, outbound, sourceHosts, shells }
+  const probes = new TcpProbes({ mark: ignored.ignoreMark })
+  const others = { firewall, descriptorStore, traffic, outbound, sourceHosts, shells, probes }
+  return { host, figures, bus, consoles, ...others }
 }
 
 type PoolNeeds = { readonly poolId: string; readonly outbound: Outbound; readonly log: Log }
@@ -105,11 +112,11 @@ function buildPool({ capacity, storage, snapshots }: Config, { poolId, outbound,
  * Builds the traffic driver. It is pinned below the daemon's runtime directory: it counts and holds while the daemon is
  * down, and ends with the boot.
  */
-function buildTraffic({ runDirectory, sleep }: Config, log: Log): TapTraffic {
+function buildTraffic({ runDirectory }: Config, ignored: IgnoredTraffic, log: Log): TapTraffic {
   const program = new TrafficProgram({
     object: () => readAsset('traffic.bpf.o'),
     directory: `${runDirectory}/bpf`,
-    ignored: sleep,
+    ignored,
   })
   return new TapTraffic({ program, log })
 }

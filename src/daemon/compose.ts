@@ -24,6 +24,7 @@ import type { OutboundPolicy } from '../core/outbound/outbound-policy.ts'
 import type { OperationId, VmId } from '../core/ids.ts'
 import type { Log } from '../log/log.ts'
 import type { Capacity } from '../ports/capacity.ts'
+import type { GuestProbes } from '../ports/guest-probes.ts'
 import type { GuestShells } from '../ports/guest-shells.ts'
 import type { Host } from '../ports/host.ts'
 import type { HostFigures } from '../ports/host-figures.ts'
@@ -43,6 +44,7 @@ export type Parts = {
   readonly host: Host
   readonly figures: HostFigures
   readonly shells: GuestShells
+  readonly probes: GuestProbes
   /** Returns whether systemd keeps the consoles of this service while it is down. */
   readonly isDescriptorStoreAvailable: () => Promise<boolean>
   readonly settings: Settings
@@ -133,7 +135,7 @@ export function compose(parts: Parts): Composition {
     images,
     snapshots,
     offers,
-    guests: new GuestLooks({ store, host, log }),
+    guests: new GuestLooks({ store, host, probes: parts.probes, log }),
     arrivals,
     shells,
     api,

@@ -45,12 +45,13 @@ export class Daemon {
     this.#log = log
     this.#store = made.store
     this.#built = made.built
-    const { host, figures, shells, descriptorStore } = made.built
+    const { host, figures, shells, probes, descriptorStore } = made.built
     this.#parts = compose({
       store: made.store,
       host,
       figures,
       shells,
+      probes,
       isDescriptorStoreAvailable: async () => (await descriptorStore.check()).available,
       settings: config,
       readiness: {

@@ -187,5 +187,27 @@ test('wait --for ready ends when the guest runs and its agent is seen, and vm ge
   await polling(stage)
   vms.setGuestSeen(id, { agentSinceMs: 1 }, 1)
   assert.equal((await result).status, 0)
-  assert.match((await stage.run(`vm get ${id}`)).out, /\n +agent +seen for /)
+  assert.match((await stage.run(`vm get ${id}`)).out, /\n +agent +for .*\n +ready +for /)
+})
+
+test('readiness sets and removes a check, and vm get shows it with what it found', async (t) => {
+  const stage = await stageWithSleeper(t)
+  const { vms } = stage.host.store
+  assert.match(
+    (await stage.run(`vm readiness ${id} http:80/healthz`)).out,
+    /^web-1: taken; generation 1 of 2/,
+  )
+  const by = { protocol: 'http', port: 80, path: '/healthz' } as const
+  assert.deepEqual(vms.get(id)?.desired.readiness, by)
+  see(stage, { state: 'running' })
+  vms.setGuestSeen(id, { agentSinceMs: 1, checked: { by, because: 'status 503' } }, 1)
+  assert.match(
+    (await stage.run(`vm get ${id}`)).out,
+    /readiness +http:80\/healthz\n +agent .*\n +ready +no: status 503\n/,
+  )
+  assert.equal((await stage.run(`vm wait ${id} --for ready --timeout 0`)).status, 3)
+  assert.equal((await stage.run(`vm readiness ${id} none`)).status, 0)
+  assert.equal(vms.get(id)?.desired.readiness, undefined)
+  for (const wrong of ['udp:53', 'tcp:22/x', 'http', '80'])
+    assert.equal((await stage.run(`vm readiness ${id} ${wrong}`)).status, 2, wrong)
 })

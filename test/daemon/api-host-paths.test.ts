@@ -109,6 +109,7 @@ const bodies: Readonly<Record<string, unknown>> = {
   'put /v1/vms/{id}/metadata': { labels: {}, protected: false },
   'post /v1/vms/{id}/reboot': {},
   'put /v1/vms/{id}/keep-awake': { until: null },
+  'put /v1/vms/{id}/readiness': { check: { protocol: 'tcp', port: 22 } },
   'put /v1/vms/{id}/migration': offerBody(),
   'put /v1/vms/{id}/arrival': { migration_id: 'move-1', source_url: 'https://192.0.2.1:9001' },
   'put /v1/snapshots/{id}': startBody(),

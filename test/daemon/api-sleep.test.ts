@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
-import { makePki, startControllerHost, assertProblem } from './support/controller-host.ts'
+import { createBody, makePki, startControllerHost, assertProblem } from './support/controller-host.ts'
 import { until } from '../contract/until.ts'
 import { typed, vmRequest } from './support/typed.ts'
 import { dial, refused, startConsole, TestViewer, watch, WEB } from './support/console-viewer.ts'
@@ -253,4 +253,37 @@ test('a VM shows since when its agent is seen, and that it is ready since then',
   host.store.vms.setGuestSeen(WEB, { agentSinceMs: NIGHT }, NIGHT)
   const since = '2030-01-01T00:00:00.000Z'
   assert.deepEqual((await get(host)).observed.guest, { agent_since: since, ready_since: since })
+})
+
+test('a check is desired state: it raises a generation, and only what that check found makes the guest ready', async (t) => {
+  const host = await hostWithSleeper(t)
+  const check = { protocol: 'http', port: 80, path: '/healthz' } as const
+  const set = (body: { check: typeof check | null }) =>
+    typed(host.api.PUT('/v1/vms/{id}/readiness', { params, body }))
+  const { status, json } = await set({ check })
+  assert.deepEqual([status, json.generations.desired, json.desired.readiness], [202, 2, check])
+  assert.equal((await set({ check })).status, 200)
+  host.store.vms.setGuestSeen(
+    WEB,
+    { agentSinceMs: NIGHT, checked: { by: check, because: 'status 503' } },
+    NIGHT,
+  )
+  const since = '2030-01-01T00:00:00.000Z'
+  assert.deepEqual((await get(host)).observed.guest, { agent_since: since, not_ready: 'status 503' })
+  assert.equal((await set({ check: null })).json.desired.readiness, undefined)
+  assert.deepEqual((await get(host)).observed.guest, { agent_since: since, ready_since: since })
+})
+
+test('a check of a VM without an address, or one that is malformed, is refused with its place', async (t) => {
+  const host = await hostWithSleeper(t)
+  const bare = createBody({ network: undefined, readiness: { protocol: 'tcp', port: 22 } })
+  const put = (path: string, body: unknown) => host.call({ method: 'PUT', path, body })
+  const { status, json } = await put('/v1/vms/web-2', bare)
+  assert.deepEqual([status, json.errors?.[0]?.pointer], [400, '/readiness'])
+  for (const check of [
+    { protocol: 'udp', port: 53 },
+    { protocol: 'http', port: 0 },
+    { protocol: 'http', port: 80, path: 'x y' },
+  ])
+    assert.equal((await put('/v1/vms/web-1/readiness', { check })).status, 400, JSON.stringify(check))
 })

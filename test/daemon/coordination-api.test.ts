@@ -53,6 +53,7 @@ test('a node reads the manifest of its offer', async (t) => {
         disk: { size_mib: 2048, iops_max: 500 },
         image: { rootfs_sha256: 'a'.repeat(64), kernel_sha256: 'b'.repeat(64) },
         network: { mac_address: '02:00:5e:10:00:01', ipv4_address: '192.0.2.10' },
+        readiness: { protocol: 'http', port: 80, path: '/healthz' },
       },
       labels: { env: 'prod' },
       protected: true,

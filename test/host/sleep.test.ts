@@ -12,6 +12,9 @@ import { mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { asleep, awake, makeSleeper, sleepAfter, sleeper } from '../../lab/inside/sleepers.ts'
 import { typeInto } from '../../lab/inside/type-into.ts'
 import { until } from '../../lab/inside/until.ts'
+import { limits } from '../../src/config/limits.ts'
+import { OWN_MARK } from '../../src/host/ebpf/ignored-traffic.ts'
+import { TcpProbes } from '../../src/host/probes/tcp-probes.ts'
 import { IDLE_SECONDS, sleeperOfTests } from './sleeper-of-tests.ts'
 
 const one = sleeper('sleep', 1)
@@ -29,8 +32,11 @@ const committedMib = async (): Promise<number> =>
   ((await call('GET', '/v1/sync')).body as unknown as Sync).capacity.memory.committed_mib
 
 test('the agent of a guest is seen soon after its boot, and stays seen over sleep and wake', async () => {
+  // A guest is not looked at while it sleeps, and this one would sleep before its agent starts.
+  await sleepAfter(id, 0)
   await sh('vmhostctl', 'vm', 'wait', id, '--for', 'ready', '--timeout', '2m')
   const { guest } = (await getVm(id)).observed
+  await sleepAfter(id, IDLE_SECONDS)
   assert.ok(guest?.agent_since !== undefined && guest.ready_since !== undefined)
   assert.deepEqual((await asleep(id)).observed.guest, guest)
   await exchange(ipv4)
@@ -112,6 +118,41 @@ test('a VM that is asked to stay awake wakes, and sleeps only when that time is 
   const { saved_state: saved } = (await asleep(id)).observed
   assert.ok(Date.parse(saved?.saved_at ?? '') >= untilMs, `saved at ${saved?.saved_at}, before its time`)
   await life.assertSame()
+})
+
+test('a check that succeeds makes the guest ready, and neither keeps it awake nor wakes it', async () => {
+  // Longer than the time between two checks, so a check that counted would keep the guest awake forever.
+  await sleepAfter(id, limits.readinessLookMsMax / 1000 + 3)
+  await sh('vmhostctl', 'vm', 'readiness', id, 'http:80/')
+  await exchange(ipv4)
+  await sh('vmhostctl', 'vm', 'wait', id, '--for', 'ready', '--timeout', '1m')
+  const { observed } = await asleep(id)
+  assert.equal(observed.guest?.not_ready, undefined)
+  const probes = new TcpProbes({ mark: OWN_MARK })
+  const check = { protocol: 'tcp', port: 80 } as const
+  for (const address of [ipv4, ipv6])
+    assert.match((await probes.probe({ address, check })) ?? '', /^port 80 took no connection within/)
+  const after = await getVm(id)
+  assert.deepEqual([after.observed.state, after.observed.last_wake], ['sleeping', observed.last_wake])
+  await exchange(ipv4)
+  for (const address of [ipv4, ipv6]) assert.equal(await probes.probe({ address, check }), undefined)
+  await life.assertSame()
+})
+
+test('a check that fails says why, and the guest is not ready', async () => {
+  await exchange(ipv4)
+  await sh('vmhostctl', 'vm', 'readiness', id, 'tcp:81')
+  await sleepAfter(id, 0)
+  const { guest } = (
+    await until('the check has failed', async () => {
+      const vm = await getVm(id)
+      return vm.observed.guest?.not_ready === undefined ? undefined : vm
+    })
+  ).observed
+  assert.deepEqual([guest?.not_ready, guest?.ready_since], ['connect to port 81: ECONNREFUSED', undefined])
+  await sh('vmhostctl', 'vm', 'readiness', id, 'none')
+  await sh('vmhostctl', 'vm', 'wait', id, '--for', 'ready', '--timeout', '1m')
+  await sleepAfter(id, IDLE_SECONDS)
 })
 
 test('a request that ends the time lets an idle VM sleep at once', async () => {

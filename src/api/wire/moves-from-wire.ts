@@ -1,5 +1,6 @@
 /** Translation of a source's answers to the domain. The schemas have checked their form. */
 import { given } from '../../lib/given.ts'
+import { readinessFromWire } from './guest.ts'
 import { computeFromWire, diskFromWire, networkFromWire } from './vm-from-wire.ts'
 import type { MacAddress, Sha256, VmId } from '../../core/ids.ts'
 import type { Desired, Network } from '../../core/desired.ts'
@@ -52,7 +53,14 @@ function movingFromWire(vm: ManifestWire['vm']): MovingVm {
   }
 }
 
-function desiredFromWire({ power, compute, disk, image, network }: ManifestWire['vm']['desired']): Desired {
+function desiredFromWire({
+  power,
+  compute,
+  disk,
+  image,
+  network,
+  readiness,
+}: ManifestWire['vm']['desired']): Desired {
   return {
     power,
     compute: computeFromWire(compute),
@@ -65,7 +73,10 @@ function desiredFromWire({ power, compute, disk, image, network }: ManifestWire[
         kernelArguments: image.kernel_arguments,
       }),
     },
-    ...given({ network: network && knownNetwork(network) }),
+    ...given({
+      network: network && knownNetwork(network),
+      readiness: readiness && readinessFromWire(readiness),
+    }),
   }
 }
 

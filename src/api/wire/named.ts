@@ -24,6 +24,7 @@ import {
   rebootSchema,
   setPowerSchema,
 } from './requests.ts'
+import { setReadinessSchema } from './guest.ts'
 import { keepAwakeSchema } from './sleep.ts'
 import { countersSchema } from './counters.ts'
 import { completeSnapshotSchema, snapshotUrlsSchema, startSnapshotSchema } from './snapshot-requests.ts'
@@ -48,6 +49,7 @@ export const namedSchemas = {
   SetNetwork: setNetworkSchema,
   SetMetadata: setMetadataSchema,
   KeepAwake: keepAwakeSchema,
+  SetReadiness: setReadinessSchema,
   OfferVm: offerVmSchema,
   TakeVm: takeVmSchema,
   Plan: planSchema,

@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
 import { exampleCreateVm } from './examples.ts'
+import { readinessSchema } from './guest.ts'
 import { createNetworkSchema } from './network.ts'
 import {
   computeMembers,
@@ -57,6 +58,7 @@ export const createVmSchema = Type.Object(
       closed,
     ),
     network: Type.Optional(createNetworkSchema),
+    readiness: Type.Optional(readinessSchema),
     labels: Type.Optional(metadataMembers.labels),
     protected: Type.Optional(metadataMembers.protected),
     user_data: Type.Optional(

@@ -17,6 +17,8 @@ export const SSH_KEY_PATTERN =
 export const URL_PATTERN = '^(https?|file)://[^\\x00-\\x20\\x7f]+$'
 /** URL of an object store. */
 export const STORE_URL_PATTERN = '^https?://[^\\x00-\\x20\\x7f]+$'
+/** Path and query of a request (RFC 9112, origin-form), in ASCII. */
+export const HTTP_PATH_PATTERN = '^/[\\x21-\\x7e]*$'
 /** Only the form; `parseNetwork` checks the meaning. */
 export const CIDR_PATTERN = '^[0-9A-Fa-f:.]+/[0-9]{1,3}$'
 export const PORTS_PATTERN = '^[1-9][0-9]{0,4}(-[1-9][0-9]{0,4})?$'
@@ -47,6 +49,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [KERNEL_ARGUMENTS_PATTERN, 'must be printable ASCII on one line'],
   [SSH_KEY_PATTERN, 'must be a public SSH key on one line, as in a file that ends in .pub'],
   [URL_PATTERN, 'must be an https:, http: or file: URL'],
+  [HTTP_PATH_PATTERN, 'must be a path that begins with a slash, in printable ASCII without spaces'],
   [STORE_URL_PATTERN, 'must be an https: or http: URL'],
   [CIDR_PATTERN, 'must be a network in CIDR form, e.g. 192.0.2.0/24'],
   [PORTS_PATTERN, 'must be a port or a range of ports, e.g. "443" or "8000-8100"'],

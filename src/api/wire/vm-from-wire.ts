@@ -5,6 +5,7 @@ import { err, ok } from '../../lib/result.ts'
 import { textComplaints, urlComplaints } from './values.ts'
 import { parseNetwork } from '../../core/network/address.ts'
 import { parseGuestAddress, parseNameServer } from '../../core/network/guest-address.ts'
+import { readinessFromWire } from './guest.ts'
 import { fromWire } from './member-mapper.ts'
 import type { CreateVm, CreateNetwork, SetNetwork } from '../../core/vm/create.ts'
 import type { ImageRole, InboundRule, PortRange, Compute, Disk } from '../../core/desired.ts'
@@ -43,7 +44,12 @@ export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Co
       })),
       ...given({ kernelArguments: image.kernel_arguments }),
     },
-    ...given({ network, monitor: body.monitor, userData: body.user_data }),
+    ...given({
+      network,
+      monitor: body.monitor,
+      userData: body.user_data,
+      readiness: body.readiness && readinessFromWire(body.readiness),
+    }),
     sshAuthorizedKeys: body.ssh_authorized_keys ?? [],
   })
 }

@@ -1,6 +1,6 @@
 import { arrivalToWire, departureToWire, offerToWire } from './migration.ts'
 import { shownText, time } from './values.ts'
-import { guestToWire } from './guest.ts'
+import { guestToWire, readinessToWire } from './guest.ts'
 import { sleepToWire } from './sleep.ts'
 import type { InboundRule, Bandwidth, Compute, Desired, Disk, Network } from '../../core/desired.ts'
 import type { OperationId } from '../../core/ids.ts'
@@ -60,6 +60,7 @@ export function desiredToWire({
   disk,
   image,
   network,
+  readiness,
   migration,
 }: Desired): VmWire['desired'] {
   return {
@@ -73,6 +74,7 @@ export function desiredToWire({
       ...(image.kernelArguments === undefined ? {} : { kernel_arguments: image.kernelArguments }),
     },
     ...(network === undefined ? {} : { network: networkToWire(network) }),
+    ...(readiness === undefined ? {} : { readiness: readinessToWire(readiness) }),
     ...(migration === undefined ? {} : { migration: offerToWire(migration) }),
   }
 }

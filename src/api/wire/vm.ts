@@ -6,7 +6,7 @@ import { exampleVm } from './examples.ts'
 import { SHA256_PATTERN, VM_ID_PATTERN } from '../../core/ids.ts'
 import { arrivalSchema, departureSchema, offerSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
-import { guestMembers } from './guest.ts'
+import { guestMembers, readinessSchema } from './guest.ts'
 import { keepAwakeMembers, sleepMembers } from './sleep.ts'
 import type { Static } from 'typebox'
 import type { PlanWire } from './plan.ts'
@@ -125,6 +125,7 @@ export const desiredMembers = {
     { description: 'Images by digest. URLs are never returned.' },
   ),
   network: Type.Optional(networkSchema),
+  readiness: Type.Optional(readinessSchema),
 }
 
 const desiredSchema = Type.Object(

@@ -68,3 +68,14 @@ export function refuseSleep({ compute, network }: Sleeps, pointer: string): Reje
     errors: [{ pointer, code: 'not_allowed', detail: 'must be 0 without network' }],
   }
 }
+
+type Checks = Pick<Desired, 'readiness'> & { readonly network?: Addresses }
+
+/** Returns why a check cannot be made: the guest has no address. `pointer` is its place in the request. */
+export function refuseReadiness({ readiness, network = {} }: Checks, pointer: string): Rejection | undefined {
+  const address = network.ipv4Address ?? network.ipv6Address
+  if (readiness === undefined || address !== undefined) return undefined
+  const detail =
+    'a check needs an address, and the VM has none: leave the check out, or give the VM an address'
+  return { code: 'invalid_request', detail, errors: [{ pointer, code: 'not_allowed', detail }] }
+}

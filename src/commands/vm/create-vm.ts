@@ -1,9 +1,10 @@
 import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { guestMac } from '../../core/network/tap.ts'
 import { snakeCase } from '../../lib/text.ts'
+import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
 import { freeUserId, refuseIncrease, refuseMonitor, refuseVcpus } from '../capacity/admit.ts'
-import { refuseSleep, refuseAddresses, withNameServers } from './check-network.ts'
+import { refuseReadiness, refuseSleep, refuseAddresses, withNameServers } from './check-network.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { CreateVm, VmInputs } from '../../core/vm/create.ts'
@@ -37,6 +38,7 @@ function insert(
     (request.monitor === undefined ? undefined : refuseMonitor(context, monitor, '/monitor')) ??
     refuseVcpus(context, { compute: request.compute, monitor }, '/compute/cpu_millicores') ??
     refuseSleep(request, '/compute/sleep_after_idle_seconds') ??
+    refuseReadiness(request, '/readiness') ??
     refuseAddresses(context, id, request.network ?? {})
   if (wrong !== undefined) return err(wrong)
   const free = freeUserId(store)
@@ -124,6 +126,7 @@ function desiredOf({ nameServers }: CommandContext, request: CreateVm, userId: U
             macAddress: request.network.macAddress ?? guestMac(userId),
           },
         }),
+    ...given({ readiness: request.readiness }),
   }
 }
 

@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
+import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
-import { refuseSleep, refuseAddresses, withNameServers } from './check-network.ts'
+import { refuseReadiness, refuseSleep, refuseAddresses, withNameServers } from './check-network.ts'
 import { refuseVcpus } from '../capacity/admit.ts'
 import { isStopped, notStopped, storeDesired } from './store-desired.ts'
-import type { Compute, Desired, Disk, Network } from '../../core/desired.ts'
+import type { Compute, Desired, Disk, Network, ReadinessCheck } from '../../core/desired.ts'
 import type { VmId, MacAddress } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult, Refusal } from '../context.ts'
@@ -73,6 +74,21 @@ function refuseShape(
   }
   return undefined
 }
+
+/** Stores the check that shows whether the guest is ready; `undefined` removes it. */
+export const setReadiness = (
+  context: CommandContext,
+  id: VmId,
+  readiness: ReadinessCheck | undefined,
+): CommandResult =>
+  storeDesired(context, id, {
+    reason: 'readiness',
+    decide: ({ desired: { readiness: _before, ...rest } }) => {
+      const desired = { ...rest, ...given({ readiness }) }
+      const refusal = refuseReadiness(desired, '/check')
+      return refusal === undefined ? ok(desired) : err(refusal)
+    },
+  })
 
 /**
  * Changes the given members of the network. Bandwidth and firewall belong to the host, and change under a running

@@ -1,5 +1,5 @@
 import type { ImageSource } from '../outbound/image-source.ts'
-import type { Compute, DesiredPower, Disk, ImageRole, Network } from '../desired.ts'
+import type { Compute, DesiredPower, Disk, ImageRole, Network, ReadinessCheck } from '../desired.ts'
 import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { MacAddress, Sha256 } from '../ids.ts'
 import type { Metadata } from './record.ts'
@@ -32,6 +32,7 @@ export type CreateVm = {
     readonly kernelArguments?: string
   }
   readonly network?: CreateNetwork
+  readonly readiness?: ReadinessCheck
   readonly metadata: Metadata
   readonly userData?: string
   readonly sshAuthorizedKeys: readonly string[]

@@ -1,7 +1,7 @@
 import { usageError } from '../ctl-error.ts'
 import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { parseImage, accessWords, ACCESS_OPTIONS, givenAccess } from './create-arguments.ts'
-import { parseLabel, givenNameServers, givenShape, SHAPE_OPTIONS } from './settings.ts'
+import { parseCheck, parseLabel, givenNameServers, givenShape, SHAPE_OPTIONS } from './settings.ts'
 import { readJsonFile } from '../json-file.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { CreateVm } from '../../client/api-client.ts'
@@ -45,6 +45,12 @@ const CREATE_OPTIONS: readonly Option[] = [
     value: 'KIND',
     help: 'what runs it, for its whole life; the host chooses if not given',
     completes: MONITORS,
+  },
+  {
+    name: 'readiness',
+    value: 'CHECK',
+    help: 'when its guest is ready: tcp:22 or http:80/healthz; if not given, when its agent is seen',
+    check: parseCheck,
   },
   { name: 'label', value: 'KEY=VALUE', many: true, help: 'to find it by', check: parseLabel },
   { name: 'protected', help: 'refuse its deletion' },
@@ -110,6 +116,7 @@ async function requestOf(context: Context): Promise<CreateVm> {
     ...(Object.keys(network).length === 0 ? {} : { network }),
     ...givenPower(context),
     ...givenMonitor(context),
+    ...givenReadiness(context),
     ...(await givenAccess(context)),
     ...givenMetadata(context, template.labels),
   }
@@ -150,6 +157,11 @@ function givenNetwork({ given }: Context): NonNullable<CreateVm['network']> {
     name_servers: givenNameServers(given.texts('name-server')),
   }
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
+}
+
+function givenReadiness({ given }: Context): Pick<Draft, 'readiness'> {
+  const text = given.text('readiness')
+  return text === undefined ? {} : { readiness: parseCheck(text, '--readiness') }
 }
 
 function givenPower({ given }: Context): Pick<Draft, 'power'> {

@@ -118,6 +118,39 @@ export function givenShape({ given }: Pick<Context, 'given'>): Partial<Shape> {
   return shape
 }
 
+type Check = NonNullable<Vm['desired']['readiness']>
+
+/** Parses `tcp:22` or `http:80/healthz`. Throws a usage error. */
+export function parseCheck(text: string, what: string): Check {
+  const [, protocol, port, path] = /^(tcp|http):(\d{1,5})(\/\S*)?$/.exec(text) ?? []
+  if ((protocol === 'tcp' && path === undefined) || protocol === 'http')
+    return { protocol, port: Number(port), ...(path === undefined ? {} : { path }) }
+  throw usageError(`${what} ${text} is not a check`, 'write tcp:22, http:80 or http:8080/healthz')
+}
+
+export const readinessCommand: Command = {
+  words: ['vm', 'readiness'],
+  summary: 'set how the host checks that the guest of a VM is ready',
+  description:
+    'The check is tcp:PORT, if it is enough that the port takes a connection, or http:PORT/PATH, if a GET must be answered with a ' +
+    'status below 400. It neither wakes the VM nor keeps it awake. With none, the guest is ready when its agent is seen. vmhostctl ' +
+    'vm wait --for ready waits for it.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  secondOperand: { placeholder: 'CHECK' },
+  options: [...WAIT_OPTIONS, DRY_RUN_OPTION],
+  examples: [
+    ['web-1 http:80/healthz', 'a web server that answers on that path'],
+    ['web-1 tcp:22', 'a port that takes connections'],
+    ['web-1 none', 'the agent in the guest'],
+  ],
+  run: (context) => {
+    const { operand: id, secondOperand: text } = context.given
+    const params = { path: { id }, query: dryRunQuery(context) }
+    const check = text === REMOVED ? null : parseCheck(text, 'CHECK')
+    return changeVm(context, context.client().PUT('/v1/vms/{id}/readiness', { params, body: { check } }))
+  },
+}
+
 type SetNetwork = paths['/v1/vms/{id}/network']['put']['requestBody']['content']['application/json']
 
 const NETWORK_OPTIONS: readonly Option[] = [

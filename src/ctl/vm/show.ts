@@ -51,6 +51,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ['monitor', vm.monitor],
       ['generation', generationWords(vm)],
       ['compute', computeWords(vm)],
+      ['readiness', checkWords(vm)],
       ...guestFacts(vm, nowMs),
       ...sleepFacts(vm, nowMs),
       ...stopFacts(vm, nowMs),
@@ -68,6 +69,12 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
     paint,
   )
   return `${paint(vm.id, 'bold')}\n${facts}`
+}
+
+function checkWords({ desired: { readiness } }: Vm): string | undefined {
+  if (readiness === undefined) return undefined
+  const { protocol, port, path = '' } = readiness
+  return `${protocol}:${port}${path}`
 }
 
 const since = (time: string, nowMs: number): string => showSpan(nowMs - Date.parse(time))

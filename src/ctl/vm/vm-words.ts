@@ -61,8 +61,12 @@ type Fact = readonly [name: string, value: string | undefined, colour?: 'yellow'
 /** Returns facts about what runs in the guest. */
 export function guestFacts({ observed: { guest } }: Vm, nowMs: number): readonly Fact[] {
   const since = (time: string | undefined): string | undefined =>
-    time && `seen for ${showSpan(nowMs - Date.parse(time))}`
-  return [['agent', since(guest?.agent_since)]]
+    time && `for ${showSpan(nowMs - Date.parse(time))}`
+  const { agent_since: agent, ready_since: ready, not_ready: because } = guest ?? {}
+  return [
+    ['agent', since(agent)],
+    ['ready', because === undefined ? since(ready) : `no: ${because}`],
+  ]
 }
 
 const STOPS = {

@@ -129,7 +129,7 @@ export const waitCommand: Command = {
     ['web-1', 'until it is as desired, fifteen minutes at most'],
     ['web-1 --timeout 2m --fail-on-error', 'in a script: status 3 after two minutes, 1 at the first error'],
     ['web-1 --for sleeping', 'until it is idle for long enough, and saved'],
-    ['web-1 --for ready', 'after a start: until its guest has booted so far that its agent listens'],
+    ['web-1 --for ready', 'after a start: until its check succeeds, or without one until its agent listens'],
     ['web-1 --for gone', 'after vmhostctl vm rm: until nothing of it is left'],
     ['web-1 --timeout 0', 'whether it is as desired now: status 0 or 3'],
   ],

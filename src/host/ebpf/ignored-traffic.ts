@@ -25,6 +25,13 @@ export const NOTHING_IGNORED: IgnoredTraffic = {
   ignoreMarkMask: 0,
 }
 
+/** The mark of the daemon's own packets that do not count, if the configuration names none: `vmhd` in ASCII. */
+export const OWN_MARK = 0x766d_6864
+
+/** Returns what to ignore, always with a mark: the daemon gives it to packets of its own that must not count. */
+export const withOwnMark = (ignored: IgnoredTraffic): IgnoredTraffic =>
+  ignored.ignoreMarkMask === 0 ? { ...ignored, ignoreMark: OWN_MARK, ignoreMarkMask: 0xffff_ffff } : ignored
+
 /** linux/in.h. */
 const IPPROTO = { tcp: 6, udp: 17 }
 /** HAS_IPV4 and so on of bpf/traffic.bpf.c. The program skips maps that are empty. */

@@ -1,17 +1,21 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { FakeGuestProbes } from '../../../test/fakes/fake-guest-probes.ts'
 import { IDLE_MS, sleepStage } from '../../../test/sleep-stage.ts'
 import { limits } from '../../config/limits.ts'
+import { setReadiness } from '../../commands/vm/reshape.ts'
 import { setPower } from '../../commands/vm/set-power.ts'
 import { HostFault } from '../../core/errors.ts'
 import { GuestLooks } from './guest-looks.ts'
 import { silentLog } from '../../log/log.ts'
+import type { ReadinessCheck } from '../../core/desired.ts'
 import type { TestContext } from 'node:test'
 
 async function stage(t: TestContext) {
   const base = await sleepStage(t)
-  const { store, host, clock, turns, idle, vm } = base
-  const looks = new GuestLooks({ store, host, log: silentLog })
+  const { store, host, context, id, clock, turns, idle, vm } = base
+  const probes = new FakeGuestProbes()
+  const looks = new GuestLooks({ store, host, probes, log: silentLog })
   t.after(() => looks.stop())
   looks.start()
   const pass = async (ms: number): Promise<void> => {
@@ -19,7 +23,12 @@ async function stage(t: TestContext) {
     await turns()
     await idle()
   }
-  return { ...base, looks, pass, seen: () => vm().guest }
+  const asks = async (check: ReadinessCheck | undefined): Promise<void> => {
+    setReadiness(context, id, check)
+    await idle()
+    await turns()
+  }
+  return { ...base, asks, probes, looks, pass, seen: () => vm().guest }
 }
 
 test('an agent is on record since the look that found it, with a new revision and no new generation', async (t) => {
@@ -69,12 +78,12 @@ test('what was seen stays while the guest sleeps, no look wakes it, and a stop e
 })
 
 test('another daemon goes on with what the earlier one saw', async (t) => {
-  const { store, host, id, looks, pass, seen } = await stage(t)
+  const { store, host, id, probes, looks, pass, seen } = await stage(t)
   host.monitor.agents.add(id)
   await pass(limits.guestLookMsMin)
   const before = seen()
   looks.stop()
-  const next = new GuestLooks({ store, host, log: silentLog })
+  const next = new GuestLooks({ store, host, probes, log: silentLog })
   t.after(() => next.stop())
   next.start()
   await pass(limits.guestLookMsMin)
@@ -83,4 +92,54 @@ test('another daemon goes on with what the earlier one saw', async (t) => {
   await pass(limits.guestLookMsMax)
   await pass(limits.guestLookMsMin)
   assert.equal(seen(), undefined)
+})
+
+const http = { protocol: 'http', port: 80, path: '/healthz' } as const
+const PLACE = '192.0.2.10 80'
+
+test('a guest is ready when its check succeeds, and not ready when the check has failed for some times', async (t) => {
+  const { asks, clock, probes, pass, seen, receive } = await stage(t)
+  await asks(http)
+  await pass(limits.guestLookMsMin)
+  assert.deepEqual(seen(), { checked: { by: http, because: 'connect to port 80: ECONNREFUSED' } })
+  probes.serving.set(PLACE, { '/healthz': 200 })
+  await pass(2 * limits.guestLookMsMin)
+  const isReady = { checked: { by: http, readySinceMs: clock.now() } }
+  assert.deepEqual(seen(), isReady)
+  receive('keeps it awake')
+  probes.serving.set(PLACE, { '/healthz': 503 })
+  await pass(limits.readinessLookMsMax)
+  for (let miss = 2; miss < limits.readinessMissesMin; miss += 1) await pass(limits.guestLookMsMin)
+  assert.deepEqual(seen(), isReady)
+  await pass(limits.guestLookMsMin)
+  assert.deepEqual(seen(), { checked: { by: http, because: 'GET /healthz on port 80: status 503' } })
+})
+
+test('another check begins again, and a look that was under way does not count for it', async (t) => {
+  const { asks, probes, pass, seen } = await stage(t)
+  probes.serving.set(PLACE, { '/healthz': 200 })
+  await asks(http)
+  await pass(limits.guestLookMsMin)
+  assert.ok(seen()?.checked?.readySinceMs !== undefined)
+  const other = { protocol: 'http', port: 80 } as const
+  await asks(other)
+  await pass(limits.guestLookMsMin)
+  assert.deepEqual(seen()?.checked, { by: other, because: 'GET / on port 80: status 404' })
+  await asks(undefined)
+  await pass(limits.guestLookMsMin)
+  assert.equal(seen(), undefined)
+})
+
+test('a guest that sleeps is not asked, and neither woken nor kept awake by its check', async (t) => {
+  const { asks, vm, clock, probes, pass, shown } = await stage(t)
+  probes.serving.set(PLACE, { '/healthz': 200 })
+  await asks(http)
+  const { generations } = vm()
+  assert.deepEqual(generations, { desired: 2, observed: 2 })
+  for (let beganMs = clock.now(); clock.now() < beganMs + IDLE_MS;) await pass(limits.readinessLookMsMax)
+  assert.equal(shown(), 'sleeping')
+  const asked = probes.asked.length
+  assert.ok(asked > 3)
+  for (let look = 0; look < 5; look += 1) await pass(limits.readinessLookMsMax)
+  assert.deepEqual([shown(), probes.asked.length], ['sleeping', asked])
 })

@@ -1,22 +1,32 @@
 import { isDeepStrictEqual } from 'node:util'
-import { afterLook, nextLookMs } from '../../core/guest/guest-seen.ts'
+import { afterLook, isSameCheck, missesAfter, nextLookMs } from '../../core/guest/guest-seen.ts'
+import { given } from '../../lib/given.ts'
 import { inLogContext, warnOfFault } from '../../log/log.ts'
 import { limits } from '../../config/limits.ts'
-import type { GuestSeen } from '../../core/guest/guest-seen.ts'
+import type { GuestLook, GuestSeen, Misses } from '../../core/guest/guest-seen.ts'
+import type { ReadinessCheck } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
 import type { Log } from '../../log/log.ts'
+import type { GuestProbes } from '../../ports/guest-probes.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Store } from '../../store/store.ts'
 
 export type GuestLooksOptions = {
   readonly store: Pick<Store, 'vms' | 'onVmChange'>
   readonly host: Pick<Host, 'monitors' | 'clock'>
+  readonly probes: GuestProbes
   readonly log: Log
 }
 
 /** A guest that runs, and the looks into it by this daemon. */
-type Watched = { looks: number; misses: number; cancelTimer: () => void }
+type Watched = {
+  /** The check that was desired when these looks began. */
+  readonly check: ReadinessCheck | undefined
+  looks: number
+  misses: Misses
+  cancelTimer: () => void
+}
 
 /** States in which the guest is still the one that was looked at. */
 const SAME_GUEST: ReadonlySet<ObservedState> = new Set<ObservedState>([
@@ -52,48 +62,62 @@ export class GuestLooks {
 
   #notice(id: VmId): void {
     const record = this.#options.store.vms.get(id)
-    if (record?.observed.state === 'running') return this.#watch(id)
+    if (record?.observed.state === 'running') return this.#watch(record)
     this.#watched.get(id)?.cancelTimer()
     this.#watched.delete(id)
     if (record?.guest !== undefined && !SAME_GUEST.has(record.observed.state)) this.#record(record, {})
   }
 
-  #watch(id: VmId): void {
-    if (this.#watched.has(id)) return
-    const watched: Watched = { looks: 0, misses: 0, cancelTimer: () => {} }
+  #watch({ id, desired: { readiness: check } }: VmRecord): void {
+    const known = this.#watched.get(id)
+    if (known !== undefined && isSameCheck(known.check, check)) return
+    known?.cancelTimer()
+    const watched: Watched = { check, looks: 0, misses: { agent: 0, check: 0 }, cancelTimer: () => {} }
     this.#watched.set(id, watched)
     this.#lookAfter(limits.guestLookMsMin, id, watched)
   }
 
   #lookAfter(ms: number, id: VmId, watched: Watched): void {
     watched.cancelTimer = this.#options.host.clock.after(ms, () => {
-      void inLogContext({ vm_id: id }, () => this.#look(id, watched))
+      inLogContext({ vm_id: id }, () => this.#look(id, watched)).catch((error: unknown) => {
+        this.#options.log.error({ vm_id: id, error }, 'look into a guest failed: internal error')
+        if (this.#watched.get(id) === watched) this.#lookAfter(limits.guestLookMsMax, id, watched)
+      })
     })
   }
 
   async #look(id: VmId, watched: Watched): Promise<void> {
     const { store, host } = this.#options
-    const agent = await this.#seesAgent(id)
-    // The guest may have ended meanwhile, or fallen asleep.
-    if (this.#watched.get(id) !== watched) return
-    const record = store.vms.get(id)
+    const before = store.vms.get(id)
+    if (before === undefined) return
+    const [agent, check] = await Promise.all([this.#seesAgent(before), this.#asks(before, watched.check)])
+    // Meanwhile the guest may have ended or fallen asleep, or another check may be desired.
+    const record = this.#watched.get(id) === watched ? store.vms.get(id) : undefined
     if (record === undefined) return
+    const look: GuestLook = { agent, ...given({ check }) }
     watched.looks += 1
-    watched.misses = agent === false ? watched.misses + 1 : 0
-    const seen = afterLook(record.guest ?? {}, { agent, misses: watched.misses }, host.clock.now())
+    watched.misses = missesAfter(watched.misses, look)
+    const at = { misses: watched.misses, nowMs: host.clock.now() }
+    const seen = afterLook(record.guest ?? {}, look, at)
     this.#record(record, seen)
-    this.#lookAfter(nextLookMs(seen, watched), id, watched)
+    this.#lookAfter(nextLookMs(seen, watched.check, watched), id, watched)
   }
 
-  async #seesAgent(id: VmId): Promise<boolean | undefined> {
-    const { store, host, log } = this.#options
+  async #seesAgent({ id, monitor }: VmRecord): Promise<boolean | undefined> {
+    const { host, log } = this.#options
     try {
-      const record = store.vms.get(id)
-      return record && (await host.monitors[record.monitor].agentListens(id))
+      return await host.monitors[monitor].agentListens(id)
     } catch (error) {
       log.debug({ error }, 'look into a guest failed; tried again later')
       return undefined
     }
+  }
+
+  async #asks({ desired }: VmRecord, by: ReadinessCheck | undefined): Promise<GuestLook['check']> {
+    if (by === undefined) return undefined
+    const address = desired.network?.ipv4Address ?? desired.network?.ipv6Address
+    if (address === undefined) return { by, because: 'the VM has no address' }
+    return { by, because: await this.#options.probes.probe({ address, check: by }) }
   }
 
   #record({ id, guest = {} }: VmRecord, seen: GuestSeen): void {

@@ -35,6 +35,7 @@ export const manifest: Manifest = {
     desired: {
       power: 'running',
       image: { rootfsSha256: 'a'.repeat(64) as Sha256, kernelSha256: 'b'.repeat(64) as Sha256 },
+      readiness: { protocol: 'http', port: 80, path: '/healthz' },
       ...shape,
     },
     metadata: { labels: { env: 'prod' }, protected: true },

@@ -1,5 +1,6 @@
-import { resize, setCompute, setDisk, setNetwork } from '../../../commands/vm/reshape.ts'
+import { resize, setCompute, setDisk, setNetwork, setReadiness } from '../../../commands/vm/reshape.ts'
 import { ref } from '../../wire/named.ts'
+import { readinessFromWire } from '../../wire/guest.ts'
 import { networkChangeFromWire, computeFromWire, diskFromWire } from '../../wire/vm-from-wire.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
@@ -9,12 +10,13 @@ import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
-/** Serves the shape of a VM: compute, disk, network. */
+/** Serves the shape of a VM: compute, disk, network, and the check whether its guest is ready. */
 export function vmShapeRoutes(app: App, dependencies: ApiDependencies): void {
   putCompute(app, dependencies)
   putResize(app, dependencies)
   putDisk(app, dependencies)
   putNetwork(app, dependencies)
+  putReadiness(app, dependencies)
 }
 
 /** Refusals of a change that may need room on the host. */
@@ -104,5 +106,22 @@ function putNetwork(app: App, dependencies: ApiDependencies): void {
     const network = networkChangeFromWire(request.body, complaints)
     if (complaints.length > 0) throw invalidRequest('body', complaints)
     return mutate({ request, reply, dependencies }, (context, id) => setNetwork(context, id, network))
+  })
+}
+
+function putReadiness(app: App, dependencies: ApiDependencies): void {
+  const schema = {
+    ...mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES, ...BODY_CODES),
+    operationId: 'setVmReadiness',
+    summary: 'Set how the host checks that the guest is ready',
+    description:
+      'Possible in any state. `observed.guest.ready_since` follows the new check alone. A check makes no difference to what the host ' +
+      'does with the VM.',
+    body: ref('SetReadiness'),
+  }
+  app.put('/v1/vms/:id/readiness', { schema }, async (request, reply): Promise<VmWire> => {
+    const { check } = request.body
+    const readiness = check === null ? undefined : readinessFromWire(check)
+    return mutate({ request, reply, dependencies }, (context, id) => setReadiness(context, id, readiness))
   })
 }
