@@ -5,7 +5,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { checkout } from '../tools/paths.ts'
 import { runChecked } from '../tools/process.ts'
-import { isSystemdHost, makeCgroups } from './cgroups.ts'
+import { endCgroups, isSystemdHost, makeCgroups, removeCgroups } from './cgroups.ts'
 import { execIn } from './exec.ts'
 import { findFirecracker, LAB_FIRECRACKER } from './firecracker.ts'
 import { isAlive, refer, writeState } from './state.ts'
@@ -29,6 +29,42 @@ export async function mountRoot(cachedTrees: readonly string[], folder: string):
   for (const place of [upper, work, target]) mkdirSync(place ?? '', { recursive: true })
   const layers = `lowerdir=${cachedTrees.join(':')},upperdir=${upper},workdir=${work}`
   await runChecked(['mount', '-t', 'overlay', '-o', layers, 'vmhostd-lab', target ?? ''])
+}
+
+/**
+ * Reboots a lab by its own systemd; returns its state once everything runs again. Its root and its pool stay.
+ */
+export async function reboot(
+  state: LabState,
+  guestFolder: string,
+  { boundMs, powerCut = false }: RebootOptions,
+): Promise<LabState> {
+  const { leader } = state
+  const ended = async (which: ProcessRef | undefined): Promise<void> => {
+    while (isAlive(which)) {
+      if (performance.now() > deadline)
+        throw new Error(`the lab ${state.name} is not down after ${boundMs} ms`)
+      await sleep(LOOK_EVERY_MS)
+    }
+  }
+  const deadline = performance.now() + boundMs
+  if (powerCut && leader !== undefined) process.kill(leader.pid, 'SIGKILL')
+  else await execIn(state, ['systemctl', '--no-block', 'reboot'])
+  await ended(leader)
+  // With a unit of its own, systemd-nspawn boots the lab again by itself.
+  if (isSystemdHost() && isAlive(state.container)) process.kill(state.container?.pid ?? 0, 'SIGKILL')
+  await ended(state.container)
+  // systemd of the next boot enters a cgroup without children.
+  await endCgroups(state.name, boundMs)
+  removeCgroups(state.name)
+  return boot(state, guestFolder)
+}
+
+export type RebootOptions = {
+  /** How long the shutdown may take. */
+  readonly boundMs: number
+  /** Ends the lab at once instead: none of its programs can do anything more. */
+  readonly powerCut?: boolean
 }
 
 /** Boots a lab and returns its state once its systemd reports that everything runs. */

@@ -8,7 +8,7 @@ import { withLock } from '../tools/lock.ts'
 import { runChecked } from '../tools/process.ts'
 import type { RunOptions, RunResult } from '../tools/process.ts'
 import { step } from '../tools/step.ts'
-import { boot, mountPoint, mountRoot } from './boot.ts'
+import { boot, mountPoint, mountRoot, reboot } from './boot.ts'
 import { endCgroups, removeCgroups } from './cgroups.ts'
 import { execIn } from './exec.ts'
 import { ensureGuest } from './guest.ts'
@@ -17,6 +17,7 @@ import { freeLoops, isMounted, ownDevices } from './loops.ts'
 import { furnish } from './pool.ts'
 import { ensureRoot } from './root.ts'
 import { isAlive, labFolder, labNames, readState, writeState } from './state.ts'
+import type { RebootOptions } from './boot.ts'
 import type { LabState, ProcessRef } from './state.ts'
 
 export { attachTo, besideLab, besideLabs, LAB_IN_ENVIRONMENT, LAB_NODE, labsBeside } from './exec.ts'
@@ -64,6 +65,12 @@ export async function labUp(name = 'main', { packages = [] }: LabExtras = {}): P
       }
     })
   })
+}
+
+/** Reboots a lab; returns its state once everything runs again. Its root and its pool stay. */
+export async function labReboot(lab: LabState, options: RebootOptions): Promise<LabState> {
+  const guest = await ensureGuest(await ensureRoot())
+  return withLock(`lab-${lab.name}`, () => reboot(lab, guest, options))
 }
 
 /** Returns a running lab by name; undefined if there is none. */

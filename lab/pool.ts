@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { LOOP_NODES } from './loops.ts'
 import { execIn } from './exec.ts'
 import type { LabState } from './state.ts'
@@ -18,9 +18,27 @@ const MAKE_KVM = [
   'chmod 660 /dev/kvm',
 ].join('\n')
 
-/** Prepares a booted lab: loop devices, KVM if this machine has it, a pool that can reflink, and forwarding (only inside the lab's network). */
+const SCRIPT = '/usr/local/sbin/furnish-lab'
+const UNIT = '/etc/systemd/system/furnish-lab.service'
+
+/** Repeats the preparation at each later boot of the lab, as a host mounts its pool before the daemon starts. */
+const UNIT_TEXT = `[Unit]
+Before=vmhostd.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=${SCRIPT}
+[Install]
+WantedBy=multi-user.target
+`
+
+/**
+ * Prepares a booted lab, also for its later boots: loop devices, KVM if this machine has it, a pool that can reflink,
+ * and forwarding (only inside the lab's network).
+ */
 export async function furnish(state: LabState): Promise<void> {
   const script = [
+    '#!/bin/sh',
     'set -e',
     '[ -e /dev/loop-control ] || mknod /dev/loop-control c 10 237',
     `for n in $(seq 0 ${LOOP_NODES - 1}); do [ -e /dev/loop$n ] || mknod -m 660 /dev/loop$n b 7 $n; done`,
@@ -29,8 +47,7 @@ export async function furnish(state: LabState): Promise<void> {
     // A node of the lab's own, since the group of this machine's node has a number that the lab does not know.
     ...(existsSync('/dev/kvm') ? [MAKE_KVM] : []),
     `mkdir -p ${POOL_FILE.replace(/\/[^/]*$/, '')} ${LAB_POOL}`,
-    `truncate -s ${POOL_SIZE} ${POOL_FILE}`,
-    `mkfs.xfs -q -m reflink=1 ${POOL_FILE}`,
+    `[ -e ${POOL_FILE} ] || { truncate -s ${POOL_SIZE} ${POOL_FILE}; mkfs.xfs -q -m reflink=1 ${POOL_FILE}; }`,
     // Bypass the page cache of this machine. Otherwise each flush of one file would write out all files, as no disk
     // does.
     `device=$(losetup --find --show --direct-io=on ${POOL_FILE})`,
@@ -39,6 +56,10 @@ export async function furnish(state: LabState): Promise<void> {
     'losetup --detach "$device"',
     'for f in /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding; do echo 1 >$f; done',
   ]
-  const result = await execIn(state, ['sh', '-c', script.join('\n')], { timeoutMs: 60_000 })
+  const root = `/proc/${state.leader?.pid}/root`
+  writeFileSync(root + SCRIPT, `${script.join('\n')}\n`, { mode: 0o755 })
+  writeFileSync(root + UNIT, UNIT_TEXT)
+  const begin = 'systemctl daemon-reload && systemctl --quiet enable --now furnish-lab'
+  const result = await execIn(state, ['sh', '-c', begin], { timeoutMs: 60_000 })
   if (result.code !== 0) throw new Error(`the lab's pool could not be made: ${result.stderr.trim()}`)
 }

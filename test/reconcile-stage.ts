@@ -12,6 +12,7 @@ import { composed, settingsWith } from './composed.ts'
 import { FakeCapacity } from './fakes/fake-capacity.ts'
 import { FakeClock } from './fakes/fake-clock.ts'
 import { FakeHost } from './fakes/fake-host.ts'
+import type { HostPolicy } from '../src/reconcile/reconciler.ts'
 import type { TestContext } from 'node:test'
 import type { CommandContext } from '../src/commands/context.ts'
 import type { Composition, Settings } from '../src/daemon/compose.ts'
@@ -112,6 +113,9 @@ export async function reconcileStage(
     idle: () => parts.reconciler.idle(),
     pokeAll: (reason: string) => parts.reconciler.pokeAll(reason),
     silences: () => parts.reconciler.silences,
+    /** Ends the guests as at a shutdown of the host; `signal` ends the wait for guests that were asked to end. */
+    endWithHost: (policy: HostPolicy = 'save', signal = AbortSignal.abort()) =>
+      parts.reconciler.endWithHost(policy, signal),
     stop,
     /** Starts another daemon on the same host and state. */
     start: async (): Promise<void> => {

@@ -35,7 +35,7 @@ test('every word after ./dev test finds tests, and only host/ finds tests of the
   for (const word of lines.flatMap((line) => line.slice(1)).map((one) => one.replace('NAME', 'storage'))) {
     const files = testFilesOf([word])
     assert.ok(files.length > 0, `no test file has ${word} in its path`)
-    const inLab = files.filter((file) => /^test\/(host|two-hosts|browser-on-host)\//.test(file))
+    const inLab = files.filter((file) => /^test\/(host|two-hosts|browser-on-host|reboot)\//.test(file))
     if (!word.startsWith('host/')) assert.deepEqual(inLab, [], `${word} boots the lab`)
   }
 })

@@ -11,6 +11,8 @@ const SLOW_TESTS = ['test/daemon/**/*.test.ts', 'test/ctl/**/*.test.ts', 'test/s
 const BROWSER_TESTS = ['test/browser/**/*.test.ts']
 const HOST_TESTS = ['test/host/**/*.test.ts']
 const HOST_BROWSER_TESTS = ['test/browser-on-host/**/*.test.ts']
+/** They reboot their lab, and so run beside it. */
+const REBOOT_TESTS = ['test/reboot/**/*.test.ts']
 const TWO_HOSTS_TESTS = ['test/two-hosts/**/*.test.ts']
 
 /** Every test of the project, by pattern. */
@@ -20,6 +22,7 @@ const EVERY_TEST = [
   ...BROWSER_TESTS,
   ...HOST_TESTS,
   ...HOST_BROWSER_TESTS,
+  ...REBOOT_TESTS,
   ...TWO_HOSTS_TESTS,
 ]
 
@@ -51,8 +54,9 @@ async function ensureBrowser(words: readonly string[]): Promise<void> {
 async function hostTests(words: readonly string[], labs: number): Promise<Counts> {
   const inside = testFiles(HOST_TESTS, words)
   const beside = testFiles(HOST_BROWSER_TESTS, words)
+  const rebooting = testFiles(REBOOT_TESTS, words)
   const besideTwo = testFiles(TWO_HOSTS_TESTS, words)
-  const files = [...inside, ...beside, ...besideTwo]
+  const files = [...inside, ...beside, ...rebooting, ...besideTwo]
   if (files.length === 0) return { passed: 0, failed: 0, skipped: [] }
   if (process.getuid?.() !== 0) {
     const why = 'host tests run in the lab, which needs root'
@@ -65,6 +69,7 @@ async function hostTests(words: readonly string[], labs: number): Promise<Counts
     return addCounts([
       await runInLabs(inside, labs),
       await runBesideLab(beside),
+      await runBesideLab(rebooting),
       await runBesideTwoLabs(besideTwo),
     ])
   } catch (error) {

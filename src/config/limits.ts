@@ -79,6 +79,8 @@ export const limits = {
   sleepBackoffMsMax: 600_000,
   /** Guests that are saved at the same time, because they share the disk. */
   savesMax: 4,
+  /** Guests that are restored at the same time after a boot of the host. A packet for another one does not wait. */
+  restoresMax: 4,
   /** Bytes of a saved guest that are written to the disk at once; then another save may run, or this one ends. */
   saveFlushBytes: 32 * 1024 * 1024,
   /** Such writes running at once, over all saves. Each occupies one of Node's four threads for files. */
@@ -256,6 +258,14 @@ export const limits = {
   bandwidthQueueBytesMax: 4 * 1024 * 1024,
 
   shutdownBoundMs: 10_000,
+  /**
+   * The longest time for saves when the host shuts down. systemd reboots by force after 30 minutes (reboot.target,
+   * JobTimeoutSec=).
+   */
+  shutdownMsMax: 1_500_000,
+  /** Time for guests that could not be saved then, to end by themselves. Without saves they have the whole bound. */
+  shutdownGraceMs: 30_000,
+  shutdownLookMs: 200,
   /** Extra time that a stop of the daemon may take beyond its bound, to close the store and the drivers. */
   shutdownMarginMs: 5_000,
 

@@ -49,6 +49,8 @@ export const configSchema = table({
   host: table({
     // If absent, the loader fills in the machine's host name.
     id: Type.String({ pattern: HOST_ID_PATTERN }),
+    on_shutdown: Type.Enum(['save', 'stop', 'kill'], { default: 'save' }),
+    on_shutdown_seconds: Type.Integer({ minimum: 1, maximum: limits.shutdownMsMax / 1000, default: 120 }),
   }),
   log: table({
     level: Type.Enum(['debug', 'info', 'warn', 'error'], { default: 'info' }),

@@ -2,9 +2,10 @@ import { createControllerApi } from '../api/controller/controller-api.ts'
 import { bareAddress } from '../config/config.ts'
 import { limits } from '../config/limits.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
+import { isHostShuttingDown } from '../host/systemd/host-shutdown.ts'
 import { notifyReady, notifyStopping } from '../host/systemd/own-unit.ts'
 import { FileFlusher } from '../host/threads/file-flusher.ts'
-import { newOperationId } from '../log/log.ts'
+import { newOperationId, warnOfFault } from '../log/log.ts'
 import { takeConsoleCensus } from '../owners/console/console-census.ts'
 import { sweepOrphans } from '../reconcile/sweep-orphans.ts'
 import { Store } from '../store/store.ts'
@@ -20,6 +21,7 @@ import type { Server } from 'node:http'
 import type { Listener } from '../api/listener/listener.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
+import type { HostPolicy } from '../reconcile/reconciler.ts'
 import type { BuiltHost } from './build-host.ts'
 import type { Composition } from './compose.ts'
 
@@ -152,10 +154,17 @@ export class Daemon {
     )
   }
 
-  /** Ends the daemon's own work within the configured bound. Leaves guests and their units alone. */
+  /**
+   * Ends the daemon's own work within the configured bound. Leaves guests and their units alone, unless the host shuts
+   * down: then the guests are saved first, if the configuration says so.
+   */
   async stop(reason: string): Promise<void> {
-    const boundMs = this.#config.shutdownBoundSeconds * 1000
-    this.#log.info({ reason, bound_ms: boundMs }, 'vmhostd stopping; guests keep running')
+    const { shutdownBoundSeconds, host: policy } = this.#config
+    const hostEnds = await this.#hostEnds()
+    const ending = hostEnds && policy.onShutdown !== 'kill' ? policy.onShutdown : undefined
+    const boundMs = (ending !== undefined ? policy.onShutdownSeconds : shutdownBoundSeconds) * 1000
+    const becomes = { host_ends: hostEnds, ...(hostEnds ? { on_shutdown: policy.onShutdown } : {}) }
+    this.#log.info({ reason, bound_ms: boundMs, ...becomes }, 'vmhostd stopping')
     notifyStopping(boundMs + limits.shutdownMarginMs)
     this.#ending.abort()
     const { inspector, shells, images, offers, guests, source, arrivals, snapshots, reconciler } = this.#parts
@@ -171,7 +180,7 @@ export class Daemon {
       snapshots: snapshots.stop(),
       migrations: source.stop(),
       arrivals: arrivals.stop(),
-      workers: reconciler.stop(),
+      workers: ending === undefined ? reconciler.stop() : this.#endGuests(ending, boundMs),
     }
     await endWork(work, boundMs, this.#log)
     this.#built.traffic.close()
@@ -182,6 +191,26 @@ export class Daemon {
     this.#built.figures.close()
     this.#built.bus.close()
     this.#store.close()
+  }
+
+  async #hostEnds(): Promise<boolean> {
+    try {
+      return await isHostShuttingDown(this.#built.bus)
+    } catch (error) {
+      warnOfFault(this.#log, error, 'unknown whether the host shuts down')
+      return false
+    }
+  }
+
+  /** Ends the guests as the host shuts down, then stops the workers. */
+  async #endGuests(policy: HostPolicy, boundMs: number): Promise<void> {
+    const { reconciler } = this.#parts
+    const startedAt = performance.now()
+    const { saved, ended, left } = await reconciler.endWithHost(policy, AbortSignal.timeout(boundMs))
+    const words = { saved: saved.length, ended: ended.length, ms: Math.round(performance.now() - startedAt) }
+    if (left.length === 0) this.#log.info(words, 'guests ready for the shutdown of the host')
+    else this.#log.warn({ ...words, left }, 'guests left to end with their units')
+    await reconciler.stop()
   }
 }
 

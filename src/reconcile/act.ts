@@ -33,7 +33,11 @@ export async function act(
   const saves = isSave(hold.free)
   const shown = observed(pass, hold.ms > 0 ? record.observed.state : state)
   write(pass, { observed: shown, ...(saves ? { mayBeSaved: true } : {}) })
-  if (!saves) return takeSteps(pass, hold.free, state)
+  if (!saves) {
+    const take = (): Promise<Next> => takeSteps(pass, hold.free, state)
+    const takesPlace = record.wake?.reason === 'host_booted' && isRestore(hold.free)
+    return takesPlace ? pass.restores.run(record.id, take) : take()
+  }
   return pass.saves.run(record.id, async () => {
     // The note that something may be saved must be on the disk before anything is saved.
     await pass.store.flushed()
@@ -42,6 +46,9 @@ export async function act(
 }
 
 const isSave = (steps: readonly Step[]): boolean => steps.some(({ kind }) => kind === 'monitor.ensure-saved')
+
+const isRestore = (steps: readonly Step[]): boolean =>
+  steps.some(({ kind }) => kind === 'monitor.ensure-restored')
 
 /** Takes the steps in order. A failed step ends its lane; a failed step without a lane ends the pass. */
 async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedState): Promise<Next> {
@@ -103,6 +110,7 @@ async function attempt(
 }
 
 function noteAsked(pass: Pass, state: ObservedState): void {
+  pass.hostEnd.noteAsked(pass.record.id)
   const { grace } = pass.record.stops
   if (grace === undefined) return
   const askedToEnd = { stop: grace.stop, atMs: pass.host.clock.now() }

@@ -12,7 +12,7 @@ import type { Seed } from '../core/disks/seed.ts'
 import type { VmInputs } from '../core/vm/create.ts'
 
 /** Facts that only this process knows. */
-type ProcessFacts = Pick<Facts, 'maySave' | 'silentMs'>
+export type ProcessFacts = Pick<Facts, 'maySave' | 'mayRestore' | 'hostEnds' | 'silentMs'>
 
 /** Returns the facts of this host and moment. */
 export function factsOf(

@@ -21,8 +21,8 @@ export async function planFor(
   const world = await observe(host, record)
   const silentMs = silences.note(record.id, world, host.clock.monotonicMs())
   const { record: graced } = withGrace(record, world, host.clock.now())
-  // Plans as if no other guest were being saved.
-  return decide(host, graced, { world, intent, own: { maySave: true, silentMs } })
+  // Plans as if no other guest were being saved or restored.
+  return decide(host, graced, { world, intent, own: { maySave: true, mayRestore: true, silentMs } })
 }
 
 /** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */

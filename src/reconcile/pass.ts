@@ -18,6 +18,7 @@ import { act } from './act.ts'
 import { decide, factsOf, intentOf } from './decide.ts'
 import { observe } from './observe/observe.ts'
 import { fail, observed, write } from './progress.ts'
+import type { ProcessFacts } from './decide.ts'
 import type { Waiting } from '../core/plan/step.ts'
 import type { VmId } from '../core/ids.ts'
 import type { World } from '../core/world/world.ts'
@@ -52,8 +53,10 @@ async function passOver(
   await context.store.flushed()
   if (signal.aborted) return { kind: 'again' }
   const unsaved = noteUnsaved(context, read, world)
-  const graced = noteGrace(context, unsaved, world)
-  const record = noteWake(context, noteStop(context, graced, world), world)
+  const stopped = noteStop(context, noteGrace(context, unsaved, world), world)
+  // While the host shuts down, a guest that is wanted is not woken, and one that systemd ends has not exited.
+  const hostEnds = context.hostEnd.policy !== undefined
+  const record = hostEnds ? stopped : noteWake(context, stopped, world)
   const pass: Pass = {
     ...context,
     cause,
@@ -69,7 +72,8 @@ async function passOver(
     }),
   }
   logNewFaults(pass)
-  return untilGraceEnds(record, noteLaunch(pass) ?? (await pursue(pass)), context.host.clock.now())
+  const next = (hostEnds ? undefined : noteLaunch(pass)) ?? (await pursue(pass))
+  return untilGraceEnds(record, next, context.host.clock.now())
 }
 
 /** Returns the next action, which no back-off delays beyond the end of a grace. */
@@ -197,9 +201,16 @@ function noteLaunch(pass: Pass): Next | undefined {
   }
 }
 
+const processFacts = ({ record, saves, restores, hostEnd, silentMs }: Pass): ProcessFacts => ({
+  maySave: saves.mayBegin,
+  mayRestore: restores.mayBegin,
+  silentMs,
+  ...given({ hostEnds: hostEnd.fact(record.id) }),
+})
+
 async function pursue(pass: Pass): Promise<Next> {
-  const { record, world, host, saves, silentMs } = pass
-  const decided = decide(host, record, { ...pass, own: { maySave: saves.mayBegin, silentMs } })
+  const { record, world, host } = pass
+  const decided = decide(host, record, { ...pass, own: processFacts(pass) })
   const state = observedState(record, world, decided)
   switch (decided.outcome) {
     case 'settled':
@@ -217,6 +228,7 @@ async function pursue(pass: Pass): Promise<Next> {
 
 /** Shows what the pass waits for. Past the deadline the wait becomes a fault, and continues. */
 function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
+  if (waiting.for === 'a turn to wake') pass.restores.waitForPlace(pass.record.id)
   const shown = observed(pass, state)
   const waitedMs = waiting.waitedMs ?? pass.host.clock.now() - shown.sinceMs
   if (waitedMs >= waiting.deadlineMs) {
@@ -252,10 +264,11 @@ function settle(pass: Pass, state: ObservedState): Next {
  * Returns when to look at a settled VM again: when it may be due to sleep, when its turn to be saved comes, and in any
  * case from time to time.
  */
-function nextLookMs({ record, world, host, intent, saves, silentMs }: Pass, shown: Observed): number {
+function nextLookMs(pass: Pass, shown: Observed): number {
+  const { record, world, host, intent, saves } = pass
   const { desired } = record.generations
   const settled = { ...record, observed: shown, generations: { desired, observed: desired } }
-  const facts = factsOf(host, record, { ...intent, maySave: saves.mayBegin, silentMs })
+  const facts = factsOf(host, record, { ...intent, ...processFacts(pass) })
   const dueMs = sleepDueMs(settled, world, facts)
   if (waitsForPlace(settled, world, facts)) saves.waitForPlace(record.id)
   const resyncMs = limits.resyncMs * (1 - limits.retryJitter * host.clock.random())

@@ -1,26 +1,28 @@
-import { limits } from '../config/limits.ts'
+import type { Facts } from '../core/plan/facet.ts'
 import type { VmId } from '../core/ids.ts'
 import type { World } from '../core/world/world.ts'
 
 /**
- * Limits the guests that this process saves at the same time, because they share the disk. A VM that was refused a
- * place is called when one is free, in order of refusal.
+ * Limits the guests for which this process does the same at once: it saves them, or restores them after a boot of the
+ * host, and they share the disk. A VM that was refused a place is called when one is free, in order of refusal.
  */
-export class Saves {
+export class Places {
   readonly #underWay = new Set<VmId>()
   readonly #waiting = new Set<VmId>()
   /** VMs that were called and whose pass has not run since. */
   readonly #called = new Set<VmId>()
+  readonly #max: number
   readonly #call: (id: VmId) => void
 
   /** @param call asks for a pass of this VM */
-  constructor(call: (id: VmId) => void) {
+  constructor(max: number, call: (id: VmId) => void) {
+    this.#max = max
     this.#call = call
   }
 
-  /** Returns whether one more save may begin. */
+  /** Returns whether one more VM may begin. */
   get mayBegin(): boolean {
-    return this.#underWay.size < limits.savesMax
+    return this.#underWay.size < this.#max
   }
 
   has(id: VmId): boolean {
@@ -32,12 +34,12 @@ export class Saves {
     this.#waiting.add(id)
   }
 
-  async run<T>(id: VmId, save: () => Promise<T>): Promise<T> {
+  async run<T>(id: VmId, work: () => Promise<T>): Promise<T> {
     this.#underWay.add(id)
     this.#waiting.delete(id)
     this.#called.delete(id)
     try {
-      return await save()
+      return await work()
     } finally {
       this.#underWay.delete(id)
       this.#callNext()
@@ -92,5 +94,33 @@ export class Silences {
   /** Forgets a VM that has no worker any more. */
   forget(id: VmId): void {
     this.#silent.delete(id)
+  }
+}
+
+/**
+ * Holds what becomes of running guests while the host shuts down. Only this process keeps it: the next one starts after a
+ * boot.
+ */
+export class HostEnd {
+  #policy: Facts['hostEnds']
+  readonly #asked = new Set<VmId>()
+
+  /** Undefined while the host does not shut down. */
+  get policy(): Facts['hostEnds'] {
+    return this.#policy
+  }
+
+  /** Begins, or goes on to what becomes of the guests that are left. */
+  begin(policy: NonNullable<Facts['hostEnds']>): void {
+    this.#policy = policy
+  }
+
+  /** Returns what becomes of this guest. It is asked to end only once. */
+  fact(id: VmId): Facts['hostEnds'] {
+    return this.#policy === 'ask' && this.#asked.has(id) ? 'leave' : this.#policy
+  }
+
+  noteAsked(id: VmId): void {
+    if (this.#policy !== undefined) this.#asked.add(id)
   }
 }

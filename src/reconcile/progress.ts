@@ -10,13 +10,19 @@ import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
 import type { VmInputs } from '../core/vm/create.ts'
-import type { Silences, Saves } from './process-facts.ts'
+import type { HostEnd, Places, Silences } from './process-facts.ts'
 import type { Intent } from './decide.ts'
 
 export type PassContext = { readonly store: Store; readonly host: Host; readonly log: Log }
 
 /** The context that the workers of one reconciler share. */
-export type WorkerContext = PassContext & { readonly saves: Saves; readonly silences: Silences }
+export type WorkerContext = PassContext & {
+  readonly saves: Places
+  /** Restores after a boot of the host. */
+  readonly restores: Places
+  readonly silences: Silences
+  readonly hostEnd: HostEnd
+}
 
 /** Describes why a pass runs. */
 export type Cause = {

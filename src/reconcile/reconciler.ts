@@ -1,10 +1,21 @@
 import { limits } from '../config/limits.ts'
 import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { Semaphore } from '../lib/semaphore.ts'
-import { Silences, Saves } from './process-facts.ts'
+import { HostEnd, Places, Silences } from './process-facts.ts'
 import { Worker } from './worker.ts'
+import { mustEnd } from '../core/vm/record.ts'
 import type { DeviceName, VmId } from '../core/ids.ts'
 import type { PassContext, WorkerContext } from './progress.ts'
+
+/** Policy for guests that run when the host shuts down. */
+export type HostPolicy = 'save' | 'stop'
+
+/** Fates of the guests of a host that shuts down. Those that are left end with their units. */
+export type EndedGuests = {
+  readonly saved: readonly VmId[]
+  readonly ended: readonly VmId[]
+  readonly left: readonly VmId[]
+}
 
 /** Runs a worker for every VM on record, and the watchers that wake the workers. */
 export class Reconciler {
@@ -16,8 +27,13 @@ export class Reconciler {
   #stopping = false
 
   constructor(context: PassContext) {
-    const saves = new Saves((id) => this.#notice(id, 'a place to be saved is free'))
-    this.#context = { ...context, saves, silences: this.silences }
+    this.#context = {
+      ...context,
+      saves: new Places(limits.savesMax, (id) => this.#notice(id, 'a place to be saved is free')),
+      restores: new Places(limits.restoresMax, (id) => this.#notice(id, 'a turn to wake has come')),
+      silences: this.silences,
+      hostEnd: new HostEnd(),
+    }
   }
 
   /** Starts a worker for every VM; resolves when each has looked at its host objects once. */
@@ -61,6 +77,50 @@ export class Reconciler {
     return this.#workers.get(id)?.betweenPasses(task)
   }
 
+  /**
+   * Ends the guests of this boot as the host shuts down, and lets nothing start any more. Those that run are saved, as
+   * many as the policy says, and the rest is asked to end. The record of each says first that it is wanted again after
+   * the boot. Resolves with what became of them when nothing more can be done, or soon after the signal.
+   */
+  async endWithHost(policy: HostPolicy, signal: AbortSignal): Promise<EndedGuests> {
+    const { store, hostEnd } = this.#context
+    hostEnd.begin(policy === 'save' ? 'save' : 'ask')
+    const ids = this.#guests()
+    const atMs = this.#context.host.clock.now()
+    for (const id of ids) store.vms.requestWake(id, { reason: 'host_booted', atMs })
+    await store.flushed()
+    this.pokeAll('the host shuts down')
+    await this.idle()
+    const saved = ids.filter((id) => store.vms.get(id)?.observed.savedState !== undefined)
+    const rest = ids.filter((id) => !saved.includes(id))
+    hostEnd.begin('ask')
+    if (rest.length > 0) this.pokeAll('the host shuts down')
+    const graceMs = policy === 'save' ? limits.shutdownGraceMs : Infinity
+    const left = await this.#untilEnded(rest, graceMs, signal)
+    return { saved, ended: rest.filter((id) => !left.includes(id)), left }
+  }
+
+  /** Returns the VMs whose guests were started in this boot and may go on. */
+  #guests(): readonly VmId[] {
+    const { store, host } = this.#context
+    return store.vms.ids().filter((id) => {
+      const record = store.vms.get(id)
+      return record?.launch?.bootId === host.bootId && !mustEnd(record)
+    })
+  }
+
+  /** Waits until the units of these VMs have ended; returns those that have not in time, or when the signal comes. */
+  async #untilEnded(ids: readonly VmId[], graceMs: number, signal: AbortSignal): Promise<readonly VmId[]> {
+    const { units, clock } = this.#context.host
+    const endMs = clock.monotonicMs() + graceMs
+    for (;;) {
+      const active = ids.length === 0 ? [] : await units.active()
+      const left = ids.filter((id) => active.includes(id))
+      if (left.length === 0 || signal.aborted || clock.monotonicMs() >= endMs) return left
+      await new Promise<void>((resolve) => void clock.after(limits.shutdownLookMs, resolve))
+    }
+  }
+
   /** Stops all workers; resolves when no pass runs. Guests keep running. */
   async stop(): Promise<void> {
     this.#stopping = true
@@ -89,6 +149,7 @@ export class Reconciler {
       const onGone = (): void => {
         this.#workers.delete(id)
         this.#context.saves.forget(id)
+        this.#context.restores.forget(id)
         this.#context.silences.forget(id)
       }
       worker = new Worker(this.#context, id, { places: this.#places, onGone })

@@ -100,6 +100,7 @@ export class Worker {
         const cause = this.#takeCause()
         this.#follow(await this.#pass(cause, running), cause)
         this.#context.saves.passOver(this.#id)
+        this.#context.restores.passOver(this.#id)
         this.#first.resolve()
       }
       // A pass that waits for a VM to move again must not occupy a place.
@@ -167,7 +168,8 @@ export class Worker {
     const started = this.#running?.record
     const now = this.#context.store.vms.get(this.#id)
     if (started === undefined || now === undefined) return false
-    if (this.#context.saves.has(this.#id)) return isWanted(started, now)
+    if (this.#context.saves.has(this.#id) && this.#context.hostEnd.policy === undefined)
+      return isWanted(started, now)
     return endsVm(started, now)
   }
 

@@ -92,6 +92,8 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
     nowMs: NOW_MS,
     silentMs: silenceMs(room('monitor'), room('unit')),
     maySave: !room('saves').has('full'),
+    mayRestore: !room('restores').has('full'),
+    ...given({ hostEnds: room('host').after('shuts-down=') as Facts['hostEnds'] }),
     bootId: 'this-boot',
     capabilities: {
       startPaused: !without.has('start-paused'),

@@ -4,4 +4,4 @@ export const APART: Readonly<Record<string, string>> = {
 }
 
 /** Tests that `./dev try` always leaves: they boot a lab or a browser, or take more than half a minute each. */
-export const LEFT = /^test\/(host|two-hosts|browser|browser-on-host|sim)\//
+export const LEFT = /^test\/(host|two-hosts|browser|browser-on-host|reboot|sim)\//

@@ -22,7 +22,7 @@ const READ_BY: readonly { readonly files: RegExp; readonly tests: RegExp; readon
   },
   {
     files: /^(lab|packaging|bpf)\//,
-    tests: /^test\/(host|two-hosts|browser-on-host)\//,
+    tests: /^test\/(host|two-hosts|browser-on-host|reboot)\//,
     why: 'they run in the lab, with its kernel programs and units',
   },
   {

@@ -56,6 +56,13 @@ export type Facts = {
   readonly nowMs: number
   /** Whether one more VM may be saved now: saves share the disk. */
   readonly maySave: boolean
+  /** Whether one more guest may be restored now after a boot of the host. */
+  readonly mayRestore: boolean
+  /**
+   * Present while the host shuts down: what becomes of a guest that runs. `save`: it is saved. `ask`: it is asked to end.
+   * `leave`: it is left to systemd.
+   */
+  readonly hostEnds?: 'save' | 'ask' | 'leave'
   /** How long the monitor of the active unit has not answered, in milliseconds; 0 if it answers. */
   readonly silentMs: number
   readonly bootId: string

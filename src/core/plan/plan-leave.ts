@@ -2,12 +2,11 @@ import { limits } from '../../config/limits.ts'
 import { areHeld } from '../world/network-state.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { isGone } from '../world/world.ts'
-import { unreachable } from '../../lib/assert.ts'
 import { inOrder, when } from './facet.ts'
 import { removeUnit, removeConsole } from './plan-power.ts'
 import { removeNetwork } from './plan-network.ts'
 import { removeDisk } from './plan-storage.ts'
-import { waitForMonitor } from './plan-wake.ts'
+import { saveAnyway } from './plan-host-end.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -112,23 +111,6 @@ function saveForMove({ unit, monitor, saved, traffic }: World, { silentMs }: Fac
   if (!unit.known || unit.value.kind !== 'active') return when('unit', unit, () => [])
   return when('storage', saved, (state) => {
     if (isSaved(state)) return [{ kind: 'unit.ensure-stopped', because: 'the guest is saved' }]
-    return when('monitor', monitor, ({ kind }) => {
-      switch (kind) {
-        case 'running':
-        case 'paused': {
-          const packets = traffic.known && traffic.value.kind === 'watched' ? traffic.value.packets : 0
-          const because = 'the guest moves to another host'
-          return [{ kind: 'monitor.ensure-saved', packets, moves: true, because }]
-        }
-        case 'silent':
-          return waitForMonitor(silentMs)
-        case 'restoring':
-        case 'stalled':
-        case 'broken':
-          return []
-        default:
-          return unreachable(kind)
-      }
-    })
+    return saveAnyway({ monitor, traffic }, silentMs, 'the guest moves to another host')
   })
 }

@@ -90,7 +90,7 @@ export function sleepWhenIdle(record: VmRecord, world: World, facts: Facts): Fac
   const because = `no traffic for ${(idle.idleMs / 1000).toFixed(1)} s`
   return [
     { kind: 'traffic.ensure-held', because },
-    { kind: 'monitor.ensure-saved', packets: idle.traffic.packets, moves: false, because },
+    { kind: 'monitor.ensure-saved', packets: idle.traffic.packets, anyway: false, because },
   ]
 }
 

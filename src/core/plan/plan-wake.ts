@@ -25,12 +25,23 @@ export function wakeReason(
   // guest.
   if (desired.power === 'paused' || powerGeneration > generations.observed) return 'power'
   if (desired.compute.sleepAfterIdleSeconds === 0) return 'sleep_disabled'
-  if (traffic.known && traffic.value.kind === 'watched' && traffic.value.wantedSinceMs !== undefined) {
-    return 'traffic'
-  }
+  if (isTrafficWaiting({ traffic })) return 'traffic'
   // Only a running guest can be shown the new size of its disk.
   const disk = storage.known && storage.value.disk.kind === 'present' ? storage.value.disk : undefined
   return growDiskOnline && disk !== undefined && disk.sizeMib < desired.disk.sizeMib ? 'change' : undefined
+}
+
+/** Returns whether packets wait for a guest that is not there. */
+const isTrafficWaiting = ({ traffic }: Pick<World, 'traffic'>): boolean =>
+  traffic.known && traffic.value.kind === 'watched' && traffic.value.wantedSinceMs !== undefined
+
+/** The wait of a guest after a boot of the host. A packet for it ends the wait. */
+const WAIT_FOR_TURN: Waiting = {
+  outcome: 'wait',
+  for: 'a turn to wake',
+  recheckMs: limits.resyncMs,
+  deadlineMs: limits.shutdownMsMax,
+  waitedMs: 0,
 }
 
 /** Gives back the console's place in the descriptor store while the guest sleeps: places are for running guests. */
@@ -62,6 +73,7 @@ export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
         case 'absent':
         case 'failed':
         case 'leftover':
+          if (reason === 'host_booted' && !facts.mayRestore && !isTrafficWaiting(world)) return WAIT_FOR_TURN
           return reason === undefined ? [] : startRestoring(record, world, { facts, reason })
         default:
           return unreachable(unit)
@@ -96,6 +108,7 @@ const WHY: { readonly [R in WakeReason]: string } = {
   change: 'a change needs the guest',
   withdrawn: 'it did not move to another host',
   arrived: 'another host has let it go',
+  host_booted: 'it ran when the host shut down',
 }
 
 type Wanted = { readonly facts: Facts; readonly reason: WakeReason }

@@ -30,6 +30,7 @@ import {
 import { mayRunHere } from '../migration/arrival.ts'
 import { hasLeft, isHeldBack, isLeaving } from '../vm/leaving.ts'
 import { planArrival } from './plan-arrive.ts'
+import { planHostEnd } from './plan-host-end.ts'
 import { planHandover, planLeft, WAIT_FOR_DESTINATION } from './plan-leave.ts'
 import { owesStop, mustEnd } from '../vm/record.ts'
 import { fallAsleepOrGoOn, giveUpPlace, wakeGuest } from './plan-wake.ts'
@@ -58,6 +59,7 @@ export function plan(record: VmRecord, world: World, facts: Facts): Plan {
 function planHere(record: VmRecord, world: World, facts: Facts): Plan {
   const foreign = planForeign(record, world)
   if (foreign !== undefined) return foreign
+  if (facts.hostEnds !== undefined) return planHostEnd(record, world, facts)
   if (record.deleting) {
     return inOrder(
       () => removeUnit(record, world),

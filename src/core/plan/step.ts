@@ -32,10 +32,10 @@ type StepArguments = {
   'unit.ensure-stopped': NoArguments
   'monitor.ensure-running': NoArguments
   /**
-   * Saves the guest, or resumes it if packets came since `packets` were counted. `moves`: saves it whatever packets
-   * came, because another host takes it.
+   * Saves the guest, or resumes it if packets came since `packets` were counted. `anyway`: saves it whatever packets
+   * came, because another host takes it or this host shuts down.
    */
-  'monitor.ensure-saved': { readonly packets: number; readonly moves: boolean }
+  'monitor.ensure-saved': { readonly packets: number; readonly anyway: boolean }
   'monitor.ensure-restored': NoArguments
   'monitor.ensure-paused': NoArguments
   'monitor.ask-to-end': NoArguments
@@ -76,9 +76,9 @@ export type Waiting = {
   readonly waitedMs?: number
 }
 
-/** Returns whether the VM is as desired, and only another host, or a packet for it, is waited for. */
+/** Returns whether this host has nothing to do for the VM until another host acts, a packet comes, or this host boots. */
 export const waitsForOthers = ({ for: reason }: Pick<Waiting, 'for'>): boolean =>
-  reason === 'the destination' || reason === 'late packets'
+  reason === 'the destination' || reason === 'late packets' || reason === 'the host to start again'
 
 /** All steps from the present state to the desired one, up to the first wait. */
 export type Plan =
@@ -111,7 +111,7 @@ function renderStep(step: Step): string {
   return [kind, ...words].join(' ')
 }
 
-const DEFAULT_FALSE: ReadonlySet<string> = new Set(['restore', 'moves'])
+const DEFAULT_FALSE: ReadonlySet<string> = new Set(['restore', 'anyway'])
 
 /** Shortens digests to their first bytes, which are enough to distinguish them. */
 function brief(value: unknown): string {

@@ -27,6 +27,8 @@ export function wakeThatBegins(
   const reason = wakeReason(record, world, capabilities)
   if (reason === undefined) return undefined
   const begun = { savedAtMs: saved.value.savedAtMs, ...restores }
+  // The time without a host is not a part of the wake.
+  if (record.wake?.reason === 'host_booted' && !hasBegun) return { ...record.wake, ...begun, atMs: nowMs }
   if (record.wake !== undefined) return { ...record.wake, ...begun }
   const wantedSinceMs =
     traffic.known && traffic.value.kind === 'watched' ? traffic.value.wantedSinceMs : undefined

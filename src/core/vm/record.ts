@@ -47,6 +47,8 @@ export type WaitReason =
   | 'the guest to end'
   | 'the source'
   | 'the release'
+  | 'the host to start again'
+  | 'a turn to wake'
 
 /** The result of the last pass, as it is shown. */
 export type Observed = {
@@ -208,7 +210,8 @@ export const mustEnd = (record: Pick<VmRecord, 'stops' | 'deleting' | 'desired'>
 
 /**
  * The reason to wake a sleeping VM: traffic for it, a request for power or to keep it awake, an ssh console, an idle
- * timeout of 0, a change that needs the guest, a handover that was withdrawn, or its release to this host.
+ * timeout of 0, a change that needs the guest, a handover that was withdrawn, its release to this host, or a boot of the
+ * host whose shutdown ended the guest.
  */
 export type WakeReason =
   | 'traffic'
@@ -219,6 +222,7 @@ export type WakeReason =
   | 'change'
   | 'withdrawn'
   | 'arrived'
+  | 'host_booted'
 
 /** A wake that was requested or has begun, and has not ended. It is on record, so it outlives the daemon. */
 export type PendingWake = {

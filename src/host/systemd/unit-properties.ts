@@ -65,6 +65,8 @@ function process(spec: UnitSpec): UnitProperty[] {
     ['KillSignal', 'i', SIGKILL],
     ['TimeoutStopUSec', 't', STOP_TIMEOUT_USEC],
     ['TimeoutStartUSec', 't', START_TIMEOUT_USEC],
+    // When the host shuts down, units stop in the reverse order: the daemon saves the guest before its unit ends.
+    ['Before', 'as', ['vmhostd.service']],
     // When the host shuts down, the file system of the disk is unmounted after the VM has ended.
     ['RequiresMountsFor', 'as', [...spec.readOnlyPaths, ...spec.readWritePaths]],
   ]

@@ -10,20 +10,20 @@ const always = new AbortController().signal
 
 /**
  * Ensures that the guest is paused and published in the pool, or that it runs again. It runs again if a packet that
- * counts came since `packets` were counted and it does not move, if the step is asked to stop, or if anything fails before the saved state
+ * counts came since `packets` were counted and it is not saved `anyway`, if the step is asked to stop, or if anything fails before the saved state
  * is published. The unit does not end here, because that needs another look.
  */
-export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, moves }, context) => {
+export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, anyway }, context) => {
   const { host, signal } = context
   const subject = subjectOf(context)
   const wanted = new AbortController()
   const stopWatching = host.traffic.watch((userId) => {
-    if (userId === subject.userId && !moves) wanted.abort()
+    if (userId === subject.userId && !anyway) wanted.abort()
   })
   const publication: Publication = { mayBePublished: false }
   try {
     const isIdle = async (): Promise<boolean> =>
-      moves || (!wanted.signal.aborted && (await countedPackets(context, subject)) === packets)
+      anyway || (!wanted.signal.aborted && (await countedPackets(context, subject)) === packets)
     const isSaved = await save(context, {
       isIdle,
       signal: AbortSignal.any([signal, wanted.signal]),

@@ -1,0 +1,74 @@
+import { limits } from '../../config/limits.ts'
+import { unreachable } from '../../lib/assert.ts'
+import { mustEnd } from '../vm/record.ts'
+import { isSaved } from '../world/saved-state.ts'
+import { inOrder, when } from './facet.ts'
+import { waitForMonitor, waitForUnit } from './plan-wake.ts'
+import type { VmRecord } from '../vm/record.ts'
+import type { World } from '../world/world.ts'
+import type { Facet, Facts } from './facet.ts'
+import type { Plan, Waiting } from './step.ts'
+
+/** The wait of every VM while the host shuts down. The daemon ends long before its deadline. */
+const WAIT_FOR_HOST: Waiting = {
+  outcome: 'wait',
+  for: 'the host to start again',
+  recheckMs: limits.resyncMs,
+  deadlineMs: limits.shutdownMsMax,
+  waitedMs: 0,
+}
+
+/**
+ * Plans for a host that shuts down. A guest that is there is saved and stays paused, or is asked to end. systemd ends its
+ * unit afterwards, and accepts no stop from the daemon any more. Nothing is started or removed. A guest that must stop
+ * is left alone: it was asked before, or ends with its unit.
+ */
+export const planHostEnd = (record: VmRecord, world: World, facts: Facts): Plan =>
+  inOrder(
+    () => (mustEnd(record) || record.stops.grace !== undefined ? [] : endGuest(world, facts)),
+    () => WAIT_FOR_HOST,
+  )
+
+const BECAUSE = 'the host shuts down'
+
+function endGuest(
+  { unit, monitor, saved, traffic }: World,
+  { silentMs, hostEnds, capabilities }: Facts,
+): Facet {
+  return when('unit', unit, ({ kind }) => {
+    if (kind === 'activating') return waitForUnit('the unit to start')
+    if (kind !== 'active' || hostEnds === 'leave') return []
+    return when('storage', saved, (state) => {
+      if (isSaved(state)) return []
+      if (hostEnds === 'save')
+        return capabilities.save ? saveAnyway({ monitor, traffic }, silentMs, BECAUSE) : []
+      return when('monitor', monitor, ({ kind: seen }) =>
+        seen === 'running' ? [{ kind: 'monitor.ask-to-end', because: BECAUSE }] : [],
+      )
+    })
+  })
+}
+
+/** Saves a guest whatever its traffic. */
+export const saveAnyway = (
+  { monitor, traffic }: Pick<World, 'monitor' | 'traffic'>,
+  silentMs: number,
+  because: string,
+): Facet =>
+  when('monitor', monitor, ({ kind }) => {
+    switch (kind) {
+      case 'running':
+      case 'paused': {
+        const packets = traffic.known && traffic.value.kind === 'watched' ? traffic.value.packets : 0
+        return [{ kind: 'monitor.ensure-saved', packets, anyway: true, because }]
+      }
+      case 'silent':
+        return waitForMonitor(silentMs)
+      case 'restoring':
+      case 'stalled':
+      case 'broken':
+        return []
+      default:
+        return unreachable(kind)
+    }
+  })

@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { sleepStage } from '../../test/sleep-stage.ts'
+import { setPower } from '../commands/vm/set-power.ts'
+import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
+import type { VmId } from '../core/ids.ts'
+
+type Stage = Awaited<ReturnType<typeof sleepStage>>
+
+/** The daemon saves the guests and ends, systemd ends the units, and the host boots. */
+async function reboot(stage: Pick<Stage, 'endWithHost' | 'stop' | 'host' | 'start' | 'idle'>): Promise<void> {
+  await stage.endWithHost()
+  await stage.stop()
+  await stage.host.reboot()
+  await stage.start()
+  await stage.idle()
+}
+
+test('a running guest goes on after a reboot of the host', async (t) => {
+  const stage = await sleepStage(t)
+  await reboot(stage)
+  assert.ok(stage.goesOn())
+  assert.equal(stage.shown(), 'running')
+  const { observed, wake, generations } = stage.vm()
+  assert.deepEqual([observed.lastWake?.reason, wake], ['host_booted', undefined])
+  assert.deepEqual(generations, { desired: 1, observed: 1 })
+  assert.deepEqual(stage.host.monitor.relived, [])
+})
+
+test('the wake after a reboot is counted from the boot, not from the shutdown', async (t) => {
+  const stage = await sleepStage(t)
+  await stage.endWithHost()
+  await stage.stop()
+  await stage.host.reboot()
+  stage.clock.advance(60_000)
+  await stage.start()
+  await stage.idle()
+  assert.ok((stage.vm().observed.lastWake?.durationMs ?? Infinity) < 60_000)
+})
+
+test('a sleeping guest sleeps on after a reboot of the host', async (t) => {
+  const stage = await sleepStage(t)
+  await stage.fallAsleep()
+  await reboot(stage)
+  assert.equal(stage.shown(), 'sleeping')
+  stage.receive('first')
+  await stage.idle()
+  assert.ok(stage.goesOn())
+  assert.equal(stage.vm().observed.lastWake?.reason, 'traffic')
+})
+
+test('a paused guest is paused after a reboot of the host, and goes on when it is asked to', async (t) => {
+  const stage = await sleepStage(t)
+  setPower(stage.context, stage.id, 'paused')
+  await stage.idle()
+  await reboot(stage)
+  assert.equal(stage.shown(), 'paused')
+  setPower(stage.context, stage.id, 'running')
+  await stage.idle()
+  assert.ok(stage.goesOn())
+})
+
+test('a shutdown that is called off lets the guests go on', async (t) => {
+  const stage = await sleepStage(t)
+  await stage.endWithHost()
+  assert.ok(!stage.goesOn())
+  await stage.stop()
+  await stage.start()
+  await stage.idle()
+  assert.ok(stage.goesOn())
+  assert.deepEqual(stage.host.ended, [])
+})
+
+test('a save that fails at a shutdown leaves a guest that boots again, and no fault', async (t) => {
+  const stage = await reconcileStage(t)
+  stage.create()
+  await stage.idle()
+  const { life } = stage.host.monitor.memoryOf(stage.id)
+  stage.host.monitor.failNext('save', new HostFault('save_failed', 'the disk is full'))
+  await reboot(stage)
+  assert.notEqual(stage.host.monitor.memoryOf(stage.id).life, life)
+  assert.equal(stage.shown(), 'running')
+  assert.equal(stage.vm().wake, undefined)
+})
+
+test('a power cut in the middle of the saves loses none that is published', async (t) => {
+  const stage = await sleepStage(t)
+  stage.createAnother(12)
+  await stage.idle()
+  const release = stage.host.monitor.holdNext('save')
+  const saving = stage.endWithHost()
+  await stage.turns()
+  await stage.host.reboot()
+  release()
+  await Promise.all([saving, stage.stop()])
+  await stage.host.reboot()
+  await stage.start()
+  await stage.idle()
+  const states = ['web-1', 'web-12'].map((id) => stage.host.monitor.stateOf(id as VmId).kind)
+  assert.deepEqual(states, ['running', 'running'])
+  assert.deepEqual(stage.host.monitor.relived, [])
+})
+
+test('an end of a unit during the shutdown is not an exit', async (t) => {
+  const stage = await sleepStage(t)
+  await stage.endWithHost()
+  stage.host.fakeUnits.exit(stage.id, 1)
+  await stage.idle()
+  assert.equal(stage.vm().observed.fault, undefined)
+  assert.equal(stage.vm().exitStreak, 0)
+})
+
+test('after a boot, no more guests are restored at once than the disk should take, and all come', async (t) => {
+  const stage = await reconcileStage(t)
+  const ids = Array.from({ length: limits.restoresMax + 3 }, (_, index) => `web-${index + 1}` as VmId)
+  for (const [index, id] of ids.entries())
+    stage.create({ network: { ipv4Address: `192.0.2.${index + 1}` } }, id)
+  await stage.idle()
+  await stage.endWithHost()
+  await stage.stop()
+  await stage.host.reboot()
+  const releases = ids.map(() => stage.host.monitor.holdNext('ensureRestored'))
+  const started = stage.start()
+  await stage.turns()
+  const waiting = ids.filter((id) => stage.store.vms.get(id)?.observed.waitingFor === 'a turn to wake')
+  assert.equal(waiting.length, 3)
+  for (const release of releases) release()
+  await started
+  await stage.idle()
+  await stage.turns()
+  await stage.idle()
+  assert.deepEqual(
+    ids.map((id) => stage.host.monitor.stateOf(id).kind),
+    ids.map(() => 'running'),
+  )
+})
+
+test('a guest that is asked to end at a shutdown ends, and boots again afterwards', async (t) => {
+  const stage = await reconcileStage(t)
+  stage.create()
+  await stage.idle()
+  stage.host.monitor.agents.add(stage.id)
+  const { life } = stage.host.monitor.memoryOf(stage.id)
+  const { saved, ended, left } = await stage.endWithHost('stop')
+  assert.deepEqual([saved, ended, left], [[], [stage.id], []])
+  assert.equal(stage.vm().observed.fault, undefined)
+  await stage.stop()
+  await stage.host.reboot()
+  await stage.start()
+  await stage.idle()
+  assert.equal(stage.shown(), 'running')
+  assert.notEqual(stage.host.monitor.memoryOf(stage.id).life, life)
+})
+
+test('a guest that cannot be saved is asked to end once, and may ignore it', async (t) => {
+  const stage = await reconcileStage(t)
+  stage.create()
+  await stage.idle()
+  stage.host.monitor.failNext('save', new HostFault('save_failed', 'the disk is full'))
+  const { left } = await stage.endWithHost()
+  await stage.idle()
+  assert.deepEqual(left, [stage.id])
+  assert.equal(stage.host.monitor.askedToEnd.length, 1)
+})

@@ -1,0 +1,66 @@
+/** A reboot of a host with guests, from beside it: those that ran go on after it, and the others stay as they were. */
+import assert from 'node:assert/strict'
+import { findLab, LAB_IN_ENVIRONMENT, labExec, LAB_NODE, labReboot } from '../../lab/lab.ts'
+import { story } from '../host/story.ts'
+import type { LabState } from '../../lab/lab.ts'
+import type { SeenGuests } from './guests.ts'
+
+const labName = process.env[LAB_IN_ENVIRONMENT]
+const found = labName === undefined ? undefined : findLab(labName)
+const skip = found === undefined ? 'not beside a lab: ./dev test does that, as root' : false
+const BOUND_MS = 240_000
+const SHUTDOWN_BOUND_MS = 90_000
+
+let lab: LabState | undefined = found
+let before: SeenGuests | undefined
+
+async function inLab(...argv: readonly string[]): Promise<string> {
+  assert.ok(lab)
+  const { code, stdout, stderr } = await labExec(lab, argv, { timeoutMs: BOUND_MS })
+  assert.equal(code, 0, `${argv.join(' ')}: ${stderr}${stdout}`)
+  return stdout.trim()
+}
+
+const guests = async (command: 'make' | 'look'): Promise<SeenGuests> =>
+  JSON.parse(await inLab(LAB_NODE, '--no-warnings', '/src/test/reboot/guests.ts', command)) as SeenGuests
+
+const daemonLog = (): Promise<string> =>
+  inLab('journalctl', '--unit=vmhostd', '--boot=all', '--output=cat', '--no-pager')
+
+const bootIds = ({ running }: SeenGuests): readonly string[] => running.map(({ bootId }) => bootId)
+
+/** Asserts that these guests go on after those: the same boots of their kernels, whose own clocks did not go back. */
+function assertGoOn(after: SeenGuests, earlier: SeenGuests): void {
+  assert.deepEqual(bootIds(after), bootIds(earlier))
+  assert.deepEqual(after.states, earlier.states)
+  for (const [index, { uptimeSeconds }] of after.running.entries())
+    assert.ok(uptimeSeconds >= (earlier.running[index]?.uptimeSeconds ?? 0), 'a guest went back in time')
+}
+
+story(
+  'guests go on after a reboot of the host',
+  {
+    'guests run, sleep, are paused and are stopped': async () => {
+      await inLab(LAB_NODE, '/src/lab/inside/install.ts')
+      before = await guests('make')
+    },
+    'after a reboot, the guests that ran go on, and the others are as they were': async () => {
+      assert.ok(lab && before)
+      lab = await labReboot(lab, { boundMs: SHUTDOWN_BOUND_MS })
+      const after = await guests('look')
+      assertGoOn(after, before)
+      for (const { wake } of after.running) {
+        assert.ok(wake?.reason === 'host_booted' || wake?.reason === 'traffic', wake?.reason ?? 'no wake')
+        assert.equal(wake.dropped_packets, 0)
+      }
+      assert.match(await daemonLog(), /"saved":8,"ended":0,.*guests ready for the shutdown/)
+      before = after
+    },
+    'after a second reboot, they go on again': async () => {
+      assert.ok(lab && before)
+      lab = await labReboot(lab, { boundMs: SHUTDOWN_BOUND_MS })
+      assertGoOn(await guests('look'), before)
+    },
+  },
+  { skip },
+)
