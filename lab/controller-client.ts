@@ -33,6 +33,13 @@ export type Vm = {
       readonly not_ready?: string
     }
     readonly last_traffic_at?: string
+    readonly restarts?: number
+    readonly last_exit?: {
+      readonly at: string
+      readonly cause: string
+      readonly detail: string
+      readonly console: readonly string[]
+    }
     /** How far the VM has left this host. */
     readonly migration?: { readonly stage: string; readonly withdrawn_because?: string }
     /** How far the VM has come to this host. */

@@ -129,6 +129,13 @@ export const limits = {
   retryJitter: 0.2,
   /** A VM that ran this long before it exited starts a new streak of exits. */
   stableAfterMs: 60_000,
+  /** Reboots of a guest in a row, each soon after its start, that no back-off follows. */
+  rebootsInRowFree: 3,
+  /** How much of the end of a console is read for why its guest ended, and how much of that is shown. */
+  exitConsoleBytes: 16_384,
+  exitConsoleLines: 10,
+  exitConsoleLineLength: 200,
+  deleteAfterSecondsMax: 31_536_000,
   monitorAnswerMs: 30_000,
   monitorRecheckMs: 10,
   /** How long a resumed guest whose disk failed is observed. By then its request has failed again, or succeeded. */

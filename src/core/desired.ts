@@ -71,6 +71,18 @@ export type ReadinessCheck = {
   readonly path?: string
 }
 
+export const RESTART_POLICIES = ['always', 'on_failure', 'never'] as const
+export type RestartPolicy = (typeof RESTART_POLICIES)[number]
+
+/** Says what follows from the end of a guest, and from a stop. */
+export type ExitPolicy = {
+  readonly restartPolicy: RestartPolicy
+  /** Seconds from the end or the stop until the VM is deleted; absent: it is not. */
+  readonly deleteAfterSeconds?: number
+  /** The VM is deleted when its guest ended by itself and is not started again. */
+  readonly deleteOnExit?: true
+}
+
 /** The state that the controller asked for. URLs and user data are kept elsewhere, so they never reach a response. */
 export type Desired = {
   readonly power: DesiredPower
@@ -81,6 +93,8 @@ export type Desired = {
   readonly network?: Network
   /** Absent: the guest is ready when its agent is seen. */
   readonly readiness?: ReadinessCheck
+  /** Says what follows from the end of the guest, and from a stop. Absent: a guest that ended is always started again. */
+  readonly exit?: ExitPolicy
   /** Present if a node may take the VM. How far that is, the departure of the record says. */
   readonly migration?: Offer
 }

@@ -26,6 +26,7 @@ import {
   removeCommand,
 } from './vm/lifecycle.ts'
 import { networkCommand, readinessCommand, resizeCommand, setCommand } from './vm/settings.ts'
+import { exitCommand } from './vm/exit.ts'
 import { waitCommand } from './vm/wait.ts'
 import type { Command } from './command.ts'
 
@@ -60,6 +61,7 @@ export const commands: readonly Command[] = [
   pauseCommand,
   resumeCommand,
   keepAwakeCommand,
+  exitCommand,
   resizeCommand,
   networkCommand,
   readinessCommand,

@@ -1,5 +1,6 @@
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
+import { given } from '../lib/given.ts'
 import { backOffOf } from '../core/retry/retry.ts'
 import { withDelivery } from '../core/status/wake-progress.ts'
 import { errorChain } from '../log/error-chain.ts'
@@ -142,7 +143,13 @@ const rounded = (ms: number): number => Math.round(ms * 10) / 10
 function launchAfter(step: Step, { record, host }: Pass): Launch | null | undefined {
   if (step.kind === 'unit.ensure-stopped') return null
   if (step.kind !== 'unit.ensure-started') return undefined
-  return { bootId: host.bootId, atMs: host.clock.now(), compute: record.desired.compute }
+  const consoleFrom = host.consoles.lastSession(record.id)?.output.end
+  return {
+    bootId: host.bootId,
+    atMs: host.clock.now(),
+    compute: record.desired.compute,
+    ...given({ consoleFrom }),
+  }
 }
 
 /**

@@ -17,6 +17,7 @@ import { addToLogContext } from '../log/log.ts'
 import { act } from './act.ts'
 import { decide, factsOf, intentOf } from './decide.ts'
 import { observe } from './observe/observe.ts'
+import { deleteWhenDue, noteExit } from './note-exit.ts'
 import { fail, observed, write } from './progress.ts'
 import type { ProcessFacts } from './decide.ts'
 import type { Waiting } from '../core/plan/step.ts'
@@ -185,17 +186,8 @@ function noteLaunch(pass: Pass): Next | undefined {
     case 'adopted':
       write(pass, { observed: record.observed, launch: finding.launch })
       return { kind: 'again' }
-    case 'exited': {
-      const exitStreak = finding.ranMs < limits.stableAfterMs ? record.exitStreak + 1 : 1
-      const failure: Failure = {
-        step: 'unit.run',
-        code: 'vm_exited',
-        retry: 'backoff',
-        message: `${finding.because} (it ran ${(finding.ranMs / 1000).toFixed(1)} s)`,
-        attemptsBefore: exitStreak - 1,
-      }
-      return fail(pass, failure, { launch: null, exitStreak })
-    }
+    case 'exited':
+      return noteExit(pass, finding)
     default:
       return unreachable(finding)
   }
@@ -257,7 +249,9 @@ function settle(pass: Pass, state: ObservedState): Next {
   if ((written?.generations.observed ?? 0) < record.generations.desired)
     return { kind: 'after', ms: retryDelayMs('soon', 1, pass.host.clock.random()) }
   if (rises) log.info({ reasons: cause.reasons, state }, 'reached the desired generation')
-  return { kind: 'after', ms: nextLookMs(pass, rest) }
+  const deletionMs = written === undefined ? undefined : deleteWhenDue(pass, written)
+  if (deletionMs === 0) return { kind: 'again' }
+  return { kind: 'after', ms: Math.min(nextLookMs(pass, rest), deletionMs ?? Infinity) }
 }
 
 /**

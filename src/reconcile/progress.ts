@@ -88,8 +88,14 @@ export function observed({ record, world, found, host }: Pass, state: ObservedSt
       startedAtMs: live?.startedAtMs,
     }),
     ...sleepMembers(record, world, began),
+    ...exitMembers(record),
   }
 }
+
+const exitMembers = ({
+  observed: { restarts, lastExit, endedAtPower },
+}: VmRecord): Pick<Observed, 'restarts' | 'lastExit' | 'endedAtPower'> =>
+  given({ restarts, lastExit, endedAtPower })
 
 type SleepMembers = Pick<Observed, 'lastTrafficAtMs' | 'savedState' | 'lastWake' | 'lastStop' | 'shortSleeps'>
 

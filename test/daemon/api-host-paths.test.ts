@@ -108,6 +108,7 @@ const bodies: Readonly<Record<string, unknown>> = {
   'put /v1/vms/{id}/network': { ipv4_address: '192.0.2.77' },
   'put /v1/vms/{id}/metadata': { labels: {}, protected: false },
   'post /v1/vms/{id}/reboot': {},
+  'put /v1/vms/{id}/exit': { restart_policy: 'never' },
   'put /v1/vms/{id}/keep-awake': { until: null },
   'put /v1/vms/{id}/readiness': { check: { protocol: 'tcp', port: 22 } },
   'put /v1/vms/{id}/migration': offerBody(),

@@ -1,6 +1,7 @@
 /** Translation of a source's answers to the domain. The schemas have checked their form. */
 import { given } from '../../lib/given.ts'
 import { readinessFromWire } from './guest.ts'
+import { exitFromWire } from './exit.ts'
 import { computeFromWire, diskFromWire, networkFromWire } from './vm-from-wire.ts'
 import type { MacAddress, Sha256, VmId } from '../../core/ids.ts'
 import type { Desired, Network } from '../../core/desired.ts'
@@ -53,14 +54,8 @@ function movingFromWire(vm: ManifestWire['vm']): MovingVm {
   }
 }
 
-function desiredFromWire({
-  power,
-  compute,
-  disk,
-  image,
-  network,
-  readiness,
-}: ManifestWire['vm']['desired']): Desired {
+function desiredFromWire(desired: ManifestWire['vm']['desired']): Desired {
+  const { power, compute, disk, image, network, readiness } = desired
   return {
     power,
     compute: computeFromWire(compute),
@@ -76,6 +71,7 @@ function desiredFromWire({
     ...given({
       network: network && knownNetwork(network),
       readiness: readiness && readinessFromWire(readiness),
+      exit: exitFromWire(desired),
     }),
   }
 }

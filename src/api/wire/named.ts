@@ -25,6 +25,7 @@ import {
   setPowerSchema,
 } from './requests.ts'
 import { setReadinessSchema } from './guest.ts'
+import { setExitSchema } from './exit.ts'
 import { keepAwakeSchema } from './sleep.ts'
 import { countersSchema } from './counters.ts'
 import { completeSnapshotSchema, snapshotUrlsSchema, startSnapshotSchema } from './snapshot-requests.ts'
@@ -50,6 +51,7 @@ export const namedSchemas = {
   SetMetadata: setMetadataSchema,
   KeepAwake: keepAwakeSchema,
   SetReadiness: setReadinessSchema,
+  SetExit: setExitSchema,
   OfferVm: offerVmSchema,
   TakeVm: takeVmSchema,
   Plan: planSchema,

@@ -3,6 +3,7 @@ import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
 import { exampleCreateVm } from './examples.ts'
 import { readinessSchema } from './guest.ts'
+import { exitMembers } from './exit.ts'
 import { createNetworkSchema } from './network.ts'
 import {
   computeMembers,
@@ -59,6 +60,7 @@ export const createVmSchema = Type.Object(
     ),
     network: Type.Optional(createNetworkSchema),
     readiness: Type.Optional(readinessSchema),
+    ...exitMembers,
     labels: Type.Optional(metadataMembers.labels),
     protected: Type.Optional(metadataMembers.protected),
     user_data: Type.Optional(

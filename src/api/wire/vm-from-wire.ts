@@ -6,6 +6,7 @@ import { textComplaints, urlComplaints } from './values.ts'
 import { parseNetwork } from '../../core/network/address.ts'
 import { parseGuestAddress, parseNameServer } from '../../core/network/guest-address.ts'
 import { readinessFromWire } from './guest.ts'
+import { exitFromWire } from './exit.ts'
 import { fromWire } from './member-mapper.ts'
 import type { CreateVm, CreateNetwork, SetNetwork } from '../../core/vm/create.ts'
 import type { ImageRole, InboundRule, PortRange, Compute, Disk } from '../../core/desired.ts'
@@ -49,6 +50,7 @@ export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Co
       monitor: body.monitor,
       userData: body.user_data,
       readiness: body.readiness && readinessFromWire(body.readiness),
+      exit: exitFromWire(body),
     }),
     sshAuthorizedKeys: body.ssh_authorized_keys ?? [],
   })

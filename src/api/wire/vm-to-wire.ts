@@ -1,6 +1,7 @@
 import { arrivalToWire, departureToWire, offerToWire } from './migration.ts'
 import { shownText, time } from './values.ts'
 import { guestToWire, readinessToWire } from './guest.ts'
+import { exitToWire, exitsToWire } from './exit.ts'
 import { sleepToWire } from './sleep.ts'
 import type { InboundRule, Bandwidth, Compute, Desired, Disk, Network } from '../../core/desired.ts'
 import type { OperationId } from '../../core/ids.ts'
@@ -34,6 +35,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
       ...(arrival === undefined ? {} : { arrival: arrivalToWire(arrival) }),
       ...sleepToWire(record),
       ...guestToWire(record),
+      ...exitsToWire(observed),
     },
     generations: { desired: generations.desired, observed: generations.observed },
     labels: record.metadata.labels,
@@ -61,6 +63,7 @@ export function desiredToWire({
   image,
   network,
   readiness,
+  exit,
   migration,
 }: Desired): VmWire['desired'] {
   return {
@@ -75,6 +78,7 @@ export function desiredToWire({
     },
     ...(network === undefined ? {} : { network: networkToWire(network) }),
     ...(readiness === undefined ? {} : { readiness: readinessToWire(readiness) }),
+    ...exitToWire(exit),
     ...(migration === undefined ? {} : { migration: offerToWire(migration) }),
   }
 }

@@ -7,6 +7,7 @@ import { SHA256_PATTERN, VM_ID_PATTERN } from '../../core/ids.ts'
 import { arrivalSchema, departureSchema, offerSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
 import { guestMembers, readinessSchema } from './guest.ts'
+import { exitMembers, exitsMembers } from './exit.ts'
 import { keepAwakeMembers, sleepMembers } from './sleep.ts'
 import type { Static } from 'typebox'
 import type { PlanWire } from './plan.ts'
@@ -126,6 +127,7 @@ export const desiredMembers = {
   ),
   network: Type.Optional(networkSchema),
   readiness: Type.Optional(readinessSchema),
+  ...exitMembers,
 }
 
 const desiredSchema = Type.Object(
@@ -232,6 +234,7 @@ const observedSchema = Type.Object(
     arrival: Type.Optional(arrivalSchema),
     ...sleepMembers,
     ...guestMembers,
+    ...exitsMembers,
   },
   { description: 'The state that the host has reached.' },
 )

@@ -1,7 +1,7 @@
 import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { guestMac } from '../../core/network/tap.ts'
-import { snakeCase } from '../../lib/text.ts'
 import { given } from '../../lib/given.ts'
+import { snakeCase } from '../../lib/text.ts'
 import { err, ok } from '../../lib/result.ts'
 import { freeUserId, refuseIncrease, refuseMonitor, refuseVcpus } from '../capacity/admit.ts'
 import { refuseReadiness, refuseSleep, refuseAddresses, withNameServers } from './check-network.ts'
@@ -118,6 +118,7 @@ function desiredOf({ nameServers }: CommandContext, request: CreateVm, userId: U
     compute: request.compute,
     disk: request.disk,
     image,
+    ...given({ exit: request.exit }),
     ...(request.network === undefined
       ? {}
       : {
@@ -151,7 +152,7 @@ function canonicalJson(value: unknown): string {
 }
 
 /** Members whose own members are compared one by one. */
-const OPEN: ReadonlySet<string> = new Set(['compute', 'disk', 'network', 'metadata'])
+const OPEN: ReadonlySet<string> = new Set(['compute', 'disk', 'network', 'metadata', 'exit'])
 
 /**
  * Names the members in which two requests to create a VM differ, as the API calls them and without their values: user data
@@ -177,5 +178,5 @@ function membersOf(request: string): ReadonlyMap<string, string> {
   return new Map([...members, ...roles].map(([name, value]) => [wireName(name), JSON.stringify(value)]))
 }
 
-/** Returns the name as the API has it: labels and protection are members of the request itself. */
-const wireName = (name: string): string => snakeCase(name.replace(/^metadata\./, ''))
+/** Returns the name as the API has it: the members of these two are members of the request itself. */
+const wireName = (name: string): string => snakeCase(name.replace(/^(metadata|exit)\./, ''))

@@ -4,7 +4,7 @@ import { err, ok } from '../../lib/result.ts'
 import { refuseReadiness, refuseSleep, refuseAddresses, withNameServers } from './check-network.ts'
 import { refuseVcpus } from '../capacity/admit.ts'
 import { isStopped, notStopped, storeDesired } from './store-desired.ts'
-import type { Compute, Desired, Disk, Network, ReadinessCheck } from '../../core/desired.ts'
+import type { Compute, Desired, Disk, ExitPolicy, Network, ReadinessCheck } from '../../core/desired.ts'
 import type { VmId, MacAddress } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult, Refusal } from '../context.ts'
@@ -29,6 +29,13 @@ export const resize = (
   reshape(context, id, {
     reason: 'resize',
     shape: ({ disk }) => ({ compute, disk: { ...disk, sizeMib: diskMib } }),
+  })
+
+/** Stores what follows from the end of the guest, and from a stop; `undefined` is what holds by default. */
+export const setExit = (context: CommandContext, id: VmId, exit: ExitPolicy | undefined): CommandResult =>
+  storeDesired(context, id, {
+    reason: 'exit policy',
+    decide: ({ desired: { exit: _before, ...rest } }) => ok(exit === undefined ? rest : { ...rest, exit }),
   })
 
 type Shape = Pick<Desired, 'compute' | 'disk'>

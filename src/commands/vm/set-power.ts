@@ -10,6 +10,7 @@ import type { CommandContext, CommandResult } from '../context.ts'
 import type { Rejection } from '../../core/errors.ts'
 import { refuseWhileMoving } from '../../core/vm/leaving.ts'
 import { mustEnd, owesStop } from '../../core/vm/record.ts'
+import { hasEnded } from '../../core/vm/exit-policy.ts'
 import { idleTimeoutMs } from '../../core/sleep/idle-timeout.ts'
 
 /**
@@ -26,8 +27,8 @@ export function setPower(
   const result = storeDesired(context, id, {
     reason: `power ${power}`,
     decide: ({ desired }) => ok({ ...desired, power }),
-    setsPowerAnew: (before) => power === 'running' && asksForWake(before),
     stops: (before) => (power === 'stopped' ? askedStop(before, terms, context.now()) : undefined),
+    setsPowerAnew: (before) => power === 'running' && (asksForWake(before) || hasEnded(before)),
   })
   if (!result.ok) return result
   const { record, changed } = result.value

@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { vcpusOf } from '../desired.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { mustEnd, owesStop } from '../vm/record.ts'
+import { hasEnded } from '../vm/exit-policy.ts'
 import { when, inOrder } from './facet.ts'
 import { waitForMonitor, waitForUnit, mayBeSaved } from './plan-wake.ts'
 import { isSaved } from '../world/saved-state.ts'
@@ -28,6 +29,7 @@ function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: Wo
   }
   if (record.deleting) return DELETED
   if (mustEnd(record)) return whyStop(record)
+  if (hasEnded(record)) return 'the guest has ended, and its restart policy lets it rest'
   if (unit.kind === 'failed') return 'a failed unit is in the way of a start'
   if (unit.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
     return `the guest has ended: its monitor says ${monitor.value.status}`
@@ -185,6 +187,12 @@ export const removeGuest = (record: VmRecord, world: World): readonly (() => Fac
   () => removeUnit(record, world),
   () => endConsole(world),
   () => removeSaved(record, world),
+]
+
+/** Lists what the end of a guest that is not started again removes. */
+export const removeEnded = (record: VmRecord, world: World): readonly (() => Facet)[] => [
+  () => removeUnit(record, world),
+  () => endConsole(world),
 ]
 
 /** Returns whether this look finds nothing left for the newest stop to remove, while the record does not say so yet. */

@@ -16,6 +16,7 @@ import {
   keepConsole,
   removeConsole,
   removeUnit,
+  removeEnded,
   removeGuest,
 } from './plan-power.ts'
 import {
@@ -33,6 +34,7 @@ import { planArrival } from './plan-arrive.ts'
 import { planHostEnd } from './plan-host-end.ts'
 import { planHandover, planLeft, WAIT_FOR_DESTINATION } from './plan-leave.ts'
 import { owesStop, mustEnd } from '../vm/record.ts'
+import { hasEnded } from '../vm/exit-policy.ts'
 import { fallAsleepOrGoOn, giveUpPlace, wakeGuest } from './plan-wake.ts'
 import { isSavedOutsideUnit, isGone } from '../world/world.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
@@ -79,6 +81,7 @@ function planHere(record: VmRecord, world: World, facts: Facts): Plan {
     const stop = inOrder(...removeGuest(record, world))
     if (stop.outcome !== 'settled') return stop
   }
+  if (hasEnded(record)) return inOrder(...removeEnded(record, world), () => dropFrames(world))
   const live = world.unit.known && world.unit.value.kind === 'active'
   if (live) return planLive(record, world, facts)
   return isSavedOutsideUnit(world) ? planAsleep(record, world, facts) : planStart(record, world, facts)

@@ -106,11 +106,15 @@ export const vms = {
       retry: 'backoff',
       title: 'The monitor of the VM ended by itself',
       meaning:
-        'The monitor of the VM ended by itself: the guest powered off or panicked, or the monitor failed.',
+        'The monitor of the VM ended by itself: the guest powered off or panicked, or the monitor failed. The VM is started again later.',
       remedy:
-        'Read the console and the journal of `vmhost-<id>`. Ask for `stopped` if the guest was meant to end.',
+        'Read `observed.last_exit`, the console and the journal of `vmhost-<id>`. If the guest was meant to end, set `restart_policy`, or ask for `stopped`.',
       example: 'the monitor ended: exit-code, status 156: its console was closed (SIGHUP) (it ran 12.3 s)',
-      writtenBy: ['src/reconcile/pass.ts', 'src/core/status/launch.ts', 'src/core/monitor/exit-status.ts'],
+      writtenBy: [
+        'src/reconcile/note-exit.ts',
+        'src/core/status/launch.ts',
+        'src/core/monitor/exit-status.ts',
+      ],
     },
     monitor_missing: {
       retry: 'backoff',

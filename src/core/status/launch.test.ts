@@ -34,7 +34,7 @@ test('an exit status of a monitor is shown with its meaning', () => {
   })
   const finding = findLaunch(launched, closed, now)
   const because = 'the monitor ended: exit-code, status 156: its console was closed (SIGHUP)'
-  assert.deepEqual(finding, { kind: 'exited', because, ranMs: 6000 })
+  assert.deepEqual(finding, { kind: 'exited', because, isClean: false, status: 156, ranMs: 6000 })
 })
 
 test('a monitor that ended cleanly and whose console is gone was hung up', () => {

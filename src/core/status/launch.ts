@@ -11,7 +11,16 @@ export type LaunchFinding =
   /** A unit of this VM is active but no launch is on record: the daemon died between the start and its record. */
   | { readonly kind: 'adopted'; readonly launch: Launch }
   /** The VM was started in this boot, was not asked to stop, and has ended. */
-  | { readonly kind: 'exited'; readonly because: string; readonly ranMs: number }
+  | (Over & { readonly kind: 'exited'; readonly ranMs: number })
+
+/** How a monitor ended, or its guest. */
+type Over = {
+  readonly because: string
+  /** The monitor ended without an error, as it does whenever its guest ends. */
+  readonly isClean: boolean
+  /** Exit status of the monitor; absent if none was seen. */
+  readonly status?: number
+}
 
 /** Decides whether a VM ended by itself. An inspection that failed proves nothing. */
 export function findLaunch(
@@ -34,31 +43,40 @@ export function findLaunch(
   // A saved guest has not ended, whatever happened to the unit. If the pool cannot be inspected, the record decides.
   const mayBeInPool = world.saved.known ? isInPool(world) : mayBeSaved(record)
   if (mayBeInPool) return { kind: 'as-recorded' }
-  const because = whyOver(world)
-  return because === undefined
+  const over = whyOver(world)
+  return over === undefined
     ? { kind: 'as-recorded' }
-    : { kind: 'exited', because, ranMs: Math.max(0, now.nowMs - launch.atMs) }
+    : { kind: 'exited', ...over, ranMs: Math.max(0, now.nowMs - launch.atMs) }
 }
 
 /** The states of a console whose terminal no process holds open. */
 const HUNG_UP: ReadonlySet<ConsoleState['kind']> = new Set(['absent', 'detached', 'ended'])
 
-function whyOver({ unit, monitor, console }: World): string | undefined {
+function whyOver({ unit, monitor, console }: World): Over | undefined {
   if (!unit.known) return undefined
   if (unit.value.kind === 'failed') {
-    return `the monitor ended: ${exitInWords(unit.value.result, unit.value.status)}`
+    const { result, status } = unit.value
+    return { because: `the monitor ended: ${exitInWords(result, status)}`, isClean: false, status }
   }
   if (unit.value.kind === 'leftover') {
-    return 'the monitor ended, or its unit lost sight of it: processes are left in the control group'
+    const because = 'the monitor ended, or its unit lost sight of it: processes are left in the control group'
+    return { because, isClean: false }
   }
   if (unit.value.kind === 'absent') {
     // QEMU ends in the same way when its terminal hangs up and when its guest shuts down.
     return console.known && HUNG_UP.has(console.value.kind)
-      ? 'the monitor ended: its console was closed (SIGHUP), because no descriptor store held it'
-      : 'the monitor ended: the guest shut down, or its unit was stopped'
+      ? {
+          because: 'the monitor ended: its console was closed (SIGHUP), because no descriptor store held it',
+          isClean: false,
+        }
+      : {
+          because: 'the monitor ended: the guest shut down, or its unit was stopped',
+          isClean: true,
+          status: 0,
+        }
   }
   if (unit.value.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
-    return `the guest has ended: its monitor says ${monitor.value.status}`
+    return { because: `the guest has ended: its monitor says ${monitor.value.status}`, isClean: false }
   }
   return undefined
 }

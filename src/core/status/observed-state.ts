@@ -3,6 +3,7 @@ import { hasLeft, isHeldBack } from '../vm/leaving.ts'
 import { isAsleep } from '../world/world.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { owesStop } from '../vm/record.ts'
+import { hasEnded } from '../vm/exit-policy.ts'
 import { waitsForOthers } from '../plan/step.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { World } from '../world/world.ts'
@@ -34,6 +35,7 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
 /** Returns the state of a VM that has nothing left to do here. A guest that another host takes has no unit any more. */
 function settledState(record: VmRecord, world: World): ObservedState {
   if (hasLeft(record)) return 'migrated'
+  if (hasEnded(record)) return 'stopped'
   if (isAsleep(world) && record.desired.power !== 'stopped') return 'sleeping'
   return isHeldBack(record) ? (seenState(world) ?? record.observed.state) : record.desired.power
 }
@@ -65,12 +67,12 @@ const isNetworkLost = ({ observed }: VmRecord, step: string): boolean =>
 export function failedState(record: VmRecord, world: World): ObservedState {
   if (seenState(world) !== 'stopped' || record.observed.disk === undefined) return 'failed'
   if (owesStop(record)) return 'stopping'
-  return record.desired.power === 'stopped' ? 'stopped' : 'failed'
+  return record.desired.power === 'stopped' || hasEnded(record) ? 'stopped' : 'failed'
 }
 
 function whileActing(record: VmRecord, world: World, steps: readonly Step[]): ObservedState {
   const kinds = new Set(steps.map((step) => step.kind))
-  if (owesStop(record)) return 'stopping'
+  if (owesStop(record) || hasEnded(record)) return 'stopping'
   if (kinds.has('unit.ensure-stopped') && record.desired.power === 'stopped') return 'stopping'
   // A failed save or a failed end of its unit takes no guest away: the next packet brings it back.
   if (kinds.has('monitor.ensure-saved')) return 'running'

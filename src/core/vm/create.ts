@@ -1,5 +1,13 @@
 import type { ImageSource } from '../outbound/image-source.ts'
-import type { Compute, DesiredPower, Disk, ImageRole, Network, ReadinessCheck } from '../desired.ts'
+import type {
+  Compute,
+  DesiredPower,
+  Disk,
+  ExitPolicy,
+  ImageRole,
+  Network,
+  ReadinessCheck,
+} from '../desired.ts'
 import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { MacAddress, Sha256 } from '../ids.ts'
 import type { Metadata } from './record.ts'
@@ -33,6 +41,7 @@ export type CreateVm = {
   }
   readonly network?: CreateNetwork
   readonly readiness?: ReadinessCheck
+  readonly exit?: ExitPolicy
   readonly metadata: Metadata
   readonly userData?: string
   readonly sshAuthorizedKeys: readonly string[]

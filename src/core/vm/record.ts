@@ -6,6 +6,7 @@ import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { Arrival } from '../migration/arrival.ts'
 import type { Departure } from '../migration/departure.ts'
 import type { Delivery } from '../world/network-state.ts'
+import type { LastExit } from './last-exit.ts'
 
 export type ObservedState =
   | 'pending'
@@ -80,6 +81,11 @@ export type Observed = {
   readonly lastStop?: LastStop
   /** Number of sleeps in a row that traffic ended soon after they began. */
   readonly shortSleeps?: number
+  /** Number of starts that followed an end of the guest by itself; absent: 0. */
+  readonly restarts?: number
+  readonly lastExit?: LastExit
+  /** The power generation under which the guest ended for good. A newer request for power starts it again. */
+  readonly endedAtPower?: Generation
 }
 
 /** A start that was seen to succeed. If it is absent while the unit is gone, no guest was lost and the VM can start. */
@@ -88,6 +94,8 @@ export type Launch = {
   readonly bootId: string
   readonly atMs: number
   readonly compute: Compute
+  /** Offset in the console's session from which on the output is of this start; absent if no session was there. */
+  readonly consoleFrom?: number
 }
 
 /** Host names that belong to the VM, allocated with the record and recorded before the objects exist. */

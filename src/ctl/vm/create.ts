@@ -2,6 +2,7 @@ import { usageError } from '../ctl-error.ts'
 import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { parseImage, accessWords, ACCESS_OPTIONS, givenAccess } from './create-arguments.ts'
 import { parseCheck, parseLabel, givenNameServers, givenShape, SHAPE_OPTIONS } from './settings.ts'
+import { EXIT_OPTIONS, givenExit } from './exit.ts'
 import { readJsonFile } from '../json-file.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { CreateVm } from '../../client/api-client.ts'
@@ -54,6 +55,7 @@ const CREATE_OPTIONS: readonly Option[] = [
   },
   { name: 'label', value: 'KEY=VALUE', many: true, help: 'to find it by', check: parseLabel },
   { name: 'protected', help: 'refuse its deletion' },
+  ...EXIT_OPTIONS,
   ...ACCESS_OPTIONS,
 ]
 
@@ -117,6 +119,7 @@ async function requestOf(context: Context): Promise<CreateVm> {
     ...givenPower(context),
     ...givenMonitor(context),
     ...givenReadiness(context),
+    ...givenExit(context, {}),
     ...(await givenAccess(context)),
     ...givenMetadata(context, template.labels),
   }

@@ -2,6 +2,7 @@ import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
 import { renderFacts } from '../text.ts'
 import { showCores, showMib, showSpan } from '../units.ts'
+import { exitFacts } from './exit.ts'
 import { moveFacts } from './move-facts.ts'
 import {
   idleWords,
@@ -55,6 +56,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ...guestFacts(vm, nowMs),
       ...sleepFacts(vm, nowMs),
       ...stopFacts(vm, nowMs),
+      ...exitFacts(vm, nowMs),
       ...moveFacts(vm, nowMs),
       ['disk', diskWords(vm)],
       ['network', network === undefined ? 'none' : addressWords(network)],

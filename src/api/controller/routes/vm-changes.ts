@@ -2,6 +2,8 @@ import { createVm } from '../../../commands/vm/create-vm.ts'
 import { deleteVm, setMetadata } from '../../../commands/vm/delete-vm.ts'
 import { keepAwake, rebootVm, setPower } from '../../../commands/vm/set-power.ts'
 import { given } from '../../../lib/given.ts'
+import { setExit } from '../../../commands/vm/reshape.ts'
+import { exitFromWire } from '../../wire/exit.ts'
 import { createFromWire } from '../../wire/vm-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
@@ -18,6 +20,7 @@ export function vmChangeRoutes(app: App, dependencies: ApiDependencies): void {
   postReboot(app, dependencies)
   putMetadata(app, dependencies)
   putKeepAwake(app, dependencies)
+  putExit(app, dependencies)
 }
 
 function putVm(app: App, dependencies: ApiDependencies): void {
@@ -139,5 +142,22 @@ function putKeepAwake(app: App, dependencies: ApiDependencies): void {
     const { until } = request.body
     const untilMs = until === null ? undefined : Date.parse(until)
     return mutate({ request, reply, dependencies }, (context, id) => keepAwake(context, id, untilMs))
+  })
+}
+
+function putExit(app: App, dependencies: ApiDependencies): void {
+  const schema = {
+    ...mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES, ...BODY_CODES),
+    operationId: 'setVmExit',
+    summary: 'Set what follows from the end of the guest',
+    description:
+      'Whether a guest that ended by itself is started again, and when a stopped VM is deleted. A guest that has ended already ' +
+      'stays ended until a request for power. A VM that is stopped already is deleted at once if it is due.',
+    body: ref('SetExit'),
+  }
+  app.put('/v1/vms/:id/exit', { schema }, async (request, reply): Promise<VmWire> => {
+    return mutate({ request, reply, dependencies }, (context, id) =>
+      setExit(context, id, exitFromWire(request.body)),
+    )
   })
 }

@@ -1,0 +1,51 @@
+import { limits } from '../../config/limits.ts'
+import type { ExitCause, LastExit } from '../vm/last-exit.ts'
+import type { LaunchFinding } from './launch.ts'
+
+/** Words that Linux writes on its console before it ends (kernel/reboot.c, kernel/panic.c), whatever its log level. */
+const LAST_WORDS: readonly (readonly [pattern: RegExp, cause: ExitCause, words: string])[] = [
+  [/\bKernel panic - not syncing/, 'panicked', 'the kernel of the guest panicked'],
+  [/\breboot: Restarting system/, 'rebooted', 'the guest rebooted'],
+  [/\breboot: (Power down|System halted)/, 'powered_off', 'the guest powered off'],
+]
+
+/**
+ * Returns how a guest ended. A monitor that ended without an error does the same for each end of its guest, so the
+ * console decides. `output` is what the guest wrote since its start, or the end of that.
+ */
+export function judgeExit(
+  { because, ranMs, status, isClean }: LaunchFinding & { readonly kind: 'exited' },
+  output: Uint8Array,
+  atMs: number,
+): LastExit {
+  const lines = linesOf(output)
+  const seen = {
+    atMs,
+    ranMs,
+    ...(status === undefined ? {} : { exitStatus: status }),
+    consoleLines: lines.slice(-limits.exitConsoleLines),
+  }
+  if (!isClean) return { ...seen, cause: 'monitor_failed', because }
+  for (const line of lines.toReversed()) {
+    const found = LAST_WORDS.find(([pattern]) => pattern.test(line))
+    if (found !== undefined) return { ...seen, cause: found[1], because: found[2] }
+  }
+  return { ...seen, cause: 'unknown', because }
+}
+
+const ESC = String.fromCharCode(27)
+
+/** Matches escape sequences of a terminal (ECMA-48, 5.4 and 8.3.89), and control characters other than a line feed. */
+const CONTROLS = new RegExp(
+  `${ESC}\\[[0-?]*[ -/]*[@-~]|${ESC}\\][^\\p{Cc}]*(?:${ESC}\\\\)?|[^\\P{Cc}\\n]`,
+  'gu',
+)
+
+function linesOf(output: Uint8Array): string[] {
+  const text = new TextDecoder().decode(output.subarray(-limits.exitConsoleBytes))
+  return text
+    .replace(CONTROLS, '')
+    .split('\n')
+    .map((line) => line.trimEnd().slice(0, limits.exitConsoleLineLength))
+    .filter((line) => line !== '')
+}

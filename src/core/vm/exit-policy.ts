@@ -1,0 +1,38 @@
+import { unreachable } from '../../lib/assert.ts'
+import type { ExitCause } from './last-exit.ts'
+import type { VmRecord } from './record.ts'
+
+type Policied = Pick<VmRecord, 'desired'>
+
+/** Returns whether an end with this cause is final. A guest that reboots itself has not ended. */
+export function isFinal({ desired: { exit } }: Policied, cause: ExitCause): boolean {
+  if (cause === 'rebooted') return false
+  switch (exit?.restartPolicy ?? 'always') {
+    case 'always':
+      return false
+    case 'never':
+      return true
+    case 'on_failure':
+      return cause === 'powered_off' || cause === 'unknown'
+    default:
+      return unreachable(exit?.restartPolicy as never)
+  }
+}
+
+/** Returns whether the guest ended for good after the newest request for power. */
+export const hasEnded = ({
+  observed: { endedAtPower },
+  powerGeneration,
+}: Pick<VmRecord, 'observed' | 'powerGeneration'>): boolean => endedAtPower === powerGeneration
+
+/**
+ * Returns when a VM that is settled will be deleted, in milliseconds since the epoch; undefined if it is not stopped, or
+ * stays. A protected VM stays.
+ */
+export function deletionDueMs(record: VmRecord): number | undefined {
+  const { desired, observed, metadata } = record
+  if (metadata.protected || observed.state !== 'stopped' || desired.exit === undefined) return undefined
+  const { deleteAfterSeconds, deleteOnExit } = desired.exit
+  if (deleteOnExit === true && hasEnded(record)) return observed.sinceMs
+  return deleteAfterSeconds === undefined ? undefined : observed.sinceMs + deleteAfterSeconds * 1000
+}

@@ -1,0 +1,96 @@
+import { changeVm, DRY_RUN_OPTION, dryRunQuery, fromPresent, requireOne } from './change.ts'
+import { parseSeconds, showSpan } from '../units.ts'
+import type { Vm } from '../../client/api-client.ts'
+import type { Command, Context, Option } from '../command.ts'
+
+const POLICIES = ['always', 'on_failure', 'never'] as const
+type ExitWire = Pick<Vm['desired'], 'restart_policy' | 'delete_after_seconds' | 'delete_on_exit'>
+
+/** The word for a VM that no time deletes. */
+const STAYS = 'never'
+
+/** Options for what follows from the end of the guest; creation has the same. */
+export const EXIT_OPTIONS: readonly Option[] = [
+  {
+    name: 'restart',
+    value: 'POLICY',
+    help: 'when its guest ends by itself: always (as if not given), on_failure or never',
+    completes: POLICIES,
+  },
+  {
+    name: 'delete-after',
+    value: 'TIME',
+    help: 'delete it when it has been stopped for so long, as 1h; never: keep it',
+    check: (text, option) => void parseDeleteAfter(text, option),
+  },
+  {
+    name: 'delete-on-exit',
+    value: 'YES-OR-NO',
+    help: 'yes: delete it when its guest has ended and is not started again',
+    completes: ['yes', 'no'],
+  },
+]
+
+const parseDeleteAfter = (text: string, what: string): number | undefined =>
+  text === STAYS ? undefined : parseSeconds(text, what)
+
+/** Returns the members with those that the options set. */
+export function givenExit({ given }: Pick<Context, 'given'>, before: ExitWire): ExitWire {
+  const policy = POLICIES.find((one) => one === given.text('restart')) ?? before.restart_policy
+  const after = given.text('delete-after')
+  const seconds =
+    after === undefined ? before.delete_after_seconds : parseDeleteAfter(after, '--delete-after')
+  const word = given.text('delete-on-exit')
+  const deletes = word === undefined ? before.delete_on_exit : word === 'yes'
+  return {
+    ...(policy === undefined ? {} : { restart_policy: policy }),
+    ...(seconds === undefined ? {} : { delete_after_seconds: seconds }),
+    ...(deletes === undefined ? {} : { delete_on_exit: deletes }),
+  }
+}
+
+export const exitCommand: Command = {
+  words: ['vm', 'exit'],
+  summary: 'set what follows when the guest ends, and when a stopped VM is deleted',
+  description:
+    'What is not given stays. A guest that has ended already is started with vm start. A guest that reboots itself always goes on. A ' +
+    'VM that is stopped already is deleted at once if it is due.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  options: [...EXIT_OPTIONS, DRY_RUN_OPTION],
+  examples: [
+    ['job-1 --restart on_failure', 'a job: done when it powers off, started again when it panics'],
+    ['sandbox-1 --restart never --delete-on-exit yes', 'nothing of it is left when it powers off'],
+    ['web-1 --delete-after 24h', 'deleted a day after it was stopped'],
+  ],
+  run: async (context) => {
+    requireOne(context, EXIT_OPTIONS)
+    const path = { id: context.given.operand }
+    return fromPresent(context, path.id, (vm, etag) => {
+      const params = { path, query: dryRunQuery(context), header: { 'if-match': etag } }
+      const { restart_policy, delete_after_seconds, delete_on_exit } = vm.desired
+      const before = { restart_policy, delete_after_seconds, delete_on_exit } as ExitWire
+      const body = givenExit(context, before)
+      return changeVm(context, context.client().PUT('/v1/vms/{id}/exit', { params, body }))
+    })
+  },
+}
+
+/** Returns facts about the ends of a guest. */
+export function exitFacts(
+  { desired, observed }: Vm,
+  nowMs: number,
+): readonly (readonly [name: string, value: string | undefined])[] {
+  const { restart_policy: policy, delete_after_seconds: seconds, delete_on_exit: onExit } = desired
+  const { last_exit: last, restarts } = observed
+  const deletions = [
+    ...(onExit === true ? ['when its guest has ended'] : []),
+    ...(seconds === undefined ? [] : [`${showSpan(seconds * 1000)} after it was stopped`]),
+  ]
+  return [
+    ['restart', policy?.replace('_', ' ')],
+    ['deletion', deletions.length === 0 ? undefined : deletions.join(', or ')],
+    ['restarts', restarts === undefined ? undefined : String(restarts)],
+    ['last exit', last && `${showSpan(nowMs - Date.parse(last.at))} ago: ${last.detail}`],
+    ['last lines', last && last.console.length > 0 ? last.console.slice(-3).join(' | ') : undefined],
+  ]
+}

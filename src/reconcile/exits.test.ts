@@ -1,0 +1,143 @@
+/** Ends of guests by themselves: what is started again, what stays ended, and what is deleted then. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setPower } from '../commands/vm/set-power.ts'
+import { setExit } from '../commands/vm/reshape.ts'
+import { setMetadata } from '../commands/vm/delete-vm.ts'
+import { limits } from '../config/limits.ts'
+import { reconcileStage } from '../../test/reconcile-stage.ts'
+import type { TestContext } from 'node:test'
+import type { ExitPolicy } from '../core/desired.ts'
+
+async function running(t: TestContext, exit?: ExitPolicy) {
+  const stage = await reconcileStage(t)
+  stage.create(exit === undefined ? {} : { exit })
+  await stage.idle()
+  const { host, id, idle } = stage
+  const end = async (lastWords: string): Promise<void> => {
+    host.consoles.say(id, lastWords)
+    host.fakeUnits.exit(id, 0)
+    host.monitor.ended(id)
+    await idle()
+  }
+  return { ...stage, end }
+}
+
+const OFF = 'reboot: Power down\r\n'
+const REBOOT = 'reboot: Restarting system\r\n'
+const PANIC = 'Kernel panic - not syncing: VFS\r\n'
+
+test('a guest that reboots itself goes on at once, without a fault, under every policy', async (t) => {
+  for (const restartPolicy of ['always', 'on_failure', 'never'] as const) {
+    const { vm, end, shown } = await running(t, { restartPolicy })
+    await end(REBOOT)
+    assert.equal(shown(), 'running')
+    assert.equal(vm().observed.restarts, 1)
+    assert.equal(vm().observed.lastExit?.cause, 'rebooted')
+  }
+})
+
+test('a guest that reboots again and again soon after its start is held back', async (t) => {
+  const { clock, end, shown } = await running(t)
+  for (let reboot = 1; reboot <= limits.rebootsInRowFree; reboot += 1) {
+    await end(REBOOT)
+    assert.equal(shown(), 'running')
+  }
+  await end(REBOOT)
+  assert.equal(shown(), 'failed vm_exited')
+  clock.advance(1000)
+  await end('')
+  assert.equal(shown(), 'running')
+})
+
+test('a guest that powers off is started again only under the policy always', async (t) => {
+  for (const [restartPolicy, state] of [
+    ['always', 'failed vm_exited'],
+    ['on_failure', 'stopped'],
+    ['never', 'stopped'],
+  ] as const) {
+    const { clock, vm, end, shown, idle } = await running(t, { restartPolicy })
+    await end(OFF)
+    assert.equal(shown(), state, restartPolicy)
+    assert.deepEqual(vm().observed.lastExit?.consoleLines, ['reboot: Power down'])
+    clock.advance(3_600_000)
+    await idle()
+    assert.equal(shown(), restartPolicy === 'always' ? 'running' : 'stopped')
+    assert.deepEqual(vm().generations, { desired: 1, observed: 1 })
+  }
+})
+
+test('a guest that panics is a failure', async (t) => {
+  const { shown, end } = await running(t, { restartPolicy: 'on_failure' })
+  await end(PANIC)
+  assert.equal(shown(), 'failed vm_exited')
+})
+
+test('a guest that ended stays ended over a restart of the daemon and of the host, until its power is requested', async (t) => {
+  const { host, id, context, vm, end, shown, idle, stop, start } = await running(t, {
+    restartPolicy: 'never',
+  })
+  await end(OFF)
+  await stop()
+  host.bootId = 'boot-2'
+  await start()
+  await idle()
+  assert.equal(shown(), 'stopped')
+  assert.ok(setPower(context, id, 'running').ok)
+  await idle()
+  assert.equal(shown(), 'running')
+  assert.deepEqual(vm().generations, { desired: 2, observed: 2 })
+  assert.equal(vm().observed.restarts, undefined)
+})
+
+test('an end that the daemon did not see is judged by what the console kept', async (t) => {
+  const { host, id, shown, idle, stop, start } = await running(t, { restartPolicy: 'never' })
+  await stop()
+  host.consoles.say(id, OFF)
+  host.fakeUnits.exit(id, 0)
+  host.monitor.ended(id)
+  await start()
+  await idle()
+  assert.equal(shown(), 'stopped')
+})
+
+test('words of an earlier start do not count', async (t) => {
+  const { vm, clock, idle, end } = await running(t)
+  await end(OFF)
+  clock.advance(1000)
+  await idle()
+  await end('')
+  assert.equal(vm().observed.lastExit?.cause, 'unknown')
+})
+
+test('a VM is deleted when its guest ended, if it should be', async (t) => {
+  const { store, id, end } = await running(t, { restartPolicy: 'never', deleteOnExit: true })
+  await end(OFF)
+  assert.equal(store.vms.get(id), undefined)
+})
+
+test('a VM is deleted some time after its stop, unless it was started or protected meanwhile', async (t) => {
+  const { clock, context, store, id, idle, shown } = await running(t)
+  assert.ok(setExit(context, id, { restartPolicy: 'always', deleteAfterSeconds: 60 }).ok)
+  const stop = async (): Promise<void> => {
+    assert.ok(setPower(context, id, 'stopped').ok)
+    await idle()
+    assert.equal(shown(), 'stopped')
+  }
+  const pass = async (ms: number): Promise<void> => {
+    clock.advance(ms)
+    await idle()
+  }
+  await stop()
+  await pass(59_000)
+  assert.ok(setPower(context, id, 'running').ok)
+  await pass(120_000)
+  assert.equal(shown(), 'running')
+  assert.ok(setMetadata(context, id, { labels: {}, protected: true }).ok)
+  await stop()
+  await pass(120_000)
+  assert.equal(shown(), 'stopped')
+  assert.ok(setMetadata(context, id, { labels: {}, protected: false }).ok)
+  await pass(limits.resyncMs)
+  assert.equal(store.vms.get(id), undefined)
+})

@@ -1,0 +1,71 @@
+import { limits } from '../config/limits.ts'
+import { judgeExit } from '../core/status/exit.ts'
+import { isLeaving } from '../core/vm/leaving.ts'
+import { deletionDueMs, isFinal } from '../core/vm/exit-policy.ts'
+import { fail, observed, write } from './progress.ts'
+import type { LaunchFinding } from '../core/status/launch.ts'
+import type { LastExit } from '../core/vm/last-exit.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+import type { Next, Pass } from './progress.ts'
+
+type Exited = Extract<LaunchFinding, { readonly kind: 'exited' }>
+
+/** Records an end of the guest that was not requested: it is started again at once, or later, or stays ended. */
+export function noteExit(pass: Pass, found: Exited): Next {
+  const { record, host, log } = pass
+  const exit = judgeExit(found, outputOf(pass), host.clock.now())
+  const { cause, because, ranMs } = exit
+  log.info({ cause, because, ran_ms: ranMs }, 'guest ended by itself')
+  if (isFinal(record, cause)) {
+    const { fault: _over, ...shown } = observed(withExit(pass, exit, false), 'stopping')
+    const endedAtPower = record.powerGeneration
+    write(pass, { observed: { ...shown, endedAtPower }, launch: null, exitStreak: 0 })
+    return { kind: 'again' }
+  }
+  const counted = withExit(pass, exit, true)
+  const exitStreak = ranMs < limits.stableAfterMs ? record.exitStreak + 1 : 1
+  if (cause === 'rebooted' && exitStreak <= limits.rebootsInRowFree) {
+    write(pass, { observed: observed(counted, 'starting'), launch: null, exitStreak })
+    return { kind: 'again' }
+  }
+  const failure = {
+    step: 'unit.run',
+    code: 'vm_exited',
+    retry: 'backoff',
+    message: `${because} (it ran ${(ranMs / 1000).toFixed(1)} s)`,
+    attemptsBefore: exitStreak - 1 - (cause === 'rebooted' ? limits.rebootsInRowFree : 0),
+  } as const
+  return fail(counted, failure, { launch: null, exitStreak })
+}
+
+function withExit(pass: Pass, lastExit: LastExit, isStartedAgain: boolean): Pass {
+  const { record } = pass
+  const { restarts = 0 } = record.observed
+  const counted = isStartedAgain ? { restarts: restarts + 1 } : {}
+  return { ...pass, record: { ...record, observed: { ...record.observed, ...counted, lastExit } } }
+}
+
+/** Returns what the guest wrote to its console since its start. */
+function outputOf({ record, host }: Pass): Uint8Array {
+  const output = host.consoles.lastSession(record.id)?.output
+  if (output === undefined) return new Uint8Array()
+  const from = record.launch?.consoleFrom ?? 0
+  // A session that began since has no output of before.
+  return output.since(from > output.end ? 0 : from).bytes
+}
+
+/**
+ * Deletes a settled VM whose time has come, in the operation that asked for this. `now` is the record after this pass.
+ * Returns the milliseconds until then, or undefined if the VM stays.
+ */
+export function deleteWhenDue({ store, host, record, log }: Pass, now: VmRecord): number | undefined {
+  // A request that came during this pass is seen by the next one.
+  if (now.generations.desired !== record.generations.desired || isLeaving(now)) return undefined
+  const dueMs = deletionDueMs(now)
+  if (dueMs === undefined) return undefined
+  const nowMs = host.clock.now()
+  if (dueMs > nowMs) return dueMs - nowMs
+  store.vms.changeDesired(now.id, { deleting: true, operationId: now.operationId, nowMs })
+  log.info({ stopped_ms: nowMs - now.observed.sinceMs }, 'deletion due')
+  return 0
+}
