@@ -204,7 +204,13 @@ export class FirecrackerMonitor implements Monitor {
   }
 
   async agentListens(id: VmId): Promise<boolean> {
-    return this.#talk(`asking for the agent of VM ${id}`, () => listensOnVsock(this.#agentOf(id)))
+    return this.#talk(`asking for the agent of VM ${id}`, async () => {
+      try {
+        return await listensOnVsock(this.#agentOf(id))
+      } catch (error) {
+        throw lostBy(error)
+      }
+    })
   }
 
   /** Counts nothing: Firecracker has only differences since its last flush of metrics, for one reader. */
