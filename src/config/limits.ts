@@ -38,9 +38,9 @@ export const limits = {
   diskMibPerSecondMax: 100_000,
   bandwidthMbitPerSecondMin: 1,
   bandwidthMbitPerSecondMax: 100_000,
-  inboundRulesMax: 64,
-  inboundPortsMax: 32,
-  inboundSourcesMax: 256,
+  firewallRulesMax: 64,
+  rulePortsMax: 32,
+  ruleNetworksMax: 256,
   /** More are not read by the C library of a guest (MAXNS, resolv.conf(5)). */
   nameServersMax: 3,
   labelsMax: 64,

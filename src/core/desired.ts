@@ -49,6 +49,17 @@ export type InboundRule = {
   readonly sources?: readonly string[]
 }
 
+/**
+ * Connections that a guest may or may not open to others. The first rule that is about a connection decides. Protocol
+ * and ports as in {@link InboundRule}; destinations are networks like sources there, and absent means any.
+ */
+export type OutboundRule = {
+  readonly action: 'allow' | 'deny'
+  readonly protocol: InboundRule['protocol']
+  readonly ports?: readonly PortRange[]
+  readonly destinations?: readonly string[]
+}
+
 export type Network = {
   readonly macAddress: MacAddress
   readonly ipv4Address?: string
@@ -56,10 +67,15 @@ export type Network = {
   readonly bandwidth?: Bandwidth
   /** Addresses that the guest learns from its seed, of both families mixed. Absent: none; never empty. */
   readonly nameServers?: readonly string[]
-  /**
-   * Connections that others may open to the guest. Absent: as the host is configured. Replies to the guest always pass.
-   */
-  readonly firewall?: { readonly inbound: readonly InboundRule[] }
+  readonly firewall?: Firewall
+}
+
+/** Rules for connections to and from a guest. Replies always pass, in both directions. */
+type Firewall = {
+  /** Connections that others may open to the guest. Absent: as the host is configured. */
+  readonly inbound?: readonly InboundRule[]
+  /** Rules for what the guest opens to others. What no rule is about is allowed, but for what is closed to all guests. */
+  readonly outbound?: readonly OutboundRule[]
 }
 
 /** The question that shows whether a guest is ready. It goes to the IPv4 address of the guest, else to its IPv6 address. */

@@ -62,6 +62,6 @@ export function tapSpecOf({ id, host, desired: { network } }: VmRecord): TapSpec
     vmId: id,
     userId: host.userId,
     guestMac,
-    ...given({ ipv4Address, ipv6Address, bandwidth, inbound: firewall?.inbound }),
+    ...given({ ipv4Address, ipv6Address, bandwidth, ...firewall }),
   }
 }

@@ -43,6 +43,10 @@ const inbound = [
   { protocol: 'tcp', ports: [{ first: 80, last: 80 }], sources: ['192.0.2.0/24', '2001:db8::/32'] },
   { protocol: 'icmp' },
 ] as const
+const outbound = [
+  { action: 'allow', protocol: 'udp', destinations: ['192.0.2.53/32'] },
+  { action: 'deny', protocol: 'any' },
+] as const
 const noDrops = { spoofedPackets: 0, inboundPackets: 0 }
 
 const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
@@ -220,25 +224,28 @@ export function firewallContract(
     assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'intact', rule: otherGuest })
   })
 
-  promise(
-    'the inbound traffic that a guest accepts is part of its rule, and may be all or none',
-    async (stage) => {
-      const firewall = stage.daemon([])
-      for (const rule of [{ ...guest, inbound }, { ...guest, inbound: [] }, guest, { ...guest, inbound }]) {
-        await firewall.ensureGuest(rule)
-        assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule })
-      }
-      await stage.touchOthers()
-      assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: { ...guest, inbound } })
-      await firewall.removeGuest(device)
-      assert.deepEqual(await firewall.inspect(device), { kind: 'intact' })
-    },
-  )
+  promise('what others may open to a guest, and it to others, is part of its rule', async (stage) => {
+    const firewall = stage.daemon([])
+    for (const rule of [
+      { ...guest, inbound },
+      { ...guest, inbound: [], outbound },
+      { ...guest, outbound },
+      guest,
+      { ...guest, inbound },
+    ]) {
+      await firewall.ensureGuest(rule)
+      assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule })
+    }
+    await stage.touchOthers()
+    assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: { ...guest, inbound } })
+    await firewall.removeGuest(device)
+    assert.deepEqual(await firewall.inspect(device), { kind: 'intact' })
+  })
 
   promise('a table that was removed comes back with the rules of all guests', async (stage) => {
     const rules = [
       { ...guest, inbound },
-      { ...otherGuest, inbound: [] },
+      { ...otherGuest, inbound: [], outbound },
     ] as const
     const firewall = stage.daemon([rules[1]])
     await firewall.ensureGuest(rules[0])

@@ -103,6 +103,10 @@ test('a network with bandwidth and firewall is returned as it was put, in canoni
         { protocol: 'tcp', ports: ['22', '8000-8100'], sources: ['192.0.2.0/24', '2001:0db8::/32'] },
         { protocol: 'icmp' },
       ],
+      outbound: [
+        { action: 'allow', protocol: 'udp', ports: ['53'], destinations: ['2001:0db8::53/128'] },
+        { action: 'deny', protocol: 'any' },
+      ],
     },
   }
   const { mac_address, ipv6_address } = json.desired.network
@@ -116,6 +120,10 @@ test('a network with bandwidth and firewall is returned as it was put, in canoni
       inbound: [
         { protocol: 'tcp', ports: ['22', '8000-8100'], sources: ['192.0.2.0/24', '2001:db8::/32'] },
         { protocol: 'icmp' },
+      ],
+      outbound: [
+        { action: 'allow', protocol: 'udp', ports: ['53'], destinations: ['2001:db8::53/128'] },
+        { action: 'deny', protocol: 'any' },
       ],
     },
   })
@@ -174,11 +182,13 @@ test('an impossible network is refused with every finding', async (t) => {
   await create(host)
   const answer = await put(host, '/network', {
     ipv4_address: '224.0.0.1',
+    name_servers: ['192.0.2.53', '169.254.169.253'],
     firewall: {
       inbound: [
         { protocol: 'icmp', ports: ['1'] },
         { protocol: 'tcp', ports: ['90-80', '70000'], sources: ['192.0.2.1/24'] },
       ],
+      outbound: [{ action: 'deny', protocol: 'any', ports: ['1'], destinations: ['192.0.2.1/24'] }],
     },
   })
   assertProblem(answer, 400, 'invalid_request')
@@ -186,13 +196,16 @@ test('an impossible network is refused with every finding', async (t) => {
     answer.json.errors.map(({ pointer }: { pointer: string }) => pointer),
     [
       '/ipv4_address',
+      '/name_servers/1',
       '/firewall/inbound/0/ports',
       '/firewall/inbound/1/ports/0',
       '/firewall/inbound/1/ports/1',
       '/firewall/inbound/1/sources/0',
+      '/firewall/outbound/0/ports',
+      '/firewall/outbound/0/destinations/0',
     ],
   )
-  assert.match(answer.json.errors[4].detail, /192\.0\.2\.0\/24/, 'it names the network that was meant')
+  assert.match(answer.json.errors[5].detail, /192\.0\.2\.0\/24/, 'it names the network that was meant')
 })
 
 test('a host that cannot be inspected promises nothing, and says why', async (t) => {

@@ -302,5 +302,7 @@ function firewallOf(words: Words): FirewallState {
   if (found === 'absent' && rule !== 'with-rule') return { kind: found }
   if (rule === 'without-rule') return { kind: found }
   const ours = guestRuleOf(spec)
+  if (rule === 'other-outbound')
+    return { kind: found, rule: { ...ours, outbound: [{ action: 'deny', protocol: 'any' }] } }
   return { kind: found, rule: rule === 'other-rule' ? { ...ours, ipv4Address: '192.0.2.99' } : ours }
 }

@@ -99,7 +99,10 @@ test(
       protected: false,
     })
     await controller.mutate('PUT', `/v1/vms/${guest.id}/network`, {
-      firewall: { inbound: [{ protocol: 'tcp', ports: ['7'] }] },
+      firewall: {
+        inbound: [{ protocol: 'tcp', ports: ['7'] }],
+        outbound: [{ action: 'deny', protocol: 'tcp', ports: ['25'] }],
+      },
     })
     await controller.setPower(guest.id, 'paused')
     const there = await controller.settled(guest.id, 'paused')

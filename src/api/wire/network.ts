@@ -18,28 +18,41 @@ const bandwidthSchema = (description: string) =>
     }),
   )
 
-const inboundRuleSchema = Type.Object(
-  {
-    protocol: Type.Enum(['tcp', 'udp', 'icmp', 'any'], {
-      type: 'string',
-      description: '`icmp` is ICMPv6 to an IPv6 address.',
+/** Members of a rule of either direction. */
+const ruleMembers = {
+  protocol: Type.Enum(['tcp', 'udp', 'icmp', 'any'], {
+    type: 'string',
+    description: '`icmp` is ICMPv6 to an IPv6 address.',
+  }),
+  ports: Type.Optional(
+    Type.Array(Type.String({ pattern: PORTS_PATTERN }), {
+      maxItems: limits.rulePortsMax,
+      description: 'Ports or ranges of them, for `tcp` and `udp` only. If absent, any.',
+      examples: [['443', '8000-8100']],
     }),
-    ports: Type.Optional(
-      Type.Array(Type.String({ pattern: PORTS_PATTERN }), {
-        maxItems: limits.inboundPortsMax,
-        description: 'Ports or ranges of them, for `tcp` and `udp` only. If absent, any.',
-        examples: [['443', '8000-8100']],
-      }),
-    ),
-    sources: Type.Optional(
-      Type.Array(Type.String({ pattern: CIDR_PATTERN }), {
-        maxItems: limits.inboundSourcesMax,
-        description: 'Networks, of both families mixed. If absent, any.',
-        examples: [['192.0.2.0/24', '2001:db8::/32']],
-      }),
-    ),
-  },
+  ),
+}
+
+const networksSchema = Type.Optional(
+  Type.Array(Type.String({ pattern: CIDR_PATTERN }), {
+    maxItems: limits.ruleNetworksMax,
+    description: 'Networks, of both families mixed. If absent, any.',
+    examples: [['192.0.2.0/24', '2001:db8::/32']],
+  }),
+)
+
+const inboundRuleSchema = Type.Object(
+  { ...ruleMembers, sources: networksSchema },
   { ...closed, description: 'Connections that others may open to the guest.' },
+)
+
+const outboundRuleSchema = Type.Object(
+  {
+    action: Type.Enum(['allow', 'deny'], { type: 'string' }),
+    ...ruleMembers,
+    destinations: networksSchema,
+  },
+  { ...closed, description: 'Connections that the guest may open to others, or may not.' },
 )
 
 const bandwidthsSchema = (otherwise: string) =>
@@ -56,15 +69,26 @@ const bandwidthsSchema = (otherwise: string) =>
 const firewallSchema = (otherwise: string) =>
   Type.Object(
     {
-      inbound: Type.Array(inboundRuleSchema, {
-        maxItems: limits.inboundRulesMax,
-        description: 'Others may open only connections to the guest that one of these allows.',
-      }),
+      inbound: Type.Optional(
+        Type.Array(inboundRuleSchema, {
+          maxItems: limits.firewallRulesMax,
+          description:
+            'Others may open only connections to the guest that one of these allows. If absent, the configuration of the host decides.',
+        }),
+      ),
+      outbound: Type.Optional(
+        Type.Array(outboundRuleSchema, {
+          maxItems: limits.firewallRulesMax,
+          description:
+            'In order: the first rule that is about a connection of the guest decides. What no rule is about is allowed, but for ' +
+            'what is closed to all guests. The gateway of the guest is not concerned.',
+        }),
+      ),
     },
     {
       ...closed,
       description:
-        `${otherwise} Replies to connections of the guest always pass, and so do connections from the host itself. Takes effect on a ` +
+        `${otherwise} Replies always pass, in both directions, and so do connections from the host itself. Takes effect on a ` +
         'running VM.',
     },
   )
@@ -140,6 +164,7 @@ export const setNetworkSchema = Type.Object(
             { protocol: 'tcp', ports: ['22'], sources: ['192.0.2.0/24'] },
             { protocol: 'tcp', ports: ['80', '443'] },
           ],
+          outbound: [{ action: 'deny', protocol: 'tcp', ports: ['25'] }],
         },
       },
     ],

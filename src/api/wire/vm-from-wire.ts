@@ -9,7 +9,7 @@ import { readinessFromWire } from './guest.ts'
 import { exitFromWire } from './exit.ts'
 import { fromWire } from './member-mapper.ts'
 import type { CreateVm, CreateNetwork, SetNetwork } from '../../core/vm/create.ts'
-import type { ImageRole, InboundRule, PortRange, Compute, Disk } from '../../core/desired.ts'
+import type { ImageRole, InboundRule, OutboundRule, PortRange, Compute, Disk } from '../../core/desired.ts'
 import type { Sha256, MacAddress } from '../../core/ids.ts'
 import type { Complaint } from '../../lib/schema-check.ts'
 import type { Result } from '../../lib/result.ts'
@@ -74,7 +74,8 @@ function freeTextComplaints(body: CreateVmWire): Complaint[] {
   ]
 }
 
-type InboundRuleWire = NonNullable<CreateNetworkWire['firewall']>['inbound'][number]
+type FirewallWire = NonNullable<CreateNetworkWire['firewall']>
+type RuleWire = Pick<NonNullable<FirewallWire['inbound']>[number], 'protocol' | 'ports'>
 
 /** Translates a network to the domain. Adds the errors that the schema cannot find to `complaints`. */
 export function networkFromWire(
@@ -99,16 +100,13 @@ export function networkFromWire(
     return text
   })
   const bandwidth = bandwidthFromWire(network.bandwidth)
-  const inbound = network.firewall?.inbound.map((rule, index) =>
-    inboundFromWire(rule, `${pointer}/firewall/inbound/${index}`, complaints),
-  )
   return given({
     macAddress: network.mac_address as MacAddress | undefined,
     ipv4Address,
     ipv6Address,
     bandwidth,
     nameServers,
-    firewall: inbound && { inbound },
+    firewall: firewallFromWire(network.firewall, `${pointer}/firewall`, complaints),
   })
 }
 
@@ -124,12 +122,15 @@ export function networkChangeFromWire(body: SetNetworkWire, complaints: Complain
     ...(body.ipv6_address === null ? { ipv6Address: null } : {}),
     ...(isNoLimit(body.bandwidth) ? { bandwidth: null } : {}),
     ...(body.name_servers === null ? { nameServers: null } : {}),
-    ...(body.firewall === null ? { firewall: null } : {}),
+    ...(isNoFirewall(body.firewall) ? { firewall: null } : {}),
   }
 }
 
 const isNoLimit = (bandwidth: SetNetworkWire['bandwidth']): boolean =>
   bandwidth !== undefined && bandwidthFromWire(bandwidth ?? undefined) === undefined
+
+const isNoFirewall = (firewall: SetNetworkWire['firewall']): boolean =>
+  firewall === null || (firewall !== undefined && Object.keys(firewall).length === 0)
 
 /** Returns one value for "no limits", however the request writes it. */
 function bandwidthFromWire(bandwidth: CreateNetworkWire['bandwidth']): CreateNetwork['bandwidth'] {
@@ -138,21 +139,52 @@ function bandwidthFromWire(bandwidth: CreateNetworkWire['bandwidth']): CreateNet
   return given({ receiveMbitPerSecond: receive, transmitMbitPerSecond: transmit })
 }
 
-function inboundFromWire(rule: InboundRuleWire, pointer: string, complaints: Complaint[]): InboundRule {
+function firewallFromWire(
+  firewall: FirewallWire | undefined,
+  pointer: string,
+  complaints: Complaint[],
+): CreateNetwork['firewall'] {
+  if (firewall === undefined || isNoFirewall(firewall)) return undefined
+  const inbound = firewall.inbound?.map((rule, index): InboundRule => {
+    const place = `${pointer}/inbound/${index}`
+    const traffic = trafficFromWire(rule, place, complaints)
+    const sources = networksFromWire(rule.sources, `${place}/sources`, complaints)
+    return { ...traffic, ...given({ sources }) }
+  })
+  const outbound = firewall.outbound?.map((rule, index): OutboundRule => {
+    const place = `${pointer}/outbound/${index}`
+    const traffic = trafficFromWire(rule, place, complaints)
+    const destinations = networksFromWire(rule.destinations, `${place}/destinations`, complaints)
+    return { action: rule.action, ...traffic, ...given({ destinations }) }
+  })
+  return given({ inbound, outbound })
+}
+
+function trafficFromWire(
+  rule: RuleWire,
+  pointer: string,
+  complaints: Complaint[],
+): Pick<InboundRule, 'protocol' | 'ports'> {
   const { protocol } = rule
   if (rule.ports !== undefined && protocol !== 'tcp' && protocol !== 'udp') {
     const detail = `are for tcp and udp; ${protocol} has none`
     complaints.push({ pointer: `${pointer}/ports`, code: 'not_allowed', detail })
   }
   const ports = rule.ports?.map((text, index) => portsFromWire(text, `${pointer}/ports/${index}`, complaints))
-  const sources = rule.sources?.map((text, index) => {
+  return { protocol, ...given({ ports }) }
+}
+
+const networksFromWire = (
+  networks: readonly string[] | undefined,
+  pointer: string,
+  complaints: Complaint[],
+): readonly string[] | undefined =>
+  networks?.map((text, index) => {
     const parsed = parseNetwork(text)
     if (parsed.ok) return parsed.value
-    complaints.push({ pointer: `${pointer}/sources/${index}`, code: 'malformed', detail: parsed.error })
+    complaints.push({ pointer: `${pointer}/${index}`, code: 'malformed', detail: parsed.error })
     return text
   })
-  return { protocol, ...given({ ports, sources }) }
-}
 
 function portsFromWire(text: string, pointer: string, complaints: Complaint[]): PortRange {
   const [first = 0, last = first] = text.split('-').map(Number)

@@ -3,7 +3,15 @@ import { shownText, time } from './values.ts'
 import { guestToWire, readinessToWire } from './guest.ts'
 import { exitToWire, exitsToWire } from './exit.ts'
 import { sleepToWire } from './sleep.ts'
-import type { InboundRule, Bandwidth, Compute, Desired, Disk, Network } from '../../core/desired.ts'
+import type {
+  InboundRule,
+  OutboundRule,
+  Bandwidth,
+  Compute,
+  Desired,
+  Disk,
+  Network,
+} from '../../core/desired.ts'
 import type { OperationId } from '../../core/ids.ts'
 import type { Fault, Observed, VmRecord } from '../../core/vm/record.ts'
 import type { NetworkWire } from './network.ts'
@@ -102,7 +110,7 @@ export function networkToWire(network: Network): NetworkWire {
     ...(ipv6Address === undefined ? {} : { ipv6_address: ipv6Address }),
     ...(bandwidth === undefined ? {} : { bandwidth: bandwidthToWire(bandwidth) }),
     ...(nameServers === undefined ? {} : { name_servers: [...nameServers] }),
-    ...(firewall === undefined ? {} : { firewall: { inbound: firewall.inbound.map(inboundToWire) } }),
+    ...(firewall === undefined ? {} : { firewall: firewallToWire(firewall) }),
   }
 }
 
@@ -111,12 +119,31 @@ const bandwidthToWire = ({ receiveMbitPerSecond: receive, transmitMbitPerSecond:
   ...(transmit === undefined ? {} : { transmit_mbit_per_second: transmit }),
 })
 
-const inboundToWire = ({ protocol, ports, sources }: InboundRule) => ({
+const firewallToWire = ({ inbound, outbound }: NonNullable<Network['firewall']>) => ({
+  ...(inbound === undefined
+    ? {}
+    : {
+        inbound: inbound.map(({ sources, ...rule }) => ({
+          ...trafficToWire(rule),
+          ...(sources === undefined ? {} : { sources: [...sources] }),
+        })),
+      }),
+  ...(outbound === undefined
+    ? {}
+    : {
+        outbound: outbound.map(({ action, destinations, ...rule }) => ({
+          action,
+          ...trafficToWire(rule),
+          ...(destinations === undefined ? {} : { destinations: [...destinations] }),
+        })),
+      }),
+})
+
+const trafficToWire = ({ protocol, ports }: Pick<OutboundRule & InboundRule, 'protocol' | 'ports'>) => ({
   protocol,
   ...(ports === undefined
     ? {}
     : { ports: ports.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`)) }),
-  ...(sources === undefined ? {} : { sources: [...sources] }),
 })
 
 export const computeToWire = (compute: Compute): VmWire['desired']['compute'] => ({

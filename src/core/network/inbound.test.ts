@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { sameGuestRule, canonicalInbound, sameInbound, inboundChain, inboundChains } from './inbound.ts'
+import { sameGuestRule } from './guest-rule.ts'
+import { canonicalInbound, sameInbound, inboundChain, inboundChains } from './inbound.ts'
 import type { DeviceName, MacAddress } from '../ids.ts'
 import type { GuestRule } from '../world/network-state.ts'
 import type { InboundRule } from '../desired.ts'

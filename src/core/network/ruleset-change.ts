@@ -1,12 +1,12 @@
-import { inboundChains, sameInbound } from './inbound.ts'
+import { guestChains, sameChains } from './guest-rule.ts'
 import {
   chainText,
   CONNECTION_SETS,
   DROP_SETS,
   element,
   GUEST_SETS,
-  INBOUND_MAP,
-  inboundElement,
+  mapElement,
+  RULE_MAP_NAMES,
 } from './ruleset.ts'
 import type { GuestRule } from '../world/network-state.ts'
 
@@ -21,32 +21,41 @@ export type RulesetChange = { readonly gone: readonly GuestRule[]; readonly come
 export function compileChange({ gone, come }: RulesetChange): string {
   const [before, after] = [byDevice(gone), byDevice(come)]
   // A guest whose chains do not change keeps them.
-  const left = gone.filter((rule) => !keepsInbound(rule, after.get(rule.device)))
-  const entered = come.filter((rule) => !keepsInbound(rule, before.get(rule.device)))
+  const left = gone.filter((rule) => !keepsChains(rule, after.get(rule.device)))
+  const entered = come.filter((rule) => !keepsChains(rule, before.get(rule.device)))
   const sets = Object.keys(GUEST_SETS).map((name) => {
     const inSet = (rules: readonly GuestRule[]) => new Set(rules.flatMap((rule) => element(name, rule)))
     return { name, old: inSet(gone), now: inSet(come) }
   })
   return [
     ...sets.map(({ name, old, now }) => elementText('delete', name, [...old.difference(now)])),
-    elementText('delete', INBOUND_MAP, left.flatMap(inboundElement)),
+    ...mapTexts('delete', left),
     ...left.flatMap((rule) =>
-      inboundChains(rule)
+      guestChains(rule)
         .toReversed()
         .map(({ name }) => `delete chain inet vmhostd ${name}\n`),
     ),
     ...gone.filter(({ device }) => !after.has(device)).map(forgetCounts),
     ...sets.map(({ name, old, now }) => elementText('add', name, [...now.difference(old)])),
     addChains(entered),
-    elementText('add', INBOUND_MAP, entered.flatMap(inboundElement)),
+    ...mapTexts('add', entered),
   ].join('')
 }
 
 const byDevice = (rules: readonly GuestRule[]): ReadonlyMap<string, GuestRule> =>
   new Map(rules.map((rule) => [rule.device, rule]))
 
-const keepsInbound = (rule: GuestRule, other: GuestRule | undefined): boolean =>
-  other !== undefined && sameInbound(rule.inbound, other.inbound)
+const keepsChains = (rule: GuestRule, other: GuestRule | undefined): boolean =>
+  other !== undefined && sameChains(rule, other)
+
+const mapTexts = (verb: 'add' | 'delete', rules: readonly GuestRule[]): readonly string[] =>
+  RULE_MAP_NAMES.map((map) =>
+    elementText(
+      verb,
+      map,
+      rules.flatMap((rule) => mapElement(map, rule)),
+    ),
+  )
 
 const elementText = (verb: 'add' | 'delete', set: string, elements: readonly string[]): string =>
   elements.length === 0 ? '' : `${verb} element inet vmhostd ${set} { ${elements.join(', ')} }\n`
@@ -58,6 +67,6 @@ const forgetCounts = ({ device }: GuestRule): string =>
     .join('')
 
 function addChains(guests: readonly GuestRule[]): string {
-  const chains = guests.flatMap(inboundChains)
+  const chains = guests.flatMap(guestChains)
   return chains.length === 0 ? '' : `table inet vmhostd {\n${chains.map(chainText).join('')}}\n`
 }

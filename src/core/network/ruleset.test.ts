@@ -127,6 +127,26 @@ test('replies pass to a guest; what others open is judged by the rules of the gu
   ])
 })
 
+test('replies of a guest pass; what it opens is judged by its own rules, before those of the guest it goes to', () => {
+  const ruleset = compileRuleset(closed, [
+    { ...both, outbound: [{ action: 'deny', protocol: 'udp' }] },
+    ipv4Only,
+  ])
+  assert.deepEqual(block(ruleset, 'chain from_guests'), [
+    'type filter hook forward priority filter - 10; policy accept;',
+    'iifname "vmt*" goto opened_by_guest',
+  ])
+  assert.deepEqual(block(ruleset, 'chain opened_by_guest'), [
+    'ct state established,related accept',
+    'iifname vmap @outbound',
+  ])
+  assert.deepEqual(block(ruleset, 'map outbound'), [
+    'type ifname : verdict',
+    'elements = { "vmt100001" : goto from_vmt100001 }',
+  ])
+  assert.deepEqual(block(ruleset, 'chain from_vmt100001'), ['meta l4proto udp goto denied'])
+})
+
 test('a guest with rules of its own is in the map, and has a chain if there is something to judge', () => {
   const ruleset = compileRuleset(closed, [
     { ...both, inbound: [{ protocol: 'udp' }] },

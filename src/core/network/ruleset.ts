@@ -1,8 +1,10 @@
 import { GATEWAY_IPV4, GATEWAY_IPV6, DEVICE_PREFIX } from './tap.ts'
 import { closedNetworks } from './guest-address.ts'
-import { inboundChain, inboundChains, REFUSED } from './inbound.ts'
+import { guestChains, RULE_MAPS } from './guest-rule.ts'
+import { REFUSED } from './inbound.ts'
+import { DENIED } from './outbound.ts'
 import type { GuestRule } from '../world/network-state.ts'
-import type { Chain } from './inbound.ts'
+import type { Chain } from './rule-chains.ts'
 
 /** Settings of the operator for all guests of the host. */
 export type FirewallPolicy = {
@@ -26,9 +28,6 @@ export const GUEST_SETS = {
   guest_ipv4: { type: 'ipv4_addr', of: (rule) => rule.ipv4Address },
   guest_ipv6: { type: 'ipv6_addr', of: (rule) => rule.ipv6Address },
 } as const satisfies Record<string, { type: string; of: (rule: GuestRule) => string | undefined }>
-
-/** The map from a device to the chain that judges what others open to its guest. */
-export const INBOUND_MAP = 'inbound'
 
 /** The sets that count what was dropped of a guest's packets, by device. Packets add the devices. */
 export const DROP_SETS = ['spoofed_drops', 'inbound_drops'] as const
@@ -70,14 +69,16 @@ export function compileRuleset(policy: FirewallPolicy, guests: Iterable<GuestRul
       ...elements(rules.flatMap(({ device }) => countText(device, drops?.[name].get(device)))),
     ]),
   )
-  const inbound = block(`map ${INBOUND_MAP}`, [
-    'type ifname : verdict',
-    ...elements(rules.flatMap(inboundElement)),
-  ])
+  const maps = RULE_MAP_NAMES.map((map) =>
+    block(`map ${map}`, [
+      'type ifname : verdict',
+      ...elements(rules.flatMap((rule) => mapElement(map, rule))),
+    ]),
+  )
   return `table inet vmhostd
 delete table inet vmhostd
 table inet vmhostd {
-${[...sets, ...counts, ...connections, inbound].join('')}${ANTI_SPOOFING}${GUEST_DESTINATION}${guestOpens(policy)}${toGuests(policy)}${hostGuard(policy)}${masquerade(policy)}${rules.flatMap(inboundChains).map(chainText).join('')}}
+${[...sets, ...counts, ...connections, ...maps].join('')}${ANTI_SPOOFING}${GUEST_DESTINATION}${guestOpens(policy)}${FROM_GUESTS}${toGuests(policy)}${hostGuard(policy)}${masquerade(policy)}${rules.flatMap(guestChains).map(chainText).join('')}}
 `
 }
 
@@ -98,8 +99,11 @@ export function element(set: string, rule: GuestRule): readonly string[] {
   return value === undefined ? [] : [`"${rule.device}" . ${value}`]
 }
 
-export function inboundElement(rule: GuestRule): readonly string[] {
-  const chain = inboundChain(rule)
+export const RULE_MAP_NAMES = ['inbound', 'outbound'] as const satisfies readonly (keyof typeof RULE_MAPS)[]
+
+/** Returns a guest's elements in one of {@link RULE_MAPS}. */
+export function mapElement(map: keyof typeof RULE_MAPS, rule: GuestRule): readonly string[] {
+  const chain = RULE_MAPS[map](rule)
   return chain === undefined ? [] : [`"${rule.device}" : goto ${chain}`]
 }
 
@@ -178,6 +182,23 @@ const guestOpens = ({ connectionsMax }: FirewallPolicy): string => `  chain befo
 `
 
 /**
+ * Judges what a guest opens to others, before the rules of a guest to which it goes. An `accept` here ends this chain
+ * alone. Replies pass, and so do connections that were open when the guest's rules were replaced.
+ */
+const FROM_GUESTS = `  chain from_guests {
+    type filter hook forward priority filter - 10; policy accept;
+    ${FROM_GUEST} goto opened_by_guest
+  }
+  chain opened_by_guest {
+    ct state established,related accept
+    iifname vmap @outbound
+  }
+  chain ${DENIED} {
+    counter drop comment "denied by the guest's outbound rules"
+  }
+`
+
+/**
  * Judges what is forwarded to a guest. Traffic from the host itself and neighbour discovery are not forwarded, so they
  * never come here. Replies to what the guest opened pass, and so do the ICMP errors that belong to them. Connections
  * that were open when the guest's rules were replaced pass too. What is let in counts as open to the guest.
@@ -191,7 +212,7 @@ function toGuests({ guestToGuest, inboundDefault, connectionsMax }: FirewallPoli
 ${block('chain to_guest', [
   ...(guestToGuest ? [] : [apart]),
   'ct state established,related accept',
-  `oifname vmap @${INBOUND_MAP}`,
+  'oifname vmap @inbound',
   ...(inboundDefault === 'drop' ? [`goto ${REFUSED}`] : []),
 ])}  chain passed_to_guests {
     type filter hook forward priority filter + 10; policy accept;

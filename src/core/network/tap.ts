@@ -1,6 +1,6 @@
 import { given } from '../../lib/given.ts'
 import type { GuestRule, Neighbour, TapFacts } from '../world/network-state.ts'
-import type { Bandwidth, InboundRule } from '../desired.ts'
+import type { Bandwidth, InboundRule, OutboundRule } from '../desired.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../ids.ts'
 
 /** The host side of every tap: the guest's gateway (link-local, so all taps can have the same). */
@@ -24,6 +24,8 @@ export type TapSpec = {
   readonly bandwidth?: Bandwidth
   /** For the firewall; the device itself does not use it. */
   readonly inbound?: readonly InboundRule[]
+  /** Also for the firewall. */
+  readonly outbound?: readonly OutboundRule[]
 }
 
 /** Settings that the host's device needs for one address of the guest. */
@@ -98,10 +100,11 @@ export const guestRuleOf = ({
   ipv4Address,
   ipv6Address,
   inbound,
+  outbound,
 }: TapSpec): GuestRule => ({
   device,
   macAddress,
-  ...given({ ipv4Address, ipv6Address, inbound }),
+  ...given({ ipv4Address, ipv6Address, inbound, outbound }),
 })
 
 /** The prefix of every tap of ours; no other device on the host may have it. */

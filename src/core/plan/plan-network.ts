@@ -1,4 +1,4 @@
-import { sameGuestRule } from '../network/inbound.ts'
+import { sameGuestRule } from '../network/guest-rule.ts'
 import { guestRuleOf, staleRoutes, tapDrift, tapLayout } from '../network/tap.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { when } from './facet.ts'

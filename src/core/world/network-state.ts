@@ -1,4 +1,4 @@
-import type { Bandwidth, InboundRule } from '../desired.ts'
+import type { Bandwidth, InboundRule, OutboundRule } from '../desired.ts'
 import type { DeviceName, MacAddress, UserId } from '../ids.ts'
 
 /** A device as the kernel shows it. */
@@ -34,6 +34,8 @@ export type GuestRule = {
   readonly ipv6Address?: string
   /** Connections that others may open to the guest; absent: as the policy of the host says. */
   readonly inbound?: readonly InboundRule[]
+  /** Rules for what the guest opens to others; what no rule is about is allowed. */
+  readonly outbound?: readonly OutboundRule[]
 }
 
 export type FirewallState =

@@ -20,6 +20,7 @@ const vm: Vm = {
       bandwidth: { receive_mbit_per_second: 200 },
       firewall: {
         inbound: [{ protocol: 'tcp', ports: ['22', '80'], sources: ['192.0.2.0/24'] }, { protocol: 'icmp' }],
+        outbound: [{ action: 'deny', protocol: 'tcp', ports: ['25'] }],
       },
     },
   },
@@ -65,6 +66,7 @@ test('a VM is shown with everything that is not as it should be', () => {
   network     192.0.2.10, 02:00:5e:10:00:01
   bandwidth   to the guest 200 Mbit/s, from the guest not limited
   inbound     tcp 22,80 from 192.0.2.0/24; icmp from anywhere
+  outbound    deny tcp 25 to anywhere
   labels      env=prod tier=web
   protected   against deletion
   image       rootfs aaaaaaaaaaaa…, kernel aaaaaaaaaaaa…

@@ -62,7 +62,8 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ['network', network === undefined ? 'none' : addressWords(network)],
       ['name servers', network?.name_servers?.join(', ')],
       ['bandwidth', network?.bandwidth === undefined ? undefined : bandwidthWords(network.bandwidth)],
-      ['inbound', network?.firewall?.inbound.map(ruleWords).join('; ')],
+      ['inbound', network?.firewall?.inbound?.map(inboundWords).join('; ')],
+      ['outbound', network?.firewall?.outbound?.map(outboundWords).join('; ')],
       ['labels', labelWords(vm.labels)],
       ['protected', vm.protected ? 'against deletion' : undefined],
       ['image', imageWords(desired.image)],
@@ -121,14 +122,18 @@ const bandwidthWords = (bandwidth: NonNullable<Network['bandwidth']>): string =>
 const rateWords = (mbit: number | undefined): string =>
   mbit === undefined ? 'not limited' : `${mbit} Mbit/s`
 
-function ruleWords({
-  protocol,
-  ports,
-  sources,
-}: NonNullable<Network['firewall']>['inbound'][number]): string {
-  const to = ports === undefined ? '' : ` ${ports.join(',')}`
-  return `${protocol}${to} from ${sources === undefined ? 'anywhere' : sources.join(', ')}`
-}
+type Firewall = NonNullable<Network['firewall']>
+type InboundRule = NonNullable<Firewall['inbound']>[number]
+type OutboundRule = NonNullable<Firewall['outbound']>[number]
+
+const inboundWords = ({ sources, ...rule }: InboundRule): string =>
+  `${trafficWords(rule)} from ${sources === undefined ? 'anywhere' : sources.join(', ')}`
+
+const outboundWords = ({ action, destinations, ...rule }: OutboundRule): string =>
+  `${action} ${trafficWords(rule)} to ${destinations === undefined ? 'anywhere' : destinations.join(', ')}`
+
+const trafficWords = ({ protocol, ports }: Pick<InboundRule, 'protocol' | 'ports'>): string =>
+  ports === undefined ? protocol : `${protocol} ${ports.join(',')}`
 
 function labelWords(labels: Vm['labels']): string | undefined {
   const pairs = Object.entries(labels).map(([key, value]) => `${key}=${value}`)

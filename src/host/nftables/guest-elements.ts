@@ -1,11 +1,11 @@
 import { formatAddress, parseAddress } from '../../core/network/address.ts'
-import { inboundChain } from '../../core/network/inbound.ts'
-import { GUEST_SETS, INBOUND_MAP } from '../../core/network/ruleset.ts'
+import { RULE_MAPS } from '../../core/network/guest-rule.ts'
+import { GUEST_SETS } from '../../core/network/ruleset.ts'
 import type { GuestRule } from '../../core/world/network-state.ts'
 import type { Element } from './nft-codec.ts'
 
 /** The sets and maps that contain the elements of guests. */
-export const ELEMENT_SETS = [...Object.keys(GUEST_SETS), INBOUND_MAP]
+export const ELEMENT_SETS = [...Object.keys(GUEST_SETS), ...Object.keys(RULE_MAPS)]
 
 /** Returns the elements of those sets when these rules are in force, as {@link elementText} writes them. */
 export function guestElements(guests: Iterable<GuestRule>): ReadonlySet<string> {
@@ -17,9 +17,10 @@ export function guestElements(guests: Iterable<GuestRule>): ReadonlySet<string> 
       const key = Buffer.concat([deviceKey(rule.device), valueKey(value)]).toString('hex')
       elements.add(elementText(set, { key }))
     }
-    const chain = inboundChain(rule)
-    if (chain !== undefined) {
-      elements.add(elementText(INBOUND_MAP, { key: deviceKey(rule.device).toString('hex'), chain }))
+    for (const [map, chainOf] of Object.entries(RULE_MAPS)) {
+      const chain = chainOf(rule)
+      if (chain === undefined) continue
+      elements.add(elementText(map, { key: deviceKey(rule.device).toString('hex'), chain }))
     }
   }
   return elements

@@ -1,4 +1,4 @@
-import { sameGuestRule, inboundChains } from '../../core/network/inbound.ts'
+import { guestChains, sameGuestRule } from '../../core/network/guest-rule.ts'
 import { DROP_SETS } from '../../core/network/ruleset.ts'
 import {
   addressesOf,
@@ -182,7 +182,7 @@ export class WrittenTable {
   #learnChange({ gone, come }: RulesetChange): Identity {
     const identity = new Map(this.#identity ?? UNKNOWN)
     const chains = (guests: readonly GuestRule[]): readonly string[] =>
-      guests.flatMap(inboundChains).map(({ name }) => name)
+      guests.flatMap(guestChains).map(({ name }) => name)
     for (const name of chains(gone)) identity.delete(chainKey(name))
     for (const name of chains(come)) {
       identity.set(...chainIdentity(this.#netlink.chain(name), this.#netlink.rules(name)))
