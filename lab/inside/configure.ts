@@ -4,7 +4,7 @@ import { ready, sh } from './shell.ts'
 
 const CONFIG = '/etc/vmhostd/config.toml'
 
-type Value = string | number | boolean | readonly string[]
+type Value = string | number | boolean | readonly (string | number)[]
 
 /** Sets keys of a table, restarts the daemon, and waits until it is ready. `undefined` restores a key's default. */
 export async function configure(
