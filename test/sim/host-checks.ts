@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict'
+import { hasEnded } from '../../src/core/vm/exit-policy.ts'
 import { hasLeft, isLeaving } from '../../src/core/vm/leaving.ts'
+import type { DesiredPower } from '../../src/core/desired.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
 import type { SleepWatch } from './sleep-watch.ts'
 
-const isSleeper = ({ desired: { power, compute } }: VmRecord): boolean =>
-  power !== 'stopped' && compute.sleepAfterIdleSeconds > 0
+/** Returns the power that the host must show: a guest that ended for good rests. */
+const powerOf = (record: VmRecord): DesiredPower => (hasEnded(record) ? 'stopped' : record.desired.power)
+
+const isSleeper = (record: VmRecord): boolean =>
+  powerOf(record) !== 'stopped' && record.desired.compute.sleepAfterIdleSeconds > 0
 
 export type HostChecksOptions = {
   readonly host: FakeHost
@@ -62,17 +67,18 @@ export class HostChecks {
 
   #checkHost(record: VmRecord): void {
     const { id, host, desired } = record
+    const power = powerOf(record)
     this.#sleep.checkEnded(id)
     if (hasLeft(record)) return this.#checkLeft(record)
     if (this.#isAsleep(id)) return
     const unit = this.#host.fakeUnits.stateOf(id)
     const guest = this.#host.monitorOf(id).stateOf(id)
-    const expected = desired.power === 'stopped' ? ['absent', 'silent'] : ['active', desired.power]
+    const expected = power === 'stopped' ? ['absent', 'silent'] : ['active', power]
     const early = `${id}: published a generation that the host has not reached`
     // A guest that paused for its disk counts as paused.
     const stands = guest.kind === 'stalled' && desired.power === 'paused'
     assert.deepEqual([unit.kind, stands ? 'paused' : guest.kind], expected, early)
-    if (desired.power === 'stopped') return
+    if (power === 'stopped') return
     assert.deepEqual('disk' in guest && guest.disk, desired.disk, early)
     const tap = this.#host.taps.devices.get(host.device)
     assert.ok(tap?.kind === 'tap', early)
@@ -95,7 +101,7 @@ export class HostChecks {
       assert.equal(record.generations.observed, record.generations.desired, `${id}: not settled`)
     const isAsleep = this.#isAsleep(id)
     if (hasLeft(record)) return this.#checkLeft(record)
-    assert.equal(record.observed.state, isAsleep ? 'sleeping' : record.desired.power)
+    assert.equal(record.observed.state, isAsleep ? 'sleeping' : powerOf(record))
     assert.equal(record.wake, undefined, `${id}: a wake is not over`)
     this.#checkHost(record)
     this.#checkRemains(record)
@@ -129,7 +135,7 @@ export class HostChecks {
     if (isLeaving(record) || hasLeft(record)) return
     // The clock may have been set back after a request to stay awake, before or after the guest fell asleep.
     if ((record.keepAwakeUntilMs ?? 0) > this.#host.clock.now()) return
-    const sleeps = isKnown && record.desired.power === 'running' && isSleeper(record)
+    const sleeps = isKnown && powerOf(record) === 'running' && isSleeper(record)
     assert.equal(this.#isAsleep(id), sleeps, `${id}: asleep`)
   }
 
@@ -142,7 +148,7 @@ export class HostChecks {
   /** Checks a VM after a packet came. */
   checkAwake(id: VmId): void {
     const record = this.#recordOf(id)
-    if (record !== undefined && !hasLeft(record)) assert.equal(record.observed.state, record.desired.power)
+    if (record !== undefined && !hasLeft(record)) assert.equal(record.observed.state, powerOf(record))
   }
 
   #isAsleep(id: VmId): boolean {

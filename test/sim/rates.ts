@@ -24,3 +24,6 @@ export const MICROTASKS_A_PASS = 60
 export const HEAL_MS = 10 * 60_000
 /** Time to rest if no call failed. */
 export const REST_MS = 2 * limits.resyncMs
+
+/** Turns of the event loop after which a pass must have ended. Fakes never wait for anything real. */
+export const TURNS_MAX = 5000

@@ -34,6 +34,8 @@ const ACTS = [
   'stop',
   'give it more memory',
   'start',
+  'let it rest, and end its guest',
+  'start after that end',
   'fall asleep after a boot',
   'delete',
 ] as const

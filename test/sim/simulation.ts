@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { createVm } from '../../src/commands/vm/create-vm.ts'
-import { setCompute, setDisk, setNetwork } from '../../src/commands/vm/reshape.ts'
+import { setCompute, setDisk, setExit, setNetwork } from '../../src/commands/vm/reshape.ts'
 import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
 import { keepAwake, rebootVm, setPower } from '../../src/commands/vm/set-power.ts'
 import { isHeldBack } from '../../src/core/vm/leaving.ts'
@@ -18,7 +18,7 @@ import { FakeHost } from '../fakes/fake-host.ts'
 import { HostChecks } from './host-checks.ts'
 import { SleepWatch } from './sleep-watch.ts'
 import { calm, Chaos, isCalm } from './chaos.ts'
-import { disturb } from './disturb.ts'
+import { disturb, endGuest } from './disturb.ts'
 import {
   DISTURBANCES,
   REBOOTS,
@@ -31,6 +31,7 @@ import {
   HEAL_MS,
   MICROTASKS_A_PASS,
   REST_MS,
+  TURNS_MAX,
 } from './rates.ts'
 import { StateDisk } from './state-disk.ts'
 import { EXPIRIES_MS, moveOn, offer, takeBack } from './leave.ts'
@@ -47,8 +48,6 @@ import type { Odds } from './chaos.ts'
 /** The VM whose guest ends when it is asked to. */
 const WITH_AGENT = 'b' as VmId
 const ids = ['a', 'b', 'c'] as string[] as [VmId, ...VmId[]]
-/** Turns of the event loop after which a pass must have ended. Fakes never wait for anything real. */
-const TURNS_MAX = 5000
 
 /** The whole daemon below its API, on a fake host, with time of its own. One seed is one history. */
 export class Simulation {
@@ -160,10 +159,11 @@ export class Simulation {
       (context) => this.#stop(context, id),
       (context) => setCompute(context, id, { ...SLEEPER, memoryMib: 512 }),
       (context) => setPower(context, id, 'running'),
+      (context) => (setExit(context, id, { restartPolicy: 'never' }), endGuest(this.host, id, 0)),
+      (context) => setPower(context, id, 'running'),
       () => this.clock.advance(5000),
       (context) => this.#delete(context, id),
     ]
-    const { powerLoss = 0 } = this.#odds
     await this.#boot(calm)
     const life = this.#life
     assert.ok(life !== undefined)
@@ -173,7 +173,7 @@ export class Simulation {
       this.#checks.checkAtRest(id)
       this.#checks.checkKeptAwake(id)
     }
-    life.chaos.restart({ ...calm, dieAt, powerLoss })
+    life.chaos.restart({ ...calm, dieAt, powerLoss: this.#odds.powerLoss ?? 0 })
     acts[act]?.(life.commands)
     await this.#quiet()
     const died = life.chaos.dead

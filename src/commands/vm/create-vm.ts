@@ -118,7 +118,6 @@ function desiredOf({ nameServers }: CommandContext, request: CreateVm, userId: U
     compute: request.compute,
     disk: request.disk,
     image,
-    ...given({ exit: request.exit }),
     ...(request.network === undefined
       ? {}
       : {
@@ -127,7 +126,7 @@ function desiredOf({ nameServers }: CommandContext, request: CreateVm, userId: U
             macAddress: request.network.macAddress ?? guestMac(userId),
           },
         }),
-    ...given({ readiness: request.readiness }),
+    ...given({ readiness: request.readiness, exit: request.exit }),
   }
 }
 

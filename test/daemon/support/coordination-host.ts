@@ -36,6 +36,7 @@ export const manifest: Manifest = {
       power: 'running',
       image: { rootfsSha256: 'a'.repeat(64) as Sha256, kernelSha256: 'b'.repeat(64) as Sha256 },
       readiness: { protocol: 'http', port: 80, path: '/healthz' },
+      exit: { restartPolicy: 'on_failure', deleteAfterSeconds: 60, deleteOnExit: true },
       ...shape,
     },
     metadata: { labels: { env: 'prod' }, protected: true },
