@@ -65,6 +65,7 @@ export async function reconcileStage(
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
   const recording = recordingLog()
+  const capacity = new FakeCapacity()
   let operations = 0
   const begin = (): Composition =>
     composed({
@@ -73,7 +74,7 @@ export async function reconcileStage(
       log: recording.log,
       settings: settingsWith({ snapshots, coordination }),
       newOperationId: () => `op-${(operations += 1)}` as OperationId,
-      instead: { capacity: new FakeCapacity() },
+      instead: { capacity },
     })
   let parts = begin()
   /** Context of the current daemon. */
@@ -116,6 +117,8 @@ export async function reconcileStage(
     /** Ends the guests as at a shutdown of the host; `signal` ends the wait for guests that were asked to end. */
     endWithHost: (policy: HostPolicy = 'save', signal = AbortSignal.abort()) =>
       parts.reconciler.endWithHost(policy, signal),
+    memory: () => parts.reconciler.memory,
+    capacity,
     stop,
     /** Starts another daemon on the same host and state. */
     start: async (): Promise<void> => {

@@ -77,6 +77,14 @@ export const limits = {
   /** Short sleeps in a row without effect; each further one doubles the idle timeout, up to the longest. */
   shortSleepsFree: 3,
   sleepBackoffMsMax: 600_000,
+  /** When memory is short, a VM sleeps after this part of its idle timeout. */
+  earlySleepShare: 0.25,
+  /** Idle VMs that are asked at once whether they can sleep early. */
+  earlySleepsMax: 8,
+  /** A VM that waits for memory looks again after this long, in case the figures of the host changed. */
+  memoryRecheckMs: 5000,
+  /** After this long, a wait for memory is a fault, and continues. */
+  memoryWaitMs: 300_000,
   /** Guests that are saved at the same time, because they share the disk. */
   savesMax: 4,
   /** Guests that are restored at the same time after a boot of the host. A packet for another one does not wait. */

@@ -109,6 +109,7 @@ export const configSchema = table({
   capacity: table({
     memory_reserve_mib: Type.Integer({ minimum: 0, maximum: limits.memoryMibMax, default: 1024 }),
     disk_reserve_mib: Type.Integer({ minimum: 0, maximum: limits.diskMibMax, default: 1024 }),
+    memory_sleep_ratio: Type.Number({ minimum: 0, maximum: 1, default: 1 }),
     disk_overcommit: Type.Number({ minimum: 1, maximum: 100, default: 1 }),
   }),
   monitor: table({

@@ -9,6 +9,8 @@ export type Compute = {
   readonly memoryMib: number
   /** 0 disables automatic sleep. */
   readonly sleepAfterIdleSeconds: number
+  /** The VM's memory stays promised while it sleeps, whatever the ratio of the host. */
+  readonly wake?: 'guaranteed'
 }
 
 export type Image = {

@@ -156,7 +156,7 @@ const shortId = (id: string): string =>
 const POOL_CHARACTERS = 9
 
 const figures = (
-  of: Omit<Sync['capacity']['memory'], 'committed_guests_mib' | 'committed_monitors_mib'>,
+  of: Pick<Sync['capacity']['memory'], 'total_mib' | 'available_mib' | 'committed_mib' | 'allocatable_mib'>,
 ): string[] => [
   showMib(of.total_mib),
   showMib(of.available_mib),

@@ -84,7 +84,10 @@ export type Composition = {
 /** Builds the daemon from its parts. Has no effect on the host: {@link Composition} says what to start afterwards. */
 export function compose(parts: Parts): Composition {
   const { store, host, log, readiness } = parts
-  const reconciler = new Reconciler({ store, host, log })
+  const reconciler: Reconciler = new Reconciler(
+    { store, host, log },
+    () => parts.instead?.capacity ?? inspector,
+  )
   const inspector = buildInspector(parts, reconciler)
   const images = buildImages(parts)
   const snapshots = buildSnapshots(parts, reconciler, inspector)
@@ -109,7 +112,7 @@ export function compose(parts: Parts): Composition {
     wake: (id) => wakeVm(commands, id, 'console'),
     log,
   })
-  const looker = { store, host, silences: reconciler.silences }
+  const looker = { store, host, silences: reconciler.silences, memory: reconciler.memory }
   const report = buildReport(parts, inspector)
   const api: ApiDependencies = {
     waits: new Waits((listener) => store.onVmChange(listener)),

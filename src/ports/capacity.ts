@@ -1,4 +1,4 @@
-import type { PoolShares, Commitment } from '../core/capacity/ledger.ts'
+import type { PoolShares, Commitment, MemoryTerms } from '../core/capacity/ledger.ts'
 import type { MonitorOffers } from '../core/monitor/choose-monitor.ts'
 import type { MonitorKind } from '../core/monitor/monitor-kind.ts'
 import type { Probe } from '../core/world/world.ts'
@@ -15,6 +15,8 @@ export interface Capacity {
   poolShares(): Probe<PoolShares>
   /** The memory that a monitor of this kind may take besides its guest, for a guest with this much memory, in MiB. */
   monitorMib(kind: MonitorKind, guestMib: number): number
+  /** The terms on which VMs are promised memory. */
+  memoryTerms(): MemoryTerms
   /** Which monitors this host offers, and which one new VMs get. */
   monitors(): MonitorOffers
   /** The largest number of vCPUs that a guest of a monitor of this kind may have. */

@@ -12,7 +12,10 @@ import type { Seed } from '../core/disks/seed.ts'
 import type { VmInputs } from '../core/vm/create.ts'
 
 /** Facts that only this process knows. */
-export type ProcessFacts = Pick<Facts, 'maySave' | 'mayRestore' | 'hostEnds' | 'silentMs'>
+export type ProcessFacts = Pick<
+  Facts,
+  'maySave' | 'mayRestore' | 'hostEnds' | 'silentMs' | 'memory' | 'memoryIsShort'
+>
 
 /** Returns the facts of this host and moment. */
 export function factsOf(

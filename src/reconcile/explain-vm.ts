@@ -9,11 +9,11 @@ import type { VmRecord } from '../core/vm/record.ts'
 import type { VmInputs } from '../core/vm/create.ts'
 import type { WorkerContext } from './progress.ts'
 
-export type ExplainContext = Pick<WorkerContext, 'store' | 'host' | 'silences'>
+export type ExplainContext = Pick<WorkerContext, 'store' | 'host' | 'silences' | 'memory'>
 
 /** Returns what a pass would do now for this record, after a new look at the host. Changes nothing. */
 export async function planFor(
-  { host, silences }: Pick<ExplainContext, 'host' | 'silences'>,
+  { host, silences, memory }: Omit<ExplainContext, 'store'>,
   record: VmRecord,
   inputs: VmInputs,
 ): Promise<Plan> {
@@ -22,14 +22,13 @@ export async function planFor(
   const silentMs = silences.note(record.id, world, host.clock.monotonicMs())
   const { record: graced } = withGrace(record, world, host.clock.now())
   // Plans as if no other guest were being saved or restored.
-  return decide(host, graced, { world, intent, own: { maySave: true, mayRestore: true, silentMs } })
+  const own = { maySave: true, mayRestore: true, silentMs }
+  const shared = { memory: memory.standing(record), memoryIsShort: memory.isShort }
+  return decide(host, graced, { world, intent, own: { ...own, ...shared } })
 }
 
 /** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */
-export async function explain(
-  { store, host, silences }: ExplainContext,
-  id: VmId,
-): Promise<string | undefined> {
+export async function explain({ store, ...own }: ExplainContext, id: VmId): Promise<string | undefined> {
   const record = store.vms.get(id)
   if (record === undefined) return undefined
   const { generations, desired, observed, deleting, wake, operationId } = record
@@ -47,7 +46,7 @@ export async function explain(
     ...(fault === undefined ? [] : [`error       ${fault.step}: ${fault.message}`, retryLine(fault)]),
     ...partialFaults.map(({ step, message }) => `found       ${step}: ${message}`),
   ]
-  const plan = renderPlan(await planFor({ host, silences }, record, store.vms.inputs(id)))
+  const plan = renderPlan(await planFor(own, record, store.vms.inputs(id)))
   return `${[...lines, '', ...plan.split('\n')].map(scrub).join('\n')}\n`
 }
 

@@ -73,6 +73,8 @@ async function passOver(
     }),
   }
   logNewFaults(pass)
+  // A host that no longer lends memory lets a VM start without taking it back.
+  if (record.memoryLent === true && hasUnit(world)) context.memory.end(id)
   const next = (hostEnds ? undefined : noteLaunch(pass)) ?? (await pursue(pass))
   return untilGraceEnds(record, next, context.host.clock.now())
 }
@@ -82,6 +84,9 @@ function untilGraceEnds({ stops: { grace } }: VmRecord, next: Next, nowMs: numbe
   if (grace === undefined || next.kind !== 'after') return next
   return { kind: 'after', ms: Math.min(next.ms, Math.max(0, grace.untilMs - nowMs)) }
 }
+
+const hasUnit = ({ unit }: World): boolean =>
+  unit.known && (unit.value.kind === 'active' || unit.value.kind === 'activating')
 
 /** Returns the record without the note that something may be saved, if this look finds nothing saved. */
 function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: World): VmRecord {
@@ -193,23 +198,28 @@ function noteLaunch(pass: Pass): Next | undefined {
   }
 }
 
-const processFacts = ({ record, saves, restores, hostEnd, silentMs }: Pass): ProcessFacts => ({
+const processFacts = ({ record, saves, restores, hostEnd, silentMs, memory }: Pass): ProcessFacts => ({
   maySave: saves.mayBegin,
   mayRestore: restores.mayBegin,
   silentMs,
+  memory: memory.standing(record),
+  memoryIsShort: memory.isShort,
   ...given({ hostEnds: hostEnd.fact(record.id) }),
 })
 
 async function pursue(pass: Pass): Promise<Next> {
-  const { record, world, host } = pass
+  const { record, world, host, memory } = pass
   const decided = decide(host, record, { ...pass, own: processFacts(pass) })
   const state = observedState(record, world, decided)
   switch (decided.outcome) {
     case 'settled':
       return settle(pass, state)
     case 'wait':
+      if (decided.for === 'memory') memory.wait(record)
+      else memory.leave(record)
       return wait(pass, decided, state)
     case 'blocked':
+      memory.leave(record)
       return fail(pass, { ...decided, message: decided.because }, {}, state)
     case 'act':
       return act(pass, decided.steps, state)
@@ -230,12 +240,15 @@ function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
   }
   const { fault, ...rest } = shown
   const seen = waitsForOthers(waiting) ? rest : { ...rest, ...given({ fault }) }
-  write(pass, { observed: { ...seen, waitingFor: waiting.for } })
+  const sinceMs = pass.store.vms.get(pass.record.id)?.memoryWantedAtMs ?? pass.host.clock.now()
+  const memoryQueue = waiting.queue && { ...waiting.queue, sinceMs }
+  write(pass, { observed: { ...seen, waitingFor: waiting.for, ...given({ memoryQueue }) } })
   return { kind: 'after', ms: waiting.recheckMs }
 }
 
 function settle(pass: Pass, state: ObservedState): Next {
-  const { record, store, log, cause } = pass
+  const { record, store, log, cause, memory } = pass
+  memory.leave(record)
   if (record.deleting) {
     store.vms.forget(record.id, pass.host.clock.now())
     log.info({ reasons: cause.reasons }, 'deleted')
@@ -248,6 +261,7 @@ function settle(pass: Pass, state: ObservedState): Next {
   const written = write(pass, { observed: rest, observedGeneration: record.generations.desired })
   if ((written?.generations.observed ?? 0) < record.generations.desired)
     return { kind: 'after', ms: retryDelayMs('soon', 1, pass.host.clock.random()) }
+  if (state === 'sleeping') memory.lend(record)
   if (rises) log.info({ reasons: cause.reasons, state }, 'reached the desired generation')
   const deletionMs = written === undefined ? undefined : deleteWhenDue(pass, written)
   if (deletionMs === 0) return { kind: 'again' }

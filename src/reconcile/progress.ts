@@ -11,6 +11,7 @@ import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
 import type { VmInputs } from '../core/vm/create.ts'
 import type { HostEnd, Places, Silences } from './process-facts.ts'
+import type { MemoryRoom } from './memory-room.ts'
 import type { Intent } from './decide.ts'
 
 export type PassContext = { readonly store: Store; readonly host: Host; readonly log: Log }
@@ -22,6 +23,7 @@ export type WorkerContext = PassContext & {
   readonly restores: Places
   readonly silences: Silences
   readonly hostEnd: HostEnd
+  readonly memory: MemoryRoom
 }
 
 /** Describes why a pass runs. */
@@ -127,10 +129,11 @@ function observedSaved(record: VmRecord, { saved }: World): Observed['savedState
   return { savedAtMs, sizeMib, memoryMib }
 }
 
-/** Returns what the guest was started with. Only the daemon uses the idle timeout, so a new one holds at once. */
+/** Returns what the guest was started with. Only the daemon uses the rest, so a change of it holds at once. */
 function computeOf({ launch, desired }: VmRecord): Compute | undefined {
   if (launch === undefined) return undefined
-  return { ...launch.compute, sleepAfterIdleSeconds: desired.compute.sleepAfterIdleSeconds }
+  const { cpuMillicores, memoryMib } = launch.compute
+  return { ...desired.compute, cpuMillicores, memoryMib }
 }
 
 /**

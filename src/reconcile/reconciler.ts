@@ -2,9 +2,11 @@ import { limits } from '../config/limits.ts'
 import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import { HostEnd, Places, Silences } from './process-facts.ts'
+import { MemoryRoom } from './memory-room.ts'
 import { Worker } from './worker.ts'
 import { mustEnd } from '../core/vm/record.ts'
 import type { DeviceName, VmId } from '../core/ids.ts'
+import type { MemoryFigures } from './memory-room.ts'
 import type { PassContext, WorkerContext } from './progress.ts'
 
 /** Policy for guests that run when the host shuts down. */
@@ -20,19 +22,34 @@ export type EndedGuests = {
 /** Runs a worker for every VM on record, and the watchers that wake the workers. */
 export class Reconciler {
   readonly silences = new Silences()
+  readonly memory: MemoryRoom
   readonly #context: WorkerContext
   readonly #workers = new Map<VmId, Worker>()
   readonly #places = new Semaphore(limits.passesMax)
   #stopTraffic = (): void => {}
   #stopping = false
 
-  constructor(context: PassContext) {
+  /** @param capacity returns the figures of the host, which exist only after the reconciler */
+  constructor(context: PassContext, capacity: () => MemoryFigures) {
+    const memory = new MemoryRoom(
+      {
+        store: context.store,
+        clock: context.host.clock,
+        capacity: {
+          allocatable: () => capacity().allocatable(),
+          memoryTerms: () => capacity().memoryTerms(),
+        },
+      },
+      (id, reason) => this.#notice(id, reason),
+    )
+    this.memory = memory
     this.#context = {
       ...context,
       saves: new Places(limits.savesMax, (id) => this.#notice(id, 'a place to be saved is free')),
       restores: new Places(limits.restoresMax, (id) => this.#notice(id, 'a turn to wake has come')),
       silences: this.silences,
       hostEnd: new HostEnd(),
+      memory,
     }
   }
 
@@ -151,6 +168,7 @@ export class Reconciler {
         this.#context.saves.forget(id)
         this.#context.restores.forget(id)
         this.#context.silences.forget(id)
+        this.memory.callNext()
       }
       worker = new Worker(this.#context, id, { places: this.#places, onGone })
       this.#workers.set(id, worker)

@@ -9,6 +9,7 @@ import { Transactions } from './database/transactions.ts'
 import { UnwrittenProgress, readSummaries } from './vm/vm-row.ts'
 import { forgetImageUses, readImageUses, ImageRemovals } from './images/image-uses.ts'
 import { SnapshotTable } from './snapshots/snapshot-table.ts'
+import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
 import { lockStateDirectory, openDatabase } from './database/open-database.ts'
 import type { Datasync } from './database/write-ahead-log.ts'
@@ -27,6 +28,7 @@ export type SnapshotListener = (id: SnapshotId) => void
  */
 export class Store {
   readonly vms: VmTable
+  readonly memoryLoans: MemoryLoans
   readonly arrivals: Arrivals
   readonly departures: Departures
   readonly snapshots: SnapshotTable
@@ -83,6 +85,7 @@ export class Store {
       unwritten: this.#unwritten,
       changed: (id) => this.#changed(id),
     })
+    this.memoryLoans = new MemoryLoans(this.#db, this.#transactions)
     const ofRecords = {
       db: this.#db,
       transactions: this.#transactions,

@@ -69,13 +69,15 @@ function ledgerOfCopy(t: TestContext, host: ControllerHost) {
   return ledger
 }
 
-const ledgerIn = (store: Store) => ledgerOf(store.vms.recorded(), SHARES, () => MONITOR_MIB)
+const TERMS = { monitorMib: () => MONITOR_MIB, sleepRatio: 1 }
+
+const ledgerIn = (store: Store) => ledgerOf(store.vms.recorded(), SHARES, TERMS)
 
 /** Returns the sum of the commitments to all VMs. */
 const sumOf = (host: ControllerHost): Commitment =>
   host.store.vms
     .all()
-    .map((record) => commitmentOf(record, () => MONITOR_MIB))
+    .map((record) => commitmentOf(record, TERMS))
     .reduce(
       (sum, one) => ({
         memoryMib: sum.memoryMib + one.memoryMib,

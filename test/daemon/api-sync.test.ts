@@ -72,6 +72,9 @@ test('an empty host reports its identity and its resources, each figure as last 
         committed_guests_mib: 0,
         committed_monitors_mib: 0,
         allocatable_mib: 7168,
+        sleep_ratio: 1,
+        held_mib: 0,
+        waiting_vms: 0,
       },
       disks: [
         {

@@ -2,7 +2,7 @@ import type { Probe, Unknown } from '../../src/core/world/world.ts'
 import type { MonitorOffer, MonitorOffers } from '../../src/core/monitor/choose-monitor.ts'
 import type { MonitorKind } from '../../src/core/monitor/monitor-kind.ts'
 import type { Sha256 } from '../../src/core/ids.ts'
-import type { PoolShares } from '../../src/core/capacity/ledger.ts'
+import type { MemoryTerms, PoolShares } from '../../src/core/capacity/ledger.ts'
 import type { Capacity } from '../../src/ports/capacity.ts'
 
 /** A host whose figures a test sets. It starts with room for anything. */
@@ -40,6 +40,13 @@ export class FakeCapacity implements Capacity {
 
   poolShares(): Probe<PoolShares> {
     return this.fault ?? this.poolFault ?? this.sharesFault ?? { known: true, value: this.shares }
+  }
+
+  /** The part of a sleeping VM's memory that stays promised. */
+  sleepRatio = 1
+
+  memoryTerms(): MemoryTerms {
+    return { monitorMib: (kind, guestMib) => this.monitorMib(kind, guestMib), sleepRatio: this.sleepRatio }
   }
 
   monitorMib(_kind: MonitorKind, _guestMib: number): number {

@@ -10,6 +10,7 @@ import { Words } from './words.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { TapFacts, TapState, FirewallState, TrafficState } from '../../src/core/world/network-state.ts'
 import type { SavedState } from '../../src/core/world/saved-state.ts'
+import { HELD } from '../../src/core/capacity/memory-standing.ts'
 import type { Facts } from '../../src/core/plan/facet.ts'
 import type {
   ConsoleState,
@@ -94,6 +95,7 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
     maySave: !room('saves').has('full'),
     mayRestore: !room('restores').has('full'),
     ...given({ hostEnds: room('host').after('shuts-down=') as Facts['hostEnds'] }),
+    ...memoryOf(room('memory')),
     bootId: 'this-boot',
     capabilities: {
       startPaused: !without.has('start-paused'),
@@ -119,6 +121,14 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
   assert.deepEqual([...entries.keys()], [], 'a case has an entry that nothing reads')
   for (const [name, words] of taken) words.assertRead(name)
   return { record, world, facts }
+}
+
+/** Reads the VM's place in the queue for memory, and whether others wait. */
+function memoryOf(words: Words): Pick<Facts, 'memory' | 'memoryIsShort'> {
+  const memoryIsShort = words.has('others-wait')
+  if (words.has('free')) return { memory: { kind: 'free' }, memoryIsShort }
+  if (!words.has('short')) return { memory: HELD, memoryIsShort }
+  return { memory: { kind: 'short', place: 2, missingMib: 128 }, memoryIsShort }
 }
 
 /** A tap without limits has no such member, as a request without limits makes it. */

@@ -129,6 +129,9 @@ export const exampleSync = {
       committed_guests_mib: 512,
       committed_monitors_mib: 258,
       allocatable_mib: 62_976,
+      sleep_ratio: 1,
+      held_mib: 770,
+      waiting_vms: 0,
     },
     disks: [
       {

@@ -79,7 +79,8 @@ function imageToWire({ sha256, sizeMib, use }: HostView['images'][number]): Sync
   }
 }
 
-function capacityToWire({ cpus, memory, pool, committed, allocatable }: HostView): SyncWire['capacity'] {
+function capacityToWire(view: HostView): SyncWire['capacity'] {
+  const { cpus, memory, pool, committed, allocatable, memoryOfSleepers } = view
   const { memoryMib, diskMib } = totalsOf(committed)
   return {
     cpu: { total_millicores: cpus * MILLICORES_A_CPU, committed_millicores: committed.cpuMillicores },
@@ -90,6 +91,9 @@ function capacityToWire({ cpus, memory, pool, committed, allocatable }: HostView
       committed_guests_mib: committed.guestsMib,
       committed_monitors_mib: committed.monitorsMib,
       allocatable_mib: allocatable.memoryMib,
+      sleep_ratio: memoryOfSleepers.sleepRatio,
+      held_mib: memoryOfSleepers.heldMib,
+      waiting_vms: memoryOfSleepers.waitingVms,
     },
     disks: [
       {

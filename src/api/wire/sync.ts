@@ -86,6 +86,15 @@ const capacitySchema = Type.Object(
         committed_guests_mib: mib('Memory of the guests.'),
         committed_monitors_mib: mib('Memory that their monitors may take in addition.'),
         allocatable_mib: mib(`${ALLOCATABLE}: the total less the reserve of the configuration.`),
+        sleep_ratio: Type.Number({
+          description:
+            'The part of the memory of sleeping VMs that stays promised: `capacity.memory_sleep_ratio` of the configuration.',
+          examples: [1],
+        }),
+        held_mib: mib(
+          'Memory of all VMs except those that fell asleep and lent theirs. A wake waits if it would exceed `allocatable_mib`.',
+        ),
+        waiting_vms: Type.Integer({ description: 'VMs that wait for memory.', examples: [0] }),
       },
       { description: 'Memory.' },
     ),

@@ -3,6 +3,7 @@ import { shownText, time } from './values.ts'
 import { guestToWire, readinessToWire } from './guest.ts'
 import { exitToWire, exitsToWire } from './exit.ts'
 import { sleepToWire } from './sleep.ts'
+import { given } from '../../lib/given.ts'
 import type {
   InboundRule,
   OutboundRule,
@@ -13,7 +14,7 @@ import type {
   Network,
 } from '../../core/desired.ts'
 import type { OperationId } from '../../core/ids.ts'
-import type { Fault, Observed, VmRecord } from '../../core/vm/record.ts'
+import type { Fault, MemoryQueuePlace, Observed, VmRecord } from '../../core/vm/record.ts'
 import type { NetworkWire } from './network.ts'
 import type { VmWire } from './vm.ts'
 
@@ -31,6 +32,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
       state: observed.state,
       state_since: time(observed.sinceMs),
       ...(observed.waitingFor === undefined ? {} : { waiting_for: observed.waitingFor }),
+      ...(observed.memoryQueue === undefined ? {} : { memory_queue: queueToWire(observed.memoryQueue) }),
       ...(generations.observed < generations.desired ? { operation_id: record.operationId } : {}),
       ...faultsToWire(observed),
       ...(observed.compute === undefined ? {} : { compute: computeToWire(observed.compute) }),
@@ -150,6 +152,13 @@ export const computeToWire = (compute: Compute): VmWire['desired']['compute'] =>
   cpu_millicores: compute.cpuMillicores,
   memory_mib: compute.memoryMib,
   sleep_after_idle_seconds: compute.sleepAfterIdleSeconds,
+  ...given({ wake: compute.wake }),
+})
+
+const queueToWire = ({ place, missingMib, sinceMs }: MemoryQueuePlace) => ({
+  place,
+  missing_mib: missingMib,
+  since: time(sinceMs),
 })
 
 /**

@@ -65,6 +65,14 @@ export const computeMembers = {
       'Traffic cannot wake a VM without network, so only 0 is accepted for it.',
     examples: [0],
   }),
+  wake: Type.Optional(
+    Type.Enum(['guaranteed'], {
+      type: 'string',
+      description:
+        'The memory of the VM stays promised while it sleeps, so its wake never waits for memory. ' +
+        'Absent: it lends its memory as far as `capacity.memory_sleep_ratio` of the host says.',
+    }),
+  ),
 }
 
 export const diskMembers = {
@@ -178,6 +186,23 @@ const observedSchema = Type.Object(
         description: 'The event that a transitional state waits for. After the deadline, `error` reports it.',
         examples: ['the monitor to answer'],
       }),
+    ),
+    memory_queue: Type.Optional(
+      Type.Object(
+        {
+          place: Type.Integer({ description: '1 is the next.', examples: [1] }),
+          missing_mib: Type.Integer({
+            description: 'The memory that the host lacks for this VM alone; 0 if only others are before it.',
+            examples: [512],
+          }),
+          since: timeSchema,
+        },
+        {
+          description:
+            'The VM lent its memory while it slept, and waits to have it back. VMs get memory strictly in this order. ' +
+            'Packets for the VM are held meanwhile, within their bounds.',
+        },
+      ),
     ),
     operation_id: Type.Optional(
       Type.String({

@@ -33,7 +33,7 @@ export function refuseIncrease(
     store.vms.recorded(),
     // A part that does not increase is not checked.
     shares.known ? shares.value : NO_SHARES,
-    (kind, guestMib) => capacity.monitorMib(kind, guestMib),
+    capacity.memoryTerms(),
   )
   const short = shortages(totalsOf(ledger), increase, {
     memoryMib: memoryMib.known ? memoryMib.value : 0,

@@ -70,7 +70,7 @@ function insert(
   if (wrong !== undefined) return err(wrong)
   const userId = freeUserId(store)
   if (!userId.ok) return userId
-  const commitment = commitmentOf(vm, (kind, guestMib) => capacity.monitorMib(kind, guestMib))
+  const commitment = commitmentOf(vm, capacity.memoryTerms())
   const refusal = refuseIncrease(context, commitment)
   if (refusal !== undefined) return err(refusal)
   const record = store.vms.insert({

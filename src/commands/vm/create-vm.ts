@@ -45,9 +45,7 @@ function insert(
   if (!free.ok) return free
   const userId = free.value
   const desired = desiredOf(context, request, userId)
-  const commitment = commitmentOf({ desired, monitor }, (kind, guestMib) =>
-    capacity.monitorMib(kind, guestMib),
-  )
+  const commitment = commitmentOf({ desired, monitor }, capacity.memoryTerms())
   const refusal = refuseIncrease(context, commitment)
   if (refusal !== undefined) return err(refusal)
   const record = store.vms.insert({

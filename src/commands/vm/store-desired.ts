@@ -6,7 +6,7 @@ import { isLeaving, refuseWhileMoving, withoutOffer } from '../../core/vm/leavin
 import { given } from '../../lib/given.ts'
 import type { Stop } from '../../core/vm/stop.ts'
 import type { OfferEnd } from '../../core/vm/leaving.ts'
-import type { Commitment, MonitorMib } from '../../core/capacity/ledger.ts'
+import type { Commitment } from '../../core/capacity/ledger.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord, ObservedState } from '../../core/vm/record.ts'
@@ -35,9 +35,8 @@ type Change = {
 
 /** Returns what a change needs of the host beyond what the VM has been promised. */
 function increaseBy({ capacity }: CommandContext, before: VmRecord, desired: Desired): Commitment {
-  const monitorMib: MonitorMib = (kind, guestMib) => capacity.monitorMib(kind, guestMib)
-  const { monitor } = before
-  return increaseOf(commitmentOf(before, monitorMib), commitmentOf({ desired, monitor }, monitorMib))
+  const terms = capacity.memoryTerms()
+  return increaseOf(commitmentOf(before, terms), commitmentOf({ ...before, desired }, terms))
 }
 
 /** Checks and stores a change of desired state in one transaction, and wakes the VM's worker if something changed. */

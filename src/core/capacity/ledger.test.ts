@@ -2,10 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { recordOf } from '../../../test/record.ts'
 import { limits } from '../../config/limits.ts'
-import { commitmentOf, ledgerOf } from './ledger.ts'
+import { commitmentOf, heldMemoryMib, ledgerOf, totalsOf } from './ledger.ts'
+import { randomFrom } from '../../../test/sim/random.ts'
+import type { VmRecord } from '../vm/record.ts'
+import type { MemoryTerms, Recorded } from './ledger.ts'
 
 const MEMORY_MIB = 512
 const DISK_MIB = 64
+const TERMS = { monitorMib: () => 0, sleepRatio: 1 }
 const SAVED_MIB = MEMORY_MIB + limits.savedDevicesMib
 
 for (const [monitor, states] of [
@@ -17,11 +21,67 @@ for (const [monitor, states] of [
     const compute = { cpuMillicores: 1000, memoryMib: MEMORY_MIB, sleepAfterIdleSeconds: 60 }
     const network = { macAddress: '52:54:00:12:34:56' as never }
     const record = { monitor, desired: { ...desired, compute, network, disk: { sizeMib: DISK_MIB } } }
-    const { diskMib } = commitmentOf(record, () => 0)
+    const { diskMib } = commitmentOf(record, TERMS)
     assert.equal(diskMib, DISK_MIB + states * SAVED_MIB)
-    const classes = [{ monitor, memoryMib: MEMORY_MIB, vms: 3, sleepers: 2 }]
+    const classes = [{ monitor, memoryMib: MEMORY_MIB, vms: 3, sleepers: 2, lenders: 0 }]
     const recorded = { cpuMillicores: 0, disksMib: 0, consolePlaces: 0, classes }
-    const { savedMib } = ledgerOf(recorded, { imagesMib: 0, stagingMib: 0 }, () => 0)
+    const { savedMib } = ledgerOf(recorded, { imagesMib: 0, stagingMib: 0 }, TERMS)
     assert.equal(savedMib, 2 * states * SAVED_MIB)
   })
 }
+
+const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
+
+/** Returns a VM of a random shape, which may sleep with its memory lent. */
+function randomVm(random: () => number): Pick<VmRecord, 'desired' | 'monitor' | 'memoryLent'> {
+  const { desired } = recordOf()
+  const compute = {
+    cpuMillicores: 1000,
+    memoryMib: 64 + Math.floor(random() * 1000),
+    sleepAfterIdleSeconds: 60,
+    ...(random() < 0.2 ? { wake: 'guaranteed' as const } : {}),
+  }
+  // The store never notes a loan of a VM with a guaranteed wake.
+  const lends = compute.wake === undefined && random() < 0.7
+  const monitor = random() < 0.5 ? 'qemu' : 'firecracker'
+  return { monitor, desired: { ...desired, compute }, ...(lends ? { memoryLent: true } : {}) }
+}
+
+const recordedOf = (vms: readonly ReturnType<typeof randomVm>[]): Recorded => ({
+  cpuMillicores: 0,
+  disksMib: 0,
+  consolePlaces: 0,
+  classes: vms.map(({ monitor, desired, memoryLent }) => ({
+    monitor,
+    memoryMib: desired.compute.memoryMib,
+    vms: 1,
+    sleepers: 1,
+    lenders: memoryLent === true ? 1 : 0,
+  })),
+})
+
+for (const seed of [1, 2, 3]) {
+  test(`at any ratio the ledger is the sum of the commitments, between held and whole memory (seed ${seed})`, () => {
+    const random = randomFrom(seed)
+    for (let round = 0; round < 200; round += 1) {
+      const vms = Array.from({ length: 1 + Math.floor(random() * 20) }, () => randomVm(random))
+      const recorded = recordedOf(vms)
+      const atRatio = (sleepRatio: number): number => {
+        const terms = { monitorMib: (_kind: unknown, guestMib: number) => 7 + (guestMib % 13), sleepRatio }
+        const total = totalsOf(ledgerOf(recorded, NO_SHARES, terms)).memoryMib
+        const sum = vms.reduce((all, vm) => all + commitmentOf(vm, terms).memoryMib, 0)
+        assert.equal(total, sum)
+        assert.equal(heldMemoryMib(recorded, terms), atHeld(vms, terms))
+        return total
+      }
+      const [none, some, more, whole] = [0, random() / 2, 0.5 + random() / 2, 1].map(atRatio)
+      assert.ok(none! <= some! && some! <= more! && more! <= whole!, `${none} ${some} ${more} ${whole}`)
+    }
+  })
+}
+
+/** Returns the whole memory of the VMs that have theirs. */
+const atHeld = (vms: readonly ReturnType<typeof randomVm>[], terms: MemoryTerms): number =>
+  vms
+    .filter(({ memoryLent }) => memoryLent !== true)
+    .reduce((all, vm) => all + commitmentOf(vm, { ...terms, sleepRatio: 1 }).memoryMib, 0)

@@ -7,7 +7,8 @@ import type { VmRecord } from '../vm/record.ts'
 
 /**
  * The commitment of a VM for as long as it exists, even while it sleeps or is stopped. So a start or a wake is never
- * refused for lack of memory or disk. Only VMs that run and never sleep hold console places.
+ * refused for lack of disk, nor of memory, unless the VM has lent its memory. Only VMs that run and never sleep hold
+ * console places.
  */
 export type Commitment = {
   readonly memoryMib: number
@@ -24,12 +25,23 @@ export type PoolShares = { readonly imagesMib: number; readonly stagingMib: numb
 /** Returns the memory that a monitor of this kind may take besides its guest's, for the guest's memory; both in MiB. */
 export type MonitorMib = (kind: MonitorKind, guestMib: number) => number
 
-/** VMs with the same monitor and memory: how many there are, and how many of their guests may be saved. */
+/** The terms on which VMs are promised memory. */
+export type MemoryTerms = {
+  readonly monitorMib: MonitorMib
+  /** The part of a sleeping VM's memory that stays promised, from 0 to 1. */
+  readonly sleepRatio: number
+}
+
+/**
+ * VMs with the same monitor and memory: how many there are, how many of their guests may be saved, and how many have
+ * lent their memory.
+ */
 export type MemoryClass = {
   readonly monitor: MonitorKind
   readonly memoryMib: number
   readonly vms: number
   readonly sleepers: number
+  readonly lenders: number
 }
 
 /** Sums over the records of all VMs, whatever their state. */
@@ -59,12 +71,14 @@ const savedMib = (monitor: MonitorKind, memoryMib: number): number =>
 export function ledgerOf(
   { disksMib, consolePlaces, classes }: Recorded,
   { imagesMib, stagingMib }: PoolShares,
-  monitorMib: MonitorMib,
+  terms: MemoryTerms,
 ): Ledger {
   const sum = (of: (one: MemoryClass) => number): number => classes.reduce((all, one) => all + of(one), 0)
   return {
-    guestsMib: sum(({ memoryMib, vms }) => memoryMib * vms),
-    monitorsMib: sum(({ monitor, memoryMib, vms }) => monitorMib(monitor, memoryMib) * vms),
+    guestsMib: sum(({ memoryMib, vms, lenders }) => promisedMib(memoryMib, { vms, lenders }, terms)),
+    monitorsMib: sum(({ monitor, memoryMib, vms, lenders }) =>
+      promisedMib(terms.monitorMib(monitor, memoryMib), { vms, lenders }, terms),
+    ),
     disksMib,
     savedMib: sum(({ monitor, memoryMib, sleepers }) => savedMib(monitor, memoryMib) * sleepers),
     imagesMib,
@@ -73,21 +87,40 @@ export function ledgerOf(
   }
 }
 
+/** Returns what stays promised of `eachMib` for each of some VMs. It is rounded up for each lender, not for the sum. */
+const promisedMib = (
+  eachMib: number,
+  { vms, lenders }: Pick<MemoryClass, 'vms' | 'lenders'>,
+  { sleepRatio }: MemoryTerms,
+): number => eachMib * (vms - lenders) + Math.ceil(eachMib * sleepRatio) * lenders
+
+/** Returns the memory of all VMs that have not lent theirs. This is what they may take at this moment. */
+export const heldMemoryMib = (recorded: Recorded, { monitorMib }: MemoryTerms): number =>
+  totalsOf(ledgerOf(recorded, { imagesMib: 0, stagingMib: 0 }, { monitorMib, sleepRatio: 0 })).memoryMib
+
 export const totalsOf = (ledger: Ledger): Commitment => ({
   memoryMib: ledger.guestsMib + ledger.monitorsMib,
   diskMib: ledger.disksMib + ledger.savedMib + ledger.imagesMib + ledger.stagingMib,
   consolePlaces: ledger.consolePlaces,
 })
 
-/** Returns what one VM is promised, from its desired state and its monitor alone. */
-export const commitmentOf = (
-  { desired, monitor }: Pick<VmRecord, 'desired' | 'monitor'>,
-  monitorMib: MonitorMib,
-): Commitment => ({
-  memoryMib: desired.compute.memoryMib + monitorMib(monitor, desired.compute.memoryMib),
-  diskMib: desired.disk.sizeMib + (canSleep(desired) ? savedMib(monitor, desired.compute.memoryMib) : 0),
-  consolePlaces: holdsPlace(desired) ? 1 : 0,
-})
+/** The part of a record from which the commitment follows. */
+type Promised = Pick<VmRecord, 'desired' | 'monitor' | 'memoryLent'>
+
+/** Returns what one VM is promised, from its desired state, its monitor, and whether it has lent its memory. */
+export function commitmentOf({ desired, monitor, memoryLent }: Promised, terms: MemoryTerms): Commitment {
+  const { memoryMib } = desired.compute
+  const lenders = memoryLent === true && mayLend(desired) ? 1 : 0
+  const promised = (eachMib: number): number => promisedMib(eachMib, { vms: 1, lenders }, terms)
+  return {
+    memoryMib: promised(memoryMib) + promised(terms.monitorMib(monitor, memoryMib)),
+    diskMib: desired.disk.sizeMib + (canSleep(desired) ? savedMib(monitor, memoryMib) : 0),
+    consolePlaces: holdsPlace(desired) ? 1 : 0,
+  }
+}
+
+/** Returns whether a VM lends its memory while it sleeps; otherwise its memory stays promised whatever the ratio. */
+export const mayLend = ({ compute }: Pick<Desired, 'compute'>): boolean => compute.wake !== 'guaranteed'
 
 export const increaseOf = (before: Commitment, after: Commitment): Commitment => ({
   memoryMib: after.memoryMib - before.memoryMib,

@@ -1,3 +1,4 @@
+import type { MemoryStanding } from '../capacity/memory-standing.ts'
 import type { Blocked, Lane, Plan, Step, Waiting } from './step.ts'
 import type { Probe } from '../world/world.ts'
 import type { TapSpec } from '../network/tap.ts'
@@ -63,6 +64,10 @@ export type Facts = {
    * `leave`: it is left to systemd.
    */
   readonly hostEnds?: 'save' | 'ask' | 'leave'
+  /** Whether the VM has its memory, or can have it back. */
+  readonly memory: MemoryStanding
+  /** Whether a VM waits for memory, so that idle VMs sleep early. */
+  readonly memoryIsShort: boolean
   /** How long the monitor of the active unit has not answered, in milliseconds; 0 if it answers. */
   readonly silentMs: number
   readonly bootId: string

@@ -80,14 +80,16 @@ const notReleased = ({ id }: VmRecord, { migrationId, because }: Arrival): Block
 })
 
 /** Loads the guest into a monitor whose vCPUs are stopped. */
-function loadGuest(record: VmRecord, world: World, { silentMs }: Facts): Facet {
+function loadGuest(record: VmRecord, world: World, facts: Facts): Facet {
   return when('unit', world.unit, (unit) => {
     switch (unit.kind) {
       case 'absent':
       case 'failed':
       case 'leftover':
         return when('storage', world.saved, (saved) =>
-          saved.kind === 'present' ? restorePaused(record, world, LOADED) : notLoadable(saved),
+          saved.kind === 'present'
+            ? restorePaused(record, world, { facts, because: LOADED })
+            : notLoadable(saved),
         )
       case 'activating':
         return waitForUnit('the unit to start')
@@ -103,7 +105,7 @@ function loadGuest(record: VmRecord, world: World, { silentMs }: Facts): Facet {
             case 'paused':
               return []
             case 'silent':
-              return waitForMonitor(silentMs)
+              return waitForMonitor(facts.silentMs)
             case 'running':
             case 'stalled':
             case 'broken':

@@ -4,6 +4,7 @@ import { unreachable } from '../../lib/assert.ts'
 import { mustEnd, owesStop } from '../vm/record.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { when, inOrder } from './facet.ts'
+import { ensureMemory } from './plan-memory.ts'
 import { waitForMonitor, waitForUnit, mayBeSaved } from './plan-wake.ts'
 import { isSaved } from '../world/saved-state.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
@@ -117,7 +118,8 @@ export function askToEnd(
   })
 }
 
-function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
+function start(record: VmRecord, world: World, facts: Facts): Facet {
+  const { capabilities } = facts
   const vcpus = vcpusOf(record.desired.compute)
   if (vcpus > capabilities.vcpusMax) {
     return {
@@ -128,8 +130,10 @@ function start(record: VmRecord, world: World, { capabilities }: Facts): Facet {
       because: `${record.id} asks for ${vcpus} vCPUs, and the monitor gives a guest at most ${capabilities.vcpusMax}: ask for fewer cpu_millicores`,
     }
   }
+  const memory = ensureMemory(facts)
+  if ('outcome' in memory) return memory
   return when('console', world.console, (console) => {
-    const steps: Step[] = []
+    const steps: Step[] = [...memory]
     if (console.kind !== 'stored') {
       steps.push({ kind: 'console.ensure-master', because: `the console is ${console.kind}` })
     }

@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { isLeaving } from '../vm/leaving.ts'
-import { idleTimeoutMs } from '../sleep/idle-timeout.ts'
+import { idleTimeoutMs, isFlapping } from '../sleep/idle-timeout.ts'
 import { areHeld } from '../world/network-state.ts'
 import { when } from './facet.ts'
 import { isLiveMonitor } from '../world/world.ts'
@@ -112,8 +112,10 @@ type Idleness = { readonly traffic: WatchedTraffic; readonly idleMs: number; rea
 /** Returns how long the guest has been idle, and how long until it sleeps because of that. */
 function idleness(record: VmRecord, world: World, facts: Facts): Idleness | undefined {
   const traffic = maySleep(record, world, facts)
-  const timeoutMs = idleTimeoutMs(record)
-  if (traffic === undefined || timeoutMs === undefined) return undefined
+  const askedMs = idleTimeoutMs(record)
+  if (traffic === undefined || askedMs === undefined) return undefined
+  // A VM that wakes again at once makes no room.
+  const timeoutMs = facts.memoryIsShort && !isFlapping(record) ? askedMs * limits.earlySleepShare : askedMs
   // A guest cannot be idle for longer than it runs. If the clock was set back since the start, the run time is unknown.
   const runsMs = facts.nowMs - record.observed.sinceMs
   const idleMs = runsMs < 0 ? traffic.idleMs : Math.min(traffic.idleMs, runsMs)

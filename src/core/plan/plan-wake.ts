@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { when } from './facet.ts'
+import { ensureMemory } from './plan-memory.ts'
 import { ensureBootable } from './plan-storage.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { isGone } from '../world/world.ts'
@@ -115,16 +116,22 @@ type Wanted = { readonly facts: Facts; readonly reason: WakeReason }
 
 function startRestoring(record: VmRecord, world: World, { facts, reason }: Wanted): Facet {
   const because = `the guest is saved, and ${WHY[reason]}`
-  const restored = restorePaused(record, world, because)
+  const restored = restorePaused(record, world, { facts, because })
   return 'outcome' in restored ? restored : [...restored, ...letGo(record, facts, because)]
 }
 
 /** Restores a saved guest that no unit has, with its vCPUs stopped. */
-export function restorePaused(record: VmRecord, world: World, because: string): Facet {
+export function restorePaused(
+  record: VmRecord,
+  world: World,
+  { facts, because }: { readonly facts: Facts; readonly because: string },
+): Facet {
+  const memory = ensureMemory(facts)
+  if ('outcome' in memory) return memory
   const images = ensureBootable(record, world)
   if ('outcome' in images) return images
   return when('console', world.console, ({ kind }) => {
-    const steps: Step[] = [...images]
+    const steps: Step[] = [...memory, ...images]
     if (kind !== 'stored') {
       steps.push({ kind: 'console.ensure-master', because: `the console is ${kind}` })
     }

@@ -1,5 +1,5 @@
 import type { FaultCode, RetryClass } from '../errors.ts'
-import type { WaitReason } from '../vm/record.ts'
+import type { MemoryQueuePlace, WaitReason } from '../vm/record.ts'
 import type { DiskLimits, ImageRole } from '../desired.ts'
 import type { Sha256 } from '../ids.ts'
 import { unreachable } from '../../lib/assert.ts'
@@ -23,6 +23,7 @@ type StepArguments = {
   'traffic.ensure-held': NoArguments
   'traffic.ensure-flowing': { readonly deliver: boolean }
   'network.remove-firewall': NoArguments
+  'memory.ensure-held': NoArguments
   'console.ensure-master': NoArguments
   'console.remove-master': NoArguments
   'console.end-session': NoArguments
@@ -74,6 +75,8 @@ export type Waiting = {
   readonly deadlineMs: number
   /** How long the wait has lasted already; if absent, it counts from when the state began. */
   readonly waitedMs?: number
+  /** The place in the queue that the wait is for. */
+  readonly queue?: Omit<MemoryQueuePlace, 'sinceMs'>
 }
 
 /** Returns whether this host has nothing to do for the VM until another host acts, a packet comes, or this host boots. */
@@ -95,13 +98,16 @@ export function renderPlan(plan: Plan): string {
     case 'act':
       return ['act', ...plan.steps.map((step) => `  ${renderStep(step)} because ${step.because}`)].join('\n')
     case 'wait':
-      return `wait for ${plan.for}, look again in ${plan.recheckMs} ms; a fault after ${plan.deadlineMs / 1000} s`
+      return `wait for ${plan.for}${queueWords(plan)}, look again in ${plan.recheckMs} ms; a fault after ${plan.deadlineMs / 1000} s`
     case 'blocked':
       return `blocked at ${plan.step} with ${plan.code} because ${plan.because}`
     default:
       return unreachable(plan)
   }
 }
+
+const queueWords = ({ queue }: Waiting): string =>
+  queue === undefined ? '' : ` (place ${queue.place}, ${queue.missingMib} MiB missing)`
 
 function renderStep(step: Step): string {
   const { kind, because: _because, lane: _lane, ...args } = step

@@ -34,5 +34,14 @@ export const capacity = {
       writtenBy: ['src/owners/capacity/host-inspector.ts'],
       advice: ['vmhostctl sync shows what the host has left'],
     },
+    no_memory_free: {
+      retry: 'soon',
+      title: 'Another VM took the memory that the VM needs',
+      meaning:
+        'The VM lent its memory while it slept. When it was about to have it back, another VM was promised that memory.',
+      remedy: 'Nothing: the VM waits in the queue again. `observed.memory_queue` shows its place.',
+      example: 'another VM took the memory that web-1 needs',
+      writtenBy: ['src/reconcile/steps/start-unit.ts'],
+    },
   },
 } as const satisfies Entries

@@ -50,6 +50,7 @@ export type WaitReason =
   | 'the release'
   | 'the host to start again'
   | 'a turn to wake'
+  | 'memory'
 
 /** The result of the last pass, as it is shown. */
 export type Observed = {
@@ -58,6 +59,8 @@ export type Observed = {
   readonly sinceMs: number
   /** The condition that a transitional state waits for. */
   readonly waitingFor?: WaitReason
+  /** Present while the VM waits for memory. */
+  readonly memoryQueue?: MemoryQueuePlace
   readonly fault?: Fault
   /** Absent if the last look found nothing wrong. */
   readonly partialFaults?: readonly PartialFault[]
@@ -86,6 +89,13 @@ export type Observed = {
   readonly lastExit?: LastExit
   /** The power generation under which the guest ended for good. A newer request for power starts it again. */
   readonly endedAtPower?: Generation
+}
+
+/** The place of a VM that waits for memory; 1 is the next. `missingMib`: what the host lacks for it alone. */
+export type MemoryQueuePlace = {
+  readonly place: number
+  readonly missingMib: number
+  readonly sinceMs: number
 }
 
 /** A start that was seen to succeed. If it is absent while the unit is gone, no guest was lost and the VM can start. */
@@ -173,6 +183,10 @@ export type VmRecord = {
    * inspected.
    */
   readonly mayBeSaved?: true
+  /** The VM fell asleep and lent its memory to others. Its next start or wake needs it back first. */
+  readonly memoryLent?: true
+  /** Since when it waits to have its memory back. Milliseconds since the epoch. */
+  readonly memoryWantedAtMs?: number
   /** Number of exits in a row, each soon after its start; sets the restart back-off. */
   readonly exitStreak: number
   /** Raised by every visible change; the ETag. */

@@ -69,6 +69,12 @@ export const SHAPE_OPTIONS: readonly Option[] = [
     help: 'sleep after so long without traffic, as 10m; 0 switches that off',
     check: parseSeconds,
   },
+  {
+    name: 'wake',
+    value: 'HOW',
+    help: 'guaranteed: its memory stays promised while it sleeps; shared: it lends its memory',
+    check: parseWake,
+  },
 ]
 
 export const resizeCommand: Command = {
@@ -89,10 +95,18 @@ export const resizeCommand: Command = {
     const path = { id: context.given.operand }
     return fromPresent(context, path.id, (vm, etag) => {
       const params = { path, query: dryRunQuery(context), header: { 'if-match': etag } }
-      const body = { ...shapeOf(vm), ...givenShape(context) }
+      const { wake, ...shape } = { ...shapeOf(vm), ...givenShape(context) }
+      const body = { ...shape, ...(wake === undefined ? {} : { wake }) }
       return changeVm(context, context.client().PUT('/v1/vms/{id}/resize', { params, body }))
     })
   },
+}
+
+/** Parses how the memory of a VM that sleeps is kept; undefined if it is lent. */
+function parseWake(text: string, what: string): 'guaranteed' | undefined {
+  if (text === 'guaranteed') return text
+  if (text === 'shared') return undefined
+  throw usageError(`${what} ${text} is not a way to wake`, 'write guaranteed or shared')
 }
 
 type Shape = {
@@ -100,6 +114,7 @@ type Shape = {
   memory_mib: number
   disk_mib: number
   sleep_after_idle_seconds: number
+  wake?: 'guaranteed' | undefined
 }
 
 const shapeOf = ({ desired: { compute, disk } }: Vm): Shape => ({ ...compute, disk_mib: disk.size_mib })
@@ -111,10 +126,12 @@ export function givenShape({ given }: Pick<Context, 'given'>): Partial<Shape> {
   const memory = given.text('memory')
   const disk = given.text('disk')
   const sleep = given.text('sleep-after')
+  const wake = given.text('wake')
   if (cpu !== undefined) shape.cpu_millicores = parseCores(cpu, '--cpu')
   if (memory !== undefined) shape.memory_mib = parseMib(memory, '--memory')
   if (disk !== undefined) shape.disk_mib = parseMib(disk, '--disk')
   if (sleep !== undefined) shape.sleep_after_idle_seconds = parseSeconds(sleep, '--sleep-after')
+  if (wake !== undefined) shape.wake = parseWake(wake, '--wake')
   return shape
 }
 

@@ -12,6 +12,7 @@ import {
   errorWords,
   generationWords,
   stateColour,
+  waitWords,
 } from './vm-words.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command } from '../command.ts'
@@ -43,7 +44,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
   const facts = renderFacts(
     [
       ['state', `${observed.state} for ${since(observed.state_since, nowMs)}`, stateColour(vm)],
-      ['waits for', observed.waiting_for],
+      ['waits for', waitWords(vm)],
       ['error', errorWords(vm, nowMs), 'red'],
       ...(observed.partial_faults ?? []).map(
         ({ step, detail, code }) => ['also', `${step}: ${detail} (${code})`, 'yellow'] as const,

@@ -23,9 +23,17 @@ export function stateColour(vm: Vm): Colour | undefined {
 
 /** Returns one line about the progress of a VM. */
 export function progressWords(vm: Vm): string {
-  const { state, waiting_for: waitingFor } = vm.observed
+  const { state } = vm.observed
+  const waitingFor = waitWords(vm)
   const waiting = waitingFor === undefined ? '' : `, waiting for ${waitingFor}`
   return `${vm.id}: ${state}${waiting}, generation ${generationWords(vm)}`
+}
+
+/** Says what a VM waits for, and its place in the queue for memory. */
+export function waitWords({ observed }: Vm): string | undefined {
+  const { waiting_for: waitingFor, memory_queue: queue } = observed
+  if (queue === undefined) return waitingFor
+  return `${waitingFor} (place ${queue.place}, ${showMib(queue.missing_mib)} missing)`
 }
 
 /** Returns the error in `observed`, with the time of the next attempt; undefined for a healthy VM. */

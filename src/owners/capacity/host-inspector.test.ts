@@ -12,7 +12,13 @@ import type { Probe } from '../../core/world/world.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { HostChange } from './host-inspector.ts'
 
-const policy = { memoryReserveMib: 1000, diskReserveMib: 500, diskOvercommit: 1.5, stagingQuotaMib: 4096 }
+const policy = {
+  memoryReserveMib: 1000,
+  diskReserveMib: 500,
+  diskOvercommit: 1.5,
+  memorySleepRatio: 1,
+  stagingQuotaMib: 4096,
+}
 
 /** Runs everything that waits for neither time nor a release. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))

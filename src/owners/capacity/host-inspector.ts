@@ -16,7 +16,7 @@ import type { Result } from '../../lib/result.ts'
 import type { Log } from '../../log/log.ts'
 import type { Capacity } from '../../ports/capacity.ts'
 import type { Clock } from '../../ports/clock.ts'
-import type { MonitorMib, PoolShares } from '../../core/capacity/ledger.ts'
+import type { MemoryTerms, MonitorMib, PoolShares } from '../../core/capacity/ledger.ts'
 import type { MonitorOffers } from '../../core/monitor/choose-monitor.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { Consoles } from '../../ports/consoles.ts'
@@ -28,6 +28,7 @@ export type CapacityPolicy = {
   readonly memoryReserveMib: number
   readonly diskReserveMib: number
   readonly diskOvercommit: number
+  readonly memorySleepRatio: number
   /** The configured quota; see {@link HostInspector.stagingQuotaMib}. */
   readonly stagingQuotaMib: number
 }
@@ -129,6 +130,11 @@ export class HostInspector implements Capacity {
   poolSharesOf(imagesMib: readonly number[]): PoolShares {
     const sum = imagesMib.reduce((all, one) => all + one, 0)
     return { imagesMib: sum, stagingMib: this.stagingQuotaMib() }
+  }
+
+  memoryTerms(): MemoryTerms {
+    const { monitorMib, policy } = this.#options
+    return { monitorMib, sleepRatio: policy.memorySleepRatio }
   }
 
   monitorMib(kind: MonitorKind, guestMib: number): number {

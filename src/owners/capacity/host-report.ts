@@ -1,8 +1,8 @@
 import { limits } from '../../config/limits.ts'
-import { heldPlacesMax, ledgerOf } from '../../core/capacity/ledger.ts'
+import { heldMemoryMib, heldPlacesMax, ledgerOf } from '../../core/capacity/ledger.ts'
 import { takeConsoleCensus } from '../console/console-census.ts'
 import { SharedLook } from './shared-look.ts'
-import type { Ledger, Allocatable, MonitorMib } from '../../core/capacity/ledger.ts'
+import type { Ledger, Allocatable } from '../../core/capacity/ledger.ts'
 import type { HostFault } from '../../core/errors.ts'
 import type { SnapshotRecord } from '../../core/snapshots/record.ts'
 import type { SnapshotTally } from '../../core/snapshots/work.ts'
@@ -37,6 +37,12 @@ export type HostView = {
   readonly pool: PoolFigures
   readonly committed: Ledger & { readonly cpuMillicores: number }
   readonly allocatable: Allocatable
+  /** `heldMib`: the memory of all VMs but those that have lent theirs. */
+  readonly memoryOfSleepers: {
+    readonly sleepRatio: number
+    readonly heldMib: number
+    readonly waitingVms: number
+  }
   readonly vms: readonly VmSummary[]
   readonly images: readonly (ImageSize & { readonly use: ImageUse })[]
   /** Includes a tally for snapshots that are not completed. Most are completed, and have nothing open. */
@@ -98,20 +104,25 @@ export class HostReport {
     // From here on, everything runs in one turn of the event loop, so that the figures of the store belong together.
     const uses = store.imageUses()
     const recorded = store.vms.recorded()
-    const monitorMib: MonitorMib = (kind, guestMib) => inspector.monitorMib(kind, guestMib)
+    const terms = inspector.memoryTerms()
     return {
       host: { ...names, machine, nowMs: clock.now() },
       cpus,
       memory,
       pool,
       committed: {
-        ...ledgerOf(recorded, inspector.poolSharesOf(images.map(({ sizeMib }) => sizeMib)), monitorMib),
+        ...ledgerOf(recorded, inspector.poolSharesOf(images.map(({ sizeMib }) => sizeMib)), terms),
         cpuMillicores: recorded.cpuMillicores,
       },
       allocatable: {
         memoryMib: inspector.allocatableMemoryMib(memory),
         diskMib: inspector.allocatableDiskMib(pool),
         consolePlaces: heldPlacesMax(consoles.placesTotal),
+      },
+      memoryOfSleepers: {
+        sleepRatio: terms.sleepRatio,
+        heldMib: heldMemoryMib(recorded, terms),
+        waitingVms: store.memoryLoans.queue().length,
       },
       vms: store.summaries(),
       images: images.map((image) => ({ ...image, use: uses.get(image.sha256) ?? { count: 0 } })),

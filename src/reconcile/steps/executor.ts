@@ -5,6 +5,7 @@ import type { VmRecord } from '../../core/vm/record.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Log } from '../../log/log.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
+import type { MemoryRoom } from '../memory-room.ts'
 import type { Intent } from '../decide.ts'
 
 /**
@@ -23,6 +24,7 @@ export type StepContext = {
   readonly intent: Intent
   /** The result of the look from which the plan was made. */
   readonly world: World
+  readonly memory: Pick<MemoryRoom, 'take'>
   readonly log: Log
   readonly signal: AbortSignal
 }

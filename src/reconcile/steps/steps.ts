@@ -3,7 +3,7 @@ import { guestRuleOf } from '../../core/network/tap.ts'
 import { assert } from '../../lib/assert.ts'
 import { markOf, subjectOf } from './executor.ts'
 import { restoreGuest, saveGuest } from './save-guest.ts'
-import { startUnit } from './start-unit.ts'
+import { holdMemory, startUnit } from './start-unit.ts'
 import type { TapSpec } from '../../core/network/tap.ts'
 import type { Step, StepKind } from '../../core/plan/step.ts'
 import type { Disk, ImageRole } from '../../core/desired.ts'
@@ -76,6 +76,10 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
     execute: (_step, { host, record }) => host.firewall.removeGuest(record.host.device),
   },
 
+  // The memory of the VM is its own, and of no other.
+  'memory.ensure-held': {
+    execute: holdMemory,
+  },
   // The program counts what goes out of the VM's device.
   'traffic.ensure-watched': {
     execute: (_step, context) => context.host.traffic.ensureWatched(subjectOf(context)),

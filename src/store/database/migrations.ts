@@ -151,6 +151,11 @@ const migrations: readonly string[] = [
   `
   ALTER TABLE vms ADD COLUMN stop_grace TEXT;
   `,
+  `
+  ALTER TABLE vms ADD COLUMN memory_lent INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE vms ADD COLUMN memory_wanted_at_ms INTEGER;
+  CREATE INDEX vms_by_memory_wanted ON vms (memory_wanted_at_ms) WHERE memory_wanted_at_ms IS NOT NULL;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

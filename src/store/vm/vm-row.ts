@@ -42,6 +42,8 @@ export type VmRow = {
   departure: string | null
   arrival: string | null
   may_be_saved: number
+  memory_lent: number
+  memory_wanted_at_ms: number | null
   exit_streak: number
   revision: number
   created_at_ms: number
@@ -82,6 +84,8 @@ export function recordOf(row: VmRow): VmRecord {
     ...(row.departure === null ? {} : { departure: JSON.parse(row.departure) as Departure }),
     ...(row.arrival === null ? {} : { arrival: JSON.parse(row.arrival) as Arrival }),
     ...(row.may_be_saved === 1 ? { mayBeSaved: true } : {}),
+    ...(row.memory_lent === 1 ? { memoryLent: true } : {}),
+    ...(row.memory_wanted_at_ms === null ? {} : { memoryWantedAtMs: row.memory_wanted_at_ms }),
     exitStreak: row.exit_streak,
     revision: row.revision,
     createdAtMs: row.created_at_ms,

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { holdsPlace } from '../../core/capacity/ledger.ts'
+import { holdsPlace, mayLend } from '../../core/capacity/ledger.ts'
 import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import { assert } from '../../lib/assert.ts'
 import { noteDeparted } from '../migration/departed.ts'
@@ -130,7 +130,8 @@ export class VmTable {
          ifnull(sum(holds_place), 0) AS consolePlaces FROM vms`,
     ).get() as Omit<Recorded, 'classes'>
     const classes = this.#sql(
-      `SELECT monitor, memory_mib AS memoryMib, count(*) AS vms, sum(can_sleep OR may_be_saved) AS sleepers FROM vms
+      `SELECT monitor, memory_mib AS memoryMib, count(*) AS vms, sum(can_sleep OR may_be_saved) AS sleepers,
+         sum(memory_lent) AS lenders FROM vms
        GROUP BY monitor, memory_mib ORDER BY monitor, memory_mib`,
     ).all() as MemoryClass[]
     return { ...sums, classes: classes.map((one) => ({ ...one })) }
@@ -205,7 +206,7 @@ export class VmTable {
       this.#sql(
         `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = ?, power_generation = ?,
            stop_accepted = ?, stop_grace = ?, ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?,
-           disk_mib = ?, can_sleep = ?, holds_place = ?, departure = ?, revision = ?,
+           disk_mib = ?, can_sleep = ?, holds_place = ?, memory_lent = memory_lent AND ?, departure = ?, revision = ?,
            updated_at_ms = ? WHERE id = ?`,
       ).run(
         JSON.stringify(desired),
@@ -222,6 +223,7 @@ export class VmTable {
         desired.disk.sizeMib,
         canSleep(desired) ? 1 : 0,
         holdsPlace(desired) ? 1 : 0,
+        mayLend(desired) ? 1 : 0,
         jsonOf(change.departure ?? before.departure),
         this.#revisions.next(),
         change.nowMs,

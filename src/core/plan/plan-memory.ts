@@ -1,0 +1,32 @@
+import { limits } from '../../config/limits.ts'
+import { unreachable } from '../../lib/assert.ts'
+import type { Facet, Facts } from './facet.ts'
+
+/** Gives a VM its memory back before its unit starts, or waits in the queue for it. */
+export function ensureMemory({ memory }: Facts): Facet {
+  switch (memory.kind) {
+    case 'held':
+      return []
+    case 'free':
+      return [
+        {
+          kind: 'memory.ensure-held',
+          because: 'the VM lent its memory when it fell asleep, and needs it back',
+        },
+      ]
+    case 'short':
+      return {
+        outcome: 'wait',
+        for: 'memory',
+        recheckMs: limits.memoryRecheckMs,
+        deadlineMs: limits.memoryWaitMs,
+        queue: { place: memory.place, missingMib: memory.missingMib },
+      }
+    case 'unknown': {
+      const { code, retry, message } = memory.because
+      return { outcome: 'blocked', step: 'memory.inspect', code, retry, because: message }
+    }
+    default:
+      return unreachable(memory)
+  }
+}

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
+import { setCompute } from '../commands/vm/reshape.ts'
+import { setPower } from '../commands/vm/set-power.ts'
+import { limits } from '../config/limits.ts'
+import { heldMemoryMib } from '../core/capacity/ledger.ts'
+import type { TestContext } from 'node:test'
+import type { VmId } from '../core/ids.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+
+const named = (number: number): VmId => `web-${number}` as VmId
+
+/** Three sleepers on a host that has memory for `places` of them, and that lends all of it. */
+async function sharedHost(t: TestContext, places: number) {
+  const stage = await sleepStage(t)
+  const { store, capacity, context, host, idle, later } = stage
+  capacity.sleepRatio = 0
+  for (const number of [2, 3]) stage.createAnother(number)
+  await idle()
+  await later(IDLE_MS)
+  await later(IDLE_MS)
+  capacity.total.memoryMib = places * SLEEPER.memoryMib
+  const vm = (number: number): VmRecord => store.vms.get(named(number)) ?? assert.fail(`${number} is gone`)
+  const states = (): string => [1, 2, 3].map((number) => vm(number).observed.state).join(' ')
+  assert.equal(states(), 'sleeping sleeping sleeping')
+  return {
+    ...stage,
+    one: vm,
+    states,
+    heldMib: (): number => heldMemoryMib(store.vms.recorded(), context.capacity.memoryTerms()),
+    /** Lets one pass lead to the next, of this VM or another. */
+    passes: async (): Promise<void> => {
+      for (let pass = 0; pass < 3; pass += 1) await later(limits.sleepRecheckMs)
+    },
+    places: (): (number | undefined)[] => [1, 2, 3].map((number) => vm(number).observed.memoryQueue?.place),
+    receive: async (number: number): Promise<void> => {
+      host.traffic.receive(vm(number).host.device, { name: `packet for ${number}` })
+      await idle()
+    },
+  }
+}
+
+test('a wake beyond the memory of the host waits in order, and says its place', async (t) => {
+  const { receive, states, places, one, heldMib } = await sharedHost(t, 1)
+  await receive(2)
+  await receive(3)
+  await receive(1)
+  assert.equal(states(), 'waking running waking')
+  assert.deepEqual(places(), [2, undefined, 1])
+  assert.equal(one(3).observed.waitingFor, 'memory')
+  assert.equal(one(3).observed.memoryQueue?.missingMib, SLEEPER.memoryMib)
+  assert.equal(heldMib(), SLEEPER.memoryMib)
+})
+
+test('an idle VM sleeps early to make room, and the queue goes on in order without a packet lost', async (t) => {
+  const { receive, states, later, host, one, heldMib, passes } = await sharedHost(t, 1)
+  await receive(2)
+  await receive(3)
+  await receive(1)
+  const earlyMs = IDLE_MS * limits.earlySleepShare
+  await later(earlyMs - 1)
+  assert.equal(states(), 'waking running waking')
+  await passes()
+  assert.equal(states(), 'waking sleeping running')
+  assert.deepEqual(host.traffic.given(one(3).host.userId), ['packet for 3'])
+  await later(earlyMs)
+  await passes()
+  assert.equal(states(), 'running sleeping sleeping')
+  assert.deepEqual(host.traffic.given(one(1).host.userId), ['packet for 1'])
+  assert.equal(heldMib(), SLEEPER.memoryMib)
+})
+
+test('no VM sleeps early when no VM waits for memory', async (t) => {
+  const { receive, states, later } = await sharedHost(t, 3)
+  await receive(1)
+  await later(IDLE_MS * limits.earlySleepShare + 1)
+  assert.equal(states(), 'running sleeping sleeping')
+})
+
+test('the queue outlives the daemon', async (t) => {
+  const { receive, states, places, stop, start, idle } = await sharedHost(t, 1)
+  await receive(2)
+  await receive(3)
+  await receive(1)
+  await stop()
+  await start()
+  await idle()
+  assert.equal(states(), 'waking running waking')
+  assert.deepEqual(places(), [2, undefined, 1])
+})
+
+test('a VM whose wake is guaranteed keeps its memory promised, and never waits', async (t) => {
+  const { context, receive, states, capacity, heldMib, one } = await sharedHost(t, 1)
+  capacity.total.memoryMib = 2 * SLEEPER.memoryMib
+  const guaranteed = { ...SLEEPER, wake: 'guaranteed' } as const
+  assert.equal(setCompute(context, named(1), guaranteed).ok, true)
+  assert.equal(heldMib(), SLEEPER.memoryMib)
+  await receive(2)
+  await receive(3)
+  assert.equal(states(), 'sleeping running waking')
+  await receive(1)
+  assert.equal(states(), 'running running waking')
+  assert.equal(one(1).memoryLent, undefined)
+})
+
+test('a guarantee that the host cannot give is refused', async (t) => {
+  const { context, receive } = await sharedHost(t, 1)
+  await receive(2)
+  const result = setCompute(context, named(1), { ...SLEEPER, wake: 'guaranteed' })
+  assert.deepEqual(result.ok ? 'taken' : 'code' in result.error && result.error.code, 'insufficient_capacity')
+})
+
+test('a VM that was stopped while it slept waits for memory too, and a stop takes it out of the queue', async (t) => {
+  const { context, receive, states, places, idle, one, later } = await sharedHost(t, 1)
+  await receive(2)
+  setPower(context, named(1), 'stopped')
+  await idle()
+  setPower(context, named(1), 'running')
+  await idle()
+  assert.equal(one(1).observed.waitingFor, 'memory')
+  await receive(3)
+  assert.deepEqual(places(), [1, undefined, 2])
+  setPower(context, named(1), 'stopped')
+  await idle()
+  await later(limits.memoryRecheckMs)
+  assert.equal(states(), 'stopped running waking')
+  assert.deepEqual(places(), [undefined, undefined, 1])
+})
+
+test('a larger VM is not overtaken by a smaller one', async (t) => {
+  const { store, context, receive, states, places, idle, later, capacity } = await sharedHost(t, 3)
+  setPower(context, named(1), 'stopped')
+  await idle()
+  assert.equal(store.vms.get(named(1))?.memoryLent, true)
+  setCompute(context, named(1), { ...SLEEPER, memoryMib: 3 * SLEEPER.memoryMib })
+  await receive(2)
+  setPower(context, named(1), 'running')
+  await idle()
+  await receive(3)
+  assert.equal(states(), 'starting running waking')
+  assert.deepEqual(places(), [1, undefined, 2])
+  capacity.total.memoryMib = 5 * SLEEPER.memoryMib
+  await later(limits.memoryRecheckMs)
+  assert.equal(states(), 'running running running')
+})

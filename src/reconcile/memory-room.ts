@@ -1,0 +1,102 @@
+import { limits } from '../config/limits.ts'
+import { commitmentOf, heldMemoryMib, mayLend } from '../core/capacity/ledger.ts'
+import { HELD, judgeMemory } from '../core/capacity/memory-standing.ts'
+import type { MemoryStanding } from '../core/capacity/memory-standing.ts'
+import type { VmId } from '../core/ids.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+import type { Capacity } from '../ports/capacity.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Store } from '../store/store.ts'
+
+/** The part of a host's figures that decides about memory. */
+export type MemoryFigures = Pick<Capacity, 'allocatable' | 'memoryTerms'>
+
+/**
+ * Lends the memory of VMs that sleep, and gives it back in order. Nothing is lent if the whole memory of sleeping VMs
+ * stays promised.
+ */
+export class MemoryRoom {
+  readonly #store: Store
+  readonly #capacity: MemoryFigures
+  readonly #clock: Clock
+  readonly #call: (id: VmId, reason: string) => void
+
+  /** @param call asks for a pass of this VM */
+  constructor(
+    { store, capacity, clock }: { store: Store; capacity: MemoryFigures; clock: Clock },
+    call: (id: VmId, reason: string) => void,
+  ) {
+    this.#store = store
+    this.#capacity = capacity
+    this.#clock = clock
+    this.#call = call
+  }
+
+  /** Whether a VM waits for memory. */
+  get isShort(): boolean {
+    return this.#lends && this.#store.memoryLoans.queue().length > 0
+  }
+
+  /** Returns whether the VM may use its memory now. */
+  standing(record: VmRecord): MemoryStanding {
+    if (record.memoryLent !== true || !this.#lends || !mayLend(record.desired)) return HELD
+    const { desired, monitor } = record
+    const queue = this.#store.memoryLoans.queue()
+    const place = queue.indexOf(record.id)
+    const terms = this.#capacity.memoryTerms()
+    return judgeMemory({
+      needMib: commitmentOf({ desired, monitor }, terms).memoryMib,
+      heldMib: heldMemoryMib(this.#store.vms.recorded(), terms),
+      allocatable: this.#capacity.allocatable().memoryMib,
+      ahead: place === -1 ? queue.length : place,
+    })
+  }
+
+  /** Lends the memory of a VM that sleeps. */
+  lend(record: VmRecord): void {
+    if (record.memoryLent === true || !this.#lends || !mayLend(record.desired)) return
+    this.#store.memoryLoans.lend(record.id)
+    this.callNext()
+  }
+
+  /** Gives a VM its memory back; returns whether it has it now. */
+  take(id: VmId): boolean {
+    const record = this.#store.vms.get(id)
+    if (record === undefined) return false
+    const { kind } = this.standing(record)
+    if (kind === 'free') this.end(id)
+    return kind === 'held' || kind === 'free'
+  }
+
+  /** Notes that a VM has its memory. */
+  end(id: VmId): void {
+    this.#store.memoryLoans.end(id)
+    this.callNext()
+  }
+
+  /** Puts a VM into the queue, and asks idle VMs to sleep early. */
+  wait({ id, memoryWantedAtMs }: VmRecord): void {
+    if (memoryWantedAtMs === undefined) this.#store.memoryLoans.want(id, this.#clock.now())
+    if (this.#store.memoryLoans.queue()[0] !== id) return
+    for (const idle of this.#store.memoryLoans.idlest(limits.earlySleepsMax))
+      this.#call(idle, 'another VM waits for memory')
+  }
+
+  /** Takes a VM out of the queue: it does not want its memory, or something else keeps it from starting. */
+  leave({ id, memoryWantedAtMs }: VmRecord): void {
+    if (memoryWantedAtMs === undefined) return
+    this.#store.memoryLoans.leave(id)
+    this.callNext()
+  }
+
+  /** Calls the VM that is the next to have its memory back. */
+  callNext(): void {
+    if (!this.#lends) return
+    const [next] = this.#store.memoryLoans.queue()
+    if (next !== undefined) this.#call(next, 'memory may be free')
+  }
+
+  get #lends(): boolean {
+    return this.#capacity.memoryTerms().sleepRatio < 1
+  }
+}

@@ -1,0 +1,67 @@
+import { Statements } from '../database/transactions.ts'
+import type { DatabaseSync } from 'node:sqlite'
+import type { VmId } from '../../core/ids.ts'
+import type { Transactions } from '../database/transactions.ts'
+
+/**
+ * Notes which VMs have lent their memory, and which of them wait to have it back. The notes are not flushed: they
+ * outlive the daemon, and after a power cut no guest has memory. No reader sees them, so no revision rises.
+ */
+export class MemoryLoans {
+  readonly #transactions: Transactions
+  readonly #statements: Statements
+
+  constructor(db: DatabaseSync, transactions: Transactions) {
+    this.#transactions = transactions
+    this.#statements = new Statements(db)
+  }
+
+  /** Notes that the VM's memory is for others until it has it back. */
+  lend(id: VmId): void {
+    this.#write('UPDATE vms SET memory_lent = 1, memory_wanted_at_ms = NULL WHERE id = ?', id)
+  }
+
+  /** Notes that the VM has its memory back. */
+  end(id: VmId): void {
+    this.#write('UPDATE vms SET memory_lent = 0, memory_wanted_at_ms = NULL WHERE id = ?', id)
+  }
+
+  /** Puts a VM at the end of the queue; it keeps the place that it has. */
+  want(id: VmId, nowMs: number): void {
+    // The newest time may be later than now if the clock was set back.
+    this.#write(
+      `UPDATE vms SET memory_wanted_at_ms = max(?2, (SELECT ifnull(max(memory_wanted_at_ms), 0) + 1 FROM vms))
+       WHERE id = ?1 AND memory_lent AND memory_wanted_at_ms IS NULL`,
+      id,
+      nowMs,
+    )
+  }
+
+  /** Takes a VM out of the queue. */
+  leave(id: VmId): void {
+    this.#write('UPDATE vms SET memory_wanted_at_ms = NULL WHERE id = ?', id)
+  }
+
+  /** Returns the VMs that wait for memory, the next one first. */
+  queue(): readonly VmId[] {
+    return this.#statements
+      .of('SELECT id FROM vms WHERE memory_wanted_at_ms IS NOT NULL ORDER BY memory_wanted_at_ms')
+      .all()
+      .map((row) => row['id'] as VmId)
+  }
+
+  /** Returns running VMs that may sleep, those without traffic for the longest time first. */
+  idlest(limit: number): readonly VmId[] {
+    return this.#statements
+      .of(
+        `SELECT id FROM vms WHERE state = 'running' AND can_sleep
+         ORDER BY observed ->> '$.lastTrafficAtMs', id LIMIT ?`,
+      )
+      .all(limit)
+      .map((row) => row['id'] as VmId)
+  }
+
+  #write(sql: string, ...values: readonly (string | number)[]): void {
+    this.#transactions.writeAlone(() => this.#statements.of(sql).run(...values))
+  }
+}
