@@ -25,7 +25,13 @@ import {
   stopCommand,
   removeCommand,
 } from './vm/lifecycle.ts'
-import { networkCommand, readinessCommand, resizeCommand, setCommand } from './vm/settings.ts'
+import {
+  kernelArgumentsCommand,
+  networkCommand,
+  readinessCommand,
+  resizeCommand,
+  setCommand,
+} from './vm/settings.ts'
 import { exitCommand } from './vm/exit.ts'
 import { waitCommand } from './vm/wait.ts'
 import type { Command } from './command.ts'
@@ -65,6 +71,7 @@ export const commands: readonly Command[] = [
   resizeCommand,
   networkCommand,
   readinessCommand,
+  kernelArgumentsCommand,
   setCommand,
   migrateCommand,
   removeCommand,

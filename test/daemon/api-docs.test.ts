@@ -100,6 +100,7 @@ test('the document has exactly the routes of the daemon', () => {
       'put /v1/vms/{id}/disk',
       'put /v1/vms/{id}/exit',
       'put /v1/vms/{id}/keep-awake',
+      'put /v1/vms/{id}/kernel-arguments',
       'put /v1/vms/{id}/metadata',
       'put /v1/vms/{id}/migration',
       'put /v1/vms/{id}/network',

@@ -38,6 +38,22 @@ test('compute answers the accepted value, and refuses CPU and memory of a VM tha
   assert.equal(more.json.desired.compute.cpu_millicores, 32_000)
 })
 
+test('kernel arguments change while the VM is stopped, a dry run stores nothing, and null removes them', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const body = { kernel_arguments: 'quiet' }
+  assertProblem(await put(host, '/kernel-arguments', body), 409, 'vm_not_stopped')
+  await put(host, '/power', { state: 'stopped' })
+  seenAs(host, 'stopped')
+  assert.equal((await put(host, '/kernel-arguments?dry_run=true', body)).status, 200)
+  const accepted = await put(host, '/kernel-arguments', body)
+  assert.equal(accepted.status, 202)
+  assert.equal(accepted.json.desired.image.kernel_arguments, 'quiet')
+  const none = await put(host, '/kernel-arguments', { kernel_arguments: null })
+  assert.equal('kernel_arguments' in none.json.desired.image, false)
+  assertProblem(await put(host, '/kernel-arguments', { kernel_arguments: 'a\nb' }), 400, 'invalid_request')
+})
+
 for (const [name, millicores] of [
   ['below 100', 99],
   ['above 32000', 32_001],

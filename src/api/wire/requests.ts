@@ -31,6 +31,12 @@ const imageSchema = Type.Object(
   closed,
 )
 
+const kernelArgumentsSchema = Type.String({
+  pattern: KERNEL_ARGUMENTS_PATTERN,
+  maxLength: limits.kernelArgumentsBytesMax,
+  description: 'Appended to the arguments that the host gives the kernel.',
+})
+
 export const createVmSchema = Type.Object(
   {
     power: powerSchema,
@@ -48,13 +54,7 @@ export const createVmSchema = Type.Object(
         },
         kernel: { ...imageSchema, description: 'An uncompressed kernel (vmlinux) or bzImage.' },
         initrd: Type.Optional(imageSchema),
-        kernel_arguments: Type.Optional(
-          Type.String({
-            pattern: KERNEL_ARGUMENTS_PATTERN,
-            maxLength: limits.kernelArgumentsBytesMax,
-            description: 'Appended to the arguments that the host gives the kernel.',
-          }),
-        ),
+        kernel_arguments: Type.Optional(kernelArgumentsSchema),
       },
       closed,
     ),
@@ -129,6 +129,13 @@ export const setDiskSchema = Type.Object(diskMembers, {
   description: 'The whole object: an omitted limit is removed.',
   examples: [{ size_mib: 4096, iops_max: 500, mib_per_second_max: 100 }],
 })
+
+export const setKernelArgumentsSchema = Type.Object(
+  {
+    kernel_arguments: Type.Union([kernelArgumentsSchema, Type.Null({ description: 'Nothing is appended.' })]),
+  },
+  { ...closed, examples: [{ kernel_arguments: 'quiet' }] },
+)
 
 export const setMetadataSchema = Type.Object(metadataMembers, {
   ...closed,

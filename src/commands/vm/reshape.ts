@@ -38,6 +38,22 @@ export const setExit = (context: CommandContext, id: VmId, exit: ExitPolicy | un
     decide: ({ desired: { exit: _before, ...rest } }) => ok(exit === undefined ? rest : { ...rest, exit }),
   })
 
+/** Stores what the host appends to its own kernel arguments; `undefined` is nothing. The guest reads them when it boots. */
+export const setKernelArguments = (
+  context: CommandContext,
+  id: VmId,
+  kernelArguments: string | undefined,
+): CommandResult =>
+  storeDesired(context, id, {
+    reason: 'kernel arguments',
+    decide: (before) => {
+      const { kernelArguments: old, ...image } = before.desired.image
+      if (kernelArguments === old) return ok(before.desired)
+      if (!isStopped(before)) return err(notStopped(before, 'Kernel arguments'))
+      return ok({ ...before.desired, image: { ...image, ...given({ kernelArguments }) } })
+    },
+  })
+
 type Shape = Pick<Desired, 'compute' | 'disk'>
 
 function reshape(

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { commandStage, createRequest } from '../../../test/command-stage.ts'
 import { createVm } from './create-vm.ts'
 import { deleteVm, setMetadata } from './delete-vm.ts'
-import { resize, setCompute, setDisk, setNetwork } from './reshape.ts'
+import { resize, setCompute, setDisk, setKernelArguments, setNetwork } from './reshape.ts'
 import { setPower } from './set-power.ts'
 import type { SetNetwork } from '../../core/vm/create.ts'
 import type { MacAddress, OperationId } from '../../core/ids.ts'
@@ -45,6 +45,23 @@ test('a VM that was seen stopped but must run takes no new memory: its start may
   create()
   seenAs('stopped')
   assert.equal(refusal(setCompute(context, id, { ...compute, memoryMib: 512 })).code, 'vm_not_stopped')
+})
+
+test('kernel arguments change only while the VM is stopped, and the disk image stays', (t) => {
+  const { context, id, create, accepted, refusal, seenAs } = commandStage(t)
+  create()
+  assert.equal(refusal(setKernelArguments(context, id, 'quiet')).code, 'vm_not_stopped')
+  seenAs('sleeping')
+  assert.equal(refusal(setKernelArguments(context, id, 'quiet')).code, 'vm_not_stopped')
+  accepted(setPower(context, id, 'stopped'))
+  seenAs('stopped')
+  const { desired, generations } = accepted(setKernelArguments(context, id, 'quiet')).record
+  assert.equal(desired.image.kernelArguments, 'quiet')
+  assert.equal(accepted(setKernelArguments(context, id, 'quiet')).changed, false)
+  const after = accepted(setKernelArguments(context, id, undefined)).record
+  const { kernelArguments: _quiet, ...image } = desired.image
+  assert.deepEqual(after.desired.image, image)
+  assert.equal(after.generations.desired, generations.desired + 1)
 })
 
 test('a disk grows in any state and never shrinks', (t) => {

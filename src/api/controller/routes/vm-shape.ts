@@ -1,4 +1,11 @@
-import { resize, setCompute, setDisk, setNetwork, setReadiness } from '../../../commands/vm/reshape.ts'
+import {
+  resize,
+  setCompute,
+  setDisk,
+  setKernelArguments,
+  setNetwork,
+  setReadiness,
+} from '../../../commands/vm/reshape.ts'
 import { ref } from '../../wire/named.ts'
 import { readinessFromWire } from '../../wire/guest.ts'
 import { networkChangeFromWire, computeFromWire, diskFromWire } from '../../wire/vm-from-wire.ts'
@@ -10,13 +17,14 @@ import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
-/** Serves the shape of a VM: compute, disk, network, and the check whether its guest is ready. */
+/** Serves the shape of a VM: compute, disk, network, kernel arguments, and the check whether its guest is ready. */
 export function vmShapeRoutes(app: App, dependencies: ApiDependencies): void {
   putCompute(app, dependencies)
   putResize(app, dependencies)
   putDisk(app, dependencies)
   putNetwork(app, dependencies)
   putReadiness(app, dependencies)
+  putKernelArguments(app, dependencies)
 }
 
 /** Refusals of a change that may need room on the host. */
@@ -124,4 +132,20 @@ function putReadiness(app: App, dependencies: ApiDependencies): void {
     const readiness = check === null ? undefined : readinessFromWire(check)
     return mutate({ request, reply, dependencies }, (context, id) => setReadiness(context, id, readiness))
   })
+}
+
+function putKernelArguments(app: App, dependencies: ApiDependencies): void {
+  const schema = {
+    ...shapeSchema('vm_not_stopped'),
+    operationId: 'setVmKernelArguments',
+    summary: 'Set the kernel arguments',
+    description:
+      'Possible only while the VM is stopped; a sleeping VM is not stopped. The guest has them from its next start on.',
+    body: ref('SetKernelArguments'),
+  }
+  app.put('/v1/vms/:id/kernel-arguments', { schema }, async (request, reply): Promise<VmWire> =>
+    mutate({ request, reply, dependencies }, (context, id) =>
+      setKernelArguments(context, id, request.body.kernel_arguments ?? undefined),
+    ),
+  )
 }
