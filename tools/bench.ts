@@ -33,6 +33,7 @@ const NAMES = [
   'firecracker',
   'peers',
   'migrate',
+  'shutdown',
 ] as const
 type Name = (typeof NAMES)[number]
 
@@ -45,8 +46,8 @@ const PACKAGES: Partial<Record<Name, readonly string[]>> = {
   migrate: ['libvirt-daemon-system', 'libvirt-clients'],
 }
 
-/** Benchmarks of two hosts. They run on this machine, beside both labs. */
-const TWO_HOSTS: readonly Name[] = ['migrate']
+/** Benchmarks that run on this machine, beside as many labs, and install the daemons by themselves. */
+const BESIDE: Partial<Record<Name, 1 | 2>> = { migrate: 2, shutdown: 1 }
 
 const HELP = `./dev bench [NAME…] [--json FILE]
 
@@ -69,17 +70,13 @@ export async function main(args: readonly string[]): Promise<number> {
   await buildDeb()
   const rows = await measure(
     LAB,
-    names.filter((name) => PACKAGES[name] === undefined),
+    names.filter((name) => PACKAGES[name] === undefined && BESIDE[name] === undefined),
   )
   for (const name of names) {
     const packages = PACKAGES[name]
-    if (packages === undefined) continue
     const labName = `${LAB}-${name}`
-    rows.push(
-      ...(TWO_HOSTS.includes(name)
-        ? await measureTwoHosts(labName, name, packages)
-        : await measure(labName, [name], packages)),
-    )
+    if (BESIDE[name] !== undefined) rows.push(...(await measureBeside(labName, name)))
+    else if (packages !== undefined) rows.push(...(await measure(labName, [name], packages)))
   }
   console.log(renderTable(rows) + renderNotes(rows))
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(rows, undefined, 2)}\n`)
@@ -117,20 +114,19 @@ async function measure(
   }
 }
 
-/** Runs a benchmark of two hosts, which installs the daemons by itself. */
-async function measureTwoHosts(
-  labName: string,
-  name: Name,
-  packages: readonly string[],
-): Promise<Measurement[]> {
-  const names = [`${labName}-1`, `${labName}-2`]
+/** Runs a benchmark beside its labs. */
+async function measureBeside(labName: string, name: Name): Promise<Measurement[]> {
+  const names = Array.from({ length: BESIDE[name] ?? 1 }, (_, index) => `${labName}-${index + 1}`)
+  const packages = PACKAGES[name] ?? []
   const endGuards = names.map(guardLab)
   try {
     for (const one of names) await labDown(one)
-    const [first, second] = [await labUp(names[0], { packages }), await labUp(names[1], { packages })]
-    await joinLabs(first, second)
+    const labs: LabState[] = []
+    for (const one of names) labs.push(await labUp(one, { packages }))
+    const [first, second] = labs
+    if (first !== undefined && second !== undefined) await joinLabs(first, second)
     const script = path.join(checkout, 'bench', `${name}.ts`)
-    const { argv, env } = besideLabs([first, second], [process.execPath, '--no-warnings', script])
+    const { argv, env } = besideLabs(labs, [process.execPath, '--no-warnings', script])
     const text = await step(`bench ${name}`, async (log) => {
       const onOutput = (chunk: Buffer) => noteProgress(chunk.toString(), log)
       return runChecked(argv, { cwd: checkout, env, timeoutMs: BENCH_BOUND_MS, onOutput })

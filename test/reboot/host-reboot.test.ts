@@ -1,6 +1,8 @@
 /** A reboot of a host with guests, from beside it: those that ran go on after it, and the others stay as they were. */
 import assert from 'node:assert/strict'
-import { findLab, LAB_IN_ENVIRONMENT, labExec, LAB_NODE, labReboot } from '../../lab/lab.ts'
+import { existsSync, readdirSync } from 'node:fs'
+import { findLab, LAB_IN_ENVIRONMENT, labExec, LAB_NODE, LAB_POOL, labReboot } from '../../lab/lab.ts'
+import { until } from '../../lab/inside/until.ts'
 import { story } from '../host/story.ts'
 import type { LabState } from '../../lab/lab.ts'
 import type { SeenGuests } from './guests.ts'
@@ -28,6 +30,14 @@ const daemonLog = (): Promise<string> =>
   inLab('journalctl', '--unit=vmhostd', '--boot=all', '--output=cat', '--no-pager')
 
 const bootIds = ({ running }: SeenGuests): readonly string[] => running.map(({ bootId }) => bootId)
+
+/** Returns the VMs whose saved state is in the pool now, as this machine sees it. */
+function savedGuests(): readonly string[] {
+  const disks = `/proc/${lab?.leader?.pid}/root${LAB_POOL}/disks`
+  return readdirSync(disks).filter(
+    (id) => id.startsWith('count-') && existsSync(`${disks}/${id}/saved/metadata.json`),
+  )
+}
 
 /** Asserts that these guests go on after those: the same boots of their kernels, whose own clocks did not go back. */
 function assertGoOn(after: SeenGuests, earlier: SeenGuests): void {
@@ -59,7 +69,35 @@ story(
     'after a second reboot, they go on again': async () => {
       assert.ok(lab && before)
       lab = await labReboot(lab, { boundMs: SHUTDOWN_BOUND_MS })
-      assertGoOn(await guests('look'), before)
+      const after = await guests('look')
+      assertGoOn(after, before)
+      before = after
+    },
+    'after a loss of power in the middle of the saves, no guest that was saved is lost': async () => {
+      assert.ok(lab && before)
+      const { running } = before
+      await inLab('systemctl', '--no-block', 'reboot')
+      const saved = await until('some guests are saved', async () => {
+        const all = savedGuests()
+        return all.length > 0 ? all : undefined
+      })
+      lab = await labReboot(lab, { boundMs: SHUTDOWN_BOUND_MS, powerCut: true })
+      const after = await guests('look')
+      for (const [index, { bootId }] of after.running.entries())
+        if (saved.includes(`count-${index + 1}`)) assert.equal(bootId, running[index]?.bootId)
+      assert.deepEqual(after.states, before.states)
+      before = after
+    },
+    'with on_shutdown = "kill", the guests boot again': async () => {
+      assert.ok(lab && before)
+      await inLab('sed', '-i', 's/^#*on_shutdown = .*/on_shutdown = "kill"/', '/etc/vmhostd/config.toml')
+      await inLab('systemctl', 'restart', 'vmhostd')
+      lab = await labReboot(lab, { boundMs: SHUTDOWN_BOUND_MS })
+      const after = bootIds(await guests('look'))
+      assert.deepEqual(
+        after.filter((id) => bootIds(before ?? { running: [], states: {} }).includes(id)),
+        [],
+      )
     },
   },
   { skip },
