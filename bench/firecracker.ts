@@ -101,7 +101,6 @@ async function wakeAll(
     const one = sleepers[run % VMS] as Sleeper
     await rested(one)
     await beside()
-    const sentAtMs = Date.now()
     const first = udpEcho(one.ipv4)
     const others = [
       udpEcho(one.ipv6),
@@ -109,21 +108,24 @@ async function wakeAll(
       echo(one.ipv6),
       ...Array.from({ length: BURST - 4 }, () => udpEcho(one.ipv4)),
     ]
-    seen.push({ id: one.id, sentAtMs, firstByteAtMs: sentAtMs + (await first) })
+    const tookMs = await first
+    // The sockets of all packets are made before the first one is sent.
+    const firstByteAtMs = Date.now()
+    seen.push({ id: one.id, sentAtMs: firstByteAtMs - tookMs, firstByteAtMs })
     const answers = await Promise.allSettled(others)
     sent += BURST
     lost += answers.filter(({ status }) => status === 'rejected').length
     if ((run + 1) % 10 === 0)
       progress(
-        `${monitor}: ${run + 1} of ${WAKES} wakes, ${median(tookMs(seen)).toFixed(0)} ms, ${lost} lost`,
+        `${monitor}: ${run + 1} of ${WAKES} wakes, ${median(durations(seen)).toFixed(0)} ms, ${lost} lost`,
       )
   }
   const stages = await wakeStages(seen, since)
   for (const { id } of sleepers) await remove(id)
-  return { wakes: tookMs(seen), stages, sent, lost }
+  return { wakes: durations(seen), stages, sent, lost }
 }
 
-function tookMs(wakes: readonly SeenWake[]): number[] {
+function durations(wakes: readonly SeenWake[]): number[] {
   return wakes.map(({ sentAtMs, firstByteAtMs }) => firstByteAtMs - sentAtMs)
 }
 
