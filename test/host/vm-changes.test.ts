@@ -83,6 +83,7 @@ story("a VM changes its shape while it is stopped, within the host's capacity", 
       await mutate('PUT', `${PATH}/compute`, bigger)
       await mutate('PUT', `${PATH}/network`, { ipv4_address: '192.0.2.51' })
       await mutate('PUT', `${PATH}/resize`, { ...bigger, disk_mib: 192 })
+      await mutate('PUT', `${PATH}/kernel-arguments`, { kernel_arguments: 'changed.once=1' })
       const stopped = await settled(VM, 'stopped')
       assert.deepEqual(stopped.observed.disk, { size_mib: 192 }, 'a stopped disk grows at once')
       assert.doesNotMatch(await sh('ip', 'route', 'show'), /192\.0\.2\.50/, 'another VM can have the address')
@@ -92,6 +93,7 @@ story("a VM changes its shape while it is stopped, within the host's capacity", 
       assert.deepEqual(observed.disk, { size_mib: 192, guest_size_mib: 192 })
       assert.equal(await unitProperty(UNIT, 'CPUQuotaPerSecUSec'), '1.500000s')
       assert.match(await sh('ps', '-o', 'args=', '-p', await mainPid(UNIT)), / -smp 2 -m 320M /)
+      assert.match(await sh('ps', '-ww', '-o', 'args=', '-p', await mainPid(UNIT)), / changed\.once=1/)
       await until('the guest answers at its new address', () =>
         sh('ping', '-c', '1', '-W', '1', '192.0.2.51'),
       )
