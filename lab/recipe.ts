@@ -6,6 +6,8 @@ export interface Recipe {
   readonly suite: string
   readonly components: string
   readonly packages: readonly string[]
+  /** One of the packages. */
+  readonly qemuPackage: string
   /** Fetched and unpacked for the guests, never installed: a lab runs on the kernel of its machine. */
   readonly kernelPackage: string
   /** Units that have no work in a lab and would only slow its boot or disturb it. */
@@ -83,6 +85,7 @@ export function recipeForThisMachine(release = readFileSync('/etc/os-release', '
       suite: 'noble',
       components: 'main,universe',
       packages: [...PACKAGES, QEMU[arch], 'linux-tools-common'],
+      qemuPackage: QEMU[arch],
       kernelPackage: 'linux-image-virtual',
       masked: MASKED,
     }
@@ -93,6 +96,7 @@ export function recipeForThisMachine(release = readFileSync('/etc/os-release', '
     suite: 'trixie',
     components: 'main',
     packages: [...PACKAGES, QEMU[arch], 'bpftool'],
+    qemuPackage: QEMU[arch],
     kernelPackage: DEBIAN_KERNEL[arch],
     masked: MASKED,
   }

@@ -66,6 +66,11 @@ async function hostTests(words: readonly string[], labs: number): Promise<Counts
     // Tests install the package that an operator would install: it is at /src/dist inside the lab.
     const { buildDeb } = await import('./deb.ts')
     await buildDeb()
+    if (rebooting.length > 0) {
+      // A test has no network, so what it installs is fetched before.
+      const { ensureQemuVersions } = await import('../lab/qemu-versions.ts')
+      await ensureQemuVersions()
+    }
     return addCounts([
       await runInLabs(inside, labs),
       await runBesideLab(beside),

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
 import { findLab, LAB_IN_ENVIRONMENT, labExec, LAB_NODE, LAB_POOL, labReboot } from '../../lab/lab.ts'
 import { until } from '../../lab/inside/until.ts'
+import { ensureQemuVersions, installQemu } from '../../lab/qemu-versions.ts'
 import { story } from '../host/story.ts'
 import type { LabState } from '../../lab/lab.ts'
 import type { SeenGuests } from './guests.ts'
@@ -12,6 +13,9 @@ const found = labName === undefined ? undefined : findLab(labName)
 const skip = found === undefined ? 'not beside a lab: ./dev test does that, as root' : false
 const BOUND_MS = 240_000
 const SHUTDOWN_BOUND_MS = 90_000
+
+/** Undefined while the lab's distribution has one version only. */
+const qemu = skip === false ? await ensureQemuVersions() : undefined
 
 let lab: LabState | undefined = found
 let before: SeenGuests | undefined
@@ -51,6 +55,8 @@ story(
   'guests go on after a reboot of the host',
   {
     'guests run, sleep, are paused and are stopped': async () => {
+      assert.ok(lab)
+      if (qemu !== undefined) await installQemu(lab, qemu.older)
       await inLab(LAB_NODE, '/src/lab/inside/install.ts')
       before = await guests('make')
     },
@@ -66,8 +72,9 @@ story(
       assert.match(await daemonLog(), /"saved":8,"ended":0,.*guests ready for the shutdown/)
       before = after
     },
-    'after a second reboot, they go on again': async () => {
+    'after an upgrade of QEMU while they run, and a second reboot, they go on again': async () => {
       assert.ok(lab && before)
+      if (qemu !== undefined) await installQemu(lab, qemu.newer)
       lab = await labReboot(lab, { boundMs: SHUTDOWN_BOUND_MS })
       const after = await guests('look')
       assertGoOn(after, before)
