@@ -12,7 +12,7 @@ export type AptAboveRoot = {
   readonly log: StepLog
 }
 
-/** What apt-get changed, in the form of overlayfs, and the folder with everything that this made. */
+/** Changes that apt-get made, in the form of overlayfs, and the folder with all that was needed for them. */
 export type AboveRoot = { readonly folder: string; readonly changes: string }
 
 /** Mounts in a namespace of that one command: nothing stays mounted however it ends. */
