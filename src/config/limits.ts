@@ -295,6 +295,10 @@ export const limits = {
   hostLookMs: 3000,
   /** Looks of VMs at their storage that run at once. */
   poolLooksMax: 4,
+  /** How long a measurement of the memory of running VMs is shown. */
+  residentAgeMsMax: 5000,
+  /** VMs whose memory is measured in one turn of the event loop; about a millisecond. */
+  residentLooksATurn: 32,
   /** Figures older than this are unknown. It covers two looks of the longest duration, and the pause between them. */
   figuresAgeMsMax: 15_000,
 

@@ -74,7 +74,8 @@ function renderSync(sync: Sync, context: Context): string {
     .join('\n')
 }
 
-function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, { paint }: Context): string {
+function renderHost(sync: Sync, { paint }: Context): string {
+  const { host, capacity, vms, images, snapshots, staging, consoles } = sync
   const { protected: safe, running_units: running, unprotected } = consoles
   const facts = renderFacts(
     [
@@ -88,6 +89,7 @@ function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, {
       ['SSH key', host.ssh_public_key],
       ...certificateFacts(host),
       ['VMs', vmWords(vms)],
+      ['resident', residentWords(capacity.memory)],
       ['images', `${images.length}, ${images.filter((image) => image.in_use).length} in use`],
       ['snapshots', snapshotWords(snapshots)],
       ['staging', stagingWords(staging)],
@@ -97,6 +99,15 @@ function renderHost({ host, vms, images, snapshots, staging, consoles }: Sync, {
     paint,
   )
   return `${paint(host.id, 'bold')}\n${facts}`
+}
+
+/** Returns how much of their memory running VMs have; undefined if that is unknown, or if no VM runs. */
+function residentWords({
+  resident_mib: resident = 0,
+  not_resident_mib: rest = 0,
+}: Sync['capacity']['memory']): string | undefined {
+  if (resident + rest === 0) return undefined
+  return `${showMib(resident)} of the ${showMib(resident + rest)} of running VMs`
 }
 
 function monitorWords(monitor: Sync['host']['monitors'][number]): string {

@@ -249,6 +249,7 @@ function buildReport(
     staging: host.staging,
     storage: host.storage,
     isDescriptorStoreAvailable: parts.isDescriptorStoreAvailable,
+    log: parts.log,
     store,
     clock: host.clock,
   })

@@ -1,3 +1,4 @@
+import type { Resident } from '../core/capacity/resident.ts'
 import type { UnitState } from '../core/world/world.ts'
 import type { UnitSpec } from '../core/unit/unit-spec.ts'
 import type { VmId } from '../core/ids.ts'
@@ -17,6 +18,11 @@ export interface Units {
   >
   /** Ids of the units of our naming scheme that are active; one request, however many there are. */
   active(): Promise<readonly VmId[]>
+  /**
+   * Measures the memory that these units have on the host now, with two cheap reads for each. A unit without a process
+   * is left out. Throws `capacity_unknown`.
+   */
+  resident(ids: readonly VmId[]): Promise<ReadonlyMap<VmId, Resident>>
   /** Calls back when a unit changed; with undefined when any unit may have changed (the bus came back). */
   watch(onChange: (id: VmId | undefined) => void): void
 }

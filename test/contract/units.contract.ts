@@ -72,6 +72,17 @@ export function unitsContract(
     assert.deepEqual(await stage.units.active(), [web])
   })
 
+  promise('the memory of a unit is known while it runs', async (stage) => {
+    const { units } = stage
+    assert.deepEqual([...(await units.resident([web]))], [])
+    await start(stage, web)
+    const measured = await units.resident([web, other])
+    assert.deepEqual([...measured.keys()], [web])
+    assert.ok((measured.get(web)?.anonymousBytes ?? 0) > 0)
+    await units.ensureStopped(web, never)
+    assert.deepEqual([...(await units.resident([web]))], [])
+  })
+
   promise('a start can be repeated and then does nothing', async (stage) => {
     const first = await start(stage, web)
     assert.deepEqual(await start(stage, web), first)

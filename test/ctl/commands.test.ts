@@ -7,6 +7,8 @@ import { before, test } from 'node:test'
 import { createVm } from '../../src/commands/vm/create-vm.ts'
 import { limits } from '../../src/config/limits.ts'
 import { createRequest } from '../command-stage.ts'
+import { MIB } from '../../src/lib/byte-units.ts'
+import { unitSpecOf } from '../fakes/unit-spec.ts'
 import { createBody, makePki, SHA } from '../daemon/support/controller-host.ts'
 import { ctl, startCtlStage } from './support/ctl-stage.ts'
 import { create, settle } from './support/vms.ts'
@@ -355,6 +357,17 @@ test('the host is shown with its capacity, the remaining capacity, and its VMs t
   const { data } = await stage.host.api.GET('/v1/sync')
   const json = JSON.parse((await stage.run('sync --json')).out)
   assert.deepEqual(json.capacity, data?.capacity)
+})
+
+test('the memory that running VMs have is shown beside what they were promised', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'a')
+  assert.doesNotMatch((await stage.run('sync')).out, /resident/)
+  stage.host.clock.advance(limits.residentAgeMsMax)
+  const id = 'a' as VmId
+  await stage.host.host.fakeUnits.ensureStarted(id, unitSpecOf(id), new AbortController().signal)
+  stage.host.host.fakeUnits.memory.set(id, { anonymousBytes: 100 * MIB, fileBytes: 0 })
+  assert.match((await stage.run('sync')).out, /^ {2}resident +100 MiB of the 612 MiB of running VMs$/m)
 })
 
 test('the version needs no daemon', async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { randomBytes } from 'node:crypto'
 import { before, test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { Course, MIB, start, startBody } from './support/snapshots.ts'
 import { unitSpecOf } from '../fakes/unit-spec.ts'
@@ -75,6 +76,8 @@ test('an empty host reports its identity and its resources, each figure as last 
         sleep_ratio: 1,
         held_mib: 0,
         waiting_vms: 0,
+        resident_mib: 0,
+        not_resident_mib: 0,
       },
       disks: [
         {
@@ -105,6 +108,37 @@ test('an empty host reports its identity and its resources, each figure as last 
       places_held_max: 900,
     },
   })
+})
+
+test('the memory of running VMs is measured, for a few seconds once, and absent if it cannot be', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const { fakeUnits } = host.host
+  await create(host, 'web-1')
+  await create(host, 'web-2', { ...bare, power: 'stopped' })
+  const shown = async (): Promise<unknown[]> => {
+    const { capacity, vms } = (await sync(host)).json
+    const { resident_mib: residentMib, not_resident_mib: notResidentMib } = capacity.memory
+    return [residentMib, notResidentMib, ...vms.map((vm: Json) => vm.resident_mib)]
+  }
+  assert.deepEqual(await shown(), [0, 0, undefined, undefined])
+  host.clock.advance(limits.residentAgeMsMax)
+  await run(host, 'web-1')
+  fakeUnits.memory.set('web-1' as VmId, { anonymousBytes: 200 * MIB, fileBytes: 20 * MIB })
+  assert.deepEqual(await shown(), [200, 512 + 100 - 200, 200, undefined])
+  const { measurements } = fakeUnits
+  fakeUnits.memory.set('web-1' as VmId, { anonymousBytes: 50 * MIB, fileBytes: 20 * MIB })
+  host.clock.advance(limits.residentAgeMsMax - 1)
+  assert.deepEqual(await shown(), [200, 412, 200, undefined])
+  assert.equal(fakeUnits.measurements, measurements)
+  host.clock.advance(1)
+  assert.deepEqual(await shown(), [50, 562, 50, undefined])
+  host.clock.advance(limits.residentAgeMsMax)
+  fakeUnits.failNext(
+    'resident',
+    new HostFault('capacity_unknown', 'measuring the memory of the units of VMs'),
+  )
+  assert.deepEqual(await shown(), [undefined, undefined, undefined, undefined])
+  assert.deepEqual(await shown(), [50, 562, 50, undefined])
 })
 
 test('commitments to VMs count until the VMs are gone', async (t) => {

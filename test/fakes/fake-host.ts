@@ -111,6 +111,7 @@ export class FakeHost implements Host {
       inspect: (id) => fakeUnits.inspect(id),
       list: () => fakeUnits.list(),
       active: () => fakeUnits.active(),
+      resident: (ids) => fakeUnits.resident(ids),
       watch: (onChange) => fakeUnits.watch(onChange),
       expectStart: () => fakeUnits.expectStart(),
       async ensureStarted(id, spec, signal) {

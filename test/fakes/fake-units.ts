@@ -1,13 +1,17 @@
 import { HostFault } from '../../src/core/errors.ts'
 import type { UnitState, VmMark } from '../../src/core/world/world.ts'
 import { unitName } from '../../src/core/unit/unit-spec.ts'
+import type { Resident } from '../../src/core/capacity/resident.ts'
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { Units } from '../../src/ports/units.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
-export type UnitsMethod = 'inspect' | 'ensureStarted' | 'ensureStopped' | 'list' | 'active'
+export type UnitsMethod = 'inspect' | 'ensureStarted' | 'ensureStopped' | 'list' | 'active' | 'resident'
+
+/** A unit of which no test sets the memory. */
+const SMALL: Resident = { anonymousBytes: 1024 * 1024, fileBytes: 4096 }
 
 type FakeUnit = { readonly spec: UnitSpec; state: UnitState }
 
@@ -122,6 +126,20 @@ export class FakeUnits implements Units {
   active(): Promise<readonly VmId[]> {
     return this.#faults.run('active', () =>
       [...this.#units].filter(([, { state }]) => state.kind === 'active').map(([id]) => id),
+    )
+  }
+
+  /** Memory of each unit that runs. */
+  readonly memory = new Map<VmId, Resident>()
+  /** How often the memory of units was measured. */
+  measurements = 0
+
+  resident(ids: readonly VmId[]): Promise<ReadonlyMap<VmId, Resident>> {
+    this.measurements += 1
+    const running = ids.filter((id) => this.#units.get(id)?.state.kind === 'active')
+    return this.#faults.run(
+      'resident',
+      () => new Map(running.map((id) => [id, this.memory.get(id) ?? SMALL])),
     )
   }
 

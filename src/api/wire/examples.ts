@@ -132,6 +132,8 @@ export const exampleSync = {
       sleep_ratio: 1,
       held_mib: 770,
       waiting_vms: 0,
+      resident_mib: 214,
+      not_resident_mib: 556,
     },
     disks: [
       {
@@ -147,7 +149,7 @@ export const exampleSync = {
       },
     ],
   },
-  vms: [{ id: 'web-1', generations: { desired: 1, observed: 1 }, state: 'running' }],
+  vms: [{ id: 'web-1', generations: { desired: 1, observed: 1 }, state: 'running', resident_mib: 214 }],
   snapshots: [
     {
       id: 'nightly-1',

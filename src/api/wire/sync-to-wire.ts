@@ -41,7 +41,7 @@ export function syncToWire(view: HostView, certificates: readonly CertificateSig
       certificates: certificates.map(certificateToWire),
     },
     capacity: capacityToWire(view),
-    vms: view.vms.map(summaryToWire),
+    vms: view.vms.map((summary) => summaryToWire(summary, view.resident?.each.get(summary.id))),
     snapshots: view.snapshots.map(snapshotSummaryToWire),
     staging: stagingToWire(view.staging),
     images: images.map(imageToWire),
@@ -80,7 +80,7 @@ function imageToWire({ sha256, sizeMib, use }: HostView['images'][number]): Sync
 }
 
 function capacityToWire(view: HostView): SyncWire['capacity'] {
-  const { cpus, memory, pool, committed, allocatable, memoryOfSleepers } = view
+  const { cpus, memory, pool, committed, allocatable, memoryOfSleepers, resident } = view
   const { memoryMib, diskMib } = totalsOf(committed)
   return {
     cpu: { total_millicores: cpus * MILLICORES_A_CPU, committed_millicores: committed.cpuMillicores },
@@ -94,6 +94,9 @@ function capacityToWire(view: HostView): SyncWire['capacity'] {
       sleep_ratio: memoryOfSleepers.sleepRatio,
       held_mib: memoryOfSleepers.heldMib,
       waiting_vms: memoryOfSleepers.waitingVms,
+      ...(resident === undefined
+        ? {}
+        : { resident_mib: resident.residentMib, not_resident_mib: resident.notResidentMib }),
     },
     disks: [
       {
@@ -111,8 +114,8 @@ function capacityToWire(view: HostView): SyncWire['capacity'] {
   }
 }
 
-function summaryToWire(summary: VmSummary): SyncWire['vms'][number] {
+function summaryToWire(summary: VmSummary, resident_mib: number | undefined): SyncWire['vms'][number] {
   const { id, generations, state } = summary
   const error = errorToWire(summary)
-  return { id, generations: { ...generations }, state, ...given({ error }) }
+  return { id, generations: { ...generations }, state, ...given({ resident_mib, error }) }
 }

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
+import { limits } from '../../config/limits.ts'
 import { exampleSync } from './examples.ts'
 import { snapshotSchema } from './snapshot.ts'
 import { timeSchema } from './values.ts'
@@ -95,6 +96,17 @@ const capacitySchema = Type.Object(
           'Memory of all VMs except those that fell asleep and lent theirs. A wake waits if it would exceed `allocatable_mib`.',
         ),
         waiting_vms: Type.Integer({ description: 'VMs that wait for memory.', examples: [0] }),
+        resident_mib: Type.Optional(
+          mib(
+            `Memory that running VMs and their monitors have on the host, measured at most ${limits.residentAgeMsMax / 1000} seconds before. ` +
+              'The program, which all monitors share, is not part of it. Absent if it is unknown.',
+          ),
+        ),
+        not_resident_mib: Type.Optional(
+          mib(
+            'The rest of what was promised to these VMs: guests never used it, or freed it and gave it back. Absent if it is unknown.',
+          ),
+        ),
       },
       { description: 'Memory.' },
     ),
@@ -113,13 +125,19 @@ const capacitySchema = Type.Object(
       { description: 'Each storage pool.' },
     ),
   },
-  { description: 'All figures are measured for this answer; none is cached.' },
+  {
+    description:
+      'All figures are measured for this answer, except the memory that running VMs have; that is a few seconds old.',
+  },
 )
 
 const vmSummarySchema = Type.Object({
   id: vmIdSchema,
   generations: vmSchema.properties.generations,
   state: Type.Enum(OBSERVED_STATES, { type: 'string' }),
+  resident_mib: Type.Optional(
+    mib('Its part of `capacity.memory.resident_mib`. Absent if the VM did not run when that was measured.'),
+  ),
   error: Type.Optional(
     Type.String({ description: 'Same as `observed.error` of the VM; absent when healthy.' }),
   ),

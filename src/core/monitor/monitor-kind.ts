@@ -11,3 +11,6 @@ export type MonitorKind = (typeof MONITOR_KINDS)[number]
  * guest from, so its space is free only when the process ends, and by then the guest may be saved again.
  */
 export const SAVED_STATES_MAX: { readonly [K in MonitorKind]: number } = { qemu: 1, firecracker: 2 }
+
+/** Whether the memory of a restored guest is pages of the saved file, until the guest writes to them. */
+export const MAPS_SAVED_MEMORY: { readonly [K in MonitorKind]: boolean } = { qemu: false, firecracker: true }

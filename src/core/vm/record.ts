@@ -200,6 +200,8 @@ export type VmSummary = {
   readonly id: VmId
   readonly generations: { readonly desired: Generation; readonly observed: Generation }
   readonly state: ObservedState
+  readonly monitor: MonitorKind
+  readonly memoryMib: number
 } & Pick<Observed, 'fault' | 'partialFaults'>
 
 /** Changes that a pass writes back. Absent members stay as they are; `null` clears the launch or the wake. */

@@ -60,13 +60,16 @@ function systemdTree(): string {
 /** Returns the processes in a control group (cgroups(7)), with one cheap read; none if the group does not exist. */
 export async function processesIn(group: string): Promise<readonly number[]> {
   try {
-    const text = await readFile(`${group}/cgroup.procs`, 'latin1')
-    return text.split('\n').filter(Boolean).map(Number)
+    return parseProcesses(await readFile(`${group}/cgroup.procs`, 'latin1'))
   } catch (error) {
     if (hasErrno(error, 'ENOENT', 'ENODEV')) return []
     throw error
   }
 }
+
+/** Returns the processes that a `cgroup.procs` file lists. */
+export const parseProcesses = (text: string): readonly number[] =>
+  text.split('\n').filter(Boolean).map(Number)
 
 /**
  * Kills everything in a control group until it is empty, and removes the group. A process that is stuck in the kernel

@@ -5,6 +5,7 @@ import type { FaultCode, RetryClass } from '../../core/errors.ts'
 import type { UnitState } from '../../core/world/world.ts'
 import { parseUnitName, UNIT_PATTERN, unitName } from '../../core/unit/unit-spec.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
+import type { Resident } from '../../core/capacity/resident.ts'
 import type { VmId } from '../../core/ids.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import type { Log } from '../../log/log.ts'
@@ -16,6 +17,7 @@ import { describeExit, EXIT_EXEC } from './exit-status.ts'
 import { runJob } from './run-job.ts'
 import { makeRuntimeFiles } from './runtime-files.ts'
 import type { SystemdBus } from './systemd-bus.ts'
+import { residentIn } from './unit-memory.ts'
 import { markIn, unitProperties } from './unit-properties.ts'
 import { removeUserRecord, writeUserRecord } from './user-record.ts'
 
@@ -125,6 +127,15 @@ export class SystemdUnits implements Units {
         .filter((id) => id !== undefined)
     } catch (error) {
       throw fault('systemd_unavailable', 'listing the active units of VMs', error)
+    }
+  }
+
+  async resident(ids: readonly VmId[]): Promise<ReadonlyMap<VmId, Resident>> {
+    try {
+      const groups = await Promise.all(ids.map(async (id) => [id, await this.#groups.pathOf(id)] as const))
+      return await residentIn(groups)
+    } catch (error) {
+      throw fault('capacity_unknown', 'measuring the memory of the units of VMs', error)
     }
   }
 

@@ -1,9 +1,15 @@
 import { limits } from '../../config/limits.ts'
 import { heldMemoryMib, heldPlacesMax, ledgerOf } from '../../core/capacity/ledger.ts'
+import { residentMemory } from '../../core/capacity/resident.ts'
+import { HostFault } from '../../core/errors.ts'
+import { errorChain } from '../../log/error-chain.ts'
 import { takeConsoleCensus } from '../console/console-census.ts'
+import { given } from '../../lib/given.ts'
 import { SharedLook } from './shared-look.ts'
 import type { Ledger, Allocatable } from '../../core/capacity/ledger.ts'
-import type { HostFault } from '../../core/errors.ts'
+import type { Resident, ResidentMemory } from '../../core/capacity/resident.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { Log } from '../../log/log.ts'
 import type { SnapshotRecord } from '../../core/snapshots/record.ts'
 import type { SnapshotTally } from '../../core/snapshots/work.ts'
 import type { Result } from '../../lib/result.ts'
@@ -43,6 +49,8 @@ export type HostView = {
     readonly heldMib: number
     readonly waitingVms: number
   }
+  /** Memory of the VMs that run; absent if it could not be measured. At most `limits.residentAgeMsMax` old. */
+  readonly resident?: ResidentMemory
   readonly vms: readonly VmSummary[]
   readonly images: readonly (ImageSize & { readonly use: ImageUse })[]
   /** Includes a tally for snapshots that are not completed. Most are completed, and have nothing open. */
@@ -68,19 +76,21 @@ export type HostReportOptions = {
   readonly inspector: HostInspector
   readonly figures: HostFigures
   readonly storage: Pick<Storage, 'images'>
-  readonly units: Pick<Units, 'active'>
+  readonly units: Pick<Units, 'active' | 'resident'>
   readonly consoles: Pick<Consoles, 'stored' | 'places'>
   readonly staging: Pick<Staging, 'list'>
   /** Returns whether stored descriptors survive a stop of the daemon. Throws HostFault. */
   readonly isDescriptorStoreAvailable: () => Promise<boolean>
   readonly store: Store
   readonly clock: Clock
+  readonly log: Log
 }
 
 /** Reports on the host from a new look; requests at the same time share it. */
 export class HostReport {
   readonly #options: HostReportOptions
   readonly #views = new SharedLook(() => this.#view())
+  #measured: { readonly atMs: number; readonly memory: ReadonlyMap<VmId, Resident> } | undefined
 
   constructor(options: HostReportOptions) {
     this.#options = options
@@ -95,16 +105,19 @@ export class HostReport {
     const { names, inspector, figures, storage, store, clock } = this.#options
     const look = await inspector.look()
     const [pool, memory, cpus] = [orThrow(look.pool), orThrow(look.memory), orThrow(look.cpus)]
-    const [machine, images, staging, consoles] = await Promise.all([
+    const [machine, images, staging, consoles, measured] = await Promise.all([
       figures.machine(),
       imageSizes(storage),
       this.#staging(),
       this.#census(),
+      this.#measure(),
     ])
     // From here on, everything runs in one turn of the event loop, so that the figures of the store belong together.
     const uses = store.imageUses()
     const recorded = store.vms.recorded()
     const terms = inspector.memoryTerms()
+    const vms = store.summaries()
+    const resident = measured && residentMemory(vms, measured, terms.monitorMib)
     return {
       host: { ...names, machine, nowMs: clock.now() },
       cpus,
@@ -124,7 +137,8 @@ export class HostReport {
         heldMib: heldMemoryMib(recorded, terms),
         waitingVms: store.memoryLoans.queue().length,
       },
-      vms: store.summaries(),
+      ...given({ resident }),
+      vms,
       images: images.map((image) => ({ ...image, use: uses.get(image.sha256) ?? { count: 0 } })),
       snapshots: this.#snapshots(),
       staging,
@@ -151,6 +165,26 @@ export class HostReport {
       sentBytes: Math.min(store.snapshots.sentStagedBytes(), packedBytes),
       cloneBytes: all.reduce((sum, { cloneBytes }) => sum + cloneBytes, 0),
       quotaMib,
+    }
+  }
+
+  /**
+   * Measures the memory of the VMs that run, or returns the last measurement. Unlike the other figures it may be
+   * unknown, because nothing is promised on its strength.
+   */
+  async #measure(): Promise<ReadonlyMap<VmId, Resident> | undefined> {
+    const { units, clock, log } = this.#options
+    const atMs = clock.monotonicMs()
+    if (this.#measured !== undefined && atMs - this.#measured.atMs < limits.residentAgeMsMax)
+      return this.#measured.memory
+    try {
+      const memory = await units.resident(await units.active())
+      this.#measured = { atMs, memory }
+      return memory
+    } catch (error) {
+      if (!(error instanceof HostFault)) throw error
+      log.warn({ error: errorChain(error) }, 'memory of running VMs unknown')
+      return undefined
     }
   }
 

@@ -170,6 +170,8 @@ export class UnwrittenProgress {
 type SummaryRow = {
   readonly id: VmId
   readonly state: ObservedState
+  readonly monitor: MonitorKind
+  readonly memoryMib: number
   readonly desired: Generation
   readonly observed: Generation
   readonly fault: string | null
@@ -183,13 +185,13 @@ type SummaryRow = {
 export function readSummaries(db: DatabaseSync, unwritten: UnwrittenProgress): readonly VmSummary[] {
   const rows = db
     .prepare(
-      `SELECT id, state, desired_generation AS desired, observed_generation AS observed,
+      `SELECT id, state, monitor, memory_mib AS memoryMib, desired_generation AS desired, observed_generation AS observed,
          observed ->> '$.fault' AS fault, observed ->> '$.partialFaults' AS partialFaults FROM vms ORDER BY id`,
     )
     .all() as SummaryRow[]
   return rows.map((row) => {
-    const { id, state, desired, observed, fault, partialFaults } = row
-    const summary = { id, generations: { desired, observed } }
+    const { id, state, monitor, memoryMib, desired, observed, fault, partialFaults } = row
+    const summary = { id, monitor, memoryMib, generations: { desired, observed } }
     const kept = unwritten.get(id)
     if (kept !== undefined) return { ...summary, ...shownOf(JSON.parse(kept.observed) as Observed) }
     return {
@@ -203,7 +205,11 @@ export function readSummaries(db: DatabaseSync, unwritten: UnwrittenProgress): r
   })
 }
 
-const shownOf = ({ state, fault, partialFaults }: Observed): Omit<VmSummary, 'id' | 'generations'> => ({
+const shownOf = ({
+  state,
+  fault,
+  partialFaults,
+}: Observed): Pick<VmSummary, 'state' | 'fault' | 'partialFaults'> => ({
   state,
   ...(fault === undefined ? {} : { fault }),
   ...(partialFaults === undefined ? {} : { partialFaults }),

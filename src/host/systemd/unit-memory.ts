@@ -1,0 +1,58 @@
+import { readFileSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { limits } from '../../config/limits.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
+import { parseProcesses } from './control-groups.ts'
+import type { Resident } from '../../core/capacity/resident.ts'
+import type { VmId } from '../../core/ids.ts'
+
+/**
+ * Measures the memory of the processes in each control group; a group without processes is left out. The kernel counts
+ * in steps of some MiB on hosts with many CPUs (proc_pid_status(5), VmRSS). It reads synchronously, because the kernel
+ * answers from memory and a dead disk may hold all threads of Node, and a few groups in each turn of the event loop.
+ *
+ * @param groups the path of each group
+ */
+export async function residentIn(
+  groups: Iterable<readonly [VmId, string]>,
+  proc = '/proc',
+): Promise<ReadonlyMap<VmId, Resident>> {
+  const found = new Map<VmId, Resident>()
+  let looks = 0
+  for (const [id, group] of groups) {
+    looks += 1
+    if (looks % limits.residentLooksATurn === 0) await nextTurn()
+    const pids = parseProcesses(readUnlessGone(`${group}/cgroup.procs`) ?? '')
+    const parts = pids.flatMap((pid) => parseResident(readUnlessGone(`${proc}/${pid}/status`) ?? '') ?? [])
+    if (parts.length > 0) found.set(id, parts.reduce(sum))
+  }
+  return found
+}
+
+const sum = (one: Resident, other: Resident): Resident => ({
+  anonymousBytes: one.anonymousBytes + other.anonymousBytes,
+  fileBytes: one.fileBytes + other.fileBytes,
+})
+
+/** Returns undefined if the group or the process has ended. */
+function readUnlessGone(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch (error) {
+    if (hasErrno(error, 'ENOENT', 'ENODEV', 'ESRCH')) return undefined
+    throw error
+  }
+}
+
+const KIB = 1024
+
+/** Returns the memory in a file as of proc_pid_status(5); undefined if it has none, as for a process that has ended. */
+export function parseResident(status: string): Resident | undefined {
+  const bytes = (name: string): number | undefined => {
+    const kib = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]
+    return kib === undefined ? undefined : Number(kib) * KIB
+  }
+  const [anonymous, file, shared] = [bytes('RssAnon'), bytes('RssFile'), bytes('RssShmem')]
+  if (anonymous === undefined || file === undefined || shared === undefined) return undefined
+  return { anonymousBytes: anonymous + shared, fileBytes: file }
+}
